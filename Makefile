@@ -1,0 +1,54 @@
+# The two doors: `make run` builds everything and does a first piece of real work, `make test`
+# passes every test that CI runs. `make help` lists the rest.
+
+CARGO ?= cargo
+BIN := target/release/towpath
+
+.PHONY: help run test build check swarm fuzz flood
+
+help:
+	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
+	@echo "make test    everything that CI runs"
+	@echo "make build   release build of the towpath command: $(BIN)"
+	@echo "make check   formatting, lints, documentation, house rules, purity, dependencies"
+	@echo "make swarm   1000 simulated runs with faults"
+	@echo "make fuzz    fuzz every parser for SECONDS (default 60) each; needs nightly and cargo-fuzz"
+
+cargo:
+	@command -v $(CARGO) >/dev/null || { \
+	  echo "error: cargo is not installed"; \
+	  echo "hint: install Rust with rustup, then run make again"; exit 1; }
+	@command -v cc >/dev/null || { \
+	  echo "error: no C compiler"; \
+	  echo "hint: install one, on Debian: apt-get install gcc libc6-dev make"; exit 1; }
+
+build: cargo
+	$(CARGO) build --release --locked -p towpath-cli
+
+run: build
+	@sh examples/first-run.sh $(BIN)
+
+check: cargo
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	$(CARGO) xtask tidy
+	$(CARGO) xtask purity
+	$(CARGO) xtask selfcheck
+	$(CARGO) xtask deny
+
+test: check build
+	$(BIN) sim run --seeds 500
+	@sh examples/first-run.sh $(BIN)
+	$(CARGO) test --workspace --locked
+
+swarm: build
+	$(BIN) sim run --seeds 1000
+
+SECONDS ?= 60
+fuzz:
+	@for t in $$(cd fuzz/fuzz_targets && ls *.rs | sed 's/\.rs$$//'); do \
+	  echo "== $$t"; \
+	  (cd fuzz && mkdir -p corpus/$$t && $(CARGO) +nightly fuzz run --fuzz-dir . $$t corpus/$$t seeds/$$t \
+	    -- -max_total_time=$(SECONDS)) || exit 1; \
+	done

@@ -1,0 +1,103 @@
+//! The `towpath` command. Data goes to standard output, everything else to standard error.
+
+mod control;
+mod farm;
+mod run;
+mod sim;
+mod status;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use towpath::{Home, VmDir};
+
+const EXAMPLES: &str = "\
+Examples:
+  towpath up --hosts 3                       three hosts on this machine
+  towpath hosts                              which hosts there are
+  towpath run --host h2 -- uname -a          a command on one of them
+  ls *.log | towpath farm gzip -k {}         a command over many files, on all of them
+  towpath down                               end them all
+
+Exit status: 0 success; 255 Towpath could not do it; `run` gives the command's own status,
+`farm` the number of failed items (101: more than 100); 130 interrupted.
+Files: $TOWPATH_HOME, or ~/.towpath.";
+
+/// Makes a set of machines behave as one parallel computer.
+#[derive(Debug, Parser)]
+#[command(name = "towpath", version, after_help = EXAMPLES, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Args)]
+struct Global {
+    /// Which virtual machine, where there are several
+    #[arg(long, global = true, env = "TOWPATH_VM", default_value = "default", value_name = "NAME")]
+    vm: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a virtual machine's key and directory (`up` does so by itself)
+    Init(up::InitArgs),
+    /// Start hosts on this machine
+    Up(up::UpArgs),
+    /// End this machine's hosts and whatever runs on them
+    Down(control::DownArgs),
+    /// Issue a token with which another machine can join
+    Token(control::TokenArgs),
+    /// Start a host on this machine that joins another machine's virtual machine
+    Join(up::JoinArgs),
+    /// List hosts
+    Hosts(status::HostsArgs),
+    /// List tasks
+    Ps(status::PsArgs),
+    /// Run a command on a host
+    Run(run::RunArgs),
+    /// Run a command over many inputs on all hosts
+    Farm(farm::FarmArgs),
+    /// Run the protocols in a simulated network
+    Sim(sim::SimArgs),
+    /// Run one host's daemon in the foreground (what `up` and `join` start)
+    #[command(hide = true)]
+    Daemon(up::DaemonArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            let _ = e.print();
+            return if e.use_stderr() { ExitCode::from(255) } else { ExitCode::SUCCESS };
+        }
+    };
+    match dispatch(cli) {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::from(255)
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    let vm = || -> anyhow::Result<VmDir> { Ok(Home::from_env()?.vm(&cli.global.vm)?) };
+    match cli.command {
+        Command::Init(args) => up::init(&vm()?, &args),
+        Command::Up(args) => up::up(&vm()?, &args),
+        Command::Join(args) => up::join(&vm()?, &args),
+        Command::Daemon(args) => up::daemon(&vm()?, &args),
+        Command::Down(args) => control::down(&vm()?, &args),
+        Command::Token(args) => control::token(&vm()?, &args),
+        Command::Hosts(args) => status::hosts(&vm()?, &args),
+        Command::Ps(args) => status::ps(&vm()?, &args),
+        Command::Run(args) => run::run(&vm()?, &args),
+        Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),
+        Command::Sim(args) => sim::run(&args),
+    }
+}

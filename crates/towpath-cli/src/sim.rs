@@ -1,0 +1,217 @@
+//! `sim run`: the protocols of the daemon in a simulated network.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use towpath_io::RealCrypto;
+use towpath_proto::{Crypto, Rng};
+use towpath_sim::swarm::stand_in;
+use towpath_sim::{Outcome, Scenario};
+
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    #[command(subcommand)]
+    command: SimCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SimCommand {
+    /// Run random experiments with faults and check every promise
+    Run(SimRunArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath sim run                               100 seeds of the built-in scenario
+  towpath sim run --seed 17                     one of them again
+  towpath sim run scenarios/swarm.toml --seeds 1000 --csv runs.csv
+
+Exit status: 0 when every promise was kept in every run, 1 when not, 255 for errors.")]
+struct SimRunArgs {
+    /// A scenario file (default: the built-in one, see scenarios/swarm.toml)
+    scenario: Option<PathBuf>,
+    /// Run only this seed
+    #[arg(long, conflicts_with_all = ["seeds", "from"])]
+    seed: Option<u64>,
+    /// How many seeds to run
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    from: u64,
+    /// Runs at once (default: as many as there are processors)
+    #[arg(long, short, value_name = "N")]
+    jobs: Option<usize>,
+    /// Write one line per run to a file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Print one JSON object per run
+    #[arg(long)]
+    json: bool,
+}
+
+/// Every sixteenth run seals and opens with real keys.
+fn crypto_of(seed: u64) -> fn(Rng) -> Box<dyn Crypto> {
+    if seed % 16 == 15 { |rng| Box::new(RealCrypto::seeded(rng)) } else { stand_in }
+}
+
+pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
+    let SimCommand::Run(args) = &args.command;
+    let scenario = match &args.scenario {
+        Some(path) => {
+            let text = fs::read_to_string(path)
+                .with_context(|| format!("cannot read scenario {}", path.display()))?;
+            Scenario::parse(&text).with_context(|| format!("in {}", path.display()))?
+        }
+        None => Scenario::default(),
+    };
+    let (first, count) = match args.seed {
+        Some(seed) => (seed, 1),
+        None if args.from.checked_add(args.seeds).is_none() => {
+            anyhow::bail!(
+                "--from {} with --seeds {} goes beyond the last seed",
+                args.from,
+                args.seeds
+            )
+        }
+        None => (args.from, args.seeds),
+    };
+    let started = std::time::Instant::now();
+    let mut outcomes = run_all(&scenario, first, count, args.jobs);
+    outcomes.sort_by_key(|o| o.seed);
+    if let Some(path) = &args.csv {
+        write_csv(path, &outcomes)?;
+    }
+    let failed = outcomes.iter().filter(|o| !o.violations.is_empty()).count();
+    for o in &outcomes {
+        if args.json {
+            println!("{}", as_json(o));
+        } else if count == 1 {
+            print_one(o);
+        }
+        for v in &o.violations {
+            eprintln!("seed {}: {}", o.seed, v.0);
+        }
+        if !o.violations.is_empty() {
+            let file =
+                args.scenario.as_ref().map_or(String::new(), |p| format!("{} ", p.display()));
+            eprintln!("replay: towpath sim run {file}--seed {}", o.seed);
+        }
+    }
+    if count != 1 && !args.json {
+        print_many(&outcomes, failed, started.elapsed().as_secs_f64());
+    }
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+fn run_all(scenario: &Scenario, first: u64, count: u64, jobs: Option<usize>) -> Vec<Outcome> {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let jobs = jobs.unwrap_or(cpus).clamp(1, 256);
+    let bar = if count > 1 { ProgressBar::new(count) } else { ProgressBar::hidden() };
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} seeds, {per_sec}, {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let next = AtomicU64::new(0);
+    let outcomes = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        break;
+                    }
+                    let seed = first.wrapping_add(index);
+                    let outcome = towpath_sim::run(scenario, seed, &crypto_of(seed), &|_| {});
+                    outcomes
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .push(outcome);
+                    bar.inc(1);
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    outcomes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn as_json(o: &Outcome) -> serde_json::Value {
+    let violations: Vec<&str> = o.violations.iter().map(|v| v.0.as_str()).collect();
+    json!({
+        "seed": o.seed, "trace_hash": format!("{:016x}", o.trace_hash), "hosts": o.hosts,
+        "flows": o.flows, "messages": o.messages, "bytes": o.bytes,
+        "data_packets": o.data_packets, "datagrams": o.datagrams, "faults": o.faults,
+        "requests": o.requests, "requests_lost": o.requests_lost, "hosts_lost": o.hosts_lost,
+        "simulated_s": o.seconds, "violations": violations,
+    })
+}
+
+fn print_one(o: &Outcome) {
+    println!("seed             {}", o.seed);
+    println!("trace hash       {:016x}", o.trace_hash);
+    println!("hosts            {} ({} times one was declared lost)", o.hosts, o.hosts_lost);
+    println!("faults           {}", o.faults);
+    println!("messages         {} in {} flows, {} bytes", o.messages, o.flows, o.bytes);
+    println!("data packets     {}, {} datagrams in all", o.data_packets, o.datagrams);
+    println!("tasks            {}, {} of them lost with their host", o.requests, o.requests_lost);
+    println!("simulated time   {:.3} s", o.seconds);
+    println!("promises broken  {}", o.violations.len());
+}
+
+fn print_many(outcomes: &[Outcome], failed: usize, elapsed: f64) {
+    let sum = |f: fn(&Outcome) -> u64| outcomes.iter().map(f).sum::<u64>();
+    let least = |f: fn(&Outcome) -> u64| outcomes.iter().map(f).min().unwrap_or(0);
+    println!("{} seeds in {elapsed:.1} s, {failed} broke a promise", outcomes.len());
+    println!(
+        "data packets {} (least {} per seed), datagrams {}, faults {} (least {})",
+        sum(|o| o.data_packets),
+        least(|o| o.data_packets),
+        sum(|o| o.datagrams),
+        sum(|o| o.faults),
+        least(|o| o.faults)
+    );
+    println!(
+        "tasks {} ({} lost with their host), hosts declared lost {}",
+        sum(|o| o.requests),
+        sum(|o| o.requests_lost),
+        sum(|o| o.hosts_lost)
+    );
+}
+
+fn write_csv(path: &PathBuf, outcomes: &[Outcome]) -> anyhow::Result<()> {
+    let mut text = String::from(
+        "seed,trace_hash,hosts,flows,messages,bytes,data_packets,datagrams,faults,requests,\
+         requests_lost,hosts_lost,simulated_s,violations\n",
+    );
+    for o in outcomes {
+        let numbers = [o.messages, o.bytes, o.data_packets, o.datagrams, o.faults, o.requests];
+        let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{},{:016x},{},{},{},{},{},{:.6},{}",
+            o.seed,
+            o.trace_hash,
+            o.hosts,
+            o.flows,
+            numbers.join(","),
+            o.requests_lost,
+            o.hosts_lost,
+            o.seconds,
+            o.violations.len()
+        );
+    }
+    let write = || fs::File::create(path)?.write_all(text.as_bytes());
+    write().with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,133 @@
+//! `hosts` and `ps`.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+use serde_json::json;
+use towpath::protocol::{Info, Reply, Request};
+use towpath::{Client, VmDir};
+use towpath_vm::{HostState, TaskInfo};
+use towpath_wire::HostId;
+
+use crate::control::{ANSWER, connect, host_table};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath hosts
+  towpath hosts --json | python3 -m json.tool")]
+pub(crate) struct HostsArgs {
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath ps
+  towpath ps --host h2")]
+pub(crate) struct PsArgs {
+    /// Only this host's tasks
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
+    let mut client = connect(vm)?;
+    let info = client.info()?;
+    let hosts = host_table(&mut client)?;
+    let local = local_infos(vm);
+    if args.json {
+        let list: Vec<_> = hosts
+            .iter()
+            .map(|h| {
+                json!({
+                    "id": h.id.to_string(), "slot": h.id.slot(),
+                    "incarnation": h.id.incarnation(), "name": h.name,
+                    "addr": h.addr.to_string(), "cpus": h.cpus, "slots": h.slots,
+                    "state": state(h.state), "leader": Some(h.id) == info.leader,
+                    "pid": local.get(&h.id).map(|i| i.pid),
+                    "counters": local.get(&h.id).map(|i| -> BTreeMap<_, _> {
+                        i.counters.iter().cloned().collect()
+                    }),
+                })
+            })
+            .collect();
+        println!("{}", json!({ "vm": info.vm, "frozen": info.frozen, "hosts": list }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{:<8} {:<20} {:<22} {:>4} {:>5}  STATE", "HOST", "NAME", "ADDRESS", "CPUS", "SLOTS");
+    for h in &hosts {
+        let leads = if Some(h.id) == info.leader { ", leader" } else { "" };
+        let (id, addr, state) = (h.id.to_string(), h.addr.to_string(), state(h.state));
+        println!("{id:<8} {:<20} {addr:<22} {:>4} {:>5}  {state}{leads}", h.name, h.cpus, h.slots);
+    }
+    if info.frozen {
+        eprintln!("the leader is lost: hosts can neither join nor leave until it is back");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const fn state(state: HostState) -> &'static str {
+    match state {
+        HostState::Up => "up",
+        HostState::Lost => "lost",
+    }
+}
+
+/// What this machine's daemons say of themselves, by host.
+fn local_infos(vm: &VmDir) -> BTreeMap<HostId, Info> {
+    let ask = |socket: std::path::PathBuf| {
+        let info = Client::connect(&socket).ok()?.info().ok()?;
+        Some((info.me?, info))
+    };
+    vm.sockets().into_iter().filter_map(ask).collect()
+}
+
+pub(crate) fn ps(vm: &VmDir, args: &PsArgs) -> anyhow::Result<ExitCode> {
+    let mut client = connect(vm)?;
+    let mut hosts = host_table(&mut client)?;
+    if let Some(wanted) = &args.host {
+        hosts = vec![crate::control::find_host(&hosts, wanted)?];
+    }
+    hosts.retain(|h| h.state == HostState::Up);
+    let mut tasks: Vec<TaskInfo> = Vec::new();
+    let mut silent = Vec::new();
+    for h in &hosts {
+        match client.ask(&Request::Tasks { tag: h.id.to_raw(), host: h.id }, ANSWER)? {
+            Reply::Tasks { tasks: Ok(list), .. } => tasks.extend(list),
+            Reply::Tasks { tasks: Err(why), .. } => silent.push(format!("{}: {why}", h.id)),
+            _ => bail!("the daemon answers something else than was asked"),
+        }
+    }
+    if args.json {
+        let list: Vec<_> = tasks
+            .iter()
+            .map(|t| {
+                json!({
+                    "task": t.id.to_string(), "host": t.id.host().to_string(), "pid": t.pid,
+                    "age_us": t.age_us, "requester": t.requester.to_string(),
+                    "command": t.command,
+                })
+            })
+            .collect();
+        println!("{}", json!({ "tasks": list }));
+    } else {
+        println!("{:<14} {:>8} {:>9}  COMMAND", "TASK", "PID", "AGE");
+        for t in &tasks {
+            let pid = if t.pid == 0 { "waits".into() } else { t.pid.to_string() };
+            let (id, age) = (t.id.to_string(), t.age_us as f64 / 1e6);
+            println!("{id:<14} {pid:>8} {age:>8.1}s  {}", t.command);
+        }
+    }
+    for line in silent {
+        eprintln!("{line}");
+    }
+    Ok(ExitCode::SUCCESS)
+}

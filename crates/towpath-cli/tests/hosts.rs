@@ -1,0 +1,205 @@
+//! Hosts on loopback: up, hosts, ps, run, down, tokens, and what goes wrong with them.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::time::Instant;
+
+use support::{Vm, fifo, processes_with, text, wait_for, watch};
+use towpath::protocol::HostEvent;
+
+#[test]
+fn three_hosts_come_up_are_listed_and_go_down() {
+    let vm = Vm::up(3);
+    let out = vm.towpath(&["hosts", "--json"]);
+    let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let hosts = list["hosts"].as_array().unwrap();
+    assert_eq!(hosts.len(), 3);
+    assert!(hosts.iter().all(|h| h["state"] == "up" && h["pid"].as_u64().is_some()), "{list}");
+    assert_eq!(hosts.iter().filter(|h| h["leader"] == true).count(), 1);
+    let mark = vm.dir.path().to_str().unwrap().to_string();
+    assert!(vm.towpath(&["down"]).status.success());
+    let out = vm.towpath(&["hosts"]);
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("hint: start it with `towpath up`"));
+    assert_eq!(processes_with(&mark), []);
+}
+
+#[test]
+fn a_command_runs_on_the_host_with_its_arguments_variables_and_directory() {
+    let vm = Vm::up(2);
+    let script = "echo out:$1:$COLOUR:$(pwd); echo err >&2; exit 7";
+    let args = ["run", "--host", "h2", "--env", "COLOUR=blue", "--workdir", "/usr", "--"];
+    let out = vm.towpath(&[&args[..], &["sh", "-c", script, "sh", "a b"]].concat());
+    assert_eq!(text(&out.stdout), "out:a b:blue:/usr\n");
+    assert_eq!(text(&out.stderr), "err\n");
+    assert_eq!(out.status.code(), Some(7));
+}
+
+#[test]
+fn exit_statuses_follow_the_shell() {
+    let vm = Vm::up(1);
+    let status = |args: &[&str]| vm.towpath(&[&["run"], args].concat()).status.code();
+    assert_eq!(status(&["--", "sh", "-c", "kill -9 $$"]), Some(137));
+    assert_eq!(status(&["--timeout", "200ms", "--", "tail", "-f", "/dev/null"]), Some(124));
+    assert_eq!(status(&["--", "no-such-program-here"]), Some(127));
+    assert_eq!(status(&["--", "/etc/passwd"]), Some(126));
+    assert_eq!(status(&["--host", "h9", "--", "true"]), Some(255));
+}
+
+#[test]
+fn long_output_arrives_whole() {
+    let vm = Vm::up(2);
+    let script = "i=0; while [ $i -lt 200 ]; do head -c 100000 /dev/zero; i=$((i+1)); done";
+    let out = vm.towpath(&["run", "--host", "h2", "--", "sh", "-c", script]);
+    assert_eq!(out.stdout.len(), 20_000_000);
+    assert!(out.stdout.iter().all(|b| *b == 0));
+}
+
+#[test]
+fn ps_shows_what_runs_and_a_client_that_goes_away_takes_its_task_along() {
+    let vm = Vm::up(2);
+    let (started, ended) = (vm.file("started"), vm.file("ended"));
+    fifo(&started);
+    fifo(&ended);
+    let script = format!(
+        "trap 'echo gone > {}; exit' TERM; echo $$ > {}; \
+         while :; do tail -f /dev/null & wait; done",
+        ended.display(),
+        started.display()
+    );
+    let mut run = vm.command(&["run", "--host", "h2", "--", "sh", "-c", &script]).spawn().unwrap();
+    let pid = std::fs::read_to_string(&started).unwrap();
+    let ps = text(&vm.towpath(&["ps"]).stdout);
+    assert!(ps.contains(pid.trim()) && ps.contains("h2"), "{ps}");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert_eq!(std::fs::read_to_string(&ended).unwrap(), "gone\n");
+}
+
+#[test]
+fn a_killed_daemon_is_known_within_seconds_and_leaves_no_process() {
+    let vm = Vm::up(3);
+    let mut client = watch(&vm, 1);
+    let started = vm.file("started");
+    fifo(&started);
+    // A task that leaves its group and session, and one that ignores polite signals.
+    let script = format!(
+        "trap '' TERM; setsid tail -f {mark} & echo $$ > {}; tail -f {mark}; :",
+        started.display(),
+        mark = vm.file("towpath-mark").display()
+    );
+    std::fs::write(vm.file("towpath-mark"), "").unwrap();
+    let mut run = vm.command(&["run", "--host", "h3", "--", "sh", "-c", &script]);
+    let run = run.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    std::fs::read_to_string(&started).unwrap();
+    let begin = Instant::now();
+    Vm::signal(vm.pid(3), "-KILL");
+    assert!(wait_for(&mut client, |e| matches!(e, HostEvent::Lost(id) if id.slot() == 3)));
+    let known = begin.elapsed();
+    assert!(known.as_secs_f64() < 4.0, "lost after {known:?}");
+    let out = run.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("host lost"), "{}", text(&out.stderr));
+    let mark = vm.file("towpath-mark");
+    let left = processes_with(&format!("tail -f {}", mark.display()));
+    assert!(left.is_empty(), "{left:?}");
+    let hosts = text(&vm.towpath(&["hosts"]).stdout);
+    assert!(hosts.contains("lost"), "{hosts}");
+}
+
+#[test]
+fn the_leader_killed_freezes_changes_but_not_traffic() {
+    let vm = Vm::up(3);
+    let mut client = watch(&vm, 2);
+    Vm::signal(vm.pid(1), "-KILL");
+    assert!(wait_for(&mut client, |e| matches!(e, HostEvent::LeaderLost(_))));
+    let out = vm.towpath(&["run", "--host", "h3", "--", "echo", "still here"]);
+    assert_eq!(text(&out.stdout), "still here\n");
+    let out = vm.towpath(&["token"]);
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("hint:"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_second_up_and_a_port_in_use_say_what_to_do() {
+    let vm = Vm::up(1);
+    let out = vm.towpath(&["up"]);
+    assert_eq!(out.status.code(), Some(255));
+    let said = text(&out.stderr);
+    assert!(said.contains("is up already") && said.contains("hint:"), "{said}");
+
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap().to_string();
+    let other = Vm::new();
+    let out = other.towpath(&["up", "--listen", &addr]);
+    assert_eq!(out.status.code(), Some(255));
+    let said = text(&out.stderr);
+    assert!(said.contains(&addr) && said.contains("hint: the port is in use"), "{said}");
+    let mark = other.dir.path().to_str().unwrap().to_string();
+    assert_eq!(processes_with(&mark), []);
+}
+
+#[test]
+fn tokens_admit_and_stale_wrong_or_damaged_ones_do_not() {
+    let (vm, newcomer, stranger) = (Vm::up(1), Vm::new(), Vm::up(1));
+    let token = |vm: &Vm, ttl: &str| text(&vm.towpath(&["token", "--ttl", ttl]).stdout);
+
+    let good = token(&vm, "60");
+    let out = newcomer.with_input(&["join", "-"], good.as_bytes());
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let out = newcomer.towpath(&["run", "--host", "h1", "--", "echo", "from afar"]);
+    assert_eq!(text(&out.stdout), "from afar\n");
+
+    // A token that was over before it was used.
+    let stale = vm.with_input(&["join", "-"], expired(&good).as_bytes());
+    assert_eq!(stale.status.code(), Some(255));
+    // Its secret belongs to another expiry, so it is a wrong key, and says so promptly.
+    assert!(text(&stale.stderr).contains("hint:"), "{}", text(&stale.stderr));
+
+    let late = newcomer.with_input(&["join", "-"], token(&vm, "0").as_bytes());
+    assert_eq!(late.status.code(), Some(255));
+    let said = text(&late.stderr);
+    assert!(said.contains("expired") && said.contains("hint:"), "{said}");
+
+    let mixed = with_addr_of(&token(&stranger, "60"), &good);
+    let begin = Instant::now();
+    let wrong = newcomer.with_input(&["join", "-"], mixed.as_bytes());
+    assert_eq!(wrong.status.code(), Some(255));
+    assert!(text(&wrong.stderr).contains("hint:"), "{}", text(&wrong.stderr));
+    assert!(begin.elapsed().as_secs() < 10);
+
+    let damaged = newcomer.towpath(&["join", &good.trim()[..60]]);
+    assert!(text(&damaged.stderr).contains("damaged"), "{}", text(&damaged.stderr));
+    assert_eq!(text(&vm.towpath(&["hosts"]).stdout).matches(" up").count(), 2);
+}
+
+/// The same token with its expiry moved to the past: its secret no longer fits.
+fn expired(token: &str) -> String {
+    let mut t: towpath::Token = token.parse().unwrap();
+    t.0.invitation.expiry_unix_s = 1;
+    t.to_string()
+}
+
+/// A token of one virtual machine pointed at another's founder.
+fn with_addr_of(token: &str, other: &str) -> String {
+    let mut t: towpath::Token = token.parse().unwrap();
+    let other: towpath::Token = other.parse().unwrap();
+    t.0.addr = other.0.addr;
+    t.0.key = other.0.key;
+    t.to_string()
+}
+
+#[test]
+fn interrupting_a_run_interrupts_the_command() {
+    let vm = Vm::up(2);
+    let script =
+        "trap 'echo caught; exit 5' INT; echo ready; while :; do tail -f /dev/null & wait; done";
+    let mut run = vm.command(&["run", "--host", "h2", "--", "sh", "-c", script]);
+    let mut run = run.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    Vm::signal(run.id(), "-INT");
+    assert_eq!(lines.next().unwrap().unwrap(), "caught");
+    assert_eq!(run.wait().unwrap().code(), Some(5));
+}

@@ -1,0 +1,102 @@
+//! What a host is started with.
+
+use alloc::string::String;
+use core::net::SocketAddr;
+
+use towpath_proto::{Config, Crypto, HostKey, Psk};
+use towpath_wire::{Admission, LinkId};
+
+/// Facts about this host.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Name for people.
+    pub name: String,
+    /// Where this host's daemon receives.
+    pub addr: SocketAddr,
+    /// Processors.
+    pub cpus: u16,
+    /// Jobs at once, of those that wait for their turn.
+    pub slots: u16,
+    /// The link that leads to the other hosts.
+    pub link: LinkId,
+    /// Wall-clock time at instant zero, in seconds since the Unix epoch: token expiry only.
+    pub unix_s_at_zero: u64,
+    /// Transport options.
+    pub proto: Config,
+}
+
+/// What a token holds, issued by the host that holds the VM key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// When it ends, in seconds since the Unix epoch by the issuer's clock.
+    pub expiry_unix_s: u64,
+    /// Distinguishes tokens of one second.
+    pub nonce: [u8; 16],
+    /// The pre-shared key that it stands for.
+    pub psk: Psk,
+}
+
+/// Where and how to join.
+#[derive(Clone, Debug)]
+pub struct JoinTarget {
+    /// The leader's address.
+    pub addr: SocketAddr,
+    /// The leader's static key.
+    pub key: HostKey,
+    /// The token.
+    pub invitation: Invitation,
+}
+
+impl Invitation {
+    /// The ground of admission that the token gives.
+    pub const fn admission(&self) -> Admission {
+        Admission::Token { expiry_unix_s: self.expiry_unix_s, nonce: self.nonce }
+    }
+}
+
+/// The pre-shared key of a token: one-way from the VM key, so that a token does not give the VM
+/// key away.
+pub fn token_psk(
+    crypto: &dyn Crypto,
+    vm_key: &[u8; 32],
+    expiry_unix_s: u64,
+    nonce: &[u8; 16],
+) -> Psk {
+    let mut label = [0; 29];
+    label[..5].copy_from_slice(b"token");
+    label[5..13].copy_from_slice(&expiry_unix_s.to_le_bytes());
+    label[13..].copy_from_slice(nonce);
+    Psk(crypto.derive(vm_key, &label))
+}
+
+/// Reason numbers of closed associations.
+pub mod reason {
+    /// The host leaves the virtual machine.
+    pub const LEFT: u16 = 256;
+    /// A newer connection to the same host took its place.
+    pub const REPLACED: u16 = 257;
+    /// The host was declared lost; it may rejoin.
+    pub const FENCED: u16 = 258;
+    /// The host was deleted, or its daemon was told to end.
+    pub const SHUTDOWN: u16 = 259;
+    /// The peer does not take its messages.
+    pub const STUCK: u16 = 260;
+}
+
+/// Codes of authenticated refusals.
+pub mod refusal {
+    /// The token's time is over.
+    pub const EXPIRED: u16 = 1;
+    /// This host cannot admit anybody: only the leader can.
+    pub const NOT_LEADER: u16 = 2;
+    /// The key does not stand in the host table (yet).
+    pub const NOT_MEMBER: u16 = 3;
+    /// The host was declared lost: it must rejoin.
+    pub const FENCED: u16 = 4;
+    /// All slots are taken.
+    pub const FULL: u16 = 5;
+    /// The hello does not decode.
+    pub const MALFORMED: u16 = 6;
+    /// A host cannot join itself.
+    pub const SELF: u16 = 7;
+}

@@ -1,0 +1,349 @@
+//! Joining, leaving, losing hosts: everything that changes or reads the control log.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use towpath_proto::association::End;
+use towpath_proto::endpoint::Answer;
+use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Psk};
+use towpath_vm::message::Welcome;
+use towpath_vm::{Change, ControlLog, Entry, Host, HostState, Message, Tasks};
+use towpath_wire::{Admission, HostId, Instant};
+
+use crate::config::{JoinTarget, reason, refusal, token_psk};
+use crate::event::{JoinFailure, NodeEvent};
+use crate::hello::{Hello, Purpose};
+use crate::node::Node;
+
+/// How often a host that lost its leader tries to rejoin.
+const REJOIN_EVERY: Duration = Duration::from_secs(1);
+
+/// A join under way.
+#[derive(Debug)]
+pub(crate) struct Joining {
+    /// The handshake or association with the leader, while there is one.
+    pub(crate) id: Option<AssociationId>,
+    /// When to try again.
+    pub(crate) retry_at: Option<Instant>,
+    addr: SocketAddr,
+    key: HostKey,
+    admission: Admission,
+    psk: Psk,
+    again: bool,
+}
+
+impl Node {
+    pub(crate) fn start_joining(&mut self, now: Instant, target: JoinTarget) {
+        let JoinTarget { addr, key, invitation } = target;
+        self.joining = Some(Joining {
+            id: None,
+            retry_at: Some(now),
+            addr,
+            key,
+            admission: invitation.admission(),
+            psk: invitation.psk,
+            again: false,
+        });
+        self.retry_joining(now);
+    }
+
+    pub(crate) fn retry_joining(&mut self, now: Instant) {
+        let Some(j) = &self.joining else { return };
+        if j.retry_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let purpose = if j.again { Purpose::Rejoin } else { Purpose::Join };
+        let hello = self.hello(purpose).encode();
+        let connect = Connect {
+            link: self.config.link,
+            remote: j.addr,
+            key: j.key,
+            admission: j.admission,
+            psk: j.psk,
+            hello: &hello,
+        };
+        let id = self.endpoint.connect(now, &connect).ok();
+        if let Some(j) = &mut self.joining {
+            j.id = id;
+            j.retry_at = if id.is_none() { Some(now + REJOIN_EVERY) } else { None };
+        }
+    }
+
+    pub(crate) fn joining_failed(&mut self, now: Instant, failure: ConnectFailure) {
+        let Some(j) = &mut self.joining else { return };
+        j.id = None;
+        let final_refusal = matches!(&failure, ConnectFailure::Refused(r)
+            if r.code == refusal::NOT_MEMBER || r.code == refusal::FULL);
+        if j.again && !final_refusal {
+            j.retry_at = Some(now + REJOIN_EVERY);
+            return;
+        }
+        self.joining = None;
+        self.events.push_back(NodeEvent::JoinFailed(match failure {
+            ConnectFailure::NoAnswer | ConnectFailure::Yielded => JoinFailure::NoAnswer,
+            ConnectFailure::WrongKey => JoinFailure::WrongKey,
+            ConnectFailure::Version(range) => JoinFailure::Version(range),
+            ConnectFailure::Refused(refusal) => JoinFailure::Refused(refusal),
+        }));
+    }
+
+    /// Somebody asks to be let in.
+    pub(crate) fn handle_incoming(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        key: HostKey,
+        admission: Admission,
+        hello: &[u8],
+    ) {
+        let verdict = match Hello::decode(hello) {
+            None => Err((refusal::MALFORMED, "the hello does not decode")),
+            Some(_) if key == self.endpoint.public_key() => {
+                Err((refusal::SELF, "a host cannot connect to itself"))
+            }
+            Some(hello) => self.judge(now, &key, &admission, hello.purpose),
+        };
+        let psk = match (&admission, &self.vm_key) {
+            (Admission::Token { expiry_unix_s, nonce }, Some(vm_key)) => {
+                token_psk(self.endpoint.crypto(), vm_key, *expiry_unix_s, nonce)
+            }
+            _ => Psk::MEMBER,
+        };
+        match verdict {
+            Ok(host) => {
+                let hello = self.hello(self.me.map_or(Purpose::Join, Purpose::Member)).encode();
+                self.endpoint.answer(now, id, &Answer::Accept { psk, hello: &hello });
+                if let Some(host) = host {
+                    self.await_contact(now, host);
+                }
+            }
+            Err((code, text)) => {
+                self.endpoint.answer(now, id, &Answer::Refuse { psk, code, text });
+            }
+        }
+    }
+
+    /// Whether to let somebody in; a member's host id if it is one already.
+    fn judge(
+        &self,
+        now: Instant,
+        key: &HostKey,
+        admission: &Admission,
+        purpose: Purpose,
+    ) -> Result<Option<HostId>, (u16, &'static str)> {
+        let Some(log) = &self.log else {
+            return Err((refusal::NOT_MEMBER, "this host has not joined itself yet"));
+        };
+        let known = log.table().by_key(&key.0);
+        let leads = self.me == Some(log.leader()) && self.vm_key.is_some();
+        match (purpose, admission) {
+            (Purpose::Join | Purpose::Rejoin, _) if !leads => {
+                Err((refusal::NOT_LEADER, "only the leader of the virtual machine admits hosts"))
+            }
+            (Purpose::Join, Admission::Token { expiry_unix_s, .. }) => {
+                if *expiry_unix_s <= self.unix_s(now) {
+                    Err((refusal::EXPIRED, "the token has expired"))
+                } else if log.table().free_slot().is_none() {
+                    Err((refusal::FULL, "all 4095 host slots are taken"))
+                } else {
+                    Ok(None)
+                }
+            }
+            (Purpose::Join, Admission::Member) => {
+                Err((refusal::NOT_MEMBER, "joining needs a token"))
+            }
+            (Purpose::Rejoin, _) if known.is_some() => Ok(None),
+            (Purpose::Rejoin, _) => {
+                Err((refusal::NOT_MEMBER, "this host is not in the host table any more"))
+            }
+            (Purpose::Member(id), Admission::Member) => match known {
+                Some(h) if h.id == id && h.state == HostState::Up => Ok(Some(id)),
+                Some(_) => Err((refusal::FENCED, "declared lost: rejoin first")),
+                None => Err((refusal::NOT_MEMBER, "not in the host table")),
+            },
+            (Purpose::Member(_), Admission::Token { .. }) => {
+                Err((refusal::MALFORMED, "a member needs no token"))
+            }
+        }
+    }
+
+    /// The leader takes a newcomer in. False when the connection is not for joining.
+    pub(crate) fn admit(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        key: HostKey,
+        hello: &[u8],
+    ) -> bool {
+        let Some(hello) = Hello::decode(hello) else { return false };
+        if matches!(hello.purpose, Purpose::Member(_)) {
+            return false;
+        }
+        let Some(addr) = self.remote_of(id) else { return true };
+        let Some(log) = &self.log else { return true };
+        let old = log.table().by_key(&key.0).map(|h| (h.id, h.state));
+        if let Some((old, HostState::Up)) = old {
+            self.contact_lost(now, old, reason::FENCED);
+        }
+        let Some(log) = &self.log else { return true };
+        let Some(slot) = log.table().free_slot() else { return true };
+        // An incarnation is the index of the entry that adds it: never used twice.
+        let incarnation = log.snapshot().index as u32 + 1;
+        let Some(new) = HostId::new(slot, incarnation) else { return true };
+        // Names tell hosts apart for people: no two alike.
+        let taken = log.table().iter().any(|h| h.name == hello.name && h.key != key.0);
+        let name = if taken { alloc::format!("{}~{slot}", hello.name) } else { hello.name };
+        let host = Host {
+            id: new,
+            name,
+            addr,
+            key: key.0,
+            cpus: hello.cpus,
+            slots: hello.slots,
+            state: HostState::Up,
+        };
+        self.peers.set_up(new, id);
+        self.decide(now, Change::Added(host), Some(new));
+        if let Some(log) = &self.log {
+            let snapshot = log.snapshot().clone();
+            self.tell(now, new, Message::Welcome(Welcome { you: new, snapshot }));
+        }
+        true
+    }
+
+    /// Appends a change (leader only) and sends it to every host that is up, but `except`.
+    fn decide(&mut self, now: Instant, change: Change, except: Option<HostId>) {
+        let Some(log) = &mut self.log else { return };
+        let entry = log.append(change);
+        let others: alloc::vec::Vec<HostId> = log
+            .table()
+            .up()
+            .map(|h| h.id)
+            .filter(|h| Some(*h) != self.me && Some(*h) != except)
+            .collect();
+        for host in others {
+            self.tell(now, host, Message::Entry(entry.clone()));
+        }
+        self.changed(now, &entry.change);
+    }
+
+    /// The leader says who we are.
+    pub(crate) fn handle_welcome(&mut self, now: Instant, id: AssociationId, welcome: Welcome) {
+        let Some(j) = self.joining.take_if(|j| j.id == Some(id)) else {
+            self.malformed += 1;
+            return;
+        };
+        let Welcome { you, snapshot } = welcome;
+        let leader = snapshot.leader;
+        // Whoever we were before, nobody waits for it any more.
+        for host in self.peers.hosts() {
+            self.contact_lost(now, host, reason::REPLACED);
+        }
+        if let Some(tasks) = &mut self.tasks {
+            tasks.end_all(now);
+            tasks.rename(you);
+        }
+        let slots = self.config.slots;
+        self.tasks.get_or_insert_with(|| Tasks::new(you, slots));
+        self.me = Some(you);
+        self.log = Some(ControlLog::from_snapshot(snapshot));
+        self.leader_lost = false;
+        self.peers.set_up(leader, id);
+        self.events.push_back(NodeEvent::Joined { me: you, again: j.again });
+        let hosts: alloc::vec::Vec<Host> = self.hosts().cloned().collect();
+        self.events.extend(hosts.into_iter().map(NodeEvent::HostAdded));
+    }
+
+    pub(crate) fn handle_entry(&mut self, now: Instant, from: HostId, entry: &Entry) {
+        let Some(log) = &mut self.log else { return };
+        if from != log.leader() || log.apply(entry).is_err() {
+            self.malformed += 1;
+            return;
+        }
+        self.changed(now, &entry.change);
+    }
+
+    /// A change has taken effect.
+    fn changed(&mut self, now: Instant, change: &Change) {
+        match change {
+            Change::Added(host) => self.events.push_back(NodeEvent::HostAdded(host.clone())),
+            Change::Lost(id) => {
+                self.events.push_back(NodeEvent::HostLost(*id));
+                self.drop_contact(now, *id, reason::FENCED);
+            }
+            Change::Left(id) if self.me == Some(*id) => {
+                self.events.push_back(NodeEvent::Deleted);
+            }
+            Change::Left(id) => {
+                self.events.push_back(NodeEvent::HostLeft(*id));
+                self.drop_contact(now, *id, reason::FENCED);
+            }
+        }
+        if let Change::Added(host) = change {
+            // The old life of a host that came back is over.
+            let table = self.log.as_ref().map(ControlLog::table);
+            let stale = |h: &HostId| *h != host.id && table.is_some_and(|t| t.get(*h).is_none());
+            let stale: alloc::vec::Vec<HostId> =
+                self.peers.hosts().into_iter().filter(stale).collect();
+            for old in stale {
+                self.drop_contact(now, old, reason::FENCED);
+            }
+        }
+    }
+
+    /// An association ended.
+    pub(crate) fn handle_over(&mut self, now: Instant, id: AssociationId, end: &End) {
+        if let Some(j) = &mut self.joining
+            && j.id == Some(id)
+        {
+            j.id = None;
+            j.retry_at = Some(now + REJOIN_EVERY);
+        }
+        let Some(host) = self.forget_conn(id) else { return };
+        match end {
+            End::ByPeer { reason: reason::LEFT, .. } => {
+                self.contact_lost(now, host, reason::LEFT);
+            }
+            _ => self.contact_lost(now, host, reason::FENCED),
+        }
+    }
+
+    /// Gives up the connection to a host and everything that depended on it, without judging
+    /// whether the host is gone.
+    fn drop_contact(&mut self, now: Instant, host: HostId, why: u16) {
+        if let Some(id) = self.peers.remove(host) {
+            self.closing.push((id, why));
+            self.channels_over(host, id);
+        }
+        self.give_up_work(now, host);
+    }
+
+    /// The connection to a host is gone. The leader declares it lost; the others wait for the
+    /// leader's word, and rejoin if it is the leader that they lost.
+    pub(crate) fn contact_lost(&mut self, now: Instant, host: HostId, why: u16) {
+        self.drop_contact(now, host, why);
+        let Some(log) = &self.log else { return };
+        if self.me == Some(log.leader()) {
+            if log.table().get(host).is_some_and(|h| h.state == HostState::Up) {
+                let change =
+                    if why == reason::LEFT { Change::Left(host) } else { Change::Lost(host) };
+                self.decide(now, change, Some(host));
+            }
+        } else if host == log.leader() && !self.leader_lost {
+            let entry = log.table().get(host).cloned();
+            self.leader_lost = true;
+            self.events.push_back(NodeEvent::LeaderLost(host));
+            if let Some(leader) = entry {
+                self.joining = Some(Joining {
+                    id: None,
+                    retry_at: Some(now + REJOIN_EVERY),
+                    addr: leader.addr,
+                    key: HostKey(leader.key),
+                    admission: Admission::Member,
+                    psk: Psk::MEMBER,
+                    again: true,
+                });
+            }
+        }
+    }
+}

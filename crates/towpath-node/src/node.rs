@@ -1,0 +1,423 @@
+//! The node and what its owner calls.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use towpath_proto::association::Opening;
+use towpath_proto::{
+    AssociationId, AssociationStats, Block, Crypto, Endpoint, Grant, Machine, Memory, PathChange,
+    Rng, RxMeta, SendError, TimerKind, Transmit, TxBatch,
+};
+use towpath_vm::requests::REQUESTS_MAX;
+use towpath_vm::{
+    ControlLog, Ending, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo, TaskSpec,
+    Tasks, message,
+};
+use towpath_wire::frame::{Direction, MESSAGE_CHARGE};
+use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
+
+use crate::config::{Invitation, JoinTarget, NodeConfig, reason, token_psk};
+use crate::control::Joining;
+use crate::event::{NodeEvent, SpawnError};
+use crate::peers::Peers;
+
+/// One host. Invariants: `me` is set exactly when `log` and `tasks` are; every open request is in
+/// `requests` and names a host that was up when it was made.
+pub struct Node {
+    pub(crate) config: NodeConfig,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) vm_key: Option<[u8; 32]>,
+    pub(crate) me: Option<HostId>,
+    pub(crate) log: Option<ControlLog>,
+    pub(crate) leader_lost: bool,
+    pub(crate) joining: Option<Joining>,
+    pub(crate) join_addr: Option<SocketAddr>,
+    pub(crate) peers: Peers,
+    pub(crate) tasks: Option<Tasks>,
+    pub(crate) requests: Requests,
+    pub(crate) queries: BTreeMap<u64, HostId>,
+    pub(crate) next_query: u64,
+    pub(crate) events: VecDeque<NodeEvent>,
+    /// Associations given up, to be closed with the reason beside them.
+    pub(crate) closing: Vec<(AssociationId, u16)>,
+    /// Messages from peers that did not decode or came on the wrong channel.
+    pub(crate) malformed: u64,
+}
+
+impl Node {
+    fn new(config: NodeConfig, crypto: Box<dyn Crypto>, rng: Rng) -> Self {
+        let endpoint = Endpoint::new(config.proto.clone(), crypto, rng);
+        Self {
+            config,
+            endpoint,
+            vm_key: None,
+            me: None,
+            log: None,
+            leader_lost: false,
+            joining: None,
+            join_addr: None,
+            peers: Peers::default(),
+            tasks: None,
+            requests: Requests::default(),
+            queries: BTreeMap::new(),
+            next_query: 0,
+            events: VecDeque::new(),
+            closing: Vec::new(),
+            malformed: 0,
+        }
+    }
+
+    /// The first host of a new virtual machine, which it leads. It alone holds the VM key.
+    pub fn found(config: NodeConfig, crypto: Box<dyn Crypto>, rng: Rng, vm_key: [u8; 32]) -> Self {
+        let mut node = Self::new(config, crypto, rng);
+        let id = HostId::new(1, 1).expect("slot 1 is a slot");
+        let host = Host {
+            id,
+            name: node.config.name.clone(),
+            addr: node.config.addr,
+            key: node.endpoint.public_key().0,
+            cpus: node.config.cpus,
+            slots: node.config.slots,
+            state: HostState::Up,
+        };
+        node.vm_key = Some(vm_key);
+        node.me = Some(id);
+        node.log = Some(ControlLog::found(host));
+        node.tasks = Some(Tasks::new(id, node.config.slots));
+        node.events.push_back(NodeEvent::Joined { me: id, again: false });
+        node
+    }
+
+    /// A host that joins the virtual machine of `target`.
+    pub fn join(
+        now: Instant,
+        config: NodeConfig,
+        crypto: Box<dyn Crypto>,
+        rng: Rng,
+        target: JoinTarget,
+    ) -> Self {
+        let mut node = Self::new(config, crypto, rng);
+        node.join_addr = Some(target.addr);
+        node.start_joining(now, target);
+        node
+    }
+
+    // What there is.
+
+    /// Who this host is, once it joined.
+    pub const fn me(&self) -> Option<HostId> {
+        self.me
+    }
+
+    /// Who leads, once this host joined.
+    pub fn leader(&self) -> Option<HostId> {
+        self.log.as_ref().map(ControlLog::leader)
+    }
+
+    /// True while the leader cannot be reached and nothing can change.
+    pub const fn is_frozen(&self) -> bool {
+        self.leader_lost
+    }
+
+    /// Every host.
+    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.log.iter().flat_map(|l| l.table().iter())
+    }
+
+    /// Where this host tries, or tried, to join.
+    pub const fn join_addr(&self) -> Option<SocketAddr> {
+        self.join_addr
+    }
+
+    /// Index of the last control log entry applied here.
+    pub fn log_index(&self) -> u64 {
+        self.log.as_ref().map_or(0, |l| l.snapshot().index)
+    }
+
+    /// The transport beneath.
+    pub const fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Tasks on this host.
+    pub fn tasks_here(&self, now: Instant) -> Vec<TaskInfo> {
+        self.tasks.as_ref().map_or_else(Vec::new, |t| t.list(now))
+    }
+
+    /// Requests of ours that have not ended.
+    pub fn requests_open(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// The association to a host, if there is one now.
+    pub fn association_to(&self, host: HostId) -> Option<AssociationId> {
+        self.peers.up(host)
+    }
+
+    /// Messages from peers that did not decode, or spoke of what is not theirs.
+    pub const fn malformed(&self) -> u64 {
+        self.malformed + self.requests.strays
+    }
+
+    // What can be done.
+
+    /// Issues a token for a newcomer; `None` where this host does not hold the VM key.
+    pub fn invite(&mut self, now: Instant, ttl_s: u64, nonce: [u8; 16]) -> Option<Invitation> {
+        let vm_key = self.vm_key.as_ref()?;
+        let expiry_unix_s = self.unix_s(now).saturating_add(ttl_s);
+        let psk = token_psk(self.endpoint.crypto(), vm_key, expiry_unix_s, &nonce);
+        Some(Invitation { expiry_unix_s, nonce, psk })
+    }
+
+    pub(crate) const fn unix_s(&self, now: Instant) -> u64 {
+        self.config.unix_s_at_zero.saturating_add(now.as_nanos() / 1_000_000_000)
+    }
+
+    /// Asks `host` to run something. News comes as [`NodeEvent::Request`], ending in exactly one
+    /// `Ended`.
+    pub fn spawn(
+        &mut self,
+        now: Instant,
+        host: HostId,
+        spec: TaskSpec,
+        memory: &mut dyn Memory,
+    ) -> Result<RequestId, SpawnError> {
+        let log = self.log.as_ref().ok_or(SpawnError::NotJoined)?;
+        let entry = log.table().get(host).ok_or(SpawnError::UnknownHost(host))?;
+        if entry.state == HostState::Lost || (self.leader_lost && host == log.leader()) {
+            return Err(SpawnError::HostLost(host));
+        }
+        let window = spec.output_window;
+        let mut spawn = message::Spawn { request: u64::MAX, spec };
+        let len = Message::Spawn(spawn.clone()).encode().len();
+        let limit = (self.config.proto.window - MESSAGE_CHARGE as u32) as usize;
+        if len > limit {
+            return Err(SpawnError::TooLong { len, limit });
+        }
+        let id =
+            self.requests.open(host, window).ok_or(SpawnError::TooMany { limit: REQUESTS_MAX })?;
+        spawn.request = id.0;
+        self.tell(now, host, Message::Spawn(spawn));
+        self.pump(now, memory);
+        Ok(id)
+    }
+
+    /// Sends a signal to a request's task.
+    pub fn kill(&mut self, now: Instant, id: RequestId, signal: i32, memory: &mut dyn Memory) {
+        if let Some(host) = self.requests.host(id) {
+            self.tell(now, host, Message::Kill(message::Kill { request: id.0, signal }));
+            self.pump(now, memory);
+        }
+    }
+
+    /// Output of a request was taken: as much more may come.
+    pub fn credit(&mut self, now: Instant, id: RequestId, bytes: u32, memory: &mut dyn Memory) {
+        if let Some(host) = self.requests.credit(id, bytes) {
+            self.tell(now, host, Message::Credit(message::Credit { request: id.0, bytes }));
+            self.pump(now, memory);
+        }
+    }
+
+    /// Asks which tasks run on `host`; the answer comes as [`NodeEvent::Tasks`] with this number.
+    pub fn list(&mut self, now: Instant, host: HostId, memory: &mut dyn Memory) -> u64 {
+        self.next_query += 1;
+        let query = self.next_query;
+        if self.me == Some(host) {
+            let tasks = Ok(self.tasks_here(now));
+            self.events.push_back(NodeEvent::Tasks { query, host, tasks });
+        } else {
+            self.queries.insert(query, host);
+            self.tell(now, host, Message::List(message::List { request: query }));
+            self.pump(now, memory);
+        }
+        query
+    }
+
+    /// Leaves: every peer is told. Drain [`Machine::poll_transmit`] afterwards.
+    pub fn leave(&mut self, now: Instant, text: &str, memory: &mut dyn Memory) {
+        for id in self.peers.associations() {
+            self.endpoint.close(now, id, reason::LEFT, text, memory);
+        }
+        if let Some(tasks) = &mut self.tasks {
+            tasks.end_all(now);
+        }
+        self.joining = None;
+        self.pump(now, memory);
+    }
+
+    // What the driver reports of processes.
+
+    /// A task's process runs.
+    pub fn task_started(&mut self, now: Instant, task: TaskId, pid: u32, memory: &mut dyn Memory) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.started(now, task, pid);
+            self.pump(now, memory);
+        }
+    }
+
+    /// A task wrote something (no more than it had credit for).
+    pub fn task_output(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        stream: Stream,
+        bytes: Vec<u8>,
+        memory: &mut dyn Memory,
+    ) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.output(task, stream, bytes);
+            self.pump(now, memory);
+        }
+    }
+
+    /// A task's process ended, after its last output, or could not be started.
+    pub fn task_exited(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        ending: Ending,
+        memory: &mut dyn Memory,
+    ) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.exited(now, task, ending);
+            self.pump(now, memory);
+        }
+    }
+
+    // Channels of the owner's own.
+
+    /// Opens a channel to a connected host, with a label from
+    /// [`towpath_vm::message::LABEL_OWNER`] on.
+    pub fn open_channel(
+        &mut self,
+        association: AssociationId,
+        label: u16,
+        priority: u16,
+    ) -> Option<ChannelId> {
+        let opening = Opening { direction: Direction::Both, priority, label, tspec: None };
+        self.endpoint.open(association, opening)
+    }
+
+    /// Queues a message on such a channel.
+    pub fn send(
+        &mut self,
+        association: AssociationId,
+        channel: ChannelId,
+        block: Block,
+        len: u32,
+    ) -> Result<u64, SendError> {
+        self.endpoint.send(association, channel, block, len)
+    }
+
+    /// A message that came on such a channel was taken.
+    pub fn consumed(&mut self, association: AssociationId, channel: ChannelId, len: u32) {
+        self.endpoint.consumed(association, channel, len);
+    }
+
+    /// Connects to a host without having anything to say yet.
+    pub fn connect_to(&mut self, now: Instant, host: HostId, memory: &mut dyn Memory) {
+        self.ensure_connection(now, host);
+        self.pump(now, memory);
+    }
+
+    /// Counters by name: what the endpoint turned away, and sums over the associations that stand
+    /// now.
+    pub fn counters(&self) -> [(&'static str, u64); 16] {
+        let e = self.endpoint.stats();
+        let sum = |f: fn(&AssociationStats) -> u64| -> u64 {
+            self.endpoint.associations().map(|(_, a)| f(a.stats())).sum()
+        };
+        [
+            ("datagrams_garbage", e.garbage),
+            ("datagrams_unknown", e.unknown),
+            ("handshakes_forged", e.forged),
+            ("handshakes_cookie", e.cookies),
+            ("handshakes_turned_away", e.turned_away),
+            ("handshakes_refused", e.refused),
+            ("packets_sent", sum(|s| s.packets_sent)),
+            ("packets_received", sum(|s| s.packets_received)),
+            ("bytes_sent", sum(|s| s.bytes_sent)),
+            ("bytes_received", sum(|s| s.bytes_received)),
+            ("packets_duplicate", sum(|s| s.duplicates)),
+            ("packets_forged", sum(|s| s.forged)),
+            ("packets_lost", sum(|s| s.packets_lost)),
+            ("packets_lost_spurious", sum(|s| s.spurious)),
+            ("packets_repaired", sum(|s| s.repaired)),
+            ("probes", sum(|s| s.probes)),
+        ]
+    }
+
+    /// Carries every consequence of what just happened to its end.
+    pub(crate) fn pump(&mut self, now: Instant, memory: &mut dyn Memory) {
+        loop {
+            let mut quiet = true;
+            while let Some(event) = self.endpoint.poll_event() {
+                quiet = false;
+                self.handle_endpoint_event(now, event, memory);
+            }
+            while let Some((id, why)) = self.closing.pop() {
+                self.endpoint.close(now, id, why, "", memory);
+            }
+            while let Some((host, message)) = self.tasks.as_mut().and_then(Tasks::poll_message) {
+                quiet = false;
+                self.tell(now, host, message);
+            }
+            while let Some(action) = self.tasks.as_mut().and_then(Tasks::poll_action) {
+                self.events.push_back(NodeEvent::Action(action));
+            }
+            self.flush(now, memory);
+            if quiet {
+                break;
+            }
+        }
+    }
+}
+
+impl Machine for Node {
+    type Event = NodeEvent;
+
+    fn handle_datagram(
+        &mut self,
+        now: Instant,
+        rx: RxMeta,
+        data: &mut [u8],
+        memory: &mut dyn Memory,
+    ) {
+        self.endpoint.handle_datagram(now, rx, data, memory);
+        self.pump(now, memory);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
+        self.endpoint.handle_timeout(now, memory);
+        if let Some(tasks) = &mut self.tasks {
+            tasks.handle_timeout(now);
+        }
+        self.handle_retries(now);
+        self.pump(now, memory);
+    }
+
+    fn handle_path(&mut self, now: Instant, link: LinkId, change: PathChange) {
+        self.endpoint.handle_path(now, link, change);
+    }
+
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        grant: Grant,
+        out: &mut TxBatch<'_>,
+    ) -> Option<Transmit> {
+        self.endpoint.poll_transmit(now, grant, out)
+    }
+
+    fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
+        let control = [self.tasks.as_ref().and_then(Tasks::poll_timeout), self.next_retry()];
+        let control = control.into_iter().flatten().map(|at| (at, TimerKind::Control));
+        control.chain(self.endpoint.poll_timeout()).min()
+    }
+
+    fn poll_event(&mut self) -> Option<NodeEvent> {
+        self.events.pop_front()
+    }
+}

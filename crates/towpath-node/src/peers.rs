@@ -1,0 +1,407 @@
+//! One connection per host, made on first use; what waits for it meanwhile.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use towpath_proto::association::{End, Opening};
+use towpath_proto::{
+    AssociationEvent, AssociationId, Connect, ConnectFailure, EndpointEvent, HostKey, Memory, Psk,
+};
+use towpath_vm::message::{LABEL_LOG, LABEL_OUTPUT, LABEL_OWNER, LABEL_TASK};
+use towpath_vm::{HostState, Message};
+use towpath_wire::frame::Direction;
+use towpath_wire::{Admission, ChannelId, HostId, Instant};
+
+use crate::config::{reason, refusal};
+use crate::event::NodeEvent;
+use crate::hello::{Hello, Purpose};
+use crate::node::Node;
+
+/// Labels and priorities of the three channels between hosts.
+const CHANNELS: [(u16, u16); 3] = [(LABEL_LOG, 300), (LABEL_TASK, 200), (LABEL_OUTPUT, 100)];
+/// Messages that wait for a peer at most.
+const OUTBOX_MAX: usize = 262_144;
+/// How long a refused connection is tried again: the peer may not have heard of us yet.
+const RETRY_FOR: Duration = Duration::from_secs(3);
+const RETRY_EVERY: Duration = Duration::from_millis(50);
+/// How long we wait for a peer that goes first before we try ourselves.
+const YIELD_FOR: Duration = Duration::from_secs(1);
+
+/// Where the connection to a peer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contact {
+    None,
+    /// We try, since `since`.
+    Connecting {
+        id: AssociationId,
+        since: Instant,
+    },
+    /// It tries (again, or goes first); our own next try is in `retries`.
+    Waiting {
+        since: Instant,
+    },
+    Up(AssociationId),
+}
+
+#[derive(Debug)]
+struct Peer {
+    contact: Contact,
+    /// Messages by channel, in order.
+    outbox: [VecDeque<Vec<u8>>; 3],
+}
+
+/// An established association: whose it is and its three channels.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conn {
+    /// `None` while the peer is the leader that has not welcomed us yet.
+    pub(crate) host: Option<HostId>,
+    channels: [Option<ChannelId>; 3],
+}
+
+/// Invariant: `Contact::Up(id)` of a peer and `conns[id].host` name each other.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    by_host: BTreeMap<HostId, Peer>,
+    conns: BTreeMap<AssociationId, Conn>,
+    retries: BTreeSet<(Instant, HostId)>,
+    /// Peers whose outbox may have something to send.
+    dirty: BTreeSet<HostId>,
+}
+
+impl Peers {
+    pub(crate) fn up(&self, host: HostId) -> Option<AssociationId> {
+        match self.by_host.get(&host)?.contact {
+            Contact::Up(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn associations(&self) -> Vec<AssociationId> {
+        self.conns.keys().copied().collect()
+    }
+
+    pub(crate) fn hosts(&self) -> Vec<HostId> {
+        self.by_host.keys().copied().collect()
+    }
+
+    fn entry(&mut self, host: HostId) -> &mut Peer {
+        self.by_host
+            .entry(host)
+            .or_insert_with(|| Peer { contact: Contact::None, outbox: Default::default() })
+    }
+
+    /// Puts an established association in place; returns the one that it replaces.
+    pub(crate) fn set_up(&mut self, host: HostId, id: AssociationId) -> Option<AssociationId> {
+        self.conns.entry(id).or_default().host = Some(host);
+        let peer = self.entry(host);
+        let before = core::mem::replace(&mut peer.contact, Contact::Up(id));
+        self.dirty.insert(host);
+        match before {
+            Contact::Up(old) if old != id => Some(old),
+            _ => None,
+        }
+    }
+
+    /// Forgets a peer; returns its association, if it had one.
+    pub(crate) fn remove(&mut self, host: HostId) -> Option<AssociationId> {
+        self.retries.retain(|(_, h)| *h != host);
+        self.dirty.remove(&host);
+        match self.by_host.remove(&host)?.contact {
+            Contact::Up(id) | Contact::Connecting { id, .. } => {
+                self.conns.remove(&id);
+                Some(id)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn next_retry(&self) -> Option<Instant> {
+        let peers = self.peers.retries.first().map(|(at, _)| *at);
+        let joining = self.joining.as_ref().and_then(|j| j.retry_at);
+        peers.into_iter().chain(joining).min()
+    }
+
+    /// Tries again what is due.
+    pub(crate) fn handle_retries(&mut self, now: Instant) {
+        while let Some((at, host)) = self.peers.retries.first().copied() {
+            if at > now {
+                break;
+            }
+            self.peers.retries.remove(&(at, host));
+            if let Some(peer) = self.peers.by_host.get_mut(&host)
+                && let Contact::Waiting { since } = peer.contact
+            {
+                self.start_connection(now, host, since);
+            }
+        }
+        self.retry_joining(now);
+    }
+
+    /// Queues a message for a host; one for ourselves is handled at once.
+    pub(crate) fn tell(&mut self, now: Instant, host: HostId, message: Message) {
+        if self.me == Some(host) {
+            self.handle_message(now, host, message);
+            return;
+        }
+        let Some(index) = CHANNELS.iter().position(|(l, _)| *l == message.label()) else { return };
+        let peer = self.peers.entry(host);
+        peer.outbox[index].push_back(message.encode());
+        let waiting: usize = peer.outbox.iter().map(VecDeque::len).sum();
+        self.peers.dirty.insert(host);
+        if waiting > OUTBOX_MAX {
+            self.contact_lost(now, host, reason::STUCK);
+        } else {
+            self.ensure_connection(now, host);
+        }
+    }
+
+    pub(crate) fn ensure_connection(&mut self, now: Instant, host: HostId) {
+        if self.peers.entry(host).contact == Contact::None {
+            self.start_connection(now, host, now);
+        }
+    }
+
+    fn start_connection(&mut self, now: Instant, host: HostId, since: Instant) {
+        let entry = self.log.as_ref().and_then(|l| l.table().get(host));
+        let Some(entry) = entry.filter(|h| h.state == HostState::Up) else {
+            self.contact_lost(now, host, reason::FENCED);
+            return;
+        };
+        let Some(me) = self.me else { return };
+        let (addr, key) = (entry.addr, HostKey(entry.key));
+        let hello = self.hello(Purpose::Member(me)).encode();
+        let connect = Connect {
+            link: self.config.link,
+            remote: addr,
+            key,
+            admission: Admission::Member,
+            psk: Psk::MEMBER,
+            hello: &hello,
+        };
+        match self.endpoint.connect(now, &connect) {
+            Ok(id) => self.peers.entry(host).contact = Contact::Connecting { id, since },
+            Err(_) => self.contact_lost(now, host, reason::STUCK),
+        }
+    }
+
+    pub(crate) fn hello(&self, purpose: Purpose) -> Hello {
+        Hello {
+            purpose,
+            name: self.config.name.clone(),
+            cpus: self.config.cpus,
+            slots: self.config.slots,
+        }
+    }
+
+    /// A peer that may connect to us: leave it the first try if we have nothing going.
+    pub(crate) fn await_contact(&mut self, now: Instant, host: HostId) {
+        let peer = self.peers.entry(host);
+        if matches!(peer.contact, Contact::None | Contact::Connecting { .. }) {
+            peer.contact = Contact::Waiting { since: now };
+            self.peers.retries.insert((now + YIELD_FOR, host));
+        }
+    }
+
+    /// Sends what waits for connected peers.
+    pub(crate) fn flush(&mut self, now: Instant, memory: &mut dyn Memory) {
+        let dirty = core::mem::take(&mut self.peers.dirty);
+        for host in dirty {
+            let Some(peer) = self.peers.by_host.get_mut(&host) else { continue };
+            let Contact::Up(id) = peer.contact else { continue };
+            let Some(conn) = self.peers.conns.get(&id) else { continue };
+            let mut stalled = false;
+            for (index, outbox) in peer.outbox.iter_mut().enumerate() {
+                let Some(channel) = conn.channels[index] else { continue };
+                while let Some(bytes) = outbox.front() {
+                    let Some(block) = memory.put(bytes) else {
+                        stalled = true;
+                        break;
+                    };
+                    if self.endpoint.send(id, channel, block, bytes.len() as u32).is_err() {
+                        memory.release(block);
+                        break;
+                    }
+                    outbox.pop_front();
+                }
+            }
+            // No memory: it comes back with the next `Sent` of any channel, or by the clock.
+            if stalled {
+                self.peers.dirty.insert(host);
+                self.peers.retries.insert((now + RETRY_EVERY, host));
+            }
+        }
+    }
+
+    pub(crate) fn handle_endpoint_event(
+        &mut self,
+        now: Instant,
+        event: EndpointEvent,
+        memory: &mut dyn Memory,
+    ) {
+        match event {
+            EndpointEvent::Incoming { id, key, admission, hello, .. } => {
+                self.handle_incoming(now, id, key, admission, &hello);
+            }
+            EndpointEvent::Connected { id, key, hello, initiator } => {
+                self.handle_connected(now, id, key, &hello, initiator, memory);
+            }
+            EndpointEvent::ConnectFailed { id, failure, .. } => {
+                self.handle_connect_failed(now, id, failure);
+            }
+            EndpointEvent::Association { id, event } => {
+                self.handle_association(now, id, event, memory);
+            }
+        }
+    }
+
+    fn handle_connected(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        key: HostKey,
+        hello: &[u8],
+        initiator: bool,
+        memory: &mut dyn Memory,
+    ) {
+        self.peers.conns.insert(id, Conn::default());
+        if initiator {
+            let channels = CHANNELS.map(|(label, priority)| {
+                let opening = Opening { direction: Direction::Both, priority, label, tspec: None };
+                self.endpoint.open(id, opening)
+            });
+            if let Some(conn) = self.peers.conns.get_mut(&id) {
+                conn.channels = channels;
+            }
+            if self.joining.as_ref().is_some_and(|j| j.id == Some(id)) {
+                return; // the leader's welcome tells who it is
+            }
+        } else if self.admit(now, id, key, hello) {
+            return;
+        }
+        let host = self.log.as_ref().and_then(|l| l.table().by_key(&key.0)).map(|h| h.id);
+        match host {
+            Some(host) => self.contact_made(now, host, id, memory),
+            None => self.endpoint.close(now, id, reason::FENCED, "not in the host table", memory),
+        }
+    }
+
+    /// An association to `host` stands; one that stood before is given up.
+    pub(crate) fn contact_made(
+        &mut self,
+        now: Instant,
+        host: HostId,
+        id: AssociationId,
+        memory: &mut dyn Memory,
+    ) {
+        if let Some(old) = self.peers.set_up(host, id) {
+            // What was under way on it has an unknown outcome: both sides give it up.
+            self.peers.conns.remove(&old);
+            self.endpoint.close(now, old, reason::REPLACED, "replaced", memory);
+            self.channels_over(host, old);
+            self.give_up_work(now, host);
+        }
+    }
+
+    /// Tells the owner that its channels on an association are over.
+    pub(crate) fn channels_over(&mut self, host: HostId, association: AssociationId) {
+        let event = AssociationEvent::Over(End::Closed);
+        self.events.push_back(NodeEvent::Channel { host, association, event });
+    }
+
+    fn handle_connect_failed(&mut self, now: Instant, id: AssociationId, failure: ConnectFailure) {
+        if self.joining.as_ref().is_some_and(|j| j.id == Some(id)) {
+            self.joining_failed(now, failure);
+            return;
+        }
+        let found = self.peers.by_host.iter().find_map(|(host, p)| match p.contact {
+            Contact::Connecting { id: i, since } if i == id => Some((*host, since)),
+            _ => None,
+        });
+        let Some((host, since)) = found else { return };
+        let again = match &failure {
+            ConnectFailure::Yielded => Some(YIELD_FOR),
+            ConnectFailure::Refused(r) if r.code == refusal::NOT_MEMBER => {
+                (now.since(since) < RETRY_FOR).then_some(RETRY_EVERY)
+            }
+            _ => None,
+        };
+        match again {
+            Some(wait) => {
+                self.peers.entry(host).contact = Contact::Waiting { since };
+                self.peers.retries.insert((now + wait, host));
+            }
+            None => self.contact_lost(now, host, reason::FENCED),
+        }
+    }
+
+    fn handle_association(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        event: AssociationEvent,
+        memory: &mut dyn Memory,
+    ) {
+        match event {
+            AssociationEvent::Opened { channel, label } if label < LABEL_OWNER => {
+                let index = CHANNELS.iter().position(|(l, _)| *l == label);
+                let conn = self.peers.conns.get_mut(&id);
+                if let (Some(index), Some(conn)) = (index, conn) {
+                    conn.channels[index].get_or_insert(channel);
+                    self.peers.dirty.extend(conn.host);
+                }
+            }
+            AssociationEvent::Message { channel, label, block, len, .. } if label < LABEL_OWNER => {
+                let decoded = Message::decode(memory.bytes(block));
+                memory.release(block);
+                self.endpoint.consumed(id, channel, len);
+                match decoded {
+                    Ok(message) if message.label() == label => self.receive(now, id, message),
+                    _ => self.malformed += 1,
+                }
+            }
+            AssociationEvent::Sent { channel, block, .. } if self.is_control(id, channel) => {
+                memory.release(block);
+                if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
+                    self.peers.dirty.insert(host);
+                }
+            }
+            AssociationEvent::Over(end) => self.handle_over(now, id, &end),
+            event => {
+                if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
+                    self.events.push_back(NodeEvent::Channel { host, association: id, event });
+                } else if let AssociationEvent::Sent { block, .. }
+                | AssociationEvent::Message { block, .. } = event
+                {
+                    memory.release(block);
+                }
+            }
+        }
+    }
+
+    fn is_control(&self, id: AssociationId, channel: ChannelId) -> bool {
+        self.peers.conns.get(&id).is_none_or(|c| c.channels.contains(&Some(channel)))
+    }
+
+    fn receive(&mut self, now: Instant, id: AssociationId, message: Message) {
+        let host = self.peers.conns.get(&id).and_then(|c| c.host);
+        match (message, host) {
+            (Message::Welcome(welcome), None) => self.handle_welcome(now, id, welcome),
+            (message, Some(host)) => self.handle_message(now, host, message),
+            (_, None) => self.malformed += 1,
+        }
+    }
+
+    /// Forgets an association; whose it was, if that was known.
+    pub(crate) fn forget_conn(&mut self, id: AssociationId) -> Option<HostId> {
+        self.peers.conns.remove(&id)?.host
+    }
+
+    /// The address that an association leads to.
+    pub(crate) fn remote_of(&self, id: AssociationId) -> Option<SocketAddr> {
+        self.endpoint.association(id).map(towpath_proto::Association::remote)
+    }
+}

@@ -1,0 +1,275 @@
+//! What arrives: packets, their frames, and what acknowledgements bring to the channels.
+
+use alloc::string::String;
+
+use towpath_wire::frame::{Ack, Frame, Frames, Piece};
+use towpath_wire::packet::{DATA_HEADER, Data, TAG};
+use towpath_wire::{ChannelId, Instant};
+
+use super::channel::OpenRefused;
+use super::core::{Association, AssociationEvent, End, State};
+use super::path::Item;
+use super::receive::Refused;
+use super::received::Seen;
+use crate::machine::{RxMeta, nonce};
+use crate::memory::{Arrival, Memory};
+
+/// Frames of kind `PATH_RESPONSE` waiting at most.
+const PATH_RESPONSES_MAX: usize = 8;
+
+/// Largest packet number accepted: at 10⁹ packets a second, 146 years of them.
+const NUMBER_MAX: u64 = 1 << 62;
+
+impl Association {
+    /// Takes a data packet in. Returns true when it was authentic.
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        rx: RxMeta,
+        header: Data,
+        datagram: &mut [u8],
+        memory: &mut dyn Memory,
+    ) -> bool {
+        let known = self.paths.iter().position(|p| p.id == header.path);
+        let (Some(path), 0, 0..=NUMBER_MAX) = (known, header.epoch, header.number) else {
+            self.stats.forged += 1;
+            return false;
+        };
+        if self.paths[path].received.status(header.number) != Seen::Fresh {
+            self.stats.duplicates += 1;
+            return false;
+        }
+        let (aad, content) = datagram.split_at_mut(DATA_HEADER);
+        if self.identity.receive.open(nonce(header.path, header.number), aad, content).is_err() {
+            self.stats.forged += 1;
+            return false;
+        }
+        let _ = rx.ecn; // counted once congestion control makes use of it
+        self.last_heard = now;
+        self.stats.packets_received += 1;
+        self.stats.bytes_received += datagram.len() as u64;
+        let content = &datagram[DATA_HEADER..datagram.len() - TAG];
+        self.handle_content(now, path, header.number, content, memory);
+        true
+    }
+
+    fn handle_content(
+        &mut self,
+        now: Instant,
+        path: usize,
+        number: u64,
+        content: &[u8],
+        memory: &mut dyn Memory,
+    ) {
+        if let State::Closing { left, due, .. } = &mut self.state {
+            // The peer has not understood yet: tell it once more.
+            if *left == 0 && !matches!(Frames::new(content).next(), Some(Ok(Frame::Close { .. }))) {
+                (*left, *due) = (1, true);
+            }
+            return;
+        }
+        let (mut eliciting, mut refused) = (false, false);
+        for frame in Frames::new(content) {
+            let Ok(frame) = frame else {
+                self.fault(now, "malformed frame", memory);
+                return;
+            };
+            eliciting |= !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Close { .. });
+            match self.handle_frame(now, frame, memory) {
+                Ok(()) => {}
+                Err(Refused::NoRoom) => refused = true,
+                Err(Refused::Fault) => {
+                    self.fault(now, "message beyond its credit or length", memory);
+                }
+            }
+            if !self.is_open() {
+                return;
+            }
+        }
+        if refused {
+            self.stats.refused += 1;
+        } else {
+            let delay = self.config.ack_delay;
+            self.paths[path].arrived(now, number, eliciting, delay);
+        }
+    }
+
+    // tidy: dispatch
+    fn handle_frame(
+        &mut self,
+        now: Instant,
+        frame: Frame<'_>,
+        memory: &mut dyn Memory,
+    ) -> Result<(), Refused> {
+        match frame {
+            Frame::Pad | Frame::Ping | Frame::PathResponse(_) | Frame::Extension(_) => Ok(()),
+            Frame::Ack(ack) => self.handle_ack(now, &ack, memory),
+            Frame::Data(piece) => self.handle_piece(&piece, memory),
+            Frame::Open(open) => match self.channels.opened(open, &self.config) {
+                Ok(true) => {
+                    let (channel, label) = (open.channel, open.label);
+                    self.events.push_back(AssociationEvent::Opened { channel, label });
+                    Ok(())
+                }
+                Ok(false) => Ok(()),
+                Err(OpenRefused::TooMany) => Err(Refused::NoRoom),
+                Err(OpenRefused::Fault) => Err(Refused::Fault),
+            },
+            Frame::Limit { channel, limit } => {
+                if let Some(send) = self.channels.get(channel).and_then(|c| c.send.as_mut()) {
+                    send.set_limit(limit);
+                }
+                Ok(())
+            }
+            Frame::CloseChannel { channel, messages, .. } => {
+                let Some(c) = self.channels.get(channel) else {
+                    return self.past_or_unknown(channel);
+                };
+                if let Some(receive) = &mut c.receive {
+                    receive.set_last(messages)?;
+                }
+                self.deliver(channel);
+                Ok(())
+            }
+            Frame::Close { reason, text } => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                self.end(End::ByPeer { reason, text }, memory);
+                Ok(())
+            }
+            Frame::PathChallenge(token) => {
+                if self.path_responses.len() < PATH_RESPONSES_MAX {
+                    self.path_responses.push_back(token);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn handle_piece(&mut self, piece: &Piece<'_>, memory: &mut dyn Memory) -> Result<(), Refused> {
+        let association = self.identity.id;
+        let Some(c) = self.channels.get(piece.channel) else {
+            return self.past_or_unknown(piece.channel);
+        };
+        let label = c.open.label;
+        let Some(receive) = &mut c.receive else { return Err(Refused::Fault) };
+        let arrival = Arrival {
+            association,
+            channel: piece.channel,
+            label,
+            message: piece.message,
+            len: piece.message_len,
+        };
+        receive.accept(piece, &arrival, memory)?;
+        self.deliver(piece.channel);
+        Ok(())
+    }
+
+    /// A frame for a channel that is not there. Over already: the peer has not heard our
+    /// acknowledgement. Not yet open: its OPEN was refused or is late, so the packet must come
+    /// again.
+    fn past_or_unknown(&self, channel: ChannelId) -> Result<(), Refused> {
+        if self.channels.is_past(channel) { Ok(()) } else { Err(Refused::NoRoom) }
+    }
+
+    fn deliver(&mut self, channel: ChannelId) {
+        let Some(c) = self.channels.get(channel) else { return };
+        let label = c.open.label;
+        let Some(receive) = &mut c.receive else { return };
+        while let Some((number, block, len)) = receive.pop_ready() {
+            self.stats.messages_received += 1;
+            self.events.push_back(AssociationEvent::Message { channel, label, number, block, len });
+        }
+        if receive.ended() && !c.end_told {
+            c.end_told = true;
+            self.events.push_back(AssociationEvent::Ended { channel });
+            self.channels.forget(channel);
+        }
+    }
+
+    fn handle_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        memory: &mut dyn Memory,
+    ) -> Result<(), Refused> {
+        let Some(path) = self.paths.iter_mut().find(|p| p.id == ack.path) else {
+            return Err(Refused::Fault);
+        };
+        if !path.on_ack(now, ack, &mut self.outcome) {
+            self.fault(now, "acknowledges a packet never sent", memory);
+            return Ok(());
+        }
+        self.settle_outcome();
+        Ok(())
+    }
+
+    /// Brings what a path learned to the channels.
+    pub(super) fn settle_outcome(&mut self) {
+        let mut outcome = ::core::mem::take(&mut self.outcome);
+        self.stats.packets_lost += outcome.packets_lost;
+        self.stats.spurious += outcome.spurious;
+        for item in outcome.acked.drain(..) {
+            self.item_acked(item);
+        }
+        for item in outcome.lost.drain(..) {
+            self.item_lost(item);
+        }
+        (outcome.packets_lost, outcome.spurious) = (0, 0);
+        self.outcome = outcome;
+    }
+
+    fn item_acked(&mut self, item: Item) {
+        match item {
+            Item::Data { channel, message, offset, len } => {
+                let Some(c) = self.channels.get(channel) else { return };
+                let Some(send) = &mut c.send else { return };
+                send.on_acked(message, offset, len);
+                while let Some((number, block)) = send.pop_done() {
+                    self.stats.messages_sent += 1;
+                    self.events.push_back(AssociationEvent::Sent { channel, number, block });
+                }
+                c.close_due |= c.may_close() && !c.close_acked;
+            }
+            Item::Open(id) => {
+                if let Some(c) = self.channels.get(id) {
+                    c.known = true;
+                    c.open_due = false;
+                }
+                self.channels.forget(id);
+            }
+            Item::CloseChannel(id) => {
+                if let Some(c) = self.channels.get(id) {
+                    c.close_acked = true;
+                    c.close_due = false;
+                }
+                self.channels.forget(id);
+            }
+            Item::Limit(_) => {}
+        }
+    }
+
+    fn item_lost(&mut self, item: Item) {
+        match item {
+            Item::Data { channel, message, offset, len } => {
+                if let Some(send) = self.channels.get(channel).and_then(|c| c.send.as_mut()) {
+                    send.on_lost(message, offset, len);
+                }
+            }
+            Item::Open(id) => {
+                if let Some(c) = self.channels.get(id) {
+                    c.open_due = !c.known;
+                }
+            }
+            Item::Limit(id) => {
+                if let Some(c) = self.channels.get(id) {
+                    c.limit_due = true;
+                }
+            }
+            Item::CloseChannel(id) => {
+                if let Some(c) = self.channels.get(id) {
+                    c.close_due = !c.close_acked;
+                }
+            }
+        }
+    }
+}

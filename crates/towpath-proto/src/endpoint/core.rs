@@ -1,0 +1,537 @@
+//! The table of associations, its timers, and the [`Machine`] face.
+
+use ::core::cmp::Reverse;
+use ::core::net::SocketAddr;
+use alloc::boxed::Box;
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+
+use towpath_wire::packet::Packet;
+use towpath_wire::{Admission, ChannelId, Instant, LinkId};
+
+use super::cookie::CookieJar;
+use super::initiate::{ConnectFailure, Initiating};
+use super::respond::{Asking, HalfOpen};
+use crate::association::{Association, AssociationEvent, Opening, SendError};
+use crate::config::Config;
+use crate::crypto::{Crypto, HostKey};
+use crate::machine::{Grant, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
+use crate::memory::{Block, Memory};
+use crate::rng::Rng;
+
+/// Names an association of this endpoint; also the index that the peer puts on its packets.
+/// The low 12 bits are a table index, the rest is drawn anew for each use of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AssociationId(pub u32);
+
+const INDEX_BITS: u32 = 12;
+/// Handshake datagrams that wait for a link at most; beyond it the oldest is dropped.
+const QUEUE_MAX: usize = 256;
+
+impl AssociationId {
+    const fn index(self) -> usize {
+        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
+    }
+}
+
+/// What an endpoint tells its owner.
+#[derive(Debug)]
+pub enum EndpointEvent {
+    /// Somebody asks to be let in: answer with [`Endpoint::answer`].
+    Incoming {
+        /// The handshake.
+        id: AssociationId,
+        /// Its proven static key.
+        key: HostKey,
+        /// Its ground for being let in.
+        admission: Admission,
+        /// Its address.
+        remote: SocketAddr,
+        /// What it says of itself.
+        hello: Vec<u8>,
+    },
+    /// An association stands: both sides have shown that they hold the keys.
+    Connected {
+        /// The association.
+        id: AssociationId,
+        /// The peer's static key.
+        key: HostKey,
+        /// What the peer says of itself.
+        hello: Vec<u8>,
+        /// We started it.
+        initiator: bool,
+    },
+    /// A handshake that we started failed.
+    ConnectFailed {
+        /// The handshake.
+        id: AssociationId,
+        /// The key that it was meant for.
+        key: HostKey,
+        /// Why.
+        failure: ConnectFailure,
+    },
+    /// Something happened in an association.
+    Association {
+        /// The association.
+        id: AssociationId,
+        /// What.
+        event: AssociationEvent,
+    },
+}
+
+/// Counters of what did not come to an association.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointStats {
+    /// Datagrams that are not ours at all.
+    pub garbage: u64,
+    /// Datagrams for an association that does not exist (any more).
+    pub unknown: u64,
+    /// Handshake datagrams that did not authenticate.
+    pub forged: u64,
+    /// Handshakes answered with a request for proof of address.
+    pub cookies: u64,
+    /// Handshakes dropped because a table was full.
+    pub turned_away: u64,
+    /// Handshakes refused by the owner.
+    pub refused: u64,
+    /// Handshake datagrams dropped because the link did not take them.
+    pub queue_full: u64,
+}
+
+pub(super) enum SlotState {
+    Free,
+    Reserved,
+    Initiating(Box<Initiating>),
+    Asking(Box<Asking>),
+    HalfOpen(Box<HalfOpen>),
+    Open(Box<Association>),
+}
+
+struct Slot {
+    id: AssociationId,
+    state: SlotState,
+    /// The timer set for it in `timers`; `NEVER` when none.
+    armed: Instant,
+    /// It stands in `ready`.
+    queued: bool,
+}
+
+/// All associations of one host. Invariants: a slot's `id.index()` is its place in `slots`;
+/// `free` holds the places whose state is `Free`; `half_open` counts `Asking` and `HalfOpen`.
+pub struct Endpoint {
+    pub(super) config: Config,
+    pub(super) crypto: Box<dyn Crypto>,
+    pub(super) cookies: CookieJar,
+    pub(super) stats: EndpointStats,
+    pub(super) events: VecDeque<EndpointEvent>,
+    pub(super) half_open: u16,
+    /// Key of `mac1` on handshake packets to us.
+    pub(super) own_mac1_key: [u8; 32],
+    rng: Rng,
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    timers: BinaryHeap<Reverse<(Instant, AssociationId)>>,
+    ready: VecDeque<AssociationId>,
+    queue: VecDeque<(LinkId, SocketAddr, Vec<u8>)>,
+}
+
+fn mac1_key(crypto: &dyn Crypto, key: &HostKey) -> [u8; 32] {
+    crypto.derive(&key.0, b"towpath mac1")
+}
+
+impl Endpoint {
+    /// An endpoint with the given cryptography and stream of random numbers.
+    pub fn new(config: Config, mut crypto: Box<dyn Crypto>, rng: Rng) -> Self {
+        let cookies = CookieJar::new(&mut *crypto);
+        let own_mac1_key = mac1_key(&*crypto, &crypto.public_key());
+        Self {
+            config,
+            crypto,
+            cookies,
+            stats: EndpointStats::default(),
+            events: VecDeque::new(),
+            half_open: 0,
+            own_mac1_key,
+            rng,
+            slots: Vec::new(),
+            free: Vec::new(),
+            timers: BinaryHeap::new(),
+            ready: VecDeque::new(),
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// Counters.
+    pub const fn stats(&self) -> &EndpointStats {
+        &self.stats
+    }
+
+    /// Our static public key.
+    pub fn public_key(&self) -> HostKey {
+        self.crypto.public_key()
+    }
+
+    /// The cryptography, for what the owner derives itself.
+    pub fn crypto(&self) -> &dyn Crypto {
+        &*self.crypto
+    }
+
+    /// An established association.
+    pub fn association(&self, id: AssociationId) -> Option<&Association> {
+        match self.slot(id) {
+            Some(Slot { state: SlotState::Open(a), .. }) => Some(a),
+            _ => None,
+        }
+    }
+
+    /// Every established association.
+    pub fn associations(&self) -> impl Iterator<Item = (AssociationId, &Association)> {
+        self.slots.iter().filter_map(|s| match &s.state {
+            SlotState::Open(a) => Some((s.id, &**a)),
+            _ => None,
+        })
+    }
+
+    fn open_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
+        match self.state_mut(id) {
+            Some(SlotState::Open(a)) => Some(a),
+            _ => None,
+        }
+    }
+
+    /// Opens a channel; `None` when the association is gone or has as many as it may.
+    pub fn open(&mut self, id: AssociationId, opening: Opening) -> Option<ChannelId> {
+        let channel = self.open_mut(id)?.open(opening);
+        self.touch(id);
+        channel
+    }
+
+    /// Queues a message, see [`Association::send`].
+    pub fn send(
+        &mut self,
+        id: AssociationId,
+        channel: ChannelId,
+        block: Block,
+        len: u32,
+    ) -> Result<u64, SendError> {
+        let sent = self.open_mut(id).ok_or(SendError::Ended)?.send(channel, block, len);
+        self.touch(id);
+        sent
+    }
+
+    /// Gives credit back, see [`Association::consumed`].
+    pub fn consumed(&mut self, id: AssociationId, channel: ChannelId, len: u32) {
+        if let Some(a) = self.open_mut(id) {
+            a.consumed(channel, len);
+            self.touch(id);
+        }
+    }
+
+    /// Ends our sending on a channel, see [`Association::finish`].
+    pub fn finish_channel(&mut self, id: AssociationId, channel: ChannelId, reason: u16) {
+        if let Some(a) = self.open_mut(id) {
+            a.finish(channel, reason);
+            self.touch(id);
+        }
+    }
+
+    /// Messages that wait in a channel.
+    pub fn waiting(&mut self, id: AssociationId, channel: ChannelId) -> usize {
+        self.open_mut(id).map_or(0, |a| a.waiting(channel))
+    }
+
+    /// Closes an association, or gives a handshake up.
+    pub fn close(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        reason: u16,
+        text: &str,
+        memory: &mut dyn Memory,
+    ) {
+        match self.state_mut(id) {
+            Some(SlotState::Open(a)) => {
+                a.close(now, reason, text, memory);
+                self.touch(id);
+            }
+            Some(_) => self.free(id),
+            None => {}
+        }
+    }
+
+    /// What a link's packet scheduler can choose from: channels with data ready to be sent.
+    pub fn backlog(&self) -> impl Iterator<Item = (AssociationId, ChannelId)> + '_ {
+        self.associations().flat_map(|(id, a)| a.backlog().map(move |c| (id, c)))
+    }
+
+    // The table.
+
+    fn slot(&self, id: AssociationId) -> Option<&Slot> {
+        self.slots.get(id.index()).filter(|s| s.id == id)
+    }
+
+    pub(super) fn state_mut(&mut self, id: AssociationId) -> Option<&mut SlotState> {
+        self.slots.get_mut(id.index()).filter(|s| s.id == id).map(|s| &mut s.state)
+    }
+
+    pub(super) fn find(&self, wanted: impl Fn(&SlotState) -> bool) -> Option<AssociationId> {
+        self.slots.iter().find(|s| wanted(&s.state)).map(|s| s.id)
+    }
+
+    /// Takes a free place and draws an id for it.
+    pub(super) fn reserve(&mut self) -> Option<AssociationId> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.slots.len() < usize::from(self.config.associations_max) => {
+                let index = self.slots.len() as u16;
+                let (id, state) = (AssociationId(index.into()), SlotState::Free);
+                self.slots.push(Slot { id, state, armed: Instant::NEVER, queued: false });
+                index
+            }
+            None => return None,
+        };
+        let id = AssociationId(self.rng.u32() << INDEX_BITS | u32::from(index));
+        let slot = &mut self.slots[usize::from(index)];
+        slot.id = id;
+        slot.state = SlotState::Reserved;
+        slot.armed = Instant::NEVER;
+        slot.queued = false;
+        Some(id)
+    }
+
+    pub(super) fn fill(&mut self, id: AssociationId, state: SlotState) {
+        let counts = |s: &SlotState| matches!(s, SlotState::Asking(_) | SlotState::HalfOpen(_));
+        if let Some(slot) = self.state_mut(id) {
+            let before = u16::from(counts(slot));
+            let after = u16::from(counts(&state));
+            *slot = state;
+            self.half_open = self.half_open + after - before;
+        }
+        self.rearm(id);
+    }
+
+    /// Takes the state out; the place stays reserved.
+    pub(super) fn take_state(&mut self, id: AssociationId) -> SlotState {
+        let Some(slot) = self.state_mut(id) else { return SlotState::Free };
+        let state = ::core::mem::replace(slot, SlotState::Reserved);
+        if matches!(state, SlotState::Asking(_) | SlotState::HalfOpen(_)) {
+            self.half_open -= 1;
+        }
+        state
+    }
+
+    pub(super) fn free(&mut self, id: AssociationId) {
+        if self.slot(id).is_none_or(|s| matches!(s.state, SlotState::Free)) {
+            return;
+        }
+        self.fill(id, SlotState::Free);
+        self.free.push(id.index() as u16);
+    }
+
+    /// Key of `mac1` on handshake packets to the holder of `key`.
+    pub(super) fn mac1_key(&self, key: &HostKey) -> [u8; 32] {
+        mac1_key(&*self.crypto, key)
+    }
+
+    /// Queues a handshake datagram.
+    pub(super) fn queue(&mut self, link: LinkId, remote: SocketAddr, datagram: Vec<u8>) {
+        if self.queue.len() >= QUEUE_MAX {
+            self.queue.pop_front();
+            self.stats.queue_full += 1;
+        }
+        self.queue.push_back((link, remote, datagram));
+    }
+
+    /// After any change to an association: collect its events, let it send, set its timer.
+    pub(super) fn touch(&mut self, id: AssociationId) {
+        let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else { return };
+        let SlotState::Open(association) = &mut slot.state else { return };
+        while let Some(event) = association.poll_event() {
+            self.events.push_back(EndpointEvent::Association { id, event });
+        }
+        if association.is_over() {
+            self.free(id);
+            return;
+        }
+        if !slot.queued {
+            slot.queued = true;
+            self.ready.push_back(id);
+        }
+        self.rearm(id);
+    }
+
+    fn deadline(state: &SlotState) -> Option<Instant> {
+        match state {
+            SlotState::Free | SlotState::Reserved | SlotState::Asking(_) => None,
+            SlotState::Initiating(i) => Some(i.next_at),
+            SlotState::HalfOpen(h) => Some(h.until),
+            SlotState::Open(a) => a.poll_timeout().map(|(at, _)| at),
+        }
+    }
+
+    /// Makes sure that a timer stands at or before the slot's deadline.
+    fn rearm(&mut self, id: AssociationId) {
+        let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else { return };
+        let Some(at) = Self::deadline(&slot.state) else { return };
+        if at < slot.armed {
+            slot.armed = at;
+            self.timers.push(Reverse((at, id)));
+        }
+    }
+
+    fn fire(&mut self, now: Instant, id: AssociationId, memory: &mut dyn Memory) {
+        match self.state_mut(id) {
+            // The timer may be an old one, set before the deadline moved away.
+            Some(SlotState::Open(a)) if a.poll_timeout().is_some_and(|(at, _)| at <= now) => {
+                a.handle_timeout(now, memory);
+                self.touch(id);
+            }
+            Some(SlotState::Initiating(_)) => self.repeat_initiation(now, id),
+            Some(SlotState::HalfOpen(h)) if h.until <= now => self.free(id),
+            _ => {}
+        }
+        self.rearm(id);
+    }
+
+    fn handle_data(
+        &mut self,
+        now: Instant,
+        rx: RxMeta,
+        header: towpath_wire::packet::Data,
+        data: &mut [u8],
+        memory: &mut dyn Memory,
+    ) {
+        let id = AssociationId(header.receiver);
+        match self.state_mut(id) {
+            Some(SlotState::Open(a)) => {
+                a.handle_packet(now, rx, header, data, memory);
+            }
+            Some(SlotState::HalfOpen(h)) => {
+                if !h.association.handle_packet(now, rx, header, data, memory) {
+                    return;
+                }
+                let SlotState::HalfOpen(h) = self.take_state(id) else { return };
+                let (key, hello) = (h.key, h.hello);
+                self.fill(id, SlotState::Open(h.association));
+                let connected = EndpointEvent::Connected { id, key, hello, initiator: false };
+                self.events.push_back(connected);
+            }
+            _ => {
+                self.stats.unknown += 1;
+                return;
+            }
+        }
+        self.touch(id);
+    }
+
+    fn transmit_handshake(&mut self, link: LinkId, out: &mut TxBatch<'_>) -> Option<Transmit> {
+        let index = self.queue.iter().position(|(l, _, _)| *l == link)?;
+        let (link, remote, datagram) = self.queue.remove(index)?;
+        out.plain(&datagram);
+        Some(Transmit { link, remote, segment: datagram.len(), len: datagram.len(), ecn: 0 })
+    }
+
+    fn transmit_one(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        grant: Grant,
+        out: &mut TxBatch<'_>,
+    ) -> Option<Transmit> {
+        let transmit = self.open_mut(id)?.poll_transmit(now, grant.bytes, grant.channel, out);
+        if self.association(id).is_some_and(Association::is_over) {
+            self.free(id);
+        } else {
+            self.rearm(id);
+        }
+        transmit
+    }
+}
+
+impl Machine for Endpoint {
+    type Event = EndpointEvent;
+
+    fn handle_datagram(
+        &mut self,
+        now: Instant,
+        rx: RxMeta,
+        data: &mut [u8],
+        memory: &mut dyn Memory,
+    ) {
+        match Packet::parse(data) {
+            Ok(Packet::Data(header)) => self.handle_data(now, rx, header, data, memory),
+            Ok(Packet::Initiation(i)) => self.handle_initiation(now, rx, &i),
+            Ok(Packet::Response(r)) => self.handle_response(now, &r),
+            Ok(Packet::Cookie(c)) => self.handle_cookie(&c),
+            Ok(Packet::Versions(v)) => self.handle_versions(v.receiver, v.versions),
+            Err(_) => self.stats.garbage += 1,
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
+        while let Some(Reverse((at, id))) = self.timers.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.timers.pop();
+            let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else {
+                continue;
+            };
+            if slot.armed == at {
+                slot.armed = Instant::NEVER;
+                self.fire(now, id, memory);
+            }
+        }
+    }
+
+    fn handle_path(&mut self, _now: Instant, link: LinkId, change: PathChange) {
+        for index in 0..self.slots.len() {
+            if let SlotState::Open(a) = &mut self.slots[index].state {
+                a.handle_path(link, change);
+                self.touch(self.slots[index].id);
+            }
+        }
+    }
+
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        grant: Grant,
+        out: &mut TxBatch<'_>,
+    ) -> Option<Transmit> {
+        if grant.association.is_none()
+            && let Some(transmit) = self.transmit_handshake(grant.link, out)
+        {
+            return Some(transmit);
+        }
+        if let Some(id) = grant.association {
+            return self.transmit_one(now, id, grant, out);
+        }
+        while let Some(id) = self.ready.pop_front() {
+            if let Some(transmit) = self.transmit_one(now, id, grant, out) {
+                // There may be more: to the end of the queue, so that everyone gets a turn.
+                if self.slot(id).is_some() {
+                    self.ready.push_back(id);
+                }
+                return Some(transmit);
+            }
+            if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) {
+                slot.queued = false;
+            }
+        }
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
+        let Reverse((at, id)) = self.timers.peek()?;
+        let kind = match self.slot(*id).map(|s| &s.state) {
+            Some(SlotState::Open(a)) => a.poll_timeout().map_or(TimerKind::Control, |t| t.1),
+            _ => TimerKind::Handshake,
+        };
+        Some((*at, kind))
+    }
+
+    fn poll_event(&mut self) -> Option<EndpointEvent> {
+        self.events.pop_front()
+    }
+}

@@ -1,0 +1,144 @@
+//! What the two sealed handshake messages carry: transport parameters, then the owner's bytes.
+//!
+//! ```text
+//! 0..2 length n of the parameters | 2..2+n parameters | owner's bytes (refused: text for people)
+//! parameter: id u8 | length u8 | value      unknown ids are skipped
+//!   1 window (u64, bytes)  2 version chosen (u8, response)  3 refusal (u16, response)
+//!   4 channels taken at once (u16)
+//! ```
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use towpath_wire::bytes::{ParseError, Reader, Writer};
+
+use super::core::Endpoint;
+use crate::association::PeerLimits;
+use crate::config::Config;
+
+/// Longest hello that the owner may add, in bytes.
+pub const HELLO_MAX: usize = 512;
+/// Longest text of a refusal, in bytes.
+pub const REFUSAL_TEXT_MAX: usize = 256;
+/// Room that a hello with its parameters needs at most.
+pub(super) const PAYLOAD_MAX: usize = HELLO_MAX + 64;
+
+const WINDOW: u8 = 1;
+const VERSION: u8 = 2;
+const REFUSAL: u8 = 3;
+const CHANNELS: u8 = 4;
+
+/// An authenticated "no".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why, as a number that the owners agree on.
+    pub code: u16,
+    /// Why, for people.
+    pub text: String,
+}
+
+/// Parsed parameters. `content` is what the owner added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hello<'a> {
+    pub(super) window: u64,
+    pub(super) channels_max: u16,
+    pub(super) version: u8,
+    pub(super) refusal: Option<u16>,
+    pub(super) content: &'a [u8],
+}
+
+impl<'a> Hello<'a> {
+    pub(super) fn parse(payload: &'a [u8]) -> Result<Self, ParseError> {
+        let mut r = Reader::new(payload);
+        let n = r.u16()?;
+        let mut params = Reader::new(r.take(n.into())?);
+        let mut hello =
+            Self { window: 0, channels_max: 0, version: 0, refusal: None, content: r.rest() };
+        while !params.is_empty() {
+            let (id, len) = (params.u8()?, params.u8()?);
+            let mut value = Reader::new(params.take(len.into())?);
+            match id {
+                WINDOW => hello.window = value.u64()?,
+                VERSION => hello.version = value.u8()?,
+                CHANNELS => hello.channels_max = value.u16()?,
+                REFUSAL => hello.refusal = Some(value.u16()?),
+                _ => {}
+            }
+        }
+        Ok(hello)
+    }
+
+    pub(super) const fn limits(&self) -> PeerLimits {
+        PeerLimits { window: self.window, channels_max: self.channels_max }
+    }
+
+    pub(super) fn emit(&self) -> Vec<u8> {
+        let mut buf = [0; PAYLOAD_MAX];
+        let mut w = Writer::new(&mut buf[2..]);
+        w.put(&[WINDOW, 8]);
+        w.u64(self.window);
+        w.put(&[VERSION, 1, self.version]);
+        w.put(&[CHANNELS, 2]);
+        w.u16(self.channels_max);
+        if let Some(code) = self.refusal {
+            w.put(&[REFUSAL, 2]);
+            w.u16(code);
+        }
+        let n = w.used();
+        w.put(self.content);
+        let end = 2 + w.used();
+        buf[..2].copy_from_slice(&(n as u16).to_le_bytes());
+        buf[..end].to_vec()
+    }
+}
+
+impl Endpoint {
+    /// Our own parameters, around what the owner has to say.
+    pub(super) fn own_hello<'a>(
+        &self,
+        version: u8,
+        refusal: Option<u16>,
+        content: &'a [u8],
+    ) -> Hello<'a> {
+        let Config { window, channels_max, .. } = self.config;
+        Hello { window: window.into(), channels_max, version, refusal, content }
+    }
+}
+
+/// The front of `text`, at most `max` bytes, cut between characters.
+pub(crate) fn cut_text(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn parameters_come_back(
+            window: u64,
+            version: u8,
+            refusal: Option<u16>,
+            content in proptest::collection::vec(any::<u8>(), 0..HELLO_MAX),
+        ) {
+            let channels_max = u16::from(version);
+            let h = Hello { window, channels_max, version, refusal, content: &content };
+            let bytes = h.emit();
+            prop_assert_eq!(Hello::parse(&bytes), Ok(h));
+        }
+
+        #[test]
+        fn any_bytes_parse_or_fail(bytes: Vec<u8>) {
+            let _ = Hello::parse(&bytes);
+        }
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_skipped() {
+        let bytes = [7, 0, 99, 2, 1, 1, VERSION, 1, 4, b'x'];
+        let h = Hello::parse(&bytes).unwrap();
+        assert_eq!((h.version, h.content), (4, &b"x"[..]));
+    }
+}

@@ -1,0 +1,24 @@
+//! All associations of a host: handshakes, the cookie that comes before their cost, and the table
+//! that tells which association a datagram belongs to.
+//!
+//! **Handshake.** `Initiation` → (`Cookie` → `Initiation`) → `Response` → first sealed packet.
+//! The responder keeps a half-open association until the initiator's first sealed packet shows
+//! that it holds the keys; until then nothing that exists is replaced, so a replayed initiation
+//! gains nothing but a slot in a bounded table. If two hosts start at once, the one with the
+//! smaller public key is the initiator and the other yields.
+//!
+//! **Cost.** Before any public-key operation an initiation must carry a keyed hash over our
+//! public key (`mac1`), and beyond [`Config::handshakes_per_s`](crate::Config) also one that
+//! proves its source address (`mac2`).
+
+mod cookie;
+mod core;
+mod hello;
+mod initiate;
+mod respond;
+
+pub use core::{AssociationId, Endpoint, EndpointEvent, EndpointStats};
+pub(crate) use hello::cut_text;
+pub use hello::{HELLO_MAX, REFUSAL_TEXT_MAX, Refusal};
+pub use initiate::{Connect, ConnectError, ConnectFailure};
+pub use respond::Answer;

@@ -1,0 +1,48 @@
+//! Sans-IO transport: handshake, association, acknowledgement and selective retransmission,
+//! credit, congestion, failure detection.
+//!
+//! Nothing here reads a clock, opens a socket or draws from a global random source: see
+//! [`machine`] for the contract. Message bytes belong to the driver ([`memory`]); the machines
+//! hold handles and ranges.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`machine`] | the sans-IO contract: [`Machine`], [`Grant`], [`TxBatch`] |
+//! | [`memory`] | where message bytes live: [`Memory`], [`HeapMemory`] |
+//! | [`crypto`] | what a driver supplies for handshake and sealing |
+//! | [`endpoint`] | handshakes, cookie, and the table of associations |
+//! | [`association`] | one authenticated conversation: paths, channels, repair, credit |
+//! | [`congestion`], [`stripe`] | policies, a file each |
+//! | [`config`] | every option with its default and the memory it costs |
+//!
+//! **Memory of an association**, worst case in bytes, with the fields of [`Config`]:
+//! `2 · channels_max · (2 · window · 7/4 + 4 · window + 256) + paths · (2 · PACKETS_MAX · 128)`:
+//! channels of either side's making; per channel 2 windows of message memory (one each way) plus
+//! 48 bytes of bookkeeping per 64 bytes of credit; at most 4 windows of range bookkeeping against
+//! a peer that sends every second byte; and what retransmission remembers of each path's packets.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod association;
+pub mod config;
+pub mod congestion;
+pub mod crypto;
+pub mod endpoint;
+pub mod machine;
+pub mod memory;
+mod range_set;
+pub mod rng;
+mod rtt;
+pub mod stripe;
+
+pub use association::{Association, AssociationEvent, AssociationStats, SendError};
+pub use config::Config;
+pub use crypto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk};
+pub use endpoint::{AssociationId, Connect, ConnectFailure, Endpoint, EndpointEvent, Refusal};
+pub use machine::{Grant, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
+pub use memory::{Arrival, Block, HeapMemory, Memory};
+pub use rng::Rng;

@@ -1,0 +1,277 @@
+//! The sans-IO contract: time and bytes in; packets, timeouts and events out.
+//!
+//! A driver (the engine on real sockets, or the simulator) owns clock, sockets and message
+//! memory, and drives a machine like this, in this order, until nothing is left:
+//!
+//! 1. hand in what happened: [`Machine::handle_datagram`], [`Machine::handle_timeout`],
+//!    [`Machine::handle_path`], or one of the machine's own calls;
+//! 2. drain: [`Machine::poll_transmit`] until it gives `None` (or the link takes no more, in
+//!    which case it is asked again when the link does), [`Machine::poll_event`] until `None`,
+//!    then sleep until [`Machine::poll_timeout`].
+//!
+//! **Wake-ups.** A machine can only have more to send after step 1, so a driver that drained
+//! everything may sleep. A driver that stopped early (batch full, socket busy, grant used up)
+//! asks again by itself.
+//!
+//! The memory that holds message bytes is passed into the calls that touch it, because it
+//! belongs to the host, not to a conversation: see docs/decisions/0002.
+
+use core::net::SocketAddr;
+
+use towpath_wire::bytes::Writer;
+use towpath_wire::packet::{DATA_HEADER, Data, TAG};
+use towpath_wire::{ChannelId, Instant, LinkId, PathId};
+
+use crate::crypto::PacketKey;
+use crate::endpoint::AssociationId;
+use crate::memory::{Block, Memory};
+
+/// Where a datagram came from.
+#[derive(Clone, Copy, Debug)]
+pub struct RxMeta {
+    /// The driver's link that received it.
+    pub link: LinkId,
+    /// Source address.
+    pub remote: SocketAddr,
+    /// The ECN bits of the IP header (0 where the driver cannot tell).
+    pub ecn: u8,
+}
+
+/// What happened to a path or link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathChange {
+    /// It carries packets (again).
+    Up,
+    /// It lost its carrier.
+    Down,
+    /// Largest datagram that passes, in bytes.
+    Datagram(u16),
+}
+
+/// Leave to send, given by a link's packet scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct Grant {
+    /// The link that has room.
+    pub link: LinkId,
+    /// Only this association may send; `None`: whichever is ready.
+    pub association: Option<AssociationId>,
+    /// Only this channel's data may be sent (acknowledgements and control go along);
+    /// `None`: any channel.
+    pub channel: Option<ChannelId>,
+    /// At most so many bytes of datagrams.
+    pub bytes: usize,
+}
+
+impl Grant {
+    /// The grant of an unreserved link: whatever fits into the batch.
+    pub const fn free(link: LinkId) -> Self {
+        Self { link, association: None, channel: None, bytes: usize::MAX }
+    }
+}
+
+/// A train of datagrams for one destination: `len` bytes at the front of the batch's buffer,
+/// cut every `segment` bytes; only the last datagram may be shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The link to send it on.
+    pub link: LinkId,
+    /// Destination address.
+    pub remote: SocketAddr,
+    /// Length of each datagram but the last.
+    pub segment: usize,
+    /// Length of all datagrams.
+    pub len: usize,
+    /// ECN bits to set.
+    pub ecn: u8,
+}
+
+impl Transmit {
+    /// Number of datagrams in the train.
+    pub const fn datagrams(&self) -> usize {
+        self.len.div_ceil(self.segment)
+    }
+}
+
+/// Why a machine wants to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TimerKind {
+    /// A delayed acknowledgement is due.
+    Acknowledge,
+    /// A packet counts as lost unless it is acknowledged by then.
+    Loss,
+    /// Nothing was acknowledged for long: probe.
+    Probe,
+    /// Show that we are alive.
+    KeepAlive,
+    /// The peer counts as lost unless it is heard by then.
+    Silence,
+    /// Repeat or give up a handshake.
+    Handshake,
+    /// A machine above has something to do.
+    Control,
+}
+
+/// A protocol machine. See the [module's documentation](self) for the order of calls.
+pub trait Machine {
+    /// What it tells its owner.
+    type Event;
+
+    /// Takes a datagram in; it is opened in place. Never fails: a peer's fault is a counter or
+    /// an event.
+    fn handle_datagram(
+        &mut self,
+        now: Instant,
+        rx: RxMeta,
+        data: &mut [u8],
+        memory: &mut dyn Memory,
+    );
+
+    /// Does what is due. Early or repeated calls are harmless.
+    fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory);
+
+    /// Takes note of a change of a link.
+    fn handle_path(&mut self, now: Instant, link: LinkId, change: PathChange);
+
+    /// Writes the next train of datagrams within the grant and the batch.
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        grant: Grant,
+        out: &mut TxBatch<'_>,
+    ) -> Option<Transmit>;
+
+    /// When to call [`Machine::handle_timeout`] next, and why. May be earlier than needed,
+    /// never later.
+    fn poll_timeout(&self) -> Option<(Instant, TimerKind)>;
+
+    /// The next event.
+    fn poll_event(&mut self) -> Option<Self::Event>;
+}
+
+/// The driver's buffer for one train, and the rules of a train.
+///
+/// Invariants: `used ≤ buf.len()`, `datagrams ≤ datagrams_max`; every datagram but the last has
+/// the length of the first.
+pub struct TxBatch<'a> {
+    buf: &'a mut [u8],
+    memory: &'a dyn Memory,
+    datagrams_max: usize,
+    used: usize,
+    segment: usize,
+    datagrams: usize,
+    closed: bool,
+}
+
+impl<'a> TxBatch<'a> {
+    /// A batch over `buf` with message bytes from `memory`, of at most `datagrams_max`.
+    pub fn new(buf: &'a mut [u8], memory: &'a dyn Memory, datagrams_max: usize) -> Self {
+        Self { buf, memory, datagrams_max, used: 0, segment: 0, datagrams: 0, closed: false }
+    }
+
+    /// Bytes of datagrams written.
+    pub const fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Length of each datagram but the last; 0 while empty.
+    pub const fn segment(&self) -> usize {
+        self.segment
+    }
+
+    /// Datagrams written.
+    pub const fn datagrams(&self) -> usize {
+        self.datagrams
+    }
+
+    /// True when a datagram of up to `max` bytes can be added to the train.
+    pub fn takes(&self, max: usize) -> bool {
+        !self.closed
+            && self.datagrams < self.datagrams_max
+            && self.used + max <= self.buf.len()
+            && (self.segment == 0 || self.segment == max)
+    }
+
+    /// Starts a sealed packet of at most `max` bytes. The caller asked [`TxBatch::takes`].
+    pub fn packet(&mut self, max: usize) -> PacketWriter<'_, 'a> {
+        assert!(self.takes(max), "asked first whether the train takes {max} bytes");
+        let at = self.used + DATA_HEADER;
+        PacketWriter { start: self.used, at, end: self.used + max - TAG, batch: self }
+    }
+
+    /// Adds a datagram that is not sealed (a handshake's).
+    pub fn plain(&mut self, datagram: &[u8]) {
+        self.buf[self.used..self.used + datagram.len()].copy_from_slice(datagram);
+        self.add(datagram.len(), datagram.len());
+        self.closed = true;
+    }
+
+    fn add(&mut self, len: usize, max: usize) {
+        self.used += len;
+        self.datagrams += 1;
+        if self.segment == 0 {
+            self.segment = len;
+        }
+        self.closed |= len < max;
+    }
+}
+
+/// Writes one sealed packet: frames and message bytes, then the seal.
+pub struct PacketWriter<'b, 'a> {
+    batch: &'b mut TxBatch<'a>,
+    start: usize,
+    at: usize,
+    end: usize,
+}
+
+impl PacketWriter<'_, '_> {
+    /// Bytes of content that still fit.
+    pub const fn room(&self) -> usize {
+        self.end - self.at
+    }
+
+    /// True when nothing was written yet.
+    pub const fn is_empty(&self) -> bool {
+        self.at == self.start + DATA_HEADER
+    }
+
+    /// Writes `len` bytes of frame through a cursor. The caller asked [`PacketWriter::room`].
+    pub fn frame(&mut self, len: usize, emit: impl FnOnce(&mut Writer<'_>)) {
+        let mut w = Writer::new(&mut self.batch.buf[self.at..self.at + len]);
+        emit(&mut w);
+        assert_eq!(w.used(), len, "a frame has the length it states");
+        self.at += len;
+    }
+
+    /// Appends `len` bytes of a message, from offset `from`: the one copy on the way out.
+    pub fn body(&mut self, block: Block, from: u32, len: usize) {
+        let out = &mut self.batch.buf[self.at..self.at + len];
+        self.batch.memory.copy_out(block, from, out);
+        self.at += len;
+    }
+
+    /// Fills up with padding so that the train can go on.
+    pub fn pad(&mut self) {
+        self.batch.buf[self.at..self.end].fill(0);
+        self.at = self.end;
+    }
+
+    /// Seals what was written and adds it to the train; returns the datagram's length.
+    pub fn seal(self, key: &dyn PacketKey, header: Data) -> usize {
+        let max = self.end + TAG - self.start;
+        let packet = &mut self.batch.buf[self.start..self.at + TAG];
+        header.emit(packet);
+        let (aad, content) = packet.split_at_mut(DATA_HEADER);
+        key.seal(nonce(header.path, header.number), aad, content);
+        let len = packet.len();
+        self.batch.add(len, max);
+        len
+    }
+}
+
+/// The nonce of a packet: path (32 bits) ‖ packet number (64 bits), big-endian.
+pub fn nonce(path: PathId, number: u64) -> [u8; 12] {
+    let mut nonce = [0; 12];
+    nonce[..4].copy_from_slice(&u32::from(path.0).to_be_bytes());
+    nonce[4..].copy_from_slice(&number.to_be_bytes());
+    nonce
+}

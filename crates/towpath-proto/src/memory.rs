@@ -1,0 +1,202 @@
+//! Where message bytes live.
+//!
+//! The driver owns message memory (a heap here, shared arenas later, nothing at all in the
+//! simulator's virtual mode). A machine asks for a [`Block`] when the first piece of a message
+//! arrives, has authenticated bytes placed into it once, and hands the block on. It never holds
+//! message bytes itself.
+
+use alloc::vec::Vec;
+
+use towpath_wire::{ByteSize, ChannelId};
+
+use crate::endpoint::AssociationId;
+
+/// A handle to a message's bytes. Valid from `alloc` (or `put`) to `release` (or `take`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Block {
+    /// Index in the memory's own table.
+    pub index: u32,
+    /// Distinguishes an index's successive uses.
+    pub generation: u32,
+}
+
+/// For what a block is wanted, so that a driver can choose whose memory it comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The association that receives it.
+    pub association: AssociationId,
+    /// The channel.
+    pub channel: ChannelId,
+    /// The channel's label, as given when it was opened.
+    pub label: u16,
+    /// Message number.
+    pub message: u64,
+    /// Bytes wanted.
+    pub len: u32,
+}
+
+/// Message memory as the machines see it.
+pub trait Memory {
+    /// Room for an arriving message; `None` when there is none now (the peer will repeat).
+    fn alloc(&mut self, arrival: &Arrival) -> Option<Block>;
+
+    /// Writes authenticated bytes to their final place. `at + bytes.len()` is within the block.
+    fn place(&mut self, block: Block, at: u32, bytes: &[u8]);
+
+    /// Copies bytes of a block out for sending. `at + out.len()` is within the block.
+    fn copy_out(&self, block: Block, at: u32, out: &mut [u8]);
+
+    /// Gives a block back.
+    fn release(&mut self, block: Block);
+
+    /// Length of a block in bytes.
+    fn len(&self, block: Block) -> u32;
+
+    /// The bytes of a small message that a machine itself must read (control traffic).
+    fn bytes(&self, block: Block) -> &[u8];
+
+    /// Stores a small message that a machine itself wrote; `None` when there is no room now.
+    fn put(&mut self, bytes: &[u8]) -> Option<Block>;
+}
+
+/// Message memory on the heap, with a limit.
+///
+/// Invariant: `used ≤ limit`, where `used` counts block lengths plus [`BLOCK_COST`] each.
+#[derive(Debug)]
+pub struct HeapMemory {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    limit: u64,
+    used: u64,
+    used_max: u64,
+}
+
+/// What a block costs beside its bytes.
+pub const BLOCK_COST: u64 = 64;
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    bytes: Option<Vec<u8>>,
+}
+
+impl HeapMemory {
+    /// Memory for at most `limit` bytes of messages.
+    pub const fn new(limit: ByteSize) -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), limit: limit.as_bytes(), used: 0, used_max: 0 }
+    }
+
+    /// Bytes in use, [`BLOCK_COST`] per block included.
+    pub const fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// The most that was ever in use.
+    pub const fn used_max(&self) -> u64 {
+        self.used_max
+    }
+
+    /// Takes ownership of bytes; `None` (and the bytes dropped) beyond the limit.
+    pub fn store(&mut self, bytes: Vec<u8>) -> Option<Block> {
+        let cost = bytes.len() as u64 + BLOCK_COST;
+        if self.used + cost > self.limit {
+            return None;
+        }
+        self.used += cost;
+        self.used_max = self.used_max.max(self.used);
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.bytes = Some(bytes);
+        Some(Block { index, generation: slot.generation })
+    }
+
+    /// Gives the bytes to the caller and the block back.
+    pub fn take(&mut self, block: Block) -> Vec<u8> {
+        let slot = self.slot_mut(block);
+        slot.generation = slot.generation.wrapping_add(1);
+        let bytes = slot.bytes.take().expect("a valid block has bytes");
+        self.used -= bytes.len() as u64 + BLOCK_COST;
+        self.free.push(block.index);
+        bytes
+    }
+
+    fn slot(&self, block: Block) -> &Slot {
+        let slot = &self.slots[block.index as usize];
+        assert_eq!(slot.generation, block.generation, "block used after its release");
+        slot
+    }
+
+    fn slot_mut(&mut self, block: Block) -> &mut Slot {
+        let slot = &mut self.slots[block.index as usize];
+        assert_eq!(slot.generation, block.generation, "block used after its release");
+        slot
+    }
+}
+
+impl Memory for HeapMemory {
+    fn alloc(&mut self, arrival: &Arrival) -> Option<Block> {
+        if self.used + u64::from(arrival.len) + BLOCK_COST > self.limit {
+            return None;
+        }
+        self.store(alloc::vec![0; arrival.len as usize])
+    }
+
+    fn place(&mut self, block: Block, at: u32, bytes: &[u8]) {
+        let at = at as usize;
+        let target = self.slot_mut(block).bytes.as_mut().expect("a valid block has bytes");
+        target[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn copy_out(&self, block: Block, at: u32, out: &mut [u8]) {
+        let at = at as usize;
+        out.copy_from_slice(&self.bytes(block)[at..at + out.len()]);
+    }
+
+    fn release(&mut self, block: Block) {
+        self.take(block);
+    }
+
+    fn len(&self, block: Block) -> u32 {
+        self.bytes(block).len() as u32
+    }
+
+    fn bytes(&self, block: Block) -> &[u8] {
+        self.slot(block).bytes.as_deref().expect("a valid block has bytes")
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Option<Block> {
+        self.store(bytes.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_holds_and_released_room_returns() {
+        let mut m = HeapMemory::new(ByteSize::from_bytes(300));
+        let a = m.put(&[1; 100]).unwrap();
+        assert!(m.put(&[2; 73]).is_none());
+        let b = m.put(&[2; 72]).unwrap();
+        assert_eq!(m.used(), 300);
+        m.release(a);
+        assert_eq!(m.bytes(b), &[2; 72]);
+        assert_eq!((m.used(), m.used_max()), (136, 300));
+        m.release(b);
+        assert_eq!(m.used(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "block used after its release")]
+    fn a_released_block_is_not_readable() {
+        let mut m = HeapMemory::new(ByteSize::from_kib(1));
+        let a = m.put(&[1]).unwrap();
+        m.release(a);
+        m.put(&[2]).unwrap();
+        m.bytes(a);
+    }
+}

@@ -1,0 +1,29 @@
+//! Deterministic simulator: runs the very node that the daemon runs, in virtual time.
+//!
+//! Same seed, same trace hash, on every machine and in every build. A failed run prints the one
+//! command that replays it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`kernel`] | the event queue |
+//! | [`link`] | links with rate, delay, queue and faults |
+//! | [`world`] | hosts, their clocks, links and processes, driven together |
+//! | [`scenario`] | an experiment as a file |
+//! | [`swarm`] | random runs of a scenario with faults, and the checkers |
+//! | [`memory`], [`crypto`], [`hash`] | stand-ins for message memory, cryptography and traces |
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod crypto;
+pub mod hash;
+pub mod kernel;
+pub mod link;
+pub mod memory;
+pub mod process;
+pub mod scenario;
+pub mod swarm;
+pub mod world;
+
+pub use scenario::Scenario;
+pub use swarm::{Outcome, Violation, run};
+pub use world::World;

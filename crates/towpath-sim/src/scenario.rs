@@ -1,0 +1,158 @@
+//! An experiment as a file: what is drawn at random lies between a least and a most.
+
+use serde::{Deserialize, Serialize};
+use towpath_proto::Rng;
+
+use crate::link::LinkSpec;
+
+/// A random experiment. Every field has a default; see `scenarios/swarm.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scenario {
+    /// Fewest and most hosts.
+    pub hosts: [usize; 2],
+    /// Fewest and most message flows between hosts.
+    pub flows: [usize; 2],
+    /// Bytes that all flows send together, at least and at most.
+    pub flow_bytes: [u64; 2],
+    /// Largest message.
+    pub message_bytes_max: u32,
+    /// Fewest and most tasks asked for.
+    pub tasks: [usize; 2],
+    /// Fewest and most faults.
+    pub faults: [usize; 2],
+    /// Largest clock drift, in parts per million.
+    pub drift_ppm: u32,
+    /// Links are at least like this.
+    pub link_min: LinkSpec,
+    /// Links are at most like this.
+    pub link_max: LinkSpec,
+    /// Simulated seconds after which everything must have come to its end.
+    pub seconds_max: u64,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            hosts: [3, 5],
+            flows: [3, 8],
+            flow_bytes: [8_000_000, 10_000_000],
+            message_bytes_max: 200_000,
+            tasks: [10, 40],
+            faults: [3, 7],
+            drift_ppm: 200,
+            link_min: LinkSpec {
+                rate_bps: 50_000_000,
+                delay_us: 50,
+                queue_bytes: 64 * 1024,
+                ..LinkSpec::default()
+            },
+            link_max: LinkSpec {
+                rate_bps: 1_000_000_000,
+                delay_us: 5_000,
+                queue_bytes: 512 * 1024,
+                loss_ppm: 30_000,
+                reorder_ppm: 50_000,
+                reorder_us: 2_000,
+                duplicate_ppm: 10_000,
+                corrupt_ppm: 5_000,
+                ..LinkSpec::default()
+            },
+            seconds_max: 120,
+        }
+    }
+}
+
+/// Why a scenario cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// Not TOML, or a field that there is not.
+    #[error(transparent)]
+    Syntax(#[from] toml::de::Error),
+    /// A value out of range.
+    #[error("{field} is {value}, must be {must}")]
+    Range {
+        /// Field name.
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// What it must be.
+        must: &'static str,
+    },
+}
+
+impl Scenario {
+    /// Reads a scenario from TOML.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        let s: Self = toml::from_str(text)?;
+        let fail = |field, value: String, must| Err(ScenarioError::Range { field, value, must });
+        if s.hosts[0] < 2 || s.hosts[1] < s.hosts[0] || s.hosts[1] > 1000 {
+            return fail("hosts", format!("{:?}", s.hosts), "[least, most] between 2 and 1000");
+        }
+        let pairs = [("flows", s.flows), ("tasks", s.tasks), ("faults", s.faults)];
+        if let Some((field, pair)) = pairs.into_iter().find(|(_, p)| p[1] < p[0] || p[1] > 100_000)
+        {
+            return fail(field, format!("{pair:?}"), "[least, most], at most 100000");
+        }
+        if s.flow_bytes[1] < s.flow_bytes[0] || s.flow_bytes[1] > 1 << 40 {
+            return fail(
+                "flow_bytes",
+                format!("{:?}", s.flow_bytes),
+                "[least, most], at most 2^40",
+            );
+        }
+        if s.message_bytes_max == 0 || s.message_bytes_max > (1 << 20) - 64 {
+            let value = s.message_bytes_max.to_string();
+            return fail("message_bytes_max", value, "between 1 and 1048512");
+        }
+        if s.drift_ppm > 10_000 {
+            return fail("drift_ppm", s.drift_ppm.to_string(), "at most 10000");
+        }
+        if s.link_min.rate_bps == 0 {
+            return fail("link_min.rate_bps", "0".into(), "above 0");
+        }
+        Ok(s)
+    }
+
+    /// A link between least and most; a third of the links are clean.
+    pub fn draw_link(&self, rng: &mut Rng) -> LinkSpec {
+        let (a, b) = (&self.link_min, &self.link_max);
+        let clean = rng.below(3) == 0;
+        let mut faults = |lo: u32, hi: u32| {
+            if clean { lo } else { between(rng, lo.into(), hi.into()) as u32 }
+        };
+        let (loss_ppm, reorder_ppm) =
+            (faults(a.loss_ppm, b.loss_ppm), faults(a.reorder_ppm, b.reorder_ppm));
+        let (duplicate_ppm, corrupt_ppm) =
+            (faults(a.duplicate_ppm, b.duplicate_ppm), faults(a.corrupt_ppm, b.corrupt_ppm));
+        LinkSpec {
+            rate_bps: between(rng, a.rate_bps, b.rate_bps),
+            delay_us: between(rng, a.delay_us, b.delay_us),
+            queue_bytes: between(rng, a.queue_bytes, b.queue_bytes),
+            loss_ppm,
+            reorder_ppm,
+            reorder_us: between(rng, a.reorder_us, b.reorder_us),
+            duplicate_ppm,
+            corrupt_ppm,
+            framing_bytes: a.framing_bytes,
+        }
+    }
+}
+
+/// A number from `lo` to `hi`, both included; `lo` when they are the wrong way round.
+pub fn between(rng: &mut Rng, lo: u64, hi: u64) -> u64 {
+    lo + rng.below(hi.saturating_sub(lo) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_field_the_value_and_the_limit() {
+        let error = Scenario::parse("hosts = [1, 3]").unwrap_err().to_string();
+        assert_eq!(error, "hosts is [1, 3], must be [least, most] between 2 and 1000");
+        assert!(Scenario::parse("host = 3").unwrap_err().to_string().contains("host"));
+        assert_eq!(Scenario::parse("").unwrap(), Scenario::default());
+    }
+}

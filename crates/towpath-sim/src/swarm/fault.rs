@@ -1,0 +1,105 @@
+//! Faults, drawn from the seed and struck while data is under way.
+
+use std::time::Duration;
+
+use towpath_proto::Rng;
+use towpath_wire::Instant;
+
+use crate::link::LinkSpec;
+use crate::scenario::between;
+use crate::world::World;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Both directions between two hosts are cut.
+    Cut { a: usize, b: usize, ms: u64 },
+    /// One direction is cut.
+    CutOneWay { a: usize, b: usize, ms: u64 },
+    /// Everything from and to a host is cut.
+    Isolate { host: usize, ms: u64 },
+    /// Most datagrams between two hosts are lost.
+    Burst { a: usize, b: usize, ms: u64, loss_ppm: u32 },
+    /// A host stands still.
+    Pause { host: usize, ms: u64 },
+    /// A host is gone for good.
+    Crash { host: usize },
+}
+
+impl Fault {
+    pub(super) fn draw(rng: &mut Rng, hosts: usize) -> Self {
+        let a = rng.below(hosts as u64) as usize;
+        let b = (a + 1 + rng.below(hosts as u64 - 1) as usize) % hosts;
+        let long = rng.below(4) == 0;
+        let ms = if long { between(rng, 2_200, 4_000) } else { between(rng, 20, 1_200) };
+        match rng.below(12) {
+            0..=2 => Self::Cut { a, b, ms },
+            3..=4 => Self::CutOneWay { a, b, ms },
+            5 => Self::Isolate { host: a, ms },
+            6..=8 => Self::Burst { a, b, ms, loss_ppm: between(rng, 200_000, 900_000) as u32 },
+            9..=10 => Self::Pause { host: a, ms },
+            // The founder alone can take hosts in, so it does not crash.
+            _ => Self::Crash { host: a.max(1) },
+        }
+    }
+
+    /// The host that crashes, if one does.
+    pub(super) const fn crashes(self) -> Option<usize> {
+        match self {
+            Self::Crash { host } => Some(host),
+            _ => None,
+        }
+    }
+
+    fn directions(self, hosts: usize) -> Vec<(usize, usize)> {
+        match self {
+            Self::Cut { a, b, .. } | Self::Burst { a, b, .. } => vec![(a, b), (b, a)],
+            Self::CutOneWay { a, b, .. } => vec![(a, b)],
+            Self::Isolate { host, .. } => {
+                (0..hosts).filter(|o| *o != host).flat_map(|o| [(host, o), (o, host)]).collect()
+            }
+            Self::Pause { .. } | Self::Crash { .. } => Vec::new(),
+        }
+    }
+
+    /// Strikes; returns when to call [`Fault::heal`].
+    pub(super) fn strike(self, world: &mut World) -> Option<Instant> {
+        let hosts = world.hosts.len();
+        let now = world.now();
+        let end = |ms| Some(now + Duration::from_millis(ms));
+        for (from, to) in self.directions(hosts) {
+            if let Self::Burst { loss_ppm, .. } = self {
+                let link = world.link(from, to);
+                let spec = LinkSpec { loss_ppm, ..*link.spec() };
+                link.set_spec(spec);
+            } else {
+                world.link(from, to).set_up(false);
+            }
+        }
+        match self {
+            Self::Cut { ms, .. }
+            | Self::CutOneWay { ms, .. }
+            | Self::Isolate { ms, .. }
+            | Self::Burst { ms, .. } => end(ms),
+            Self::Pause { host, ms } => {
+                world.pause(host, now + Duration::from_millis(ms));
+                None
+            }
+            Self::Crash { host } => {
+                world.crash(host);
+                None
+            }
+        }
+    }
+
+    /// Makes good what [`Fault::strike`] did. Overlapping faults on one link heal together with
+    /// the first: what matters is that all of them have healed in the end.
+    pub(super) fn heal(self, world: &mut World, specs: &[Vec<LinkSpec>]) {
+        let hosts = world.hosts.len();
+        for (from, to) in self.directions(hosts) {
+            let link = world.link(from, to);
+            link.set_up(true);
+            link.set_spec(specs[from][to]);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Swarm: random runs of a scenario, with faults while data is under way, and a checker for
+//! every promise.
+//!
+//! | promise | checked by |
+//! |---|---|
+//! | each message exactly once, in order, intact, within one association | `flows` |
+//! | every send is acknowledged, every flow ends | `flows`, the time limit |
+//! | each request ends exactly once; a task that exits has told all its output, in order | `work` |
+//! | all living hosts agree on the host table; crashed ones are lost, living ones up | `run` |
+//! | no message memory is left over, and never more than the bound was in use | `run` |
+//! | what repeats is in proportion to what was lost | `run` |
+
+mod fault;
+mod flows;
+mod run;
+mod work;
+
+pub use run::{MakeCrypto, Outcome, Violation, run, stand_in};

@@ -1,0 +1,356 @@
+//! One run: draw a world from the seed, load it, strike it, check it.
+
+use std::time::Duration;
+
+use towpath_node::{JoinTarget, Node, NodeConfig, NodeEvent};
+use towpath_proto::{Config, Crypto, Rng};
+use towpath_vm::HostState;
+use towpath_wire::{ByteSize, Instant, LinkId};
+
+use super::fault::Fault;
+use super::flows::Flows;
+use super::work::Work;
+use crate::clock::Clock;
+use crate::crypto::StandIn;
+use crate::link::LinkSpec;
+use crate::scenario::{Scenario, between};
+use crate::world::{Step, World, address};
+
+/// Makes the cryptography of a host from its stream of random numbers.
+pub type MakeCrypto<'a> = &'a dyn Fn(Rng) -> Box<dyn Crypto>;
+
+/// The stand-in for [`MakeCrypto`].
+pub fn stand_in(rng: Rng) -> Box<dyn Crypto> {
+    Box::new(StandIn::new(rng))
+}
+
+/// A promise that was not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation(pub String);
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// Hash over every datagram and event.
+    pub trace_hash: u64,
+    /// Hosts.
+    pub hosts: usize,
+    /// Flows.
+    pub flows: usize,
+    /// Messages delivered.
+    pub messages: u64,
+    /// Bytes delivered, each counted once.
+    pub bytes: u64,
+    /// Data packets' worth of bytes delivered for the first time (bytes / 1416, rounded down).
+    pub data_packets: u64,
+    /// Datagrams handed to nodes.
+    pub datagrams: u64,
+    /// Faults that struck while data was under way.
+    pub faults: u64,
+    /// Requests made.
+    pub requests: u64,
+    /// Requests that ended because a host was lost.
+    pub requests_lost: u64,
+    /// Times that a host was declared lost.
+    pub hosts_lost: u64,
+    /// Simulated seconds.
+    pub seconds: f64,
+    /// Promises not kept.
+    pub violations: Vec<Violation>,
+}
+
+/// Content bytes of a full data packet: 1472 less header, tag and frame header.
+const DATA_PACKET: u64 = 1416;
+const TICK: Duration = Duration::from_millis(20);
+const CALL_TICK: u64 = 0;
+const CALL_BOOT: u64 = 1 << 32;
+const CALL_ASK: u64 = 2 << 32;
+const CALL_HEAL: u64 = 3 << 32;
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    world: World,
+    rng: Rng,
+    specs: Vec<Vec<LinkSpec>>,
+    targets: Vec<Option<(NodeConfig, Rng, JoinTarget)>>,
+    make_crypto: MakeCrypto<'a>,
+    flows: Flows,
+    work: Work,
+    faults: Vec<Fault>,
+    struck: Vec<Fault>,
+    asks: usize,
+    healed: usize,
+    crashed: Option<usize>,
+    bytes_total: u64,
+    loaded: bool,
+    joined: usize,
+    settled_since: Option<Instant>,
+    out: Outcome,
+}
+
+/// Runs `scenario` with `seed`. `config` changes the transport's options from their defaults.
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    make_crypto: MakeCrypto<'_>,
+    config: &dyn Fn(&mut Config),
+) -> Outcome {
+    let mut run = Run::prepare(scenario, seed, make_crypto, config);
+    run.go();
+    run.check();
+    run.out
+}
+
+impl<'a> Run<'a> {
+    fn prepare(
+        scenario: &'a Scenario,
+        seed: u64,
+        make_crypto: MakeCrypto<'a>,
+        config: &dyn Fn(&mut Config),
+    ) -> Self {
+        let mut rng = Rng::new(seed, 0);
+        let pick = |rng: &mut Rng, range: [usize; 2]| {
+            let [lo, hi] = range.map(|n| n as u64);
+            between(rng, lo, hi) as usize
+        };
+        let hosts = pick(&mut rng, scenario.hosts);
+        let mut world = World::new(seed);
+        let mut specs: Vec<Vec<LinkSpec>> = vec![Vec::new(); hosts];
+        for row in &mut specs {
+            row.extend((0..hosts).map(|_| scenario.draw_link(&mut rng)));
+        }
+        // A share of the runs moves real bytes.
+        let real = seed % 8 == 7;
+        for _ in 0..hosts {
+            let drift = between(&mut rng, 0, 2 * u64::from(scenario.drift_ppm)) as i32
+                - scenario.drift_ppm.cast_signed();
+            let clock = Clock::new(rng.below(1 << 42), drift);
+            world.add_host(clock, ByteSize::from_mib(256), real, |_| LinkSpec::default());
+        }
+        for (from, row) in specs.iter().enumerate() {
+            for (to, spec) in row.iter().enumerate() {
+                world.link(from, to).set_spec(*spec);
+            }
+        }
+        let flows = pick(&mut rng, scenario.flows);
+        let [lo, hi] = scenario.flow_bytes;
+        let bytes_total = between(&mut rng, lo, hi);
+        let flows = Flows::new(flows, bytes_total, scenario.message_bytes_max, hosts, &mut rng);
+        let count = pick(&mut rng, scenario.faults);
+        let faults = (0..count).map(|_| Fault::draw(&mut rng, hosts)).collect();
+        let asks = pick(&mut rng, scenario.tasks);
+        let out = Outcome { seed, hosts, flows: flows.len(), ..Outcome::default() };
+        let mut run = Self {
+            scenario,
+            world,
+            rng,
+            specs,
+            targets: Vec::new(),
+            make_crypto,
+            flows,
+            work: Work::default(),
+            faults,
+            struck: Vec::new(),
+            asks,
+            healed: 0,
+            crashed: None,
+            bytes_total,
+            loaded: false,
+            joined: 0,
+            settled_since: None,
+            out,
+        };
+        run.found(seed, config);
+        run
+    }
+
+    /// Boots the founder; the others boot a little later, with tokens from it.
+    fn found(&mut self, seed: u64, config: &dyn Fn(&mut Config)) {
+        let mut proto = Config::default();
+        config(&mut proto);
+        let node_config = |host: usize| NodeConfig {
+            name: format!("sim{host}"),
+            addr: address(host),
+            cpus: 2,
+            slots: 2,
+            link: LinkId(0),
+            unix_s_at_zero: 1_000_000,
+            proto: proto.clone(),
+        };
+        let rng = |host: usize| Rng::new(seed, 1000 + host as u64);
+        let crypto = (self.make_crypto)(Rng::new(seed, 2000));
+        let key = crypto.public_key();
+        self.world.boot(0, Node::found(node_config(0), crypto, rng(0), [7; 32]));
+        self.targets.push(None);
+        for host in 1..self.world.hosts.len() {
+            let nonce = [host as u8; 16];
+            let invitation = self.world.with(0, |n, now, _| n.invite(now, 3600, nonce));
+            let invitation = invitation.flatten().expect("the founder invites");
+            let target = JoinTarget { addr: address(0), key, invitation };
+            self.targets.push(Some((node_config(host), rng(host), target)));
+            let at = Duration::from_micros(self.rng.below(20_000));
+            self.world.call_at(Instant::ZERO + at, CALL_BOOT | host as u64);
+        }
+        self.world.call_at(Instant::ZERO + TICK, CALL_TICK);
+    }
+
+    fn go(&mut self) {
+        let end = Instant::ZERO + Duration::from_secs(self.scenario.seconds_max);
+        while let Some(step) = self.world.step(end) {
+            match step {
+                Step::Call(CALL_TICK) => {
+                    if self.tick() {
+                        return;
+                    }
+                    let next = self.world.now() + TICK;
+                    self.world.call_at(next, CALL_TICK);
+                }
+                Step::Call(tag) if tag >> 32 == CALL_BOOT >> 32 => self.boot(tag as u32 as usize),
+                Step::Call(tag) if tag >> 32 == CALL_ASK >> 32 => {
+                    self.work.ask(&mut self.world, &mut self.rng);
+                }
+                Step::Call(tag) => {
+                    let fault = self.struck[tag as u32 as usize];
+                    fault.heal(&mut self.world, &self.specs);
+                    self.healed += 1;
+                }
+                Step::Event { host, event } => self.event(host, &event),
+            }
+            self.strike();
+        }
+        self.violate("the run does not come to an end".into());
+        let missing = self.flows.missing().into_iter().chain(self.work.missing());
+        let missing: Vec<String> = missing.take(10).collect();
+        for what in missing {
+            self.violate(what);
+        }
+    }
+
+    fn boot(&mut self, host: usize) {
+        let Some((config, rng, target)) = self.targets[host].take() else { return };
+        let crypto = (self.make_crypto)(Rng::new(self.out.seed, 2000 + host as u64));
+        let now = self.world.local_now(host);
+        self.world.boot(host, Node::join(now, config, crypto, rng, target));
+    }
+
+    fn event(&mut self, host: usize, event: &NodeEvent) {
+        match event {
+            NodeEvent::Joined { again: false, .. } => self.joined += 1,
+            NodeEvent::JoinFailed(failure) => {
+                self.violate(format!("host {host} cannot join: {failure}"));
+            }
+            NodeEvent::HostLost(_) if host == 0 => self.out.hosts_lost += 1,
+            _ => {}
+        }
+        let violations = &mut self.out.violations;
+        if !self.flows.handle(&mut self.world, host, event, violations) {
+            self.work.handle(&mut self.world, host, event, violations);
+        }
+    }
+
+    /// Strikes the next fault once enough data has passed.
+    fn strike(&mut self) {
+        let count = self.faults.len() + self.struck.len();
+        let due = self.bytes_total * (self.struck.len() as u64 + 1) / (count as u64 + 2);
+        if self.faults.is_empty() || self.flows.delivered_bytes < due || self.flows.done() {
+            return;
+        }
+        let mut fault = self.faults.remove(0);
+        if let (Some(host), Some(_)) = (fault.crashes(), self.crashed) {
+            // One crash is enough: two hosts must be left to talk.
+            fault = Fault::Pause { host, ms: 300 };
+        }
+        let index = self.struck.len() as u64;
+        self.struck.push(fault);
+        if let Some(host) = fault.crashes() {
+            self.crashed = Some(host);
+            self.flows.redirect(host, self.world.hosts.len());
+            self.work.abandon(host);
+        }
+        self.out.faults += 1;
+        match fault.strike(&mut self.world) {
+            Some(at) => self.world.call_at(at, CALL_HEAL | index),
+            None => self.healed += 1,
+        }
+    }
+
+    /// Looks after the load; true when the run is over.
+    fn tick(&mut self) -> bool {
+        if !self.loaded && self.joined == self.world.hosts.len() {
+            self.loaded = true;
+            for _ in 0..self.asks {
+                let at = Duration::from_millis(self.rng.below(1500));
+                self.world.call_at(self.world.now() + at, CALL_ASK);
+            }
+        }
+        if !self.loaded {
+            return false;
+        }
+        self.flows.tick(&mut self.world);
+        let quiet = self.flows.done() && self.work.done() && self.healed == self.struck.len();
+        if !(quiet && self.disagreement().is_none()) {
+            self.settled_since = None;
+            return false;
+        }
+        // Long enough for everything under way to arrive.
+        let since = *self.settled_since.get_or_insert(self.world.now());
+        self.world.now().since(since) > Duration::from_secs(4)
+    }
+
+    /// How living hosts' tables differ from what is, if they do.
+    fn disagreement(&self) -> Option<String> {
+        let living = || (0..self.world.hosts.len()).filter(|h| Some(*h) != self.crashed);
+        let founder = self.world.hosts[0].node.as_ref()?;
+        let table: Vec<_> = founder.hosts().cloned().collect();
+        for host in living() {
+            let node = self.world.hosts[host].node.as_ref()?;
+            let theirs: Vec<_> = node.hosts().cloned().collect();
+            if theirs != table {
+                let (own, index) = (founder.log_index(), node.log_index());
+                return Some(format!("host {host} has another table (entry {index}, not {own})"));
+            }
+            let state = node.me().and_then(|me| table.iter().find(|h| h.id == me));
+            if state.is_none_or(|h| h.state != HostState::Up) {
+                return Some(format!("host {host} lives, but not in the table"));
+            }
+        }
+        let up = table.iter().filter(|h| h.state == HostState::Up).count();
+        let alive = living().count();
+        (up != alive).then(|| format!("{up} hosts up in the table, {alive} alive"))
+    }
+
+    fn violate(&mut self, what: String) {
+        self.out.violations.push(Violation(what));
+    }
+
+    fn check(&mut self) {
+        if let Some(what) = self.disagreement() {
+            self.violate(what);
+        }
+        // Per channel and direction one window, and what waits behind it, of either kind.
+        let hosts = self.world.hosts.len() as u64;
+        let channels = self.flows.len() as u64 + 3 * hosts;
+        let waiting = 32 * u64::from(self.scenario.message_bytes_max) + (2 << 20);
+        let bound = channels * (2 * (1 << 20) + waiting);
+        for host in 0..self.world.hosts.len() {
+            let memory = &self.world.hosts[host].memory;
+            let (used, max) = (memory.used(), memory.used_max());
+            if used > 0 && Some(host) != self.crashed && self.out.violations.is_empty() {
+                self.violate(format!("host {host} still holds {used} bytes of messages"));
+            }
+            if max > bound {
+                self.violate(format!("host {host} held {max} bytes, bound {bound}"));
+            }
+        }
+        self.out.trace_hash = self.world.trace_hash();
+        self.out.messages = self.flows.delivered;
+        self.out.bytes = self.flows.delivered_bytes;
+        self.out.data_packets = self.out.bytes / DATA_PACKET;
+        self.out.datagrams = self.world.delivered;
+        self.out.requests = self.work.made;
+        self.out.requests_lost = self.work.lost;
+        self.out.seconds = self.world.now().as_nanos() as f64 / 1e9;
+    }
+}

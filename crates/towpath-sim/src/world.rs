@@ -1,0 +1,406 @@
+//! Hosts, their clocks, links and processes, driven together in virtual time.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use towpath_node::{Node, NodeEvent};
+use towpath_proto::{Grant, Machine, Rng, RxMeta, TxBatch};
+use towpath_vm::{Action, Ending};
+use towpath_wire::{ByteSize, Instant, LinkId, TaskId};
+
+use crate::clock::Clock;
+use crate::hash::Hash;
+use crate::kernel::{Handle, Kernel};
+use crate::link::{Link, LinkSpec};
+use crate::memory::SimMemory;
+use crate::process::{Did, Processes};
+
+/// Datagrams in one train at most.
+const TRAIN: usize = 16;
+/// Bytes of a train at most.
+const TRAIN_BYTES: usize = TRAIN * 1500;
+/// Datagrams that a host's socket holds while the host is stopped.
+const SOCKET_MAX: usize = 256;
+
+/// What happens in a world. `Call` is the scenario's own.
+#[derive(Debug)]
+enum Happening {
+    Datagram { to: usize, from: usize, packet: u32 },
+    Timer { host: usize },
+    Process { host: usize, task: TaskId },
+    Resume { host: usize },
+    Call(u64),
+}
+
+/// One simulated host.
+pub struct SimHost {
+    /// The node; `None` once the host crashed.
+    pub node: Option<Node>,
+    /// Its message memory.
+    pub memory: SimMemory,
+    /// Its clock.
+    pub clock: Clock,
+    /// Its processes.
+    pub processes: Processes,
+    timer: Option<(Handle, Instant)>,
+    paused: bool,
+    socket: VecDeque<(usize, u32)>,
+    /// Datagrams dropped because the host was stopped and its socket full.
+    pub socket_dropped: u64,
+}
+
+/// Something for the scenario to look at.
+#[derive(Debug)]
+pub enum Step {
+    /// A node said something.
+    Event {
+        /// Which host.
+        host: usize,
+        /// What.
+        event: NodeEvent,
+    },
+    /// A call that the scenario asked for.
+    Call(u64),
+}
+
+/// A simulated network of hosts. Every pair is joined by a link in each direction.
+pub struct World {
+    kernel: Kernel<Happening>,
+    /// The hosts, in order of creation.
+    pub hosts: Vec<SimHost>,
+    links: Vec<Vec<Link>>,
+    rng_seed: u64,
+    packets: Vec<Vec<u8>>,
+    free: Vec<u32>,
+    train: Vec<u8>,
+    trace: Hash,
+    steps: VecDeque<Step>,
+    /// Datagrams handed to nodes.
+    pub delivered: u64,
+}
+
+/// The address of host `index`.
+pub fn address(index: usize) -> SocketAddr {
+    ([10, 0, (index >> 8) as u8, index as u8], 7077).into()
+}
+
+fn index_of(addr: SocketAddr) -> Option<usize> {
+    match addr {
+        SocketAddr::V4(a) => {
+            let [_, _, hi, lo] = a.ip().octets();
+            Some(usize::from(hi) << 8 | usize::from(lo))
+        }
+        SocketAddr::V6(_) => None,
+    }
+}
+
+impl World {
+    /// An empty world; `seed` feeds its links.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            kernel: Kernel::new(),
+            hosts: Vec::new(),
+            links: Vec::new(),
+            rng_seed: seed,
+            packets: Vec::new(),
+            free: Vec::new(),
+            train: vec![0; TRAIN_BYTES],
+            trace: Hash::new(seed),
+            steps: VecDeque::new(),
+            delivered: 0,
+        }
+    }
+
+    /// Simulated time.
+    pub const fn now(&self) -> Instant {
+        self.kernel.now()
+    }
+
+    /// Events that have happened.
+    pub const fn happened(&self) -> u64 {
+        self.kernel.happened()
+    }
+
+    /// Hash over every datagram sent and every event told: same seed, same hash.
+    pub const fn trace_hash(&self) -> u64 {
+        self.trace.value()
+    }
+
+    /// Adds a host without a node; links from and to it get `spec` of (other, direction).
+    pub fn add_host(
+        &mut self,
+        clock: Clock,
+        memory_limit: ByteSize,
+        real: bool,
+        mut spec: impl FnMut(usize) -> LinkSpec,
+    ) -> usize {
+        let index = self.hosts.len();
+        self.hosts.push(SimHost {
+            node: None,
+            memory: SimMemory::new(memory_limit, real),
+            clock,
+            processes: Processes::default(),
+            timer: None,
+            paused: false,
+            socket: VecDeque::new(),
+            socket_dropped: 0,
+        });
+        let seed = self.rng_seed;
+        let stream =
+            |from: usize, to: usize| Rng::new(seed, (from as u64) << 20 | to as u64 | 1 << 50);
+        for (other, links) in self.links.iter_mut().enumerate() {
+            links.push(Link::new(spec(other), stream(other, index)));
+        }
+        let mut own = Vec::new();
+        for other in 0..=index {
+            own.push(Link::new(spec(other), stream(index, other)));
+        }
+        self.links.push(own);
+        index
+    }
+
+    /// The link from one host to another.
+    pub fn link(&mut self, from: usize, to: usize) -> &mut Link {
+        &mut self.links[from][to]
+    }
+
+    /// Every link.
+    pub fn links(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter().flatten()
+    }
+
+    /// What a host's clock shows.
+    pub fn local_now(&self, host: usize) -> Instant {
+        self.hosts[host].clock.local(self.now())
+    }
+
+    /// Puts a node on a host.
+    pub fn boot(&mut self, host: usize, node: Node) {
+        self.hosts[host].node = Some(node);
+        self.drain(host);
+    }
+
+    /// Calls a node, then carries out what follows from it. `None` when the host has crashed.
+    pub fn with<R>(
+        &mut self,
+        host: usize,
+        call: impl FnOnce(&mut Node, Instant, &mut SimMemory) -> R,
+    ) -> Option<R> {
+        let now = self.local_now(host);
+        let h = &mut self.hosts[host];
+        let result = h.node.as_mut().map(|node| call(node, now, &mut h.memory));
+        self.drain(host);
+        result
+    }
+
+    /// Asks for a [`Step::Call`] at a time.
+    pub fn call_at(&mut self, at: Instant, tag: u64) {
+        self.kernel.schedule(at, Happening::Call(tag));
+    }
+
+    /// Stops a host until `until`: it neither receives nor wakes.
+    pub fn pause(&mut self, host: usize, until: Instant) {
+        self.hosts[host].paused = true;
+        self.kernel.schedule(until, Happening::Resume { host });
+    }
+
+    /// Ends a host for good.
+    pub fn crash(&mut self, host: usize) {
+        let h = &mut self.hosts[host];
+        h.node = None;
+        h.processes = Processes::default();
+        if let Some((handle, _)) = h.timer.take() {
+            self.kernel.cancel(handle);
+        }
+    }
+
+    /// Goes on to the next thing that concerns the scenario, but not beyond `until`.
+    pub fn step(&mut self, until: Instant) -> Option<Step> {
+        loop {
+            if let Some(step) = self.steps.pop_front() {
+                return Some(step);
+            }
+            if self.kernel.next_at().is_none_or(|at| at > until) {
+                return None;
+            }
+            let (_, happening) = self.kernel.pop()?;
+            match happening {
+                Happening::Call(tag) => return Some(Step::Call(tag)),
+                Happening::Datagram { to, from, packet } => self.receive(to, from, packet),
+                Happening::Timer { host } => self.wake(host),
+                Happening::Process { host, task } => self.run_process(host, task),
+                Happening::Resume { host } => self.resume(host),
+            }
+        }
+    }
+
+    fn receive(&mut self, to: usize, from: usize, packet: u32) {
+        let h = &mut self.hosts[to];
+        if h.paused {
+            if h.socket.len() < SOCKET_MAX {
+                h.socket.push_back((from, packet));
+            } else {
+                h.socket_dropped += 1;
+                self.free.push(packet);
+            }
+            return;
+        }
+        self.deliver(to, from, packet);
+        self.drain(to);
+    }
+
+    fn deliver(&mut self, to: usize, from: usize, packet: u32) {
+        let now = self.local_now(to);
+        let h = &mut self.hosts[to];
+        if let Some(node) = &mut h.node {
+            let rx = RxMeta { link: LinkId(0), remote: address(from), ecn: 0 };
+            let data = &mut self.packets[packet as usize];
+            node.handle_datagram(now, rx, data, &mut h.memory);
+            self.delivered += 1;
+        }
+        self.free.push(packet);
+    }
+
+    fn resume(&mut self, host: usize) {
+        self.hosts[host].paused = false;
+        while let Some((from, packet)) = self.hosts[host].socket.pop_front() {
+            self.deliver(host, from, packet);
+        }
+        self.wake(host);
+        let tasks: Vec<TaskId> = self.hosts[host].processes.tasks().collect();
+        for task in tasks {
+            self.run_process(host, task);
+        }
+    }
+
+    fn wake(&mut self, host: usize) {
+        let now = self.local_now(host);
+        let h = &mut self.hosts[host];
+        h.timer = None;
+        if h.paused {
+            return;
+        }
+        if let Some(node) = &mut h.node {
+            node.handle_timeout(now, &mut h.memory);
+        }
+        self.drain(host);
+    }
+
+    fn run_process(&mut self, host: usize, task: TaskId) {
+        if self.hosts[host].paused {
+            return;
+        }
+        let now = self.now();
+        while let Some(did) = self.hosts[host].processes.step(now, task) {
+            self.with(host, |node, now, memory| match did {
+                Did::Wrote(stream, bytes) => node.task_output(now, task, stream, bytes, memory),
+                Did::Ended(ending) => node.task_exited(now, task, ending, memory),
+            });
+        }
+    }
+
+    fn act(&mut self, host: usize, action: &Action) {
+        let now = self.now();
+        match action {
+            Action::Start { task, spec } => {
+                let task = *task;
+                if self.hosts[host].processes.start(now, task, spec).is_none() {
+                    let ending = Ending::NotStarted { errno: 2, text: "no such program".into() };
+                    self.with(host, |n, now, m| n.task_exited(now, task, ending, m));
+                    return;
+                }
+                self.with(host, |n, now, m| n.task_started(now, task, task.number(), m));
+                if let Some(until) = self.hosts[host].processes.until(task) {
+                    self.kernel.schedule(until, Happening::Process { host, task });
+                }
+                self.kernel.schedule(now, Happening::Process { host, task });
+            }
+            Action::Signal { task, signal } => {
+                self.hosts[host].processes.signal(*task, *signal);
+                self.kernel.schedule(now, Happening::Process { host, task: *task });
+            }
+            Action::Credit { task, bytes } => {
+                self.hosts[host].processes.credit(*task, *bytes);
+                self.kernel.schedule(now, Happening::Process { host, task: *task });
+            }
+        }
+    }
+
+    /// Carries out what a node wants: send, act, tell, wake it in time.
+    fn drain(&mut self, host: usize) {
+        if self.hosts[host].paused {
+            return;
+        }
+        self.transmit(host);
+        while let Some(event) = self.hosts[host].node.as_mut().and_then(Machine::poll_event) {
+            self.note(host, &event);
+            match event {
+                NodeEvent::Action(action) => self.act(host, &action),
+                event => self.steps.push_back(Step::Event { host, event }),
+            }
+        }
+        self.set_timer(host);
+    }
+
+    fn note(&mut self, host: usize, event: &NodeEvent) {
+        self.trace.word(self.kernel.now().as_nanos());
+        self.trace.word(host as u64);
+        self.trace.bytes(format!("{event:?}").as_bytes());
+    }
+
+    fn transmit(&mut self, host: usize) {
+        let now = self.local_now(host);
+        let mut train = core::mem::take(&mut self.train);
+        loop {
+            let h = &mut self.hosts[host];
+            let Some(node) = &mut h.node else { break };
+            let mut batch = TxBatch::new(&mut train, &h.memory, TRAIN);
+            let Some(t) = node.poll_transmit(now, Grant::free(LinkId(0)), &mut batch) else {
+                break;
+            };
+            let Some(to) = index_of(t.remote).filter(|to| *to < self.hosts.len()) else {
+                continue;
+            };
+            for datagram in train[..t.len].chunks(t.segment) {
+                self.send(host, to, datagram);
+            }
+        }
+        self.train = train;
+    }
+
+    fn send(&mut self, from: usize, to: usize, datagram: &[u8]) {
+        let now = self.kernel.now();
+        self.trace.word(now.as_nanos());
+        self.trace.word((from as u64) << 48 | (to as u64) << 32 | datagram.len() as u64);
+        self.trace.bytes(&datagram[..datagram.len().min(64)]);
+        for arrival in self.links[from][to].offer(now, datagram.len()).into_iter().flatten() {
+            let packet = self.free.pop().unwrap_or_else(|| {
+                self.packets.push(Vec::new());
+                self.packets.len() as u32 - 1
+            });
+            let data = &mut self.packets[packet as usize];
+            data.clear();
+            data.extend_from_slice(datagram);
+            if let Some(bit) = arrival.corrupt {
+                data[bit / 8] ^= 1 << (bit % 8);
+            }
+            self.kernel.schedule(arrival.at, Happening::Datagram { to, from, packet });
+        }
+    }
+
+    fn set_timer(&mut self, host: usize) {
+        let h = &mut self.hosts[host];
+        let next = h.node.as_ref().and_then(Machine::poll_timeout);
+        let at = next.map(|(at, _)| h.clock.global(at));
+        if h.timer.map(|(_, t)| t) == at {
+            return;
+        }
+        if let Some((handle, _)) = h.timer.take() {
+            self.kernel.cancel(handle);
+        }
+        if let Some(at) = at {
+            let handle = self.kernel.schedule(at, Happening::Timer { host });
+            self.hosts[host].timer = Some((handle, at));
+        }
+    }
+}

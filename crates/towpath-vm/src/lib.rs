@@ -1,0 +1,30 @@
+//! Sans-IO virtual machine: which hosts there are, which tasks run where, what became of them.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`host`] | the host table |
+//! | [`log`] | the one ordered log through which the table changes |
+//! | [`task`] | what a task is started with and how it ends |
+//! | [`tasks`] | tasks that run on this host |
+//! | [`requests`] | tasks that this host asked for, wherever they run |
+//! | [`message`] | what daemons tell each other |
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod host;
+pub mod log;
+pub mod message;
+pub mod requests;
+pub mod task;
+pub mod tasks;
+
+pub use host::{Host, HostState, HostTable};
+pub use log::{Change, ControlLog, Entry, LogError, Snapshot};
+pub use message::{Message, MessageError};
+pub use requests::{RequestEvent, RequestId, Requests};
+pub use task::{Ending, Stream, TaskExit, TaskInfo, TaskSpec};
+pub use tasks::{Action, Tasks};

@@ -1,0 +1,208 @@
+//! The control log: every change of control state, in one order, decided by one host.
+//!
+//! The leader (the host that founded the virtual machine) appends; the others apply what it
+//! sends, in order, without gaps. An entry carries term and index, so that putting a replicated
+//! log under it later changes who decides, not what is decided. Until then, losing the leader
+//! freezes changes, never traffic.
+
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+use towpath_wire::HostId;
+
+use crate::host::{Host, HostTable};
+
+/// A change of control state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// A host joined (or rejoined under a new incarnation; its key's old entry goes).
+    Added(Host),
+    /// A host was silent for too long.
+    Lost(HostId),
+    /// A host left by itself or was deleted: its key is revoked.
+    Left(HostId),
+}
+
+/// One entry of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Counts leaders.
+    pub term: u64,
+    /// Counts entries, from 1.
+    pub index: u64,
+    /// What changes.
+    pub change: Change,
+}
+
+/// Control state as of one entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Term of the last entry in it.
+    pub term: u64,
+    /// Index of the last entry in it.
+    pub index: u64,
+    /// Who leads.
+    pub leader: HostId,
+    /// The host table.
+    pub table: HostTable,
+}
+
+/// An entry that does not follow on what was applied before.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("log entry {got} follows on {have}")]
+pub struct LogError {
+    /// Index of the last entry applied.
+    pub have: u64,
+    /// Index of the entry that came.
+    pub got: u64,
+}
+
+/// A host's copy of the control state. Invariant: `snapshot` holds the effect of entries
+/// 1 ..= `snapshot.index`, each applied once, in order.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ControlLog {
+    snapshot: Snapshot,
+}
+
+impl ControlLog {
+    /// The log of a virtual machine that `founder` founds and leads: one entry, itself.
+    pub fn found(founder: Host) -> Self {
+        let leader = founder.id;
+        let mut snapshot = Snapshot { term: 1, index: 0, leader, table: HostTable::default() };
+        snapshot.table.insert(founder);
+        snapshot.index = 1;
+        Self { snapshot }
+    }
+
+    /// A copy that continues from a snapshot.
+    pub const fn from_snapshot(snapshot: Snapshot) -> Self {
+        Self { snapshot }
+    }
+
+    /// The state and its place in the log.
+    pub const fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The host table.
+    pub const fn table(&self) -> &HostTable {
+        &self.snapshot.table
+    }
+
+    /// Who leads.
+    pub const fn leader(&self) -> HostId {
+        self.snapshot.leader
+    }
+
+    /// Decides a change (leader only) and applies it; the entry is to be sent to everyone.
+    pub fn append(&mut self, change: Change) -> Entry {
+        let entry = Entry { term: self.snapshot.term, index: self.snapshot.index + 1, change };
+        self.change(&entry);
+        entry
+    }
+
+    /// Applies an entry from the leader; one applied before is ignored.
+    pub fn apply(&mut self, entry: &Entry) -> Result<(), LogError> {
+        if entry.index <= self.snapshot.index {
+            return Ok(());
+        }
+        if entry.index != self.snapshot.index + 1 {
+            return Err(LogError { have: self.snapshot.index, got: entry.index });
+        }
+        self.change(entry);
+        Ok(())
+    }
+
+    fn change(&mut self, entry: &Entry) {
+        match &entry.change {
+            Change::Added(host) => self.snapshot.table.insert(host.clone()),
+            Change::Lost(id) => self.snapshot.table.set_lost(*id),
+            Change::Left(id) => self.snapshot.table.remove(*id),
+        }
+        self.snapshot.term = entry.term;
+        self.snapshot.index = entry.index;
+    }
+}
+
+impl fmt::Debug for ControlLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ControlLog {{ index: {}, hosts: {} }}", self.snapshot.index, self.table().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::HostState;
+    use proptest::prelude::*;
+    use std::format;
+    use std::vec::Vec;
+
+    fn host(slot: u16, incarnation: u32, key: u8) -> Host {
+        Host {
+            id: HostId::new(slot, incarnation).unwrap(),
+            name: format!("host{key}"),
+            addr: ([127, 0, 0, 1], 7000 + u16::from(key)).into(),
+            key: [key; 32],
+            cpus: 2,
+            slots: 2,
+            state: HostState::Up,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_follower_that_applies_every_entry_ends_like_the_leader(
+            ops in proptest::collection::vec((0..3u8, 0..6u8), 0..60),
+            from in 0..60usize,
+        ) {
+            let mut leader = ControlLog::found(host(1, 1, 0));
+            let mut follower = leader.clone();
+            for (i, (op, key)) in ops.iter().enumerate() {
+                if i == from {
+                    follower = ControlLog::from_snapshot(leader.snapshot().clone());
+                }
+                let known = leader.table().by_key(&[*key; 32]).map(|h| h.id);
+                let change = match (op, known) {
+                    (0, _) => {
+                        let slot = leader.table().free_slot().unwrap();
+                        Change::Added(host(slot, leader.snapshot().index as u32 + 1, *key))
+                    }
+                    (1, Some(id)) => Change::Lost(id),
+                    (2, Some(id)) => Change::Left(id),
+                    _ => continue,
+                };
+                let entry = leader.append(change);
+                prop_assert_eq!(follower.apply(&entry), Ok(()));
+                prop_assert_eq!(follower.apply(&entry), Ok(()), "twice is once");
+                let keys: Vec<_> = leader.table().iter().map(|h| h.key).collect();
+                let mut unique = keys.clone();
+                unique.sort_unstable();
+                unique.dedup();
+                prop_assert_eq!(keys.len(), unique.len());
+            }
+            prop_assert_eq!(leader, follower);
+        }
+    }
+
+    #[test]
+    fn a_gap_is_refused() {
+        let mut leader = ControlLog::found(host(1, 1, 0));
+        let mut follower = leader.clone();
+        leader.append(Change::Added(host(2, 2, 1)));
+        let late = leader.append(Change::Added(host(3, 3, 2)));
+        assert_eq!(follower.apply(&late), Err(LogError { have: 1, got: 3 }));
+    }
+
+    #[test]
+    fn a_rejoining_key_replaces_its_old_entry() {
+        let mut log = ControlLog::found(host(1, 1, 0));
+        log.append(Change::Added(host(2, 2, 1)));
+        log.append(Change::Lost(HostId::new(2, 2).unwrap()));
+        let slot = log.table().free_slot().unwrap();
+        assert_eq!(slot, 3, "slots are reused last");
+        log.append(Change::Added(host(slot, 4, 1)));
+        assert_eq!(log.table().len(), 2);
+        assert_eq!(log.table().get(HostId::new(2, 2).unwrap()), None, "the old life is fenced");
+    }
+}

@@ -1,0 +1,145 @@
+//! What a task is started with, and how it ends.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+use towpath_wire::{HostId, TaskId};
+
+/// A command to run. Strings are bytes, as the operating system has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// Program: a path, or a name that the host looks up in its `PATH`.
+    pub program: Vec<u8>,
+    /// Arguments after the program's name.
+    pub args: Vec<Vec<u8>>,
+    /// Variables added to the daemon's environment.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Working directory; empty: the daemon's.
+    pub cwd: Vec<u8>,
+    /// Wait for one of the host's job slots instead of starting at once.
+    pub queued: bool,
+    /// Milliseconds from its start after which it is ended; 0: never.
+    pub timeout_ms: u32,
+    /// Bytes of output that may be under way to the requester.
+    pub output_window: u32,
+}
+
+/// Which output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// It exited with this status.
+    Exited(i32),
+    /// A signal ended it.
+    Signalled(i32),
+    /// It ran longer than it may and was ended.
+    TimedOut,
+    /// It could not be started.
+    NotStarted {
+        /// Error number of the operating system (2: no such program), 0 when there is none.
+        errno: i32,
+        /// What went wrong.
+        text: String,
+    },
+    /// Its host, or the connection to it, was lost. It was ended there, or will be.
+    HostLost,
+    /// The host did not take it.
+    Refused(String),
+}
+
+impl Ending {
+    /// Exited with status 0.
+    pub const fn is_success(&self) -> bool {
+        matches!(self, Self::Exited(0))
+    }
+
+    /// Exit status as a shell would give it: 128 + n for signal n, 124 for a time-out, 127 and
+    /// 126 where it could not be started, 255 when its host was lost or refused it.
+    pub const fn shell_status(&self) -> u8 {
+        match self {
+            Self::Exited(code) => *code as u8,
+            Self::Signalled(signal) => 128u8.wrapping_add(*signal as u8),
+            Self::TimedOut => 124,
+            Self::NotStarted { errno: 2, .. } => 127,
+            Self::NotStarted { .. } => 126,
+            Self::HostLost | Self::Refused(_) => 255,
+        }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exit status {code}"),
+            Self::Signalled(signal) => write!(f, "ended by signal {signal}"),
+            Self::TimedOut => f.write_str("timed out"),
+            Self::NotStarted { text, .. } => write!(f, "could not be started: {text}"),
+            Self::HostLost => f.write_str("host lost"),
+            Self::Refused(why) => write!(f, "refused: {why}"),
+        }
+    }
+}
+
+/// How a task ended and what it used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskExit {
+    /// How.
+    pub ending: Ending,
+    /// Microseconds from start to end.
+    pub wall_us: u64,
+}
+
+impl TaskExit {
+    /// An end without a run.
+    pub const fn without_run(ending: Ending) -> Self {
+        Self { ending, wall_us: 0 }
+    }
+}
+
+/// A task as listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskInfo {
+    /// Its id.
+    pub id: TaskId,
+    /// Who asked for it.
+    pub requester: HostId,
+    /// Process id on its host; 0 while it waits for a slot or is being started.
+    pub pid: u32,
+    /// Microseconds since it was accepted.
+    pub age_us: u64,
+    /// Program and arguments, cut at 200 bytes.
+    pub command: String,
+}
+
+/// Longest command text in a [`TaskInfo`], in bytes.
+const COMMAND_MAX: usize = 200;
+
+impl TaskSpec {
+    /// Program and arguments for people.
+    pub fn command(&self) -> String {
+        let mut text = String::from_utf8_lossy(&self.program).into_owned();
+        for arg in &self.args {
+            if text.len() >= COMMAND_MAX {
+                break;
+            }
+            text.push(' ');
+            text.push_str(&String::from_utf8_lossy(arg));
+        }
+        let mut end = text.len().min(COMMAND_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text
+    }
+}

@@ -1,0 +1,459 @@
+//! Tasks that run on this host, for whoever asked.
+//!
+//! The driver starts and ends processes and reads their output; this table decides what it
+//! should do, in [`Action`]s, and tells the requester what became of it.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use towpath_wire::id::TASK_MAX;
+use towpath_wire::{HostId, Instant, TaskId};
+
+use crate::message::{Exited, Message, Output, Started};
+use crate::task::{Ending, Stream, TaskExit, TaskInfo, TaskSpec};
+
+/// Most tasks running at once.
+pub const RUNNING_MAX: usize = 1024;
+/// Most tasks waiting for a job slot.
+pub const QUEUED_MAX: usize = 16_384;
+/// After a polite signal, how long until the firm one.
+const GRACE: Duration = Duration::from_secs(2);
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+
+/// What the driver is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Start a process.
+    Start {
+        /// The task it is to be.
+        task: TaskId,
+        /// What to run.
+        spec: TaskSpec,
+    },
+    /// Send a signal to a task's process group.
+    Signal {
+        /// The task.
+        task: TaskId,
+        /// Signal number.
+        signal: i32,
+    },
+    /// So many more bytes of a task's output may be read.
+    Credit {
+        /// The task.
+        task: TaskId,
+        /// Bytes.
+        bytes: u32,
+    },
+}
+
+#[derive(Debug)]
+struct Task {
+    requester: HostId,
+    request: u64,
+    spec: TaskSpec,
+    accepted: Instant,
+    started: Option<Instant>,
+    pid: u32,
+    /// Output that the driver may still hand in.
+    room: u64,
+    output_bytes: u64,
+    /// When to send the next signal of `end`.
+    signal_at: Option<Instant>,
+    /// It is being ended, for this reason if the signal succeeds.
+    end: Option<Ending>,
+    running: bool,
+    /// Nobody wants to know any more.
+    orphan: bool,
+}
+
+/// All tasks of this host. Invariants: `waiting` holds exactly the tasks that are not running;
+/// `running` counts the others; `by_request` has one entry per task that is no orphan.
+#[derive(Debug)]
+pub struct Tasks {
+    host: HostId,
+    slots: u16,
+    by_id: BTreeMap<TaskId, Task>,
+    by_request: BTreeMap<(HostId, u64), TaskId>,
+    waiting: VecDeque<TaskId>,
+    running: usize,
+    /// Running tasks that hold a job slot.
+    slots_used: u16,
+    next: u32,
+    actions: VecDeque<Action>,
+    messages: VecDeque<(HostId, Message)>,
+}
+
+impl Tasks {
+    /// An empty table for `host` with `slots` job slots.
+    pub fn new(host: HostId, slots: u16) -> Self {
+        Self {
+            host,
+            slots: slots.max(1),
+            by_id: BTreeMap::new(),
+            by_request: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            running: 0,
+            slots_used: 0,
+            next: 0,
+            actions: VecDeque::new(),
+            messages: VecDeque::new(),
+        }
+    }
+
+    /// What the driver is to do next.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// What to tell a requester next.
+    pub fn poll_message(&mut self) -> Option<(HostId, Message)> {
+        self.messages.pop_front()
+    }
+
+    /// When [`Tasks::handle_timeout`] is wanted.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.by_id.values().filter_map(|t| t.signal_at).min()
+    }
+
+    /// Number of tasks, waiting ones included.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Every task.
+    pub fn list(&self, now: Instant) -> Vec<TaskInfo> {
+        let info = |(id, t): (&TaskId, &Task)| TaskInfo {
+            id: *id,
+            requester: t.requester,
+            pid: t.pid,
+            age_us: now.since(t.accepted).as_micros() as u64,
+            command: t.spec.command(),
+        };
+        self.by_id.iter().map(info).collect()
+    }
+
+    /// A request to run something. A repeated request is ignored.
+    pub fn spawn(&mut self, now: Instant, requester: HostId, request: u64, spec: TaskSpec) {
+        if self.by_request.contains_key(&(requester, request)) {
+            return;
+        }
+        let full = if spec.queued {
+            (self.waiting.len() >= QUEUED_MAX).then_some(("queue", QUEUED_MAX))
+        } else {
+            (self.running >= RUNNING_MAX).then_some(("table", RUNNING_MAX))
+        };
+        let Some(id) = self.free_id().filter(|_| full.is_none()) else {
+            let (what, limit) = full.unwrap_or(("table", TASK_MAX as usize));
+            let why = format!("{limit} tasks in the {what} of {}, the limit", self.host);
+            self.tell_end(requester, request, TaskExit::without_run(Ending::Refused(why)), 0);
+            return;
+        };
+        let queued = spec.queued;
+        let task = Task {
+            requester,
+            request,
+            room: spec.output_window.into(),
+            spec,
+            accepted: now,
+            started: None,
+            pid: 0,
+            output_bytes: 0,
+            signal_at: None,
+            end: None,
+            running: false,
+            orphan: false,
+        };
+        self.by_id.insert(id, task);
+        self.by_request.insert((requester, request), id);
+        if queued {
+            self.waiting.push_back(id);
+            self.fill_slots();
+        } else {
+            self.start(id);
+        }
+    }
+
+    fn free_id(&mut self) -> Option<TaskId> {
+        for _ in 0..=self.by_id.len() {
+            self.next = self.next % TASK_MAX + 1;
+            let id = self.host.task(self.next)?;
+            if !self.by_id.contains_key(&id) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    fn fill_slots(&mut self) {
+        while self.slots_used < self.slots && self.running < RUNNING_MAX {
+            let Some(id) = self.waiting.pop_front() else { break };
+            self.slots_used += 1;
+            self.start(id);
+        }
+    }
+
+    fn start(&mut self, id: TaskId) {
+        if let Some(task) = self.by_id.get_mut(&id) {
+            task.running = true;
+            self.running += 1;
+            self.actions.push_back(Action::Start { task: id, spec: task.spec.clone() });
+        }
+    }
+
+    /// The driver started it.
+    pub fn started(&mut self, now: Instant, id: TaskId, pid: u32) {
+        let Some(t) = self.by_id.get_mut(&id) else { return };
+        t.pid = pid;
+        t.started = Some(now);
+        if t.spec.timeout_ms > 0 && t.end.is_none() {
+            t.signal_at = Some(now + Duration::from_millis(t.spec.timeout_ms.into()));
+        }
+        if !t.orphan {
+            let (requester, request) = (t.requester, t.request);
+            let started = Message::Started(Started { request, task: id, pid });
+            self.messages.push_back((requester, started));
+        }
+    }
+
+    /// The driver read output of it. More than was allowed is our own bug, and asserts.
+    pub fn output(&mut self, id: TaskId, stream: Stream, bytes: Vec<u8>) {
+        let Some(t) = self.by_id.get_mut(&id) else { return };
+        assert!(bytes.len() as u64 <= t.room, "the driver reads no more than it was allowed");
+        t.room -= bytes.len() as u64;
+        t.output_bytes += bytes.len() as u64;
+        if !t.orphan {
+            let output = Message::Output(Output { request: t.request, stream, bytes });
+            self.messages.push_back((t.requester, output));
+        }
+    }
+
+    /// The driver saw it end, after its last output.
+    pub fn exited(&mut self, now: Instant, id: TaskId, ending: Ending) {
+        let Some(t) = self.by_id.remove(&id) else { return };
+        let wall_us = t.started.map_or(0, |s| now.since(s).as_micros() as u64);
+        let ending = match (t.end, ending) {
+            (Some(reason @ Ending::TimedOut), Ending::Signalled(_) | Ending::Exited(_)) => reason,
+            (_, ending) => ending,
+        };
+        if t.running {
+            self.running -= 1;
+            self.slots_used -= u16::from(t.spec.queued);
+        }
+        if !t.orphan {
+            self.by_request.remove(&(t.requester, t.request));
+            let exit = TaskExit { ending, wall_us };
+            self.tell_end(t.requester, t.request, exit, t.output_bytes);
+        }
+        self.fill_slots();
+    }
+
+    fn tell_end(&mut self, requester: HostId, request: u64, exit: TaskExit, output_bytes: u64) {
+        let exited = Message::Exited(Exited { request, exit, output_bytes });
+        self.messages.push_back((requester, exited));
+    }
+
+    /// The requester wants a signal sent. One that waits for a slot ends at once.
+    pub fn kill(&mut self, now: Instant, requester: HostId, request: u64, signal: i32) {
+        let Some(id) = self.by_request.get(&(requester, request)).copied() else { return };
+        let Some(t) = self.by_id.get_mut(&id) else { return };
+        if t.running {
+            self.actions.push_back(Action::Signal { task: id, signal });
+        } else {
+            self.waiting.retain(|w| *w != id);
+            self.exited(now, id, Ending::Signalled(signal));
+        }
+    }
+
+    /// The requester takes more output.
+    pub fn credit(&mut self, requester: HostId, request: u64, bytes: u32) {
+        let Some(id) = self.by_request.get(&(requester, request)).copied() else { return };
+        if let Some(t) = self.by_id.get_mut(&id) {
+            t.room = t.room.saturating_add(bytes.into());
+            self.actions.push_back(Action::Credit { task: id, bytes });
+        }
+    }
+
+    /// The requester is gone: its tasks end, and nobody is told.
+    pub fn requester_lost(&mut self, now: Instant, requester: HostId) {
+        let theirs: Vec<TaskId> = self
+            .by_id
+            .iter()
+            .filter(|(_, t)| t.requester == requester && !t.orphan)
+            .map(|(id, _)| *id)
+            .collect();
+        self.orphan(now, &theirs);
+    }
+
+    /// This host is no longer who it was: everything ends.
+    pub fn end_all(&mut self, now: Instant) {
+        let all: Vec<TaskId> =
+            self.by_id.iter().filter(|(_, t)| !t.orphan).map(|(id, _)| *id).collect();
+        self.orphan(now, &all);
+    }
+
+    fn orphan(&mut self, now: Instant, ids: &[TaskId]) {
+        for id in ids {
+            let Some(t) = self.by_id.get_mut(id) else { continue };
+            t.orphan = true;
+            self.by_request.remove(&(t.requester, t.request));
+            if t.running {
+                t.end = Some(Ending::HostLost);
+                t.signal_at = Some(now + GRACE);
+                self.actions.push_back(Action::Signal { task: *id, signal: SIGTERM });
+                // Nobody takes its output any more: let it run dry instead of blocking.
+                t.room = u64::MAX;
+                self.actions.push_back(Action::Credit { task: *id, bytes: u32::MAX });
+            } else {
+                self.waiting.retain(|w| w != id);
+                self.by_id.remove(id);
+            }
+        }
+    }
+
+    /// Sends the signals that are due: polite first, firm after a grace period.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for (id, t) in &mut self.by_id {
+            if t.signal_at.is_none_or(|at| at > now) {
+                continue;
+            }
+            let signal = if t.end.is_some() { SIGKILL } else { SIGTERM };
+            t.signal_at = if t.end.is_some() { None } else { Some(now + GRACE) };
+            t.end.get_or_insert(Ending::TimedOut);
+            self.actions.push_back(Action::Signal { task: *id, signal });
+        }
+    }
+
+    /// Becomes the table of a new incarnation. Tasks of the old one were ended with
+    /// [`Tasks::end_all`] and leave as they exit.
+    pub fn rename(&mut self, host: HostId) {
+        self.host = host;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+
+    const ME: u16 = 1;
+
+    fn host(slot: u16) -> HostId {
+        HostId::new(slot, 1).unwrap()
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn spec(queued: bool, timeout_ms: u32) -> TaskSpec {
+        TaskSpec {
+            program: b"p".to_vec(),
+            queued,
+            timeout_ms,
+            output_window: 10,
+            ..Default::default()
+        }
+    }
+
+    fn starts(t: &mut Tasks) -> Vec<TaskId> {
+        let mut out = vec![];
+        while let Some(action) = t.poll_action() {
+            if let Action::Start { task, .. } = action {
+                out.push(task);
+            }
+        }
+        out
+    }
+
+    fn ends(t: &mut Tasks) -> Vec<(u64, Ending)> {
+        let mut out = vec![];
+        while let Some((_, message)) = t.poll_message() {
+            if let Message::Exited(e) = message {
+                out.push((e.request, e.exit.ending));
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn queued_tasks_start_as_slots_become_free() {
+        let mut t = Tasks::new(host(ME), 2);
+        for request in 0..4 {
+            t.spawn(at(0), host(2), request, spec(true, 0));
+        }
+        let first = starts(&mut t);
+        assert_eq!(first.len(), 2);
+        t.exited(at(1), first[0], Ending::Exited(0));
+        assert_eq!(starts(&mut t).len(), 1);
+        assert_eq!(ends(&mut t), [(0, Ending::Exited(0))]);
+    }
+
+    #[test]
+    fn a_repeated_request_runs_once() {
+        let mut t = Tasks::new(host(ME), 2);
+        t.spawn(at(0), host(2), 7, spec(false, 0));
+        t.spawn(at(0), host(2), 7, spec(false, 0));
+        assert_eq!(starts(&mut t).len(), 1);
+    }
+
+    #[test]
+    fn a_time_out_signals_politely_then_firmly() {
+        let mut t = Tasks::new(host(ME), 2);
+        t.spawn(at(0), host(2), 1, spec(false, 100));
+        let id = starts(&mut t)[0];
+        t.started(at(0), id, 42);
+        t.handle_timeout(at(99));
+        assert_eq!(t.poll_action(), None);
+        t.handle_timeout(at(100));
+        assert_eq!(t.poll_action(), Some(Action::Signal { task: id, signal: SIGTERM }));
+        assert_eq!(t.poll_timeout(), Some(at(2100)));
+        t.handle_timeout(at(2100));
+        assert_eq!(t.poll_action(), Some(Action::Signal { task: id, signal: SIGKILL }));
+        assert_eq!(t.poll_timeout(), None);
+        t.exited(at(2101), id, Ending::Signalled(SIGKILL));
+        assert_eq!(ends(&mut t), [(1, Ending::TimedOut)]);
+    }
+
+    #[test]
+    fn a_lost_requester_ends_its_tasks_and_nobody_is_told() {
+        let mut t = Tasks::new(host(ME), 1);
+        t.spawn(at(0), host(2), 1, spec(true, 0));
+        t.spawn(at(0), host(2), 2, spec(true, 0));
+        t.spawn(at(0), host(3), 3, spec(true, 0));
+        let id = starts(&mut t)[0];
+        t.requester_lost(at(1), host(2));
+        assert_eq!(t.poll_action(), Some(Action::Signal { task: id, signal: SIGTERM }));
+        t.exited(at(2), id, Ending::Signalled(SIGTERM));
+        assert_eq!(ends(&mut t), []);
+        assert_eq!(starts(&mut t).len(), 1, "the other requester's task has its turn");
+        assert_eq!(t.len(), 1);
+    }
+
+    #[test]
+    fn killing_a_waiting_task_ends_it_without_a_process() {
+        let mut t = Tasks::new(host(ME), 1);
+        t.spawn(at(0), host(2), 1, spec(true, 0));
+        t.spawn(at(0), host(2), 2, spec(true, 0));
+        starts(&mut t);
+        t.kill(at(1), host(2), 2, 2);
+        assert_eq!(ends(&mut t), [(2, Ending::Signalled(2))]);
+    }
+
+    #[test]
+    fn a_full_table_refuses_and_says_so() {
+        let mut t = Tasks::new(host(ME), 1);
+        for request in 0..=RUNNING_MAX as u64 {
+            t.spawn(at(0), host(2), request, spec(false, 0));
+        }
+        let ends = ends(&mut t);
+        assert!(matches!(&ends[..], [(1024, Ending::Refused(why))] if why.contains("1024")));
+    }
+}

@@ -1,0 +1,454 @@
+//! What stands inside the seal: frames, one after the other, to the end of the packet.
+//!
+//! ```text
+//! PAD            0 type=0                                     (one byte)
+//! PING           0 type=1
+//! ACK            0 type=2 | 1 words n (1..=16) | 2..4 path | 4..8 delay (us) | 8..16 largest
+//!                16..16+8n bitmap: bit i of word w set = packet largest - (64 w + i) was received
+//! OPEN           0 type=3 | 1 direction | 2 reliability | 3 flags (1 = TSpec follows)
+//!                4..8 channel | 8..10 priority | 10..12 label | 12..20 limit
+//!                [20..28 rate (bit/s) | 28..36 peak (bit/s) | 36..44 burst (B)
+//!                 44..48 min unit (B) | 48..52 max unit (B)]
+//! DATA           0 type=4 | 1 zero | 2..4 length n | 4..8 channel | 8..16 message number
+//!                16..20 message length | 20..24 offset | 24..24+n bytes
+//! LIMIT          0 type=5 | 1..4 zero | 4..8 channel | 8..16 limit
+//! CLOSE_CHANNEL  0 type=6 | 1 zero | 2..4 reason | 4..8 channel
+//!                8..16 number of messages sent on it
+//! CLOSE          0 type=7 | 1 text length n (0..=255) | 2..4 reason | 4..4+n text (UTF-8)
+//! PATH_CHALLENGE 0 type=8 | 1..8 zero | 8..16 token    (reserved: sent by no machine yet)
+//! PATH_RESPONSE  0 type=9 | 1..8 zero | 8..16 token    (answers, so that old hosts can be probed)
+//! (extension)    0 type=128..=255 | 1 zero | 2..4 length n
+//!                4..4+n anything: skipped where not known
+//! ```
+//! A packet may hold several ACK frames for one path, each with a lower `largest`, so that any
+//! number of packets can be covered; only the first one's delay and top give a time sample.
+//! Every frame may be applied twice without harm.
+//!
+//! A limit is absolute: the message memory, in bytes since the channel opened, that the peer may
+//! have asked for. A message of `len` bytes asks for `len` + [`MESSAGE_CHARGE`] at its first
+//! piece. Because it is absolute, a limit may be lost, repeated or overtaken without harm.
+
+use crate::bytes::{ParseError, Reader, Writer};
+use crate::id::{ChannelId, PathId};
+use crate::units::{ByteSize, Rate};
+
+/// Bytes of credit that each message costs beside its length, so that empty ones are bounded.
+pub const MESSAGE_CHARGE: u64 = 64;
+/// Longest acknowledgement bitmap, in words of 64 packets.
+pub const ACK_WORDS_MAX: usize = 16;
+/// Packets that one acknowledgement can cover.
+pub const ACK_SPAN: u64 = 64 * ACK_WORDS_MAX as u64;
+/// Bytes of a DATA frame before its content.
+pub const DATA_OVERHEAD: usize = 24;
+
+const PAD: u8 = 0;
+const PING: u8 = 1;
+const ACK: u8 = 2;
+const OPEN: u8 = 3;
+const DATA: u8 = 4;
+const LIMIT: u8 = 5;
+const CLOSE_CHANNEL: u8 = 6;
+const CLOSE: u8 = 7;
+const PATH_CHALLENGE: u8 = 8;
+const PATH_RESPONSE: u8 = 9;
+/// First of the frame types that a receiver skips when it does not know them.
+const EXTENSION: u8 = 128;
+
+/// Who may send on a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Both sides.
+    Both,
+    /// Only the side that opened it.
+    Opener,
+    /// Only the other side.
+    Acceptor,
+}
+
+/// What a channel promises about its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reliability {
+    /// Each exactly once, in order.
+    ReliableOrdered,
+    /// Each exactly once, in any order.
+    ReliableUnordered,
+    /// Retransmitted only while it can still arrive in time.
+    Timely,
+    /// Sent once.
+    Unreliable,
+}
+
+/// A token-bucket traffic specification, as in RFC 2212's `TSpec`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrafficSpec {
+    /// Token rate.
+    pub rate: Rate,
+    /// Peak rate.
+    pub peak: Rate,
+    /// Bucket depth.
+    pub burst: ByteSize,
+    /// Minimum policed unit, in bytes.
+    pub unit_min_bytes: u32,
+    /// Maximum message size, in bytes.
+    pub unit_max_bytes: u32,
+}
+
+/// A request to open a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelOpen {
+    /// Its number.
+    pub channel: ChannelId,
+    /// Who may send.
+    pub direction: Direction,
+    /// What is promised.
+    pub reliability: Reliability,
+    /// Larger goes first.
+    pub priority: u16,
+    /// What the two ends use it for; the association does not look at it.
+    pub label: u16,
+    /// First limit for what the acceptor sends.
+    pub limit: u64,
+    /// Traffic specification, where one was given.
+    pub tspec: Option<TrafficSpec>,
+}
+
+/// A piece of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// Its channel.
+    pub channel: ChannelId,
+    /// Message number within channel and direction, from 0.
+    pub message: u64,
+    /// Bytes of the whole message.
+    pub message_len: u32,
+    /// Where in the message the piece stands.
+    pub offset: u32,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Which packets of a path were received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack<'a> {
+    /// The path whose packets are meant.
+    pub path: PathId,
+    /// Time between the arrival of `largest` and this acknowledgement, in microseconds.
+    pub delay_us: u32,
+    /// Largest packet number received.
+    pub largest: u64,
+    /// Bitmap words as on the wire, 8 bytes each.
+    map: &'a [u8],
+}
+
+impl Ack<'_> {
+    /// The bitmap, word by word: bit `i` of word `w` stands for packet `largest - (64 w + i)`.
+    pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.map.chunks_exact(8).map(|c| {
+            let mut word = [0; 8];
+            word.copy_from_slice(c);
+            u64::from_le_bytes(word)
+        })
+    }
+
+    /// Number of packets that the bitmap speaks of, counted down from `largest`.
+    pub fn span(&self) -> u64 {
+        self.map.len() as u64 * 8
+    }
+}
+
+/// One frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// Filler.
+    Pad,
+    /// Asks for an acknowledgement.
+    Ping,
+    /// Packets received.
+    Ack(Ack<'a>),
+    /// Opens a channel.
+    Open(ChannelOpen),
+    /// Part of a message.
+    Data(Piece<'a>),
+    /// New credit.
+    Limit {
+        /// The channel.
+        channel: ChannelId,
+        /// Absolute limit in bytes.
+        limit: u64,
+    },
+    /// Ends what its sender sends on a channel, after `messages` messages.
+    CloseChannel {
+        /// The channel.
+        channel: ChannelId,
+        /// How many messages were sent on it: the end holds only once all of them arrived.
+        messages: u64,
+        /// Why, as a number that the two ends agree on.
+        reason: u16,
+    },
+    /// Ends the association.
+    Close {
+        /// Why, as a number that the two ends agree on.
+        reason: u16,
+        /// Why, for people.
+        text: &'a [u8],
+    },
+    /// Asks for a [`Frame::PathResponse`] with the same token on the same path.
+    PathChallenge(u64),
+    /// Answer to a challenge.
+    PathResponse(u64),
+    /// A frame of a later version, skipped.
+    Extension(u8),
+}
+
+/// Walks through the frames of an opened packet; stops after the first malformed one.
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    reader: Reader<'a>,
+}
+
+impl<'a> Frames<'a> {
+    /// Frames in `content` (opened, without tag).
+    pub const fn new(content: &'a [u8]) -> Self {
+        Self { reader: Reader::new(content) }
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Result<Frame<'a>, ParseError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reader.is_empty() {
+            return None;
+        }
+        let frame = parse(&mut self.reader);
+        if frame.is_err() {
+            self.reader = Reader::new(&[]);
+        }
+        Some(frame)
+    }
+}
+
+fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
+    Ok(match r.u8()? {
+        PAD => Frame::Pad,
+        PING => Frame::Ping,
+        ACK => Frame::Ack(parse_ack(r)?),
+        OPEN => Frame::Open(parse_open(r)?),
+        DATA => Frame::Data(parse_data(r)?),
+        LIMIT => {
+            r.take(3)?;
+            Frame::Limit { channel: ChannelId(r.u32()?), limit: r.u64()? }
+        }
+        CLOSE_CHANNEL => {
+            r.u8()?;
+            let reason = r.u16()?;
+            Frame::CloseChannel { channel: ChannelId(r.u32()?), reason, messages: r.u64()? }
+        }
+        CLOSE => {
+            let n = r.u8()?;
+            let reason = r.u16()?;
+            Frame::Close { reason, text: r.take(n.into())? }
+        }
+        PATH_CHALLENGE => {
+            r.take(7)?;
+            Frame::PathChallenge(r.u64()?)
+        }
+        PATH_RESPONSE => {
+            r.take(7)?;
+            Frame::PathResponse(r.u64()?)
+        }
+        kind @ EXTENSION.. => {
+            r.u8()?;
+            let n = r.u16()?;
+            r.take(n.into())?;
+            Frame::Extension(kind)
+        }
+        kind => return Err(ParseError::Unknown { field: "frame type", value: kind.into() }),
+    })
+}
+
+fn parse_ack<'a>(r: &mut Reader<'a>) -> Result<Ack<'a>, ParseError> {
+    let words = usize::from(r.u8()?);
+    if words == 0 || words > ACK_WORDS_MAX {
+        return Err(ParseError::Limit {
+            field: "ack words",
+            value: words as u64,
+            limit: ACK_WORDS_MAX as u64,
+        });
+    }
+    let path = PathId(r.u16()?);
+    let delay_us = r.u32()?;
+    let largest = r.u64()?;
+    Ok(Ack { path, delay_us, largest, map: r.take(words * 8)? })
+}
+
+fn parse_open(r: &mut Reader<'_>) -> Result<ChannelOpen, ParseError> {
+    let direction = match r.u8()? {
+        0 => Direction::Both,
+        1 => Direction::Opener,
+        2 => Direction::Acceptor,
+        value => return Err(ParseError::Unknown { field: "direction", value: value.into() }),
+    };
+    let reliability = match r.u8()? {
+        0 => Reliability::ReliableOrdered,
+        1 => Reliability::ReliableUnordered,
+        2 => Reliability::Timely,
+        3 => Reliability::Unreliable,
+        value => return Err(ParseError::Unknown { field: "reliability", value: value.into() }),
+    };
+    let flags = r.u8()?;
+    if flags > 1 {
+        return Err(ParseError::Unknown { field: "open flags", value: flags.into() });
+    }
+    let channel = ChannelId(r.u32()?);
+    let (priority, label, limit) = (r.u16()?, r.u16()?, r.u64()?);
+    let tspec = if flags == 1 { Some(parse_tspec(r)?) } else { None };
+    Ok(ChannelOpen { channel, direction, reliability, priority, label, limit, tspec })
+}
+
+fn parse_tspec(r: &mut Reader<'_>) -> Result<TrafficSpec, ParseError> {
+    Ok(TrafficSpec {
+        rate: Rate::from_bps(r.u64()?),
+        peak: Rate::from_bps(r.u64()?),
+        burst: ByteSize::from_bytes(r.u64()?),
+        unit_min_bytes: r.u32()?,
+        unit_max_bytes: r.u32()?,
+    })
+}
+
+fn parse_data<'a>(r: &mut Reader<'a>) -> Result<Piece<'a>, ParseError> {
+    r.u8()?;
+    let n = r.u16()?;
+    let channel = ChannelId(r.u32()?);
+    let message = r.u64()?;
+    let (message_len, offset) = (r.u32()?, r.u32()?);
+    let bytes = r.take(n.into())?;
+    match offset.checked_add(n.into()) {
+        Some(end) if end <= message_len => {
+            Ok(Piece { channel, message, message_len, offset, bytes })
+        }
+        _ => Err(ParseError::Limit {
+            field: "piece end",
+            value: u64::from(offset) + u64::from(n),
+            limit: message_len.into(),
+        }),
+    }
+}
+
+/// Writes PING.
+pub fn emit_ping(w: &mut Writer<'_>) {
+    w.u8(PING);
+}
+
+/// Bytes of an ACK frame with `words` bitmap words.
+pub const fn ack_len(words: usize) -> usize {
+    16 + 8 * words
+}
+
+/// Writes ACK. `words` holds 1 ..= [`ACK_WORDS_MAX`] bitmap words, newest packets first.
+pub fn emit_ack(w: &mut Writer<'_>, path: PathId, delay_us: u32, largest: u64, words: &[u64]) {
+    assert!((1..=ACK_WORDS_MAX).contains(&words.len()), "an ack has 1..=16 words");
+    w.u8(ACK);
+    w.u8(words.len() as u8);
+    w.u16(path.0);
+    w.u32(delay_us);
+    w.u64(largest);
+    for word in words {
+        w.u64(*word);
+    }
+}
+
+/// Bytes of an OPEN frame.
+pub const fn open_len(open: &ChannelOpen) -> usize {
+    if open.tspec.is_some() { 52 } else { 20 }
+}
+
+/// Writes OPEN.
+pub fn emit_open(w: &mut Writer<'_>, open: &ChannelOpen) {
+    w.u8(OPEN);
+    w.u8(match open.direction {
+        Direction::Both => 0,
+        Direction::Opener => 1,
+        Direction::Acceptor => 2,
+    });
+    w.u8(match open.reliability {
+        Reliability::ReliableOrdered => 0,
+        Reliability::ReliableUnordered => 1,
+        Reliability::Timely => 2,
+        Reliability::Unreliable => 3,
+    });
+    w.u8(u8::from(open.tspec.is_some()));
+    w.u32(open.channel.0);
+    w.u16(open.priority);
+    w.u16(open.label);
+    w.u64(open.limit);
+    if let Some(t) = &open.tspec {
+        w.u64(t.rate.as_bps());
+        w.u64(t.peak.as_bps());
+        w.u64(t.burst.as_bytes());
+        w.u32(t.unit_min_bytes);
+        w.u32(t.unit_max_bytes);
+    }
+}
+
+/// Writes the [`DATA_OVERHEAD`] bytes before a piece's content of `len` bytes.
+pub fn emit_data_header(
+    w: &mut Writer<'_>,
+    channel: ChannelId,
+    message: u64,
+    message_len: u32,
+    offset: u32,
+    len: u16,
+) {
+    w.u8(DATA);
+    w.u8(0);
+    w.u16(len);
+    w.u32(channel.0);
+    w.u64(message);
+    w.u32(message_len);
+    w.u32(offset);
+}
+
+/// Bytes of a LIMIT frame.
+pub const LIMIT_LEN: usize = 16;
+
+/// Writes LIMIT.
+pub fn emit_limit(w: &mut Writer<'_>, channel: ChannelId, limit: u64) {
+    w.u32(u32::from(LIMIT));
+    w.u32(channel.0);
+    w.u64(limit);
+}
+
+/// Bytes of a `CLOSE_CHANNEL` frame.
+pub const CLOSE_CHANNEL_LEN: usize = 16;
+
+/// Writes `CLOSE_CHANNEL`.
+pub fn emit_close_channel(w: &mut Writer<'_>, channel: ChannelId, reason: u16, messages: u64) {
+    w.u8(CLOSE_CHANNEL);
+    w.u8(0);
+    w.u16(reason);
+    w.u32(channel.0);
+    w.u64(messages);
+}
+
+/// Writes CLOSE; text beyond 255 bytes is cut.
+pub fn emit_close(w: &mut Writer<'_>, reason: u16, text: &[u8]) {
+    let text = &text[..text.len().min(255)];
+    w.u8(CLOSE);
+    w.u8(text.len() as u8);
+    w.u16(reason);
+    w.put(text);
+}
+
+/// Bytes of a `PATH_CHALLENGE` or `PATH_RESPONSE` frame.
+pub const PATH_TOKEN_LEN: usize = 16;
+
+/// Writes `PATH_RESPONSE`.
+pub fn emit_path_response(w: &mut Writer<'_>, token: u64) {
+    w.u64(u64::from(PATH_RESPONSE));
+    w.u64(token);
+}
+
+#[cfg(test)]
+#[path = "frame_tests.rs"]
+mod tests;

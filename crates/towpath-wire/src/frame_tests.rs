@@ -1,0 +1,150 @@
+use super::*;
+use proptest::prelude::*;
+use std::vec;
+use std::vec::Vec;
+
+fn only(bytes: &[u8]) -> Result<Frame<'_>, ParseError> {
+    let mut frames = Frames::new(bytes);
+    let first = frames.next().expect("one frame");
+    assert!(frames.next().is_none(), "exactly one frame");
+    first
+}
+
+fn emitted(len: usize, emit: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let mut buf = vec![0xee; len];
+    let mut w = Writer::new(&mut buf);
+    emit(&mut w);
+    assert_eq!(w.room(), 0, "the stated length is the emitted length");
+    buf
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_walk_to_an_end_without_a_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
+        prop_assert!(Frames::new(&bytes).count() <= bytes.len());
+    }
+
+    #[test]
+    fn an_ack_comes_back(
+        path: u16,
+        delay: u32,
+        largest: u64,
+        words in proptest::collection::vec(any::<u64>(), 1..=ACK_WORDS_MAX),
+    ) {
+        let buf = emitted(ack_len(words.len()), |w| {
+            emit_ack(w, PathId(path), delay, largest, &words);
+        });
+        let Ok(Frame::Ack(a)) = only(&buf) else { panic!("not an ack") };
+        prop_assert_eq!((a.path, a.delay_us, a.largest), (PathId(path), delay, largest));
+        prop_assert_eq!(a.words().collect::<Vec<_>>(), words);
+    }
+
+    #[test]
+    fn a_piece_comes_back(
+        channel: u32,
+        message: u64,
+        offset in 0..1_000_000u32,
+        bytes in proptest::collection::vec(any::<u8>(), 0..64),
+        beyond in 0..100u32,
+    ) {
+        let channel = ChannelId(channel);
+        let len = offset + bytes.len() as u32 + beyond;
+        let buf = emitted(DATA_OVERHEAD + bytes.len(), |w| {
+            emit_data_header(w, channel, message, len, offset, bytes.len() as u16);
+            w.put(&bytes);
+        });
+        let piece = Piece { channel, message, message_len: len, offset, bytes: &bytes };
+        prop_assert_eq!(only(&buf), Ok(Frame::Data(piece)));
+    }
+
+    #[test]
+    fn an_open_comes_back(
+        channel: u32,
+        priority: u16,
+        label: u16,
+        limit: u64,
+        rate: u64,
+        burst: u64,
+        units: [u32; 2],
+        with: bool,
+    ) {
+        let channel = ChannelId(channel);
+        let tspec = with.then_some(TrafficSpec {
+            rate: Rate::from_bps(rate),
+            peak: Rate::from_bps(!rate),
+            burst: ByteSize::from_bytes(burst),
+            unit_min_bytes: units[0],
+            unit_max_bytes: units[1],
+        });
+        for direction in [Direction::Both, Direction::Opener, Direction::Acceptor] {
+            for reliability in [
+                Reliability::ReliableOrdered,
+                Reliability::ReliableUnordered,
+                Reliability::Timely,
+                Reliability::Unreliable,
+            ] {
+                let open =
+                    ChannelOpen { channel, direction, reliability, priority, label, limit, tspec };
+                let buf = emitted(open_len(&open), |w| emit_open(w, &open));
+                prop_assert_eq!(only(&buf), Ok(Frame::Open(open)));
+            }
+        }
+    }
+
+    #[test]
+    fn small_frames_come_back(channel: u32, limit: u64, reason: u16, text in "[a-z]{0,40}") {
+        let c = ChannelId(channel);
+        let expected = [
+            (emitted(1, emit_ping), Frame::Ping),
+            (emitted(LIMIT_LEN, |w| emit_limit(w, c, limit)), Frame::Limit { channel: c, limit }),
+            (
+                emitted(CLOSE_CHANNEL_LEN, |w| emit_close_channel(w, c, reason, limit)),
+                Frame::CloseChannel { channel: c, reason, messages: limit },
+            ),
+            (
+                emitted(4 + text.len(), |w| emit_close(w, reason, text.as_bytes())),
+                Frame::Close { reason, text: text.as_bytes() },
+            ),
+            (emitted(PATH_TOKEN_LEN, |w| emit_path_response(w, limit)), Frame::PathResponse(limit)),
+        ];
+        for (bytes, frame) in &expected {
+            prop_assert_eq!(only(bytes), Ok(*frame));
+        }
+    }
+}
+
+#[test]
+fn a_piece_beyond_its_message_is_refused() {
+    let buf = emitted(DATA_OVERHEAD + 2, |w| {
+        emit_data_header(w, ChannelId(1), 0, 10, 9, 2);
+        w.put(&[1, 2]);
+    });
+    let limit = ParseError::Limit { field: "piece end", value: 11, limit: 10 };
+    assert_eq!(only(&buf), Err(limit));
+}
+
+#[test]
+fn an_offset_near_the_top_does_not_wrap() {
+    let buf = emitted(DATA_OVERHEAD + 1, |w| {
+        emit_data_header(w, ChannelId(1), 0, 10, u32::MAX, 1);
+        w.put(&[1]);
+    });
+    assert!(only(&buf).is_err());
+}
+
+#[test]
+fn a_malformed_frame_ends_the_walk() {
+    let results: Vec<_> = Frames::new(&[1, 250, 1, 1]).collect();
+    assert_eq!(results[0], Ok(Frame::Ping));
+    assert!(results[1].is_err());
+    assert_eq!(results.len(), 2);
+}
+
+#[test]
+fn a_frame_of_a_later_version_is_skipped_whole() {
+    let results: Vec<_> = Frames::new(&[200, 0, 2, 0, 9, 9, 1]).collect();
+    assert_eq!(results, vec![Ok(Frame::Extension(200)), Ok(Frame::Ping)]);
+    assert!(only(&[200, 0, 3, 0, 9, 9]).is_err());
+}

@@ -1,0 +1,32 @@
+//! Types with units, identifiers, packet and frame headers with their byte maps; no state.
+//!
+//! Everything that crosses a network or a process boundary is spelled here, once. Integers on
+//! the wire are little-endian. Parsing borrows from the datagram and never panics, whatever the
+//! bytes; emitting writes into a slice that the caller owns and never allocates.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`units`] | [`Instant`], [`Rate`], [`ByteSize`] |
+//! | [`id`] | hosts, tasks, channels, paths, links |
+//! | [`packet`] | what stands in clear at the front of each datagram |
+//! | [`frame`] | what stands inside the seal |
+//! | [`version`] | how two hosts agree on a wire version |
+//! | [`bytes`] | the cursor both directions use |
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod bytes;
+pub mod frame;
+pub mod id;
+pub mod packet;
+pub mod units;
+pub mod version;
+
+pub use frame::{ChannelOpen, Direction, Frame, Reliability, TrafficSpec};
+pub use id::{ChannelId, HostId, LinkId, PathId, TaskId};
+pub use packet::{Admission, Packet};
+pub use units::{ByteSize, Instant, Rate};
+pub use version::{VersionRange, WIRE_VERSIONS};

@@ -1,0 +1,134 @@
+//! A client's side of the daemon's Unix socket.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::protocol::{FrameError, FrameReader, Info, Reply, Request, encode};
+
+/// Why a daemon cannot be talked to.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No daemon answers at the socket.
+    #[error("no daemon answers at {path}: {why}\nhint: start one with `towpath up`")]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// What the operating system says.
+        why: io::Error,
+    },
+    /// The daemon has gone away.
+    #[error("the daemon has ended the connection")]
+    Gone,
+    /// Reading or writing failed.
+    #[error("talking to the daemon: {0}")]
+    Io(#[from] io::Error),
+    /// The daemon and this program do not understand each other.
+    #[error("{0}\nhint: restart the daemons with `towpath down` and `towpath up`")]
+    Frame(#[from] FrameError),
+    /// The daemon could not carry a request out.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// The half that sends.
+#[derive(Debug)]
+pub struct Sender {
+    stream: UnixStream,
+}
+
+/// The half that receives.
+#[derive(Debug)]
+pub struct Receiver {
+    stream: UnixStream,
+    frames: FrameReader,
+    buf: Vec<u8>,
+}
+
+/// A connection to a daemon.
+#[derive(Debug)]
+pub struct Client {
+    /// The half that sends.
+    pub sender: Sender,
+    /// The half that receives.
+    pub receiver: Receiver,
+}
+
+impl Sender {
+    /// Sends a request. Waits while the daemon does not take it.
+    pub fn send(&mut self, request: &Request) -> Result<(), ClientError> {
+        self.send_bytes(&encode(request)?)
+    }
+
+    /// Sends frames that were encoded before, several in one go.
+    pub fn send_bytes(&mut self, frames: &[u8]) -> Result<(), ClientError> {
+        match self.stream.write_all(frames) {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(ClientError::Gone),
+            other => Ok(other?),
+        }
+    }
+
+    /// Ends the connection in both directions: a waiting [`Receiver::next`] returns
+    /// [`ClientError::Gone`].
+    pub fn close(&self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+impl Receiver {
+    /// The next reply, or `None` when none came within `timeout` (`None`: waits for ever).
+    pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Reply>, ClientError> {
+        loop {
+            if let Some(reply) = self.frames.next()? {
+                return Ok(Some(reply));
+            }
+            self.stream.set_read_timeout(timeout)?;
+            match self.stream.read(&mut self.buf) {
+                Ok(0) => return Err(ClientError::Gone),
+                Ok(n) => self.frames.extend(&self.buf[..n]),
+                Err(e) => match e.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => return Ok(None),
+                    io::ErrorKind::Interrupted => {}
+                    io::ErrorKind::ConnectionReset => return Err(ClientError::Gone),
+                    _ => return Err(e.into()),
+                },
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Connects to the daemon at a socket.
+    pub fn connect(path: &Path) -> Result<Self, ClientError> {
+        let connect = || -> io::Result<_> {
+            let stream = UnixStream::connect(path)?;
+            Ok((stream.try_clone()?, stream))
+        };
+        let (a, b) =
+            connect().map_err(|why| ClientError::Connect { path: path.to_path_buf(), why })?;
+        let receiver = Receiver { stream: b, frames: FrameReader::default(), buf: vec![0; 65_536] };
+        Ok(Self { sender: Sender { stream: a }, receiver })
+    }
+
+    /// Sends a request and waits for its answer, at most `timeout`.
+    pub fn ask(&mut self, request: &Request, timeout: Duration) -> Result<Reply, ClientError> {
+        self.sender.send(request)?;
+        match self.receiver.next(Some(timeout))? {
+            Some(Reply::Failed(text)) => Err(ClientError::Failed(text)),
+            Some(reply) => Ok(reply),
+            None => Err(ClientError::Failed(format!(
+                "the daemon did not answer within {} s",
+                timeout.as_secs()
+            ))),
+        }
+    }
+
+    /// Asks the daemon who it is.
+    pub fn info(&mut self) -> Result<Info, ClientError> {
+        match self.ask(&Request::Info, Duration::from_secs(5))? {
+            Reply::Info(info) => Ok(info),
+            _ => Err(FrameError::Malformed.into()),
+        }
+    }
+}

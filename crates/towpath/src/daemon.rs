@@ -1,0 +1,316 @@
+//! One host's daemon: a guard process around the engine's process.
+//!
+//! The guard adopts whatever the engine's tasks leave behind (it is their *subreaper*) and, when
+//! the engine ends, however it ends, it ends all of that. The engine in turn ends when the guard
+//! does. Killing both at the same instant with SIGKILL is the one way to leave tasks behind.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use rustix::fs::FlockOperation;
+use rustix::process::{Pid, Signal, WaitOptions};
+use towpath_io::udp::BindError;
+use towpath_io::{Clock, RealCrypto, UdpLink};
+use towpath_node::{Node, NodeConfig};
+use towpath_proto::{Config, Rng};
+use towpath_wire::LinkId;
+
+use crate::config::{ConfigError, key_file, make_dir, socket_path};
+use crate::engine::{Engine, EngineError, EngineOptions};
+use crate::token::Token;
+
+/// How a daemon comes to its virtual machine.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// It founds and leads it, with this VM key.
+    Found([u8; 32]),
+    /// It joins with a token.
+    Join(Token),
+}
+
+/// What a daemon is started with.
+#[derive(Clone, Debug)]
+pub struct DaemonOptions {
+    /// Name of the virtual machine.
+    pub vm: String,
+    /// The daemon's directory.
+    pub dir: PathBuf,
+    /// Where to receive; port 0: the kernel chooses.
+    pub listen: SocketAddr,
+    /// Founder or newcomer.
+    pub role: Role,
+    /// The host's name.
+    pub name: String,
+    /// Processors that it offers.
+    pub cpus: u16,
+    /// Jobs that it runs at once.
+    pub slots: u16,
+    /// A silent host is lost after so many milliseconds.
+    pub lost_after_ms: u32,
+}
+
+/// Why a daemon cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Its files cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its address cannot be used.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The engine cannot go on.
+    #[error("{why}{}", join_hint(.why))]
+    Engine {
+        /// Why.
+        why: EngineError,
+    },
+    /// There is one already.
+    #[error(
+        "a daemon runs there already{}\n\
+         hint: `towpath hosts` shows it, `towpath down` ends it",
+        pid_text(*.0)
+    )]
+    Running(Option<u32>),
+    /// The operating system refused something.
+    #[error("{what}: {why}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it says.
+        why: io::Error,
+    },
+}
+
+impl From<EngineError> for DaemonError {
+    fn from(why: EngineError) -> Self {
+        Self::Engine { why }
+    }
+}
+
+fn pid_text(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |p| format!(" (process {p})"))
+}
+
+fn join_hint(e: &EngineError) -> &'static str {
+    use towpath_node::JoinFailure;
+    let EngineError::Join { failure, .. } = e else { return "" };
+    match failure {
+        JoinFailure::NoAnswer => {
+            "\nhint: is the founder's daemon running, does a firewall stand between, and is the \
+             token from its present life?"
+        }
+        JoinFailure::WrongKey => {
+            "\nhint: get a token from this virtual machine with `towpath token`"
+        }
+        JoinFailure::Version(_) => "\nhint: run the same version of Towpath on both machines",
+        JoinFailure::Refused(_) => "\nhint: get a fresh token with `towpath token`",
+    }
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
+    move |why| DaemonError::System { what, why }
+}
+
+/// Set in the environment of the engine's process.
+const ENGINE_MARK: &str = "TOWPATH_ENGINE_OF";
+
+/// True in the engine's process, false in the guard's.
+pub fn is_engine() -> bool {
+    std::env::var_os(ENGINE_MARK).is_some()
+}
+
+/// The guard: runs this program again as the engine, waits, and cleans up behind it.
+pub fn guard() -> Result<ExitCode, DaemonError> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|e| system("becoming the tasks' guardian")(e.into()))?;
+    let program = std::env::current_exe().map_err(system("finding this program"))?;
+    let engine = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env(ENGINE_MARK, std::process::id().to_string())
+        .spawn()
+        .map_err(system("starting the engine"))?;
+    let engine = i32::try_from(engine.id()).ok().and_then(Pid::from_raw);
+    let mut code = ExitCode::FAILURE;
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if Some(pid) == engine => {
+                if let Some(status) = status.exit_status() {
+                    code = ExitCode::from(status as u8);
+                }
+                break;
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    end_children();
+    Ok(code)
+}
+
+/// Ends every child, and the children that it leaves us, until there is none.
+fn end_children() {
+    loop {
+        let mut text = String::new();
+        let path = "/proc/thread-self/children";
+        let _ = File::open(path).and_then(|mut f| f.read_to_string(&mut text));
+        for pid in text.split_whitespace().filter_map(|p| p.parse().ok()).filter_map(Pid::from_raw)
+        {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        if rustix::process::wait(WaitOptions::empty()).is_err() {
+            return;
+        }
+    }
+}
+
+/// The engine's process: runs until told to end. What it has to say of its start goes to
+/// `ready`, once.
+pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(), DaemonError> {
+    die_with_guard()?;
+    make_dir(&options.dir)?;
+    let _lock = lock(&options.dir)?;
+    let socket = socket_path(&options.dir)?;
+    let secret = key_file(&options.dir.join("host.key"))?;
+    let clock = Clock::start();
+    let udp = UdpLink::bind(LinkId(0), options.listen)?;
+    let addr = udp.local_addr().map_err(system("reading our address"))?;
+    let config = NodeConfig {
+        name: options.name.clone(),
+        addr,
+        cpus: options.cpus,
+        slots: options.slots,
+        link: LinkId(0),
+        unix_s_at_zero: clock.unix_s_at_zero(),
+        proto: proto_config(options),
+    };
+    let seed = RealCrypto::generate_secret();
+    let rng = Rng::new(u64::from_le_bytes(first_eight(&seed)), 0);
+    let crypto = Box::new(RealCrypto::new(secret));
+    let node = match &options.role {
+        Role::Found(vm_key) => Node::found(config, crypto, rng, *vm_key),
+        Role::Join(token) => Node::join(clock.now(), config, crypto, rng, token.0.clone()),
+    };
+    let listener = listen(&socket)?;
+    let engine_options = EngineOptions {
+        vm: options.vm.clone(),
+        listener,
+        udp,
+        clock,
+        signals: signals()?,
+        environment: environment(&options.vm),
+    };
+    let mut engine = Engine::new(node, engine_options)?;
+    let result = engine.run(&mut |node| {
+        if let Some(me) = node.me() {
+            let pid = std::process::id();
+            ready(&Started { host: me.to_string(), addr, pid });
+        }
+    });
+    let _ = fs::remove_file(&socket);
+    Ok(result?)
+}
+
+/// What a daemon says once it is part of its virtual machine.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Started {
+    /// Its host id.
+    pub host: String,
+    /// Where it receives.
+    pub addr: SocketAddr,
+    /// The engine's process.
+    pub pid: u32,
+}
+
+fn first_eight(bytes: &[u8; 32]) -> [u8; 8] {
+    let mut out = [0; 8];
+    out.copy_from_slice(&bytes[..8]);
+    out
+}
+
+fn proto_config(options: &DaemonOptions) -> Config {
+    let lost_after = std::time::Duration::from_millis(options.lost_after_ms.into());
+    Config { lost_after, keepalive: lost_after / 4, ..Config::default() }
+}
+
+fn die_with_guard() -> Result<(), DaemonError> {
+    let Some(guard) = std::env::var(ENGINE_MARK).ok() else { return Ok(()) };
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(|e| system("asking for the guard's end")(e.into()))?;
+    let parent = rustix::process::getppid().map(|p| p.as_raw_nonzero().to_string());
+    if parent != Some(guard) {
+        return Err(system("the guard")(io::Error::other("it has gone already")));
+    }
+    Ok(())
+}
+
+/// Variables that every task sees.
+fn environment(vm: &str) -> Vec<(OsString, OsString)> {
+    vec![("TOWPATH_VM".into(), vm.into())]
+}
+
+/// Takes the directory's lock; it is given back when the file closes.
+fn lock(dir: &Path) -> Result<File, DaemonError> {
+    let path = dir.join("lock");
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(system("opening the daemon's lock"))?;
+    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let mut text = String::new();
+        let _ = file.read_to_string(&mut text);
+        return Err(DaemonError::Running(text.trim().parse().ok()));
+    }
+    let write = |f: &mut File| {
+        f.set_len(0)?;
+        f.seek(SeekFrom::Start(0))?;
+        writeln!(f, "{}", std::process::id())
+    };
+    write(&mut file).map_err(system("writing the daemon's lock"))?;
+    Ok(file)
+}
+
+/// True while a daemon holds the lock of `dir`.
+pub fn is_locked(dir: &Path) -> bool {
+    let Ok(file) = File::open(dir.join("lock")) else { return false };
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+}
+
+/// The process that holds, or held last, the lock of `dir`.
+pub fn lock_holder(dir: &Path) -> Option<u32> {
+    fs::read_to_string(dir.join("lock")).ok()?.trim().parse().ok()
+}
+
+fn listen(path: &Path) -> Result<UnixListener, DaemonError> {
+    // We hold the lock, so a socket that is there is a dead daemon's.
+    if fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
+        let _ = fs::remove_file(path);
+    }
+    let listener = UnixListener::bind(path).map_err(system("opening the daemon's socket"))?;
+    let open = || {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)
+    };
+    open().map_err(system("opening the daemon's socket"))?;
+    Ok(listener)
+}
+
+/// A stream that becomes readable when SIGTERM, SIGINT or SIGHUP comes.
+fn signals() -> Result<UnixStream, DaemonError> {
+    let (read, write) = UnixStream::pair().map_err(system("signal pipe"))?;
+    read.set_nonblocking(true).map_err(system("signal pipe"))?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        let write = write.try_clone().map_err(system("signal pipe"))?;
+        signal_hook::low_level::pipe::register(signal, write).map_err(system("signal handler"))?;
+    }
+    Ok(read)
+}

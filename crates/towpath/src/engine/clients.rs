@@ -1,0 +1,127 @@
+//! The engine's clients: what they asked for, what waits to be written to them.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use towpath_vm::RequestId;
+
+use crate::protocol::{FrameReader, Reply, Request, encode};
+
+/// Bytes that wait for a client at most. Output is bounded by credit long before; a client that
+/// lets so much gather is not reading any more.
+const WAITING_MAX: usize = 64 << 20;
+/// Requests taken from one client before the others have their turn.
+pub(super) const REQUESTS_PER_TURN: usize = 256;
+
+/// Why a client's connection ends.
+#[derive(Debug)]
+pub(super) enum Hangup {
+    Gone,
+    Malformed(String),
+    Stuck,
+}
+
+/// One connection.
+pub(super) struct ClientConn {
+    stream: UnixStream,
+    frames: FrameReader,
+    /// Encoded replies, oldest first; `written` bytes of the first have gone out.
+    waiting: VecDeque<Vec<u8>>,
+    written: usize,
+    backlog: usize,
+    /// It wants to be told when the socket takes more.
+    pub(super) wants_write: bool,
+    pub(super) watches: bool,
+    pub(super) spawns: HashMap<u64, RequestId>,
+}
+
+impl ClientConn {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        Self {
+            stream,
+            frames: FrameReader::default(),
+            waiting: VecDeque::new(),
+            written: 0,
+            backlog: 0,
+            wants_write: false,
+            watches: false,
+            spawns: HashMap::new(),
+        }
+    }
+
+    /// Reads what is there. Ends at 256 KiB a turn.
+    pub(super) fn fill(&mut self, buf: &mut [u8]) -> Result<(), Hangup> {
+        for _ in 0..4 {
+            match self.stream.read(buf) {
+                Ok(0) => return Err(Hangup::Gone),
+                Ok(n) => self.frames.extend(&buf[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(Hangup::Gone),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn next_request(&mut self) -> Result<Option<Request>, Hangup> {
+        self.frames.next().map_err(|e| Hangup::Malformed(e.to_string()))
+    }
+
+    /// Queues a reply.
+    pub(super) fn reply(&mut self, reply: &Reply) {
+        // A reply beyond the frame limit cannot come of anything we accept.
+        if let Ok(frame) = encode(reply) {
+            self.backlog += frame.len();
+            self.waiting.push_back(frame);
+        }
+    }
+
+    /// Writes what waits, as far as the socket takes it.
+    pub(super) fn flush(&mut self) -> Result<(), Hangup> {
+        while !self.waiting.is_empty() {
+            let mut slices = [IoSlice::new(&[]); 16];
+            for (i, (slice, frame)) in slices.iter_mut().zip(&self.waiting).enumerate() {
+                *slice = IoSlice::new(if i == 0 { &frame[self.written..] } else { frame });
+            }
+            match self.stream.write_vectored(&slices) {
+                Ok(n) => self.wrote(n),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(Hangup::Gone),
+            }
+        }
+        if self.backlog > WAITING_MAX { Err(Hangup::Stuck) } else { Ok(()) }
+    }
+
+    fn wrote(&mut self, n: usize) {
+        self.backlog -= n;
+        self.written += n;
+        while let Some(frame) = self.waiting.front() {
+            if self.written < frame.len() {
+                break;
+            }
+            self.written -= frame.len();
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Bytes not written yet.
+    pub(super) const fn backlog(&self) -> usize {
+        self.backlog
+    }
+
+    /// Writes everything, however long it takes (at most two seconds).
+    pub(super) fn finish(&mut self) {
+        let _ = self.stream.set_nonblocking(false);
+        let _ = self.stream.set_write_timeout(Some(std::time::Duration::from_secs(2)));
+        let _ = self.flush();
+    }
+}
+
+impl AsFd for ClientConn {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

@@ -1,0 +1,291 @@
+//! The engine's loop and everything that passes through it.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+
+use towpath_io::{Clock, UdpLink};
+use towpath_node::{Node, NodeEvent};
+use towpath_proto::{HeapMemory, Machine};
+use towpath_vm::Action;
+use towpath_wire::ByteSize;
+
+use super::control::Control;
+use super::network::Network;
+use super::poll::{Events, Poll, Waker};
+use super::requests::Clients;
+use super::spawner::{Order, Report};
+use crate::log;
+use crate::protocol::{HostEvent, Reply};
+
+const KEY_UDP: u64 = 0;
+const KEY_LISTENER: u64 = 1;
+const KEY_WAKE: u64 = 2;
+const KEY_SIGNAL: u64 = 3;
+const KEY_CLIENTS: u64 = 16;
+
+/// Message memory of a daemon.
+const MEMORY: ByteSize = ByteSize::from_mib(512);
+/// What an engine needs beside its node.
+pub struct EngineOptions {
+    /// Name of the virtual machine.
+    pub vm: String,
+    /// The socket for clients.
+    pub listener: UnixListener,
+    /// The socket for hosts.
+    pub udp: UdpLink,
+    /// The clock.
+    pub clock: Clock,
+    /// Readable once a signal asks the daemon to end.
+    pub signals: UnixStream,
+    /// Variables for every task.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// Why an engine cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The operating system refused something that the engine cannot do without.
+    #[error("{what}: {why}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it says.
+        why: io::Error,
+    },
+    /// The host could not join.
+    #[error("cannot join the virtual machine at {addr}: {failure}")]
+    Join {
+        /// Where.
+        addr: SocketAddr,
+        /// Why.
+        failure: towpath_node::JoinFailure,
+    },
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> EngineError {
+    move |why| EngineError::System { what, why }
+}
+
+/// A node on real sockets.
+pub struct Engine {
+    pub(super) node: Node,
+    pub(super) memory: HeapMemory,
+    pub(super) vm: String,
+    pub(super) network: Network,
+    pub(super) clock: Clock,
+    pub(super) listener: UnixListener,
+    pub(super) poll: Poll,
+    pub(super) clients: Clients,
+    pub(super) buf: Vec<u8>,
+    pub(super) ending: bool,
+    signals: UnixStream,
+    waker: Waker,
+    control: Control,
+}
+
+impl Engine {
+    /// An engine around a node.
+    pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
+        let EngineOptions { vm, listener, udp, clock, signals, environment } = options;
+        let poll = Poll::new().map_err(system("epoll"))?;
+        let waker = Waker::new().map_err(system("eventfd"))?;
+        let network = Network::new(udp, KEY_UDP, &poll).map_err(system("watching the socket"))?;
+        poll.add(&listener, KEY_LISTENER).map_err(system("watching for clients"))?;
+        poll.add(&waker, KEY_WAKE).map_err(system("watching the control thread"))?;
+        poll.add(&signals, KEY_SIGNAL).map_err(system("watching for signals"))?;
+        let control =
+            Control::start(&waker, clock, environment).map_err(system("control thread"))?;
+        Ok(Self {
+            node,
+            memory: HeapMemory::new(MEMORY),
+            vm,
+            network,
+            clock,
+            listener,
+            poll,
+            clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
+            buf: vec![0; 64 * 1024],
+            ending: false,
+            signals,
+            waker,
+            control,
+        })
+    }
+
+    /// The node.
+    pub const fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Works until told to end. `joined` is called once, when the host is part of the virtual
+    /// machine.
+    pub fn run(&mut self, joined: &mut dyn FnMut(&Node)) -> Result<(), EngineError> {
+        let mut joined = Some(joined);
+        let mut events = Events::new();
+        loop {
+            self.drain(&mut joined)?;
+            if self.ending {
+                self.end();
+                return Ok(());
+            }
+            let timeout = self.timeout();
+            self.poll.wait(&mut events, timeout).map_err(system("waiting"))?;
+            let mut readable = false;
+            for r in (0..).map_while(|i| events.get(i)) {
+                match r.key {
+                    KEY_UDP => {
+                        readable = true;
+                        if r.writable {
+                            self.network.writable(&self.poll).map_err(system("the socket"))?;
+                        }
+                    }
+                    KEY_LISTENER => self.accept(),
+                    KEY_WAKE => self.waker.reset(),
+                    KEY_SIGNAL => self.ending = true,
+                    key => self.serve(key),
+                }
+            }
+            if readable {
+                let (clock, node) = (self.clock, &mut self.node);
+                let received = self.network.receive(node, || clock.now(), &mut self.memory);
+                received.map_err(system("receiving"))?;
+            }
+            self.take_reports();
+            let now = self.clock.now();
+            if self.node.poll_timeout().is_some_and(|(at, _)| at <= now) {
+                self.node.handle_timeout(now, &mut self.memory);
+            }
+            self.signal_orphans(now);
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if self.clients.all.values().any(|c| c.backlog() > 0 && !c.wants_write) {
+            return Some(Duration::ZERO);
+        }
+        let node = self.node.poll_timeout().map(|(at, _)| at);
+        let orphan = self.clients.orphans.values().min().copied();
+        let next = node.into_iter().chain(orphan).min()?;
+        Some(next.since(self.clock.now()))
+    }
+
+    /// Carries out everything the node wants, until it wants nothing more.
+    fn drain(&mut self, joined: &mut Option<&mut dyn FnMut(&Node)>) -> Result<(), EngineError> {
+        loop {
+            self.transmit()?;
+            let mut quiet = true;
+            while let Some(event) = self.node.poll_event() {
+                quiet = false;
+                self.event(event, joined)?;
+            }
+            if quiet {
+                break;
+            }
+        }
+        self.control.wake();
+        self.flush_clients();
+        Ok(())
+    }
+
+    pub(super) fn transmit(&mut self) -> Result<(), EngineError> {
+        let (clock, node) = (self.clock, &mut self.node);
+        let more = self.network.transmit(node, || clock.now(), &self.memory, &self.poll);
+        if more.map_err(system("sending"))? {
+            // Come back at once, after whoever else has something.
+            self.waker.wake();
+        }
+        Ok(())
+    }
+
+    fn event(
+        &mut self,
+        event: NodeEvent,
+        joined: &mut Option<&mut dyn FnMut(&Node)>,
+    ) -> Result<(), EngineError> {
+        match event {
+            NodeEvent::Action(Action::Start { task, spec }) => {
+                self.control.order(Order::Start { task, spec });
+            }
+            NodeEvent::Action(Action::Signal { task, signal }) => {
+                self.control.order(Order::Signal { task, signal });
+            }
+            NodeEvent::Action(Action::Credit { task, bytes }) => {
+                self.control.order(Order::Credit { task, bytes });
+            }
+            NodeEvent::Request { id, event } => self.news(id, event),
+            NodeEvent::Tasks { query, host, tasks } => {
+                if let Some((client, tag)) = self.clients.queries.remove(&query) {
+                    self.reply(client, &Reply::Tasks { tag, host, tasks });
+                }
+            }
+            NodeEvent::Joined { me, again } => {
+                log!("joined as {me}{}", if again { " again" } else { "" });
+                if let Some(joined) = joined.take() {
+                    joined(&self.node);
+                }
+            }
+            NodeEvent::JoinFailed(failure) => {
+                return Err(EngineError::Join {
+                    addr: self.node.join_addr().unwrap_or(([0, 0, 0, 0], 0).into()),
+                    failure,
+                });
+            }
+            NodeEvent::HostAdded(host) => {
+                log!("host {} ({}) at {} added", host.id, host.name, host.addr);
+                self.tell_watchers(&HostEvent::Added(host));
+            }
+            NodeEvent::HostLost(id) => {
+                log!("host {id} lost");
+                self.tell_watchers(&HostEvent::Lost(id));
+            }
+            NodeEvent::HostLeft(id) => {
+                log!("host {id} left");
+                self.tell_watchers(&HostEvent::Left(id));
+            }
+            NodeEvent::LeaderLost(id) => {
+                log!("leader {id} lost: trying to rejoin");
+                self.tell_watchers(&HostEvent::LeaderLost(id));
+            }
+            NodeEvent::Deleted => {
+                log!("deleted from the host table");
+                self.ending = true;
+            }
+            NodeEvent::Channel { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn take_reports(&mut self) {
+        let now = self.clock.now();
+        while let Some(report) = self.control.next_report() {
+            let (node, memory) = (&mut self.node, &mut self.memory);
+            match report {
+                Report::Started { task, pid, at } => node.task_started(at, task, pid, memory),
+                Report::Output { task, stream, bytes } => {
+                    node.task_output(now, task, stream, bytes, memory);
+                }
+                Report::Exited { task, ending, at } => {
+                    node.task_exited(at, task, ending, memory);
+                }
+            }
+        }
+    }
+
+    /// Ends everything: processes first, then the peers learn that we leave.
+    fn end(&mut self) {
+        self.control.stop();
+        let now = self.clock.now();
+        self.node.leave(now, "left", &mut self.memory);
+        let _ = self.network.writable(&self.poll);
+        let _ = self.transmit();
+        let mut unused = [0; 16];
+        let _ = rustix::io::read(&self.signals, &mut unused);
+        for client in self.clients.all.values_mut() {
+            client.finish();
+        }
+        log!("ended; {:?}", self.counters());
+    }
+}

@@ -1,0 +1,16 @@
+//! Drives a node on real sockets and processes.
+//!
+//! Two threads. The engine's own waits in one `epoll` for datagrams, clients and reports, and
+//! never blocks on anything else; the spawner's starts, reads and reaps processes. They talk over
+//! channels whose content is bounded by the tasks' output credit, and wake each other by eventfd.
+//! An engine with nothing to do sleeps until the node's next timer.
+
+mod clients;
+mod control;
+mod core;
+mod network;
+mod poll;
+mod requests;
+mod spawner;
+
+pub use core::{Engine, EngineError, EngineOptions};

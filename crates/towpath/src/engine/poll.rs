@@ -1,0 +1,103 @@
+//! Thin wrappers over `epoll` and `eventfd`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+
+/// Watches descriptors, each under a key.
+#[derive(Debug)]
+pub(super) struct Poll {
+    fd: OwnedFd,
+}
+
+/// Room for what one wait brings; reused.
+pub(super) struct Events(Vec<epoll::Event>);
+
+impl Events {
+    pub(super) fn new() -> Self {
+        Self(Vec::with_capacity(256))
+    }
+
+    /// What became ready in the last wait.
+    pub(super) fn get(&self, index: usize) -> Option<Ready> {
+        let event = self.0.get(index)?;
+        let flags = event.flags;
+        let writable = flags.contains(epoll::EventFlags::OUT);
+        Some(Ready { key: event.data.u64(), writable })
+    }
+}
+
+/// A descriptor that became ready.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ready {
+    pub(super) key: u64,
+    pub(super) writable: bool,
+}
+
+fn flags(writable: bool) -> epoll::EventFlags {
+    let write = if writable { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
+    epoll::EventFlags::IN | write
+}
+
+impl Poll {
+    pub(super) fn new() -> io::Result<Self> {
+        let fd = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Self { fd })
+    }
+
+    pub(super) fn add(&self, fd: impl AsFd, key: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), flags(false))?)
+    }
+
+    /// Whether to report that `fd` can be written, too.
+    pub(super) fn set_writable(&self, fd: impl AsFd, key: u64, on: bool) -> io::Result<()> {
+        Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(key), flags(on))?)
+    }
+
+    pub(super) fn remove(&self, fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.fd, fd)?)
+    }
+
+    /// Waits until something is ready or `timeout` is over.
+    pub(super) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = timeout.map(|t| Timespec {
+            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: t.subsec_nanos().into(),
+        });
+        events.0.clear();
+        match epoll::wait(&self.fd, spare_capacity(&mut events.0), timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// Wakes a thread that waits in a [`Poll`].
+#[derive(Clone, Debug)]
+pub(super) struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    pub(super) fn wake(&self) {
+        // Full only when the thread has been woken already.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Takes the wake-up back, once the thread is up.
+    pub(super) fn reset(&self) {
+        let _ = rustix::io::read(&*self.0, &mut [0; 8]);
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,270 @@
+//! What clients ask of the engine, and what it tells them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use towpath_node::SpawnError;
+use towpath_vm::{Ending, Host, HostState, RequestEvent, RequestId, TaskExit, TaskSpec};
+use towpath_wire::{HostId, Instant};
+
+use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
+use super::core::Engine;
+use crate::log;
+use crate::protocol::{HostEvent, Info, Reply, Request, TaskEvent};
+use crate::token::Token;
+
+/// Clients at once.
+const CLIENTS_MAX: usize = 1024;
+/// After a polite signal to tasks of a client that went away, how long until the firm one.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The clients and what they wait for. Invariant: `owners` has an entry for each open request of
+/// a client that is still connected.
+#[derive(Default)]
+pub(super) struct Clients {
+    pub(super) all: BTreeMap<u64, ClientConn>,
+    pub(super) next: u64,
+    pub(super) owners: HashMap<RequestId, (u64, u64)>,
+    pub(super) queries: HashMap<u64, (u64, u64)>,
+    /// Requests whose client went away, and when to send the firm signal.
+    pub(super) orphans: HashMap<RequestId, Instant>,
+}
+
+impl Engine {
+    pub(super) fn reply(&mut self, client: u64, reply: &Reply) {
+        if let Some(c) = self.clients.all.get_mut(&client) {
+            c.reply(reply);
+        }
+    }
+
+    pub(super) fn tell_watchers(&mut self, event: &HostEvent) {
+        for c in self.clients.all.values_mut().filter(|c| c.watches) {
+            c.reply(&Reply::HostEvent(event.clone()));
+        }
+    }
+
+    /// News of a request: to its client, or, if that is gone, only its credit goes on.
+    pub(super) fn news(&mut self, id: RequestId, event: RequestEvent) {
+        let ended = matches!(event, RequestEvent::Ended(_));
+        if let Some((client, tag)) = self.clients.owners.get(&id).copied() {
+            self.reply(client, &Reply::Task { tag, event });
+            if ended {
+                self.clients.owners.remove(&id);
+                if let Some(c) = self.clients.all.get_mut(&client) {
+                    c.spawns.remove(&tag);
+                }
+            }
+        } else {
+            if let RequestEvent::Output { bytes, .. } = &event {
+                let now = self.clock.now();
+                self.node.credit(now, id, bytes.len() as u32, &mut self.memory);
+            }
+            if ended {
+                self.clients.orphans.remove(&id);
+            }
+        }
+    }
+
+    pub(super) fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let own = rustix::process::geteuid();
+            let peer = rustix::net::sockopt::socket_peercred(&stream).map(|c| c.uid);
+            let welcome = peer.is_ok_and(|uid| uid == own) && self.clients.all.len() < CLIENTS_MAX;
+            if !welcome || stream.set_nonblocking(true).is_err() {
+                log!("client turned away: not this user's, or {CLIENTS_MAX} are connected");
+                continue;
+            }
+            let key = self.clients.next;
+            self.clients.next += 1;
+            if self.poll.add(&stream, key).is_ok() {
+                self.clients.all.insert(key, ClientConn::new(stream));
+            }
+        }
+    }
+
+    pub(super) fn serve(&mut self, key: u64) {
+        let Some(client) = self.clients.all.get_mut(&key) else { return };
+        let filled = client.fill(&mut self.buf);
+        let mut taken = 0;
+        loop {
+            let Some(client) = self.clients.all.get_mut(&key) else { return };
+            match client.next_request() {
+                Ok(Some(request)) => self.request(key, request),
+                Ok(None) => break,
+                Err(hangup) => return self.hang_up(key, &hangup),
+            }
+            taken += 1;
+            // A long queue of requests: let the network have its turn in between.
+            if taken % REQUESTS_PER_TURN == 0 && self.transmit().is_err() {
+                break;
+            }
+        }
+        if let Err(hangup) = filled {
+            self.hang_up(key, &hangup);
+        }
+    }
+
+    fn request(&mut self, key: u64, request: Request) {
+        let now = self.clock.now();
+        match request {
+            Request::Info => {
+                let info = Reply::Info(Info {
+                    version: crate::VERSION.into(),
+                    vm: self.vm.clone(),
+                    me: self.node.me(),
+                    leader: self.node.leader(),
+                    frozen: self.node.is_frozen(),
+                    pid: std::process::id(),
+                    counters: self.counters(),
+                });
+                self.reply(key, &info);
+            }
+            Request::Hosts => {
+                let hosts = Reply::Hosts(self.hosts());
+                self.reply(key, &hosts);
+            }
+            Request::Tasks { tag, host } => {
+                let query = self.node.list(now, host, &mut self.memory);
+                self.clients.queries.insert(query, (key, tag));
+            }
+            Request::Spawn { tag, host, spec } => self.spawn(now, key, tag, host, spec),
+            Request::Kill { tag, signal } => {
+                if let Some(id) = self.spawned(key, tag) {
+                    self.node.kill(now, id, signal, &mut self.memory);
+                }
+            }
+            Request::Credit { tag, bytes } => {
+                if let Some(id) = self.spawned(key, tag) {
+                    self.node.credit(now, id, bytes, &mut self.memory);
+                }
+            }
+            Request::Invite { ttl_s } => {
+                let reply = self.invite(now, ttl_s);
+                self.reply(key, &reply);
+            }
+            Request::Watch => {
+                if let Some(c) = self.clients.all.get_mut(&key) {
+                    c.watches = true;
+                }
+            }
+            Request::Shutdown => {
+                log!("told to end");
+                self.ending = true;
+                self.reply(key, &Reply::Done);
+            }
+        }
+    }
+
+    /// The host table, with a leader that we lost shown as lost: nobody is left to say so in it.
+    fn hosts(&self) -> Vec<Host> {
+        let lost = self.node.leader().filter(|_| self.node.is_frozen());
+        let mut hosts: Vec<Host> = self.node.hosts().cloned().collect();
+        for host in hosts.iter_mut().filter(|h| Some(h.id) == lost) {
+            host.state = HostState::Lost;
+        }
+        hosts
+    }
+
+    pub(super) fn counters(&self) -> Vec<(String, u64)> {
+        let own = [
+            ("message_memory_bytes", self.memory.used()),
+            ("message_memory_bytes_max", self.memory.used_max()),
+            ("send_errors", self.network.send_errors),
+            ("clients", self.clients.all.len() as u64),
+        ];
+        let all = self.node.counters().into_iter().chain(own);
+        all.map(|(name, value)| (name.to_string(), value)).collect()
+    }
+
+    fn spawned(&self, key: u64, tag: u64) -> Option<RequestId> {
+        self.clients.all.get(&key)?.spawns.get(&tag).copied()
+    }
+
+    fn spawn(&mut self, now: Instant, key: u64, tag: u64, host: HostId, spec: TaskSpec) {
+        let refused = match self.spawned(key, tag) {
+            Some(_) => Some(format!("tag {tag} is in use")),
+            None => match self.node.spawn(now, host, spec, &mut self.memory) {
+                Ok(id) => {
+                    self.clients.owners.insert(id, (key, tag));
+                    if let Some(c) = self.clients.all.get_mut(&key) {
+                        c.spawns.insert(tag, id);
+                    }
+                    None
+                }
+                Err(SpawnError::HostLost(_)) => {
+                    let event = TaskEvent::Ended(TaskExit::without_run(Ending::HostLost));
+                    self.reply(key, &Reply::Task { tag, event });
+                    None
+                }
+                Err(e) => Some(e.to_string()),
+            },
+        };
+        if let Some(why) = refused {
+            let event = TaskEvent::Ended(TaskExit::without_run(Ending::Refused(why)));
+            self.reply(key, &Reply::Task { tag, event });
+        }
+    }
+
+    fn invite(&mut self, now: Instant, ttl_s: u64) -> Reply {
+        let mut nonce = [0; 16];
+        nonce.copy_from_slice(&towpath_io::RealCrypto::generate_secret()[..16]);
+        let key = self.node.endpoint().public_key();
+        match (self.node.invite(now, ttl_s, nonce), self.network.udp.local_addr()) {
+            (Some(invitation), Ok(addr)) => {
+                let target = towpath_node::JoinTarget { addr, key, invitation };
+                Reply::Token(Token(target).to_string())
+            }
+            _ => Reply::Failed(
+                "only the daemon that founded the virtual machine can issue tokens\n\
+                 hint: run `towpath token` on its machine"
+                    .into(),
+            ),
+        }
+    }
+
+    pub(super) fn flush_clients(&mut self) {
+        let mut hangups = Vec::new();
+        for (key, c) in &mut self.clients.all {
+            if c.backlog() == 0 && !c.wants_write {
+                continue;
+            }
+            if let Err(hangup) = c.flush() {
+                hangups.push((*key, hangup));
+                continue;
+            }
+            let wants = c.backlog() > 0;
+            if wants != c.wants_write && self.poll.set_writable(&*c, *key, wants).is_ok() {
+                c.wants_write = wants;
+            }
+        }
+        for (key, hangup) in hangups {
+            self.hang_up(key, &hangup);
+        }
+    }
+
+    /// A client is gone: its tasks end, politely first.
+    fn hang_up(&mut self, key: u64, hangup: &Hangup) {
+        let Some(client) = self.clients.all.remove(&key) else { return };
+        match hangup {
+            Hangup::Gone => {}
+            Hangup::Malformed(text) => log!("client hung up on: {text}"),
+            Hangup::Stuck => log!("client hung up on: it does not read"),
+        }
+        let now = self.clock.now();
+        for id in client.spawns.into_values() {
+            self.clients.owners.remove(&id);
+            self.clients.orphans.insert(id, now + GRACE);
+            self.node.kill(now, id, 15, &mut self.memory);
+        }
+        self.clients.queries.retain(|_, (client, _)| *client != key);
+    }
+
+    pub(super) fn signal_orphans(&mut self, now: Instant) {
+        let due: Vec<RequestId> =
+            self.clients.orphans.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
+        for id in due {
+            self.node.kill(now, id, 9, &mut self.memory);
+            self.clients.orphans.insert(id, Instant::NEVER);
+        }
+    }
+}

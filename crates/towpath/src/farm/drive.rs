@@ -1,0 +1,536 @@
+//! The driver: a daemon's replies into the plan, the plan's launches into requests, results into
+//! the log and the sink. One turn of its loop takes every reply that is there, and writes all
+//! requests at once.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use towpath_vm::{Ending, Host, HostState, Stream, TaskExit, TaskSpec};
+use towpath_wire::{HostId, Instant};
+
+use super::bits::Bits;
+use super::daemons::Daemons;
+use super::joblog::{JobLog, Line, succeeded};
+use super::order::{Done, Order};
+use super::output::{Limits, Store};
+use super::plan::{Launch, Plan, PlanEvent, PlanOptions};
+use super::report::{FAILED_LISTED_MAX, Failure, HostReport, Report, WallTimes};
+use super::run::{FarmError, FarmOptions, ItemDone, Outcome, Progress, Sink};
+use crate::client::ClientError;
+use crate::protocol::{HostEvent, Reply, Request, TaskEvent};
+
+/// How often progress is told, and the interrupt flag looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// How long killed tasks may take to end.
+const STOP: Duration = Duration::from_secs(1);
+/// Most replies taken in one turn.
+const REPLIES_MAX: usize = 1024;
+/// Output under way for all items together, of which each gets its share.
+const WINDOWS: u32 = 16 << 20;
+const WINDOW_MIN: u32 = 8 * 1024;
+const WINDOW_MAX: u32 = 128 * 1024;
+/// Failures told on the way; the report lists more.
+const FAILURES_TOLD: u64 = 10;
+const SIGTERM: i32 = 15;
+const E2BIG: i32 = 7;
+
+/// Output credit of an attempt.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    window: u32,
+    /// Taken, and not yet given back.
+    owed: u32,
+}
+
+/// When and why it ends before its end.
+#[derive(Debug, Default)]
+struct Stop {
+    by: Option<Instant>,
+    error: Option<FarmError>,
+    /// Why the last host was lost to us.
+    host_why: Option<String>,
+    /// The sink failed: it gets nothing more.
+    sink_broken: bool,
+}
+
+/// A farm that runs.
+pub(super) struct Farm<'a> {
+    options: &'a FarmOptions,
+    sink: &'a mut dyn Sink,
+    interrupt: &'a AtomicBool,
+    zero: std::time::Instant,
+    daemons: Daemons<'a>,
+    names: HashMap<HostId, String>,
+    plan: Plan,
+    accounts: HashMap<u64, Account>,
+    store: Store,
+    order: Order,
+    log: Option<JobLog>,
+    times: WallTimes,
+    report: Report,
+    progress_at: Instant,
+    stop: Stop,
+}
+
+impl<'a> Farm<'a> {
+    pub(super) fn new(
+        options: &'a FarmOptions,
+        sockets: Vec<&'a Path>,
+        sink: &'a mut dyn Sink,
+        interrupt: &'a AtomicBool,
+    ) -> Self {
+        let plan = PlanOptions {
+            jobs: options.jobs,
+            retries: options.retries,
+            retry_failed: options.retry_failed,
+            program_varies: options.template.program_varies()
+                && !options.template.looks_like_shell(),
+        };
+        Self {
+            options,
+            sink,
+            interrupt,
+            zero: std::time::Instant::now(),
+            daemons: Daemons::new(sockets),
+            names: HashMap::new(),
+            plan: Plan::new(plan, options.items.len()),
+            accounts: HashMap::new(),
+            store: Store::new(Limits::default()),
+            order: Order::new(options.keep_order, Bits::default()),
+            log: None,
+            times: WallTimes::new(),
+            report: Report::default(),
+            progress_at: Instant::ZERO,
+            stop: Stop::default(),
+        }
+    }
+
+    pub(super) fn run(mut self) -> Outcome {
+        if let Err(e) = self.prepare() {
+            self.stop.error = Some(e);
+            self.plan.stop();
+        }
+        while !self.is_over() {
+            if let Err(e) = self.turn() {
+                self.end_early(Some(e));
+            }
+        }
+        self.finish()
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO + self.zero.elapsed()
+    }
+
+    /// Opens the job log, and a daemon.
+    fn prepare(&mut self) -> Result<(), FarmError> {
+        let FarmOptions { items, template, .. } = self.options;
+        let mut skipped = Bits::new(items.len());
+        if let Some(path) = &self.options.joblog {
+            if self.options.resume {
+                let command = |item| template.command_line(items.at(item), u64::from(item) + 1);
+                skipped = succeeded(path, items.len(), command)?;
+            }
+            let open = if self.options.resume { JobLog::append } else { JobLog::create };
+            self.log = Some(open(path)?);
+        }
+        for item in (0..items.len()).filter(|item| skipped.contains(*item)) {
+            self.plan.skip(item);
+        }
+        self.report.skipped = skipped.count().into();
+        self.order = Order::new(self.options.keep_order, skipped);
+        if !self.plan.is_finished() {
+            let now = self.now();
+            self.daemons.connect(now)?;
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        let gone =
+            || !self.daemons.is_connected() || self.stop.by.is_some_and(|at| at <= self.now());
+        self.plan.is_finished() || self.stop.by.is_some() && gone()
+    }
+
+    fn turn(&mut self) -> Result<(), FarmError> {
+        let now = self.now();
+        if self.stop.by.is_none() && self.interrupt.load(Ordering::Relaxed) {
+            self.report.interrupted = true;
+            self.sink.warn("interrupted: ending what runs; once more leaves at once");
+            self.end_early(None);
+        }
+        match self.exchange(now) {
+            // Nobody reads our output, and somebody wants us to end.
+            Err(FarmError::Output(e)) if e.kind() == io::ErrorKind::TimedOut => {
+                self.report.interrupted = true;
+                self.end_early(None);
+                Ok(())
+            }
+            Err(FarmError::Daemon(cause)) if self.stop.by.is_none() => self.go_elsewhere(cause),
+            Err(FarmError::Daemon(_)) => {
+                self.daemons.disconnect();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Requests out, replies in.
+    fn exchange(&mut self, now: Instant) -> Result<(), FarmError> {
+        self.launch(now)?;
+        self.settle()?;
+        self.daemons.flush()?;
+        self.tick(now)?;
+        if self.plan.is_finished() {
+            return Ok(());
+        }
+        if self.daemons.is_settled() && self.plan.is_stranded() {
+            return Err(self.stranded());
+        }
+        let mut reply = self.daemons.next(now, self.wait(now))?;
+        for _ in 0..REPLIES_MAX {
+            let Some(some) = reply else { break };
+            let now = self.now();
+            self.take_reply(now, some)?;
+            self.settle()?;
+            reply = self.daemons.try_next()?;
+        }
+        if let Some(reply) = reply {
+            self.take_reply(self.now(), reply)?;
+        }
+        Ok(())
+    }
+
+    /// Time until something is due.
+    fn wait(&self, now: Instant) -> Duration {
+        let log = self.log.as_ref().and_then(JobLog::poll_timeout);
+        let due = [log, self.plan.poll_timeout(now), self.stop.by];
+        let due = due.into_iter().flatten().fold(now + TICK, Instant::min);
+        due.since(now)
+    }
+
+    fn tick(&mut self, now: Instant) -> Result<(), FarmError> {
+        if let Some(log) = &mut self.log {
+            log.handle_timeout(now)?;
+        }
+        self.flush_sink()?;
+        if now >= self.progress_at {
+            self.progress_at = now + TICK;
+            self.tell_progress();
+        }
+        Ok(())
+    }
+
+    fn tell_progress(&mut self) {
+        let hosts =
+            self.plan.hosts().map(|(id, _, in_flight, _)| (name(&self.names, id), in_flight));
+        let progress = Progress {
+            total: u64::from(self.plan.total()) - self.report.skipped,
+            done: self.plan.done().into(),
+            failed: self.report.failed,
+            hosts: hosts.collect(),
+        };
+        self.sink.progress(&progress);
+    }
+
+    fn launch(&mut self, now: Instant) -> Result<(), FarmError> {
+        let window = (WINDOWS / self.plan.capacity().max(1)).clamp(WINDOW_MIN, WINDOW_MAX);
+        while let Some(launch) = self.plan.poll_launch(now) {
+            let Launch { tag, host, .. } = launch;
+            let spec = self.spec(&launch, window);
+            self.accounts.insert(tag, Account { window, owed: 0 });
+            if let Err(e) = self.daemons.push(&Request::Spawn { tag, host, spec }) {
+                let ending = Ending::NotStarted { errno: E2BIG, text: e.to_string() };
+                self.plan.ended(now, tag, TaskExit::without_run(ending));
+            }
+            if self.daemons.is_full() {
+                self.daemons.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn spec(&self, launch: &Launch, output_window: u32) -> TaskSpec {
+        let seq = u64::from(launch.item) + 1;
+        let mut args = self.options.template.expand(self.options.items.at(launch.item), seq);
+        let program = args.remove(0);
+        let host = name(&self.names, launch.host);
+        let mut env = self.options.env.clone();
+        env.push((b"TOWPATH_SEQ".to_vec(), seq.to_string().into_bytes()));
+        env.push((b"TOWPATH_HOST".to_vec(), host.as_bytes().to_vec()));
+        let timeout_ms = self
+            .options
+            .timeout
+            .map_or(0, |t| u32::try_from(t.as_millis()).unwrap_or(u32::MAX).max(1));
+        let cwd = self.options.workdir.clone();
+        TaskSpec { program, args, env, cwd, queued: launch.queued, timeout_ms, output_window }
+    }
+
+    fn take_reply(&mut self, now: Instant, reply: Reply) -> Result<(), FarmError> {
+        match reply {
+            Reply::Task { tag, event } => return self.take_task_event(now, tag, event),
+            Reply::Hosts(hosts) => {
+                let first = self.names.is_empty();
+                let up: Vec<Host> =
+                    hosts.into_iter().filter(|h| h.state == HostState::Up).collect();
+                if first {
+                    check_hosts(&self.options.hosts, &up)?;
+                }
+                for host in up {
+                    self.add_host(host);
+                }
+                self.daemons.settled();
+            }
+            Reply::HostEvent(HostEvent::Added(host)) => self.add_host(host),
+            Reply::HostEvent(HostEvent::Lost(id) | HostEvent::LeaderLost(id)) => {
+                self.lose_host(now, id, "was lost");
+            }
+            Reply::HostEvent(HostEvent::Left(id)) => self.lose_host(now, id, "has left"),
+            Reply::Failed(text) => self.sink.warn(&text),
+            Reply::Info(_) | Reply::Tasks { .. } | Reply::Token(_) | Reply::Done => {}
+        }
+        Ok(())
+    }
+
+    fn add_host(&mut self, host: Host) {
+        if is_wanted(&self.options.hosts, &host) {
+            self.plan.add_host(host.id, host.slots);
+            self.names.insert(host.id, host.name);
+        }
+    }
+
+    fn lose_host(&mut self, now: Instant, id: HostId, what: &str) {
+        if !self.names.contains_key(&id) {
+            return;
+        }
+        self.plan.lose_host(now, id);
+        let text = format!("host {} {what}", name(&self.names, id));
+        self.sink.warn(&format!("{text}: its items run elsewhere"));
+        self.stop.host_why = Some(text);
+    }
+
+    fn take_task_event(
+        &mut self,
+        now: Instant,
+        tag: u64,
+        event: TaskEvent,
+    ) -> Result<(), FarmError> {
+        match event {
+            TaskEvent::Started { .. } => self.plan.started(tag),
+            TaskEvent::Output { stream, bytes } => {
+                let Some(account) = self.accounts.get_mut(&tag) else { return Ok(()) };
+                account.owed = account.owed.saturating_add(bytes.len() as u32);
+                if account.owed >= account.window / 4 {
+                    let bytes = std::mem::take(&mut account.owed);
+                    // A credit is a few bytes: it can always be encoded.
+                    let _ = self.daemons.push(&Request::Credit { tag, bytes });
+                }
+                self.store.append(tag, stream, bytes)?;
+            }
+            TaskEvent::Ended(exit) => self.plan.ended(now, tag, exit),
+        }
+        Ok(())
+    }
+
+    /// Deals with what the plan decided.
+    fn settle(&mut self) -> Result<(), FarmError> {
+        while let Some(event) = self.plan.poll_event() {
+            match event {
+                PlanEvent::Finished { item, tag, host, exit, attempts } => {
+                    self.accounts.remove(&tag);
+                    let capture = self.store.take(tag);
+                    let done = Done { item, host, exit, capture };
+                    let logged = self.record(&done, attempts);
+                    self.order.push(done);
+                    logged?;
+                }
+                PlanEvent::Dropped { tag, ending, .. } => {
+                    self.accounts.remove(&tag);
+                    self.store.discard(tag);
+                    if self.stop.by.is_none() {
+                        self.report.dropped(&ending);
+                    }
+                }
+                PlanEvent::Excluded { host, why } => {
+                    let text = format!("host {}: program {why}", name(&self.names, host));
+                    self.sink.warn(&format!("{text}; the host gets nothing more"));
+                    self.stop.host_why = Some(text);
+                }
+            }
+        }
+        while let Some(done) = self.order.pop() {
+            self.write(done)?;
+        }
+        Ok(())
+    }
+
+    /// Counts and logs a result.
+    fn record(&mut self, done: &Done, attempts: u32) -> Result<(), FarmError> {
+        let seq = u64::from(done.item) + 1;
+        let item = self.options.items.at(done.item);
+        let host = name(&self.names, done.host);
+        let ending = &done.exit.ending;
+        self.times.add(&done.exit);
+        if ending.is_success() {
+            self.report.succeeded += 1;
+        } else {
+            self.report.failed += 1;
+            let item = String::from_utf8_lossy(item).into_owned();
+            if !matches!(ending, Ending::Exited(_)) && self.report.failed <= FAILURES_TOLD {
+                self.sink.warn(&format!("item {seq} ({item}) on {host}: {ending}"));
+            }
+            if self.report.failures.len() < FAILED_LISTED_MAX {
+                let (host, exit) = (host.to_string(), ending.shell_status());
+                let ending = ending.to_string();
+                self.report.failures.push(Failure { seq, item, host, exit, ending, attempts });
+            }
+        }
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let command = self.options.template.command_line(item, seq);
+        let ended = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let output_bytes = done.capture.len(Stream::Out) + done.capture.len(Stream::Err);
+        let exit = &done.exit;
+        let line = Line { seq, host, ended, exit, output_bytes, command: &command };
+        Ok(log.push(Instant::ZERO + self.zero.elapsed(), &line)?)
+    }
+
+    fn write(&mut self, done: Done) -> Result<(), FarmError> {
+        let Done { item, host, exit, capture } = done;
+        let about = (u64::from(item) + 1, self.options.items.at(item));
+        let host = name(&self.names, host);
+        let mut written = Ok(());
+        if !self.stop.sink_broken {
+            written = self.sink.item(&ItemDone::new(about, host, &exit, (&self.store, &capture)));
+            self.stop.sink_broken = written.is_err();
+        }
+        self.store.release(capture);
+        Ok(written?)
+    }
+
+    fn flush_sink(&mut self) -> Result<(), FarmError> {
+        if self.stop.sink_broken {
+            return Ok(());
+        }
+        let flushed = self.sink.flush();
+        self.stop.sink_broken = flushed.is_err();
+        Ok(flushed?)
+    }
+
+    /// The daemon went away: what was under way there is lost, and goes on through another one.
+    fn go_elsewhere(&mut self, cause: ClientError) -> Result<(), FarmError> {
+        let now = self.now();
+        let under_way = self.plan.in_flight();
+        let was = self.daemons.path();
+        self.plan.lose_daemon(now);
+        self.settle()?;
+        self.daemons.connect_next(now, cause)?;
+        self.sink.warn(&format!(
+            "the daemon at {was} went away: {under_way} items run again through {}",
+            self.daemons.path(),
+        ));
+        Ok(())
+    }
+
+    fn stranded(&self) -> FarmError {
+        let hint = if self.options.template.looks_like_shell() {
+            "the command is not given to a shell; for that, run `sh -c '…' sh {}`"
+        } else {
+            "see `towpath hosts`; is the program installed where it should run, or named by a path?"
+        };
+        let why = self.stop.host_why.clone();
+        FarmError::Stranded {
+            why: why.unwrap_or_else(|| "none of the hosts is up".into()),
+            not_run: self.plan.waiting(),
+            hint: hint.into(),
+        }
+    }
+
+    /// Nothing more is started, and what runs is killed.
+    fn end_early(&mut self, error: Option<FarmError>) {
+        if self.stop.by.is_some() {
+            // The first reason is the one that counts.
+            return;
+        }
+        self.stop.error = error;
+        self.stop.by = Some(self.now() + STOP);
+        self.plan.stop();
+        let tags: Vec<u64> = self.plan.tags().collect();
+        for tag in tags {
+            let _ = self.daemons.push(&Request::Kill { tag, signal: SIGTERM });
+        }
+        if self.daemons.flush().is_err() {
+            self.daemons.disconnect();
+        }
+    }
+
+    /// Writes what is left, and the report.
+    fn finish(mut self) -> Outcome {
+        // Whatever still runs ends with the connection.
+        self.daemons.disconnect();
+        if let Err(e) = self.wind_up()
+            && self.stop.error.is_none()
+            && !self.report.interrupted
+        {
+            self.stop.error = Some(e);
+        }
+        self.tell_progress();
+        let mut report = self.report;
+        let elapsed = self.zero.elapsed().as_secs_f64();
+        report.items = self.plan.total().into();
+        report.not_run = report.items - report.skipped - u64::from(self.plan.done());
+        report.error = self.stop.error.as_ref().map(ToString::to_string);
+        report.elapsed_s = elapsed;
+        report.items_per_s = f64::from(self.plan.done()) / elapsed.max(1e-9);
+        self.times.fill(&mut report);
+        let host = |(id, standing, _, counts)| {
+            HostReport::new(name(&self.names, id), id, standing, counts)
+        };
+        report.hosts = self.plan.hosts().map(host).collect();
+        Outcome { report, error: self.stop.error }
+    }
+
+    fn wind_up(&mut self) -> Result<(), FarmError> {
+        let mut result = self.settle();
+        while let Some(done) = self.order.pop_any() {
+            result = result.and(self.write(done));
+        }
+        result = result.and(self.flush_sink());
+        match &mut self.log {
+            Some(log) => result.and(log.flush().map_err(FarmError::from)),
+            None => result,
+        }
+    }
+}
+
+fn name(names: &HashMap<HostId, String>, id: HostId) -> &str {
+    names.get(&id).map_or("?", String::as_str)
+}
+
+fn is_wanted(wanted: &[String], host: &Host) -> bool {
+    let is = |wanted: &String| {
+        let slot = wanted.strip_prefix('h').unwrap_or(wanted);
+        *wanted == host.name || *wanted == host.id.to_string() || slot.parse() == Ok(host.id.slot())
+    };
+    wanted.is_empty() || wanted.iter().any(is)
+}
+
+/// Every host asked for is there.
+fn check_hosts(wanted: &[String], up: &[Host]) -> Result<(), FarmError> {
+    if up.is_empty() {
+        return Err(FarmError::NoHosts);
+    }
+    for wanted in wanted {
+        if !up.iter().any(|h| is_wanted(std::slice::from_ref(wanted), h)) {
+            let known: Vec<&str> = up.iter().map(|h| h.name.as_str()).collect();
+            return Err(FarmError::UnknownHost { wanted: wanted.clone(), known: known.join(", ") });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "drive_tests.rs"]
+mod tests;

@@ -1,0 +1,444 @@
+//! The driver against daemons that do as a script says.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use towpath_vm::{Ending, Host, HostState, Stream, TaskExit, TaskSpec};
+use towpath_wire::HostId;
+
+use super::*;
+use crate::farm::input::Items;
+use crate::farm::template::Template;
+use crate::protocol::{FrameReader, encode};
+
+fn host(slot: u16) -> Host {
+    Host {
+        id: HostId::new(slot, 1).unwrap(),
+        name: format!("n{slot}"),
+        addr: "127.0.0.1:1".parse().unwrap(),
+        key: [slot as u8; 32],
+        cpus: 2,
+        slots: 2,
+        state: HostState::Up,
+    }
+}
+
+/// What a scripted daemon does with a request; `None` closes the connection.
+type Script = Box<dyn FnMut(Request) -> Option<Vec<Reply>> + Send>;
+
+/// Serves connections one after the other.
+fn daemon(dir: &Path, name: &str, mut script: Script) -> PathBuf {
+    let path = dir.join(name);
+    let listener = UnixListener::bind(&path).unwrap();
+    thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            let _ = serve(stream, &mut script);
+        }
+    });
+    path
+}
+
+fn serve(mut stream: UnixStream, script: &mut Script) -> io::Result<()> {
+    let mut frames = FrameReader::default();
+    let mut buf = vec![0; 65_536];
+    loop {
+        let n = stream.read(&mut buf)?;
+        if n == 0 {
+            return Ok(());
+        }
+        frames.extend(&buf[..n]);
+        while let Some(request) = frames.next::<Request>().unwrap() {
+            let replies = match request {
+                Request::Watch => vec![],
+                Request::Hosts => vec![Reply::Hosts((1..=3).map(host).collect())],
+                other => match script(other) {
+                    Some(replies) => replies,
+                    None => return Ok(()),
+                },
+            };
+            for reply in replies {
+                stream.write_all(&encode(&reply).unwrap())?;
+            }
+        }
+    }
+}
+
+fn task(tag: u64, event: TaskEvent) -> Reply {
+    Reply::Task { tag, event }
+}
+
+fn output(tag: u64, bytes: &[u8]) -> Reply {
+    task(tag, TaskEvent::Output { stream: Stream::Out, bytes: bytes.to_vec() })
+}
+
+fn ended(tag: u64, ending: Ending) -> Reply {
+    task(tag, TaskEvent::Ended(TaskExit { ending, wall_us: 1_000 }))
+}
+
+/// What `echo` does: its last argument and a line feed.
+fn echo(tag: u64, spec: &TaskSpec) -> Vec<Reply> {
+    let line = [spec.args.last().unwrap().as_slice(), b"\n"].concat();
+    vec![output(tag, &line), ended(tag, Ending::Exited(0))]
+}
+
+fn echoing() -> Script {
+    Box::new(|request| match request {
+        Request::Spawn { tag, spec, .. } => Some(echo(tag, &spec)),
+        _ => Some(vec![]),
+    })
+}
+
+fn options(items: u32) -> FarmOptions {
+    let mut list = Items::default();
+    (0..items).for_each(|i| list.push(i.to_string().as_bytes()).unwrap());
+    FarmOptions {
+        template: Template::new(&[b"echo".to_vec()]).unwrap(),
+        items: list,
+        hosts: vec![],
+        jobs: None,
+        timeout: None,
+        retries: 3,
+        retry_failed: 0,
+        keep_order: true,
+        joblog: None,
+        resume: false,
+        env: vec![],
+        workdir: vec![],
+    }
+}
+
+#[derive(Default)]
+struct Recorder {
+    text: Vec<u8>,
+    per_item: HashMap<u64, u32>,
+    warnings: Vec<String>,
+    /// Fails with this after so many items.
+    fails: Option<(usize, io::ErrorKind)>,
+}
+
+impl Sink for Recorder {
+    fn item(&mut self, done: &ItemDone<'_>) -> io::Result<()> {
+        if let Some((after, kind)) = self.fails
+            && self.per_item.len() >= after
+        {
+            return Err(kind.into());
+        }
+        *self.per_item.entry(done.seq).or_default() += 1;
+        done.read(Stream::Out, &mut |piece| {
+            self.text.extend_from_slice(piece);
+            Ok(())
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.warnings.push(text.to_string());
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        assert!(progress.done <= progress.total);
+    }
+}
+
+fn farm(options: &FarmOptions, sockets: &[PathBuf], interrupt: &AtomicBool) -> (Outcome, Recorder) {
+    let mut sink = Recorder::default();
+    let outcome = crate::farm::run(options, sockets, &mut sink, interrupt);
+    check(&outcome, &sink);
+    (outcome, sink)
+}
+
+fn check(outcome: &Outcome, sink: &Recorder) {
+    let r = &outcome.report;
+    assert_eq!(r.items, r.skipped + r.succeeded + r.failed + r.not_run);
+    assert!(sink.per_item.values().all(|n| *n == 1), "one result per item");
+}
+
+fn serial(items: u32) -> Vec<u8> {
+    (0..items).flat_map(|i| format!("{i}\n").into_bytes()).collect()
+}
+
+#[test]
+fn output_is_that_of_the_serial_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = daemon(dir.path(), "a", echoing());
+    let (outcome, sink) = farm(&options(1000), &[socket], &AtomicBool::new(false));
+    assert!(outcome.error.is_none());
+    assert_eq!(outcome.report.succeeded, 1000);
+    assert_eq!(outcome.report.exit_status(), 0);
+    assert_eq!(sink.text, serial(1000));
+}
+
+#[test]
+fn no_items_need_no_daemon() {
+    let (outcome, _) = farm(&options(0), &[], &AtomicBool::new(false));
+    assert!(outcome.error.is_none());
+}
+
+#[test]
+fn another_daemon_takes_over_and_no_item_is_lost_or_doubled() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut left = 100;
+    let dying: Script = Box::new(move |request| match request {
+        Request::Spawn { tag, spec, .. } => {
+            left -= 1;
+            match left {
+                0 => None,
+                1..20 => Some(vec![output(tag, b"partial")]),
+                _ => Some(echo(tag, &spec)),
+            }
+        }
+        _ => Some(vec![]),
+    });
+    let sockets = [daemon(dir.path(), "a", dying), daemon(dir.path(), "b", echoing())];
+    let (outcome, sink) = farm(&options(500), &sockets, &AtomicBool::new(false));
+    assert!(outcome.error.is_none(), "{:?}", outcome.error);
+    assert_eq!(sink.text, serial(500));
+    assert!(outcome.report.host_lost_reruns >= 1);
+    assert!(sink.warnings.iter().any(|w| w.contains("went away")), "{:?}", sink.warnings);
+}
+
+#[test]
+fn a_daemon_that_hangs_up_at_once_is_not_asked_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let listener = UnixListener::bind(dir.path().join("a")).unwrap();
+    thread::spawn(move || while listener.accept().is_ok() {});
+    let (outcome, _) = farm(&options(3), &[dir.path().join("a")], &AtomicBool::new(false));
+    assert!(matches!(outcome.error, Some(FarmError::Daemon(_))));
+    assert_eq!((outcome.report.not_run, outcome.report.exit_status()), (3, 255));
+}
+
+#[test]
+fn without_a_daemon_the_error_has_a_hint() {
+    let (outcome, _) = farm(&options(3), &["/nonexistent/s".into()], &AtomicBool::new(false));
+    let text = outcome.report.error.unwrap();
+    assert!(text.contains("/nonexistent/s") && text.contains("hint:"), "{text}");
+}
+
+#[test]
+fn items_of_a_lost_host_run_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut lost = false;
+    let script: Script = Box::new(move |request| match request {
+        Request::Spawn { tag, host: at, spec } if at == host(2).id => {
+            assert!(!lost, "nothing more goes to a lost host");
+            if spec.args.last().unwrap().len() < 2 {
+                return Some(vec![output(tag, b"partial")]);
+            }
+            lost = true;
+            // The news comes both ways, as from a daemon.
+            Some(vec![Reply::HostEvent(HostEvent::Lost(at)), ended(tag, Ending::HostLost)])
+        }
+        Request::Spawn { tag, spec, .. } => Some(echo(tag, &spec)),
+        _ => Some(vec![]),
+    });
+    // One job at a time: host 2 is not asked again before its loss is known.
+    let options = FarmOptions { jobs: Some(1), ..options(300) };
+    let mut list = Items::default();
+    (100..400).for_each(|i| list.push(i.to_string().as_bytes()).unwrap());
+    let options = FarmOptions { items: list, ..options };
+    let socket = daemon(dir.path(), "a", script);
+    let (outcome, sink) = farm(&options, &[socket], &AtomicBool::new(false));
+    assert_eq!(outcome.report.succeeded, 300);
+    assert_eq!(outcome.report.host_lost_reruns, 1);
+    assert_eq!(
+        sink.text,
+        (100..400).flat_map(|i| format!("{i}\n").into_bytes()).collect::<Vec<_>>()
+    );
+    assert_eq!(outcome.report.hosts[1].standing, "lost");
+}
+
+#[test]
+fn an_interrupt_kills_what_runs_and_reports_what_was_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let killed = Arc::new(Mutex::new(0));
+    let (flag, count) = (interrupt.clone(), killed.clone());
+    let script: Script = Box::new(move |request| match request {
+        Request::Spawn { tag, spec, .. } if spec.args.last().unwrap().len() == 1 => {
+            Some(echo(tag, &spec))
+        }
+        Request::Spawn { .. } => {
+            flag.store(true, Ordering::Relaxed);
+            Some(vec![])
+        }
+        Request::Kill { tag, signal } => {
+            *count.lock().unwrap() += 1;
+            Some(vec![ended(tag, Ending::Signalled(signal))])
+        }
+        _ => Some(vec![]),
+    });
+    let socket = daemon(dir.path(), "a", script);
+    let (outcome, sink) = farm(&options(100), &[socket], &interrupt);
+    assert!(outcome.report.interrupted && outcome.error.is_none());
+    assert_eq!(outcome.report.exit_status(), 130);
+    assert_eq!((outcome.report.succeeded, outcome.report.failed), (10, 0));
+    assert_eq!(sink.text, serial(10));
+    assert!(*killed.lock().unwrap() > 0);
+}
+
+#[test]
+fn an_absent_program_ends_with_a_hint() {
+    let dir = tempfile::tempdir().unwrap();
+    let script: Script = Box::new(|request| match request {
+        Request::Spawn { tag, .. } => {
+            let text = "No such file or directory".to_string();
+            Some(vec![ended(tag, Ending::NotStarted { errno: 2, text })])
+        }
+        _ => Some(vec![]),
+    });
+    let socket = daemon(dir.path(), "a", script);
+    let template = Template::new(&[b"gzip -k {}".to_vec()]).unwrap();
+    let options = FarmOptions { template, ..options(1000) };
+    let (outcome, _) = farm(&options, &[socket], &AtomicBool::new(false));
+    let text = outcome.error.unwrap().to_string();
+    assert!(text.contains("No such file") && text.contains("sh -c"), "{text}");
+    assert!(outcome.report.not_run > 900, "{}", outcome.report.not_run);
+}
+
+#[test]
+fn a_host_that_is_not_there_is_named_with_those_that_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = daemon(dir.path(), "a", echoing());
+    let options = FarmOptions { hosts: vec!["n2".into(), "nX".into()], ..options(5) };
+    let (outcome, _) = farm(&options, &[socket], &AtomicBool::new(false));
+    let text = outcome.error.unwrap().to_string();
+    assert!(text.contains("\"nX\"") && text.contains("n1, n2, n3"), "{text}");
+}
+
+#[test]
+fn only_the_hosts_asked_for_are_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = daemon(dir.path(), "a", echoing());
+    let options = FarmOptions { hosts: vec!["n2".into(), "h3.1".into()], ..options(50) };
+    let (outcome, _) = farm(&options, &[socket], &AtomicBool::new(false));
+    let names: Vec<&str> = outcome.report.hosts.iter().map(|h| h.name.as_str()).collect();
+    assert_eq!((names.as_slice(), outcome.report.succeeded), (&["n2", "n3"][..], 50));
+}
+
+#[test]
+fn long_output_comes_whole_as_credit_is_given() {
+    const TOTAL: usize = 1 << 20;
+    struct Flow {
+        room: usize,
+        left: usize,
+    }
+    fn write(tag: u64, flow: &mut Flow) -> Vec<Reply> {
+        let n = flow.room.min(flow.left);
+        flow.room -= n;
+        flow.left -= n;
+        let mut replies: Vec<Reply> =
+            vec![b'x'; n].chunks(4096).map(|piece| output(tag, piece)).collect();
+        if flow.left == 0 && n > 0 {
+            replies.push(ended(tag, Ending::Exited(0)));
+        }
+        replies
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut flows: HashMap<u64, Flow> = HashMap::new();
+    let script: Script = Box::new(move |request| match request {
+        Request::Spawn { tag, spec, .. } => {
+            assert!(spec.output_window <= WINDOW_MAX);
+            let flow = Flow { room: spec.output_window as usize, left: TOTAL };
+            Some(write(tag, flows.entry(tag).or_insert(flow)))
+        }
+        Request::Credit { tag, bytes } => {
+            let flow = flows.get_mut(&tag).unwrap();
+            flow.room += bytes as usize;
+            Some(write(tag, flow))
+        }
+        _ => Some(vec![]),
+    });
+    let socket = daemon(dir.path(), "a", script);
+    let (outcome, sink) = farm(&options(20), &[socket], &AtomicBool::new(false));
+    assert_eq!(outcome.report.succeeded, 20);
+    assert_eq!(sink.text.len(), 20 * TOTAL);
+}
+
+#[test]
+fn a_log_that_cannot_be_written_stops_before_anything_runs() {
+    let options = FarmOptions { joblog: Some("/dev/full".into()), ..options(5) };
+    let (outcome, _) = farm(&options, &[], &AtomicBool::new(false));
+    assert!(matches!(outcome.error, Some(FarmError::Log(_))));
+    assert_eq!(outcome.report.not_run, 5);
+}
+
+#[test]
+fn a_log_that_breaks_on_the_way_stops_the_farm() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("log");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    // Opened for both, so that neither side waits for the other to open.
+    let reader = std::fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+    let reader = Mutex::new(Some(reader));
+    let script: Script = Box::new(move |request| match request {
+        Request::Spawn { tag, spec, .. } => {
+            reader.lock().unwrap().take();
+            Some(echo(tag, &spec))
+        }
+        _ => Some(vec![]),
+    });
+    let socket = daemon(dir.path(), "a", script);
+    let options = FarmOptions { joblog: Some(fifo.clone()), ..options(2_000_000) };
+    let (outcome, _) = farm(&options, &[socket], &AtomicBool::new(false));
+    let text = outcome.error.expect("the log broke").to_string();
+    assert!(text.contains(&fifo.display().to_string()) && text.contains("hint:"), "{text}");
+    assert!(outcome.report.not_run > 0);
+    assert_eq!(outcome.report.exit_status(), 255);
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_farm() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = daemon(dir.path(), "a", echoing());
+    let mut sink = Recorder { fails: Some((10, io::ErrorKind::BrokenPipe)), ..Recorder::default() };
+    let interrupt = AtomicBool::new(false);
+    let outcome = crate::farm::run(&options(5000), &[socket], &mut sink, &interrupt);
+    check(&outcome, &sink);
+    assert!(matches!(outcome.error, Some(FarmError::OutputClosed)));
+    assert_eq!(sink.per_item.len(), 10);
+}
+
+#[test]
+fn an_interrupt_ends_a_farm_whose_output_nobody_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = daemon(dir.path(), "a", echoing());
+    let mut sink = Recorder { fails: Some((3, io::ErrorKind::TimedOut)), ..Recorder::default() };
+    let interrupt = AtomicBool::new(false);
+    let outcome = crate::farm::run(&options(5000), &[socket], &mut sink, &interrupt);
+    check(&outcome, &sink);
+    assert!(outcome.error.is_none() && outcome.report.interrupted);
+}
+
+#[test]
+fn resuming_runs_only_what_did_not_succeed() {
+    let dir = tempfile::tempdir().unwrap();
+    let half: Script = Box::new(|request| match request {
+        Request::Spawn { tag, spec, .. } => {
+            let odd = spec.args.last().unwrap().last().unwrap() % 2 == 1;
+            Some(if odd { vec![ended(tag, Ending::Exited(1))] } else { echo(tag, &spec) })
+        }
+        _ => Some(vec![]),
+    });
+    let sockets = [daemon(dir.path(), "a", half), daemon(dir.path(), "b", echoing())];
+    let joblog = Some(dir.path().join("log"));
+    let options = FarmOptions { joblog, resume: true, ..options(40) };
+    let interrupt = AtomicBool::new(false);
+    let (first, _) = farm(&options, &sockets[..1], &interrupt);
+    assert_eq!((first.report.succeeded, first.report.failed), (20, 20));
+    let (second, sink) = farm(&options, &sockets[1..], &interrupt);
+    assert_eq!((second.report.skipped, second.report.succeeded), (20, 20));
+    let odd: Vec<u8> =
+        (0..40).filter(|i| i % 2 == 1).flat_map(|i| format!("{i}\n").into_bytes()).collect();
+    assert_eq!(sink.text, odd);
+    let (third, _) = farm(&options, &[], &interrupt);
+    assert_eq!(third.report.skipped, 40);
+}

@@ -1,0 +1,370 @@
+//! The job log: one line per item with a result, as GNU parallel writes it.
+//!
+//! ```text
+//! Seq  Host  Starttime  JobRuntime  Send  Receive  Exitval  Signal  Command     (tab-separated)
+//! ```
+//! `Starttime` is in seconds since the Unix epoch by this host's clock, `JobRuntime` in seconds,
+//! `Receive` the bytes of both outputs. A time-out is `Exitval` −1 and `Signal` 15; 127 and 126
+//! mean not started, 255 a lost or refusing host.
+//!
+//! **Resuming** is what GNU parallel calls `--resume-failed`: an item is left out when a line of
+//! its number and its very command tells of `Exitval` 0 and `Signal` 0. Failed ones, and ones that
+//! stand there with another command, run again. A line without its line feed was torn by a crash
+//! and counts for nothing; it is cut off before new lines are added.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use towpath_vm::{Ending, TaskExit};
+use towpath_wire::Instant;
+
+use super::bits::Bits;
+
+const HEADER: &[u8] =
+    b"Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
+/// Longest time that a line waits to be written.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
+/// Bytes that wait to be written at most.
+const BUFFER: usize = 64 * 1024;
+/// Longest line read back: a command holds an item several times, quoted.
+const LINE_MAX: u64 = 16 << 20;
+
+/// The job log cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// It cannot be opened or written.
+    #[error(
+        "cannot write job log {}: {os}\n\
+         hint: free space or make it writable, then go on with --resume; or give another --joblog",
+        path.display()
+    )]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        os: io::Error,
+    },
+    /// It cannot be read to resume from.
+    #[error("cannot read job log {}: {os}\nhint: leave --resume out to start anew", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        os: io::Error,
+    },
+    /// It is something else.
+    #[error(
+        "{} is not a job log: its first line is not `Seq Host Starttime …`\n\
+         hint: give --joblog the file of the farm to resume",
+        path.display()
+    )]
+    NotALog {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// A line to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// Number of the item from 1.
+    pub seq: u64,
+    /// Where it ran.
+    pub host: &'a str,
+    /// When it ended, since the Unix epoch.
+    pub ended: Duration,
+    /// How, and how long it ran.
+    pub exit: &'a TaskExit,
+    /// Bytes of output.
+    pub output_bytes: u64,
+    /// The command, without tabs and line feeds.
+    pub command: &'a [u8],
+}
+
+/// A job log that is being written.
+#[derive(Debug)]
+pub struct JobLog {
+    file: File,
+    path: PathBuf,
+    buf: Vec<u8>,
+    flush_at: Option<Instant>,
+}
+
+impl JobLog {
+    /// Starts an empty one, in place of whatever the file holds.
+    pub fn create(path: &Path) -> Result<Self, LogError> {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
+        Self::begin(path, file, true)
+    }
+
+    /// Adds to the one there, after its last whole line; starts one if there is none.
+    pub fn append(path: &Path) -> Result<Self, LogError> {
+        let open = || -> io::Result<(File, bool)> {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)?;
+            let end = whole_lines_end(&mut file)?;
+            if end != file.metadata()?.len() {
+                file.set_len(end)?;
+            }
+            file.seek(SeekFrom::Start(end))?;
+            Ok((file, end == 0))
+        };
+        match open() {
+            Ok((file, empty)) => Self::begin(path, Ok(file), empty),
+            Err(e) => Self::begin(path, Err(e), false),
+        }
+    }
+
+    /// Writes the header at once: a full disk shows before anything runs.
+    fn begin(path: &Path, file: io::Result<File>, empty: bool) -> Result<Self, LogError> {
+        let path = path.to_path_buf();
+        let file = match file {
+            Ok(file) => file,
+            Err(os) => return Err(LogError::Write { path, os }),
+        };
+        let mut log = Self { file, path, buf: vec![], flush_at: None };
+        if empty {
+            log.buf.extend_from_slice(HEADER);
+            log.flush()?;
+        }
+        Ok(log)
+    }
+
+    /// Adds a line, which is written within 100 ms if [`JobLog::handle_timeout`] is called when
+    /// [`JobLog::poll_timeout`] says so.
+    pub fn push(&mut self, now: Instant, line: &Line<'_>) -> Result<(), LogError> {
+        let (exit_value, signal) = exit_columns(&line.exit.ending);
+        let runtime = Duration::from_micros(line.exit.wall_us);
+        let start_s = line.ended.saturating_sub(runtime).as_secs_f64();
+        // Writing to a vector does not fail.
+        let _ = write!(
+            self.buf,
+            "{}\t{}\t{start_s:.3}\t{:10.3}\t0\t{}\t{exit_value}\t{signal}\t",
+            line.seq,
+            line.host,
+            runtime.as_secs_f64(),
+            line.output_bytes,
+        );
+        self.buf.extend_from_slice(line.command);
+        self.buf.push(b'\n');
+        self.flush_at.get_or_insert(now + FLUSH_EVERY);
+        if self.buf.len() >= BUFFER { self.flush() } else { Ok(()) }
+    }
+
+    /// When lines are to be written.
+    pub const fn poll_timeout(&self) -> Option<Instant> {
+        self.flush_at
+    }
+
+    /// Writes lines that have waited long enough.
+    pub fn handle_timeout(&mut self, now: Instant) -> Result<(), LogError> {
+        if self.flush_at.is_some_and(|at| at <= now) { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes all lines.
+    pub fn flush(&mut self) -> Result<(), LogError> {
+        self.flush_at = None;
+        let written = self.file.write_all(&self.buf);
+        self.buf.clear();
+        written.map_err(|os| LogError::Write { path: self.path.clone(), os })
+    }
+}
+
+/// `Exitval` and `Signal` of an end.
+fn exit_columns(ending: &Ending) -> (i32, i32) {
+    match ending {
+        Ending::Exited(code) => (*code, 0),
+        Ending::Signalled(signal) => (0, *signal),
+        Ending::TimedOut => (-1, 15),
+        Ending::NotStarted { .. } | Ending::HostLost | Ending::Refused(_) => {
+            (ending.shell_status().into(), 0)
+        }
+    }
+}
+
+/// Length of the file up to its last line feed.
+fn whole_lines_end(file: &mut File) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    let mut piece = vec![];
+    while end > 0 {
+        let start = end.saturating_sub(BUFFER as u64);
+        file.seek(SeekFrom::Start(start))?;
+        piece.resize((end - start) as usize, 0);
+        file.read_exact(&mut piece)?;
+        if let Some(at) = piece.iter().rposition(|b| *b == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// Reads which of `items` items a log tells to have succeeded. `command` gives the command of an
+/// item by its index from 0. No log is an empty log.
+pub(crate) fn succeeded(
+    path: &Path,
+    items: u32,
+    command: impl Fn(u32) -> Vec<u8>,
+) -> Result<Bits, LogError> {
+    let read_error = |os| LogError::Read { path: path.to_path_buf(), os };
+    let mut done = Bits::new(items);
+    let file = match File::open(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(done),
+        other => other.map_err(read_error)?,
+    };
+    let mut lines = BufReader::new(file);
+    let mut line = vec![];
+    let mut first = true;
+    loop {
+        line.clear();
+        Read::take(&mut lines, LINE_MAX).read_until(b'\n', &mut line).map_err(read_error)?;
+        if line.pop() != Some(b'\n') {
+            return Ok(done);
+        }
+        if std::mem::take(&mut first) {
+            if line != HEADER[..HEADER.len() - 1] {
+                return Err(LogError::NotALog { path: path.to_path_buf() });
+            }
+        } else if let Some(item) = succeeded_item(&line, items, &command) {
+            done.insert(item);
+        }
+    }
+}
+
+/// The item that a line tells to have succeeded with the command that it has now.
+fn succeeded_item(line: &[u8], items: u32, command: impl Fn(u32) -> Vec<u8>) -> Option<u32> {
+    let mut columns = line.splitn(9, |b| *b == b'\t');
+    let seq: u32 = str::from_utf8(columns.next()?).ok()?.parse().ok()?;
+    let (exit_value, signal) = (columns.nth(5)?, columns.next()?);
+    let logged = columns.next()?;
+    let item = seq.checked_sub(1).filter(|item| *item < items)?;
+    (exit_value == b"0" && signal == b"0" && logged == command(item)).then_some(item)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn command(item: u32) -> Vec<u8> {
+        format!("gzip {item}").into_bytes()
+    }
+
+    fn push(log: &mut JobLog, item: u32, ending: Ending) {
+        let exit = TaskExit { ending, wall_us: 2_000 };
+        let line = Line {
+            seq: u64::from(item) + 1,
+            host: "a",
+            ended: Duration::from_secs(1_700_000_000),
+            exit: &exit,
+            output_bytes: 3,
+            command: &command(item),
+        };
+        log.push(Instant::ZERO, &line).unwrap();
+    }
+
+    fn done(path: &Path) -> Vec<u32> {
+        let bits = succeeded(path, 100, command).unwrap();
+        (0..100).filter(|i| bits.contains(*i)).collect()
+    }
+
+    #[test]
+    fn lines_are_those_of_gnu_parallel() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = JobLog::create(&path).unwrap();
+        push(&mut log, 0, Ending::Exited(3));
+        push(&mut log, 1, Ending::Signalled(9));
+        log.flush().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let expected = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n\
+            1\ta\t1699999999.998\t     0.002\t0\t3\t3\t0\tgzip 0\n\
+            2\ta\t1699999999.998\t     0.002\t0\t3\t0\t9\tgzip 1\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn only_successes_with_the_same_command_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = JobLog::create(&path).unwrap();
+        push(&mut log, 0, Ending::Exited(0));
+        push(&mut log, 1, Ending::Exited(1));
+        push(&mut log, 2, Ending::Signalled(9));
+        push(&mut log, 3, Ending::TimedOut);
+        push(&mut log, 4, Ending::HostLost);
+        push(&mut log, 1, Ending::Exited(0));
+        log.flush().unwrap();
+        assert_eq!(done(&path), [0, 1]);
+        let other = succeeded(&path, 100, |i| format!("gzip -9 {i}").into_bytes()).unwrap();
+        assert_eq!(other.count(), 0);
+        assert_eq!(succeeded(&path, 1, command).unwrap().count(), 1, "the list may be shorter");
+    }
+
+    #[test]
+    fn no_log_is_an_empty_log_and_another_file_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        assert_eq!(done(&path), [0; 0]);
+        std::fs::write(&path, "precious\n").unwrap();
+        let err = succeeded(&path, 1, command).unwrap_err().to_string();
+        assert!(err.contains("is not a job log") && err.contains("hint:"), "{err}");
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_that_names_the_file() {
+        let err = JobLog::create(Path::new("/dev/full")).unwrap_err().to_string();
+        assert!(err.contains("/dev/full") && err.contains("hint:"), "{err}");
+    }
+
+    #[test]
+    fn lines_wait_at_most_100_ms() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = JobLog::create(&path).unwrap();
+        push(&mut log, 0, Ending::Exited(0));
+        let due = log.poll_timeout().unwrap();
+        assert_eq!(due, Instant::ZERO + FLUSH_EVERY);
+        log.handle_timeout(due - Duration::from_millis(1)).unwrap();
+        assert!(done(&path).is_empty());
+        log.handle_timeout(due).unwrap();
+        assert_eq!((done(&path), log.poll_timeout()), (vec![0], None));
+    }
+
+    proptest! {
+        #[test]
+        fn a_torn_log_resumes_with_its_whole_lines(
+            items in 1u32..20, cut in 0usize..400, more: bool,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("log");
+            let mut log = JobLog::create(&path).unwrap();
+            (0..items).for_each(|i| push(&mut log, i, Ending::Exited(0)));
+            log.flush().unwrap();
+            let bytes = std::fs::read(&path).unwrap();
+            let kept = &bytes[..bytes.len().saturating_sub(cut)];
+            std::fs::write(&path, kept).unwrap();
+            let whole = kept.split(|b| *b == b'\n').count() as u32 - 1;
+            let mut expected: Vec<u32> = (0..whole.saturating_sub(1)).collect();
+            prop_assert_eq!(done(&path), expected.clone());
+            if more {
+                let mut log = JobLog::append(&path).unwrap();
+                push(&mut log, 99, Ending::Exited(0));
+                log.flush().unwrap();
+                expected.push(99);
+                prop_assert_eq!(done(&path), expected);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
+            let _ = succeeded_item(&bytes, 10, command);
+        }
+    }
+}

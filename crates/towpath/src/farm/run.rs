@@ -1,0 +1,188 @@
+//! Running a farm: what goes in, what comes out, what can go wrong.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use towpath_vm::{Stream, TaskExit};
+
+use super::drive::Farm;
+use super::input::Items;
+use super::joblog::LogError;
+use super::output::{Capture, SpillError, Store};
+use super::report::Report;
+use super::template::Template;
+use crate::client::ClientError;
+
+/// What to run, over what, and how.
+#[derive(Clone, Debug)]
+pub struct FarmOptions {
+    /// The command.
+    pub template: Template,
+    /// What it runs over.
+    pub items: Items,
+    /// Names or ids of the hosts that may be used; none: all.
+    pub hosts: Vec<String>,
+    /// Exactly so many items at once on each host; none: as many as it has job slots.
+    pub jobs: Option<u16>,
+    /// Longest time that an item may run.
+    pub timeout: Option<Duration>,
+    /// Times that an item is run again because its host was lost or refused it.
+    pub retries: u32,
+    /// Times that an item is run again because it failed.
+    pub retry_failed: u32,
+    /// Write output in the order of the items instead of as they finish.
+    pub keep_order: bool,
+    /// Where to write the job log.
+    pub joblog: Option<PathBuf>,
+    /// Leave out what the job log tells to have succeeded, and add to it.
+    pub resume: bool,
+    /// Variables for every command, besides `TOWPATH_SEQ` and `TOWPATH_HOST`.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Working directory on the hosts.
+    pub workdir: Vec<u8>,
+}
+
+/// Why Towpath could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum FarmError {
+    /// No daemon to work with, at the start or after one went away.
+    #[error(transparent)]
+    Daemon(#[from] ClientError),
+    /// There is no host at all.
+    #[error("the virtual machine has no host that is up\nhint: see `towpath hosts`")]
+    NoHosts,
+    /// A host that was asked for is not there.
+    #[error("no host {wanted:?} is up; there are: {known}\nhint: see `towpath hosts`")]
+    UnknownHost {
+        /// Name or id.
+        wanted: String,
+        /// Names of those that are up.
+        known: String,
+    },
+    /// All hosts were lost or excluded.
+    #[error("no host is left to run on ({why}): {not_run} items were not run\nhint: {hint}")]
+    Stranded {
+        /// What became of the last ones.
+        why: String,
+        /// Items without a result.
+        not_run: u32,
+        /// What to do.
+        hint: String,
+    },
+    /// The job log cannot be used.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Output cannot be kept.
+    #[error(transparent)]
+    Spill(#[from] SpillError),
+    /// Output cannot be written.
+    #[error(
+        "cannot write output: {0}\n\
+         hint: see where standard output goes; with --joblog, --resume goes on from here"
+    )]
+    Output(io::Error),
+    /// Whoever read the output is gone.
+    #[error("whoever read the output has closed it")]
+    OutputClosed,
+}
+
+impl From<io::Error> for FarmError {
+    fn from(e: io::Error) -> Self {
+        match e.kind() {
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Output(e),
+        }
+    }
+}
+
+/// What became of a farm.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was done, also when it could not be finished.
+    pub report: Report,
+    /// Why it could not be finished; none if it was, or was interrupted.
+    pub error: Option<FarmError>,
+}
+
+/// An item with its result.
+#[derive(Debug)]
+pub struct ItemDone<'a> {
+    /// Its number from 1.
+    pub seq: u64,
+    /// The item.
+    pub item: &'a [u8],
+    /// Where it ran.
+    pub host: &'a str,
+    /// How it ended.
+    pub exit: &'a TaskExit,
+    store: &'a Store,
+    capture: &'a Capture,
+}
+
+impl<'a> ItemDone<'a> {
+    pub(crate) const fn new(
+        (seq, item): (u64, &'a [u8]),
+        host: &'a str,
+        exit: &'a TaskExit,
+        (store, capture): (&'a Store, &'a Capture),
+    ) -> Self {
+        Self { seq, item, host, exit, store, capture }
+    }
+
+    /// Bytes of both outputs.
+    pub fn output_bytes(&self) -> u64 {
+        self.capture.len(Stream::Out) + self.capture.len(Stream::Err)
+    }
+
+    /// Passes one of the outputs on, piece by piece.
+    pub fn read(
+        &self,
+        stream: Stream,
+        take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.store.read(self.capture, stream, take)
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
+    /// Items to run.
+    pub total: u64,
+    /// Items with a result.
+    pub done: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// Each host with what it has in flight.
+    pub hosts: Vec<(&'a str, u32)>,
+}
+
+/// Takes what a farm gives. An error of the first two ends the farm.
+pub trait Sink {
+    /// An item has its result. Called once per item, never for an item without.
+    fn item(&mut self, done: &ItemDone<'_>) -> io::Result<()>;
+    /// Nothing more comes for the moment.
+    fn flush(&mut self) -> io::Result<()>;
+    /// Something that a person should know, in one or more lines.
+    fn warn(&mut self, text: &str);
+    /// Called about ten times a second.
+    fn progress(&mut self, progress: &Progress<'_>);
+}
+
+/// Runs a farm to its end through the first of the daemons at `sockets` that answers; the others
+/// stand in for it. Setting `interrupt` ends it within about a second, with what runs.
+///
+/// The memory worst case is the items, 64 MiB of output (more goes to a temporary file), 16 MiB or
+/// 8 KiB for each item in flight of output under way, and about 200 bytes for each item that waits
+/// for its turn where order is kept.
+pub fn run<S: AsRef<Path>>(
+    options: &FarmOptions,
+    sockets: &[S],
+    sink: &mut dyn Sink,
+    interrupt: &AtomicBool,
+) -> Outcome {
+    let sockets: Vec<&Path> = sockets.iter().map(AsRef::as_ref).collect();
+    Farm::new(options, sockets, sink, interrupt).run()
+}

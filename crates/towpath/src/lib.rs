@@ -1,0 +1,28 @@
+//! The facade: engine, daemon, client, configuration, task farm.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`config`] | where a virtual machine's files are, keys, limits |
+//! | [`token`] | what a newcomer is given |
+//! | [`engine`] | drives a node on real sockets and processes |
+//! | [`daemon`] | one host's process: guard, lock, socket, engine |
+//! | [`client`], [`protocol`] | talking to a daemon |
+//! | [`farm`] | one command over many inputs on all hosts |
+
+pub mod client;
+pub mod config;
+pub mod daemon;
+pub mod engine;
+pub mod farm;
+mod log;
+pub mod protocol;
+pub mod token;
+mod version;
+
+pub(crate) use log::log;
+
+pub use client::{Client, ClientError};
+pub use config::{Home, VmDir};
+pub use daemon::{DaemonOptions, Role};
+pub use token::Token;
+pub use version::VERSION;

@@ -1,0 +1,232 @@
+//! What a client and its daemon tell each other over the daemon's Unix socket.
+//!
+//! ```text
+//! 0..4 length n of the body (u32, little-endian, at most FRAME_MAX) | 4..4+n body (postcard)
+//! ```
+//! The daemon and its clients are of one build (`Info` tells the version), so the bodies need no
+//! versions of their own. Tags are chosen by the client and mean nothing to the daemon.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+pub use towpath_vm::RequestEvent as TaskEvent;
+use towpath_vm::{Host, TaskInfo, TaskSpec};
+use towpath_wire::HostId;
+
+/// Longest body accepted from either side, in bytes.
+pub const FRAME_MAX: usize = 4 << 20;
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Who are you? Answered by [`Reply::Info`].
+    Info,
+    /// Which hosts are there? Answered by [`Reply::Hosts`].
+    Hosts,
+    /// Which tasks run on a host? Answered by [`Reply::Tasks`].
+    Tasks {
+        /// Comes back in the answer.
+        tag: u64,
+        /// The host.
+        host: HostId,
+    },
+    /// Run a command; [`Reply::Task`]s follow, the last one `Ended`. If the client goes away
+    /// before, the task is ended.
+    Spawn {
+        /// Comes back in every reply about it; not in use by another open spawn.
+        tag: u64,
+        /// The host.
+        host: HostId,
+        /// The command.
+        spec: TaskSpec,
+    },
+    /// Send a signal to a spawned task.
+    Kill {
+        /// Of the spawn.
+        tag: u64,
+        /// Signal number.
+        signal: i32,
+    },
+    /// Output was taken: as many bytes more may come.
+    Credit {
+        /// Of the spawn.
+        tag: u64,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Issue a token for a newcomer. Answered by [`Reply::Token`] or [`Reply::Failed`].
+    Invite {
+        /// Seconds that it is valid.
+        ttl_s: u64,
+    },
+    /// Tell about hosts from now on: [`Reply::HostEvent`]s follow.
+    Watch,
+    /// Leave the virtual machine and end. Answered by [`Reply::Done`].
+    Shutdown,
+}
+
+/// What the daemon answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Answer to [`Request::Info`].
+    Info(Info),
+    /// Answer to [`Request::Hosts`].
+    Hosts(Vec<Host>),
+    /// Answer to [`Request::Tasks`].
+    Tasks {
+        /// From the request.
+        tag: u64,
+        /// The host asked about.
+        host: HostId,
+        /// Its tasks, or why they are not known.
+        tasks: Result<Vec<TaskInfo>, String>,
+    },
+    /// News of a spawn.
+    Task {
+        /// From the request.
+        tag: u64,
+        /// What happened.
+        event: TaskEvent,
+    },
+    /// Answer to [`Request::Invite`].
+    Token(String),
+    /// News of hosts, to a client that watches.
+    HostEvent(HostEvent),
+    /// A request could not be carried out.
+    Failed(String),
+    /// Answer to [`Request::Shutdown`]: nothing of the daemon is left but this reply.
+    Done,
+}
+
+/// What a daemon says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Info {
+    /// Version of the build.
+    pub version: String,
+    /// Name of the virtual machine.
+    pub vm: String,
+    /// Its host, once it joined.
+    pub me: Option<HostId>,
+    /// The leader, once it joined.
+    pub leader: Option<HostId>,
+    /// The leader is lost: no host can join until it is back.
+    pub frozen: bool,
+    /// Process id of the daemon's engine.
+    pub pid: u32,
+    /// Counters by name, see [`counters`](towpath_node::Node::counters).
+    pub counters: Vec<(String, u64)>,
+}
+
+/// News of hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostEvent {
+    /// One joined.
+    Added(Host),
+    /// One was silent for too long.
+    Lost(HostId),
+    /// One left.
+    Left(HostId),
+    /// The leader is lost: no host can join until it is back.
+    LeaderLost(HostId),
+}
+
+/// A body that does not decode, or is too long.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FrameError {
+    /// It claims to be too long.
+    #[error("frame of {len} bytes, limit {FRAME_MAX}")]
+    TooLong {
+        /// What it claims.
+        len: usize,
+    },
+    /// It does not decode.
+    #[error("frame does not decode: client and daemon are not of one build")]
+    Malformed,
+}
+
+/// A frame's bytes.
+pub fn encode<T: Serialize>(body: &T) -> Result<Vec<u8>, FrameError> {
+    let mut frame = postcard::to_extend(body, vec![0; 4]).map_err(|_| FrameError::Malformed)?;
+    let len = frame.len() - 4;
+    if len > FRAME_MAX {
+        return Err(FrameError::TooLong { len });
+    }
+    frame[..4].copy_from_slice(&(len as u32).to_le_bytes());
+    Ok(frame)
+}
+
+/// Collects bytes and gives whole frames out. Holds at most one frame and what was read with it.
+#[derive(Debug, Default)]
+pub struct FrameReader {
+    buf: Vec<u8>,
+    used: usize,
+}
+
+impl FrameReader {
+    /// Adds bytes that were read.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        if self.used > 0 && (self.used == self.buf.len() || self.used > 64 * 1024) {
+            self.buf.drain(..self.used);
+            self.used = 0;
+        }
+        self.buf.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame; `None` when more bytes are needed.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "no `Iterator`: the caller chooses the type, and more may come after `None`"
+    )]
+    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        let rest = &self.buf[self.used..];
+        let Some((len, body)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+        let len = u32::from_le_bytes(*len) as usize;
+        if len > FRAME_MAX {
+            return Err(FrameError::TooLong { len });
+        }
+        let Some(body) = body.get(..len) else { return Ok(None) };
+        let decoded = postcard::from_bytes(body).map_err(|_| FrameError::Malformed)?;
+        self.used += 4 + len;
+        Ok(Some(decoded))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn frames_come_back_however_they_are_cut(
+            tags in proptest::collection::vec(any::<u64>(), 1..20),
+            cut in 1..40usize,
+        ) {
+            let kill = |tag: &u64| Request::Kill { tag: *tag, signal: 9 };
+            let requests: Vec<Request> = tags.iter().map(kill).collect();
+            let bytes: Vec<u8> = requests.iter().flat_map(|r| encode(r).unwrap()).collect();
+            let mut reader = FrameReader::default();
+            let mut seen = vec![];
+            for piece in bytes.chunks(cut) {
+                reader.extend(piece);
+                while let Some(request) = reader.next::<Request>().unwrap() {
+                    seen.push(request);
+                }
+            }
+            prop_assert_eq!(seen, requests);
+        }
+
+        #[test]
+        fn any_bytes_give_frames_or_an_error(bytes: Vec<u8>) {
+            let mut reader = FrameReader::default();
+            reader.extend(&bytes);
+            while let Ok(Some(_)) = reader.next::<Request>() {}
+        }
+    }
+
+    #[test]
+    fn a_frame_that_claims_too_much_is_an_error_at_once() {
+        let mut reader = FrameReader::default();
+        reader.extend(&u32::MAX.to_le_bytes());
+        assert_eq!(reader.next::<Request>(), Err(FrameError::TooLong { len: u32::MAX as usize }));
+    }
+}

@@ -1,0 +1,134 @@
+//! What a newcomer is given to join: where the leader is, its key, and a secret of its own.
+//!
+//! ```text
+//! "tow1-" base64url of:
+//!   0..8 expiry (unix s) | 8..24 nonce | 24..56 pre-shared key | 56..88 leader's static key
+//!   88..92 checksum over everything else | 92.. leader's address as text
+//! ```
+//! The secret is derived from the VM key, expiry and nonce; it does not give the VM key away.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use towpath_node::{Invitation, JoinTarget};
+use towpath_proto::{HostKey, Psk};
+
+const PREFIX: &str = "tow1-";
+const FIXED: usize = 92;
+/// Longest token text accepted.
+const TEXT_MAX: usize = 512;
+
+/// A token.
+#[derive(Clone, Debug)]
+pub struct Token(pub JoinTarget);
+
+/// Why a text is not a token.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum TokenError {
+    /// It does not look like one.
+    #[error(
+        "not a token: it must start with `{PREFIX}`\nhint: copy the whole output of `towpath token`"
+    )]
+    Prefix,
+    /// It was cut or changed on the way.
+    #[error("the token is damaged\nhint: copy the whole output of `towpath token`, on one line")]
+    Damaged,
+}
+
+/// FNV-1a, to tell a mistyped token from a wrong one.
+fn checksum(parts: [&[u8]; 2]) -> [u8; 4] {
+    let mut h = 0x811c_9dc5_u32;
+    for byte in parts.into_iter().flatten() {
+        h = (h ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    }
+    h.to_le_bytes()
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let JoinTarget { addr, key, invitation } = &self.0;
+        let mut head = invitation.expiry_unix_s.to_le_bytes().to_vec();
+        head.extend_from_slice(&invitation.nonce);
+        head.extend_from_slice(&invitation.psk.0);
+        head.extend_from_slice(&key.0);
+        let addr = addr.to_string();
+        let sum = checksum([&head, addr.as_bytes()]);
+        head.extend_from_slice(&sum);
+        head.extend_from_slice(addr.as_bytes());
+        write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(head))
+    }
+}
+
+impl FromStr for Token {
+    type Err = TokenError;
+
+    fn from_str(text: &str) -> Result<Self, TokenError> {
+        let text = text.trim();
+        let body = text.strip_prefix(PREFIX).ok_or(TokenError::Prefix)?;
+        if body.len() > TEXT_MAX {
+            return Err(TokenError::Damaged);
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(body).map_err(|_| TokenError::Damaged)?;
+        let (fixed, addr) = bytes.split_at_checked(FIXED).ok_or(TokenError::Damaged)?;
+        if checksum([&fixed[..88], addr]) != fixed[88..] {
+            return Err(TokenError::Damaged);
+        }
+        let field = |at: usize| -> [u8; 32] {
+            let mut out = [0; 32];
+            out.copy_from_slice(&fixed[at..at + 32]);
+            out
+        };
+        let (mut expiry, mut nonce) = ([0; 8], [0; 16]);
+        expiry.copy_from_slice(&fixed[..8]);
+        nonce.copy_from_slice(&fixed[8..24]);
+        let addr: SocketAddr = std::str::from_utf8(addr)
+            .ok()
+            .and_then(|a| a.parse().ok())
+            .ok_or(TokenError::Damaged)?;
+        let expiry_unix_s = u64::from_le_bytes(expiry);
+        let invitation = Invitation { expiry_unix_s, nonce, psk: Psk(field(24)) };
+        Ok(Self(JoinTarget { addr, key: HostKey(field(56)), invitation }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn token(expiry_unix_s: u64, nonce: [u8; 16], port: u16) -> Token {
+        let invitation = Invitation { expiry_unix_s, nonce, psk: Psk([5; 32]) };
+        let addr = ([127, 0, 0, 1], port).into();
+        Token(JoinTarget { addr, key: HostKey([6; 32]), invitation })
+    }
+
+    proptest! {
+        #[test]
+        fn a_token_comes_back(expiry: u64, nonce: [u8; 16], port: u16) {
+            let t = token(expiry, nonce, port);
+            let back: Token = t.to_string().parse().unwrap();
+            prop_assert_eq!(back.to_string(), t.to_string());
+            prop_assert_eq!(back.0.invitation, t.0.invitation);
+        }
+
+        #[test]
+        fn any_text_is_a_token_or_an_error(text: String) {
+            let _ = text.parse::<Token>();
+            let _ = format!("{PREFIX}{text}").parse::<Token>();
+        }
+    }
+
+    #[test]
+    fn a_changed_or_cut_token_is_damaged() {
+        let text = token(9, [1; 16], 7077).to_string();
+        assert_eq!(text[..text.len() - 4].parse::<Token>().err(), Some(TokenError::Damaged));
+        let mut changed = text.clone().into_bytes();
+        changed[40] = if changed[40] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(changed).unwrap();
+        assert_eq!(changed.parse::<Token>().err(), Some(TokenError::Damaged));
+        assert_eq!("hello".parse::<Token>().err(), Some(TokenError::Prefix));
+    }
+}

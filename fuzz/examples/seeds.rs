@@ -1,0 +1,251 @@
+//! Writes the seed corpus to `seeds/<target>/`: a few small inputs that reach the inside of each
+//! target. Run in `fuzz/`: `cargo run --example seeds`.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use arbitrary::{Arbitrary, Unstructured};
+use towpath_fuzz::operations::{self, Operation};
+use towpath_vm::message::{Credit, Exited, Kill, List, Output, Spawn, Started, TaskList};
+use towpath_vm::{Ending, Message, Stream, TaskExit, TaskSpec};
+use towpath_wire::bytes::Writer;
+use towpath_wire::frame;
+use towpath_wire::packet::{
+    Cookie, DATA_HEADER, Data, INITIATION_HEADER, Initiation, RESPONSE_HEADER, Response, TAG,
+    Versions,
+};
+use towpath_wire::{
+    Admission, ByteSize, ChannelId, ChannelOpen, Direction, HostId, PathId, Rate, Reliability,
+    TrafficSpec, VersionRange,
+};
+
+fn main() -> io::Result<()> {
+    write("packet", &packets())?;
+    write("frame", &frames())?;
+    write("hello", &hellos())?;
+    write("message", &messages())?;
+    write("client", &clients())?;
+    write("operations", &scripts())
+}
+
+fn write(target: &str, seeds: &[(&str, Vec<u8>)]) -> io::Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+    fs::create_dir_all(&folder)?;
+    seeds.iter().try_for_each(|(name, bytes)| fs::write(folder.join(name), bytes))
+}
+
+fn packets() -> Vec<(&'static str, Vec<u8>)> {
+    let mut data = vec![0; DATA_HEADER + TAG + 4];
+    Data { epoch: 0, path: PathId(0), receiver: 7, number: 42 }.emit(&mut data);
+    let versions = VersionRange { min: 1, max: 3 };
+    let initiation = |admission| {
+        let mut bytes = vec![0; INITIATION_HEADER + 96 + 2 * TAG];
+        Initiation::emit_header(&mut bytes, versions, &admission, 7);
+        bytes
+    };
+    let mut response = vec![0; RESPONSE_HEADER + 48 + TAG];
+    Response::emit_header(&mut response, 1, 7, 9);
+    let token = Admission::Token { expiry_unix_s: 1 << 31, nonce: [5; 16] };
+    vec![
+        ("data", data),
+        ("initiation_member", initiation(Admission::Member)),
+        ("initiation_token", initiation(token)),
+        ("response", response),
+        ("cookie", Cookie { receiver: 7, cookie: [1; TAG], mac1: [2; TAG] }.emit().to_vec()),
+        ("versions", Versions { versions, receiver: 7 }.emit().to_vec()),
+    ]
+}
+
+fn written(write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let mut bytes = vec![0; 2048];
+    let mut w = Writer::new(&mut bytes);
+    write(&mut w);
+    let used = w.used();
+    bytes.truncate(used);
+    bytes
+}
+
+fn frames() -> Vec<(&'static str, Vec<u8>)> {
+    let channel = ChannelId(2);
+    let tspec = TrafficSpec {
+        rate: Rate::from_mbps(5),
+        peak: Rate::from_mbps(10),
+        burst: ByteSize::from_kib(8),
+        unit_min_bytes: 64,
+        unit_max_bytes: 1400,
+    };
+    let open = |tspec| ChannelOpen {
+        channel,
+        direction: Direction::Both,
+        reliability: Reliability::ReliableOrdered,
+        priority: 3,
+        label: 7,
+        limit: 1 << 20,
+        tspec,
+    };
+    vec![
+        (
+            "acknowledgements",
+            written(|w| {
+                frame::emit_ack(w, PathId(0), 2000, 90, &[u64::MAX, 5]);
+                frame::emit_ping(w);
+            }),
+        ),
+        (
+            "open_and_data",
+            written(|w| {
+                frame::emit_open(w, &open(None));
+                frame::emit_data_header(w, channel, 0, 9, 4, 5);
+                w.put(b"piece");
+            }),
+        ),
+        ("open_with_tspec", written(|w| frame::emit_open(w, &open(Some(tspec))))),
+        (
+            "credit_and_end",
+            written(|w| {
+                frame::emit_limit(w, channel, 1 << 21);
+                frame::emit_close_channel(w, channel, 1, 12);
+                frame::emit_close(w, 300, b"maintenance");
+            }),
+        ),
+        (
+            "tokens_and_extension",
+            written(|w| {
+                frame::emit_path_response(w, 77);
+                w.u64(8);
+                w.u64(78);
+                w.put(&[128, 0, 3, 0, 1, 2, 3]);
+            }),
+        ),
+    ]
+}
+
+/// Parameters (id, length, value), then the owner's bytes: see towpath-proto's `hello` module.
+fn hellos() -> Vec<(&'static str, Vec<u8>)> {
+    let hello = |params: &[&[u8]], owner: &[u8]| {
+        let params = params.concat();
+        let mut bytes = (params.len() as u16).to_le_bytes().to_vec();
+        bytes.extend(params);
+        bytes.extend_from_slice(owner);
+        bytes
+    };
+    let window: &[u8] = &[1, 8, 0, 0, 16, 0, 0, 0, 0, 0];
+    vec![
+        ("accepted", hello(&[window, &[2, 1, 1]], b"host")),
+        ("refused", hello(&[window, &[2, 1, 1], &[3, 2, 44, 1]], b"no room")),
+        ("unknown_parameter", hello(&[&[99, 2, 1, 1], window], b"")),
+        ("truncated", vec![200, 0, 1, 8]),
+    ]
+}
+
+fn messages() -> Vec<(&'static str, Vec<u8>)> {
+    let spec =
+        TaskSpec { program: b"gzip".to_vec(), args: vec![b"-9".to_vec()], ..TaskSpec::default() };
+    let task = HostId::new(3, 1).and_then(|h| h.task(5)).expect("in range");
+    let exit = TaskExit { ending: Ending::Exited(3), wall_us: 7 };
+    vec![
+        ("spawn", Message::Spawn(Spawn { request: 1, spec }).encode()),
+        ("started", Message::Started(Started { request: 1, task, pid: 99 }).encode()),
+        ("output", {
+            let bytes = b"hello\n".to_vec();
+            Message::Output(Output { request: 1, stream: Stream::Out, bytes }).encode()
+        }),
+        ("exited", Message::Exited(Exited { request: 1, exit, output_bytes: 6 }).encode()),
+        ("kill", Message::Kill(Kill { request: 1, signal: 15 }).encode()),
+        ("credit", Message::Credit(Credit { request: 1, bytes: 4096 }).encode()),
+        ("list", Message::List(List { request: 2 }).encode()),
+        ("tasks", Message::Tasks(TaskList { request: 2, tasks: Vec::new() }).encode()),
+        ("welcome_empty", vec![1, 0, 0]),
+        ("entry_empty", vec![2, 0, 0]),
+    ]
+}
+
+/// A cut size, then frames: length (u32), kind and fields as postcard writes them.
+fn clients() -> Vec<(&'static str, Vec<u8>)> {
+    let frames = |cut: u8, bodies: &[&[u8]]| {
+        let mut bytes = vec![cut];
+        for body in bodies {
+            bytes.extend((body.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(body);
+        }
+        bytes
+    };
+    vec![
+        ("info_hosts_watch", frames(3, &[&[0], &[1], &[7]])),
+        ("kill_and_credit", frames(255, &[&[4, 9, 30], &[5, 9, 128, 32]])),
+        ("too_long", vec![9, 255, 255, 255, 255, 0]),
+        ("task_output", frames(7, &[&[3, 1, 1, 0, 3, b'a', b'b', b'c']])),
+    ]
+}
+
+/// Operations in the layout that `arbitrary` reads a `Vec<Operation>` from: before each one a
+/// byte that says "there is one", then the variant as a 32-bit fraction, then the fields.
+#[derive(Default)]
+struct Script(Vec<u8>);
+
+const VARIANTS: u64 = 14;
+
+impl Script {
+    fn then(mut self, variant: u64, fields: &[u8]) -> Self {
+        let fraction = ((variant << 32).div_ceil(VARIANTS)) as u32;
+        self.0.push(1);
+        self.0.extend(fraction.to_le_bytes());
+        self.0.extend_from_slice(fields);
+        self
+    }
+    fn open(self, side: u8, direction: u8) -> Self {
+        self.then(0, &[side, direction, 0])
+    }
+    fn send(self, side: u8, channel: u8, len: u16) -> Self {
+        let [a, b] = len.to_le_bytes();
+        self.then(1, &[side, channel, a, b])
+    }
+    fn finish(self, side: u8, channel: u8) -> Self {
+        self.then(2, &[side, channel])
+    }
+    fn consume(self, side: u8) -> Self {
+        self.then(3, &[side, 1])
+    }
+    fn transmit(self, side: u8) -> Self {
+        self.then(5, &[side, 255, 255])
+    }
+    fn deliver_all(self) -> Self {
+        self.then(7, &[])
+    }
+    fn lose(self, index: u8) -> Self {
+        self.then(8, &[index])
+    }
+    fn advance(self, step: u8) -> Self {
+        self.then(12, &[step])
+    }
+    fn end(self, count: usize) -> Vec<u8> {
+        let read = Vec::<Operation>::arbitrary_take_rest(Unstructured::new(&self.0));
+        let read = read.expect("the layout is arbitrary's");
+        assert_eq!(read.len(), count, "{read:?}");
+        operations::run(&read);
+        self.0
+    }
+}
+
+fn scripts() -> Vec<(&'static str, Vec<u8>)> {
+    let start = || Script::default().open(0, 0).send(0, 0, 3000).transmit(0);
+    let exchange = start().deliver_all().send(1, 0, 900).transmit(1).deliver_all();
+    vec![
+        ("exchange", exchange.consume(0).consume(1).advance(14).finish(0, 0).end(11)),
+        ("loss", start().lose(0).transmit(0).deliver_all().advance(17).advance(17).end(8)),
+        ("close", start().deliver_all().then(4, &[1]).transmit(1).deliver_all().end(7)),
+        ("small_grants", {
+            let small = |s: Script| s.then(5, &[0, 200, 0]).deliver_all();
+            small(small(start().send(0, 0, 500))).end(8)
+        }),
+        // Forge with one frame (a question), and garbage of three bytes.
+        ("forged", {
+            let challenge = (6u64 << 32).div_ceil(7) as u32;
+            let mut fields = vec![1, 0, 1];
+            fields.extend(challenge.to_le_bytes());
+            fields.extend([9, 0, 0, 0, 0, 0, 0, 0, 0]);
+            start().then(10, &fields).then(11, &[0, 1, 4, 1, 0, 1, 0, 0]).end(5)
+        }),
+    ]
+}

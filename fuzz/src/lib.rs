@@ -1,0 +1,15 @@
+//! What the fuzz targets share. The targets themselves stand in `fuzz_targets/`.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`emit`] | parsed packets and frames back into bytes |
+//! | [`allocation`] | a global allocator that counts |
+//! | [`keys`] | stand-in cryptography that lets its packet keys be heard |
+//! | [`handshake`] | handshake messages with any payload behind the seal |
+//! | [`operations`] | two endpoints, an adversarial network, and the invariants |
+
+pub mod allocation;
+pub mod emit;
+pub mod handshake;
+pub mod keys;
+pub mod operations;

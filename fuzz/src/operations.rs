@@ -1,0 +1,549 @@
+//! Sequences of operations into two endpoints joined by an adversarial in-memory network.
+//!
+//! Always: no panic, poll loops end, message memory stays within its limit and all of it is back
+//! once both associations are over, and what the protocol keeps beside it stays within
+//! [`HEAP_MAX`]. As long as nobody closed, and nobody sealed garbage with the right keys: the
+//! messages of a channel arrive exactly once, in order and whole, whatever the network does.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use arbitrary::Arbitrary;
+use towpath_proto::association::Opening;
+use towpath_proto::endpoint::Answer;
+use towpath_proto::machine::nonce;
+use towpath_proto::{
+    AssociationEvent, AssociationId, Block, Config, Connect, Crypto, Endpoint, EndpointEvent,
+    Grant, HeapMemory, Machine, Memory, PathChange, Psk, Rng, RxMeta, TxBatch,
+};
+use towpath_wire::bytes::Writer;
+use towpath_wire::frame;
+use towpath_wire::packet::{DATA_HEADER, Data, TAG};
+use towpath_wire::{
+    Admission, ByteSize, ChannelId, ChannelOpen, Direction, Instant, LinkId, PathId, Reliability,
+};
+
+use crate::allocation;
+use crate::keys::{Heard, Tapped};
+
+const LINK: LinkId = LinkId(0);
+/// Message memory of each host.
+const MEMORY: ByteSize = ByteSize::from_mib(1);
+/// Growth of the whole process's heap during one sequence at most: both message memories, the
+/// datagrams under way, and the bookkeeping of two associations.
+const HEAP_MAX: usize = 24 << 20;
+/// Turns of a poll loop without time passing.
+const TURNS_MAX: usize = 20_000;
+/// Datagrams under way; more are dropped.
+const FLIGHT_MAX: usize = 2048;
+const OPERATIONS_MAX: usize = 400;
+
+/// One frame of a hostile peer.
+#[derive(Arbitrary, Debug)]
+pub enum Hostile {
+    /// Any bytes.
+    Raw(Vec<u8>),
+    /// An acknowledgement.
+    Ack { path: u8, delay_us: u32, largest: u16, map: [u64; 2] },
+    /// A channel.
+    Open { channel: u8, direction: u8, reliability: u8, limit: u64 },
+    /// Part of a message.
+    Data { channel: u8, message: u8, message_len: u16, offset: u16, len: u8 },
+    /// Credit.
+    Limit { channel: u8, limit: u64 },
+    /// The end of a channel.
+    CloseChannel { channel: u8, messages: u8 },
+    /// A question.
+    Challenge(u64),
+}
+
+/// One step. `side` is false for the host that started the association.
+#[derive(Arbitrary, Debug)]
+pub enum Operation {
+    /// Opens a channel.
+    Open { side: bool, direction: u8, priority: u8 },
+    /// Sends a message on one of the channels.
+    Send { side: bool, channel: u8, len: u16 },
+    /// Ends the sending on one of the channels.
+    Finish { side: bool, channel: u8 },
+    /// Takes the oldest message that waits.
+    Consume { side: bool, all: bool },
+    /// Closes the association.
+    Close { side: bool },
+    /// Takes a host's datagrams, `bytes` of them at a time.
+    Transmit { side: bool, bytes: u16 },
+    /// Delivers a datagram; `keep` leaves a copy under way.
+    Deliver { index: u8, keep: bool },
+    /// Delivers everything under way, in order.
+    DeliverAll,
+    /// Loses a datagram.
+    Drop { index: u8 },
+    /// Changes one of its bits.
+    Corrupt { index: u8, bit: u16 },
+    /// A packet that authenticates, towards `side`. `number`: 0 the sender's own next ones,
+    /// 1 far ahead, 2 the very last.
+    Forge { side: bool, number: u8, frames: Vec<Hostile> },
+    /// A datagram that does not authenticate.
+    Garbage { side: bool, bytes: Vec<u8> },
+    /// Time passes and timers fire: 1 us to 1 s.
+    Advance { step: u8 },
+    /// A link changes.
+    Path { side: bool, change: u8 },
+}
+
+struct Host {
+    endpoint: Endpoint,
+    memory: HeapMemory,
+    heard: Heard,
+    id: Option<AssociationId>,
+    channels: Vec<ChannelId>,
+    unread: Vec<(ChannelId, Block, u32)>,
+    /// Messages accepted for sending, and delivered to the owner, per channel.
+    sent: HashMap<ChannelId, Vec<u32>>,
+    arrived: HashMap<ChannelId, u64>,
+    finished: Vec<ChannelId>,
+    ended: Vec<ChannelId>,
+}
+
+struct World {
+    now: Instant,
+    hosts: [Host; 2],
+    flight: Vec<(usize, Vec<u8>)>,
+    /// Nobody closed and nobody forged: the promises hold.
+    honest: bool,
+    forged: u64,
+    buf: Vec<u8>,
+}
+
+fn address(n: usize) -> SocketAddr {
+    ([10, 0, 0, n as u8], 7000).into()
+}
+
+fn config() -> Config {
+    Config {
+        window: 8192,
+        channels_max: 6,
+        messages_max: 64,
+        associations_max: 4,
+        lost_after: Duration::from_secs(3600),
+        ..Config::default()
+    }
+}
+
+fn byte(channel: ChannelId, number: u64, at: usize) -> u8 {
+    (u64::from(channel.0) * 31 + number * 7 + at as u64 * 13) as u8
+}
+
+impl Host {
+    fn new(n: usize) -> Self {
+        let heard = Heard::default();
+        let crypto = Tapped::new(n as u64 + 1, heard.clone());
+        Self {
+            endpoint: Endpoint::new(config(), Box::new(crypto), Rng::new(n as u64, 2)),
+            memory: HeapMemory::new(MEMORY),
+            heard,
+            id: None,
+            channels: Vec::new(),
+            unread: Vec::new(),
+            sent: HashMap::new(),
+            arrived: HashMap::new(),
+            finished: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    fn channel(&self, n: u8) -> Option<ChannelId> {
+        self.channels.get(usize::from(n) % self.channels.len().max(1)).copied()
+    }
+
+    fn consume(&mut self, all: bool) {
+        let n = if all { self.unread.len() } else { self.unread.len().min(1) };
+        for (channel, block, len) in self.unread.drain(..n) {
+            self.memory.release(block);
+            if let Some(id) = self.id {
+                self.endpoint.consumed(id, channel, len);
+            }
+        }
+    }
+
+    fn send(&mut self, channel: ChannelId, len: u16) {
+        let number = self.sent.get(&channel).map_or(0, Vec::len) as u64;
+        let bytes: Vec<u8> = (0..usize::from(len)).map(|at| byte(channel, number, at)).collect();
+        let Some(id) = self.id else { return };
+        let Some(block) = self.memory.put(&bytes) else { return };
+        match self.endpoint.send(id, channel, block, len.into()) {
+            Ok(n) => {
+                assert_eq!(n, number, "messages are numbered in the order they were sent");
+                self.sent.entry(channel).or_default().push(len.into());
+            }
+            Err(_) => self.memory.release(block),
+        }
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let mut world = Self {
+            now: Instant::ZERO,
+            hosts: [Host::new(0), Host::new(1)],
+            flight: Vec::new(),
+            honest: true,
+            forged: 0,
+            buf: vec![0; 16 * 1024],
+        };
+        let connect = Connect {
+            link: LINK,
+            remote: address(1),
+            key: world.hosts[1].endpoint.public_key(),
+            admission: Admission::Member,
+            psk: Psk::MEMBER,
+            hello: b"",
+        };
+        world.hosts[0].endpoint.connect(world.now, &connect).expect("an empty table");
+        world.settle();
+        assert!(world.hosts.iter().all(|h| h.id.is_some()), "they connect");
+        world
+    }
+
+    fn events(&mut self, side: usize) {
+        for _ in 0..TURNS_MAX {
+            let Some(event) = self.hosts[side].endpoint.poll_event() else { return };
+            match event {
+                EndpointEvent::Incoming { id, .. } => {
+                    let answer = Answer::Accept { psk: Psk::MEMBER, hello: b"" };
+                    self.hosts[side].endpoint.answer(self.now, id, &answer);
+                }
+                EndpointEvent::Connected { id, .. } => self.hosts[side].id = Some(id),
+                EndpointEvent::ConnectFailed { .. } => {}
+                EndpointEvent::Association { event, .. } => self.association_event(side, event),
+            }
+        }
+        panic!("events end");
+    }
+
+    fn association_event(&mut self, side: usize, event: AssociationEvent) {
+        let peer_sent = |world: &Self, channel, number: u64| {
+            let sent = world.hosts[1 - side].sent.get(&channel)?;
+            sent.get(number as usize).copied()
+        };
+        match event {
+            AssociationEvent::Opened { channel, .. } => {
+                let channels = &mut self.hosts[side].channels;
+                assert!(!channels.contains(&channel), "a channel is opened once");
+                channels.push(channel);
+            }
+            AssociationEvent::Message { channel, number, block, len, .. } => {
+                let expected = peer_sent(self, channel, number);
+                let host = &mut self.hosts[side];
+                let next = host.arrived.entry(channel).or_default();
+                assert_eq!(number, *next, "exactly once and in order");
+                *next += 1;
+                assert!(!host.ended.contains(&channel), "nothing comes after the end");
+                let bytes = host.memory.bytes(block);
+                assert_eq!(bytes.len(), len as usize);
+                if self.honest {
+                    assert_eq!(Some(len), expected, "what was sent");
+                    let whole = |(at, b): (usize, &u8)| *b == byte(channel, number, at);
+                    assert!(bytes.iter().enumerate().all(whole), "intact");
+                }
+                host.unread.push((channel, block, len));
+            }
+            AssociationEvent::Sent { block, .. } => self.hosts[side].memory.release(block),
+            AssociationEvent::Ended { channel } => {
+                let peer = self.hosts[1 - side].sent.get(&channel).map_or(0, Vec::len) as u64;
+                let finished = self.hosts[1 - side].finished.contains(&channel);
+                let host = &mut self.hosts[side];
+                assert!(!host.ended.contains(&channel), "the end is told once");
+                host.ended.push(channel);
+                if self.honest {
+                    assert!(finished, "the peer said so");
+                    assert_eq!(host.arrived.get(&channel).copied().unwrap_or(0), peer);
+                }
+            }
+            AssociationEvent::Over(end) => {
+                assert!(!self.honest, "nobody closed or broke a rule: {end:?}");
+                self.hosts[side].id = None;
+            }
+        }
+    }
+
+    fn transmit(&mut self, side: usize, bytes: usize) -> bool {
+        let mut any = false;
+        for _ in 0..TURNS_MAX {
+            let h = &mut self.hosts[side];
+            let grant = Grant { bytes, ..Grant::free(LINK) };
+            let mut batch = TxBatch::new(&mut self.buf, &h.memory, 16);
+            let Some(t) = h.endpoint.poll_transmit(self.now, grant, &mut batch) else {
+                return any;
+            };
+            any = true;
+            let handshake = self.buf[0] != 4;
+            assert!(handshake || t.len <= bytes, "{} B, granted {bytes} B", t.len);
+            assert!(t.len > 0 && t.len <= self.buf.len());
+            for datagram in self.buf[..t.len].chunks(t.segment) {
+                if self.flight.len() < FLIGHT_MAX {
+                    self.flight.push((1 - side, datagram.to_vec()));
+                }
+            }
+        }
+        panic!("poll_transmit ends");
+    }
+
+    fn deliver(&mut self, to: usize, mut datagram: Vec<u8>) {
+        let rx = RxMeta { link: LINK, remote: address(1 - to), ecn: 0 };
+        let h = &mut self.hosts[to];
+        h.endpoint.handle_datagram(self.now, rx, &mut datagram, &mut h.memory);
+        self.events(to);
+    }
+
+    fn advance(&mut self, by: Duration) {
+        self.now += by;
+        for side in 0..2 {
+            for turn in 0.. {
+                assert!(turn < TURNS_MAX, "timers end");
+                let h = &mut self.hosts[side];
+                if h.endpoint.poll_timeout().is_none_or(|(at, _)| at > self.now) {
+                    break;
+                }
+                h.endpoint.handle_timeout(self.now, &mut h.memory);
+                self.events(side);
+                self.transmit(side, usize::MAX);
+            }
+        }
+    }
+
+    /// A perfect network at one instant, until nobody has anything to say.
+    fn settle(&mut self) {
+        for _ in 0..TURNS_MAX {
+            let sent = self.transmit(0, usize::MAX) | self.transmit(1, usize::MAX);
+            if !sent && self.flight.is_empty() {
+                return;
+            }
+            for (to, datagram) in std::mem::take(&mut self.flight) {
+                self.deliver(to, datagram);
+            }
+        }
+        panic!("two hosts on a perfect network come to rest");
+    }
+
+    fn forge(&mut self, side: usize, number: u8, frames: &[Hostile]) {
+        let (Some(id), from) = (self.hosts[side].id, 1 - side) else { return };
+        self.honest = false;
+        self.forged += 1;
+        let number = match number % 3 {
+            0 => self.forged,
+            1 => 2000 * self.forged,
+            _ => u64::MAX - (self.forged % 4),
+        };
+        let content = content(frames);
+        let mut packet = vec![0; DATA_HEADER + content.len() + TAG];
+        packet[DATA_HEADER..DATA_HEADER + content.len()].copy_from_slice(&content);
+        let (head, body) = packet.split_at_mut(DATA_HEADER);
+        Data { epoch: 0, path: PathId(0), receiver: id.0, number }.emit(head);
+        let secret = self.hosts[from].heard.borrow()[0];
+        let crypto = Tapped::new(9, Heard::default());
+        crypto.packet_key(&secret).seal(nonce(PathId(0), number), head, body);
+        self.deliver(side, packet);
+    }
+
+    fn step(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Open { side, direction, priority } => {
+                let h = &mut self.hosts[usize::from(*side)];
+                let direction = direction_of(*direction);
+                let opening =
+                    Opening { direction, priority: (*priority).into(), label: 7, tspec: None };
+                if let Some(channel) = h.id.and_then(|id| h.endpoint.open(id, opening)) {
+                    assert!(!h.channels.contains(&channel), "no number is used twice");
+                    h.channels.push(channel);
+                }
+            }
+            Operation::Send { side, channel, len } => {
+                let h = &mut self.hosts[usize::from(*side)];
+                if let Some(channel) = h.channel(*channel) {
+                    h.send(channel, *len);
+                }
+            }
+            Operation::Finish { side, channel } => {
+                let h = &mut self.hosts[usize::from(*side)];
+                if let (Some(id), Some(channel)) = (h.id, h.channel(*channel)) {
+                    h.endpoint.finish_channel(id, channel, 0);
+                    h.finished.push(channel);
+                }
+            }
+            Operation::Consume { side, all } => self.hosts[usize::from(*side)].consume(*all),
+            Operation::Close { side } => {
+                let h = &mut self.hosts[usize::from(*side)];
+                if let Some(id) = h.id {
+                    self.honest = false;
+                    h.endpoint.close(self.now, id, 300, "enough", &mut h.memory);
+                    self.events(usize::from(*side));
+                }
+            }
+            Operation::Transmit { side, bytes } => {
+                self.transmit(usize::from(*side), usize::from(*bytes).max(1));
+            }
+            Operation::Advance { step } => {
+                self.advance(Duration::from_micros(1 << (step % 21)));
+            }
+            Operation::Forge { side, number, frames } => {
+                self.forge(usize::from(*side), *number, frames);
+            }
+            Operation::Garbage { side, bytes } => {
+                self.deliver(usize::from(*side), bytes.clone());
+            }
+            Operation::Path { side, change } => {
+                let change = match change % 3 {
+                    0 => PathChange::Up,
+                    1 => PathChange::Down,
+                    _ => PathChange::Datagram(u16::from(*change) * 16),
+                };
+                self.hosts[usize::from(*side)].endpoint.handle_path(self.now, LINK, change);
+            }
+            network => self.network(network),
+        }
+    }
+
+    fn network(&mut self, operation: &Operation) {
+        let n = self.flight.len();
+        match operation {
+            Operation::Deliver { index, keep } if n > 0 => {
+                let index = usize::from(*index) % n;
+                let (to, datagram) =
+                    if *keep { self.flight[index].clone() } else { self.flight.remove(index) };
+                self.deliver(to, datagram);
+            }
+            Operation::DeliverAll => {
+                for (to, datagram) in std::mem::take(&mut self.flight) {
+                    self.deliver(to, datagram);
+                }
+            }
+            Operation::Drop { index } if n > 0 => _ = self.flight.remove(usize::from(*index) % n),
+            Operation::Corrupt { index, bit } if n > 0 => {
+                let datagram = &mut self.flight[usize::from(*index) % n].1;
+                let bit = usize::from(*bit) % (8 * datagram.len());
+                datagram[bit / 8] ^= 1 << (bit % 8);
+            }
+            _ => {}
+        }
+    }
+
+    /// From here on the network is perfect and owners take everything.
+    fn finish(mut self) {
+        for side in 0..2 {
+            let up = PathChange::Up;
+            self.hosts[side].endpoint.handle_path(self.now, LINK, up);
+        }
+        for _ in 0..40 {
+            self.hosts.iter_mut().for_each(|h| h.consume(true));
+            self.settle();
+            self.advance(Duration::from_millis(200));
+        }
+        if self.honest {
+            self.check_delivery();
+        }
+        self.honest = false;
+        for side in 0..2 {
+            let h = &mut self.hosts[side];
+            if let Some(id) = h.id {
+                h.endpoint.close(self.now, id, 300, "done", &mut h.memory);
+            }
+            self.events(side);
+        }
+        for _ in 0..10 {
+            self.settle();
+            self.advance(Duration::from_millis(200));
+        }
+        for h in &mut self.hosts {
+            h.consume(true);
+            assert_eq!(h.endpoint.associations().count(), 0, "closed is over");
+            assert_eq!(h.memory.used(), 0, "every block came back");
+        }
+    }
+
+    fn check_delivery(&self) {
+        for (h, peer) in [(&self.hosts[0], &self.hosts[1]), (&self.hosts[1], &self.hosts[0])] {
+            for (channel, sent) in &h.sent {
+                let arrived = peer.arrived.get(channel).copied().unwrap_or(0);
+                assert_eq!(arrived, sent.len() as u64, "all of {channel:?} arrived");
+            }
+            for channel in &h.finished {
+                let sends = h.sent.contains_key(channel);
+                assert!(!sends || peer.ended.contains(channel), "the end of {channel:?} is told");
+            }
+            assert_eq!(h.memory.used(), 0, "every message was acknowledged");
+        }
+    }
+}
+
+fn direction_of(n: u8) -> Direction {
+    [Direction::Both, Direction::Opener, Direction::Acceptor][usize::from(n % 3)]
+}
+
+fn content(frames: &[Hostile]) -> Vec<u8> {
+    let mut out = vec![0; 1440];
+    let mut w = Writer::new(&mut out);
+    for f in frames {
+        if w.room() < 300 {
+            break;
+        }
+        hostile(&mut w, f);
+    }
+    let used = w.used();
+    out.truncate(used);
+    out
+}
+
+fn hostile(w: &mut Writer<'_>, f: &Hostile) {
+    match f {
+        Hostile::Raw(bytes) => w.put(&bytes[..bytes.len().min(300)]),
+        Hostile::Ack { path, delay_us, largest, map } => {
+            frame::emit_ack(w, PathId(u16::from(*path / 128)), *delay_us, (*largest).into(), map);
+        }
+        Hostile::Open { channel, direction, reliability, limit } => {
+            let open = ChannelOpen {
+                channel: ChannelId((*channel).into()),
+                direction: direction_of(*direction),
+                reliability: if *reliability == 7 {
+                    Reliability::Timely
+                } else {
+                    Reliability::ReliableOrdered
+                },
+                priority: 0,
+                label: 7,
+                limit: *limit,
+                tspec: None,
+            };
+            frame::emit_open(w, &open);
+        }
+        Hostile::Data { channel, message, message_len, offset, len } => {
+            let (channel, len) = (ChannelId((*channel).into()), u16::from(*len));
+            let (total, offset) = (u32::from(*message_len), u32::from(*offset));
+            frame::emit_data_header(w, channel, (*message).into(), total, offset, len);
+            w.put(&vec![0x5a; len.into()]);
+        }
+        Hostile::Limit { channel, limit } => {
+            frame::emit_limit(w, ChannelId((*channel).into()), *limit);
+        }
+        Hostile::CloseChannel { channel, messages } => {
+            frame::emit_close_channel(w, ChannelId((*channel).into()), 0, (*messages).into());
+        }
+        Hostile::Challenge(token) => {
+            w.u64(8);
+            w.u64(*token);
+        }
+    }
+}
+
+/// Runs a sequence and checks every invariant.
+pub fn run(operations: &[Operation]) {
+    let ((), heap) = allocation::during(|| {
+        let mut world = World::new();
+        for operation in operations.iter().take(OPERATIONS_MAX) {
+            world.step(operation);
+        }
+        world.finish();
+    });
+    assert!(heap <= HEAP_MAX, "{heap} B of heap");
+}

@@ -1,0 +1,142 @@
+//! The rules as data: who may use whom, the limits, and which parser has which fuzz target.
+//! This file is their source of truth; change it in the commit that changes the architecture.
+
+/// A crate under `crates/` with what it may depend on inside the workspace.
+pub(crate) struct CrateRule {
+    pub(crate) name: &'static str,
+    /// `#![no_std]`, no `unsafe`, no clock, no IO; proven by `cargo xtask purity`.
+    pub(crate) sans_io: bool,
+    /// May hold `unsafe`, each use with its `SAFETY:` comment.
+    pub(crate) may_be_unsafe: bool,
+    /// Normal and build dependencies.
+    pub(crate) uses: &'static [&'static str],
+}
+
+const fn sans_io(name: &'static str, uses: &'static [&'static str]) -> CrateRule {
+    CrateRule { name, sans_io: true, may_be_unsafe: false, uses }
+}
+
+const fn safe(name: &'static str, uses: &'static [&'static str]) -> CrateRule {
+    CrateRule { name, sans_io: false, may_be_unsafe: false, uses }
+}
+
+const fn unsafe_allowed(name: &'static str, uses: &'static [&'static str]) -> CrateRule {
+    CrateRule { name, sans_io: false, may_be_unsafe: true, uses }
+}
+
+pub(crate) const WIRE: &str = "towpath-wire";
+pub(crate) const PROTO: &str = "towpath-proto";
+pub(crate) const QOS: &str = "towpath-qos";
+pub(crate) const VM: &str = "towpath-vm";
+pub(crate) const MEDIA: &str = "towpath-media";
+pub(crate) const NODE: &str = "towpath-node";
+pub(crate) const SIM: &str = "towpath-sim";
+pub(crate) const IO: &str = "towpath-io";
+pub(crate) const TASK: &str = "towpath-task";
+pub(crate) const FACADE: &str = "towpath";
+
+/// Every crate that may exist under `crates/`.
+pub(crate) const CRATES: &[CrateRule] = &[
+    sans_io(WIRE, &[]),
+    sans_io(PROTO, &[WIRE]),
+    sans_io(QOS, &[WIRE]),
+    sans_io(VM, &[WIRE]),
+    sans_io(MEDIA, &[WIRE]),
+    sans_io(NODE, &[VM, MEDIA, QOS, PROTO, WIRE]),
+    safe(SIM, &[NODE, VM, PROTO, WIRE]),
+    unsafe_allowed(IO, &[PROTO, WIRE]),
+    safe(TASK, &[IO, VM, WIRE]),
+    safe(FACADE, &[NODE, TASK, IO, VM, PROTO, WIRE]),
+    unsafe_allowed("towpath-pvm3", &[TASK]),
+    unsafe_allowed("towpath-capi", &[TASK]),
+    unsafe_allowed("towpath-py", &[TASK]),
+    safe("towpath-apps", &[FACADE]),
+    safe("towpath-console", &[FACADE]),
+    safe("towpath-cli", &[FACADE, SIM, IO, VM, PROTO, WIRE]),
+];
+
+/// Dev-dependencies any crate may have besides its normal ones.
+pub(crate) const DEV_USES: &[&str] = &[SIM];
+
+/// The crate of tests across crates, in `tests/`: what it may use, as any kind of dependency.
+pub(crate) const TESTS_MANIFEST: &str = "tests/Cargo.toml";
+pub(crate) const TESTS_USES: &[&str] = &[FACADE, IO, SIM];
+
+/// Pairs that must not meet, not even as dev-dependency: simulated results must not depend on IO.
+pub(crate) const NEVER: &[(&str, &str)] = &[(SIM, IO)];
+
+pub(crate) fn rule(name: &str) -> Option<&'static CrateRule> {
+    CRATES.iter().find(|rule| rule.name == name)
+}
+
+/// The rule of the crate that a path (`crates/<name>/...`) belongs to.
+pub(crate) fn rule_of_path(path: &str) -> Option<&'static CrateRule> {
+    rule(path.strip_prefix("crates/")?.split('/').next()?)
+}
+
+/// Code lines of a file without its test modules.
+pub(crate) const FILE_LINES: usize = 500;
+/// Code lines of a file with everything; no exception raises it. Test files have only this one.
+pub(crate) const FILE_LINES_HARD: usize = 1000;
+/// Code lines of a function, from its signature to its closing brace.
+pub(crate) const FUNCTION_LINES: usize = 70;
+pub(crate) const PARAMETERS: usize = 7;
+pub(crate) const STRUCT_FIELDS: usize = 20;
+pub(crate) const COLUMNS: usize = 100;
+
+/// A parser of foreign bytes with the fuzz target that drives it.
+pub(crate) struct FuzzRule {
+    /// Crate and module (`packet` is `src/packet.rs` or `src/packet/mod.rs`). None: a target over
+    /// sequences of operations, which belongs to no one module.
+    pub(crate) module: Option<(&'static str, &'static str)>,
+    pub(crate) target: &'static str,
+}
+
+/// A row whose crate does not exist yet waits for it.
+pub(crate) const FUZZED: &[FuzzRule] = &[
+    FuzzRule { module: Some((WIRE, "packet")), target: "packet" },
+    FuzzRule { module: Some((WIRE, "frame")), target: "frame" },
+    FuzzRule { module: Some((VM, "message")), target: "message" },
+    FuzzRule { module: None, target: "operations" },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything reachable over normal edges.
+    fn closure(name: &'static str) -> Vec<&'static str> {
+        let mut reached = rule(name).expect("row").uses.to_vec();
+        let mut next = 0;
+        while next < reached.len() {
+            for used in rule(reached[next]).expect("every used crate has a row").uses {
+                if !reached.contains(used) {
+                    reached.push(used);
+                }
+            }
+            next += 1;
+        }
+        reached
+    }
+
+    #[test]
+    fn the_simulator_never_reaches_io() {
+        assert!(!closure(SIM).contains(&IO));
+    }
+
+    #[test]
+    fn sans_io_crates_reach_only_sans_io_crates() {
+        for crate_rule in CRATES.iter().filter(|crate_rule| crate_rule.sans_io) {
+            for used in closure(crate_rule.name) {
+                assert!(rule(used).expect("row").sans_io, "{} uses {used}", crate_rule.name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_crate_reaches_itself() {
+        for crate_rule in CRATES {
+            assert!(!closure(crate_rule.name).contains(&crate_rule.name), "{}", crate_rule.name);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Plants each fault, runs this very program on the copy, and asks for failure and message.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use super::copy::Copy;
+use super::faults::{self, Fault};
+use crate::args::Options;
+use crate::deny::{self, Readiness};
+use crate::process::{self, Outcome};
+use crate::report::WithHint;
+use crate::rules;
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let root = options.root()?;
+    let copy = Copy::of(&root)?;
+    if !copy.root.join("crates").join(rules::WIRE).join("src/lib.rs").exists() {
+        bail!("no {} to plant faults in\nhint: selfcheck needs that crate", rules::WIRE);
+    }
+    let mut missed = 0;
+    let tidy_before = output(&command(&copy, &["tidy"])?);
+    for fault in faults::for_tidy() {
+        missed += usize::from(!plant(&copy, &fault, &tidy_before)?);
+    }
+    missed += usize::from(!plant_raised(&copy, &tidy_before)?);
+    missed += plant_all(&copy, faults::for_purity())?;
+    missed += match deny::readiness(&copy.root)? {
+        Readiness::Ready => plant_all(&copy, faults::for_deny())?,
+        Readiness::NotInstalled => skipped("cargo-deny is not installed"),
+        Readiness::NotDownloaded => skipped("dependencies missing here: `cargo fetch --locked`"),
+    };
+    if missed > 0 {
+        bail!(
+            "selfcheck: {missed} planted faults were missed\nhint: repair the check, not the fault"
+        );
+    }
+    Ok(())
+}
+
+fn skipped(why: &str) -> usize {
+    println!("SKIPPED faults for deny: {why}");
+    0
+}
+
+fn plant_all(copy: &Copy, faults: Vec<Fault>) -> Result<usize> {
+    let Some(first) = faults.first() else { return Ok(0) };
+    let before = output(&command(copy, first.command)?);
+    let mut missed = 0;
+    for fault in faults {
+        missed += usize::from(!plant(copy, &fault, &before)?);
+    }
+    Ok(missed)
+}
+
+/// An exception may not rise even when its function rises with it, compared with the last commit.
+fn plant_raised(copy: &Copy, before: &str) -> Result<bool> {
+    let (committed, fault) = faults::raised_exception();
+    copy.with(&committed, || {
+        copy.commit()?;
+        let found = plant(copy, &fault, before);
+        copy.forget_commits()?;
+        found
+    })
+}
+
+/// Whether the check found the fault. The message must not have been there before.
+fn plant(copy: &Copy, fault: &Fault, before: &str) -> Result<bool> {
+    let outcome = copy.with(&fault.plant, || command(copy, fault.command))?;
+    let said = output(&outcome);
+    let (name, check, expect) = (fault.name, fault.command[0], fault.expect);
+    let reason = if outcome.success {
+        "it did not fail"
+    } else if !said.contains(expect) {
+        "it failed, but did not say so"
+    } else if before.contains(expect) && !is_removal(fault) {
+        "it says so without the fault, too"
+    } else {
+        println!("ok   {check}: {name}: `{expect}`");
+        return Ok(true);
+    };
+    println!("FAIL {check}: {name}: {reason} (expected `{expect}`)");
+    for line in said.lines().filter(|line| line.contains("planted") || line.contains("error")) {
+        println!("     {line}");
+    }
+    Ok(false)
+}
+
+/// A fault that takes something away may be there already while the tree is being built up.
+fn is_removal(fault: &Fault) -> bool {
+    fault.plant.iter().all(|edit| matches!(edit, super::copy::Edit::Remove(_)))
+}
+
+fn command(copy: &Copy, arguments: &[&str]) -> Result<Outcome> {
+    let program = std::env::current_exe()
+        .hint(|| "cannot find this program".into(), "run it with `cargo xtask selfcheck`")?;
+    process::capture(Command::new(program).args(arguments).arg("--root").arg(&copy.root))
+}
+
+fn output(outcome: &Outcome) -> String {
+    format!("{}{}", outcome.stdout, outcome.stderr)
+}
