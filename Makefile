@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BIN := target/release/towpath
 
-.PHONY: help run test build check swarm fuzz flood
+.PHONY: help cargo run test build check swarm soak fuzz
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -12,6 +12,7 @@ help:
 	@echo "make build   release build of the towpath command: $(BIN)"
 	@echo "make check   formatting, lints, documentation, house rules, purity, dependencies"
 	@echo "make swarm   1000 simulated runs with faults"
+	@echo "make soak    property tests with CASES (default 5000) fresh random cases each"
 	@echo "make fuzz    fuzz every parser for SECONDS (default 60) each; needs nightly and cargo-fuzz"
 
 cargo:
@@ -37,10 +38,17 @@ check: cargo
 	$(CARGO) xtask selfcheck
 	$(CARGO) xtask deny
 
+# Property tests draw the same cases on every machine, so that a change is judged by what it
+# changed; `make soak` draws others.
+PROPTEST_RNG_SEED ?= 1
 test: check build
 	$(BIN) sim run --seeds 500
 	@sh examples/first-run.sh $(BIN)
-	$(CARGO) test --workspace --locked
+	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked
+
+CASES ?= 5000
+soak: cargo
+	PROPTEST_CASES=$(CASES) $(CARGO) test --workspace --locked --lib
 
 swarm: build
 	$(BIN) sim run --seeds 1000
