@@ -43,7 +43,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     sans_io(VM, &[WIRE]),
     sans_io(MEDIA, &[WIRE]),
     sans_io(NODE, &[VM, MEDIA, QOS, PROTO, WIRE]),
-    safe(SIM, &[NODE, VM, PROTO, WIRE]),
+    safe(SIM, &[NODE, VM, MEDIA, QOS, PROTO, WIRE]),
     unsafe_allowed(IO, &[PROTO, WIRE]),
     safe(TASK, &[IO, VM, WIRE]),
     safe(FACADE, &[NODE, TASK, IO, VM, PROTO, WIRE]),
@@ -52,7 +52,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     unsafe_allowed("towpath-py", &[TASK]),
     safe("towpath-apps", &[FACADE]),
     safe("towpath-console", &[FACADE]),
-    safe("towpath-cli", &[FACADE, SIM, IO, VM, PROTO, WIRE]),
+    safe("towpath-cli", &[FACADE, SIM, IO, VM, MEDIA, QOS, PROTO, WIRE]),
 ];
 
 /// Dev-dependencies any crate may have besides its normal ones.

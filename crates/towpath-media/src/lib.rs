@@ -1,0 +1,13 @@
+//! Stored video: reading it, planning its delivery, pacing it. No IO.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod inspect;
+pub mod pace;
+pub mod plan;
+pub mod read;
+pub mod schedule;
+pub mod trace;

@@ -1,0 +1,1 @@
+//! Pacers: state machines that say when to send how many bytes; and a player to test them.

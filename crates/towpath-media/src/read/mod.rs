@@ -1,0 +1,1 @@
+//! Readers of containers and elementary streams. Streaming: bytes go in as they come.

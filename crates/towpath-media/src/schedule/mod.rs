@@ -1,0 +1,1 @@
+//! Delivery schedules of stored video, a file each.

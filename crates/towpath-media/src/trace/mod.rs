@@ -1,0 +1,1 @@
+//! Frame traces: how many bytes are consumed when.

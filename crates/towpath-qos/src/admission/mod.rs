@@ -1,0 +1,1 @@
+//! Admission of channels: what is promised, to whom, and what is left.

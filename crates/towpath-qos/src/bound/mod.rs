@@ -1,0 +1,1 @@
+//! Worst-case bounds by min-plus calculus, in exact arithmetic.

@@ -1,0 +1,13 @@
+//! Quality of service: traffic specifications, packet schedulers, topology, bounds, admission. No
+//! IO.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod admission;
+pub mod bound;
+pub mod scheduler;
+pub mod spec;
+pub mod topology;

@@ -1,0 +1,1 @@
+//! Packet schedulers of an egress, a file each.

@@ -1,0 +1,1 @@
+//! Traffic specifications: what a channel may send.

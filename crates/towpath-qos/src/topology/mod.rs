@@ -1,0 +1,1 @@
+//! Hosts, interfaces, links and switches, and the routes over them.
