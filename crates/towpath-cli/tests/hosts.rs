@@ -5,7 +5,7 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::time::Instant;
 
-use support::{Vm, fifo, processes_with, text, wait_for, watch};
+use support::{PROMPT, Vm, fifo, processes_with, text, wait_for, watch};
 use towpath::protocol::HostEvent;
 
 #[test]
@@ -97,7 +97,7 @@ fn a_killed_daemon_is_known_within_seconds_and_leaves_no_process() {
     Vm::signal(vm.pid(3), "-KILL");
     assert!(wait_for(&mut client, |e| matches!(e, HostEvent::Lost(id) if id.slot() == 3)));
     let known = begin.elapsed();
-    assert!(known.as_secs_f64() < 4.0, "lost after {known:?}");
+    assert!(known < PROMPT, "lost after {known:?}");
     let out = run.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(255));
     assert!(text(&out.stderr).contains("host lost"), "{}", text(&out.stderr));
@@ -167,7 +167,7 @@ fn tokens_admit_and_stale_wrong_or_damaged_ones_do_not() {
     let wrong = newcomer.with_input(&["join", "-"], mixed.as_bytes());
     assert_eq!(wrong.status.code(), Some(255));
     assert!(text(&wrong.stderr).contains("hint:"), "{}", text(&wrong.stderr));
-    assert!(begin.elapsed().as_secs() < 10);
+    assert!(begin.elapsed() < PROMPT);
 
     let damaged = newcomer.towpath(&["join", &good.trim()[..60]]);
     assert!(text(&damaged.stderr).contains("damaged"), "{}", text(&damaged.stderr));

@@ -9,6 +9,9 @@ use std::time::Duration;
 use towpath::protocol::{HostEvent, Reply, Request};
 use towpath::{Client, Home, VmDir};
 
+/// What takes longer than this is no prompt answer, not even on a busy machine.
+pub const PROMPT: Duration = Duration::from_secs(15);
+
 /// A home of its own; whatever runs in it ends with it.
 pub struct Vm {
     pub dir: tempfile::TempDir,
