@@ -13,11 +13,34 @@ pub struct Handle {
     generation: u32,
 }
 
+/// Time in the upper 64 bits, then the sequence number, then the place in the slab: one
+/// comparison orders two events, and the four children of a heap node share a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    at: Instant,
-    sequence: u64,
-    index: u32,
+struct Key(u64, u64);
+
+/// Bits of a key that hold the place in the slab; the sequence number has the other 40.
+const INDEX_BITS: u32 = 24;
+/// Most events pending at once: 16.8 million.
+const PENDING_MAX: usize = 1 << INDEX_BITS;
+/// Most events ever scheduled: 1.1 million million.
+const SCHEDULED_MAX: u64 = 1 << (64 - INDEX_BITS);
+
+impl Key {
+    fn new(at: Instant, sequence: u64, index: u32) -> Self {
+        Self(at.as_nanos(), sequence << INDEX_BITS | u64::from(index))
+    }
+
+    const fn at(self) -> Instant {
+        Instant::from_nanos(self.0)
+    }
+
+    const fn index(self) -> usize {
+        (self.1 & (PENDING_MAX as u64 - 1)) as usize
+    }
+
+    const fn order(self) -> u128 {
+        (self.0 as u128) << 64 | self.1 as u128
+    }
 }
 
 #[derive(Debug)]
@@ -70,15 +93,20 @@ impl<E> Kernel<E> {
     }
 
     /// Schedules an event; one in the past happens now.
+    ///
+    /// # Panics
+    /// With more than 2^24 events pending, or 2^40 ever scheduled: a simulation out of bounds.
     pub fn schedule(&mut self, at: Instant, event: E) -> Handle {
         let index = self.free.pop().unwrap_or_else(|| {
+            assert!(self.slab.len() < PENDING_MAX, "more than {PENDING_MAX} events pending");
             self.slab.push(Entry { generation: 0, event: None });
             self.slab.len() as u32 - 1
         });
         let entry = &mut self.slab[index as usize];
         entry.event = Some(event);
         let handle = Handle { index, generation: entry.generation };
-        let key = Key { at: at.max(self.now), sequence: self.sequence, index };
+        assert!(self.sequence < SCHEDULED_MAX, "more than {SCHEDULED_MAX} events scheduled");
+        let key = Key::new(at.max(self.now), self.sequence, index);
         self.sequence += 1;
         self.heap.push(key);
         self.sift_up(self.heap.len() - 1);
@@ -93,20 +121,20 @@ impl<E> Kernel<E> {
 
     /// When the next event happens (a cancelled one may still count).
     pub fn next_at(&self) -> Option<Instant> {
-        self.heap.first().map(|k| k.at)
+        self.heap.first().map(|k| k.at())
     }
 
     /// Moves time to the next event and gives it out.
     pub fn pop(&mut self) -> Option<(Instant, E)> {
         loop {
             let key = self.pop_key()?;
-            let entry = &mut self.slab[key.index as usize];
+            let entry = &mut self.slab[key.index()];
             entry.generation = entry.generation.wrapping_add(1);
-            self.free.push(key.index);
+            self.free.push(key.index() as u32);
             if let Some(event) = entry.event.take() {
-                self.now = key.at;
+                self.now = key.at();
                 self.happened += 1;
-                return Some((key.at, event));
+                return Some((key.at(), event));
             }
         }
     }
@@ -132,22 +160,27 @@ impl<E> Kernel<E> {
         self.heap[i] = key;
     }
 
+    /// Walks the hole at the root down to a leaf along the least children, then the root's key
+    /// up from there: most keys belong near the leaves, so this compares less than asking at
+    /// each level whether the key stays.
     fn sift_down(&mut self) {
         let (mut i, n, key) = (0, self.heap.len(), self.heap[0]);
-        loop {
+        while i * ARITY + ARITY < n {
             let first = i * ARITY + 1;
-            if first >= n {
-                break;
-            }
-            let end = (first + ARITY).min(n);
-            let least = (first..end).min_by_key(|c| self.heap[*c]).unwrap_or(first);
-            if key <= self.heap[least] {
-                break;
-            }
+            let [a, b, c, d] = [0, 1, 2, 3].map(|k| self.heap[first + k].order());
+            let (ab, ab_at) = if b < a { (b, 1) } else { (a, 0) };
+            let (cd, cd_at) = if d < c { (d, 3) } else { (c, 2) };
+            let least = first + if cd < ab { cd_at } else { ab_at };
+            self.heap[i] = self.heap[least];
+            i = least;
+        }
+        let first = i * ARITY + 1;
+        if let Some(least) = (first..n).min_by_key(|c| self.heap[*c]) {
             self.heap[i] = self.heap[least];
             i = least;
         }
         self.heap[i] = key;
+        self.sift_up(i);
     }
 }
 
