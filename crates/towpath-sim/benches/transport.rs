@@ -159,7 +159,7 @@ impl Pair {
 
     /// One train from each side to the other.
     fn turn(&mut self) {
-        self.now = self.now + Duration::from_micros(20);
+        self.now += Duration::from_micros(20);
         for n in 0..2 {
             self.transmit(n);
             let Self { sides, flight, spare, .. } = self;

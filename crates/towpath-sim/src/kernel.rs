@@ -167,10 +167,10 @@ impl<E> Kernel<E> {
         let (mut i, n, key) = (0, self.heap.len(), self.heap[0]);
         while i * ARITY + ARITY < n {
             let first = i * ARITY + 1;
-            let [a, b, c, d] = [0, 1, 2, 3].map(|k| self.heap[first + k].order());
-            let (ab, ab_at) = if b < a { (b, 1) } else { (a, 0) };
-            let (cd, cd_at) = if d < c { (d, 3) } else { (c, 2) };
-            let least = first + if cd < ab { cd_at } else { ab_at };
+            let keys = [0, 1, 2, 3].map(|child| self.heap[first + child].order());
+            let left = usize::from(keys[1] < keys[0]);
+            let right = 2 + usize::from(keys[3] < keys[2]);
+            let least = first + if keys[right] < keys[left] { right } else { left };
             self.heap[i] = self.heap[least];
             i = least;
         }
