@@ -146,17 +146,14 @@ fn start_rest(
         return Ok(());
     }
     let token = control::issue_token(vm, OWN_TOKEN_S)?;
-    let mut starting = Vec::new();
+    // One after the other, so that daemon n of this machine is host n.
     for number in 2..=args.hosts {
         let mut listen = args.listen;
         if listen.port() != 0 {
             let port = listen.port().checked_add(number - 1).context("ports end at 65535")?;
             listen.set_port(port);
         }
-        starting.push(start(vm, number, listen, tuning, Some(&token))?);
-    }
-    for one in starting {
-        started.push(one.wait()?);
+        started.push(start(vm, number, listen, tuning, Some(&token))?.wait()?);
     }
     Ok(())
 }
