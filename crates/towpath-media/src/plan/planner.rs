@@ -1,0 +1,366 @@
+//! One question, every scheme.
+
+use crate::schedule::{
+    Schedule, ScheduleError, Scheme, cba, cbr, ideal, pcbr, pcrtt, pdcbr, smooth, window,
+};
+use crate::trace::{DURATION_TICKS_MAX, ExactRate, Trace};
+
+/// What is given; the planner finds the rest. Buffers in bytes, delays in ticks of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// A start-up delay: least rate, then least buffer at it (for PDCBR the least buffer on its
+    /// grid).
+    Delay(u64),
+    /// A rate: least delay, then least buffer.
+    Rate(ExactRate),
+    /// Buffer and delay: least rate.
+    BufferDelay(u64, u64),
+    /// Rate and delay: least buffer.
+    RateDelay(ExactRate, u64),
+    /// Rate and buffer: least delay.
+    RateBuffer(ExactRate, u64),
+    /// All three: whether it can be done, with least buffer.
+    All(ExactRate, u64, u64),
+}
+
+/// What a scheme needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Highest rate.
+    pub rate: ExactRate,
+    /// The rate that the first source's grid of 1 % finds, for PCBR where the rate was sought:
+    /// [`pcbr::grid_rate`].
+    pub grid_rate: Option<ExactRate>,
+    /// Both rates, for PDCBR.
+    pub dual: Option<pdcbr::DualRate>,
+    /// Intervals of this many groups, for PCRTT.
+    pub interval: Option<usize>,
+    /// Buffer in bytes.
+    pub buffer: u64,
+    /// From the first bit to the first group's consumption, in ticks.
+    pub delay: u64,
+}
+
+/// Finds what `scheme` needs to fulfil `wish`; an error tells the nearest value that would do.
+///
+/// Exact for all schemes, except where a rate is given for CBA and MCBA: their peak does not fall
+/// evenly with buffer or delay, so a value that suffices is told, found by doubling and halving
+/// from the exact lower bound.
+pub fn plan(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleError> {
+    if let Wish::Rate(rate) | Wish::RateDelay(rate, _) | Wish::RateBuffer(rate, _) = wish
+        && rate.is_zero()
+    {
+        return Err(ScheduleError::RateRange { rate: rate.ceil(trace.ticks_per_second()) });
+    }
+    match scheme {
+        Scheme::Cbr | Scheme::Pcbr => one_curve(trace, scheme, wish),
+        Scheme::Pdcbr => dual(trace, wish),
+        Scheme::WindowPcbr | Scheme::Smooth => optimal(trace, scheme, wish),
+        Scheme::Cba | Scheme::Mcba => few_changes(trace, scheme, wish),
+        Scheme::Pcrtt => intervals(trace, wish),
+        Scheme::Ideal => reference(trace, wish),
+    }
+}
+
+impl Plan {
+    /// The schedule of this plan.
+    pub fn schedule(&self, trace: &Trace) -> Result<Schedule, ScheduleError> {
+        let (rate, buffer, delay) = (self.rate, self.buffer, self.delay);
+        match self.scheme {
+            Scheme::Cbr => cbr::schedule(trace, rate, delay),
+            Scheme::Pcbr => pcbr::schedule(trace, rate, delay),
+            Scheme::Pdcbr => pdcbr::schedule(trace, self.dual.ok_or(ScheduleError::NoPair)?, delay),
+            Scheme::WindowPcbr => window::schedule(trace, rate, buffer, delay),
+            Scheme::Smooth => smooth::schedule(trace, buffer, delay),
+            Scheme::Cba => cba::schedule(trace, buffer, delay),
+            Scheme::Mcba => cba::mcba(trace, buffer, delay),
+            Scheme::Pcrtt => pcrtt::schedule(trace, self.interval.unwrap_or(0), delay),
+            Scheme::Ideal => ideal::schedule(trace, delay),
+        }
+    }
+
+    fn simple(scheme: Scheme, rate: ExactRate, buffer: u64, delay: u64) -> Self {
+        Self { scheme, rate, grid_rate: None, dual: None, interval: None, buffer, delay }
+    }
+}
+
+/// Schemes whose delivery curve is given by the rate: more delay or more rate, more buffer.
+fn one_curve(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleError> {
+    let is_cbr = scheme == Scheme::Cbr;
+    let least_rate = if is_cbr { cbr::least_rate } else { pcbr::least_rate };
+    let least_delay = if is_cbr { cbr::least_delay } else { pcbr::least_delay };
+    let buffer = if is_cbr { cbr::buffer } else { pcbr::buffer };
+    let (rate, delay) = match wish {
+        Wish::Delay(delay) | Wish::BufferDelay(_, delay) => (least_rate(trace, delay)?, delay),
+        Wish::Rate(rate) | Wish::RateBuffer(rate, _) => (rate, least_delay(trace, rate)?),
+        Wish::RateDelay(rate, delay) | Wish::All(rate, _, delay) => {
+            not_below(trace, rate, least_rate(trace, delay)?)?;
+            (rate, delay)
+        }
+    };
+    let needed = buffer(trace, rate, delay);
+    fits(wish, needed)?;
+    let plan = Plan::simple(scheme, rate, needed, delay);
+    match wish {
+        Wish::Delay(_) | Wish::BufferDelay(..) if !is_cbr => {
+            Ok(Plan { grid_rate: Some(pcbr::grid_rate(trace, delay)?), ..plan })
+        }
+        _ => Ok(plan),
+    }
+}
+
+fn dual(trace: &Trace, wish: Wish) -> Result<Plan, ScheduleError> {
+    let choice = match wish {
+        Wish::Delay(delay) => pdcbr::least_buffer(trace, delay)?,
+        Wish::Rate(rate) => pdcbr::least_delay_at(trace, rate, u64::MAX)?,
+        Wish::RateBuffer(rate, buffer) => pdcbr::least_delay_at(trace, rate, buffer)?,
+        Wish::BufferDelay(buffer, delay) => {
+            let most = pcbr::mean_grid_rate(trace, delay)?;
+            pdcbr::least_rate(trace, buffer, delay, most)?
+        }
+        Wish::RateDelay(rate, delay) => pdcbr::least_buffer_at(trace, rate, delay, u64::MAX)?,
+        Wish::All(rate, _, delay) => {
+            let choice = pdcbr::least_buffer_at(trace, rate, delay, u64::MAX)?;
+            fits(wish, choice.buffer)?;
+            choice
+        }
+    };
+    let plan = Plan::simple(Scheme::Pdcbr, choice.rates.high(), choice.buffer, choice.delay);
+    Ok(Plan { dual: Some(choice.rates), ..plan })
+}
+
+/// Schemes that reach `R*(B, P)`.
+fn optimal(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleError> {
+    let (rate, buffer, delay) = match wish {
+        Wish::Delay(delay) => {
+            let rate = cbr::least_rate(trace, delay)?;
+            (rate, window::least_buffer(trace, rate, delay)?, delay)
+        }
+        Wish::Rate(rate) => {
+            let delay = cbr::least_delay(trace, rate)?;
+            (rate, window::least_buffer(trace, rate, delay)?, delay)
+        }
+        Wish::BufferDelay(buffer, delay) => {
+            (window::least_rate(trace, buffer, delay)?, buffer, delay)
+        }
+        Wish::RateDelay(rate, delay) | Wish::All(rate, _, delay) => {
+            (rate, window::least_buffer(trace, rate, delay)?, delay)
+        }
+        Wish::RateBuffer(rate, buffer) => (rate, buffer, window::least_delay(trace, rate, buffer)?),
+    };
+    fits(wish, buffer)?;
+    Ok(Plan::simple(scheme, rate, buffer, delay))
+}
+
+fn few_changes(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleError> {
+    let bound = optimal(trace, scheme, wish)?;
+    let peak = |buffer: u64, delay: u64| {
+        Plan::simple(scheme, ExactRate::ZERO, buffer, delay).schedule(trace).map(|s| s.peak)
+    };
+    let hz = trace.ticks_per_second();
+    let too_low = |rate: ExactRate, buffer, delay| {
+        let least = peak(buffer, delay).map_or_else(
+            |e| e,
+            |least| ScheduleError::RateTooLow { rate: rate.ceil(hz), least: least.ceil(hz) },
+        );
+        Err(least)
+    };
+    let (buffer, delay) = match wish {
+        Wish::Delay(_) | Wish::BufferDelay(..) => (bound.buffer, bound.delay),
+        Wish::Rate(rate) | Wish::RateBuffer(rate, _) => {
+            // Waiting for longer than the film lasts brings nothing more.
+            let most = bound.delay.saturating_add(trace.duration()).min(DURATION_TICKS_MAX);
+            match least_that(bound.delay, most, |delay| Ok(peak(bound.buffer, delay)? <= rate))? {
+                Some(delay) => (bound.buffer, delay),
+                None => return too_low(rate, bound.buffer, most),
+            }
+        }
+        Wish::RateDelay(rate, delay) | Wish::All(rate, _, delay) => {
+            let most = bound.buffer.max(trace.total());
+            match least_that(bound.buffer, most, |buffer| Ok(peak(buffer, delay)? <= rate))? {
+                Some(buffer) => (buffer, delay),
+                None => return too_low(rate, most, delay),
+            }
+        }
+    };
+    fits(wish, buffer)?;
+    Ok(Plan::simple(scheme, peak(buffer, delay)?, buffer, delay))
+}
+
+/// The least value from `bound` to `most` that is `enough`, to within 1/64 of its distance from
+/// `bound`; none where not even `most` is.
+fn least_that(
+    bound: u64,
+    most: u64,
+    enough: impl Fn(u64) -> Result<bool, ScheduleError>,
+) -> Result<Option<u64>, ScheduleError> {
+    if enough(bound)? {
+        return Ok(Some(bound));
+    }
+    let room = most - bound;
+    let mut step = (bound / 1024 + 1).min(room);
+    while !enough(bound + step)? {
+        if step == room {
+            return Ok(None);
+        }
+        step = step.saturating_mul(2).min(room);
+    }
+    let (mut low, mut high) = (0, step);
+    while high - low > 1 + high / 64 {
+        let middle = low + (high - low) / 2;
+        if enough(bound + middle)? {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Ok(Some(bound + high))
+}
+
+fn intervals(trace: &Trace, wish: Wish) -> Result<Plan, ScheduleError> {
+    let (rate, buffer, delay) = match wish {
+        Wish::Delay(delay) => (None, None, Some(delay)),
+        Wish::Rate(rate) => (Some(rate), None, None),
+        Wish::BufferDelay(buffer, delay) => (None, Some(buffer), Some(delay)),
+        Wish::RateDelay(rate, delay) => (Some(rate), None, Some(delay)),
+        Wish::RateBuffer(rate, buffer) => (Some(rate), Some(buffer), None),
+        Wish::All(rate, buffer, delay) => (Some(rate), Some(buffer), Some(delay)),
+    };
+    let bounds = pcrtt::Bounds { rate, buffer, delay };
+    let (interval, found) = pcrtt::within(trace, bounds)?;
+    let plan = Plan::simple(Scheme::Pcrtt, found.peak, found.buffer, found.delay);
+    Ok(Plan { interval: Some(interval), ..plan })
+}
+
+fn reference(trace: &Trace, wish: Wish) -> Result<Plan, ScheduleError> {
+    let delay = match wish {
+        Wish::Delay(delay)
+        | Wish::BufferDelay(_, delay)
+        | Wish::RateDelay(_, delay)
+        | Wish::All(_, _, delay) => delay,
+        Wish::Rate(_) | Wish::RateBuffer(..) => ideal::least_delay(trace),
+    };
+    let schedule = ideal::schedule(trace, delay)?;
+    if let Wish::Rate(rate)
+    | Wish::RateDelay(rate, _)
+    | Wish::RateBuffer(rate, _)
+    | Wish::All(rate, ..) = wish
+    {
+        not_below(trace, rate, schedule.peak)?;
+    }
+    fits(wish, schedule.buffer)?;
+    Ok(Plan::simple(Scheme::Ideal, schedule.peak, schedule.buffer, delay))
+}
+
+fn fits(wish: Wish, least: u64) -> Result<(), ScheduleError> {
+    match wish {
+        Wish::BufferDelay(buffer, _) | Wish::RateBuffer(_, buffer) | Wish::All(_, buffer, _)
+            if buffer < least =>
+        {
+            Err(ScheduleError::BufferTooSmall { buffer, least })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn not_below(trace: &Trace, rate: ExactRate, least: ExactRate) -> Result<(), ScheduleError> {
+    if rate < least {
+        let hz = trace.ticks_per_second();
+        return Err(ScheduleError::RateTooLow { rate: rate.ceil(hz), least: least.ceil(hz) });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::testing::any_trace;
+    use crate::trace::FrameRate;
+    use proptest::prelude::*;
+    use towpath_wire::Rate;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        /// Whatever is planned is a schedule that keeps its word and fulfils the wish.
+        #[test]
+        fn plans_can_be_carried_out(
+            trace in any_trace(), delay in 1u64..40, buffer in 1u64..300,
+            bytes in 1u64..60, ticks in 1u64..9,
+        ) {
+            let rate = ExactRate::new(u128::from(bytes), u128::from(ticks)).expect("rate");
+            let wishes = [
+                Wish::Delay(delay),
+                Wish::Rate(rate),
+                Wish::BufferDelay(buffer, delay),
+                Wish::RateDelay(rate, delay),
+                Wish::RateBuffer(rate, buffer),
+                Wish::All(rate, buffer, delay),
+            ];
+            for scheme in Scheme::ALL {
+                for wish in wishes {
+                    let Ok(plan) = plan(&trace, scheme, wish) else { continue };
+                    let sought = matches!(wish, Wish::Delay(_) | Wish::BufferDelay(..));
+                    prop_assert_eq!(plan.grid_rate.is_some(), sought && scheme == Scheme::Pcbr);
+                    prop_assert!(plan.grid_rate.is_none_or(|grid| grid >= plan.rate));
+                    let schedule = plan.schedule(&trace).expect("a schedule");
+                    let checked = schedule.check(&trace);
+                    prop_assert!(checked.is_ok(), "{scheme} {wish:?}: {checked:?}");
+                    let checked = checked.expect("feasible");
+                    prop_assert!(checked.buffer <= plan.buffer, "{scheme} {wish:?}");
+                    prop_assert!(checked.peak <= plan.rate, "{scheme} {wish:?}");
+                    prop_assert_eq!(schedule.delay, plan.delay);
+                    if let Wish::Rate(most) | Wish::RateDelay(most, _) | Wish::RateBuffer(most, _)
+                        | Wish::All(most, ..) = wish
+                    {
+                        prop_assert!(plan.rate <= most, "{scheme} {wish:?}");
+                    }
+                    if let Wish::BufferDelay(most, _) | Wish::RateBuffer(_, most)
+                        | Wish::All(_, most, _) = wish
+                    {
+                        prop_assert!(plan.buffer <= most, "{scheme} {wish:?}");
+                    }
+                }
+            }
+        }
+
+        /// What an error names as the least value indeed suffices, and one less does not.
+        #[test]
+        fn errors_tell_what_would_do(trace in any_trace(), delay in 1u64..40, buffer in 1u64..200) {
+            use Scheme::{Cbr, Ideal, Pcbr, Smooth, WindowPcbr};
+            for scheme in [Cbr, Pcbr, WindowPcbr, Smooth, Ideal] {
+                let wish = |buffer| plan(&trace, scheme, Wish::BufferDelay(buffer, delay));
+                if let Err(ScheduleError::BufferTooSmall { least, .. }) = wish(buffer) {
+                    prop_assert!(wish(least).is_ok(), "{scheme}");
+                    prop_assert!(wish(least - 1).is_err(), "{scheme}");
+                }
+            }
+        }
+    }
+
+    /// The greedy schemes may stay above the least rate whatever the buffer: then they say so.
+    #[test]
+    fn a_rate_that_no_buffer_makes_possible_is_refused() {
+        let sizes =
+            [10, 21, 12, 11, 41, 33, 47, 29, 2, 19, 42, 46, 24, 23, 21, 28, 10, 6, 0, 5, 17, 5, 22];
+        let trace = Trace::uniform(sizes, FrameRate::new(30, 1).unwrap()).unwrap();
+        let delay = trace.slot().unwrap();
+        for bps in (5_000..9_000).step_by(20) {
+            let rate = ExactRate::from_rate(Rate::from_bps(bps), trace.ticks_per_second()).unwrap();
+            for scheme in [Scheme::Cba, Scheme::Mcba] {
+                for wish in
+                    [Wish::RateDelay(rate, delay), Wish::Rate(rate), Wish::RateBuffer(rate, 60)]
+                {
+                    match plan(&trace, scheme, wish) {
+                        Ok(plan) => assert!(plan.rate <= rate, "{scheme} {wish:?}"),
+                        Err(e) => {
+                            assert!(!matches!(e, ScheduleError::NoPair), "{scheme} {wish:?}: {e}")
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Sorts out pairs of rates that cannot be the best, in floats, before the rest is computed
+//! exactly: a search over hundreds of deliveries then costs a few exact ones.
+
+use alloc::vec::Vec;
+
+use crate::trace::{ExactRate, Trace};
+
+/// Groups between two looks at the buffers.
+const BLOCK: usize = 32;
+/// Parts of the high rate in which the low one is counted.
+pub(super) const TWENTIETHS: u32 = 20;
+/// The low rates: 0.05 … 0.95 of the high one.
+pub(super) const SHARES: core::ops::Range<u32> = 1..20;
+
+/// A trace prepared for screening.
+///
+/// Of a delivery at `high` and `low = high · share / 20` only `slow` is followed: the bytes sent at
+/// the low rate so far. As `high · time sent = sums[n] + slow · (20 − share) / share`, group `n` is
+/// early where `slow < share / (20 − share) · (high · times[n] − sums[n])`: one product and one
+/// comparison for each pair of rates and group, without a branch, so that all low rates of one
+/// high rate are followed side by side. `slow` is a whole number below 2^53, exact in floats;
+/// only what it is compared to is rounded. A delivery with a comparison within the error of
+/// rounding is never sorted out.
+pub(super) struct Screen<'a> {
+    trace: &'a Trace,
+    times: Vec<f64>,
+    sums: Vec<f64>,
+    /// Least and greatest.
+    gaps: (f64, f64),
+}
+
+/// A delivery that may be what is sought.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    /// Low rate in twentieths of the high one.
+    pub(super) share: u32,
+    /// The most bytes held at some time, at least; to half a byte where `sure`.
+    pub(super) held: f64,
+    /// Whether surely no group starves and `held` is right.
+    pub(super) sure: bool,
+}
+
+/// What is common to the deliveries at one high rate; time in bytes at that rate.
+struct Line {
+    rate: f64,
+    delay: f64,
+    gaps: (f64, f64),
+    limit: f64,
+    /// More than rounding can amount to: a few times 2^-53 of the largest number.
+    error: f64,
+}
+
+/// A block of groups sent while others left, perhaps while most was held.
+#[derive(Clone, Copy)]
+struct Spot {
+    /// Groups sent: from, past.
+    sent: (usize, usize),
+    /// Groups that left: from, past.
+    left: (usize, usize),
+    /// Bytes sent at the low rate before.
+    slow: f64,
+    /// Time at the end.
+    now: f64,
+}
+
+/// One delivery.
+struct Lane {
+    share: u32,
+    /// `share / (20 − share)`.
+    ratio: f64,
+    /// Bytes sent at the low rate.
+    slow: f64,
+    /// Least distance of `slow` to where early and late part.
+    near: f64,
+    /// Most by which `slow` exceeded it: how late a group began.
+    late: f64,
+    /// Groups consumed so far, and the most bytes held at some time.
+    consumed: usize,
+    held: f64,
+    /// Where more than `held` may have been held.
+    spots: Vec<Spot>,
+}
+
+impl<'a> Screen<'a> {
+    pub(super) fn new(trace: &'a Trace) -> Self {
+        // Below 2^52 the conversion of i64 is exact, and cheaper than that of u64.
+        let float = |&value: &u64| value.cast_signed() as f64;
+        let times: Vec<f64> = trace.times().iter().map(float).collect();
+        let sums = trace.sums().iter().map(float).collect();
+        let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+        let gaps = gaps.fold((f64::INFINITY, 0.0), |(least, most), gap| {
+            (f64::min(least, gap), f64::max(most, gap))
+        });
+        Self { trace, times, sums, gaps }
+    }
+
+    /// Less than any schedule at rate `high` needs as buffer.
+    pub(super) fn floor(&self, high: ExactRate) -> f64 {
+        let rate = high.bytes() as f64 / high.ticks() as f64;
+        let (mut lowest, mut most) = (f64::MAX, 0.0);
+        for (pair, &time) in self.sums.windows(2).zip(&self.times) {
+            let drained = rate * time;
+            let before = pair[0] - drained;
+            lowest = if before < lowest { before } else { lowest };
+            let excess = pair[1] - drained - lowest;
+            most = if excess > most { excess } else { most };
+        }
+        let last = self.times[self.times.len() - 1] * rate;
+        most - 1.0 - f64::max(last, self.trace.total() as f64) / (1u64 << 48) as f64
+    }
+
+    /// The low rates with which no group surely starves and no more than `limit` bytes are surely
+    /// held. All hold at least `floor`.
+    pub(super) fn open(
+        &self,
+        high: ExactRate,
+        delay: u64,
+        floor: f64,
+        limit: f64,
+    ) -> Vec<Candidate> {
+        let rate = high.bytes() as f64 / high.ticks() as f64;
+        let delay = delay as f64 * rate;
+        let last = delay + self.times[self.times.len() - 1] * rate;
+        let parts = f64::from(TWENTIETHS);
+        let error = parts * f64::max(last, self.trace.total() as f64) / (1u64 << 48) as f64;
+        if error > 0.25 {
+            return SHARES.map(|share| Candidate { share, held: floor, sure: false }).collect();
+        }
+        let gaps = (self.gaps.0 * rate, self.gaps.1 * rate);
+        let line = Line { rate, delay, gaps, limit, error };
+        self.sort_out(&line, SHARES.map(|share| Lane::new(share, floor)).collect(), last)
+    }
+
+    /// Follows deliveries until they end or need not be followed further. The last group is due at
+    /// `last`.
+    fn sort_out(&self, line: &Line, mut lanes: Vec<Lane>, last: f64) -> Vec<Candidate> {
+        let mut open = Vec::new();
+        let mut group = 1;
+        while group < self.times.len() && !lanes.is_empty() {
+            group = match lanes.len() {
+                0..=4 => self.follow::<4>(line, &mut lanes, group),
+                5..=8 => self.follow::<8>(line, &mut lanes, group),
+                9..=12 => self.follow::<12>(line, &mut lanes, group),
+                13..=16 => self.follow::<16>(line, &mut lanes, group),
+                _ => self.follow::<20>(line, &mut lanes, group),
+            };
+            lanes.retain(|lane| {
+                if line.doubts(lane) {
+                    open.push(lane.candidate(false));
+                }
+                !line.doubts(lane) && !line.is_out(lane)
+            });
+        }
+        let past = last - self.trace.total() as f64;
+        for lane in lanes.iter_mut().filter(|lane| lane.slow <= lane.ratio * past + line.error) {
+            self.look_back(line, lane);
+            let sure = lane.slow <= lane.ratio * past - line.error && line.keeps_up(lane);
+            open.push(lane.candidate(sure));
+        }
+        open
+    }
+
+    /// Follows at most `N` deliveries from `group` until one of them needs not be followed further,
+    /// or to the end; returns where.
+    fn follow<const N: usize>(&self, line: &Line, lanes: &mut [Lane], group: usize) -> usize {
+        // Where there are fewer deliveries the first is repeated.
+        let lane = |index: usize| lanes.get(index).unwrap_or(&lanes[0]);
+        let mut block = Block::<N> {
+            ratio: core::array::from_fn(|index| lane(index).ratio),
+            slow: core::array::from_fn(|index| lane(index).slow),
+            near: core::array::from_fn(|index| lane(index).near),
+            late: core::array::from_fn(|index| lane(index).late),
+        };
+        let mut group = group;
+        while group < self.times.len() {
+            let past = (group + BLOCK).min(self.times.len());
+            block.step(&self.times[group..past], &self.sums[group..=past], line.rate);
+            let mut finished = false;
+            for (index, lane) in lanes.iter_mut().enumerate() {
+                lane.near = block.near[index];
+                lane.late = block.late[index];
+                if line.doubts(lane) {
+                    finished = true;
+                    continue;
+                }
+                self.look(line, lane, (group, past), block.slow[index]);
+                finished |= line.is_out(lane);
+            }
+            group = past;
+            if finished {
+                break;
+            }
+        }
+        group
+    }
+
+    /// Notes what the groups find that leave while those in `range` are sent, and at least what the
+    /// next one will find. `slow` is that at the end.
+    fn look(&self, line: &Line, lane: &mut Lane, range: (usize, usize), slow: f64) {
+        let past = range.1;
+        let now = slow / lane.ratio + self.sums[past];
+        let ticks = (now - line.delay) / line.rate;
+        let first = lane.consumed;
+        let next = self.left(ticks, first);
+        if next > first && self.sums[past] - self.sums[first] > lane.held {
+            let spot = Spot { sent: range, left: (first, next), slow: lane.slow, now };
+            lane.spots.push(spot);
+        }
+        lane.slow = slow;
+        lane.consumed = next;
+        if next < self.times.len() {
+            lane.held = f64::max(lane.held, self.sums[past] - self.sums[next]);
+        }
+    }
+
+    /// Groups that leave until `ticks` after the first does, at least `next`.
+    fn left(&self, ticks: f64, mut next: usize) -> usize {
+        if self.gaps.0 >= self.gaps.1 {
+            let even = if ticks < 0.0 { 0 } else { (ticks / self.gaps.0) as usize + 1 };
+            return even.clamp(next, self.times.len());
+        }
+        let mut stride = BLOCK;
+        while stride > 0 {
+            while self.times.get(next + stride - 1).is_some_and(|&time| time <= ticks) {
+                next += stride;
+            }
+            stride /= 2;
+        }
+        next
+    }
+
+    /// Completes `held`.
+    fn look_back(&self, line: &Line, lane: &mut Lane) {
+        let mut held = lane.held;
+        for spot in &lane.spots {
+            let most = self.sums[spot.sent.1] - self.sums[spot.left.0];
+            if most > held && self.at_most(line, lane.ratio, spot) > held {
+                held = f64::max(held, self.at_spot(line, lane.ratio, spot));
+            }
+        }
+        lane.held = held;
+    }
+
+    /// More than a group may find when it leaves: sent since the spot's begin at the high rate, and
+    /// from then to its end at the low one.
+    fn at_most(&self, line: &Line, ratio: f64, spot: &Spot) -> f64 {
+        let low = ratio / (ratio + 1.0);
+        // At the first group's time.
+        let fast = line.delay - spot.slow / ratio;
+        let slow = self.sums[spot.sent.1] + low * (line.delay - spot.now);
+        let left = spot.left.0..spot.left.1;
+        let pairs = self.times[left.clone()].iter().zip(&self.sums[left]);
+        let found = pairs.map(|(&time, &sum)| {
+            let time = time * line.rate;
+            let (early, late) = (time + fast, time * low + slow);
+            (if early < late { early } else { late }) - sum
+        });
+        found.fold(0.0, |most, found| if found > most { found } else { most }) + 0.5
+    }
+
+    /// What groups find when they leave.
+    fn at_spot(&self, line: &Line, ratio: f64, spot: &Spot) -> f64 {
+        let low = ratio / (ratio + 1.0);
+        let (mut leaving, mut slow, mut most) = (spot.left.0, spot.slow, 0.0);
+        for group in spot.sent.0..spot.sent.1 {
+            let (sum, size) = (self.sums[group], self.sums[group + 1] - self.sums[group]);
+            let begin = slow / ratio + sum;
+            let early = slow < ratio * (self.times[group] * line.rate - sum);
+            let pace = if early { low } else { 1.0 };
+            slow += if early { size } else { 0.0 };
+            let end = slow / ratio + self.sums[group + 1];
+            let last = group + 1 == spot.sent.1;
+            while leaving < spot.left.1 {
+                let due = self.times[leaving] * line.rate + line.delay;
+                if due > end && !last {
+                    break;
+                }
+                let sent = sum + f64::min(f64::max(due - begin, 0.0) * pace, size);
+                most = f64::max(most, sent - self.sums[leaving]);
+                leaving += 1;
+            }
+        }
+        most
+    }
+}
+
+impl Lane {
+    fn new(share: u32, held: f64) -> Self {
+        let ratio = f64::from(share) / f64::from(TWENTIETHS - share);
+        let (near, late) = (f64::INFINITY, f64::NEG_INFINITY);
+        Self { share, ratio, slow: 0.0, near, late, consumed: 0, held, spots: Vec::new() }
+    }
+
+    fn candidate(&self, sure: bool) -> Candidate {
+        Candidate { share: self.share, held: self.held, sure }
+    }
+}
+
+impl Line {
+    /// Whether rounding may have decided something.
+    fn doubts(&self, lane: &Lane) -> bool {
+        lane.near <= self.error
+    }
+
+    /// Surely starved, or surely beyond the limit.
+    ///
+    /// A group that begins when the one before it was due, or later, tells that this was late.
+    fn is_out(&self, lane: &Lane) -> bool {
+        let spare = lane.ratio * (self.delay - self.gaps.0) + self.error;
+        lane.late > spare || lane.held > self.limit + 1.0
+    }
+
+    /// Surely no group but perhaps the last starved.
+    fn keeps_up(&self, lane: &Lane) -> bool {
+        lane.late < lane.ratio * (self.delay - self.gaps.1) - self.error
+    }
+}
+
+/// Deliveries side by side.
+struct Block<const N: usize> {
+    ratio: [f64; N],
+    slow: [f64; N],
+    near: [f64; N],
+    late: [f64; N],
+}
+
+impl<const N: usize> Block<N> {
+    #[inline]
+    fn step(&mut self, times: &[f64], sums: &[f64], rate: f64) {
+        let Self { ratio, mut slow, mut near, mut late } = *self;
+        for (&time, pair) in times.iter().zip(sums.windows(2)) {
+            let (ahead, size) = (time * rate - pair[0], pair[1] - pair[0]);
+            for lane in 0..N {
+                let over = slow[lane] - ratio[lane] * ahead;
+                let apart = over.abs();
+                near[lane] = if apart < near[lane] { apart } else { near[lane] };
+                late[lane] = if over > late[lane] { over } else { late[lane] };
+                slow[lane] += if over < 0.0 { size } else { 0.0 };
+            }
+        }
+        (self.slow, self.near, self.late) = (slow, near, late);
+    }
+}
