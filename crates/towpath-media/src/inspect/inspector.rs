@@ -1,0 +1,212 @@
+//! Puts a report together from what a reader tells.
+
+use alloc::vec::Vec;
+
+use super::checks::Check;
+use super::checks::{CLOCK_MAX, CLOCK_MAX_DVB};
+use super::clocks::{ClockStats, Judged};
+use super::frames::StreamStats;
+use super::report::{DurationSource, Report, Series};
+use super::timeline::Happened;
+use super::transport::Transport;
+use crate::read::{
+    CLOCK_HZ, ClockReference, FaultKind, Faults, Format, Frame, NO_STREAM, PacketSeen, PesSeen,
+    ProgramInfo, Sink, StreamInfo, TableSeen,
+};
+
+/// Inspects a file as it is read: a [`Sink`] of constant memory.
+///
+/// ```
+/// use towpath_media::inspect::Inspector;
+/// use towpath_media::read::Reader;
+///
+/// let file = include_bytes!("../../data/mpeg2.ts");
+/// let (mut reader, mut inspector) = (Reader::new(), Inspector::new());
+/// for piece in file.chunks(4096) {
+///     reader.push(piece, &mut inspector)?;
+/// }
+/// let format = reader.finish(&mut inspector)?;
+/// let report = inspector.report(format, reader.bytes());
+/// assert_eq!(report.streams[0].frames, 50);
+/// # Ok::<(), towpath_media::read::ReadError>(())
+/// ```
+#[derive(Debug)]
+pub struct Inspector {
+    streams: Vec<StreamStats>,
+    programs: Vec<ProgramInfo>,
+    clocks: Vec<ClockStats>,
+    rate: Series,
+    /// The axis of `rate`: time and byte of the last reference of the first clock.
+    rate_at: (u64, u64),
+    transport: Option<Transport>,
+    faults: Faults,
+}
+
+impl Default for Inspector {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Inspector {
+    /// Nothing seen yet.
+    pub const fn new() -> Self {
+        Self {
+            streams: Vec::new(),
+            programs: Vec::new(),
+            clocks: Vec::new(),
+            rate: Series { bin_ticks: CLOCK_HZ / 10, bins: Vec::new() },
+            rate_at: (0, 0),
+            transport: None,
+            faults: Faults { kinds: Vec::new() },
+        }
+    }
+
+    /// The report, after [`crate::read::Reader::finish`] gave the format.
+    pub fn report(mut self, format: Format, size_bytes: u64) -> Report {
+        let (duration_s, duration_source) = self.duration();
+        let timed = !self.clocks.is_empty();
+        let clocks: Vec<_> = self.clocks.into_iter().map(ClockStats::report).collect();
+        let constant = clocks.iter().any(|clock| clock.accuracy.constant_rate);
+        let constant_rate = timed.then_some(constant);
+        let (mut checks, mut pids, mut buffers) = (Vec::new(), Vec::new(), Vec::new());
+        if let Some(transport) = &mut self.transport {
+            transport.finish(size_bytes);
+            pids = transport.pid_reports();
+            buffers = transport.buffers();
+            checks = core::mem::take(&mut transport.checks).report(constant_rate);
+        }
+        let streams: Vec<_> = self.streams.into_iter().map(StreamStats::report).collect();
+        let mut rate_series = self.rate;
+        if let (true, Some(stream)) = (rate_series.bins.is_empty(), streams.first()) {
+            rate_series = stream.rate_series.clone();
+        }
+        Report {
+            format,
+            size_bytes,
+            duration_s,
+            duration_source,
+            rate_bps: duration_s.filter(|&s| s > 0.0).map(|s| size_bytes as f64 * 8.0 / s),
+            programs: self.programs,
+            streams,
+            pids,
+            clocks,
+            rate_series,
+            checks,
+            buffers,
+            faults: self.faults,
+        }
+    }
+
+    fn duration(&self) -> (Option<f64>, DurationSource) {
+        let with_frames = || self.streams.iter().filter(|s| s.has_frames());
+        if let Some(s) = with_frames().find_map(StreamStats::stamped_s) {
+            return (Some(s), DurationSource::Stamps);
+        }
+        let clock = self.clocks.first().map_or(0, ClockStats::span_ticks);
+        if clock > 0 {
+            return (Some(clock as f64 / CLOCK_HZ as f64), DurationSource::Clock);
+        }
+        match with_frames().find_map(StreamStats::counted_s) {
+            Some(s) => (Some(s), DurationSource::FrameRate),
+            None => (None, DurationSource::Unknown),
+        }
+    }
+
+    /// Bytes over time, by the first clock.
+    fn rate(&mut self, ticks: Option<u64>, position: u64) {
+        let (at, before) = self.rate_at;
+        let until = at + ticks.unwrap_or(0);
+        if ticks.is_some() {
+            self.rate.spread(at, until, position.saturating_sub(before));
+        }
+        self.rate_at = (until, position);
+    }
+}
+
+impl Sink for Inspector {
+    fn stream(&mut self, stream: &StreamInfo) {
+        match self.streams.iter_mut().find(|s| s.info.index == stream.index) {
+            Some(known) => known.info = stream.clone(),
+            None => self.streams.push(StreamStats::new(stream)),
+        }
+        if let Some(transport) = &mut self.transport {
+            transport.stream(stream);
+        }
+    }
+
+    fn program(&mut self, program: &ProgramInfo) {
+        match self.programs.iter_mut().find(|p| p.number == program.number) {
+            Some(known) => *known = program.clone(),
+            None => self.programs.push(program.clone()),
+        }
+        self.transport.get_or_insert_with(Transport::new).program(program);
+    }
+
+    fn frame(&mut self, frame: &Frame) {
+        if let Some(stats) = self.streams.get_mut(usize::from(frame.stream)) {
+            stats.frame(frame);
+        }
+        if let (Some(transport), Some(dts)) = (&mut self.transport, frame.dts) {
+            let (start, end) = (frame.start, frame.start.saturating_add(frame.size));
+            transport.happened(Happened::Frame { stream: frame.stream, start, end, dts });
+        }
+    }
+
+    fn clock(&mut self, clock: &ClockReference) {
+        let first = self.clocks.first().is_none_or(|c| c.pid() == clock.pid);
+        let known = self.clocks.iter_mut().find(|c| c.pid() == clock.pid);
+        let judged = if let Some(stats) = known {
+            stats.add(clock)
+        } else {
+            self.clocks.push(ClockStats::new(clock));
+            Judged::default()
+        };
+        if let (Some(transport), Some(offset)) = (&mut self.transport, judged.inaccurate) {
+            transport.checks.fail(Check::ClockAccuracy, offset);
+        }
+        let interval = judged.interval;
+        if first {
+            self.rate(interval, clock.position);
+        }
+        let Some(transport) = &mut self.transport else { return };
+        if interval.is_some_and(|ticks| ticks > CLOCK_MAX_DVB) {
+            transport.checks.fail(Check::ClockRepetition40, clock.offset);
+        }
+        if interval.is_some_and(|ticks| ticks > CLOCK_MAX) {
+            transport.checks.fail(Check::ClockRepetition100, clock.offset);
+        }
+        if !first {
+            transport.happened(Happened::Clock { pid: clock.pid, ticks: clock.ticks });
+        } else if let Some(stretch) = transport.timeline.advance(clock) {
+            transport.stretch(stretch);
+        }
+    }
+
+    #[inline]
+    fn packet(&mut self, packet: &PacketSeen) {
+        if packet.stream != NO_STREAM
+            && let Some(stats) = self.streams.get_mut(usize::from(packet.stream))
+        {
+            stats.payload += u64::from(packet.payload);
+        }
+        self.transport.get_or_insert_with(Transport::new).packet(packet);
+    }
+
+    fn pes(&mut self, pes: &PesSeen) {
+        if let (Some(transport), Some(_)) = (&mut self.transport, pes.pts) {
+            transport.happened(Happened::Pts { stream: pes.stream });
+        }
+    }
+
+    fn table(&mut self, table: &TableSeen) {
+        self.transport.get_or_insert_with(Transport::new).table(table);
+    }
+
+    fn fault(&mut self, kind: FaultKind, offset: u64) {
+        self.faults.record(kind, offset);
+        if let Some(transport) = &mut self.transport {
+            transport.checks.fault(kind, offset);
+        }
+    }
+}

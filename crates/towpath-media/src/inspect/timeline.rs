@@ -1,0 +1,156 @@
+//! When each packet arrives: on a straight line between the clock references around it.
+//!
+//! What happened since the last reference waits until the next one tells the rate. The time axis
+//! starts at the first reference of the first clock and never steps back: after a discontinuity
+//! it goes on at the rate before.
+
+use alloc::vec::Vec;
+
+use crate::read::{CLOCK_HZ, ClockReference};
+
+/// Events that wait for a reference. Between references 100 ms apart that is enough for
+/// 490 Mbit/s; where they are farther apart, what came first is given up and counted.
+pub(super) const WAITING_MAX: usize = 1 << 15;
+
+/// A longer step is a jump even if it is forward.
+const STEP_MAX: i64 = CLOCK_HZ.cast_signed();
+
+/// Something that happened at a byte of the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Happened {
+    Packet {
+        pid: u16,
+        stream: u16,
+        payload: u8,
+    },
+    Table {
+        pid: u16,
+        table_id: u8,
+    },
+    Pts {
+        stream: u16,
+    },
+    Frame {
+        stream: u16,
+        start: u64,
+        end: u64,
+        dts: i64,
+    },
+    /// A reference of another clock than the first.
+    Clock {
+        pid: u16,
+        ticks: i64,
+    },
+}
+
+/// With its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    pub(super) offset: u64,
+    pub(super) what: Happened,
+}
+
+/// A stretch between two references.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stretch {
+    /// Where it starts: byte of the file, time on the axis.
+    pub(super) offset: u64,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Clock ticks at time zero of the axis: `axis = ticks - zero`.
+    pub(super) zero: i64,
+    /// The clock has a new base: models start anew.
+    pub(super) broken: bool,
+    /// Ticks per byte, 24 bits behind the point.
+    slope: u64,
+}
+
+impl Stretch {
+    /// Time on the axis of a byte of the file.
+    #[inline]
+    pub(super) const fn time(&self, offset: u64) -> u64 {
+        let bytes = offset.saturating_sub(self.offset);
+        self.start + (bytes.saturating_mul(self.slope) >> 24)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    waiting: Vec<Event>,
+    /// The last reference of the clock and the stretch that it ends.
+    last: Option<(ClockReference, Stretch)>,
+    /// Events that were given up because too many waited.
+    pub(super) given_up: u64,
+}
+
+impl Timeline {
+    #[inline]
+    pub(super) fn happened(&mut self, event: Event) {
+        if self.waiting.len() == WAITING_MAX {
+            self.given_up += WAITING_MAX as u64;
+            self.waiting.clear();
+        }
+        self.waiting.push(event);
+    }
+
+    /// PID of the clock that tells the time.
+    pub(super) fn pid(&self) -> Option<u16> {
+        self.last.map(|(clock, _)| clock.pid)
+    }
+
+    /// The end of the axis so far.
+    pub(super) fn end(&self) -> Option<u64> {
+        self.last.map(|(_, stretch)| stretch.end)
+    }
+
+    /// The next reference: gives the stretch up to it and what happened on it, in order. What
+    /// happened before the first reference has no time and is forgotten.
+    pub(super) fn advance(&mut self, clock: &ClockReference) -> Option<Stretch> {
+        let Some((last, before)) = self.last else {
+            self.waiting.clear();
+            let first = Stretch { offset: clock.offset, zero: clock.ticks, ..Stretch::default() };
+            self.last = Some((*clock, first));
+            return None;
+        };
+        let bytes = clock.offset.saturating_sub(last.offset).max(1);
+        let step = clock.ticks.saturating_sub(last.ticks);
+        let broken = clock.discontinuity || !(0..=STEP_MAX).contains(&step);
+        let slope = if broken {
+            before.slope
+        } else {
+            ((u128::from(step.unsigned_abs()) << 24) / u128::from(bytes)) as u64
+        };
+        let start = before.end;
+        let end = if broken {
+            start + ((u128::from(bytes) * u128::from(slope)) >> 24) as u64
+        } else {
+            start + step.unsigned_abs()
+        };
+        // Until the reference its base is the old one.
+        let mut stretch =
+            Stretch { offset: last.offset, start, end, zero: before.zero, broken, slope };
+        let told = stretch;
+        stretch.zero = clock.ticks.saturating_sub(end.cast_signed());
+        self.last = Some((*clock, stretch));
+        Some(told)
+    }
+
+    /// The stretch behind the last reference, at the rate before it: for the end of the file.
+    pub(super) fn rest(&self, offset: u64) -> Option<Stretch> {
+        let (last, before) = self.last?;
+        let mut stretch =
+            Stretch { offset: last.offset, start: before.end, broken: false, ..before };
+        stretch.end = stretch.time(offset);
+        Some(stretch)
+    }
+
+    /// What waits, to be given back empty by [`Self::give_back`].
+    pub(super) fn take(&mut self) -> Vec<Event> {
+        core::mem::take(&mut self.waiting)
+    }
+
+    pub(super) fn give_back(&mut self, mut events: Vec<Event>) {
+        events.clear();
+        self.waiting = events;
+    }
+}

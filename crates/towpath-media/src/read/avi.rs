@@ -1,0 +1,333 @@
+//! AVI (RIFF) with and without `OpenDML` extensions. The chunks are walked in file order, so the
+//! indexes, which a damaged or unfinished file lacks, are not needed.
+
+use alloc::vec::Vec;
+
+use super::event::{Codec, Frame, FrameType, STAMP_HZ, Sink, StreamInfo, VideoInfo};
+use super::fault::FaultKind;
+
+/// Streams of a file; a chunk's name has two digits for them.
+const STREAMS_MAX: usize = 100;
+/// Longest chunk of a stream that is believed.
+const CHUNK_MAX: u32 = 1 << 30;
+/// Bytes of a stream header or format that are looked at.
+const HEADER_MAX: usize = 56;
+/// A chunk's name and length.
+const HEAD: usize = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Collecting name and length of a chunk.
+    Head,
+    /// Collecting the type of a list.
+    ListType,
+    /// Collecting a stream header (`strh`) or format (`strf`); then so many bytes are passed.
+    Header { format: bool, left: u32, pad: bool },
+    /// Passing the bytes of a chunk, then the one that makes its length even.
+    Chunk { frame: bool, left: u64, pad: bool },
+    /// Looking for the name of a chunk.
+    Search,
+}
+
+/// Reads an AVI file. Memory: 100 streams of 64 B and a few hundred bytes.
+#[derive(Debug)]
+pub(super) struct Avi {
+    state: State,
+    offset: u64,
+    head: [u8; HEADER_MAX],
+    head_len: usize,
+    /// Where the list of frames ends, if its length is to be believed.
+    frames_end: Option<u64>,
+    streams: Vec<StreamInfo>,
+    /// Chunks of each stream so far: the time of the next frame.
+    counts: Vec<u64>,
+    /// `strh` of the stream whose `strf` comes: handler, frame time as a fraction.
+    header: Option<([u8; 4], u32, u32)>,
+    frame: Frame,
+}
+
+impl Avi {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Head,
+            offset: 0,
+            head: [0; HEADER_MAX],
+            head_len: 0,
+            frames_end: None,
+            streams: Vec::new(),
+            counts: Vec::new(),
+            header: None,
+            frame: Frame::default(),
+        }
+    }
+
+    pub(super) fn push(&mut self, mut bytes: &[u8], sink: &mut impl Sink) {
+        while !bytes.is_empty() {
+            let used = match self.state {
+                State::Head | State::Search => {
+                    let used = self.collect(bytes, HEAD);
+                    if self.head_len == HEAD {
+                        self.chunk(self.offset + used as u64, sink);
+                    }
+                    used
+                }
+                State::ListType => {
+                    let used = self.collect(bytes, HEAD + 4);
+                    if self.head_len == HEAD + 4 {
+                        self.list(self.offset + used as u64);
+                    }
+                    used
+                }
+                State::Header { format, left, pad } => {
+                    let wanted = HEADER_MAX.min(left as usize);
+                    let used = self.collect(bytes, wanted);
+                    if self.head_len == wanted {
+                        self.stream_header(format, sink);
+                        self.pass(u64::from(left) - wanted as u64 + u64::from(pad));
+                    }
+                    used
+                }
+                State::Chunk { frame, left, pad } => {
+                    let take = (bytes.len() as u64).min(left);
+                    if take < left {
+                        self.state = State::Chunk { frame, left: left - take, pad };
+                    } else {
+                        if frame {
+                            self.end_frame(sink);
+                        }
+                        self.pass(u64::from(pad));
+                    }
+                    take as usize
+                }
+            };
+            self.offset += used as u64;
+            bytes = &bytes[used..];
+        }
+    }
+
+    pub(super) fn finish(&mut self, sink: &mut impl Sink) {
+        if self.head_len > 0 {
+            sink.fault(FaultKind::Truncated, self.offset);
+        }
+        if let State::Chunk { frame, left, .. } = self.state {
+            sink.fault(FaultKind::Truncated, self.offset);
+            if frame {
+                self.frame.size -= left.min(self.frame.size);
+                self.frame.damaged = true;
+                sink.frame(&self.frame);
+            }
+        }
+    }
+
+    fn collect(&mut self, bytes: &[u8], wanted: usize) -> usize {
+        let take = bytes.len().min(wanted - self.head_len);
+        self.head[self.head_len..self.head_len + take].copy_from_slice(&bytes[..take]);
+        self.head_len += take;
+        take
+    }
+
+    /// Passes bytes to the next chunk.
+    fn pass(&mut self, left: u64) {
+        self.head_len = 0;
+        self.state = match left {
+            0 => State::Head,
+            left => State::Chunk { frame: false, left, pad: false },
+        };
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        u32::from_le_bytes(core::array::from_fn(|i| self.head[at + i]))
+    }
+
+    fn name(&self) -> [u8; 4] {
+        core::array::from_fn(|i| self.head[i])
+    }
+
+    /// Name and length of a chunk are there; its content starts at `start`.
+    fn chunk(&mut self, start: u64, sink: &mut impl Sink) {
+        let (name, length) = (self.name(), self.word(4));
+        let padded = u64::from(length) + u64::from(length & 1);
+        if !plausible(name) {
+            return self.lose(start, FaultKind::Garbage, sink);
+        }
+        match &name {
+            b"RIFF" | b"LIST" => self.state = State::ListType,
+            b"strh" | b"strf" => {
+                self.head_len = 0;
+                let pad = length & 1 == 1;
+                self.state = State::Header { format: &name == b"strf", left: length, pad };
+                if length == 0 {
+                    self.state = State::Head;
+                }
+            }
+            _ => match self.stream_of(name) {
+                Some(stream) => {
+                    let end = start + u64::from(length);
+                    let beyond = self.frames_end.is_some_and(|e| start < e && end > e);
+                    if length > CHUNK_MAX || beyond {
+                        return self.lose(start, FaultKind::ChunkLength, sink);
+                    }
+                    self.begin_frame(stream, start, length);
+                }
+                // Without its end in sight a chunk of another kind is not believed either.
+                None if self.frames_end.is_some_and(|e| start < e && start + padded > e + 1) => {
+                    self.lose(start, FaultKind::ChunkLength, sink);
+                }
+                None => self.pass(padded),
+            },
+        }
+    }
+
+    fn begin_frame(&mut self, stream: u16, start: u64, length: u32) {
+        let info = &self.streams[usize::from(stream)];
+        let count = &mut self.counts[usize::from(stream)];
+        let time = info.video.and_then(|video| frame_time(*count, video));
+        *count += 1;
+        // An empty chunk means that the picture before stays: it takes time and no bytes.
+        if length == 0 {
+            return self.pass(0);
+        }
+        let image = info.codec == Codec::Mjpeg;
+        self.frame = Frame {
+            stream,
+            kind: if image { FrameType::I } else { FrameType::Unknown },
+            key: image,
+            damaged: core::mem::take(&mut self.frame.damaged),
+            size: length.into(),
+            start,
+            dts: time,
+            pts: time.filter(|_| image),
+        };
+        let frame = info.video.is_some();
+        self.head_len = 0;
+        self.state = State::Chunk { frame, left: length.into(), pad: length & 1 == 1 };
+    }
+
+    fn end_frame(&mut self, sink: &mut impl Sink) {
+        sink.frame(&self.frame);
+        self.frame.damaged = false;
+    }
+
+    /// Stream of a chunk of data: two digits and its kind.
+    fn stream_of(&self, name: [u8; 4]) -> Option<u16> {
+        let [tens, ones, k1, k0] = name;
+        if !tens.is_ascii_digit() || !ones.is_ascii_digit() {
+            return None;
+        }
+        let number = u16::from(tens - b'0') * 10 + u16::from(ones - b'0');
+        let known = matches!(&[k1, k0], b"dc" | b"db" | b"wb");
+        (known && usize::from(number) < self.streams.len()).then_some(number)
+    }
+
+    /// The type of a list is there; its content starts at `start`.
+    fn list(&mut self, start: u64) {
+        let (name, length) = (self.name(), self.word(4));
+        let kind: [u8; 4] = core::array::from_fn(|i| self.head[HEAD + i]);
+        let content = u64::from(length).saturating_sub(4);
+        self.head_len = 0;
+        self.state = State::Head;
+        match (&name, &kind) {
+            (b"LIST", b"movi") => {
+                // An unfinished file has 0 here.
+                self.frames_end = (content > 0).then_some(start + content);
+            }
+            (b"RIFF", _) => self.frames_end = None,
+            (_, b"hdrl" | b"strl" | b"rec " | b"odml") => {}
+            _ => self.pass(content + (content & 1)),
+        }
+    }
+
+    fn stream_header(&mut self, format: bool, sink: &mut impl Sink) {
+        let len = self.head_len;
+        if !format {
+            self.header = None;
+            if len < 28 {
+                return sink.fault(FaultKind::StreamHeader, self.offset);
+            }
+            if self.name() != *b"vids" {
+                self.add(Codec::Other, None, sink);
+                return;
+            }
+            let handler = core::array::from_fn(|i| self.head[4 + i]);
+            self.header = Some((handler, self.word(20), self.word(24)));
+            return;
+        }
+        let Some((handler, scale, rate)) = self.header.take() else { return };
+        if len < 20 {
+            return sink.fault(FaultKind::StreamHeader, self.offset);
+        }
+        let compression = core::array::from_fn(|i| self.head[16 + i]);
+        let known = scale != 0 && rate != 0;
+        let video = VideoInfo {
+            width: self.word(4),
+            height: self.word(8).cast_signed().unsigned_abs(),
+            fps_num: if known { rate } else { 0 },
+            fps_den: if known { scale } else { 0 },
+            ..VideoInfo::default()
+        };
+        let codec = match codec(compression) {
+            Codec::Other => codec(handler),
+            known => known,
+        };
+        self.add(codec, Some(video), sink);
+    }
+
+    fn add(&mut self, codec: Codec, video: Option<VideoInfo>, sink: &mut impl Sink) {
+        if self.streams.len() == STREAMS_MAX {
+            return sink.fault(FaultKind::Limit, self.offset);
+        }
+        let index = self.streams.len() as u16;
+        let info = StreamInfo { index, program: 0, id: index, stream_type: 0, codec, video };
+        sink.stream(&info);
+        self.streams.push(info);
+        self.counts.push(0);
+    }
+
+    /// The head, whose content would start at `start`, is none: looks on from its second byte.
+    fn lose(&mut self, start: u64, kind: FaultKind, sink: &mut impl Sink) {
+        if self.state != State::Search {
+            sink.fault(kind, start - HEAD as u64);
+            self.frame.damaged = true;
+            self.state = State::Search;
+        }
+        self.head.copy_within(1..HEAD, 0);
+        self.head_len = HEAD - 1;
+    }
+}
+
+/// Frame number times frame duration, 90 kHz.
+fn frame_time(number: u64, video: VideoInfo) -> Option<i64> {
+    let (num, den) = (u128::from(video.fps_num), u128::from(video.fps_den));
+    if num == 0 {
+        return None;
+    }
+    i64::try_from(u128::from(number) * u128::from(STAMP_HZ) * den / num).ok()
+}
+
+/// Names of chunks consist of letters, digits and spaces; while searching this must not be
+/// mistaken for data, so that only names of the format count.
+fn plausible(name: [u8; 4]) -> bool {
+    match &name {
+        b"RIFF" | b"LIST" | b"JUNK" | b"idx1" | b"indx" | b"strh" | b"strf" | b"strd" | b"strn"
+        | b"avih" | b"vprp" | b"dmlh" | b"ISFT" | b"IDIT" => true,
+        [b'i', b'x', d1, d0] => d1.is_ascii_digit() && d0.is_ascii_digit(),
+        [d1, d0, kind @ ..] => {
+            d1.is_ascii_digit()
+                && d0.is_ascii_digit()
+                && matches!(kind, b"dc" | b"db" | b"wb" | b"pc" | b"tx" | b"sb")
+        }
+    }
+}
+
+/// By the names that encoders write.
+fn codec(four: [u8; 4]) -> Codec {
+    match &four.map(|b| b.to_ascii_uppercase()) {
+        b"MJPG" | b"AVRN" | b"JPEG" | b"IJPG" => Codec::Mjpeg,
+        b"H264" | b"X264" | b"AVC1" => Codec::H264,
+        b"HEVC" | b"H265" | b"HVC1" => Codec::Hevc,
+        b"MPG1" | b"MPEG" => Codec::Mpeg1Video,
+        b"MPG2" => Codec::Mpeg2Video,
+        b"XVID" | b"DIVX" | b"DX50" | b"FMP4" | b"MP4V" => Codec::Mpeg4Video,
+        _ => Codec::Other,
+    }
+}

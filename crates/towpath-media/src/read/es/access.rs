@@ -1,0 +1,100 @@
+//! The access unit under way, and the time stamps that wait for one.
+
+use crate::read::event::{Frame, FrameType};
+
+/// Time stamps that can wait. More PES packets than these without a picture keep the newest.
+const STAMPS_MAX: usize = 16;
+
+/// PTS and DTS of a PES packet with the byte of the elementary stream where its payload starts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stamp {
+    at: u64,
+    pts: Option<i64>,
+    dts: Option<i64>,
+}
+
+/// The frame under way. Positions are bytes of the elementary stream.
+#[derive(Debug, Default)]
+pub(super) struct Access {
+    frame: Frame,
+    begun: bool,
+    stamps: [Stamp; STAMPS_MAX],
+    stamps_len: usize,
+    ended: [Frame; 2],
+    ended_len: usize,
+}
+
+impl Access {
+    pub(super) fn new(stream: u16) -> Self {
+        Self { frame: Frame { stream, ..Frame::default() }, ..Self::default() }
+    }
+
+    /// The next byte starts a PES packet with these stamps.
+    pub(super) fn stamp(&mut self, at: u64, pts: Option<i64>, dts: Option<i64>) {
+        if self.stamps_len == STAMPS_MAX {
+            self.stamps.rotate_left(1);
+            self.stamps_len -= 1;
+        }
+        self.stamps[self.stamps_len] = Stamp { at, pts, dts };
+        self.stamps_len += 1;
+    }
+
+    /// A picture begins at this byte: it gets the stamps of the PES packet that holds the byte,
+    /// if it is the first to begin in it (§2.4.3.7).
+    pub(super) fn begin(&mut self, at: u64) {
+        if self.begun {
+            return;
+        }
+        self.begun = true;
+        let before = self.stamps[..self.stamps_len].iter().take_while(|s| s.at <= at).count();
+        if before > 0 {
+            let stamp = self.stamps[before - 1];
+            self.frame.pts = stamp.pts;
+            self.frame.dts = stamp.dts;
+            self.stamps.copy_within(before..self.stamps_len, 0);
+            self.stamps_len -= before;
+        }
+    }
+
+    pub(super) fn kind(&mut self, kind: FrameType) {
+        self.frame.kind = kind;
+    }
+
+    /// One slice of several: the type that needs most wins.
+    pub(super) fn slice(&mut self, kind: FrameType) {
+        self.frame.kind = self.frame.kind.max(kind);
+    }
+
+    pub(super) fn key(&mut self) {
+        self.frame.key = true;
+    }
+
+    pub(super) fn damaged(&mut self) {
+        self.frame.damaged = true;
+    }
+
+    /// The frame ends before this byte. Nothing happens if it has no bytes.
+    pub(super) fn end(&mut self, at: u64) {
+        if at <= self.frame.start {
+            return;
+        }
+        let size = at - self.frame.start;
+        let next = Frame { stream: self.frame.stream, start: at, ..Frame::default() };
+        let ended = core::mem::replace(&mut self.frame, next);
+        self.ended[self.ended_len] = Frame { size, ..ended };
+        self.ended_len += 1;
+        self.begun = false;
+    }
+
+    /// Whether frames ended since the last call of [`Self::take_ended`].
+    #[inline]
+    pub(super) const fn has_ended(&self) -> bool {
+        self.ended_len > 0
+    }
+
+    /// Frames that ended since the last call; at most two per unit.
+    pub(super) fn take_ended(&mut self) -> impl Iterator<Item = Frame> + use<> {
+        let len = core::mem::take(&mut self.ended_len);
+        self.ended.into_iter().take(len)
+    }
+}

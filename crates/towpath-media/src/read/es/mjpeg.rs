@@ -1,0 +1,146 @@
+//! JPEG images one after the other (ISO/IEC 10918-1 Annex B).
+
+use super::access::Access;
+use crate::read::event::{FrameType, VideoInfo};
+
+const START_OF_IMAGE: u8 = 0xD8;
+
+/// Where in a marker the stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// In entropy-coded data, or between segments.
+    Data,
+    /// After 0xFF.
+    Prefix,
+    /// After a marker that has a segment; the first length byte follows.
+    Length,
+    /// After that byte.
+    LengthLow(u8),
+    /// In a segment with so many bytes left.
+    Segment(u16),
+}
+
+/// Finds images: each begins at its SOI marker. Segments are skipped by their length, so that a
+/// thumbnail inside of one is no image.
+#[derive(Debug)]
+pub(super) struct Mjpeg {
+    state: State,
+    position: u64,
+    images: bool,
+    marker: u8,
+    header: [u8; 5],
+    header_len: usize,
+    video: Option<VideoInfo>,
+}
+
+impl Mjpeg {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Data,
+            position: 0,
+            images: false,
+            marker: 0,
+            header: [0; 5],
+            header_len: 0,
+            video: None,
+        }
+    }
+
+    /// Takes a piece; `tell` is called where frames ended or a header told something new.
+    pub(super) fn push(
+        &mut self,
+        piece: &[u8],
+        access: &mut Access,
+        mut tell: impl FnMut(&mut Access, Option<VideoInfo>),
+    ) {
+        let mut at = 0;
+        while at < piece.len() {
+            match self.state {
+                State::Data => match prefix(&piece[at..]) {
+                    Some(n) => {
+                        at += n + 1;
+                        self.state = State::Prefix;
+                    }
+                    None => break,
+                },
+                State::Prefix => {
+                    let start = self.position + at as u64;
+                    self.marker(piece[at], start, access);
+                    tell(access, None);
+                    at += 1;
+                }
+                State::Length => {
+                    self.state = State::LengthLow(piece[at]);
+                    at += 1;
+                }
+                State::LengthLow(high) => {
+                    let length = u16::from_be_bytes([high, piece[at]]);
+                    self.state = State::Segment(length.saturating_sub(2));
+                    at += 1;
+                }
+                State::Segment(left) => {
+                    let take = usize::from(left).min(piece.len() - at);
+                    if self.segment(&piece[at..at + take]) {
+                        tell(access, self.video);
+                    }
+                    at += take;
+                    let left = left - take as u16;
+                    self.state = if left == 0 { State::Data } else { State::Segment(left) };
+                }
+            }
+        }
+        self.position += piece.len() as u64;
+    }
+
+    /// `at` is the byte of the stream that holds the marker, after its 0xFF.
+    fn marker(&mut self, marker: u8, at: u64, access: &mut Access) {
+        self.marker = marker;
+        self.header_len = 0;
+        self.state = match marker {
+            START_OF_IMAGE => {
+                if self.images {
+                    access.end(at - 1);
+                }
+                self.images = true;
+                access.begin(at - 1);
+                access.kind(FrameType::I);
+                access.key();
+                State::Data
+            }
+            0xFF => State::Prefix,
+            // Stuffing, reserved markers, restarts and the end of image have no segment.
+            0x00..=0xBF | 0xD0..=0xD9 => State::Data,
+            _ => State::Length,
+        };
+    }
+
+    /// Bytes of a segment: the frame header (SOF0 to SOF3) tells the size of the picture. True if
+    /// that is new.
+    fn segment(&mut self, bytes: &[u8]) -> bool {
+        if !(0xC0..=0xC3).contains(&self.marker) || self.header_len == self.header.len() {
+            return false;
+        }
+        for &byte in bytes.iter().take(self.header.len() - self.header_len) {
+            self.header[self.header_len] = byte;
+            self.header_len += 1;
+        }
+        if self.header_len < self.header.len() {
+            return false;
+        }
+        let [_, h1, h0, w1, w0] = self.header;
+        let video = Some(VideoInfo {
+            width: u16::from_be_bytes([w1, w0]).into(),
+            height: u16::from_be_bytes([h1, h0]).into(),
+            ..VideoInfo::default()
+        });
+        core::mem::replace(&mut self.video, video) != video
+    }
+}
+
+/// Index of the first 0xFF. Blocks without one are passed without a branch per byte.
+fn prefix(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 32;
+    let clean = |block: &[u8]| block.iter().fold(0_u8, |hit, &b| hit | u8::from(b == 0xFF)) == 0;
+    let skipped = bytes.chunks_exact(BLOCK).take_while(|block| clean(block)).count() * BLOCK;
+    bytes[skipped..].iter().position(|&b| b == 0xFF).map(|i| skipped + i)
+}

@@ -1,0 +1,20 @@
+//! Elementary streams: where pictures begin and end, and what kind they are.
+//!
+//! | file | what is there |
+//! |---|---|
+//! | `stream` | [`Elementary`]: a stream of any codec, bytes and time stamps in, frames out |
+//! | `access` | the access unit under way and the time stamps that wait for one |
+//! | `units` | start codes and the first bytes after each, whatever the cut |
+//! | `mpeg`, `h264`, `hevc`, `mjpeg` | a codec each: boundaries, types, headers |
+
+mod access;
+mod h264;
+mod h264_headers;
+mod hevc;
+mod hevc_headers;
+mod mjpeg;
+mod mpeg;
+mod stream;
+mod units;
+
+pub(super) use stream::Elementary;
