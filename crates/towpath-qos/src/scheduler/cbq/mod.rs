@@ -1,0 +1,24 @@
+//! Class-based queuing after Floyd and Jacobson.
+//!
+//! A tree of classes, each with an allocated rate. An [`Estimator`] per class tells whether it is
+//! over its limit; packets come from the leaves, most urgent priority first, weighted round robin
+//! within; a leaf over its limit may send only where a link-sharing guideline ([`Sharing`]) lets
+//! it borrow from an ancestor, and is otherwise held until its `undertime`.
+//!
+//! Bound: none on delay (that is the second source's finding). Shares: a class that always has
+//! packets gets its allocated rate over the estimator's time constant of 16 packets, as long as
+//! the classes more urgent keep to theirs. Not work-conserving. Cost: O(depth) for the estimators
+//! plus O(classes) to find a leaf that may send when many may not, and, for the formal guideline,
+//! O(depth · log classes) to keep the unsatisfied. Source: Floyd and Jacobson, "Link-sharing and
+//! resource management models for packet networks" (1995). Reads `rate`, `weight` (quantum
+//! weight · L), `priority`, `burst` (maxidle: packets back to back after idling), `may_borrow`,
+//! `parent`.
+
+mod estimator;
+mod policy;
+mod sharing;
+mod unsatisfied;
+
+pub use estimator::Estimator;
+pub use policy::{AncestorsOnly, Cbq, Class, Formal, TopLevel};
+pub use sharing::Sharing;
