@@ -10,6 +10,7 @@
 //! | [`world`] | hosts, their clocks, links and processes, driven together |
 //! | [`scenario`] | an experiment as a file |
 //! | [`swarm`] | random runs of a scenario with faults, and the checkers |
+//! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
 //! | [`memory`], [`crypto`], [`hash`] | stand-ins for message memory, cryptography and traces |
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ pub mod kernel;
 pub mod link;
 pub mod memory;
 pub mod process;
+pub mod qos;
 pub mod scenario;
 pub mod swarm;
 pub mod world;
