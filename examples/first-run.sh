@@ -1,6 +1,7 @@
 #!/bin/sh
 # A first piece of real work: compress and checksum every source file of this project, once in a
-# plain loop and once farmed over three hosts on this machine, and compare the two outputs.
+# plain loop and once farmed over three hosts on this machine, and compare the two outputs. Then look
+# into the clip that ships with the project, and plan how it and a longer video can be delivered.
 # Usage: first-run.sh path/to/towpath
 set -eu
 
@@ -45,3 +46,10 @@ cat "$work/report.json"
 echo
 echo "$files files: serial $serial ms, farmed $farmed ms; outputs identical"
 "$towpath" down
+
+data=crates/towpath-media/data
+echo "== what is in the project's clip"
+"$towpath" media info "$data/mpeg2.ts" | sed -n '1,/^Frame sizes/p' | sed '$d'
+echo "== what rate, buffer and wait a video needs: the clip, then two minutes of a mix"
+"$towpath" plan "$data/mpeg2.ts" --startup 200ms
+"$towpath" plan "$data/mix-mpeg1.csv" --fps 30 --startup 500ms --buffer 256KiB

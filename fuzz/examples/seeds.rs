@@ -7,6 +7,9 @@ use std::path::Path;
 
 use arbitrary::{Arbitrary, Unstructured};
 use towpath_fuzz::operations::{self, Operation};
+use towpath_media::plan::{Wish, plan};
+use towpath_media::schedule::{self, Scheme};
+use towpath_media::trace::{FrameRate, Trace};
 use towpath_vm::message::{Credit, Exited, Kill, List, Output, Spawn, Started, TaskList};
 use towpath_vm::{Ending, Message, Stream, TaskExit, TaskSpec};
 use towpath_wire::bytes::Writer;
@@ -26,7 +29,154 @@ fn main() -> io::Result<()> {
     write("hello", &hellos())?;
     write("message", &messages())?;
     write("client", &clients())?;
-    write("operations", &scripts())
+    write(
+        "media_read",
+        &clips(&[7], &["mpeg2.ts", "h264.ts", "mpeg2.m2ts", "mpeg1.mpg", "jpeg.avi"])?,
+    )?;
+    write("media_ts", &clips(&[7], &["mpeg2.ts", "h264.ts"])?)?;
+    write("media_ps", &clips(&[7], &["mpeg1.mpg"])?)?;
+    write("media_avi", &clips(&[7], &["jpeg.avi"])?)?;
+    write("media_es", &elementary_clips()?)?;
+    write("media_trace", &traces())?;
+    write("media_schedule", &schedules())?;
+    write("operations", &scripts())?;
+    write("qos_spec", &specifications())?;
+    write("qos_topology", &topologies()?)?;
+    write("qos_admission", &admissions())
+}
+
+/// A variant of an enum of `all`, as `arbitrary` chooses it.
+fn variant(index: u64, all: u64) -> [u8; 4] {
+    ((index << 32).div_ceil(all) as u32).to_le_bytes()
+}
+
+/// A model's numbers, then packets of 1000 bytes every 5 ms.
+fn specifications() -> Vec<(&'static str, Vec<u8>)> {
+    let named: [(&str, &[u64]); 6] = [
+        ("spaced", &[10_000_000, 1500]),
+        ("averaged", &[1_000_000, 10_000_000, 1_000_000_000, 1500]),
+        ("sigma_rho", &[9000, 1_000_000]),
+        ("token_bucket", &[1_000_000, 9000, 10_000_000, 64, 1500]),
+        ("dbind", &[]),
+        ("peak_mean", &[10_000_000, 1_000_000, 9000, 1500]),
+    ];
+    let seed = |(index, (name, numbers)): (usize, &(&'static str, &[u64]))| {
+        let mut bytes = variant(index as u64, 7).to_vec();
+        if *name == "dbind" {
+            for pair in [[9_000_000_u64, 50_000], [3_000_000, 300_000]] {
+                bytes.push(1);
+                bytes.extend(pair.iter().flat_map(|n| n.to_le_bytes()));
+            }
+            bytes.push(0);
+            bytes.extend(1500_u64.to_le_bytes());
+        }
+        bytes.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+        for packet in 0..20_u64 {
+            bytes.push(1);
+            bytes.extend((packet * 5_000_000).to_le_bytes());
+            bytes.extend(1000_u64.to_le_bytes());
+        }
+        bytes.push(0);
+        (*name, bytes)
+    };
+    named.iter().enumerate().map(seed).collect()
+}
+
+/// A scenario's file, and one with every key.
+fn topologies() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/topology");
+    let every = r#"
+[[host]]
+name = "a"
+cpu = { packet_ns = 2000, byte_ps = 500, limit_ppm = 900000, blocking_ns = 1, budget_ns = 9 }
+interface = [{ name = "x", rate_bps = 10, scheduler = "drr", sessions_max = 9 }]
+[[host]]
+name = "b"
+scheduler = "wf2q_plus"
+[[switch]]
+name = "s"
+latency_ns = 7
+fabric_bps = 100
+memory_bytes = 1000
+scheduler = "rcsp"
+port = [{ name = "y", budgets_ns = [1, 5], queue_bytes = 500, packet_bytes = 64 }]
+[[link]]
+ends = ["a:x", "s:y"]
+rate_bps = 1_000
+delay_ns = 3
+[[link]]
+ends = ["b", "s"]
+rate_bps = 2_000
+"#;
+    Ok(vec![
+        ("two_switches", fs::read(scenario.join("two-switches.toml"))?),
+        ("every_key", every.as_bytes().to_vec()),
+    ])
+}
+
+/// Under each scheduler, the same at hosts and switch: channels of every kind, one modified, one
+/// deleted, time for it to drain.
+fn admissions() -> Vec<(&'static str, Vec<u8>)> {
+    let names = [
+        "edf",
+        "jitter_edf",
+        "hfsc",
+        "fcfs",
+        "static_priority",
+        "rcsp",
+        "virtual_clock",
+        "cbq",
+        "drr",
+        "scfq",
+    ];
+    let wanted = |wish: u8, rate: u32| {
+        let mut bytes = vec![0, 1];
+        for n in [8000, u64::from(rate) * 8, 24_000] {
+            bytes.extend(n.to_le_bytes());
+        }
+        bytes.extend(rate.to_le_bytes());
+        bytes.extend(1000_u16.to_le_bytes());
+        bytes.push(wish);
+        bytes.extend(80_000_000_u64.to_le_bytes());
+        bytes.push(0);
+        bytes
+    };
+    let script = |scheduler: u8| {
+        let mut bytes = vec![scheduler, scheduler];
+        let mut then = |op: u64, fields: &[u8]| {
+            bytes.push(1);
+            bytes.extend(variant(op, 7));
+            bytes.extend(fields);
+        };
+        for (wish, rate) in [(3, 2_000_000), (2, 5_000_000), (1, 1_000_000), (0, 9_000_000)] {
+            then(0, &wanted(wish, rate));
+        }
+        then(0, &wanted(3, 200_000_000));
+        then(2, &[&[0][..], &wanted(3, 1_000_000)].concat());
+        then(2, &[&[1][..], &wanted(3, 7_000_000)].concat());
+        then(3, &[1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        then(6, &1_000_000_000_u64.to_le_bytes());
+        bytes.push(0);
+        bytes
+    };
+    names.iter().zip(0..).map(|(&name, scheduler)| (name, script(scheduler))).collect()
+}
+
+/// The first few KiB of a clip that comes with the media crate, after some bytes for the target.
+fn clip(head: &[u8], name: &str) -> io::Result<Vec<u8>> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/towpath-media/data");
+    let bytes = fs::read(data.join(name))?;
+    Ok([head, &bytes[..bytes.len().min(8 * 1024)]].concat())
+}
+
+fn clips(head: &[u8], names: &[&'static str]) -> io::Result<Vec<(&'static str, Vec<u8>)>> {
+    names.iter().map(|name| Ok((*name, clip(head, name)?))).collect()
+}
+
+/// The first byte is the format's number in the target.
+fn elementary_clips() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
+    let named = [(0, "mpeg1.m1v"), (2, "hevc.h265"), (3, "jpeg.mjpeg")];
+    named.iter().map(|&(format, name)| Ok((name, clip(&[format, 7], name)?))).collect()
 }
 
 fn write(target: &str, seeds: &[(&str, Vec<u8>)]) -> io::Result<()> {
@@ -177,6 +327,31 @@ fn clients() -> Vec<(&'static str, Vec<u8>)> {
         ("too_long", vec![9, 255, 255, 255, 255, 0]),
         ("task_output", frames(7, &[&[3, 1, 1, 0, 3, b'a', b'b', b'c']])),
     ]
+}
+
+/// Each format of [`towpath_media::trace::TraceFormat`].
+fn traces() -> Vec<(&'static str, Vec<u8>)> {
+    let texts = [
+        ("csv", "frame,type,bytes\n0,I,4000\n1,B,300\n2,B,0\n3,P,1200\n"),
+        ("columns", "# number type ms bytes\n1 I 0 4000\n2 P 40 1200\n3 B 80 300\n"),
+        ("gdf", "25.000 [frames/second]\n0 [frames] delay\n32000 0 I\n9600 1 P\n2401 2 B\n"),
+        ("typed", "I 32000\nB 2401\nP 9600\n"),
+        ("bare", "27791\n2021\n0\n1099511627776\n"),
+    ];
+    texts.map(|(name, text)| (name, text.as_bytes().to_vec())).to_vec()
+}
+
+fn schedules() -> Vec<(&'static str, Vec<u8>)> {
+    let trace = Trace::uniform([5_000, 400, 400, 1_500, 9_000, 20], FrameRate::TWENTY_FIVE);
+    let trace = trace.expect("within limits");
+    let delay = 2 * trace.slot().expect("even");
+    let mut seeds = Vec::new();
+    for (name, scheme) in [("cbr", Scheme::Cbr), ("pcbr", Scheme::Pcbr), ("pdcbr", Scheme::Pdcbr)] {
+        let plan = plan(&trace, scheme, Wish::Delay(delay)).expect("a plan");
+        let schedule = plan.schedule(&trace).expect("a schedule");
+        seeds.push((name, schedule::emit(&schedule).into_bytes()));
+    }
+    seeds
 }
 
 /// Operations in the layout that `arbitrary` reads a `Vec<Operation>` from: before each one a

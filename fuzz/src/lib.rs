@@ -6,10 +6,12 @@
 //! | [`allocation`] | a global allocator that counts |
 //! | [`keys`] | stand-in cryptography that lets its packet keys be heard |
 //! | [`handshake`] | handshake messages with any payload behind the seal |
+//! | [`media`] | files read in two ways |
 //! | [`operations`] | two endpoints, an adversarial network, and the invariants |
 
 pub mod allocation;
 pub mod emit;
 pub mod handshake;
 pub mod keys;
+pub mod media;
 pub mod operations;

@@ -97,6 +97,16 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((WIRE, "packet")), target: "packet" },
     FuzzRule { module: Some((WIRE, "frame")), target: "frame" },
     FuzzRule { module: Some((VM, "message")), target: "message" },
+    FuzzRule { module: Some((MEDIA, "read")), target: "media_read" },
+    FuzzRule { module: Some((MEDIA, "read/ts")), target: "media_ts" },
+    FuzzRule { module: Some((MEDIA, "read/ps")), target: "media_ps" },
+    FuzzRule { module: Some((MEDIA, "read/avi")), target: "media_avi" },
+    FuzzRule { module: Some((MEDIA, "read/es")), target: "media_es" },
+    FuzzRule { module: Some((QOS, "spec")), target: "qos_spec" },
+    FuzzRule { module: Some((QOS, "topology")), target: "qos_topology" },
+    FuzzRule { module: Some((QOS, "admission")), target: "qos_admission" },
+    FuzzRule { module: Some((MEDIA, "trace/parse")), target: "media_trace" },
+    FuzzRule { module: Some((MEDIA, "schedule/file")), target: "media_schedule" },
     FuzzRule { module: None, target: "operations" },
 ];
 

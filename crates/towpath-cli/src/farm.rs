@@ -198,7 +198,7 @@ fn summary(r: &Report) -> String {
 }
 
 /// A first signal ends the farm with what runs, a second one this program at once.
-fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
+pub(crate) fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

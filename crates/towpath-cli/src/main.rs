@@ -1,11 +1,24 @@
 //! The `towpath` command. Data goes to standard output, everything else to standard error.
 
+mod batch;
+mod bound;
 mod control;
+mod experiment;
 mod farm;
+mod files;
+mod media;
+mod plan;
+mod plot;
+mod reserve;
 mod run;
+mod schedulers;
 mod sim;
 mod status;
+mod topology;
+mod tspec;
+mod units;
 mod up;
+mod words;
 
 use std::process::ExitCode;
 
@@ -19,9 +32,12 @@ Examples:
   towpath run --host h2 -- uname -a          a command on one of them
   ls *.log | towpath farm gzip -k {}         a command over many files, on all of them
   towpath down                               end them all
+  towpath media info film.ts                 what is in a video
+  towpath plan film.ts --startup 500ms       what rate and buffer it needs
 
 Exit status: 0 success; 255 Towpath could not do it; `run` gives the command's own status,
-`farm` the number of failed items (101: more than 100); 130 interrupted.
+`farm` the number of failed items (101: more than 100), `media` and `plan` 1 for damage or an
+answer of no; 130 interrupted.
 Files: $TOWPATH_HOME, or ~/.towpath.";
 
 /// Makes a set of machines behave as one parallel computer.
@@ -61,8 +77,22 @@ enum Command {
     Run(run::RunArgs),
     /// Run a command over many inputs on all hosts
     Farm(farm::FarmArgs),
+    /// Look into video files
+    Media(media::MediaArgs),
+    /// Find out what rate, buffer and wait stored video needs
+    Plan(plan::PlanArgs),
     /// Run the protocols in a simulated network
     Sim(sim::SimArgs),
+    /// Ask what a network would promise to channels
+    Reserve(reserve::ReserveArgs),
+    /// Compute worst-case delays
+    Bound(bound::BoundArgs),
+    /// Compare packet schedulers
+    Schedulers(schedulers::SchedulersArgs),
+    /// Check and draw a network
+    Topology(topology::TopologyArgs),
+    /// Measure what traffic a trace needs
+    Tspec(tspec::TspecArgs),
     /// Run one host's daemon in the foreground (what `up` and `join` start)
     #[command(hide = true)]
     Daemon(up::DaemonArgs),
@@ -78,6 +108,7 @@ fn main() -> ExitCode {
     };
     match dispatch(cli) {
         Ok(code) => code,
+        Err(e) if files::is_closed(&e) => ExitCode::from(files::OUTPUT_CLOSED),
         Err(e) => {
             eprintln!("error: {e:#}");
             ExitCode::from(255)
@@ -98,6 +129,13 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Ps(args) => status::ps(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
         Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),
+        Command::Media(args) => media::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Reserve(args) => reserve::run(&args),
+        Command::Bound(args) => bound::run(&args),
+        Command::Schedulers(args) => schedulers::run(&args),
+        Command::Topology(args) => topology::run(&args),
+        Command::Tspec(args) => tspec::run(&args),
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct SimArgs {
 enum SimCommand {
     /// Run random experiments with faults and check every promise
     Run(SimRunArgs),
+    /// Run experiments with reserved and unreserved channels
+    Qos(crate::experiment::QosArgs),
 }
 
 #[derive(Debug, Args)]
@@ -67,7 +69,10 @@ fn crypto_of(seed: u64) -> fn(Rng) -> Box<dyn Crypto> {
 }
 
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
-    let SimCommand::Run(args) = &args.command;
+    let args = match &args.command {
+        SimCommand::Run(args) => args,
+        SimCommand::Qos(args) => return crate::experiment::run(args),
+    };
     let scenario = match &args.scenario {
         Some(path) => {
             let text = fs::read_to_string(path)

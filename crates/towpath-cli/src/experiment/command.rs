@@ -1,0 +1,148 @@
+//! `sim qos`: runs experiments from files.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+use towpath_sim::qos::{Report, Scenario};
+
+use super::report;
+use crate::batch::{in_order, work_bar};
+use crate::files::{make_dir, print, shown, stem, write_file};
+use crate::plot::{Page, Section};
+
+/// Exit status where a promise was broken.
+const BROKEN: u8 = 1;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath sim qos scenarios/qos/8021p-2.toml
+  towpath sim qos scenarios/qos/*.toml --html experiments.html
+  towpath sim qos scenarios/qos/middleware-2-50-20.toml --svg out/ --csv out/ --seed 7
+
+The files in scenarios/qos are the experiments of the project's second source (Cui 1999); where
+the source printed a table, it stands beside ours. Same file and seed, same result.
+
+Exit status: 0; 1 a packet came later than was promised to its channel; 255 for errors.")]
+pub(crate) struct QosArgs {
+    /// Experiments, in TOML
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Run with this seed instead of the file's
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Write the channels' packets and the tables as CSV
+    #[arg(long, value_name = "DIR")]
+    csv: Option<PathBuf>,
+    /// Draw charts
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// Write a page with all tables and charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print one JSON object per file
+    #[arg(long)]
+    json: bool,
+}
+
+struct Done {
+    about: String,
+    report: Report,
+}
+
+pub(crate) fn run(args: &QosArgs) -> anyhow::Result<ExitCode> {
+    let mut page = Page::new("Experiments", "Channels in virtual time, beside what was measured.");
+    let (mut taken, mut trouble, mut broken) = (Vec::new(), None, false);
+    let bar = work_bar(args.files.len());
+    in_order(
+        &args.files,
+        |path| one(path, args.seed),
+        |path, done| {
+            bar.inc(1);
+            let told = done.and_then(|done| {
+                broken |= done.report.channels.iter().any(|c| c.beyond > 0);
+                page.push(&section(&done));
+                let text = if args.json { as_json(&done)? } else { as_text(&done) };
+                bar.suspend(|| print(&text))?;
+                write(args, &stem(path, &mut taken), &done.report)
+            });
+            trouble = trouble.take().or(told.err());
+        },
+    );
+    bar.finish_and_clear();
+    if let Some(e) = trouble {
+        return Err(e);
+    }
+    if let Some(path) = &args.html {
+        write_file(path, &page.html())?;
+    }
+    Ok(if broken { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
+}
+
+fn one(path: &Path, seed: Option<u64>) -> anyhow::Result<Done> {
+    let text = crate::topology::read_text(path)?;
+    let in_file = || format!("in {}", shown(path));
+    let mut scenario = Scenario::parse(&text).with_context(in_file)?;
+    scenario.seed = seed.unwrap_or(scenario.seed);
+    let report = towpath_sim::qos::run(&scenario).with_context(in_file)?;
+    Ok(Done { about: scenario.about, report })
+}
+
+fn as_json(done: &Done) -> anyhow::Result<String> {
+    let mut value = serde_json::to_value(&done.report)?;
+    value["version"] = json!(1);
+    value["about"] = json!(done.about);
+    Ok(format!("{value}\n"))
+}
+
+fn as_text(done: &Done) -> String {
+    let report = &done.report;
+    let mut out = format!(
+        "{}: {}\n{} ms in virtual time, seed {}, {} packets over ports, trace {}\n\n",
+        report.scenario,
+        done.about,
+        report.duration_ms,
+        report.seed,
+        report.packet_hops,
+        report.trace
+    );
+    for (k, (title, table)) in report::tables(report).iter().enumerate() {
+        if k > 0 {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\n{title}\n");
+        }
+        out.push_str(&table.text());
+    }
+    out.push('\n');
+    out
+}
+
+fn section(done: &Done) -> Section {
+    let mut section = Section::new(&done.report.scenario).text(&done.about);
+    for (title, table) in &report::tables(&done.report) {
+        section = section.text(title).table(table);
+    }
+    section.charts(report::charts(&done.report).iter().map(|c| &c.1))
+}
+
+fn write(args: &QosArgs, name: &str, report: &Report) -> anyhow::Result<()> {
+    if let Some(dir) = &args.svg {
+        make_dir(dir)?;
+        for (what, chart) in report::charts(report) {
+            write_file(&dir.join(format!("{name}-{what}.svg")), &chart.svg())?;
+        }
+    }
+    if let Some(dir) = &args.csv {
+        make_dir(dir)?;
+        for (title, table) in report::tables(report) {
+            let what = title.to_lowercase().replace(' ', "-");
+            write_file(&dir.join(format!("{name}-{what}.csv")), &table.csv())?;
+        }
+        write_file(&dir.join(format!("{name}-packets.csv")), &report::packets(report).csv())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! A run as tables and charts.
+
+use towpath_sim::qos::experiment::{ChannelReport, Quantity, Report};
+use towpath_sim::qos::signal::Verdict;
+
+use crate::plot::{Axis, Chart, Column, Shape, Table, Unit};
+use crate::words::{bps_text, ns_text};
+
+/// A cell for people and one for programs.
+type Cell = (String, String);
+
+fn words(text: &str) -> Cell {
+    (text.to_string(), text.to_string())
+}
+
+fn count(value: u64) -> Cell {
+    (value.to_string(), value.to_string())
+}
+
+fn time(ns: u64) -> Cell {
+    (ns_text(ns), ns.to_string())
+}
+
+fn rate(bps: u64) -> Cell {
+    (bps_text(bps), bps.to_string())
+}
+
+fn percent(ppm: u64) -> Cell {
+    (format!("{:.1} %", ppm as f64 / 1e4), ppm.to_string())
+}
+
+fn verdict(channel: &ChannelReport) -> String {
+    match channel.verdict {
+        None => "not asked".to_string(),
+        Some(Verdict::Pending) => "no answer".to_string(),
+        Some(Verdict::Admitted { setup_us }) => {
+            format!("admitted after {}", ns_text(setup_us.saturating_mul(1000)))
+        }
+        Some(Verdict::Refused { short_bps, .. }) => {
+            format!("refused, short by {}", bps_text(short_bps))
+        }
+    }
+}
+
+/// All tables of a run; those without rows are left out.
+pub(super) fn tables(report: &Report) -> Vec<(&'static str, Table)> {
+    let all = [
+        ("Channels", channels(report)),
+        ("Ports", ports(report)),
+        ("Hosts", hosts(report)),
+        ("Beside the source", references(report)),
+    ];
+    all.into_iter().filter(|(_, table)| !table.is_empty()).collect()
+}
+
+fn channels(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        Column::words("CHANNEL", "channel"),
+        Column::words("ANSWER", "answer"),
+        Column::figures("RESERVED", "reserved_bps"),
+        Column::figures("SENT", "sent_packets"),
+        Column::figures("LOST", "lost_packets"),
+        Column::figures("RATE", "wire_bps"),
+        Column::figures("MEAN", "delay_ns_mean"),
+        Column::figures("P99", "delay_ns_p99"),
+        Column::figures("WORST", "delay_ns_max"),
+        Column::figures("JITTER", "jitter_ns"),
+        Column::figures("LONGEST GAP", "gap_ns_max"),
+        Column::figures("BOUND", "bound_ns"),
+        Column::figures("LATE", "late_packets"),
+    ]);
+    for c in &report.channels {
+        table.push(vec![
+            words(&c.name),
+            words(&verdict(c)),
+            rate(c.reserved_bps),
+            count(c.released),
+            count(c.lost_queue + c.lost_host),
+            rate(c.wire_bps),
+            time(c.delay.mean_ns),
+            time(c.delay.p99_ns),
+            time(c.delay.max_ns),
+            time(c.jitter_ns),
+            time(c.gap.max_ns),
+            c.bound_ns.map_or(words("-"), time),
+            count(c.beyond),
+        ]);
+    }
+    table
+}
+
+fn ports(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        Column::words("PORT", "port"),
+        Column::figures("RATE", "rate_bps"),
+        Column::figures("BUSY", "busy_ppm"),
+    ]);
+    for p in report.ports.iter().filter(|p| p.busy_ppm > 0) {
+        table.push(vec![words(&p.name), rate(p.rate_bps), percent(p.busy_ppm)]);
+    }
+    table
+}
+
+fn hosts(report: &Report) -> Table {
+    let mut table =
+        Table::new(&[Column::words("HOST", "host"), Column::figures("PROCESSOR", "busy_ppm")]);
+    for h in report.hosts.iter().filter(|h| h.busy_ppm > 0) {
+        table.push(vec![words(&h.name), percent(h.busy_ppm)]);
+    }
+    table
+}
+
+/// The source's figures beside ours.
+fn references(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        Column::words("TABLE", "table"),
+        Column::words("CHANNEL", "channel"),
+        Column::words("WHAT", "quantity"),
+        Column::words("WHOSE", "whose"),
+        Column::figures("PACKETS", "packets"),
+        Column::figures("LEAST", "ns_min"),
+        Column::figures("MEAN", "ns_mean"),
+        Column::figures("P50", "ns_p50"),
+        Column::figures("P90", "ns_p90"),
+        Column::figures("P99", "ns_p99"),
+        Column::figures("WORST", "ns_max"),
+    ]);
+    for r in &report.references {
+        let what = match r.quantity {
+            Quantity::Delay => "delay",
+            Quantity::Gap => "gap",
+        };
+        for (whose, s) in [("source", r.theirs), ("ours", r.ours)] {
+            table.push(vec![
+                words(&r.label),
+                words(&r.channel),
+                words(what),
+                words(whose),
+                count(s.samples),
+                time(s.min_ns),
+                time(s.mean_ns),
+                time(s.p50_ns),
+                time(s.p90_ns),
+                time(s.p99_ns),
+                time(s.max_ns),
+            ]);
+        }
+    }
+    table
+}
+
+/// Packet by packet, as far as the scenario keeps them.
+pub(super) fn packets(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        Column::words("CHANNEL", "channel"),
+        Column::figures("PACKET", "packet"),
+        Column::figures("AT", "at_ns"),
+        Column::figures("DELAY", "delay_ns"),
+        Column::figures("GAP", "gap_ns"),
+    ]);
+    for c in &report.channels {
+        for p in &c.series {
+            let figures = [p.packet, p.at_ns, p.delay_ns, p.gap_ns].map(count);
+            let mut row = vec![words(&c.name)];
+            row.extend(figures);
+            table.push(row);
+        }
+    }
+    table
+}
+
+/// Delays of all channels, and a chart per table of the source, by the names of their files.
+pub(super) fn charts(report: &Report) -> Vec<(String, Chart)> {
+    let axis = |label: &str| Axis::new(label, Unit::Count);
+    let time = |label: &str| Axis::new(label, Unit::Seconds).log();
+    let mut delays = Chart::new(
+        format!("{}: delay of each packet", report.scenario),
+        axis("packet"),
+        time("delay"),
+    );
+    for c in report.channels.iter().filter(|c| !c.series.is_empty()) {
+        let points = c.series.iter().map(|p| (p.packet as f64, p.delay_ns as f64 / 1e9));
+        delays = delays.with(&c.name, Shape::Dots, points.collect());
+    }
+    let mut all = vec![("delay".to_string(), delays)];
+    for (k, r) in report.references.iter().enumerate() {
+        let ours = report.channels.iter().find(|c| c.name == r.channel);
+        let ours = ours.map_or(&[][..], |c| c.series.as_slice());
+        let (label, ns): (_, fn(&towpath_sim::qos::network::Point) -> u64) = match r.quantity {
+            Quantity::Delay => ("delay", |p| p.delay_ns),
+            Quantity::Gap => ("from one packet to the next", |p| p.gap_ns),
+        };
+        let numbered = |values: Vec<f64>| {
+            values.into_iter().enumerate().map(|(k, v)| (k as f64, v)).collect::<Vec<_>>()
+        };
+        let theirs = numbered(r.theirs_us.iter().map(|us| *us as f64 / 1e6).collect());
+        let count = theirs.len();
+        let ours = numbered(ours.iter().take(count).map(|p| ns(p) as f64 / 1e9).collect());
+        let chart = Chart::new(format!("{}, {}", r.label, r.channel), axis("packet"), time(label))
+            .caption("The source measured on its machines; ours is simulated.")
+            .with("source", Shape::Dots, theirs)
+            .with("ours", Shape::Dots, ours);
+        all.push((format!("table-{}", k + 1), chart));
+    }
+    all
+}

@@ -1,0 +1,272 @@
+//! The pictures of a plan, each after one of the source's figures.
+
+use towpath_media::plan::{BufferRow, DelayRow, RateRow};
+use towpath_media::schedule::{Point, Schedule, Scheme};
+use towpath_media::trace::{ExactRate, Trace};
+
+use super::curves::Curves;
+use super::model::slot;
+use super::rows::Answer;
+use crate::plot::{Axis, Chart, Shape, Unit};
+use crate::units::size_text;
+
+/// Slots of the pictures that show how a delivery begins.
+const BEGINNING: u64 = 40;
+
+/// A chart, and the name of its file.
+pub(super) struct Named {
+    pub(super) name: &'static str,
+    pub(super) chart: Chart,
+}
+
+type Points = Vec<(f64, f64)>;
+
+/// All that have something to show.
+pub(super) fn charts(answer: &Answer, curves: &Curves) -> Vec<Named> {
+    let trace = &answer.video.trace;
+    let mut all = vec![("corridor", corridor(answer)), ("cbr", one(answer, Scheme::Cbr))];
+    for (name, scheme) in [
+        ("pcbr-beginning", Scheme::Pcbr),
+        ("pdcbr-beginning", Scheme::Pdcbr),
+        ("window-pcbr-beginning", Scheme::WindowPcbr),
+    ] {
+        all.push((name, beginning(answer, scheme)));
+    }
+    all.push(("rates", rates(answer)));
+    all.push(("rate-by-delay", rate_by_delay(trace, &curves.by_delay)));
+    all.push(("buffer-by-delay", buffer_by_delay(trace, &curves.by_delay)));
+    all.push(("rate-within-buffer", rate_within(trace, curves)));
+    all.push(("delay-by-rate", delay_by_rate(trace, curves)));
+    let named = |(name, chart): (_, Option<Chart>)| Some(Named { name, chart: chart? });
+    all.into_iter().filter_map(named).collect()
+}
+
+fn time() -> Axis {
+    Axis::new("time after the first bit", Unit::Seconds)
+}
+
+fn bytes() -> Axis {
+    Axis::new("bytes", Unit::Bytes)
+}
+
+fn schedule(answer: &Answer, scheme: Scheme) -> Option<&Schedule> {
+    let row = answer.rows.iter().find(|row| row.scheme == scheme)?;
+    row.answer.as_ref().ok().map(|solution| &solution.schedule)
+}
+
+/// Bytes taken out of the buffer, over time after the first bit; `more` bytes higher.
+fn consumption(trace: &Trace, delay: u64, more: u64, until: u64) -> Points {
+    let at = |time: u64| trace.seconds(delay + time);
+    let first = (0.0, more.min(trace.total()) as f64);
+    let groups = trace.times().iter().zip(&trace.sums()[1..]).take_while(|(t, _)| **t <= until);
+    let steps = groups.map(|(time, sum)| (at(*time), (sum + more).min(trace.total()) as f64));
+    std::iter::once(first).chain(steps).collect()
+}
+
+/// A delivery curve until so many ticks after the first bit.
+fn delivery(schedule: &Schedule, until: u64) -> Points {
+    let (hz, until) = (schedule.ticks_per_second as f64, until as f64);
+    let mut points = Points::new();
+    let mut last = Point { ticks: 0.0, bytes: 0.0 };
+    for point in schedule.points() {
+        if point.ticks > until {
+            let share = (until - last.ticks) / (point.ticks - last.ticks);
+            points.push((until / hz, last.bytes + share * (point.bytes - last.bytes)));
+            break;
+        }
+        points.push((point.ticks / hz, point.bytes));
+        last = point;
+    }
+    points
+}
+
+/// Figure 4.1: between consumption and consumption plus buffer, the smoothest delivery.
+fn corridor(answer: &Answer) -> Option<Chart> {
+    let smooth = schedule(answer, Scheme::Smooth).or(schedule(answer, Scheme::WindowPcbr))?;
+    let trace = &answer.video.trace;
+    let (delay, buffer) = (smooth.delay, smooth.buffer);
+    let title = format!("Delivery by {} within the corridor", smooth.scheme);
+    let caption = format!(
+        "A delivery curve must stay between what the decoder has consumed and that plus the \
+         buffer of {} (Figure 4.1 of the source).",
+        size_text(buffer as f64)
+    );
+    let chart = Chart::new(title, time(), bytes())
+        .caption(caption)
+        .with("consumed", Shape::Step, consumption(trace, delay, 0, u64::MAX))
+        .with("consumed + buffer", Shape::Step, consumption(trace, delay, buffer, u64::MAX))
+        .with("delivered", Shape::Line, delivery(smooth, u64::MAX));
+    Some(chart)
+}
+
+/// Figure 4.2: a whole delivery.
+fn one(answer: &Answer, scheme: Scheme) -> Option<Chart> {
+    let schedule = schedule(answer, scheme)?;
+    let trace = &answer.video.trace;
+    let caption = "The line is the least steep one from the first bit that never crosses the \
+                   consumption (Figure 4.2 of the source).";
+    let chart = Chart::new(format!("Delivery by {scheme}"), time(), bytes())
+        .caption(caption)
+        .with("consumed", Shape::Step, consumption(trace, schedule.delay, 0, u64::MAX))
+        .with("delivered", Shape::Line, delivery(schedule, u64::MAX));
+    Some(chart)
+}
+
+/// Figures 4.7 and 4.8: how a delivery begins.
+fn beginning(answer: &Answer, scheme: Scheme) -> Option<Chart> {
+    let schedule = schedule(answer, scheme)?;
+    let trace = &answer.video.trace;
+    let until = BEGINNING * slot(trace);
+    let what = match scheme {
+        Scheme::Pcbr => "sending pauses at each clock reference that is early (Figure 4.7)",
+        Scheme::Pdcbr => "the rate changes at clock references only (Figure 4.8)",
+        _ => "sending pauses while the buffer is full",
+    };
+    let caption = format!("The first {BEGINNING} frame times after the start-up delay: {what}.");
+    let end = schedule.delay + until;
+    let chart = Chart::new(format!("How delivery by {scheme} begins"), time(), bytes())
+        .caption(caption)
+        .with("consumed", Shape::Step, consumption(trace, schedule.delay, 0, until))
+        .with("delivered", Shape::Line, delivery(schedule, end));
+    Some(chart)
+}
+
+/// Sending rate over time of the schemes with few changes.
+fn rates(answer: &Answer) -> Option<Chart> {
+    let y = Axis::new("sending rate", Unit::BitsPerSecond);
+    let mut chart = Chart::new("Sending rate over time", time(), y);
+    for scheme in [Scheme::Cbr, Scheme::Smooth, Scheme::Cba, Scheme::Mcba, Scheme::Pcrtt] {
+        let Some(schedule) = schedule(answer, scheme) else { continue };
+        chart = chart.with(scheme.name(), Shape::Step, sending(schedule));
+    }
+    let caption = "Each step is a change that the sender, or the reservation, has to make.";
+    (!chart.series.is_empty()).then(|| chart.caption(caption))
+}
+
+/// Rate over time; zero in pauses and at the end.
+fn sending(schedule: &Schedule) -> Points {
+    let hz = schedule.ticks_per_second as f64;
+    let corners: Vec<_> = schedule.points().collect();
+    let mut points = Vec::new();
+    let mut done = 0.0;
+    for (stretch, segment) in corners.chunks(2).zip(&schedule.segments) {
+        let [from, to] = stretch else { continue };
+        if from.ticks > done {
+            points.push((done / hz, 0.0));
+        }
+        points.push((from.ticks / hz, segment.rate.bps(schedule.ticks_per_second)));
+        done = to.ticks;
+    }
+    points.push((done / hz, 0.0));
+    points
+}
+
+/// Start-up delays from a slot to some hundred: as much room for the short ones as for the long.
+fn startup() -> Axis {
+    Axis::new("start-up delay", Unit::Seconds).log()
+}
+
+/// A point for each row that has a value.
+fn series<R>(rows: &[R], x: impl Fn(&R) -> f64, y: impl Fn(&R) -> Option<f64>) -> Points {
+    rows.iter().filter_map(|row| Some((x(row), y(row)?))).collect()
+}
+
+/// Adds the series that have points.
+fn with_all<const N: usize>(mut chart: Chart, all: [(&str, Points); N]) -> Option<Chart> {
+    for (name, points) in all.into_iter().filter(|(_, points)| !points.is_empty()) {
+        chart = chart.with(name, Shape::Line, points);
+    }
+    (!chart.series.is_empty()).then_some(chart)
+}
+
+/// Right-hand side of Figures 4.3, 4.9, 4.10, 4.12 to 4.14.
+fn rate_by_delay(trace: &Trace, rows: &[DelayRow]) -> Option<Chart> {
+    let y = Axis::new("rate", Unit::BitsPerSecond);
+    let bps = |rate: ExactRate| Some(rate.bps(trace.ticks_per_second()));
+    let of = |value: &dyn Fn(&DelayRow) -> Option<ExactRate>| {
+        series(rows, |row| trace.seconds(row.delay), |row| value(row).and_then(bps))
+    };
+    let chart = Chart::new("Least rate against start-up delay", startup(), y).caption(
+        "However large the buffer (Figures 4.3, 4.9 to 4.14 of the source, right). pdcbr with the \
+         pair of rates that needs least buffer.",
+    );
+    with_all(
+        chart,
+        [
+            ("pcbr", of(&|row| Some(row.pcbr.rate))),
+            ("pdcbr, high", of(&|row| Some(row.pdcbr?.rates.high()))),
+            ("pdcbr, low", of(&|row| Some(row.pdcbr?.rates.low()))),
+            ("cbr, window-pcbr, smooth (the least)", of(&|row| Some(row.cbr.rate))),
+        ],
+    )
+}
+
+/// Left-hand side of the same.
+fn buffer_by_delay(trace: &Trace, rows: &[DelayRow]) -> Option<Chart> {
+    let y = Axis::new("buffer", Unit::Bytes).log();
+    let of = |value: &dyn Fn(&DelayRow) -> Option<u64>| {
+        series(rows, |row| trace.seconds(row.delay), |row| value(row).map(|bytes| bytes as f64))
+    };
+    let chart = Chart::new("Buffer against start-up delay", startup(), y).caption(
+        "The buffer that goes with the rates beside (Figures 4.3, 4.9 to 4.14 of the source, \
+         left). The least is for the rate of cbr.",
+    );
+    with_all(
+        chart,
+        [
+            ("cbr", of(&|row| Some(row.cbr.buffer))),
+            ("pdcbr", of(&|row| Some(row.pdcbr?.buffer))),
+            ("pcbr", of(&|row| Some(row.pcbr.buffer))),
+            ("window-pcbr, smooth (the least)", of(&|row| Some(row.optimum.buffer))),
+        ],
+    )
+}
+
+/// Figure 4.15.
+fn rate_within(trace: &Trace, curves: &Curves) -> Option<Chart> {
+    let y = Axis::new("rate", Unit::BitsPerSecond);
+    let rows = &curves.within_buffer;
+    let bps = |rate: ExactRate| Some(rate.bps(trace.ticks_per_second()));
+    let size = size_text(curves.buffer as f64);
+    let x = |row: &BufferRow| trace.seconds(row.delay);
+    let of = |value: &dyn Fn(&BufferRow) -> Option<ExactRate>| {
+        series(rows, x, |row| value(row).and_then(bps))
+    };
+    let title = format!("Least rate with a buffer of {size}");
+    let chart = Chart::new(title, startup(), y).caption(
+        "Figure 4.15 of the source. pcbr and pdcbr on its grid of 1 % of the mean rate, pdcbr no \
+         higher than pcbr; where they have no point, nothing fits.",
+    );
+    with_all(
+        chart,
+        [
+            ("pcbr", of(&|row| Some(row.pcbr?.0))),
+            ("pdcbr, high", of(&|row| Some(row.pdcbr?.0.rates.high()))),
+            ("pdcbr, low", of(&|row| Some(row.pdcbr?.0.rates.low()))),
+            ("window-pcbr, smooth (the least)", of(&|row| Some(row.optimum))),
+        ],
+    )
+}
+
+/// Figure 4.16.
+fn delay_by_rate(trace: &Trace, curves: &Curves) -> Option<Chart> {
+    let x = Axis::new("rate", Unit::BitsPerSecond).tight();
+    let size = size_text(curves.buffer as f64);
+    let title = format!("Least start-up delay with a buffer of {size}");
+    let of = |value: &dyn Fn(&RateRow) -> Option<u64>| {
+        let bps = |row: &RateRow| row.rate.bps(trace.ticks_per_second());
+        series(&curves.by_rate, bps, |row| value(row).map(|ticks| trace.seconds(ticks)))
+    };
+    let caption = "At 1.00 to 1.24 times the mean rate (Figure 4.16 of the source). No point: \
+                   the buffer does not suffice.";
+    let y = Axis::new("start-up delay", Unit::Seconds);
+    let chart = Chart::new(title, x, y).caption(caption);
+    with_all(
+        chart,
+        [
+            ("pcbr", of(&|row| row.pcbr)),
+            ("pdcbr", of(&|row| Some(row.pdcbr?.delay))),
+            ("window-pcbr, smooth (the least)", of(&|row| row.optimum)),
+        ],
+    )
+}

@@ -1,0 +1,95 @@
+//! A refusal in words: the bottleneck, by how much, what would pass.
+
+use towpath_qos::admission::{Nearest, Phase, Refusal, Resource, Shortage};
+
+use crate::words::{bits_text, bps_text, ns_text};
+
+/// `port s1:trunk`.
+pub(super) fn resource(resource: &Resource) -> String {
+    match resource {
+        Resource::Cpu(host) => format!("processor of {host}"),
+        Resource::Port(port) => format!("port {port}"),
+        Resource::Fabric(switch) => format!("fabric of {switch}"),
+        Resource::Memory(place) => format!("queue memory of {place}"),
+        Resource::Route(route) => format!("route {route}"),
+        Resource::Table => "the table of reservations".to_string(),
+    }
+}
+
+/// Who refused.
+pub(super) fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Request => "the request itself",
+        Phase::Source => "its source",
+        Phase::Destination => "its destination",
+        Phase::Route => "the route",
+    }
+}
+
+/// What is asked, what there is, and the difference.
+pub(super) fn shortage(shortage: &Shortage) -> String {
+    let ppm = |value: u64| format!("{:.2} %", value as f64 / 1e4);
+    let of = |what: &str, asked: u64, free: u64, text: &dyn Fn(u64) -> String| {
+        let short = asked.saturating_sub(free);
+        format!("{what}: {} asked, {} free, short by {}", text(asked), text(free), text(short))
+    };
+    match *shortage {
+        Shortage::RateBps { asked, free } => of("rate on the wire", asked, free, &bps_text),
+        Shortage::MemoryBits { asked, free } => {
+            of("memory", asked, free, &|bits| bits_text(bits.into()))
+        }
+        Shortage::CpuPpm { asked, free } => of("processor time", asked, free, &ppm),
+        Shortage::CpuBurstNs { asked, free } => {
+            of("a burst's processor time", asked, free, &ns_text)
+        }
+        Shortage::DelayNs { asked, least } => least_of("delay", asked, least),
+        Shortage::JitterNs { asked, least } => least_of("jitter", asked, least),
+        Shortage::NoBound { most } => {
+            format!("no delay can be promised up to {}: the bursts do not fit", ns_text(most))
+        }
+        Shortage::PacketBits { asked, limit } => format!(
+            "packets of {}, where {} go in one piece at most",
+            bits_text(asked.into()),
+            bits_text(limit.into())
+        ),
+        Shortage::Late { asked, free } => format!(
+            "late too often: {} on average, {} left by hard promises",
+            bps_text(asked),
+            bps_text(free)
+        ),
+        Shortage::Unreachable { asked, fixed } => format!(
+            "delay: {} asked, propagation and processors alone take {}",
+            ns_text(asked),
+            ns_text(fixed)
+        ),
+        ref other => other.to_string(),
+    }
+}
+
+fn least_of(what: &str, asked: u64, least: u64) -> String {
+    format!(
+        "{what}: {} asked, {} is the least that can be promised, {} more",
+        ns_text(asked),
+        ns_text(least),
+        ns_text(least.saturating_sub(asked))
+    )
+}
+
+/// The nearest request that passes.
+pub(super) fn nearest(refusal: &Refusal) -> String {
+    let share = |parts: u32| format!("{:.1} %", f64::from(parts) * 100.0 / 1024.0);
+    match refusal.nearest {
+        None => "nothing of the kind passes".to_string(),
+        Some(Nearest::DelayNs(ns)) => format!("the same traffic with delay_ns = {ns}"),
+        Some(Nearest::Scaled { parts, rate_bps }) => format!(
+            "the same bound with all rates and bursts at {} ({} on the wire)",
+            share(parts),
+            bps_text(rate_bps)
+        ),
+        Some(Nearest::ScaledDelayNs { parts, rate_bps, delay_ns }) => format!(
+            "all rates and bursts at {} ({} on the wire) with delay_ns = {delay_ns}",
+            share(parts),
+            bps_text(rate_bps)
+        ),
+    }
+}

@@ -1,0 +1,6 @@
+//! `schedulers`: packet schedulers side by side.
+
+mod command;
+mod report;
+
+pub(crate) use command::{SchedulersArgs, run};

@@ -1,0 +1,9 @@
+//! `topology`: networks from files, drawn.
+
+mod diagram;
+mod load;
+mod picture;
+mod show;
+
+pub(crate) use load::{at_line, line_of, load, read_text};
+pub(crate) use show::{TopologyArgs, diagram_of, host, run};

@@ -1,0 +1,257 @@
+//! `tspec measure`: the tightest specification of each kind for a trace.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use towpath_media::trace::FrameRate;
+use towpath_qos::spec::measure::{Knobs, Measured, measure};
+use towpath_qos::spec::{Regulator, TSpec, TSpecForm, Verdict};
+use towpath_wire::{ByteSize, Instant};
+
+use super::curve;
+use super::samples::{self, Reading, Sample, Samples};
+use crate::files::{print, shown, write_file};
+use crate::plot::{Column, Table};
+use crate::units::{self, Delay};
+use crate::words::{bits_text, bps_text, ns_text};
+
+#[derive(Debug, Args)]
+pub(crate) struct TspecArgs {
+    #[command(subcommand)]
+    command: TspecCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TspecCommand {
+    /// Measure the tightest specification of each kind from a trace or a capture
+    Measure(MeasureArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath tspec measure sent.pcap --svg curve.svg       a capture (pcap or pcapng)
+  towpath tspec measure sent.csv --headroom 20          columns time_s,size_bytes
+  towpath tspec measure film.csv --fps 25 --packet 1400B   a frame trace, cut into packets
+  tcpdump -w - udp port 5004 | towpath tspec measure - --json
+
+A file of times and sizes has a header that names a time (time_s, time_ms, time_us or time_ns) and
+a size (size_bytes or size_bits), or just two columns of seconds and bytes. Sizes count as they
+stand; `towpath reserve` adds what the wire needs.
+
+Each specification is the tightest of its kind: every packet conforms, and one bit, or one
+nanosecond, less would make one early. A line under the table is ready for a file of requests.
+`-` says why there is none of a kind: packets came at one instant.
+
+Exit status: 0; 255 the file cannot be read or holds fewer than two packets.")]
+struct MeasureArgs {
+    /// The trace; `-` is standard input
+    file: PathBuf,
+    /// Interval I of (Xmin, Xave, I, Smax)
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
+    interval: Duration,
+    /// Percent by which the long-term rate is above the mean
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = percent_ppm)]
+    headroom: u32,
+    /// Frames per second of a frame trace
+    #[arg(long, value_name = "N", value_parser = units::frame_rate)]
+    fps: Option<FrameRate>,
+    /// Cut each frame into packets of at most so many bytes, sent at once
+    #[arg(long, value_name = "SIZE", value_parser = packet_size)]
+    packet: Option<u64>,
+    /// Draw the arrival curves
+    #[arg(long, value_name = "OUT")]
+    svg: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A time that is not zero.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    match units::delay(text)? {
+        Delay::Time(time) if time.is_zero() => Err("must not be zero".to_string()),
+        Delay::Time(time) => Ok(time),
+        Delay::Slots(_) => Err("must be a time, such as 1s or 250ms".to_string()),
+    }
+}
+
+fn percent_ppm(text: &str) -> Result<u32, String> {
+    let percent: f64 = text.trim_end_matches('%').trim().parse().map_err(|_| "no number")?;
+    if !(0.0..=1000.0).contains(&percent) {
+        return Err("must be 0 to 1000 percent".to_string());
+    }
+    Ok(1_000_000 + (percent * 10_000.0).round() as u32)
+}
+
+fn packet_size(text: &str) -> Result<u64, String> {
+    match units::size(text)?.as_bytes() {
+        0 => Err("must not be zero".to_string()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A kind of specification with what was measured of it.
+struct Row<'a> {
+    name: &'static str,
+    spec: Option<&'a TSpec>,
+    parameters: String,
+}
+
+pub(crate) fn run(args: &TspecArgs) -> anyhow::Result<ExitCode> {
+    let TspecCommand::Measure(args) = &args.command;
+    let reading = Reading { frame_rate: args.fps, packet_bytes: args.packet };
+    let samples = samples::read(&args.file, reading)?;
+    for note in &samples.notes {
+        eprintln!("note: {note}");
+    }
+    let packet = |s: &Sample| (Instant::from_nanos(s.at_ns), ByteSize::from_bytes(s.bytes));
+    let packets: Vec<_> = samples.items.iter().map(packet).collect();
+    let knobs = Knobs { interval: args.interval, rate_ppm: args.headroom };
+    let measured = measure(&packets, knobs)
+        .map_err(|e| anyhow!("{e}"))
+        .with_context(|| format!("in {}", shown(&args.file)))?;
+    let rows = rows(&measured);
+    for row in &rows {
+        let early = row.spec.and_then(|spec| first_early(spec, &packets));
+        assert_eq!(early, None, "{}: every packet of the trace conforms", row.name);
+    }
+    if let Some(path) = &args.svg {
+        let title = format!("Arrival curves of {}", shown(&args.file));
+        let specs: Vec<_> = rows.iter().filter_map(|r| Some((r.name, r.spec?))).collect();
+        write_file(path, &curve::chart(&title, &samples.items, &specs).svg())?;
+    }
+    print(&if args.json {
+        format!("{}\n", as_json(args, &samples, &measured, &rows))
+    } else {
+        as_text(args, &samples, &measured, &rows)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first packet that does not conform.
+fn first_early(spec: &TSpec, packets: &[(Instant, ByteSize)]) -> Option<usize> {
+    let mut regulator = Regulator::new(spec);
+    packets.iter().position(|&(at, size)| regulator.offer(at, size) != Verdict::Conforms)
+}
+
+fn rows(m: &Measured) -> Vec<Row<'_>> {
+    let row = |name, spec| Row { name, spec, parameters: spec.map_or("-".into(), parameters) };
+    vec![
+        row("spaced", m.spaced.as_ref()),
+        row("averaged", m.averaged.as_ref()),
+        row("sigma_rho", Some(&m.sigma_rho)),
+        row("token_bucket", m.token_bucket.as_ref()),
+        row("d_bind", Some(&m.dbind)),
+        row("peak_mean", m.peak_mean.as_ref()),
+    ]
+}
+
+/// In the letters of the literature.
+pub(crate) fn parameters(spec: &TSpec) -> String {
+    let size = |bytes: u64| bits_text(u128::from(bytes) * 8);
+    match TSpecForm::from(spec) {
+        TSpecForm::Spaced { xmin_ns, smax_bytes } => {
+            format!("Xmin {}, Smax {}", ns_text(xmin_ns), size(smax_bytes))
+        }
+        TSpecForm::Averaged { xmin_ns, xave_ns, interval_ns, smax_bytes } => format!(
+            "Xmin {}, Xave {}, I {}, Smax {}",
+            ns_text(xmin_ns),
+            ns_text(xave_ns),
+            ns_text(interval_ns),
+            size(smax_bytes)
+        ),
+        TSpecForm::SigmaRho { sigma_bytes, rho_bps } => {
+            format!("σ {}, ρ {}", size(sigma_bytes), bps_text(rho_bps))
+        }
+        TSpecForm::TokenBucket { rate_bps, burst_bytes, peak_bps, min_bytes, max_bytes } => {
+            format!(
+                "r {}, b {}, p {}, m {}, M {}",
+                bps_text(rate_bps),
+                size(burst_bytes),
+                bps_text(peak_bps),
+                size(min_bytes),
+                size(max_bytes)
+            )
+        }
+        TSpecForm::DBind { pairs, max_bytes } => {
+            let pair = |(r, i): &(u64, u64)| format!("{} in {}", bps_text(*r), ns_text(*i));
+            let pairs: Vec<String> = pairs.iter().map(pair).collect();
+            format!("{}, M {}", pairs.join(", "), size(max_bytes))
+        }
+        TSpecForm::PeakMean { peak_bps, mean_bps, burst_bytes, max_bytes } => format!(
+            "peak {}, mean {}, burst {}, M {}",
+            bps_text(peak_bps),
+            bps_text(mean_bps),
+            size(burst_bytes),
+            size(max_bytes)
+        ),
+        TSpecForm::Schedule { points, max_bytes } => {
+            format!("{} points, M {}", points.len(), size(max_bytes))
+        }
+    }
+}
+
+/// As in a file of requests.
+fn toml_line(spec: &TSpec) -> Option<String> {
+    let value = toml::Value::try_from(TSpecForm::from(spec)).ok()?;
+    Some(format!("tspec = {value}"))
+}
+
+fn as_text(args: &MeasureArgs, samples: &Samples, measured: &Measured, rows: &[Row<'_>]) -> String {
+    let items = &samples.items;
+    let length_ns = items.last().map_or(0, |s| s.at_ns);
+    let bytes: u64 = items.iter().map(|s| s.bytes).sum();
+    let mut out = format!(
+        "{}: {} packets of {}, {} in {}, mean {}\n\n",
+        shown(&args.file),
+        items.len(),
+        samples.what,
+        bits_text(u128::from(bytes) * 8),
+        ns_text(length_ns),
+        bps_text(measured.mean.as_bps())
+    );
+    let mut table = Table::new(&[
+        Column::words("KIND", ""),
+        Column::figures("AT ONCE", ""),
+        Column::figures("IN 10 ms", ""),
+        Column::figures("SUSTAINED", ""),
+        Column::words("PARAMETERS", ""),
+    ]);
+    for row in rows {
+        let of = |window| row.spec.map_or("-".into(), |s| bits_text(s.bits_in(window)));
+        let sustained = row.spec.map_or("-".into(), |s| bps_text(s.sustained().as_bps()));
+        let cells = [row.name.into(), of(0), of(10_000_000), sustained, row.parameters.clone()];
+        table.push(cells.into_iter().map(|c| (c, String::new())).collect());
+    }
+    out.push_str(&table.text());
+    out.push('\n');
+    for line in rows.iter().filter_map(|r| toml_line(r.spec?)) {
+        out.push_str(&line);
+        out.push('\n');
+    }
+    out
+}
+
+fn as_json(args: &MeasureArgs, samples: &Samples, measured: &Measured, rows: &[Row<'_>]) -> Value {
+    let spec = |row: &Row<'_>| {
+        json!({
+            "name": row.name,
+            "tspec": row.spec.map(TSpecForm::from),
+            "sustained_bps": row.spec.map(|s| s.sustained().as_bps()),
+            "at_once_bytes": row.spec.map(|s| (s.bits_in(0).div_ceil(8)) as u64),
+        })
+    };
+    json!({
+        "version": 1, "file": shown(&args.file), "what": samples.what, "notes": samples.notes,
+        "packets": samples.items.len(),
+        "bytes": samples.items.iter().map(|s| s.bytes).sum::<u64>(),
+        "length_ns": samples.items.last().map_or(0, |s| s.at_ns),
+        "mean_bps": measured.mean.as_bps(),
+        "specs": rows.iter().map(spec).collect::<Vec<_>>(),
+    })
+}
