@@ -87,7 +87,6 @@ fn hint(fault: &Fault) -> &'static str {
         Fault::Interface { .. } => "each interface or port is the end of one link",
         Fault::Budgets(_) => "fcfs has one budget, static_priority and rcsp 1 to 16 that rise",
         Fault::Unreachable { .. } => "only switches forward: join the parts by links of switches",
-        #[allow(unreachable_patterns, reason = "faults may be added to the library")]
-        _ => "",
+        Fault::Sessions => "leave sessions_max out, or make the scheduler drr or scfq",
     }
 }

@@ -324,8 +324,11 @@ impl Walk<'_> {
         slots: &mut Vec<Slot>,
     ) -> Result<(), Shortage> {
         let state = self.network.port(port);
-        // Everything here came within the budget and what it was early: α(J + d).
-        let window = self.jitter_ns.saturating_add(budget_ns);
+        // Everything here came within the budget and what it was early: α(J + d). A port that
+        // holds packets back until they are as late as they may be evens out all the variation
+        // since they were last held, also what a port in between took out of the bursts.
+        let early = if state.holds() { self.spread_ns.max(self.jitter_ns) } else { self.jitter_ns };
+        let window = early.saturating_add(budget_ns);
         let memory_bits = self.memory(port, window)?;
         let jitter_in = if state.reshapes() { 0 } else { self.jitter_ns };
         slots.push(Slot {

@@ -86,7 +86,7 @@ pub fn measure(samples: &[Sample], knobs: Knobs) -> Result<Measured, SpecError> 
         averaged: trace.averaged(xmin, knobs.interval).map(TSpec::Averaged),
         sigma_rho: TSpec::SigmaRho(SigmaRho::new(burst, rate)?),
         token_bucket,
-        dbind: TSpec::DBind(trace.dbind()?),
+        dbind: TSpec::DBind(trace.dbind(rate_bps)?),
         peak_mean,
     })
 }
@@ -204,16 +204,24 @@ impl Trace {
         Averaged::new(xmin, xave, interval, bytes(self.largest)).ok()
     }
 
-    /// Tangents σ(ρ) at the slopes between windows of 1 ms · 4ᵏ, and their corners.
-    fn dbind(&self) -> Result<DBind, SpecError> {
+    /// Tangents σ(ρ) at the peak rate, which begins with the largest packet, and at the slopes
+    /// between windows of 1 ms · 4ᵏ down to the long-term rate, and their corners.
+    fn dbind(&self, long_bps: u64) -> Result<DBind, SpecError> {
         let mut tangents: Vec<Bucket> = Vec::with_capacity(dbind::PAIRS_MAX);
+        if let Some(peak) = self.peak_bps() {
+            let rate_bps = peak.max(long_bps);
+            tangents.push(Bucket { burst_bits: self.sigma(rate_bps), rate_bps });
+        }
         let (mut from_ns, mut from, mut to_ns) = (0, self.most_in(0), 1_000_000_u64);
         while tangents.len() < dbind::PAIRS_MAX && from_ns < self.length_ns() {
             // The last slope goes on for ever: it reaches over the whole trace.
             let last = tangents.len() + 1 == dbind::PAIRS_MAX;
             to_ns = if last { self.length_ns() } else { to_ns.min(self.length_ns()) };
             let to = self.most_in(to_ns);
-            let rate_bps = limits::rate_of(to - from, to_ns - from_ns).max(1);
+            let slope_bps = limits::rate_of(to - from, to_ns - from_ns);
+            // The last line goes on for ever, so it carries the long-term rate.
+            let rate_bps = if last || to_ns == self.length_ns() { long_bps } else { slope_bps };
+            let rate_bps = rate_bps.max(long_bps);
             tangents.push(Bucket { burst_bits: self.sigma(rate_bps), rate_bps });
             (from_ns, from, to_ns) = (to_ns, to, to_ns * 4);
         }
