@@ -356,7 +356,7 @@ mod tests {
                     match plan(&trace, scheme, wish) {
                         Ok(plan) => assert!(plan.rate <= rate, "{scheme} {wish:?}"),
                         Err(e) => {
-                            assert!(!matches!(e, ScheduleError::NoPair), "{scheme} {wish:?}: {e}")
+                            assert!(!matches!(e, ScheduleError::NoPair), "{scheme} {wish:?}: {e}");
                         }
                     }
                 }
