@@ -1,4 +1,6 @@
-//! The admitted set as a network of servers and flows, for the tighter bounds of [`crate::bound`].
+//! The admitted set as a network of servers and flows: the tests compare what the calculus finds
+//! with what was promised. The command `bound` has a conversion of its own, which refuses the
+//! schedulers that hold packets back; this one is for work-conserving ports only.
 //!
 //! A promise is a sum of fixed budgets; what the calculus finds for the set as it is now may be
 //! less, and is nowhere promised. FCFS ports become FIFO servers, static priority keeps its
@@ -20,7 +22,7 @@ impl Admission {
     /// The bounded channels over the egress ports: server k is port k, and flow k belongs to the
     /// k-th id of the list. Units are bits, seconds and bit/s. Processors, switch latencies and
     /// propagation are left out; each hop forwards whole packets.
-    pub fn to_bound(&self) -> Result<(bound::Network, Vec<ReservationId>), NetworkError> {
+    pub(super) fn to_bound(&self) -> Result<(bound::Network, Vec<ReservationId>), NetworkError> {
         let ports = self.topology().ports().iter().enumerate();
         let servers = ports.map(|(id, port)| self.server(id as u32, port)).collect();
         let (mut flows, mut ids) = (Vec::new(), Vec::new());

@@ -292,6 +292,7 @@ impl Admission {
         if network == self.network { Ok(()) } else { Err(Broken::Sum) }
     }
 
+    #[cfg(test)]
     /// Every reservation that is not draining.
     pub(super) fn reservations(&self) -> impl Iterator<Item = (ReservationId, &Ask, &[Slot])> {
         self.channels.iter().enumerate().filter_map(|(place, (generation, channel))| {

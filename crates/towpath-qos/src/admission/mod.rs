@@ -50,6 +50,7 @@
 //! for independent sources, and no proof. Hard promises go before them and are never changed by
 //! what [`Admission::observe`] measures.
 
+#[cfg(test)]
 mod calculus;
 mod cpu;
 mod crowd;
