@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use towpath_sim::qos::proof::campaign::admitted;
 use towpath_sim::qos::proof::deploy::deploy;
+use towpath_sim::qos::proof::draw::BOUNDED;
 use towpath_sim::qos::proof::{Attack, Plan, Proof, prove};
 use towpath_wire::Instant;
 
@@ -34,6 +35,23 @@ fn print(proofs: &[Proof]) {
     let (packets, beyond, hops) = proofs.iter().fold((0, 0, 0), |(packets, beyond, hops), p| {
         (packets + p.packets, beyond + p.beyond, hops + p.packet_hops)
     });
+    for scheduler in BOUNDED {
+        let alone = |p: &&Proof| p.schedulers.len() == 1 && p.schedulers[0] == scheduler;
+        let of: Vec<&Proof> = proofs.iter().filter(alone).collect();
+        let mut all: Vec<u64> = of.iter().flat_map(|p| p.tightness_ppm.iter().copied()).collect();
+        all.sort_unstable();
+        let part = |n: usize| all.get(all.len() * n / 100).copied().unwrap_or(0) as f64 / 1e6;
+        println!(
+            "{scheduler:16} alone: {:3} sub-networks, {:5} channels, {:8} packets; bound / worst \
+             seen {:.2} at least, {:.2} for a tenth, {:.2} in the middle",
+            of.len(),
+            all.len(),
+            of.iter().map(|p| p.packets).sum::<u64>(),
+            part(0),
+            part(10),
+            part(50),
+        );
+    }
     println!("{packets} packets, {beyond} beyond a promise; {hops} packet hops");
 }
 
@@ -51,18 +69,25 @@ fn no_packet_of_300_000_breaks_a_promise() {
     assert_kept(&proofs);
     assert!(proofs.iter().map(|p| p.packets).sum::<u64>() >= 280_000);
     assert!(proofs.iter().map(|p| p.channels).sum::<u32>() > 1000);
-    // The attacks are worth the name: somewhere a packet takes all but a thousandth of its bound.
+    let used = |s: &&str| proofs.iter().any(|p| p.schedulers.iter().any(|of| of == s));
+    assert_eq!(BOUNDED.iter().find(|s| !used(s)), None, "a scheduler that was not drawn");
+    // The attacks are worth the name: somewhere a packet takes all but 1/200 of its bound.
     let tightest = proofs.iter().filter_map(|p| p.tightness_ppm.first()).min();
-    assert!(tightest.is_some_and(|t| (1_000_000..1_001_000).contains(t)), "{tightest:?}");
+    assert!(tightest.is_some_and(|t| (1_000_000..1_005_000).contains(t)), "{tightest:?}");
 }
 
+/// `FIRST_SEED=1000 SEEDS=1300` proves other sub-networks, or more of them.
 #[test]
 #[ignore = "ten million packets: a minute in a release build"]
 fn no_packet_of_ten_million_breaks_a_promise() {
-    let proofs = runs(0..420, 25_000);
+    let number = |name, default| {
+        std::env::var(name).map_or(default, |text| text.parse::<u64>().expect("a number"))
+    };
+    let (first, seeds) = (number("FIRST_SEED", 0), number("SEEDS", 420));
+    let proofs = runs(first..first + seeds, 25_000);
     print(&proofs);
     assert_kept(&proofs);
-    assert!(proofs.iter().map(|p| p.packets).sum::<u64>() >= 10_000_000);
+    assert!(proofs.iter().map(|p| p.packets).sum::<u64>() >= seeds * 24_000);
 }
 
 #[test]

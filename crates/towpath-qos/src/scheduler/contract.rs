@@ -64,6 +64,10 @@ pub struct QueueConfig {
     pub packets_max: u32,
     /// Bytes waiting at once, at least one largest packet.
     pub bytes_max: u32,
+    /// First piece of the service curve, as a rate and how long it holds, `rate` behind it
+    /// (HFSC). In place of `burst` within `delay`, the curve's other form, which is whole bytes.
+    /// Either at least `rate`, or zero: nothing is owed for so long.
+    pub first: Option<(Rate, Duration)>,
     /// The class this one shares in, where the discipline has a hierarchy; `None` is the link.
     pub parent: Option<QueueId>,
     /// Link-sharing rate (HFSC); `None` takes `rate`.
@@ -86,6 +90,7 @@ impl Default for QueueConfig {
             delay: Duration::from_millis(10),
             packets_max: 1000,
             bytes_max: u32::MAX,
+            first: None,
             parent: None,
             share: None,
             ceiling: None,

@@ -8,7 +8,7 @@
 //! # Memory
 //! Everything is allocated by [`Port::new`] and `add_queue`; a packet never allocates.
 //! A port holds `24 B · packets_max` for packets (one slab for all queues) and
-//! `72..=328 B · (highest queue id + 1)` for queues; a heap adds 16 B a queue, the calendar
+//! `72..=232 B · (highest queue id + 1)` for queues; a heap adds 16 B a queue, the calendar
 //! 1 MiB + 33 KiB and 4 B a queue.
 //!
 //! # Time

@@ -356,6 +356,6 @@ mod tests {
         assert_eq!(size_of::<Queue<TokenClock<u32>>>(), 64);
         assert_eq!(size_of::<Queue<<Drr as Policy>::State>>(), 64);
         assert!(size_of::<Queue<cbq::Class>>() <= 128);
-        assert!(size_of::<Queue<hfsc::Class>>() <= 320);
+        assert_eq!(size_of::<Queue<hfsc::Class>>(), 128);
     }
 }

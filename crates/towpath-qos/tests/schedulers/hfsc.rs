@@ -10,7 +10,7 @@ use towpath_wire::{ByteSize, Instant, Rate};
 use crate::link::{Arrival, L, Outcome, arrival, build, cases, run, share};
 
 fn curve(config: &QueueConfig) -> ServiceCurve {
-    ServiceCurve::new(config.rate, config.burst, config.delay).unwrap()
+    ServiceCurve::new(config).unwrap()
 }
 
 fn leaf() -> impl Strategy<Value = QueueConfig> {

@@ -1,163 +1,195 @@
-//! Service curves of two pieces, in integers.
+//! Service curves of two pieces, in integers, and the deadlines that follow from them.
+//!
+//! A concave curve is the lesser of two lines through its knee, and the paper's deadline curve,
+//! the least of all the curves that began with a backlog (eq. 5), is the lesser of their first
+//! lines and of their second ones. Lines of one slope never cross, so of each only the lowest
+//! counts. A line that rises a byte each `cost` needs no more than the time at which it had risen
+//! to what was served: a clock. Two clocks are then the whole deadline curve, exactly, whatever
+//! number of backlogs came before; no crossing is computed, and nothing is rounded to bytes, which
+//! at low rates are long: at 175 kbit/s one byte lasts 46 µs.
+//!
+//! A convex curve is here flat up to its knee. Its second line alone sets deadlines, as every
+//! byte lies behind the knee, and the same line begun at once (the paper's eligible curve) says
+//! which packets are eligible. The comparison of two such curves is that of these lines too, not
+//! of the flat pieces: those meet at no byte.
 
 use core::time::Duration;
 
 use towpath_wire::units::nanos;
 use towpath_wire::{ByteSize, Rate};
 
-use crate::scheduler::contract::{ConfigError, DELAY_MAX, RATE_MAX, within};
-use crate::scheduler::fixed::{FRACTION, cost_per_byte};
+use crate::scheduler::contract::{ConfigError, DELAY_MAX, QueueConfig, RATE_MAX, within};
+use crate::scheduler::fixed::{FRACTION, Fine, cost_per_byte};
 
-/// Fraction bits of bytes per nanosecond: 10 Tbit/s fit 61 bits, 1 kbit/s keeps 27.
-const SLOPE: u32 = 50;
-
-/// A slope both ways.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Slope {
-    /// Bytes per nanosecond, 2⁻⁵⁰, rounded down.
-    rise: u64,
-    /// Nanoseconds per byte, 2⁻⁴⁰, rounded up; zero where `rise` is.
-    run: u64,
-}
-
-impl Slope {
-    const fn bytes_in(self, ns: u64) -> u64 {
-        ((ns as u128 * self.rise as u128) >> SLOPE) as u64
-    }
-
-    const fn time_for(self, bytes: u64) -> u64 {
-        let ns = (bytes as u128 * self.run as u128).div_ceil(1 << FRACTION);
-        if ns > u64::MAX as u128 { u64::MAX } else { ns as u64 }
-    }
-}
-
-/// A service curve: slope m1 for `dx` ns (`dy` bytes), then slope m2.
+/// A service curve of two pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceCurve {
-    m1: Slope,
-    m2: Slope,
-    dx: u64,
-    dy: u64,
+    /// Time per byte on the first line, 2⁻⁴⁰ ns; zero where that sets no deadline: the curve is
+    /// convex or straight.
+    first_cost: u64,
+    /// Time per byte on the second line, 2⁻⁴⁰ ns.
+    second_cost: u64,
+    /// Concave: how long before the start the second line is at zero. Else: how long behind it.
+    /// 2⁻⁸ ns.
+    shift: u64,
 }
 
+/// Fraction bits of a shift.
+const SHIFT_FRACTION: u32 = 8;
+
+/// A shift of `time`, in 2⁻⁴⁰ ns, rounded up where deadlines come earlier with it.
+fn shift(time: u128) -> Result<u64, ConfigError> {
+    let shift = time.div_ceil(1 << (FRACTION - SHIFT_FRACTION));
+    let ns = u64::try_from(shift >> SHIFT_FRACTION).unwrap_or(u64::MAX);
+    within("burst over rate in ns", ns, 0, SHIFT_MAX_NS)?;
+    Ok(shift as u64)
+}
+
+/// Longest time that a burst stands for at its rate, two years.
+const SHIFT_MAX_NS: u64 = (1 << 56) - 1;
+
 impl ServiceCurve {
-    /// From the paper's (umax, dmax, rate): `burst` bytes within `delay`, then `rate`. Without
-    /// burst it is `rate` throughout.
-    pub fn new(rate: Rate, burst: ByteSize, delay: Duration) -> Result<Self, ConfigError> {
-        let run = cost_per_byte(rate)?;
-        let m2 = Slope { rise: ((u128::from(rate.as_bps()) << SLOPE) / 8_000_000_000) as u64, run };
+    /// The curve of a queue: its `first` piece and then its `rate`; without one, from the paper's
+    /// (umax, dmax, rate): `burst` bytes within `delay`, then `rate`; without burst, `rate`
+    /// throughout.
+    pub fn new(config: &QueueConfig) -> Result<Self, ConfigError> {
+        match config.first {
+            Some((first, knee)) => Self::from_knee(first, knee, config.rate),
+            None => Self::from_burst(config.burst, config.delay, config.rate),
+        }
+    }
+
+    fn from_knee(first: Rate, knee: Duration, rate: Rate) -> Result<Self, ConfigError> {
+        let second_cost = cost_per_byte(rate)?;
+        within("first piece in ns", nanos(knee), 0, nanos(DELAY_MAX))?;
+        let knee = u128::from(nanos(knee)) << FRACTION;
+        let (first, rate) = (first.as_bps(), rate.as_bps());
+        if first == 0 || first == rate {
+            let shift = shift(if first == 0 { knee } else { 0 })?;
+            return Ok(Self { first_cost: 0, second_cost, shift });
+        }
+        within("first piece in bit/s, unless it is 0,", first, rate, RATE_MAX.as_bps())?;
+        // m1·x = m2·(x + shift); up, as a deadline must not be late.
+        let shift = shift((knee * u128::from(first - rate)).div_ceil(u128::from(rate)))?;
+        Ok(Self { first_cost: cost_per_byte(Rate::from_bps(first))?, second_cost, shift })
+    }
+
+    fn from_burst(burst: ByteSize, delay: Duration, rate: Rate) -> Result<Self, ConfigError> {
+        let second_cost = cost_per_byte(rate)?;
         let bytes = burst.as_bytes();
         if bytes == 0 {
-            return Ok(Self { m1: m2, m2, dx: 0, dy: 0 });
+            return Ok(Self { first_cost: 0, second_cost, shift: 0 });
         }
         within("burst_bytes", bytes, 1, u64::from(u32::MAX))?;
         within("delay_ns", nanos(delay), 1, nanos(DELAY_MAX))?;
-        let dx = nanos(delay);
-        let alone = m2.time_for(bytes);
-        if alone <= dx {
-            return Ok(Self { m1: Slope::default(), m2, dx: dx - alone, dy: 0 });
+        let knee = u128::from(nanos(delay)) << FRACTION;
+        let alone = u128::from(bytes) * u128::from(second_cost);
+        if alone <= knee {
+            return Ok(Self { first_cost: 0, second_cost, shift: shift(knee - alone)? });
         }
-        let first_bps = u128::from(bytes) * 8_000_000_000 / u128::from(dx);
+        let first_bps = u128::from(bytes) * 8_000_000_000 / u128::from(nanos(delay));
         let first_bps = u64::try_from(first_bps).unwrap_or(u64::MAX);
         within("burst_bytes / delay in bit/s", first_bps, 0, RATE_MAX.as_bps())?;
-        let rise = ((u128::from(bytes) << SLOPE) / u128::from(dx)) as u64;
-        let run = ((u128::from(dx) << FRACTION).div_ceil(u128::from(bytes))) as u64;
-        Ok(Self { m1: Slope { rise, run }, m2, dx, dy: bytes })
+        let first_cost = knee.div_ceil(u128::from(bytes)) as u64;
+        Ok(Self { first_cost, second_cost, shift: shift(alone - knee)? })
     }
 
-    /// Bytes promised within `ns` of the start of a backlog.
+    /// Whether there is none.
+    pub(super) const fn is_none(&self) -> bool {
+        self.second_cost == 0
+    }
+
+    #[inline]
+    const fn is_concave(&self) -> bool {
+        self.first_cost > 0
+    }
+
+    /// A time on the second line of a concave curve, from that of the line begun at zero.
+    #[inline]
+    const fn earlier(&self, time: Fine) -> Fine {
+        Fine(time.0.saturating_sub(if self.is_concave() { self.shift() } else { 0 }))
+    }
+
+    #[inline]
+    const fn shift(&self) -> u128 {
+        (self.shift as u128) << (FRACTION - SHIFT_FRACTION)
+    }
+
+    /// Bytes promised within `ns` of the start of a backlog, rounded down.
     pub fn bytes_in(&self, ns: u64) -> u64 {
-        Curve::new(self, 0, 0).bytes_at(self, ns)
-    }
-
-    /// Whether the second piece is the steeper one.
-    fn is_convex(&self) -> bool {
-        self.m1.rise < self.m2.rise
+        let at = u128::from(ns) << FRACTION;
+        let rise = |time: u128, cost: u64| (time / u128::from(cost.max(1))) as u64;
+        if self.first_cost == 0 {
+            rise(at.saturating_sub(self.shift()), self.second_cost)
+        } else {
+            rise(at, self.first_cost).min(rise(at + self.shift(), self.second_cost))
+        }
     }
 }
 
-/// A service curve from a point on: `y` bytes at `x` ns, and its own first piece.
+/// A leaf's deadline and eligible curves: when each line of its service curve, begun without its
+/// shift, has risen to what real time served so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Curve {
-    x: u64,
-    y: u64,
-    dx: u64,
-    dy: u64,
+pub struct Lines {
+    first: Fine,
+    second: Fine,
 }
 
-impl Curve {
-    /// From `y` bytes at `x` ns on.
-    pub fn new(of: &ServiceCurve, x: u64, y: u64) -> Self {
-        Self { x, y, dx: of.dx, dy: of.dy }
+impl Lines {
+    /// Of a curve that begins at `at`, nothing before it counting.
+    pub fn new(at: Fine) -> Self {
+        Self { first: at, second: at }
     }
 
-    /// Bytes at an instant.
-    pub fn bytes_at(&self, of: &ServiceCurve, at: u64) -> u64 {
-        let t = at.saturating_sub(self.x);
-        if t <= self.dx {
-            self.y + of.m1.bytes_in(t).min(self.dy)
-        } else {
-            self.y + self.dy + of.m2.bytes_in(t - self.dx)
-        }
+    /// A backlog begins: the curve begun now is owed, where it is less than what was owed.
+    #[inline]
+    pub fn start(&mut self, at: Fine) {
+        self.first = self.first.max(at);
+        self.second = self.second.max(at);
     }
 
-    /// The first instant with that many bytes.
-    pub fn time_of(&self, of: &ServiceCurve, bytes: u64) -> u64 {
-        let over = bytes.saturating_sub(self.y);
-        if bytes <= self.y {
-            self.x
-        } else if over <= self.dy {
-            self.x.saturating_add(of.m1.time_for(over))
-        } else {
-            let rest = of.m2.time_for(over - self.dy);
-            self.x.saturating_add(self.dx).saturating_add(rest)
-        }
+    /// From when on the head is eligible.
+    #[inline]
+    pub fn eligible(&self, of: &ServiceCurve) -> Fine {
+        self.first.max(of.earlier(self.second))
     }
 
-    /// The lesser of itself and the service curve started at (`x`, `y`), from `x` on; for a
-    /// convex curve whichever is less at `x` (the paper's update of deadline curves, eq. 5, in
-    /// the two-piece form of its section on implementation).
-    pub fn lower(&mut self, of: &ServiceCurve, x: u64, y: u64) {
-        let before = self.bytes_at(of, x);
-        if of.is_convex() || of.dx == 0 {
-            if before >= y {
-                (self.x, self.y) = (x, y);
-            }
-            return;
-        }
-        if before <= y {
-            return;
-        }
-        if self.bytes_at(of, x.saturating_add(of.dx)) >= y + of.dy {
-            *self = Self { x, y, dx: of.dx, dy: of.dy };
-            return;
-        }
-        // They cross: the new curve's first piece until it meets the old one's second.
-        let gap = u128::from(before - y) << SLOPE;
-        let mut dx = (gap / u128::from(of.m1.rise - of.m2.rise)) as u64;
-        let old_knee = self.x + self.dx;
-        if old_knee > x {
-            dx += old_knee - x;
-        }
-        *self = Self { x, y, dx, dy: of.m1.bytes_in(dx) };
+    /// When a head of `bytes` is due.
+    #[inline]
+    pub fn due(&self, of: &ServiceCurve, bytes: u32) -> Fine {
+        let first = self.first.after(bytes, of.first_cost);
+        let second = of.earlier(self.second.after(bytes, of.second_cost));
+        Fine(first.max(second).0 + if of.is_concave() { 0 } else { of.shift() })
     }
 
-    /// The curve by which a leaf becomes eligible: its deadline curve if concave, else the
-    /// second piece from its start.
-    #[must_use]
-    pub fn eligible(self, of: &ServiceCurve) -> Self {
-        if of.is_convex() { Self { dx: 0, dy: 0, ..self } } else { self }
+    /// Real time serves `bytes`.
+    #[inline]
+    pub fn serve(&mut self, of: &ServiceCurve, bytes: u32) {
+        self.first = self.first.after(bytes, of.first_cost);
+        self.second = self.second.after(bytes, of.second_cost);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
     use proptest::prelude::*;
+    use towpath_wire::Instant;
 
     fn curve(mbps: u64, burst: u64, delay_ms: u64) -> ServiceCurve {
-        let delay = Duration::from_millis(delay_ms);
-        ServiceCurve::new(Rate::from_mbps(mbps), ByteSize::from_bytes(burst), delay).unwrap()
+        let (burst, delay) = (ByteSize::from_bytes(burst), Duration::from_millis(delay_ms));
+        ServiceCurve::from_burst(burst, delay, Rate::from_mbps(mbps)).unwrap()
+    }
+
+    fn knee(first_bps: u64, knee_ns: u64, bps: u64) -> ServiceCurve {
+        let first = Some((Rate::from_bps(first_bps), Duration::from_nanos(knee_ns)));
+        let config = QueueConfig { first, rate: Rate::from_bps(bps), ..QueueConfig::default() };
+        ServiceCurve::new(&config).unwrap()
+    }
+
+    fn at(ns: u64) -> Fine {
+        Fine::from_instant(Instant::from_nanos(ns))
     }
 
     #[test]
@@ -171,42 +203,118 @@ mod tests {
         let convex = curve(8, 1_000, 5);
         assert_eq!(convex.bytes_in(4_000_000), 0);
         assert_eq!(convex.bytes_in(5_000_001), 1_000);
-        assert!(convex.is_convex() && !concave.is_convex());
     }
 
     #[test]
-    fn time_is_the_inverse_of_bytes() {
-        let concave = curve(8, 10_000, 5);
-        let from = Curve { x: 1_000, y: 500, dx: concave.dx, dy: concave.dy };
-        assert_eq!(from.time_of(&concave, 500), 1_000);
-        assert_eq!(from.time_of(&concave, 5_500), 2_501_000);
-        assert_eq!(from.time_of(&concave, 11_500), 6_001_000);
+    fn both_forms_of_a_curve_are_one() {
+        assert_eq!(knee(16_000_000, 5_000_000, 8_000_000), curve(8, 10_000, 5));
+        assert_eq!(knee(0, 4_000_000, 8_000_000), curve(8, 1_000, 5));
+        assert_eq!(knee(8_000_000, 4_000_000, 8_000_000), curve(8, 0, 0));
+        let first = Some((Rate::from_bps(7_999_999), Duration::from_nanos(1)));
+        let config = QueueConfig { first, rate: Rate::from_mbps(8), ..QueueConfig::default() };
+        let refused = ServiceCurve::new(&config).unwrap_err();
+        let value = 7_999_999;
+        let (min, max) = (8_000_000, RATE_MAX.as_bps());
+        let name = "first piece in bit/s, unless it is 0,";
+        assert_eq!(refused, ConfigError::OutOfRange { name, value, min, max });
+    }
+
+    #[test]
+    fn deadlines_by_hand() {
+        // 16 Mbit/s (2 B/µs) for 5 ms, then 8 (1 B/µs).
+        let of = curve(8, 10_000, 5);
+        let mut lines = Lines::new(at(1_000_000));
+        assert_eq!(lines.due(&of, 5_000), at(3_500_000));
+        assert_eq!(lines.due(&of, 11_000), at(7_000_000));
+        lines.serve(&of, 10_000);
+        assert_eq!((lines.eligible(&of), lines.due(&of, 1_000)), (at(6_000_000), at(7_000_000)));
+        // Idle to 8 ms: 2000 B of the burst are back, as at 8 Mbit/s, then it is 8 again.
+        lines.start(at(8_000_000));
+        assert_eq!(lines.due(&of, 2_000), at(9_000_000));
+        assert_eq!(lines.due(&of, 4_000), at(10_000_000));
+        assert_eq!(lines.due(&of, 6_000), at(12_000_000));
+    }
+
+    /// Two packets of 64 B within a bucket of 542 bits at 175 342 bit/s: the second one comes when
+    /// 61.7 B of the burst are back, 2.3 B short, which are due at the second line: 22 µs after
+    /// the arrival, 1 µs later than at the first slope. Curves whose knees were rounded to bytes
+    /// said 66 µs, and up to a byte, 46 µs, more with each such backlog: 610 µs with the twelfth
+    /// here. That was one packet of ten million behind its promise in the simulator.
+    #[test]
+    fn backlogs_before_leave_no_rounding_behind() {
+        let of = knee(24_611_752, 22_022, 175_342);
+        let arrivals = [
+            0, 2_748_914, 5_826_221, 8_709_898, 11_508_937, 14_442_294, 17_348_953, 20_268_961,
+            23_290_566, 26_268_715, 29_199_776, 31_948_992,
+        ];
+        let mut lines = Lines::new(at(0));
+        for (k, now) in arrivals.into_iter().enumerate() {
+            lines.start(at(now));
+            let late = lines.due(&of, 64).0 - at(now).0;
+            assert!(late <= at(22_022).0, "packet {k} due after {} ns", late >> FRACTION);
+            // 512 bits at the first slope take 20 803.07 ns, none is due before.
+            assert!(late >= at(20_803).0, "packet {k} due after {} ns", late >> FRACTION);
+            lines.serve(&of, 64);
+        }
+    }
+
+    /// The deadline curve of a flat-then-rising curve that begins anew: what was served ahead of
+    /// it counts, and the later flat piece does too.
+    #[test]
+    fn a_convex_curve_begins_anew_behind_what_was_served_early() {
+        // Nothing for 10 ms, then 1 B/µs. 1000 B at 0, served at once; 1000 B at 8 ms.
+        let of = knee(0, 10_000_000, 8_000_000);
+        let mut lines = Lines::new(at(0));
+        assert_eq!((lines.eligible(&of), lines.due(&of, 1_000)), (at(0), at(11_000_000)));
+        lines.serve(&of, 1_000);
+        lines.start(at(8_000_000));
+        // The first backlog's curve would give its 2000th byte at 12 ms, but the second one owes
+        // nothing before 18 ms: 19 ms for its 1000.
+        assert_eq!(lines.due(&of, 1_000), at(19_000_000));
+        assert_eq!(lines.eligible(&of), at(8_000_000));
+    }
+
+    fn any_curve() -> impl Strategy<Value = ServiceCurve> {
+        (1_000_000u64..50_000_000, 0u64..3, 1u64..50_000_000, 0u64..20_000_000).prop_map(
+            |(bps, kind, more, knee_ns)| match kind {
+                0 => knee(0, knee_ns, bps),
+                1 => knee(bps, knee_ns, bps),
+                _ => knee(bps + more, knee_ns, bps),
+            },
+        )
     }
 
     proptest! {
-        /// At every later instant `lower` is the lesser of both, to rounding (concave curves,
-        /// where the minimum of two shifts has two pieces if the later one starts lower).
+        /// Deadlines are those of the least of all curves begun so far, and a concave curve's head
+        /// is eligible when that curve has reached what was served.
         #[test]
-        fn lower_is_the_minimum(
-            starts in prop::collection::vec((0u64..20_000_000, 0u64..20_000), 1..5),
+        fn two_lines_are_the_least_of_all_curves(
+            of in any_curve(),
+            starts in prop::collection::vec((0u64..20_000_000, 0u32..20_000), 1..12),
+            bytes in 1u32..20_000,
         ) {
-            let of = curve(8, 10_000, 5);
-            let mut curve = Curve::new(&of, 0, 0);
-            let mut all = alloc::vec![curve];
-            let (mut x, mut y) = (0, 0);
-            for (later, served) in starts {
-                x += later;
-                // A leaf goes idle only once it was served what it asked.
-                y += served;
-                curve.lower(&of, x, y);
-                all.push(Curve { x, y, dx: of.dx, dy: of.dy });
-                for ahead in 0..50 {
-                    let at = x + ahead * 300_000;
-                    let least = all.iter().map(|c| c.bytes_at(&of, at)).min().unwrap();
-                    let got = curve.bytes_at(&of, at);
-                    let rounding = 2 * all.len() as u64;
-                    prop_assert!(got.abs_diff(least) <= rounding, "{got} at {at}, {least}");
+            let (mut now, mut served) = (0u64, 0u64);
+            let mut all: Vec<(u64, u64)> = Vec::new();
+            let mut lines = Lines::default();
+            for (later, more) in starts {
+                now += later;
+                lines.start(at(now));
+                all.push((now, served));
+                let due = (lines.due(&of, bytes).0 >> FRACTION) as u64;
+                let least = |t: u64| {
+                    let each = all.iter().map(|(x, y)| y + of.bytes_in(t.saturating_sub(*x)));
+                    each.min().unwrap_or(0)
+                };
+                // `bytes_in` rounds down to bytes: one of them on either side.
+                prop_assert!(least(due.saturating_sub(1)) <= served + u64::from(bytes));
+                prop_assert!(least(due + 1) + 1 >= served + u64::from(bytes));
+                let from = (lines.eligible(&of).0 >> FRACTION) as u64;
+                if of.first_cost > 0 && from > now {
+                    prop_assert!(least(from.saturating_sub(1)) <= served);
+                    prop_assert!(least(from + 1) + 1 >= served);
                 }
+                lines.serve(&of, more);
+                served += u64::from(more);
             }
         }
     }

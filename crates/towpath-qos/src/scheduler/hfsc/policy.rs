@@ -2,25 +2,27 @@
 
 use towpath_wire::{Instant, Rate};
 
-use super::curve::{Curve, ServiceCurve};
+use super::curve::{Lines, ServiceCurve};
 use super::sharing::{Class, Sharing};
 use crate::scheduler::contract::{ConfigError, Packet, PortConfig, QueueConfig};
 use crate::scheduler::edf::slack;
-use crate::scheduler::fixed::cost_per_byte;
-use crate::scheduler::indexed_heap::{IndexedHeap, Places};
+use crate::scheduler::fixed::{Fine, cost_per_byte};
+use crate::scheduler::heap::Heap;
 use crate::scheduler::port::Policy;
 use crate::scheduler::store::{Kind, NONE, Table};
 use crate::scheduler::tree;
 
-/// Hierarchical fair service curve. Invariant: a leaf with packets and a real-time curve is in
-/// exactly one of `waiting` and `eligible`.
+/// Hierarchical fair service curve.
+///
+/// Invariants: a leaf with packets and a real-time curve is in exactly one of `waiting` and
+/// `eligible`; an entry of `waiting` has a key not after its leaf's eligible time, which only
+/// rises, and outlives the leaf's packets: it is looked at again when its time comes.
 #[derive(Clone, Debug)]
 pub struct Hfsc {
-    /// By the time from which the leaf is eligible.
-    waiting: IndexedHeap,
+    /// By the time from which the leaf is eligible, nanoseconds.
+    waiting: Heap,
     /// By the deadline of the head.
-    eligible: IndexedHeap,
-    places: Places,
+    eligible: Heap,
     sharing: Sharing,
     /// Latest instant told, at which a changed curve starts.
     seen: Instant,
@@ -28,49 +30,116 @@ pub struct Hfsc {
 }
 
 impl Hfsc {
-    /// Files a leaf whose head or whose real-time service changed.
+    /// Files a leaf in neither heap, whose head has `bytes`.
     #[inline]
-    fn file(&mut self, table: &mut Table<Class>, leaf: u32, bytes: u32, now: Instant) {
-        let class = table.state(leaf);
-        let curve = &class.real_time;
-        let from = class.deadline.eligible(curve).time_of(curve, class.served);
-        class.due = class.deadline.time_of(curve, class.served + u64::from(bytes));
-        if from <= now.as_nanos() {
-            self.eligible.push(&mut self.places, class.due, leaf);
+    fn file(&mut self, class: &mut Class, leaf: u32, bytes: u32, now: Instant) {
+        class.due = class.lines.due(&class.real_time, bytes).key();
+        let from = class.lines.eligible(&class.real_time).ceil();
+        if from <= now {
+            self.eligible.push(class.due, leaf);
         } else {
-            self.waiting.push(&mut self.places, from, leaf);
+            class.waits = true;
+            self.waiting.push(from.as_nanos(), leaf);
         }
     }
 
-    fn unfile(&mut self, leaf: u32) {
-        if self.eligible.contains(&self.places, leaf) {
-            self.eligible.remove(&mut self.places, leaf);
-        } else if self.waiting.contains(&self.places, leaf) {
-            self.waiting.remove(&mut self.places, leaf);
+    /// Takes a leaf out of both heaps.
+    fn unfile(&mut self, table: &mut Table<Class>, leaf: u32) {
+        let queue = &mut table.queues[leaf as usize];
+        if core::mem::take(&mut queue.state.waits) {
+            self.waiting.remove(leaf);
+        } else if queue.fifo.packets > 0 {
+            self.eligible.remove(leaf);
         }
     }
 
-    /// After the leaf's packet went: its new head's deadline, and eligible time if real time
-    /// served it.
+    /// Corrects or takes away the first entry of `waiting`, if its leaf is not to be looked at
+    /// then; true if it was right.
     #[inline]
-    fn next_head(&mut self, table: &mut Table<Class>, leaf: u32, next: Option<u32>, now: Instant) {
-        let in_eligible = self.eligible.contains(&self.places, leaf);
-        match next {
-            None => self.unfile(leaf),
+    fn settle(&mut self, table: &mut Table<Class>, key: u64, leaf: u32) -> bool {
+        let queue = &mut table.queues[leaf as usize];
+        if queue.fifo.packets == 0 {
+            queue.state.waits = false;
+            self.waiting.pop();
+            return false;
+        }
+        let from = queue.state.lines.eligible(&queue.state.real_time).ceil().as_nanos();
+        if from != key {
+            self.waiting.replace(from, leaf);
+        }
+        from == key
+    }
+
+    /// Moves the leaves that are eligible by now.
+    #[inline]
+    fn wake(&mut self, table: &mut Table<Class>, now: Instant) {
+        while let Some(first) = self.waiting.peek().filter(|first| first.key <= now.as_nanos()) {
+            if self.settle(table, first.key, first.queue) {
+                self.waiting.pop();
+                let class = table.state(first.queue);
+                class.waits = false;
+                self.eligible.push(class.due, first.queue);
+            }
+        }
+    }
+
+    /// Nothing may go: what is to be asked next is made exact.
+    #[cold]
+    fn idle(&mut self, table: &mut Table<Class>) {
+        while let Some(first) = self.waiting.peek() {
+            if self.settle(table, first.key, first.queue) {
+                break;
+            }
+        }
+        self.sharing.settle();
+    }
+
+    /// Takes the packet that is due first, if a leaf is eligible.
+    #[inline]
+    fn serve_due(&mut self, table: &mut Table<Class>, now: Instant) -> Option<Packet> {
+        let leaf = self.eligible.peek()?.queue;
+        let popped = table.pop(leaf)?;
+        let mut packet = popped.packet;
+        let class = table.state(leaf);
+        let due = class.lines.due(&class.real_time, packet.bytes);
+        packet.slack_ns = slack(due.ceil().as_nanos(), now, packet.bytes, self.cost);
+        class.lines.serve(&class.real_time, packet.bytes);
+        match popped.next {
+            None => {
+                self.eligible.pop();
+            }
             Some(bytes) => {
-                let class = table.state(leaf);
-                let curve = &class.real_time;
-                let from = class.deadline.eligible(curve).time_of(curve, class.served);
-                class.due = class.deadline.time_of(curve, class.served + u64::from(bytes));
-                let due = class.due;
-                if in_eligible && from <= now.as_nanos() {
-                    self.eligible.update(&mut self.places, due, leaf);
-                } else if in_eligible {
-                    self.eligible.remove(&mut self.places, leaf);
-                    self.waiting.push(&mut self.places, from, leaf);
+                class.due = class.lines.due(&class.real_time, bytes as u32).key();
+                let from = class.lines.eligible(&class.real_time).ceil();
+                if from <= now {
+                    self.eligible.replace(class.due, leaf);
+                } else {
+                    class.waits = true;
+                    self.eligible.pop();
+                    self.waiting.push(from.as_nanos(), leaf);
                 }
             }
         }
+        self.sharing.charge(table, &packet, now, popped.next.is_none());
+        Some(packet)
+    }
+
+    /// Takes the packet whose turn it is by link sharing; no leaf is eligible.
+    #[inline]
+    fn serve_share(&mut self, table: &mut Table<Class>, now: Instant) -> Option<Packet> {
+        let leaf = self.sharing.choose(table)?;
+        let popped = table.pop(leaf)?;
+        let mut packet = popped.packet;
+        let class = table.state(leaf);
+        if !class.real_time.is_none() {
+            let due = class.lines.due(&class.real_time, packet.bytes);
+            packet.slack_ns = slack(due.ceil().as_nanos(), now, packet.bytes, self.cost);
+            if let Some(bytes) = popped.next {
+                class.due = class.lines.due(&class.real_time, bytes as u32).key();
+            }
+        }
+        self.sharing.charge(table, &packet, now, popped.next.is_none());
+        Some(packet)
     }
 }
 
@@ -79,9 +148,8 @@ impl Policy for Hfsc {
 
     fn new(port: &PortConfig) -> Result<Self, ConfigError> {
         Ok(Self {
-            waiting: IndexedHeap::default(),
-            eligible: IndexedHeap::default(),
-            places: Places::default(),
+            waiting: Heap::default(),
+            eligible: Heap::default(),
             sharing: Sharing::default(),
             seen: Instant::ZERO,
             cost: cost_per_byte(port.rate)?,
@@ -94,9 +162,8 @@ impl Policy for Hfsc {
         queue: u32,
         config: &QueueConfig,
     ) -> Result<(), ConfigError> {
-        let has_real_time = config.rate > Rate::from_bps(0);
-        let real_time = if has_real_time {
-            ServiceCurve::new(config.rate, config.burst, config.delay)?
+        let real_time = if config.rate > Rate::from_bps(0) {
+            ServiceCurve::new(config)?
         } else {
             ServiceCurve::default()
         };
@@ -106,55 +173,39 @@ impl Policy for Hfsc {
         let parent_of = |class: &Class| class.above.wrapping_sub(1);
         let old = parent_of(table.peek_state(queue));
         let parent = tree::parent(table, queue, config.parent, old, parent_of)?;
-        let waits = table.queues[queue as usize].fifo.packets > 0;
-        if waits && table.peek_state(queue).has_real_time {
-            self.unfile(queue);
-        }
+        self.unfile(table, queue);
         let class = table.state(queue);
-        let changed = class.real_time != real_time || !class.has_real_time;
+        let changed = class.real_time != real_time;
         class.real_time = real_time;
-        class.has_real_time = has_real_time;
         class.share_cost = share_cost;
-        class.ceiling_cost = ceiling_cost;
         class.above = parent.wrapping_add(1);
         if changed {
-            class.deadline = Curve::new(&real_time, self.seen.as_nanos(), class.served);
+            class.lines = Lines::new(Fine::from_instant(self.seen));
         }
         let queues = table.queues_len();
         self.waiting.reserve(queues);
         self.eligible.reserve(queues);
-        self.places.reserve(queues);
-        let siblings = if parent == NONE {
-            queues
-        } else {
-            let above = table.state(parent);
-            above.children += u32::from(new);
-            let children = above.children as usize;
+        self.sharing.configure(table, queue, ceiling_cost, new);
+        if parent != NONE {
             table.set_kind(parent, Kind::Interior);
-            children
-        };
-        self.sharing.reserve(queues, parent.wrapping_add(1), siblings);
-        if waits && has_real_time {
-            let bytes = table.head(queue).map_or(0, |(_, bytes)| bytes);
-            self.file(table, queue, bytes, self.seen);
+        }
+        if let Some((_, bytes)) = table.head(queue)
+            && !real_time.is_none()
+        {
+            self.file(table.state(queue), queue, bytes, self.seen);
         }
         Ok(())
     }
 
     fn remove(&mut self, table: &mut Table<Class>, queue: u32) {
-        self.sharing.forget(table, queue);
-        let parent = table.peek_state(queue).above.wrapping_sub(1);
-        if parent != NONE {
-            let class = table.state(parent);
-            class.children -= 1;
-            if class.children == 0 {
-                table.set_kind(parent, Kind::Leaf);
-            }
+        self.unfile(table, queue);
+        if let Some(parent) = self.sharing.remove(table, queue) {
+            table.set_kind(parent, Kind::Leaf);
         }
     }
 
-    fn children(&self, table: &Table<Class>, queue: u32) -> u32 {
-        table.peek_state(queue).children
+    fn children(&self, _: &Table<Class>, queue: u32) -> u32 {
+        self.sharing.children(queue)
     }
 
     #[inline]
@@ -163,10 +214,13 @@ impl Policy for Hfsc {
         self.seen = now;
         if table.push(packet, u64::from(packet.bytes)) {
             let class = table.state(leaf);
-            if class.has_real_time {
-                let (curve, served) = (class.real_time, class.served);
-                class.deadline.lower(&curve, now.as_nanos(), served);
-                self.file(table, leaf, packet.bytes, now);
+            if !class.real_time.is_none() {
+                class.lines.start(Fine::from_instant(now));
+                if class.waits {
+                    class.due = class.lines.due(&class.real_time, packet.bytes).key();
+                } else {
+                    self.file(class, leaf, packet.bytes, now);
+                }
             }
             self.sharing.activate(table, leaf);
         }
@@ -176,29 +230,15 @@ impl Policy for Hfsc {
     fn dequeue(&mut self, table: &mut Table<Class>, now: Instant) -> Option<Packet> {
         self.seen = now;
         self.sharing.release(table, now);
-        while let Some(first) = self.waiting.peek() {
-            if first.key > now.as_nanos() {
-                break;
-            }
-            self.waiting.remove(&mut self.places, first.queue);
-            let due = table.peek_state(first.queue).due;
-            self.eligible.push(&mut self.places, due, first.queue);
+        self.wake(table, now);
+        if !self.eligible.is_empty() {
+            return self.serve_due(table, now);
         }
-        let by_deadline = self.eligible.peek().map(|first| first.queue);
-        let leaf = by_deadline.or_else(|| self.sharing.choose(table))?;
-        let popped = table.pop(leaf)?;
-        let bytes = popped.packet.bytes;
-        let class = table.state(leaf);
-        let mut packet = popped.packet;
-        if class.has_real_time {
-            packet.slack_ns = slack(class.due, now, bytes, self.cost);
-            if by_deadline.is_some() {
-                class.served += u64::from(bytes);
-            }
-            self.next_head(table, leaf, popped.next.map(|bytes| bytes as u32), now);
+        let packet = self.serve_share(table, now);
+        if packet.is_none() {
+            self.idle(table);
         }
-        self.sharing.charge(table, leaf, now, bytes, popped.next.is_none());
-        Some(packet)
+        packet
     }
 
     fn next_ready(&self, _: &Table<Class>) -> Instant {

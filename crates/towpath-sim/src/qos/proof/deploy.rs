@@ -156,7 +156,8 @@ fn add_port(
         Some(NodeKind::Switch { latency_ns, .. }) => *latency_ns,
         _ => 0,
     };
-    let packet_bytes_max = (port.packet_bits / 8).max(1600) as u32;
+    // Exactly what admission took: DRR's quanta are multiples of it.
+    let packet_bytes_max = (port.packet_bits / 8) as u32;
     let packets = |i: usize, hop: &PromisedHop| {
         let least = u64::from(channels[i].wanted.packets.0) * 8;
         (hop.buffer_bits / least + 2).min(QUEUE_PACKETS_MAX) as u32
@@ -175,19 +176,19 @@ fn add_port(
     })?;
     for (queue, (i, hop)) in used.iter().enumerate() {
         let bytes_max = hop.buffer_bits.div_ceil(8).max(packet_bytes_max.into());
-        let mut config = QueueConfig {
-            rate: Rate::from_bps(hop.rate_bps),
+        let config = QueueConfig {
+            // With a service curve this is its second slope.
+            rate: Rate::from_bps(hop.curve.map_or(hop.rate_bps, |(_, _, bps)| bps)),
             priority: hop.level.unwrap_or(0),
             burst: ByteSize::from_bytes(hop.burst_bits.div_ceil(8)),
             delay: Duration::from_nanos(hop.delay_ns),
             packets_max: packets(*i, hop),
             bytes_max: bytes_max.min(u32::MAX.into()) as u32,
             service: Service::Deterministic,
+            first: hop.curve.map(|(bps, ns, _)| (Rate::from_bps(bps), Duration::from_nanos(ns))),
+            weight: hop.weight.unwrap_or(1).min(u16::MAX.into()) as u16,
             ..QueueConfig::default()
         };
-        if let Some(curve) = hop.curve {
-            service_curve(&mut config, curve);
-        }
         net.add_queue(index, QueueId(queue as u32), &config)?;
     }
     let reserved: u64 = used.iter().map(|(_, hop)| hop.rate_bps).sum();
@@ -205,19 +206,6 @@ fn add_port(
     };
     net.add_queue(index, QueueId(used.len() as u32), &bulk)?;
     Ok(index)
-}
-
-/// HFSC's curve as burst within delay: concave through the knee, or, where nothing is served up to
-/// the knee, a byte behind it.
-fn service_curve(config: &mut QueueConfig, (steep_bps, knee_ns, rate_bps): (u64, u64, u64)) {
-    let bits = u128::from(steep_bps) * u128::from(knee_ns) / 1_000_000_000;
-    let (bytes, behind_ns) = match bits.div_ceil(8) as u64 {
-        0 if knee_ns > 0 => (1, 8_000_000_000_u64.div_ceil(rate_bps.max(1))),
-        bytes => (bytes, 0),
-    };
-    config.burst = ByteSize::from_bytes(bytes);
-    config.delay = Duration::from_nanos(knee_ns + behind_ns);
-    config.rate = Rate::from_bps(rate_bps);
 }
 
 const BULK_PACKETS: u32 = 16;

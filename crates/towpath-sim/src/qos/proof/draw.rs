@@ -13,7 +13,7 @@ use towpath_qos::topology::{NodeId, Topology};
 use towpath_wire::{ByteSize, Instant, Rate};
 
 /// Schedulers with a bound, as a topology file names them.
-pub const BOUNDED: [&str; 9] = [
+pub const BOUNDED: [&str; 11] = [
     "edf",
     "static_priority",
     "rcsp",
@@ -23,6 +23,8 @@ pub const BOUNDED: [&str; 9] = [
     "wf2q_plus",
     "virtual_clock",
     "fcfs",
+    "drr",
+    "scfq",
 ];
 
 /// A request with the source that will send for it.
@@ -41,7 +43,9 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
 }
 
 /// A topology file: up to 6 switches in a random tree, now and then with a ring closed, up to 16
-/// hosts. One scheduler everywhere, or one of its own per node.
+/// hosts. One scheduler everywhere, or one of its own per node. Ports of round robin and
+/// self-clocked queuing have a number of sessions of their own: few, which are soon taken and
+/// make for short bounds, to many.
 pub fn topology(rng: &mut Rng) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -57,6 +61,7 @@ pub fn topology(rng: &mut Rng) -> String {
     for h in 0..hosts {
         let name = scheduler(rng);
         line(format_args!("[[host]]\nname = \"h{h}\"\nscheduler = \"{name}\"\n"));
+        let sessions = sessions(rng, name);
         if with_cpu {
             // Costs that are whole nanoseconds for packets of whole 8 bytes.
             let (packet_ns, byte_ps) = (500 + rng.below(20_000), 125 * rng.below(5));
@@ -67,17 +72,27 @@ pub fn topology(rng: &mut Rng) -> String {
                  blocking_ns = {blocking_ns}, budget_ns = {budget_ns} }}\n"
             ));
         }
+        line(format_args!("[[host.interface]]\nname = \"p{h}\"\n{sessions}"));
     }
+    // A link's number is its ports' name.
+    let links = hosts + switches;
     for s in 0..switches {
         let (name, latency_ns) = (scheduler(rng), rng.below(20_000));
         line(format_args!(
             "[[switch]]\nname = \"s{s}\"\nscheduler = \"{name}\"\nlatency_ns = {latency_ns}\n"
         ));
+        for p in 0..links {
+            let sessions = sessions(rng, name);
+            line(format_args!("[[switch.port]]\nname = \"p{p}\"\n{sessions}"));
+        }
     }
+    let mut number = 0;
     let mut link = |a: String, b: String, rate: u64, delay: u64| {
         line(format_args!(
-            "[[link]]\nends = [\"{a}\", \"{b}\"]\nrate_bps = {rate}\ndelay_ns = {delay}\n"
+            "[[link]]\nends = [\"{a}:p{number}\", \"{b}:p{number}\"]\n\
+             rate_bps = {rate}\ndelay_ns = {delay}\n"
         ));
+        number += 1;
     };
     let rates = [10_000_000, 100_000_000, 100_000_000, 1_000_000_000, 97_531_113];
     for h in 0..hosts {
@@ -93,6 +108,14 @@ pub fn topology(rng: &mut Rng) -> String {
         link("s0".into(), format!("s{}", switches - 1), pick(rng, &trunks), rng.below(50_000));
     }
     text
+}
+
+/// The setting of a port that counts its sessions, a line or nothing.
+fn sessions(rng: &mut Rng, scheduler: &str) -> String {
+    match scheduler {
+        "drr" | "scfq" => format!("sessions_max = {}\n", logarithmic(rng, 4, 64)),
+        _ => String::new(),
+    }
 }
 
 /// A number between `least` and `most`, each order of magnitude as likely as any other.
