@@ -45,6 +45,10 @@ fn shift(time: u128) -> Result<u64, ConfigError> {
     Ok(shift as u64)
 }
 
+/// Longest first piece, 4.9 hours, as long as any time in admission: what is due by then still has
+/// its place in the order of keys.
+const KNEE_MAX_NS: u64 = 1 << 44;
+
 /// Longest time that a burst stands for at its rate, two years.
 const SHIFT_MAX_NS: u64 = (1 << 56) - 1;
 
@@ -61,7 +65,7 @@ impl ServiceCurve {
 
     fn from_knee(first: Rate, knee: Duration, rate: Rate) -> Result<Self, ConfigError> {
         let second_cost = cost_per_byte(rate)?;
-        within("first piece in ns", nanos(knee), 0, nanos(DELAY_MAX))?;
+        within("first piece in ns", nanos(knee), 0, KNEE_MAX_NS)?;
         let knee = u128::from(nanos(knee)) << FRACTION;
         let (first, rate) = (first.as_bps(), rate.as_bps());
         if first == 0 || first == rate {
