@@ -2,10 +2,11 @@
 //!
 //! A leaf with a reserved `rate` has a real-time service curve S: linear, or with a `first` piece
 //! of m1 for x, then `rate` (concave if m1 > rate, or flat, m1 = 0), or with a `burst` of u bytes
-//! within `delay` d: u by d, then `rate` (concave if u/d > rate, else flat and then `rate`). Real-time criterion: among leaves that must be served now to keep all curves
-//! (eligible), the one whose head is due first. Otherwise link sharing: down the tree by least
-//! virtual time among classes within their `ceiling`. What link sharing gives is not held against
-//! a leaf's real-time curve.
+//! within `delay` d: u by d, then `rate` (concave if u/d > rate, else flat and then `rate`).
+//! Real-time criterion: among leaves that must be served now to keep all curves (eligible), the one
+//! whose head is due first. Otherwise link sharing: down the tree by least virtual time among
+//! classes within their `ceiling`. What link sharing gives is not held against a leaf's real-time
+//! curve.
 //!
 //! Bound: a leaf's deadline is missed by at most L/C when Σ Sᵢ(t) ≤ C·t for all t; so for
 //! arrivals α the delay is the horizontal distance of α and S, plus L/C. Link sharing: siblings
