@@ -155,7 +155,7 @@ impl Network {
                 let parts = u128::from(free) * u128::from(high) / u128::from(asked.max(1));
                 Some((parts as u32).min(high - 1))
             }
-            Shortage::DelayNs { .. } | Shortage::NoBound { .. } => {
+            Shortage::DelayNs { .. } | Shortage::DueBits { .. } => {
                 let Place::Port(port) = obstacle.at else { return None };
                 self.guess_at(ask, port, obstacle.shortage, (low, high), slots)
             }
@@ -178,7 +178,7 @@ impl Network {
         }
         let all = match shortage {
             Shortage::DelayNs { asked, .. } => asked,
-            Shortage::NoBound { most } => most,
+            Shortage::DueBits { .. } => INTERVAL_NS_MAX,
             _ => return None,
         };
         let others: u64 = slots.iter().filter(|s| s.port != port).map(|s| s.budget_ns).sum();

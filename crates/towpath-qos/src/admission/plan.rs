@@ -279,7 +279,9 @@ impl Walk<'_> {
         let load = self.arriving(state);
         let budget = budget_ns.min(INTERVAL_NS_MAX);
         let place = state.place(&load, budget);
-        let (delay, level, pieces) = place.ok_or(Shortage::NoBound { most: budget_ns })?;
+        // What is short is told by the least budgets, which are tried next.
+        let more = Shortage::DelayNs { asked: budget_ns, least: budget_ns.saturating_add(1) };
+        let (delay, level, pieces) = place.ok_or(more)?;
         self.keep(ports[0], (delay, level, pieces), slots)
     }
 

@@ -86,7 +86,7 @@ fn each_fault_of_a_request_has_its_answer() {
     );
     assert!(matches!(
         shortage(0, 1, demand(1 << 40, 1000, 1000), MS),
-        Shortage::NoBound { .. } | Shortage::DelayNs { .. } | Shortage::MemoryBits { .. }
+        Shortage::DueBits { .. } | Shortage::DelayNs { .. } | Shortage::MemoryBits { .. }
     ));
 }
 
@@ -149,7 +149,7 @@ fn absurd_things_have_documented_answers() {
         assert!(
             matches!(
                 burst,
-                Shortage::NoBound { .. } | Shortage::DelayNs { .. } | Shortage::MemoryBits { .. }
+                Shortage::DueBits { .. } | Shortage::DelayNs { .. } | Shortage::MemoryBits { .. }
             ),
             "{scheduler}: {burst:?}"
         );
@@ -183,7 +183,7 @@ fn rates_that_sum_to_exactly_the_link() {
         }
         if scheduler == "rcsp" {
             let shortage = second.expect_err("bursts beside rates").shortage;
-            assert!(matches!(shortage, Shortage::NoBound { .. }), "{shortage:?}");
+            assert!(matches!(shortage, Shortage::DueBits { .. }), "{shortage:?}");
             continue;
         }
         second.unwrap_or_else(|refusal| panic!("{scheduler}: {refusal}"));
