@@ -85,6 +85,7 @@ pub(super) fn nearest(refusal: &Refusal) -> String {
     match refusal.nearest {
         None => "nothing of the kind passes".to_string(),
         Some(Nearest::DelayNs(ns)) => format!("the same traffic with delay_ns = {ns}"),
+        Some(Nearest::JitterNs(ns)) => format!("the same traffic with jitter_ns = {ns}"),
         Some(Nearest::Scaled { parts, rate_bps }) => format!(
             "the same bound with all rates and bursts at {} ({} on the wire)",
             share(parts),

@@ -162,6 +162,8 @@ impl Shortage {
 pub enum Nearest {
     /// The same traffic with this bound.
     DelayNs(u64),
+    /// The same traffic and bound, with this bound on jitter.
+    JitterNs(u64),
     /// The same bound with all rates and bursts scaled to these parts per 1024; packets as they
     /// are.
     Scaled {

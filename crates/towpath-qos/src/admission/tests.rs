@@ -466,6 +466,83 @@ fn measured_averages_admit_more_and_touch_no_hard_promise() {
     assert!(admission.admit(&more).is_err());
 }
 
+/// The processors vary a delay as queues do: of their millisecond each a packet may take nothing.
+/// And a bound on jitter is one from end to end.
+#[test]
+fn jitter_counts_the_processors() {
+    let text = tree::two_level(4, 2, 1_000_000_000, DisciplineName::Edf);
+    let mut admission = Admission::new(Topology::parse(&text).expect("valid"));
+    let of = |jitter_ns| {
+        let (delay, jitter) = (Duration::from_millis(5), Some(Duration::from_nanos(jitter_ns)));
+        let wish = Wish::Bounded { delay, jitter };
+        Request { wish, ..request(0, 3, demand(10_000, 1_000_000, 1250), 1) }
+    };
+    let refusal = admission.admit(&of(1)).expect_err("two processors alone vary more");
+    let Shortage::JitterNs { asked: 1, least } = refusal.shortage else { panic!("{refusal:?}") };
+    // Two milliseconds, and what one piece of others takes at two hops of a gigabit and two of ten.
+    let pieces = 2 * 12_304 + 2 * 1_231;
+    assert!((2_000_000 + pieces..2_000_100 + pieces).contains(&least), "{least}");
+    assert_eq!(refusal.nearest, Some(Nearest::JitterNs(least)));
+    assert!(admission.what_if(&of(least - 1)).is_err(), "it is the least");
+    let tight = admission.admit(&of(least)).expect("the nearest passes");
+    assert_eq!(tight.jitter_ns, Some(least));
+    let promise = admission.promise(tight.id).expect("reserved");
+    let cpus = promise.source_cpu_ns + promise.destination_cpu_ns;
+    let queues: u64 = promise.hops.iter().map(|hop| hop.delay_ns).sum();
+    let queues = queues - 2 * 10_000 - 2 * 1_000;
+    assert_eq!((cpus, promise.jitter_ns), (2_000_000, Some(queues + cpus)));
+    admission.recompute().expect("consistent");
+}
+
+/// Where packets are held, only the last hop's budget varies the delay: loose budgets that do not
+/// keep the jitter asked for give way to the least.
+#[test]
+fn loose_budgets_do_not_stand_in_the_way_of_jitter() {
+    let mut admission = Admission::new(star(2, "jitter_edf"));
+    let wish = Wish::Bounded {
+        delay: Duration::from_millis(50),
+        jitter: Some(Duration::from_micros(150)),
+    };
+    let steady = Request { wish, ..request(0, 1, demand(10_000, 1_000_000, 1250), 1) };
+    let admitted = admission.admit(&steady).expect("the last hop can do it");
+    assert!(admitted.jitter_ns.is_some_and(|ns| ns <= 150_000), "{admitted:?}");
+    admission.recompute().expect("consistent");
+}
+
+/// A port with fixed budgets that are too short for the bursts says in which window how much is
+/// too much, and what passes.
+#[test]
+fn fixed_budgets_that_do_not_suffice_say_by_how_much() {
+    for (scheduler, budgets, blocking) in [
+        ("fcfs", "[1_000_000]", 0),
+        ("static_priority", "[500_000, 1_000_000]", 12_304),
+        ("rcsp", "[500_000, 1_000_000]", 12_304),
+    ] {
+        let text = std::format!(
+            "[[host]]\nname = \"a\"\ninterface = [{{ name = \"x\", scheduler = \"{scheduler}\", \
+             budgets_ns = {budgets} }}]\n[[host]]\nname = \"b\"\n\
+             [[link]]\nends = [\"a:x\", \"b\"]\nrate_bps = 100_000_000\n"
+        );
+        let mut admission = Admission::new(Topology::parse(&text).expect("valid"));
+        // 120 000 bits where 100 000 can be sent in the millisecond.
+        let burst = request(0, 1, demand(120_000, 1000, 1500), 200 * MS);
+        let refusal = admission.admit(&burst).expect_err("its own burst does not fit");
+        let rate = u64::from(scheduler == "rcsp");
+        let due = Shortage::DueBits {
+            window_ns: 1_000_000,
+            asked: 120_000 + blocking + rate,
+            limit: 100_000,
+        };
+        assert_eq!(refusal.shortage, due, "{scheduler}");
+        assert_eq!(refusal.resource, Resource::Port("a:x".to_string()));
+        // The most parts of 1024 that leave at most 100 000 bits.
+        let Some(Nearest::Scaled { parts, .. }) = refusal.nearest else { panic!("{refusal:?}") };
+        let least = (100_000 - blocking - rate) * 1024 / 120_000;
+        assert_eq!(u64::from(parts), least, "{scheduler}");
+        check_less(&mut admission, &burst, refusal.nearest);
+    }
+}
+
 /// A tree of FCFS ports: what the calculus finds for the set is never above what was promised.
 #[test]
 fn the_calculus_finds_no_more_than_was_promised() {
@@ -667,6 +744,13 @@ proptest! {
                             let Wish::Bounded { jitter, .. } = request.wish else { panic!() };
                             let delay = Duration::from_nanos(ns);
                             let wish = Wish::Bounded { delay, jitter };
+                            let later = Request { wish, ..request };
+                            prop_assert!(admission.what_if(&later).is_ok());
+                        }
+                        if let Some(Nearest::JitterNs(ns)) = nearest {
+                            let Wish::Bounded { delay, .. } = request.wish else { panic!() };
+                            let wish =
+                                Wish::Bounded { delay, jitter: Some(Duration::from_nanos(ns)) };
                             let later = Request { wish, ..request };
                             prop_assert!(admission.what_if(&later).is_ok());
                         }
