@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant as Clock;
 
+use towpath_qos::admission::file::{Asked, Want};
 use towpath_qos::admission::{Admission, Promise, Refusal, Request, Wish};
 use towpath_qos::topology::{PortId, Topology};
 use towpath_wire::Instant;
-
-use super::requests::{Asked, Want};
 
 /// What became of a request.
 #[derive(Clone, Debug)]

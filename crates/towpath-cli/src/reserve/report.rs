@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use towpath_qos::admission::file::{Asked, Want};
 use towpath_qos::admission::{Phase, Promise, Refusal};
 use towpath_qos::topology::{NodeId, Topology};
 
 use super::decide::{Answer, Decided};
 use super::refusal;
-use super::requests::{Asked, Want};
 use crate::plot::{Column, Table};
 use crate::words::{bits_text, bps_text, ns_text, percent};
 
@@ -224,7 +224,7 @@ pub(super) fn as_json(topology: &Topology, decided: &Decided) -> Value {
             "class": asked.class.as_ref().map(|c| &c.0),
             "dscp": asked.class.as_ref().map(|c| c.1.dscp),
             "user_priority": asked.class.as_ref().map(|c| c.1.priority),
-            "tspec": towpath_qos::spec::TSpecForm::from(&asked.spec),
+            "tspec": towpath_qos::spec::TSpecForm::from(&*asked.spec),
             "wire_rate_bps": asked.demand.buckets.sustained_bps(),
             "wire_packet_bytes": asked.demand.packet_bits / 8,
             "answer": kind(answer),

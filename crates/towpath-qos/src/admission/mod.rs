@@ -56,6 +56,7 @@ mod cpu;
 mod crowd;
 mod decide;
 pub mod edf;
+pub mod file;
 mod ledger;
 mod levels;
 mod lifetime;
