@@ -73,6 +73,7 @@ mod request;
 mod tests;
 mod turns;
 
+pub use cpu::CpuLoad;
 pub use ledger::{Admission, Broken, CHANNELS_MAX, CollectiveRefusal};
 pub use load::Load;
 pub use refusal::{ChangeError, Nearest, Phase, Refusal, Resource, Shortage};
