@@ -123,8 +123,8 @@ mod tests {
         };
         let mut state = CpuState::new(Some(cpu));
         let bucket = Bucket { burst_bits: 80_000, rate_bps: 8_000_000 };
-        let load = Load { fast: bucket, slow: bucket, packet_bits: 8000, packet_min_bits: 8000 };
-        let work = state.work(&load, 8000);
+        let channel = Load { fast: bucket, slow: bucket, packet_bits: 8000, packet_min_bits: 8000 };
+        let work = state.work(&channel, 8000);
         assert_eq!(work, Work { burst_ps: 30_000_000, rate_ps: 3_000_000_000 });
         // Bursts of 30 µs in 950 µs: 31 channels.
         for _ in 0..31 {
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(state.load(), Some(load));
         assert_eq!(CpuState::new(None).load(), None);
         let busy = Bucket { burst_bits: 8000, rate_bps: 8_000_000 * 300 };
-        let load = Load { fast: busy, slow: busy, ..load };
+        let load = Load { fast: busy, slow: busy, ..channel };
         let work = state.work(&load, 8000);
         assert_eq!(state.check(work), Err(Shortage::CpuPpm { asked: 900_000, free: 857_000 }));
     }

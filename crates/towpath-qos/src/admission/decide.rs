@@ -169,7 +169,8 @@ impl Network {
                         obstacle.least_ns = Some(least);
                     } else if let Some(asked) = jitter.map(nanos) {
                         let least = self.variation(ask, spread);
-                        obstacle.shortage = Shortage::JitterNs { asked, least };
+                        let shortage = Shortage::JitterNs { asked, least };
+                        obstacle = Obstacle::new(Phase::Route, Place::Route, shortage);
                     }
                     obstacle
                 })?;

@@ -171,7 +171,7 @@ impl Network {
                 let parts = u128::from(free) * u128::from(high) / u128::from(asked.max(1));
                 Some((parts as u32).min(high - 1))
             }
-            Shortage::DelayNs { .. } | Shortage::JitterNs { .. } => {
+            Shortage::DelayNs { .. } => {
                 self.guess_at(ask, obstacle.at, obstacle.queues_ns, (low, high), slots)
             }
             Shortage::DueBits { .. } => {
