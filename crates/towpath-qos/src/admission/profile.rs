@@ -395,8 +395,9 @@ fn reach(load: &Load, window: u64, room: i128) -> u64 {
         if spare < 0 {
             return None;
         }
-        let (spare, rate) = (spare.unsigned_abs(), bucket.rate_bps.max(1));
+        let (spare, rate) = (spare.unsigned_abs(), bucket.rate_bps);
         Some(match u64::try_from(spare) {
+            _ if rate == 0 => u64::MAX,
             Ok(spare) => spare / rate,
             Err(_) => u64::try_from(spare / u128::from(rate)).unwrap_or(u64::MAX),
         })
