@@ -10,6 +10,7 @@ extern crate std;
 
 pub mod admission;
 pub mod bound;
+pub mod file;
 pub mod scheduler;
 pub mod spec;
 pub mod topology;

@@ -9,7 +9,10 @@ use serde::Deserialize;
 use towpath_qos::bound::{Envelope, Flow, Multiplexing, Network, Rational, Server};
 
 use crate::files::shown;
-use crate::topology::{at_line, line_of, read_text};
+use crate::topology::{at_line, read_text};
+
+/// Bytes of one file: published sets of cases are long.
+const FILE_BYTES_MAX: usize = 64 << 20;
 
 /// An exact number: a whole one, a decimal, or a text such as `"25/2"`.
 #[derive(Debug, Deserialize)]
@@ -38,7 +41,7 @@ struct ServerForm {
     rate: Number,
     latency: Number,
     /// What the line behind it carries: rate, and largest frame.
-    line: Option<[Number; 2]>,
+    line: Option<Vec<Number>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -105,16 +108,17 @@ pub(super) fn read(
     order: Option<Order>,
     only: Option<&str>,
 ) -> anyhow::Result<Vec<Case>> {
-    let text = read_text(path)?;
+    let text = read_text(path, FILE_BYTES_MAX)?;
     let file = shown(path);
-    let json = path.extension().is_some_and(|e| e == "json") || text.trim_start().starts_with('{');
-    let form: FileForm = if json {
-        serde_json::from_str(&text).with_context(|| format!("in {file}"))?
+    let form: FileForm = if is_json(path, &text) {
+        serde_json::from_str(&text).map_err(|e| {
+            let what = format!("no JSON of a network: {}", without_place(&e));
+            anyhow!("{}", at_line(path, &text, e.line(), &what, HINT))
+        })?
     } else {
-        toml::from_str(&text).map_err(|e| {
-            let at = e.span().map_or(0, |span| span.start);
-            let line = line_of(&text, at);
-            anyhow!("{}", at_line(path, &text, line, e.message(), HINT))
+        towpath_qos::file::read(&text, FILE_BYTES_MAX).map_err(|e| {
+            let what = format!("no TOML of a network: {}", e.message);
+            anyhow!("{}", at_line(path, &text, e.line, &what, HINT))
         })?
     };
     let Some(cases) = form.cases else {
@@ -140,6 +144,22 @@ pub(super) fn read(
     }
 }
 
+/// By its name, or by its beginning: TOML has tables in brackets, but no list before any key.
+fn is_json(path: &Path, text: &str) -> bool {
+    let first = text.trim_start().as_bytes();
+    let list = first.first() == Some(&b'[') && {
+        let next = text.trim_start()[1..].trim_start().as_bytes().first().copied();
+        matches!(next, Some(b'{' | b']' | b'"'))
+    };
+    path.extension().is_some_and(|e| e == "json") || first.first() == Some(&b'{') || list
+}
+
+/// What a JSON parser says, without the line and column behind it.
+fn without_place(e: &serde_json::Error) -> String {
+    let said = e.to_string();
+    said.rsplit_once(" at line ").map_or(said.clone(), |(what, _)| what.to_string())
+}
+
 const HINT: &str = "`towpath bound --help` has an example";
 
 fn network(form: &CaseForm, order: Option<Order>) -> anyhow::Result<Network> {
@@ -154,7 +174,10 @@ fn network(form: &CaseForm, order: Option<Order>) -> anyhow::Result<Network> {
         let (rate, latency) =
             (server.rate.exact(&what("rate"))?, server.latency.exact(&what("latency"))?);
         let mut built = Server::new(&server.id, rate, latency, order.into());
-        if let Some([rate, frame]) = &server.line {
+        if let Some(line) = &server.line {
+            let [rate, frame] = line.as_slice() else {
+                bail!("server {}: line has {} numbers, must have 2", server.id, line.len());
+            };
             built = built.with_line(rate.exact(&what("line"))?, frame.exact(&what("line"))?);
         }
         if index.insert(server.id.as_str(), servers.len()).is_some() {

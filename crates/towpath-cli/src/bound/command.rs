@@ -59,6 +59,18 @@ impl Family {
         }
     }
 
+    /// Where a method that bounds nothing would.
+    const fn needs(self) -> &'static str {
+        match self {
+            Self::All | Self::Tfa | Self::Sfa => "tfa and sfa hold for every order of service",
+            Self::Pmoo => "pmoo holds for every order of service, for up to 64 flows",
+            Self::Plp => {
+                "plp is for servers that are first come, first served (--multiplexing fifo, \
+                 fcfs ports); tfa, sfa and pmoo hold for any order"
+            }
+        }
+    }
+
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -100,7 +112,9 @@ With --topology, ports are servers: first come, first served where the port is, 
 between channels where it is not. The figures hold together only if all the flows of the file are
 there; what is promised to a channel by `towpath reserve` holds whoever comes later.
 
-Every figure is exact or rounded up; where methods differ, the least is the bound.
+Methods by order of service: tfa and sfa for every order; pmoo for every order, of up to 64 flows;
+plp where servers are first come, first served. Every figure is exact or rounded up; where methods
+differ, the least is the bound.
 
 Exit status: 0; 1 a flow has no bound; 255 more than a server serves, paths in a cycle, or a file
 that is not what it should be.")]
@@ -174,6 +188,11 @@ fn tell(
 ) -> anyhow::Result<bool> {
     let analysis = Analysis::new(network)?;
     let rows = rows(args, &analysis, fixed);
+    if let Some(family) = args.method
+        && !analysis.methods().iter().any(|method| family.has(*method))
+    {
+        bail!("{name}: {} has no bound here\nhint: {}", family.name(), family.needs());
+    }
     print(&match (args.json, args.explain) {
         (true, _) => format!("{}\n", {
             let mut value = report::as_json(name, &rows, units);

@@ -11,10 +11,9 @@
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
+use towpath_qos::admission::file::{Asked, Want};
 use towpath_qos::bound::{Envelope, Flow, Multiplexing, Network, Rational, Server, TokenBucket};
 use towpath_qos::topology::{DisciplineName, NodeKind, Port, PortId, Topology};
-
-use crate::reserve::{Asked, Want};
 
 /// A network, and what no queue has a part in.
 pub(super) struct Converted {

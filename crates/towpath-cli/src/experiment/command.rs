@@ -7,12 +7,15 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
+use towpath_qos::file::BYTES_MAX;
+use towpath_sim::qos::experiment::ScenarioError;
 use towpath_sim::qos::{Report, Scenario};
 
 use super::report;
 use crate::batch::{in_order, work_bar};
 use crate::files::{make_dir, print, shown, stem, write_file};
 use crate::plot::{Page, Section};
+use crate::topology::{self, read_text};
 
 /// Exit status where a promise was broken.
 const BROKEN: u8 = 1;
@@ -84,9 +87,12 @@ pub(crate) fn run(args: &QosArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn one(path: &Path, seed: Option<u64>) -> anyhow::Result<Done> {
-    let text = crate::topology::read_text(path)?;
+    let text = read_text(path, BYTES_MAX)?;
     let in_file = || format!("in {}", shown(path));
-    let mut scenario = Scenario::parse(&text).with_context(in_file)?;
+    let mut scenario = match Scenario::parse(&text) {
+        Err(ScenarioError::Syntax(e)) => return Err(topology::in_file(path, &text, &e)),
+        parsed => parsed.with_context(in_file)?,
+    };
     scenario.seed = seed.unwrap_or(scenario.seed);
     let report = towpath_sim::qos::run(&scenario).with_context(in_file)?;
     Ok(Done { about: scenario.about, report })

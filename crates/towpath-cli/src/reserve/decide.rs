@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant as Clock;
 
-use towpath_qos::admission::{Admission, Promise, Refusal, Request, Wish};
-use towpath_qos::topology::{PortId, Topology};
+use towpath_qos::admission::file::{Asked, Want};
+use towpath_qos::admission::{Admission, CpuLoad, Promise, Refusal, Request, Wish};
+use towpath_qos::topology::{NodeId, PortId, Topology};
 use towpath_wire::Instant;
-
-use super::requests::{Asked, Want};
 
 /// What became of a request.
 #[derive(Clone, Debug)]
@@ -27,6 +26,8 @@ pub(super) struct Decided {
     pub(super) answers: Vec<Answer>,
     /// What is reserved at ports, in the order of the topology; idle ports are left out.
     pub(super) ports: Vec<PortLoad>,
+    /// What is reserved of processors; idle ones are left out.
+    pub(super) cpus: Vec<(NodeId, CpuLoad)>,
     /// Time that the decisions took, all together.
     pub(super) took_ns: u128,
 }
@@ -105,7 +106,8 @@ pub(super) fn decide(topology: Topology, asked: Vec<Asked>, together: bool) -> D
     }
     let answers: Vec<Answer> =
         answers.into_iter().map(|a| a.unwrap_or(Answer::BestEffort)).collect();
-    Decided { ports: loads(&answers), asked, answers, took_ns }
+    let cpus = admission.processors().filter(|(_, load)| load.reserved_ppm > 0).collect();
+    Decided { ports: loads(&answers), cpus, asked, answers, took_ns }
 }
 
 /// Those of the requests that an empty network admits in their order.

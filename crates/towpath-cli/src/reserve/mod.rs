@@ -2,11 +2,10 @@
 
 mod command;
 mod decide;
-mod form;
 mod refusal;
 mod report;
 mod requests;
 
 pub(crate) use command::{ReserveArgs, run};
 pub(crate) use decide::admitted;
-pub(crate) use requests::{Asked, Want, read};
+pub(crate) use requests::read;

@@ -44,9 +44,13 @@ pub(super) fn shortage(shortage: &Shortage) -> String {
         }
         Shortage::DelayNs { asked, least } => least_of("delay", asked, least),
         Shortage::JitterNs { asked, least } => least_of("jitter", asked, least),
-        Shortage::NoBound { most } => {
-            format!("no delay can be promised up to {}: the bursts do not fit", ns_text(most))
-        }
+        Shortage::DueBits { window_ns, asked, limit } => format!(
+            "bursts: {} due within {} with it, {} can be sent, short by {}",
+            bits_text(asked.into()),
+            ns_text(window_ns),
+            bits_text(limit.into()),
+            bits_text(asked.saturating_sub(limit).into())
+        ),
         Shortage::PacketBits { asked, limit } => format!(
             "packets of {}, where {} go in one piece at most",
             bits_text(asked.into()),
@@ -81,6 +85,7 @@ pub(super) fn nearest(refusal: &Refusal) -> String {
     match refusal.nearest {
         None => "nothing of the kind passes".to_string(),
         Some(Nearest::DelayNs(ns)) => format!("the same traffic with delay_ns = {ns}"),
+        Some(Nearest::JitterNs(ns)) => format!("the same traffic with jitter_ns = {ns}"),
         Some(Nearest::Scaled { parts, rate_bps }) => format!(
             "the same bound with all rates and bursts at {} ({} on the wire)",
             share(parts),

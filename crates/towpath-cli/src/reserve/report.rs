@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use towpath_qos::admission::{Phase, Promise, Refusal};
+use towpath_qos::admission::file::{Asked, Want};
+use towpath_qos::admission::{CpuLoad, Phase, Promise, Refusal};
 use towpath_qos::topology::{NodeId, Topology};
 
 use super::decide::{Answer, Decided};
 use super::refusal;
-use super::requests::{Asked, Want};
 use crate::plot::{Column, Table};
 use crate::words::{bits_text, bps_text, ns_text, percent};
 
@@ -69,6 +69,11 @@ pub(super) fn text(topology: &Topology, decided: &Decided, hops: bool) -> String
     if !ports.is_empty() {
         out.push('\n');
         out.push_str(&ports.text());
+    }
+    let cpus = cpus(topology, decided);
+    if !cpus.is_empty() {
+        out.push('\n');
+        out.push_str(&cpus.text());
     }
     let (admitted, refused) = (decided.admitted(), decided.refused());
     let _ =
@@ -204,6 +209,31 @@ fn ports(topology: &Topology, decided: &Decided) -> Table {
     table
 }
 
+/// Processors with anything reserved, in the order of the hosts.
+fn cpus(topology: &Topology, decided: &Decided) -> Table {
+    let mut table = Table::new(&[
+        Column::words("PROCESSOR OF", ""),
+        Column::figures("RESERVED", ""),
+        Column::figures("OF", ""),
+        Column::figures("SHARE", ""),
+        Column::figures("BURSTS", ""),
+        Column::figures("OF", ""),
+    ]);
+    let part = |ppm: u64| percent(ppm as f64 / 1e6);
+    for (node, load) in &decided.cpus {
+        let cells = [
+            name_of(topology, *node),
+            part(load.reserved_ppm),
+            part(load.limit_ppm),
+            percent(load.reserved_ppm as f64 / load.limit_ppm as f64),
+            ns_text(load.burst_ns),
+            ns_text(load.burst_limit_ns),
+        ];
+        table.push(cells.into_iter().map(|c| (c, String::new())).collect());
+    }
+    table
+}
+
 fn refusal_json(refusal: &Refusal) -> Value {
     let mut value = serde_json::to_value(refusal).unwrap_or_default();
     value["text"] = json!(format!(
@@ -224,7 +254,7 @@ pub(super) fn as_json(topology: &Topology, decided: &Decided) -> Value {
             "class": asked.class.as_ref().map(|c| &c.0),
             "dscp": asked.class.as_ref().map(|c| c.1.dscp),
             "user_priority": asked.class.as_ref().map(|c| c.1.priority),
-            "tspec": towpath_qos::spec::TSpecForm::from(&asked.spec),
+            "tspec": towpath_qos::spec::TSpecForm::from(&*asked.spec),
             "wire_rate_bps": asked.demand.buckets.sustained_bps(),
             "wire_packet_bytes": asked.demand.packet_bits / 8,
             "answer": kind(answer),
@@ -248,10 +278,18 @@ pub(super) fn as_json(topology: &Topology, decided: &Decided) -> Value {
             "memory_bytes": load.buffer_bits.div_ceil(8),
         })
     };
+    let cpu = |(node, load): &(NodeId, CpuLoad)| {
+        json!({
+            "host": name_of(topology, *node),
+            "reserved_ppm": load.reserved_ppm, "limit_ppm": load.limit_ppm,
+            "burst_ns": load.burst_ns, "burst_limit_ns": load.burst_limit_ns,
+        })
+    };
     json!({
         "version": 1,
         "requests": decided.asked.iter().zip(&decided.answers).map(request).collect::<Vec<_>>(),
         "ports": decided.ports.iter().map(port).collect::<Vec<_>>(),
+        "processors": decided.cpus.iter().map(cpu).collect::<Vec<_>>(),
         "admitted": decided.admitted(), "refused": decided.refused(),
     })
 }

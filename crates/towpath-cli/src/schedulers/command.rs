@@ -7,13 +7,15 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
+use towpath_qos::file::BYTES_MAX;
 use towpath_qos::scheduler::Discipline;
-use towpath_sim::qos::compare::{Churn, Comparison, Load, Row, churn, compare};
+use towpath_sim::qos::compare::{Churn, Comparison, Load, LoadError, Row, churn, compare};
 
 use super::report;
 use crate::batch::in_order;
 use crate::files::{make_dir, print, shown, write_file};
 use crate::plot::{Page, Section};
+use crate::topology::{self, read_text};
 
 /// Packets per measurement of the time a packet takes.
 const PACKETS: u64 = 200_000;
@@ -94,8 +96,11 @@ pub(crate) fn run(args: &SchedulersArgs) -> anyhow::Result<ExitCode> {
     let SchedulersCommand::Compare(args) = &args.command;
     let load = match &args.scenario {
         Some(path) => {
-            let text = crate::topology::read_text(path)?;
-            Load::parse(&text).with_context(|| format!("in {}", shown(path)))?
+            let text = read_text(path, BYTES_MAX)?;
+            match Load::parse(&text) {
+                Err(LoadError::Syntax(e)) => return Err(topology::in_file(path, &text, &e)),
+                parsed => parsed.with_context(|| format!("in {}", shown(path)))?,
+            }
         }
         None => Load::default(),
     };

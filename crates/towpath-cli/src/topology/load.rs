@@ -6,13 +6,11 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
-use towpath_qos::topology::{Fault, Topology};
+use towpath_qos::file::FileError;
+use towpath_qos::topology::{FILE_BYTES_MAX, Fault, Topology};
 
-/// Bytes of one file of a person's making.
-const FILE_BYTES_MAX: u64 = 64 << 20;
-
-/// Reads a text file that people write; `-` is standard input.
-pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
+/// Reads a text file of at most `bytes_max` that people write; `-` is standard input.
+pub(crate) fn read_text(path: &Path, bytes_max: usize) -> anyhow::Result<String> {
     let shown = crate::files::shown(path);
     let mut text = String::new();
     if path.is_dir() {
@@ -24,20 +22,20 @@ pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
         Box::new(fs::File::open(path).with_context(|| format!("cannot open {shown}"))?)
     };
     source
-        .take(FILE_BYTES_MAX + 1)
+        .take(bytes_max as u64 + 1)
         .read_to_string(&mut text)
         .with_context(|| format!("cannot read {shown}"))?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        bail!("{shown} is longer than {FILE_BYTES_MAX} bytes, the limit");
+    if text.len() > bytes_max {
+        bail!("{shown} is longer than {bytes_max} bytes, the limit");
     }
     Ok(text)
 }
 
 /// Reads and checks a topology.
 pub(crate) fn load(path: &Path) -> anyhow::Result<Topology> {
-    let text = read_text(path)?;
+    let text = read_text(path, FILE_BYTES_MAX)?;
     let topology = Topology::parse(&text).map_err(|e| {
-        let fault = fault_text(&e.fault);
+        let fault = e.fault.to_string();
         anyhow!("{}", at_line(path, &text, e.line, &fault, hint(&e.fault)))
     })?;
     if topology.nodes().is_empty() {
@@ -49,9 +47,9 @@ pub(crate) fn load(path: &Path) -> anyhow::Result<Topology> {
     Ok(topology)
 }
 
-/// The line, from 1, in which a byte of a text is.
-pub(crate) fn line_of(text: &str, offset: usize) -> usize {
-    text.get(..offset).map_or(1, |before| before.matches('\n').count() + 1)
+/// What is wrong with a file, with the line it is in.
+pub(crate) fn in_file(path: &Path, text: &str, e: &FileError) -> anyhow::Error {
+    anyhow!("{}", at_line(path, text, e.line, &e.message, "`--help` has an example"))
 }
 
 /// A fault with the line it is in.
@@ -69,12 +67,6 @@ pub(crate) fn at_line(path: &Path, text: &str, line: usize, fault: &str, hint: &
     out
 }
 
-/// On one line.
-fn fault_text(fault: &Fault) -> String {
-    let text = fault.to_string();
-    text.split('\n').map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
-}
-
 fn hint(fault: &Fault) -> &'static str {
     match fault {
         Fault::Syntax(_) => "`towpath topology show --help` has an example",
@@ -83,7 +75,7 @@ fn hint(fault: &Fault) -> &'static str {
         Fault::Name(_) => "a colon parts node and port, as in \"s1:uplink\"",
         Fault::UnknownNode(_) => "add a [[host]] or [[switch]] of this name",
         Fault::UnknownInterface(_) => "add it to the host's interfaces, or leave them all out",
-        Fault::SelfLink(_) => "a link joins two nodes",
+        Fault::SelfLink(_) | Fault::Ends(_) => "a link joins two nodes",
         Fault::Interface { .. } => "each interface or port is the end of one link",
         Fault::Budgets(_) => "fcfs has one budget, static_priority and rcsp 1 to 16 that rise",
         Fault::Unreachable { .. } => "only switches forward: join the parts by links of switches",

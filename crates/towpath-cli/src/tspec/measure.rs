@@ -1,13 +1,14 @@
 //! `tspec measure`: the tightest specification of each kind for a trace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use towpath_media::trace::FrameRate;
+use towpath_qos::admission::file as request;
 use towpath_qos::spec::measure::{Knobs, Measured, measure};
 use towpath_qos::spec::{Regulator, TSpec, TSpecForm, Verdict};
 use towpath_wire::{ByteSize, Instant};
@@ -18,6 +19,11 @@ use crate::files::{print, shown, write_file};
 use crate::plot::{Column, Table};
 use crate::units::{self, Delay};
 use crate::words::{bits_text, bps_text, ns_text};
+
+/// Interval I of (Xmin, Xave, I, Smax), unless it is given.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Long-term rate above the mean, unless it is given: 5 %.
+const HEADROOM_PPM: u32 = 1_050_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct TspecArgs {
@@ -37,11 +43,18 @@ Examples:
   towpath tspec measure sent.pcap --svg curve.svg       a capture (pcap or pcapng)
   towpath tspec measure sent.csv --headroom 20          columns time_s,size_bytes
   towpath tspec measure film.csv --fps 25 --packet 1400B   a frame trace, cut into packets
+  towpath tspec measure film.sched                      a schedule of `towpath plan --schedule`
   tcpdump -w - udp port 5004 | towpath tspec measure - --json
 
 A file of times and sizes has a header that names a time (time_s, time_ms, time_us or time_ns) and
-a size (size_bytes or size_bits), or just two columns of seconds and bytes. Sizes count as they
-stand; `towpath reserve` adds what the wire needs.
+a size (size_bytes or size_bits), or just two columns of seconds and bytes; commas, semicolons,
+blanks and tabs part columns. With --fps, two columns without a header are a frame trace. A
+schedule is cut into packets of --packet (1400 B unless given), each sent when the schedule comes
+to its first byte. Sizes count as they stand; `towpath reserve` adds what the wire needs.
+
+A file of requests may name such a file as a channel's traffic:
+
+  measured = { file = \"film.sched\", kind = \"token_bucket\", packet_bytes = 1400, fps = 25 }
 
 Each specification is the tightest of its kind: every packet conforms, and one bit, or one
 nanosecond, less would make one early. A line under the table is ready for a file of requests.
@@ -109,8 +122,7 @@ pub(crate) fn run(args: &TspecArgs) -> anyhow::Result<ExitCode> {
     for note in &samples.notes {
         eprintln!("note: {note}");
     }
-    let packet = |s: &Sample| (Instant::from_nanos(s.at_ns), ByteSize::from_bytes(s.bytes));
-    let packets: Vec<_> = samples.items.iter().map(packet).collect();
+    let packets = packets(&samples);
     let knobs = Knobs { interval: args.interval, rate_ppm: args.headroom };
     let measured = measure(&packets, knobs)
         .map_err(|e| anyhow!("{e}"))
@@ -137,6 +149,48 @@ pub(crate) fn run(args: &TspecArgs) -> anyhow::Result<ExitCode> {
 fn first_early(spec: &TSpec, packets: &[(Instant, ByteSize)]) -> Option<usize> {
     let mut regulator = Regulator::new(spec);
     packets.iter().position(|&(at, size)| regulator.offer(at, size) != Verdict::Conforms)
+}
+
+/// The specification of the traffic that a file of requests names.
+pub(crate) fn specification(path: &Path, of: &request::Measured) -> anyhow::Result<TSpec> {
+    let frame_rate = of.fps.map(|fps| FrameRate::new(fps, 1)).transpose()?;
+    if of.packet_bytes == Some(0) {
+        bail!("packet_bytes is zero");
+    }
+    let samples = samples::read(path, Reading { frame_rate, packet_bytes: of.packet_bytes })?;
+    if of.kind == "schedule" {
+        return as_schedule(&samples.items);
+    }
+    let packets = packets(&samples);
+    let measured = measure(&packets, Knobs { interval: INTERVAL, rate_ppm: HEADROOM_PPM })
+        .with_context(|| format!("in {}", shown(path)))?;
+    let rows = rows(&measured);
+    let kinds: Vec<&str> = rows.iter().map(|row| row.name).chain(["schedule"]).collect();
+    let Some(row) = rows.iter().find(|row| row.name == of.kind) else {
+        bail!("unknown kind {:?}\nhint: kinds are {}", of.kind, kinds.join(", "));
+    };
+    let spec = row.spec.cloned();
+    spec.ok_or_else(|| anyhow!("no {}: packets of {} came at one instant", of.kind, shown(path)))
+}
+
+/// Each packet a jump of the plan.
+fn as_schedule(samples: &[Sample]) -> anyhow::Result<TSpec> {
+    let largest = samples.iter().map(|s| s.bytes).max().unwrap_or(0);
+    let mut sent = 0_u64;
+    let mut points = Vec::with_capacity(2 * samples.len());
+    for s in samples {
+        points.push((s.at_ns, sent));
+        sent = sent.saturating_add(s.bytes);
+        points.push((s.at_ns, sent));
+    }
+    points.dedup();
+    let form = TSpecForm::Schedule { points, max_bytes: largest };
+    TSpec::try_from(form).map_err(|e| anyhow!("{e}\nhint: kind = \"d_bind\" takes any length"))
+}
+
+fn packets(samples: &Samples) -> Vec<(Instant, ByteSize)> {
+    let packet = |s: &Sample| (Instant::from_nanos(s.at_ns), ByteSize::from_bytes(s.bytes));
+    samples.items.iter().map(packet).collect()
 }
 
 fn rows(m: &Measured) -> Vec<Row<'_>> {

@@ -5,4 +5,4 @@ mod curve;
 mod measure;
 mod samples;
 
-pub(crate) use measure::{TspecArgs, run};
+pub(crate) use measure::{TspecArgs, run, specification};

@@ -1,4 +1,4 @@
-//! Packets of a trace: when each was sent, and how large it was.
+//! Packets of a trace or a schedule: when each is sent, and how large it is.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use towpath_media::schedule;
 use towpath_media::trace::{self, BareUnit, FrameRate};
 
 use super::capture;
@@ -14,6 +15,10 @@ use super::capture;
 pub(super) const SAMPLES_MAX: usize = 10_000_000;
 /// Bytes of one file that is not a capture.
 const FILE_BYTES_MAX: u64 = 1 << 30;
+/// How a schedule file begins.
+const SCHEDULE: &str = "towpath-schedule,";
+/// Packets of a schedule, unless it is said otherwise.
+const SCHEDULE_PACKET: u64 = 1400;
 
 /// One packet, or one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +91,10 @@ fn text(bytes: &[u8], reading: Reading) -> anyhow::Result<Samples> {
     let first = bytes.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).find(|l| is_data(l));
     let Some(first) = first else { bail!("no lines: nothing was sent") };
     let first = std::str::from_utf8(first).context("neither a capture nor text")?;
-    match Columns::of(first) {
+    if first.starts_with(SCHEDULE) {
+        return scheduled(bytes, reading);
+    }
+    match Columns::of(first, reading.frame_rate.is_none()) {
         Some(columns) => packets(bytes, columns),
         None => frames(bytes, reading),
     }
@@ -107,9 +115,9 @@ struct Columns {
 }
 
 impl Columns {
-    /// From a header that names a time, or from a line of two numbers of which the first has
-    /// decimals. `None`: this is no list of times and sizes.
-    fn of(first: &str) -> Option<Self> {
+    /// From a header that names a time, or from a line of two numbers, of which the first has
+    /// decimals unless any two are (`bare`). `None`: this is no list of times and sizes.
+    fn of(first: &str, bare: bool) -> Option<Self> {
         let names: Vec<String> = fields(first).map(str::to_ascii_lowercase).collect();
         let unit = |name: &str| match name {
             "time" | "time_s" | "t" | "timestamp" | "timestamp_s" | "at_s" => Some(1_000_000_000),
@@ -129,8 +137,8 @@ impl Columns {
             return Some(Self { header: true, time, size, ns_per_unit, bits });
         }
         let number = |text: &String| nanos(text, 1).is_some();
-        let bare = names.len() == 2 && names.iter().all(number) && names[0].contains('.');
-        bare.then_some(Self {
+        let two = names.len() == 2 && names.iter().all(number);
+        (two && (bare || names[0].contains('.'))).then_some(Self {
             header: false,
             time: 0,
             size: 1,
@@ -169,7 +177,12 @@ fn packets(bytes: &[u8], columns: Columns) -> anyhow::Result<Samples> {
         }
         items.push(Sample { at_ns, bytes });
     }
-    Ok(Samples { items, what: "times and sizes".to_string(), notes: Vec::new() })
+    let mut notes = Vec::new();
+    if !columns.header {
+        let note = "two columns without a header: seconds and bytes (--fps if it numbers frames)";
+        notes.push(note.to_string());
+    }
+    Ok(Samples { items, what: "times and sizes".to_string(), notes })
 }
 
 /// A decimal number of units of `ns` each, in whole nanoseconds, rounded down.
@@ -186,6 +199,34 @@ fn nanos(text: &str, ns: u64) -> Option<u64> {
         f => f.parse::<u128>().ok()? * u128::from(ns) / 10u128.pow(f.len() as u32),
     };
     whole.checked_mul(ns)?.checked_add(part as u64)
+}
+
+/// Packets of a delivery schedule, each at the instant in which the schedule comes to its first
+/// byte, rounded down.
+fn scheduled(bytes: &[u8], reading: Reading) -> anyhow::Result<Samples> {
+    let schedule = schedule::parse(bytes)?;
+    let packet = reading.packet_bytes.unwrap_or(SCHEDULE_PACKET);
+    if schedule.total.div_ceil(packet) > SAMPLES_MAX as u64 {
+        bail!(
+            "{} bytes in packets of {packet}: more than {SAMPLES_MAX} packets, the limit\n\
+             hint: larger packets, with --packet",
+            schedule.total
+        );
+    }
+    let mut items = Vec::new();
+    let (mut from_ns, mut from, mut next) = (0, 0, 0);
+    for (at_ns, sent) in schedule.cumulative() {
+        while next < sent.min(schedule.total) {
+            let (part, whole) = (u128::from(next - from), u128::from(sent - from));
+            let after = u128::from(at_ns.saturating_sub(from_ns)) * part / whole;
+            let bytes = packet.min(schedule.total - next);
+            items.push(Sample { at_ns: from_ns + after as u64, bytes });
+            next += bytes;
+        }
+        (from_ns, from) = (at_ns.max(from_ns), sent);
+    }
+    let what = format!("a schedule by {}, of at most {packet} B each", schedule.scheme);
+    Ok(Samples { items, what, notes: Vec::new() })
 }
 
 fn frames(bytes: &[u8], reading: Reading) -> anyhow::Result<Samples> {
@@ -254,6 +295,22 @@ fn finish(mut samples: Samples, reading: Reading) -> anyhow::Result<Samples> {
 mod tests {
     use super::*;
 
+    /// 1 kB at 1 kB/s, a pause, 500 B at 250 B/s.
+    #[test]
+    fn a_schedule_is_cut_into_packets_at_the_times_of_their_first_bytes() {
+        let text = "towpath-schedule,1\nscheme,pcbr\nticks_per_second,1000\ndelay_ticks,9\n\
+                    buffer_bytes,9\ntotal_bytes,1500\n\
+                    start_tick,position_1024ths,rate_bytes,rate_ticks\n\
+                    0,0,1,1\n2000,1024000,1,4\n";
+        let reading = Reading { frame_rate: None, packet_bytes: Some(400) };
+        let samples = finish(super::text(text.as_bytes(), reading).unwrap(), reading).unwrap();
+        let ms: Vec<_> = samples.items.iter().map(|s| (s.at_ns / 1_000_000, s.bytes)).collect();
+        // The third packet's first byte is the first segment's 801st, the fourth's is the second
+        // segment's 201st.
+        assert_eq!(ms, [(0, 400), (400, 400), (800, 400), (2800, 300)]);
+        assert!(fault(&text.replace("pcbr", "magic")).contains("line 2"));
+    }
+
     fn of(text: &str) -> anyhow::Result<Samples> {
         finish(super::text(text.as_bytes(), Reading::default())?, Reading::default())
     }
@@ -273,6 +330,11 @@ mod tests {
         assert_eq!(pairs("size_bits;n;time_us\n800;1;7\n5;2;1507\n"), expected);
         assert_eq!(pairs("1000000000.000000001 100\n1000000000.001500001 1"), expected);
         assert_eq!(pairs("time_ns,bytes\r\n18446744073709551615,4\r\n"), [(0, 4)]);
+        let seconds = [(0, 100), (1_000_000_000, 7)];
+        for bare in ["5 100\n6 7\n", "5\t100\n6\t7\n", "5,100\n6,7", "time_s\tbytes\n5\t100\n6\t7"]
+        {
+            assert_eq!(pairs(bare), seconds, "{bare:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,19 @@ pub(super) struct Work {
     rate_ps: u128,
 }
 
+/// What is reserved of a host's processor, and what may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuLoad {
+    /// Share of one processor that is reserved, in parts per million, rounded up.
+    pub reserved_ppm: u64,
+    /// Share that may be.
+    pub limit_ppm: u64,
+    /// Processor time of all bursts at once in ns, rounded up.
+    pub burst_ns: u64,
+    /// What fits the delay budget beside what else keeps the processor, in ns.
+    pub burst_limit_ns: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuState {
     limits: Option<Cpu>,
@@ -37,6 +50,18 @@ impl CpuState {
         Work { burst_ps: of(load.slow.burst_bits), rate_ps: of(load.rate_bps()) }
     }
 
+    /// What is reserved; `None` where the processor is not modelled.
+    pub(super) fn load(&self) -> Option<CpuLoad> {
+        let limits = self.limits?;
+        let up = |ps: u128, unit| u64::try_from(ps.div_ceil(unit)).unwrap_or(u64::MAX);
+        Some(CpuLoad {
+            reserved_ppm: up(self.used.rate_ps, 1_000_000),
+            limit_ppm: limits.limit_ppm.into(),
+            burst_ns: up(self.used.burst_ps, 1000),
+            burst_limit_ns: u64::try_from(within_ps(&limits) / 1000).unwrap_or(u64::MAX),
+        })
+    }
+
     /// The delay promised here; 0 where the processor is not modelled.
     pub(super) fn budget_ns(&self) -> u64 {
         self.limits.map_or(0, |cpu| cpu.budget_ns)
@@ -54,8 +79,7 @@ impl CpuState {
                 free: ppm(free),
             });
         }
-        let within = u128::from(cpu.budget_ns - cpu.blocking_ns) * u128::from(cpu.limit_ppm) / 1000;
-        let free = within.saturating_sub(self.used.burst_ps);
+        let free = within_ps(&cpu).saturating_sub(self.used.burst_ps);
         if work.burst_ps > free {
             let ns = |ps: u128| u64::try_from(ps / 1000).unwrap_or(u64::MAX);
             return Err(Shortage::CpuBurstNs {
@@ -77,6 +101,11 @@ impl CpuState {
     }
 }
 
+/// Work that is done within a budget in ps: what the share gives beside the blocking.
+fn within_ps(cpu: &Cpu) -> u128 {
+    u128::from(cpu.budget_ns - cpu.blocking_ns) * u128::from(cpu.limit_ppm) / 1000
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,8 +123,8 @@ mod tests {
         };
         let mut state = CpuState::new(Some(cpu));
         let bucket = Bucket { burst_bits: 80_000, rate_bps: 8_000_000 };
-        let load = Load { fast: bucket, slow: bucket, packet_bits: 8000, packet_min_bits: 8000 };
-        let work = state.work(&load, 8000);
+        let channel = Load { fast: bucket, slow: bucket, packet_bits: 8000, packet_min_bits: 8000 };
+        let work = state.work(&channel, 8000);
         assert_eq!(work, Work { burst_ps: 30_000_000, rate_ps: 3_000_000_000 });
         // Bursts of 30 µs in 950 µs: 31 channels.
         for _ in 0..31 {
@@ -103,8 +132,16 @@ mod tests {
             state.add(work);
         }
         assert_eq!(state.check(work), Err(Shortage::CpuBurstNs { asked: 30_000, free: 20_000 }));
+        let load = CpuLoad {
+            reserved_ppm: 93_000,
+            limit_ppm: 950_000,
+            burst_ns: 930_000,
+            burst_limit_ns: 950_000,
+        };
+        assert_eq!(state.load(), Some(load));
+        assert_eq!(CpuState::new(None).load(), None);
         let busy = Bucket { burst_bits: 8000, rate_bps: 8_000_000 * 300 };
-        let load = Load { fast: busy, slow: busy, ..load };
+        let load = Load { fast: busy, slow: busy, ..channel };
         let work = state.work(&load, 8000);
         assert_eq!(state.check(work), Err(Shortage::CpuPpm { asked: 900_000, free: 857_000 }));
     }

@@ -22,6 +22,8 @@ pub(super) struct Obstacle {
     pub(super) shortage: Shortage,
     /// The least bound that passes, where that is all that lacks.
     pub(super) least_ns: Option<u64>,
+    /// What the wish left for queues, where that was asked.
+    pub(super) queues_ns: u64,
 }
 
 /// Where an obstacle is.
@@ -35,7 +37,7 @@ pub(super) enum Place {
 
 impl Obstacle {
     const fn new(phase: Phase, at: Place, shortage: Shortage) -> Self {
-        Self { phase, at, shortage, least_ns: None }
+        Self { phase, at, shortage, least_ns: None, queues_ns: 0 }
     }
 }
 
@@ -129,11 +131,12 @@ impl Network {
             Ok(totals)
         };
         // Loose budgets bunch packets up at the receiver: if that is too much for its processor,
-        // the least budgets may not be.
+        // or for the jitter asked for, the least budgets may not be.
         match receive(Budgeting::Loose) {
             Err(obstacle @ Obstacle { at: Place::Cpu(_), .. }) => {
                 receive(Budgeting::Least).map_err(|_| obstacle)
             }
+            Err(Obstacle { at: Place::Route, .. }) => receive(Budgeting::Least),
             decided => decided,
         }
     }
@@ -154,20 +157,31 @@ impl Network {
         match ask.wish {
             Wish::Bounded { delay, jitter } => {
                 let left_ns = self.left_for_queues(ask, route, nanos(delay), fixed_ns)?;
-                let (queued, spread) = self
-                    .budgets(ask, route, (left_ns, budgeting), slots)
-                    .map_err(|(at, least)| Obstacle {
-                        least_ns: least.map(|least| least.saturating_add(fixed_ns)),
-                        ..at_hop(at)
-                    })?;
+                let found = self.budgets(ask, route, (left_ns, budgeting), slots);
+                let (queued, spread) = found.map_err(|none| {
+                    let mut obstacle = at_hop(none.at);
+                    obstacle.queues_ns = left_ns;
+                    let Some((queued, spread)) = none.least else { return obstacle };
+                    // In the terms of the wish, all parts counted.
+                    let (asked, least) = (nanos(delay), fixed_ns.saturating_add(queued));
+                    if least > asked {
+                        obstacle.shortage = Shortage::DelayNs { asked, least };
+                        obstacle.least_ns = Some(least);
+                    } else if let Some(asked) = jitter.map(nanos) {
+                        let least = self.variation(ask, spread);
+                        let shortage = Shortage::JitterNs { asked, least };
+                        obstacle = Obstacle::new(Phase::Route, Place::Route, shortage);
+                    }
+                    obstacle
+                })?;
+                totals.delay_ns = fixed_ns.saturating_add(queued);
+                totals.jitter_ns = self.variation(ask, spread);
                 if let Some(asked) = jitter.map(nanos)
-                    && spread > asked
+                    && totals.jitter_ns > asked
                 {
-                    let shortage = Shortage::JitterNs { asked, least: spread };
+                    let shortage = Shortage::JitterNs { asked, least: totals.jitter_ns };
                     return Err(Obstacle::new(Phase::Route, Place::Route, shortage));
                 }
-                totals.delay_ns = fixed_ns.saturating_add(queued);
-                totals.jitter_ns = spread;
                 Ok(spread)
             }
             Wish::Share { .. } => {
@@ -181,7 +195,8 @@ impl Network {
                 }
                 self.left_for_queues(ask, route, nanos(delay), fixed_ns)?;
                 self.shares(ask, route, SlotKind::Statistical(member), slots).map_err(at_hop)?;
-                (totals.delay_ns, totals.jitter_ns) = (nanos(delay), nanos(delay) - fixed_ns);
+                totals.delay_ns = nanos(delay);
+                totals.jitter_ns = self.variation(ask, nanos(delay) - fixed_ns);
                 Ok(0)
             }
         }
@@ -205,8 +220,15 @@ impl Network {
         links + self.cpu(ask.from).budget_ns() + self.cpu(ask.to).budget_ns()
     }
 
+    /// The variation of delay from end to end: what queues and the processors at both ends may
+    /// take, of which those may also take nothing.
+    pub(super) fn variation(&self, ask: &Ask, queues_ns: u64) -> u64 {
+        let cpus = self.cpu(ask.from).budget_ns().saturating_add(self.cpu(ask.to).budget_ns());
+        queues_ns.saturating_add(cpus)
+    }
+
     /// What a wish leaves for queues and transmission. A jitter bound is one on them, too: the
-    /// delay varies by no more than it exceeds the fastest packet's.
+    /// delay varies by no more than it exceeds the fastest packet's, and by the processors' part.
     fn left_for_queues(
         &self,
         ask: &Ask,
@@ -228,7 +250,8 @@ impl Network {
             let rate_bps = self.port(port).rate_bps();
             sum.saturating_add(super::load::time_down(ask.load.packet_min_bits, rate_bps))
         });
-        Ok(left.min(nanos(jitter).saturating_add(fastest)))
+        let jitter = nanos(jitter).saturating_sub(self.variation(ask, 0));
+        Ok(left.min(jitter.saturating_add(fastest)))
     }
 
     /// Rate and memory at each hop, without a delay: room for the burst.

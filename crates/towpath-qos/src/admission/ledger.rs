@@ -8,13 +8,14 @@ use core::time::Duration;
 
 use towpath_wire::Instant;
 
+use super::cpu::CpuLoad;
 use super::decide::check_request;
 use super::plan::{Ask, Totals};
 use super::port::{Slot, SlotKind};
 use super::ports::Network;
 use super::refusal::{ChangeError, Phase, Refusal, Resource, Shortage};
 use super::request::{Admitted, Promise, PromisedHop, Request, ReservationId, Wish};
-use crate::topology::{HOPS_MAX, PortId, Topology};
+use crate::topology::{HOPS_MAX, NodeId, PortId, Topology};
 
 /// Most reservations at once.
 pub const CHANNELS_MAX: usize = 1 << 20;
@@ -299,6 +300,12 @@ impl Admission {
             let channel = channel.as_ref().filter(|channel| channel.drains.is_none())?;
             Some((id_of(*generation, place as u32), &channel.ask, &*channel.slots))
         })
+    }
+
+    /// What is reserved of the processors of hosts that are modelled.
+    pub fn processors(&self) -> impl Iterator<Item = (NodeId, CpuLoad)> + '_ {
+        let load = |node: NodeId| Some((node, self.network.cpu(node.0).load()?));
+        self.topology.hosts().filter_map(load)
     }
 
     /// Points that each port's test passes over: (port, points), for reports.

@@ -53,32 +53,60 @@ impl Levels {
     /// Whether every level in use still keeps its budget with `load` in `level`. Levels above it
     /// are blocked by one packet as before. `port` is (rate, largest packet).
     pub(super) fn fits(&self, load: &Load, level: usize, port: (u64, u64)) -> bool {
+        let rates: u128 = self.rate_bps.iter().sum();
+        rates + u128::from(load.rate_bps()) <= u128::from(port.0)
+            && self.each(load, level, port, |_, due, sent| due <= sent)
+    }
+
+    /// By how much a load that fits at no level does not, at the level where that is least: the
+    /// budget that is not kept, the bits that are due within it and those that can be sent.
+    pub(super) fn tightest(&self, load: &Load, port: (u64, u64)) -> (u64, u128, u128) {
+        let worst = |level| {
+            let mut worst = (0_u128, 0_u64, 0_u128);
+            self.each(load, level, port, |budget_ns, due, sent| {
+                worst = worst.max((due.saturating_sub(sent), budget_ns, sent));
+                true
+            });
+            worst
+        };
+        let (over, budget_ns, sent) =
+            (0..self.budgets_ns.len()).map(worst).min().unwrap_or_default();
+        (budget_ns, (sent + over).div_ceil(NANO), sent / NANO)
+    }
+
+    /// Tells, for `level` and every level in use below it, the budget, and in nanobits what is
+    /// due within it with `load` in `level` and what is sent; until `go_on` does not.
+    ///
+    /// Static priority, not preemptive: `Σ_{≤m} b + L + d·Σ_{<m} r ≤ C·d`. RCSP:
+    /// `Σ_{≤m} A(d) + L ≤ C·d`.
+    fn each(
+        &self,
+        load: &Load,
+        level: usize,
+        port: (u64, u64),
+        mut go_on: impl FnMut(u64, u128, u128) -> bool,
+    ) -> bool {
         let (rate, blocking) = (u128::from(port.0), u128::from(port.1));
         let mut above_rate = self.rate_bps[..level].iter().sum::<u128>();
         let mut bursts = self.burst_bits[..level].iter().sum::<u128>();
+        bursts += u128::from(load.slow.burst_bits);
         for m in level..self.budgets_ns.len() {
             let budget = u128::from(self.budgets_ns[m]);
-            let own = if m == level { u128::from(load.rate_bps()) } else { 0 };
-            let upto_rate = above_rate + self.rate_bps[m] + own;
             bursts += self.burst_bits[m];
-            if m == level {
-                bursts += u128::from(load.slow.burst_bits);
-            }
-            let used = m == level || self.channels[m] > 0;
-            // The new load counts as above from the next level on.
-            let extra = if m == level { 0 } else { u128::from(load.rate_bps()) };
-            let kept = if self.rcsp {
-                let window = self.window_bits[m] + load.bits_in(self.budgets_ns[m]) + blocking;
-                window * NANO <= rate * budget
+            let due = if self.rcsp {
+                (self.window_bits[m] + load.bits_in(self.budgets_ns[m]) + blocking) * NANO
             } else {
-                // (Σ_{≤m} b + L) ≤ d·(C − Σ_{<m} r), non-preemptive static priority.
-                let left = rate.saturating_sub(above_rate + extra);
-                (bursts + blocking) * NANO <= left * budget
+                (bursts + blocking) * NANO + above_rate * budget
             };
-            if used && (!kept || upto_rate + extra > rate) {
+            let used = m == level || self.channels[m] > 0;
+            if used && !go_on(self.budgets_ns[m], due, rate * budget) {
                 return false;
             }
             above_rate += self.rate_bps[m];
+            if m == level {
+                // It counts as above from the next level on.
+                above_rate += u128::from(load.rate_bps());
+            }
         }
         true
     }

@@ -56,6 +56,7 @@ mod cpu;
 mod crowd;
 mod decide;
 pub mod edf;
+pub mod file;
 mod ledger;
 mod levels;
 mod lifetime;
@@ -72,6 +73,7 @@ mod request;
 mod tests;
 mod turns;
 
+pub use cpu::CpuLoad;
 pub use ledger::{Admission, Broken, CHANNELS_MAX, CollectiveRefusal};
 pub use load::Load;
 pub use refusal::{ChangeError, Nearest, Phase, Refusal, Resource, Shortage};

@@ -7,6 +7,7 @@
 //! what is named always passes, and is nearly always within a part in 1024 of the most that does.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::decide::{Obstacle, Place};
 use super::plan::{Ask, Totals};
@@ -44,9 +45,19 @@ impl Ask {
 
     /// The same with another bound.
     fn with_delay(&self, delay_ns: u64) -> Self {
-        let delay = core::time::Duration::from_nanos(delay_ns);
+        let delay = Duration::from_nanos(delay_ns);
         let wish = match self.wish {
             Wish::Bounded { jitter, .. } => Wish::Bounded { delay, jitter },
+            other => other,
+        };
+        Self { wish, ..*self }
+    }
+
+    /// The same with another bound on jitter.
+    fn with_jitter(&self, jitter_ns: u64) -> Self {
+        let jitter = Some(Duration::from_nanos(jitter_ns));
+        let wish = match self.wish {
+            Wish::Bounded { delay, .. } => Wish::Bounded { delay, jitter },
             other => other,
         };
         Self { wish, ..*self }
@@ -82,6 +93,11 @@ impl Network {
             && self.decide(topology, &ask.with_delay(least), slots).is_ok()
         {
             return Some(Nearest::DelayNs(least));
+        }
+        if let Shortage::JitterNs { least, .. } = obstacle.shortage
+            && self.decide(topology, &ask.with_jitter(least), slots).is_ok()
+        {
+            return Some(Nearest::JitterNs(least));
         }
         if !matches!(obstacle.shortage, Shortage::Unreachable { .. })
             && let Some((parts, _)) = self.most_parts(topology, ask, *obstacle, slots)
@@ -155,9 +171,11 @@ impl Network {
                 let parts = u128::from(free) * u128::from(high) / u128::from(asked.max(1));
                 Some((parts as u32).min(high - 1))
             }
-            Shortage::DelayNs { .. } | Shortage::NoBound { .. } => {
-                let Place::Port(port) = obstacle.at else { return None };
-                self.guess_at(ask, port, obstacle.shortage, (low, high), slots)
+            Shortage::DelayNs { .. } => {
+                self.guess_at(ask, obstacle.at, obstacle.queues_ns, (low, high), slots)
+            }
+            Shortage::DueBits { .. } => {
+                self.guess_at(ask, obstacle.at, INTERVAL_NS_MAX, (low, high), slots)
             }
             _ => None,
         }
@@ -167,22 +185,18 @@ impl Network {
     fn guess_at(
         &self,
         ask: &Ask,
-        port: u32,
-        shortage: Shortage,
+        at: Place,
+        all_ns: u64,
         (low, high): (u32, u32),
         slots: &[Slot],
     ) -> Option<u32> {
+        let Place::Port(port) = at else { return None };
         let state = self.port(port);
         if state.is_rate_based() {
             return None;
         }
-        let all = match shortage {
-            Shortage::DelayNs { asked, .. } => asked,
-            Shortage::NoBound { most } => most,
-            _ => return None,
-        };
         let others: u64 = slots.iter().filter(|s| s.port != port).map(|s| s.budget_ns).sum();
-        let budget_ns = all.checked_sub(others).filter(|&left| left > 0)?;
+        let budget_ns = all_ns.checked_sub(others).filter(|&left| left > 0)?;
         let before: u64 = slots.iter().take_while(|s| s.port != port).map(|s| s.budget_ns).sum();
         let jitter_ns = slots.iter().find(|s| s.port == port).map_or(before, |s| s.jitter_ns);
         let passes = |parts| {

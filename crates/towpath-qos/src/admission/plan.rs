@@ -39,6 +39,7 @@ pub(super) struct Ask {
 pub(super) struct Totals {
     /// Bound on delay, all parts; 0 for a share.
     pub(super) delay_ns: u64,
+    /// Bound on its variation, all parts; 0 for a share.
     pub(super) jitter_ns: u64,
     pub(super) source_work: Work,
     pub(super) destination_work: Work,
@@ -67,6 +68,14 @@ enum Split {
 /// A test that did not pass, and at which hop of the route.
 pub(super) type AtHop = (usize, Shortage);
 
+/// No split of what a wish leaves for queues passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoBudgets {
+    pub(super) at: AtHop,
+    /// The least budgets and their variation, where they are there and are too much.
+    pub(super) least: Option<(u64, u64)>,
+}
+
 /// Walks a route hop by hop, placing a load.
 struct Walk<'a> {
     network: &'a Network,
@@ -87,20 +96,21 @@ impl Network {
         route: &[u32],
         (left_ns, budgeting): (u64, Budgeting),
         slots: &mut Vec<Slot>,
-    ) -> Result<(u64, u64), (AtHop, Option<u64>)> {
+    ) -> Result<(u64, u64), NoBudgets> {
         if budgeting == Budgeting::Loose
             && let Ok(found) = self.walk(&ask.load, route, Split::Even(left_ns), slots)
             && found.0 <= left_ns
         {
             return Ok(found);
         }
-        let least =
-            self.walk(&ask.load, route, Split::LeastAnd(0), slots).map_err(|e| (e, None))?;
+        let least = self.walk(&ask.load, route, Split::LeastAnd(0), slots);
+        let least = least.map_err(|at| NoBudgets { at, least: None })?;
         if least.0 > left_ns {
             // The hop that needs most is the bottleneck.
             let most = slots.iter().enumerate().max_by_key(|(_, slot)| slot.budget_ns);
-            let (hop, asked) = (most.map_or(0, |(hop, _)| hop), left_ns);
-            return Err(((hop, Shortage::DelayNs { asked, least: least.0 }), Some(least.0)));
+            let shortage = Shortage::DelayNs { asked: left_ns, least: least.0 };
+            let at = (most.map_or(0, |(hop, _)| hop), shortage);
+            return Err(NoBudgets { at, least: Some(least) });
         }
         let rest = left_ns - least.0;
         if rest > left_ns / 16 && budgeting == Budgeting::Loose {
@@ -135,8 +145,10 @@ impl Network {
             Wish::Bounded { delay, jitter } => {
                 let queued;
                 (queued, spread_ns) = self.replan_hops(ask, route, promised, slots)?;
-                (totals.delay_ns, totals.jitter_ns) = (fixed_ns.checked_add(queued)?, spread_ns);
-                if totals.delay_ns > nanos(delay) || jitter.is_some_and(|j| spread_ns > nanos(j)) {
+                totals.delay_ns = fixed_ns.checked_add(queued)?;
+                totals.jitter_ns = self.variation(ask, spread_ns);
+                let late = jitter.is_some_and(|jitter| totals.jitter_ns > nanos(jitter));
+                if totals.delay_ns > nanos(delay) || late {
                     return None;
                 }
             }
@@ -151,7 +163,7 @@ impl Network {
                     slot.kind = SlotKind::Statistical(member);
                 }
                 totals.delay_ns = nanos(delay);
-                totals.jitter_ns = nanos(delay).checked_sub(fixed_ns)?;
+                totals.jitter_ns = self.variation(ask, nanos(delay).checked_sub(fixed_ns)?);
             }
         }
         totals.destination_work = to.work(&ask.load.after(spread_ns), ask.counted_bits);
@@ -204,13 +216,13 @@ impl Network {
         let queued: u64 = slots.iter().map(|slot| slot.budget_ns).sum();
         let route: Vec<u32> = slots.iter().map(|slot| slot.port).collect();
         let (delay_ns, spread_ns) = self.walk(&ask.load, &route, Split::Kept, slots).ok()?;
-        if delay_ns > queued || spread_ns > old.jitter_ns {
+        if delay_ns > queued || self.variation(ask, spread_ns) > old.jitter_ns {
             return None;
         }
         totals.destination_work = to.work(&ask.load.after(spread_ns), ask.counted_bits);
         to.check(totals.destination_work).ok()?;
         totals.delay_ns = old.delay_ns - (queued - delay_ns);
-        totals.jitter_ns = spread_ns;
+        totals.jitter_ns = self.variation(ask, spread_ns);
         Some(totals)
     }
 
@@ -279,7 +291,9 @@ impl Walk<'_> {
         let load = self.arriving(state);
         let budget = budget_ns.min(INTERVAL_NS_MAX);
         let place = state.place(&load, budget);
-        let (delay, level, pieces) = place.ok_or(Shortage::NoBound { most: budget_ns })?;
+        // What is short is told by the least budgets, which are tried next.
+        let more = Shortage::DelayNs { asked: budget_ns, least: budget_ns.saturating_add(1) };
+        let (delay, level, pieces) = place.ok_or(more)?;
         self.keep(ports[0], (delay, level, pieces), slots)
     }
 

@@ -252,43 +252,46 @@ impl PortState {
 
     /// The least budget with which the load has a place, with that place.
     pub(super) fn place_least(&self, load: &Load) -> Result<(u64, u8, [Piece; 2]), Shortage> {
-        let no_bound = Shortage::NoBound { most: INTERVAL_NS_MAX };
+        let short = || self.short_of(load);
         match &self.test {
-            Test::Share => Err(Shortage::ShareOnly),
-            Test::Rate => Err(no_bound),
+            Test::Rate | Test::Share => Err(Shortage::ShareOnly),
             Test::Levels(levels) => {
                 let least = levels.least(load, (self.rate_bps, self.packet_bits));
-                least.and_then(|budget| self.place(load, budget)).ok_or(no_bound)
+                least.and_then(|budget| self.place(load, budget)).ok_or_else(short)
             }
             Test::Deadlines { one_ns: Some(budget), .. } => {
-                self.place(load, *budget).ok_or(no_bound)
+                self.place(load, *budget).ok_or_else(short)
             }
             Test::Deadlines { profile, one_ns: None } => {
                 let line = (self.rate_bps, self.blocking());
-                let least = profile.least_deadline(load, line, INTERVAL_NS_MAX).ok_or(no_bound)?;
-                self.place_from(load, least).ok_or(no_bound)
+                let least = profile.place_least(load, line, INTERVAL_NS_MAX);
+                let least = least.map(|pieces| (pieces[0].at_ns, 0, pieces));
+                least.ok_or_else(short)
             }
             Test::Curves(_) => {
                 let own = time_up(load.burst_bits(), self.rate_bps);
-                self.bisect(load, own.saturating_add(self.blocking_ns())).ok_or(no_bound)
+                self.bisect(load, own.saturating_add(self.blocking_ns())).ok_or_else(short)
             }
         }
     }
 
-    /// The first place from `least_ns` on. The bound is exact but for the load's own knee and the
-    /// grid, each of which moves it by a ninth at most, so that few steps suffice.
-    fn place_from(&self, load: &Load, least_ns: u64) -> Option<(u64, u8, [Piece; 2])> {
-        let mut budget = least_ns;
-        for _ in 0..64 {
-            if let Some(place) = self.place(load, budget) {
-                return Some(place);
+    /// By how much a load that has no place, however late it may be, does not fit: the window in
+    /// which most is due beyond what can be sent, where it is least beyond.
+    fn short_of(&self, load: &Load) -> Shortage {
+        let (window_ns, asked, limit) = match &self.test {
+            Test::Deadlines { profile, one_ns } => {
+                let pieces = profile.deadline_pieces(load, one_ns.unwrap_or(INTERVAL_NS_MAX));
+                profile.tightest(&pieces, self.rate_bps, self.blocking())
             }
-            budget = budget.saturating_add(budget / 8 + 1);
-            if budget > INTERVAL_NS_MAX {
-                return None;
+            Test::Curves(profile) => {
+                let pieces = profile.curve_pieces(load, INTERVAL_NS_MAX - self.blocking_ns());
+                profile.tightest(&pieces, self.rate_bps, 0)
             }
-        }
-        None
+            Test::Levels(levels) => levels.tightest(load, (self.rate_bps, self.packet_bits)),
+            Test::Rate | Test::Share => return Shortage::ShareOnly,
+        };
+        let bits = |amount| u64::try_from(amount).unwrap_or(u64::MAX);
+        Shortage::DueBits { window_ns, asked: bits(asked), limit: bits(limit) }
     }
 
     /// The least budget by doubling and bisection, to an eighth of itself.

@@ -66,9 +66,28 @@ impl Profile {
         self.points.len()
     }
 
-    /// The latest time not after `at_ns` that may be a point.
+    /// The latest time not after `at_ns` that may be a point: it never falls where `at_ns` rises.
     fn place_down(&self, at_ns: u64, exact_max: usize) -> u64 {
-        if self.exact < exact_max || self.find(at_ns).is_ok() { at_ns } else { grid_down(at_ns) }
+        if self.exact < exact_max {
+            return at_ns;
+        }
+        match self.find(at_ns) {
+            Ok(_) => at_ns,
+            Err(0) => grid_down(at_ns),
+            Err(i) => grid_down(at_ns).max(self.points[i - 1].at_ns),
+        }
+    }
+
+    /// The earliest deadline not before `at_ns` that may be a point.
+    fn deadline_up(&self, at_ns: u64) -> u64 {
+        if self.exact < EXACT_MAX {
+            return at_ns;
+        }
+        let up = grid_up(at_ns);
+        match self.find(at_ns) {
+            Ok(_) => at_ns,
+            Err(i) => self.points.get(i).map_or(up, |point| up.min(point.at_ns)),
+        }
     }
 
     /// The earliest time not before `at_ns` that may be a point.
@@ -76,8 +95,7 @@ impl Profile {
         if self.exact < EXACT_MAX || self.find(at_ns).is_ok() {
             return at_ns;
         }
-        let down = grid_down(at_ns);
-        if down == at_ns { down } else { grid_down(at_ns.saturating_add(grid_step(at_ns))) }
+        grid_up(at_ns)
     }
 
     fn find(&self, at_ns: u64) -> Result<usize, usize> {
@@ -109,9 +127,33 @@ impl Profile {
     pub(super) fn fits(&self, pieces: &[Piece; 2], rate_bps: u64, blocking: i128) -> bool {
         let rate = i128::from(rate_bps);
         let more: i128 = pieces.iter().map(|piece| i128::from(piece.slope)).sum();
-        if self.slope + more > rate {
-            return false;
-        }
+        self.slope + more <= rate
+            && self.each(pieces, |at, due| due - rate * i128::from(at) + blocking <= 0)
+    }
+
+    /// Where the sum with `pieces` exceeds what is sent by most, as `fits` sees it: the time, what
+    /// is due by then and what may be, in bits.
+    pub(super) fn tightest(
+        &self,
+        pieces: &[Piece; 2],
+        rate_bps: u64,
+        blocking: i128,
+    ) -> (u64, u128, u128) {
+        let rate = i128::from(rate_bps);
+        let mut worst = (i128::MIN, pieces[0].at_ns);
+        self.each(pieces, |at, due| {
+            worst = worst.max((due - rate * i128::from(at) + blocking, at));
+            true
+        });
+        let (over, at_ns) = worst;
+        let sent = rate * i128::from(at_ns);
+        let bits = |amount: i128| amount.max(0).unsigned_abs();
+        (at_ns, bits(sent + over).div_ceil(NANO), bits(sent) / NANO)
+    }
+
+    /// Tells the time and the sum, with `pieces`, of every point from their first on, until
+    /// `go_on` does not; whether it always did. `pieces` are in the order of time.
+    fn each(&self, pieces: &[Piece; 2], mut go_on: impl FnMut(u64, i128) -> bool) -> bool {
         // Before the first new piece nothing changes.
         let start = self.points.partition_point(|point| point.at_ns < pieces[0].at_ns);
         let (mut level, mut slope) = self.before(start);
@@ -135,7 +177,7 @@ impl Profile {
                 slope += i128::from(here.slope);
                 point = points.next();
             }
-            if level + (slope - rate) * i128::from(at) + blocking > 0 {
+            if !go_on(at, level + slope * i128::from(at)) {
                 return false;
             }
         }
@@ -162,50 +204,97 @@ impl Profile {
         (self.level - level, self.slope - slope)
     }
 
-    /// A lower bound of the deadlines with which `load` fits, at most `most_ns`; `None` if there
-    /// is none. Exact at all points there are (Firoiu, Kurose and Towsley 1997), so that the
-    /// caller's `fits` at it fails only for the load's own two points or the grid.
-    pub(super) fn least_deadline(
+    /// The least deadline of at most `most_ns` with which `fits` takes `load`, and its pieces;
+    /// `None` if there is none. A later deadline never fits worse, so that there is one least.
+    pub(super) fn place_least(
+        &self,
+        load: &Load,
+        (rate_bps, blocking): (u64, i128),
+        most_ns: u64,
+    ) -> Option<[Piece; 2]> {
+        let mut low = self.least_deadline(load, (rate_bps, blocking), most_ns)?;
+        let pieces = |at_ns| self.deadline_pieces(load, at_ns);
+        let fits = |at_ns| self.fits(&pieces(at_ns), rate_bps, blocking);
+        low = self.deadline_up(low);
+        // Only a knee that the grid made earlier makes the least deadline later than that.
+        if low > most_ns || fits(low) {
+            return (low <= most_ns).then(|| pieces(low));
+        }
+        let mut step = 1_u64;
+        let mut high = loop {
+            if low >= most_ns {
+                return None;
+            }
+            let next = low.saturating_add(step).min(most_ns);
+            if fits(next) {
+                break next;
+            }
+            (low, step) = (next, step.saturating_mul(4));
+        };
+        while high - low > 1 {
+            // Where only the grid's deadlines are left, between two of them all are one.
+            high = self.place_down(high, EXACT_MAX);
+            let middle = low + (high - low) / 2;
+            if fits(middle) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        Some(pieces(high))
+    }
+
+    /// The least deadline of at most `most_ns` with which `load` fits, its knee being where it
+    /// is (Firoiu, Kurose and Towsley 1997); `None` if there is none. One pass from the end.
+    ///
+    /// A deadline d is possible iff the load's burst fits at d, what it sends until its knee at
+    /// d + knee, and what it sends until t at each point t ≥ d. What is possible for d is for all
+    /// later ones, so that a burst that lacks room at t does at every deadline up to t.
+    fn least_deadline(
         &self,
         load: &Load,
         (rate_bps, blocking): (u64, i128),
         most_ns: u64,
     ) -> Option<u64> {
         let rate = i128::from(rate_bps);
-        let burst = nano(load.burst_bits());
+        if self.slope + i128::from(load.rate_bps()) > rate {
+            return None;
+        }
+        let knee = load.knee_ns();
+        let (burst, until_knee) = (nano(load.burst_bits()), load.slow.nanobits_in(knee));
+        let until_knee = until_knee.cast_signed();
         let (mut level, mut slope) = (self.level, self.slope);
-        let mut least = 0_u64;
-        let mut end = u64::MAX;
-        for point in
-            self.points.iter().rev().chain([&Point { at_ns: 0, uses: 0, slope: 0, level: 0 }])
-        {
+        let (mut least, mut end) = (0_u64, u64::MAX);
+        let mut knee_fits = false;
+        let zero = Point { at_ns: 0, uses: 0, slope: 0, level: 0 };
+        for point in self.points.iter().rev().chain([&zero]) {
             let at = point.at_ns;
-            let slack = |t: u64| (rate - slope) * i128::from(t) - level - blocking;
-            // The first place from `from` on, up to the segment's end, with room for the burst.
-            let with_room = |from: u64| {
-                let (lack, gain) = (burst - slack(from), rate - slope);
-                if lack <= 0 {
-                    return from;
-                }
+            let room = (rate - slope) * i128::from(at) - level - blocking;
+            // The first place of this segment with room for so much; there is room behind it.
+            let with_room = |amount: i128| {
+                let (lack, gain) = (amount - room, rate - slope);
                 if gain <= 0 {
                     return end;
                 }
                 let wait = lack.unsigned_abs().div_ceil(gain.unsigned_abs());
-                from.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)).min(end)
+                at.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)).min(end)
             };
-            if least > at && least < end {
-                least = with_room(least);
+            if !knee_fits && room < until_knee {
+                knee_fits = true;
+                let latest = with_room(until_knee);
+                if latest == u64::MAX {
+                    return None;
+                }
+                least = least.max(latest.saturating_sub(knee));
             }
-            if least > at {
-                return (least <= most_ns).then_some(least);
-            }
-            // This point: the load from the deadline until here.
-            let room = slack(at);
             if room < burst {
-                least = with_room(at);
-            } else {
-                least = least.max(at.saturating_sub(reach(load, at - least, room)));
+                least = least.max(with_room(burst));
+                break;
             }
+            if at <= least {
+                break;
+            }
+            least = least.max(at - reach(load, at - least, room));
             level -= point.level;
             slope -= i128::from(point.slope);
             end = at;
@@ -298,25 +387,25 @@ pub(super) fn curve_pieces_at(load: &Load, delay_ns: u64, bend_ns: u64) -> ([Pie
     ([first, second], Bend::Until(least))
 }
 
-/// Longest window in which a load stays within `room`; `window` itself if it does there.
+/// Longest window of at most `window` at whose end a load with a deadline has brought at most
+/// `room`: the fast bucket before the knee, the slow one from there on. It has room for the burst.
 fn reach(load: &Load, window: u64, room: i128) -> u64 {
     let longest = |bucket: crate::spec::Bucket| {
         let spare = room - nano(bucket.burst_bits);
         if spare < 0 {
-            return 0;
+            return None;
         }
-        let (spare, rate) = (spare.unsigned_abs(), bucket.rate_bps.max(1));
-        match u64::try_from(spare) {
+        let (spare, rate) = (spare.unsigned_abs(), bucket.rate_bps);
+        Some(match u64::try_from(spare) {
+            _ if rate == 0 => u64::MAX,
             Ok(spare) => spare / rate,
             Err(_) => u64::try_from(spare / u128::from(rate)).unwrap_or(u64::MAX),
-        }
+        })
     };
-    let due =
-        |b: crate::spec::Bucket| nano(b.burst_bits) + i128::from(b.rate_bps) * i128::from(window);
-    if due(load.fast).min(due(load.slow)) <= room {
-        return window;
-    }
-    longest(load.fast).max(longest(load.slow))
+    let knee = load.knee_ns();
+    let behind = longest(load.slow).filter(|&longest| longest >= knee);
+    let before = || longest(load.fast).unwrap_or(0).min(knee.saturating_sub(1));
+    behind.unwrap_or_else(before).min(window)
 }
 
 const fn nano(bits: u64) -> i128 {
@@ -332,6 +421,12 @@ const fn grid_step(at_ns: u64) -> u64 {
 /// The grid's last point not after `at_ns`: `(8 + m)·2ᵉ`, and all below 16.
 const fn grid_down(at_ns: u64) -> u64 {
     at_ns & !(grid_step(at_ns) - 1)
+}
+
+/// The grid's first point not before `at_ns`.
+const fn grid_up(at_ns: u64) -> u64 {
+    let down = grid_down(at_ns);
+    if down == at_ns { down } else { down.saturating_add(grid_step(at_ns)) }
 }
 
 const fn is_on_grid(at_ns: u64) -> bool {
@@ -404,16 +499,13 @@ mod tests {
                 if all.iter().all(|l| l.0.fast == l.0.slow) {
                     prop_assert_eq!(fits, exact);
                     let line = (rate * 1_000_000_000, nano(blocking));
-                    let least = profile.least_deadline(&load, line, 300);
+                    let least = profile.place_least(&load, line, 300).map(|p| p[0].at_ns);
                     let brute_least = (0..=300).find(|&d| {
                         let last = all.len() - 1;
                         all[last].1 = d;
                         brute(&all, rate, blocking)
                     });
-                    let long = profile.slope + i128::from(load.rate_bps());
-                    if long <= i128::from(rate) * 1_000_000_000 {
-                        prop_assert_eq!(least, brute_least);
-                    }
+                    prop_assert_eq!(least, brute_least);
                 }
                 if fits {
                     profile.add(&pieces);
@@ -428,6 +520,51 @@ mod tests {
             }).collect();
             if kept.iter().all(|l| l.0.fast == l.0.slow) {
                 prop_assert_eq!(schedulable(&flows, rate), Verdict::Schedulable);
+            }
+        }
+
+        /// The least deadline is that of trying each of them with the test itself, with knees,
+        /// and where deadlines and knees have begun to lie on the grid.
+        #[test]
+        fn the_least_deadline_is_found_by_trying_each(
+            others in proptest::collection::vec((1u64..40, 0u64..40, 0u64..40, 1u64..4000), 0..220),
+            new in (1u64..3000, 0u64..3000, 0u64..3000, 0u64..3000),
+            spare in 0u64..100,
+            blocking in 0u64..50,
+        ) {
+            let load = |(burst, rate, more, faster): (u64, u64, u64, u64)| {
+                // Rates in bits per µs over a link of about a bit per ns for each of the others.
+                let (rate, faster) = (rate * 1_000_000, faster * 1_000_000);
+                let slow = (burst + more, rate);
+                if more == 0 || faster == 0 {
+                    load((burst + more, rate), slow)
+                } else {
+                    load((burst, rate + faster), slow)
+                }
+            };
+            let rates: u64 = others.iter().map(|o| o.1 * 1_000_000).sum();
+            let link = rates + (new.1 + spare) * 1_000_000;
+            let line = (link, nano(blocking));
+            let mut profile = Profile::default();
+            for &(burst, rate, more, deadline) in &others {
+                let load = load((burst, rate, more, 9 * rate));
+                let pieces = profile.deadline_pieces(&load, deadline);
+                if profile.fits(&pieces, line.0, line.1) {
+                    profile.add(&pieces);
+                }
+            }
+            let new = load(new);
+            let fits = |d| profile.fits(&profile.deadline_pieces(&new, d), line.0, line.1);
+            let tried = (0..20_000).find(|&d| fits(d));
+            let least = profile.place_least(&new, line, 19_999).map(|p| p[0].at_ns);
+            prop_assert_eq!(least, tried);
+            // Monotone: no later deadline fits worse.
+            if let Some(tried) = tried {
+                prop_assert!((tried..20_000).step_by(7).all(fits));
+            } else {
+                let pieces = profile.deadline_pieces(&new, 19_999);
+                let (at, due, sent) = profile.tightest(&pieces, line.0, line.1);
+                prop_assert!(at >= pieces[0].at_ns && due > sent);
             }
         }
 

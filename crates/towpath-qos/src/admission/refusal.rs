@@ -64,11 +64,16 @@ pub enum Shortage {
         /// Promised at best.
         least: u64,
     },
-    /// No delay can be promised: its bursts do not fit between the others'.
-    #[error("no delay bound of at most {most} ns")]
-    NoBound {
-        /// The longest that was tried, in ns.
-        most: u64,
+    /// No delay can be promised, or none of those that the port has: bursts do not fit. The
+    /// window in which most is due, of all channels with this one, beyond what can be sent.
+    #[error("bursts: {asked} bits are due within {window_ns} ns, {limit} bits can be sent")]
+    DueBits {
+        /// From the arrival of the bursts on, in ns.
+        window_ns: u64,
+        /// What is due then, with what may be in the way.
+        asked: u64,
+        /// What the port can send.
+        limit: u64,
     },
     /// The scheduler promises shares only.
     #[error("the scheduler promises no delay")]
@@ -143,7 +148,7 @@ impl Shortage {
         matches!(
             self,
             Self::DelayNs { .. }
-                | Self::NoBound { .. }
+                | Self::DueBits { .. }
                 | Self::MemoryBits { .. }
                 | Self::JitterNs { .. }
                 | Self::CpuBurstNs { .. }
@@ -157,6 +162,8 @@ impl Shortage {
 pub enum Nearest {
     /// The same traffic with this bound.
     DelayNs(u64),
+    /// The same traffic and bound, with this bound on jitter.
+    JitterNs(u64),
     /// The same bound with all rates and bursts scaled to these parts per 1024; packets as they
     /// are.
     Scaled {

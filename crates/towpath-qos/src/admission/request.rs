@@ -17,7 +17,7 @@ pub enum Wish {
     Bounded {
         /// From the sender's processor to the receiver's program.
         delay: Duration,
-        /// Largest difference of two packets' delays.
+        /// Largest difference of two packets' delays, from end to end as the delay.
         jitter: Option<Duration>,
     },
     /// The average is reserved; what is late is dropped.
@@ -62,7 +62,7 @@ pub struct Admitted {
     pub id: ReservationId,
     /// Bound on delay in ns: processors, queues, links; `None` for a share.
     pub delay_ns: Option<u64>,
-    /// Bound on its variation; `None` for a share.
+    /// Bound on its variation from end to end, the processors' included; `None` for a share.
     pub jitter_ns: Option<u64>,
 }
 
@@ -100,7 +100,7 @@ pub struct Promise {
     pub id: ReservationId,
     /// Its bound, the sum of all parts, in ns.
     pub delay_ns: Option<u64>,
-    /// Bound on the variation of delay, in ns.
+    /// Bound on the variation of delay in ns, the processors' part included.
     pub jitter_ns: Option<u64>,
     /// The sender's processor, in ns; 0: not modelled.
     pub source_cpu_ns: u64,

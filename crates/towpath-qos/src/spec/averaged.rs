@@ -34,7 +34,7 @@ impl Averaged {
         let xmin_ns = limits::interval("xmin_ns", xmin)?;
         let xave_ns = limits::interval("xave_ns", xave)?;
         let interval_ns = limits::interval("interval_ns", interval)?;
-        let smax_bits = limits::size("smax_bits", smax)?;
+        let smax_bits = limits::size("smax_bytes", smax)?;
         limits::ratio("smax/xmin in bit/s", smax_bits, xmin_ns)?;
         limits::at_least(("xave_ns", xave_ns), ("xmin_ns", xmin_ns))?;
         limits::at_least(("interval_ns", interval_ns), ("xave_ns", xave_ns))?;

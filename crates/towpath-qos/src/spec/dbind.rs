@@ -58,7 +58,7 @@ impl DBind {
             let (what, count) = ("pairs", pairs.len());
             return Err(SpecError::Count { what, count, least: 1, most: PAIRS_MAX });
         }
-        let packet_bits = limits::size("packet_max_bits", packet_max)?;
+        let packet_bits = limits::size("max_bytes", packet_max)?;
         let mut corners = Vec::with_capacity(pairs.len() + 1);
         corners.push((0, packet_bits));
         for (index, &(rate, interval)) in pairs.iter().enumerate() {

@@ -32,11 +32,19 @@ pub enum TSpecForm {
     /// (r, b, p, m, M).
     TokenBucket { rate_bps: u64, burst_bytes: u64, peak_bps: u64, min_bytes: u64, max_bytes: u64 },
     /// Pairs of rate in bit/s and interval in ns.
-    DBind { pairs: Vec<(u64, u64)>, max_bytes: u64 },
+    DBind {
+        #[serde(deserialize_with = "crate::file::pairs")]
+        pairs: Vec<(u64, u64)>,
+        max_bytes: u64,
+    },
     /// (peak, mean, mean burst).
     PeakMean { peak_bps: u64, mean_bps: u64, burst_bytes: u64, max_bytes: u64 },
     /// Points of time in ns and cumulative bytes.
-    Schedule { points: Vec<(u64, u64)>, max_bytes: u64 },
+    Schedule {
+        #[serde(deserialize_with = "crate::file::pairs")]
+        points: Vec<(u64, u64)>,
+        max_bytes: u64,
+    },
 }
 
 impl TryFrom<TSpecForm> for TSpec {
@@ -141,16 +149,16 @@ mod tests {
         );
         assert_eq!(
             refusal(bucket(10, 9, 20, 1, 10)),
-            "burst_bits is 72, must be at least max_bits = 80"
+            "burst_bytes is 9, must be at least max_bytes = 10"
         );
         assert_eq!(
             refusal(bucket(10, 9, 20, 3, 2)),
-            "max_bits is 16, must be at least min_bits = 24"
+            "max_bytes is 2, must be at least min_bytes = 3"
         );
         assert_eq!(refusal(bucket(0, 9, 20, 3, 4)), "rate_bps is zero");
         assert_eq!(
             refusal(TSpecForm::SigmaRho { sigma_bytes: u64::MAX, rho_bps: 1 }),
-            "sigma_bits is 147573952589676412920, must be at most 1125899906842624"
+            "sigma_bytes is 18446744073709551615, must be at most 140737488355328"
         );
         assert_eq!(
             refusal(TSpecForm::Averaged { xmin_ns: 9, xave_ns: 8, interval_ns: 10, smax_bytes: 1 }),
@@ -165,7 +173,7 @@ mod tests {
         );
         assert_eq!(
             refusal(TSpecForm::Schedule { points: std::vec![(0, 9), (1, 8)], max_bytes: 1 }),
-            "cumulative bits of entry 1 is 64, out of order after 72"
+            "cumulative bytes of entry 1 is 8, out of order after 9"
         );
     }
 

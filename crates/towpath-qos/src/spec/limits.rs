@@ -82,9 +82,10 @@ pub(super) fn rate(what: &'static str, rate: Rate) -> Result<u64, SpecError> {
     within(what, u128::from(rate.as_bps()), RATE_BPS_MAX)
 }
 
-/// A size in bits: above zero, at most [`SIZE_BITS_MAX`].
+/// A size in bits: above zero, at most [`SIZE_BITS_MAX`]. What is wrong is told in bytes, as it
+/// was given.
 pub(super) fn size(what: &'static str, size: ByteSize) -> Result<u64, SpecError> {
-    within(what, u128::from(size.as_bytes()) * 8, SIZE_BITS_MAX)
+    Ok(within(what, u128::from(size.as_bytes()), SIZE_BITS_MAX / 8)? * 8)
 }
 
 /// An interval in ns: above zero, at most [`INTERVAL_NS_MAX`].
@@ -98,6 +99,11 @@ fn within(what: &'static str, value: u128, limit: u64) -> Result<u64, SpecError>
         Ok(value) if value <= limit => Ok(value),
         _ => Err(SpecError::TooLarge { what, value, limit }),
     }
+}
+
+/// A number of anything: above zero, at most `limit`.
+pub(super) fn at_most(what: &'static str, value: u64, limit: u64) -> Result<u64, SpecError> {
+    within(what, value.into(), limit)
 }
 
 /// `value` must be at least `limit`.

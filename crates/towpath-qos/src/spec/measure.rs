@@ -119,14 +119,14 @@ impl Trace {
                 let (what, value) = ("time_ns", at.as_nanos());
                 return Err(SpecError::Order { what, index, value, before: before + start });
             };
-            let bits = limits::size("packet in bits", size)?;
+            let bits = limits::size("packet in bytes", size)?;
             total += u128::from(bits);
             packets.push((at_ns, bits));
             before = at_ns;
         }
         for (what, value, limit) in [
             ("trace in ns", u128::from(before), limits::INTERVAL_NS_MAX),
-            ("trace in bits", total, limits::SIZE_BITS_MAX),
+            ("trace in bytes", total / 8, limits::SIZE_BITS_MAX / 8),
         ] {
             if value > u128::from(limit) {
                 return Err(SpecError::TooLarge { what, value, limit });
@@ -299,7 +299,7 @@ mod tests {
             refused(&[(5, 1), (4, 1)]),
             Some(SpecError::Order { what: "time_ns", index: 1, value: 4, before: 5 })
         );
-        assert_eq!(refused(&[(0, 1), (1, 0)]), Some(SpecError::Zero { what: "packet in bits" }));
+        assert_eq!(refused(&[(0, 1), (1, 0)]), Some(SpecError::Zero { what: "packet in bytes" }));
     }
 
     proptest! {

@@ -31,11 +31,11 @@ impl PeakMean {
         let spec = Self {
             peak_bps: limits::rate("peak_bps", peak)?,
             mean_bps: limits::rate("mean_bps", mean)?,
-            burst_bits: limits::size("burst_bits", burst)?,
-            max_bits: limits::size("max_bits", packet_max)?,
+            burst_bits: limits::size("burst_bytes", burst)?,
+            max_bits: limits::size("max_bytes", packet_max)?,
         };
         limits::at_least(("peak_bps", spec.peak_bps), ("mean_bps", spec.mean_bps))?;
-        limits::at_least(("burst_bits", spec.burst_bits), ("max_bits", spec.max_bits))?;
+        limits::at_least(("burst_bytes", spec.burst_bits / 8), ("max_bytes", spec.max_bits / 8))?;
         Ok(spec)
     }
 

@@ -35,38 +35,37 @@ impl Schedule {
             let (what, count) = ("points", points.len());
             return Err(SpecError::Count { what, count, least: 2, most: POINTS_MAX });
         }
-        let packet_bits = limits::size("packet_max_bits", packet_max)?;
+        let packet_bits = limits::size("max_bytes", packet_max)?;
         let mut plan: Vec<(u64, u64)> = Vec::with_capacity(points.len());
         for (index, &(at, sent)) in points.iter().enumerate() {
-            let (at_ns, bits) = (nanos(at), u128::from(sent.as_bytes()) * 8);
+            let (at_ns, bytes) = (nanos(at), sent.as_bytes());
             for (what, value, limit) in [
-                ("time_ns", u128::from(at_ns), limits::INTERVAL_NS_MAX),
-                ("cumulative bits", bits, limits::SIZE_BITS_MAX),
+                ("time_ns", at_ns, limits::INTERVAL_NS_MAX),
+                ("cumulative bytes", bytes, limits::SIZE_BITS_MAX / 8),
             ] {
-                if value > u128::from(limit) {
-                    return Err(SpecError::TooLarge { what, value, limit });
+                if value > limit {
+                    return Err(SpecError::TooLarge { what, value: value.into(), limit });
                 }
             }
             let (before_ns, before) = plan.last().copied().unwrap_or((0, 0));
-            let bits = bits as u64;
             for (what, value, before) in
-                [("time_ns", at_ns, before_ns), ("cumulative bits", bits, before)]
+                [("time_ns", at_ns, before_ns), ("cumulative bytes", bytes, before / 8)]
             {
                 if value < before {
                     return Err(SpecError::Order { what, index, value, before });
                 }
             }
-            plan.push((at_ns, bits));
+            plan.push((at_ns, bytes * 8));
         }
         if plan[0].1 != 0 {
             // Whatever is there at once is a jump at the first instant.
             plan.insert(0, (plan[0].0, 0));
         }
         let &[(start_ns, _), .., (end_ns, total)] = &plan[..] else {
-            return Err(SpecError::Zero { what: "cumulative bits" });
+            return Err(SpecError::Zero { what: "cumulative bytes" });
         };
         if total == 0 {
-            return Err(SpecError::Zero { what: "cumulative bits" });
+            return Err(SpecError::Zero { what: "cumulative bytes" });
         }
         let buckets = hull(&plan, packet_bits, total, end_ns - start_ns);
         Ok(Self { points: plan, packet_bits, buckets })

@@ -128,7 +128,9 @@ pub struct AtmCells {
 /// depth `1 + (MBS − 1)·(1 − SCR/PCR)` cells on top of the tolerance, rounded up.
 pub fn atm(cells: AtmCells) -> Result<TSpec, SpecError> {
     let bits = |n: u64| Rate::from_bps(n.saturating_mul(CELL * 8));
-    let peak_bps = limits::rate("peak cell rate in bit/s", bits(cells.peak))?;
+    let cells_max = limits::RATE_BPS_MAX / (CELL * 8);
+    limits::at_most("peak_cells_per_s", cells.peak, cells_max)?;
+    let peak_bps = bits(cells.peak).as_bps();
     let tolerance_ns = towpath_wire::units::nanos(cells.tolerance).min(limits::INTERVAL_NS_MAX);
     let early = (u128::from(cells.peak) * u128::from(tolerance_ns)).div_ceil(limits::NANO);
     let depth = |cells: u128| {
@@ -137,8 +139,9 @@ pub fn atm(cells: AtmCells) -> Result<TSpec, SpecError> {
     let Some((rate, burst)) = cells.sustained else {
         return Ok(TSpec::SigmaRho(SigmaRho::new(depth(1 + early), Rate::from_bps(peak_bps))?));
     };
-    limits::at_least(("peak cell rate", cells.peak), ("sustainable cell rate", rate))?;
-    limits::at_least(("maximum burst size", burst), ("one cell", 1))?;
+    limits::at_most("sustained_cells_per_s", rate, cells_max)?;
+    limits::at_most("burst_cells", burst, limits::SIZE_BITS_MAX / (CELL * 8))?;
+    limits::at_least(("peak_cells_per_s", cells.peak), ("sustained_cells_per_s", rate))?;
     let over = u128::from(burst - 1) * u128::from(cells.peak - rate);
     let burst = 1 + early + over.div_ceil(u128::from(cells.peak));
     let largest = depth(1 + early);
@@ -174,10 +177,11 @@ impl TenetWish {
         }
     }
 
-    /// What may be late or lost together, in parts per million.
+    /// What may be late or lost together, in parts per million: at most the sum of both.
     pub const fn late_ppm(&self) -> u32 {
         let late = 1_000_000_u32.saturating_sub(self.in_time_ppm);
-        late.saturating_add(1_000_000_u32.saturating_sub(self.kept_ppm))
+        let either = late.saturating_add(1_000_000_u32.saturating_sub(self.kept_ppm));
+        if either > 1_000_000 { 1_000_000 } else { either }
     }
 }
 
@@ -196,6 +200,10 @@ pub fn tenet(
 pub fn rsvp((rate, burst, peak): (u64, u64, u64), min: u64, max: u64) -> Result<TSpec, SpecError> {
     let bps = |bytes: u64| Rate::from_bps(bytes.saturating_mul(8));
     let size = ByteSize::from_bytes;
+    for (what, value) in [("rate_bytes_per_s", rate), ("peak_bytes_per_s", peak)] {
+        limits::at_most(what, value, limits::RATE_BPS_MAX / 8)?;
+    }
+    limits::at_least(("peak_bytes_per_s", peak), ("rate_bytes_per_s", rate))?;
     Ok(TSpec::TokenBucket(TokenBucket::new(
         bps(rate),
         size(burst),
@@ -208,6 +216,7 @@ pub fn rsvp((rate, burst, peak): (u64, u64, u64), min: u64, max: u64) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::string::ToString;
 
     #[test]
     fn a_cbr_connection_is_one_bucket() {
@@ -236,6 +245,27 @@ mod tests {
         assert!(matches!(atm(less), Err(SpecError::Contradiction { .. })));
     }
 
+    /// What is wrong is told in the units and names of the model that was written.
+    #[test]
+    fn faults_are_told_in_the_models_own_terms() {
+        let cells = |peak, sustained| AtmCells { peak, tolerance: Duration::ZERO, sustained };
+        let said = |spec: Result<TSpec, SpecError>| spec.expect_err("faulty").to_string();
+        assert_eq!(said(atm(cells(0, None))), "peak_cells_per_s is zero");
+        assert_eq!(
+            said(atm(cells(1000, Some((2000, 9))))),
+            "peak_cells_per_s is 1000, must be at least sustained_cells_per_s = 2000"
+        );
+        assert_eq!(said(atm(cells(1000, Some((500, 0))))), "burst_cells is zero");
+        assert_eq!(
+            said(rsvp((1000, 100, 999), 1, 100)),
+            "peak_bytes_per_s is 999, must be at least rate_bytes_per_s = 1000"
+        );
+        assert_eq!(
+            said(rsvp((1000, 100, 1000), 1, 101)),
+            "burst_bytes is 100, must be at least max_bytes = 101"
+        );
+    }
+
     #[test]
     fn every_user_priority_has_marks_and_8_has_none() {
         for priority in 0..8 {
@@ -257,5 +287,6 @@ mod tests {
         assert_eq!(wish.class(), Class::TenetDeterministic);
         let lossy = TenetWish { kept_ppm: 999_000, ..wish };
         assert_eq!((lossy.class(), lossy.late_ppm()), (Class::TenetStatistical, 1000));
+        assert_eq!(TenetWish { kept_ppm: 0, in_time_ppm: 0, ..wish }.late_ppm(), 1_000_000);
     }
 }

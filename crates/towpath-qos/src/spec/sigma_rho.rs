@@ -16,7 +16,7 @@ impl SigmaRho {
     /// From the largest burst and the long-term rate.
     pub fn new(sigma: ByteSize, rho: Rate) -> Result<Self, SpecError> {
         Ok(Self {
-            sigma_bits: limits::size("sigma_bits", sigma)?,
+            sigma_bits: limits::size("sigma_bytes", sigma)?,
             rho_bps: limits::rate("rho_bps", rho)?,
         })
     }

@@ -20,7 +20,7 @@ impl Spaced {
     /// From the least distance of two packets and the largest packet.
     pub fn new(xmin: Duration, smax: ByteSize) -> Result<Self, SpecError> {
         let xmin_ns = limits::interval("xmin_ns", xmin)?;
-        let smax_bits = limits::size("smax_bits", smax)?;
+        let smax_bits = limits::size("smax_bytes", smax)?;
         limits::ratio("smax/xmin in bit/s", smax_bits, xmin_ns)?;
         Ok(Self { xmin_ns, smax_bits })
     }

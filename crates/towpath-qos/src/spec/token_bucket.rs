@@ -27,14 +27,16 @@ impl TokenBucket {
     ) -> Result<Self, SpecError> {
         let bucket = Self {
             rate_bps: limits::rate("rate_bps", rate)?,
-            burst_bits: limits::size("burst_bits", burst)?,
+            burst_bits: limits::size("burst_bytes", burst)?,
             peak_bps: limits::rate("peak_bps", peak)?,
-            min_bits: limits::size("min_bits", min)?,
-            max_bits: limits::size("max_bits", max)?,
+            min_bits: limits::size("min_bytes", min)?,
+            max_bits: limits::size("max_bytes", max)?,
         };
         limits::at_least(("peak_bps", bucket.peak_bps), ("rate_bps", bucket.rate_bps))?;
-        limits::at_least(("burst_bits", bucket.burst_bits), ("max_bits", bucket.max_bits))?;
-        limits::at_least(("max_bits", bucket.max_bits), ("min_bits", bucket.min_bits))?;
+        let [burst, max, min] =
+            [bucket.burst_bits, bucket.max_bits, bucket.min_bits].map(|b| b / 8);
+        limits::at_least(("burst_bytes", burst), ("max_bytes", max))?;
+        limits::at_least(("max_bytes", max), ("min_bytes", min))?;
         Ok(bucket)
     }
 

@@ -60,7 +60,7 @@ pub struct Framing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
     /// The MTU leaves no room for payload.
-    #[error("mtu is {mtu}, must be at least {least}")]
+    #[error("mtu_bytes is {mtu}, must be at least {least}")]
     Mtu {
         /// The MTU in bytes.
         mtu: u64,
@@ -70,7 +70,7 @@ pub enum FramingError {
     /// The MTU or the train is beyond a datagram's or a kernel's limit.
     #[error("{what} is {value}, must be 1 to {limit}")]
     Range {
-        /// `mtu` or `train_frames`.
+        /// `mtu_bytes` or `train_frames`.
         what: &'static str,
         /// Its value.
         value: u64,
@@ -91,7 +91,7 @@ impl Framing {
         let mtu = mtu.as_bytes();
         let overhead = Self::inside(ip);
         if mtu > MTU_MAX {
-            return Err(FramingError::Range { what: "mtu", value: mtu, limit: MTU_MAX });
+            return Err(FramingError::Range { what: "mtu_bytes", value: mtu, limit: MTU_MAX });
         }
         if mtu <= overhead {
             return Err(FramingError::Mtu { mtu, least: overhead + 1 });

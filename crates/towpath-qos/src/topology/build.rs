@@ -11,10 +11,11 @@ use toml::Spanned;
 use super::discipline::{Discipline, DisciplineName};
 use super::form::{CpuForm, PortForm, TopologyForm};
 use super::graph::{Cpu, HOPS_MAX, Node, NodeId, NodeKind, Port, PortId, Topology};
+use crate::file;
 use crate::spec::limits::{INTERVAL_NS_MAX, RATE_BPS_MAX, SIZE_BITS_MAX};
 
 /// Largest file.
-pub const FILE_BYTES_MAX: usize = 4 << 20;
+pub const FILE_BYTES_MAX: usize = file::BYTES_MAX;
 /// Most hosts and switches together.
 pub const NODES_MAX: usize = 2048;
 /// Most links.
@@ -68,6 +69,9 @@ pub enum Fault {
     /// A link to an interface that its host does not have.
     #[error("unknown interface {0:?}")]
     UnknownInterface(String),
+    /// A link with fewer or more ends than two.
+    #[error("a link has {0} ends, must have 2")]
+    Ends(usize),
     /// A link whose ends are one node.
     #[error("link from {0:?} to itself")]
     SelfLink(String),
@@ -104,19 +108,17 @@ impl Topology {
     /// Errors: [`TopologyError`], the first fault with its line. Limits: [`FILE_BYTES_MAX`],
     /// [`NODES_MAX`], [`LINKS_MAX`], routes of [`HOPS_MAX`] hops.
     pub fn parse(text: &str) -> Result<Self, TopologyError> {
-        let line = |offset: usize| {
-            text.as_bytes().iter().take(offset).filter(|&&byte| byte == b'\n').count() + 1
-        };
         if text.len() > FILE_BYTES_MAX {
             let (value, most) = (text.len() as u64, FILE_BYTES_MAX as u64);
             let fault = Fault::Range { what: "file in bytes", value, least: 0, most };
             return Err(TopologyError { line: 1, fault });
         }
-        let form: TopologyForm = toml::from_str(text).map_err(|e| TopologyError {
-            line: e.span().map_or(1, |span| line(span.start)),
-            fault: Fault::Syntax(e.message().to_string()),
-        })?;
-        Self::build(&form).map_err(|(offset, fault)| TopologyError { line: line(offset), fault })
+        let form: TopologyForm = file::read(text, FILE_BYTES_MAX)
+            .map_err(|e| TopologyError { line: e.line, fault: Fault::Syntax(e.message) })?;
+        Self::build(&form).map_err(|(offset, fault)| {
+            let line = file::line_of(text, offset);
+            TopologyError { line, fault }
+        })
     }
 
     /// Checks a form that did not come from text; offsets stand in for lines.
@@ -129,7 +131,9 @@ impl Topology {
             let at = link.ends.span().start;
             range(at, "rate_bps", link.rate_bps, 1, RATE_BPS_MAX)?;
             range(at, "delay_ns", link.delay_ns, 0, INTERVAL_NS_MAX)?;
-            let [a, b] = link.ends.get_ref();
+            let [a, b] = link.ends.get_ref().as_slice() else {
+                return Err((at, Fault::Ends(link.ends.get_ref().len())));
+            };
             let (a, b) = (builder.end(at, a)?, builder.end(at, b)?);
             if a.node == b.node {
                 return Err((at, Fault::SelfLink(builder.nodes[a.node].name.clone())));

@@ -141,7 +141,7 @@ const fn budget_ns() -> u64 {
 #[serde(deny_unknown_fields)]
 pub struct LinkForm {
     /// `node` or `node:port`.
-    pub ends: Spanned<[String; 2]>,
+    pub ends: Spanned<Vec<String>>,
     /// Rate of each direction.
     pub rate_bps: u64,
     /// Propagation; default 0.

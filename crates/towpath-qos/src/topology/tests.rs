@@ -87,6 +87,11 @@ fn each_fault_names_its_line() {
         fault(&STAR.replace("rate_bps = 10_000_000", "scheduler = \"rcsp\", budgets_ns = [5, 5]")),
         "line 7: budgets_ns: must rise from level to level"
     );
+    assert_eq!(
+        fault(&STAR.replace("\"s1\"]", "\"s1\", \"h1\"]")),
+        "line 15: a link has 3 ends, must have 2"
+    );
+    assert_eq!(fault(&STAR.replace(", \"s1\"]", "]")), "line 15: a link has 1 ends, must have 2");
     assert!(fault("x = ").starts_with("line 1: "));
 }
 

@@ -21,15 +21,19 @@ pub enum Sharing {
     /// An ordinary thread beside others: runs for a while, then is switched out for a while.
     TimeShared {
         /// How long it runs at a time.
+        #[serde(deserialize_with = "towpath_qos::file::pair")]
         run_us: [u64; 2],
         /// How long the others hold the processor.
+        #[serde(deserialize_with = "towpath_qos::file::pair")]
         away_us: [u64; 2],
     },
     /// Above all others, but kept out by sections that cannot be preempted.
     Priority {
         /// Time between two such sections.
+        #[serde(deserialize_with = "towpath_qos::file::pair")]
         every_us: [u64; 2],
         /// Their length.
+        #[serde(deserialize_with = "towpath_qos::file::pair")]
         blocking_us: [u64; 2],
     },
     /// A reservation: `runtime_us` in each period, somewhere in it. Never away for longer than

@@ -1,6 +1,7 @@
 //! The loads that all disciplines are put under.
 
 use serde::{Deserialize, Serialize};
+use towpath_qos::file::{self, FileError};
 
 /// How a class's channels send, within their specification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +56,7 @@ pub struct Load {
     /// Classes with deadlines; the schedulable region is spanned by the first two.
     pub classes: Vec<Class>,
     /// Most channels of each axis of the schedulable region, and the step along the first.
+    #[serde(deserialize_with = "towpath_qos::file::pair")]
     pub region_max: [u32; 2],
     /// Queues of the scalability runs.
     pub queues: Vec<u32>,
@@ -93,9 +95,9 @@ impl Default for Load {
 /// Why a load cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Not TOML, or a field that there is not.
+    /// Not TOML, a field that there is not, or too long.
     #[error(transparent)]
-    Syntax(#[from] toml::de::Error),
+    Syntax(#[from] FileError),
     /// A value out of range.
     #[error("{place}: {field} is {value}, must be {must}")]
     Range {
@@ -119,9 +121,9 @@ pub enum LoadError {
 }
 
 impl Load {
-    /// Reads a load from TOML and checks it.
+    /// Reads a load of at most [`file::BYTES_MAX`] from TOML and checks it.
     pub fn parse(text: &str) -> Result<Self, LoadError> {
-        let load: Self = toml::from_str(text)?;
+        let load: Self = file::read(text, file::BYTES_MAX)?;
         load.check()?;
         Ok(load)
     }

@@ -1,6 +1,7 @@
 //! The file format of an experiment.
 
 use serde::{Deserialize, Serialize};
+use towpath_qos::file::{self, FileError};
 use towpath_qos::scheduler::Discipline;
 use towpath_qos::spec::TSpecForm;
 
@@ -140,6 +141,7 @@ pub enum Queues {
 #[serde(deny_unknown_fields)]
 pub struct LinkNode {
     /// Its two nodes.
+    #[serde(deserialize_with = "towpath_qos::file::pair")]
     pub between: [String; 2],
     /// Rate each way.
     pub rate_bps: u64,
@@ -246,9 +248,9 @@ pub struct Reference {
 /// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// Not TOML, or a field that there is not; names line and column.
+    /// Not TOML, a field that there is not, or too long.
     #[error(transparent)]
-    Syntax(#[from] toml::de::Error),
+    Syntax(#[from] FileError),
     /// A name that stands for nothing.
     #[error("{place}: {what} {name:?} is not there")]
     Unknown {
@@ -306,9 +308,9 @@ pub enum ScenarioError {
 }
 
 impl Scenario {
-    /// Reads an experiment from TOML and checks it.
+    /// Reads an experiment of at most [`file::BYTES_MAX`] from TOML and checks it.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let scenario: Self = toml::from_str(text)?;
+        let scenario: Self = file::read(text, file::BYTES_MAX)?;
         scenario.check()?;
         Ok(scenario)
     }

@@ -1,16 +1,21 @@
 //! A file of requests, as it stands in TOML.
 
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
 use serde::Deserialize;
 use toml::Spanned;
-use towpath_qos::spec::TSpecForm;
-use towpath_qos::spec::service::Class;
+
+use crate::spec::TSpecForm;
+use crate::spec::service::Class;
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RequestsForm {
-    #[serde(default)]
-    pub(super) framing: FramingForm,
+    pub(super) framing: Key<FramingForm>,
     #[serde(default)]
     pub(super) request: Vec<Spanned<RequestForm>>,
 }
@@ -50,50 +55,84 @@ pub(super) enum IpForm {
     V6,
 }
 
+/// A key that need not be there, with its place.
+type Key<T> = Option<Spanned<T>>;
+
 /// One channel, or `count` alike.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RequestForm {
-    pub(super) name: String,
-    pub(super) from: String,
-    pub(super) to: String,
-    pub(super) service: Option<ServiceForm>,
-    pub(super) class: Option<ClassForm>,
-    pub(super) delay_ns: Option<u64>,
-    pub(super) jitter_ns: Option<u64>,
-    pub(super) late_ppm: Option<u32>,
-    pub(super) priority: Option<u8>,
+    pub(super) name: Spanned<String>,
+    pub(super) from: Spanned<String>,
+    pub(super) to: Spanned<String>,
+    pub(super) service: Key<ServiceForm>,
+    pub(super) class: Key<ClassForm>,
+    pub(super) delay_ns: Key<u64>,
+    pub(super) jitter_ns: Key<u64>,
+    pub(super) late_ppm: Key<u32>,
+    pub(super) priority: Key<u8>,
     /// Together or not at all with all others of the set.
     pub(super) set: Option<String>,
     #[serde(default)]
     pub(super) owner: u64,
-    #[serde(default = "one")]
-    pub(super) count: u32,
+    pub(super) count: Key<u32>,
     /// Smallest message, for models that do not know it.
     #[serde(default = "small")]
     pub(super) message_min_bytes: u64,
     // Its traffic: one of these.
-    pub(super) tspec: Option<TSpecForm>,
-    pub(super) rsvp: Option<RsvpForm>,
-    pub(super) atm: Option<AtmForm>,
-    pub(super) tenet: Option<TenetForm>,
-}
-
-const fn one() -> u32 {
-    1
+    pub(super) tspec: Key<TSpecForm>,
+    pub(super) rsvp: Key<RsvpForm>,
+    pub(super) atm: Key<AtmForm>,
+    pub(super) tenet: Key<TenetForm>,
+    pub(super) measured: Key<Measured>,
 }
 
 const fn small() -> u64 {
     64
 }
 
+/// Traffic that a file holds: a trace, a capture or a schedule, which the caller measures.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// Where it is; what is relative is so to the file of requests.
+    pub file: String,
+    /// The kind of specification that is measured; default `d_bind`.
+    #[serde(default = "d_bind")]
+    pub kind: String,
+    /// Frames per second, where a frame trace does not tell.
+    pub fps: Option<u32>,
+    /// Frames are cut into packets of at most so many bytes.
+    pub packet_bytes: Option<u64>,
+}
+
+fn d_bind() -> String {
+    "d_bind".to_string()
+}
+
+/// A service by its name in a file of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ServiceForm {
+pub enum ServiceForm {
+    /// A proven bound on delay.
     Bounded,
+    /// The average, and a probability of being late.
     Statistical,
+    /// The sustained rate.
     Share,
+    /// Nothing.
     BestEffort,
+}
+
+impl fmt::Display for ServiceForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bounded => "bounded",
+            Self::Statistical => "statistical",
+            Self::Share => "share",
+            Self::BestEffort => "best_effort",
+        })
+    }
 }
 
 /// RFC 2210's sender specification: bytes, and bytes per second.
