@@ -6,6 +6,7 @@ mod control;
 mod experiment;
 mod farm;
 mod files;
+mod interrupt;
 mod media;
 mod plan;
 mod plot;
