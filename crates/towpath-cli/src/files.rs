@@ -39,10 +39,10 @@ impl<'a> Input<'a> {
             let at_once = OFlags::NONBLOCK.bits().cast_signed();
             OpenOptions::new().read(true).custom_flags(at_once).open(path)
         };
-        let source = opened.with_context(|| format!("cannot open {}", shown(path)))?;
+        let source = opened.context("cannot open it")?;
         let kind = source.metadata().map(|m| m.file_type());
         if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
-            bail!("{} is a directory\nhint: name the files in it", shown(path));
+            bail!("a directory\nhint: name the files in it");
         }
         let waits = !kind.is_ok_and(|kind| kind.is_file());
         Ok(Self { source, waits, left: limit, interrupt })

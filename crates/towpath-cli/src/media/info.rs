@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::json;
 use towpath_media::inspect::{Inspector, Report};
-use towpath_media::read::{ReadError, Reader};
+use towpath_media::read::Reader;
 use towpath_wire::ByteSize;
 
-use super::{charts, text};
+use super::{charts, text, unreadable};
 use crate::batch::{bytes_bar, in_order};
 use crate::files::{
     BLOCK, Input, OUTPUT_CLOSED, is_closed, make_dir, not_among, print, shown, stem, write_file,
@@ -151,19 +151,11 @@ fn inspect(
         if filled == 0 {
             break;
         }
-        reader.push(&block[..filled], &mut inspector).map_err(unreadable)?;
+        reader.push(&block[..filled], &mut inspector).map_err(|e| unreadable(path, &e))?;
         bar.inc(filled as u64);
     }
-    let format = reader.finish(&mut inspector).map_err(unreadable)?;
+    let format = reader.finish(&mut inspector).map_err(|e| unreadable(path, &e))?;
     Ok(inspector.report(format, reader.bytes()))
-}
-
-fn unreadable(e: ReadError) -> anyhow::Error {
-    let hint = match e {
-        ReadError::UnknownFormat { .. } => "\nhint: frame traces are for `towpath plan`",
-        ReadError::Empty => "",
-    };
-    anyhow!("{e}{hint}")
 }
 
 fn verdict(report: &Report, strict: bool) -> u8 {

@@ -304,7 +304,7 @@ impl Solution {
             return format!("low rate {}", rate_text(&video.trace, low));
         }
         if let Some(rate) = self.grid_rate {
-            return format!("on the source's 1 % grid {}", rate_text(&video.trace, rate));
+            return format!("1 % grid {}", rate_text(&video.trace, rate));
         }
         let interval = self.interval.map(|n| counted(n as u64, video.unit));
         interval.map_or(String::new(), |interval| format!("a rate per {interval}"))

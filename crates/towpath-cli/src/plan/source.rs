@@ -10,6 +10,7 @@ use towpath_media::trace::{self, BareUnit, FrameRate, PcrPoint, Trace};
 
 use crate::files::{BLOCK, Input};
 use crate::interrupt::Interrupt;
+use crate::media::unreadable;
 use crate::units::{rate_text, size_text, time_text};
 use crate::words::counted;
 
@@ -86,7 +87,7 @@ pub(super) fn load(path: &Path, wanted: Wanted, stop: &Interrupt) -> anyhow::Res
     if probe.iter().all(|b| matches!(b, b'\t' | b'\n' | b'\r' | b' '..=b'~')) {
         load_trace(input, block, wanted, stop)
     } else {
-        load_media(input, block, wanted, stop)
+        load_media(path, input, block, wanted, stop)
     }
 }
 
@@ -142,6 +143,7 @@ fn assumed(notes: &mut Vec<String>) -> FrameRate {
 }
 
 fn load_media(
+    path: &Path,
     mut input: Input<'_>,
     mut block: Vec<u8>,
     wanted: Wanted,
@@ -150,7 +152,7 @@ fn load_media(
     let mut lists = FrameLists::new();
     let mut reader = Reader::new();
     loop {
-        reader.push(&block, &mut lists)?;
+        reader.push(&block, &mut lists).map_err(|e| unreadable(path, &e))?;
         block.resize(BLOCK, 0);
         let filled = read(&mut input, &mut block, stop)?;
         block.truncate(filled);
@@ -158,7 +160,7 @@ fn load_media(
             break;
         }
     }
-    let format = reader.finish(&mut lists)?;
+    let format = reader.finish(&mut lists).map_err(|e| unreadable(path, &e))?;
     let mut video = if wanted.pcr {
         by_clock(&lists, wanted, format, reader.bytes())?
     } else {

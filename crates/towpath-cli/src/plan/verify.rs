@@ -20,7 +20,7 @@ const FILE_MAX: u64 = 850_000_000;
 /// Reads a schedule file.
 pub(super) fn load(path: &Path, interrupt: &Interrupt) -> anyhow::Result<Schedule> {
     let name = shown(path);
-    let mut input = Input::open(path, FILE_MAX + 1, interrupt)?;
+    let mut input = Input::open(path, FILE_MAX + 1, interrupt).with_context(|| name.clone())?;
     let mut bytes = Vec::new();
     loop {
         let have = bytes.len();
