@@ -200,8 +200,8 @@ fn sizes(video: &Video) -> Chart {
     let caption = format!("Means of {AVERAGED} {unit}s (Figure 4.11 of the source).");
     Chart::new(format!("Sizes of {unit}s"), x, y)
         .caption(caption)
-        .with(format!("{AVERAGED} {unit}s"), Shape::Step, points)
-        .with("all", Shape::Line, vec![(0.0, mean), (end, mean)])
+        .with(format!("mean of {AVERAGED}"), Shape::Step, points)
+        .with("mean of all", Shape::Line, vec![(0.0, mean), (end, mean)])
 }
 
 /// Sending rate over time of the schemes with few changes.
@@ -282,7 +282,7 @@ fn buffer_by_delay(trace: &Trace, rows: &[DelayRow]) -> Option<Chart> {
     };
     let chart = Chart::new("Buffer against start-up delay", startup(), y).caption(
         "The buffer that goes with the rates beside (Figures 4.3, 4.9 to 4.14 of the source, \
-         left). pcbr can do with less than the least at the rate of cbr because its rate is higher.",
+         left). The least is at the rate of cbr; pcbr, at a higher one, can do with less.",
     );
     with_all(
         chart,
@@ -290,7 +290,7 @@ fn buffer_by_delay(trace: &Trace, rows: &[DelayRow]) -> Option<Chart> {
             ("cbr", of(&|row| Some(row.cbr.buffer))),
             ("pdcbr", of(&|row| Some(row.pdcbr?.buffer))),
             ("pcbr", of(&|row| Some(row.pcbr.buffer))),
-            ("window-pcbr, smooth (least at the rate of cbr)", of(&|row| Some(row.optimum.buffer))),
+            ("window-pcbr, smooth (at the rate of cbr)", of(&|row| Some(row.optimum.buffer))),
         ],
     )
 }
