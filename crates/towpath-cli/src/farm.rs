@@ -6,8 +6,6 @@ use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
@@ -126,7 +124,7 @@ pub(crate) fn run(args: &FarmArgs, sockets: &[PathBuf]) -> anyhow::Result<u8> {
         Some(path) => Some(File::create(path).map_err(|e| report_error(path, &e))?),
         None => None,
     };
-    let interrupt = interrupt_flag()?;
+    let interrupt = crate::interrupt::flag()?;
     let mut screen = Screen {
         printer: Printer::new(
             form(args),
@@ -195,17 +193,6 @@ fn summary(r: &Report) -> String {
         text.push_str(", interrupted");
     }
     format!("{text}; {:.1} s, {:.1} items/s", r.elapsed_s, r.items_per_s)
-}
-
-/// A first signal ends the farm with what runs, a second one this program at once.
-pub(crate) fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone())?;
-        signal_hook::flag::register(signal, flag.clone())?;
-    }
-    Ok(flag)
 }
 
 fn options(args: &FarmArgs) -> anyhow::Result<FarmOptions> {

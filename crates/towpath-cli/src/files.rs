@@ -1,11 +1,17 @@
 //! Files that are read block by block, what stands for standard input, and results on their way
 //! out.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::OFlags;
+
+use crate::interrupt::Interrupt;
 
 /// Bytes per read: large enough that system calls do not count, small enough for the cache.
 pub(crate) const BLOCK: usize = 1 << 20;
@@ -13,43 +19,66 @@ pub(crate) const BLOCK: usize = 1 << 20;
 /// Exit status when whoever read the output closed it: 128 + SIGPIPE.
 pub(crate) const OUTPUT_CLOSED: u8 = 141;
 
-/// Exit status after an interrupt: 128 + SIGINT.
-pub(crate) const INTERRUPTED: u8 = 130;
-
-/// A file, or standard input for `-`.
-pub(crate) struct Input {
-    source: Box<dyn Read + Send>,
+/// A file, or standard input for `-`. An interrupt ends it: no more comes than what is there.
+pub(crate) struct Input<'a> {
+    source: File,
+    /// Reading may have to wait, as it has to at a pipe.
+    waits: bool,
     /// Bytes that may still be read.
     left: u64,
+    interrupt: &'a Interrupt,
 }
 
-impl Input {
+impl<'a> Input<'a> {
     /// Opens `path`; at most `limit` bytes of it will be read.
-    pub(crate) fn open(path: &Path, limit: u64) -> anyhow::Result<Self> {
-        if path.as_os_str() == "-" {
-            return Ok(Self { source: Box::new(io::stdin()), left: limit });
+    pub(crate) fn open(path: &Path, limit: u64, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
+        let opened = if path.as_os_str() == "-" {
+            io::stdin().as_fd().try_clone_to_owned().map(File::from)
+        } else {
+            // A pipe that nobody writes to yet would not be opened until somebody does.
+            let at_once = OFlags::NONBLOCK.bits().cast_signed();
+            OpenOptions::new().read(true).custom_flags(at_once).open(path)
+        };
+        let source = opened.context("cannot open it")?;
+        let kind = source.metadata().map(|m| m.file_type());
+        if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
+            bail!("a directory\nhint: name the files in it");
         }
-        let file = File::open(path).with_context(|| format!("cannot open {}", shown(path)))?;
-        if file.metadata().is_ok_and(|m| m.is_dir()) {
-            bail!("{} is a directory\nhint: name the files in it", shown(path));
-        }
-        Ok(Self { source: Box::new(file), left: limit })
+        let waits = !kind.is_ok_and(|kind| kind.is_file());
+        Ok(Self { source, waits, left: limit, interrupt })
     }
 
-    /// Fills `block` as far as the file goes; gives how far.
+    /// Fills `block` as far as the file goes, or what came of it before an interrupt; gives how
+    /// far.
     pub(crate) fn fill(&mut self, block: &mut [u8]) -> io::Result<usize> {
         let wanted = block.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let mut filled = 0;
-        while filled < wanted {
+        while filled < wanted && self.is_ready()? {
             match self.source.read(&mut block[filled..wanted]) {
                 Ok(0) => break,
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Err(e),
             }
         }
         self.left -= filled as u64;
         Ok(filled)
+    }
+
+    /// Waits until there is something to read; false after an interrupt.
+    fn is_ready(&self) -> io::Result<bool> {
+        while self.waits && !self.interrupt.is_set() {
+            let ready = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+            let mut either = [ready(self.source.as_fd()), ready(self.interrupt.as_fd())];
+            match poll(&mut either, None) {
+                Ok(_) if either[0].revents().is_empty() => {}
+                Ok(_) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(!self.interrupt.is_set())
     }
 }
 
@@ -126,9 +155,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, [7; 1000]).unwrap();
+        let interrupt = Interrupt::new().unwrap();
         let mut block = [0; 300];
         let mut sizes = |limit| {
-            let mut input = Input::open(&path, limit).unwrap();
+            let mut input = Input::open(&path, limit, &interrupt).unwrap();
             let mut sizes = Vec::new();
             loop {
                 sizes.push(input.fill(&mut block).unwrap());
@@ -140,7 +170,7 @@ mod tests {
         assert_eq!(sizes(u64::MAX), [300, 300, 300, 100, 0]);
         assert_eq!(sizes(301), [300, 1, 0]);
         assert_eq!(shown(Path::new("a\nb\x1b[2J")), "a\\nb\\u{1b}[2J");
-        let err = Input::open(dir.path(), 1).err().unwrap();
+        let err = Input::open(dir.path(), 1, &interrupt).err().unwrap();
         assert!(err.to_string().contains("directory"), "{err}");
     }
 

@@ -6,6 +6,7 @@ mod control;
 mod experiment;
 mod farm;
 mod files;
+mod interrupt;
 mod media;
 mod plan;
 mod plot;
@@ -22,7 +23,7 @@ mod words;
 
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use towpath::{Home, VmDir};
 
 const EXAMPLES: &str = "\
@@ -98,8 +99,22 @@ enum Command {
     Daemon(up::DaemonArgs),
 }
 
+/// Commands that need no virtual machine; `--vm` is not in their help.
+const WITHOUT_VM: [&str; 8] =
+    ["media", "plan", "sim", "reserve", "bound", "schedulers", "topology", "tspec"];
+
+fn parse() -> Result<Cli, clap::Error> {
+    // It stands in for the global option of the same name.
+    let hidden = Arg::new("vm").long("vm").global(true).hide(true);
+    let command = Cli::command().mut_subcommands(|command| {
+        let needless = WITHOUT_VM.contains(&command.get_name());
+        if needless { command.arg(hidden.clone()) } else { command }
+    });
+    Cli::from_arg_matches(&command.try_get_matches()?)
+}
+
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(e) => {
             let _ = e.print();

@@ -28,10 +28,9 @@ pub(crate) fn size(text: &str) -> Result<ByteSize, String> {
         "GiB" => 1 << 30,
         "TiB" => 1 << 40,
         _ => {
-            return Err(unknown(
-                unit,
-                "B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of 1024)",
-            ));
+            let known = ["B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"];
+            let multiples = " (kB, MB, … are powers of 1000; KiB, MiB, … of 1024)";
+            return Err(unknown(unit, &known) + multiples);
         }
     };
     Ok(ByteSize::from_bytes(scaled(number, factor, text)?))
@@ -40,18 +39,26 @@ pub(crate) fn size(text: &str) -> Result<ByteSize, String> {
 /// Parses `2Mbps`, `2Mbit/s`, `250kB/s`, `1.5 Mbit/s`. A number alone is in bit/s.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     let (number, unit) = split(text);
-    let (unit, bits) = match unit.strip_suffix("B/s") {
+    let (prefix, bits) = match unit.strip_suffix("B/s") {
         Some(prefix) => (prefix, 8),
         None => {
             (["bit/s", "bps", "b/s"].iter().find_map(|s| unit.strip_suffix(s)).unwrap_or(unit), 1)
         }
     };
-    let factor = match unit {
+    let factor = match prefix {
         "" => 1,
         "k" | "K" => 1_000,
         "M" => 1_000_000,
         "G" => 1_000_000_000,
-        _ => return Err(unknown(unit, "bit/s, bps, B/s, with k, M or G before them")),
+        "T" => 1_000_000_000_000,
+        _ => {
+            let bits = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", "kbps", "Mbps", "Gbps"];
+            let bytes = ["B/s", "kB/s", "MB/s", "GB/s"];
+            // Who writes of bytes means bytes.
+            let is_bytes = unit.contains('B') || unit.contains("yte");
+            let all = if is_bytes { [&bytes[..], &bits] } else { [&bits[..], &bytes] };
+            return Err(unknown(unit, &all.concat()));
+        }
     };
     match scaled(number, factor * bits, text)? {
         0 => Err(format!("{text} is no rate: nothing would ever arrive")),
@@ -73,7 +80,7 @@ pub(crate) fn delay(text: &str) -> Result<Delay, String> {
         "ms" => 1_000_000,
         "m" | "min" => 60_000_000_000,
         "h" => 3_600_000_000_000,
-        _ => return Err(unknown(unit, "ms, s, m, h and slots")),
+        _ => return Err(unknown(unit, &["ms", "s", "min", "h", "slots", "us", "ns"])),
     };
     Ok(Delay::Time(Duration::from_nanos(scaled(number, ns, text)?)))
 }
@@ -98,18 +105,44 @@ pub(crate) fn frame_rate(text: &str) -> Result<FrameRate, String> {
 /// Number and unit, without spaces around them.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
+    if text.starts_with(['-', '+']) {
+        // No number, as whoever scales it will say.
+        return (text, "");
+    }
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     (&text[..at], text[at..].trim_start())
 }
 
-fn unknown(unit: &str, known: &str) -> String {
-    format!("unknown unit {unit:?}; known are {known}")
+fn unknown(unit: &str, known: &[&str]) -> String {
+    let all = known.join(", ");
+    match meant(unit, known) {
+        Some(meant) => format!("unknown unit {unit:?}; did you mean {meant}? Known are {all}"),
+        None => format!("unknown unit {unit:?}; known are {all}"),
+    }
+}
+
+/// The known unit that is most like an unknown one: the same but for capitals, else one that it
+/// begins with or is the beginning of (`sec`, `Mb`), else one of the same first letter.
+fn meant<'a>(unit: &str, known: &[&'a str]) -> Option<&'a str> {
+    let unit = unit.to_lowercase();
+    if unit.contains("bit") && !known.iter().any(|k| k.contains("bit")) {
+        return None;
+    }
+    let like = |alike: &dyn Fn(&str) -> bool| known.iter().find(|k| alike(&k.to_lowercase()));
+    let first = unit.chars().next()?;
+    let found = like(&|k| k == unit)
+        .or_else(|| like(&|k| k.len() > 1 && (unit.starts_with(k) || k.starts_with(&unit))))
+        .or_else(|| like(&|k| k.starts_with(first)));
+    found.copied()
 }
 
 /// A decimal number times `factor`, rounded to the nearest whole number.
 fn scaled(number: &str, factor: u64, text: &str) -> Result<u64, String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = format!("{whole}{fraction}");
+    if number.starts_with('-') {
+        return Err(format!("{text} is less than nothing"));
+    }
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(format!("{text:?} does not begin with a number"));
     }
@@ -214,13 +247,37 @@ mod tests {
         for bad in ["", "MB", "4XB", "-1MB", "1e6", "1.2.3", "99999999999TB", "0x10", "٣MB"] {
             assert!(size(bad).is_err(), "{bad}");
         }
-        for bad in ["0", "0Mbps", "Mbps", "2Tbps", "2Mbyte", "0.0001"] {
+        for bad in ["0", "0Mbps", "Mbps", "2Pbps", "2Mbyte", "0.0001"] {
             assert!(rate(bad).is_err(), "{bad}");
         }
         for bad in ["", "s", "-1s", "3d", "1.5slots", "nan", "999999999999h"] {
             assert!(delay(bad).is_err(), "{bad}");
         }
         assert!(size("4XB").unwrap_err().contains("MiB"));
+        for text in ["-1s", "-0.5", "-1 slots"] {
+            assert!(delay(text).unwrap_err().contains("less than nothing"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_meant_is_guessed() {
+        for (unit, meant) in [("1mb", "MB"), ("1Mb", "MB"), ("1mib", "MiB"), ("1gigs", "GB")] {
+            let said = size(unit).unwrap_err();
+            assert!(said.contains(&format!("did you mean {meant}?")), "{said}");
+        }
+        for (unit, meant) in
+            [("1Mb", "Mbit/s"), ("1mbps", "Mbps"), ("1MB", "MB/s"), ("1kbyte/s", "kB/s")]
+        {
+            let said = rate(unit).unwrap_err();
+            assert!(said.contains(&format!("did you mean {meant}?")), "{said}");
+        }
+        for (unit, meant) in [("1sec", "s"), ("1 minutes", "min"), ("1msec", "ms"), ("1H", "h")] {
+            let said = delay(unit).unwrap_err();
+            assert!(said.contains(&format!("did you mean {meant}?")), "{said}");
+        }
+        for said in [size("1Mbit"), size("1x")].map(Result::unwrap_err) {
+            assert!(!said.contains("did you mean"), "{said}");
+        }
     }
 
     #[test]

@@ -1,41 +1,78 @@
 //! Whole figures in few letters, for tables: rounded up, so that a bound is never understated.
 
+/// The names of a unit and of its multiples, each 1000 times the one before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale(&'static [&'static str]);
+
+/// Of nanoseconds.
+pub(crate) const TIME: Scale = Scale(&["ns", "µs", "ms", "s"]);
+/// Of bit/s.
+pub(crate) const RATE: Scale = Scale(&["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
+/// Of bytes.
+pub(crate) const SIZE: Scale = Scale(&["B", "kB", "MB", "GB", "TB"]);
+
+/// Digits that count, where nothing asks for more.
+pub(crate) const DIGITS: u32 = 4;
+
 /// `500 ns`, `1.235 ms`, `12 s`: four digits that count.
 pub(crate) fn ns_text(ns: u64) -> String {
-    prefixed(ns.into(), &["ns", "µs", "ms", "s"])
+    TIME.rounded(ns.into())
 }
 
 /// `100 Mbit/s`.
 pub(crate) fn bps_text(bps: u64) -> String {
-    prefixed(bps.into(), &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
+    RATE.rounded(bps.into())
+}
+
+/// `1.049 MB`.
+pub(crate) fn bytes_text(bytes: u64) -> String {
+    SIZE.rounded(bytes.into())
 }
 
 /// Whole bytes of so many bits: `1.049 MB`.
 pub(crate) fn bits_text(bits: u128) -> String {
-    prefixed(bits.div_ceil(8), &["B", "kB", "MB", "GB", "TB"])
+    SIZE.rounded(bits.div_ceil(8))
 }
 
-/// Four digits that count, rounded up, without zeros at the end.
-fn prefixed(value: u128, units: &[&str]) -> String {
-    let mut power = 0;
-    while power + 1 < units.len() && value >= 1000_u128.pow(power as u32 + 1) {
-        power += 1;
+impl Scale {
+    /// Four digits that count, rounded up, without zeros at the end.
+    fn rounded(self, value: u128) -> String {
+        self.text(self.up(value, DIGITS))
     }
-    let unit = 1000_u128.pow(power as u32);
-    let whole = (value / unit).to_string().len() as u32;
-    let decimals = if power == 0 { 0 } else { 4_u32.saturating_sub(whole) };
-    let step = unit / 10_u128.pow(decimals).min(unit);
-    let steps = value.div_ceil(step);
-    // Rounded up into the next unit, as 999.96 µs is.
-    if steps * step >= unit * 1000 && power + 1 < units.len() {
-        return format!("1 {}", units[power + 1]);
+
+    /// The least value that is not below `value` and has at most so many digits that count; in
+    /// the largest unit all digits before the point count.
+    pub(crate) fn up(self, value: u128, digits: u32) -> u128 {
+        let unit = self.unit(value).1;
+        let whole = (value / unit).to_string().len() as u32;
+        let decimals = digits.saturating_sub(whole);
+        let step = unit / 10_u128.pow(decimals).min(unit);
+        value.div_ceil(step).saturating_mul(step)
     }
-    let parts = unit / step;
-    let (whole, part) = (steps / parts, steps % parts);
-    let part = format!("{part:0width$}", width = decimals as usize);
-    let part = part.trim_end_matches('0');
-    let dot = if part.is_empty() { "" } else { "." };
-    format!("{whole}{dot}{part} {}", units[power])
+
+    /// All digits of `value`, in the unit that suits.
+    pub(crate) fn text(self, value: u128) -> String {
+        let (name, unit) = self.unit(value);
+        let (whole, part) = (value / unit, value % unit);
+        if part == 0 {
+            return format!("{whole} {name}");
+        }
+        let width = unit.to_string().len() - 1;
+        let part = format!("{part:0width$}");
+        format!("{whole}.{} {name}", part.trim_end_matches('0'))
+    }
+
+    /// The largest unit that is not above `value`, or the smallest.
+    fn unit(self, value: u128) -> (&'static str, u128) {
+        let sized = self.0.iter().zip(0..).map(|(name, power)| (*name, 1000_u128.pow(power)));
+        let (first, rest) = (sized.clone().take(1), sized.skip(1));
+        first.chain(rest.take_while(|(_, unit)| value >= *unit)).last().unwrap_or(("", 1))
+    }
+}
+
+/// `1 frame`, `2 frames`.
+pub(crate) fn counted(count: u64, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Never rounded up to all or down to nothing.

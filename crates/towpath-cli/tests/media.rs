@@ -189,6 +189,28 @@ fn an_endless_input_is_reported_on_when_interrupted() {
     assert!(report["size_bytes"].as_u64().unwrap() >= 50 * 126_148, "{}", report["size_bytes"]);
 }
 
+/// The input stalls: one interrupt, and what has come is reported.
+#[test]
+fn a_stalled_input_is_reported_on_when_interrupted() {
+    let dir = place();
+    let mut child = command(dir.path(), &["--json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // More than a pipe holds: once it is written the command reads.
+    stdin.write_all(&std::fs::read(clip()).unwrap()).unwrap();
+    assert!(
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success()
+    );
+    let out = child.wait_with_output().unwrap();
+    drop(stdin);
+    assert_eq!(out.status.code(), Some(130));
+    let read = objects(&out)[0]["report"]["size_bytes"].as_u64().unwrap();
+    assert!(read >= 126_148 - 65_536, "{read}");
+}
+
 #[test]
 fn a_closed_output_is_no_crash() {
     let dir = place();

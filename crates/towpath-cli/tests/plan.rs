@@ -170,8 +170,10 @@ fn pictures_tables_and_a_page_are_written() {
     for name in [
         "corridor",
         "cbr",
-        "pcbr-beginning",
-        "pdcbr-beginning",
+        "frame-sizes",
+        "pcbr-working",
+        "pdcbr-working",
+        "window-pcbr-working",
         "rates",
         "rate-by-delay",
         "buffer-by-delay",
@@ -222,6 +224,10 @@ fn mistakes_are_told_with_what_would_do() {
     for (args, status, part) in [
         (&["t.csv", "--rate", "0"][..], 255, "no rate"),
         (&["t.csv", "--rate", "2Mb"], 255, "unknown unit"),
+        (&["t.csv", "--rate", "2Mb"], 255, "did you mean Mbit/s?"),
+        (&["t.csv", "--startup", "-1s"], 255, "-1s is less than nothing"),
+        (&["t.csv", "--buffer", "-1MB"], 255, "-1MB is less than nothing"),
+        (&["t.csv", "--buffer", "1mb"], 255, "did you mean MB?"),
         (&["t.csv", "--startup", "0"], 255, "hint: --startup"),
         (&["t.csv", "--startup", "900000000000h"], 255, "too large"),
         (&["t.csv", "--startup", "99999999999 slots"], 255, "limit"),
@@ -240,6 +246,11 @@ fn mistakes_are_told_with_what_would_do() {
         (&["dir"], 255, "directory"),
         (&["none"], 255, "none"),
         (&["t.csv", "--svg", "t.csv"], 255, "t.csv"),
+        (&["t.csv", "--verify", "t.csv"], 255, "t.csv is no schedule"),
+        (&["t.csv", "--verify", "none"], 255, "none: cannot open it"),
+        (&["t.csv", "--verify", "t.csv", "--rate", "1Mbps"], 255, "--verify"),
+        (&["t.csv", "--html", "/dev/full"], 255, "No space left"),
+        (&["t.csv", "--html", "nowhere/p.html"], 255, "cannot write nowhere/p.html"),
     ] {
         let out = place.plan(args);
         let said = text(&out.stderr);
@@ -271,6 +282,109 @@ fn odd_traces_are_planned_for_exactly() {
         assert_eq!(out.status.code(), Some(255));
         assert!(text(&out.stderr).contains("not one byte"), "{}", text(&out.stderr));
     }
+}
+
+/// The cells of the table's rows: those of a row are two or more blanks apart.
+fn cells(table: &str) -> Vec<Vec<String>> {
+    let row = |line: &str| {
+        line.split("  ").map(str::trim).filter(|c| !c.is_empty()).map(Into::into).collect()
+    };
+    let rows = table.lines().skip_while(|line| !line.starts_with("SCHEME")).skip(1);
+    rows.filter(|line| !line.is_empty()).map(row).collect()
+}
+
+/// Whoever types what the table says gets what the table says.
+#[test]
+fn printed_figures_fed_back_are_feasible() {
+    let place = Place::new();
+    // Odd sizes, of a linear congruence.
+    let next = |n: u64| (n * 1_103_515_245 + 12_345) % 65_537;
+    let sizes: Vec<u64> = std::iter::successors(Some(1), |n| Some(next(*n))).take(400).collect();
+    place.trace("t.csv", &sizes);
+    let mut fed = 0;
+    for ask in [
+        &["--startup", "10 slots"][..],
+        &["--startup", "333ms", "--buffer", "200kB"],
+        &["--rate", "9.876Mbps"],
+        &["--rate", "12345678", "--startup", "1.1s"],
+        &["--rate", "9Mbps", "--buffer", "1MB"],
+    ] {
+        let out = place.plan(&[&["t.csv", "--fps", "29.97"], ask].concat());
+        for row in cells(&text(&out.stdout)).iter().filter(|row| row[1] != "-") {
+            let [scheme, rate, buffer, delay] = [0, 1, 2, 3].map(|k| row[k].as_str());
+            let args = ["t.csv", "--fps", "29.97", "--scheme", scheme, "--rate", rate];
+            let again =
+                place.plan(&[&args[..], &["--buffer", buffer, "--startup", delay]].concat());
+            assert!(again.status.success(), "{ask:?} {row:?}: {}", text(&again.stderr));
+            fed += 1;
+        }
+    }
+    assert!(fed >= 30, "only {fed} rows");
+}
+
+#[test]
+fn one_frame_is_not_one_frames_and_the_grid_is_shown() {
+    let place = Place::new();
+    place.trace("t.csv", &bump());
+    let table = text(&place.plan(&["t.csv", "--fps", "25", "--startup", "1 slot"]).stdout);
+    assert!(table.contains("start-up delay 40 ms (1 slot):"), "{table}");
+    // The least rate is 9000 B in 40 ms; 231 373 bit/s times 7.78 is the first hundredth above.
+    assert!(table.contains("1 % grid 1.801 Mbit/s"), "{table}");
+    let plan = place.json(&["t.csv", "--fps", "25", "--startup", "1 slot"]);
+    let grid = scheme(&plan, "pcbr")["grid"]["bps"].as_f64().unwrap();
+    assert!((grid - 59_000.0 / 51.0 * 200.0 * 7.78).abs() < 0.01, "{grid}");
+    assert_eq!(scheme(&plan, "cbr")["grid"], serde_json::Value::Null);
+    place.trace("one.csv", &[700]);
+    let one = text(&place.plan(&["one.csv", "--fps", "25"]).stdout);
+    assert!(one.starts_with("one.csv: 1 frame of the trace at 25"), "{one}");
+    assert!(one.contains("a rate per 1 frame\n"), "{one}");
+}
+
+#[test]
+fn a_schedule_file_is_judged() {
+    let place = Place::new();
+    place.trace("t.csv", &bump());
+    let base = ["t.csv", "--fps", "25"];
+    let args = ["--startup", "200ms", "--buffer", "10kB", "--scheme", "smooth", "--schedule", "s"];
+    assert!(place.plan(&[&base[..], &args].concat()).status.success());
+    let good = place.plan(&[&base[..], &["--verify", "s"]].concat());
+    let said = text(&good.stdout);
+    assert_eq!(good.status.code(), Some(0), "{said}{}", text(&good.stderr));
+    assert!(said.contains("verdict               it does\n"), "{said}");
+    let good = place.json(&[&base[..], &["--verify", "s"]].concat());
+    assert_eq!((&good["feasible"], &good["scheme"]), (&true.into(), &"smooth".into()));
+    assert!(good["least_buffer_bytes"].as_u64().unwrap() <= 10_000, "{good}");
+    // A buffer of a byte less than it takes, a delay of a tick less: each fails where it must.
+    let written = std::fs::read_to_string(place.path("s")).unwrap();
+    for (what, least, part) in [
+        ("buffer_bytes", good["least_buffer_bytes"].as_u64(), "the buffer overflows before frame"),
+        ("delay_ticks", good["least_delay"]["ticks"].as_u64(), "starves"),
+    ] {
+        for (value, status) in [(least.unwrap(), 0), (least.unwrap() - 1, 1)] {
+            let line = |l: &str| {
+                if l.starts_with(what) { format!("{what},{value}\n") } else { format!("{l}\n") }
+            };
+            // A shorter wait must not be taken for a fuller buffer.
+            let whole = |l: String| {
+                if what == "delay_ticks" && l.starts_with("buffer") {
+                    "buffer_bytes,108000\n".into()
+                } else {
+                    l
+                }
+            };
+            place.file("x", &written.lines().map(line).map(whole).collect::<String>());
+            let out = place.plan(&[&base[..], &["--verify", "x"]].concat());
+            let said = text(&out.stderr);
+            assert_eq!(out.status.code(), Some(status), "{what} {value}: {said}");
+            assert_eq!(said.contains(part), status == 1, "{said}");
+        }
+    }
+    let other = place.plan(&["t.csv", "--fps", "29.97", "--verify", "s"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(text(&other.stderr).contains("frame 43 starves"), "{}", text(&other.stderr));
+    place.trace("longer.csv", &[bump(), vec![1]].concat());
+    let other = place.plan(&["longer.csv", "--fps", "25", "--verify", "s"]);
+    assert!(text(&other.stderr).contains("delivers 108000 bytes, the video has 108001"));
 }
 
 /// The clip that ships with the project: 50 frames of MPEG-2 in a transport stream.

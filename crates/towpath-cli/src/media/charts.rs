@@ -67,10 +67,10 @@ fn frame_sizes(report: &Report) -> Option<Chart> {
     for kind in &video.sizes {
         let first = kind.histogram.iter().position(|n| *n > 0).unwrap_or(0);
         let last = kind.histogram.iter().rposition(|n| *n > 0).map_or(0, |k| k + 1);
-        let mut points: Vec<(f64, f64)> = (first..last)
-            .map(|k| (size_bin_floor(k).max(1) as f64, kind.histogram[k] as f64))
-            .collect();
-        points.push((size_bin_floor(last).max(1) as f64, 0.0));
+        let floor = |k: usize| size_bin_floor(k).max(1) as f64;
+        let mut points = vec![(floor(first), 0.0)];
+        points.extend((first..last).map(|k| (floor(k), kind.histogram[k] as f64)));
+        points.push((floor(last), 0.0));
         chart = chart.with(frame_type(kind.kind), Shape::Step, points);
     }
     let caption = "Frames per bin of size. The higher and narrower a hill, the steadier the rate.";

@@ -2,22 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::json;
 use towpath_media::inspect::{Inspector, Report};
-use towpath_media::read::{ReadError, Reader};
+use towpath_media::read::Reader;
 use towpath_wire::ByteSize;
 
-use super::{charts, text};
+use super::{charts, text, unreadable};
 use crate::batch::{bytes_bar, in_order};
 use crate::files::{
-    BLOCK, INTERRUPTED, Input, OUTPUT_CLOSED, is_closed, make_dir, not_among, print, shown, stem,
-    write_file,
+    BLOCK, Input, OUTPUT_CLOSED, is_closed, make_dir, not_among, print, shown, stem, write_file,
 };
+use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::plot::{Page, Section};
 
 /// Exit status where a file is damaged.
@@ -80,7 +79,7 @@ pub(crate) fn run(args: &MediaArgs) -> anyhow::Result<ExitCode> {
     if let Some(dir) = &args.svg {
         make_dir(dir)?;
     }
-    let interrupt = crate::farm::interrupt_flag()?;
+    let interrupt = Interrupt::new()?;
     let limit = args.limit.map_or(u64::MAX, ByteSize::as_bytes);
     let bar = bytes_bar(total(&args.files, limit));
     let mut page = Page::new(
@@ -95,6 +94,8 @@ pub(crate) fn run(args: &MediaArgs) -> anyhow::Result<ExitCode> {
                 status = status.max(verdict(&report, args.strict));
                 tell(args, path, &report, &mut page, &stem(path, &mut stems))
             }
+            // What an interrupt kept from being read at all.
+            Err(_) if interrupt.is_set() => Ok(()),
             Err(e) => {
                 status = FAILED;
                 eprintln!("error: {}: {e:#}", shown(path));
@@ -119,8 +120,7 @@ pub(crate) fn run(args: &MediaArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.html {
         write_file(path, &page.html())?;
     }
-    let interrupted = interrupt.load(Ordering::Relaxed);
-    Ok(ExitCode::from(if interrupted { INTERRUPTED } else { status }))
+    Ok(ExitCode::from(if interrupt.is_set() { INTERRUPTED } else { status }))
 }
 
 /// Bytes of all files, where that can be known.
@@ -137,33 +137,25 @@ fn total(files: &[PathBuf], limit: u64) -> Option<u64> {
 fn inspect(
     path: &Path,
     limit: u64,
-    interrupt: &AtomicBool,
+    interrupt: &Interrupt,
     bar: &ProgressBar,
 ) -> anyhow::Result<Report> {
-    if interrupt.load(Ordering::Relaxed) {
+    if interrupt.is_set() {
         bail!("interrupted");
     }
-    let mut input = Input::open(path, limit)?;
+    let mut input = Input::open(path, limit, interrupt)?;
     let (mut reader, mut inspector) = (Reader::new(), Inspector::new());
     let mut block = vec![0; BLOCK];
-    while !interrupt.load(Ordering::Relaxed) {
+    loop {
         let filled = input.fill(&mut block).context("cannot read on")?;
         if filled == 0 {
             break;
         }
-        reader.push(&block[..filled], &mut inspector).map_err(unreadable)?;
+        reader.push(&block[..filled], &mut inspector).map_err(|e| unreadable(path, &e))?;
         bar.inc(filled as u64);
     }
-    let format = reader.finish(&mut inspector).map_err(unreadable)?;
+    let format = reader.finish(&mut inspector).map_err(|e| unreadable(path, &e))?;
     Ok(inspector.report(format, reader.bytes()))
-}
-
-fn unreadable(e: ReadError) -> anyhow::Error {
-    let hint = match e {
-        ReadError::UnknownFormat { .. } => "\nhint: frame traces are for `towpath plan`",
-        ReadError::Empty => "",
-    };
-    anyhow!("{e}{hint}")
 }
 
 fn verdict(report: &Report, strict: bool) -> u8 {

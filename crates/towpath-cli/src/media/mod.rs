@@ -3,5 +3,7 @@
 mod charts;
 mod info;
 mod text;
+mod unreadable;
 
 pub(crate) use info::{MediaArgs, run};
+pub(crate) use unreadable::unreadable;

@@ -9,7 +9,8 @@ use towpath_media::schedule::{Schedule, Scheme};
 
 use super::rows::Answer;
 use crate::plot::{Axis, Chart, Shape, Unit};
-use crate::units::{rate_text, time_text};
+use crate::units::time_text;
+use crate::words::bps_text;
 
 /// Changes of rate, of all streams together, that are added up.
 const CHANGES_MAX: usize = 20_000_000;
@@ -85,8 +86,10 @@ impl Sum {
             ("sum of their peaks", total.sum_of_peaks_bps),
             ("mean of all together", total.mean_bps),
         ] {
+            // A float so near below a whole number is one.
+            let bps = (bps * (1.0 - 1e-12)).ceil() as u64;
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "  {what:<22}{:>14}", rate_text(bps));
+            let _ = writeln!(text, "  {what:<22}{:>14}", bps_text(bps));
         }
         let _ = writeln!(text, "  {:<22}{:>13.2}x", "gain by sharing", total.gain());
         text

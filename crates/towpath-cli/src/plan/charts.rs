@@ -1,17 +1,22 @@
 //! The pictures of a plan, each after one of the source's figures.
 
-use towpath_media::plan::{BufferRow, DelayRow, RateRow};
+use towpath_media::plan::{BufferRow, DelayRow, RateRow, Wish, plan};
 use towpath_media::schedule::{Point, Schedule, Scheme};
 use towpath_media::trace::{ExactRate, Trace};
 
 use super::curves::Curves;
 use super::model::slot;
 use super::rows::Answer;
+use super::source::Video;
 use crate::plot::{Axis, Chart, Shape, Unit};
 use crate::units::size_text;
 
-/// Slots of the pictures that show how a delivery begins.
-const BEGINNING: u64 = 40;
+/// Frame times of start-up delay in the pictures that show how a scheme works, as the source has.
+const WORKING_DELAY: u64 = 2;
+/// Frame times that they show after it.
+const WORKING: u64 = 12;
+/// Frames that are averaged in the picture of frame sizes, as the source does.
+const AVERAGED: usize = 10;
 
 /// A chart, and the name of its file.
 pub(super) struct Named {
@@ -24,13 +29,17 @@ type Points = Vec<(f64, f64)>;
 /// All that have something to show.
 pub(super) fn charts(answer: &Answer, curves: &Curves) -> Vec<Named> {
     let trace = &answer.video.trace;
-    let mut all = vec![("corridor", corridor(answer)), ("cbr", one(answer, Scheme::Cbr))];
+    let mut all = vec![
+        ("frame-sizes", Some(sizes(&answer.video))),
+        ("corridor", corridor(answer)),
+        ("cbr", one(answer, Scheme::Cbr)),
+    ];
     for (name, scheme) in [
-        ("pcbr-beginning", Scheme::Pcbr),
-        ("pdcbr-beginning", Scheme::Pdcbr),
-        ("window-pcbr-beginning", Scheme::WindowPcbr),
+        ("pcbr-working", Scheme::Pcbr),
+        ("pdcbr-working", Scheme::Pdcbr),
+        ("window-pcbr-working", Scheme::WindowPcbr),
     ] {
-        all.push((name, beginning(answer, scheme)));
+        all.push((name, working(answer, scheme)));
     }
     all.push(("rates", rates(answer)));
     all.push(("rate-by-delay", rate_by_delay(trace, &curves.by_delay)));
@@ -65,16 +74,23 @@ fn consumption(trace: &Trace, delay: u64, more: u64, until: u64) -> Points {
 
 /// A delivery curve until so many ticks after the first bit.
 fn delivery(schedule: &Schedule, until: u64) -> Points {
-    let (hz, until) = (schedule.ticks_per_second as f64, until as f64);
-    let mut points = Points::new();
+    let hz = schedule.ticks_per_second as f64;
+    delivery_points(schedule, until).iter().map(|p| (p.ticks / hz, p.bytes)).collect()
+}
+
+/// Its corners.
+fn delivery_points(schedule: &Schedule, until: u64) -> Vec<Point> {
+    let until = until as f64;
+    let mut points = Vec::new();
     let mut last = Point { ticks: 0.0, bytes: 0.0 };
     for point in schedule.points() {
         if point.ticks > until {
             let share = (until - last.ticks) / (point.ticks - last.ticks);
-            points.push((until / hz, last.bytes + share * (point.bytes - last.bytes)));
+            let bytes = last.bytes + share * (point.bytes - last.bytes);
+            points.push(Point { ticks: until, bytes });
             break;
         }
-        points.push((point.ticks / hz, point.bytes));
+        points.push(point);
         last = point;
     }
     points
@@ -112,23 +128,80 @@ fn one(answer: &Answer, scheme: Scheme) -> Option<Chart> {
     Some(chart)
 }
 
-/// Figures 4.7 and 4.8: how a delivery begins.
-fn beginning(answer: &Answer, scheme: Scheme) -> Option<Chart> {
-    let schedule = schedule(answer, scheme)?;
+/// Figures 4.7 and 4.8: how the schemes work that go by clock references.
+fn working(answer: &Answer, scheme: Scheme) -> Option<Chart> {
+    answer.rows.iter().find(|row| row.scheme == scheme)?;
     let trace = &answer.video.trace;
-    let until = BEGINNING * slot(trace);
-    let what = match scheme {
-        Scheme::Pcbr => "sending pauses at each clock reference that is early (Figure 4.7)",
-        Scheme::Pdcbr => "the rate changes at clock references only (Figure 4.8)",
-        _ => "sending pauses while the buffer is full",
+    let slot = slot(trace);
+    let (delay, until) = (WORKING_DELAY * slot, WORKING * slot);
+    let wish = match scheme {
+        // With the buffer of pcbr, so that both can be compared.
+        Scheme::WindowPcbr => {
+            let buffer = plan(trace, Scheme::Pcbr, Wish::Delay(delay)).ok()?.buffer;
+            Wish::BufferDelay(buffer, delay)
+        }
+        _ => Wish::Delay(delay),
     };
-    let caption = format!("The first {BEGINNING} frame times after the start-up delay: {what}.");
-    let end = schedule.delay + until;
-    let chart = Chart::new(format!("How delivery by {scheme} begins"), time(), bytes())
+    let schedule = plan(trace, scheme, wish).ok()?.schedule(trace).ok()?;
+    let (figure, what) = match scheme {
+        Scheme::Pcbr => (" (Figure 4.7 of the source)", "at one that is early, sending pauses"),
+        Scheme::Pdcbr => (
+            " (Figure 4.8 of the source)",
+            "after one that is early the low rate is used, after one that is late the high one",
+        ),
+        _ => ("", "sending pauses while the buffer, that of pcbr, is full"),
+    };
+    let caption = format!(
+        "The first {WORKING} frame times after a start-up delay of {WORKING_DELAY}{figure}. Dots: \
+         clock references as they are sent; {what}."
+    );
+    let end = delay + until;
+    let chart = Chart::new(format!("How {scheme} works"), time(), bytes())
         .caption(caption)
-        .with("consumed", Shape::Step, consumption(trace, schedule.delay, 0, until))
-        .with("delivered", Shape::Line, delivery(schedule, end));
+        .with("consumed", Shape::Step, consumption(trace, delay, 0, until))
+        .with("delivered", Shape::Line, delivery(&schedule, end))
+        .with("clock references", Shape::Dots, references(trace, &schedule, end));
     Some(chart)
+}
+
+/// When the first byte of each group is sent, until so many ticks after the first bit.
+fn references(trace: &Trace, schedule: &Schedule, until: u64) -> Points {
+    let corners: Vec<Point> = delivery_points(schedule, until);
+    let mut points = Points::new();
+    for sum in &trace.sums()[..trace.groups()] {
+        let bytes = *sum as f64;
+        // The stretch that carries it: from the corner at or below it to the next one above.
+        let after = corners.iter().rposition(|corner| corner.bytes <= bytes);
+        let Some((from, to)) = after.and_then(|k| Some((corners[k], *corners.get(k + 1)?))) else {
+            break;
+        };
+        let share = (bytes - from.bytes) / (to.bytes - from.bytes);
+        let ticks = from.ticks + share * (to.ticks - from.ticks);
+        points.push((ticks / schedule.ticks_per_second as f64, bytes));
+    }
+    points
+}
+
+/// Figure 4.11: sizes of frames, averaged.
+fn sizes(video: &Video) -> Chart {
+    let trace = &video.trace;
+    let sizes: Vec<u64> = (0..trace.groups()).map(|k| trace.size(k)).collect();
+    let mut points: Points = Points::new();
+    for (k, few) in sizes.chunks(AVERAGED).enumerate() {
+        let mean = few.iter().sum::<u64>() as f64 / few.len() as f64;
+        points.push(((k * AVERAGED) as f64, mean));
+    }
+    let end = sizes.len() as f64;
+    points.push((end, points.last().map_or(0.0, |last| last.1)));
+    let mean = trace.total() as f64 / end;
+    let unit = video.unit;
+    let x = Axis::new(unit, Unit::Count);
+    let y = Axis::new(format!("mean {unit} size"), Unit::Bytes);
+    let caption = format!("Means of {AVERAGED} {unit}s (Figure 4.11 of the source).");
+    Chart::new(format!("Sizes of {unit}s"), x, y)
+        .caption(caption)
+        .with(format!("mean of {AVERAGED}"), Shape::Step, points)
+        .with("mean of all", Shape::Line, vec![(0.0, mean), (end, mean)])
 }
 
 /// Sending rate over time of the schemes with few changes.
@@ -181,7 +254,7 @@ fn with_all<const N: usize>(mut chart: Chart, all: [(&str, Points); N]) -> Optio
 
 /// Right-hand side of Figures 4.3, 4.9, 4.10, 4.12 to 4.14.
 fn rate_by_delay(trace: &Trace, rows: &[DelayRow]) -> Option<Chart> {
-    let y = Axis::new("rate", Unit::BitsPerSecond);
+    let y = Axis::new("rate", Unit::BitsPerSecond).log();
     let bps = |rate: ExactRate| Some(rate.bps(trace.ticks_per_second()));
     let of = |value: &dyn Fn(&DelayRow) -> Option<ExactRate>| {
         series(rows, |row| trace.seconds(row.delay), |row| value(row).and_then(bps))
@@ -209,7 +282,7 @@ fn buffer_by_delay(trace: &Trace, rows: &[DelayRow]) -> Option<Chart> {
     };
     let chart = Chart::new("Buffer against start-up delay", startup(), y).caption(
         "The buffer that goes with the rates beside (Figures 4.3, 4.9 to 4.14 of the source, \
-         left). The least is for the rate of cbr.",
+         left). The least is at the rate of cbr; pcbr, at a higher one, can do with less.",
     );
     with_all(
         chart,
@@ -217,14 +290,14 @@ fn buffer_by_delay(trace: &Trace, rows: &[DelayRow]) -> Option<Chart> {
             ("cbr", of(&|row| Some(row.cbr.buffer))),
             ("pdcbr", of(&|row| Some(row.pdcbr?.buffer))),
             ("pcbr", of(&|row| Some(row.pcbr.buffer))),
-            ("window-pcbr, smooth (the least)", of(&|row| Some(row.optimum.buffer))),
+            ("window-pcbr, smooth (at the rate of cbr)", of(&|row| Some(row.optimum.buffer))),
         ],
     )
 }
 
 /// Figure 4.15.
 fn rate_within(trace: &Trace, curves: &Curves) -> Option<Chart> {
-    let y = Axis::new("rate", Unit::BitsPerSecond);
+    let y = Axis::new("rate", Unit::BitsPerSecond).log();
     let rows = &curves.within_buffer;
     let bps = |rate: ExactRate| Some(rate.bps(trace.ticks_per_second()));
     let size = size_text(curves.buffer as f64);

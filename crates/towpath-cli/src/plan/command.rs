@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 use towpath_media::plan::Conventions;
-use towpath_media::schedule::{self, Scheme};
+use towpath_media::schedule::{self, Schedule, Scheme};
 use towpath_media::trace::FrameRate;
 use towpath_wire::{ByteSize, Rate};
 
@@ -17,11 +16,11 @@ use super::charts::{self, Named};
 use super::curves::Curves;
 use super::model::{Ask, Question, answer};
 use super::rows::Answer;
-use super::source::{self, Wanted};
+use super::source::{self, Video, Wanted};
+use super::verify::{self, Verdict};
 use crate::batch::{in_order, work_bar};
-use crate::files::{
-    INTERRUPTED, OUTPUT_CLOSED, is_closed, make_dir, not_among, print, shown, stem, write_file,
-};
+use crate::files::{OUTPUT_CLOSED, is_closed, make_dir, not_among, print, shown, stem, write_file};
+use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::plot::{Page, Section};
 use crate::units::{self, Delay};
 
@@ -42,7 +41,8 @@ delay counts from the first bit sent to the first frame taken out of the buffer.
 
 Columns: × LEAST RATE is the peak over the least that any schedule could have with the buffer and
 delay asked for; × LEAST BUFFER and + LEAST DELAY compare with the least at the scheme's own peak
-rate. docs/video-schedules.md explains the schemes.
+rate. Rates, buffers and delays are rounded up and do it together as they are printed; --json has
+them exactly. docs/video-schedules.md explains the schemes.
 
 Examples:
   towpath plan film.ts
@@ -50,29 +50,33 @@ Examples:
   towpath plan film.ts --rate 2Mbps --buffer 4MiB --scheme window-pcbr
   towpath plan trace.csv --fps 25 --startup '12 slots' --html plan.html
   towpath plan film.ts --buffer 1MB --scheme smooth --schedule film.sched
+  towpath plan film.ts --verify film.sched
   towpath plan *.ts --startup 1s --json
   towpath plan film.ts --aggregate 20 --buffer 4MB
 
-Exit status: 0 every file is planned for; 1 for some file no scheme does what was asked, or it is
-damaged; 255 a file could not be read, or Towpath could not do it; 130 interrupted.")]
+Ctrl-C ends it; a second one does so in the middle of a long computation.
+
+Exit status: 0 every file is planned for; 1 for some file no scheme (with --verify the schedule)
+does what was asked, or it is damaged; 255 a file could not be read, or Towpath could not do it;
+130 interrupted.")]
 pub(crate) struct PlanArgs {
     /// Videos or frame traces; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// From the first bit to the first frame: 0.5s, 500ms, '12 slots' (frame times)
-    #[arg(long, value_name = "DELAY", value_parser = units::delay)]
+    #[arg(long, value_name = "DELAY", allow_hyphen_values = true, value_parser = units::delay)]
     startup: Option<Delay>,
     /// What the receiver can hold: 4MB (10⁶ bytes), 4MiB
-    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = units::size)]
     buffer: Option<ByteSize>,
     /// Highest rate: 2Mbps, 2Mbit/s, 250kB/s
-    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = units::rate)]
     rate: Option<Rate>,
     /// Only this scheme; may be repeated
     #[arg(long, value_name = "NAME", value_parser = scheme)]
     scheme: Vec<Scheme>,
     /// Frames per second, whatever the file says: 25, 29.97, 30000/1001
-    #[arg(long, value_name = "N", value_parser = units::frame_rate)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = units::frame_rate)]
     fps: Option<FrameRate>,
     /// Plan for all bytes between clock references (PCR) instead of video frames
     #[arg(long)]
@@ -93,6 +97,13 @@ pub(crate) struct PlanArgs {
     /// Write a schedule that a sender can follow (one file, one --scheme)
     #[arg(long, value_name = "OUT")]
     schedule: Option<PathBuf>,
+    /// Judge a schedule, as --schedule writes it, instead of planning: does it do, what does it
+    /// take?
+    #[arg(long, value_name = "SCHEDULE", conflicts_with_all = [
+        "startup", "buffer", "rate", "scheme", "thesis", "aggregate", "schedule", "csv", "svg",
+        "html",
+    ])]
+    verify: Option<PathBuf>,
     /// Write tables and curves (CSV) into a directory
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
@@ -115,7 +126,12 @@ fn scheme(name: &str) -> Result<Scheme, String> {
 }
 
 /// What was computed for one file.
-struct Done {
+enum Done {
+    Planned(Box<Planned>),
+    Judged(Box<(Video, Verdict)>),
+}
+
+struct Planned {
     answer: Answer,
     charts: Vec<Named>,
     curves: Option<Curves>,
@@ -131,7 +147,12 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     for dir in [&args.csv, &args.svg].into_iter().flatten() {
         make_dir(dir)?;
     }
-    let interrupt = crate::farm::interrupt_flag()?;
+    let interrupt = Interrupt::new()?;
+    let schedule = args.verify.as_deref().map(|path| verify::load(path, &interrupt)).transpose();
+    if interrupt.is_set() {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let schedule = schedule?;
     let drawn = args.svg.is_some() || args.html.is_some() || args.csv.is_some();
     let pieces = 1 + if drawn { Curves::POINTS } else { 0 };
     let bar = work_bar(args.files.len() * pieces);
@@ -139,24 +160,27 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let mut output = Output::new(args);
     in_order(
         &args.files,
-        |path| plan(args, path, &interrupt, &told),
+        |path| match &schedule {
+            Some(schedule) => judge(args, path, schedule, &interrupt),
+            None => plan(args, path, &interrupt, &told),
+        },
         |path, done| {
-            bar.suspend(|| output.file(path, done));
+            // What an interrupt cut short is not told.
+            if !interrupt.is_set() {
+                bar.suspend(|| output.file(path, done));
+            }
             bar.inc(1);
         },
     );
     bar.finish_and_clear();
-    let status = output.finish()?;
-    Ok(if interrupt.load(Ordering::Relaxed) { ExitCode::from(INTERRUPTED) } else { status })
+    if interrupt.is_set() {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    output.finish()
 }
 
-fn plan(
-    args: &PlanArgs,
-    path: &Path,
-    interrupt: &AtomicBool,
-    told: &dyn Fn(),
-) -> anyhow::Result<Done> {
-    if interrupt.load(Ordering::Relaxed) {
+fn load(args: &PlanArgs, path: &Path, interrupt: &Interrupt) -> anyhow::Result<Video> {
+    if interrupt.is_set() {
         bail!("interrupted");
     }
     let wanted = Wanted {
@@ -165,7 +189,27 @@ fn plan(
         program: args.program,
         bits: args.bits,
     };
-    let video = source::load(path, wanted, interrupt)?;
+    source::load(path, wanted, interrupt)
+}
+
+fn judge(
+    args: &PlanArgs,
+    path: &Path,
+    schedule: &Schedule,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Done> {
+    let video = load(args, path, interrupt)?;
+    let verdict = Verdict::of(&video.trace, schedule);
+    Ok(Done::Judged(Box::new((video, verdict))))
+}
+
+fn plan(
+    args: &PlanArgs,
+    path: &Path,
+    interrupt: &Interrupt,
+    told: &dyn Fn(),
+) -> anyhow::Result<Done> {
+    let video = load(args, path, interrupt)?;
     let ask = Ask {
         delay: args.startup,
         buffer: args.buffer,
@@ -174,14 +218,14 @@ fn plan(
     };
     let question = Question::new(&video.trace, &ask)?;
     let schemes = if args.scheme.is_empty() { &Scheme::ALL[..] } else { &args.scheme };
-    let answer = answer(video, question, schemes);
+    let answer = answer(video, question, schemes, interrupt)?;
     let plots = args.svg.is_some() || args.html.is_some();
     let curves = (plots || args.csv.is_some()).then(|| Curves::new(&answer, interrupt, told));
     let charts = match (&curves, plots) {
         (Some(curves), true) => charts::charts(&answer, curves),
         _ => Vec::new(),
     };
-    Ok(Done { answer, charts, curves })
+    Ok(Done::Planned(Box::new(Planned { answer, charts, curves })))
 }
 
 /// Where results go, and how it went so far.
@@ -203,7 +247,8 @@ impl<'a> Output<'a> {
 
     fn file(&mut self, path: &Path, done: anyhow::Result<Done>) {
         let told = match done {
-            Ok(done) => self.planned(path, done),
+            Ok(Done::Planned(planned)) => self.planned(path, *planned),
+            Ok(Done::Judged(judged)) => self.judged(path, &judged.0, &judged.1),
             Err(e) => self.failed(path, &e),
         };
         self.trouble = self.trouble.take().or(told.err());
@@ -219,16 +264,40 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    fn planned(&mut self, path: &Path, done: Done) -> anyhow::Result<()> {
-        let (args, name) = (self.args, shown(path));
-        let Done { answer, charts, curves } = done;
-        for note in &answer.video.notes {
+    /// What there is to say about a video whatever is asked of it.
+    fn noted(&mut self, name: &str, video: &Video) {
+        for note in &video.notes {
             eprintln!("note: {name}: {note}");
         }
-        if answer.video.damaged || !answer.feasible() {
+        if video.damaged {
             self.status = self.status.max(INFEASIBLE);
         }
+    }
+
+    fn judged(&mut self, path: &Path, video: &Video, verdict: &Verdict) -> anyhow::Result<()> {
+        let name = shown(path);
+        self.noted(&name, video);
+        if let Some(fault) = verdict.fault(video) {
+            self.status = self.status.max(INFEASIBLE);
+            eprintln!("error: {name}: {fault}");
+        }
+        print(&if self.args.json {
+            format!("{}\n", verdict.json(&name, video))
+        } else {
+            format!("{name}: {}\n{}", video.summary(), verdict.text(video))
+        })
+    }
+
+    fn planned(&mut self, path: &Path, planned: Planned) -> anyhow::Result<()> {
+        let (args, name) = (self.args, shown(path));
+        let Planned { answer, charts, curves } = planned;
+        self.noted(&name, &answer.video);
+        for (scheme, why) in answer.wrong() {
+            self.status = FAILED;
+            eprintln!("error: {name}: {scheme}: {}", why.text());
+        }
         if !answer.feasible() {
+            self.status = self.status.max(INFEASIBLE);
             eprintln!("error: {name}: no scheme does this");
             if let Some(hint) = answer.hint() {
                 eprintln!("hint: {hint}");
@@ -237,7 +306,7 @@ impl<'a> Output<'a> {
         if args.json {
             print(&format!("{}\n", answer.json(&name)))?;
         } else {
-            let (summary, asked) = (answer.summary(), answer.asked());
+            let (summary, asked) = (answer.video.summary(), answer.asked());
             print(&format!("{name}: {summary}\n{asked}\n\n{}\n", answer.table().text()))?;
         }
         if let Some(out) = &args.schedule {
@@ -249,7 +318,7 @@ impl<'a> Output<'a> {
         let stem = stem(path, &mut self.stems);
         self.files(&stem, &answer, &charts, curves.as_ref())?;
         if args.html.is_some() {
-            let section = Section::new(&name).text(&answer.summary()).text(&answer.asked());
+            let section = Section::new(&name).text(&answer.video.summary()).text(&answer.asked());
             let section = section.table(&answer.table());
             self.page.push(&section.charts(charts.iter().map(|c| &c.chart)));
         }

@@ -1,8 +1,6 @@
 //! The source's three questions over a range: rate and buffer against delay (its Figures 4.3 and
 //! 4.9 to 4.14), rate against delay with a fixed buffer (4.15), delay against rate (4.16).
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use towpath_media::plan::{
     BufferRow, DelayRow, RateRow, against_delay, at_fixed_buffer, at_fixed_rate,
 };
@@ -11,6 +9,7 @@ use towpath_media::trace::{ExactRate, Trace};
 
 use super::model::slot;
 use super::rows::Answer;
+use crate::interrupt::Interrupt;
 use crate::plot::{Column, Table};
 
 /// Start-up delays of the curves, in slots. The source has 1 to 300 for films, 1 to 30 else.
@@ -43,12 +42,12 @@ impl Curves {
 
     /// Computes all curves, and tells of each point; after an interrupt, what there is so far.
     /// Points at which nothing is feasible are left out.
-    pub(super) fn new(answer: &Answer, stop: &AtomicBool, told: &dyn Fn()) -> Self {
+    pub(super) fn new(answer: &Answer, stop: &Interrupt, told: &dyn Fn()) -> Self {
         let (trace, question) = (&answer.video.trace, &answer.question);
         let buffer = question.curve_buffer.unwrap_or(BUFFER).max(trace.largest());
         let go_on = |_: &u64| {
             told();
-            !stop.load(Ordering::Relaxed)
+            !stop.is_set()
         };
         let delays = || SLOTS.iter().map(|slots| slots * slot(trace)).take_while(go_on);
         let rates = PERCENTS.take_while(go_on);

@@ -5,13 +5,17 @@
 //!                  (trace)  (library)     ├─ curves  pictures, CSV
 //!                                         └─ command schedule file, exit status
 //! ```
+//!
+//! `figures` rounds what is printed such that it is enough; `verify` judges a schedule file.
 
 mod aggregate;
 mod charts;
 mod command;
 mod curves;
+mod figures;
 mod model;
 mod rows;
 mod source;
+mod verify;
 
 pub(crate) use command::{PlanArgs, run};

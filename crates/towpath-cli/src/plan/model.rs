@@ -1,15 +1,18 @@
 //! What is asked of the library, and what it answers.
 
 use anyhow::{anyhow, bail};
-use towpath_media::plan::{Conventions, Wish, against_delay, plan};
+use towpath_media::plan::{Conventions, Wish, against_delay};
 use towpath_media::schedule::pdcbr::DualRate;
-use towpath_media::schedule::{Schedule, ScheduleError, Scheme, Violation, cbr, window};
+use towpath_media::schedule::{Checked, Schedule, ScheduleError, Scheme, Violation, cbr, window};
 use towpath_media::trace::{DURATION_TICKS_MAX, ExactRate, Trace};
 use towpath_wire::{ByteSize, Rate};
 
+use super::figures::{Figures, nanoseconds, planned};
 use super::rows::{Answer, Row};
 use super::source::Video;
-use crate::units::{Delay, rate_text, size_text, time_text};
+use crate::interrupt::Interrupt;
+use crate::units::Delay;
+use crate::words::{DIGITS, bps_text, bytes_text, counted, ns_text};
 
 /// Start-up delay where none is given, in seconds.
 const DELAY_S: u64 = 1;
@@ -87,15 +90,16 @@ impl Question {
         if let Some(delay) = delay {
             let slots = trace.start_up(delay).thesis_slots.map_or(String::new(), |slots| {
                 let text = format!("{slots:.2}");
-                format!(" ({} slots)", text.trim_end_matches('0').trim_end_matches('.'))
+                let text = text.trim_end_matches('0').trim_end_matches('.');
+                format!(" ({text} slot{})", if text == "1" { "" } else { "s" })
             });
-            given.push(format!("start-up delay {}{slots}", time_text(trace.seconds(delay))));
+            given.push(format!("start-up delay {}{slots}", delay_text(trace, delay)));
         }
         if let Some(buffer) = buffer {
-            given.push(format!("buffer {}", size_text(buffer as f64)));
+            given.push(format!("buffer {}", bytes_text(buffer)));
         }
         if let Some(rate) = rate {
-            given.push(rate_text(rate.bps(trace.ticks_per_second())));
+            given.push(rate_text(trace, rate));
         }
         let sought = match self.wish {
             Wish::Delay(_) => "least rate, and the buffer that goes with it",
@@ -115,33 +119,53 @@ impl Question {
     /// Where all three are given: the least of each with the other two as they are.
     fn margins(&self, trace: &Trace) -> String {
         let Wish::All(rate, buffer, delay) = self.wish else { return String::new() };
-        let hz = trace.ticks_per_second();
         let or_none = |text: Option<String>| text.unwrap_or("none".to_string());
         let least_rate = window::least_rate(trace, buffer, delay).ok();
         let least_buffer = window::least_buffer(trace, rate, delay).ok();
         let least_delay = window::least_delay(trace, rate, buffer).ok();
         format!(
             "\nleast of each that does with the other two: {}, buffer {}, delay {}",
-            or_none(least_rate.map(|rate| rate_text(rate.bps(hz)))),
-            or_none(least_buffer.map(|bytes| size_text(bytes as f64))),
-            or_none(least_delay.map(|ticks| time_text(trace.seconds(ticks)))),
+            or_none(least_rate.map(|rate| rate_text(trace, rate))),
+            or_none(least_buffer.map(bytes_text)),
+            or_none(least_delay.map(|ticks| delay_text(trace, ticks))),
         )
     }
 }
 
-/// What each scheme needs.
-pub(super) fn answer(video: Video, question: Question, schemes: &[Scheme]) -> Answer {
-    let row = |scheme: &Scheme| {
-        let answer = solve(&video.trace, *scheme, &question).map_err(|error| Refusal { error });
-        Row { scheme: *scheme, answer }
-    };
-    let rows = schemes.iter().map(row).collect();
-    Answer { video, question, rows }
+/// A rate for people, rounded up.
+pub(super) fn rate_text(trace: &Trace, rate: ExactRate) -> String {
+    bps_text(rate.ceil(trace.ticks_per_second()).as_bps())
 }
 
-fn solve(trace: &Trace, scheme: Scheme, question: &Question) -> Result<Solution, ScheduleError> {
-    let mut plan = plan(trace, scheme, question.wish)?;
-    if question.conventions == Conventions::Thesis {
+/// A delay for people, rounded up.
+pub(super) fn delay_text(trace: &Trace, ticks: u64) -> String {
+    if ticks == 0 {
+        return "0 s".to_string();
+    }
+    ns_text(u64::try_from(nanoseconds(trace, ticks)).unwrap_or(u64::MAX))
+}
+
+/// What each scheme needs; `interrupt` ends it between two of them.
+pub(super) fn answer(
+    video: Video,
+    question: Question,
+    schemes: &[Scheme],
+    interrupt: &Interrupt,
+) -> anyhow::Result<Answer> {
+    let mut rows = Vec::new();
+    for scheme in schemes {
+        if interrupt.is_set() {
+            bail!("interrupted");
+        }
+        rows.push(Row { scheme: *scheme, answer: solve(&video.trace, *scheme, &question) });
+    }
+    Ok(Answer { video, question, rows })
+}
+
+fn solve(trace: &Trace, scheme: Scheme, question: &Question) -> Result<Solution, Refusal> {
+    let mut plan = planned(trace, scheme, question.wish)?;
+    let thesis = question.conventions == Conventions::Thesis;
+    if thesis {
         let row = against_delay(trace, plan.delay, Conventions::Thesis)?;
         match scheme {
             Scheme::Cbr => plan.buffer = row.cbr.buffer,
@@ -150,19 +174,31 @@ fn solve(trace: &Trace, scheme: Scheme, question: &Question) -> Result<Solution,
         }
     }
     let schedule = plan.schedule(trace)?;
-    let checked = match schedule.check(trace) {
-        Ok(checked) => checked,
-        Err(Violation::TooFine(error)) => return Err(error),
-        Err(violation) => panic!("the schedule that was planned by {scheme} fails: {violation}"),
+    let checked = followed(trace, &schedule)?;
+    // Its buffers are conventions, not what it takes.
+    let figures = if thesis {
+        Figures::rounded(trace, &plan, DIGITS)
+    } else {
+        Figures::of(trace, &plan, question.wish)
     };
     let costs = Costs::of(trace, question, schedule.peak, plan.buffer, plan.delay);
     Ok(Solution {
         schedule,
         buffer: plan.buffer,
+        figures,
+        grid_rate: plan.grid_rate.filter(|_| !thesis),
         low: plan.dual.map(DualRate::low),
         interval: plan.interval,
         changes: checked.changes,
         costs,
+    })
+}
+
+/// Each schedule is followed before its row is printed.
+fn followed(trace: &Trace, schedule: &Schedule) -> Result<Checked, Refusal> {
+    schedule.check(trace).map_err(|violation| match violation {
+        Violation::TooFine(error) => Refusal::Cannot(error),
+        violation => Refusal::Wrong(violation),
     })
 }
 
@@ -219,6 +255,10 @@ pub(super) struct Solution {
     pub(super) schedule: Schedule,
     /// Bytes that the receiver must hold.
     pub(super) buffer: u64,
+    /// Rate, buffer and delay as they are printed.
+    pub(super) figures: Figures,
+    /// The rate on the first source's grid.
+    pub(super) grid_rate: Option<ExactRate>,
     /// The lower of two rates.
     pub(super) low: Option<ExactRate>,
     /// Groups per interval of one rate.
@@ -259,40 +299,64 @@ impl Costs {
 
 impl Solution {
     /// What else there is to say.
-    pub(super) fn note(&self, trace: &Trace) -> String {
+    pub(super) fn note(&self, video: &Video) -> String {
         if let Some(low) = self.low {
-            return format!("low rate {}", rate_text(low.bps(trace.ticks_per_second())));
+            return format!("low rate {}", rate_text(&video.trace, low));
         }
-        self.interval.map_or(String::new(), |n| format!("a rate per {n} frames"))
+        if let Some(rate) = self.grid_rate {
+            return format!("1 % grid {}", rate_text(&video.trace, rate));
+        }
+        let interval = self.interval.map(|n| counted(n as u64, video.unit));
+        interval.map_or(String::new(), |interval| format!("a rate per {interval}"))
     }
 }
 
 /// Why a scheme does not do it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal {
-    pub(super) error: ScheduleError,
+pub(super) enum Refusal {
+    /// It cannot be done.
+    Cannot(ScheduleError),
+    /// The schedule that was planned fails when it is followed: a mistake of ours.
+    Wrong(Violation),
+}
+
+impl From<ScheduleError> for Refusal {
+    fn from(error: ScheduleError) -> Self {
+        Self::Cannot(error)
+    }
 }
 
 impl Refusal {
     /// For a column of the table.
     pub(super) fn short(self, trace: &Trace) -> String {
-        match self.error {
-            ScheduleError::BufferTooSmall { least, .. } => {
-                format!("needs a buffer of {}", size_text(least as f64))
+        match self {
+            Self::Cannot(ScheduleError::BufferTooSmall { least, .. }) => {
+                format!("needs a buffer of {}", bytes_text(least))
             }
-            ScheduleError::RateTooLow { least, .. } => {
-                format!("needs {}", rate_text(least.as_bps() as f64))
+            Self::Cannot(ScheduleError::RateTooLow { least, .. }) => {
+                format!("needs {}", bps_text(least.as_bps()))
             }
-            ScheduleError::DelayTooShort { least, .. } => {
-                format!("needs a delay of {}", time_text(trace.seconds(least)))
+            Self::Cannot(ScheduleError::DelayTooShort { least, .. }) => {
+                format!("needs a delay of {}", delay_text(trace, least))
             }
-            error => error.to_string(),
+            other => other.text(),
+        }
+    }
+
+    /// In full.
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Cannot(error) => error.to_string(),
+            Self::Wrong(violation) => {
+                format!("a fault of towpath: its schedule fails when it is followed: {violation}")
+            }
         }
     }
 
     /// The nearest value that would do, as an option.
     pub(super) fn hint(self, trace: &Trace) -> Option<String> {
-        match self.error {
+        let Self::Cannot(error) = self else { return None };
+        match error {
             ScheduleError::BufferTooSmall { least, .. } => Some(format!("--buffer {least}")),
             ScheduleError::RateTooLow { least, .. } => Some(format!("--rate {}", least.as_bps())),
             ScheduleError::DelayTooShort { least, .. } => {
@@ -305,7 +369,27 @@ impl Refusal {
 
 /// A delay as an option that means at least so many ticks.
 fn delay_option(trace: &Trace, ticks: u64) -> String {
-    let ns = (u128::from(ticks) * 1_000_000_000).div_ceil(u128::from(trace.ticks_per_second()));
+    let ns = nanoseconds(trace, ticks);
     let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     format!("{}s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use towpath_media::trace::FrameRate;
+
+    /// A schedule that fails its own check is a row of the table, not the end of the command.
+    #[test]
+    fn a_wrong_schedule_is_told_as_our_fault() {
+        let trace = Trace::uniform([4, 2, 6], FrameRate::new(1, 1).unwrap()).unwrap();
+        let hz = trace.ticks_per_second();
+        let rate = ExactRate::new(3, hz.into()).unwrap();
+        let good = cbr::schedule(&trace, rate, 2 * hz).unwrap();
+        assert!(followed(&trace, &good).is_ok());
+        let refusal = followed(&trace, &Schedule { delay: hz, ..good }).unwrap_err();
+        assert!(matches!(refusal, Refusal::Wrong(_)));
+        assert!(refusal.short(&trace).starts_with("a fault of towpath"), "{refusal:?}");
+        assert_eq!(refusal.hint(&trace), None);
+    }
 }

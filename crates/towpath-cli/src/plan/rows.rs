@@ -5,10 +5,10 @@ use towpath_media::plan::Conventions;
 use towpath_media::schedule::Scheme;
 use towpath_media::trace::{ExactRate, Trace};
 
-use super::model::{Question, Refusal, Solution, nearest};
+use super::model::{Question, Refusal, Solution, delay_text, nearest};
 use super::source::Video;
 use crate::plot::{Column, Table};
-use crate::units::{rate_text, size_text, time_text};
+use crate::words::{RATE, SIZE, TIME};
 
 /// What a scheme answers.
 pub(super) struct Row {
@@ -47,6 +47,12 @@ impl Answer {
         self.rows.iter().any(|row| row.answer.is_ok())
     }
 
+    /// Schemes whose schedules fail their own check: mistakes of ours.
+    pub(super) fn wrong(&self) -> impl Iterator<Item = (Scheme, Refusal)> {
+        let wrong = |row: &Row| Some((row.scheme, row.refusal()?));
+        self.rows.iter().filter_map(wrong).filter(|(_, why)| matches!(why, Refusal::Wrong(_)))
+    }
+
     /// What was asked, in a line; where it is all three, also the least that would do.
     pub(super) fn asked(&self) -> String {
         self.question.text(&self.video.trace)
@@ -66,31 +72,13 @@ impl Answer {
         (!options.is_empty()).then(|| options.join(", or "))
     }
 
-    /// What is planned for, in a line.
-    pub(super) fn summary(&self) -> String {
-        let trace = &self.video.trace;
-        let fps = self.video.frame_rate.map_or(String::new(), |rate| {
-            let text = format!("{:.3}", rate.per_second());
-            format!(" at {} per second", text.trim_end_matches('0').trim_end_matches('.'))
-        });
-        format!(
-            "{} {}{fps}, {}, {}, mean {}, largest {}",
-            trace.groups(),
-            self.video.what,
-            size_text(trace.total() as f64),
-            time_text(trace.seconds(trace.duration())),
-            rate_text(trace.mean().bps(trace.ticks_per_second())),
-            size_text(trace.largest() as f64),
-        )
-    }
-
     pub(super) fn table(&self) -> Table {
         let mut table = Table::new(&COLUMNS);
         let trace = &self.video.trace;
         for row in &self.rows {
             let name = (row.scheme.to_string(), row.scheme.to_string());
             let cells = match &row.answer {
-                Ok(solution) => cells(trace, solution),
+                Ok(solution) => cells(&self.video, solution),
                 Err(refusal) => {
                     let mut cells = vec![("-".to_string(), String::new()); 7];
                     cells.push((refusal.short(trace), refusal.short(trace)));
@@ -108,7 +96,7 @@ impl Answer {
         json!({
             "schema": 1,
             "file": file,
-            "what": video.what,
+            "what": video.what(),
             "groups": trace.groups(),
             "bytes": trace.total(),
             "largest_bytes": trace.largest(),
@@ -128,26 +116,26 @@ impl Answer {
     }
 }
 
-fn cells(trace: &Trace, solution: &Solution) -> Vec<(String, String)> {
-    let schedule = &solution.schedule;
-    let hz = trace.ticks_per_second();
+fn cells(video: &Video, solution: &Solution) -> Vec<(String, String)> {
+    let trace = &video.trace;
+    let (schedule, figures) = (&solution.schedule, &solution.figures);
     let costs = &solution.costs;
     let over = |ratio: Option<f64>| match ratio {
         Some(ratio) => (format!("{ratio:.2}"), format!("{ratio:.6}")),
         None => ("-".to_string(), String::new()),
     };
-    let delay_s = trace.seconds(schedule.delay);
-    let above = costs.delay.map(|ticks| trace.seconds(ticks));
-    let bps = schedule.peak.bps(hz);
+    let seconds = |ticks| format!("{:.9}", trace.seconds(ticks));
+    let bps = schedule.peak.bps(trace.ticks_per_second());
+    let above = costs.delay.map(|ticks| (delay_text(trace, ticks), seconds(ticks)));
     vec![
-        (rate_text(bps), format!("{bps:.3}")),
-        (size_text(solution.buffer as f64), solution.buffer.to_string()),
-        (time_text(delay_s), format!("{delay_s:.9}")),
+        (RATE.text(figures.rate_bps.into()), format!("{bps:.3}")),
+        (SIZE.text(figures.buffer.into()), solution.buffer.to_string()),
+        (TIME.text(figures.delay_ns.into()), seconds(schedule.delay)),
         (solution.changes.to_string(), solution.changes.to_string()),
         over(costs.rate),
         over(costs.buffer),
-        above.map_or(("-".into(), String::new()), |s| (time_text(s), format!("{s:.9}"))),
-        (solution.note(trace), solution.note(trace)),
+        above.unwrap_or(("-".into(), String::new())),
+        (solution.note(video), solution.note(video)),
     ]
 }
 
@@ -157,6 +145,7 @@ fn row_json(trace: &Trace, row: &Row) -> Value {
             "scheme": row.scheme.name(),
             "feasible": true,
             "peak": rate_json(trace, solution.schedule.peak),
+            "grid": solution.grid_rate.map(|rate| rate_json(trace, rate)),
             "low": solution.low.map(|low| rate_json(trace, low)),
             "interval": solution.interval,
             "buffer_bytes": solution.buffer,
@@ -165,11 +154,16 @@ fn row_json(trace: &Trace, row: &Row) -> Value {
             "rate_over_least": solution.costs.rate,
             "buffer_over_least": solution.costs.buffer,
             "delay_above_least_s": solution.costs.delay.map(|ticks| trace.seconds(ticks)),
+            "printed": {
+                "rate_bps": solution.figures.rate_bps,
+                "buffer_bytes": solution.figures.buffer,
+                "delay_ns": solution.figures.delay_ns,
+            },
         }),
         Err(refusal) => json!({
             "scheme": row.scheme.name(),
             "feasible": false,
-            "why": refusal.error.to_string(),
+            "why": refusal.text(),
             "hint": refusal.hint(trace),
         }),
     }

@@ -1,7 +1,6 @@
 //! From a file to the consumption curve that is planned for.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use towpath_media::read::{
@@ -10,6 +9,10 @@ use towpath_media::read::{
 use towpath_media::trace::{self, BareUnit, FrameRate, PcrPoint, Trace};
 
 use crate::files::{BLOCK, Input};
+use crate::interrupt::Interrupt;
+use crate::media::unreadable;
+use crate::units::{rate_text, size_text, time_text};
+use crate::words::counted;
 
 /// The frame rate of files that do not tell theirs.
 const ASSUMED: FrameRate = FrameRate::TWENTY_FIVE;
@@ -35,8 +38,10 @@ pub(super) struct Wanted {
 #[derive(Clone, Debug)]
 pub(super) struct Video {
     pub(super) trace: Trace,
-    /// In words: which bytes count.
-    pub(super) what: String,
+    /// What is consumed at one instant: `frame` or `group`.
+    pub(super) unit: &'static str,
+    /// In words: of what.
+    pub(super) whole: String,
     /// Where frames are evenly spaced.
     pub(super) frame_rate: Option<FrameRate>,
     /// What had to be assumed, and what is wrong with the file.
@@ -45,23 +50,62 @@ pub(super) struct Video {
     pub(super) damaged: bool,
 }
 
-pub(super) fn load(path: &Path, wanted: Wanted, stop: &AtomicBool) -> anyhow::Result<Video> {
-    let mut input = Input::open(path, u64::MAX)?;
+impl Video {
+    /// In words: which bytes count.
+    pub(super) fn what(&self) -> String {
+        format!("{}s of {}", self.unit, self.whole)
+    }
+
+    /// What is planned for, in a line.
+    pub(super) fn summary(&self) -> String {
+        let trace = &self.trace;
+        let fps = self.frame_rate.map_or(String::new(), |rate| {
+            let text = format!("{:.3}", rate.per_second());
+            format!(" at {} per second", text.trim_end_matches('0').trim_end_matches('.'))
+        });
+        format!(
+            "{} of {}{fps}, {}, {}, mean {}, largest {}",
+            counted(trace.groups() as u64, self.unit),
+            self.whole,
+            size_text(trace.total() as f64),
+            time_text(trace.seconds(trace.duration())),
+            rate_text(trace.mean().bps(trace.ticks_per_second())),
+            size_text(trace.largest() as f64),
+        )
+    }
+}
+
+pub(super) fn load(path: &Path, wanted: Wanted, stop: &Interrupt) -> anyhow::Result<Video> {
+    let mut input = Input::open(path, u64::MAX, stop)?;
     let mut block = vec![0; BLOCK];
-    let filled = input.fill(&mut block).context("cannot read it")?;
+    let filled = read(&mut input, &mut block, stop)?;
     if filled == 0 {
         bail!("the file is empty");
     }
     block.truncate(filled);
     let probe = &block[..filled.min(TEXT_PROBE)];
     if probe.iter().all(|b| matches!(b, b'\t' | b'\n' | b'\r' | b' '..=b'~')) {
-        load_trace(input, block, wanted)
+        load_trace(input, block, wanted, stop)
     } else {
-        load_media(input, block, wanted, stop)
+        load_media(path, input, block, wanted, stop)
     }
 }
 
-fn load_trace(mut input: Input, mut text: Vec<u8>, wanted: Wanted) -> anyhow::Result<Video> {
+/// Fills a block as far as the file goes; an interrupt is an error.
+fn read(input: &mut Input<'_>, block: &mut [u8], stop: &Interrupt) -> anyhow::Result<usize> {
+    let filled = input.fill(block).context("cannot read it")?;
+    if stop.is_set() {
+        bail!("interrupted");
+    }
+    Ok(filled)
+}
+
+fn load_trace(
+    mut input: Input<'_>,
+    mut text: Vec<u8>,
+    wanted: Wanted,
+    stop: &Interrupt,
+) -> anyhow::Result<Video> {
     if wanted.pcr {
         bail!("a frame trace has no clock references\nhint: leave --pcr out");
     }
@@ -71,7 +115,7 @@ fn load_trace(mut input: Input, mut text: Vec<u8>, wanted: Wanted) -> anyhow::Re
             bail!("more than {TRACE_FILE_MAX} bytes of text, the limit of a frame trace");
         }
         text.resize(have + BLOCK, 0);
-        let filled = input.fill(&mut text[have..]).context("cannot read on")?;
+        let filled = read(&mut input, &mut text[have..], stop)?;
         text.truncate(have + filled);
         if filled == 0 {
             break;
@@ -84,7 +128,8 @@ fn load_trace(mut input: Input, mut text: Vec<u8>, wanted: Wanted) -> anyhow::Re
     let frame_rate = known.unwrap_or_else(|| assumed(&mut notes));
     Ok(Video {
         trace: Trace::uniform(listing.sizes, frame_rate)?,
-        what: "frames of the trace".to_string(),
+        unit: "frame",
+        whole: "the trace".to_string(),
         frame_rate: Some(frame_rate),
         notes,
         damaged: false,
@@ -98,26 +143,24 @@ fn assumed(notes: &mut Vec<String>) -> FrameRate {
 }
 
 fn load_media(
-    mut input: Input,
+    path: &Path,
+    mut input: Input<'_>,
     mut block: Vec<u8>,
     wanted: Wanted,
-    stop: &AtomicBool,
+    stop: &Interrupt,
 ) -> anyhow::Result<Video> {
     let mut lists = FrameLists::new();
     let mut reader = Reader::new();
     loop {
-        reader.push(&block, &mut lists)?;
-        if stop.load(Ordering::Relaxed) {
-            bail!("interrupted");
-        }
+        reader.push(&block, &mut lists).map_err(|e| unreadable(path, &e))?;
         block.resize(BLOCK, 0);
-        let filled = input.fill(&mut block).context("cannot read on")?;
+        let filled = read(&mut input, &mut block, stop)?;
         block.truncate(filled);
         if filled == 0 {
             break;
         }
     }
-    let format = reader.finish(&mut lists)?;
+    let format = reader.finish(&mut lists).map_err(|e| unreadable(path, &e))?;
     let mut video = if wanted.pcr {
         by_clock(&lists, wanted, format, reader.bytes())?
     } else {
@@ -125,9 +168,8 @@ fn load_media(
     };
     let faults = lists.faults.total();
     if faults > 0 {
-        let s = if faults == 1 { "" } else { "s" };
-        let note =
-            format!("{faults} fault{s} in it (towpath media info): planned for what is left");
+        let faults = counted(faults, "fault");
+        let note = format!("{faults} in it (towpath media info): planned for what is left");
         video.notes.push(note);
         video.damaged = true;
     }
@@ -178,8 +220,8 @@ fn by_frames(lists: &FrameLists, wanted: Wanted) -> anyhow::Result<Video> {
             (Trace::uniform(sizes, rate)?, Some(rate))
         }
     };
-    let what = format!("frames of stream {}", stream.index);
-    Ok(Video { trace, what, frame_rate, notes, damaged: false })
+    let whole = format!("stream {}", stream.index);
+    Ok(Video { trace, unit: "frame", whole, frame_rate, notes, damaged: false })
 }
 
 fn by_clock(
@@ -210,13 +252,13 @@ fn by_clock(
     let (points, breaks) = stitched(&clocks, packet);
     let pid = clocks.first().context(none)?.pid;
     if breaks > 0 {
-        let s = if breaks == 1 { "" } else { "s" };
-        notes.push(format!("its clock breaks {breaks} time{s}: joined at the rate before"));
+        let times = counted(breaks, "time");
+        notes.push(format!("its clock breaks {times}: joined at the rate before"));
     }
-    let what = format!("groups of bytes between clock references of PID {pid}");
+    let whole = format!("bytes between clock references of PID {pid}");
     let end = points.last().map_or(0, |last| last.position + packet);
     let trace = Trace::from_pcrs(&points, total.max(end))?;
-    Ok(Video { trace, what, frame_rate: None, notes, damaged: false })
+    Ok(Video { trace, unit: "group", whole, frame_rate: None, notes, damaged: false })
 }
 
 /// Decoding instants (90 kHz) of all frames, where each has one and none goes back.

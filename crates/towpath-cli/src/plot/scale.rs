@@ -43,8 +43,8 @@ pub(crate) struct Scale {
     pub(crate) unit: &'static str,
 }
 
-/// About so many ticks.
-const TICKS: f64 = 6.0;
+/// At most about so many ticks: the step is the next round number.
+const TICKS: f64 = 8.0;
 
 impl Scale {
     /// A scale that holds all `values`, which [`Axis::shows`] each. `round` ends it at a tick.

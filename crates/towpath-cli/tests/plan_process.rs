@@ -1,0 +1,67 @@
+//! `towpath plan` as a process: its help, and interrupts while it waits.
+
+use std::process::{Command, Stdio};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_virtual_machine_is_in_the_help_of_commands_that_have_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let towpath = |args: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_towpath")).args(args).output().unwrap();
+        assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
+        text(&out.stdout)
+    };
+    for command in [&["plan"][..], &["media", "info"], &["sim", "run"], &["reserve"], &["tspec"]] {
+        let help = towpath(&[command, &["--help"]].concat());
+        assert!(!help.contains("--vm"), "{help}");
+    }
+    for command in ["hosts", "run", "up", "farm"] {
+        assert!(towpath(&[command, "--help"]).contains("--vm"), "{command}");
+    }
+    let path = dir.path().join("t.csv");
+    std::fs::write(&path, "1000\n9000\n1000\n").unwrap();
+    towpath(&["--vm", "x", "plan", path.to_str().unwrap()]);
+}
+
+/// One interrupt ends a command that waits for input, with nothing said about what was not read.
+#[test]
+fn an_interrupt_ends_a_read_that_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_towpath"));
+        command.arg("plan").args(args).current_dir(dir.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let interrupted = |child: std::process::Child| {
+        let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(130), "{}", text(&out.stderr));
+        assert_eq!((text(&out.stdout), text(&out.stderr)), (String::new(), String::new()));
+    };
+    // More than a pipe holds: once it is written the command reads.
+    let mut child = start(&["-", "--html", "p.html"]);
+    let mut stdin = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, "1000\n".repeat(50_000).as_bytes()).unwrap();
+    interrupted(child);
+    drop(stdin);
+    assert!(!dir.path().join("p.html").exists());
+    // A pipe that nobody ever writes to.
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let child = start(&["pipe", "pipe"]);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    let opened = || {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap().flatten();
+        open.filter_map(|fd| fd.path().read_link().ok()).any(|target| target == pipe)
+    };
+    while !opened() {
+        assert!(std::time::Instant::now() < deadline, "the pipe is not even opened");
+        std::thread::yield_now();
+    }
+    interrupted(child);
+}
