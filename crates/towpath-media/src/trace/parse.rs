@@ -285,8 +285,8 @@ mod tests {
 
     #[test]
     fn what_spreadsheets_write_is_read() {
-        let text = "\u{feff}\"frame\",\"type\",\"bytes\"\r\n# Größe in Byte\r\n\"1\",\"I\",\"7.0\"\r\n\r\n\
-                    2,P,9.\r\n";
+        let text = "\u{feff}\"frame\",\"type\",\"bytes\"\r\n# Größe in Byte\r\n\
+                    \"1\",\"I\",\"7.0\"\r\n\r\n2,P,9.\r\n";
         assert_eq!(read(text).expect("csv").sizes, [7, 9]);
         let wrong = |text: &str| read(text).expect_err(text).to_string();
         assert!(wrong("frame,type,bytes\n1,I,7.5\n").starts_with("line 2: no frame size"));
