@@ -5,7 +5,7 @@
 mod count;
 
 use count::{PACKET, pcrs};
-use towpath_media::inspect::{CheckReport, Inspector, Report};
+use towpath_media::inspect::{CheckReport, DurationSource, Inspector, Report};
 use towpath_media::read::{CLOCK_HZ, FaultKind, Format, FrameLists, FrameType, ReadError, Reader};
 
 macro_rules! clip {
@@ -203,6 +203,12 @@ fn a_clock_that_wraps_is_no_jump_and_one_that_jumps_is() {
     let back = shifted(&|n| if n < 10 { 5 * CLOCK_HZ } else { 0 });
     assert_eq!(back.clocks[0].jumps, 1);
     assert_eq!(back.clocks[0].span_ticks, before.clocks[0].span_ticks - (pcrs[10].1 - pcrs[9].1));
+    assert_eq!(before.duration_source, DurationSource::Stamps);
+    for report in [jumped, back] {
+        assert_eq!(report.duration_source, DurationSource::Clock);
+        let seconds = report.clocks[0].span_ticks as f64 / CLOCK_HZ as f64;
+        assert_eq!(report.duration_s, Some(seconds));
+    }
 }
 
 #[test]
@@ -314,9 +320,15 @@ fn what_cannot_be_read_is_refused_with_a_reason() {
     assert_eq!(read(&[]), Err(ReadError::Empty));
     assert_eq!(
         read(b"frame,type,bytes\n0,I,100\n"),
-        Err(ReadError::UnknownFormat { looked_at: 25 })
+        Err(ReadError::UnknownFormat { looked_at: 25, container: None })
     );
-    assert_eq!(read(&vec![7; 100_000]), Err(ReadError::UnknownFormat { looked_at: 65_536 }));
+    let unknown = ReadError::UnknownFormat { looked_at: 65_536, container: None };
+    assert_eq!(read(&vec![7; 100_000]), Err(unknown));
+    let mut film = b"\0\0\0\x20ftypisom".to_vec();
+    film.resize(1000, 0);
+    let named = ReadError::UnknownFormat { looked_at: 1000, container: Some("MP4/MOV") };
+    assert_eq!(read(&film), Err(named));
+    assert!(named.to_string().starts_with("unsupported container MP4/MOV"));
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub(super) struct ClockStats {
     span_bytes: u64,
     discontinuities: u64,
     jumps: u64,
+    /// Those of the jumps that are no late reference.
+    breaks: u64,
     wraps: u64,
     interval: IntervalReport,
     accuracy: AccuracyReport,
@@ -60,6 +62,7 @@ impl ClockStats {
             span_bytes: 0,
             discontinuities: 0,
             jumps: 0,
+            breaks: 0,
             wraps: 0,
             interval: IntervalReport {
                 count: 0,
@@ -95,6 +98,11 @@ impl ClockStats {
         self.span_ticks
     }
 
+    /// Whether there is more than one time base.
+    pub(super) const fn breaks(&self) -> bool {
+        self.discontinuities > 0 || self.breaks > 0
+    }
+
     /// Takes the next reference.
     pub(super) fn add(&mut self, clock: &ClockReference) -> Judged {
         self.count += 1;
@@ -112,6 +120,7 @@ impl ClockStats {
             self.jumps += 1;
         }
         if !(0..=step_max * 10).contains(&step) {
+            self.breaks += 1;
             self.before = None;
             return Judged::default();
         }

@@ -100,12 +100,17 @@ impl Inspector {
 
     fn duration(&self) -> (Option<f64>, DurationSource) {
         let with_frames = || self.streams.iter().filter(|s| s.has_frames());
+        let clock = self.clocks.first().map_or(0, ClockStats::span_ticks);
+        let by_clock = (Some(clock as f64 / CLOCK_HZ as f64), DurationSource::Clock);
+        // Stamps jump with their clock: from the first to the last they say nothing then.
+        if clock > 0 && self.clocks.first().is_some_and(ClockStats::breaks) {
+            return by_clock;
+        }
         if let Some(s) = with_frames().find_map(StreamStats::stamped_s) {
             return (Some(s), DurationSource::Stamps);
         }
-        let clock = self.clocks.first().map_or(0, ClockStats::span_ticks);
         if clock > 0 {
-            return (Some(clock as f64 / CLOCK_HZ as f64), DurationSource::Clock);
+            return by_clock;
         }
         match with_frames().find_map(StreamStats::counted_s) {
             Some(s) => (Some(s), DurationSource::FrameRate),

@@ -90,7 +90,9 @@ struct Video {
     waiting: [Waiting; FRAMES_MAX],
     waiting_len: usize,
     /// Bytes so far and the time when the last of them was in, per packet.
+    /// A ring: `recent_next` is the oldest.
     recent: [(u64, u64); RECENT],
+    recent_next: usize,
     multiplex: FillReport,
     elementary: FillReport,
     underflows: u64,
@@ -244,6 +246,7 @@ impl Video {
             waiting: [Waiting::default(); FRAMES_MAX],
             waiting_len: 0,
             recent: [(0, 0); RECENT],
+            recent_next: 0,
             multiplex: FillReport::new(sizes.multiplex),
             elementary: FillReport::new(sizes.elementary),
             underflows: 0,
@@ -268,8 +271,8 @@ impl Video {
         let waiting = self.transfer.backlog(at) + u64::from(payload) + too_much;
         self.multiplex.note(waiting, offset);
         let done = self.transfer.serve(at, payload.into());
-        self.recent.rotate_left(1);
-        self.recent[RECENT - 1] = (total, done);
+        self.recent[self.recent_next] = (total, done);
+        self.recent_next = (self.recent_next + 1) % RECENT;
     }
 
     /// Takes the frames whose instant has come; `total` bytes had arrived by then.
@@ -307,7 +310,9 @@ impl Video {
 
     /// When the byte before `end` was in the elementary buffer.
     fn arrival(&self, end: u64) -> Option<u64> {
-        self.recent.iter().find(|(bytes, _)| *bytes >= end).map(|&(_, at)| at)
+        let (newest, oldest) = self.recent.split_at(self.recent_next);
+        let mut packets = oldest.iter().chain(newest);
+        packets.find(|(bytes, _)| *bytes >= end).map(|&(_, at)| at)
     }
 
     fn frame(&mut self, start: u64, end: u64, at: u64, offset: u64, total: u64) {

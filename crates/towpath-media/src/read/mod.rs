@@ -41,4 +41,4 @@ pub use fault::{FAULT_OFFSETS_MAX, FaultCount, FaultKind, Faults};
 pub use list::{FrameLists, LIST_MAX};
 pub(crate) use pids::PidMap;
 pub use reader::{ReadError, Reader};
-pub use sniff::detect;
+pub use sniff::{detect, unsupported_container};

@@ -2,12 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::avi::Avi;
 use super::es::Elementary;
 use super::event::{Codec, Format, Sink, StreamInfo};
 use super::ps::ProgramStream;
-use super::sniff::{PROBE, sniff};
+use super::sniff::{PROBE, sniff, unsupported_container};
 use super::ts::TransportStream;
 
 /// A file that cannot be read at all. Everything else is a fault that the reader goes on after.
@@ -18,13 +19,28 @@ pub enum ReadError {
     Empty,
     /// Nothing that is known in the bytes that are looked at.
     #[error(
-        "no known format in the first {looked_at} bytes: \
-         not MPEG-TS, MPEG program stream, AVI, MPEG-1/2, H.264, HEVC or JPEG video"
+        "{}: not MPEG-TS, MPEG program stream, AVI, MPEG-1/2, H.264, HEVC or JPEG video",
+        Found(*.container, *.looked_at)
     )]
     UnknownFormat {
         /// How many: all of a short file, else 64 KiB.
         looked_at: usize,
+        /// A container of video or sound that is not read, but whose streams other programs can
+        /// put into a transport stream as they are.
+        container: Option<&'static str>,
     },
+}
+
+/// What the first bytes show.
+struct Found(Option<&'static str>, usize);
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(container) => write!(f, "unsupported container {container}"),
+            None => write!(f, "no known format in the first {} bytes", self.1),
+        }
+    }
 }
 
 /// Reads a stored video.
@@ -159,7 +175,10 @@ impl Reader {
                 State::Known(format, container)
             }
             None if probe.is_empty() => State::Failed(ReadError::Empty),
-            None => State::Failed(ReadError::UnknownFormat { looked_at: probe.len() }),
+            None => {
+                let (looked_at, container) = (probe.len(), unsupported_container(&probe));
+                State::Failed(ReadError::UnknownFormat { looked_at, container })
+            }
         };
     }
 }

@@ -15,8 +15,38 @@ pub fn detect(bytes: &[u8]) -> Option<Format> {
     sniff(&bytes[..bytes.len().min(PROBE)]).map(|(format, _)| format)
 }
 
+/// The name of a container of video or sound that is known but not read, by its first bytes.
+pub fn unsupported_container(bytes: &[u8]) -> Option<&'static str> {
+    // Types of the first box (ISO/IEC 14496-12 §4.3; the others: QuickTime without one).
+    if let Some(b"ftyp" | b"styp" | b"moov" | b"mdat" | b"moof" | b"wide") = bytes.get(4..8) {
+        return Some("MP4/MOV");
+    }
+    // DocType of the EBML header (RFC 8794 §11.2.8).
+    if bytes.starts_with(&[0x1A, 0x45, 0xDF, 0xA3]) {
+        let header = &bytes[..bytes.len().min(64)];
+        let webm = header.windows(4).any(|word| word == b"webm");
+        return Some(if webm { "WebM" } else { "Matroska" });
+    }
+    let starts: [(&[u8], &str); 7] = [
+        (b"FLV\x01", "FLV"),
+        (b"OggS", "Ogg"),
+        (b"fLaC", "FLAC"),
+        (b"ID3", "MP3"),
+        (b"\x30\x26\xB2\x75\x8E\x66\xCF\x11", "ASF/WMV"),
+        (b"\x06\x0E\x2B\x34\x02\x05\x01\x01", "MXF"),
+        (b"\x00\x00\x00\x0CjP  ", "JPEG 2000"),
+    ];
+    if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WAVE") {
+        return Some("WAV");
+    }
+    starts.iter().find(|(start, _)| bytes.starts_with(start)).map(|&(_, name)| name)
+}
+
 /// A format and the bytes before its first packet.
 pub(super) fn sniff(bytes: &[u8]) -> Option<(Format, usize)> {
+    if unsupported_container(bytes).is_some() {
+        return None;
+    }
     if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"AVI ") {
         return Some((Format::Avi, 0));
     }
@@ -89,6 +119,26 @@ mod tests {
         assert_eq!(sniff(&packet), None);
         packet.resize(188, 0);
         assert_eq!(sniff(&packet), Some((Format::Ts188, 0)));
+    }
+
+    /// Their payload may well hold what a transport or an elementary stream begins with.
+    #[test]
+    fn containers_that_are_not_read_are_named() {
+        let cases: [(&[u8], &str); 6] = [
+            (b"\0\0\0\x20ftypisom", "MP4/MOV"),
+            (b"\x1A\x45\xDF\xA3\x9F\x42\x82\x84webm", "WebM"),
+            (b"\x1A\x45\xDF\xA3\x9F\x42\x82\x88matroska", "Matroska"),
+            (b"FLV\x01\x05", "FLV"),
+            (b"OggS\0\x02", "Ogg"),
+            (b"RIFF\x24\0\0\0WAVEfmt ", "WAV"),
+        ];
+        for (start, name) in cases {
+            let mut file = start.to_vec();
+            file.extend([0, 0, 0, 1, 0x67, 0x42, 0, 0, 1, 0xB3]);
+            assert_eq!((sniff(&file), unsupported_container(&file)), (None, Some(name)));
+        }
+        assert_eq!(unsupported_container(b"RIFF\x24\0\0\0AVI LIST"), None);
+        assert_eq!(unsupported_container(&[0, 0, 1, 0xBA, 0x21, 0, 0, 0]), None);
     }
 
     #[test]

@@ -246,12 +246,13 @@ pub fn least_buffer(trace: &Trace, delay: u64) -> Result<Choice, ScheduleError> 
     let screen = Screen::new(trace);
     let mut open: Vec<(ExactRate, Candidate)> = Vec::new();
     let mut limit = f64::INFINITY;
-    for percent in HIGHS.rev() {
+    // Upwards: the lowest that do give a limit that most deliveries at higher ones soon exceed.
+    for percent in HIGHS {
         let Some(high) = cbr.scaled(100 + percent, 100) else { continue };
-        // No schedule at this rate needs less; at lower rates all need more.
+        // No schedule at this rate needs less.
         let floor = screen.floor(high);
         if limit < floor {
-            break;
+            continue;
         }
         for candidate in screen.open(high, delay, floor, limit) {
             if candidate.sure {

@@ -7,10 +7,13 @@ use crate::trace::{ExactRate, Trace};
 
 /// Groups between two looks at the buffers.
 const BLOCK: usize = 32;
+/// Deliveries followed side by side.
+const WIDTH: usize = 6;
 /// Parts of the high rate in which the low one is counted.
 pub(super) const TWENTIETHS: u32 = 20;
 /// The low rates: 0.05 … 0.95 of the high one.
 pub(super) const SHARES: core::ops::Range<u32> = 1..20;
+const LANES: usize = (SHARES.end - SHARES.start) as usize;
 
 /// A trace prepared for screening.
 ///
@@ -27,6 +30,20 @@ pub(super) struct Screen<'a> {
     sums: Vec<f64>,
     /// Least and greatest.
     gaps: (f64, f64),
+    strides: Vec<Stride>,
+}
+
+/// Groups in a row, as far as a straight line tells.
+#[derive(Clone, Copy)]
+struct Stride {
+    /// Reference of its last group, and bytes before that group; its first group is the last one
+    /// of the stride before.
+    time: f64,
+    sum: f64,
+    /// Bytes of that group.
+    size: f64,
+    /// How far `sums` runs above the line between its ends, at most.
+    above: f64,
 }
 
 /// A delivery that may be what is sought.
@@ -91,19 +108,73 @@ impl<'a> Screen<'a> {
         let gaps = gaps.fold((f64::INFINITY, 0.0), |(least, most), gap| {
             (f64::min(least, gap), f64::max(most, gap))
         });
-        Self { trace, times, sums, gaps }
+        let mut screen = Self { trace, times, sums, gaps, strides: Vec::new() };
+        let strides = (1..screen.times.len()).step_by(BLOCK).map(|from| screen.stride(from));
+        screen.strides = strides.collect();
+        screen
+    }
+
+    /// The groups from `from` on.
+    fn stride(&self, from: usize) -> Stride {
+        let past = (from + BLOCK).min(self.times.len() - 1);
+        let (time, sum) = (self.times[from], self.sums[from]);
+        let slope = (self.sums[past] - sum) / f64::max(self.times[past] - time, 1.0);
+        let mut above = 0.0;
+        for (at, bytes) in self.times[from..past].iter().zip(&self.sums[from..past]) {
+            let apart = bytes - sum - (at - time) * slope;
+            above = f64::max(above, apart);
+        }
+        // More than rounding amounts to.
+        let above = above + 1.0;
+        Stride {
+            time: self.times[past],
+            sum: self.sums[past],
+            size: self.sums[past + 1] - self.sums[past],
+            above,
+        }
+    }
+
+    /// Marks the low rates with which a group surely starves, as far as a few numbers for many
+    /// groups tell.
+    ///
+    /// Let `over` be how much more was sent at the low rate than is early (see [`Screen`]). From a
+    /// group of `size` bytes to the next, by which `ahead` grows, it becomes `over + size − ratio ·
+    /// ahead` where it is negative, else `over − ratio · ahead`. Hence two bounds from below: it
+    /// falls by no more than `ratio · ahead`, and it never falls faster than that from the lesser
+    /// of zero and what it is if all was sent at the low rate.
+    fn starves(&self, line: &Line) -> [bool; LANES] {
+        let ratio: [f64; LANES] = core::array::from_fn(|lane| ratio(lane as u32 + SHARES.start));
+        let mut before = (line.rate * self.times[1] - self.sums[1], self.sums[1]);
+        let mut least = ratio.map(|ratio| -ratio * before.0);
+        let mut late = least;
+        for stride in &self.strides {
+            let ahead = line.rate * stride.time - stride.sum;
+            let grown = ahead - before.0;
+            let size = stride.sum - before.1;
+            let fall = f64::min(-grown, 0.0) - stride.above;
+            for lane in 0..LANES {
+                let (now, ratio) = (least[lane], ratio[lane]);
+                let fast = now - ratio * grown;
+                let clipped = f64::min(fast + size, ratio * fall);
+                least[lane] = if clipped > fast { clipped } else { fast };
+                late[lane] = if least[lane] > late[lane] { least[lane] } else { late[lane] };
+            }
+            before = (ahead, stride.sum);
+        }
+        // More than rounding amounts to, which adds up here.
+        let error = 1.0 + line.error * (self.strides.len() + 1) as f64;
+        core::array::from_fn(|lane| late[lane] > ratio[lane] * (line.delay - line.gaps.0) + error)
     }
 
     /// Less than any schedule at rate `high` needs as buffer.
     pub(super) fn floor(&self, high: ExactRate) -> f64 {
         let rate = high.bytes() as f64 / high.ticks() as f64;
-        let (mut lowest, mut most) = (f64::MAX, 0.0);
-        for (pair, &time) in self.sums.windows(2).zip(&self.times) {
-            let drained = rate * time;
-            let before = pair[0] - drained;
-            lowest = if before < lowest { before } else { lowest };
-            let excess = pair[1] - drained - lowest;
-            most = if excess > most { excess } else { most };
+        // Of stretches of groups only those between the ends of strides: almost the most of all.
+        let (mut lowest, mut most) = (0.0, self.sums[1]);
+        for stride in &self.strides {
+            let before = stride.sum - rate * stride.time;
+            lowest = f64::min(lowest, before);
+            most = f64::max(most, before + stride.size - lowest);
         }
         let last = self.times[self.times.len() - 1] * rate;
         most - 1.0 - f64::max(last, self.trace.total() as f64) / (1u64 << 48) as f64
@@ -128,7 +199,9 @@ impl<'a> Screen<'a> {
         }
         let gaps = (self.gaps.0 * rate, self.gaps.1 * rate);
         let line = Line { rate, delay, gaps, limit, error };
-        self.sort_out(&line, SHARES.map(|share| Lane::new(share, floor)).collect(), last)
+        let starves = if self.times.len() > 1 { self.starves(&line) } else { [false; LANES] };
+        let lanes = SHARES.zip(starves).filter(|(_, starves)| !starves);
+        self.sort_out(&line, lanes.map(|(share, _)| Lane::new(share, floor)).collect(), last)
     }
 
     /// Follows deliveries until they end or need not be followed further. The last group is due at
@@ -137,13 +210,7 @@ impl<'a> Screen<'a> {
         let mut open = Vec::new();
         let mut group = 1;
         while group < self.times.len() && !lanes.is_empty() {
-            group = match lanes.len() {
-                0..=4 => self.follow::<4>(line, &mut lanes, group),
-                5..=8 => self.follow::<8>(line, &mut lanes, group),
-                9..=12 => self.follow::<12>(line, &mut lanes, group),
-                13..=16 => self.follow::<16>(line, &mut lanes, group),
-                _ => self.follow::<20>(line, &mut lanes, group),
-            };
+            group = self.follow(line, &mut lanes, group);
             lanes.retain(|lane| {
                 if line.doubts(lane) {
                     open.push(lane.candidate(false));
@@ -160,36 +227,32 @@ impl<'a> Screen<'a> {
         open
     }
 
-    /// Follows at most `N` deliveries from `group` until one of them needs not be followed further,
-    /// or to the end; returns where.
-    fn follow<const N: usize>(&self, line: &Line, lanes: &mut [Lane], group: usize) -> usize {
-        // Where there are fewer deliveries the first is repeated.
-        let lane = |index: usize| lanes.get(index).unwrap_or(&lanes[0]);
-        let mut block = Block::<N> {
-            ratio: core::array::from_fn(|index| lane(index).ratio),
-            slow: core::array::from_fn(|index| lane(index).slow),
-            near: core::array::from_fn(|index| lane(index).near),
-            late: core::array::from_fn(|index| lane(index).late),
-        };
-        let mut group = group;
-        while group < self.times.len() {
+    /// Follows deliveries from `group` until one of them needs not be followed further, or to the
+    /// end; returns where.
+    fn follow(&self, line: &Line, lanes: &mut [Lane], mut group: usize) -> usize {
+        let mut bundles: Vec<Bundle> = lanes.chunks(WIDTH).map(Bundle::new).collect();
+        let mut finished = false;
+        while group < self.times.len() && !finished {
             let past = (group + BLOCK).min(self.times.len());
-            block.step(&self.times[group..past], &self.sums[group..=past], line.rate);
-            let mut finished = false;
-            for (index, lane) in lanes.iter_mut().enumerate() {
-                lane.near = block.near[index];
-                lane.late = block.late[index];
-                if line.doubts(lane) {
-                    finished = true;
-                    continue;
+            for (lanes, bundle) in lanes.chunks_mut(WIDTH).zip(&mut bundles) {
+                let (times, sums) = (&self.times[group..past], &self.sums[group..=past]);
+                match lanes.len() {
+                    0..=2 => bundle.step::<2>(times, sums, line.rate),
+                    3..=4 => bundle.step::<4>(times, sums, line.rate),
+                    _ => bundle.step::<WIDTH>(times, sums, line.rate),
                 }
-                self.look(line, lane, (group, past), block.slow[index]);
-                finished |= line.is_out(lane);
+                for (index, lane) in lanes.iter_mut().enumerate() {
+                    lane.near = bundle.near[index];
+                    lane.late = bundle.late[index];
+                    if line.doubts(lane) {
+                        finished = true;
+                        continue;
+                    }
+                    self.look(line, lane, (group, past), bundle.slow[index]);
+                    finished |= line.is_out(lane);
+                }
             }
             group = past;
-            if finished {
-                break;
-            }
         }
         group
     }
@@ -204,7 +267,14 @@ impl<'a> Screen<'a> {
         let next = self.left(ticks, first);
         if next > first && self.sums[past] - self.sums[first] > lane.held {
             let spot = Spot { sent: range, left: (first, next), slow: lane.slow, now };
-            lane.spots.push(spot);
+            let limit = line.limit + 1.0;
+            if self.sums[past] - self.sums[first] > limit
+                && self.at_most(line, lane.ratio, &spot) > limit
+            {
+                lane.held = f64::max(lane.held, self.at_spot(line, lane.ratio, &spot));
+            } else {
+                lane.spots.push(spot);
+            }
         }
         lane.slow = slow;
         lane.consumed = next;
@@ -286,7 +356,7 @@ impl<'a> Screen<'a> {
 
 impl Lane {
     fn new(share: u32, held: f64) -> Self {
-        let ratio = f64::from(share) / f64::from(TWENTIETHS - share);
+        let ratio = ratio(share);
         let (near, late) = (f64::INFINITY, f64::NEG_INFINITY);
         Self { share, ratio, slow: 0.0, near, late, consumed: 0, held, spots: Vec::new() }
     }
@@ -316,20 +386,41 @@ impl Line {
     }
 }
 
-/// Deliveries side by side.
-struct Block<const N: usize> {
-    ratio: [f64; N],
-    slow: [f64; N],
-    near: [f64; N],
-    late: [f64; N],
+/// The low rate's part of the high one, over the rest.
+fn ratio(share: u32) -> f64 {
+    f64::from(share) / f64::from(TWENTIETHS - share)
 }
 
-impl<const N: usize> Block<N> {
+/// Deliveries side by side: as many as the processor's registers hold.
+struct Bundle {
+    ratio: [f64; WIDTH],
+    slow: [f64; WIDTH],
+    near: [f64; WIDTH],
+    late: [f64; WIDTH],
+}
+
+impl Bundle {
+    /// Where there are fewer deliveries the first is repeated.
+    fn new(lanes: &[Lane]) -> Self {
+        let lane = |index: usize| lanes.get(index).unwrap_or(&lanes[0]);
+        Self {
+            ratio: core::array::from_fn(|index| lane(index).ratio),
+            slow: core::array::from_fn(|index| lane(index).slow),
+            near: core::array::from_fn(|index| lane(index).near),
+            late: core::array::from_fn(|index| lane(index).late),
+        }
+    }
+
+    /// Sends groups: the first `N` deliveries, all that are wanted.
     #[inline]
-    fn step(&mut self, times: &[f64], sums: &[f64], rate: f64) {
-        let Self { ratio, mut slow, mut near, mut late } = *self;
-        for (&time, pair) in times.iter().zip(sums.windows(2)) {
-            let (ahead, size) = (time * rate - pair[0], pair[1] - pair[0]);
+    fn step<const N: usize>(&mut self, times: &[f64], sums: &[f64], rate: f64) {
+        let part = |all: &[f64; WIDTH]| core::array::from_fn::<_, N, _>(|lane| all[lane]);
+        let ratio = part(&self.ratio);
+        let (mut slow, mut near, mut late) = (part(&self.slow), part(&self.near), part(&self.late));
+        let mut sum = sums[0];
+        for (&time, &next) in times.iter().zip(&sums[1..]) {
+            let (ahead, size) = (time * rate - sum, next - sum);
+            sum = next;
             for lane in 0..N {
                 let over = slow[lane] - ratio[lane] * ahead;
                 let apart = over.abs();
@@ -338,6 +429,8 @@ impl<const N: usize> Block<N> {
                 slow[lane] += if over < 0.0 { size } else { 0.0 };
             }
         }
-        (self.slow, self.near, self.late) = (slow, near, late);
+        self.slow[..N].copy_from_slice(&slow);
+        self.near[..N].copy_from_slice(&near);
+        self.late[..N].copy_from_slice(&late);
     }
 }

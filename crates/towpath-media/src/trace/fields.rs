@@ -44,16 +44,27 @@ impl<'a> Line<'a> {
         self.text[..self.text.len().min(TEXT_MAX)].to_owned()
     }
 
-    /// Fields between commas, semicolons, blanks and tabs.
+    /// Fields between commas, semicolons, blanks and tabs, without quotation marks around them: no
+    /// field that is looked at has a comma in it.
     pub(super) fn fields(self) -> impl Iterator<Item = &'a str> {
         let commas = self.text.contains([',', ';']);
         self.text
             .split(move |c: char| if commas { c == ',' || c == ';' } else { c.is_whitespace() })
-            .map(str::trim)
+            .map(|field| unquoted(field.trim()))
             .filter(move |field| commas || !field.is_empty())
     }
 
     pub(super) fn number(self, field: &str, what: &'static str) -> Result<u64, TraceError> {
-        field.parse().map_err(|_| self.wrong(what))
+        // Spreadsheets write whole numbers with a point, too.
+        let (whole, part) = field.split_once('.').unwrap_or((field, ""));
+        if part.bytes().any(|b| b != b'0') {
+            return Err(self.wrong(what));
+        }
+        whole.parse().map_err(|_| self.wrong(what))
     }
+}
+
+fn unquoted(field: &str) -> &str {
+    let inner = field.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.unwrap_or(field)
 }

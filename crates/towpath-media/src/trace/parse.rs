@@ -284,6 +284,17 @@ mod tests {
     }
 
     #[test]
+    fn what_spreadsheets_write_is_read() {
+        let text = "\u{feff}\"frame\",\"type\",\"bytes\"\r\n# Größe in Byte\r\n\
+                    \"1\",\"I\",\"7.0\"\r\n\r\n2,P,9.\r\n";
+        assert_eq!(read(text).expect("csv").sizes, [7, 9]);
+        let wrong = |text: &str| read(text).expect_err(text).to_string();
+        assert!(wrong("frame,type,bytes\n1,I,7.5\n").starts_with("line 2: no frame size"));
+        assert!(wrong("frame,type,bytes\n1,I,1e6\n").starts_with("line 2: no frame size"));
+        assert!(wrong("frame,type,bytes\n1,I,.\n").starts_with("line 2: no frame size"));
+    }
+
+    #[test]
     fn gdf_holds_bits_and_the_frame_rate() {
         let text = "25 \t[frames/second]\tFrame Rate\n0 \t[seconds]\tInitial Delay\n\
                     57\t\t[bits]\t\tI-Frame\n72\t\t[bits]\t\tB-Frame\n";
