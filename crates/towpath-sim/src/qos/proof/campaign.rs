@@ -191,9 +191,7 @@ impl Proof {
             self.beyond += stats.beyond;
             worst[i] = worst[i].max(stats.delay.max());
             let promise = &channel.promise;
-            // Admission speaks of the network's variation; a processor adds at most its budget.
-            let cpus = promise.source_cpu_ns + promise.destination_cpu_ns;
-            let jitter = promise.jitter_ns.map_or(u64::MAX, |jitter| jitter + cpus);
+            let jitter = promise.jitter_ns.unwrap_or(u64::MAX);
             let broken = [
                 ("delay", promise.delay_ns.unwrap_or(u64::MAX), stats.delay.max()),
                 ("jitter", jitter, stats.jitter_ns()),
