@@ -39,7 +39,7 @@ pub mod rng;
 mod rtt;
 pub mod stripe;
 
-pub use association::{Association, AssociationEvent, AssociationStats, SendError};
+pub use association::{Association, AssociationEvent, AssociationStats, ChannelStats, SendError};
 pub use config::Config;
 pub use crypto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk};
 pub use endpoint::{AssociationId, Connect, ConnectFailure, Endpoint, EndpointEvent, Refusal};

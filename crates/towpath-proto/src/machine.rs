@@ -101,6 +101,8 @@ pub enum TimerKind {
     Loss,
     /// Nothing was acknowledged for long: probe.
     Probe,
+    /// A message's time is over.
+    Deadline,
     /// Show that we are alive.
     KeepAlive,
     /// The peer counts as lost unless it is heard by then.
