@@ -30,6 +30,9 @@ mod receive;
 mod received;
 mod send;
 
+#[cfg(test)]
+mod halves_tests;
+
 pub use channel::{ChannelStats, Opening, PeerLimits};
 pub use core::{Association, AssociationEvent, AssociationStats, End, Identity, REASON_FAULT};
 pub use send::SendError;

@@ -227,6 +227,12 @@ impl ReceiveHalf {
         self.last.is_some_and(|n| self.next >= n)
     }
 
+    /// Credit used since the channel opened, and returned.
+    #[cfg(test)]
+    pub(super) const fn used(&self) -> (u64, u64) {
+        (self.charged, self.released)
+    }
+
     /// Every block still held, for release when the association ends.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Block> + '_ {
         let held = |slot| if let Slot::Here(m) = slot { Some(m.block) } else { None };

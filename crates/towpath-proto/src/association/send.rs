@@ -418,6 +418,12 @@ impl SendHalf {
         None
     }
 
+    /// Credit used since the channel opened.
+    #[cfg(test)]
+    pub(super) const fn charged(&self) -> u64 {
+        self.charged
+    }
+
     /// Every block still held, for release when the association ends.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Block> + '_ {
         self.lost.clear();
