@@ -231,6 +231,11 @@ impl PacketWriter<'_, '_> {
         self.end - self.at
     }
 
+    /// Bytes of content that fit when nothing else is in it.
+    pub const fn room_max(&self) -> usize {
+        self.end - self.start - DATA_HEADER
+    }
+
     /// True when nothing was written yet.
     pub const fn is_empty(&self) -> bool {
         self.at == self.start + DATA_HEADER

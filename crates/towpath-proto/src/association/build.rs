@@ -267,7 +267,16 @@ fn write_next(
         return Wrote::Full;
     }
     let Some(send) = &mut c.send else { return Wrote::Nothing };
-    let Some(next) = send.next(w.room() - open_len - DATA_OVERHEAD, last_chance) else {
+    let (room, most) =
+        (w.room() - open_len - DATA_OVERHEAD, w.room_max() - open_len - DATA_OVERHEAD);
+    if send.wants_own_packet(room, most) {
+        // Filling up a little lets the train go on; filling up a lot would cost more than that.
+        if room < most / 4 {
+            w.pad();
+        }
+        return Wrote::Full;
+    }
+    let Some(next) = send.next(room, last_chance) else {
         return Wrote::Nothing;
     };
     if open_len > 0 {

@@ -8,13 +8,13 @@ use proptest::prelude::*;
 use towpath_wire::frame::{Piece, Reliability};
 use towpath_wire::{ByteSize, ChannelId, Instant};
 
-use super::receive::ReceiveHalf;
+use super::receive::{ReceiveHalf, Refused};
 use super::send::{Next, SendHalf, Settled};
 use crate::endpoint::AssociationId;
 use crate::memory::{Arrival, Block, HeapMemory, Memory};
 use crate::rng::Rng;
 
-const WINDOW: u64 = 1024;
+const WINDOW: u64 = 512;
 const MESSAGES: u64 = 40;
 const BLOCK: Block = Block { index: 0, generation: 0 };
 const CLASSES: [Reliability; 4] = [
@@ -35,6 +35,7 @@ struct Outcome {
 struct Pair {
     class: Reliability,
     rng: Rng,
+    stuck: bool,
     send: SendHalf,
     receive: ReceiveHalf,
     memory: HeapMemory,
@@ -53,6 +54,7 @@ impl Pair {
         Self {
             class,
             rng: Rng::new(seed, 0),
+            stuck: seed % 2 == 1,
             send: SendHalf::new(WINDOW, class, 1000),
             receive: ReceiveHalf::new(WINDOW, class),
             // Not always room for a whole window: the driver may refuse.
@@ -67,7 +69,7 @@ impl Pair {
     }
 
     fn push(&mut self) {
-        let most = if self.rng.below(4) == 0 { 800 } else { 40 };
+        let most = if self.rng.below(4) == 0 { 400 } else { 20 };
         let len = self.rng.below(most) as u32;
         let timely = self.class == Reliability::Timely && self.rng.below(4) > 0;
         let deadline =
@@ -102,7 +104,11 @@ impl Pair {
                 let piece = Piece { channel, message, message_len, offset, bytes: &bytes };
                 let association = AssociationId(0);
                 let arrival = Arrival { association, channel, label: 0, message, len: message_len };
-                self.receive.accept(&piece, &arrival, &mut self.memory).is_ok()
+                match self.receive.accept(&piece, &arrival, &mut self.memory) {
+                    Ok(_) => true,
+                    Err(Refused::NoRoom) => false,
+                    Err(Refused::Fault) => panic!("an honest peer is at fault: {arrival:?}"),
+                }
             }
         };
         while let Some((number, block, len)) = self.receive.pop_ready() {
@@ -167,9 +173,11 @@ impl Pair {
         }
     }
 
-    fn take(list: &mut Vec<Next>, rng: &mut Rng) -> Option<Next> {
-        let n = list.len() as u64;
-        (n > 0).then(|| list.swap_remove(rng.below(n) as usize))
+    /// One of those under way; in half the runs never the oldest.
+    fn take(list: &mut Vec<Next>, rng: &mut Rng, stuck: bool) -> Option<Next> {
+        let spared = u64::from(stuck);
+        let n = (list.len() as u64).checked_sub(spared).filter(|n| *n > 0)?;
+        Some(list.swap_remove((spared + rng.below(n)) as usize))
     }
 
     fn step(&mut self) {
@@ -177,21 +185,25 @@ impl Pair {
             0 if (self.outcomes.len() as u64) < MESSAGES => self.push(),
             1..=3 => _ = self.emit(),
             4..=6 => {
-                let Some(what) = Self::take(&mut self.flight, &mut self.rng) else { return };
+                let Some(what) = Self::take(&mut self.flight, &mut self.rng, self.stuck) else {
+                    return;
+                };
                 if self.rng.below(4) == 0 {
                     self.ghosts.push(what);
                 }
                 if self.arrive(what) { self.acked(what) } else { self.lost(what) }
             }
             7 => {
-                let Some(what) = Self::take(&mut self.flight, &mut self.rng) else { return };
+                let Some(what) = Self::take(&mut self.flight, &mut self.rng, self.stuck) else {
+                    return;
+                };
                 if self.rng.below(2) == 0 {
                     self.ghosts.push(what);
                 }
                 self.lost(what);
             }
             8 => {
-                let Some(what) = Self::take(&mut self.ghosts, &mut self.rng) else { return };
+                let Some(what) = Self::take(&mut self.ghosts, &mut self.rng, false) else { return };
                 if self.arrive(what) && self.rng.below(2) == 0 {
                     self.acked(what);
                 }

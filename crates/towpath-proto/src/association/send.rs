@@ -249,6 +249,23 @@ impl SendHalf {
         !self.ready() && self.fresh < self.count()
     }
 
+    /// True when what goes out next would be cut at `room` bytes, and would not be in a packet of
+    /// its own, with room for `most`. Where not all is repaired, a piece in two packets is lost
+    /// about twice as often, so it is worth ending a packet early.
+    pub(super) fn wants_own_packet(&self, room: usize, most: usize) -> bool {
+        if matches!(self.class, Reliability::ReliableOrdered | Reliability::ReliableUnordered)
+            || !self.skips.is_empty()
+        {
+            return false;
+        }
+        let fresh = || self.messages.get((self.fresh - self.first) as usize);
+        let rest = match self.lost.front() {
+            Some(repair) => repair.len,
+            None => fresh().map_or(0, |m| m.len - m.sent),
+        } as usize;
+        room < rest && rest <= most
+    }
+
     /// What goes out next, with at most `room` bytes of a message: skips and repairs before fresh
     /// data. A repair is the last one that can be in time when its message's deadline is not
     /// after `last_chance`; it goes out twice. `None` does not mean that nothing is left.
