@@ -45,8 +45,8 @@ pub enum AssociationEvent {
         /// Its length in bytes.
         len: u32,
     },
-    /// A message of ours was acknowledged whole, and so was, or was given up, every one before it on
-    /// its channel; its block belongs to the owner again.
+    /// A message of ours was acknowledged whole, and every one before it on its channel was, too,
+    /// or was given up; its block belongs to the owner again.
     Sent {
         /// The channel.
         channel: ChannelId,
@@ -55,8 +55,8 @@ pub enum AssociationEvent {
         /// Its bytes.
         block: Block,
     },
-    /// A message of ours was given up: its time was over, or a piece of it was lost where nothing is
-    /// repaired. Its block belongs to the owner again. It may have arrived nevertheless.
+    /// A message of ours was given up: its time was over, or a piece of it was lost where nothing
+    /// is repaired. Its block belongs to the owner again. It may have arrived nevertheless.
     Abandoned {
         /// The channel.
         channel: ChannelId,

@@ -58,7 +58,9 @@ mod tests {
         }
         let turns: [_; 4] = core::array::from_fn(|_| ready.turn().unwrap().0);
         assert_eq!(turns, [2, 4, 6, 2]);
-        [2, 4, 6].into_iter().for_each(|c| ready.set(ChannelId(c), Some(5), None));
+        for c in [2, 4, 6] {
+            ready.set(ChannelId(c), Some(5), None);
+        }
         ready.set(ChannelId(8), Some(0), Some(1));
         let turns: [_; 3] = core::array::from_fn(|_| ready.turn().unwrap().0);
         assert_eq!(turns, [0, 8, 0]);

@@ -42,6 +42,9 @@ struct Outgoing {
     late: bool,
 }
 
+/// What the documentation of the crate states for a message that waits, less deadline and lists.
+const _: () = assert!(size_of::<Outgoing>() <= 72);
+
 impl Outgoing {
     fn charge(&self) -> u64 {
         u64::from(self.len) + MESSAGE_CHARGE

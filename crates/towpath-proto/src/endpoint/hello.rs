@@ -3,8 +3,9 @@
 //! ```text
 //! 0..2 length n of the parameters | 2..2+n parameters | owner's bytes (refused: text for people)
 //! parameter: id u8 | length u8 | value      unknown ids are skipped
-//!   1 largest window of a channel (u64, bytes)  2 version chosen (u8, response)  3 refusal (u16, response)
-//!   4 channels taken at once (u16)  5 windows of all of them together (u64, bytes)
+//!   1 largest window of a channel (u64, bytes)  2 version chosen (u8, response)
+//!   3 refusal (u16, response)  4 channels taken at once (u16)
+//!   5 windows of all of them together (u64, bytes)
 //! ```
 
 use alloc::string::String;
