@@ -259,6 +259,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
                 frame::emit_close(w, 300, b"maintenance");
             }),
         ),
+        ("skip", written(|w| frame::emit_skip(w, channel, 5, 1064))),
         (
             "tokens_and_extension",
             written(|w| {

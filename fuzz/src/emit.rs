@@ -81,6 +81,10 @@ pub fn frame(frame: &Frame<'_>) -> Option<Vec<u8>> {
             frame::emit_close_channel(&mut w, *channel, *reason, *messages);
         }
         Frame::Close { reason, text } => frame::emit_close(&mut w, *reason, text),
+        Frame::Skip { channel, message, charge } => {
+            frame::emit_skip(&mut w, *channel, *message, *charge);
+            assert_eq!(w.used(), frame::SKIP_LEN);
+        }
         Frame::PathResponse(token) => frame::emit_path_response(&mut w, *token),
         Frame::PathChallenge(_) | Frame::Extension(_) => return None,
     }

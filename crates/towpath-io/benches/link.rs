@@ -239,7 +239,7 @@ impl Side {
 
     fn begin(&mut self, message: u32, count: u32) {
         let id = self.id.expect("connected");
-        let opening = Opening { direction: Direction::Both, priority: 0, label: 1, tspec: None };
+        let opening = Opening::new(Direction::Both, 1);
         let channel = self.endpoint.open(id, opening).expect("a channel");
         self.channel = Some(channel);
         for _ in 0..count {

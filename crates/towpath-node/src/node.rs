@@ -296,7 +296,7 @@ impl Node {
         label: u16,
         priority: u16,
     ) -> Option<ChannelId> {
-        let opening = Opening { direction: Direction::Both, priority, label, tspec: None };
+        let opening = Opening { priority, ..Opening::new(Direction::Both, label) };
         self.endpoint.open(association, opening)
     }
 

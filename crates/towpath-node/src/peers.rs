@@ -270,7 +270,7 @@ impl Node {
         self.peers.conns.insert(id, Conn::default());
         if initiator {
             let channels = CHANNELS.map(|(label, priority)| {
-                let opening = Opening { direction: Direction::Both, priority, label, tspec: None };
+                let opening = Opening { priority, ..Opening::new(Direction::Both, label) };
                 self.endpoint.open(id, opening)
             });
             if let Some(conn) = self.peers.conns.get_mut(&id) {
@@ -374,6 +374,7 @@ impl Node {
                 if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
                     self.events.push_back(NodeEvent::Channel { host, association: id, event });
                 } else if let AssociationEvent::Sent { block, .. }
+                | AssociationEvent::Abandoned { block, .. }
                 | AssociationEvent::Message { block, .. } = event
                 {
                     memory.release(block);

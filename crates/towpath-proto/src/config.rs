@@ -9,18 +9,23 @@ use towpath_wire::{VersionRange, WIRE_VERSIONS};
 
 use crate::congestion::CongestionKind;
 
-/// Options of an endpoint and its associations. `window` and `channels_max` are told to the peer;
-/// `keepalive` must be well below the peer's `lost_after`.
+/// Options of an endpoint and its associations. `window_max`, `channels_max` and `credit_max` are
+/// told to the peer; `keepalive` must be well below the peer's `lost_after`.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Wire versions offered and accepted.
     pub versions: VersionRange,
     /// Largest datagram sent, in bytes (1500-byte Ethernet less IP and UDP headers: 1472).
     pub datagram: u16,
-    /// Credit of each channel and direction, in bytes; also the largest message.
+    /// Credit of each direction of a channel that asks for none itself, in bytes; its longest
+    /// message is 64 bytes less.
     pub window: u32,
-    /// Most channels per association.
+    /// Most credit that a channel can have, in bytes: two messages of 16 MiB.
+    pub window_max: u32,
+    /// Most channels of either side's opening per association.
     pub channels_max: u16,
+    /// Most credit of all channels of either side's opening together, in bytes and direction.
+    pub credit_max: u64,
     /// Most messages waiting in one channel for credit or acknowledgement.
     pub messages_max: u32,
     /// Most associations, half-open ones included.
@@ -70,7 +75,9 @@ impl Default for Config {
             versions: WIRE_VERSIONS,
             datagram: 1472,
             window: 1 << 20,
+            window_max: 2 * ((16 << 20) + 64),
             channels_max: 64,
+            credit_max: 128 << 20,
             messages_max: 16_384,
             associations_max: 4096,
             half_open_max: 256,

@@ -16,10 +16,17 @@
 //! | [`config`] | every option with its default and the memory it costs |
 //!
 //! **Memory of an association**, worst case in bytes, with the fields of [`Config`]:
-//! `2 · channels_max · (2 · window · 7/4 + 4 · window + 256) + paths · (2 · PACKETS_MAX · 128)`:
-//! channels of either side's making; per channel 2 windows of message memory (one each way) plus
-//! 48 bytes of bookkeeping per 64 bytes of credit; at most 4 windows of range bookkeeping against
-//! a peer that sends every second byte; and what retransmission remembers of each path's packets.
+//!
+//! ```text
+//! 2 · credit_max · (2 · 7/4 + 4) + 2 · channels_max · (messages_max · 144 + 512)
+//!     + paths · (2 · PACKETS_MAX · 128)
+//! ```
+//!
+//! Channels of either side's making; of all windows together,
+//! message memory each way plus 48 bytes of bookkeeping per 64 bytes of credit, and at most 4 times
+//! their size in range bookkeeping against a peer that sends every second byte; for each message
+//! that waits to be sent or acknowledged its state and its deadline; and what retransmission
+//! remembers of each path's packets.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -39,7 +46,7 @@ pub mod rng;
 mod rtt;
 pub mod stripe;
 
-pub use association::{Association, AssociationEvent, AssociationStats, SendError};
+pub use association::{Association, AssociationEvent, AssociationStats, ChannelStats, SendError};
 pub use config::Config;
 pub use crypto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk};
 pub use endpoint::{AssociationId, Connect, ConnectFailure, Endpoint, EndpointEvent, Refusal};

@@ -101,6 +101,8 @@ pub enum TimerKind {
     Loss,
     /// Nothing was acknowledged for long: probe.
     Probe,
+    /// A message's time is over.
+    Deadline,
     /// Show that we are alive.
     KeepAlive,
     /// The peer counts as lost unless it is heard by then.
@@ -227,6 +229,11 @@ impl PacketWriter<'_, '_> {
     /// Bytes of content that still fit.
     pub const fn room(&self) -> usize {
         self.end - self.at
+    }
+
+    /// Bytes of content that fit when nothing else is in it.
+    pub const fn room_max(&self) -> usize {
+        self.end - self.start - DATA_HEADER
     }
 
     /// True when nothing was written yet.

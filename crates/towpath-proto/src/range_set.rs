@@ -6,10 +6,13 @@ use alloc::vec::Vec;
 /// peer that sends every second byte cannot make us keep half a message in bookkeeping.
 pub(crate) const RANGES_MAX: usize = 4096;
 
-/// A set of offsets as sorted, disjoint, non-adjacent ranges `start..end`.
-/// Invariants: `start < end`; each range's `end` < the next one's `start`; `len ≤ RANGES_MAX`.
+/// A set of offsets: all below `prefix`, and sorted, disjoint, non-adjacent ranges `start..end`.
+/// What comes in order costs no memory but this.
+/// Invariants: `start < end`; `prefix` < the first `start`; each range's `end` < the next one's
+/// `start`; `len ≤ RANGES_MAX`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeSet {
+    prefix: u32,
     ranges: Vec<(u32, u32)>,
 }
 
@@ -17,6 +20,10 @@ impl RangeSet {
     /// Adds `start..end`. False when the set is too fragmented to take it.
     pub(crate) fn insert(&mut self, start: u32, end: u32) -> bool {
         if start >= end {
+            return true;
+        }
+        if start <= self.prefix {
+            self.raise_prefix(end);
             return true;
         }
         // The first range that reaches `start`, and the first that begins beyond `end`.
@@ -34,9 +41,17 @@ impl RangeSet {
         true
     }
 
+    fn raise_prefix(&mut self, end: u32) {
+        self.prefix = self.prefix.max(end);
+        let reached = self.ranges.partition_point(|r| r.0 <= self.prefix);
+        if let Some(last) = self.ranges.drain(..reached).next_back() {
+            self.prefix = self.prefix.max(last.1);
+        }
+    }
+
     /// True when `start..end` is all there.
     pub(crate) fn covers(&self, start: u32, end: u32) -> bool {
-        if start >= end {
+        if start >= end || end <= self.prefix {
             return true;
         }
         let i = self.ranges.partition_point(|r| r.1 < end);
@@ -60,6 +75,7 @@ mod tests {
             for (start, len) in ops {
                 prop_assert!(set.insert(start, start + len));
                 model[start as usize..(start + len) as usize].fill(true);
+                prop_assert!(set.ranges.first().is_none_or(|r| set.prefix < r.0));
                 prop_assert!(set.ranges.windows(2).all(|w| w[0].1 < w[1].0));
                 prop_assert!(set.ranges.iter().all(|r| r.0 < r.1));
             }
@@ -74,10 +90,12 @@ mod tests {
     fn fragmentation_is_bounded_and_joining_still_works() {
         let mut set = RangeSet::default();
         for i in 0..RANGES_MAX as u32 {
-            assert!(set.insert(2 * i, 2 * i + 1));
+            assert!(set.insert(2 * i + 1, 2 * i + 2));
         }
         assert!(!set.insert(1_000_000, 1_000_001));
-        assert!(set.insert(1, 2));
-        assert!(set.covers(0, 3));
+        assert!(set.insert(2, 3));
+        assert!(set.covers(1, 4));
+        assert!(set.insert(0, 1));
+        assert!(set.covers(0, 4) && !set.covers(0, 5));
     }
 }

@@ -116,12 +116,7 @@ impl Pair {
         while pair.sides[0].id.is_none() {
             pair.turn();
         }
-        let opening = Opening {
-            direction: Direction::Opener,
-            priority: 0,
-            label: VIRTUAL_LABEL,
-            tspec: None,
-        };
+        let opening = Opening::new(Direction::Opener, VIRTUAL_LABEL);
         let id = pair.sides[0].id.expect("connected");
         pair.channel = pair.sides[0].endpoint.open(id, opening);
         pair

@@ -28,7 +28,7 @@ fn one_way(channel: u32) -> ChannelOpen {
         reliability: Reliability::ReliableOrdered,
         priority: 0,
         label: 7,
-        limit: 0,
+        limit: 1 << 20,
         tspec: None,
     }
 }

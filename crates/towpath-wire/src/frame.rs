@@ -17,6 +17,8 @@
 //! CLOSE          0 type=7 | 1 text length n (0..=255) | 2..4 reason | 4..4+n text (UTF-8)
 //! PATH_CHALLENGE 0 type=8 | 1..8 zero | 8..16 token    (reserved: sent by no machine yet)
 //! PATH_RESPONSE  0 type=9 | 1..8 zero | 8..16 token    (answers, so that old hosts can be probed)
+//! SKIP           0 type=10 | 1..4 zero | 4..8 channel | 8..16 message number
+//!                16..24 charge: credit that the message was charged, 0 if none of it was sent
 //! (extension)    0 type=128..=255 | 1 zero | 2..4 length n
 //!                4..4+n anything: skipped where not known
 //! ```
@@ -27,6 +29,10 @@
 //! A limit is absolute: the message memory, in bytes since the channel opened, that the peer may
 //! have asked for. A message of `len` bytes asks for `len` + [`MESSAGE_CHARGE`] at its first
 //! piece. Because it is absolute, a limit may be lost, repeated or overtaken without harm.
+//!
+//! SKIP says that the rest of a message of a timely or unreliable channel will never come. The
+//! receiver drops what it has of it and takes its charge as used and given back, whether or not a
+//! piece of it was seen, so that the two sides' sums of credit agree in the end.
 
 use crate::bytes::{ParseError, Reader, Writer};
 use crate::id::{ChannelId, PathId};
@@ -51,6 +57,7 @@ const CLOSE_CHANNEL: u8 = 6;
 const CLOSE: u8 = 7;
 const PATH_CHALLENGE: u8 = 8;
 const PATH_RESPONSE: u8 = 9;
+const SKIP: u8 = 10;
 /// First of the frame types that a receiver skips when it does not know them.
 const EXTENSION: u8 = 128;
 
@@ -106,7 +113,7 @@ pub struct ChannelOpen {
     pub priority: u16,
     /// What the two ends use it for; the association does not look at it.
     pub label: u16,
-    /// First limit for what the acceptor sends.
+    /// Window of the channel: the first limit of each direction, in bytes.
     pub limit: u64,
     /// Traffic specification, where one was given.
     pub tspec: Option<TrafficSpec>,
@@ -196,6 +203,16 @@ pub enum Frame<'a> {
     PathChallenge(u64),
     /// Answer to a challenge.
     PathResponse(u64),
+    /// What has not come of a message never will.
+    Skip {
+        /// The channel.
+        channel: ChannelId,
+        /// Message number.
+        message: u64,
+        /// Credit that it was charged: its length + [`MESSAGE_CHARGE`], or 0 if no piece of it was
+        /// ever sent.
+        charge: u64,
+    },
     /// A frame of a later version, skipped.
     Extension(u8),
 }
@@ -256,6 +273,10 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
         PATH_RESPONSE => {
             r.take(7)?;
             Frame::PathResponse(r.u64()?)
+        }
+        SKIP => {
+            r.take(3)?;
+            Frame::Skip { channel: ChannelId(r.u32()?), message: r.u64()?, charge: r.u64()? }
         }
         kind @ EXTENSION.. => {
             r.u8()?;
@@ -407,6 +428,17 @@ pub fn emit_data_header(
     w.u64(message);
     w.u32(message_len);
     w.u32(offset);
+}
+
+/// Bytes of a SKIP frame.
+pub const SKIP_LEN: usize = 24;
+
+/// Writes SKIP.
+pub fn emit_skip(w: &mut Writer<'_>, channel: ChannelId, message: u64, charge: u64) {
+    w.u32(u32::from(SKIP));
+    w.u32(channel.0);
+    w.u64(message);
+    w.u64(charge);
 }
 
 /// Bytes of a LIMIT frame.

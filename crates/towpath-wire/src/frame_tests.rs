@@ -107,6 +107,10 @@ proptest! {
                 emitted(4 + text.len(), |w| emit_close(w, reason, text.as_bytes())),
                 Frame::Close { reason, text: text.as_bytes() },
             ),
+            (
+                emitted(SKIP_LEN, |w| emit_skip(w, c, limit, !limit)),
+                Frame::Skip { channel: c, message: limit, charge: !limit },
+            ),
             (emitted(PATH_TOKEN_LEN, |w| emit_path_response(w, limit)), Frame::PathResponse(limit)),
         ];
         for (bytes, frame) in &expected {

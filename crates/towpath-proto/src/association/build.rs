@@ -3,13 +3,15 @@
 use alloc::vec::Vec;
 
 use towpath_wire::frame::{
-    self, ACK_WORDS_MAX, CLOSE_CHANNEL_LEN, DATA_OVERHEAD, LIMIT_LEN, PATH_TOKEN_LEN,
+    self, ACK_WORDS_MAX, CLOSE_CHANNEL_LEN, DATA_OVERHEAD, LIMIT_LEN, PATH_TOKEN_LEN, SKIP_LEN,
 };
 use towpath_wire::packet::Data;
 use towpath_wire::{ChannelId, Instant};
 
+use super::channel::Channel;
 use super::core::{Association, State};
 use super::path::{Departure, Item, Path};
+use super::send::{Next, Piece, SendHalf};
 use crate::endpoint::cut_text;
 use crate::machine::{PacketWriter, Transmit, TxBatch};
 use crate::stripe::{PathView, StripeScheduler};
@@ -34,6 +36,9 @@ impl Association {
             State::Closing { due: true, .. } => return self.build_close(now, bytes, out),
             State::Closing { .. } | State::Over => return None,
             State::Open => {}
+        }
+        if self.deadline_passed(now) {
+            return None; // `handle_timeout` comes first: nothing is sent beyond its time
         }
         let path = self.path_with_work(now, channel)?;
         while self.has_work(now, path, channel) {
@@ -77,9 +82,7 @@ impl Association {
 
     fn control_due(&self, path: usize) -> bool {
         path == 0
-            && (self.ping_due
-                || !self.path_responses.is_empty()
-                || self.channels.iter().any(|c| c.open_due || c.limit_due || c.close_due))
+            && (self.ping_due || !self.path_responses.is_empty() || self.channels.has_control())
     }
 
     fn build_packet(
@@ -101,7 +104,7 @@ impl Association {
         let p = &self.paths[path];
         let probing = p.owes_probe();
         if probing || p.room() >= p.datagram.into() {
-            self.write_data(channel, &mut w, &mut items);
+            self.write_data(now, channel, &mut w, &mut items);
         }
         eliciting |= !items.is_empty();
         let p = &self.paths[path];
@@ -150,75 +153,33 @@ impl Association {
             w.frame(1, frame::emit_ping);
             eliciting = true;
         }
-        for c in self.channels.iter_mut() {
-            let id = c.open.channel;
-            if c.open_due && w.room() >= frame::open_len(&c.open) {
-                w.frame(frame::open_len(&c.open), |w| frame::emit_open(w, &c.open));
-                c.open_due = false;
-                items.push(Item::Open(id));
-            }
-            if c.limit_due && w.room() >= LIMIT_LEN {
-                if let Some(receive) = &mut c.receive {
-                    let limit = receive.renew();
-                    w.frame(LIMIT_LEN, |w| frame::emit_limit(w, id, limit));
-                    items.push(Item::Limit(id));
-                }
-                c.limit_due = false;
-            }
-            if c.close_due && w.room() >= CLOSE_CHANNEL_LEN {
-                let end = c.send.as_ref().map(|s| (s.finish.unwrap_or(0), s.count()));
-                if let Some((reason, count)) = end {
-                    w.frame(CLOSE_CHANNEL_LEN, |w| {
-                        frame::emit_close_channel(w, id, reason, count);
-                    });
-                    items.push(Item::CloseChannel(id));
-                }
-                c.close_due = false;
-            }
-        }
+        while self.channels.write_control(|c| write_due(c, w, items)) {}
         eliciting
     }
 
     fn write_data(
         &mut self,
+        now: Instant,
         only: Option<ChannelId>,
         w: &mut PacketWriter<'_, '_>,
         items: &mut Vec<Item>,
     ) {
-        let mut repaired = false;
+        let last_chance = self.last_chance(now);
+        let (mut repaired, mut twice) = (false, false);
         while items.len() + 1 < ITEMS_MAX {
-            let Some(c) = self.channels.pick(only) else { break };
-            let id = c.open.channel;
-            let open_len = if c.known || items.contains(&Item::Open(id)) {
-                0
-            } else {
-                frame::open_len(&c.open)
-            };
-            let least = if w.is_empty() { 1 } else { PIECE_MIN };
-            if w.room() < open_len + DATA_OVERHEAD + least {
-                // More is waiting: fill up, so that the train may go on.
-                if w.room() < PIECE_MIN + DATA_OVERHEAD {
-                    w.pad();
+            let Some(id) = self.channels.pick(only) else { break };
+            match self.channels.with(id, |c| write_next(c, last_chance, w, items)) {
+                Some(Wrote::Full) | None => break,
+                Some(Wrote::Nothing) => {}
+                Some(Wrote::Piece { repair, copy }) => {
+                    repaired |= repair;
+                    twice |= copy;
                 }
-                break;
             }
-            let Some(send) = &mut c.send else { break };
-            let Some(piece) = send.next_piece(w.room() - open_len - DATA_OVERHEAD) else {
-                continue;
-            };
-            if open_len > 0 {
-                w.frame(open_len, |w| frame::emit_open(w, &c.open));
-                c.open_due = false;
-                items.push(Item::Open(id));
-            }
-            let (message, len) = (piece.message, piece.len);
-            w.frame(DATA_OVERHEAD, |w| {
-                let total = piece.message_len;
-                frame::emit_data_header(w, id, message, total, piece.offset, len);
-            });
-            w.body(piece.block, piece.offset, len.into());
-            repaired |= piece.repair;
-            items.push(Item::Data { channel: id, message, offset: piece.offset, len });
+        }
+        if twice {
+            // The second copies, for another packet.
+            self.channels.for_each(|c| _ = c.send.as_mut().map(SendHalf::copy_last_repairs));
         }
         self.stats.repaired += u64::from(repaired);
     }
@@ -241,6 +202,102 @@ impl Association {
         self.depart(now, 0, w, departure, &[]);
         self.close_sent(now);
         Some(self.transmit(0, out))
+    }
+}
+
+/// Writes the control frames of a channel that fit.
+fn write_due(c: &mut Channel, w: &mut PacketWriter<'_, '_>, items: &mut Vec<Item>) {
+    let id = c.open.channel;
+    if c.due.open && w.room() >= frame::open_len(&c.open) {
+        write_open(c, w, items);
+    }
+    if c.due.limit && w.room() >= LIMIT_LEN {
+        if let Some(receive) = &mut c.receive {
+            let limit = receive.renew();
+            w.frame(LIMIT_LEN, |w| frame::emit_limit(w, id, limit));
+            items.push(Item::Limit(id));
+        }
+        c.due.limit = false;
+    }
+    if c.due.close && w.room() >= CLOSE_CHANNEL_LEN {
+        let end = c.send.as_ref().map(|s| (s.finish.unwrap_or(0), s.count()));
+        if let Some((reason, count)) = end {
+            w.frame(CLOSE_CHANNEL_LEN, |w| frame::emit_close_channel(w, id, reason, count));
+            items.push(Item::CloseChannel(id));
+        }
+        c.due.close = false;
+    }
+}
+
+fn write_open(c: &mut Channel, w: &mut PacketWriter<'_, '_>, items: &mut Vec<Item>) {
+    w.frame(frame::open_len(&c.open), |w| frame::emit_open(w, &c.open));
+    c.due.open = false;
+    items.push(Item::Open(c.open.channel));
+}
+
+/// What [`write_next`] did.
+enum Wrote {
+    /// It did not fit.
+    Full,
+    /// What waited needs no sending any more, or was a SKIP.
+    Nothing,
+    Piece {
+        repair: bool,
+        /// A copy of it waits for another packet.
+        copy: bool,
+    },
+}
+
+/// Writes the next piece or SKIP of a channel, and its OPEN where the peer may not know it yet.
+fn write_next(
+    c: &mut Channel,
+    last_chance: Instant,
+    w: &mut PacketWriter<'_, '_>,
+    items: &mut Vec<Item>,
+) -> Wrote {
+    let id = c.open.channel;
+    let open_len =
+        if c.known || items.contains(&Item::Open(id)) { 0 } else { frame::open_len(&c.open) };
+    let least = if w.is_empty() { 1 } else { PIECE_MIN };
+    if w.room() < open_len + DATA_OVERHEAD + least {
+        // More is waiting: fill up, so that the train may go on.
+        if w.room() < PIECE_MIN + DATA_OVERHEAD {
+            w.pad();
+        }
+        return Wrote::Full;
+    }
+    let Some(send) = &mut c.send else { return Wrote::Nothing };
+    let (room, most) =
+        (w.room() - open_len - DATA_OVERHEAD, w.room_max() - open_len - DATA_OVERHEAD);
+    if send.wants_own_packet(room, most) {
+        // Filling up a little lets the train go on; filling up a lot would cost more than that.
+        if room < most / 4 {
+            w.pad();
+        }
+        return Wrote::Full;
+    }
+    let Some(next) = send.next(room, last_chance) else {
+        return Wrote::Nothing;
+    };
+    if open_len > 0 {
+        write_open(c, w, items);
+    }
+    match next {
+        Next::Skip { message, charge } => {
+            w.frame(SKIP_LEN, |w| frame::emit_skip(w, id, message, charge));
+            items.push(Item::Skip { channel: id, message });
+            Wrote::Nothing
+        }
+        Next::Piece(piece) => {
+            let Piece { message, offset, len, .. } = piece;
+            w.frame(DATA_OVERHEAD, |w| {
+                frame::emit_data_header(w, id, message, piece.message_len, offset, len);
+            });
+            w.body(piece.block, offset, len.into());
+            items.push(Item::Data { channel: id, message, offset, len });
+            c.stats.repaired += u64::from(piece.repair);
+            Wrote::Piece { repair: piece.repair, copy: piece.twice }
+        }
     }
 }
 

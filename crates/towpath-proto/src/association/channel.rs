@@ -1,35 +1,86 @@
-//! The channels of one association.
+//! One channel of an association.
 
-use alloc::vec::Vec;
-
+use towpath_wire::TrafficSpec;
 use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
-use towpath_wire::{ChannelId, TrafficSpec};
 
 use super::receive::ReceiveHalf;
 use super::send::SendHalf;
 use crate::config::Config;
-use crate::range_set::RangeSet;
 
 /// What a channel is opened with.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
     /// Who may send.
     pub direction: Direction,
+    /// What becomes of lost pieces. Only a reliable ordered channel delivers in order; the others
+    /// deliver each message as soon as it is complete.
+    pub reliability: Reliability,
     /// Larger goes first.
     pub priority: u16,
     /// What the two ends use it for.
     pub label: u16,
+    /// Credit of each direction in bytes, at most what both sides' [`Config::window_max`] allow;
+    /// its longest message is 64 bytes less. `None`: [`Config::window`].
+    pub window: Option<u32>,
     /// Traffic specification, where one is given.
     pub tspec: Option<TrafficSpec>,
+}
+
+impl Opening {
+    /// A reliable ordered channel of priority 0 with the usual window.
+    pub const fn new(direction: Direction, label: u16) -> Self {
+        let reliability = Reliability::ReliableOrdered;
+        Self { direction, reliability, priority: 0, label, window: None, tspec: None }
+    }
 }
 
 /// What the peer's handshake granted.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerLimits {
-    /// First credit for what we send on a channel that we open.
+    /// Largest window of a channel that we open, in bytes.
     pub window: u64,
     /// Channels of ours that it takes at once.
     pub channels_max: u16,
+    /// Windows of all of them together, in bytes.
+    pub credit: u64,
+}
+
+/// Counters of a channel since it was opened. They end with the channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelStats {
+    /// Messages of ours acknowledged whole.
+    pub messages_sent: u64,
+    /// Bytes of them.
+    pub bytes_sent: u64,
+    /// Messages of ours given up: their time was over, or a piece of an unreliable one was lost.
+    pub abandoned: u64,
+    /// Of the acknowledged ones, those that arrived after their deadline, by our estimate: the
+    /// acknowledgement came more than half a round trip after it.
+    pub late: u64,
+    /// Pieces sent again.
+    pub repaired: u64,
+    /// Messages delivered to the owner.
+    pub messages_received: u64,
+    /// Bytes of them.
+    pub bytes_received: u64,
+    /// Messages that the peer gave up before they were complete here.
+    pub dropped: u64,
+    /// Pieces thrown away: their message was delivered or given up before.
+    pub stale: u64,
+}
+
+/// Control frames that wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Due {
+    pub(super) open: bool,
+    pub(super) limit: bool,
+    pub(super) close: bool,
+}
+
+impl Due {
+    pub(super) const fn any(self) -> bool {
+        self.open || self.limit || self.close
+    }
 }
 
 /// One channel. Invariant: a half exists exactly where `open.direction` allows it.
@@ -40,38 +91,40 @@ pub(super) struct Channel {
     pub(super) ours: bool,
     /// The peer is known to know it.
     pub(super) known: bool,
-    pub(super) open_due: bool,
-    pub(super) limit_due: bool,
-    pub(super) close_due: bool,
+    pub(super) due: Due,
     /// Our end of sending was acknowledged.
     pub(super) close_acked: bool,
     pub(super) end_told: bool,
     pub(super) send: Option<SendHalf>,
     pub(super) receive: Option<ReceiveHalf>,
+    pub(super) stats: ChannelStats,
+    /// Its rank in the list of ready channels, if it stands there.
+    pub(super) listed: Option<u32>,
+    /// It stands in the list of channels with control frames.
+    pub(super) queued: bool,
 }
 
 impl Channel {
-    pub(super) fn new(open: ChannelOpen, ours: bool, peer_limit: u64, config: &Config) -> Self {
+    pub(super) fn new(open: ChannelOpen, ours: bool, config: &Config) -> Self {
         let we_send = match open.direction {
             Direction::Both => true,
             Direction::Opener => ours,
             Direction::Acceptor => !ours,
         };
         let we_receive = open.direction == Direction::Both || !we_send;
-        // No message can be longer than what either side grants a channel.
-        let window = config.window.min(u32::try_from(peer_limit).unwrap_or(u32::MAX));
-        let half = || SendHalf::new(peer_limit, window, config.messages_max);
+        let (window, class) = (open.limit, open.reliability);
         Self {
             open,
             ours,
             known: !ours,
-            open_due: ours,
-            limit_due: false,
-            close_due: false,
+            due: Due { open: ours, ..Due::default() },
             close_acked: false,
             end_told: false,
-            send: we_send.then(half),
-            receive: we_receive.then(|| ReceiveHalf::new(config.window)),
+            send: we_send.then(|| SendHalf::new(window, class, config.messages_max)),
+            receive: we_receive.then(|| ReceiveHalf::new(window, class)),
+            stats: ChannelStats::default(),
+            listed: None,
+            queued: false,
         }
     }
 
@@ -82,156 +135,16 @@ impl Channel {
         sent && received && self.known
     }
 
-    /// True when our end may be announced: everything sent is acknowledged.
+    /// True when our end may be announced: the fate of everything sent is settled.
     pub(super) fn may_close(&self) -> bool {
         self.send.as_ref().is_some_and(|s| s.finish.is_some() && s.is_idle())
     }
-}
 
-/// All channels, sorted by number. Ids are never used twice; the handshake's initiator opens even
-/// ones, its responder odd ones.
-#[derive(Debug)]
-pub(super) struct Channels {
-    list: Vec<Channel>,
-    /// Our next id.
-    next: u32,
-    /// Which ids (halved) the peer has opened.
-    peer_opened: RangeSet,
-    peer_count: u16,
-    ours_count: u16,
-    /// Where the round robin among equal priorities continues.
-    pub(super) turn: usize,
-}
-
-/// Why the peer's OPEN was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OpenRefused {
-    /// Wrong parity or a class that is not served.
-    Fault,
-    /// As many channels as the configuration allows.
-    TooMany,
-}
-
-impl Channels {
-    pub(super) fn new(initiator: bool) -> Self {
-        Self {
-            list: Vec::new(),
-            next: u32::from(!initiator),
-            peer_opened: RangeSet::default(),
-            peer_count: 0,
-            ours_count: 0,
-            turn: 0,
-        }
-    }
-
-    pub(super) fn get(&mut self, id: ChannelId) -> Option<&mut Channel> {
-        let index = self.list.binary_search_by_key(&id, |c| c.open.channel).ok()?;
-        self.list.get_mut(index)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Channel> {
-        self.list.iter()
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Channel> {
-        self.list.iter_mut()
-    }
-
-    fn insert(&mut self, channel: Channel) {
-        let id = channel.open.channel;
-        let index = self.list.partition_point(|c| c.open.channel < id);
-        self.list.insert(index, channel);
-    }
-
-    /// Opens a channel of ours; `None` when there are `channels_max` already.
-    pub(super) fn open(
-        &mut self,
-        opening: Opening,
-        peer: PeerLimits,
-        config: &Config,
-    ) -> Option<ChannelId> {
-        if self.ours_count >= config.channels_max.min(peer.channels_max) {
-            return None;
-        }
-        let id = ChannelId(self.next);
-        self.next = self.next.checked_add(2)?;
-        self.ours_count += 1;
-        let open = ChannelOpen {
-            channel: id,
-            direction: opening.direction,
-            reliability: Reliability::ReliableOrdered,
-            priority: opening.priority,
-            label: opening.label,
-            limit: config.window.into(),
-            tspec: opening.tspec,
-        };
-        self.insert(Channel::new(open, true, peer.window, config));
-        Some(id)
-    }
-
-    /// Takes the peer's OPEN; `Ok(true)` when it is a new channel.
-    pub(super) fn opened(
-        &mut self,
-        open: ChannelOpen,
-        config: &Config,
-    ) -> Result<bool, OpenRefused> {
-        let half = open.channel.0 / 2;
-        let ours = open.channel.0 % 2 == self.next % 2;
-        if ours || open.reliability != Reliability::ReliableOrdered {
-            return Err(OpenRefused::Fault);
-        }
-        if self.peer_opened.covers(half, half + 1) {
-            return Ok(false);
-        }
-        if self.peer_count >= config.channels_max || !self.peer_opened.insert(half, half + 1) {
-            return Err(OpenRefused::TooMany);
-        }
-        self.peer_count += 1;
-        self.insert(Channel::new(open, false, open.limit, config));
-        Ok(true)
-    }
-
-    /// True when `id` was open once and is over now.
-    pub(super) fn is_past(&self, id: ChannelId) -> bool {
-        if id.0 % 2 == self.next % 2 {
-            return id.0 < self.next;
-        }
-        self.peer_opened.covers(id.0 / 2, id.0 / 2 + 1)
-    }
-
-    /// Forgets a channel that is over in both directions.
-    pub(super) fn forget(&mut self, id: ChannelId) {
-        let Ok(index) = self.list.binary_search_by_key(&id, |c| c.open.channel) else { return };
-        if self.list[index].is_over() {
-            let channel = self.list.remove(index);
-            let count = if channel.ours { &mut self.ours_count } else { &mut self.peer_count };
-            *count -= 1;
-        }
-    }
-
-    /// The channel whose data goes next: highest priority, round robin among equals.
-    pub(super) fn pick(&mut self, only: Option<ChannelId>) -> Option<&mut Channel> {
-        let n = self.list.len();
-        let mut best: Option<(u16, usize)> = None;
-        for i in 0..n {
-            let index = (self.turn + i) % n;
-            let c = &self.list[index];
-            let ready = c.send.as_ref().is_some_and(SendHalf::ready);
-            let wanted = only.is_none_or(|id| id == c.open.channel);
-            if ready && wanted && best.is_none_or(|(priority, _)| c.open.priority > priority) {
-                best = Some((c.open.priority, index));
-            }
-        }
-        let (_, index) = best?;
-        self.turn = index + 1;
-        self.list.get_mut(index)
-    }
-
-    /// True when some channel has data to send.
-    pub(super) fn has_data(&self, only: Option<ChannelId>) -> bool {
-        self.list.iter().any(|c| {
-            only.is_none_or(|id| id == c.open.channel)
-                && c.send.as_ref().is_some_and(SendHalf::ready)
-        })
+    /// Its rank among the channels with something to send, `None` when it has nothing. Repairs
+    /// come before fresh data of any priority: what they wait for is held in memory at both ends,
+    /// and there is never more of it than was under way.
+    pub(super) fn rank(&self) -> Option<u32> {
+        let send = self.send.as_ref().filter(|s| s.ready())?;
+        Some(u32::from(self.open.priority) + (u32::from(send.repairs_wait()) << 16))
     }
 }

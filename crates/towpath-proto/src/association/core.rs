@@ -10,7 +10,9 @@ use alloc::vec::Vec;
 
 use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 
-use super::channel::{Channels, Opening, PeerLimits};
+use super::channel::{ChannelStats, Opening, PeerLimits};
+use super::channels::Channels;
+use super::deadline::Deadlines;
 use super::path::{Item, Outcome, Path};
 use super::send::{SendError, SendHalf};
 use crate::config::Config;
@@ -43,7 +45,8 @@ pub enum AssociationEvent {
         /// Its length in bytes.
         len: u32,
     },
-    /// A message of ours was acknowledged whole; its block belongs to the owner again.
+    /// A message of ours was acknowledged whole, and every one before it on its channel was, too,
+    /// or was given up; its block belongs to the owner again.
     Sent {
         /// The channel.
         channel: ChannelId,
@@ -52,7 +55,18 @@ pub enum AssociationEvent {
         /// Its bytes.
         block: Block,
     },
-    /// The peer sends nothing more on this channel, and everything it sent was delivered.
+    /// A message of ours was given up: its time was over, or a piece of it was lost where nothing
+    /// is repaired. Its block belongs to the owner again. It may have arrived nevertheless.
+    Abandoned {
+        /// The channel.
+        channel: ChannelId,
+        /// Message number.
+        number: u64,
+        /// Its bytes.
+        block: Block,
+    },
+    /// The peer sends nothing more on this channel, and everything it sent was delivered
+    /// or given up.
     Ended {
         /// The channel.
         channel: ChannelId,
@@ -166,6 +180,7 @@ pub struct Association {
     pub(super) paths: Vec<Path>,
     pub(super) stripe: FirstUsable,
     pub(super) channels: Channels,
+    pub(super) deadlines: Deadlines,
     pub(super) stats: AssociationStats,
     pub(super) last_sent: Instant,
     pub(super) ping_due: bool,
@@ -193,6 +208,7 @@ impl Association {
             paths: vec![Path::new(PathId(0), link, remote, config)],
             stripe: FirstUsable,
             channels: Channels::new(initiator),
+            deadlines: Deadlines::default(),
             stats: AssociationStats::default(),
             last_sent: now,
             ping_due: initiator,
@@ -229,32 +245,47 @@ impl Association {
         matches!(self.state, State::Over)
     }
 
-    /// Opens a reliable ordered channel; `None` when there are `channels_max` already.
+    /// Opens a channel; `None` when there are `channels_max` already, or their windows leave no
+    /// room for another one's.
     pub fn open(&mut self, opening: Opening) -> Option<ChannelId> {
         self.channels.open(opening, self.identity.peer, &self.config)
     }
 
     /// Queues a message of `len` bytes and returns its number. The block stays ours until
-    /// [`AssociationEvent::Sent`] or [`AssociationEvent::Over`].
+    /// [`AssociationEvent::Sent`], [`AssociationEvent::Abandoned`] or [`AssociationEvent::Over`].
+    /// On a timely channel it is repaired for as long as it takes: see [`Association::send_by`].
     pub fn send(&mut self, channel: ChannelId, block: Block, len: u32) -> Result<u64, SendError> {
+        self.queue(channel, block, len, Instant::NEVER)
+    }
+
+    pub(super) fn queue(
+        &mut self,
+        channel: ChannelId,
+        block: Block,
+        len: u32,
+        deadline: Instant,
+    ) -> Result<u64, SendError> {
         if !self.is_open() {
             return Err(SendError::Ended);
         }
-        let channel = self.channels.get(channel).ok_or(SendError::NotOpen)?;
-        channel.send.as_mut().ok_or(SendError::NotOpen)?.push(block, len)
+        let push = |send: &mut SendHalf| send.push(block, len, deadline);
+        let pushed = self.channels.with(channel, |c| c.send.as_mut().map(push));
+        pushed.flatten().ok_or(SendError::NotOpen)?
+    }
+
+    /// Counters of a channel, as long as it is open in either direction.
+    pub fn channel_stats(&self, channel: ChannelId) -> Option<ChannelStats> {
+        self.channels.get(channel).map(|c| c.stats)
     }
 
     /// Messages of a channel that wait for credit or acknowledgement.
-    pub fn waiting(&mut self, channel: ChannelId) -> usize {
+    pub fn waiting(&self, channel: ChannelId) -> usize {
         self.channels.get(channel).and_then(|c| c.send.as_ref()).map_or(0, SendHalf::waiting)
     }
 
     /// For each channel with data ready to be sent: what a packet scheduler chooses from.
     pub fn backlog(&self) -> impl Iterator<Item = ChannelId> + '_ {
-        self.channels
-            .iter()
-            .filter(|c| c.send.as_ref().is_some_and(SendHalf::ready))
-            .map(|c| c.open.channel)
+        self.channels.with_data()
     }
 
     /// For each channel whose next message waits for the peer's credit alone.
@@ -267,22 +298,24 @@ impl Association {
 
     /// The owner of a delivered message of `len` bytes is done with it.
     pub fn consumed(&mut self, channel: ChannelId, len: u32) {
-        if let Some(c) = self.channels.get(channel)
-            && let Some(receive) = &mut c.receive
-        {
-            c.limit_due |= receive.release(len);
-        }
+        self.channels.with(channel, |c| {
+            if let Some(receive) = &mut c.receive {
+                receive.release(len);
+                c.due.limit |= receive.may_renew();
+            }
+        });
     }
 
     /// Nothing more will be sent on `channel`; the peer learns it after everything arrived.
     pub fn finish(&mut self, channel: ChannelId, reason: u16) {
-        if let Some(c) = self.channels.get(channel)
-            && let Some(send) = &mut c.send
-            && send.finish.is_none()
-        {
-            send.finish = Some(reason);
-            c.close_due = c.may_close();
-        }
+        self.channels.with(channel, |c| {
+            if let Some(send) = &mut c.send
+                && send.finish.is_none()
+            {
+                send.finish = Some(reason);
+                c.due.close = c.may_close();
+            }
+        });
     }
 
     /// Ends the association: the peer is told, whatever was not acknowledged is dropped.
@@ -297,14 +330,14 @@ impl Association {
 
     pub(super) fn end(&mut self, end: End, memory: &mut dyn Memory) {
         self.state = State::Over;
-        for c in self.channels.iter_mut() {
+        self.channels.for_each(|c| {
             if let Some(send) = &mut c.send {
                 send.drain().for_each(|b| memory.release(b));
             }
             if let Some(receive) = &mut c.receive {
                 receive.drain().for_each(|b| memory.release(b));
             }
-        }
+        });
         self.events.push_back(AssociationEvent::Over(end));
     }
 
@@ -346,6 +379,7 @@ impl Association {
                 self.stats.probes += 1;
             }
         }
+        self.expire(now);
         self.settle_outcome();
         if now >= self.last_sent + self.config.keepalive {
             self.ping_due = true;
@@ -391,6 +425,7 @@ impl Association {
         if !self.ping_due {
             earlier(Some(self.last_sent + self.config.keepalive), TimerKind::KeepAlive);
         }
+        earlier(self.deadline_at(), TimerKind::Deadline);
         for path in &self.paths {
             earlier(path.ack_at(), TimerKind::Acknowledge);
             earlier(path.loss_at, TimerKind::Loss);

@@ -6,11 +6,13 @@ use towpath_wire::frame::{Ack, Frame, Frames, Piece};
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
 use towpath_wire::{ChannelId, Instant};
 
-use super::channel::OpenRefused;
+use super::channel::Channel;
+use super::channels::OpenRefused;
 use super::core::{Association, AssociationEvent, End, State};
 use super::path::Item;
-use super::receive::Refused;
+use super::receive::{Refused, Taken};
 use super::received::Seen;
+use super::send::SendHalf;
 use crate::machine::{RxMeta, nonce};
 use crate::memory::{Arrival, Memory};
 
@@ -116,20 +118,23 @@ impl Association {
                 Err(OpenRefused::Fault) => Err(Refused::Fault),
             },
             Frame::Limit { channel, limit } => {
-                if let Some(send) = self.channels.get(channel).and_then(|c| c.send.as_mut()) {
-                    send.set_limit(limit);
-                }
+                let raise = |c: &mut Channel| c.send.as_mut().map(|s| s.set_limit(limit));
+                self.channels.with(channel, raise);
                 Ok(())
             }
             Frame::CloseChannel { channel, messages, .. } => {
-                let Some(c) = self.channels.get(channel) else {
+                let close = |c: &mut Channel| {
+                    c.receive.as_mut().map_or(Ok(()), |receive| receive.set_last(messages))
+                };
+                let Some(closed) = self.channels.with(channel, close) else {
                     return self.past_or_unknown(channel);
                 };
-                if let Some(receive) = &mut c.receive {
-                    receive.set_last(messages)?;
-                }
+                closed?;
                 self.deliver(channel);
                 Ok(())
+            }
+            Frame::Skip { channel, message, charge } => {
+                self.handle_skip(channel, message, charge, memory)
             }
             Frame::Close { reason, text } => {
                 let text = String::from_utf8_lossy(text).into_owned();
@@ -147,21 +152,36 @@ impl Association {
 
     fn handle_piece(&mut self, piece: &Piece<'_>, memory: &mut dyn Memory) -> Result<(), Refused> {
         let association = self.identity.id;
-        let Some(c) = self.channels.get(piece.channel) else {
-            return self.past_or_unknown(piece.channel);
-        };
-        let label = c.open.label;
-        let Some(receive) = &mut c.receive else { return Err(Refused::Fault) };
-        let arrival = Arrival {
-            association,
-            channel: piece.channel,
-            label,
-            message: piece.message,
-            len: piece.message_len,
-        };
-        receive.accept(piece, &arrival, memory)?;
-        self.deliver(piece.channel);
+        let taken = self.channels.with(piece.channel, |c| {
+            let Some(receive) = &mut c.receive else { return Err(Refused::Fault) };
+            let (channel, label) = (piece.channel, c.open.label);
+            let (message, len) = (piece.message, piece.message_len);
+            let arrival = Arrival { association, channel, label, message, len };
+            let taken = receive.accept(piece, &arrival, memory)?;
+            c.stats.stale += u64::from(taken == Taken::Stale);
+            Ok(taken)
+        });
+        let Some(taken) = taken else { return self.past_or_unknown(piece.channel) };
+        if taken? == Taken::New {
+            self.deliver(piece.channel);
+        }
         Ok(())
+    }
+
+    fn handle_skip(
+        &mut self,
+        channel: ChannelId,
+        message: u64,
+        charge: u64,
+        memory: &mut dyn Memory,
+    ) -> Result<(), Refused> {
+        let skipped = self.channels.with(channel, |c| {
+            let Some(receive) = &mut c.receive else { return Err(Refused::Fault) };
+            c.stats.dropped += u64::from(receive.skip(message, charge, memory)?);
+            c.due.limit |= receive.may_renew();
+            Ok(())
+        });
+        skipped.unwrap_or_else(|| self.past_or_unknown(channel))
     }
 
     /// A frame for a channel that is not there. Over already: the peer has not heard our
@@ -172,15 +192,19 @@ impl Association {
     }
 
     fn deliver(&mut self, channel: ChannelId) {
-        let Some(c) = self.channels.get(channel) else { return };
-        let label = c.open.label;
-        let Some(receive) = &mut c.receive else { return };
-        while let Some((number, block, len)) = receive.pop_ready() {
-            self.stats.messages_received += 1;
-            self.events.push_back(AssociationEvent::Message { channel, label, number, block, len });
-        }
-        if receive.ended() && !c.end_told {
-            c.end_told = true;
+        let (events, stats) = (&mut self.events, &mut self.stats);
+        let ended = self.channels.with(channel, |c| {
+            let label = c.open.label;
+            let Some(receive) = &mut c.receive else { return false };
+            while let Some((number, block, len)) = receive.pop_ready() {
+                stats.messages_received += 1;
+                c.stats.messages_received += 1;
+                c.stats.bytes_received += u64::from(len);
+                events.push_back(AssociationEvent::Message { channel, label, number, block, len });
+            }
+            receive.ended() && !::core::mem::replace(&mut c.end_told, receive.ended())
+        });
+        if ended == Some(true) {
             self.events.push_back(AssociationEvent::Ended { channel });
             self.channels.forget(channel);
         }
@@ -214,34 +238,37 @@ impl Association {
         for item in outcome.lost.drain(..) {
             self.item_lost(item);
         }
+        self.prune_deadlines();
         (outcome.packets_lost, outcome.spurious) = (0, 0);
         self.outcome = outcome;
     }
 
     fn item_acked(&mut self, item: Item) {
+        // The packet that acknowledges was heard just now.
+        let arrived = self.last_heard - self.rtt() / 2;
         match item {
             Item::Data { channel, message, offset, len } => {
-                let Some(c) = self.channels.get(channel) else { return };
-                let Some(send) = &mut c.send else { return };
-                send.on_acked(message, offset, len);
-                while let Some((number, block)) = send.pop_done() {
-                    self.stats.messages_sent += 1;
-                    self.events.push_back(AssociationEvent::Sent { channel, number, block });
-                }
-                c.close_due |= c.may_close() && !c.close_acked;
+                let acked = |s: &mut SendHalf| s.on_acked(message, offset, len, arrived);
+                self.channels.with(channel, |c| c.send.as_mut().map(acked));
+                self.tell_settled(channel);
+            }
+            Item::Skip { channel, message } => {
+                let acked = |s: &mut SendHalf| s.on_skip_acked(message);
+                self.channels.with(channel, |c| c.send.as_mut().map(acked));
+                self.tell_settled(channel);
             }
             Item::Open(id) => {
-                if let Some(c) = self.channels.get(id) {
+                self.channels.with(id, |c| {
                     c.known = true;
-                    c.open_due = false;
-                }
+                    c.due.open = false;
+                });
                 self.channels.forget(id);
             }
             Item::CloseChannel(id) => {
-                if let Some(c) = self.channels.get(id) {
+                self.channels.with(id, |c| {
                     c.close_acked = true;
-                    c.close_due = false;
-                }
+                    c.due.close = false;
+                });
                 self.channels.forget(id);
             }
             Item::Limit(_) => {}
@@ -251,24 +278,18 @@ impl Association {
     fn item_lost(&mut self, item: Item) {
         match item {
             Item::Data { channel, message, offset, len } => {
-                if let Some(send) = self.channels.get(channel).and_then(|c| c.send.as_mut()) {
-                    send.on_lost(message, offset, len);
-                }
+                let lost = |s: &mut SendHalf| s.on_lost(message, offset, len);
+                self.channels.with(channel, |c| c.send.as_mut().map(lost));
+                self.tell_settled(channel);
             }
-            Item::Open(id) => {
-                if let Some(c) = self.channels.get(id) {
-                    c.open_due = !c.known;
-                }
+            Item::Skip { channel, message } => {
+                let lost = |s: &mut SendHalf| s.on_skip_lost(message);
+                self.channels.with(channel, |c| c.send.as_mut().map(lost));
             }
-            Item::Limit(id) => {
-                if let Some(c) = self.channels.get(id) {
-                    c.limit_due = true;
-                }
-            }
+            Item::Open(id) => _ = self.channels.with(id, |c| c.due.open = !c.known),
+            Item::Limit(id) => _ = self.channels.with(id, |c| c.due.limit = true),
             Item::CloseChannel(id) => {
-                if let Some(c) = self.channels.get(id) {
-                    c.close_due = !c.close_acked;
-                }
+                self.channels.with(id, |c| c.due.close = !c.close_acked);
             }
         }
     }

@@ -5,6 +5,14 @@
 //! - A packet is acknowledged only when everything in it was taken in. Each frame may be applied
 //!   twice without harm, so a packet that was refused for lack of memory has still told its
 //!   acknowledgements and credit.
+//! - Only a reliable ordered channel delivers in order; the other classes deliver each message as
+//!   soon as it is complete. A timely message is repaired while a repair can still arrive by its
+//!   deadline, an unreliable one never. What is given up is told to the peer by SKIP, which is
+//!   repaired like everything else, so that both sides agree on what was charged and what is over.
+//! - Within an association, control frames go first, into every packet that has room; then repairs
+//!   and skips, in the order of their channels' priorities; then fresh data, by priority, with a
+//!   turn each among equals. A channel of higher priority that is never out of data and credit
+//!   starves the fresh data of those below it, and nothing else.
 //! - A message is charged whole against the channel's credit at its first piece; credit returns
 //!   when the message's owner says so ([`Association::consumed`]).
 //! - Until OPEN is acknowledged it goes along with every packet that carries the channel's data,
@@ -12,13 +20,19 @@
 
 mod build;
 mod channel;
+mod channels;
 mod core;
+mod deadline;
 mod handle;
 mod path;
+mod ready;
 mod receive;
 mod received;
 mod send;
 
-pub use channel::{Opening, PeerLimits};
+#[cfg(test)]
+mod halves_tests;
+
+pub use channel::{ChannelStats, Opening, PeerLimits};
 pub use core::{Association, AssociationEvent, AssociationStats, End, Identity, REASON_FAULT};
 pub use send::SendError;

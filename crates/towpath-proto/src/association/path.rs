@@ -30,6 +30,7 @@ const ACK_EVERY: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Data { channel: ChannelId, message: u64, offset: u32, len: u16 },
+    Skip { channel: ChannelId, message: u64 },
     Open(ChannelId),
     Limit(ChannelId),
     CloseChannel(ChannelId),

@@ -1,8 +1,8 @@
-//! The receiving half of a channel: pieces become messages, in order, within the credit given.
+//! The receiving half of a channel: pieces become messages, within the credit given.
 
 use alloc::collections::VecDeque;
 
-use towpath_wire::frame::{self, MESSAGE_CHARGE};
+use towpath_wire::frame::{self, MESSAGE_CHARGE, Reliability};
 
 use crate::memory::{Arrival, Block, Memory};
 use crate::range_set::RangeSet;
@@ -15,6 +15,20 @@ struct Incoming {
     done: bool,
 }
 
+/// Where the message of a number stands.
+#[derive(Debug)]
+enum Slot {
+    /// No piece of it was seen.
+    Unseen,
+    /// Some or all of it is here.
+    Here(Incoming),
+    /// Delivered, or skipped.
+    Over,
+}
+
+/// What the documentation of the crate states for the bookkeeping of 64 bytes of credit.
+const _: () = assert!(size_of::<Slot>() <= 48);
+
 /// Why a piece was not taken. The packet is then not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
@@ -24,28 +38,42 @@ pub(super) enum Refused {
     Fault,
 }
 
-/// Invariants: `charged ≤ limit`; `limit - released ≤ window`; message `next + i` is
-/// `messages[i]`.
+/// What a piece was good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It, or all of it, was here before.
+    Known,
+    /// Its message was delivered or skipped before.
+    Stale,
+    /// It was placed.
+    New,
+}
+
+/// Invariants: `released ≤ charged ≤ limit`; `limit - released ≤ window`; message `next + i` is
+/// `messages[i]`; the first of them is not over; there are at most `window / 64 + 1`.
 #[derive(Debug)]
 pub(super) struct ReceiveHalf {
-    messages: VecDeque<Option<Incoming>>,
-    /// Number of the next message to deliver.
+    class: Reliability,
+    messages: VecDeque<Slot>,
+    /// Number of the first message that is neither delivered nor skipped.
     next: u64,
     window: u64,
     /// Credit given since the channel opened.
     limit: u64,
-    /// Credit used by messages of which a piece was seen.
+    /// Credit used by messages of which a piece was seen, or that were skipped.
     charged: u64,
-    /// Credit of messages that their owner has finished with.
+    /// Credit of messages that their owner has finished with, or that were skipped.
     released: u64,
     /// How many messages the peer will have sent, once it said so.
     last: Option<u64>,
+    /// Where order does not matter: place of a message just completed.
+    complete: Option<usize>,
 }
 
 impl ReceiveHalf {
-    pub(super) fn new(window: u32) -> Self {
-        let window = u64::from(window);
+    pub(super) const fn new(window: u64, class: Reliability) -> Self {
         Self {
+            class,
             messages: VecDeque::new(),
             next: 0,
             window,
@@ -53,38 +81,55 @@ impl ReceiveHalf {
             charged: 0,
             released: 0,
             last: None,
+            complete: None,
         }
     }
 
-    /// Takes a piece in. Pieces of messages already delivered are accepted and ignored.
+    /// The place of a message in `messages`, which is made to reach so far; `None` when it is over.
+    fn place(&mut self, message: u64) -> Result<Option<usize>, Refused> {
+        let Some(ahead) = message.checked_sub(self.next) else { return Ok(None) };
+        if ahead > self.window / MESSAGE_CHARGE || self.last.is_some_and(|n| message >= n) {
+            return Err(Refused::Fault);
+        }
+        let index = ahead as usize;
+        match self.messages.get(index) {
+            Some(Slot::Over) => return Ok(None),
+            Some(_) => {}
+            None => self.messages.resize_with(index + 1, || Slot::Unseen),
+        }
+        Ok(Some(index))
+    }
+
+    /// Takes a piece in. What it completes leaves through [`ReceiveHalf::pop_ready`], before the
+    /// next piece.
     pub(super) fn accept(
         &mut self,
         piece: &frame::Piece<'_>,
         arrival: &Arrival,
         memory: &mut dyn Memory,
-    ) -> Result<(), Refused> {
-        let Some(ahead) = piece.message.checked_sub(self.next) else { return Ok(()) };
-        if ahead > self.window / MESSAGE_CHARGE || self.last.is_some_and(|n| piece.message >= n) {
-            return Err(Refused::Fault);
-        }
-        let index = ahead as usize;
-        if self.messages.get(index).is_none_or(Option::is_none) {
+    ) -> Result<Taken, Refused> {
+        let Some(index) = self.place(piece.message)? else { return Ok(Taken::Stale) };
+        if matches!(self.messages[index], Slot::Unseen) {
             self.start(index, arrival, memory)?;
         }
-        let Some(Some(m)) = self.messages.get_mut(index) else { return Err(Refused::Fault) };
+        let Slot::Here(m) = &mut self.messages[index] else { return Err(Refused::Fault) };
         if m.len != piece.message_len {
             return Err(Refused::Fault);
         }
-        let end = piece.offset + piece.bytes.len() as u32;
-        if m.done || (m.got.covers(piece.offset, end) && m.len > 0) {
-            return Ok(());
+        let len = piece.bytes.len() as u32;
+        let end = piece.offset + len;
+        if m.done || (m.len > 0 && m.got.covers(piece.offset, end)) {
+            return Ok(Taken::Known);
         }
-        if !m.got.insert(piece.offset, end) {
+        if len < m.len && !m.got.insert(piece.offset, end) {
             return Err(Refused::NoRoom);
         }
         memory.place(m.block, piece.offset, piece.bytes);
-        m.done = m.got.covers(0, m.len);
-        Ok(())
+        m.done = len == m.len || m.got.covers(0, m.len);
+        if m.done && self.class != Reliability::ReliableOrdered {
+            self.complete = Some(index);
+        }
+        Ok(Taken::New)
     }
 
     fn start(
@@ -94,36 +139,72 @@ impl ReceiveHalf {
         memory: &mut dyn Memory,
     ) -> Result<(), Refused> {
         let charge = u64::from(arrival.len) + MESSAGE_CHARGE;
-        if self.charged + charge > self.limit {
+        if charge > self.limit - self.charged {
             return Err(Refused::Fault);
         }
         let block = memory.alloc(arrival).ok_or(Refused::NoRoom)?;
         self.charged += charge;
-        if self.messages.len() <= index {
-            self.messages.resize_with(index + 1, || None);
-        }
-        self.messages[index] =
-            Some(Incoming { block, len: arrival.len, got: RangeSet::default(), done: false });
+        let (len, got, done) = (arrival.len, RangeSet::default(), false);
+        self.messages[index] = Slot::Here(Incoming { block, len, got, done });
         Ok(())
     }
 
-    /// The next message in order, if it is complete: number, block, length.
-    pub(super) fn pop_ready(&mut self) -> Option<(u64, Block, u32)> {
-        match self.messages.front() {
-            Some(Some(m)) if m.done => {
-                let m = self.messages.pop_front()??;
-                self.next += 1;
-                Some((self.next - 1, m.block, m.len))
-            }
-            _ => None,
+    /// The peer gave a message up that it had charged `charge`: what is here of it is dropped, and
+    /// its credit returns. True when it was not over before.
+    pub(super) fn skip(
+        &mut self,
+        message: u64,
+        charge: u64,
+        memory: &mut dyn Memory,
+    ) -> Result<bool, Refused> {
+        if !matches!(self.class, Reliability::Timely | Reliability::Unreliable) {
+            return Err(Refused::Fault);
+        }
+        let Some(index) = self.place(message)? else { return Ok(false) };
+        match &self.messages[index] {
+            Slot::Here(m) if charge == u64::from(m.len) + MESSAGE_CHARGE => memory.release(m.block),
+            Slot::Unseen if charge <= self.limit - self.charged => self.charged += charge,
+            _ => return Err(Refused::Fault),
+        }
+        self.released += charge;
+        self.messages[index] = Slot::Over;
+        self.advance();
+        Ok(true)
+    }
+
+    /// Forgets messages that are over and have none before them that is not.
+    fn advance(&mut self) {
+        while let Some(Slot::Over) = self.messages.front() {
+            self.messages.pop_front();
+            self.next += 1;
         }
     }
 
-    /// The owner is done with a message of `len` bytes. True when new credit is worth telling.
-    pub(super) fn release(&mut self, len: u32) -> bool {
+    /// A complete message whose turn it is: number, block, length. In order on an ordered channel,
+    /// at once on the others.
+    pub(super) fn pop_ready(&mut self) -> Option<(u64, Block, u32)> {
+        let index =
+            if self.class == Reliability::ReliableOrdered { 0 } else { self.complete.take()? };
+        let Some(Slot::Here(m)) = self.messages.get(index) else { return None };
+        if !m.done {
+            return None;
+        }
+        let ready = (self.next + index as u64, m.block, m.len);
+        self.messages[index] = Slot::Over;
+        self.advance();
+        Some(ready)
+    }
+
+    /// The owner is done with a message of `len` bytes.
+    pub(super) fn release(&mut self, len: u32) {
         self.released += u64::from(len) + MESSAGE_CHARGE;
+    }
+
+    /// True when there is new credit that is worth telling.
+    pub(super) fn may_renew(&self) -> bool {
+        let fresh = self.released + self.window - self.limit;
         // Nothing is under way: whatever waits may need all of it.
-        self.released == self.charged || self.released + self.window - self.limit >= self.window / 4
+        fresh > 0 && (self.released == self.charged || fresh >= self.window / 4)
     }
 
     /// Raises the limit to what was released; returns it.
@@ -141,14 +222,21 @@ impl ReceiveHalf {
         Ok(())
     }
 
-    /// True once every message up to the announced last one was delivered.
+    /// True once every message up to the announced last one was delivered or skipped.
     pub(super) fn ended(&self) -> bool {
         self.last.is_some_and(|n| self.next >= n)
     }
 
+    /// Credit used since the channel opened, and returned.
+    #[cfg(test)]
+    pub(super) const fn used(&self) -> (u64, u64) {
+        (self.charged, self.released)
+    }
+
     /// Every block still held, for release when the association ends.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Block> + '_ {
-        self.messages.drain(..).flatten().map(|m| m.block)
+        let held = |slot| if let Slot::Here(m) = slot { Some(m.block) } else { None };
+        self.messages.drain(..).filter_map(held)
     }
 }
 
@@ -177,13 +265,17 @@ mod tests {
         bytes: &[u8],
     ) -> Result<(), Refused> {
         let (p, a) = piece(message, len, offset, bytes);
-        h.accept(&p, &a, m)
+        h.accept(&p, &a, m).map(|_| ())
+    }
+
+    fn half(window: u64) -> ReceiveHalf {
+        ReceiveHalf::new(window, Reliability::ReliableOrdered)
     }
 
     #[test]
     fn pieces_in_any_order_come_out_as_messages_in_order() {
         let mut memory = HeapMemory::new(ByteSize::from_kib(64));
-        let mut h = ReceiveHalf::new(10_000);
+        let mut h = half(10_000);
         offer(&mut h, &mut memory, 1, 3, 0, b"xyz").unwrap();
         assert_eq!(h.pop_ready(), None);
         offer(&mut h, &mut memory, 0, 4, 2, b"cd").unwrap();
@@ -200,7 +292,7 @@ mod tests {
     #[test]
     fn more_than_the_credit_is_a_fault_and_costs_no_memory() {
         let mut memory = HeapMemory::new(ByteSize::from_mib(1));
-        let mut h = ReceiveHalf::new(1000);
+        let mut h = half(1000);
         offer(&mut h, &mut memory, 0, 800, 0, b"a").unwrap();
         let used = memory.used();
         assert_eq!(offer(&mut h, &mut memory, 1, 100, 0, b"b"), Err(Refused::Fault));
@@ -212,11 +304,13 @@ mod tests {
     #[test]
     fn credit_returns_only_when_the_owner_is_done() {
         let mut memory = HeapMemory::new(ByteSize::from_mib(1));
-        let mut h = ReceiveHalf::new(1000);
+        let mut h = half(1000);
         offer(&mut h, &mut memory, 0, 800, 0, &[0; 800]).unwrap();
         h.pop_ready().unwrap();
         assert_eq!(offer(&mut h, &mut memory, 1, 800, 0, b"b"), Err(Refused::Fault));
-        assert!(h.release(800));
+        assert!(!h.may_renew());
+        h.release(800);
+        assert!(h.may_renew());
         assert_eq!(h.renew(), 1864);
         offer(&mut h, &mut memory, 1, 800, 0, b"b").unwrap();
     }
@@ -225,7 +319,7 @@ mod tests {
     fn no_memory_is_not_a_fault_and_a_later_try_succeeds() {
         let mut memory = HeapMemory::new(ByteSize::from_bytes(100));
         let block = memory.put(&[0; 20]).unwrap();
-        let mut h = ReceiveHalf::new(1000);
+        let mut h = half(1000);
         assert_eq!(offer(&mut h, &mut memory, 0, 30, 0, b"b"), Err(Refused::NoRoom));
         memory.release(block);
         assert_eq!(offer(&mut h, &mut memory, 0, 30, 0, b"b"), Ok(()));
@@ -234,12 +328,65 @@ mod tests {
     #[test]
     fn the_end_holds_only_after_the_last_message() {
         let mut memory = HeapMemory::new(ByteSize::from_kib(1));
-        let mut h = ReceiveHalf::new(1000);
+        let mut h = half(1000);
         h.set_last(1).unwrap();
         assert!(!h.ended());
         offer(&mut h, &mut memory, 0, 1, 0, b"a").unwrap();
         assert_eq!(offer(&mut h, &mut memory, 1, 1, 0, b"a"), Err(Refused::Fault));
         h.pop_ready().unwrap();
+        assert!(h.ended());
+    }
+
+    #[test]
+    fn without_order_each_message_leaves_when_it_is_complete() {
+        let mut memory = HeapMemory::new(ByteSize::from_kib(64));
+        let mut h = ReceiveHalf::new(10_000, Reliability::ReliableUnordered);
+        offer(&mut h, &mut memory, 0, 4, 0, b"ab").unwrap();
+        offer(&mut h, &mut memory, 2, 3, 0, b"xyz").unwrap();
+        assert_eq!(h.pop_ready().map(|r| r.0), Some(2));
+        assert_eq!(h.pop_ready(), None);
+        let (p, a) = piece(2, 3, 0, b"xyz");
+        assert_eq!(h.accept(&p, &a, &mut memory), Ok(Taken::Stale));
+        offer(&mut h, &mut memory, 0, 4, 2, b"cd").unwrap();
+        assert_eq!(h.pop_ready().map(|r| r.0), Some(0));
+        assert_eq!(h.next, 1, "message 1 was not seen");
+        assert_eq!(
+            h.skip(1, 65, &mut memory),
+            Err(Refused::Fault),
+            "a reliable one is not skipped"
+        );
+    }
+
+    #[test]
+    fn what_is_skipped_gives_its_memory_and_its_credit_back_seen_or_not() {
+        let mut memory = HeapMemory::new(ByteSize::from_kib(64));
+        let mut h = ReceiveHalf::new(1000, Reliability::Timely);
+        offer(&mut h, &mut memory, 1, 300, 0, b"ab").unwrap();
+        // In part; never seen; never sent; and each told twice.
+        for (message, charge) in [(1, 364), (0, 164), (2, 0), (1, 364), (0, 164), (2, 0)] {
+            h.skip(message, charge, &mut memory).unwrap();
+        }
+        assert_eq!((memory.used(), h.next), (0, 3));
+        assert_eq!((h.charged, h.released), (528, 528));
+        assert!(h.may_renew());
+        let (p, a) = piece(1, 300, 0, b"ab");
+        assert_eq!(h.accept(&p, &a, &mut memory), Ok(Taken::Stale), "late pieces are dropped");
+        assert_eq!(h.skip(3, 473, &mut memory), Err(Refused::Fault), "beyond the credit");
+        assert_eq!(h.skip(3, 472, &mut memory), Ok(true));
+    }
+
+    #[test]
+    fn a_skip_that_contradicts_what_was_seen_or_said_is_a_fault() {
+        let mut memory = HeapMemory::new(ByteSize::from_kib(64));
+        let mut h = ReceiveHalf::new(1000, Reliability::Unreliable);
+        offer(&mut h, &mut memory, 0, 300, 0, b"ab").unwrap();
+        assert_eq!(h.skip(0, 363, &mut memory), Err(Refused::Fault));
+        assert_eq!(h.skip(0, 0, &mut memory), Err(Refused::Fault));
+        assert_eq!(h.skip(17, 0, &mut memory), Err(Refused::Fault), "more numbers than credit");
+        h.set_last(1).unwrap();
+        assert_eq!(h.skip(1, 64, &mut memory), Err(Refused::Fault), "beyond the end");
+        assert!(!h.ended());
+        assert_eq!(h.skip(0, 364, &mut memory), Ok(true));
         assert!(h.ended());
     }
 }

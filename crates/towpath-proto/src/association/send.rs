@@ -1,21 +1,64 @@
-//! The sending half of a channel: messages waiting, under way, and to be repeated.
+//! The sending half of a channel: messages waiting, under way, to be repeated, and given up.
 
 use alloc::collections::VecDeque;
 
-use towpath_wire::frame::MESSAGE_CHARGE;
+use towpath_wire::Instant;
+use towpath_wire::frame::{MESSAGE_CHARGE, Reliability};
 
 use crate::memory::Block;
 use crate::range_set::RangeSet;
 
-/// One message. Invariants: `sent ≤ len`; acknowledged ranges lie below `sent`.
+/// Where a message stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Sent, and repaired where pieces are lost.
+    Open,
+    /// Nothing more is sent of it; what is under way may still complete it.
+    Closing,
+    /// Given up, and its owner was told: the peer is to be told to skip it.
+    Abandoned,
+    /// The peer knows that it is to be skipped.
+    Skipped,
+    /// Acknowledged whole.
+    Done,
+}
+
+/// One message. Invariants: `sent ≤ len`; acknowledged ranges lie below `sent`; its block is its
+/// owner's again once it is abandoned.
 #[derive(Debug)]
 struct Outgoing {
     block: Block,
     len: u32,
     sent: u32,
+    /// Pieces under way. A piece that counted as lost and arrived after all was taken off twice;
+    /// then the message may be given up a little early.
+    flying: u32,
     acked: RangeSet,
-    /// All of it is acknowledged (an empty message has no range that could tell).
-    done: bool,
+    deadline: Instant,
+    fate: Fate,
+    /// It was charged against the credit: a piece of it was sent.
+    charged: bool,
+    /// What completed it arrived after its deadline.
+    late: bool,
+}
+
+/// What the documentation of the crate states for a message that waits, less deadline and lists.
+const _: () = assert!(size_of::<Outgoing>() <= 72);
+
+impl Outgoing {
+    fn charge(&self) -> u64 {
+        u64::from(self.len) + MESSAGE_CHARGE
+    }
+}
+
+/// A range to be sent again.
+#[derive(Clone, Copy, Debug)]
+struct Repair {
+    message: u64,
+    offset: u32,
+    len: u32,
+    /// It is the second copy of a last repair.
+    copy: bool,
 }
 
 /// A piece to put into a packet.
@@ -28,6 +71,26 @@ pub(super) struct Piece {
     pub(super) len: u16,
     /// It was sent before.
     pub(super) repair: bool,
+    /// A copy of it waits for [`SendHalf::copy_last_repairs`].
+    pub(super) twice: bool,
+}
+
+/// What to put into a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Piece(Piece),
+    /// The peer is to skip a message that was charged so much.
+    Skip {
+        message: u64,
+        charge: u64,
+    },
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    Sent { number: u64, block: Block, len: u32, late: bool },
+    Abandoned { number: u64, block: Block },
 }
 
 /// Why a message cannot be sent.
@@ -49,6 +112,9 @@ pub enum SendError {
         /// The limit.
         limit: u32,
     },
+    /// A deadline on a channel that repairs without regard to time, or not at all.
+    #[error("a message with a deadline, but the channel is not timely")]
+    NotTimely,
     /// No such channel, or this side may not send on it, or it is finished.
     #[error("the channel is not open for sending")]
     NotOpen,
@@ -57,55 +123,78 @@ pub enum SendError {
     Ended,
 }
 
-/// Invariants: `first ≤ fresh ≤ first + messages.len()`; `charged ≤ limit`.
+/// Invariants: `first ≤ fresh ≤ first + messages.len()`; `charged ≤ limit`; messages up to `fresh`
+/// are sent whole, given up, or skipped.
 #[derive(Debug)]
 pub(super) struct SendHalf {
+    class: Reliability,
     messages: VecDeque<Outgoing>,
     /// Number of the message at the front of `messages`.
     first: u64,
-    /// Number of the first message not sent whole.
+    /// Number of the first message that has something to be sent for the first time.
     fresh: u64,
     /// Credit used since the channel opened.
     charged: u64,
     /// Credit given since the channel opened.
     limit: u64,
-    lost: VecDeque<(u64, u32, u32)>,
-    window: u32,
+    lost: VecDeque<Repair>,
+    /// Second copies of last repairs, until their first copy's packet is finished.
+    copies: VecDeque<Repair>,
+    /// Charged messages that the peer is to skip.
+    skips: VecDeque<u64>,
+    /// Given up, and not yet told.
+    abandoned: VecDeque<(u64, Block)>,
+    window: u64,
     messages_max: u32,
     pub(super) finish: Option<u16>,
 }
 
 impl SendHalf {
-    pub(super) const fn new(limit: u64, window: u32, messages_max: u32) -> Self {
+    pub(super) const fn new(window: u64, class: Reliability, messages_max: u32) -> Self {
         Self {
+            class,
             messages: VecDeque::new(),
             first: 0,
             fresh: 0,
             charged: 0,
-            limit,
+            limit: window,
             lost: VecDeque::new(),
+            copies: VecDeque::new(),
+            skips: VecDeque::new(),
+            abandoned: VecDeque::new(),
             window,
             messages_max,
             finish: None,
         }
     }
 
-    /// Queues a message and returns its number.
-    pub(super) fn push(&mut self, block: Block, len: u32) -> Result<u64, SendError> {
-        let limit = self.window.saturating_sub(MESSAGE_CHARGE as u32);
+    /// Queues a message and returns its number. `deadline`: when it must have arrived, by our
+    /// clock; `NEVER` where there is none.
+    pub(super) fn push(
+        &mut self,
+        block: Block,
+        len: u32,
+        deadline: Instant,
+    ) -> Result<u64, SendError> {
+        let limit = (self.window - MESSAGE_CHARGE) as u32;
         if len > limit {
             return Err(SendError::TooLong { len, limit });
         }
         if self.finish.is_some() {
             return Err(SendError::NotOpen);
         }
+        if deadline != Instant::NEVER && self.class != Reliability::Timely {
+            return Err(SendError::NotTimely);
+        }
         if self.messages.len() >= self.messages_max as usize {
             let waiting = self.messages.len();
             return Err(SendError::QueueFull { waiting, limit: self.messages_max });
         }
-        let acked = RangeSet::default();
-        self.messages.push_back(Outgoing { block, len, sent: 0, acked, done: false });
-        Ok(self.first + self.messages.len() as u64 - 1)
+        let (acked, fate) = (RangeSet::default(), Fate::Open);
+        let (sent, flying, charged, late) = (0, 0, false, false);
+        let message = Outgoing { block, len, sent, flying, acked, deadline, fate, charged, late };
+        self.messages.push_back(message);
+        Ok(self.count() - 1)
     }
 
     pub(super) fn set_limit(&mut self, limit: u64) {
@@ -117,7 +206,7 @@ impl SendHalf {
         self.first + self.messages.len() as u64
     }
 
-    /// True when nothing waits and everything is acknowledged.
+    /// True when nothing waits and the fate of everything is known to the peer.
     pub(super) fn is_idle(&self) -> bool {
         self.messages.is_empty()
     }
@@ -126,96 +215,242 @@ impl SendHalf {
         self.messages.len()
     }
 
+    /// True while a message may still be given up at its deadline.
+    pub(super) fn awaits_deadline(&self, message: u64) -> bool {
+        let index = message.checked_sub(self.first);
+        let m = index.and_then(|i| self.messages.get(i as usize));
+        m.is_some_and(|m| m.fate == Fate::Open)
+    }
+
     fn outgoing(&mut self, message: u64) -> Option<&mut Outgoing> {
         let index = message.checked_sub(self.first)?;
         self.messages.get_mut(index as usize)
     }
 
+    /// The message at `fresh`, if it may be sent (or skipped) now. The receiver keeps no more
+    /// message numbers than its window has room for, and knows of none below `first`.
     fn fresh_ready(&self) -> bool {
-        self.messages.get((self.fresh - self.first) as usize).is_some_and(|m| {
-            m.sent > 0 || self.charged + u64::from(m.len) + MESSAGE_CHARGE <= self.limit
-        })
+        let ahead = self.fresh - self.first;
+        ahead < self.window / MESSAGE_CHARGE
+            && self.messages.get(ahead as usize).is_some_and(|m| {
+                m.charged || m.fate == Fate::Abandoned || self.charged + m.charge() <= self.limit
+            })
+    }
+
+    /// True when something was sent before, or waits to be skipped.
+    pub(super) fn repairs_wait(&self) -> bool {
+        !self.lost.is_empty() || !self.skips.is_empty()
     }
 
     /// True when there is something that may be sent now.
     pub(super) fn ready(&self) -> bool {
-        !self.lost.is_empty() || self.fresh_ready()
+        self.repairs_wait() || self.fresh_ready()
     }
 
     /// True when only missing credit holds the next message back.
     pub(super) fn is_blocked(&self) -> bool {
-        self.lost.is_empty()
-            && !self.fresh_ready()
-            && self.fresh < self.first + self.messages.len() as u64
+        !self.ready() && self.fresh < self.count()
     }
 
-    /// The next piece of at most `room` bytes: repairs before fresh data.
-    pub(super) fn next_piece(&mut self, room: usize) -> Option<Piece> {
+    /// True when what goes out next would be cut at `room` bytes, and would not be in a packet of
+    /// its own, with room for `most`. Where not all is repaired, a piece in two packets is lost
+    /// about twice as often, so it is worth ending a packet early.
+    pub(super) fn wants_own_packet(&self, room: usize, most: usize) -> bool {
+        if matches!(self.class, Reliability::ReliableOrdered | Reliability::ReliableUnordered)
+            || !self.skips.is_empty()
+        {
+            return false;
+        }
+        let fresh = || self.messages.get((self.fresh - self.first) as usize);
+        let rest = match self.lost.front() {
+            Some(repair) => repair.len,
+            None => fresh().map_or(0, |m| m.len - m.sent),
+        } as usize;
+        room < rest && rest <= most
+    }
+
+    /// What goes out next, with at most `room` bytes of a message: skips and repairs before fresh
+    /// data. A repair is the last one that can be in time when its message's deadline is not
+    /// after `last_chance`; it goes out twice. `None` does not mean that nothing is left.
+    pub(super) fn next(&mut self, room: usize, last_chance: Instant) -> Option<Next> {
         let room = room.min(u16::MAX.into()) as u32;
-        while let Some((message, offset, len)) = self.lost.pop_front() {
-            let Some(m) = self.outgoing(message) else { continue };
-            if m.done || (len > 0 && m.acked.covers(offset, offset + len)) {
-                continue;
+        while let Some(message) = self.skips.pop_front() {
+            if let Some(m) = self.outgoing(message)
+                && m.fate == Fate::Abandoned
+            {
+                let charge = if m.charged { m.charge() } else { 0 };
+                return Some(Next::Skip { message, charge });
             }
-            let (message_len, block, take) = (m.len, m.block, len.min(room));
-            if take < len {
-                self.lost.push_front((message, offset + take, len - take));
+        }
+        while let Some(repair) = self.lost.pop_front() {
+            if let Some(piece) = self.repair(repair, room, last_chance) {
+                return Some(Next::Piece(piece));
             }
-            let len = take as u16;
-            return Some(Piece { message, message_len, block, offset, len, repair: true });
         }
         self.fresh_piece(room)
     }
 
-    fn fresh_piece(&mut self, room: u32) -> Option<Piece> {
+    fn repair(&mut self, r: Repair, room: u32, last_chance: Instant) -> Option<Piece> {
+        let Repair { message, offset, len, copy } = r;
+        let m = self.outgoing(message)?;
+        if m.fate != Fate::Open || (len > 0 && m.acked.covers(offset, offset + len)) {
+            return None;
+        }
+        let (message_len, block, take) = (m.len, m.block, len.min(room));
+        let twice = !copy && m.deadline <= last_chance;
+        m.flying += 1;
+        if take < len {
+            self.lost.push_front(Repair { offset: offset + take, len: len - take, ..r });
+        }
+        if twice {
+            self.copies.push_back(Repair { message, offset, len: take, copy: true });
+        }
+        let len = take as u16;
+        Some(Piece { message, message_len, block, offset, len, repair: true, twice })
+    }
+
+    fn fresh_piece(&mut self, room: u32) -> Option<Next> {
         if !self.fresh_ready() {
             return None;
         }
         let message = self.fresh;
         let m = &mut self.messages[(message - self.first) as usize];
-        if m.sent == 0 {
-            self.charged += u64::from(m.len) + MESSAGE_CHARGE;
+        if m.fate == Fate::Abandoned {
+            self.fresh += 1;
+            return Some(Next::Skip { message, charge: 0 });
+        }
+        if !m.charged {
+            m.charged = true;
+            self.charged += m.charge();
         }
         let (offset, len) = (m.sent, (m.len - m.sent).min(room));
         m.sent += len;
+        m.flying += 1;
         let (message_len, block, len) = (m.len, m.block, len as u16);
-        let piece = Piece { message, message_len, block, offset, len, repair: false };
         if m.sent == m.len {
             self.fresh += 1;
         }
-        Some(piece)
+        let (repair, twice) = (false, false);
+        Some(Next::Piece(Piece { message, message_len, block, offset, len, repair, twice }))
     }
 
-    /// A piece was acknowledged. Completed messages leave through [`SendHalf::pop_done`].
-    pub(super) fn on_acked(&mut self, message: u64, offset: u32, len: u16) {
+    /// A packet is finished: second copies may go into the next one.
+    pub(super) fn copy_last_repairs(&mut self) {
+        self.lost.extend(self.copies.drain(..));
+    }
+
+    /// A piece was acknowledged; it arrived at about `at`. What that settles leaves through
+    /// [`SendHalf::pop_settled`].
+    pub(super) fn on_acked(&mut self, message: u64, offset: u32, len: u16, at: Instant) {
+        let class = self.class;
         let Some(m) = self.outgoing(message) else { return };
-        // More than RANGES_MAX holes in what was acknowledged: forgetting one acknowledgement
-        // only means that this piece may be repeated once more.
-        m.acked.insert(offset, offset + u32::from(len));
-        m.done = m.acked.covers(0, m.len);
+        m.flying = m.flying.saturating_sub(1);
+        if !matches!(m.fate, Fate::Open | Fate::Closing) {
+            return;
+        }
+        let len = u32::from(len);
+        if len == m.len || (m.acked.insert(offset, offset + len) && m.acked.covers(0, m.len)) {
+            m.fate = Fate::Done;
+            m.late = at > m.deadline;
+        } else if m.acked.covers(offset, offset + len) {
+            // Noted; the rest is to come.
+        } else if class == Reliability::Unreliable {
+            self.close(message);
+        } else if m.fate == Fate::Open {
+            // More holes than are kept track of: it must be acknowledged once more, later.
+            self.lost.push_back(Repair { message, offset, len, copy: false });
+        }
+        self.abandon_if_hopeless(message);
     }
 
-    /// A piece was lost: it goes out again.
+    /// A piece was lost: it goes out again, where the channel's class repairs.
     pub(super) fn on_lost(&mut self, message: u64, offset: u32, len: u16) {
-        if self.outgoing(message).is_some_and(|m| !m.done) {
-            self.lost.push_back((message, offset, len.into()));
+        let class = self.class;
+        let Some(m) = self.outgoing(message) else { return };
+        m.flying = m.flying.saturating_sub(1);
+        if class == Reliability::Unreliable {
+            self.close(message);
+        } else if m.fate == Fate::Open {
+            self.lost.push_back(Repair { message, offset, len: len.into(), copy: false });
+        }
+        self.abandon_if_hopeless(message);
+    }
+
+    /// A message's time is over: nothing more is sent of it, and once nothing of it is under way
+    /// it is given up.
+    pub(super) fn expire(&mut self, message: u64) {
+        self.close(message);
+        self.abandon_if_hopeless(message);
+    }
+
+    fn close(&mut self, message: u64) {
+        let fresh = self.fresh;
+        let Some(m) = self.outgoing(message).filter(|m| m.fate == Fate::Open) else { return };
+        m.fate = Fate::Closing;
+        // The rest of a message that is half out is never sent.
+        if message == fresh && m.charged {
+            self.fresh += 1;
         }
     }
 
-    /// The oldest message, if it is acknowledged whole.
-    pub(super) fn pop_done(&mut self) -> Option<(u64, Block)> {
-        if self.first < self.fresh && self.messages.front().is_some_and(|m| m.done) {
+    fn abandon_if_hopeless(&mut self, message: u64) {
+        let Some(m) = self.outgoing(message) else { return };
+        if m.fate != Fate::Closing || m.flying > 0 {
+            return;
+        }
+        m.fate = Fate::Abandoned;
+        m.acked = RangeSet::default();
+        let (block, charged) = (m.block, m.charged);
+        self.abandoned.push_back((message, block));
+        if charged {
+            self.skips.push_back(message);
+        }
+    }
+
+    /// The peer knows that it is to skip a message.
+    pub(super) fn on_skip_acked(&mut self, message: u64) {
+        if let Some(m) = self.outgoing(message).filter(|m| m.fate == Fate::Abandoned) {
+            m.fate = Fate::Skipped;
+        }
+    }
+
+    /// The peer is to be told once more.
+    pub(super) fn on_skip_lost(&mut self, message: u64) {
+        if self.outgoing(message).is_some_and(|m| m.fate == Fate::Abandoned) {
+            self.skips.push_back(message);
+        }
+    }
+
+    /// The next message whose fate is settled: given up, or acknowledged whole and the oldest.
+    pub(super) fn pop_settled(&mut self) -> Option<Settled> {
+        if let Some((number, block)) = self.abandoned.pop_front() {
+            return Some(Settled::Abandoned { number, block });
+        }
+        while matches!(self.messages.front()?.fate, Fate::Done | Fate::Skipped) {
             let m = self.messages.pop_front()?;
+            let number = self.first;
             self.first += 1;
-            return Some((self.first - 1, m.block));
+            if m.fate == Fate::Done {
+                let Outgoing { block, len, late, .. } = m;
+                return Some(Settled::Sent { number, block, len, late });
+            }
         }
         None
+    }
+
+    /// Credit used since the channel opened.
+    #[cfg(test)]
+    pub(super) const fn charged(&self) -> u64 {
+        self.charged
     }
 
     /// Every block still held, for release when the association ends.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Block> + '_ {
         self.lost.clear();
-        self.messages.drain(..).map(|m| m.block)
+        let held =
+            |m: Outgoing| (!matches!(m.fate, Fate::Abandoned | Fate::Skipped)).then_some(m.block);
+        let untold = self.abandoned.drain(..).map(|(_, block)| block);
+        untold.chain(self.messages.drain(..).filter_map(held))
     }
 }
 
@@ -224,66 +459,164 @@ mod tests {
     use super::*;
 
     const BLOCK: Block = Block { index: 0, generation: 0 };
+    const NEVER: Instant = Instant::NEVER;
+
+    fn of(class: Reliability, limit: u64) -> SendHalf {
+        let mut h = SendHalf::new(1 << 20, class, 4);
+        h.limit = limit;
+        h
+    }
 
     fn half(limit: u64) -> SendHalf {
-        SendHalf::new(limit, 1 << 20, 4)
+        of(Reliability::ReliableOrdered, limit)
+    }
+
+    fn at(n: u64) -> Instant {
+        Instant::from_nanos(n)
+    }
+
+    fn piece(h: &mut SendHalf, room: usize) -> Option<(u64, u32, u16)> {
+        match h.next(room, Instant::ZERO)? {
+            Next::Piece(p) => Some((p.message, p.offset, p.len)),
+            Next::Skip { .. } => panic!("a piece, not a skip"),
+        }
     }
 
     #[test]
     fn a_message_waits_until_its_whole_length_is_covered_by_credit() {
         let mut h = half(163);
-        h.push(BLOCK, 100).unwrap();
+        h.push(BLOCK, 100, NEVER).unwrap();
         assert!(!h.ready() && h.is_blocked());
         h.set_limit(164);
-        assert_eq!(h.next_piece(60).map(|p| (p.offset, p.len)), Some((0, 60)));
-        assert_eq!(h.next_piece(60).map(|p| (p.offset, p.len)), Some((60, 40)));
-        assert_eq!(h.next_piece(60), None);
+        assert_eq!(piece(&mut h, 60), Some((0, 0, 60)));
+        assert_eq!(piece(&mut h, 60), Some((0, 60, 40)));
+        assert_eq!(piece(&mut h, 60), None);
     }
 
     #[test]
     fn an_older_limit_does_not_take_credit_back() {
         let mut h = half(1000);
         h.set_limit(10);
-        h.push(BLOCK, 900).unwrap();
+        h.push(BLOCK, 900, NEVER).unwrap();
         assert!(h.ready());
     }
 
     #[test]
     fn repairs_go_first_and_only_what_is_still_missing() {
         let mut h = half(10_000);
-        h.push(BLOCK, 100).unwrap();
-        while h.next_piece(10).is_some() {}
-        h.on_acked(0, 0, 10);
+        h.push(BLOCK, 100, NEVER).unwrap();
+        while h.next(10, Instant::ZERO).is_some() {}
+        h.on_acked(0, 0, 10, Instant::ZERO);
         h.on_lost(0, 0, 10);
         h.on_lost(0, 30, 10);
-        h.push(BLOCK, 5).unwrap();
-        assert_eq!(h.next_piece(4).map(|p| (p.offset, p.len)), Some((30, 4)));
-        assert_eq!(h.next_piece(50).map(|p| (p.offset, p.len)), Some((34, 6)));
-        assert_eq!(h.next_piece(50).map(|p| (p.message, p.len)), Some((1, 5)));
+        h.push(BLOCK, 5, NEVER).unwrap();
+        assert!(h.repairs_wait());
+        assert_eq!(piece(&mut h, 4), Some((0, 30, 4)));
+        assert_eq!(piece(&mut h, 50), Some((0, 34, 6)));
+        assert_eq!(piece(&mut h, 50), Some((1, 0, 5)));
     }
 
     #[test]
     fn an_empty_message_is_sent_and_done_like_any_other() {
         let mut h = half(64);
-        h.push(BLOCK, 0).unwrap();
-        assert_eq!(h.pop_done(), None);
-        assert_eq!(h.next_piece(10).map(|p| p.len), Some(0));
-        assert_eq!(h.next_piece(10), None);
+        h.push(BLOCK, 0, NEVER).unwrap();
+        assert_eq!(h.pop_settled(), None);
+        assert_eq!(piece(&mut h, 10), Some((0, 0, 0)));
+        assert_eq!(piece(&mut h, 10), None);
         h.on_lost(0, 0, 0);
-        assert_eq!(h.next_piece(10).map(|p| p.len), Some(0));
-        h.on_acked(0, 0, 0);
-        assert_eq!(h.pop_done(), Some((0, BLOCK)));
+        assert_eq!(piece(&mut h, 10), Some((0, 0, 0)));
+        h.on_acked(0, 0, 0, Instant::ZERO);
+        let sent = Settled::Sent { number: 0, block: BLOCK, len: 0, late: false };
+        assert_eq!(h.pop_settled(), Some(sent));
         assert!(h.is_idle());
     }
 
     #[test]
     fn limits_name_the_value_and_the_limit() {
         let mut h = half(64);
-        let e = h.push(BLOCK, 1 << 20).unwrap_err();
+        let e = h.push(BLOCK, 1 << 20, NEVER).unwrap_err();
         assert_eq!(e, SendError::TooLong { len: 1 << 20, limit: (1 << 20) - 64 });
         for _ in 0..4 {
-            h.push(BLOCK, 1).unwrap();
+            h.push(BLOCK, 1, NEVER).unwrap();
         }
-        assert_eq!(h.push(BLOCK, 1), Err(SendError::QueueFull { waiting: 4, limit: 4 }));
+        let full = SendError::QueueFull { waiting: 4, limit: 4 };
+        assert_eq!(h.push(BLOCK, 1, NEVER), Err(full));
+        assert_eq!(half(64).push(BLOCK, 1, at(5)), Err(SendError::NotTimely));
+    }
+
+    #[test]
+    fn an_unreliable_message_ends_at_its_first_loss_once_nothing_of_it_is_under_way() {
+        let mut h = of(Reliability::Unreliable, 10_000);
+        h.push(BLOCK, 30, NEVER).unwrap();
+        h.push(BLOCK, 10, NEVER).unwrap();
+        assert_eq!(piece(&mut h, 10), Some((0, 0, 10)));
+        assert_eq!(piece(&mut h, 10), Some((0, 10, 10)));
+        h.on_lost(0, 0, 10);
+        assert_eq!(h.pop_settled(), None, "a piece is under way");
+        assert_eq!(piece(&mut h, 10), Some((1, 0, 10)), "its rest is never sent");
+        h.on_acked(0, 10, 10, Instant::ZERO);
+        assert_eq!(h.pop_settled(), Some(Settled::Abandoned { number: 0, block: BLOCK }));
+        assert_eq!(h.next(10, Instant::ZERO), Some(Next::Skip { message: 0, charge: 94 }));
+        assert_eq!(h.next(10, Instant::ZERO), None);
+        h.on_skip_lost(0);
+        assert_eq!(h.next(10, Instant::ZERO), Some(Next::Skip { message: 0, charge: 94 }));
+        h.on_acked(1, 0, 10, Instant::ZERO);
+        assert_eq!(h.pop_settled(), None, "told in order");
+        h.on_skip_acked(0);
+        let sent = Settled::Sent { number: 1, block: BLOCK, len: 10, late: false };
+        assert_eq!(h.pop_settled(), Some(sent));
+        assert!(h.is_idle());
+    }
+
+    #[test]
+    fn what_expires_before_it_is_sent_needs_no_credit_to_be_skipped() {
+        let mut h = of(Reliability::Timely, 0);
+        h.push(BLOCK, 10, at(5)).unwrap();
+        h.push(BLOCK, 10, at(9)).unwrap();
+        assert!(!h.ready());
+        h.expire(1);
+        assert_eq!(h.pop_settled(), Some(Settled::Abandoned { number: 1, block: BLOCK }));
+        assert!(!h.ready(), "skips of what was never sent keep their place");
+        h.expire(0);
+        assert_eq!(h.pop_settled(), Some(Settled::Abandoned { number: 0, block: BLOCK }));
+        assert_eq!(h.next(10, Instant::ZERO), Some(Next::Skip { message: 0, charge: 0 }));
+        assert_eq!(h.next(10, Instant::ZERO), Some(Next::Skip { message: 1, charge: 0 }));
+        assert_eq!(h.charged, 0);
+    }
+
+    #[test]
+    fn the_last_repair_goes_twice_and_not_into_one_packet() {
+        let mut h = of(Reliability::Timely, 1000);
+        h.push(BLOCK, 10, at(50)).unwrap();
+        assert_eq!(piece(&mut h, 10), Some((0, 0, 10)));
+        h.on_lost(0, 0, 10);
+        assert!(matches!(h.next(10, at(49)), Some(Next::Piece(p)) if !p.twice));
+        h.on_lost(0, 0, 10);
+        assert!(matches!(h.next(10, at(50)), Some(Next::Piece(p)) if p.twice));
+        assert_eq!(h.next(10, at(50)), None, "not in this packet");
+        h.copy_last_repairs();
+        assert!(matches!(h.next(10, at(50)), Some(Next::Piece(p)) if !p.twice && p.repair));
+        h.expire(0);
+        h.on_lost(0, 0, 10);
+        assert_eq!(h.pop_settled(), None, "the copy is under way");
+        h.on_acked(0, 0, 10, at(51));
+        let sent = Settled::Sent { number: 0, block: BLOCK, len: 10, late: true };
+        assert_eq!(h.pop_settled(), Some(sent));
+    }
+
+    #[test]
+    fn numbers_run_no_further_ahead_than_the_receiver_keeps_places_for() {
+        let mut h = SendHalf::new(128, Reliability::ReliableUnordered, 10);
+        for _ in 0..3 {
+            h.push(BLOCK, 0, NEVER).unwrap();
+        }
+        assert_eq!(piece(&mut h, 10), Some((0, 0, 0)));
+        assert_eq!(piece(&mut h, 10), Some((1, 0, 0)));
+        h.set_limit(1000);
+        h.on_acked(1, 0, 0, Instant::ZERO);
+        assert_eq!((h.pop_settled(), piece(&mut h, 10)), (None, None), "0 is still open");
+        h.on_acked(0, 0, 0, Instant::ZERO);
+        while h.pop_settled().is_some() {}
+        assert_eq!(piece(&mut h, 10), Some((2, 0, 0)));
     }
 }

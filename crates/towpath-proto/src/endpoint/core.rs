@@ -219,6 +219,21 @@ impl Endpoint {
         sent
     }
 
+    /// Queues a message that is to arrive by `deadline`, see [`Association::send_by`].
+    pub fn send_by(
+        &mut self,
+        id: AssociationId,
+        channel: ChannelId,
+        block: Block,
+        len: u32,
+        deadline: Instant,
+    ) -> Result<u64, SendError> {
+        let association = self.open_mut(id).ok_or(SendError::Ended)?;
+        let sent = association.send_by(channel, block, len, deadline);
+        self.touch(id);
+        sent
+    }
+
     /// Gives credit back, see [`Association::consumed`].
     pub fn consumed(&mut self, id: AssociationId, channel: ChannelId, len: u32) {
         if let Some(a) = self.open_mut(id) {

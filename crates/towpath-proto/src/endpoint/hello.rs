@@ -3,8 +3,9 @@
 //! ```text
 //! 0..2 length n of the parameters | 2..2+n parameters | owner's bytes (refused: text for people)
 //! parameter: id u8 | length u8 | value      unknown ids are skipped
-//!   1 window (u64, bytes)  2 version chosen (u8, response)  3 refusal (u16, response)
-//!   4 channels taken at once (u16)
+//!   1 largest window of a channel (u64, bytes)  2 version chosen (u8, response)
+//!   3 refusal (u16, response)  4 channels taken at once (u16)
+//!   5 windows of all of them together (u64, bytes)
 //! ```
 
 use alloc::string::String;
@@ -27,6 +28,7 @@ const WINDOW: u8 = 1;
 const VERSION: u8 = 2;
 const REFUSAL: u8 = 3;
 const CHANNELS: u8 = 4;
+const CREDIT: u8 = 5;
 
 /// An authenticated "no".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,7 @@ pub struct Refusal {
 pub(super) struct Hello<'a> {
     pub(super) window: u64,
     pub(super) channels_max: u16,
+    pub(super) credit: u64,
     pub(super) version: u8,
     pub(super) refusal: Option<u16>,
     pub(super) content: &'a [u8],
@@ -52,8 +55,8 @@ impl<'a> Hello<'a> {
         let mut r = Reader::new(payload);
         let n = r.u16()?;
         let mut params = Reader::new(r.take(n.into())?);
-        let mut hello =
-            Self { window: 0, channels_max: 0, version: 0, refusal: None, content: r.rest() };
+        let (window, channels_max, credit, version, refusal) = (0, 0, 0, 0, None);
+        let mut hello = Self { window, channels_max, credit, version, refusal, content: r.rest() };
         while !params.is_empty() {
             let (id, len) = (params.u8()?, params.u8()?);
             let mut value = Reader::new(params.take(len.into())?);
@@ -61,6 +64,7 @@ impl<'a> Hello<'a> {
                 WINDOW => hello.window = value.u64()?,
                 VERSION => hello.version = value.u8()?,
                 CHANNELS => hello.channels_max = value.u16()?,
+                CREDIT => hello.credit = value.u64()?,
                 REFUSAL => hello.refusal = Some(value.u16()?),
                 _ => {}
             }
@@ -69,7 +73,8 @@ impl<'a> Hello<'a> {
     }
 
     pub(super) const fn limits(&self) -> PeerLimits {
-        PeerLimits { window: self.window, channels_max: self.channels_max }
+        let Self { window, channels_max, credit, .. } = *self;
+        PeerLimits { window, channels_max, credit }
     }
 
     pub(super) fn emit(&self) -> Vec<u8> {
@@ -80,6 +85,8 @@ impl<'a> Hello<'a> {
         w.put(&[VERSION, 1, self.version]);
         w.put(&[CHANNELS, 2]);
         w.u16(self.channels_max);
+        w.put(&[CREDIT, 8]);
+        w.u64(self.credit);
         if let Some(code) = self.refusal {
             w.put(&[REFUSAL, 2]);
             w.u16(code);
@@ -100,8 +107,8 @@ impl Endpoint {
         refusal: Option<u16>,
         content: &'a [u8],
     ) -> Hello<'a> {
-        let Config { window, channels_max, .. } = self.config;
-        Hello { window: window.into(), channels_max, version, refusal, content }
+        let Config { window_max, channels_max, credit_max: credit, .. } = self.config;
+        Hello { window: window_max.into(), channels_max, credit, version, refusal, content }
     }
 }
 
@@ -124,7 +131,8 @@ mod tests {
             content in proptest::collection::vec(any::<u8>(), 0..HELLO_MAX),
         ) {
             let channels_max = u16::from(version);
-            let h = Hello { window, channels_max, version, refusal, content: &content };
+            let credit = !window;
+            let h = Hello { window, channels_max, credit, version, refusal, content: &content };
             let bytes = h.emit();
             prop_assert_eq!(Hello::parse(&bytes), Ok(h));
         }

@@ -236,6 +236,11 @@ impl Flows {
                     node.consumed(association, *channel, *len);
                 });
             }
+            AssociationEvent::Abandoned { block, .. } => {
+                // Flows run on reliable channels.
+                violations.push(Violation(format!("host {host}: a reliable message given up")));
+                world.with(host, |_, _, memory| memory.release(*block));
+            }
             AssociationEvent::Opened { .. } | AssociationEvent::Ended { .. } => {}
         }
         true

@@ -37,11 +37,9 @@ pub(crate) const CLEAN: LinkSpec = LinkSpec {
 pub(crate) const LINK: LinkId = LinkId(0);
 
 /// A channel that both sides may send on.
-pub(crate) const BOTH: Opening =
-    Opening { direction: Direction::Both, priority: 0, label: 7, tspec: None };
+pub(crate) const BOTH: Opening = Opening::new(Direction::Both, 7);
 /// A channel that only its opener may send on.
-pub(crate) const ONE_WAY: Opening =
-    Opening { direction: Direction::Opener, priority: 0, label: 7, tspec: None };
+pub(crate) const ONE_WAY: Opening = Opening::new(Direction::Opener, 7);
 
 /// Steps at one instant before we say that a poll loop does not end.
 const STEPS_MAX: u64 = 100_000;
@@ -138,6 +136,7 @@ pub(crate) struct Host {
     pub(crate) ended: Vec<ChannelId>,
     pub(crate) over: Vec<(Instant, End)>,
     pub(crate) sent: u64,
+    pub(crate) abandoned: Vec<(ChannelId, u64)>,
 }
 
 impl Host {
@@ -165,6 +164,7 @@ impl Host {
             ended: Vec::new(),
             over: Vec::new(),
             sent: 0,
+            abandoned: Vec::new(),
         }
     }
 
@@ -191,6 +191,22 @@ impl Host {
     ) -> Result<u64, SendError> {
         let block = self.memory.store(content(number, len)).expect("the test's memory is enough");
         let sent = self.endpoint.send(self.id(), channel, block, len);
+        if sent.is_err() {
+            self.memory.release(block);
+        }
+        sent
+    }
+
+    /// Sends [`content`] on a timely channel, to arrive by `deadline`.
+    pub(crate) fn send_by(
+        &mut self,
+        channel: ChannelId,
+        number: u64,
+        len: u32,
+        deadline: Instant,
+    ) -> Result<u64, SendError> {
+        let block = self.memory.store(content(number, len)).expect("the test's memory is enough");
+        let sent = self.endpoint.send_by(self.id(), channel, block, len, deadline);
         if sent.is_err() {
             self.memory.release(block);
         }
@@ -246,6 +262,10 @@ impl Host {
             }
             AssociationEvent::Sent { block, .. } => {
                 self.sent += 1;
+                self.memory.release(block);
+            }
+            AssociationEvent::Abandoned { channel, number, block } => {
+                self.abandoned.push((channel, number));
                 self.memory.release(block);
             }
             AssociationEvent::Ended { channel } => self.ended.push(channel),

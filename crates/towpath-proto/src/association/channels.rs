@@ -1,0 +1,231 @@
+//! The channels of one association.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use towpath_wire::ChannelId;
+use towpath_wire::frame::{ChannelOpen, MESSAGE_CHARGE};
+
+use super::channel::{Channel, Opening, PeerLimits};
+use super::ready::Ready;
+use crate::config::Config;
+use crate::range_set::RangeSet;
+
+/// Channels of one side's making and their windows together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    count: u16,
+    credit: u64,
+}
+
+/// All channels, sorted by number. Ids are never used twice; the handshake's initiator opens even
+/// ones, its responder odd ones.
+///
+/// Invariants: a channel stands in `ready` at the rank it is `listed` with, in `due` when it is
+/// `queued`; both are brought up to date by [`Channels::with`] after each change.
+#[derive(Debug)]
+pub(super) struct Channels {
+    list: Vec<Channel>,
+    /// Our next id.
+    next: u32,
+    /// Which ids (halved) the peer has opened.
+    peer_opened: RangeSet,
+    peers: Share,
+    ours: Share,
+    ready: Ready,
+    due: VecDeque<ChannelId>,
+}
+
+/// Why the peer's OPEN was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpenRefused {
+    /// Wrong parity, or a window that we do not offer.
+    Fault,
+    /// As many channels or as much credit as the configuration allows.
+    TooMany,
+}
+
+impl Channels {
+    pub(super) fn new(initiator: bool) -> Self {
+        Self {
+            list: Vec::new(),
+            next: u32::from(!initiator),
+            peer_opened: RangeSet::default(),
+            peers: Share::default(),
+            ours: Share::default(),
+            ready: Ready::default(),
+            due: VecDeque::new(),
+        }
+    }
+
+    fn index(&self, id: ChannelId) -> Option<usize> {
+        self.list.binary_search_by_key(&id, |c| c.open.channel).ok()
+    }
+
+    pub(super) fn get(&self, id: ChannelId) -> Option<&Channel> {
+        self.list.get(self.index(id)?)
+    }
+
+    /// Lets `change` act on a channel, and notes what it has to send after that.
+    pub(super) fn with<R>(
+        &mut self,
+        id: ChannelId,
+        change: impl FnOnce(&mut Channel) -> R,
+    ) -> Option<R> {
+        let index = self.index(id)?;
+        let result = change(&mut self.list[index]);
+        self.note(index);
+        Some(result)
+    }
+
+    fn note(&mut self, index: usize) {
+        let c = &mut self.list[index];
+        let rank = c.rank();
+        if rank != c.listed {
+            self.ready.set(c.open.channel, c.listed, rank);
+            c.listed = rank;
+        }
+        if c.due.any() && !c.queued {
+            c.queued = true;
+            self.due.push_back(c.open.channel);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Channel> {
+        self.list.iter()
+    }
+
+    /// Lets `change` act on every channel.
+    pub(super) fn for_each(&mut self, mut change: impl FnMut(&mut Channel)) {
+        for index in 0..self.list.len() {
+            change(&mut self.list[index]);
+            self.note(index);
+        }
+    }
+
+    fn insert(&mut self, channel: Channel) {
+        let id = channel.open.channel;
+        let share = if channel.ours { &mut self.ours } else { &mut self.peers };
+        share.count += 1;
+        share.credit += channel.open.limit;
+        let index = self.list.partition_point(|c| c.open.channel < id);
+        self.list.insert(index, channel);
+        self.note(index);
+    }
+
+    /// Opens a channel of ours; `None` when there are as many as either side allows already, or
+    /// their windows leave no room for this one's.
+    pub(super) fn open(
+        &mut self,
+        opening: Opening,
+        peer: PeerLimits,
+        config: &Config,
+    ) -> Option<ChannelId> {
+        let asked = opening.window.unwrap_or(config.window).min(config.window_max);
+        let window = u64::from(asked).min(peer.window).max(MESSAGE_CHARGE);
+        if self.ours.count >= config.channels_max.min(peer.channels_max)
+            || self.ours.credit + window > config.credit_max.min(peer.credit)
+        {
+            return None;
+        }
+        let id = ChannelId(self.next);
+        self.next = self.next.checked_add(2)?;
+        let open = ChannelOpen {
+            channel: id,
+            direction: opening.direction,
+            reliability: opening.reliability,
+            priority: opening.priority,
+            label: opening.label,
+            limit: window,
+            tspec: opening.tspec,
+        };
+        self.insert(Channel::new(open, true, config));
+        Some(id)
+    }
+
+    /// Takes the peer's OPEN; `Ok(true)` when it is a new channel.
+    pub(super) fn opened(
+        &mut self,
+        open: ChannelOpen,
+        config: &Config,
+    ) -> Result<bool, OpenRefused> {
+        let half = open.channel.0 / 2;
+        let ours = open.channel.0 % 2 == self.next % 2;
+        if ours || !(MESSAGE_CHARGE..=config.window_max.into()).contains(&open.limit) {
+            return Err(OpenRefused::Fault);
+        }
+        if self.peer_opened.covers(half, half + 1) {
+            return Ok(false);
+        }
+        if self.peers.count >= config.channels_max
+            || self.peers.credit + open.limit > config.credit_max
+            || !self.peer_opened.insert(half, half + 1)
+        {
+            return Err(OpenRefused::TooMany);
+        }
+        self.insert(Channel::new(open, false, config));
+        Ok(true)
+    }
+
+    /// True when `id` was open once and is over now.
+    pub(super) fn is_past(&self, id: ChannelId) -> bool {
+        if id.0 % 2 == self.next % 2 {
+            return id.0 < self.next;
+        }
+        self.peer_opened.covers(id.0 / 2, id.0 / 2 + 1)
+    }
+
+    /// Forgets a channel that is over in both directions.
+    pub(super) fn forget(&mut self, id: ChannelId) {
+        let Some(index) = self.index(id).filter(|i| self.list[*i].is_over()) else { return };
+        let channel = self.list.remove(index);
+        self.ready.set(id, channel.listed, None);
+        self.due.retain(|due| *due != id);
+        let share = if channel.ours { &mut self.ours } else { &mut self.peers };
+        share.count -= 1;
+        share.credit -= channel.open.limit;
+    }
+
+    /// The channel whose data goes next: repairs before fresh data, then the highest priority,
+    /// round robin among equals.
+    pub(super) fn pick(&mut self, only: Option<ChannelId>) -> Option<ChannelId> {
+        match only {
+            Some(id) => self.get(id)?.listed.map(|_| id),
+            None => self.ready.turn(),
+        }
+    }
+
+    /// True when some channel has data to send.
+    pub(super) fn has_data(&self, only: Option<ChannelId>) -> bool {
+        match only {
+            Some(id) => self.get(id).is_some_and(|c| c.listed.is_some()),
+            None => !self.ready.is_empty(),
+        }
+    }
+
+    /// The channels that have data to send.
+    pub(super) fn with_data(&self) -> impl Iterator<Item = ChannelId> + '_ {
+        self.ready.iter()
+    }
+
+    /// True when some channel has a control frame to send.
+    pub(super) fn has_control(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Lets `write` put out the next channel's control frames; what is left afterwards waits in
+    /// front. False when there is nothing, or something was left.
+    pub(super) fn write_control(&mut self, write: impl FnOnce(&mut Channel)) -> bool {
+        let Some(id) = self.due.front().copied() else { return false };
+        let left = self.index(id).is_some_and(|index| {
+            let c = &mut self.list[index];
+            write(c);
+            c.queued = c.due.any();
+            c.queued
+        });
+        if !left {
+            self.due.pop_front();
+        }
+        !left
+    }
+}
