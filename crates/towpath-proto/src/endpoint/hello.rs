@@ -4,9 +4,10 @@
 //! 0..2 length n of the parameters | 2..2+n parameters | owner's bytes (refused: text for people)
 //! parameter: id u8 | length u8 | value      unknown ids are skipped
 //!   1 window (u64, bytes)  2 version chosen (u8, response)  3 refusal (u16, response)
-//!   4 channels taken at once (u16)
+//!   4 channels taken at once (u16)  5 the link is trusted (no value)
 //! ```
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -15,6 +16,7 @@ use towpath_wire::bytes::{ParseError, Reader, Writer};
 use super::core::Endpoint;
 use crate::association::PeerLimits;
 use crate::config::Config;
+use crate::crypto::{PacketKey, Secrets};
 
 /// Longest hello that the owner may add, in bytes.
 pub const HELLO_MAX: usize = 512;
@@ -27,6 +29,10 @@ const WINDOW: u8 = 1;
 const VERSION: u8 = 2;
 const REFUSAL: u8 = 3;
 const CHANNELS: u8 = 4;
+const TRUSTED: u8 = 5;
+
+/// Keys for sending and for receiving.
+pub(super) type Keys = (Box<dyn PacketKey>, Box<dyn PacketKey>);
 
 /// An authenticated "no".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +50,7 @@ pub(super) struct Hello<'a> {
     pub(super) channels_max: u16,
     pub(super) version: u8,
     pub(super) refusal: Option<u16>,
+    pub(super) trusted: bool,
     pub(super) content: &'a [u8],
 }
 
@@ -52,8 +59,14 @@ impl<'a> Hello<'a> {
         let mut r = Reader::new(payload);
         let n = r.u16()?;
         let mut params = Reader::new(r.take(n.into())?);
-        let mut hello =
-            Self { window: 0, channels_max: 0, version: 0, refusal: None, content: r.rest() };
+        let mut hello = Self {
+            window: 0,
+            channels_max: 0,
+            version: 0,
+            refusal: None,
+            trusted: false,
+            content: r.rest(),
+        };
         while !params.is_empty() {
             let (id, len) = (params.u8()?, params.u8()?);
             let mut value = Reader::new(params.take(len.into())?);
@@ -62,6 +75,7 @@ impl<'a> Hello<'a> {
                 VERSION => hello.version = value.u8()?,
                 CHANNELS => hello.channels_max = value.u16()?,
                 REFUSAL => hello.refusal = Some(value.u16()?),
+                TRUSTED => hello.trusted = true,
                 _ => {}
             }
         }
@@ -84,6 +98,9 @@ impl<'a> Hello<'a> {
             w.put(&[REFUSAL, 2]);
             w.u16(code);
         }
+        if self.trusted {
+            w.put(&[TRUSTED, 0]);
+        }
         let n = w.used();
         w.put(self.content);
         let end = 2 + w.used();
@@ -100,8 +117,22 @@ impl Endpoint {
         refusal: Option<u16>,
         content: &'a [u8],
     ) -> Hello<'a> {
-        let Config { window, channels_max, .. } = self.config;
-        Hello { window: window.into(), channels_max, version, refusal, content }
+        let Config { window, channels_max, trusted, .. } = self.config;
+        Hello { window: window.into(), channels_max, version, refusal, trusted, content }
+    }
+
+    /// The keys of a new association, for sending and for receiving. Packets go unsealed only
+    /// where both sides said in their sealed hellos that they trust the link: each computes the
+    /// same from the other's word and its own.
+    pub(super) fn packet_keys(&self, secrets: &Secrets, peer_trusts: bool) -> Keys {
+        let key = |secret| {
+            if self.config.trusted && peer_trusts {
+                self.crypto.header_key(secret)
+            } else {
+                self.crypto.packet_key(secret)
+            }
+        };
+        (key(&secrets.send), key(&secrets.receive))
     }
 }
 
@@ -121,10 +152,11 @@ mod tests {
             window: u64,
             version: u8,
             refusal: Option<u16>,
+            trusted: bool,
             content in proptest::collection::vec(any::<u8>(), 0..HELLO_MAX),
         ) {
             let channels_max = u16::from(version);
-            let h = Hello { window, channels_max, version, refusal, content: &content };
+            let h = Hello { window, channels_max, version, refusal, trusted, content: &content };
             let bytes = h.emit();
             prop_assert_eq!(Hello::parse(&bytes), Ok(h));
         }
