@@ -62,6 +62,15 @@ pub(super) fn set(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Reads an option whose value is an integer.
+pub(super) fn get(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c_int> {
+    let (mut value, mut len) = (0, size_of::<c_int>() as u32);
+    let (at, len) = (ptr::from_mut(&mut value).cast::<c_void>(), &raw mut len);
+    // SAFETY: `at` points to as many writable bytes as `len` says, for the time of the call.
+    let rc = unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, at, len) };
+    if rc == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Hands up to `N` of `messages` to the kernel in one call; returns how many it took, at least
 /// one. An error concerns the first.
 pub(super) fn send<const N: usize>(

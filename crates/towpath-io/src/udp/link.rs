@@ -306,6 +306,18 @@ fn options(fd: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
     Ok(())
 }
 
+/// The largest IP packet that the kernel's route to `remote` takes, headers included, in bytes.
+pub fn route_mtu(remote: SocketAddr) -> io::Result<u32> {
+    let any = if remote.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(remote)?;
+    let (level, name) = match remote {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+    };
+    Ok(kernel::get(socket.as_fd(), level, name)?.unsigned_abs())
+}
+
 impl AsFd for UdpLink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
