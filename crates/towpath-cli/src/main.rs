@@ -1,6 +1,7 @@
 //! The `towpath` command. Data goes to standard output, everything else to standard error.
 
 mod batch;
+mod bench;
 mod bound;
 mod control;
 mod experiment;
@@ -82,6 +83,8 @@ enum Command {
     Media(media::MediaArgs),
     /// Find out what rate, buffer and wait stored video needs
     Plan(plan::PlanArgs),
+    /// Measure what a link carries, beside what the kernel alone carries
+    Bench(bench::BenchArgs),
     /// Run the protocols in a simulated network
     Sim(sim::SimArgs),
     /// Ask what a network would promise to channels
@@ -146,6 +149,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),
         Command::Media(args) => media::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Reserve(args) => reserve::run(&args),
         Command::Bound(args) => bound::run(&args),

@@ -4,12 +4,15 @@
 //! |---|---|
 //! | [`clock`] | time as the protocol machines want it |
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
-//! | [`udp`] | a UDP socket with segmentation offload, in batches |
+//! | [`drive`] | moves datagrams between a link and a machine |
+//! | [`udp`] | a UDP socket that moves trains of datagrams |
 
 pub mod clock;
 pub mod crypto;
+pub mod drive;
 pub mod udp;
 
 pub use clock::Clock;
 pub use crypto::RealCrypto;
+pub use drive::{LinkDriver, Turn};
 pub use udp::UdpLink;

@@ -46,6 +46,8 @@ pub struct Config {
     pub keepalive: Duration,
     /// A peer not heard for so long is lost.
     pub lost_after: Duration,
+    /// Whoever can reach the link is trusted: packets go unsealed to peers that say the same.
+    pub trusted: bool,
     /// Congestion controller of each path.
     pub congestion: CongestionKind,
     /// A deliberate bug.
@@ -88,6 +90,7 @@ impl Default for Config {
             probe_max: Duration::from_millis(400),
             keepalive: Duration::from_millis(500),
             lost_after: Duration::from_secs(2),
+            trusted: false,
             congestion: CongestionKind::Aimd,
             #[cfg(feature = "plant")]
             plant: Plant::None,

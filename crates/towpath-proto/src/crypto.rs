@@ -7,6 +7,9 @@
 //! enough to shut it out.
 
 use alloc::boxed::Box;
+use core::hash::Hasher;
+
+use siphasher::sip::SipHasher24;
 
 /// A host's static public key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +59,12 @@ pub trait Crypto {
     /// Makes a packet key from a secret.
     fn packet_key(&self, secret: &[u8; 32]) -> Box<dyn PacketKey>;
 
+    /// Makes the key of a trusted link from a secret: packets are neither hidden nor protected
+    /// against change, only told from stray ones. See [`HeaderKey`].
+    fn header_key(&self, secret: &[u8; 32]) -> Box<dyn PacketKey> {
+        Box::new(HeaderKey::new(secret))
+    }
+
     /// Keyed hash of `data`.
     fn mac(&self, key: &[u8; 32], data: &[u8]) -> [u8; 16];
 
@@ -100,4 +109,79 @@ pub trait PacketKey: Send {
 
     /// Opens in place; the plaintext is all but the last 16 bytes of `content`.
     fn open(&self, nonce: [u8; 12], aad: &[u8], content: &mut [u8]) -> Result<(), CryptoError>;
+
+    /// True when content is hidden and protected against change.
+    fn seals(&self) -> bool {
+        true
+    }
+}
+
+/// The packet key of a trusted link: the tag is a keyed 64-bit hash of nonce, header and the
+/// content's length, followed by zeros. The content itself goes out in clear and is covered by
+/// nothing but UDP's checksum; whoever can write to the link can change it. Datagrams of other
+/// associations, other numbers or other lengths do not pass.
+pub struct HeaderKey(SipHasher24);
+
+impl HeaderKey {
+    /// From a secret.
+    pub fn new(secret: &[u8; 32]) -> Self {
+        let word = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&secret[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        Self(SipHasher24::new_with_keys(word(0), word(8)))
+    }
+
+    fn tag(&self, nonce: [u8; 12], aad: &[u8], content: usize) -> [u8; 16] {
+        let mut hash = self.0;
+        hash.write(&nonce);
+        hash.write(aad);
+        hash.write_u64(content as u64);
+        let mut tag = [0; 16];
+        tag[..8].copy_from_slice(&hash.finish().to_le_bytes());
+        tag
+    }
+}
+
+impl PacketKey for HeaderKey {
+    fn seal(&self, nonce: [u8; 12], aad: &[u8], content: &mut [u8]) {
+        let len = content.len();
+        content[len - 16..].copy_from_slice(&self.tag(nonce, aad, len));
+    }
+
+    fn open(&self, nonce: [u8; 12], aad: &[u8], content: &mut [u8]) -> Result<(), CryptoError> {
+        let Some(at) = content.len().checked_sub(16) else { return Err(CryptoError) };
+        // The hash protects nothing that is worth timing.
+        if content[at..] == self.tag(nonce, aad, content.len()) { Ok(()) } else { Err(CryptoError) }
+    }
+
+    fn seals(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_key_opens_what_it_sealed_and_refuses_strays() {
+        let (ours, other) = (HeaderKey::new(&[1; 32]), HeaderKey::new(&[2; 32]));
+        let mut content = [7; 48];
+        ours.seal([1; 12], b"header", &mut content);
+        assert_eq!(content[..32], [7; 32]);
+        assert!(!ours.seals());
+        ours.open([1; 12], b"header", &mut content).unwrap();
+        assert!(other.open([1; 12], b"header", &mut content).is_err());
+        assert!(ours.open([2; 12], b"header", &mut content).is_err());
+        assert!(ours.open([1; 12], b"Header", &mut content).is_err());
+        assert!(ours.open([1; 12], b"header", &mut content[1..]).is_err());
+        assert!(ours.open([1; 12], b"header", &mut []).is_err());
+        for bit in 8 * 32..8 * 48 {
+            let mut changed = content;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(ours.open([1; 12], b"header", &mut changed).is_err(), "tag bit {bit}");
+        }
+    }
 }

@@ -230,6 +230,11 @@ impl Association {
         self.paths[0].remote
     }
 
+    /// True unless both sides trust the link: packets are hidden and protected against change.
+    pub fn is_sealed(&self) -> bool {
+        self.identity.send.seals()
+    }
+
     /// Smoothed round-trip time of the first path.
     pub fn rtt(&self) -> Duration {
         self.paths[0].rtt.smoothed()

@@ -5,9 +5,10 @@
 //! parameter: id u8 | length u8 | value      unknown ids are skipped
 //!   1 largest window of a channel (u64, bytes)  2 version chosen (u8, response)
 //!   3 refusal (u16, response)  4 channels taken at once (u16)
-//!   5 windows of all of them together (u64, bytes)
+//!   5 windows of all of them together (u64, bytes)  6 the link is trusted (no value)
 //! ```
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -16,6 +17,7 @@ use towpath_wire::bytes::{ParseError, Reader, Writer};
 use super::core::Endpoint;
 use crate::association::PeerLimits;
 use crate::config::Config;
+use crate::crypto::{PacketKey, Secrets};
 
 /// Longest hello that the owner may add, in bytes.
 pub const HELLO_MAX: usize = 512;
@@ -29,6 +31,10 @@ const VERSION: u8 = 2;
 const REFUSAL: u8 = 3;
 const CHANNELS: u8 = 4;
 const CREDIT: u8 = 5;
+const TRUSTED: u8 = 6;
+
+/// Keys for sending and for receiving.
+pub(super) type Keys = (Box<dyn PacketKey>, Box<dyn PacketKey>);
 
 /// An authenticated "no".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +53,7 @@ pub(super) struct Hello<'a> {
     pub(super) credit: u64,
     pub(super) version: u8,
     pub(super) refusal: Option<u16>,
+    pub(super) trusted: bool,
     pub(super) content: &'a [u8],
 }
 
@@ -55,8 +62,15 @@ impl<'a> Hello<'a> {
         let mut r = Reader::new(payload);
         let n = r.u16()?;
         let mut params = Reader::new(r.take(n.into())?);
-        let (window, channels_max, credit, version, refusal) = (0, 0, 0, 0, None);
-        let mut hello = Self { window, channels_max, credit, version, refusal, content: r.rest() };
+        let mut hello = Self {
+            window: 0,
+            channels_max: 0,
+            credit: 0,
+            version: 0,
+            refusal: None,
+            trusted: false,
+            content: r.rest(),
+        };
         while !params.is_empty() {
             let (id, len) = (params.u8()?, params.u8()?);
             let mut value = Reader::new(params.take(len.into())?);
@@ -66,6 +80,7 @@ impl<'a> Hello<'a> {
                 CHANNELS => hello.channels_max = value.u16()?,
                 CREDIT => hello.credit = value.u64()?,
                 REFUSAL => hello.refusal = Some(value.u16()?),
+                TRUSTED => hello.trusted = true,
                 _ => {}
             }
         }
@@ -91,6 +106,9 @@ impl<'a> Hello<'a> {
             w.put(&[REFUSAL, 2]);
             w.u16(code);
         }
+        if self.trusted {
+            w.put(&[TRUSTED, 0]);
+        }
         let n = w.used();
         w.put(self.content);
         let end = 2 + w.used();
@@ -107,8 +125,23 @@ impl Endpoint {
         refusal: Option<u16>,
         content: &'a [u8],
     ) -> Hello<'a> {
-        let Config { window_max, channels_max, credit_max: credit, .. } = self.config;
-        Hello { window: window_max.into(), channels_max, credit, version, refusal, content }
+        let Config { window_max, channels_max, credit_max: credit, trusted, .. } = self.config;
+        let window = window_max.into();
+        Hello { window, channels_max, credit, version, refusal, trusted, content }
+    }
+
+    /// The keys of a new association, for sending and for receiving. Packets go unsealed only
+    /// where both sides said in their sealed hellos that they trust the link: each computes the
+    /// same from the other's word and its own.
+    pub(super) fn packet_keys(&self, secrets: &Secrets, peer_trusts: bool) -> Keys {
+        let key = |secret| {
+            if self.config.trusted && peer_trusts {
+                self.crypto.header_key(secret)
+            } else {
+                self.crypto.packet_key(secret)
+            }
+        };
+        (key(&secrets.send), key(&secrets.receive))
     }
 }
 
@@ -128,11 +161,13 @@ mod tests {
             window: u64,
             version: u8,
             refusal: Option<u16>,
+            trusted: bool,
             content in proptest::collection::vec(any::<u8>(), 0..HELLO_MAX),
         ) {
             let channels_max = u16::from(version);
             let credit = !window;
-            let h = Hello { window, channels_max, credit, version, refusal, content: &content };
+            let content = &content[..];
+            let h = Hello { window, channels_max, credit, version, refusal, trusted, content };
             let bytes = h.emit();
             prop_assert_eq!(Hello::parse(&bytes), Ok(h));
         }

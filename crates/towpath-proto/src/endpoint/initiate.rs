@@ -228,14 +228,14 @@ impl Endpoint {
             return;
         }
         let SlotState::Initiating(i) = self.take_state(id) else { return };
-        let secrets = i.handshake.split();
+        let (send, receive) = self.packet_keys(&i.handshake.split(), hello.trusted);
         let identity = Identity {
             id,
             initiator: true,
             peer_index: response.sender,
             peer: hello.limits(),
-            send: self.crypto.packet_key(&secrets.send),
-            receive: self.crypto.packet_key(&secrets.receive),
+            send,
+            receive,
         };
         let association = Association::new(now, identity, i.link, i.remote, &self.config);
         let (key, hello) = (i.key, hello.content.to_vec());

@@ -48,6 +48,8 @@ pub(super) struct Asking {
     rx: RxMeta,
     peer_index: u32,
     peer: PeerLimits,
+    /// The peer trusts the link.
+    trusted: bool,
     version: u8,
     hello: Vec<u8>,
     mac1: [u8; 16],
@@ -118,7 +120,7 @@ impl Endpoint {
             self.stats.turned_away += 1;
             return;
         };
-        let peer = hello.limits();
+        let (peer, trusted) = (hello.limits(), hello.trusted);
         let hello = hello.content.to_vec();
         let asking = Asking {
             handshake,
@@ -126,6 +128,7 @@ impl Endpoint {
             rx,
             peer_index: i.sender,
             peer,
+            trusted,
             version,
             hello: hello.clone(),
             mac1: i.mac1,
@@ -205,14 +208,14 @@ impl Endpoint {
     }
 
     fn half_open(&mut self, now: Instant, id: AssociationId, asking: Asking, response: Vec<u8>) {
-        let secrets = asking.handshake.split();
+        let (send, receive) = self.packet_keys(&asking.handshake.split(), asking.trusted);
         let identity = Identity {
             id,
             initiator: false,
             peer_index: asking.peer_index,
             peer: asking.peer,
-            send: self.crypto.packet_key(&secrets.send),
-            receive: self.crypto.packet_key(&secrets.receive),
+            send,
+            receive,
         };
         let RxMeta { link, remote, .. } = asking.rx;
         let association = Association::new(now, identity, link, remote, &self.config);

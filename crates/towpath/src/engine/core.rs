@@ -150,7 +150,7 @@ impl Engine {
             }
             if readable {
                 let (clock, node) = (self.clock, &mut self.node);
-                let received = self.network.receive(node, || clock.now(), &mut self.memory);
+                let received = self.network.receive(node, &clock, &mut self.memory);
                 received.map_err(system("receiving"))?;
             }
             self.take_reports();
@@ -192,7 +192,7 @@ impl Engine {
 
     pub(super) fn transmit(&mut self) -> Result<(), EngineError> {
         let (clock, node) = (self.clock, &mut self.node);
-        let more = self.network.transmit(node, || clock.now(), &self.memory, &self.poll);
+        let more = self.network.transmit(node, &clock, &self.memory, &self.poll);
         if more.map_err(system("sending"))? {
             // Come back at once, after whoever else has something.
             self.waker.wake();

@@ -169,7 +169,7 @@ impl Engine {
         let own = [
             ("message_memory_bytes", self.memory.used()),
             ("message_memory_bytes_max", self.memory.used_max()),
-            ("send_errors", self.network.send_errors),
+            ("send_errors", self.network.send_errors()),
             ("clients", self.clients.all.len() as u64),
         ];
         let all = self.node.counters().into_iter().chain(own);
@@ -209,7 +209,7 @@ impl Engine {
         let mut nonce = [0; 16];
         nonce.copy_from_slice(&towpath_io::RealCrypto::generate_secret()[..16]);
         let key = self.node.endpoint().public_key();
-        match (self.node.invite(now, ttl_s, nonce), self.network.udp.local_addr()) {
+        match (self.node.invite(now, ttl_s, nonce), self.network.driver.link().local_addr()) {
             (Some(invitation), Ok(addr)) => {
                 let target = towpath_node::JoinTarget { addr, key, invitation };
                 Reply::Token(Token(target).to_string())

@@ -1,0 +1,226 @@
+//! The measuring process: finds or starts its peer, measures every row in every round.
+
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::args::{BenchArgs, BenchCommand, LinkArgs, Pins};
+use super::report::Report;
+use super::row::{Sample, What};
+use super::talk::{Done, Ready, Serve, Talk};
+use super::{floor, machine, netns, ours, peer, udp_train};
+
+pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let BenchCommand::Link(args) = &args.command;
+    if args.netns {
+        return Err(netns::enter().context("cannot make a network namespace"));
+    }
+    if let Some(addr) = args.listen {
+        peer::listen(addr, args.pins().0.map(|p| p.1), args.child)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some((processor, _)) = args.pins().0 {
+        machine::pin(processor)?;
+    }
+    let mut far = match args.connect {
+        Some(addr) => Far::reach(addr, None)?,
+        None => Far::start(args)?,
+    };
+    let report = measure(args, &mut far)?;
+    if args.json {
+        println!("{}", report.json());
+    } else {
+        print!("{}", report.text());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The peer, with its process where it is ours.
+struct Far {
+    talk: Talk,
+    /// Our own address towards it, port 0.
+    near: SocketAddr,
+    ip: IpAddr,
+    _process: Option<Process>,
+}
+
+/// A child that ends with its owner at the latest.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has ended by itself unless something went wrong.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Far {
+    fn reach(addr: SocketAddr, process: Option<Process>) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect_timeout(&addr, Duration::from_secs(5));
+        let stream = stream.with_context(|| format!("no listener at {addr}"))?;
+        let mut near = stream.local_addr()?;
+        near.set_port(0);
+        Ok(Self { talk: Talk::new(stream)?, near, ip: addr.ip(), _process: process })
+    }
+
+    fn start(args: &LinkArgs) -> anyhow::Result<Self> {
+        let exe = std::env::current_exe()?;
+        let mut command = if args.inside {
+            let mut c = netns::second();
+            c.arg(exe);
+            c
+        } else {
+            Command::new(exe)
+        };
+        let addr = if args.inside { "0.0.0.0:0" } else { "127.0.0.1:0" };
+        let pin = match args.pins() {
+            Pins(Some((a, b))) => format!("{a},{b}"),
+            Pins(None) => "none".to_string(),
+        };
+        command.args(["bench", "link", "--child", "--listen", addr, "--pin", &pin]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = Process(child.context("cannot start the peer")?);
+        let out = child.0.stdout.take().context("the peer's output is piped")?;
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?;
+        let addr = line.trim().strip_prefix("listening at ").context("the peer did not start")?;
+        let mut addr: SocketAddr = addr.parse()?;
+        if args.inside {
+            netns::join(child.0.id())?;
+            addr.set_ip(netns::PEER);
+        }
+        Self::reach(addr, Some(child))
+    }
+
+    /// Asks for the far end of a measurement.
+    fn serve(&mut self, what: Serve) -> anyhow::Result<(SocketAddr, Ready)> {
+        self.talk.say(&what)?;
+        let ready: Ready = self.talk.hear()?.context("the peer has ended")?;
+        Ok((SocketAddr::new(self.ip, ready.port), ready))
+    }
+
+    fn done(&mut self) -> anyhow::Result<Done> {
+        self.talk.hear()?.context("the peer has ended")
+    }
+}
+
+fn rows(args: &LinkArgs, iperf: bool) -> Vec<What> {
+    let polls = if args.poll { &[false, true][..] } else { &[false] };
+    let mut rows = vec![What::UdpSingles, What::UdpTrains, What::TcpStream];
+    rows.extend(iperf.then_some(What::Iperf));
+    rows.extend(polls.iter().map(|&poll| What::UdpEcho { poll }));
+    rows.extend(polls.iter().map(|&poll| What::TcpEcho { poll }));
+    let largest = args.message.iter().copied().max().unwrap_or(1 << 20);
+    for trusted in [false, true] {
+        if (trusted && args.encrypted) || (!trusted && args.trusted) {
+            continue;
+        }
+        rows.extend(args.message.iter().map(|&len| What::Bulk { trusted, len }));
+        rows.extend(polls.iter().map(|&poll| What::Trips { trusted, poll }));
+        rows.push(What::Loaded { trusted, len: largest });
+    }
+    rows
+}
+
+fn measure(args: &LinkArgs, far: &mut Far) -> anyhow::Result<Report> {
+    let version = Command::new("iperf3").arg("--version").stdin(Stdio::null()).output();
+    let iperf = version.is_ok_and(|out| out.status.success());
+    let rows = rows(args, iperf);
+    let bar = ProgressBar::new(u64::from(args.runs) * rows.len() as u64);
+    let style = ProgressStyle::with_template("{bar:20} {pos}/{len}, {eta} left: {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut samples = vec![Vec::new(); rows.len()];
+    for round in 1..=args.runs {
+        for (row, samples) in rows.iter().zip(&mut samples) {
+            bar.set_message(format!("round {round} of {}, {}", args.runs, row.name()));
+            let sample = one(*row, far, args.seconds);
+            samples.push(sample.with_context(|| format!("measuring {:?}", row.name()))?);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    let route = match (args.inside, args.connect) {
+        (true, _) => "veth between two network namespaces",
+        (_, Some(_)) => "to a listener",
+        _ => "loopback",
+    };
+    Ok(Report {
+        route: format!("{route}, {} to {}", far.near.ip(), far.ip),
+        mtu: towpath_io::udp::route_mtu(SocketAddr::new(far.ip, 9)).ok(),
+        pins: args.pins(),
+        seconds: args.seconds.as_secs_f64(),
+        iperf,
+        rows: rows.into_iter().zip(samples).collect(),
+    })
+}
+
+fn one(row: What, far: &mut Far, time: Duration) -> anyhow::Result<Sample> {
+    let near = far.near;
+    let association = |trusted, poll, len| {
+        let window = ours::window(len);
+        Serve::Association { trusted, poll, window }
+    };
+    let serve = match row {
+        What::UdpSingles => Serve::UdpSink,
+        What::UdpTrains => Serve::UdpTrains,
+        What::UdpEcho { poll } => Serve::UdpEcho { poll },
+        What::TcpStream => Serve::TcpSink,
+        What::TcpEcho { poll } => Serve::TcpEcho { poll },
+        What::Iperf => Serve::Iperf,
+        What::Bulk { trusted, len } | What::Loaded { trusted, len } => {
+            association(trusted, false, len)
+        }
+        What::Trips { trusted, poll } => association(trusted, poll, floor::SHORT as u32),
+    };
+    let (remote, ready) = far.serve(serve)?;
+    let peer = ours::Peer { remote, key: ready.key.unwrap_or_default() };
+    let flow = match row {
+        What::UdpSingles => floor::udp_source(near, remote, time)?,
+        What::UdpTrains => udp_train::source(near, remote, time)?,
+        What::TcpStream => floor::tcp_source(remote, time)?,
+        What::Bulk { len, .. } => ours::bulk(near, &peer, serve, len, time)?,
+        What::Iperf => {
+            let sample = iperf(remote, time);
+            far.done()?;
+            return sample;
+        }
+        _ => {
+            let ns = match row {
+                What::UdpEcho { poll } => floor::udp_trips(near, remote, poll, time)?,
+                What::TcpEcho { poll } => floor::tcp_trips(remote, poll, time)?,
+                What::Loaded { len, .. } => ours::trips(near, &peer, serve, Some(len), time)?,
+                _ => ours::trips(near, &peer, serve, None, time)?,
+            };
+            far.done()?;
+            return Sample::trips(ns);
+        }
+    };
+    Ok(Sample::flow(&flow, &far.done()?))
+}
+
+/// What iperf3 itself measured with one TCP stream.
+fn iperf(remote: SocketAddr, time: Duration) -> anyhow::Result<Sample> {
+    let (ip, port) = (remote.ip().to_string(), remote.port().to_string());
+    let seconds = time.as_secs_f64().ceil().max(1.0).to_string();
+    for _ in 0..50 {
+        let out = Command::new("iperf3")
+            .args(["--json", "--client", &ip, "--port", &port, "--time", &seconds])
+            .stdin(Stdio::null())
+            .output()?;
+        if !out.status.success() {
+            // Its server may not listen yet.
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        }
+        let said: serde_json::Value = serde_json::from_slice(&out.stdout)?;
+        let bps = said.pointer("/end/sum_received/bits_per_second");
+        let bps = bps.and_then(serde_json::Value::as_f64).context("iperf3 tells no rate")?;
+        return Ok(Sample { bytes_per_s: Some(bps / 8.0), ..Sample::default() });
+    }
+    bail!("iperf3 does not reach its server at {remote}")
+}

@@ -1,0 +1,21 @@
+//! `bench`: what this machine's links carry, beside what its kernel alone carries in the same run.
+//!
+//! One process (the coordinator) measures; the other (the peer) serves the far end of each
+//! measurement. They agree over a TCP connection, one line of JSON each way at a time (`talk`),
+//! and then do the same work over and over (`round`).
+
+mod args;
+mod command;
+mod floor;
+mod machine;
+mod netns;
+mod ours;
+mod peer;
+mod report;
+mod row;
+mod side;
+mod talk;
+mod udp_train;
+
+pub(crate) use args::BenchArgs;
+pub(crate) use command::run;

@@ -1,0 +1,176 @@
+//! The rows of the table, and what is measured for each.
+
+use serde::Serialize;
+
+use super::talk::Done;
+
+/// What a row measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// One datagram per call.
+    UdpSingles,
+    /// Trains, several per call.
+    UdpTrains,
+    UdpEcho {
+        poll: bool,
+    },
+    TcpStream,
+    TcpEcho {
+        poll: bool,
+    },
+    Iperf,
+    /// Messages of `len` bytes through an association.
+    Bulk {
+        trusted: bool,
+        len: u32,
+    },
+    /// Messages of 16 bytes there and back through an association that does nothing else.
+    Trips {
+        trusted: bool,
+        poll: bool,
+    },
+    /// The same while bulk messages of `len` bytes fill the association.
+    Loaded {
+        trusted: bool,
+        len: u32,
+    },
+}
+
+impl What {
+    pub(super) fn name(self) -> String {
+        let waiting = |poll| if poll { "both ends polling" } else { "blocking" };
+        let packets = |trusted| if trusted { "trusted" } else { "encrypted" };
+        match self {
+            Self::UdpSingles => "kernel: UDP, a datagram per call".into(),
+            Self::UdpTrains => "kernel: UDP, trains (GSO, GRO)".into(),
+            Self::UdpEcho { poll } => format!("kernel: UDP echo, {}", waiting(poll)),
+            Self::TcpStream => "kernel: TCP".into(),
+            Self::TcpEcho { poll } => format!("kernel: TCP echo, {}", waiting(poll)),
+            Self::Iperf => "iperf3: TCP".into(),
+            Self::Bulk { trusted, len } => {
+                format!("{}, messages of {}", packets(trusted), bytes(len))
+            }
+            Self::Trips { trusted, poll } => {
+                format!("{}, 16 B and back, {}", packets(trusted), waiting(poll))
+            }
+            Self::Loaded { trusted, len } => {
+                format!("{}, 16 B and back beside {}", packets(trusted), bytes(len))
+            }
+        }
+    }
+
+    /// The row to which this one is held.
+    pub(super) fn floor(self) -> Option<Self> {
+        match self {
+            Self::Bulk { .. } => Some(Self::UdpTrains),
+            Self::Trips { poll, .. } => Some(Self::UdpEcho { poll }),
+            _ => None,
+        }
+    }
+}
+
+/// `1 MiB`, `1400 B`.
+fn bytes(len: u32) -> String {
+    match len {
+        l if l % (1 << 20) == 0 => format!("{} MiB", l >> 20),
+        l if l % (1 << 10) == 0 => format!("{} KiB", l >> 10),
+        l => format!("{l} B"),
+    }
+}
+
+/// One measurement; what does not belong to the row is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Sample {
+    /// Payload bytes per second.
+    pub(super) bytes_per_s: Option<f64>,
+    /// Datagrams per second.
+    pub(super) datagrams_per_s: Option<f64>,
+    /// Round trip, median.
+    pub(super) rtt_us_p50: Option<f64>,
+    /// Round trip that one in a hundred exceeds.
+    pub(super) rtt_us_p99: Option<f64>,
+    /// Processor time of both ends, in seconds per 10⁹ bytes of payload.
+    pub(super) cpu_s_per_gb: Option<f64>,
+    /// System calls of both ends per 10⁶ bytes of payload.
+    pub(super) calls_per_mb: Option<f64>,
+}
+
+/// What our own end of a flow did: `bytes` and `datagrams` within `seconds`, the rest from
+/// beginning to end, as the peer counts it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) bytes: u64,
+    pub(super) datagrams: Option<u64>,
+    pub(super) seconds: f64,
+    pub(super) calls: u64,
+    pub(super) cpu_s: f64,
+}
+
+impl Sample {
+    /// Both ends of a flow.
+    pub(super) fn flow(near: &Flow, far: &Done) -> Self {
+        let all = far.bytes.max(1) as f64;
+        Self {
+            bytes_per_s: Some(near.bytes as f64 / near.seconds),
+            datagrams_per_s: near.datagrams.map(|d| d as f64 / near.seconds),
+            cpu_s_per_gb: Some((near.cpu_s + far.cpu_s) / (all / 1e9)),
+            calls_per_mb: Some((near.calls + far.calls) as f64 / (all / 1e6)),
+            ..Self::default()
+        }
+    }
+
+    /// Round trips in nanoseconds.
+    pub(super) fn trips(mut ns: Vec<u64>) -> anyhow::Result<Self> {
+        ns.sort_unstable();
+        let at = |share: f64| ns.get(((ns.len() as f64 * share) as usize).min(ns.len() - 1));
+        if ns.is_empty() {
+            anyhow::bail!("no round trip within the time; give it more --seconds");
+        }
+        let us = |share| at(share).map(|ns| *ns as f64 / 1e3);
+        Ok(Self { rtt_us_p50: us(0.5), rtt_us_p99: us(0.99), ..Self::default() })
+    }
+
+    /// Each figure's median over samples that have it.
+    pub(super) fn median(samples: &[Self]) -> Self {
+        let of = |figure: fn(&Self) -> Option<f64>| {
+            let mut values: Vec<f64> = samples.iter().filter_map(figure).collect();
+            values.sort_by(f64::total_cmp);
+            let n = values.len();
+            let upper = values.get(n / 2)?;
+            Some(if n % 2 == 1 { *upper } else { f64::midpoint(values[n / 2 - 1], *upper) })
+        };
+        Self {
+            bytes_per_s: of(|s| s.bytes_per_s),
+            datagrams_per_s: of(|s| s.datagrams_per_s),
+            rtt_us_p50: of(|s| s.rtt_us_p50),
+            rtt_us_p99: of(|s| s.rtt_us_p99),
+            cpu_s_per_gb: of(|s| s.cpu_s_per_gb),
+            calls_per_mb: of(|s| s.calls_per_mb),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_both_ends_together() {
+        let near =
+            Flow { bytes: 3_000_000, datagrams: Some(30), seconds: 1.5, calls: 8, cpu_s: 0.5 };
+        let s = Sample::flow(&near, &Done { calls: 12, cpu_s: 1.5, bytes: 4_000_000 });
+        assert_eq!((s.bytes_per_s, s.datagrams_per_s), (Some(2e6), Some(20.0)));
+        assert_eq!((s.calls_per_mb, s.cpu_s_per_gb), (Some(5.0), Some(500.0)));
+    }
+
+    #[test]
+    fn medians_are_of_what_is_there() {
+        let some = |x| Sample { rtt_us_p50: Some(x), ..Sample::default() };
+        assert_eq!(Sample::median(&[some(9.0), some(1.0), some(2.0)]).rtt_us_p50, Some(2.0));
+        assert_eq!(Sample::median(&[some(1.0), some(2.0)]).rtt_us_p50, Some(1.5));
+        assert_eq!(Sample::median(&[some(1.0)]).calls_per_mb, None);
+        let trips = Sample::trips((1..=1000).rev().map(|n| n * 1000).collect()).unwrap();
+        assert_eq!((trips.rtt_us_p50, trips.rtt_us_p99), (Some(501.0), Some(991.0)));
+        assert!(Sample::trips(Vec::new()).is_err());
+    }
+}

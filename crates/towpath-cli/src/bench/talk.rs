@@ -1,0 +1,103 @@
+//! What coordinator and peer tell each other: one JSON object a line.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Longest line in bytes.
+const LINE_MAX: u64 = 4096;
+/// Nobody works longer than this without saying anything: the longest measurement and then some.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What the peer is to serve next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Serve {
+    /// An association: messages of one label are dropped, those of another come back.
+    Association {
+        /// Packets may go in clear.
+        trusted: bool,
+        /// Never sleep.
+        poll: bool,
+        /// Credit per channel in bytes.
+        window: u32,
+    },
+    /// Datagrams, received one per call.
+    UdpSink,
+    /// Datagrams in trains.
+    UdpTrains,
+    /// Datagrams that come back.
+    UdpEcho {
+        /// Never sleep.
+        poll: bool,
+    },
+    /// A TCP stream.
+    TcpSink,
+    /// Short messages that come back over TCP.
+    TcpEcho {
+        /// Never sleep.
+        poll: bool,
+    },
+    /// `iperf3 -s`.
+    Iperf,
+}
+
+/// The peer is ready.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Ready {
+    /// Where it receives, at the address that the coordinator reached it by.
+    pub(super) port: u16,
+    /// An association's key.
+    pub(super) key: Option<[u8; 32]>,
+}
+
+/// The peer's end of a measurement is over.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Done {
+    /// System calls.
+    pub(super) calls: u64,
+    /// Processor time in seconds.
+    pub(super) cpu_s: f64,
+    /// Payload bytes that arrived.
+    pub(super) bytes: u64,
+}
+
+/// One end of the conversation.
+pub(super) struct Talk {
+    stream: BufReader<TcpStream>,
+}
+
+impl Talk {
+    pub(super) fn new(stream: TcpStream) -> anyhow::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        self.stream.get_ref()
+    }
+
+    pub(super) fn say<T: Serialize>(&mut self, what: &T) -> anyhow::Result<()> {
+        let mut line = serde_json::to_vec(what)?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line).context("the other end is gone")
+    }
+
+    /// The next thing that the other end says; `None` when it has ended.
+    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
+        let mut line = String::new();
+        let n = (&mut self.stream).take(LINE_MAX).read_line(&mut line);
+        if n.context("the other end says nothing")? == 0 {
+            return Ok(None);
+        }
+        if !line.ends_with('\n') {
+            bail!("a line of more than {LINE_MAX} bytes from the other end");
+        }
+        let what = serde_json::from_str(&line).context("the other end speaks otherwise")?;
+        Ok(Some(what))
+    }
+}

@@ -1,0 +1,84 @@
+//! Trains on their way to one system call.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use towpath_proto::Transmit;
+use towpath_wire::LinkId;
+
+/// Trains per system call at most.
+pub const TRAINS: usize = 4;
+/// Bytes of one train at most: what the kernel cuts in one go, with room for its headers.
+pub const TRAIN_BYTES: usize = 60 * 1024;
+
+/// Up to [`TRAINS`] trains, each in a buffer of its own, in the order in which they go out.
+///
+/// Invariant: `sent ≤ filled ≤ TRAINS`; trains from `sent` to `filled` wait, the first of them
+/// without its front `gone` bytes.
+pub struct SendBatch {
+    buf: Vec<u8>,
+    trains: [Transmit; TRAINS],
+    filled: usize,
+    sent: usize,
+    gone: usize,
+}
+
+impl Default for SendBatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SendBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        let remote = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let none = Transmit { link: LinkId(0), remote, segment: 1, len: 0, ecn: 0 };
+        // Touched now, so that a burst later does not make the process grow.
+        let buf = vec![0xff; TRAINS * TRAIN_BYTES];
+        Self { buf, trains: [none; TRAINS], filled: 0, sent: 0, gone: 0 }
+    }
+
+    /// True when no train waits.
+    pub const fn is_empty(&self) -> bool {
+        self.sent == self.filled
+    }
+
+    /// The buffer of the next train; `None` when there are as many as go out at once.
+    pub fn buffer(&mut self) -> Option<&mut [u8]> {
+        if self.is_empty() {
+            (self.sent, self.filled) = (0, 0);
+        }
+        self.buf.chunks_exact_mut(TRAIN_BYTES).nth(self.filled)
+    }
+
+    /// Adds the train that was written to [`SendBatch::buffer`].
+    pub fn push(&mut self, train: Transmit) {
+        assert!(self.filled < TRAINS, "asked first for a buffer");
+        assert!(train.len <= TRAIN_BYTES && train.segment > 0, "a train lies within its buffer");
+        self.trains[self.filled] = train;
+        self.filled += 1;
+    }
+
+    /// The trains that wait, with their bytes.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (&Transmit, &[u8])> {
+        let trains = self.trains[..self.filled].iter().zip(self.buf.chunks_exact(TRAIN_BYTES));
+        trains.enumerate().skip(self.sent).map(|(i, (train, part))| {
+            (train, &part[if i == self.sent { self.gone } else { 0 }..train.len])
+        })
+    }
+
+    /// The first `count` trains that waited are gone.
+    pub(super) fn trains_gone(&mut self, count: usize) {
+        self.gone = 0;
+        self.sent += count;
+        assert!(self.sent <= self.filled, "only what waited can go");
+    }
+
+    /// `bytes` of the first train that waited are gone: whole datagrams.
+    pub(super) fn bytes_gone(&mut self, bytes: usize) {
+        self.gone += bytes;
+        if self.gone >= self.trains[self.sent].len {
+            self.trains_gone(1);
+        }
+    }
+}

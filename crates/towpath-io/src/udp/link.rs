@@ -1,0 +1,325 @@
+//! A link over a UDP socket: its options, its counters, and what to do when the kernel refuses.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use towpath_proto::RxMeta;
+use towpath_wire::LinkId;
+
+use super::batch::{SendBatch, TRAINS};
+use super::kernel::{self, Incoming, Outgoing};
+
+/// Trains per receive call.
+const RECEIVES: usize = 8;
+/// Bytes for each: the kernel joins datagrams to at most 65 535.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// Socket buffers asked for; the kernel may give less.
+const SOCKET_BUFFER: i32 = 4 << 20;
+/// Datagrams that the kernel cuts out of one train at most (`UDP_MAX_SEGMENTS`).
+const TRAIN_DATAGRAMS: usize = 64;
+/// Datagrams per call where the kernel does not cut trains.
+const SINGLES: usize = 32;
+
+/// Why a socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot receive at {addr}: {why}{}", hint(.why))]
+pub struct BindError {
+    /// The address asked for.
+    pub addr: SocketAddr,
+    /// What the operating system says.
+    pub why: io::Error,
+}
+
+fn hint(e: &io::Error) -> &'static str {
+    match e.kind() {
+        io::ErrorKind::AddrInUse => {
+            "\nhint: the port is in use: choose another, or leave it out to have one chosen"
+        }
+        io::ErrorKind::AddrNotAvailable => "\nhint: this machine does not have that address",
+        _ => "",
+    }
+}
+
+/// What passed through a link, and what it cost. Monotonic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// System calls that sent, or tried to.
+    pub send_calls: u64,
+    /// System calls that received, or found nothing.
+    pub receive_calls: u64,
+    /// Datagrams handed to the kernel.
+    pub datagrams_sent: u64,
+    /// Bytes of them.
+    pub bytes_sent: u64,
+    /// Datagrams that arrived.
+    pub datagrams_received: u64,
+    /// Bytes of them.
+    pub bytes_received: u64,
+    /// Times that the kernel had no room for more.
+    pub blocked: u64,
+    /// Trains dropped: their datagrams are longer than the way takes.
+    pub too_long: u64,
+    /// Trains dropped for another reason: no route, forbidden, out of memory.
+    pub send_errors: u64,
+    /// Trains that arrived longer than a buffer; their last datagram was dropped.
+    pub cut: u64,
+}
+
+/// Something that its owner may want to tell a person. Each kind is given once, when it first
+/// happens; [`LinkCounters`] has the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The kernel does not cut trains on this way: datagrams go out one by one from now on.
+    NoSegmentation(io::ErrorKind),
+    /// Datagrams of so many bytes are too long for the way, and fragments are forbidden.
+    TooLong {
+        /// Bytes of such a datagram.
+        bytes: usize,
+        /// Where it should have gone.
+        remote: SocketAddr,
+    },
+    /// The kernel refused a train.
+    Refused {
+        /// What it said.
+        why: io::ErrorKind,
+        /// Where the train should have gone.
+        remote: SocketAddr,
+    },
+}
+
+/// A link over a UDP socket. Fragmentation is forbidden, ECN marks are read and set.
+pub struct UdpLink {
+    id: LinkId,
+    socket: UdpSocket,
+    buffer: Vec<u8>,
+    metas: [Incoming; RECEIVES],
+    /// The kernel cuts trains.
+    segmentation: bool,
+    counters: LinkCounters,
+    notices: [Option<Notice>; 3],
+}
+
+impl UdpLink {
+    /// Opens a non-blocking socket at `addr` (port 0: the kernel chooses). `[::]` receives IPv4,
+    /// too.
+    pub fn bind(id: LinkId, addr: SocketAddr) -> Result<Self, BindError> {
+        let socket = open(addr).map_err(|why| BindError { addr, why })?;
+        // Zero takes nothing away: it only asks whether the kernel knows the option.
+        let segmentation = kernel::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+        Ok(Self {
+            id,
+            socket,
+            // Touched now, so that a burst later does not make the process grow.
+            buffer: vec![0xff; RECEIVES * RECEIVE_BYTES],
+            metas: [Incoming::EMPTY; RECEIVES],
+            segmentation,
+            counters: LinkCounters::default(),
+            notices: [None; 3],
+        })
+    }
+
+    /// Which link it is.
+    pub const fn id(&self) -> LinkId {
+        self.id
+    }
+
+    /// The address it receives at.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Most datagrams in one train.
+    pub const fn train_max(&self) -> usize {
+        TRAIN_DATAGRAMS
+    }
+
+    /// True while the kernel cuts trains into datagrams.
+    pub const fn segmentation(&self) -> bool {
+        self.segmentation
+    }
+
+    /// Sends every datagram by itself, as where the kernel does not cut trains.
+    pub fn disable_segmentation(&mut self) {
+        self.segmentation = false;
+    }
+
+    /// Bytes that the kernel buffers for us.
+    pub fn receive_buffer(&self) -> io::Result<usize> {
+        socket2::SockRef::from(&self.socket).recv_buffer_size()
+    }
+
+    /// Counters.
+    pub const fn counters(&self) -> &LinkCounters {
+        &self.counters
+    }
+
+    /// What happened for the first time since the last call.
+    pub fn notice(&mut self) -> Option<Notice> {
+        self.notices.iter_mut().find_map(Option::take)
+    }
+
+    /// Receives one batch and hands each datagram on. True when there may be more at once.
+    pub fn receive(&mut self, mut each: impl FnMut(RxMeta, &mut [u8])) -> io::Result<bool> {
+        self.counters.receive_calls += 1;
+        let (fd, buffer) = (self.socket.as_fd(), &mut self.buffer);
+        let n = match kernel::receive::<RECEIVES>(fd, buffer, RECEIVE_BYTES, &mut self.metas) {
+            Ok(n) => n,
+            Err(e) => {
+                return match e.kind() {
+                    io::ErrorKind::WouldBlock => Ok(false),
+                    // A peer's closed port: its silence says the same.
+                    io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted => Ok(true),
+                    _ => Err(e),
+                };
+            }
+        };
+        let counters = &mut self.counters;
+        for (part, meta) in self.buffer.chunks_exact_mut(RECEIVE_BYTES).zip(&self.metas[..n]) {
+            let rx = RxMeta { link: self.id, remote: meta.remote, ecn: meta.ecn };
+            // What was cut off belongs to the last datagram: it would not authenticate anyhow.
+            let mut len = meta.len;
+            if meta.cut {
+                counters.cut += 1;
+                len -= (len - 1) % meta.segment + 1;
+            }
+            counters.datagrams_received += len.div_ceil(meta.segment) as u64;
+            counters.bytes_received += len as u64;
+            part[..len].chunks_mut(meta.segment).for_each(|datagram| each(rx, datagram));
+        }
+        Ok(n == RECEIVES)
+    }
+
+    /// Sends what waits in `batch`. False when the socket takes no more now: come again when it
+    /// is writable. What the kernel refuses is counted and dropped, like any lost datagram.
+    pub fn flush(&mut self, batch: &mut SendBatch) -> bool {
+        while !batch.is_empty() {
+            self.counters.send_calls += 1;
+            let sent = if self.segmentation { self.trains(batch) } else { self.singles(batch) };
+            let Err(e) = sent else { continue };
+            if e.kind() == io::ErrorKind::WouldBlock {
+                self.counters.blocked += 1;
+                return false;
+            }
+            self.refused(&e, batch);
+        }
+        true
+    }
+
+    fn trains(&mut self, batch: &mut SendBatch) -> io::Result<()> {
+        const NONE: Outgoing<'_> =
+            Outgoing { remote: Incoming::EMPTY.remote, bytes: &[], segment: 1, ecn: 0 };
+        let mut out = [NONE; TRAINS];
+        let mut count = 0;
+        for (out, (train, bytes)) in out.iter_mut().zip(batch.waiting()) {
+            let (remote, segment, ecn) = (train.remote, train.segment, train.ecn);
+            *out = Outgoing { remote, bytes, segment, ecn };
+            count += 1;
+        }
+        let n = kernel::send::<TRAINS>(self.socket.as_fd(), &out[..count])?;
+        for train in &out[..n] {
+            self.counters.datagrams_sent += train.bytes.len().div_ceil(train.segment) as u64;
+            self.counters.bytes_sent += train.bytes.len() as u64;
+        }
+        batch.trains_gone(n);
+        Ok(())
+    }
+
+    fn singles(&mut self, batch: &mut SendBatch) -> io::Result<()> {
+        let Some((train, rest)) = batch.waiting().next() else { return Ok(()) };
+        let (remote, segment, ecn) = (train.remote, train.segment, train.ecn);
+        let mut out = [Outgoing { remote, bytes: &rest[..0], segment, ecn }; SINGLES];
+        let mut count = 0;
+        for (out, bytes) in out.iter_mut().zip(rest.chunks(segment)) {
+            out.bytes = bytes;
+            count += 1;
+        }
+        let n = kernel::send::<SINGLES>(self.socket.as_fd(), &out[..count])?;
+        let bytes = out[..n].iter().map(|o| o.bytes.len()).sum();
+        self.counters.datagrams_sent += n as u64;
+        self.counters.bytes_sent += bytes as u64;
+        batch.bytes_gone(bytes);
+        Ok(())
+    }
+
+    /// The kernel refused the first train that waits (or its next datagram).
+    fn refused(&mut self, e: &io::Error, batch: &mut SendBatch) {
+        let Some((train, bytes)) = batch.waiting().next() else { return };
+        let (remote, segment) = (train.remote, train.segment);
+        let cuts = self.segmentation && bytes.len() > segment;
+        match e.raw_os_error() {
+            // No checksum offload on the way, or a kernel that knows fewer cuts.
+            Some(libc::EIO | libc::EINVAL) if cuts => {
+                self.segmentation = false;
+                self.notices[0] = Some(Notice::NoSegmentation(e.kind()));
+                return;
+            }
+            Some(libc::EMSGSIZE) => {
+                if self.counters.too_long == 0 {
+                    let bytes = segment.min(bytes.len());
+                    self.notices[1] = Some(Notice::TooLong { bytes, remote });
+                }
+                self.counters.too_long += 1;
+            }
+            _ => {
+                if self.counters.send_errors == 0 {
+                    self.notices[2] = Some(Notice::Refused { why: e.kind(), remote });
+                }
+                self.counters.send_errors += 1;
+            }
+        }
+        batch.trains_gone(1);
+    }
+}
+
+fn open(addr: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    if addr.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&addr.into())?;
+    options(socket.as_fd(), addr.is_ipv6())?;
+    // Privileged processes may go beyond the system's limit.
+    let buffer = |name| kernel::set(socket.as_fd(), libc::SOL_SOCKET, name, SOCKET_BUFFER);
+    let _ = buffer(libc::SO_RCVBUFFORCE).or_else(|_| buffer(libc::SO_RCVBUF));
+    let _ = buffer(libc::SO_SNDBUFFORCE).or_else(|_| buffer(libc::SO_SNDBUF));
+    Ok(socket.into())
+}
+
+/// No fragments; ECN bits and joined trains reported.
+fn options(fd: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
+    use libc::{IPPROTO_IP, IPPROTO_IPV6};
+    // `PROBE`: don't-fragment is set, and the kernel's own guess of the path's limit does not
+    // stand in the way of finding a larger one (RFC 8899, section 4.1).
+    if v6 {
+        kernel::set(fd, IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+        kernel::set(fd, IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
+        kernel::set(fd, IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+    }
+    // On an IPv6 socket these are for the IPv4 datagrams that come through it.
+    kernel::set(fd, IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
+    kernel::set(fd, IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+    // An old kernel that does not join datagrams still delivers them.
+    let _ = kernel::set(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
+    Ok(())
+}
+
+/// The largest IP packet that the kernel's route to `remote` takes, headers included, in bytes.
+pub fn route_mtu(remote: SocketAddr) -> io::Result<u32> {
+    let any = if remote.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(remote)?;
+    let (level, name) = match remote {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+    };
+    Ok(kernel::get(socket.as_fd(), level, name)?.unsigned_abs())
+}
+
+impl AsFd for UdpLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,14 @@
+//! A UDP socket that moves trains: several per system call, cut and joined by the kernel.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `link` | [`UdpLink`]: options, counters, what to do when the kernel refuses |
+//! | `batch` | [`SendBatch`]: trains on their way to one system call |
+//! | `kernel` | `sendmmsg`, `recvmmsg` and their control messages; the only `unsafe` here |
+
+mod batch;
+mod kernel;
+mod link;
+
+pub use batch::{SendBatch, TRAIN_BYTES, TRAINS};
+pub use link::{BindError, LinkCounters, Notice, UdpLink, route_mtu};
