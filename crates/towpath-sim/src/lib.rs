@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`kernel`] | the event queue |
 //! | [`link`] | links with rate, delay, queue and faults |
+//! | [`network`] | links, routes over them, datagrams under way |
 //! | [`world`] | hosts, their clocks, links and processes, driven together |
 //! | [`scenario`] | an experiment as a file |
 //! | [`swarm`] | random runs of a scenario with faults, and the checkers |
@@ -20,6 +21,7 @@ pub mod hash;
 pub mod kernel;
 pub mod link;
 pub mod memory;
+pub mod network;
 pub mod process;
 pub mod qos;
 pub mod scenario;

@@ -135,6 +135,7 @@ impl Scenario {
             duplicate_ppm,
             corrupt_ppm,
             framing_bytes: a.framing_bytes,
+            ..*a
         }
     }
 }
