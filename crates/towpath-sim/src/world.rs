@@ -86,7 +86,7 @@ pub fn address(index: usize) -> SocketAddr {
     ([10, 0, (index >> 8) as u8, index as u8], 7077).into()
 }
 
-fn index_of(addr: SocketAddr) -> Option<usize> {
+pub(crate) fn index_of(addr: SocketAddr) -> Option<usize> {
     match addr {
         SocketAddr::V4(a) => {
             let [_, _, hi, lo] = a.ip().octets();
