@@ -360,7 +360,7 @@ mod tests {
     fn after_a_change_of_rate_nothing_is_overtaken() {
         let slow = LinkSpec { rate_bps: 8_000_000, delay_us: 0, ..LinkSpec::PLAIN };
         let mut l = link(slow);
-        let mut at = |l: &mut Link| l.offer(Instant::ZERO, 934, 0)[0].unwrap().at.as_nanos();
+        let at = |l: &mut Link| l.offer(Instant::ZERO, 934, 0)[0].unwrap().at.as_nanos();
         assert_eq!(at(&mut l), 1_000_000);
         l.set_spec(LinkSpec { rate_bps: 80_000_000, ..slow });
         assert_eq!(at(&mut l), 1_100_000);

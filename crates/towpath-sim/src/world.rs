@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use towpath_node::{Node, NodeEvent};
-use towpath_proto::{Grant, Machine, Rng, RxMeta, TxBatch};
+use towpath_proto::{Grant, Machine, RxMeta, TxBatch};
 use towpath_vm::{Action, Ending};
 use towpath_wire::{ByteSize, Instant, LinkId, TaskId};
 

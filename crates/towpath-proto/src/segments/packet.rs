@@ -77,7 +77,7 @@ pub(super) struct Data<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Map {
+pub(super) struct MapPacket {
     pub(super) message: u32,
     pub(super) segment: u32,
     pub(super) map: u64,
@@ -118,7 +118,7 @@ pub(super) fn parse_data<'a>(
     Ok(Data { asks, message, message_len, packet, bytes: r.take(n.into())? })
 }
 
-pub(super) fn emit_map(out: &mut [u8], map: &Map) {
+pub(super) fn emit_map(out: &mut [u8], map: &MapPacket) {
     let mut w = Writer::new(out);
     w.u32(u32::from(KIND_MAP));
     w.u32(map.message);
@@ -127,13 +127,13 @@ pub(super) fn emit_map(out: &mut [u8], map: &Map) {
     w.u64(map.map);
 }
 
-pub(super) fn parse_map(datagram: &[u8]) -> Result<Map, ParseError> {
+pub(super) fn parse_map(datagram: &[u8]) -> Result<MapPacket, ParseError> {
     let mut r = Reader::new(datagram);
     expect(r.u8()?, KIND_MAP)?;
     r.take(3)?;
     let (message, segment) = (r.u32()?, r.u32()?);
     r.take(4)?;
-    Ok(Map { message, segment, map: r.u64()? })
+    Ok(MapPacket { message, segment, map: r.u64()? })
 }
 
 fn expect(kind: u8, expected: u8) -> Result<(), ParseError> {

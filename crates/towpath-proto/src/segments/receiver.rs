@@ -4,7 +4,9 @@ use alloc::collections::VecDeque;
 
 use towpath_wire::{ChannelId, Instant};
 
-use super::packet::{Data, MAP_LEN, Map, SEGMENT_PACKETS, SegmentConfig, emit_map, parse_data};
+use super::packet::{
+    Data, MAP_LEN, MapPacket, SEGMENT_PACKETS, SegmentConfig, emit_map, parse_data,
+};
 use crate::endpoint::AssociationId;
 use crate::memory::{Arrival, Block, Memory};
 
@@ -43,7 +45,7 @@ pub struct SegmentReceiver {
     /// The message expected or under way.
     next: u32,
     current: Option<Current>,
-    maps: VecDeque<Map>,
+    maps: VecDeque<MapPacket>,
     events: VecDeque<Received>,
     duplicates: u64,
 }
@@ -80,7 +82,7 @@ impl SegmentReceiver {
                 self.duplicates += 1;
                 if data.asks {
                     let map = self.config.whole(data.message_len, segment);
-                    self.answer(Map { message: data.message, segment, map });
+                    self.answer(MapPacket { message: data.message, segment, map });
                 }
             }
             _ => {}
@@ -95,7 +97,7 @@ impl SegmentReceiver {
         };
         c.maps_left -= 1;
         c.deadline = (c.maps_left > 0).then(|| now + self.config.gap_timeout);
-        let map = Map { message: self.next, segment: c.segment, map: c.map };
+        let map = MapPacket { message: self.next, segment: c.segment, map: c.map };
         self.answer(map);
     }
 
@@ -157,11 +159,11 @@ impl SegmentReceiver {
             }
         }
         if data.asks {
-            self.answer(Map { message, segment, map });
+            self.answer(MapPacket { message, segment, map });
         }
     }
 
-    fn answer(&mut self, map: Map) {
+    fn answer(&mut self, map: MapPacket) {
         if self.maps.len() == MAPS_MAX {
             self.maps.pop_front();
         }

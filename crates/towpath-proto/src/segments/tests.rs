@@ -8,7 +8,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 use towpath_wire::{ByteSize, Instant};
 
-use super::packet::{Data, Map, parse_data, parse_map};
+use super::packet::{Data, MapPacket, parse_data, parse_map};
 use super::*;
 use crate::memory::{HeapMemory, Memory};
 use crate::rng::Rng;
@@ -28,7 +28,7 @@ struct Pair {
     memory: HeapMemory,
     arrived: Vec<(u32, Vec<u8>)>,
     ended: Vec<SegmentEvent>,
-    maps: Vec<Map>,
+    maps: Vec<MapPacket>,
 }
 
 fn content(n: u32, len: u32) -> Vec<u8> {
@@ -53,7 +53,7 @@ impl Pair {
         &mut self,
         len: u32,
         lose_data: &mut dyn FnMut(&Data<'_>) -> bool,
-        lose_map: &mut dyn FnMut(&Map) -> bool,
+        lose_map: &mut dyn FnMut(&MapPacket) -> bool,
     ) {
         let block = self.memory.put(&content(self.ended.len() as u32, len)).unwrap();
         self.sender.send(block, len).unwrap();

@@ -64,7 +64,7 @@ fn at_ms(ms: u64) -> Instant {
 }
 
 const fn side_of(host: usize) -> Side {
-    if host % 2 == 0 { Side::Sender } else { Side::Receiver }
+    if host.is_multiple_of(2) { Side::Sender } else { Side::Receiver }
 }
 
 impl<'a> Run<'a> {

@@ -174,7 +174,7 @@ pub fn congestion(name: &str) -> Option<CongestionKind> {
     }
 }
 
-fn range(field: impl Into<String>, value: impl ToString, must: &'static str) -> ScenarioError {
+fn range(field: impl Into<String>, value: &impl ToString, must: &'static str) -> ScenarioError {
     ScenarioError::Range { field: field.into(), value: value.to_string(), must }
 }
 
@@ -199,23 +199,23 @@ impl TransferScenario {
             ("stop", self.stop.len()),
         ] {
             if count > ENTRIES_MAX {
-                return Err(range(format!("number of [{field}]"), count, "at most 256"));
+                return Err(range(format!("number of [{field}]"), &count, "at most 256"));
             }
         }
         if flows == 0 {
-            return Err(range("number of [[flow]]", 0, "at least 1"));
+            return Err(range("number of [[flow]]", &0, "at least 1"));
         }
         if self.seconds_max == 0 || self.seconds_max > SECONDS_MAX {
-            return Err(range("seconds_max", self.seconds_max, "between 1 and 36000"));
+            return Err(range("seconds_max", &self.seconds_max, "between 1 and 36000"));
         }
         let samples = self.seconds_max * 1000 / self.sample_ms.max(1) * flows as u64;
         if self.sample_ms == 0 || samples > SAMPLES_MAX {
             let must = "above 0, and such that all flows have at most 1000000 samples";
-            return Err(range("sample_ms", self.sample_ms, must));
+            return Err(range("sample_ms", &self.sample_ms, must));
         }
         for (name, spec) in &self.link {
             if let Some((field, value, must)) = spec.out_of_range() {
-                return Err(range(format!("link.{name}.{field}"), value, must));
+                return Err(range(format!("link.{name}.{field}"), &value, must));
             }
         }
         self.flow.iter().try_for_each(|flow| self.check_flow(flow))?;
@@ -225,34 +225,34 @@ impl TransferScenario {
     fn check_flow(&self, flow: &FlowSpec) -> Result<(), ScenarioError> {
         let field = |what: &str| format!("{what} of flow {:?}", flow.name);
         if self.flow.iter().filter(|f| f.name == flow.name).count() > 1 {
-            return Err(range("name of a flow", format!("{:?}", flow.name), "given once"));
+            return Err(range("name of a flow", &format!("{:?}", flow.name), "given once"));
         }
         for (what, route) in [("forward", &flow.forward), ("backward", &flow.backward)] {
             if route.is_empty() || route.len() > 16 {
-                return Err(range(field(what), route.len(), "1 to 16 links"));
+                return Err(range(field(what), &route.len(), "1 to 16 links"));
             }
             if let Some(link) = route.iter().find(|l| !self.link.contains_key(*l)) {
-                return Err(range(field(what), format!("{link:?}"), "the name of a [link]"));
+                return Err(range(field(what), &format!("{link:?}"), "the name of a [link]"));
             }
         }
         if let Some(name) = flow.congestion.as_ref().filter(|name| congestion(name).is_none()) {
             let must = "model, aimd, cubic or fixed:BYTES";
-            return Err(range(field("congestion"), format!("{name:?}"), must));
+            return Err(range(field("congestion"), &format!("{name:?}"), must));
         }
         if !(1 << 12..=1 << 30).contains(&flow.window_bytes) {
-            return Err(range(field("window_bytes"), flow.window_bytes, "between 2^12 and 2^30"));
+            return Err(range(field("window_bytes"), &flow.window_bytes, "between 2^12 and 2^30"));
         }
         let fits = u64::from(flow.message_bytes) + MESSAGE_CHARGE <= flow.window_bytes.into();
         if flow.message_bytes < 12 || !fits {
             let must = "at least 12, and 64 less than window_bytes";
-            return Err(range(field("message_bytes"), flow.message_bytes, must));
+            return Err(range(field("message_bytes"), &flow.message_bytes, must));
         }
         if flow.bytes.is_some_and(|b| b == 0 || b > 1 << 40) {
             let value = flow.bytes.unwrap_or(0);
-            return Err(range(field("bytes"), value, "between 1 and 2^40"));
+            return Err(range(field("bytes"), &value, "between 1 and 2^40"));
         }
         if flow.datagram_bytes < 1232 {
-            return Err(range(field("datagram_bytes"), flow.datagram_bytes, "at least 1232"));
+            return Err(range(field("datagram_bytes"), &flow.datagram_bytes, "at least 1232"));
         }
         self.within(field("start_ms"), flow.start_ms)
     }
@@ -261,17 +261,17 @@ impl TransferScenario {
         for change in &self.change {
             let Some(spec) = self.link.get(&change.link) else {
                 let value = format!("{:?}", change.link);
-                return Err(range("link of a change", value, "the name of a [link]"));
+                return Err(range("link of a change", &value, "the name of a [link]"));
             };
             self.within("at_ms of a change".into(), change.at_ms)?;
             if let Some((field, value, must)) = change.apply(spec).out_of_range() {
-                return Err(range(format!("{field} of a change"), value, must));
+                return Err(range(format!("{field} of a change"), &value, must));
             }
         }
         for stop in &self.stop {
             if !self.flow.iter().any(|f| f.name == stop.flow) {
                 let value = format!("{:?}", stop.flow);
-                return Err(range("flow of a stop", value, "the name of a flow"));
+                return Err(range("flow of a stop", &value, "the name of a flow"));
             }
             self.within("at_ms of a stop".into(), stop.at_ms)?;
             self.within("for_ms of a stop".into(), stop.for_ms)?;
@@ -281,7 +281,7 @@ impl TransferScenario {
 
     fn within(&self, field: String, ms: u64) -> Result<(), ScenarioError> {
         if ms > self.seconds_max * 1000 {
-            return Err(range(field, ms, "within seconds_max"));
+            return Err(range(field, &ms, "within seconds_max"));
         }
         Ok(())
     }
