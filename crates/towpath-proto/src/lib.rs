@@ -13,6 +13,7 @@
 //! | [`endpoint`] | handshakes, cookie, and the table of associations |
 //! | [`association`] | one authenticated conversation: paths, channels, repair, credit |
 //! | [`congestion`], [`stripe`] | policies, a file each |
+//! | [`segments`] | the reference of 1997, for comparison |
 //! | [`config`] | every option with its default and the memory it costs |
 //!
 //! **Memory of an association**, worst case in bytes, with the fields of [`Config`]:
@@ -44,6 +45,7 @@ pub mod memory;
 mod range_set;
 pub mod rng;
 mod rtt;
+pub mod segments;
 pub mod stripe;
 
 pub use association::{Association, AssociationEvent, AssociationStats, ChannelStats, SendError};

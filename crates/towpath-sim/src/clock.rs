@@ -1,11 +1,18 @@
-//! Drifting clocks: a host's time is a linear function of simulated time.
+//! Hosts' clocks: they drift, and they step forward.
+
+use std::time::Duration;
 
 use towpath_wire::Instant;
+use towpath_wire::units::nanos;
 
-/// A host's clock. Invariant: strictly increasing, |drift| < 10⁶ ppm.
+/// A host's clock: a line through its last step. Invariants: strictly increasing (a monotonic
+/// clock never goes back; it jumps ahead where a machine was suspended), |drift| < 10⁵ ppm.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    offset_ns: u64,
+    /// Simulated time of the last step.
+    since: Instant,
+    /// What it showed then.
+    shown_ns: u64,
     drift_ppm: i32,
 }
 
@@ -15,23 +22,30 @@ impl Clock {
     /// A clock that shows `offset_ns` at simulated zero and gains `drift_ppm`.
     pub fn new(offset_ns: u64, drift_ppm: i32) -> Self {
         assert!(drift_ppm.abs() < 100_000, "a clock drifts by less than a tenth");
-        Self { offset_ns, drift_ppm }
+        Self { since: Instant::ZERO, shown_ns: offset_ns, drift_ppm }
+    }
+
+    /// Jumps ahead at simulated time `at`, which is not before the last step.
+    pub fn step(&mut self, at: Instant, ahead: Duration) {
+        self.shown_ns = (self.local(at) + ahead).as_nanos();
+        self.since = at;
     }
 
     /// What it shows at simulated time `at`.
     pub fn local(&self, at: Instant) -> Instant {
-        let t = i128::from(at.as_nanos());
-        let local = i128::from(self.offset_ns) + t + t * i128::from(self.drift_ppm) / MILLION;
+        let t = i128::from(nanos(at.since(self.since)));
+        let local = i128::from(self.shown_ns) + t + t * i128::from(self.drift_ppm) / MILLION;
         Instant::from_nanos(local.clamp(0, u64::MAX.into()) as u64)
     }
 
-    /// The simulated time at which it shows at least `local`.
+    /// The simulated time, not before the last step, at which it shows at least `local`.
     pub fn global(&self, local: Instant) -> Instant {
         if local == Instant::NEVER {
             return Instant::NEVER;
         }
-        let t = (i128::from(local.as_nanos()) - i128::from(self.offset_ns)) * MILLION;
+        let t = (i128::from(local.as_nanos()) - i128::from(self.shown_ns)).max(0) * MILLION;
         let global = t / (MILLION + i128::from(self.drift_ppm)) + 2;
+        let global = i128::from(self.since.as_nanos()) + global;
         Instant::from_nanos(global.clamp(0, u64::MAX.into()) as u64)
     }
 }
@@ -46,13 +60,24 @@ mod tests {
         fn a_timer_never_fires_early_and_hardly_late(
             offset in 0..1u64 << 50,
             drift in -500..500i32,
+            step_at in 0..1u64 << 44,
+            ahead in 0..1u64 << 40,
             at in 0..1u64 << 45,
         ) {
-            let clock = Clock::new(offset, drift);
+            let mut clock = Clock::new(offset, drift);
+            let before = clock.local(Instant::from_nanos(step_at));
+            clock.step(Instant::from_nanos(step_at), Duration::from_nanos(ahead));
+            prop_assert_eq!(
+                clock.local(Instant::from_nanos(step_at)),
+                before + Duration::from_nanos(ahead)
+            );
+            let at = step_at + at;
             let local = clock.local(Instant::from_nanos(at));
             let back = clock.global(local);
             prop_assert!(clock.local(back) >= local);
             prop_assert!(back.as_nanos().abs_diff(at) <= 5);
+            // What was due before the step is due at once.
+            prop_assert!(clock.global(before).as_nanos().abs_diff(step_at) <= 5);
         }
     }
 }

@@ -7,8 +7,10 @@
 //! |---|---|
 //! | [`kernel`] | the event queue |
 //! | [`link`] | links with rate, delay, queue and faults |
+//! | [`network`] | links, routes over them, datagrams under way |
 //! | [`world`] | hosts, their clocks, links and processes, driven together |
 //! | [`scenario`] | an experiment as a file |
+//! | [`transfer`] | associations over shared links: rate, fairness, cost, packets over time |
 //! | [`swarm`] | random runs of a scenario with faults, and the checkers |
 //! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
 //! | [`memory`], [`crypto`], [`hash`] | stand-ins for message memory, cryptography and traces |
@@ -20,10 +22,12 @@ pub mod hash;
 pub mod kernel;
 pub mod link;
 pub mod memory;
+pub mod network;
 pub mod process;
 pub mod qos;
 pub mod scenario;
 pub mod swarm;
+pub mod transfer;
 pub mod world;
 
 pub use scenario::Scenario;

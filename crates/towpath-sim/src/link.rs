@@ -1,12 +1,24 @@
-//! Links: rate, delay, queue limit, loss, reordering, duplication, corruption, cuts.
+//! Links: rate, delay, queue, ECN marks, largest datagram; loss alone and in bursts, reordering,
+//! duplication, corruption, cuts.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use towpath_proto::Rng;
+use towpath_wire::packet::DATAGRAM_MAX;
 use towpath_wire::{ByteSize, Instant, Rate};
 
+/// ECN bits of a datagram that met congestion (RFC 3168 §5).
+pub const ECN_CE: u8 = 0b11;
+
 /// What a link is like, in one direction. Probabilities are parts per million.
+///
+/// **Burst loss** is Gilbert's model with Elliott's extension (Elliott, "Estimates of error rates
+/// for codes on burst-noise channels", 1963): before each datagram the link goes from its good to
+/// its bad state with `burst_enter_ppm`, back with `burst_leave_ppm`, and in the bad state loses
+/// `burst_loss_ppm`. A burst lasts 10⁶ / `burst_leave_ppm` datagrams on average; the share of
+/// datagrams sent in the bad state is enter / (enter + leave). `loss_ppm` applies in both states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkSpec {
@@ -14,10 +26,21 @@ pub struct LinkSpec {
     pub rate_bps: u64,
     /// Propagation delay in microseconds.
     pub delay_us: u64,
-    /// Bytes that wait for the link at most; what comes on top is dropped.
+    /// Bytes that wait for the link at most; what comes on top is dropped. The datagram that is
+    /// on its way out counts until it has left.
     pub queue_bytes: u64,
     /// Datagrams lost.
     pub loss_ppm: u32,
+    /// From the good to the bad state, per datagram; 0: no bursts.
+    pub burst_enter_ppm: u32,
+    /// From the bad state back to the good one, per datagram.
+    pub burst_leave_ppm: u32,
+    /// Datagrams lost in the bad state.
+    pub burst_loss_ppm: u32,
+    /// Datagrams that can carry the mark are marked when so many bytes wait before them.
+    pub ecn_mark_bytes: Option<u64>,
+    /// Largest datagram that passes (UDP payload); larger ones are dropped without a word.
+    pub datagram_bytes_max: u32,
     /// Datagrams delayed by up to `reorder_us` more, so that others overtake them.
     pub reorder_ppm: u32,
     /// Greatest extra delay of a reordered datagram, in microseconds.
@@ -30,74 +53,127 @@ pub struct LinkSpec {
     pub framing_bytes: u64,
 }
 
+impl LinkSpec {
+    /// The default: 1 Gbit/s, 100 us, a queue of 256 KiB, no faults.
+    pub const PLAIN: Self = Self {
+        rate_bps: 1_000_000_000,
+        delay_us: 100,
+        queue_bytes: 256 * 1024,
+        loss_ppm: 0,
+        burst_enter_ppm: 0,
+        burst_leave_ppm: 200_000,
+        burst_loss_ppm: 1_000_000,
+        ecn_mark_bytes: None,
+        datagram_bytes_max: DATAGRAM_MAX as u32,
+        reorder_ppm: 0,
+        reorder_us: 500,
+        duplicate_ppm: 0,
+        corrupt_ppm: 0,
+        framing_bytes: 66,
+    };
+
+    /// The first field that is out of range: its name, its value, what it must be.
+    pub fn out_of_range(&self) -> Option<(&'static str, String, &'static str)> {
+        let share = "at most 1000000";
+        let shares = [
+            ("loss_ppm", self.loss_ppm),
+            ("burst_enter_ppm", self.burst_enter_ppm),
+            ("burst_leave_ppm", self.burst_leave_ppm),
+            ("burst_loss_ppm", self.burst_loss_ppm),
+            ("reorder_ppm", self.reorder_ppm),
+            ("duplicate_ppm", self.duplicate_ppm),
+            ("corrupt_ppm", self.corrupt_ppm),
+        ];
+        if let Some((field, value)) = shares.into_iter().find(|(_, ppm)| *ppm > 1_000_000) {
+            return Some((field, value.to_string(), share));
+        }
+        let bounds = [
+            ("rate_bps", self.rate_bps, 1000, 1_000_000_000_000, "between 1000 and 10^12"),
+            ("delay_us", self.delay_us, 0, 60_000_000, "at most 60000000"),
+            ("reorder_us", self.reorder_us, 0, 60_000_000, "at most 60000000"),
+            ("queue_bytes", self.queue_bytes, 1, 1 << 32, "between 1 and 2^32"),
+            ("framing_bytes", self.framing_bytes, 0, 10_000, "at most 10000"),
+        ];
+        let beyond = bounds.into_iter().find(|(_, v, lo, hi, _)| !(lo..=hi).contains(&v));
+        beyond.map(|(field, value, _, _, must)| (field, value.to_string(), must))
+    }
+}
+
 impl Default for LinkSpec {
     fn default() -> Self {
-        Self {
-            rate_bps: 1_000_000_000,
-            delay_us: 100,
-            queue_bytes: 256 * 1024,
-            loss_ppm: 0,
-            reorder_ppm: 0,
-            reorder_us: 500,
-            duplicate_ppm: 0,
-            corrupt_ppm: 0,
-            framing_bytes: 66,
-        }
+        Self::PLAIN
     }
 }
 
 /// Counters of a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinkStats {
     /// Datagrams that came to the link.
     pub offered: u64,
-    /// Lost at random.
+    /// Bytes that it carried, framing included; datagrams lost on the way count.
+    pub carried_bytes: u64,
+    /// Lost at random, bursts included.
     pub lost: u64,
     /// Dropped for lack of queue.
     pub overflowed: u64,
     /// Dropped because the link was cut.
     pub cut: u64,
+    /// Dropped because they were longer than `datagram_bytes_max`.
+    pub oversized: u64,
+    /// Marked: congestion met.
+    pub marked: u64,
     /// Delayed beyond later ones.
     pub reordered: u64,
     /// Delivered twice.
     pub duplicated: u64,
     /// Delivered with a bit changed.
     pub corrupted: u64,
+    /// Most bytes that ever waited.
+    pub queue_bytes_max: u64,
 }
 
-/// One direction of a link. Invariant: `free_at` is when its queue will have drained.
+/// One direction of a link, which any number of host pairs may share.
+///
+/// Invariants: `waiting` holds what has not left yet, in order of leaving; `queued` is the sum of
+/// its bytes; `free_at` is when the last of it will have left.
 #[derive(Clone, Debug)]
 pub struct Link {
     spec: LinkSpec,
+    waiting: VecDeque<(Instant, u32)>,
+    queued: u64,
     free_at: Instant,
     up: bool,
+    /// In the bad state of burst loss.
+    bad: bool,
     rng: Rng,
     /// Counters.
     pub stats: LinkStats,
 }
 
-/// When a datagram arrives, and which of its bits is changed on the way.
+/// When a datagram arrives, and what became of it on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Time of arrival.
     pub at: Instant,
     /// A bit to change, counted from the front.
     pub corrupt: Option<usize>,
+    /// Its ECN bits.
+    pub ecn: u8,
 }
 
 impl Link {
     /// A link with its own stream of random numbers.
-    pub const fn new(spec: LinkSpec, rng: Rng) -> Self {
-        let stats = LinkStats {
-            offered: 0,
-            lost: 0,
-            overflowed: 0,
-            cut: 0,
-            reordered: 0,
-            duplicated: 0,
-            corrupted: 0,
-        };
-        Self { spec, free_at: Instant::ZERO, up: true, rng, stats }
+    pub fn new(spec: LinkSpec, rng: Rng) -> Self {
+        Self {
+            spec,
+            waiting: VecDeque::new(),
+            queued: 0,
+            free_at: Instant::ZERO,
+            up: true,
+            bad: false,
+            rng,
+            stats: LinkStats::default(),
+        }
     }
 
     /// What it is like.
@@ -105,7 +181,9 @@ impl Link {
         &self.spec
     }
 
-    /// Changes what it is like from now on.
+    /// Changes what it is like for datagrams that come from now on. What waits already leaves at
+    /// the rate that it came at; where the delay becomes shorter, later ones may overtake, as
+    /// where a route changes.
     pub const fn set_spec(&mut self, spec: LinkSpec) {
         self.spec = spec;
     }
@@ -115,35 +193,76 @@ impl Link {
         self.up = up;
     }
 
-    /// Sends a datagram of `len` bytes; no, one or two arrivals come of it.
-    pub fn offer(&mut self, now: Instant, len: usize) -> [Option<Arrival>; 2] {
+    /// Bytes that wait, those on their way out included.
+    pub fn queued(&mut self, now: Instant) -> u64 {
+        while let Some((leaves, len)) = self.waiting.front()
+            && *leaves <= now
+        {
+            self.queued -= u64::from(*len);
+            self.waiting.pop_front();
+        }
+        self.queued
+    }
+
+    /// Sends a datagram of `len` bytes with these ECN bits; no, one or two arrivals come of it.
+    pub fn offer(&mut self, now: Instant, len: usize, ecn: u8) -> [Option<Arrival>; 2] {
         self.stats.offered += 1;
         if !self.up {
             self.stats.cut += 1;
             return [None; 2];
         }
-        let rate = Rate::from_bps(self.spec.rate_bps);
-        let waiting = rate.bytes_in(self.free_at.since(now));
-        if waiting.as_bytes() + len as u64 > self.spec.queue_bytes {
+        if len as u64 > u64::from(self.spec.datagram_bytes_max) {
+            self.stats.oversized += 1;
+            return [None; 2];
+        }
+        let before = self.queued(now);
+        if before + len as u64 > self.spec.queue_bytes {
             self.stats.overflowed += 1;
             return [None; 2];
         }
         let size = ByteSize::from_bytes(len as u64 + self.spec.framing_bytes);
-        let Some(serialise) = rate.time_for(size) else { return [None; 2] };
+        let Some(serialise) = Rate::from_bps(self.spec.rate_bps).time_for(size) else {
+            return [None; 2];
+        };
         self.free_at = self.free_at.max(now) + serialise;
-        if self.rng.chance_ppm(self.spec.loss_ppm) {
+        self.waiting.push_back((self.free_at, len as u32));
+        self.queued += len as u64;
+        self.stats.queue_bytes_max = self.stats.queue_bytes_max.max(self.queued);
+        self.stats.carried_bytes += size.as_bytes();
+        if self.loses() {
             self.stats.lost += 1;
             return [None; 2];
         }
-        let first = self.arrival(len);
+        let ecn = self.mark(before, ecn);
+        let first = self.arrival(len, ecn);
         let second = self.rng.chance_ppm(self.spec.duplicate_ppm).then(|| {
             self.stats.duplicated += 1;
-            self.arrival(len)
+            self.arrival(len, ecn)
         });
         [Some(first), second]
     }
 
-    fn arrival(&mut self, len: usize) -> Arrival {
+    fn loses(&mut self) -> bool {
+        if self.spec.burst_enter_ppm > 0 || self.bad {
+            let turn = if self.bad { self.spec.burst_leave_ppm } else { self.spec.burst_enter_ppm };
+            self.bad ^= self.rng.chance_ppm(turn);
+            if self.bad && self.rng.chance_ppm(self.spec.burst_loss_ppm) {
+                return true;
+            }
+        }
+        self.rng.chance_ppm(self.spec.loss_ppm)
+    }
+
+    fn mark(&mut self, before: u64, ecn: u8) -> u8 {
+        let due = self.spec.ecn_mark_bytes.is_some_and(|threshold| before >= threshold);
+        if ecn == 0 || !due {
+            return ecn;
+        }
+        self.stats.marked += 1;
+        ECN_CE
+    }
+
+    fn arrival(&mut self, len: usize, ecn: u8) -> Arrival {
         let mut at = self.free_at + Duration::from_micros(self.spec.delay_us);
         if self.rng.chance_ppm(self.spec.reorder_ppm) {
             self.stats.reordered += 1;
@@ -153,7 +272,7 @@ impl Link {
             self.stats.corrupted += 1;
             self.rng.below(8 * len as u64) as usize
         });
-        Arrival { at, corrupt }
+        Arrival { at, corrupt, ecn }
     }
 }
 
@@ -167,31 +286,93 @@ mod tests {
 
     #[test]
     fn datagrams_queue_behind_each_other_at_the_link_rate() {
-        let mut l = link(LinkSpec { rate_bps: 8_000_000, delay_us: 10, ..LinkSpec::default() });
-        let at = |l: &mut Link| l.offer(Instant::ZERO, 934)[0].unwrap().at.as_nanos();
+        let mut l = link(LinkSpec { rate_bps: 8_000_000, delay_us: 10, ..LinkSpec::PLAIN });
+        let at = |l: &mut Link| l.offer(Instant::ZERO, 934, 0)[0].unwrap().at.as_nanos();
         assert_eq!(at(&mut l), 1_010_000);
         assert_eq!(at(&mut l), 2_010_000);
     }
 
     #[test]
     fn the_queue_has_a_limit_and_drains() {
-        let spec = LinkSpec { rate_bps: 8_000_000, queue_bytes: 2500, ..LinkSpec::default() };
+        let spec = LinkSpec { rate_bps: 8_000_000, queue_bytes: 2500, ..LinkSpec::PLAIN };
         let mut l = link(spec);
-        let sent = (0..10).filter(|_| l.offer(Instant::ZERO, 934)[0].is_some()).count();
+        let sent = (0..10).filter(|_| l.offer(Instant::ZERO, 934, 0)[0].is_some()).count();
         assert_eq!((sent, l.stats.overflowed), (2, 8));
-        assert!(l.offer(Instant::from_nanos(2_000_000), 934)[0].is_some());
+        assert_eq!(l.queued(Instant::from_nanos(999_999)), 2 * 934);
+        assert_eq!(l.queued(Instant::from_nanos(1_000_000)), 934);
+        assert!(l.offer(Instant::from_nanos(2_000_000), 934, 0)[0].is_some());
+        assert_eq!(l.stats.queue_bytes_max, 2 * 934);
     }
 
     #[test]
     fn one_in_ten_is_lost_when_so_told_and_none_passes_a_cut() {
-        let mut l = link(LinkSpec { loss_ppm: 100_000, ..LinkSpec::default() });
+        let mut l = link(LinkSpec { loss_ppm: 100_000, ..LinkSpec::PLAIN });
         let mut now = Instant::ZERO;
         for _ in 0..10_000 {
             now += Duration::from_millis(1);
-            l.offer(now, 100);
+            l.offer(now, 100, 0);
         }
         assert!(l.stats.lost.abs_diff(1000) < 150, "{}", l.stats.lost);
         l.set_up(false);
-        assert_eq!(l.offer(now, 100), [None; 2]);
+        assert_eq!(l.offer(now, 100, 0), [None; 2]);
+    }
+
+    #[test]
+    fn bursts_are_as_long_and_as_many_as_the_model_says() {
+        // One in a hundred begins a burst of five: 4.76 % of all, in runs of 5 on average.
+        let spec =
+            LinkSpec { burst_enter_ppm: 10_000, burst_leave_ppm: 200_000, ..LinkSpec::PLAIN };
+        let mut l = link(spec);
+        let (mut now, mut lost, mut runs, mut before) = (Instant::ZERO, 0u32, 0u32, false);
+        for _ in 0..200_000 {
+            now += Duration::from_millis(1);
+            let gone = l.offer(now, 100, 0)[0].is_none();
+            lost += u32::from(gone);
+            runs += u32::from(gone && !before);
+            before = gone;
+        }
+        let share = f64::from(lost) / 200_000.0;
+        assert!((share - 0.01 / 0.21).abs() < 0.004, "{share}");
+        let mean = f64::from(lost) / f64::from(runs);
+        assert!((mean - 5.0).abs() < 0.4, "{mean}");
+    }
+
+    #[test]
+    fn marks_take_the_place_of_nothing_and_only_where_they_can() {
+        let mut l =
+            link(LinkSpec { rate_bps: 8_000_000, ecn_mark_bytes: Some(1800), ..LinkSpec::PLAIN });
+        let mut ecn = |bits| l.offer(Instant::ZERO, 934, bits)[0].unwrap().ecn;
+        // Before the third one 1868 bytes wait.
+        assert_eq!([ecn(2), ecn(2), ecn(2), ecn(0), ecn(1)], [2, 2, ECN_CE, 0, ECN_CE]);
+        assert_eq!(l.stats.marked, 2);
+    }
+
+    #[test]
+    fn what_is_too_long_is_dropped_and_takes_no_time() {
+        let mut l = link(LinkSpec { datagram_bytes_max: 1200, ..LinkSpec::PLAIN });
+        assert!(l.offer(Instant::ZERO, 1201, 0)[0].is_none());
+        let at = l.offer(Instant::ZERO, 1200, 0)[0].unwrap().at;
+        assert_eq!(at.as_nanos(), 100_000 + (1200 + 66) * 8);
+        assert_eq!(l.stats.oversized, 1);
+    }
+
+    #[test]
+    fn after_a_change_of_rate_nothing_is_overtaken() {
+        let slow = LinkSpec { rate_bps: 8_000_000, delay_us: 0, ..LinkSpec::PLAIN };
+        let mut l = link(slow);
+        let at = |l: &mut Link| l.offer(Instant::ZERO, 934, 0)[0].unwrap().at.as_nanos();
+        assert_eq!(at(&mut l), 1_000_000);
+        l.set_spec(LinkSpec { rate_bps: 80_000_000, ..slow });
+        assert_eq!(at(&mut l), 1_100_000);
+        assert_eq!(l.queued(Instant::from_nanos(1_000_000)), 934);
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_named() {
+        assert_eq!(LinkSpec::PLAIN.out_of_range(), None);
+        let beyond = |spec: LinkSpec| spec.out_of_range().map(|(field, _, _)| field);
+        let (rate_bps, loss_ppm) = (0, 1_000_001);
+        assert_eq!(beyond(LinkSpec { rate_bps, ..LinkSpec::PLAIN }), Some("rate_bps"));
+        assert_eq!(beyond(LinkSpec { loss_ppm, ..LinkSpec::PLAIN }), Some("loss_ppm"));
     }
 }

@@ -73,7 +73,7 @@ pub enum ScenarioError {
     #[error("{field} is {value}, must be {must}")]
     Range {
         /// Field name.
-        field: &'static str,
+        field: String,
         /// Its value.
         value: String,
         /// What it must be.
@@ -85,7 +85,9 @@ impl Scenario {
     /// Reads a scenario from TOML.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
         let s: Self = toml::from_str(text)?;
-        let fail = |field, value: String, must| Err(ScenarioError::Range { field, value, must });
+        let fail = |field: &str, value: String, must| {
+            Err(ScenarioError::Range { field: field.into(), value, must })
+        };
         if s.hosts[0] < 2 || s.hosts[1] < s.hosts[0] || s.hosts[1] > 1000 {
             return fail("hosts", format!("{:?}", s.hosts), "[least, most] between 2 and 1000");
         }
@@ -135,6 +137,7 @@ impl Scenario {
             duplicate_ppm,
             corrupt_ppm,
             framing_bytes: a.framing_bytes,
+            ..*a
         }
     }
 }

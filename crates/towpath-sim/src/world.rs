@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use towpath_node::{Node, NodeEvent};
-use towpath_proto::{Grant, Machine, Rng, RxMeta, TxBatch};
+use towpath_proto::{Grant, Machine, RxMeta, TxBatch};
 use towpath_vm::{Action, Ending};
 use towpath_wire::{ByteSize, Instant, LinkId, TaskId};
 
@@ -13,6 +14,7 @@ use crate::hash::Hash;
 use crate::kernel::{Handle, Kernel};
 use crate::link::{Link, LinkSpec};
 use crate::memory::SimMemory;
+use crate::network::{Network, Tap, Transit};
 use crate::process::{Did, Processes};
 
 /// Datagrams in one train at most.
@@ -25,7 +27,7 @@ const SOCKET_MAX: usize = 256;
 /// What happens in a world. `Call` is the scenario's own.
 #[derive(Debug)]
 enum Happening {
-    Datagram { to: usize, from: usize, packet: u32 },
+    Datagram(Transit),
     Timer { host: usize },
     Process { host: usize, task: TaskId },
     Resume { host: usize },
@@ -44,7 +46,7 @@ pub struct SimHost {
     pub processes: Processes,
     timer: Option<(Handle, Instant)>,
     paused: bool,
-    socket: VecDeque<(usize, u32)>,
+    socket: VecDeque<Transit>,
     /// Datagrams dropped because the host was stopped and its socket full.
     pub socket_dropped: u64,
 }
@@ -63,18 +65,18 @@ pub enum Step {
     Call(u64),
 }
 
-/// A simulated network of hosts. Every pair is joined by a link in each direction.
+/// A simulated network of hosts. Every pair is joined by a link of its own in each direction;
+/// [`World::share`] adds links that several pairs pass.
 pub struct World {
     kernel: Kernel<Happening>,
     /// The hosts, in order of creation.
     pub hosts: Vec<SimHost>,
-    links: Vec<Vec<Link>>,
-    rng_seed: u64,
-    packets: Vec<Vec<u8>>,
-    free: Vec<u32>,
+    network: Network,
     train: Vec<u8>,
     trace: Hash,
     steps: VecDeque<Step>,
+    /// Datagrams that nodes sent.
+    pub sent: u64,
     /// Datagrams handed to nodes.
     pub delivered: u64,
 }
@@ -84,7 +86,7 @@ pub fn address(index: usize) -> SocketAddr {
     ([10, 0, (index >> 8) as u8, index as u8], 7077).into()
 }
 
-fn index_of(addr: SocketAddr) -> Option<usize> {
+pub(crate) fn index_of(addr: SocketAddr) -> Option<usize> {
     match addr {
         SocketAddr::V4(a) => {
             let [_, _, hi, lo] = a.ip().octets();
@@ -100,13 +102,11 @@ impl World {
         Self {
             kernel: Kernel::new(),
             hosts: Vec::new(),
-            links: Vec::new(),
-            rng_seed: seed,
-            packets: Vec::new(),
-            free: Vec::new(),
+            network: Network::new(seed),
             train: vec![0; TRAIN_BYTES],
             trace: Hash::new(seed),
             steps: VecDeque::new(),
+            sent: 0,
             delivered: 0,
         }
     }
@@ -145,28 +145,43 @@ impl World {
             socket: VecDeque::new(),
             socket_dropped: 0,
         });
-        let seed = self.rng_seed;
-        let stream =
-            |from: usize, to: usize| Rng::new(seed, (from as u64) << 20 | to as u64 | 1 << 50);
-        for (other, links) in self.links.iter_mut().enumerate() {
-            links.push(Link::new(spec(other), stream(other, index)));
-        }
-        let mut own = Vec::new();
         for other in 0..=index {
-            own.push(Link::new(spec(other), stream(index, other)));
+            let out = self.network.add_link(spec(other));
+            self.network.set_route(index, other, &[out]);
+            if other < index {
+                let back = self.network.add_link(spec(other));
+                self.network.set_route(other, index, &[back]);
+            }
         }
-        self.links.push(own);
         index
     }
 
-    /// The link from one host to another.
+    /// The link of one host's own to another.
     pub fn link(&mut self, from: usize, to: usize) -> &mut Link {
-        &mut self.links[from][to]
+        let own = self.network.route(from, to)[0];
+        self.network.link(own)
+    }
+
+    /// Adds a link that all of these (from, to) pass behind their own one, in the order in which
+    /// links are added; returns its number.
+    pub fn share(&mut self, spec: LinkSpec, pairs: &[(usize, usize)]) -> usize {
+        let shared = self.network.add_link(spec);
+        for (from, to) in pairs {
+            let mut route = self.network.route(*from, *to).to_vec();
+            route.push(shared);
+            self.network.set_route(*from, *to, &route);
+        }
+        shared
     }
 
     /// Every link.
-    pub fn links(&self) -> impl Iterator<Item = &Link> {
-        self.links.iter().flatten()
+    pub fn links(&self) -> &[Link] {
+        self.network.links()
+    }
+
+    /// Lets someone look on at what hosts send.
+    pub fn set_tap(&mut self, tap: Tap) {
+        self.network.set_tap(tap);
     }
 
     /// What a host's clock shows.
@@ -204,6 +219,13 @@ impl World {
         self.kernel.schedule(until, Happening::Resume { host });
     }
 
+    /// Makes a host's clock jump ahead, as after a suspension that its clock counts.
+    pub fn step_clock(&mut self, host: usize, ahead: Duration) {
+        let now = self.now();
+        self.hosts[host].clock.step(now, ahead);
+        self.set_timer(host);
+    }
+
     /// Ends a host for good.
     pub fn crash(&mut self, host: usize) {
         let h = &mut self.hosts[host];
@@ -226,7 +248,7 @@ impl World {
             let (_, happening) = self.kernel.pop()?;
             match happening {
                 Happening::Call(tag) => return Some(Step::Call(tag)),
-                Happening::Datagram { to, from, packet } => self.receive(to, from, packet),
+                Happening::Datagram(transit) => self.arrive(transit),
                 Happening::Timer { host } => self.wake(host),
                 Happening::Process { host, task } => self.run_process(host, task),
                 Happening::Resume { host } => self.resume(host),
@@ -234,37 +256,45 @@ impl World {
         }
     }
 
-    fn receive(&mut self, to: usize, from: usize, packet: u32) {
-        let h = &mut self.hosts[to];
-        if h.paused {
-            if h.socket.len() < SOCKET_MAX {
-                h.socket.push_back((from, packet));
-            } else {
-                h.socket_dropped += 1;
-                self.free.push(packet);
-            }
-            return;
+    fn arrive(&mut self, transit: Transit) {
+        let Self { kernel, network, .. } = self;
+        let now = kernel.now();
+        let go_on = |at, t| _ = kernel.schedule(at, Happening::Datagram(t));
+        if let Some(transit) = network.arrive(now, transit, go_on) {
+            self.receive(transit);
         }
-        self.deliver(to, from, packet);
-        self.drain(to);
     }
 
-    fn deliver(&mut self, to: usize, from: usize, packet: u32) {
-        let now = self.local_now(to);
-        let h = &mut self.hosts[to];
+    fn receive(&mut self, transit: Transit) {
+        let h = &mut self.hosts[transit.to];
+        if !h.paused {
+            self.deliver(transit);
+            return self.drain(transit.to);
+        }
+        if h.socket.len() < SOCKET_MAX {
+            h.socket.push_back(transit);
+        } else {
+            h.socket_dropped += 1;
+            self.network.release(transit);
+        }
+    }
+
+    fn deliver(&mut self, transit: Transit) {
+        let now = self.local_now(transit.to);
+        let h = &mut self.hosts[transit.to];
         if let Some(node) = &mut h.node {
-            let rx = RxMeta { link: LinkId(0), remote: address(from), ecn: 0 };
-            let data = &mut self.packets[packet as usize];
-            node.handle_datagram(now, rx, data, &mut h.memory);
+            let remote = address(transit.from);
+            let rx = RxMeta { link: LinkId(0), remote, ecn: transit.ecn };
+            node.handle_datagram(now, rx, self.network.bytes(transit), &mut h.memory);
             self.delivered += 1;
         }
-        self.free.push(packet);
+        self.network.release(transit);
     }
 
     fn resume(&mut self, host: usize) {
         self.hosts[host].paused = false;
-        while let Some((from, packet)) = self.hosts[host].socket.pop_front() {
-            self.deliver(host, from, packet);
+        while let Some(transit) = self.hosts[host].socket.pop_front() {
+            self.deliver(transit);
         }
         self.wake(host);
         let tasks: Vec<TaskId> = self.hosts[host].processes.tasks().collect();
@@ -362,30 +392,21 @@ impl World {
                 continue;
             };
             for datagram in train[..t.len].chunks(t.segment) {
-                self.send(host, to, datagram);
+                self.send(host, to, datagram, t.ecn);
             }
         }
         self.train = train;
     }
 
-    fn send(&mut self, from: usize, to: usize, datagram: &[u8]) {
-        let now = self.kernel.now();
-        self.trace.word(now.as_nanos());
-        self.trace.word((from as u64) << 48 | (to as u64) << 32 | datagram.len() as u64);
-        self.trace.bytes(&datagram[..datagram.len().min(64)]);
-        for arrival in self.links[from][to].offer(now, datagram.len()).into_iter().flatten() {
-            let packet = self.free.pop().unwrap_or_else(|| {
-                self.packets.push(Vec::new());
-                self.packets.len() as u32 - 1
-            });
-            let data = &mut self.packets[packet as usize];
-            data.clear();
-            data.extend_from_slice(datagram);
-            if let Some(bit) = arrival.corrupt {
-                data[bit / 8] ^= 1 << (bit % 8);
-            }
-            self.kernel.schedule(arrival.at, Happening::Datagram { to, from, packet });
-        }
+    fn send(&mut self, from: usize, to: usize, datagram: &[u8], ecn: u8) {
+        let Self { kernel, network, trace, .. } = self;
+        let now = kernel.now();
+        trace.word(now.as_nanos());
+        trace.word((from as u64) << 48 | (to as u64) << 32 | datagram.len() as u64);
+        trace.bytes(&datagram[..datagram.len().min(64)]);
+        self.sent += 1;
+        let go_on = |at, t| _ = kernel.schedule(at, Happening::Datagram(t));
+        network.send(now, from, to, datagram, ecn, go_on);
     }
 
     fn set_timer(&mut self, host: usize) {

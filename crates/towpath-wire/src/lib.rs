@@ -10,6 +10,7 @@
 //! | [`id`] | hosts, tasks, channels, paths, links |
 //! | [`packet`] | what stands in clear at the front of each datagram |
 //! | [`frame`] | what stands inside the seal |
+//! | [`show`] | datagrams and frames in words |
 //! | [`version`] | how two hosts agree on a wire version |
 //! | [`bytes`] | the cursor both directions use |
 #![no_std]
@@ -22,6 +23,7 @@ pub mod bytes;
 pub mod frame;
 pub mod id;
 pub mod packet;
+pub mod show;
 pub mod units;
 pub mod version;
 

@@ -26,12 +26,8 @@ pub(crate) const CLEAN: LinkSpec = LinkSpec {
     rate_bps: 10_000_000_000,
     delay_us: 500,
     queue_bytes: 1 << 30,
-    loss_ppm: 0,
-    reorder_ppm: 0,
     reorder_us: 0,
-    duplicate_ppm: 0,
-    corrupt_ppm: 0,
-    framing_bytes: 66,
+    ..LinkSpec::PLAIN
 };
 
 pub(crate) const LINK: LinkId = LinkId(0);
@@ -451,7 +447,7 @@ impl Network {
             return;
         }
         let to = self.hosts.iter().position(|h| h.addr == remote).unwrap_or(OUTSIDE);
-        for arrival in self.links[from].offer(self.now, bytes.len()).into_iter().flatten() {
+        for arrival in self.links[from].offer(self.now, bytes.len(), 0).into_iter().flatten() {
             let mut bytes = bytes.clone();
             if let Some(bit) = arrival.corrupt {
                 bytes[bit / 8] ^= 1 << (bit % 8);

@@ -1,0 +1,41 @@
+//! An endpoint with its memory, its socket and its timer.
+
+use std::collections::VecDeque;
+
+use towpath_proto::{Config, Endpoint, Rng};
+use towpath_wire::{ByteSize, Instant};
+
+use crate::crypto::StandIn;
+use crate::kernel::Handle;
+use crate::memory::SimMemory;
+use crate::network::Transit;
+
+/// Message memory of a host.
+const MEMORY: ByteSize = ByteSize::from_mib(2048);
+
+pub(super) struct Host {
+    pub(super) endpoint: Endpoint,
+    pub(super) memory: SimMemory,
+    pub(super) timer: Option<(Handle, Instant)>,
+    /// It stands still before this.
+    pub(super) stopped_until: Instant,
+    /// What arrived meanwhile.
+    pub(super) socket: VecDeque<Transit>,
+    pub(super) socket_dropped: u64,
+    pub(super) sent: u64,
+}
+
+impl Host {
+    pub(super) fn new(index: usize, seed: u64, config: Config, real: bool) -> Self {
+        let rng = |stream: u64| Rng::new(seed, (index as u64) << 8 | stream | 1 << 40);
+        Self {
+            endpoint: Endpoint::new(config, Box::new(StandIn::new(rng(1))), rng(2)),
+            memory: SimMemory::new(MEMORY, real),
+            timer: None,
+            stopped_until: Instant::ZERO,
+            socket: VecDeque::new(),
+            socket_dropped: 0,
+            sent: 0,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Associations over shared and faulty links: every message intact, whatever the link does.
+
+use towpath_sim::transfer::{TransferReport, TransferScenario, run};
+
+fn report(link: &str, rest: &str) -> TransferReport {
+    let text = format!(
+        "kind = 'transfer'\n{rest}\n[link.back]\n[link.there]\nrate_bps = 100000000\n\
+         delay_us = 2000\n{link}\n"
+    );
+    run(&TransferScenario::parse(&text).unwrap(), None).unwrap()
+}
+
+const FLOW: &str = "real_bytes = true\n[[flow]]\nforward = ['there']\nbackward = ['back']\n\
+                    bytes = 3000001\nmessage_bytes = 60000\n";
+
+fn kept(report: &TransferReport) {
+    assert_eq!(report.broken, [""; 0]);
+    assert!(report.flows.iter().all(|f| f.bytes == 3_000_001), "{:?}", report.flows[0].bytes);
+}
+
+#[test]
+fn the_curves_end_where_the_stream_does_and_never_cross() {
+    let report = report("", FLOW);
+    kept(&report);
+    let curve = &report.flows[0].curve;
+    assert_eq!(curve.acknowledged.last().unwrap().bytes, 3_000_001);
+    assert_eq!(curve.sent.last().unwrap().bytes, 3_000_001);
+    for p in &curve.acknowledged {
+        let sent = curve.sent.iter().take_while(|s| s.at_ns <= p.at_ns).last().unwrap();
+        assert!(p.bytes <= sent.bytes, "acknowledged before it was sent");
+    }
+    assert!(curve.credit.windows(2).all(|w| w[0].bytes <= w[1].bytes));
+}
+
+#[test]
+fn bursts_of_loss_are_repaired() {
+    let report = report("burst_enter_ppm = 20000\nburst_leave_ppm = 200000", FLOW);
+    kept(&report);
+    assert!(report.links.iter().any(|l| l.stats.lost > 60), "{:?}", report.links);
+    assert!(!report.flows[0].curve.repaired.is_empty());
+}
+
+#[test]
+fn changes_of_the_link_and_a_stopped_receiver_lose_nothing() {
+    let rest = format!(
+        "{FLOW}[[change]]\nat_ms = 100\nlink = 'there'\nrate_bps = 20000000\ndelay_us = 10000\n\
+         [[stop]]\nat_ms = 200\nfor_ms = 1000\nside = 'receiver'\n"
+    );
+    let report = report("", &rest);
+    kept(&report);
+    assert!(report.seconds > 1.2, "{}", report.seconds);
+}
+
+#[test]
+fn a_link_that_is_cut_for_good_is_told() {
+    let rest =
+        format!("seconds_max = 10\n{FLOW}[[change]]\nat_ms = 100\nlink = 'there'\nup = false\n");
+    let report = report("", &rest);
+    assert!(report.broken.iter().any(|b| b.contains("the association ended")), "{report:?}");
+    assert!(report.broken.iter().any(|b| b.contains("of 3000001 bytes")), "{:?}", report.broken);
+}
+
+#[test]
+fn two_flows_over_one_link_and_echoes_arrive_whole_and_the_same_each_time() {
+    let rest = format!(
+        "{FLOW}[[flow]]\nname = 'two'\nforward = ['there']\nbackward = ['back']\n\
+         bytes = 3000001\nmessage_bytes = 60000\necho = true\n"
+    );
+    let (a, b) = (report("", &rest), report("", &rest));
+    kept(&a);
+    assert_eq!(a, b);
+    let other = report("", &format!("seed = 2\n{rest}"));
+    assert_ne!(a.trace_hash, other.trace_hash);
+}
