@@ -133,6 +133,9 @@ impl Display for Frame<'_> {
             }
             Self::PathChallenge(token) => write!(f, "PATH_CHALLENGE {token:#x}"),
             Self::PathResponse(token) => write!(f, "PATH_RESPONSE {token:#x}"),
+            Self::Skip { channel, message, charge } => {
+                write!(f, "SKIP channel {} message {message}, charge {charge} B", channel.0)
+            }
             Self::Extension(kind) => write!(f, "extension {kind}"),
         }
     }
