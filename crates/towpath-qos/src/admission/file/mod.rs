@@ -24,10 +24,5 @@ mod wish;
 
 pub use check::{Asked, parse};
 pub use fault::{RequestFault, RequestsError};
-pub use form::{Measured, ServiceForm};
+pub use form::{BYTES_MAX, CHANNELS_MAX, Measured, ServiceForm};
 pub use wish::Want;
-
-/// Largest file: 64 MiB.
-pub const BYTES_MAX: usize = 64 << 20;
-/// Channels of one file, `count` counted.
-pub const CHANNELS_MAX: usize = 200_000;
