@@ -162,7 +162,7 @@ impl Side {
 
     fn open(&mut self, label: u16, priority: u16) -> anyhow::Result<ChannelId> {
         let id = self.association.context("not connected")?;
-        let opening = Opening { direction: Direction::Both, priority, label, tspec: None };
+        let opening = Opening { priority, ..Opening::new(Direction::Both, label) };
         self.endpoint.open(id, opening).context("no place for a channel")
     }
 

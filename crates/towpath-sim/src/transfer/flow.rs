@@ -138,7 +138,10 @@ impl Flow {
                 self.connected_at = Some(now);
                 self.id = Some(id);
                 let direction = if self.spec.echo { Direction::Both } else { Direction::Opener };
-                let opening = Opening { direction, priority: 0, label: VIRTUAL_LABEL, tspec: None };
+                let opening = Opening {
+                    window: Some(self.spec.window_bytes),
+                    ..Opening::new(direction, VIRTUAL_LABEL)
+                };
                 self.channel = host.endpoint.open(id, opening);
                 self.fill(host);
             }
