@@ -130,10 +130,9 @@ impl RequestFault {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Kinds(_) => "give one of tspec, rsvp, atm, tenet and measured",
-            Self::Class { .. } => "leave one of them out",
+            Self::Class { .. } | Self::Twice { .. } => "leave one of them out",
             Self::NoService => "service = \"share\" asks for no bound",
             Self::Missing { key: "late_ppm", .. } => "late_ppm = 1000 is one of a thousand",
-            Self::Twice { .. } => "leave one of them out",
             Self::Tenet { .. } => {
                 "deterministic means 1000000 for both; leave the class out and it follows"
             }
