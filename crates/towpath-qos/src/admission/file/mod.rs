@@ -22,12 +22,7 @@ mod form;
 mod tests;
 mod wish;
 
-pub use check::{Asked, parse};
+pub use check::{Asked, BYTES_MAX, CHANNELS_MAX, parse};
 pub use fault::{RequestFault, RequestsError};
 pub use form::{Measured, ServiceForm};
 pub use wish::Want;
-
-/// Largest file: 64 MiB.
-pub const BYTES_MAX: usize = 64 << 20;
-/// Channels of one file, `count` counted.
-pub const CHANNELS_MAX: usize = 200_000;
