@@ -2,6 +2,7 @@
 
 mod batch;
 mod bound;
+mod cells;
 mod control;
 mod experiment;
 mod farm;

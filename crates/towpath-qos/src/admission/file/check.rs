@@ -12,12 +12,16 @@ use towpath_wire::ByteSize;
 use super::fault::{RequestFault, RequestsError};
 use super::form::{Counts, FramingForm, IpForm, Measured, RequestForm, RequestsForm};
 use super::wish::{At, Want, class, place, want};
-use super::{BYTES_MAX, CHANNELS_MAX};
 use crate::file;
 use crate::spec::TSpec;
 use crate::spec::service::{self, AtmCells, Marks, TenetWish};
 use crate::spec::wire::{Demand, Framing, FramingError, Ip};
 use crate::topology::{NodeId, Topology};
+
+/// Largest file: 64 MiB.
+pub const BYTES_MAX: usize = 64 << 20;
+/// Channels of one file, `count` counted.
+pub const CHANNELS_MAX: usize = 200_000;
 
 /// A channel that is asked for.
 #[derive(Clone, Debug)]

@@ -26,7 +26,7 @@ pub(super) struct RequestsForm {
 }
 
 /// How messages become wire bits.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FramingForm {
     pub(super) counts: Counts,
