@@ -68,7 +68,7 @@ pub fn parse(
         RequestsError { line: e.line, request: None, fault }
     })?;
     let at = place(form.framing.as_ref()).unwrap_or(0);
-    let framing = framing(&form.framing.map(toml::Spanned::into_inner).unwrap_or_default())
+    let framing = framing(form.framing.map(toml::Spanned::into_inner).unwrap_or_default())
         .map_err(|e| fault(at, RequestFault::Framing(e)))?;
     if form.request.is_empty() {
         return Err(fault(0, RequestFault::Empty));
@@ -100,7 +100,7 @@ pub fn parse(
 }
 
 /// `None`: sizes count wire bytes already.
-fn framing(form: &FramingForm) -> Result<Option<Framing>, FramingError> {
+fn framing(form: FramingForm) -> Result<Option<Framing>, FramingError> {
     if form.counts == Counts::Wire {
         return Ok(None);
     }
