@@ -42,6 +42,7 @@ fn main() -> io::Result<()> {
     write("operations", &scripts())?;
     write("qos_spec", &specifications())?;
     write("qos_topology", &topologies()?)?;
+    write("qos_requests", &requests()?)?;
     write("qos_admission", &admissions())
 }
 
@@ -111,6 +112,18 @@ rate_bps = 2_000
     Ok(vec![
         ("two_switches", fs::read(scenario.join("two-switches.toml"))?),
         ("every_key", every.as_bytes().to_vec()),
+    ])
+}
+
+/// A scenario's requests, of every kind, and the shortest file.
+fn requests() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/topology");
+    let short = "[framing]\ncounts = \"wire\"\n[[request]]\nname = \"x\"\nfrom = \"h1\"\n\
+                 to = \"h4\"\ncount = 2\nlate_ppm = 9\ndelay_ns = 9_000_000\n\
+                 measured = { file = \"0123456789\" }\n";
+    Ok(vec![
+        ("every_kind", fs::read(scenario.join("requests.toml"))?),
+        ("short", short.as_bytes().to_vec()),
     ])
 }
 

@@ -105,6 +105,7 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((QOS, "spec")), target: "qos_spec" },
     FuzzRule { module: Some((QOS, "topology")), target: "qos_topology" },
     FuzzRule { module: Some((QOS, "admission")), target: "qos_admission" },
+    FuzzRule { module: Some((QOS, "admission/file")), target: "qos_requests" },
     FuzzRule { module: Some((MEDIA, "trace/parse")), target: "media_trace" },
     FuzzRule { module: Some((MEDIA, "schedule/file")), target: "media_schedule" },
     FuzzRule { module: None, target: "operations" },

@@ -3,6 +3,7 @@
 mod batch;
 mod bench;
 mod bound;
+mod cells;
 mod control;
 mod experiment;
 mod farm;

@@ -99,6 +99,8 @@ fn a_fault_of_a_topology_is_named_with_its_line_and_what_to_do() {
     assert!(unknown.contains("22 | ends = [\"h3\", \"s2\"]") && unknown.contains("\nhint: "));
     let twice = fault(&NET.replace("name = \"h3\"", "name = \"h1\""));
     assert!(twice.contains("line 7: duplicate name \"h1\""), "{twice}");
+    let third = fault(&NET.replace("\"h3\", \"s1\"", "\"h3\", \"s1\", \"h1\""));
+    assert!(third.contains("line 22: a link has 3 ends, must have 2"), "{third}");
     let itself = fault(&NET.replace("\"h3\", \"s1\"", "\"s1\", \"s1\""));
     assert!(itself.contains("link from \"s1\" to itself"), "{itself}");
     let apart = fault(&format!("{NET}[[host]]\nname = \"h4\"\n"));
@@ -229,10 +231,11 @@ fn requests_that_cannot_be_are_errors_or_refusals() {
         text(&out.stderr)
     };
     let unknown = error(&request("a", "h1", "h8", &bounded));
-    assert!(unknown.contains("line 3") && unknown.contains("unknown host \"h8\""), "{unknown}");
+    assert!(unknown.contains("hint: hosts are h1, h2, h3"), "{unknown}");
+    assert!(unknown.contains("line 6") && unknown.contains("unknown host \"h8\""), "{unknown}");
     for (lines, part) in [
         (sigma_rho(1500, 0), "rho_bps is zero"),
-        (sigma_rho(u64::MAX / 2, 1), "sigma_bits is"),
+        (sigma_rho(u64::MAX / 2, 1), "sigma_bytes is 9223372036854775807, must be at most"),
         (bounded.replace("1000000", "-5"), "-5"),
         (
             bounded.replace("delay_ns = 5_000_000", "delay_ns = 5_000_000_000_000_000_000_000"),
@@ -324,6 +327,130 @@ fn a_network_in_json_with_cases_is_bound_and_faults_are_named() {
         assert_eq!(out.status.code(), Some(255));
         assert!(text(&out.stderr).contains(part), "{part} in {}", text(&out.stderr));
     }
+}
+
+/// Where a method bounds nothing, which methods would; a fault of JSON is one of JSON.
+#[test]
+fn methods_and_formats_are_told_apart() {
+    let vm = Vm::new();
+    let tandem = root("scenarios/bound/tandem.toml");
+    let said = |args: &[&str]| {
+        let out = vm.towpath(&[&["bound"], args].concat());
+        assert_eq!((out.status.code(), out.stdout.len()), (Some(255), 0));
+        text(&out.stderr)
+    };
+    let plp = said(&[&tandem, "--method", "plp", "--multiplexing", "blind"]);
+    assert!(plp.contains("plp has no bound here") && plp.contains("hint: plp is for"), "{plp}");
+    std::fs::write(vm.file("n"), "[\n  {\"servers\": }\n]").unwrap();
+    let broken = said(&["n"]);
+    assert!(broken.contains("n, line 1: no JSON of a network: invalid type: sequence"), "{broken}");
+    std::fs::write(vm.file("n"), "{\n  \"servers\":\n}").unwrap();
+    let broken = said(&["n"]);
+    assert!(broken.contains("n, line 3: no JSON") && !broken.contains("TOML"), "{broken}");
+    std::fs::write(vm.file("n"), "\n[[server]\n").unwrap();
+    let broken = said(&["n"]);
+    assert!(broken.contains("n, line 2: no TOML"), "{broken}");
+    let line = "[[server]]\nid = \"s\"\nrate = 1\nlatency = 0\nline = [1, 1, 1]\n\
+                [[flow]]\nid = \"f\"\nrate = 1\nburst = 1\npath = [\"s\"]\n";
+    std::fs::write(vm.file("n"), line).unwrap();
+    assert!(said(&["n"]).contains("server s: line has 3 numbers, must have 2"));
+}
+
+/// Files of experiments and loads: one line of what is wrong, however long the file's own is.
+#[test]
+fn faults_of_experiments_are_short_and_name_their_line() {
+    let vm = Vm::new();
+    let long = format!("name = \"x\"\nduration_ms = {}\n", "9".repeat(5000));
+    std::fs::write(vm.file("x.toml"), long).unwrap();
+    for args in [&["sim", "qos", "x.toml"][..], &["schedulers", "compare", "--scenario", "x.toml"]]
+    {
+        let out = vm.towpath(args);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(255));
+        assert!(said.contains("x.toml, line ") && said.len() < 1000, "{said}");
+    }
+    std::fs::write(vm.file("x.toml"), "#".repeat((4 << 20) + 1)).unwrap();
+    for args in [
+        &["sim", "qos", "x.toml"][..],
+        &["schedulers", "compare", "--scenario", "x.toml"],
+        &["topology", "show", "x.toml"],
+    ] {
+        let said = text(&vm.towpath(args).stderr);
+        assert!(said.contains("x.toml is longer than 4194304 bytes, the limit"), "{said}");
+    }
+}
+
+/// Two bare columns, a frame trace and a schedule of `towpath plan` are measured, and can stand
+/// in a request in place of a specification.
+#[test]
+fn traces_and_schedules_are_measured_and_named_in_requests() {
+    let vm = Vm::new();
+    std::fs::write(vm.file("bare"), "5\t1000\n6\t200\n7\t1000\n").unwrap();
+    let bare = json(&vm.towpath(&["tspec", "measure", "bare", "--json"]));
+    assert_eq!((&bare["packets"], &bare["length_ns"]), (&3.into(), &2_000_000_000_u64.into()));
+    let frames: Vec<String> = (0..300).map(|k| (2000 + 37 * (k % 60)).to_string()).collect();
+    std::fs::write(vm.file("film.txt"), frames.join("\n")).unwrap();
+    let plan = ["plan", "film.txt", "--fps", "25", "--buffer", "64KiB", "--scheme", "smooth"];
+    let out = vm.towpath(&[&plan[..], &["--schedule", "film.sched"]].concat());
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let schedule = json(&vm.towpath(&["tspec", "measure", "film.sched", "--json"]));
+    let trace = json(&vm.towpath(&["tspec", "measure", "film.txt", "--fps", "25", "--json"]));
+    assert_eq!(schedule["bytes"], trace["bytes"], "a schedule sends the whole film");
+    let asked = |name: &str, of: &str| {
+        request(name, "h1", "h3", &format!("delay_ns = 50_000_000\nmeasured = {{ {of} }}"))
+    };
+    let requests = asked("a", "file = \"film.sched\"")
+        + &asked("b", "file = \"film.sched\", kind = \"schedule\", packet_bytes = 500")
+        + &asked("c", "file = \"film.txt\", fps = 25, packet_bytes = 1400, kind = \"d_bind\"")
+        + &asked("d", "file = \"bare\", kind = \"sigma_rho\"");
+    let put = |requests: &str| {
+        std::fs::write(vm.file("net.toml"), NET).unwrap();
+        std::fs::write(vm.file("requests.toml"), requests).unwrap();
+        let args = ["reserve", "--topology", "net.toml", "--what-if", "requests.toml", "--json"];
+        vm.towpath(&args)
+    };
+    let out = put(&requests);
+    assert_eq!(out.status.code(), Some(0), "{}{}", text(&out.stdout), text(&out.stderr));
+    let kinds: Vec<String> = json(&out)["requests"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r["tspec"]["kind"].as_str().unwrap().to_string())
+        .collect();
+    assert_eq!(kinds, ["d_bind", "schedule", "d_bind", "sigma_rho"]);
+    let none = asked("a", "file = \"film.txt\", fps = 25, packet_bytes = 1400, kind = \"spaced\"");
+    let none = text(&put(&none).stderr);
+    assert!(none.contains("no spaced fits film.txt") && none.contains("hint: d_bind"), "{none}");
+    let none = text(&put(&asked("a", "file = \"none\"")).stderr);
+    assert!(none.contains("line 6: request \"a\": its traffic: cannot open"), "{none}");
+    let fps = text(&put(&asked("a", "file = \"film.txt\"")).stderr);
+    assert!(fps.contains("does not tell its frame rate") && fps.contains("hint: "), "{fps}");
+}
+
+/// A processor's load stands beside the ports', and what is refused by fixed budgets says by how
+/// much.
+#[test]
+fn processors_and_fixed_budgets_have_figures() {
+    let net = NET
+        .replacen("name = \"h1\"", "name = \"h1\"\ncpu = { packet_ns = 10_000, byte_ps = 0 }", 1)
+        .replace("name = \"h2\"", "name = \"h2\"\nscheduler = \"fcfs\"")
+        + "";
+    // 1500 bytes at 12 Mbit/s are 1000 packets a second of 10 µs each: 1 %.
+    let asked = request("a", "h1", "h3", &(sigma_rho(1500, 12_000_000) + "\ndelay_ns = 9_000_000"));
+    let out = reserve(&net, &format!("{WIRE}{asked}"), &["--json"]);
+    let cpu = &json(&out)["processors"][0];
+    assert_eq!((&cpu["host"], &cpu["reserved_ppm"]), (&"h1".into(), &10_000.into()), "{cpu}");
+    let shown = text(&reserve(&net, &format!("{WIRE}{asked}"), &[]).stdout);
+    assert!(shown.contains("PROCESSOR OF") && shown.contains("1.0 %"), "{shown}");
+    // The queue of 1 MiB drains in 83.9 ms, and the burst takes 16 ms to come: two megabytes do
+    // not go out in that time.
+    let big = "tspec = { kind = \"token_bucket\", rate_bps = 1000, burst_bytes = 2_000_000, \
+               peak_bps = 1_000_000_000, min_bytes = 1500, max_bytes = 1500 }\n\
+               delay_ns = 900_000_000";
+    let big = request("b", "h2", "h3", big);
+    let shown = text(&reserve(&net, &format!("{WIRE}{big}"), &[]).stdout);
+    let short = "short       bursts: 2.001 MB due within 99.88 ms with it, 1.249 MB can be sent";
+    assert!(shown.contains(short) && shown.contains("passes      the same"), "{shown}");
 }
 
 #[test]

@@ -66,6 +66,7 @@ struct CaseForm {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "a network, or an object with cases")]
 struct FileForm {
     #[serde(alias = "case")]
     cases: Option<Vec<serde_json::Value>>,

@@ -3,31 +3,9 @@
 use towpath_sim::qos::experiment::{ChannelReport, Quantity, Report};
 use towpath_sim::qos::signal::Verdict;
 
+use crate::cells::{count, rate, share, time, words};
 use crate::plot::{Axis, Chart, Column, Shape, Table, Unit};
 use crate::words::{bps_text, ns_text};
-
-/// A cell for people and one for programs.
-type Cell = (String, String);
-
-fn words(text: &str) -> Cell {
-    (text.to_string(), text.to_string())
-}
-
-fn count(value: u64) -> Cell {
-    (value.to_string(), value.to_string())
-}
-
-fn time(ns: u64) -> Cell {
-    (ns_text(ns), ns.to_string())
-}
-
-fn rate(bps: u64) -> Cell {
-    (bps_text(bps), bps.to_string())
-}
-
-fn percent(ppm: u64) -> Cell {
-    (format!("{:.1} %", ppm as f64 / 1e4), ppm.to_string())
-}
 
 fn verdict(channel: &ChannelReport) -> String {
     match channel.verdict {
@@ -96,7 +74,7 @@ fn ports(report: &Report) -> Table {
         Column::figures("BUSY", "busy_ppm"),
     ]);
     for p in report.ports.iter().filter(|p| p.busy_ppm > 0) {
-        table.push(vec![words(&p.name), rate(p.rate_bps), percent(p.busy_ppm)]);
+        table.push(vec![words(&p.name), rate(p.rate_bps), share(p.busy_ppm)]);
     }
     table
 }
@@ -105,7 +83,7 @@ fn hosts(report: &Report) -> Table {
     let mut table =
         Table::new(&[Column::words("HOST", "host"), Column::figures("PROCESSOR", "busy_ppm")]);
     for h in report.hosts.iter().filter(|h| h.busy_ppm > 0) {
-        table.push(vec![words(&h.name), percent(h.busy_ppm)]);
+        table.push(vec![words(&h.name), share(h.busy_ppm)]);
     }
     table
 }

@@ -2,27 +2,8 @@
 
 use towpath_sim::qos::compare::{Comparison, Row};
 
+use crate::cells::{count, share, time, words};
 use crate::plot::{Axis, Chart, Column, Shape, Table, Unit};
-use crate::words::ns_text;
-
-fn percent_of(ppm: u64) -> String {
-    format!("{:.1} %", ppm as f64 / 1e4)
-}
-
-/// A cell for people and one for programs.
-type Cell = (String, String);
-
-fn words(text: &str) -> Cell {
-    (text.to_string(), text.to_string())
-}
-
-fn count(value: u64) -> Cell {
-    (value.to_string(), value.to_string())
-}
-
-fn time(ns: u64) -> Cell {
-    (ns_text(ns), ns.to_string())
-}
 
 /// Largest delay over deadline of any class.
 fn worst(row: &Row) -> f64 {
@@ -67,9 +48,9 @@ pub(super) fn summary(comparison: &Comparison) -> Table {
             count(sum(|c| c.beyond)),
             count(sum(|c| c.lost)),
             time(jitter),
-            (percent_of(unfair), unfair.to_string()),
+            share(unfair),
             (format!("{harm:.1}×"), format!("{harm:.6}")),
-            (percent_of(fullest(row)), fullest(row).to_string()),
+            share(fullest(row)),
             (cost, costs.join(" ")),
         ]);
     }
@@ -121,8 +102,8 @@ pub(super) fn region(comparison: &Comparison) -> Table {
     ]);
     for row in &comparison.rows {
         for p in &row.region {
-            let load = (percent_of(p.load_ppm), p.load_ppm.to_string());
-            table.push(vec![words(&row.name), count(p.first.into()), count(p.second.into()), load]);
+            let (first, second) = (count(p.first.into()), count(p.second.into()));
+            table.push(vec![words(&row.name), first, second, share(p.load_ppm)]);
         }
     }
     table

@@ -170,7 +170,11 @@ pub(crate) fn specification(path: &Path, of: &request::Measured) -> anyhow::Resu
         bail!("unknown kind {:?}\nhint: kinds are {}", of.kind, kinds.join(", "));
     };
     let spec = row.spec.cloned();
-    spec.ok_or_else(|| anyhow!("no {}: packets of {} came at one instant", of.kind, shown(path)))
+    spec.ok_or_else(|| {
+        let hint = "d_bind, sigma_rho and schedule take any";
+        let (kind, path) = (&of.kind, shown(path));
+        anyhow!("no {kind} fits {path}: packets come at one instant\nhint: {hint}")
+    })
 }
 
 /// Each packet a jump of the plan.

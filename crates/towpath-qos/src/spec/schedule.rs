@@ -143,13 +143,13 @@ impl Cursor {
 
 /// Buckets around the plan: σ(ρ) for rates between mean and peak.
 fn hull(plan: &[(u64, u64)], packet_bits: u64, total: u64, length_ns: u64) -> Buckets {
-    let peak = plan
-        .windows(2)
-        .filter(|w| w[1].0 > w[0].0)
-        .map(|w| limits::rate_of(w[1].1 - w[0].1, w[1].0 - w[0].0))
-        .max()
-        .unwrap_or(1)
-        .max(1);
+    // From one time to the next with what jumps there: a plan of nothing but jumps has a rate.
+    let mut after = plan.chunk_by(|a, b| a.0 == b.0).filter_map(|same| same.last());
+    let (mut before, mut peak) = (after.next().copied().unwrap_or_default(), 1);
+    for &point in after {
+        peak = limits::rate_of(point.1 - before.1, point.0 - before.0).max(peak);
+        before = point;
+    }
     let mean = limits::rate_of(total, length_ns).clamp(1, peak);
     let mut lines = [Bucket::default(); BUCKETS_MAX];
     for (step, line) in lines.iter_mut().enumerate() {
@@ -196,6 +196,17 @@ mod tests {
         assert_eq!(plan.bits_in(0), 200 * 8 + 80 + 1);
         assert_eq!(plan.bits_in(500), (200 + 50) * 8 + 80 + 1);
         assert_eq!(plan.bits_in(10_000), 400 * 8 + 80);
+    }
+
+    /// 1000 bytes at once each ms for a second: 8 Mbit/s, however few of them may be sent.
+    #[test]
+    fn jumps_alone_have_a_rate() {
+        let jump = |k: u64| [(k * 1_000_000, k * 1000), (k * 1_000_000, (k + 1) * 1000)];
+        let points: std::vec::Vec<_> = (0..1000).flat_map(jump).collect();
+        let plan = schedule(&points, 1000);
+        let slowest = plan.buckets().slowest();
+        assert!((8_000_000..8_010_000).contains(&slowest.rate_bps), "{slowest:?}");
+        assert!(slowest.burst_bits <= 3 * 8000, "{slowest:?}");
     }
 
     #[test]

@@ -12,12 +12,16 @@ use towpath_wire::ByteSize;
 use super::fault::{RequestFault, RequestsError};
 use super::form::{Counts, FramingForm, IpForm, Measured, RequestForm, RequestsForm};
 use super::wish::{At, Want, class, place, want};
-use super::{BYTES_MAX, CHANNELS_MAX};
 use crate::file;
 use crate::spec::TSpec;
 use crate::spec::service::{self, AtmCells, Marks, TenetWish};
 use crate::spec::wire::{Demand, Framing, FramingError, Ip};
 use crate::topology::{NodeId, Topology};
+
+/// Largest file: 64 MiB.
+pub const BYTES_MAX: usize = 64 << 20;
+/// Channels of one file, `count` counted.
+pub const CHANNELS_MAX: usize = 200_000;
 
 /// A channel that is asked for.
 #[derive(Clone, Debug)]
@@ -64,7 +68,7 @@ pub fn parse(
         RequestsError { line: e.line, request: None, fault }
     })?;
     let at = place(form.framing.as_ref()).unwrap_or(0);
-    let framing = framing(&form.framing.map(toml::Spanned::into_inner).unwrap_or_default())
+    let framing = framing(form.framing.map(toml::Spanned::into_inner).unwrap_or_default())
         .map_err(|e| fault(at, RequestFault::Framing(e)))?;
     if form.request.is_empty() {
         return Err(fault(0, RequestFault::Empty));
@@ -96,7 +100,7 @@ pub fn parse(
 }
 
 /// `None`: sizes count wire bytes already.
-fn framing(form: &FramingForm) -> Result<Option<Framing>, FramingError> {
+fn framing(form: FramingForm) -> Result<Option<Framing>, FramingError> {
     if form.counts == Counts::Wire {
         return Ok(None);
     }

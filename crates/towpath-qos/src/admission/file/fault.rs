@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::CHANNELS_MAX;
+use super::check::CHANNELS_MAX;
 use super::form::ServiceForm;
 use crate::spec::SpecError;
 use crate::spec::wire::FramingError;

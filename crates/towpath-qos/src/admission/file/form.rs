@@ -11,11 +11,6 @@ use toml::Spanned;
 use crate::spec::TSpecForm;
 use crate::spec::service::Class;
 
-/// Largest file: 64 MiB.
-pub const BYTES_MAX: usize = 64 << 20;
-/// Channels of one file, `count` counted.
-pub const CHANNELS_MAX: usize = 200_000;
-
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,7 +21,7 @@ pub(super) struct RequestsForm {
 }
 
 /// How messages become wire bits.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FramingForm {
     pub(super) counts: Counts,

@@ -22,7 +22,7 @@ mod form;
 mod tests;
 mod wish;
 
-pub use check::{Asked, parse};
+pub use check::{Asked, BYTES_MAX, CHANNELS_MAX, parse};
 pub use fault::{RequestFault, RequestsError};
-pub use form::{BYTES_MAX, CHANNELS_MAX, Measured, ServiceForm};
+pub use form::{Measured, ServiceForm};
 pub use wish::Want;

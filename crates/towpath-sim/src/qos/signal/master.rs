@@ -61,19 +61,13 @@ pub fn run(
     seed: u64,
 ) -> Result<SignalReport, SignalError> {
     net.check(costs, requests)?;
-    let none = Outcome {
-        verdict: Verdict::Pending,
-        setup_messages: 0,
-        refresh_messages: 0,
-        timed_out: false,
-    };
     let mut run = Run {
         net,
         costs,
         requests,
         kernel: Kernel::new(),
         ledger: Ledger::new(net.links.len()),
-        outcomes: vec![none; requests.len()],
+        outcomes: vec![Outcome::PENDING; requests.len()],
         decisions: vec![Decision::None; requests.len()],
         master_free_ns: 0,
         entries: 0,

@@ -121,6 +121,16 @@ pub struct Outcome {
     pub timed_out: bool,
 }
 
+impl Outcome {
+    /// Before its first message.
+    pub(super) const PENDING: Self = Self {
+        verdict: Verdict::Pending,
+        setup_messages: 0,
+        refresh_messages: 0,
+        timed_out: false,
+    };
+}
+
 /// What a run of requests cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignalReport {

@@ -102,19 +102,13 @@ pub fn run(
     seed: u64,
 ) -> Result<SignalReport, SignalError> {
     net.check(costs, requests)?;
-    let none = Outcome {
-        verdict: Verdict::Pending,
-        setup_messages: 0,
-        refresh_messages: 0,
-        timed_out: false,
-    };
     let mut run = Run {
         net,
         costs,
         requests,
         kernel: Kernel::new(),
         ledger: Ledger::new(net.links.len()),
-        outcomes: vec![none; requests.len()],
+        outcomes: vec![Outcome::PENDING; requests.len()],
         soft: Vec::new(),
         first: Vec::with_capacity(requests.len()),
         unreserved: vec![0; requests.len()],
