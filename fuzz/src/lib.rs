@@ -5,6 +5,7 @@
 //! | [`emit`] | parsed packets and frames back into bytes |
 //! | [`allocation`] | a global allocator that counts |
 //! | [`keys`] | stand-in cryptography that lets its packet keys be heard |
+//! | [`hostile`] | frames of a peer that keeps to no rule |
 //! | [`handshake`] | handshake messages with any payload behind the seal |
 //! | [`media`] | files read in two ways |
 //! | [`operations`] | two endpoints, an adversarial network, and the invariants |
@@ -12,6 +13,7 @@
 pub mod allocation;
 pub mod emit;
 pub mod handshake;
+pub mod hostile;
 pub mod keys;
 pub mod media;
 pub mod operations;

@@ -3,8 +3,8 @@
 //! Always: no panic, poll loops end, message memory stays within its limit and all of it is back
 //! once both associations are over, and what the protocol keeps beside it stays within
 //! [`HEAP_MAX`]. As long as nobody closed, and nobody sealed garbage with the right keys: the
-//! messages of a channel arrive exactly once and whole, in order where the channel keeps it, whatever
-//! the network does; and each that does not arrive was given up by its sender.
+//! messages of a channel arrive exactly once and whole, in order where the channel keeps it,
+//! whatever the network does; and each that does not arrive was given up by its sender.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,14 +18,11 @@ use towpath_proto::{
     AssociationEvent, AssociationId, Block, Config, Connect, Crypto, Endpoint, EndpointEvent,
     Grant, HeapMemory, Machine, Memory, PathChange, Psk, Rng, RxMeta, TxBatch,
 };
-use towpath_wire::bytes::Writer;
-use towpath_wire::frame;
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
-use towpath_wire::{
-    Admission, ByteSize, ChannelId, ChannelOpen, Direction, Instant, LinkId, PathId, Reliability,
-};
+use towpath_wire::{Admission, ByteSize, ChannelId, Instant, LinkId, PathId, Reliability};
 
 use crate::allocation;
+use crate::hostile::{Hostile, content, direction_of, reliability_of};
 use crate::keys::{Heard, Tapped};
 
 const LINK: LinkId = LinkId(0);
@@ -39,27 +36,6 @@ const TURNS_MAX: usize = 20_000;
 /// Datagrams under way; more are dropped.
 const FLIGHT_MAX: usize = 2048;
 const OPERATIONS_MAX: usize = 400;
-
-/// One frame of a hostile peer.
-#[derive(Arbitrary, Debug)]
-pub enum Hostile {
-    /// Any bytes.
-    Raw(Vec<u8>),
-    /// An acknowledgement.
-    Ack { path: u8, delay_us: u32, largest: u16, map: [u64; 2] },
-    /// A channel.
-    Open { channel: u8, direction: u8, reliability: u8, limit: u16 },
-    /// Part of a message.
-    Data { channel: u8, message: u8, message_len: u16, offset: u16, len: u8 },
-    /// Credit.
-    Limit { channel: u8, limit: u64 },
-    /// A message given up.
-    Skip { channel: u8, message: u8, charge: u16 },
-    /// The end of a channel.
-    CloseChannel { channel: u8, messages: u8 },
-    /// A question.
-    Challenge(u64),
-}
 
 /// One step. `side` is false for the host that started the association.
 #[derive(Arbitrary, Debug)]
@@ -524,70 +500,6 @@ impl World {
                 assert!(!sends || peer.ended.contains(channel), "the end of {channel:?} is told");
             }
             assert_eq!(h.memory.used(), 0, "every message was acknowledged");
-        }
-    }
-}
-
-fn direction_of(n: u8) -> Direction {
-    [Direction::Both, Direction::Opener, Direction::Acceptor][usize::from(n % 3)]
-}
-
-fn reliability_of(n: u8) -> Reliability {
-    use Reliability::{ReliableOrdered, ReliableUnordered, Timely, Unreliable};
-    [ReliableOrdered, ReliableUnordered, Timely, Unreliable][usize::from(n % 4)]
-}
-
-fn content(frames: &[Hostile]) -> Vec<u8> {
-    let mut out = vec![0; 1440];
-    let mut w = Writer::new(&mut out);
-    for f in frames {
-        if w.room() < 300 {
-            break;
-        }
-        hostile(&mut w, f);
-    }
-    let used = w.used();
-    out.truncate(used);
-    out
-}
-
-fn hostile(w: &mut Writer<'_>, f: &Hostile) {
-    match f {
-        Hostile::Raw(bytes) => w.put(&bytes[..bytes.len().min(300)]),
-        Hostile::Ack { path, delay_us, largest, map } => {
-            frame::emit_ack(w, PathId(u16::from(*path / 128)), *delay_us, (*largest).into(), map);
-        }
-        Hostile::Open { channel, direction, reliability, limit } => {
-            let open = ChannelOpen {
-                channel: ChannelId((*channel).into()),
-                direction: direction_of(*direction),
-                reliability: reliability_of(*reliability),
-                priority: 0,
-                label: 7,
-                limit: (*limit).into(),
-                tspec: None,
-            };
-            frame::emit_open(w, &open);
-        }
-        Hostile::Data { channel, message, message_len, offset, len } => {
-            let (channel, len) = (ChannelId((*channel).into()), u16::from(*len));
-            let (total, offset) = (u32::from(*message_len), u32::from(*offset));
-            frame::emit_data_header(w, channel, (*message).into(), total, offset, len);
-            w.put(&vec![0x5a; len.into()]);
-        }
-        Hostile::Limit { channel, limit } => {
-            frame::emit_limit(w, ChannelId((*channel).into()), *limit);
-        }
-        Hostile::Skip { channel, message, charge } => {
-            let (channel, message) = (ChannelId((*channel).into()), (*message).into());
-            frame::emit_skip(w, channel, message, (*charge).into());
-        }
-        Hostile::CloseChannel { channel, messages } => {
-            frame::emit_close_channel(w, ChannelId((*channel).into()), 0, (*messages).into());
-        }
-        Hostile::Challenge(token) => {
-            w.u64(8);
-            w.u64(*token);
         }
     }
 }

@@ -263,7 +263,9 @@ fn both_sides_may_send_64_mib_on_64_channels_before_either_reads() {
     for h in &mut net.hosts {
         h.reading = false;
         for n in 0..count {
-            channels.iter().for_each(|c| _ = h.send(*c, n, len).unwrap());
+            for c in &channels {
+                h.send(*c, n, len).unwrap();
+            }
         }
     }
     net.flush();
