@@ -27,8 +27,9 @@ impl Rtt {
         }
     }
 
-    /// Takes a sample; `delay` is what the peer says it waited before acknowledging.
-    pub(crate) fn sample(&mut self, rtt: Duration, delay: Duration) {
+    /// Takes a sample; `delay` is what the peer says it waited before acknowledging. Returns the
+    /// sample without that delay.
+    pub(crate) fn sample(&mut self, rtt: Duration, delay: Duration) -> Duration {
         self.latest = rtt;
         self.min = self.min.min(rtt);
         let adjusted = if rtt >= self.min + delay { rtt.saturating_sub(delay) } else { rtt };
@@ -42,6 +43,12 @@ impl Rtt {
                 self.smoothed = Some((s * 7 + adjusted) / 8);
             }
         }
+        adjusted
+    }
+
+    /// The least so far; zero before the first sample.
+    pub(crate) const fn min(&self) -> Duration {
+        if self.smoothed.is_some() { self.min } else { Duration::ZERO }
     }
 
     pub(crate) fn smoothed(&self) -> Duration {

@@ -48,6 +48,9 @@ impl Association {
             }
             self.build_packet(now, path, max, channel, out);
         }
+        if channel.is_none() && !self.channels.has_data(None) {
+            self.paths[path].starved();
+        }
         (out.datagrams() > 0).then(|| self.transmit(path, out))
     }
 
@@ -62,8 +65,7 @@ impl Association {
             let mut views = [PathView { id: towpath_wire::PathId(0), room: 0, up: false }; 16];
             let n = self.paths.len().min(views.len());
             for (view, path) in views.iter_mut().zip(&self.paths) {
-                let room = if path.room() >= path.datagram.into() { path.room() } else { 0 };
-                *view = PathView { id: path.id, room, up: path.up };
+                *view = PathView { id: path.id, room: path.room(now), up: path.up };
             }
             if let Some(path) = self.stripe.pick(&views[..n]) {
                 return Some(path);
@@ -74,10 +76,10 @@ impl Association {
 
     fn has_work(&self, now: Instant, path: usize, channel: Option<ChannelId>) -> bool {
         let p = &self.paths[path];
-        p.ack_due(now)
+        p.arrivals.is_due(now)
             || p.owes_probe()
             || self.control_due(path)
-            || (p.room() >= p.datagram.into() && self.channels.has_data(channel))
+            || (p.room(now) > 0 && self.channels.has_data(channel))
     }
 
     fn control_due(&self, path: usize) -> bool {
@@ -103,7 +105,7 @@ impl Association {
         }
         let p = &self.paths[path];
         let probing = p.owes_probe();
-        if probing || p.room() >= p.datagram.into() {
+        if probing || p.room(now) > 0 {
             self.write_data(now, channel, &mut w, &mut items);
         }
         eliciting |= !items.is_empty();
@@ -304,12 +306,12 @@ fn write_next(
 /// Writes the path's acknowledgement map, in as many frames as it takes (at most four); returns
 /// the largest packet acknowledged.
 fn write_acks(now: Instant, path: &Path, w: &mut PacketWriter<'_, '_>) -> Option<u64> {
-    let (largest, low, delay_us) = path.ack_range(now)?;
+    let (largest, low, delay_us) = path.arrivals.range(now)?;
     let mut map = [0; ACK_WORDS_MAX];
     let mut top = largest;
     for _ in 0..4 {
         let fits = w.room().saturating_sub(frame::ack_len(0)) / 8;
-        let words = path.received.map(top, low, &mut map).min(fits);
+        let words = path.arrivals.received.map(top, low, &mut map).min(fits);
         if words == 0 {
             break;
         }

@@ -375,7 +375,7 @@ impl Association {
             return;
         }
         for path in &mut self.paths {
-            path.acknowledge_if_due(now);
+            path.arrivals.acknowledge_if_due(now);
             if path.loss_at.is_some_and(|t| t <= now) {
                 path.detect_losses(now, &mut self.outcome);
             }
@@ -432,7 +432,7 @@ impl Association {
         }
         earlier(self.deadline_at(), TimerKind::Deadline);
         for path in &self.paths {
-            earlier(path.ack_at(), TimerKind::Acknowledge);
+            earlier(path.arrivals.due_at(), TimerKind::Acknowledge);
             earlier(path.loss_at, TimerKind::Loss);
             earlier(path.probe_at(&self.config), TimerKind::Probe);
         }

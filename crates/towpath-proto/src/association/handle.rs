@@ -37,7 +37,7 @@ impl Association {
             self.stats.forged += 1;
             return false;
         };
-        if self.paths[path].received.status(header.number) != Seen::Fresh {
+        if self.paths[path].arrivals.status(header.number) != Seen::Fresh {
             self.stats.duplicates += 1;
             return false;
         }
@@ -92,7 +92,7 @@ impl Association {
             self.stats.refused += 1;
         } else {
             let delay = self.config.ack_delay;
-            self.paths[path].arrived(now, number, eliciting, delay);
+            self.paths[path].arrivals.arrived(now, number, eliciting, delay);
         }
     }
 

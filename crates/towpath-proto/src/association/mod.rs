@@ -18,16 +18,20 @@
 //! - Until OPEN is acknowledged it goes along with every packet that carries the channel's data,
 //!   so that data never arrives for a channel not yet known.
 
+mod arrivals;
 mod build;
 mod channel;
 mod channels;
 mod core;
 mod deadline;
+pub(crate) mod delivery;
 mod handle;
+pub(crate) mod pacer;
 mod path;
 mod ready;
 mod receive;
 mod received;
+mod ring;
 mod send;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One path: its packet numbers, what was sent and received on it, time and loss.
+//! One path: its packet numbers, what was sent on it, time and loss.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -7,24 +7,28 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use towpath_wire::frame::Ack;
+use towpath_wire::frame::{ACK_WORDS_MAX, Ack};
 use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 
-use super::received::Received;
+use super::arrivals::Arrivals;
+use super::delivery::{Delivery, Stamp};
+use super::pacer::Pacer;
+use super::ring::Ring;
 use crate::config::Config;
-use crate::congestion::Congestion;
+use crate::congestion::{Congestion, Loss, Sample};
 use crate::rtt::Rtt;
 
-/// Most packets remembered at once: half the receiver's window, so that none of them can leave
-/// it before its fate is known.
+/// Packets between the oldest one under way and the newest at most: half the receiver's window,
+/// so that none of them can leave it before its fate is known.
 pub(super) const PACKETS_MAX: usize = super::received::WINDOW as usize / 2;
-/// Beyond so many packets, mere acknowledgements among them, the oldest is given up.
+/// Beyond so many packets, mere acknowledgements and lost ones among them, the oldest is
+/// forgotten.
 const REMEMBERED_MAX: usize = 2 * PACKETS_MAX;
 /// Packets that may overtake one before it counts as lost (RFC 9002 §6.1.1), to start with.
 const REORDER_MIN: u64 = 3;
-const REORDER_MAX: u64 = 256;
-/// An acknowledgement goes out at once after so many packets that ask for one.
-const ACK_EVERY: u32 = 2;
+const REORDER_MAX: u64 = 1024;
+/// Probe time-outs in a row without an answer before the congestion controller is told.
+const SILENT_PROBES: u32 = 3;
 
 /// What a packet carried that must not be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,25 +54,17 @@ enum State {
 struct Sent {
     at: Instant,
     bytes: u32,
+    items: u16,
     state: State,
     /// The window held the sender back.
     limited: bool,
-    items: u16,
+    /// Place of its first item, counted since the path began.
+    items_at: u64,
     /// The largest packet that this one acknowledged, plus one.
     ack_top: u64,
-}
-
-/// When to acknowledge. Invariant: `deadline` is set while `eliciting > 0`.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AckState {
-    eliciting: u32,
-    now: bool,
-    deadline: Option<Instant>,
-    largest_at: Instant,
-    /// The peer knows our map above this number's predecessor.
-    floor: u64,
-    /// Oldest packet that arrived since the last acknowledgement.
-    low: u64,
+    /// Bytes under way with this one.
+    in_flight: u64,
+    stamp: Stamp,
 }
 
 /// What was sent to draw an acknowledgement from a silent peer.
@@ -105,7 +101,9 @@ pub(super) struct Departure {
 }
 
 /// Invariants: `sent[i]` is packet `base + i`; `next = base + sent.len()`; the items of all
-/// packets in `sent` stand in `items` in order; `in_flight` is the sum of outstanding bytes.
+/// packets in `sent` stand in `items` in order, the first of them being item `items_base`;
+/// `in_flight` is the sum of outstanding bytes; `unsettled` has the bits of just those packets in
+/// `sent` that are outstanding or lost; no packet before `oldest` is outstanding.
 pub(super) struct Path {
     pub(super) id: PathId,
     pub(super) link: LinkId,
@@ -114,19 +112,23 @@ pub(super) struct Path {
     pub(super) datagram: u16,
     next: u64,
     base: u64,
+    oldest: u64,
     sent: VecDeque<Sent>,
+    unsettled: Ring,
     items: VecDeque<Item>,
+    items_base: u64,
     /// What packets held that were given up for lack of room, until it is queued again.
     evicted: Vec<Item>,
     largest_acked: Option<u64>,
     pub(super) in_flight: u64,
     pub(super) rtt: Rtt,
+    delivery: Delivery,
     congestion: Box<dyn Congestion>,
+    pacer: Pacer,
     reorder: u64,
     pub(super) loss_at: Option<Instant>,
     probing: Probing,
-    pub(super) received: Received,
-    pub(super) ack: AckState,
+    pub(super) arrivals: Arrivals,
     #[cfg(feature = "plant")]
     pub(super) plant: crate::config::Plant,
 }
@@ -134,10 +136,10 @@ pub(super) struct Path {
 impl Path {
     pub(super) fn new(id: PathId, link: LinkId, remote: SocketAddr, config: &Config) -> Self {
         #[allow(unused_mut)] // only the planted bug changes it
-        let mut received = Received::new();
+        let mut arrivals = Arrivals::new();
         #[cfg(feature = "plant")]
         {
-            received.off_by_one = config.plant == crate::config::Plant::BitmapOffByOne;
+            arrivals.received.off_by_one = config.plant == crate::config::Plant::BitmapOffByOne;
         }
         Self {
             id,
@@ -147,18 +149,22 @@ impl Path {
             datagram: config.datagram,
             next: 0,
             base: 0,
+            oldest: 0,
             sent: VecDeque::new(),
+            unsettled: Ring::new(),
             items: VecDeque::new(),
+            items_base: 0,
             evicted: Vec::new(),
             largest_acked: None,
             in_flight: 0,
             rtt: Rtt::new(config.rtt_initial),
+            delivery: Delivery::default(),
             congestion: config.congestion.build(config.datagram.into()),
+            pacer: Pacer::new(config.datagram.into()),
             reorder: REORDER_MIN,
             loss_at: None,
             probing: Probing::default(),
-            received,
-            ack: AckState::default(),
+            arrivals,
             #[cfg(feature = "plant")]
             plant: config.plant,
         }
@@ -169,12 +175,28 @@ impl Path {
         self.next
     }
 
-    /// Bytes of data that may be sent now.
-    pub(super) fn room(&self) -> u64 {
-        if self.sent.len() >= PACKETS_MAX {
+    /// Bytes that window and packet numbers allow, whatever the pacer says.
+    fn window_room(&self) -> u64 {
+        if self.next - self.oldest >= PACKETS_MAX as u64 {
             return 0;
         }
         self.congestion.window().saturating_sub(self.in_flight)
+    }
+
+    /// Bytes of data that may be sent now; 0 unless a whole datagram may.
+    pub(super) fn room(&self, now: Instant) -> u64 {
+        let room = self.window_room();
+        if room < self.datagram.into() || self.pacer.ready_at() > now { 0 } else { room }
+    }
+
+    /// When the pacer lets data go on, if nothing but the pacer holds it.
+    pub(super) fn pace_at(&self) -> Option<Instant> {
+        (self.window_room() >= self.datagram.into()).then(|| self.pacer.ready_at())
+    }
+
+    /// The owner had nothing more to send though the path had room.
+    pub(super) fn starved(&mut self) {
+        self.delivery.starved(self.in_flight);
     }
 
     /// True when every 32nd packet of mere acknowledgements should ask for one itself, so that
@@ -194,8 +216,11 @@ impl Path {
             self.evict_front(d.now);
         }
         let state = if d.eliciting { State::Outstanding } else { State::Settled };
+        let stamp = self.delivery.stamp(d.now, self.in_flight == 0);
         if d.eliciting {
             self.in_flight += u64::from(d.bytes);
+            self.pacer.spend(d.now, d.bytes.into());
+            self.unsettled.set(self.next);
             self.probing.last_eliciting = d.now;
             self.probing.owed = self.probing.owed.saturating_sub(1);
             self.probing.acks_alone = 0;
@@ -203,21 +228,22 @@ impl Path {
             self.probing.acks_alone += 1;
         }
         let limited = 2 * self.in_flight >= self.congestion.window();
+        let items_at = self.items_base + self.items.len() as u64;
         self.items.extend(items);
         self.sent.push_back(Sent {
             at: d.now,
             bytes: d.bytes,
+            items: items.len() as u16,
             state,
             limited,
-            items: items.len() as u16,
+            items_at,
             ack_top: d.acked_up_to.map_or(0, |n| n + 1),
+            in_flight: self.in_flight,
+            stamp,
         });
         self.next += 1;
         if d.acked_up_to.is_some() {
-            self.ack.eliciting = 0;
-            self.ack.now = false;
-            self.ack.deadline = None;
-            self.ack.low = u64::MAX;
+            self.arrivals.told();
         }
     }
 
@@ -237,8 +263,11 @@ impl Path {
             if s.state == State::Outstanding {
                 self.in_flight -= u64::from(s.bytes);
             }
+            self.unsettled.unset(self.base);
             self.items.drain(..usize::from(s.items));
+            self.items_base += u64::from(s.items);
             self.base += 1;
+            self.oldest = self.oldest.max(self.base);
         }
     }
 
@@ -258,10 +287,9 @@ impl Path {
         }
     }
 
-    /// The items of packet `index` in `sent`. Linear only in the packets before it that have
-    /// more than one item; the common case walks the front of the queue.
-    fn items_start(&self, index: usize) -> usize {
-        self.sent.iter().take(index).map(|s| usize::from(s.items)).sum()
+    fn items_of(&self, s: &Sent) -> impl Iterator<Item = Item> + '_ {
+        let at = (s.items_at - self.items_base) as usize;
+        self.items.range(at..at + usize::from(s.items)).copied()
     }
 
     /// Takes an acknowledgement of our packets in. False when it speaks of a packet never sent.
@@ -269,69 +297,88 @@ impl Path {
         if ack.largest >= self.next {
             return false;
         }
-        let newest = self.sample_rtt(now, ack);
-        let low = (ack.largest + 1).saturating_sub(ack.span()).max(self.base);
-        let mut items_at = self.items_start((low.saturating_sub(self.base)) as usize);
-        let words = ack_words(ack);
-        for number in low..=ack.largest {
-            let index = (number - self.base) as usize;
-            let below = ack.largest - number;
-            let set = words[(below / 64) as usize] >> (below % 64) & 1 == 1;
-            let items = usize::from(self.sent[index].items);
-            if set {
-                self.settle(now, index, items_at, out);
-            }
-            items_at += items;
-        }
+        let newest = self.largest_acked.is_none_or(|n| ack.largest > n);
         if newest {
+            self.largest_acked = Some(ack.largest);
             self.probing.count = 0;
             self.probing.owed = 0;
         }
+        let mut words = [0; ACK_WORDS_MAX];
+        let mut count = 0;
+        for word in ack.words().take(ACK_WORDS_MAX) {
+            words[count] = word;
+            count += 1;
+        }
+        // Oldest first.
+        for w in (0..count as u64).rev() {
+            let Some(hi) = ack.largest.checked_sub(64 * w) else { continue };
+            let mut fresh = words[w as usize] & self.unsettled.word_below(hi);
+            while fresh != 0 {
+                let below = 63 - u64::from(fresh.leading_zeros());
+                fresh &= !(1 << below);
+                if let Some(index) = (hi - below).checked_sub(self.base) {
+                    self.settle(now, index as usize, out);
+                }
+            }
+        }
+        self.conclude(now, ack, newest);
         self.detect_losses(now, out);
         self.shrink(now);
         true
     }
 
-    /// Samples the round-trip time; true when `largest` is newly acknowledged.
-    fn sample_rtt(&mut self, now: Instant, ack: &Ack<'_>) -> bool {
-        if self.largest_acked.is_some_and(|n| ack.largest <= n) {
-            return false;
-        }
-        self.largest_acked = Some(ack.largest);
-        let Some(index) = ack.largest.checked_sub(self.base) else { return false };
-        let s = self.sent[index as usize];
-        if s.state == State::Outstanding {
+    /// Tells the controller what the packets just settled say together.
+    fn conclude(&mut self, now: Instant, ack: &Ack<'_>, newest: bool) {
+        let Some(settled) = self.delivery.conclude(now, self.rtt.min()) else { return };
+        let mut rtt = None;
+        if newest
+            && let Some(index) = ack.largest.checked_sub(self.base)
+            && settled.newest == self.sent[index as usize].at
+            && !settled.late
+        {
             let delay = Duration::from_micros(ack.delay_us.into());
-            self.rtt.sample(now.since(s.at), delay);
+            rtt = Some(self.rtt.sample(now.since(settled.newest), delay));
         }
-        true
+        self.congestion.on_acked(&Sample {
+            now,
+            rtt,
+            acked: settled.bytes,
+            sent: settled.newest,
+            limited: settled.limited,
+            starved: settled.starved,
+            delivered: settled.delivered,
+            prior_delivered: settled.prior_delivered,
+            rate: settled.rate,
+            in_flight: self.in_flight,
+            prior_in_flight: settled.prior_in_flight,
+        });
+        self.pacer.set_rate(now, self.congestion.pacing());
     }
 
-    fn settle(&mut self, now: Instant, index: usize, items_at: usize, out: &mut Outcome) {
+    fn settle(&mut self, now: Instant, index: usize, out: &mut Outcome) {
         let s = self.sent[index];
-        match s.state {
-            State::Settled => {}
-            State::Outstanding => {
-                self.in_flight -= u64::from(s.bytes);
-                let rtt = self.rtt.smoothed();
-                self.congestion.on_acked(now, s.at, s.bytes.into(), rtt, s.limited);
-            }
-            State::Lost => {
-                // It was only late: wait for more packets before giving one up.
-                out.spurious += 1;
-                let behind = self.largest_acked.unwrap_or(0) - (self.base + index as u64);
-                self.reorder = self.reorder.max(behind + 1).min(REORDER_MAX);
-            }
+        let number = self.base + index as u64;
+        if s.state == State::Lost {
+            // It was only late: wait for more packets before giving one up.
+            out.spurious += 1;
+            let behind = self.largest_acked.unwrap_or(0).saturating_sub(number);
+            self.reorder = self.reorder.max(behind + 1).min(REORDER_MAX);
+            self.congestion.on_spurious(s.at, s.bytes.into());
+        } else {
+            self.in_flight -= u64::from(s.bytes);
         }
-        self.ack.floor = self.ack.floor.max(s.ack_top.saturating_sub(64));
+        let late = s.state == State::Lost;
+        self.delivery.settled(now, s.at, &s.stamp, (s.bytes, s.limited, late), s.in_flight);
+        if s.ack_top > 0 {
+            self.arrivals.known_up_to(s.ack_top - 1);
+        }
         self.sent[index].state = State::Settled;
+        self.unsettled.unset(number);
         #[cfg(feature = "plant")]
-        if self.plant == crate::config::Plant::LostAcknowledgement
-            && (self.base + index as u64) % 97 == 13
-        {
+        if self.plant == crate::config::Plant::LostAcknowledgement && number % 97 == 13 {
             return;
         }
-        out.acked.extend(self.items.range(items_at..items_at + usize::from(s.items)));
+        out.acked.extend(self.items_of(&s));
     }
 
     /// Gives up packets that were overtaken for too long (RFC 9002 §6.1).
@@ -341,34 +388,39 @@ impl Path {
         out.lost.append(&mut self.evicted);
         let Some(top) = self.largest_acked else { return };
         let delay = self.rtt.loss_delay();
-        let end = (top + 1).saturating_sub(self.base).min(self.sent.len() as u64) as usize;
-        let (mut items_at, mut newest_lost, mut bytes) = (0, None, 0);
-        for index in 0..end {
-            let s = self.sent[index];
+        let (mut newest_lost, mut bytes) = (None, 0);
+        let mut front = true;
+        for number in self.oldest.max(self.base)..=top {
+            let Some(s) = self.sent.get((number - self.base) as usize).copied() else { break };
             if s.state == State::Outstanding {
-                let overtaken = top - (self.base + index as u64);
-                if overtaken >= self.reorder || s.at + delay <= now {
-                    self.give_up(index, items_at, out);
-                    newest_lost = Some(s.at);
-                    bytes += u64::from(s.bytes);
-                } else {
-                    let due = s.at + delay;
-                    self.loss_at = Some(self.loss_at.map_or(due, |t| t.min(due)));
+                // Later packets were sent later and overtaken by fewer: none of them is lost.
+                if top - number < self.reorder && s.at + delay > now {
+                    self.loss_at = Some(s.at + delay);
+                    break;
                 }
+                self.give_up(number, out);
+                newest_lost = Some(s);
+                bytes += u64::from(s.bytes);
             }
-            items_at += usize::from(s.items);
+            front &= self.oldest == number;
+            if front {
+                self.oldest = number + 1;
+            }
         }
-        if let Some(at) = newest_lost {
-            self.congestion.on_lost(now, at, bytes);
+        if let Some(s) = newest_lost {
+            let (sent, in_flight, prior_in_flight) = (s.at, self.in_flight, s.in_flight);
+            self.congestion.on_lost(&Loss { now, sent, bytes, in_flight, prior_in_flight });
+            self.pacer.set_rate(now, self.congestion.pacing());
         }
     }
 
-    fn give_up(&mut self, index: usize, items_at: usize, out: &mut Outcome) {
-        let s = &mut self.sent[index];
+    fn give_up(&mut self, number: u64, out: &mut Outcome) {
+        let s = &mut self.sent[(number - self.base) as usize];
         s.state = State::Lost;
         self.in_flight -= u64::from(s.bytes);
         out.packets_lost += 1;
-        out.lost.extend(self.items.range(items_at..items_at + usize::from(s.items)));
+        let s = *s;
+        out.lost.extend(self.items_of(&s));
     }
 
     /// When to probe, if anything is under way.
@@ -387,77 +439,23 @@ impl Path {
         self.probing.count += 1;
         self.probing.owed = 2;
         self.probing.last_eliciting = now;
-        if self.probing.count == 3 {
+        if self.probing.count == SILENT_PROBES {
             self.congestion.on_silence();
+            self.pacer.set_rate(now, self.congestion.pacing());
         }
-        let (mut given_up, mut items_at) = (0, 0);
-        for index in 0..self.sent.len() {
-            let s = self.sent[index];
-            if s.state == State::Outstanding {
-                self.give_up(index, items_at, out);
+        let mut given_up = 0;
+        for number in self.oldest.max(self.base)..self.next {
+            if self.sent[(number - self.base) as usize].state == State::Outstanding {
+                self.give_up(number, out);
                 given_up += 1;
                 if given_up == 2 {
                     break;
                 }
             }
-            items_at += usize::from(s.items);
         }
         #[cfg(feature = "plant")]
         if self.plant == crate::config::Plant::ForgottenRepair {
             out.lost.clear();
         }
     }
-
-    /// Records an arrival, and decides when to acknowledge it.
-    pub(super) fn arrived(&mut self, now: Instant, number: u64, eliciting: bool, delay: Duration) {
-        let expected = self.received.largest().map_or(0, |n| n + 1);
-        if self.received.insert(number) {
-            self.ack.largest_at = now;
-        }
-        if self.ack.eliciting == 0 && self.ack.deadline.is_none() {
-            self.ack.low = number;
-        }
-        self.ack.low = self.ack.low.min(number);
-        if !eliciting {
-            return;
-        }
-        self.ack.eliciting += 1;
-        self.ack.now |= number != expected || self.ack.eliciting >= ACK_EVERY;
-        self.ack.deadline.get_or_insert(now + delay);
-    }
-
-    /// When to acknowledge at the latest; `None` when the driver has only to ask.
-    pub(super) fn ack_at(&self) -> Option<Instant> {
-        if self.ack.now { None } else { self.ack.deadline }
-    }
-
-    /// Waiting is over: the next packet is an acknowledgement if nothing else.
-    pub(super) fn acknowledge_if_due(&mut self, now: Instant) {
-        self.ack.now |= self.ack.deadline.is_some_and(|t| t <= now);
-    }
-
-    /// True when an acknowledgement should go out even if nothing else does.
-    pub(super) fn ack_due(&self, now: Instant) -> bool {
-        self.ack.now || self.ack.deadline.is_some_and(|t| t <= now)
-    }
-
-    /// What to acknowledge, if anything arrived since the last time: largest packet, oldest one
-    /// to report, and the delay in microseconds.
-    pub(super) fn ack_range(&self, now: Instant) -> Option<(u64, u64, u32)> {
-        if self.ack.eliciting == 0 {
-            return None;
-        }
-        let largest = self.received.largest()?;
-        let low = self.ack.floor.min(self.ack.low).min(largest);
-        let delay = now.since(self.ack.largest_at).as_micros().min(u32::MAX.into());
-        Some((largest, low, delay as u32))
-    }
-}
-
-fn ack_words(ack: &Ack<'_>) -> [u64; towpath_wire::frame::ACK_WORDS_MAX] {
-    let mut words = [0; towpath_wire::frame::ACK_WORDS_MAX];
-    for (slot, word) in words.iter_mut().zip(ack.words()) {
-        *slot = word;
-    }
-    words
 }

@@ -2,9 +2,10 @@
 
 use towpath_wire::frame::ACK_WORDS_MAX;
 
+use super::ring::Ring;
+
 /// Packets remembered below the largest one; anything older is refused unseen.
-pub(super) const WINDOW: u64 = 4096;
-const WORDS: usize = (WINDOW / 64) as usize;
+pub(super) const WINDOW: u64 = super::ring::SPAN;
 
 /// What a packet number tells before the packet is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,16 +19,16 @@ pub(super) enum Seen {
 #[derive(Clone, Debug)]
 pub(super) struct Received {
     largest: Option<u64>,
-    bits: [u64; WORDS],
+    bits: Ring,
     #[cfg(feature = "plant")]
     pub(super) off_by_one: bool,
 }
 
 impl Received {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             largest: None,
-            bits: [0; WORDS],
+            bits: Ring::new(),
             #[cfg(feature = "plant")]
             off_by_one: false,
         }
@@ -41,7 +42,7 @@ impl Received {
         match self.largest {
             Some(top) if number > top => Seen::Fresh,
             Some(top) if top - number >= WINDOW => Seen::TooOld,
-            Some(_) if self.bit(number) => Seen::Duplicate,
+            Some(_) if self.bits.get(number) => Seen::Duplicate,
             None | Some(_) => Seen::Fresh,
         }
     }
@@ -51,22 +52,11 @@ impl Received {
         let newest = self.largest.is_none_or(|top| number > top);
         if newest {
             let from = self.largest.map_or(number, |top| top + 1);
-            self.clear(from.max(number.saturating_sub(WINDOW - 1)), number);
+            self.bits.clear(from.max(number.saturating_sub(WINDOW - 1)), number);
             self.largest = Some(number);
         }
-        self.bits[(number % WINDOW / 64) as usize] |= 1 << (number % 64);
+        self.bits.set(number);
         newest
-    }
-
-    /// Clears the bits of packets `from..=to`.
-    fn clear(&mut self, from: u64, to: u64) {
-        for n in from..=to {
-            self.bits[(n % WINDOW / 64) as usize] &= !(1 << (n % 64));
-        }
-    }
-
-    fn bit(&self, number: u64) -> bool {
-        self.bits[(number % WINDOW / 64) as usize] >> (number % 64) & 1 == 1
     }
 
     /// The acknowledgement bitmap from `top` down to at least `low`, newest first; returns the
@@ -88,13 +78,7 @@ impl Received {
 
     /// Bit `i` = packet `hi - i`, for the 64 packets that end at `hi`.
     fn word_below(&self, hi: u64) -> u64 {
-        let at = |n: u64| self.bits[(n % WINDOW / 64) as usize];
-        let shift = 63 - hi % 64;
-        let mut word = at(hi) << shift;
-        if shift > 0 && hi >= 64 {
-            word |= at(hi - 64) >> (64 - shift);
-        }
-        let word = word.reverse_bits();
+        let word = self.bits.word_below(hi);
         // Whatever has left the window is not known any more.
         match self.largest.unwrap_or(0).saturating_sub(hi) {
             below if below + 64 > WINDOW => word & Self::low_bits(WINDOW.saturating_sub(below)),

@@ -1,10 +1,6 @@
 //! A constant window, for channels that a reservation already limits.
 
-use core::time::Duration;
-
-use towpath_wire::Instant;
-
-use super::Congestion;
+use super::{Congestion, Loss, Sample};
 
 /// Invariant: the window never changes.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +19,7 @@ impl Congestion for Fixed {
     fn window(&self) -> u64 {
         self.window
     }
-    fn on_acked(&mut self, _: Instant, _: Instant, _: u64, _: Duration, _: bool) {}
-    fn on_lost(&mut self, _: Instant, _: Instant, _: u64) {}
+    fn on_acked(&mut self, _: &Sample) {}
+    fn on_lost(&mut self, _: &Loss) {}
     fn on_silence(&mut self) {}
 }

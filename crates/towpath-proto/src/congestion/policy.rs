@@ -5,29 +5,95 @@ use core::time::Duration;
 use alloc::boxed::Box;
 use towpath_wire::Instant;
 
-use super::{Aimd, Fixed};
+use super::{Aimd, Cubic, Fixed, Model};
+
+/// What one acknowledgement told of a path. Sizes are bytes of datagrams.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// When it arrived.
+    pub now: Instant,
+    /// Round-trip time of the newest packet that it newly acknowledged, the peer's own delay
+    /// subtracted; `None` where that packet had counted as lost.
+    pub rtt: Option<Duration>,
+    /// Bytes newly acknowledged.
+    pub acked: u64,
+    /// When the newest packet among them was sent.
+    pub sent: Instant,
+    /// The window, not the application, held the sender back when that packet was sent.
+    pub limited: bool,
+    /// The application had too little to send: `rate` is its own, not the path's.
+    pub starved: bool,
+    /// Bytes acknowledged on the path since it began, these included.
+    pub delivered: u64,
+    /// The same count at the time when that packet was sent: what lies between is one round trip.
+    pub prior_delivered: u64,
+    /// Bytes per second at which packets arrived between those two counts, where it can be told.
+    pub rate: Option<u64>,
+    /// Bytes still under way.
+    pub in_flight: u64,
+    /// Bytes under way when that packet had just been sent.
+    pub prior_in_flight: u64,
+}
+
+/// A loss. Sizes are bytes of datagrams.
+#[derive(Clone, Copy, Debug)]
+pub struct Loss {
+    /// When it was noticed.
+    pub now: Instant,
+    /// When the newest lost packet was sent.
+    pub sent: Instant,
+    /// Bytes lost.
+    pub bytes: u64,
+    /// Bytes still under way.
+    pub in_flight: u64,
+    /// Bytes under way when the newest lost packet had just been sent.
+    pub prior_in_flight: u64,
+}
 
 /// A congestion controller of one path. Sizes are bytes of datagrams.
 pub trait Congestion: Send {
     /// Bytes that may be under way.
     fn window(&self) -> u64;
 
-    /// `bytes` sent at `sent` were acknowledged. `limited`: the window, not the application,
-    /// held the sender back.
-    fn on_acked(&mut self, now: Instant, sent: Instant, bytes: u64, rtt: Duration, limited: bool);
+    /// Bytes per second at which to send; `None`: as fast as the window allows.
+    fn pacing(&self) -> Option<u64> {
+        None
+    }
 
-    /// `bytes`, the newest of them sent at `sent`, count as lost.
-    fn on_lost(&mut self, now: Instant, sent: Instant, bytes: u64);
+    /// Packets were acknowledged. Losses that the same acknowledgement shows are told afterwards.
+    fn on_acked(&mut self, sample: &Sample);
+
+    /// Packets count as lost.
+    fn on_lost(&mut self, loss: &Loss);
+
+    /// A packet of `bytes`, sent at `sent`, had only been late when it counted as lost.
+    fn on_spurious(&mut self, sent: Instant, bytes: u64) {
+        let _ = (sent, bytes);
+    }
 
     /// Nothing was acknowledged for several probe time-outs.
     fn on_silence(&mut self);
+
+    /// DEBUG
+    fn state(&self) -> alloc::string::String {
+        alloc::format!("window {}", self.window() / 1472)
+    }
+
+    /// The path takes datagrams of this size from now on.
+    fn on_datagram(&mut self, bytes: u64) {
+        let _ = bytes;
+    }
 }
 
 /// Which controller a path gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionKind {
-    /// Additive increase, multiplicative decrease: shared links.
+    /// A model of the path (rate and round trip) that loss alone does not slow: shared links.
+    Model,
+    /// Additive increase, multiplicative decrease (`NewReno`): the reference.
     Aimd,
+    /// CUBIC, as kernels use it: a competitor for simulations.
+    Cubic,
     /// A constant window in bytes: reserved channels, which nothing but the reservation limits.
     Fixed(u64),
 }
@@ -36,8 +102,14 @@ impl CongestionKind {
     /// A fresh controller for datagrams of `datagram` bytes.
     pub fn build(self, datagram: u64) -> Box<dyn Congestion> {
         match self {
+            Self::Model => Box::new(Model::new(datagram)),
             Self::Aimd => Box::new(Aimd::new(datagram)),
+            Self::Cubic => Box::new(Cubic::new(datagram)),
             Self::Fixed(bytes) => Box::new(Fixed::new(bytes)),
         }
     }
 }
+
+/// Largest window of any policy: what a receiver's packet map can still tell apart at 1472 bytes,
+/// with room to spare.
+pub(super) const WINDOW_MAX: u64 = 12 << 20;

@@ -1,0 +1,150 @@
+//! CUBIC as in RFC 9438: the window that kernels' TCP uses, so that simulations can set our own
+//! beside it. Slow start without `HyStart`.
+
+use towpath_wire::Instant;
+
+use super::policy::WINDOW_MAX;
+use super::{Congestion, Loss, Sample};
+
+/// Growth constant, RFC 9438 §5: in segments per cubic second.
+const C: f64 = 0.4;
+/// Multiplicative decrease, RFC 9438 §4.6.
+const BETA: f64 = 0.7;
+/// Additive increase of the Reno-friendly region, RFC 9438 §4.3: `3 (1 - BETA) / (1 + BETA)`.
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+/// Windows in segments (datagrams), times in seconds.
+/// Invariant: `2 ≤ window ≤ WINDOW_MAX / datagram`.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    datagram: u64,
+    window: f64,
+    threshold: f64,
+    /// Window before the last reduction.
+    most: f64,
+    /// The Reno-friendly estimate of the window.
+    friendly: f64,
+    /// When the present growth began.
+    epoch: Option<Instant>,
+    /// Seconds from then until the curve comes back to `most`.
+    back: f64,
+    recovery: Option<Instant>,
+}
+
+impl Cubic {
+    /// Starts at ten datagrams (RFC 6928).
+    pub const fn new(datagram: u64) -> Self {
+        Self {
+            datagram,
+            window: 10.0,
+            threshold: f64::MAX,
+            most: 0.0,
+            friendly: 0.0,
+            epoch: None,
+            back: 0.0,
+            recovery: None,
+        }
+    }
+
+    /// In congestion avoidance, with `window` bytes.
+    pub(super) fn resuming(datagram: u64, window: u64) -> Self {
+        let window = (window as f64 / datagram as f64).max(4.0);
+        Self { window, threshold: window, ..Self::new(datagram) }
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.epoch = Some(now);
+        self.friendly = self.window;
+        self.back = if self.window < self.most {
+            cube_root((self.most - self.window) / C)
+        } else {
+            self.most = self.window;
+            0.0
+        };
+    }
+
+    fn grow(&mut self, sample: &Sample) {
+        if self.epoch.is_none() {
+            self.begin(sample.now);
+        }
+        let Some(epoch) = self.epoch else { return };
+        let acked = sample.acked as f64 / self.datagram as f64;
+        let rtt = sample.rtt.unwrap_or_default().as_secs_f64();
+        let t = sample.now.since(epoch).as_secs_f64() + rtt - self.back;
+        let target = (C * t * t * t + self.most).clamp(self.window, 1.5 * self.window);
+        self.friendly += ALPHA * acked / self.window;
+        self.window += (target - self.window) / self.window * acked;
+        self.window = self.window.max(self.friendly);
+    }
+}
+
+/// By Newton's method: the core library has no cube root.
+fn cube_root(x: f64) -> f64 {
+    if x <= 0.0 {
+        return 0.0;
+    }
+    let mut root = if x > 1.0 { x / 3.0 + 1.0 } else { 1.0 };
+    for _ in 0..60 {
+        root = (2.0 * root + x / (root * root)) / 3.0;
+    }
+    root
+}
+
+impl Congestion for Cubic {
+    fn window(&self) -> u64 {
+        (self.window * self.datagram as f64) as u64
+    }
+
+    fn on_acked(&mut self, sample: &Sample) {
+        if self.recovery.is_some_and(|start| sample.sent <= start) || !sample.limited {
+            return;
+        }
+        if self.window < self.threshold {
+            self.window += sample.acked as f64 / self.datagram as f64;
+        } else {
+            self.grow(sample);
+        }
+        self.window = self.window.min((WINDOW_MAX / self.datagram) as f64);
+    }
+
+    fn on_lost(&mut self, loss: &Loss) {
+        if self.recovery.is_some_and(|start| loss.sent <= start) {
+            return;
+        }
+        self.recovery = Some(loss.now);
+        self.epoch = None;
+        // Fast convergence, RFC 9438 §4.7.
+        self.most =
+            if self.window < self.most { self.window * (1.0 + BETA) / 2.0 } else { self.window };
+        self.window = (self.window * BETA).max(2.0);
+        self.threshold = self.window;
+    }
+
+    fn on_silence(&mut self) {
+        self.threshold = (self.window * BETA).max(2.0);
+        self.window = 2.0;
+        self.epoch = None;
+    }
+
+    fn on_datagram(&mut self, bytes: u64) {
+        let scale = self.datagram as f64 / bytes as f64;
+        self.datagram = bytes;
+        self.window = (self.window * scale).max(2.0);
+        self.most *= scale;
+        self.threshold *= scale;
+        self.epoch = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cube_roots() {
+        for x in [1e-6, 0.3, 1.0, 8.0, 1e9] {
+            let root = cube_root(x);
+            assert!((root * root * root - x).abs() <= 1e-9 * x, "{x}");
+        }
+    }
+}
