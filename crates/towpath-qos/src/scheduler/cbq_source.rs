@@ -83,7 +83,7 @@ impl Policy for CbqSource {
 
     #[inline]
     fn enqueue(&mut self, table: &mut Table<Quota>, _: Instant, packet: &Packet) {
-        if table.push(packet, 0) {
+        if table.push_plain(packet) {
             let queue = packet.queue.0;
             let state = table.state(queue);
             state.credit_bytes = 0;
@@ -101,13 +101,13 @@ impl Policy for CbqSource {
             let state = table.state(queue);
             if state.credit_bytes >= u64::from(bytes) {
                 state.credit_bytes -= u64::from(bytes);
-                let popped = table.pop(queue)?;
-                if popped.next.is_none() {
-                    self.current.pop(class);
+                let (packet, emptied) = table.pop_plain(queue)?;
+                if emptied {
+                    self.current.remove(class, queue);
                 }
-                return Some(popped.packet);
+                return Some(packet);
             }
-            self.current.pop(class);
+            self.current.remove(class, queue);
             let class = state.priority;
             self.begin_turn(table, queue);
             self.later.push(class, queue);

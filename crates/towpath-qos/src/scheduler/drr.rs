@@ -53,7 +53,7 @@ impl Policy for Drr {
 
     #[inline]
     fn enqueue(&mut self, table: &mut Table<Turn>, _: Instant, packet: &Packet) {
-        if table.push(packet, 0) {
+        if table.push_plain(packet) {
             let queue = packet.queue.0;
             let state = table.state(queue);
             state.deficit = 0;
@@ -89,11 +89,11 @@ impl Policy for Drr {
             let first = table.state(queue);
             first.deficit += first.quantum;
         }
-        let popped = table.pop(queue)?;
-        if popped.next.is_none() {
+        let (packet, emptied) = table.pop_plain(queue)?;
+        if emptied {
             self.leave(table, queue);
         }
-        Some(popped.packet)
+        Some(packet)
     }
 }
 

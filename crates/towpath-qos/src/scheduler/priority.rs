@@ -36,9 +36,10 @@ impl Levels {
     #[inline]
     fn append<S: Copy + Default>(&mut self, table: &mut Table<S>, level: u8, packet: &Packet) {
         let list = &mut self.lists[usize::from(level)];
-        table.append(list, packet, u64::from(packet.queue.0));
+        if table.append(list, packet, u64::from(packet.queue.0)) {
+            self.busy |= 1 << level;
+        }
         table.count_in(packet);
-        self.busy |= 1 << level;
     }
 
     /// Appends the first packet of a queue's own list.
@@ -49,8 +50,9 @@ impl Levels {
         level: u8,
         queue: u32,
     ) {
-        table.promote(queue, &mut self.lists[usize::from(level)]);
-        self.busy |= 1 << level;
+        if table.promote(queue, &mut self.lists[usize::from(level)]) {
+            self.busy |= 1 << level;
+        }
     }
 
     /// Takes the first packet of the most urgent level.
@@ -59,7 +61,7 @@ impl Levels {
         let level = self.busy.trailing_zeros();
         let list = self.lists.get_mut(level as usize)?;
         let packet = table.take(list);
-        if table.first(*list).is_none() {
+        if list.is_empty() {
             self.busy &= !(1 << level);
         }
         packet

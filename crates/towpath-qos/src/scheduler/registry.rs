@@ -156,7 +156,7 @@ impl Discipline {
                 work_conserving: false,
                 delay_bound: None,
                 isolates: true,
-                cost: "O(depth · log V), O(V) when limited",
+                cost: "O(depth · log V), O(V) where inner classes are limited",
             },
             Self::CbqAncestorsOnly => &Facts {
                 name: "cbq-ancestors",
@@ -164,7 +164,7 @@ impl Discipline {
                 work_conserving: false,
                 delay_bound: None,
                 isolates: false,
-                cost: "O(depth), O(V) when limited",
+                cost: "O(depth), O(V) where inner classes are limited",
             },
             Self::CbqTopLevel => &Facts {
                 name: "cbq-top-level",
@@ -172,7 +172,7 @@ impl Discipline {
                 work_conserving: false,
                 delay_bound: None,
                 isolates: true,
-                cost: "O(depth), O(V) when limited",
+                cost: "O(depth + log V), O(V) where inner classes are limited",
             },
             Self::CbqSource => &Facts {
                 name: "cbq-source",

@@ -17,6 +17,13 @@ pub(super) struct Slot {
     next: u32,
 }
 
+impl Slot {
+    #[inline]
+    const fn packet(&self, queue: u32) -> Packet {
+        Packet { queue: QueueId(queue), bytes: self.bytes, tag: self.tag, slack_ns: 0 }
+    }
+}
+
 /// A list of slots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
@@ -27,6 +34,13 @@ pub(super) struct List {
 impl Default for List {
     fn default() -> Self {
         Self { head: NONE, tail: NONE }
+    }
+}
+
+impl List {
+    #[inline]
+    pub(super) const fn is_empty(self) -> bool {
+        self.head == NONE
     }
 }
 
@@ -178,13 +192,9 @@ impl<S: Copy + Default> Table<S> {
     #[inline]
     pub fn push(&mut self, packet: &Packet, stamp: u64) -> bool {
         let at = self.slot(packet, stamp);
-        let fifo = &mut self.queues[packet.queue.0 as usize].fifo;
+        let fifo = self.count_in(packet);
         let List { head, tail } = fifo.list;
         fifo.list.tail = at;
-        fifo.packets += 1;
-        fifo.bytes += packet.bytes;
-        self.packets += 1;
-        self.bytes += u64::from(packet.bytes);
         if head == NONE {
             fifo.list.head = at;
             return true;
@@ -196,11 +206,53 @@ impl<S: Copy + Default> Table<S> {
         false
     }
 
+    /// The same in a table whose packets have no stamps: nothing is known of a packet behind the
+    /// first.
+    #[inline]
+    pub(super) fn push_plain(&mut self, packet: &Packet) -> bool {
+        let at = self.slot(packet, 0);
+        let fifo = self.count_in(packet);
+        let List { head, tail } = fifo.list;
+        fifo.list.tail = at;
+        if head == NONE {
+            fifo.list.head = at;
+            return true;
+        }
+        self.slots[tail as usize].next = at;
+        false
+    }
+
     /// Takes a queue's first packet.
     #[inline]
     pub fn pop(&mut self, queue: u32) -> Option<Popped> {
+        let (slot, fifo) = self.unlink(queue)?;
+        let next = if fifo.list.is_empty() {
+            None
+        } else {
+            let next = fifo.second;
+            if fifo.list.head != fifo.list.tail {
+                let third = self.slots[slot.next as usize].next;
+                let stamp = self.slots[third as usize].stamp;
+                self.queues[queue as usize].fifo.second = stamp;
+            }
+            Some(next)
+        };
+        Some(Popped { packet: slot.packet(queue), stamp: slot.stamp, next })
+    }
+
+    /// Takes the first packet of a queue without stamps, and tells whether it was the last.
+    #[inline]
+    pub(super) fn pop_plain(&mut self, queue: u32) -> Option<(Packet, bool)> {
+        let (slot, fifo) = self.unlink(queue)?;
+        let emptied = fifo.list.is_empty();
+        Some((slot.packet(queue), emptied))
+    }
+
+    /// Takes a queue's first slot out and frees it; what was in it, and the queue.
+    #[inline]
+    fn unlink(&mut self, queue: u32) -> Option<(Slot, &Fifo)> {
         let fifo = &mut self.queues[queue as usize].fifo;
-        let List { head, tail } = fifo.list;
+        let head = fifo.list.head;
         let freed = self.slots.get_mut(head as usize)?;
         let slot = *freed;
         freed.next = self.free;
@@ -210,30 +262,18 @@ impl<S: Copy + Default> Table<S> {
         self.packets -= 1;
         self.bytes -= u64::from(slot.bytes);
         fifo.list.head = slot.next;
-        let next = if head == tail {
-            fifo.list.tail = NONE;
-            None
-        } else {
-            let next = fifo.second;
-            if slot.next != tail {
-                let third = self.slots[slot.next as usize].next;
-                fifo.second = self.slots[third as usize].stamp;
-            }
-            Some(next)
-        };
-        let packet =
-            Packet { queue: QueueId(queue), bytes: slot.bytes, tag: slot.tag, slack_ns: 0 };
-        Some(Popped { packet, stamp: slot.stamp, next })
+        Some((slot, fifo))
     }
 
     /// Counts a packet as waiting in its queue.
     #[inline]
-    pub(super) fn count_in(&mut self, packet: &Packet) {
+    pub(super) fn count_in(&mut self, packet: &Packet) -> &mut Fifo {
         let fifo = &mut self.queues[packet.queue.0 as usize].fifo;
         fifo.packets += 1;
         fifo.bytes += packet.bytes;
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
+        fifo
     }
 
     /// Appends to a list of the discipline's own; true when it was empty. Does not count.
@@ -305,8 +345,7 @@ impl<S: Copy + Default> Table<S> {
         fifo.bytes -= slot.bytes;
         self.packets -= 1;
         self.bytes -= u64::from(slot.bytes);
-        let queue = QueueId(slot.stamp as u32);
-        Some(Packet { queue, bytes: slot.bytes, tag: slot.tag, slack_ns: 0 })
+        Some(slot.packet(slot.stamp as u32))
     }
 }
 

@@ -5,21 +5,20 @@ use core::marker::PhantomData;
 
 use towpath_wire::Instant;
 
-use super::unsatisfied::{Standing, Unsatisfied};
+use super::standings::{Standing, Standings};
 use super::{Estimator, Sharing};
 use crate::scheduler::QueueId;
 use crate::scheduler::contract::{ConfigError, Packet, PortConfig, QueueConfig, within};
 use crate::scheduler::fixed::{Fine, cost_per_byte};
 use crate::scheduler::port::Policy;
-use crate::scheduler::rings::Rings;
 use crate::scheduler::store::{Kind, NONE, Table};
 use crate::scheduler::tree;
 
 /// Level of the link: above every class.
 const LINK_LEVEL: u8 = u8::MAX;
 
-/// A class. Invariant: `demand` = packets waiting in leaves that may borrow along their whole way
-/// up to it, or in itself.
+/// A class. Invariant: `demand` = leaves with packets that may borrow along their whole way up to
+/// it, or are it; other guidelines than the formal one know the latter only.
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
     pub(super) estimator: Estimator,
@@ -27,11 +26,12 @@ pub struct Class {
     quantum: u32,
     deficit: u32,
     pub(super) demand: u32,
-    children: u32,
+    pub(super) children: u32,
     pub(super) level: u8,
-    priority: u8,
-    filed: u8,
-    may_borrow: bool,
+    pub(super) priority: u8,
+    /// Its priority when it became backlogged.
+    pub(super) filed: u8,
+    pub(super) may_borrow: bool,
     pub(super) standing: Standing,
 }
 
@@ -79,17 +79,14 @@ impl Guideline for TopLevel {
     const SHARING: Sharing = Sharing::TopLevel;
 }
 
-/// Class-based queuing under guideline `G`. Invariant: exactly the leaves with packets are in
-/// `rings`.
+/// Class-based queuing under guideline `G`.
 #[derive(Clone, Debug)]
 pub struct Cbq<G> {
-    rings: Rings,
+    standings: Standings,
     /// Top-level's variable.
     top: u8,
     link_cost: u64,
     classes: Vec<u32>,
-    /// For the formal guideline.
-    unsatisfied: Unsatisfied,
     guideline: PhantomData<G>,
 }
 
@@ -118,42 +115,74 @@ impl<G: Guideline> Cbq<G> {
 
     /// Highest level from which may be borrowed now.
     #[inline]
-    fn highest(&mut self, table: &mut Table<Class>, now: Instant) -> u8 {
+    fn highest(&self) -> u8 {
         match G::SHARING {
             Sharing::AncestorsOnly => LINK_LEVEL,
             Sharing::TopLevel => self.top,
-            Sharing::Formal => self.unsatisfied.lowest(table, now).unwrap_or(LINK_LEVEL),
+            Sharing::Formal => self.standings.lowest().unwrap_or(LINK_LEVEL),
         }
     }
 
-    /// The leaf to send from, first of its ring, and the level it borrows from.
+    /// The leaf to send from, in its turn, and the level it borrows from.
+    #[inline]
     fn choose(&mut self, table: &mut Table<Class>, now: Instant, highest: u8) -> Option<(u32, u8)> {
-        let mut busy = self.rings.busy();
+        if highest == 1 {
+            return Some((self.choose_under(table)?, 1));
+        }
+        let rings = &mut self.standings.open;
+        let mut busy = rings.busy();
         while busy != 0 {
             let priority = busy.trailing_zeros() as u8;
             busy &= busy - 1;
             let mut passed = NONE;
-            while let Some(queue) = self.rings.first(priority) {
+            while let Some(queue) = rings.first(priority) {
                 if let Some(level) = Self::lender(table, queue, now, highest) {
                     passed = NONE;
-                    let (_, bytes) = table.head(queue)?;
-                    let class = table.state(queue);
-                    if class.deficit >= bytes {
+                    if Self::is_its_turn(table, queue) {
                         return Some((queue, level));
                     }
-                    class.deficit += class.quantum;
                 } else if passed == NONE {
                     passed = queue;
                 } else if passed == queue {
                     break;
                 }
-                self.rings.rotate(priority);
+                rings.rotate(priority);
             }
         }
         None
     }
 
-    /// Adds to the demand along the way on which a leaf may borrow.
+    /// The same among leaves under their limits.
+    #[inline]
+    fn choose_under(&mut self, table: &mut Table<Class>) -> Option<u32> {
+        let rings = &mut self.standings.under;
+        let priority = rings.busy().trailing_zeros() as u8;
+        if rings.busy() == 0 {
+            return None;
+        }
+        loop {
+            let queue = rings.first(priority)?;
+            if Self::is_its_turn(table, queue) {
+                return Some(queue);
+            }
+            rings.rotate(priority);
+        }
+    }
+
+    /// Whether the first of a ring may send its head; else it has its quantum for the next round.
+    #[inline]
+    fn is_its_turn(table: &mut Table<Class>, queue: u32) -> bool {
+        let bytes = table.head(queue).map_or(0, |(_, bytes)| bytes);
+        let class = table.state(queue);
+        if class.deficit >= bytes {
+            return true;
+        }
+        class.deficit += class.quantum;
+        false
+    }
+
+    /// A leaf got its first packet, or sent its last: so have fewer or more to use what the
+    /// classes above are owed.
     #[inline]
     fn demand(&mut self, table: &mut Table<Class>, leaf: u32, change: i32, now: Instant) {
         let mut at = leaf;
@@ -161,9 +190,10 @@ impl<G: Guideline> Cbq<G> {
             let class = table.state(at);
             let before = class.demand;
             class.demand = before.wrapping_add_signed(change);
-            let next = if class.may_borrow { class.parent } else { NONE };
-            if G::SHARING == Sharing::Formal && (before == 0 || class.demand == 0) {
-                self.unsatisfied.refile(table, at, now);
+            let up = class.may_borrow && G::SHARING == Sharing::Formal;
+            let next = if up { class.parent } else { NONE };
+            if before == 0 || class.demand == 0 {
+                self.standings.refile(table, at, now);
             }
             at = next;
         }
@@ -182,7 +212,7 @@ impl<G: Guideline> Cbq<G> {
                 .max();
             let state = table.state(at);
             let level = highest.map_or(1, |level| level + 1);
-            self.unsatisfied.relevel(state, level);
+            self.standings.relevel(state, level);
             at = state.parent;
         }
     }
@@ -207,11 +237,10 @@ impl<G: Guideline> Policy for Cbq<G> {
 
     fn new(port: &PortConfig) -> Result<Self, ConfigError> {
         Ok(Self {
-            rings: Rings::new(),
+            standings: Standings::new(G::SHARING),
             top: LINK_LEVEL,
             link_cost: cost_per_byte(port.rate)?,
             classes: Vec::new(),
-            unsatisfied: Unsatisfied::default(),
             guideline: PhantomData,
         })
     }
@@ -243,10 +272,7 @@ impl<G: Guideline> Policy for Cbq<G> {
         class.priority = config.priority;
         class.may_borrow = config.may_borrow;
         class.parent = parent;
-        self.rings.reserve(table.queues_len());
-        if G::SHARING == Sharing::Formal {
-            self.unsatisfied.reserve(table.queues_len());
-        }
+        self.standings.reserve(table.queues_len());
         if new {
             self.classes.push(queue);
             if parent != NONE {
@@ -278,13 +304,11 @@ impl<G: Guideline> Policy for Cbq<G> {
     #[inline]
     fn enqueue(&mut self, table: &mut Table<Class>, now: Instant, packet: &Packet) {
         let queue = packet.queue.0;
-        if table.push(packet, 0) {
+        if table.push_plain(packet) {
             let class = table.state(queue);
             class.deficit = class.quantum;
-            class.filed = class.priority;
-            self.rings.push(class.filed, queue);
+            self.demand(table, queue, 1, now);
         }
-        self.demand(table, queue, 1, now);
         if G::SHARING == Sharing::TopLevel {
             self.arrived(table, queue, now);
         }
@@ -292,48 +316,45 @@ impl<G: Guideline> Policy for Cbq<G> {
 
     #[inline]
     fn dequeue(&mut self, table: &mut Table<Class>, now: Instant) -> Option<Packet> {
-        if self.rings.busy() == 0 {
-            return None;
-        }
-        let mut highest = self.highest(table, now);
-        let mut chosen = self.choose(table, now, highest);
+        self.standings.advance(table, now);
+        let mut chosen = self.choose(table, now, self.highest());
         if chosen.is_none() && G::SHARING == Sharing::TopLevel && self.top < LINK_LEVEL {
             self.top = LINK_LEVEL;
-            highest = LINK_LEVEL;
-            chosen = self.choose(table, now, highest);
+            chosen = self.choose(table, now, LINK_LEVEL);
         }
         let (leaf, level) = chosen?;
-        let popped = table.pop(leaf)?;
-        let bytes = popped.packet.bytes;
-        let end = Fine::from_instant(now).after(bytes, self.link_cost).ceil();
-        self.demand(table, leaf, -1, now);
-        let class = table.state(leaf);
-        class.deficit -= bytes;
-        let filed = class.filed;
-        if popped.next.is_none() {
-            self.rings.pop(filed);
+        let (packet, emptied) = table.pop_plain(leaf)?;
+        let end = Fine::from_instant(now).after(packet.bytes, self.link_cost).ceil();
+        table.state(leaf).deficit -= packet.bytes;
+        if emptied {
+            self.demand(table, leaf, -1, now);
         }
         let mut at = leaf;
         while at != NONE {
             let class = table.state(at);
-            class.estimator.sent(end, bytes);
+            class.estimator.sent(end, packet.bytes);
             let parent = class.parent;
-            if G::SHARING == Sharing::Formal {
-                self.unsatisfied.refile(table, at, now);
+            let followed = match G::SHARING {
+                Sharing::Formal => true,
+                Sharing::TopLevel => at == leaf,
+                Sharing::AncestorsOnly => at == leaf && !class.may_borrow,
+            };
+            if followed {
+                self.standings.refile(table, at, now);
             }
             at = parent;
         }
         if G::SHARING == Sharing::TopLevel && self.top >= level {
             let under = table.peek_state(leaf).estimator.is_under(end);
-            self.top = if popped.next.is_none() || !under { LINK_LEVEL } else { level };
+            self.top = if emptied || !under { LINK_LEVEL } else { level };
         }
-        Some(popped.packet)
+        Some(packet)
     }
 
     fn next_ready(&self, table: &Table<Class>) -> Instant {
-        let mut earliest = Instant::NEVER;
+        let mut earliest = self.standings.next().unwrap_or(Instant::NEVER);
         for priority in 0..64 {
-            for leaf in self.rings.each(priority) {
+            for leaf in self.standings.open.each(priority) {
                 let mut at = leaf;
                 loop {
                     let class = table.peek_state(at);
@@ -403,7 +424,8 @@ mod tests {
                 }
                 let (policy, table) = port.parts();
                 let expected = by_scan(policy, table, now);
-                prop_assert_eq!(policy.highest(table, now), expected);
+                policy.standings.advance(table, now);
+                prop_assert_eq!(policy.highest(), expected);
             }
         }
     }
