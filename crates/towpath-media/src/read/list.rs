@@ -123,6 +123,10 @@ impl Sink for FrameLists {
     }
 
     fn frame(&mut self, frame: &Frame) {
+        let stream = self.streams.iter().find(|s| s.index == frame.stream);
+        if stream.is_some_and(|s| s.codec.is_audio()) {
+            return;
+        }
         if self.frames.len() < LIST_MAX {
             self.frames.push(*frame);
         } else {

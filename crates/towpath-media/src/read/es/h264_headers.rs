@@ -6,6 +6,9 @@ use crate::read::event::VideoInfo;
 /// Payload type of a recovery point (Annex D).
 const RECOVERY_POINT: usize = 6;
 
+/// `cpb_cnt_minus1` at most (E.2.2).
+const SCHEDULES_MAX: u32 = 31;
+
 /// Profiles whose parameter set tells the chroma format (§7.3.2.1.1).
 const WITH_CHROMA: [u8; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
 
@@ -166,8 +169,14 @@ fn usability(b: &mut Bits<'_>, video: &mut VideoInfo) {
         }
     }
     if b.bit() {
-        let _schedules = b.ue();
+        // The model decoder takes the last of the schedules (13818-1 §2.14.3.1).
+        let schedules = b.ue();
         let (rate_scale, size_scale) = (b.bits(4), b.bits(4));
+        for _ in 0..schedules.min(SCHEDULES_MAX) {
+            b.ue();
+            b.ue();
+            b.skip(1);
+        }
         let rate = (u64::from(b.ue()) + 1) << (6 + rate_scale);
         let size = (u64::from(b.ue()) + 1) << (4 + size_scale);
         if !b.overrun() {
