@@ -157,6 +157,12 @@ impl StreamInfo {
     pub(crate) const fn new(index: u16, id: u16, codec: Codec) -> Self {
         Self { index, program: 0, id, stream_type: 0, codec, video: None, audio: None }
     }
+
+    /// Whether it is pictures: by its codec, or, where that is not known (raw video in AVI), by
+    /// what the container tells of them.
+    pub const fn has_pictures(&self) -> bool {
+        self.codec.is_video() || self.video.is_some()
+    }
 }
 
 /// How a picture is coded.

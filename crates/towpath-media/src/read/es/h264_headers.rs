@@ -59,31 +59,33 @@ pub(super) fn sequence_parameters(bytes: &[u8]) -> Option<VideoInfo> {
         b.skip(1);
     }
     b.skip(1);
-    let field_factor = if frames_only { 1 } else { 2 };
+    let fields = if frames_only { 1 } else { 2 };
+    let coded = (width_blocks.checked_mul(16)?, height_units.checked_mul(16 * fields)?);
+    let (width, height) = shown(&mut b, coded, chroma, fields)?;
+    let mut video = VideoInfo { width, height, profile, level, ..VideoInfo::default() };
+    if b.bit() {
+        usability(&mut b, &mut video);
+    }
+    Some(video)
+}
+
+/// The picture without what its cropping window leaves out, in H.264 as in H.265; `fields`: rows of
+/// the window's unit stand for so many rows. `None` if nothing is left.
+pub(super) fn shown(
+    b: &mut Bits<'_>,
+    (width, height): (u32, u32),
+    chroma: u32,
+    fields: u32,
+) -> Option<(u32, u32)> {
     let crop = if b.bit() { [b.ue(), b.ue(), b.ue(), b.ue()] } else { [0; 4] };
     let (unit_x, unit_y) = match chroma {
         1 => (2, 2),
         2 => (2, 1),
         _ => (1, 1),
     };
-    let width = width_blocks.checked_mul(16)?;
-    let height = height_units.checked_mul(16 * field_factor)?;
-    let cropped_x = crop[0].checked_add(crop[1])?.checked_mul(unit_x)?;
-    let cropped_y = crop[2].checked_add(crop[3])?.checked_mul(unit_y * field_factor)?;
-    let mut video = VideoInfo {
-        width: width.checked_sub(cropped_x)?,
-        height: height.checked_sub(cropped_y)?,
-        profile,
-        level,
-        ..VideoInfo::default()
-    };
-    if b.overrun() || video.width == 0 || video.height == 0 {
-        return None;
-    }
-    if b.bit() {
-        usability(&mut b, &mut video);
-    }
-    Some(video)
+    let width = width.checked_sub(crop[0].checked_add(crop[1])?.checked_mul(unit_x)?)?;
+    let height = height.checked_sub(crop[2].checked_add(crop[3])?.checked_mul(unit_y * fields)?)?;
+    (!b.overrun() && width > 0 && height > 0).then_some((width, height))
 }
 
 /// Chroma format and scaling lists; gives `chroma_format_idc`.
