@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags, access};
 
 use crate::interrupt::Interrupt;
 
@@ -82,6 +82,13 @@ impl<'a> Input<'a> {
     }
 }
 
+/// Whether a file that begins so is text, as a frame trace is.
+pub(crate) fn is_text(beginning: &[u8]) -> bool {
+    const PROBE: usize = 4096;
+    let probe = &beginning[..beginning.len().min(PROBE)];
+    !probe.is_empty() && probe.iter().all(|b| matches!(b, b'\t' | b'\n' | b'\r' | b' '..=b'~'))
+}
+
 /// What a file is called in reports: on one line, whatever is in its name.
 pub(crate) fn shown(path: &Path) -> String {
     if path.as_os_str() == "-" {
@@ -105,12 +112,23 @@ pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
 
 /// Makes a directory for results.
 pub(crate) fn make_dir(dir: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make directory {}", shown(dir)))
+    std::fs::create_dir_all(dir)
+        .with_context(|| format!("cannot make directory {}", shown(dir)))?;
+    can_write_into(dir)
 }
 
-/// A result must not take the place of what is read.
+/// Tells at once, and not after a long computation, that nothing can be written into a directory.
+fn can_write_into(dir: &Path) -> anyhow::Result<()> {
+    access(dir, Access::WRITE_OK | Access::EXEC_OK)
+        .with_context(|| format!("cannot write into directory {}", shown(dir)))
+}
+
+/// A result must not take the place of what is read, and there must be a place for it.
 pub(crate) fn not_among(out: Option<&Path>, inputs: &[PathBuf]) -> anyhow::Result<()> {
     let Some(out) = out else { return Ok(()) };
+    if let Some(dir) = out.parent().filter(|_| !out.exists()) {
+        can_write_into(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?;
+    }
     let real = |path: &Path| path.canonicalize().ok().filter(|real| real.is_file());
     if real(out).is_some_and(|target| inputs.iter().any(|i| real(i).as_ref() == Some(&target))) {
         bail!("{} is one of the files to read\nhint: give the result another name", shown(out));

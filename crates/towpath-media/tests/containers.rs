@@ -4,10 +4,12 @@
 
 #[path = "pcrs/count.rs"]
 mod count;
+#[path = "whole/read.rs"]
+mod whole;
 
 use count::{PACKET, pcrs};
-use towpath_media::inspect::{Inspector, Report};
-use towpath_media::read::{Codec, FaultKind, Format, FrameLists, FrameType, Reader};
+use towpath_media::read::{Codec, FaultKind, Format, FrameLists, FrameType};
+use whole::{inspect, lists};
 
 const CLIP: &[u8] = include_bytes!("../data/mpeg2.ts");
 const ROWS: &str = include_str!("../data/mpeg2.ts.frames.csv");
@@ -21,21 +23,6 @@ const SOUND: u16 = 0x101;
 fn sizes(rows: &str) -> Vec<u64> {
     let size = |row: &str| row.split(',').next().and_then(|size| size.parse().ok());
     rows.lines().map(|row| size(row).expect("a row starts with a size")).collect()
-}
-
-fn lists(bytes: &[u8]) -> (Format, FrameLists) {
-    let (mut reader, mut lists) = (Reader::new(), FrameLists::new());
-    for piece in bytes.chunks(1001) {
-        reader.push(piece, &mut lists).expect("its format is known");
-    }
-    (reader.finish(&mut lists).expect("its format is known"), lists)
-}
-
-fn inspect(bytes: &[u8]) -> Report {
-    let (mut reader, mut inspector) = (Reader::new(), Inspector::new());
-    reader.push(bytes, &mut inspector).expect("its format is known");
-    let format = reader.finish(&mut inspector).expect("its format is known");
-    inspector.report(format, reader.bytes())
 }
 
 fn sizes_of(lists: &FrameLists, stream: u16) -> Vec<u64> {
@@ -328,9 +315,29 @@ fn an_avi_of_several_parts_goes_on_behind_the_first() {
         assert!(steps.iter().all(|step| *step == Some(3600)), "{what}: {steps:?}");
         // Cut in the last part: the frames before the cut are whole.
         let cut = &bytes[..bytes.len() - part.len() / 2];
-        let (_, lists) = self::lists(cut);
+        let (_, lists) = whole::lists(cut);
         assert_eq!(lists.faults.count(FaultKind::Truncated), 1, "{what}");
         let whole = lists.frames.iter().filter(|f| !f.damaged).count();
         assert!((12..18).contains(&whole), "{what}: {whole}");
     }
+}
+
+#[test]
+fn raw_video_of_an_avi_is_video() {
+    // No handler, no compression: the header alone says that it is pictures.
+    let mut bytes = AVI.to_vec();
+    let four = |bytes: &[u8], name: &[u8]| {
+        let found = bytes.windows(4).enumerate().filter(|(_, w)| *w == name);
+        found.map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    for at in four(&bytes, b"MJPG") {
+        bytes[at..at + 4].fill(0);
+    }
+    let (format, lists) = lists(&bytes);
+    assert_eq!((format, lists.faults.total()), (Format::Avi, 0));
+    let video = lists.video().expect("its frames are pictures");
+    assert_eq!((video.codec, video.index), (Codec::Other, 0));
+    assert_eq!(sizes_of(&lists, 0), sizes(AVI_ROWS));
+    assert_eq!(inspect(&bytes).streams[0].frames, lists.frames.len() as u64);
+    assert_eq!(lists.frame_rate(0), Some((25, 1)));
 }

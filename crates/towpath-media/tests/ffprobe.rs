@@ -7,7 +7,7 @@
 mod clip;
 
 use clip::{Clip, Probed};
-use towpath_media::read::{Format, FrameType};
+use towpath_media::read::{AudioInfo, Format, Frame, FrameType, Reader, Sink, StreamInfo};
 
 /// Synthetic pictures with motion and detail.
 const PICTURES: &str = "testsrc2=s=352x240:r=25:d=2,noise=alls=12:allf=t:all_seed=7";
@@ -246,4 +246,74 @@ fn motion_jpeg() {
     let (_, lists) = clip.read();
     let video = lists.video().and_then(|s| s.video).expect("its header tells");
     assert_eq!((video.width, video.height, video.fps_num, video.fps_den), (352, 240, 25, 1));
+}
+
+/// Keeps the sound of a file.
+#[derive(Default)]
+struct Sound {
+    info: Vec<StreamInfo>,
+    frames: Vec<Frame>,
+}
+
+impl Sink for Sound {
+    fn stream(&mut self, stream: &StreamInfo) {
+        if stream.audio.is_some() {
+            self.info.push(stream.clone());
+        }
+    }
+
+    fn frame(&mut self, frame: &Frame) {
+        if self.info.iter().any(|info| info.index == frame.stream) {
+            self.frames.push(*frame);
+        }
+    }
+}
+
+/// Sizes of every frame of sound, and stamps where the file has them.
+fn compare_sound(name: &str, source: &str, options: &str, expected: AudioInfo) {
+    let Some(clip) = Clip::make(name, &[PICTURES, source], options) else { return };
+    let (mut reader, mut sound) = (Reader::new(), Sound::default());
+    for piece in clip.bytes().chunks(10_007) {
+        reader.push(piece, &mut sound).expect("its format is known");
+    }
+    reader.finish(&mut sound).expect("its format is known");
+    let told: Vec<_> = sound.info.iter().map(|info| info.audio).collect();
+    assert_eq!(told, [Some(expected)], "{name}");
+    let theirs = clip.probe_of("a:0");
+    assert_eq!(sound.frames.len(), theirs.len(), "{name}");
+    for (our, their) in sound.frames.iter().zip(theirs) {
+        assert_eq!((our.size, our.damaged), (their.size, false), "{name}");
+        assert!(our.pts.is_none() || our.pts == their.pts, "{name}: {our:?} {their:?}");
+    }
+    assert!(sound.frames.iter().filter(|f| f.pts.is_some()).count() > 1, "{name}");
+}
+
+#[test]
+fn sound_in_transport_and_program_streams() {
+    const SIX: &str = "aevalsrc='sin(400*t)|sin(500*t)|sin(600*t)|sin(60*t)|sin(t)|0':d=2:s=48000";
+    let info = |sample_rate_hz, channels, rate_bps, frame_samples, layer| AudioInfo {
+        sample_rate_hz,
+        channels,
+        rate_bps,
+        frame_samples,
+        layer,
+    };
+    let video = "-c:v mpeg2video -q:v 20";
+    for (name, source, options, expected) in [
+        ("mp2.ts", TONE, "-c:a mp2 -b:a 192k", info(44_100, 1, 192_000, 1152, 2)),
+        ("half.ts", TONE, "-c:a mp2 -ar 22050 -b:a 64k", info(22_050, 1, 64_000, 1152, 2)),
+        ("aac.ts", TONE, "-c:a aac -ar 48000", info(48_000, 1, 0, 1024, 0)),
+        ("six.ts", SIX, "-c:a aac", info(48_000, 6, 0, 1024, 0)),
+        ("ac3.ts", TONE, "-c:a ac3 -b:a 192k", info(44_100, 1, 192_000, 1536, 0)),
+        ("six-ac3.ts", SIX, "-c:a ac3 -b:a 448k", info(48_000, 6, 448_000, 1536, 0)),
+        ("eac3.ts", SIX, "-c:a eac3 -b:a 384k", info(48_000, 6, 384_000, 1536, 0)),
+        ("mp2.mpg", TONE, "-c:a mp2 -b:a 96k -f mpeg", info(44_100, 1, 96_000, 1152, 2)),
+    ] {
+        compare_sound(name, source, &format!("{video} {options}"), expected);
+    }
+    if Clip::has_encoder("libmp3lame") {
+        let expected = info(44_100, 1, 64_000, 1152, 3);
+        let options = format!("{video} -c:a libmp3lame -b:a 64k");
+        compare_sound("mp3.ts", TONE, &options, expected);
+    }
 }

@@ -60,7 +60,7 @@ fn rate(report: &Report) -> Option<Chart> {
 }
 
 fn frame_sizes(report: &Report) -> Option<Chart> {
-    let video = report.streams.iter().find(|s| s.info.codec.is_video() && s.frames > 0)?;
+    let video = report.streams.iter().find(|s| s.info.has_pictures() && s.frames > 0)?;
     let size = Axis::new("frame size", Unit::Bytes).log();
     let title = format!("Frame sizes of stream {}", video.info.index);
     let mut chart = Chart::new(title, size, Axis::new("frames", Unit::Count));
@@ -131,9 +131,9 @@ fn transport_buffers(report: &Report) -> Option<Chart> {
 
 fn elementary_buffers(report: &Report) -> Option<Chart> {
     let y = Axis::new("fill", Unit::Bytes);
-    let mut chart = Chart::new("Elementary stream buffers of the model decoder", time(), y);
+    let mut chart = Chart::new("Last buffers of the model decoder", time(), y);
     for buffer in &report.buffers {
-        let Some(fill) = &buffer.elementary else { continue };
+        let Some(fill) = buffer.elementary.as_ref().or(buffer.main.as_ref()) else { continue };
         if buffer.elementary_series.bins.is_empty() {
             continue;
         }
@@ -145,7 +145,7 @@ fn elementary_buffers(report: &Report) -> Option<Chart> {
             vec![(0.0, limit), (end, limit)],
         );
     }
-    let caption = "Fullest in each stretch of time: EB of the T-STD, ISO/IEC 13818-1 §2.4.2. Its \
-                   size is what the stream's headers tell.";
+    let caption = "Fullest in each stretch of time: EB of pictures, whose size is what the stream's \
+                   headers tell, and B of sound, of the T-STD, ISO/IEC 13818-1 §2.4.2.";
     (!chart.series.is_empty()).then(|| chart.caption(caption))
 }

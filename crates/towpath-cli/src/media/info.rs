@@ -14,7 +14,8 @@ use towpath_wire::ByteSize;
 use super::{charts, text, unreadable};
 use crate::batch::{bytes_bar, in_order};
 use crate::files::{
-    BLOCK, Input, OUTPUT_CLOSED, is_closed, make_dir, not_among, print, shown, stem, write_file,
+    BLOCK, Input, OUTPUT_CLOSED, is_closed, is_text, make_dir, not_among, print, shown, stem,
+    write_file,
 };
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::plot::{Page, Section};
@@ -146,15 +147,18 @@ fn inspect(
     let mut input = Input::open(path, limit, interrupt)?;
     let (mut reader, mut inspector) = (Reader::new(), Inspector::new());
     let mut block = vec![0; BLOCK];
+    let mut text = None;
     loop {
         let filled = input.fill(&mut block).context("cannot read on")?;
+        let text = *text.get_or_insert_with(|| is_text(&block[..filled]));
         if filled == 0 {
             break;
         }
-        reader.push(&block[..filled], &mut inspector).map_err(|e| unreadable(path, &e))?;
+        reader.push(&block[..filled], &mut inspector).map_err(|e| unreadable(path, &e, text))?;
         bar.inc(filled as u64);
     }
-    let format = reader.finish(&mut inspector).map_err(|e| unreadable(path, &e))?;
+    let format =
+        reader.finish(&mut inspector).map_err(|e| unreadable(path, &e, text == Some(true)))?;
     Ok(inspector.report(format, reader.bytes()))
 }
 
@@ -165,7 +169,8 @@ fn verdict(report: &Report, strict: bool) -> u8 {
             full(&b.transport)
                 || b.multiplex.as_ref().is_some_and(full)
                 || b.elementary.as_ref().is_some_and(full)
-                || b.underflows > 0
+                || b.main.as_ref().is_some_and(full)
+                || b.underflows + b.starved > 0
         });
         buffers || report.checks.iter().any(|c| c.count > 0)
     };

@@ -2,11 +2,15 @@
 
 use std::fmt::Write as _;
 
-use towpath_media::inspect::{BufferReport, ClockReport, DurationSource, Report, StreamReport};
-use towpath_media::read::{Codec, Format, FrameType};
+use towpath_media::inspect::{BufferReport, ClockReport, DurationSource, Report};
+use towpath_media::read::{AudioInfo, Codec, Format, FrameType, StreamInfo, VideoInfo};
 
 use crate::plot::{Column, Table};
 use crate::units::{rate_text, size_text, time_text};
+use crate::words::counted;
+
+/// Characters of a line, behind two of indent.
+const WIDTH: usize = 98;
 
 const TICKS_PER_MS: f64 = 27_000.0;
 
@@ -15,7 +19,7 @@ pub(super) fn report_text(name: &str, report: &Report) -> String {
     let mut out = format!("{name}: {}\n", summary(report));
     for (heading, table) in tables(report) {
         // Writing to a string cannot fail.
-        let _ = write!(out, "\n{heading}\n{}", indented(&table.text()));
+        let _ = write!(out, "\n{heading}\n{}", indented(&table.text_within(WIDTH)));
     }
     out
 }
@@ -92,7 +96,7 @@ fn streams(report: &Report) -> Table {
         Column::figures("STREAM", ""),
         Column::figures("ID", ""),
         Column::words("CODEC", ""),
-        Column::words("PICTURE", ""),
+        Column::words("PICTURE OR SOUND", ""),
         Column::figures("SIZE", ""),
         Column::figures("FRAMES", ""),
         Column::figures("KEY FRAMES", ""),
@@ -103,8 +107,8 @@ fn streams(report: &Report) -> Table {
         table.push(vec![
             same(s.info.index),
             same(s.info.id),
-            same(codec(s.info.codec)),
-            same(picture(s)),
+            same(coding(&s.info)),
+            same(content(&s.info)),
             size(s.bytes),
             same(s.frames),
             same(s.key_frames),
@@ -115,8 +119,35 @@ fn streams(report: &Report) -> Table {
     table
 }
 
-fn picture(stream: &StreamReport) -> String {
-    let Some(video) = &stream.info.video else { return String::new() };
+/// Its codec, with the layer of MPEG audio.
+fn coding(info: &StreamInfo) -> String {
+    let layer = info.audio.map_or(0, |audio| audio.layer);
+    let name = codec(info.codec);
+    if layer > 0 { format!("{name} layer {layer}") } else { name.to_string() }
+}
+
+/// What its headers tell of the pictures or the sound.
+fn content(info: &StreamInfo) -> String {
+    match (&info.video, &info.audio) {
+        (Some(video), _) => picture(video),
+        (None, Some(audio)) => sound(audio),
+        (None, None) => String::new(),
+    }
+}
+
+fn sound(audio: &AudioInfo) -> String {
+    let mut parts = vec![format!("{} kHz", f64::from(audio.sample_rate_hz) / 1e3)];
+    if audio.channels > 0 {
+        parts.push(counted(audio.channels.into(), "channel"));
+    }
+    if audio.rate_bps > 0 {
+        parts.push(rate_text(audio.rate_bps.into()));
+    }
+    parts.push(format!("{} samples a frame", audio.frame_samples));
+    parts.join(", ")
+}
+
+fn picture(video: &VideoInfo) -> String {
     let mut text = format!("{}x{}", video.width, video.height);
     if video.fps_num > 0 && video.fps_den > 0 {
         let fps = f64::from(video.fps_num) / f64::from(video.fps_den);
@@ -136,12 +167,12 @@ fn sizes(report: &Report) -> Table {
         Column::figures("LARGEST", ""),
         Column::figures("OF ALL BYTES", ""),
     ]);
-    for s in report.streams.iter().filter(|s| s.info.codec.is_video()) {
+    for s in report.streams.iter().filter(|s| s.frames > 0) {
         let all: u64 = s.sizes.iter().map(|k| k.bytes).sum();
         for k in &s.sizes {
             table.push(vec![
                 same(s.info.index),
-                same(frame_type(k.kind)),
+                same(if s.info.codec.is_audio() { "sound" } else { frame_type(k.kind) }),
                 same(k.count),
                 same(size_text((k.bytes as f64 / k.count.max(1) as f64).round())),
                 size(k.min_bytes),
@@ -269,10 +300,20 @@ fn buffers(report: &Report) -> Table {
             ("transport", Some(&b.transport)),
             ("multiplexing", b.multiplex.as_ref()),
             ("elementary", b.elementary.as_ref()),
+            ("main", b.main.as_ref()),
         ];
+        let tables = report.programs.iter().find(|p| p.map_pid == b.pid);
         for (name, fill) in all {
             let Some(fill) = fill else { continue };
-            let note = if name == "elementary" { late(b) } else { String::new() };
+            let note = match (name, tables) {
+                ("transport", Some(program)) => format!("PAT, CAT and map of {}", program.number),
+                ("multiplexing", _) if b.starved > 0 => {
+                    format!("{} start codes after their vbv_delay", b.starved)
+                }
+                ("elementary", _) => late(b),
+                ("main", None) => late(b),
+                _ => String::new(),
+            };
             table.push(vec![
                 same(b.pid),
                 same(name),
@@ -290,6 +331,7 @@ fn buffers(report: &Report) -> Table {
 fn late(b: &BufferReport) -> String {
     let worst = time_text(b.late_max_ticks as f64 / 27e6);
     match b.underflows {
+        0 if b.frames == 0 => String::new(),
         0 => format!("no frame of {} late", b.frames),
         n => format!("{n} of {} frames late, by up to {worst}", b.frames),
     }

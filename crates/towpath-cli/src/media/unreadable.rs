@@ -7,9 +7,12 @@ use towpath_media::read::ReadError;
 
 use crate::files::shown;
 
-/// An error with what would do, where that is known.
-pub(crate) fn unreadable(path: &Path, e: &ReadError) -> anyhow::Error {
+/// An error with what would do, where that is known; `text`: the file begins as text does.
+pub(crate) fn unreadable(path: &Path, e: &ReadError, text: bool) -> anyhow::Error {
     match e {
+        ReadError::UnknownFormat { .. } if text => {
+            anyhow!("{e}\nhint: it is text: frame traces are for `towpath plan`")
+        }
         ReadError::UnknownFormat { container: Some(_), .. } => {
             anyhow!("{e}\nhint: {}", conversion(path))
         }

@@ -8,7 +8,7 @@ use towpath_media::read::{
 };
 use towpath_media::trace::{self, BareUnit, FrameRate, PcrPoint, Trace};
 
-use crate::files::{BLOCK, Input};
+use crate::files::{BLOCK, Input, is_text};
 use crate::interrupt::Interrupt;
 use crate::media::unreadable;
 use crate::units::{rate_text, size_text, time_text};
@@ -18,8 +18,6 @@ use crate::words::counted;
 const ASSUMED: FrameRate = FrameRate::TWENTY_FIVE;
 /// Bytes of a trace file that are read: 25 for each frame of the longest trace.
 const TRACE_FILE_MAX: u64 = 250_000_000;
-/// A file whose first so many bytes are text is a frame trace.
-const TEXT_PROBE: usize = 4096;
 
 /// What is asked of a file.
 #[derive(Clone, Copy, Debug)]
@@ -83,8 +81,7 @@ pub(super) fn load(path: &Path, wanted: Wanted, stop: &Interrupt) -> anyhow::Res
         bail!("the file is empty");
     }
     block.truncate(filled);
-    let probe = &block[..filled.min(TEXT_PROBE)];
-    if probe.iter().all(|b| matches!(b, b'\t' | b'\n' | b'\r' | b' '..=b'~')) {
+    if is_text(&block) {
         load_trace(input, block, wanted, stop)
     } else {
         load_media(path, input, block, wanted, stop)
@@ -152,7 +149,7 @@ fn load_media(
     let mut lists = FrameLists::new();
     let mut reader = Reader::new();
     loop {
-        reader.push(&block, &mut lists).map_err(|e| unreadable(path, &e))?;
+        reader.push(&block, &mut lists).map_err(|e| unreadable(path, &e, false))?;
         block.resize(BLOCK, 0);
         let filled = read(&mut input, &mut block, stop)?;
         block.truncate(filled);
@@ -160,7 +157,7 @@ fn load_media(
             break;
         }
     }
-    let format = reader.finish(&mut lists).map_err(|e| unreadable(path, &e))?;
+    let format = reader.finish(&mut lists).map_err(|e| unreadable(path, &e, false))?;
     let mut video = if wanted.pcr {
         by_clock(&lists, wanted, format, reader.bytes())?
     } else {
@@ -186,7 +183,7 @@ fn video_stream(lists: &FrameLists, wanted: Wanted) -> anyhow::Result<&StreamInf
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         bail!("no program {program} in it\nhint: there are: {known}");
     };
-    let mine = |s: &&StreamInfo| found.streams.contains(&s.index) && s.codec.is_video();
+    let mine = |s: &&StreamInfo| found.streams.contains(&s.index) && s.has_pictures();
     let framed = |s: &&StreamInfo| lists.frames_of(s.index).next().is_some();
     let stream = lists.streams.iter().filter(mine).find(framed);
     stream.with_context(|| format!("program {program} has no video frame"))

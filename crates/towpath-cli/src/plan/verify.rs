@@ -72,11 +72,15 @@ impl Verdict {
         let (unit, schedule, trace) = (video.unit, &self.schedule, &video.trace);
         let text = match self.result.err()? {
             Violation::Starved { group, sent, needed } => {
-                format!("{unit} {group} starves: {sent} of {needed} bytes are sent when it is due")
+                format!(
+                    "{unit} {group} starves: {sent} of {needed} bytes are sent when it is due{}",
+                    planned_at(video)
+                )
             }
             Violation::Overflow { group, bytes, buffer } => format!(
                 "the buffer overflows before {unit} {group} leaves: {bytes} bytes, it holds \
-                 {buffer}"
+                 {buffer}{}",
+                planned_at(video)
             ),
             Violation::Mismatch { .. } if schedule.ticks_per_second != trace.ticks_per_second() => {
                 format!(
@@ -159,6 +163,15 @@ impl Verdict {
             "least_delay_buffer_bytes": self.needs.map(|n| n.delay_buffer),
         })
     }
+}
+
+/// A schedule does not tell the frame rate that it was planned at.
+fn planned_at(video: &Video) -> String {
+    let Some(rate) = video.frame_rate else { return String::new() };
+    format!(
+        "\nhint: it is judged at {} frames per second; planned at another rate? (--fps)",
+        rate.per_second()
+    )
 }
 
 /// None where no delay within the limits is enough, or it is no schedule for this video.

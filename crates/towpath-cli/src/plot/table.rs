@@ -52,33 +52,65 @@ impl Table {
 
     /// Columns aligned by spaces.
     pub(crate) fn text(&self) -> String {
-        let count = |s: &str| s.chars().count();
+        self.text_within(usize::MAX)
+    }
+
+    /// The same on lines of so many characters, if words can be wrapped that far.
+    pub(crate) fn text_within(&self, width_max: usize) -> String {
+        let widths = self.widths(width_max);
+        let mut out = String::new();
+        if self.has_headings() {
+            let headings: Vec<&str> = self.columns.iter().map(|c| c.heading).collect();
+            self.line(&headings, &widths, &mut out);
+        }
+        for row in &self.rows {
+            let cells = row.iter().zip(&self.columns).zip(&widths);
+            let wrapped: Vec<Vec<&str>> = cells
+                .map(|((cell, c), w)| if c.figures { vec![&cell.0[..]] } else { wrap(&cell.0, *w) })
+                .collect();
+            for k in 0..wrapped.iter().map(Vec::len).max().unwrap_or(0) {
+                let cells: Vec<&str> =
+                    wrapped.iter().map(|lines| lines.get(k).copied().unwrap_or("")).collect();
+                self.line(&cells, &widths, &mut out);
+            }
+        }
+        out
+    }
+
+    /// Of each column what it needs, less where words are wrapped.
+    fn widths(&self, width_max: usize) -> Vec<usize> {
+        /// Words are not wrapped below this.
+        const LEAST: usize = 16;
         let width = |c: usize| {
             let cells = self.rows.iter().map(|r| count(&r[c].0));
             cells.max().unwrap_or(0).max(count(self.columns[c].heading))
         };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let mut out = String::new();
-        let mut line = |cells: Vec<&str>| {
-            let mut text = String::new();
-            for ((cell, column), width) in cells.into_iter().zip(&self.columns).zip(&widths) {
-                // Writing to a string cannot fail.
-                let _ = if column.figures {
-                    write!(text, "{cell:>width$}  ")
-                } else {
-                    write!(text, "{cell:<width$}  ")
-                };
-            }
-            out.push_str(text.trim_end());
-            out.push('\n');
-        };
-        if self.has_headings() {
-            line(self.columns.iter().map(|c| c.heading).collect());
+        let mut widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut over = (widths.iter().sum::<usize>() + 2 * widths.len()).saturating_sub(2);
+        over = over.saturating_sub(width_max);
+        let mut wordy: Vec<usize> =
+            (0..widths.len()).filter(|c| !self.columns[*c].figures).collect();
+        wordy.sort_by_key(|c| std::cmp::Reverse(widths[*c]));
+        for c in wordy {
+            let less = over.min(widths[c].saturating_sub(LEAST));
+            widths[c] -= less;
+            over -= less;
         }
-        for row in &self.rows {
-            line(row.iter().map(|c| c.0.as_str()).collect());
+        widths
+    }
+
+    fn line(&self, cells: &[&str], widths: &[usize], out: &mut String) {
+        let mut text = String::new();
+        for ((cell, column), width) in cells.iter().zip(&self.columns).zip(widths) {
+            // Writing to a string cannot fail.
+            let _ = if column.figures {
+                write!(text, "{cell:>width$}  ")
+            } else {
+                write!(text, "{cell:<width$}  ")
+            };
         }
-        out
+        out.push_str(text.trim_end());
+        out.push('\n');
     }
 
     /// RFC 4180, with lines that end as Unix has them.
@@ -118,6 +150,25 @@ impl Table {
     }
 }
 
+fn count(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Lines of at most so many characters, broken at spaces; a longer word has a line of its own.
+fn wrap(text: &str, width: usize) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while count(rest) > width {
+        let ends = rest.match_indices(' ').map(|(at, _)| at);
+        let fitting = ends.clone().take_while(|at| count(&rest[..*at]) <= width).last();
+        let Some(end) = fitting.or_else(|| ends.clone().next()) else { break };
+        lines.push(&rest[..end]);
+        rest = &rest[end + 1..];
+    }
+    lines.push(rest);
+    lines
+}
+
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
@@ -147,6 +198,23 @@ mod tests {
             (String::new(), String::new()),
         ]);
         t
+    }
+
+    #[test]
+    fn words_are_wrapped_where_lines_would_be_too_long() {
+        let mut t = Table::new(&[
+            Column::words("WHAT", ""),
+            Column::figures("N", ""),
+            Column::words("WHERE", ""),
+        ]);
+        let cells = ["sync byte is not the one it should be", "7", "188 376 564"];
+        t.push(cells.map(|c| (c.to_string(), String::new())).to_vec());
+        let text = "WHAT               N  WHERE\nsync byte is not   7  188 376 564\n\
+                    the one it should\nbe\n";
+        assert_eq!(t.text_within(33), text);
+        assert_eq!(t.text_within(80).lines().count(), 2);
+        assert_eq!(wrap("a longestword b", 4), ["a", "longestword", "b"]);
+        assert_eq!(wrap("", 4), [""]);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(super) struct StreamStats {
     frame_bytes: u64,
     /// Smallest DTS step of neighbours, 90 kHz: the duration of the last frame.
     step_min: Option<i64>,
+    /// Sound: the last stamp and the samples since.
+    stamped: Option<(i64, u64)>,
 }
 
 impl StreamStats {
@@ -42,10 +44,13 @@ impl StreamStats {
             since_key: 0,
             frame_bytes: 0,
             step_min: None,
+            stamped: None,
         }
     }
 
-    pub(super) fn frame(&mut self, frame: &Frame) {
+    /// Gives its decoding instant, 90 kHz, where that is known.
+    pub(super) fn frame(&mut self, frame: &Frame) -> Option<i64> {
+        let dts = self.instant(frame);
         let report = &mut self.report;
         report.frames += 1;
         self.frame_bytes += frame.size;
@@ -59,11 +64,27 @@ impl StreamStats {
         }
         report.damaged_frames += u64::from(frame.damaged);
         count_size(&mut report.sizes, frame);
-        self.time(frame);
+        self.time(frame, dts);
+        dts
     }
 
-    fn time(&mut self, frame: &Frame) {
-        let Some(dts) = frame.dts else { return self.by_frame_rate(frame) };
+    /// Its stamp; sound without one follows the frame before it.
+    fn instant(&mut self, frame: &Frame) -> Option<i64> {
+        let Some(audio) = self.info.audio.filter(|audio| audio.sample_rate_hz > 0) else {
+            return frame.dts;
+        };
+        let (stamp, samples) = match (frame.dts, self.stamped) {
+            (Some(dts), _) => (dts, 0),
+            (None, Some(stamped)) => stamped,
+            (None, None) => return None,
+        };
+        self.stamped = Some((stamp, samples + u64::from(audio.frame_samples)));
+        let after = u128::from(samples) * u128::from(STAMP_HZ) / u128::from(audio.sample_rate_hz);
+        Some(stamp.saturating_add(i64::try_from(after).unwrap_or(i64::MAX)))
+    }
+
+    fn time(&mut self, frame: &Frame, dts: Option<i64>) {
+        let Some(dts) = dts else { return self.by_frame_rate(frame) };
         let first = *self.report.dts_first.get_or_insert(dts);
         if let Some(last) = self.report.dts_last
             && dts > last

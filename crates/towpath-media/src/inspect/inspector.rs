@@ -99,7 +99,14 @@ impl Inspector {
     }
 
     fn duration(&self) -> (Option<f64>, DurationSource) {
-        let with_frames = || self.streams.iter().filter(|s| s.has_frames());
+        // Pictures before sound.
+        let with_frames = || {
+            let of = |sound| {
+                let streams = self.streams.iter().filter(|s| s.has_frames());
+                streams.filter(move |s| s.info.codec.is_audio() == sound)
+            };
+            of(false).chain(of(true))
+        };
         let clock = self.clocks.first().map_or(0, ClockStats::span_ticks);
         let by_clock = (Some(clock as f64 / CLOCK_HZ as f64), DurationSource::Clock);
         // Stamps jump with their clock: from the first to the last they say nothing then.
@@ -149,12 +156,10 @@ impl Sink for Inspector {
     }
 
     fn frame(&mut self, frame: &Frame) {
-        if let Some(stats) = self.streams.get_mut(usize::from(frame.stream)) {
-            stats.frame(frame);
-        }
-        if let (Some(transport), Some(dts)) = (&mut self.transport, frame.dts) {
-            let (start, end) = (frame.start, frame.start.saturating_add(frame.size));
-            transport.happened(Happened::Frame { stream: frame.stream, start, end, dts });
+        let Some(stats) = self.streams.get_mut(usize::from(frame.stream)) else { return };
+        let dts = stats.frame(frame);
+        if let (Some(transport), Some(dts)) = (&mut self.transport, dts) {
+            transport.frame_ended(frame, dts);
         }
     }
 

@@ -3,34 +3,47 @@
 
 use crate::read::{Codec, StreamInfo, VideoInfo};
 
-/// Leak of the transport buffer of audio.
-const AUDIO_BPS: u64 = 2_000_000;
-/// The same of tables.
-pub(super) const TABLE_BPS: u64 = 1_000_000;
+/// Leak of the transport buffer of sound, bit/s.
+const SOUND_BPS: u64 = 2_000_000;
+/// Its main buffer, bytes.
+const SOUND_BYTES: u64 = 3584;
+/// The same of AC-3: ATSC A/52 annex A, where `stream_type` is ATSC's; ETSI TS 101 154 annex C.
+const AC3_ATSC_BYTES: u64 = 2592;
+const AC3_DVB_BYTES: u64 = 5696;
+const AC3_ATSC_TYPES: [u8; 2] = [0x81, 0x87];
+/// AAC up to so many channels: leak, main buffer (§2.4.2.3).
+const AAC: [(u8, u64, u64); 2] = [(2, SOUND_BPS, SOUND_BYTES), (8, 5_529_600, 8976)];
 
-/// Buffers of a stream in the model decoder.
+/// Buffers of a stream in the model decoder. Sizes in bytes, rates in bit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Buffers {
-    /// Leak of the transport buffer, bit/s.
+    /// Leak of the transport buffer.
     pub(super) leak_bps: u64,
-    /// Video of known profile and level.
-    pub(super) video: Option<VideoBuffers>,
+    /// What lies behind it, where that is known.
+    pub(super) behind: Option<Behind>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct VideoBuffers {
-    /// Rate from the multiplexing to the elementary stream buffer, bit/s (leak method).
-    pub(super) transfer_bps: u64,
-    /// Size of the multiplexing buffer, bytes.
-    pub(super) multiplex: u64,
-    /// Size of the elementary stream buffer, bytes.
-    pub(super) elementary: u64,
+pub(super) enum Behind {
+    /// Multiplexing buffer and elementary stream buffer.
+    Video { transfer: Transfer, multiplex: u64, elementary: u64 },
+    /// Main buffer.
+    Sound { main: u64 },
+}
+
+/// How bytes pass from the multiplexing to the elementary stream buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transfer {
+    /// At a rate.
+    Leak(u64),
+    /// As the pictures' `vbv_delay` tell.
+    VbvDelay,
 }
 
 /// `None` where the model says nothing, or the stream did not tell its level yet.
 pub(super) fn buffers(info: &StreamInfo) -> Option<Buffers> {
     if info.codec.is_audio() {
-        return Some(Buffers { leak_bps: AUDIO_BPS, video: None });
+        return Some(sound(info));
     }
     let video = info.video?;
     match info.codec {
@@ -52,40 +65,52 @@ pub(super) fn buffers(info: &StreamInfo) -> Option<Buffers> {
     }
 }
 
+fn sound(info: &StreamInfo) -> Buffers {
+    let channels = info.audio.map_or(0, |audio| audio.channels);
+    let (leak_bps, main) = match info.codec {
+        Codec::Ac3 if AC3_ATSC_TYPES.contains(&info.stream_type) => (SOUND_BPS, AC3_ATSC_BYTES),
+        Codec::Ac3 => (SOUND_BPS, AC3_DVB_BYTES),
+        Codec::Aac => {
+            let row = AAC.iter().find(|row| channels <= row.0);
+            row.map_or((SOUND_BPS, SOUND_BYTES), |&(_, leak, main)| (leak, main))
+        }
+        _ => (SOUND_BPS, SOUND_BYTES),
+    };
+    Buffers { leak_bps, behind: Some(Behind::Sound { main }) }
+}
+
 /// Overhead of multiplexing: 4 ms of jitter and 1/750 s of headers at the highest rate, bits.
 const fn overhead_bits(rate_bps: u64) -> u64 {
     rate_bps * 4 / 1000 + rate_bps / 750
 }
 
-/// MPEG-1 and MPEG-2; `low`: low and main level.
+/// MPEG-1 and MPEG-2 (§2.4.2.3); `low`: low and main level. MPEG-1 of constrained parameters is
+/// taken as these.
 fn mpeg(video: VideoInfo, rate_bps: u64, buffer_bits: u64, low: bool) -> Buffers {
-    let own = if video.buffer_bytes > 0 { video.buffer_bytes } else { buffer_bits / 8 };
-    let spare = if low { buffer_bits.saturating_sub(own * 8) } else { 0 };
-    let transfer_bps = match video.rate_bps {
-        rate if rate > 0 && !low => (rate * 105 / 100).min(rate_bps),
-        _ => rate_bps,
+    let elementary = if video.buffer_bytes > 0 { video.buffer_bytes } else { buffer_bits / 8 };
+    let spare = if low { buffer_bits.saturating_sub(elementary * 8) } else { 0 };
+    let transfer = match video.rate_bps {
+        _ if video.vbv_delay => Transfer::VbvDelay,
+        rate if rate > 0 && !low => Transfer::Leak((rate * 105 / 100).min(rate_bps)),
+        _ => Transfer::Leak(rate_bps),
     };
+    let multiplex = (overhead_bits(rate_bps) + spare) / 8;
     Buffers {
         leak_bps: rate_bps * 12 / 10,
-        video: Some(VideoBuffers {
-            transfer_bps,
-            multiplex: (overhead_bits(rate_bps) + spare) / 8,
-            elementary: own,
-        }),
+        behind: Some(Behind::Video { transfer, multiplex, elementary }),
     }
 }
 
-/// H.264 and H.265: the leak is the level's rate itself.
+/// H.264 (§2.14.3.1) and H.265 (§2.17.2): TB leaks at the rate that the stream tells, else at the
+/// level's; MB at the level's.
 fn later(video: VideoInfo, rate_bps: u64, buffer_bits: u64) -> Buffers {
-    let own = if video.buffer_bytes > 0 { video.buffer_bytes } else { buffer_bits / 8 };
-    let spare = buffer_bits.saturating_sub(own * 8);
+    let elementary = if video.buffer_bytes > 0 { video.buffer_bytes } else { buffer_bits / 8 };
+    let spare = buffer_bits.saturating_sub(elementary * 8);
+    let multiplex = (overhead_bits(rate_bps.max(2_000_000)) + spare) / 8;
+    let transfer = Transfer::Leak(rate_bps);
     Buffers {
-        leak_bps: rate_bps,
-        video: Some(VideoBuffers {
-            transfer_bps: rate_bps,
-            multiplex: (overhead_bits(rate_bps.max(2_000_000)) + spare) / 8,
-            elementary: own,
-        }),
+        leak_bps: if video.rate_bps > 0 { video.rate_bps } else { rate_bps },
+        behind: Some(Behind::Video { transfer, multiplex, elementary }),
     }
 }
 
@@ -119,7 +144,9 @@ const fn h264_level(level: u16) -> Option<(u64, u64)> {
         40 => (20_000, 25_000),
         41 | 42 => (50_000, 62_500),
         50 => (135_000, 135_000),
-        51 | 52 => (240_000, 240_000),
+        51 | 52 | 60 => (240_000, 240_000),
+        61 => (480_000, 480_000),
+        62 => (800_000, 800_000),
         _ => return None,
     })
 }
@@ -163,21 +190,65 @@ const fn hevc_level(level: u16) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::AudioInfo;
+
+    fn stream(codec: Codec, stream_type: u8) -> StreamInfo {
+        StreamInfo { stream_type, ..StreamInfo::new(0, 256, codec) }
+    }
+
+    fn video(codec: Codec, video: VideoInfo) -> Option<Buffers> {
+        buffers(&StreamInfo { video: Some(video), ..stream(codec, 0) })
+    }
+
+    fn behind(transfer: Transfer, multiplex: u64, elementary: u64) -> Option<Behind> {
+        Some(Behind::Video { transfer, multiplex, elementary })
+    }
 
     #[test]
-    fn main_profile_at_main_level() {
-        let video = VideoInfo { profile: 4, level: 8, buffer_bytes: 229_376, ..Default::default() };
-        let info = StreamInfo {
-            index: 0,
-            program: 1,
-            id: 256,
-            stream_type: 2,
-            codec: Codec::Mpeg2Video,
-            video: Some(video),
-        };
+    fn mpeg2_by_hand() {
+        let main = VideoInfo { profile: 4, level: 8, buffer_bytes: 229_376, ..Default::default() };
         // 18 Mbit/s; 0.004 s and 1/750 s of 15 Mbit/s are 80 000 bits; VBV 1 835 008 bits.
+        let leak = Transfer::Leak(15_000_000);
+        let expected = Buffers { leak_bps: 18_000_000, behind: behind(leak, 10_000, 229_376) };
+        assert_eq!(video(Codec::Mpeg2Video, main), Some(expected));
+        // What VBV leaves of the level's 229 376 bytes is room in MB.
+        let small = VideoInfo { buffer_bytes: 100_000, vbv_delay: true, ..main };
+        let expected = behind(Transfer::VbvDelay, 139_376, 100_000);
+        assert_eq!(video(Codec::Mpeg2Video, small).map(|b| b.behind), Some(expected));
+        // High level: 96 Mbit/s; 105 % of its own rate; 80 Mbit/s · (0.004 + 1/750) / 8; no room
+        // more.
+        let high = VideoInfo { level: 4, rate_bps: 20_000_000, ..small };
+        let high = VideoInfo { vbv_delay: false, ..high };
+        let leak = Transfer::Leak(21_000_000);
+        let expected = Buffers { leak_bps: 96_000_000, behind: behind(leak, 53_333, 100_000) };
+        assert_eq!(video(Codec::Mpeg2Video, high), Some(expected));
+    }
+
+    #[test]
+    fn h264_by_hand() {
+        // High profile at level 4: 1500 · 20 000 bit/s, 1500 · 25 000 bits; (0.12 + 0.04) Mbit.
+        let high = VideoInfo { profile: 100, level: 40, ..Default::default() };
+        let leak = Transfer::Leak(30_000_000);
+        let expected = Buffers { leak_bps: 30_000_000, behind: behind(leak, 20_000, 4_687_500) };
+        assert_eq!(video(Codec::H264, high), Some(expected));
+        // It tells 8 Mbit/s and 1 000 000 bytes: the rest of the level's buffer is MB's.
+        let told = VideoInfo { rate_bps: 8_000_000, buffer_bytes: 1_000_000, ..high };
+        let expected = Buffers { leak_bps: 8_000_000, behind: behind(leak, 3_707_500, 1_000_000) };
+        assert_eq!(video(Codec::H264, told), Some(expected));
+    }
+
+    #[test]
+    fn sound_by_hand() {
+        let of = |codec, stream_type, channels| {
+            let audio = Some(AudioInfo { channels, ..AudioInfo::default() });
+            buffers(&StreamInfo { audio, ..stream(codec, stream_type) })
+        };
         let expected =
-            VideoBuffers { transfer_bps: 15_000_000, multiplex: 10_000, elementary: 229_376 };
-        assert_eq!(buffers(&info), Some(Buffers { leak_bps: 18_000_000, video: Some(expected) }));
+            |leak_bps, main| Some(Buffers { leak_bps, behind: Some(Behind::Sound { main }) });
+        assert_eq!(of(Codec::MpegAudio, 3, 2), expected(2_000_000, 3584));
+        assert_eq!(of(Codec::Aac, 15, 2), expected(2_000_000, 3584));
+        assert_eq!(of(Codec::Aac, 15, 6), expected(5_529_600, 8976));
+        assert_eq!(of(Codec::Ac3, 0x81, 6), expected(2_000_000, 2592));
+        assert_eq!(of(Codec::Ac3, 6, 6), expected(2_000_000, 5696));
     }
 }

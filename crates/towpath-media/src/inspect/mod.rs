@@ -7,7 +7,7 @@
 //! | `clocks`, `frames` | statistics |
 //! | `timeline`, `transport` | when each packet arrives, and what follows from it |
 //! | `checks` | ETSI TR 101 290 |
-//! | `tstd`, `levels` | the model decoder's buffers |
+//! | `tstd/`, `levels` | the model decoder's buffers |
 //! | `bins` | bounded series and histograms |
 
 mod bins;

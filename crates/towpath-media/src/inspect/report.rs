@@ -209,7 +209,8 @@ pub struct CheckReport {
     pub checked: bool,
 }
 
-/// Buffers of the model decoder T-STD (ISO/IEC 13818-1 §2.4.2) for one PID.
+/// Buffers of the model decoder T-STD (ISO/IEC 13818-1 §2.4.2) for one PID, or for the tables of a
+/// program together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BufferReport {
     /// The PID.
@@ -223,19 +224,24 @@ pub struct BufferReport {
     /// Elementary stream buffer EB (the same). Only a frame larger than it overflows it: what does
     /// not fit waits in MB.
     pub elementary: Option<FillReport>,
-    /// Frames whose last byte was not in EB at their decoding instant.
+    /// Main buffer B of sound, or Bsys of a program's tables, which are under the PID of its map.
+    pub main: Option<FillReport>,
+    /// Frames whose last byte was not in EB or B at their decoding instant.
     pub underflows: u64,
     /// Worst of them: how late the last byte was, 27 MHz ticks.
     pub late_max_ticks: u64,
     /// Byte offsets in the file near the first few underflows.
     pub underflow_offsets: Vec<u64>,
+    /// By the `vbv_delay` method: pictures whose start code came into MB after it should have
+    /// passed on to EB.
+    pub starved: u64,
     /// Frames that could be judged.
     pub frames: u64,
-    /// Longest stay of a frame's last byte in EB, 27 MHz ticks.
+    /// Longest stay of a frame's last byte in EB or B, 27 MHz ticks.
     pub delay_max_ticks: u64,
     /// TB fill over time: largest of each bin, bytes.
     pub transport_series: Series,
-    /// EB fill over time: largest of each bin, bytes.
+    /// Fill of EB or B over time: largest of each bin, bytes.
     pub elementary_series: Series,
 }
 

@@ -22,6 +22,7 @@ pub(super) enum Happened {
         pid: u16,
         stream: u16,
         payload: u8,
+        carried: u8,
     },
     Table {
         pid: u16,
@@ -35,6 +36,9 @@ pub(super) enum Happened {
         start: u64,
         end: u64,
         dts: i64,
+        /// 0xFFFF: none.
+        vbv_delay: u16,
+        head: u16,
     },
     /// A reference of another clock than the first.
     Clock {
@@ -71,6 +75,12 @@ impl Stretch {
     pub(super) const fn time(&self, offset: u64) -> u64 {
         let bytes = offset.saturating_sub(self.offset);
         self.start + (bytes.saturating_mul(self.slope) >> 24)
+    }
+
+    /// Rate of the whole stream, bit/s.
+    pub(super) fn rate_bps(&self) -> u64 {
+        let bits = u128::from(8 * CLOCK_HZ) << 24;
+        u64::try_from(bits / u128::from(self.slope.max(1))).unwrap_or(u64::MAX)
     }
 }
 

@@ -5,11 +5,13 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::checks::{self, Check, Checks, Watch};
-use super::levels::{self, Buffers, TABLE_BPS};
+use super::levels::{self, Buffers};
 use super::report::{BufferReport, PidReport};
 use super::timeline::{Event, Happened, Stretch, Timeline};
-use super::tstd::Model;
-use crate::read::{Codec, NO_STREAM, PacketSeen, PidMap, ProgramInfo, StreamInfo, TableSeen};
+use super::tstd::{Model, Packet, System, Unit};
+use crate::read::{
+    Codec, Frame, NO_STREAM, PacketSeen, PidMap, ProgramInfo, StreamInfo, TableSeen,
+};
 
 const NULL_PID: u16 = 0x1FFF;
 const PAT_PID: u16 = 0;
@@ -21,6 +23,8 @@ const MAP_TABLE: u8 = 2;
 const TICKS: i64 = 300;
 /// No model of its buffers.
 const NO_MODEL: u16 = 0;
+/// `vbv_delay` of none.
+const NO_DELAY: u16 = 0xFFFF;
 
 /// What is counted per PID.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +50,7 @@ struct StreamState {
 /// State of an inspected transport stream.
 ///
 /// Memory: 16 KiB and up to 8192 PIDs · 48 B, events of one stretch 32 768 · 40 B, and per
-/// modelled PID 7 KiB and two series of 8 KiB.
+/// modelled PID or program 7 KiB and two series of 8 KiB, with a `vbv_delay` up to 1.5 MiB more.
 #[derive(Debug)]
 pub(super) struct Transport {
     pids: PidMap<Pid>,
@@ -55,6 +59,8 @@ pub(super) struct Transport {
     programs: Vec<ProgramInfo>,
     streams: Vec<StreamState>,
     models: Vec<Model>,
+    /// Buffers of each program's tables.
+    systems: Vec<System>,
     pat: Watch,
     /// PID of each map and when it came last.
     maps: Vec<(u16, Watch)>,
@@ -67,24 +73,21 @@ pub(super) struct Transport {
 
 impl Transport {
     pub(super) fn new() -> Self {
-        let mut transport = Self {
+        Self {
             pids: PidMap::new(),
             timeline: Timeline::default(),
             checks: Checks::default(),
             programs: Vec::new(),
             streams: Vec::new(),
             models: Vec::new(),
+            systems: Vec::new(),
             pat: Watch::default(),
             maps: Vec::new(),
             zeros: Vec::new(),
             cat_seen: false,
             first_scrambled: None,
             offset: 0,
-        };
-        for pid in [PAT_PID, CAT_PID] {
-            transport.model(pid, Some(Buffers { leak_bps: TABLE_BPS, video: None }), 0);
         }
-        transport
     }
 
     #[inline]
@@ -97,8 +100,8 @@ impl Transport {
             self.scrambled(packet);
         }
         if packet.pid != NULL_PID {
-            let &PacketSeen { offset, pid, stream, payload, .. } = packet;
-            let what = Happened::Packet { pid, stream, payload };
+            let &PacketSeen { offset, pid, stream, payload, carried, .. } = packet;
+            let what = Happened::Packet { pid, stream, payload, carried };
             self.timeline.happened(Event { offset, what });
         }
     }
@@ -150,8 +153,7 @@ impl Transport {
         let now = self.timeline.end().unwrap_or(0);
         if !self.maps.iter().any(|(pid, _)| *pid == program.map_pid) {
             self.maps.push((program.map_pid, Watch::from(now)));
-            let buffers = Buffers { leak_bps: TABLE_BPS, video: None };
-            self.model(program.map_pid, Some(buffers), 0);
+            self.systems.push(System::new(program.map_pid));
         }
         for &stream in &program.streams {
             let Some(state) = self.streams.get_mut(usize::from(stream)) else { continue };
@@ -167,11 +169,26 @@ impl Transport {
 
     /// Starts to model a PID's buffers, once it is known what they are.
     fn model(&mut self, pid: u16, buffers: Option<Buffers>, bytes: u64) {
+        let Some(buffers) = buffers else { return };
         let place = &mut self.pids.get(pid).model;
-        if let (Some(buffers), NO_MODEL) = (buffers, *place) {
+        if *place == NO_MODEL {
             self.models.push(Model::new(pid, buffers, bytes));
             *place = self.models.len() as u16;
+        } else {
+            self.models[usize::from(*place) - 1].learn(buffers);
         }
+    }
+
+    /// A frame ended that is decoded at an instant in 90 kHz.
+    pub(super) fn frame_ended(&mut self, frame: &Frame, dts: i64) {
+        self.happened(Happened::Frame {
+            stream: frame.stream,
+            start: frame.start,
+            end: frame.start.saturating_add(frame.size),
+            dts,
+            vbv_delay: frame.vbv_delay.unwrap_or(NO_DELAY),
+            head: u16::try_from(frame.head).unwrap_or(u16::MAX),
+        });
     }
 
     /// The time of what waits is known now.
@@ -183,16 +200,15 @@ impl Transport {
         self.timeline.give_back(events);
         if stretch.broken {
             self.zeros.clear();
-            for model in &mut self.models {
-                model.restart();
-            }
+            self.models.iter_mut().for_each(Model::restart);
+            self.systems.iter_mut().for_each(System::restart);
         }
     }
 
     #[inline]
     fn at(&mut self, now: u64, event: &Event, stretch: &Stretch) {
         match event.what {
-            Happened::Packet { pid, stream, payload } => {
+            Happened::Packet { pid, stream, payload, carried } => {
                 let state = self.pids.get(pid);
                 if let Some(watch) = &mut state.watch
                     && watch.came(now, checks::PID_MAX)
@@ -202,8 +218,11 @@ impl Transport {
                 if stream != NO_STREAM {
                     self.streams[usize::from(stream)].bytes += u64::from(payload);
                 }
+                let packet = Packet { offset: event.offset, payload, carried };
                 if state.model != NO_MODEL {
-                    self.models[usize::from(state.model) - 1].packet(now, payload, event.offset);
+                    self.models[usize::from(state.model) - 1].packet(now, &packet);
+                } else if stream == NO_STREAM {
+                    self.system(pid, now, &packet, stretch);
                 }
             }
             Happened::Table { pid: PAT_PID, table_id: PAT_TABLE } => {
@@ -224,8 +243,16 @@ impl Transport {
                     self.checks.fail(Check::Pts, event.offset);
                 }
             }
-            Happened::Frame { stream, start, end, dts } => {
-                self.frame((stream, dts), start..end, event.offset, stretch);
+            Happened::Frame { stream, start, end, dts, vbv_delay, head } => {
+                let unit = Unit {
+                    start,
+                    end,
+                    at: 0,
+                    offset: event.offset,
+                    vbv_delay: (vbv_delay != NO_DELAY).then_some(vbv_delay),
+                    head: head.into(),
+                };
+                self.frame(stream, dts, unit, stretch);
             }
             Happened::Clock { pid, ticks } => {
                 let zero = ticks.saturating_sub(now.cast_signed());
@@ -237,13 +264,15 @@ impl Transport {
         }
     }
 
-    fn frame(
-        &mut self,
-        (stream, dts): (u16, i64),
-        bytes: core::ops::Range<u64>,
-        offset: u64,
-        stretch: &Stretch,
-    ) {
+    /// A packet that belongs to no stream: of the tables of one program, or of all.
+    fn system(&mut self, pid: u16, now: u64, packet: &Packet, stretch: &Stretch) {
+        let all = matches!(pid, PAT_PID | CAT_PID);
+        for system in self.systems.iter_mut().filter(|s| all || s.map_pid() == pid) {
+            system.packet(now, packet, stretch.rate_bps());
+        }
+    }
+
+    fn frame(&mut self, stream: u16, dts: i64, unit: Unit, stretch: &Stretch) {
         let state = &self.streams[usize::from(stream)];
         let model = self.pids.get(state.info.id).model;
         let other = self.zeros.iter().find(|(pid, _)| *pid == state.clock_pid);
@@ -256,7 +285,7 @@ impl Transport {
         // An instant before the first reference is as late as one at it.
         let at = dts.saturating_mul(TICKS).saturating_sub(zero).max(0).cast_unsigned();
         if model != NO_MODEL {
-            self.models[usize::from(model) - 1].frame(bytes.start, bytes.end, at, offset);
+            self.models[usize::from(model) - 1].frame(Unit { at, ..unit });
         }
     }
 
@@ -284,9 +313,10 @@ impl Transport {
     }
 
     pub(super) fn buffers(&mut self) -> Vec<BufferReport> {
-        let used = core::mem::take(&mut self.models).into_iter();
-        let mut reports: Vec<BufferReport> =
-            used.map(Model::report).filter(|report| report.transport.max_bytes > 0).collect();
+        let models = core::mem::take(&mut self.models).into_iter().map(Model::report);
+        let systems = core::mem::take(&mut self.systems).into_iter().map(System::report);
+        let used = models.chain(systems).filter(|report| report.transport.max_bytes > 0);
+        let mut reports: Vec<BufferReport> = used.collect();
         reports.sort_unstable_by_key(|report| report.pid);
         reports
     }

@@ -197,6 +197,7 @@ impl Avi {
             start,
             dts: time,
             pts: time.filter(|_| image),
+            ..Frame::default()
         };
         let frame = info.video.is_some();
         self.head_len = 0;
@@ -277,7 +278,7 @@ impl Avi {
             return sink.fault(FaultKind::Limit, self.offset);
         }
         let index = self.streams.len() as u16;
-        let info = StreamInfo { index, program: 0, id: index, stream_type: 0, codec, video };
+        let info = StreamInfo { video, ..StreamInfo::new(index, index, codec) };
         sink.stream(&info);
         self.streams.push(info);
         self.counts.push(0);

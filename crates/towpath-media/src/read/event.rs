@@ -114,6 +114,23 @@ pub struct VideoInfo {
     pub rate_bps: u64,
     /// Decoder buffer in the header (VBV or CPB) in bytes, 0 where there is none.
     pub buffer_bytes: u64,
+    /// MPEG-1 and MPEG-2: the first picture tells its `vbv_delay`.
+    pub vbv_delay: bool,
+}
+
+/// What a frame header tells of the sound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AudioInfo {
+    /// Samples per second and channel.
+    pub sample_rate_hz: u32,
+    /// Channels, low frequency effects counted; 0 where the header leaves it to the stream.
+    pub channels: u8,
+    /// Bit rate in bit/s, 0 where the header tells none (ADTS).
+    pub rate_bps: u32,
+    /// Samples per channel in a frame.
+    pub frame_samples: u16,
+    /// MPEG audio: layer 1 to 3; elsewhere 0.
+    pub layer: u8,
 }
 
 /// An elementary stream of a file.
@@ -131,6 +148,21 @@ pub struct StreamInfo {
     pub codec: Codec,
     /// Known once a header came by; changes are told anew.
     pub video: Option<VideoInfo>,
+    /// The same of sound.
+    pub audio: Option<AudioInfo>,
+}
+
+impl StreamInfo {
+    /// Nothing known but what it holds.
+    pub(crate) const fn new(index: u16, id: u16, codec: Codec) -> Self {
+        Self { index, program: 0, id, stream_type: 0, codec, video: None, audio: None }
+    }
+
+    /// Whether it is pictures: by its codec, or, where that is not known (raw video in AVI), by
+    /// what the container tells of them.
+    pub const fn has_pictures(&self) -> bool {
+        self.codec.is_video() || self.video.is_some()
+    }
 }
 
 /// How a picture is coded.
@@ -148,7 +180,8 @@ pub enum FrameType {
     B,
 }
 
-/// An access unit: what a decoder takes out of its buffer at one instant.
+/// An access unit: what a decoder takes out of its buffer at one instant. A picture, or a frame of
+/// MPEG audio, ADTS or AC-3.
 ///
 /// Boundaries lie where the standards put them: before the first header (sequence, group, access
 /// unit delimiter, parameter set) that follows the last slice of the picture before. The two
@@ -160,7 +193,7 @@ pub struct Frame {
     /// How it is coded. H.264: over all slices, any B makes B, else any P makes P; two fields of an
     /// MPEG-2 frame: the first one's.
     pub kind: FrameType,
-    /// Decoding can start here (I picture of MPEG and JPEG, IDR or recovery point, IRAP).
+    /// Decoding can start here (I picture of MPEG and JPEG, IDR or recovery point, IRAP; sound).
     pub key: bool,
     /// Bytes were lost or corrupt on the way; the size counts those that came.
     pub damaged: bool,
@@ -174,6 +207,10 @@ pub struct Frame {
     pub dts: Option<i64>,
     /// Presentation instant, likewise.
     pub pts: Option<i64>,
+    /// MPEG-1 and MPEG-2: the picture's `vbv_delay` in 90 kHz ticks, if it tells one.
+    pub vbv_delay: Option<u16>,
+    /// With it: bytes of the frame up to the end of its picture start code.
+    pub head: u32,
 }
 
 /// A clock reference: PCR of a transport stream or SCR of a program stream.
@@ -209,6 +246,8 @@ pub struct PacketSeen {
     pub stream: u16,
     /// Bytes of an elementary stream in it, PES header not counted.
     pub payload: u8,
+    /// Bytes behind its header and adaptation field; 0 where it repeats the packet before.
+    pub carried: u8,
     /// `transport_scrambling_control` is not zero.
     pub scrambled: bool,
     /// It has a clock reference; the [`ClockReference`] was told before.
@@ -263,7 +302,7 @@ pub struct ProgramInfo {
 ///
 /// A frame is told when its end is known, that is at the start of the next one.
 pub trait Sink {
-    /// A stream is new, or its [`VideoInfo`] became known or changed.
+    /// A stream is new, or its [`VideoInfo`] or [`AudioInfo`] became known or changed.
     fn stream(&mut self, _stream: &StreamInfo) {}
     /// A program is new, or its map is new or changed; that is told after its streams.
     fn program(&mut self, _program: &ProgramInfo) {}

@@ -38,7 +38,7 @@ impl FrameLists {
     /// The first video stream that has frames.
     pub fn video(&self) -> Option<&StreamInfo> {
         let has_frames = |s: &&StreamInfo| self.frames.iter().any(|f| f.stream == s.index);
-        self.streams.iter().filter(|s| s.codec.is_video()).find(has_frames)
+        self.streams.iter().filter(|s| s.has_pictures()).find(has_frames)
     }
 
     /// Frames of a stream.
@@ -123,6 +123,10 @@ impl Sink for FrameLists {
     }
 
     fn frame(&mut self, frame: &Frame) {
+        let stream = self.streams.iter().find(|s| s.index == frame.stream);
+        if stream.is_some_and(|s| s.codec.is_audio()) {
+            return;
+        }
         if self.frames.len() < LIST_MAX {
             self.frames.push(*frame);
         } else {

@@ -34,8 +34,8 @@ mod stream_map;
 mod ts;
 
 pub use event::{
-    CLOCK_HZ, ClockReference, Codec, Format, Frame, FrameType, NO_STREAM, PacketSeen, PesSeen,
-    ProgramInfo, STAMP_HZ, Sink, StreamInfo, TableSeen, VideoInfo,
+    AudioInfo, CLOCK_HZ, ClockReference, Codec, Format, Frame, FrameType, NO_STREAM, PacketSeen,
+    PesSeen, ProgramInfo, STAMP_HZ, Sink, StreamInfo, TableSeen, VideoInfo,
 };
 pub use fault::{FAULT_OFFSETS_MAX, FaultCount, FaultKind, Faults};
 pub use list::{FrameLists, LIST_MAX};

@@ -254,7 +254,7 @@ impl ProgramStream {
             _ => (0, Codec::Other),
         };
         let index = self.streams.len() as u16;
-        let info = StreamInfo { index, program: 0, id: id.into(), stream_type, codec, video: None };
+        let info = StreamInfo { stream_type, ..StreamInfo::new(index, id.into(), codec) };
         sink.stream(&info);
         self.streams.push(Elementary::new(info));
         usize::from(index)

@@ -185,11 +185,7 @@ impl Reader {
 
 impl Container {
     fn new(format: Format, lead: usize) -> Self {
-        let elementary = |codec| {
-            let info =
-                StreamInfo { index: 0, program: 0, id: 0, stream_type: 0, codec, video: None };
-            Self::Elementary(Elementary::new(info))
-        };
+        let elementary = |codec| Self::Elementary(Elementary::new(StreamInfo::new(0, 0, codec)));
         match format {
             Format::Ts188 => Self::Transport(TransportStream::new(188, lead)),
             Format::Ts192 => Self::Transport(TransportStream::new(192, lead)),

@@ -7,6 +7,9 @@
 //! allocation* does so only where the rate must rise, and lowers the rate at the wall, which keeps
 //! the peak low and the least rate high. Rates change at gates only; where the curve then is not
 //! at a whole byte it is rounded by less than 1/1024 byte.
+//!
+//! A gate that lets the whole video through has no upper wall: a run that would go beyond the
+//! video's end is over when all is sent. So where one rate does for the rest, one rate it is.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -33,9 +36,8 @@ fn allocate(
 ) -> Result<Schedule, ScheduleError> {
     let corridor = Corridor::new(trace, buffer, delay)?;
     let runs = Runs { corridor, search_falls: scheme == Scheme::Mcba };
-    let (segments, peak) = segments(&runs.corners(), trace.total());
-    let (ticks_per_second, total) = (trace.ticks_per_second(), trace.total());
-    Ok(Schedule { scheme, ticks_per_second, delay, buffer, peak, total, segments })
+    let segments = segments(&runs.corners(), trace.total());
+    Ok(Schedule::new(scheme, trace, delay, buffer, segments))
 }
 
 /// A slope from a start to a wall of a gate: parts of a byte over ticks. Invariant: `ticks > 0`.
@@ -84,8 +86,8 @@ impl Runs<'_> {
         loop {
             let run = self.extend(start);
             if run.end == gates {
-                let last = self.corridor.gate(gates - 1);
-                corners.push(Corner { tick: last.tick, position: last.low * POSITION_UNIT });
+                // It goes on at this rate until all is sent.
+                corners.push(self.on_wall(run).corner);
                 return corners;
             }
             start = if run.rise || self.search_falls {
@@ -103,7 +105,12 @@ impl Runs<'_> {
         let from = start.corner.position.cast_signed();
         let low = (to.low * POSITION_UNIT).cast_signed() - from;
         let high = (to.high * POSITION_UNIT).cast_signed() - from;
-        (Slope { parts: low, ticks, gate }, Slope { parts: high, ticks, gate })
+        let high = if to.high == self.corridor.trace.total() {
+            Slope { parts: i64::MAX, ticks: 1, gate }
+        } else {
+            Slope { parts: high, ticks, gate }
+        };
+        (Slope { parts: low, ticks, gate }, high)
     }
 
     fn extend(&self, start: Start) -> Run {
@@ -238,7 +245,7 @@ fn first_that(from: usize, to: usize, holds: impl Fn(usize) -> bool) -> usize {
 mod tests {
     use super::*;
     use crate::schedule::testing::{any_trace, even, rate};
-    use crate::schedule::window;
+    use crate::schedule::{cbr, window};
     use proptest::prelude::*;
 
     /// Sizes 4, 2, 6, 6, buffer 7, delay 2: gates (2: 4..7), (3: 6..11), (4: 12..13), (5: 18).
@@ -266,16 +273,16 @@ mod tests {
         for changes in 0.. {
             let mut later = Vec::new();
             for &from in &starts {
-                for next in from.next + 1..=trace.groups() {
+                if runs.extend(from).end == trace.groups() {
+                    return changes;
+                }
+                for next in from.next + 1..trace.groups() {
                     let gate = corridor.gate(next - 1);
                     for bytes in gate.low..=gate.high {
                         let corner = Corner { tick: gate.tick, position: bytes * POSITION_UNIT };
                         let to = Start { corner, next };
                         let rising = corner.position >= from.corner.position;
                         if rising && !seen[next - 1][bytes as usize] && runs.passes(from, to) {
-                            if next == trace.groups() {
-                                return changes;
-                            }
                             seen[next - 1][bytes as usize] = true;
                             later.push(to);
                         }
@@ -298,6 +305,18 @@ mod tests {
                 let schedule = make(&trace, buffer, delay).expect("schedule");
                 prop_assert!(schedule.check(&trace).is_ok(), "{:?}", schedule.check(&trace));
                 prop_assert!(schedule.peak >= least);
+            }
+        }
+
+        /// Where the buffer is no limit they are constant, as CBR is.
+        #[test]
+        fn what_can_be_constant_is(trace in any_trace(), delay in 1u64..40) {
+            let rate = cbr::least_rate(&trace, delay).expect("rate");
+            let buffer = cbr::buffer(&trace, rate, delay).max(trace.largest());
+            for make in [schedule, mcba] {
+                let schedule = make(&trace, buffer, delay).expect("schedule");
+                let checked = schedule.check(&trace).expect("feasible");
+                prop_assert_eq!((schedule.peak, checked.changes), (rate, 0));
             }
         }
     }

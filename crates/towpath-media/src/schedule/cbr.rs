@@ -46,15 +46,13 @@ pub fn schedule(trace: &Trace, rate: ExactRate, delay: u64) -> Result<Schedule, 
     not_below(trace, rate, least)?;
     let mut writer = Writer::new();
     writer.push(0, 0, rate);
-    Ok(Schedule {
-        scheme: Scheme::Cbr,
-        ticks_per_second: trace.ticks_per_second(),
+    Ok(Schedule::new(
+        Scheme::Cbr,
+        trace,
         delay,
-        buffer: buffer(trace, rate, delay),
-        peak: rate,
-        total: trace.total(),
-        segments: writer.finish(trace.total()),
-    })
+        buffer(trace, rate, delay),
+        (writer.finish(trace.total()), rate),
+    ))
 }
 
 /// `parts / per` rounded up to whole bytes; saturates where a wish is absurd.

@@ -32,15 +32,13 @@ pub fn schedule(trace: &Trace, delay: u64) -> Result<Schedule, ScheduleError> {
         peak = peak.max(rate);
         writer.push(time, pair[0] * POSITION_UNIT, rate);
     }
-    let mut schedule = Schedule {
-        scheme: Scheme::Ideal,
-        ticks_per_second: trace.ticks_per_second(),
+    let mut schedule = Schedule::new(
+        Scheme::Ideal,
+        trace,
         delay,
-        buffer: trace.total(),
-        peak,
-        total: trace.total(),
-        segments: writer.finish(trace.total()),
-    };
+        trace.total(),
+        (writer.finish(trace.total()), peak),
+    );
     schedule.buffer = needed(&schedule, trace)?;
     Ok(schedule)
 }

@@ -92,15 +92,13 @@ pub fn schedule(trace: &Trace, rate: ExactRate, delay: u64) -> Result<Schedule, 
             (start, from) = (time, sum);
         }
     }
-    Ok(Schedule {
-        scheme: Scheme::Pcbr,
-        ticks_per_second: trace.ticks_per_second(),
+    Ok(Schedule::new(
+        Scheme::Pcbr,
+        trace,
         delay,
-        buffer: buffer(trace, rate, delay),
-        peak: rate,
-        total: trace.total(),
-        segments: writer.finish(trace.total()),
-    })
+        buffer(trace, rate, delay),
+        (writer.finish(trace.total()), rate),
+    ))
 }
 
 #[cfg(test)]

@@ -34,15 +34,13 @@ pub fn schedule(trace: &Trace, interval: usize, delay: u64) -> Result<Schedule, 
             writer.push(delay + line.from_tick, position, rate);
         }
     }
-    Ok(Schedule {
-        scheme: Scheme::Pcrtt,
-        ticks_per_second: trace.ticks_per_second(),
+    Ok(Schedule::new(
+        Scheme::Pcrtt,
+        trace,
         delay,
-        buffer: lines.buffer(),
-        peak,
-        total: trace.total(),
-        segments: writer.finish(trace.total()),
-    })
+        lines.buffer(),
+        (writer.finish(trace.total()), peak),
+    ))
 }
 
 /// What a wish for two of the three leaves open.

@@ -369,15 +369,7 @@ pub fn schedule(trace: &Trace, rates: DualRate, delay: u64) -> Result<Schedule, 
         let rate = if low { slow } else { high };
         writer.change(trace.sums()[group] * POSITION_UNIT, rate);
     });
-    Ok(Schedule {
-        scheme: Scheme::Pdcbr,
-        ticks_per_second: trace.ticks_per_second(),
-        delay,
-        buffer,
-        peak: high,
-        total: trace.total(),
-        segments: writer.finish(trace.total()),
-    })
+    Ok(Schedule::new(Scheme::Pdcbr, trace, delay, buffer, (writer.finish(trace.total()), high)))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Scheme;
-use crate::trace::ExactRate;
+use crate::trace::{ExactRate, Trace};
 
 /// Positions count in parts of a byte: where a rate changes between two bytes the next rate is
 /// still right to 1e-8, and a video within the limits fits 64 bits.
@@ -53,6 +53,18 @@ pub struct Point {
 }
 
 impl Schedule {
+    /// Segments and the highest rate of them, for a trace.
+    pub(super) fn new(
+        scheme: Scheme,
+        trace: &Trace,
+        delay: u64,
+        buffer: u64,
+        (segments, peak): (Vec<Segment>, ExactRate),
+    ) -> Self {
+        let (ticks_per_second, total) = (trace.ticks_per_second(), trace.total());
+        Self { scheme, ticks_per_second, delay, buffer, peak, total, segments }
+    }
+
     /// Corners of the delivery curve from its start to its end, in order; in floats, for plots.
     pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
         let unit = POSITION_UNIT as f64;

@@ -12,16 +12,13 @@ use crate::trace::Trace;
 /// The schedule with a buffer (bytes) and a delay (ticks). Its peak is `R*(B, P)`.
 pub fn schedule(trace: &Trace, buffer: u64, delay: u64) -> Result<Schedule, ScheduleError> {
     let corridor = Corridor::new(trace, buffer, delay)?;
-    let (segments, peak) = segments(&taut(corridor), trace.total());
-    Ok(Schedule {
-        scheme: Scheme::Smooth,
-        ticks_per_second: trace.ticks_per_second(),
+    Ok(Schedule::new(
+        Scheme::Smooth,
+        trace,
         delay,
         buffer,
-        peak,
-        total: trace.total(),
-        segments,
-    })
+        segments(&taut(corridor), trace.total()),
+    ))
 }
 
 #[derive(Clone, Copy)]

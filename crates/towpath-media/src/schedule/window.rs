@@ -66,15 +66,13 @@ pub fn schedule(
             (start, from) = (due, full);
         }
     }
-    Ok(Schedule {
-        scheme: Scheme::WindowPcbr,
-        ticks_per_second: trace.ticks_per_second(),
+    Ok(Schedule::new(
+        Scheme::WindowPcbr,
+        trace,
         delay,
         buffer,
-        peak: rate,
-        total: trace.total(),
-        segments: writer.finish(trace.total()),
-    })
+        (writer.finish(trace.total()), rate),
+    ))
 }
 
 pub(super) fn check_buffer(trace: &Trace, buffer: u64) -> Result<(), ScheduleError> {

@@ -32,6 +32,9 @@ pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, Trace
     })
 }
 
+/// What is wrong with a number of too many digits.
+const TOO_LARGE: &str = "a number beyond the limit of 2^64 - 1";
+
 /// Characters of a line that an error repeats.
 const TEXT_MAX: usize = 60;
 
@@ -60,7 +63,8 @@ impl<'a> Line<'a> {
         if part.bytes().any(|b| b != b'0') {
             return Err(self.wrong(what));
         }
-        whole.parse().map_err(|_| self.wrong(what))
+        let digits = !whole.is_empty() && whole.bytes().all(|b| b.is_ascii_digit());
+        whole.parse().map_err(|_| self.wrong(if digits { TOO_LARGE } else { what }))
     }
 }
 

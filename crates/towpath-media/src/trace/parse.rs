@@ -111,7 +111,8 @@ impl Layout {
 
     fn detect(first: Line<'_>, bare: BareUnit) -> Result<Self, TraceError> {
         let fields: Vec<&str> = first.fields().take(16).collect();
-        let number = |index: usize| fields.get(index).is_some_and(|f| f.parse::<u64>().is_ok());
+        let digits = |f: &&str| !f.is_empty() && f.bytes().all(|b| b.is_ascii_digit());
+        let number = |index: usize| fields.get(index).is_some_and(digits);
         let letter = |index: usize| fields.get(index).is_some_and(|f| kind_of(f).is_some());
         let bits = bare == BareUnit::Bits;
         if first.text.contains("[frames/second]") {
@@ -328,7 +329,8 @@ mod tests {
         assert!(line("1,I,7\n2,P\n").starts_with("line 2: "));
         assert!(line("1,I,7\n2,5,7\n").starts_with("line 2: no frame type"));
         assert!(line("hello world\n").starts_with("line 1: not a frame trace"));
-        assert!(line("7\n99999999999999999999\n").starts_with("line 2: no frame size"));
+        assert!(line("7\n99999999999999999999\n").starts_with("line 2: a number beyond the limit"));
+        assert!(line("18446744073709551616\n").starts_with("line 1: a number beyond the limit"));
         assert!(line("7\n\u{fffd}\n").starts_with("line 2: not ASCII"));
         assert_eq!(read(""), Err(TraceError::Empty));
         assert_eq!(read("\n# only a comment\n"), Err(TraceError::Empty));

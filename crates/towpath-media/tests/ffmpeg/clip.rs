@@ -88,8 +88,13 @@ impl Clip {
 
     /// Packets of the first video stream by ffprobe.
     pub(crate) fn probe(&self) -> Vec<Probed> {
+        self.probe_of("v:0")
+    }
+
+    /// Packets of one stream.
+    pub(crate) fn probe_of(&self, stream: &str) -> Vec<Probed> {
         let entries = "packet=pts,dts,size,flags";
-        let rows = ffprobe(&self.path, &["-select_streams", "v:0", "-show_entries", entries]);
+        let rows = ffprobe(&self.path, &["-select_streams", stream, "-show_entries", entries]);
         rows.lines().filter(|row| !row.is_empty()).map(probed).collect()
     }
 }

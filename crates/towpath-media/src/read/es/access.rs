@@ -69,6 +69,19 @@ impl Access {
         self.frame.key = true;
     }
 
+    /// The picture's `vbv_delay`; its start code ends before byte `code_end` of the stream.
+    pub(super) fn vbv_delay(&mut self, delay: u16, code_end: u64) {
+        self.frame.vbv_delay = Some(delay);
+        self.frame.head = u32::try_from(code_end - self.frame.start).unwrap_or(u32::MAX);
+    }
+
+    /// What was under way is no frame: the next one starts at this byte at the earliest.
+    pub(super) fn discard(&mut self, before: u64) {
+        let Frame { stream, damaged, .. } = self.frame;
+        self.frame = Frame { stream, damaged, start: before, ..Frame::default() };
+        self.begun = false;
+    }
+
     pub(super) fn damaged(&mut self) {
         self.frame.damaged = true;
     }

@@ -6,6 +6,9 @@ use crate::read::event::VideoInfo;
 /// Payload type of a recovery point (Annex D).
 const RECOVERY_POINT: usize = 6;
 
+/// `cpb_cnt_minus1` at most (E.2.2).
+const SCHEDULES_MAX: u32 = 31;
+
 /// Profiles whose parameter set tells the chroma format (§7.3.2.1.1).
 const WITH_CHROMA: [u8; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
 
@@ -56,31 +59,33 @@ pub(super) fn sequence_parameters(bytes: &[u8]) -> Option<VideoInfo> {
         b.skip(1);
     }
     b.skip(1);
-    let field_factor = if frames_only { 1 } else { 2 };
+    let fields = if frames_only { 1 } else { 2 };
+    let coded = (width_blocks.checked_mul(16)?, height_units.checked_mul(16 * fields)?);
+    let (width, height) = shown(&mut b, coded, chroma, fields)?;
+    let mut video = VideoInfo { width, height, profile, level, ..VideoInfo::default() };
+    if b.bit() {
+        usability(&mut b, &mut video);
+    }
+    Some(video)
+}
+
+/// The picture without what its cropping window leaves out, in H.264 as in H.265; `fields`: rows of
+/// the window's unit stand for so many rows. `None` if nothing is left.
+pub(super) fn shown(
+    b: &mut Bits<'_>,
+    (width, height): (u32, u32),
+    chroma: u32,
+    fields: u32,
+) -> Option<(u32, u32)> {
     let crop = if b.bit() { [b.ue(), b.ue(), b.ue(), b.ue()] } else { [0; 4] };
     let (unit_x, unit_y) = match chroma {
         1 => (2, 2),
         2 => (2, 1),
         _ => (1, 1),
     };
-    let width = width_blocks.checked_mul(16)?;
-    let height = height_units.checked_mul(16 * field_factor)?;
-    let cropped_x = crop[0].checked_add(crop[1])?.checked_mul(unit_x)?;
-    let cropped_y = crop[2].checked_add(crop[3])?.checked_mul(unit_y * field_factor)?;
-    let mut video = VideoInfo {
-        width: width.checked_sub(cropped_x)?,
-        height: height.checked_sub(cropped_y)?,
-        profile,
-        level,
-        ..VideoInfo::default()
-    };
-    if b.overrun() || video.width == 0 || video.height == 0 {
-        return None;
-    }
-    if b.bit() {
-        usability(&mut b, &mut video);
-    }
-    Some(video)
+    let width = width.checked_sub(crop[0].checked_add(crop[1])?.checked_mul(unit_x)?)?;
+    let height = height.checked_sub(crop[2].checked_add(crop[3])?.checked_mul(unit_y * fields)?)?;
+    (!b.overrun() && width > 0 && height > 0).then_some((width, height))
 }
 
 /// Chroma format and scaling lists; gives `chroma_format_idc`.
@@ -166,8 +171,14 @@ fn usability(b: &mut Bits<'_>, video: &mut VideoInfo) {
         }
     }
     if b.bit() {
-        let _schedules = b.ue();
+        // The model decoder takes the last of the schedules (13818-1 §2.14.3.1).
+        let schedules = b.ue();
         let (rate_scale, size_scale) = (b.bits(4), b.bits(4));
+        for _ in 0..schedules.min(SCHEDULES_MAX) {
+            b.ue();
+            b.ue();
+            b.skip(1);
+        }
         let rate = (u64::from(b.ue()) + 1) << (6 + rate_scale);
         let size = (u64::from(b.ue()) + 1) << (4 + size_scale);
         if !b.overrun() {

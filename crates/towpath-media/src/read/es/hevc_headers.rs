@@ -1,5 +1,6 @@
 //! The sequence parameter set of H.265, as far as an inspection needs it.
 
+use super::h264_headers::shown;
 use crate::read::bits::Bits;
 use crate::read::event::VideoInfo;
 
@@ -20,23 +21,9 @@ pub(super) fn sequence_parameters(bytes: &[u8]) -> Option<VideoInfo> {
     if chroma == 3 {
         b.skip(1);
     }
-    let (width, height) = (b.ue(), b.ue());
-    let crop = if b.bit() { [b.ue(), b.ue(), b.ue(), b.ue()] } else { [0; 4] };
-    let (unit_x, unit_y) = match chroma {
-        1 => (2, 2),
-        2 => (2, 1),
-        _ => (1, 1),
-    };
-    let mut video = VideoInfo {
-        width: width.checked_sub(crop[0].checked_add(crop[1])?.checked_mul(unit_x)?)?,
-        height: height.checked_sub(crop[2].checked_add(crop[3])?.checked_mul(unit_y)?)?,
-        profile,
-        level,
-        ..VideoInfo::default()
-    };
-    if b.overrun() || video.width == 0 || video.height == 0 {
-        return None;
-    }
+    let coded = (b.ue(), b.ue());
+    let (width, height) = shown(&mut b, coded, chroma, 1)?;
+    let mut video = VideoInfo { width, height, profile, level, ..VideoInfo::default() };
     // What follows is only needed for the frame rate; a set too long to be seen whole has none.
     let _ = to_usability(&mut b, sub_layers).and_then(|()| usability(&mut b, &mut video));
     Some(video)

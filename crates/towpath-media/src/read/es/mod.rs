@@ -6,8 +6,11 @@
 //! | `access` | the access unit under way and the time stamps that wait for one |
 //! | `units` | start codes and the first bytes after each, whatever the cut |
 //! | `mpeg`, `h264`, `hevc`, `mjpeg` | a codec each: boundaries, types, headers |
+//! | `audio`, `audio_headers` | frames of MPEG audio, ADTS and AC-3 |
 
 mod access;
+mod audio;
+mod audio_headers;
 mod h264;
 mod h264_headers;
 mod hevc;

@@ -54,7 +54,12 @@ pub(super) struct MpegVideo {
     sequence: bool,
     told: Option<(Codec, VideoInfo)>,
     news: bool,
+    /// Whether the first picture told its `vbv_delay`.
+    vbv_delay: Option<bool>,
 }
+
+/// `vbv_delay` of a stream whose rate varies (13818-2 §6.3.9).
+const NO_DELAY: u16 = 0xFFFF;
 
 impl MpegVideo {
     pub(super) fn new() -> Self {
@@ -65,12 +70,22 @@ impl MpegVideo {
             sequence: false,
             told: None,
             news: false,
+            vbv_delay: None,
         }
     }
 
     fn picture(&mut self, unit: Unit<'_>, access: &mut Access) {
+        // 10 bits of temporal reference, 3 of type, 16 of delay.
+        let delay = match *unit.bytes {
+            [_, _, b2, b1, b0, ..] => {
+                Some(u16::from(b2 & 7) << 13 | u16::from(b1) << 5 | u16::from(b0) >> 3)
+            }
+            _ => None,
+        };
+        let delay = delay.filter(|&delay| delay != NO_DELAY);
         if self.sequence {
             self.sequence = false;
+            self.video.vbv_delay = *self.vbv_delay.get_or_insert(delay.is_some());
             let now = Some((self.codec, self.video));
             self.news |= self.told != now;
             self.told = now;
@@ -79,6 +94,9 @@ impl MpegVideo {
             return;
         }
         access.begin(unit.at);
+        if let Some(delay) = delay {
+            access.vbv_delay(delay, unit.at + 4);
+        }
         let Some(&second) = unit.bytes.get(2) else { return };
         access.kind(match second >> 3 & 7 {
             // 4: D pictures of MPEG-1, of DC coefficients only, from themselves alone too.
@@ -130,6 +148,7 @@ impl MpegVideo {
             // All ones means variable in MPEG-1.
             rate_bps: if rate_units == 0x3_FFFF { 0 } else { u64::from(rate_units) * 400 },
             buffer_bytes: u64::from(buffer_units) * 2048,
+            vbv_delay: false,
         };
     }
 
@@ -166,7 +185,7 @@ impl MpegVideo {
 impl UnitCodec for MpegVideo {
     fn wants(first: u8) -> usize {
         match first {
-            PICTURE => 3,
+            PICTURE => 5,
             SEQUENCE_HEADER => 9,
             EXTENSION => 7,
             _ => 1,

@@ -1,6 +1,7 @@
 //! A stream of any codec: bytes and time stamps in, frames out.
 
 use super::access::Access;
+use super::audio::Audio;
 use super::h264::H264;
 use super::hevc::Hevc;
 use super::mjpeg::Mjpeg;
@@ -26,6 +27,7 @@ enum Parser {
     H264(Units, H264),
     Hevc(Units, Hevc),
     Mjpeg(Mjpeg),
+    Audio(Audio),
     /// Frames are not looked for.
     Opaque,
 }
@@ -37,6 +39,9 @@ impl Elementary {
             Codec::H264 => Parser::H264(Units::new(), H264::default()),
             Codec::Hevc => Parser::Hevc(Units::new(), Hevc::new()),
             Codec::Mjpeg => Parser::Mjpeg(Mjpeg::new()),
+            Codec::MpegAudio => Parser::Audio(Audio::mpeg()),
+            Codec::Aac => Parser::Audio(Audio::adts()),
+            Codec::Ac3 => Parser::Audio(Audio::ac3()),
             _ => Parser::Opaque,
         };
         let access = Access::new(info.index);
@@ -86,6 +91,13 @@ impl Elementary {
                     tell_frames(access, sink);
                 });
             }
+            Parser::Audio(audio) => audio.push(bytes, access, |access, news| {
+                if let Some(news) = news {
+                    info.audio = Some(news);
+                    sink.stream(info);
+                }
+                tell_frames(access, sink);
+            }),
             Parser::Opaque => {}
         }
     }
@@ -98,6 +110,9 @@ impl Elementary {
             Parser::H264(units, codec) => close(units, codec, access, info, sink),
             Parser::Hevc(units, codec) => close(units, codec, access, info, sink),
             Parser::Mjpeg(_) => {}
+            // A part of a frame of sound is no use.
+            Parser::Audio(audio) if !audio.is_whole() => return,
+            Parser::Audio(_) => {}
             Parser::Opaque => return,
         }
         access.end(*bytes);

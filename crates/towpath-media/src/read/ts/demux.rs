@@ -89,6 +89,7 @@ impl Demux {
             pid: packet.pid(),
             stream: NO_STREAM,
             payload: 0,
+            carried: 0,
             scrambled: packet.scrambled(),
             clock: false,
         };
@@ -132,6 +133,7 @@ impl Demux {
                 self.lost(role);
             }
         }
+        seen.carried = payload.len() as u8;
         if packet.scrambled() {
             return;
         }

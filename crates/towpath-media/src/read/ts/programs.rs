@@ -200,14 +200,9 @@ impl Programs {
             return Err(FaultKind::Limit);
         }
         let index = self.streams.len() as u16;
-        let info = StreamInfo {
-            index,
-            program,
-            id: entry.pid,
-            stream_type: entry.stream_type,
-            codec: entry.codec,
-            video: None,
-        };
+        let stream_type = entry.stream_type;
+        let info =
+            StreamInfo { program, stream_type, ..StreamInfo::new(index, entry.pid, entry.codec) };
         sink.stream(&info);
         let elementary = Elementary::new(info);
         self.streams.push(Stream { elementary, pes: PesReader::new(), clock_pid });
