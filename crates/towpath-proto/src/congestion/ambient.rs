@@ -2,13 +2,18 @@
 
 /// Packets sent and lost, in datagrams.
 #[derive(Clone, Copy, Debug)]
-struct Tally {
-    sent: f64,
-    lost: f64,
+pub(super) struct Tally {
+    pub(super) sent: f64,
+    pub(super) lost: f64,
 }
 
 impl Tally {
-    const NONE: Self = Self { sent: 0.0, lost: 0.0 };
+    pub(super) const NONE: Self = Self { sent: 0.0, lost: 0.0 };
+
+    pub(super) const fn take(&mut self, sent: f64, lost: f64) {
+        self.sent += sent;
+        self.lost += lost;
+    }
 
     fn scale(&mut self, by: f64) {
         self.sent *= by;
@@ -44,16 +49,14 @@ impl Ambient {
     }
 
     pub(super) fn take_low(&mut self, sent: f64, lost: f64) {
-        self.low.sent += sent;
-        self.low.lost += lost;
+        self.low.take(sent, lost);
         if self.low.sent > 2.0 * Self::KEEP {
             self.low.scale(0.5);
         }
     }
 
-    pub(super) fn take_high(&mut self, sent: f64, lost: f64) {
-        self.high.sent += sent;
-        self.high.lost += lost;
+    pub(super) const fn take_high(&mut self, sent: f64, lost: f64) {
+        self.high.take(sent, lost);
     }
 
     /// Packets that had counted as lost were not.

@@ -1,9 +1,11 @@
 //! Congestion control: how much may be under way on a path. One file per policy, and one for each
 //! question that [`Tolerant`] asks: how full is the queue (`queue`), is this loss more than the
-//! path's own (`ambient`), when does slow start end (`hystart`).
+//! path's own (`ambient`), is heavy loss our doing (`backstop`), when does slow start end
+//! (`hystart`).
 
 mod aimd;
 mod ambient;
+mod backstop;
 mod cubic;
 mod fixed;
 mod hystart;

@@ -9,13 +9,15 @@
 //! path that is the first loss at a full queue, as for CUBIC.
 //!
 //! Where no queue ever shows (a policer, a tiny buffer) all of this is blind: there a loss of more
-//! than an eighth over three rounds cuts.
+//! than an eighth over three rounds cuts, and unless that helps, the cut is taken back
+//! ([`super::backstop`]).
 
 use core::time::Duration;
 
 use towpath_wire::Instant;
 
 use super::ambient::Ambient;
+use super::backstop::{Backstop, Verdict};
 use super::cubic::BETA;
 use super::hystart::HyStart;
 use super::queue::{Level, Queue};
@@ -26,9 +28,6 @@ const BETA_ECN: f64 = 0.85;
 /// Pacing in windows per smoothed round trip: in slow start, and later.
 const GAIN_START: f64 = 2.0;
 const GAIN: f64 = 1.25;
-/// A share of loss that is answered whatever the queue, and over how many rounds it must last.
-const BACKSTOP: f64 = 0.125;
-const BACKSTOP_ROUNDS: u32 = 3;
 
 /// What happened in the present round. Bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,8 +57,7 @@ pub struct Tolerant {
     queue: Queue,
     ambient: Ambient,
     round: Round,
-    /// Rounds in a row with more than [`BACKSTOP`] lost.
-    heavy: u32,
+    backstop: Backstop,
     smoothed: Option<Duration>,
     undo: Option<Undo>,
 }
@@ -74,7 +72,7 @@ impl Tolerant {
             queue: Queue::new(),
             ambient: Ambient::new(),
             round: Round { end: 0, acked: 0, lost: 0, marked: false },
-            heavy: 0,
+            backstop: Backstop::new(),
             smoothed: None,
             undo: None,
         }
@@ -108,10 +106,11 @@ impl Tolerant {
         self.round = Round { end: s.delivered, ..Round::default() };
         self.queue.end_round(s.now);
         self.ambient.end_round();
-        let is_heavy = lost as f64 > BACKSTOP * (acked + lost) as f64;
-        self.heavy = if is_heavy { self.heavy + 1 } else { 0 };
-        if self.heavy >= BACKSTOP_ROUNDS {
-            self.cut(s.now, BETA, lost);
+        let (sent, lost) = (self.datagrams(acked + lost), self.datagrams(lost));
+        match self.backstop.end_round(s.now, sent, lost) {
+            Verdict::GoOn => {}
+            Verdict::Cut => self.cut(s.now, BETA, u64::MAX),
+            Verdict::Restore => self.restore(),
         }
         if self.curve.in_slow_start() && self.start.end_round() {
             self.curve.leave_slow_start();
@@ -122,7 +121,15 @@ impl Tolerant {
         self.undo = Some(Undo { before: self.curve.clone(), blamed });
         self.curve.cut(now, leaves);
         self.ambient.forget_high();
-        self.heavy = 0;
+    }
+
+    /// Takes the last cut back.
+    fn restore(&mut self) {
+        if let Some(Undo { before, .. }) = self.undo.take()
+            && before.window() > self.curve.window()
+        {
+            self.curve = before;
+        }
     }
 }
 
@@ -145,6 +152,7 @@ impl Congestion for Tolerant {
         if !self.curve.in_recovery(s.sent) {
             self.count(s.acked, 0);
             if s.congestion_met && !self.round.marked {
+                self.backstop.disturb();
                 self.cut(s.now, BETA_ECN, u64::MAX);
                 self.round.marked = true;
             }
@@ -167,6 +175,7 @@ impl Congestion for Tolerant {
         self.count(loss.bytes, loss.bytes);
         if self.ambient.exceeded() {
             let blamed = (self.ambient.lost_high() * self.datagram as f64) as u64;
+            self.backstop.disturb();
             self.cut(loss.now, BETA, blamed);
         }
     }
@@ -180,11 +189,8 @@ impl Congestion for Tolerant {
         // RFC 9438 §4.9: what the cut answered had not happened.
         if let Some(undo) = &mut self.undo {
             undo.blamed = undo.blamed.saturating_sub(bytes);
-            if undo.blamed == 0
-                && let Some(Undo { before, .. }) = self.undo.take()
-                && before.window() > self.curve.window()
-            {
-                self.curve = before;
+            if undo.blamed == 0 {
+                self.restore();
             }
         }
     }
@@ -192,12 +198,14 @@ impl Congestion for Tolerant {
     fn on_silence(&mut self) {
         self.curve.on_silence();
         self.start = HyStart::new();
+        self.backstop.disturb();
         self.undo = None;
     }
 
     fn on_datagram(&mut self, bytes: u64) {
         self.datagram = bytes;
         self.curve.on_datagram(bytes);
+        self.backstop.disturb();
         self.undo = None;
     }
 }
