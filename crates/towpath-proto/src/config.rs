@@ -91,7 +91,7 @@ impl Default for Config {
             keepalive: Duration::from_millis(500),
             lost_after: Duration::from_secs(2),
             trusted: false,
-            congestion: CongestionKind::Aimd,
+            congestion: CongestionKind::Tolerant,
             #[cfg(feature = "plant")]
             plant: Plant::None,
         }

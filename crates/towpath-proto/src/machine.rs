@@ -103,6 +103,8 @@ pub enum TimerKind {
     Probe,
     /// A message's time is over.
     Deadline,
+    /// The pacer lets waiting data go on.
+    Pace,
     /// Show that we are alive.
     KeepAlive,
     /// The peer counts as lost unless it is heard by then.

@@ -376,6 +376,7 @@ impl Association {
         }
         for path in &mut self.paths {
             path.arrivals.acknowledge_if_due(now);
+            path.pace(now);
             if path.loss_at.is_some_and(|t| t <= now) {
                 path.detect_losses(now, &mut self.outcome);
             }
@@ -431,9 +432,13 @@ impl Association {
             earlier(Some(self.last_sent + self.config.keepalive), TimerKind::KeepAlive);
         }
         earlier(self.deadline_at(), TimerKind::Deadline);
+        let waiting = self.channels.has_data(None);
         for path in &self.paths {
             earlier(path.arrivals.due_at(), TimerKind::Acknowledge);
             earlier(path.loss_at, TimerKind::Loss);
+            if waiting {
+                earlier(path.pace_at(), TimerKind::Pace);
+            }
             earlier(path.probe_at(&self.config), TimerKind::Probe);
         }
         Some(next)

@@ -1,11 +1,7 @@
-//! How fast packets arrive: delivery-rate samples, as in draft-ietf-ccwg-bbr §4.1 (Cheng et al.,
-//! "Delivery Rate Estimation").
+//! How much was delivered, and whether it was the window that held the sender back.
 //!
-//! Each packet remembers how much had been delivered when it was sent. When it is acknowledged,
-//! what was delivered since, over the longer of the time that sending and that acknowledging
-//! took, is the rate at which the path let packets through.
-
-use core::time::Duration;
+//! Each packet remembers how much had been delivered when it was sent: what is delivered until
+//! its acknowledgement is a round trip's worth.
 
 use towpath_wire::Instant;
 
@@ -13,9 +9,8 @@ use towpath_wire::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
     delivered: u64,
-    delivered_at: Instant,
-    first_sent: Instant,
-    starved: bool,
+    /// The window held the sender back.
+    limited: bool,
 }
 
 /// What the packets settled by one acknowledgement say together.
@@ -27,50 +22,25 @@ pub(crate) struct Settled {
     /// That one had counted as lost.
     pub(crate) late: bool,
     pub(crate) limited: bool,
-    /// It was sent while the application had too little to send.
-    pub(crate) starved: bool,
-    pub(crate) prior_in_flight: u64,
     pub(crate) delivered: u64,
     pub(crate) prior_delivered: u64,
-    /// Bytes per second.
-    pub(crate) rate: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Newest {
-    sent: Instant,
-    stamp: Stamp,
-    late: bool,
-    limited: bool,
-    in_flight: u64,
-    bytes: u64,
-}
-
-/// Invariant: `newest` is set between the first packet that an acknowledgement settles and
+/// Invariant: `settled` is set between the first packet that an acknowledgement settles and
 /// [`Delivery::conclude`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delivery {
     delivered: u64,
-    delivered_at: Instant,
-    first_sent: Instant,
-    /// Samples are of the application's rate until so much is delivered; 0: of the path's.
+    /// The application had too little to send, until so much is delivered; 0: it has enough.
     starved_until: u64,
-    newest: Option<Newest>,
+    settled: Option<Settled>,
 }
 
 impl Delivery {
-    /// What a packet sent now remembers; `alone`: nothing else is under way.
-    pub(crate) fn stamp(&mut self, now: Instant, alone: bool) -> Stamp {
-        if alone {
-            self.first_sent = now;
-            self.delivered_at = now;
-        }
-        Stamp {
-            delivered: self.delivered,
-            delivered_at: self.delivered_at,
-            first_sent: self.first_sent,
-            starved: self.starved_until > 0,
-        }
+    /// What a packet sent now remembers, which makes `in_flight` bytes of a window under way.
+    pub(crate) const fn stamp(&self, in_flight: u64, window: u64) -> Stamp {
+        let limited = 2 * in_flight >= window && self.starved_until == 0;
+        Stamp { delivered: self.delivered, limited }
     }
 
     /// There was room, but nothing to send, with `in_flight` bytes under way.
@@ -78,53 +48,32 @@ impl Delivery {
         self.starved_until = (self.delivered + in_flight).max(1);
     }
 
-    /// A packet of `(bytes, limited, late)` sent at `sent`, making `in_flight` bytes under way,
-    /// has arrived.
-    pub(crate) fn settled(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        stamp: &Stamp,
-        (bytes, limited, late): (u32, bool, bool),
-        in_flight: u64,
-    ) {
-        let bytes = u64::from(bytes);
+    /// A packet sent at `sent` has arrived; `late`: it had counted as lost.
+    pub(crate) fn settled(&mut self, sent: Instant, stamp: Stamp, bytes: u64, late: bool) {
         self.delivered += bytes;
-        self.delivered_at = now;
-        if self.starved_until > 0 && self.delivered > self.starved_until {
+        if self.delivered > self.starved_until {
             self.starved_until = 0;
         }
-        let before = self.newest.map_or(0, |n| n.bytes);
-        match &mut self.newest {
-            Some(n) if n.sent > sent => n.bytes += bytes,
+        let before = self.settled.map_or(0, |s| s.bytes);
+        match &mut self.settled {
+            Some(s) if s.newest > sent => s.bytes += bytes,
             _ => {
-                let (stamp, bytes) = (*stamp, before + bytes);
-                self.newest = Some(Newest { sent, stamp, late, limited, in_flight, bytes });
+                self.settled = Some(Settled {
+                    bytes: before + bytes,
+                    newest: sent,
+                    late,
+                    limited: stamp.limited,
+                    delivered: 0,
+                    prior_delivered: stamp.delivered,
+                });
             }
         }
     }
 
-    /// Sums up; `None` when the acknowledgement settled nothing. Samples over less than `min_rtt`
-    /// would be of a burst and are left out.
-    pub(crate) fn conclude(&mut self, now: Instant, min_rtt: Duration) -> Option<Settled> {
-        let n = self.newest.take()?;
-        self.first_sent = n.sent;
-        let sending = n.sent.since(n.stamp.first_sent);
-        let interval = sending.max(now.since(n.stamp.delivered_at));
-        let known = !interval.is_zero() && interval >= min_rtt && !n.late;
-        let bytes = self.delivered - n.stamp.delivered;
-        let rate = known.then(|| (u128::from(bytes) * 1_000_000_000 / interval.as_nanos()) as u64);
-        Some(Settled {
-            bytes: n.bytes,
-            newest: n.sent,
-            late: n.late,
-            limited: n.limited && !n.stamp.starved,
-            starved: n.stamp.starved,
-            prior_in_flight: n.in_flight,
-            delivered: self.delivered,
-            prior_delivered: n.stamp.delivered,
-            rate,
-        })
+    /// Sums up; `None` when the acknowledgement settled nothing.
+    pub(crate) fn conclude(&mut self) -> Option<Settled> {
+        let delivered = self.delivered;
+        self.settled.take().map(|s| Settled { delivered, ..s })
     }
 }
 
@@ -133,32 +82,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_steady_stream_is_measured_at_its_rate() {
+    fn the_newest_packet_speaks_for_an_acknowledgement() {
         let us = |n: u64| Instant::from_nanos(n * 1000);
         let mut d = Delivery::default();
-        // 1000 bytes every 100 us, each acknowledged a millisecond later: 10 MB/s.
-        let mut stamps = std::vec::Vec::new();
-        let mut last = None;
-        for n in 0..50u64 {
-            let now = us(100 * n);
-            if n >= 10 {
-                let (sent, stamp) = stamps[n as usize - 10];
-                d.settled(now, sent, &stamp, (1000, true, false), 0);
-                last = d.conclude(now, Duration::from_micros(1000));
-            }
-            stamps.push((now, d.stamp(now, n == 0)));
-        }
-        assert_eq!(last.unwrap().rate, Some(10_000_000));
-        assert_eq!(last.unwrap().bytes, 1000);
+        let first = d.stamp(1000, 4000);
+        d.settled(us(1), first, 1000, false);
+        let one = d.conclude().unwrap();
+        assert_eq!((one.bytes, one.delivered, one.prior_delivered), (1000, 1000, 0));
+        let (second, third) = (d.stamp(2000, 4000), d.stamp(3000, 4000));
+        d.settled(us(3), third, 500, false);
+        d.settled(us(2), second, 1000, true);
+        let two = d.conclude().unwrap();
+        assert_eq!((two.bytes, two.delivered, two.prior_delivered), (1500, 2500, 1000));
+        assert_eq!((two.newest, two.late, two.limited), (us(3), false, true));
+        assert!(!one.limited, "a quarter of the window");
+        assert!(d.conclude().is_none());
     }
 
     #[test]
     fn what_was_sent_while_the_application_had_nothing_says_so() {
         let mut d = Delivery::default();
-        d.starved(0);
-        let stamp = d.stamp(Instant::ZERO, true);
-        d.settled(Instant::from_nanos(1000), Instant::ZERO, &stamp, (1000, true, false), 1000);
-        let settled = d.conclude(Instant::from_nanos(1000), Duration::ZERO).unwrap();
-        assert!(!settled.limited);
+        d.starved(2000);
+        for limited in [false, false, false, true] {
+            let stamp = d.stamp(4000, 4000);
+            d.settled(Instant::ZERO, stamp, 1000, false);
+            assert_eq!(d.conclude().unwrap().limited, limited, "{}", d.delivered);
+        }
     }
 }

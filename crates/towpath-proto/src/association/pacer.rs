@@ -1,71 +1,73 @@
-//! A token bucket that spreads a path's packets over time.
+//! Spreads a path's packets over time.
 
 use core::time::Duration;
 
 use towpath_wire::Instant;
 
-/// Time whose worth of bytes may go out at once after a pause.
+/// What may go out at once after a pause: a millisecond's worth, so much, and an eighth of the
+/// window, whichever is least; but two datagrams in any case.
 const BURST: Duration = Duration::from_millis(1);
-/// Worth of time that is waited for before going on: no timer is finer than this.
-const QUANTUM: Duration = Duration::from_micros(250);
-/// Datagrams that may always go out at once.
-const BURST_DATAGRAMS: u64 = 10;
+const BURST_BYTES: u64 = 64 << 10;
+const BURST_PART: u64 = 8;
+const BURST_DATAGRAMS: u64 = 2;
+/// Whoever had to wait waits for this part of a burst.
+const TURN_PART: u32 = 2;
+/// Bursts that take less time are not spread at all: waking up for each would cost more than the
+/// queue that they fill.
+const WORTH_WAITING: Duration = Duration::from_micros(50);
 
-/// Invariant: `tokens ≤ burst`. A rate of `None` never makes anyone wait.
+/// A leaky bucket as a meter (ITU-T I.371, the virtual scheduling algorithm): each packet moves
+/// `next` on by the time that it takes at the rate, and packets may go while `next` is not more
+/// than a burst ahead of now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pacer {
-    /// Bytes per second.
-    rate: Option<u64>,
-    tokens: i64,
-    at: Instant,
-    datagram: u64,
-}
-
-fn worth(rate: u64, time: Duration) -> u64 {
-    (u128::from(rate) * time.as_nanos() / 1_000_000_000) as u64
+    /// Nanoseconds per byte, times 2^20; 0: nobody waits.
+    byte_time: u64,
+    burst: Duration,
+    next: Instant,
+    /// A time-out has come since the last packet: the driver has only to ask.
+    woken: bool,
 }
 
 impl Pacer {
-    pub(crate) const fn new(datagram: u64) -> Self {
-        let tokens = (BURST_DATAGRAMS * datagram) as i64;
-        Self { rate: None, tokens, at: Instant::ZERO, datagram }
+    pub(crate) const fn new() -> Self {
+        Self { byte_time: 0, burst: Duration::ZERO, next: Instant::ZERO, woken: false }
     }
 
-    fn burst(&self, rate: u64) -> i64 {
-        worth(rate, BURST).max(BURST_DATAGRAMS * self.datagram) as i64
-    }
-
-    /// Fills the bucket up to `now`, then changes the rate.
-    pub(crate) fn set_rate(&mut self, now: Instant, rate: Option<u64>) {
-        self.fill(now);
-        self.rate = rate.map(|r| r.max(1));
-    }
-
-    fn fill(&mut self, now: Instant) {
-        let time = now.since(self.at);
-        self.at = self.at.max(now);
-        let Some(rate) = self.rate else { return };
-        // More than a second's worth fills any bucket.
-        let earned = worth(rate, time.min(Duration::from_secs(1))) as i64;
-        self.tokens = (self.tokens + earned).min(self.burst(rate));
+    /// Paces at `rate` bytes per second from now on, beside a window of `window` bytes.
+    pub(crate) fn set_rate(&mut self, rate: Option<u64>, window: u64, datagram: u64) {
+        let Some(rate) = rate else {
+            self.byte_time = 0;
+            return;
+        };
+        let rate = rate.max(1);
+        let byte_time = (1_000_000_000 << 20) / rate;
+        let most = (window / BURST_PART).clamp(BURST_DATAGRAMS * datagram, BURST_BYTES);
+        let time = |bytes: u64| Duration::from_nanos((bytes * byte_time) >> 20);
+        self.burst = time(most).min(BURST).max(time(BURST_DATAGRAMS * datagram));
+        let whole = time(BURST_BYTES.min(window / BURST_PART));
+        self.byte_time = if whole < WORTH_WAITING { 0 } else { byte_time };
     }
 
     /// When the next packet may go.
     pub(crate) fn ready_at(&self) -> Instant {
-        let Some(rate) = self.rate else { return Instant::ZERO };
-        if self.tokens > 0 {
-            return Instant::ZERO;
-        }
-        let wanted = worth(rate, QUANTUM).max(self.datagram) as i64 - self.tokens;
-        self.at + Duration::from_nanos((wanted as u128 * 1_000_000_000 / u128::from(rate)) as u64)
+        if self.byte_time == 0 { Instant::ZERO } else { self.next - self.burst }
+    }
+
+    /// When to wake whoever had to wait at `ready_at`, unless that has happened.
+    pub(crate) fn wake_at(&self) -> Option<Instant> {
+        (self.byte_time > 0 && !self.woken).then(|| self.next - self.burst + self.burst / TURN_PART)
+    }
+
+    /// The time-out came.
+    pub(crate) fn wake(&mut self, now: Instant) {
+        self.woken |= self.wake_at().is_some_and(|t| t <= now);
     }
 
     /// A packet went out.
     pub(crate) fn spend(&mut self, now: Instant, bytes: u64) {
-        if self.rate.is_some() {
-            self.fill(now);
-            self.tokens -= bytes as i64;
-        }
+        self.woken = false;
+        self.next = self.next.max(now) + Duration::from_nanos((bytes * self.byte_time) >> 20);
     }
 }
 
@@ -73,37 +75,66 @@ impl Pacer {
 mod tests {
     use super::*;
 
+    fn at_a_megabyte_per_second(window: u64) -> Pacer {
+        let mut p = Pacer::new();
+        p.set_rate(Some(1_000_000), window, 1000);
+        p
+    }
+
     #[test]
     fn after_the_burst_packets_go_at_the_rate() {
-        let mut p = Pacer::new(1000);
-        p.set_rate(Instant::ZERO, Some(1_000_000));
+        let mut p = at_a_megabyte_per_second(100_000);
         let (mut now, mut sent) = (Instant::ZERO, 0u64);
-        while sent < 1_010_000 {
+        while sent < 1_002_000 {
             now = now.max(p.ready_at());
             p.spend(now, 1000);
             sent += 1000;
         }
         let seconds = now.as_nanos() as f64 / 1e9;
-        assert!((0.999..1.001).contains(&seconds), "10 datagrams at once, 1 MB in {seconds} s");
+        assert!((0.998..1.001).contains(&seconds), "2 datagrams at once, 1 MB in {seconds} s");
     }
 
     #[test]
     fn a_pause_earns_no_more_than_the_burst() {
-        let mut p = Pacer::new(1000);
-        p.set_rate(Instant::ZERO, Some(1_000_000));
-        let now = Instant::from_nanos(3_600_000_000_000);
-        let mut burst = 0;
-        while p.ready_at() <= now {
-            p.spend(now, 1000);
-            burst += 1;
+        for (rate, window, burst) in [
+            (1_000_000, 100_000, 2),     // two datagrams
+            (10_000_000, 100_000, 10),   // a millisecond
+            (10_000_000, 40_000, 5),     // an eighth of the window
+            (1_000_000_000, 1 << 20, 65), // 64 KiB
+        ] {
+            let mut p = Pacer::new();
+            p.set_rate(Some(rate), window, 1000);
+            let now = Instant::from_nanos(3_600_000_000_000);
+            let mut sent = 0;
+            while p.ready_at() <= now {
+                p.spend(now, 1000);
+                sent += 1;
+            }
+            assert_eq!(sent - 1, burst, "{rate} B/s, window {window}");
         }
-        assert_eq!(burst, 10);
     }
 
     #[test]
-    fn without_a_rate_nobody_waits() {
-        let mut p = Pacer::new(1000);
-        p.spend(Instant::ZERO, 1 << 40);
-        assert_eq!(p.ready_at(), Instant::ZERO);
+    fn nobody_waits_without_a_rate_nor_for_less_than_waking_up_takes() {
+        let mut p = Pacer::new();
+        for rate in [None, Some(5_000_000_000)] {
+            p.set_rate(rate, 10 << 20, 1472);
+            p.spend(Instant::ZERO, 1 << 30);
+            assert_eq!((p.ready_at(), p.wake_at()), (Instant::ZERO, None));
+        }
+    }
+
+    #[test]
+    fn who_waits_is_woken_once() {
+        let mut p = at_a_megabyte_per_second(100_000);
+        let start = Instant::from_nanos(1_000_000);
+        (0..3).for_each(|_| p.spend(start, 1000));
+        assert_eq!(p.ready_at(), start + Duration::from_millis(1));
+        let wake = start + Duration::from_millis(2);
+        assert_eq!(p.wake_at(), Some(wake));
+        p.wake(start);
+        assert_eq!(p.wake_at(), Some(wake), "too early");
+        p.wake(wake);
+        assert_eq!(p.wake_at(), None);
     }
 }

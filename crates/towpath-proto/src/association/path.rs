@@ -56,14 +56,10 @@ struct Sent {
     bytes: u32,
     items: u16,
     state: State,
-    /// The window held the sender back.
-    limited: bool,
     /// Place of its first item, counted since the path began.
     items_at: u64,
     /// The largest packet that this one acknowledged, plus one.
     ack_top: u64,
-    /// Bytes under way with this one.
-    in_flight: u64,
     stamp: Stamp,
 }
 
@@ -160,7 +156,7 @@ impl Path {
             rtt: Rtt::new(config.rtt_initial),
             delivery: Delivery::default(),
             congestion: config.congestion.build(config.datagram.into()),
-            pacer: Pacer::new(config.datagram.into()),
+            pacer: Pacer::new(),
             reorder: REORDER_MIN,
             loss_at: None,
             probing: Probing::default(),
@@ -191,7 +187,20 @@ impl Path {
 
     /// When the pacer lets data go on, if nothing but the pacer holds it.
     pub(super) fn pace_at(&self) -> Option<Instant> {
-        (self.window_room() >= self.datagram.into()).then(|| self.pacer.ready_at())
+        if !self.up || self.window_room() < self.datagram.into() {
+            return None;
+        }
+        self.pacer.wake_at()
+    }
+
+    /// The time-out for it may have come.
+    pub(super) fn pace(&mut self, now: Instant) {
+        self.pacer.wake(now);
+    }
+
+    fn repace(&mut self) {
+        let c = &self.congestion;
+        self.pacer.set_rate(c.pacing(), c.window(), self.datagram.into());
     }
 
     /// The owner had nothing more to send though the path had room.
@@ -216,7 +225,6 @@ impl Path {
             self.evict_front(d.now);
         }
         let state = if d.eliciting { State::Outstanding } else { State::Settled };
-        let stamp = self.delivery.stamp(d.now, self.in_flight == 0);
         if d.eliciting {
             self.in_flight += u64::from(d.bytes);
             self.pacer.spend(d.now, d.bytes.into());
@@ -227,7 +235,7 @@ impl Path {
         } else {
             self.probing.acks_alone += 1;
         }
-        let limited = 2 * self.in_flight >= self.congestion.window();
+        let stamp = self.delivery.stamp(self.in_flight, self.congestion.window());
         let items_at = self.items_base + self.items.len() as u64;
         self.items.extend(items);
         self.sent.push_back(Sent {
@@ -235,10 +243,8 @@ impl Path {
             bytes: d.bytes,
             items: items.len() as u16,
             state,
-            limited,
             items_at,
             ack_top: d.acked_up_to.map_or(0, |n| n + 1),
-            in_flight: self.in_flight,
             stamp,
         });
         self.next += 1;
@@ -317,7 +323,7 @@ impl Path {
                 let below = 63 - u64::from(fresh.leading_zeros());
                 fresh &= !(1 << below);
                 if let Some(index) = (hi - below).checked_sub(self.base) {
-                    self.settle(now, index as usize, out);
+                    self.settle(index as usize, out);
                 }
             }
         }
@@ -329,7 +335,7 @@ impl Path {
 
     /// Tells the controller what the packets just settled say together.
     fn conclude(&mut self, now: Instant, ack: &Ack<'_>, newest: bool) {
-        let Some(settled) = self.delivery.conclude(now, self.rtt.min()) else { return };
+        let Some(settled) = self.delivery.conclude() else { return };
         let mut rtt = None;
         if newest
             && let Some(index) = ack.largest.checked_sub(self.base)
@@ -345,17 +351,14 @@ impl Path {
             acked: settled.bytes,
             sent: settled.newest,
             limited: settled.limited,
-            starved: settled.starved,
             delivered: settled.delivered,
             prior_delivered: settled.prior_delivered,
-            rate: settled.rate,
-            in_flight: self.in_flight,
-            prior_in_flight: settled.prior_in_flight,
+            congestion_met: false,
         });
-        self.pacer.set_rate(now, self.congestion.pacing());
+        self.repace();
     }
 
-    fn settle(&mut self, now: Instant, index: usize, out: &mut Outcome) {
+    fn settle(&mut self, index: usize, out: &mut Outcome) {
         let s = self.sent[index];
         let number = self.base + index as u64;
         if s.state == State::Lost {
@@ -368,7 +371,7 @@ impl Path {
             self.in_flight -= u64::from(s.bytes);
         }
         let late = s.state == State::Lost;
-        self.delivery.settled(now, s.at, &s.stamp, (s.bytes, s.limited, late), s.in_flight);
+        self.delivery.settled(s.at, s.stamp, s.bytes.into(), late);
         if s.ack_top > 0 {
             self.arrivals.known_up_to(s.ack_top - 1);
         }
@@ -408,9 +411,8 @@ impl Path {
             }
         }
         if let Some(s) = newest_lost {
-            let (sent, in_flight, prior_in_flight) = (s.at, self.in_flight, s.in_flight);
-            self.congestion.on_lost(&Loss { now, sent, bytes, in_flight, prior_in_flight });
-            self.pacer.set_rate(now, self.congestion.pacing());
+            self.congestion.on_lost(&Loss { now, sent: s.at, bytes });
+            self.repace();
         }
     }
 
@@ -441,7 +443,7 @@ impl Path {
         self.probing.last_eliciting = now;
         if self.probing.count == SILENT_PROBES {
             self.congestion.on_silence();
-            self.pacer.set_rate(now, self.congestion.pacing());
+            self.repace();
         }
         let mut given_up = 0;
         for number in self.oldest.max(self.base)..self.next {

@@ -1,5 +1,4 @@
-//! CUBIC as in RFC 9438: the window that kernels' TCP uses, so that simulations can set our own
-//! beside it. Slow start without `HyStart`.
+//! CUBIC as in RFC 9438: the window that kernels' TCP uses. Slow start without `HyStart`.
 
 use towpath_wire::Instant;
 
@@ -9,7 +8,7 @@ use super::{Congestion, Loss, Sample};
 /// Growth constant, RFC 9438 §5: in segments per cubic second.
 const C: f64 = 0.4;
 /// Multiplicative decrease, RFC 9438 §4.6.
-const BETA: f64 = 0.7;
+pub(super) const BETA: f64 = 0.7;
 /// Additive increase of the Reno-friendly region, RFC 9438 §4.3: `3 (1 - BETA) / (1 + BETA)`.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
@@ -46,10 +45,30 @@ impl Cubic {
         }
     }
 
-    /// In congestion avoidance, with `window` bytes.
-    pub(super) fn resuming(datagram: u64, window: u64) -> Self {
-        let window = (window as f64 / datagram as f64).max(4.0);
-        Self { window, threshold: window, ..Self::new(datagram) }
+    /// Still doubling.
+    pub(super) fn in_slow_start(&self) -> bool {
+        self.window < self.threshold
+    }
+
+    /// Goes on from here as after a loss, but without one.
+    pub(super) const fn leave_slow_start(&mut self) {
+        self.threshold = self.window;
+    }
+
+    /// Packets sent up to `now` belong to what this cut answers.
+    pub(super) fn cut(&mut self, now: Instant, leaves: f64) {
+        self.recovery = Some(now);
+        self.epoch = None;
+        // Fast convergence, RFC 9438 §4.7.
+        self.most =
+            if self.window < self.most { self.window * (1.0 + leaves) / 2.0 } else { self.window };
+        self.window = (self.window * leaves).max(2.0);
+        self.threshold = self.window;
+    }
+
+    /// A packet sent then belongs to what the last cut answered.
+    pub(super) fn in_recovery(&self, sent: Instant) -> bool {
+        self.recovery.is_some_and(|start| sent <= start)
     }
 
     fn begin(&mut self, now: Instant) {
@@ -96,10 +115,10 @@ impl Congestion for Cubic {
     }
 
     fn on_acked(&mut self, sample: &Sample) {
-        if self.recovery.is_some_and(|start| sample.sent <= start) || !sample.limited {
+        if self.in_recovery(sample.sent) || !sample.limited {
             return;
         }
-        if self.window < self.threshold {
+        if self.in_slow_start() {
             self.window += sample.acked as f64 / self.datagram as f64;
         } else {
             self.grow(sample);
@@ -108,16 +127,9 @@ impl Congestion for Cubic {
     }
 
     fn on_lost(&mut self, loss: &Loss) {
-        if self.recovery.is_some_and(|start| loss.sent <= start) {
-            return;
+        if !self.in_recovery(loss.sent) {
+            self.cut(loss.now, BETA);
         }
-        self.recovery = Some(loss.now);
-        self.epoch = None;
-        // Fast convergence, RFC 9438 §4.7.
-        self.most =
-            if self.window < self.most { self.window * (1.0 + BETA) / 2.0 } else { self.window };
-        self.window = (self.window * BETA).max(2.0);
-        self.threshold = self.window;
     }
 
     fn on_silence(&mut self) {

@@ -1,18 +1,23 @@
-//! Congestion control: how much may be under way on a path. One file per policy.
+//! Congestion control: how much may be under way on a path. One file per policy, and one for each
+//! question that [`Tolerant`] asks: how full is the queue (`queue`), is this loss more than the
+//! path's own (`ambient`), is heavy loss our doing (`backstop`), when does slow start end
+//! (`hystart`).
 
 mod aimd;
-#[cfg(test)]
-mod arena;
+mod ambient;
+mod backstop;
 mod cubic;
 mod fixed;
-mod largest;
-mod model;
+mod hystart;
 mod policy;
+mod queue;
+mod recent;
 #[cfg(test)]
 mod tests;
+mod tolerant;
 
 pub use aimd::Aimd;
 pub use cubic::Cubic;
 pub use fixed::Fixed;
-pub use model::Model;
 pub use policy::{Congestion, CongestionKind, Loss, Sample};
+pub use tolerant::Tolerant;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use alloc::boxed::Box;
 use towpath_wire::Instant;
 
-use super::{Aimd, Cubic, Fixed, Model};
+use super::{Aimd, Cubic, Fixed, Tolerant};
 
 /// What one acknowledgement told of a path. Sizes are bytes of datagrams.
 #[derive(Clone, Copy, Debug)]
@@ -21,18 +21,12 @@ pub struct Sample {
     pub sent: Instant,
     /// The window, not the application, held the sender back when that packet was sent.
     pub limited: bool,
-    /// The application had too little to send: `rate` is its own, not the path's.
-    pub starved: bool,
     /// Bytes acknowledged on the path since it began, these included.
     pub delivered: u64,
     /// The same count at the time when that packet was sent: what lies between is one round trip.
     pub prior_delivered: u64,
-    /// Bytes per second at which packets arrived between those two counts, where it can be told.
-    pub rate: Option<u64>,
-    /// Bytes still under way.
-    pub in_flight: u64,
-    /// Bytes under way when that packet had just been sent.
-    pub prior_in_flight: u64,
+    /// Some of these packets met congestion, as ECN tells.
+    pub congestion_met: bool,
 }
 
 /// A loss. Sizes are bytes of datagrams.
@@ -44,10 +38,6 @@ pub struct Loss {
     pub sent: Instant,
     /// Bytes lost.
     pub bytes: u64,
-    /// Bytes still under way.
-    pub in_flight: u64,
-    /// Bytes under way when the newest lost packet had just been sent.
-    pub prior_in_flight: u64,
 }
 
 /// A congestion controller of one path. Sizes are bytes of datagrams.
@@ -74,11 +64,6 @@ pub trait Congestion: Send {
     /// Nothing was acknowledged for several probe time-outs.
     fn on_silence(&mut self);
 
-    /// DEBUG
-    fn state(&self) -> alloc::string::String {
-        alloc::format!("window {}", self.window() / 1472)
-    }
-
     /// The path takes datagrams of this size from now on.
     fn on_datagram(&mut self, bytes: u64) {
         let _ = bytes;
@@ -88,11 +73,11 @@ pub trait Congestion: Send {
 /// Which controller a path gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionKind {
-    /// A model of the path (rate and round trip) that loss alone does not slow: shared links.
-    Model,
+    /// CUBIC that only losses beyond the path's own slow down: shared links.
+    Tolerant,
     /// Additive increase, multiplicative decrease (`NewReno`): the reference.
     Aimd,
-    /// CUBIC, as kernels use it: a competitor for simulations.
+    /// CUBIC, as kernels use it: the competitor in simulations.
     Cubic,
     /// A constant window in bytes: reserved channels, which nothing but the reservation limits.
     Fixed(u64),
@@ -102,7 +87,7 @@ impl CongestionKind {
     /// A fresh controller for datagrams of `datagram` bytes.
     pub fn build(self, datagram: u64) -> Box<dyn Congestion> {
         match self {
-            Self::Model => Box::new(Model::new(datagram)),
+            Self::Tolerant => Box::new(Tolerant::new(datagram)),
             Self::Aimd => Box::new(Aimd::new(datagram)),
             Self::Cubic => Box::new(Cubic::new(datagram)),
             Self::Fixed(bytes) => Box::new(Fixed::new(bytes)),

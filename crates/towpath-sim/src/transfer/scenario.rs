@@ -165,10 +165,12 @@ pub struct Stop {
     pub side: Side,
 }
 
-/// A congestion controller by name: `model`, `aimd`, `cubic`, or `fixed:BYTES` (a constant
+/// A congestion controller by name: `tolerant`, `cubic`, `aimd`, or `fixed:BYTES` (a constant
 /// window). `None`: there is no such one.
 pub fn congestion(name: &str) -> Option<CongestionKind> {
     match name {
+        "tolerant" => Some(CongestionKind::Tolerant),
+        "cubic" => Some(CongestionKind::Cubic),
         "aimd" => Some(CongestionKind::Aimd),
         _ => name.strip_prefix("fixed:")?.parse().ok().map(CongestionKind::Fixed),
     }
@@ -236,7 +238,7 @@ impl TransferScenario {
             }
         }
         if let Some(name) = flow.congestion.as_ref().filter(|name| congestion(name).is_none()) {
-            let must = "model, aimd, cubic or fixed:BYTES";
+            let must = "tolerant, cubic, aimd or fixed:BYTES";
             return Err(range(field("congestion"), &format!("{name:?}"), must));
         }
         if !(1 << 12..=1 << 30).contains(&flow.window_bytes) {
@@ -322,7 +324,7 @@ backward = ['back']
         );
         assert_eq!(
             with("[[flow]]", "[[flow]]\ncongestion = 'fast'"),
-            "congestion of flow \"\" is \"fast\", must be model, aimd, cubic or fixed:BYTES"
+            "congestion of flow \"\" is \"fast\", must be tolerant, cubic, aimd or fixed:BYTES"
         );
         assert_eq!(
             with("[[flow]]", "[[flow]]\nmessage_bytes = 1048576"),

@@ -1,0 +1,211 @@
+//! CUBIC that only losses beyond the path's own slow down.
+//!
+//! The window is CUBIC's (RFC 9438), so that it is as fair beside kernels' TCP as they are among
+//! themselves. But CUBIC cuts it at every loss, and one in a hundred at random leaves it a
+//! fifteenth of a link of 20 ms. Congestion differs from such losses in one thing: it comes with
+//! a queue. So packets count apart, by the queue that stood when their fate became known
+//! ([`super::queue`]): what is lost while it is low is the path's own; what is lost while it is
+//! high cuts the window once it is more than that share explains ([`super::ambient`]). On a clean
+//! path that is the first loss at a full queue, as for CUBIC.
+//!
+//! Where no queue ever shows (a policer, a tiny buffer) all of this is blind: there a loss of more
+//! than an eighth over three rounds cuts, and unless that helps, the cut is taken back
+//! ([`super::backstop`]).
+
+use core::time::Duration;
+
+use towpath_wire::Instant;
+
+use super::ambient::Ambient;
+use super::backstop::{Backstop, Verdict};
+use super::cubic::BETA;
+use super::hystart::HyStart;
+use super::queue::{Level, Queue};
+use super::{Congestion, Cubic, Loss, Sample};
+
+/// What a mark leaves: less was amiss than with a loss (RFC 8511).
+const BETA_ECN: f64 = 0.85;
+/// Pacing in windows per smoothed round trip: in slow start, and later.
+const GAIN_START: f64 = 2.0;
+const GAIN: f64 = 1.25;
+
+/// What happened in the present round. Bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    /// It is over once a packet is acknowledged that was sent when so much was delivered.
+    end: u64,
+    acked: u64,
+    lost: u64,
+    /// Marks have cut the window.
+    marked: bool,
+}
+
+/// A cut that may prove needless.
+#[derive(Clone, Debug)]
+struct Undo {
+    before: Cubic,
+    /// Bytes lost that it answers.
+    blamed: u64,
+}
+
+/// See the [module's documentation](self).
+#[derive(Clone, Debug)]
+pub struct Tolerant {
+    datagram: u64,
+    curve: Cubic,
+    start: HyStart,
+    queue: Queue,
+    ambient: Ambient,
+    round: Round,
+    backstop: Backstop,
+    smoothed: Option<Duration>,
+    undo: Option<Undo>,
+}
+
+impl Tolerant {
+    /// Starts at ten datagrams (RFC 6928).
+    pub const fn new(datagram: u64) -> Self {
+        Self {
+            datagram,
+            curve: Cubic::new(datagram),
+            start: HyStart::new(),
+            queue: Queue::new(),
+            ambient: Ambient::new(),
+            round: Round { end: 0, acked: 0, lost: 0, marked: false },
+            backstop: Backstop::new(),
+            smoothed: None,
+            undo: None,
+        }
+    }
+
+    fn datagrams(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.datagram as f64
+    }
+
+    fn count(&mut self, sent: u64, lost: u64) {
+        let (sent, lost) = (self.datagrams(sent), self.datagrams(lost));
+        match self.queue.level() {
+            Level::Low => self.ambient.take_low(sent, lost),
+            Level::Middle => {}
+            Level::High => self.ambient.take_high(sent, lost),
+        }
+    }
+
+    fn take_rtt(&mut self, now: Instant, rtt: Duration) {
+        self.smoothed = Some(self.smoothed.map_or(rtt, |s| (s * 7 + rtt) / 8));
+        if self.queue.take(now, rtt) {
+            self.ambient.forget_low();
+        }
+        if self.curve.in_slow_start() {
+            self.start.take(rtt);
+        }
+    }
+
+    fn end_round(&mut self, s: &Sample) {
+        let Round { acked, lost, .. } = self.round;
+        self.round = Round { end: s.delivered, ..Round::default() };
+        self.queue.end_round(s.now);
+        self.ambient.end_round();
+        let (sent, lost) = (self.datagrams(acked + lost), self.datagrams(lost));
+        match self.backstop.end_round(s.now, sent, lost) {
+            Verdict::GoOn => {}
+            Verdict::Cut => self.cut(s.now, BETA, u64::MAX),
+            Verdict::Restore => self.restore(),
+        }
+        if self.curve.in_slow_start() && self.start.end_round() {
+            self.curve.leave_slow_start();
+        }
+    }
+
+    fn cut(&mut self, now: Instant, leaves: f64, blamed: u64) {
+        self.undo = Some(Undo { before: self.curve.clone(), blamed });
+        self.curve.cut(now, leaves);
+        self.ambient.forget_high();
+    }
+
+    /// Takes the last cut back.
+    fn restore(&mut self) {
+        if let Some(Undo { before, .. }) = self.undo.take()
+            && before.window() > self.curve.window()
+        {
+            self.curve = before;
+        }
+    }
+}
+
+impl Congestion for Tolerant {
+    fn window(&self) -> u64 {
+        self.curve.window()
+    }
+
+    fn pacing(&self) -> Option<u64> {
+        let rtt = self.smoothed.filter(|rtt| !rtt.is_zero())?;
+        let gain = if self.curve.in_slow_start() { GAIN_START } else { GAIN };
+        Some((gain * self.curve.window() as f64 / rtt.as_secs_f64()) as u64)
+    }
+
+    fn on_acked(&mut self, s: &Sample) {
+        if let Some(rtt) = s.rtt {
+            self.take_rtt(s.now, rtt);
+        }
+        self.round.acked += s.acked;
+        if !self.curve.in_recovery(s.sent) {
+            self.count(s.acked, 0);
+            if s.congestion_met && !self.round.marked {
+                self.backstop.disturb();
+                self.cut(s.now, BETA_ECN, u64::MAX);
+                self.round.marked = true;
+            }
+        }
+        let part = if self.curve.in_slow_start() { self.start.part() } else { 1 };
+        self.curve.on_acked(&Sample { acked: s.acked / part, ..*s });
+        if s.prior_delivered >= self.round.end {
+            self.end_round(s);
+        }
+    }
+
+    fn on_lost(&mut self, loss: &Loss) {
+        self.round.lost += loss.bytes;
+        if self.curve.in_recovery(loss.sent) {
+            if let Some(undo) = &mut self.undo {
+                undo.blamed = undo.blamed.saturating_add(loss.bytes);
+            }
+            return;
+        }
+        self.count(loss.bytes, loss.bytes);
+        if self.ambient.exceeded() {
+            let blamed = (self.ambient.lost_high() * self.datagram as f64) as u64;
+            self.backstop.disturb();
+            self.cut(loss.now, BETA, blamed);
+        }
+    }
+
+    fn on_spurious(&mut self, sent: Instant, bytes: u64) {
+        self.round.lost = self.round.lost.saturating_sub(bytes);
+        if !self.curve.in_recovery(sent) {
+            self.ambient.take_back(self.datagrams(bytes));
+            return;
+        }
+        // RFC 9438 §4.9: what the cut answered had not happened.
+        if let Some(undo) = &mut self.undo {
+            undo.blamed = undo.blamed.saturating_sub(bytes);
+            if undo.blamed == 0 {
+                self.restore();
+            }
+        }
+    }
+
+    fn on_silence(&mut self) {
+        self.curve.on_silence();
+        self.start = HyStart::new();
+        self.backstop.disturb();
+        self.undo = None;
+    }
+
+    fn on_datagram(&mut self, bytes: u64) {
+        self.datagram = bytes;
+        self.curve.on_datagram(bytes);
+        self.backstop.disturb();
+        self.undo = None;
+    }
+}
