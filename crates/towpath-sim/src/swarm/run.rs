@@ -55,6 +55,8 @@ pub struct Outcome {
     pub requests_lost: u64,
     /// Times that a host was declared lost.
     pub hosts_lost: u64,
+    /// Most times that an association that stood at the end had gone on to its next key.
+    pub key_updates: u64,
     /// Simulated seconds.
     pub seconds: f64,
     /// Promises not kept.
@@ -351,6 +353,9 @@ impl<'a> Run<'a> {
         self.out.datagrams = self.world.delivered;
         self.out.requests = self.work.made;
         self.out.requests_lost = self.work.lost;
+        let nodes = self.world.hosts.iter().filter_map(|h| h.node.as_ref());
+        let associations = nodes.flat_map(|n| n.endpoint().associations());
+        self.out.key_updates = associations.map(|(_, a)| a.stats().keys_sent).max().unwrap_or(0);
         self.out.seconds = self.world.now().as_nanos() as f64 / 1e9;
     }
 }
