@@ -69,7 +69,7 @@ fn on_a_clean_link_no_packet_is_refused_at_an_update() {
     net.flush();
     net.run_for(20 * SECOND);
     assert!(net.hosts[1].has_all(channel, 256, 65_536));
-    assert!(net.hosts[0].stats().keys_sent > 50, "{:?}", net.hosts[0].stats());
+    assert!(net.hosts[0].stats().keys_sent > 20, "{:?}", net.hosts[0].stats());
     for h in &net.hosts {
         assert_eq!((h.stats().forged, h.stats().packets_lost), (0, 0));
     }
@@ -112,7 +112,6 @@ fn trusted_links_renew_their_keys_too() {
     assert!(net.hosts[0].stats().keys_sent > 5 && net.hosts[1].stats().forged == 0);
 }
 
-/// Replaces the epoch of every copy of host 0's packets by each other value.
 #[test]
 fn a_forged_epoch_changes_nothing() {
     let mut net = Network::connected(&every(64), CLEAN);

@@ -110,7 +110,9 @@ impl Association {
         }
         eliciting |= !items.is_empty();
         let p = &self.paths[path];
-        if !eliciting && w.room() > 0 && (probing || p.wants_ping()) {
+        // An old key is not renewed before one of its packets is acknowledged.
+        let old = self.identity.keys.send.is_old(now, &self.config.rekey);
+        if !eliciting && w.room() > 0 && (probing || old || p.wants_ping()) {
             w.frame(1, frame::emit_ping);
             eliciting = true;
         }

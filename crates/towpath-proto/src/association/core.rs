@@ -361,6 +361,11 @@ impl Association {
         self.channels.get(channel).map(|c| c.stats)
     }
 
+    /// Number of open channels, of either side's making.
+    pub fn channels(&self) -> usize {
+        self.channels.iter().count()
+    }
+
     /// Messages of a channel that wait for credit or acknowledgement.
     pub fn waiting(&self, channel: ChannelId) -> usize {
         self.channels.get(channel).and_then(|c| c.send.as_ref()).map_or(0, SendHalf::waiting)
@@ -446,8 +451,15 @@ impl Association {
     /// for a sign of life every [`Liveness::keepalive`](crate::config::Liveness::keepalive), at
     /// once if that is due; else ever less often, and only by the initiator. An unwatched peer
     /// that is gone is still found out within the ordinary time once something is sent to it.
-    pub fn watch(&mut self, now: Instant, on: bool) {
-        self.liveness.watch(now, on);
+    /// Returns false if that is no news.
+    pub fn watch(&mut self, now: Instant, on: bool) -> bool {
+        self.liveness.watch(now, on)
+    }
+
+    /// Asks the peer for a sign of life, unless it gave one or was asked within
+    /// [`Liveness::keepalive`](crate::config::Liveness::keepalive).
+    pub fn ask(&mut self, now: Instant) {
+        self.liveness.ask(now);
     }
 
     /// True when [`Association::replenish`] is wanted.

@@ -108,13 +108,24 @@ impl Liveness {
         self.unsent.get_or_insert(Wait::new(now));
     }
 
-    /// Somebody depends on the peer, or nobody does any more.
-    pub(super) fn watch(&mut self, now: Instant, on: bool) {
-        if on && !self.watched && now >= self.heard + self.bounds.keepalive {
+    /// Somebody depends on the peer, or nobody does any more; false if that is no news.
+    pub(super) fn watch(&mut self, now: Instant, on: bool) -> bool {
+        let changed = self.watched != on;
+        if changed {
+            self.watched = on;
+            self.interval = self.bounds.keepalive;
+            if on {
+                self.ask(now);
+            }
+        }
+        changed
+    }
+
+    /// Asks at once, unless the peer was heard or asked just now.
+    pub(super) fn ask(&mut self, now: Instant) {
+        if now >= self.heard.max(self.asked) + self.bounds.keepalive {
             self.want_ask(now);
         }
-        self.watched = on;
-        self.interval = self.bounds.keepalive;
     }
 
     /// An authentic packet came that never came before.

@@ -257,8 +257,15 @@ impl Endpoint {
 
     /// Somebody depends on a peer, or nobody does any more: see [`Association::watch`].
     pub fn watch(&mut self, now: Instant, id: AssociationId, on: bool) {
+        if self.open_mut(id).is_some_and(|a| a.watch(now, on)) {
+            self.touch(id);
+        }
+    }
+
+    /// Asks a peer for a sign of life: see [`Association::ask`].
+    pub fn ask(&mut self, now: Instant, id: AssociationId) {
         if let Some(a) = self.open_mut(id) {
-            a.watch(now, on);
+            a.ask(now);
             self.touch(id);
         }
     }
