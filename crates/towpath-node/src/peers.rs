@@ -20,7 +20,8 @@ use crate::hello::{Hello, Purpose};
 use crate::node::Node;
 
 /// Labels and priorities of the three channels between hosts.
-pub(crate) const CHANNELS: [(u16, u16); 3] = [(LABEL_LOG, 300), (LABEL_TASK, 200), (LABEL_OUTPUT, 100)];
+pub(crate) const CHANNELS: [(u16, u16); 3] =
+    [(LABEL_LOG, 300), (LABEL_TASK, 200), (LABEL_OUTPUT, 100)];
 /// Messages that wait for a peer at most.
 const OUTBOX_MAX: usize = 262_144;
 /// How long a refused connection is tried again: the peer may not have heard of us yet.

@@ -87,7 +87,11 @@ fn a_link_that_loses_every_fifth_packet_each_way_is_no_dead_peer() {
             *link = towpath_sim::link::Link::new(spec, rng);
         }
         net.run_for(600 * SECOND);
-        assert!(net.hosts.iter().all(|h| h.over.is_empty()), "seed {seed}: {:?}", net.hosts[0].over);
+        assert!(
+            net.hosts.iter().all(|h| h.over.is_empty()),
+            "seed {seed}: {:?}",
+            net.hosts[0].over
+        );
     }
 }
 
@@ -252,9 +256,11 @@ fn a_host_that_slept_too_long_learns_at_once_that_it_was_given_up() {
         // The network does not keep what comes meanwhile.
         let asleep = Rc::new(Cell::new(true));
         let flag = asleep.clone();
-        net.tap = Box::new(move |_, from, _| {
-            if from != sleeper && flag.get() { Fate::Drop } else { Fate::Pass }
-        });
+        net.tap = Box::new(
+            move |_, from, _| {
+                if from != sleeper && flag.get() { Fate::Drop } else { Fate::Pass }
+            },
+        );
         net.run_for(5 * SECOND);
         let other = &net.hosts[1 - sleeper];
         assert!(matches!(end(other).1, End::Silent { .. }), "{:?}", other.over);

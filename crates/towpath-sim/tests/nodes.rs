@@ -135,7 +135,8 @@ fn whoever_watches_anywhere_soon_knows_that_a_host_is_lost() {
         vm.run_for(60 * SECOND);
         let lost = vm.lost(watcher, gone).expect("told").since(begin);
         assert!(lost <= ms(2600), "{lost:?}");
-        let over = |e: &NodeEvent| matches!(e, NodeEvent::ContactOver { end: End::Silent { .. }, .. });
+        let over =
+            |e: &NodeEvent| matches!(e, NodeEvent::ContactOver { end: End::Silent { .. }, .. });
         assert!(vm.when(0, over).is_some(), "the leader says by which rule");
     }
 }

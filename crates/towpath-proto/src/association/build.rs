@@ -84,7 +84,9 @@ impl Association {
 
     fn control_due(&self, path: usize) -> bool {
         path == 0
-            && (self.liveness.wants_ask() || !self.path_responses.is_empty() || self.channels.has_control())
+            && (self.liveness.wants_ask()
+                || !self.path_responses.is_empty()
+                || self.channels.has_control())
     }
 
     fn build_packet(

@@ -54,8 +54,7 @@ impl Sealing {
 
     /// True when the present key has served long enough and the next one is at hand.
     pub(super) fn is_old(&self, now: Instant, rekey: &Rekey) -> bool {
-        (self.packets >= rekey.packets || now.since(self.since) >= rekey.age)
-            && self.next.is_some()
+        (self.packets >= rekey.packets || now.since(self.since) >= rekey.age) && self.next.is_some()
     }
 
     /// True when the present key may seal nothing more.

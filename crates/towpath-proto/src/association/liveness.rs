@@ -306,10 +306,10 @@ mod tests {
             }
         }
         let (when, end) = end.expect("given up");
-        assert_eq!((when, end), (
-            at(20_000),
-            End::NoProgress { for_: 20_000 * MS, excused: Duration::ZERO },
-        ));
+        assert_eq!(
+            (when, end),
+            (at(20_000), End::NoProgress { for_: 20_000 * MS, excused: Duration::ZERO },)
+        );
     }
 
     #[test]
@@ -361,10 +361,10 @@ mod tests {
         assert_eq!((due, kind), (at(501), TimerKind::KeepAlive));
         l.handle_timeout(due);
         let (due, _) = l.poll_timeout();
-        assert_eq!(l.verdict(due), Some(End::Unsent {
-            for_: 20_000 * MS,
-            excused: Duration::ZERO,
-        }));
+        assert_eq!(
+            l.verdict(due),
+            Some(End::Unsent { for_: 20_000 * MS, excused: Duration::ZERO })
+        );
         assert_eq!(due, at(20_501));
     }
 

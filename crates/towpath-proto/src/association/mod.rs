@@ -40,6 +40,8 @@ mod send;
 mod halves_tests;
 
 pub use channel::{ChannelStats, Opening, PeerLimits};
-pub use core::{Association, AssociationEvent, AssociationStats, End, Identity, REASON_FAULT, REASON_LOST};
+pub use core::{
+    Association, AssociationEvent, AssociationStats, End, Identity, REASON_FAULT, REASON_LOST,
+};
 pub use keys::Keys;
 pub use send::SendError;
