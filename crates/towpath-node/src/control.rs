@@ -300,6 +300,7 @@ impl Node {
             j.retry_at = Some(now + REJOIN_EVERY);
         }
         let Some(host) = self.forget_conn(id) else { return };
+        self.events.push_back(NodeEvent::ContactOver { host, end: end.clone() });
         match end {
             End::ByPeer { reason: reason::LEFT, .. } => {
                 self.contact_lost(now, host, reason::LEFT);
@@ -315,6 +316,7 @@ impl Node {
             self.closing.push((id, why));
             self.channels_over(host, id);
         }
+        self.handle_watch(host, false);
         self.give_up_work(now, host);
     }
 

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use towpath_proto::association::End;
 use towpath_proto::{AssociationEvent, AssociationId, Refusal};
 use towpath_vm::{Action, Host, RequestEvent, RequestId, TaskInfo};
 use towpath_wire::{HostId, VersionRange};
@@ -70,6 +71,13 @@ pub enum NodeEvent {
     HostLost(HostId),
     /// A host left.
     HostLeft(HostId),
+    /// The association to a host ended by itself; what that means for the host follows.
+    ContactOver {
+        /// The host.
+        host: HostId,
+        /// Which rule ended it, and after how long.
+        end: End,
+    },
     /// The leader is lost: nobody can join or be declared lost until it is back.
     LeaderLost(HostId),
     /// The leader has this host deleted from the table.

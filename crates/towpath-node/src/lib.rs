@@ -23,6 +23,7 @@ pub mod node;
 mod control;
 mod hello;
 mod peers;
+mod watch;
 mod work;
 
 pub use config::{Invitation, JoinTarget, NodeConfig};

@@ -22,6 +22,7 @@ use crate::config::{Invitation, JoinTarget, NodeConfig, reason, token_psk};
 use crate::control::Joining;
 use crate::event::{NodeEvent, SpawnError};
 use crate::peers::Peers;
+use crate::watch::Watch;
 
 /// One host. Invariants: `me` is set exactly when `log` and `tasks` are; every open request is in
 /// `requests` and names a host that was up when it was made.
@@ -38,6 +39,7 @@ pub struct Node {
     pub(crate) tasks: Option<Tasks>,
     pub(crate) requests: Requests,
     pub(crate) queries: BTreeMap<u64, HostId>,
+    pub(crate) watch: Watch,
     pub(crate) next_query: u64,
     pub(crate) events: VecDeque<NodeEvent>,
     /// Associations given up, to be closed with the reason beside them.
@@ -62,6 +64,7 @@ impl Node {
             tasks: None,
             requests: Requests::default(),
             queries: BTreeMap::new(),
+            watch: Watch::default(),
             next_query: 0,
             events: VecDeque::new(),
             closing: Vec::new(),
@@ -297,6 +300,7 @@ impl Node {
         priority: u16,
     ) -> Option<ChannelId> {
         let opening = Opening { priority, ..Opening::new(Direction::Both, label) };
+        self.peers.all_dirty();
         self.endpoint.open(association, opening)
     }
 

@@ -20,7 +20,8 @@ use crate::hello::{Hello, Purpose};
 use crate::node::Node;
 
 /// Labels and priorities of the three channels between hosts.
-const CHANNELS: [(u16, u16); 3] = [(LABEL_LOG, 300), (LABEL_TASK, 200), (LABEL_OUTPUT, 100)];
+pub(crate) const CHANNELS: [(u16, u16); 3] =
+    [(LABEL_LOG, 300), (LABEL_TASK, 200), (LABEL_OUTPUT, 100)];
 /// Messages that wait for a peer at most.
 const OUTBOX_MAX: usize = 262_144;
 /// How long a refused connection is tried again: the peer may not have heard of us yet.
@@ -66,7 +67,7 @@ pub(crate) struct Peers {
     by_host: BTreeMap<HostId, Peer>,
     conns: BTreeMap<AssociationId, Conn>,
     retries: BTreeSet<(Instant, HostId)>,
-    /// Peers whose outbox may have something to send.
+    /// Peers whose outbox may have something to send, or that may have to be watched or not.
     dirty: BTreeSet<HostId>,
 }
 
@@ -84,6 +85,11 @@ impl Peers {
 
     pub(crate) fn hosts(&self) -> Vec<HostId> {
         self.by_host.keys().copied().collect()
+    }
+
+    /// Has every peer looked at again.
+    pub(crate) fn all_dirty(&mut self) {
+        self.dirty.extend(self.by_host.keys());
     }
 
     fn entry(&mut self, host: HostId) -> &mut Peer {
@@ -208,8 +214,10 @@ impl Node {
 
     /// Sends what waits for connected peers.
     pub(crate) fn flush(&mut self, now: Instant, memory: &mut dyn Memory) {
+        self.tell_leader(now);
         let dirty = core::mem::take(&mut self.peers.dirty);
         for host in dirty {
+            self.settle_watch(now, host);
             let Some(peer) = self.peers.by_host.get_mut(&host) else { continue };
             let Contact::Up(id) = peer.contact else { continue };
             let Some(conn) = self.peers.conns.get(&id) else { continue };
@@ -372,6 +380,7 @@ impl Node {
             AssociationEvent::Over(end) => self.handle_over(now, id, &end),
             event => {
                 if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
+                    self.peers.dirty.insert(host);
                     self.events.push_back(NodeEvent::Channel { host, association: id, event });
                 } else if let AssociationEvent::Sent { block, .. }
                 | AssociationEvent::Abandoned { block, .. }
@@ -391,7 +400,10 @@ impl Node {
         let host = self.peers.conns.get(&id).and_then(|c| c.host);
         match (message, host) {
             (Message::Welcome(welcome), None) => self.handle_welcome(now, id, welcome),
-            (message, Some(host)) => self.handle_message(now, host, message),
+            (message, Some(host)) => {
+                self.handle_message(now, host, message);
+                self.peers.dirty.insert(host);
+            }
             (_, None) => self.malformed += 1,
         }
     }

@@ -46,6 +46,7 @@ impl Node {
                 let event = self.requests.exited(from, Exited { ..e });
                 self.report(request, event);
             }
+            Message::Watch(watch) => self.handle_watch(from, watch.on),
             Message::List(list) => {
                 let tasks = self.tasks_here(now);
                 let request = list.request;

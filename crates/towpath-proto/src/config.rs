@@ -10,7 +10,7 @@ use towpath_wire::{VersionRange, WIRE_VERSIONS};
 use crate::congestion::CongestionKind;
 
 /// Options of an endpoint and its associations. `window_max`, `channels_max` and `credit_max` are
-/// told to the peer; `keepalive` must be well below the peer's `lost_after`.
+/// told to the peer.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Wire versions offered and accepted.
@@ -42,10 +42,10 @@ pub struct Config {
     pub rtt_initial: Duration,
     /// Longest probe time-out after back-off.
     pub probe_max: Duration,
-    /// A quiet association shows life this often.
-    pub keepalive: Duration,
-    /// A peer not heard for so long is lost.
-    pub lost_after: Duration,
+    /// When a peer counts as lost, and how often a quiet one is asked.
+    pub liveness: Liveness,
+    /// When packet keys are renewed.
+    pub rekey: Rekey,
     /// Whoever can reach the link is trusted: packets go unsealed to peers that say the same.
     pub trusted: bool,
     /// Congestion controller of each path.
@@ -53,6 +53,78 @@ pub struct Config {
     /// A deliberate bug.
     #[cfg(feature = "plant")]
     pub plant: Plant,
+}
+
+/// When a peer counts as lost, and how often a quiet one is asked for a sign of life.
+///
+/// All times are our own, less those by which we ourselves were late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Liveness {
+    /// A peer is lost when something that asks it for an answer has been under way for so long
+    /// and nothing was heard since. Keep it above four times the 99th percentile of how late
+    /// the host wakes.
+    pub lost_after: Duration,
+    /// ... and so many such packets, spread over that time, went unanswered. From 10 on, a link
+    /// that loses one packet in five each way (an ask fails with 0.36) is not taken for a dead
+    /// peer more than once in 27 000 silences.
+    pub asks: u32,
+    /// A peer that is heard but acknowledges nothing of ours for so long is given up, too; and so
+    /// is one to whom our own link let nothing out for so long. Also the most own lateness that
+    /// one silence is excused, and how long a peer given up is told so when it is heard again.
+    pub no_progress_after: Duration,
+    /// A quiet peer is asked after so long while it is watched.
+    pub keepalive: Duration,
+    /// While nobody watches, that time doubles with each answer up to this, and only the
+    /// initiator asks; the responder asks after three of these without a word. NAT tables forget
+    /// UDP after 30 s.
+    pub keepalive_max: Duration,
+}
+
+impl Liveness {
+    /// Bounds in proportion to `lost_after`, as the defaults are.
+    pub fn after(lost_after: Duration) -> Self {
+        let keepalive_max = Duration::from_secs(25);
+        Self {
+            lost_after,
+            asks: 10,
+            no_progress_after: lost_after * 10,
+            keepalive: (lost_after / 4).min(keepalive_max),
+            keepalive_max,
+        }
+    }
+}
+
+impl Default for Liveness {
+    fn default() -> Self {
+        Self::after(Duration::from_secs(2))
+    }
+}
+
+/// When packet keys are renewed, and how much one key may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rekey {
+    /// Packets after which a new key is used as soon as the peer has acknowledged one of the
+    /// present key.
+    pub packets: u64,
+    /// Time after which it is, at the next packet.
+    pub age: Duration,
+    /// Packets after which no more are sealed with a key; the association ends. RFC 9001 §6.6
+    /// allows AES-GCM 2^23.
+    pub packets_max: u64,
+    /// Packets that failed to open after which the association ends. RFC 9001 §6.6 allows 2^36
+    /// with ChaCha20-Poly1305 and 2^52 with AES-GCM.
+    pub failures_max: u64,
+}
+
+impl Default for Rekey {
+    fn default() -> Self {
+        Self {
+            packets: 1 << 22,
+            age: Duration::from_hours(1),
+            packets_max: 1 << 23,
+            failures_max: 1 << 36,
+        }
+    }
 }
 
 /// Deliberate bugs, so that the simulator can prove that it finds them.
@@ -88,8 +160,8 @@ impl Default for Config {
             ack_delay: Duration::from_millis(2),
             rtt_initial: Duration::from_millis(50),
             probe_max: Duration::from_millis(400),
-            keepalive: Duration::from_millis(500),
-            lost_after: Duration::from_secs(2),
+            liveness: Liveness::default(),
+            rekey: Rekey::default(),
             trusted: false,
             congestion: CongestionKind::Tolerant,
             #[cfg(feature = "plant")]

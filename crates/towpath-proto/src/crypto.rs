@@ -10,6 +10,7 @@ use alloc::boxed::Box;
 use core::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
+use zeroize::Zeroize;
 
 /// A host's static public key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,12 +95,19 @@ pub trait Handshake {
 }
 
 /// What a finished handshake leaves. Further secrets (key epochs, keys of direct routes) are
-/// derived from these with [`Crypto::derive`].
+/// derived from these with [`Crypto::derive`]. Wiped when dropped.
 pub struct Secrets {
     /// Seals what we send.
     pub send: [u8; 32],
     /// Opens what we receive.
     pub receive: [u8; 32],
+}
+
+impl Drop for Secrets {
+    fn drop(&mut self) {
+        self.send.zeroize();
+        self.receive.zeroize();
+    }
 }
 
 /// Seals and opens packets of one direction and epoch.

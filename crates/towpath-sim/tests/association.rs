@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, cut, drop_nth, is_data, ms};
+use network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, drop_nth, is_data, ms};
 use towpath_proto::association::End;
 use towpath_proto::congestion::CongestionKind;
 use towpath_proto::{Config, Rng, SendError};
@@ -242,58 +242,6 @@ fn duplicates_and_packets_older_than_the_replay_window_are_dropped_unopened() {
 }
 
 // Ends.
-
-#[test]
-fn a_silent_peer_is_lost_after_lost_after_and_not_before() {
-    let mut net = Network::connected(&config(), CLEAN);
-    net.run_for(3 * SECOND);
-    cut(&mut net);
-    let heard = net.now;
-    let lost_after = config().lost_after;
-    net.run_for(lost_after.saturating_sub(config().keepalive + ms(10)));
-    assert!(net.hosts.iter().all(|h| h.over.is_empty()), "not before");
-    net.run_for(lost_after);
-    for h in &net.hosts {
-        let [(when, End::Silent { for_ })] = &h.over[..] else { panic!("{:?}", h.over) };
-        assert!(*for_ >= lost_after && *for_ < lost_after + ms(10), "{for_:?}");
-        assert!(*when <= heard + lost_after + ms(10), "{when}");
-    }
-}
-
-#[test]
-fn an_own_stall_does_not_count_as_the_peers_silence() {
-    let mut net = Network::connected(&config(), CLEAN);
-    net.run_for(SECOND);
-    // Host 0 does not run for 10 s, and its timers come before what waits in the network.
-    let woken = net.now + 10 * SECOND;
-    net.links[1].set_up(false);
-    net.hosts[0].stalled_until = woken;
-    net.run_for(10 * SECOND + ms(1));
-    assert!(net.hosts[0].over.is_empty(), "silent only because we slept: {:?}", net.hosts[0].over);
-    // From then on the silence is the peer's.
-    net.run_for(config().lost_after);
-    let [(when, End::Silent { for_ })] = &net.hosts[0].over[..] else {
-        panic!("{:?}", net.hosts[0].over)
-    };
-    assert!(*when > woken + SECOND, "{when}");
-    assert!(*for_ < config().lost_after + ms(10), "{for_:?}");
-}
-
-#[test]
-fn idle_associations_exchange_keep_alives_and_nothing_else() {
-    let mut net = Network::connected(&config(), CLEAN);
-    net.run_for(SECOND);
-    let (datagrams, bytes) = (net.datagrams, net.bytes);
-    net.run_for(60 * SECOND);
-    let sent = net.datagrams - datagrams;
-    // Each side a keep-alive every 500 ms, and an acknowledgement of the other's.
-    assert!((240..=490).contains(&sent), "{sent} datagrams in a minute");
-    assert!(net.bytes - bytes <= sent * 72, "{} B", net.bytes - bytes);
-    for h in &net.hosts {
-        assert!(h.over.is_empty());
-        assert_eq!((h.stats().probes, h.stats().packets_lost), (0, 0));
-    }
-}
 
 #[test]
 fn finish_delivers_everything_before_the_end_in_both_directions() {

@@ -47,6 +47,8 @@ pub enum Message {
     List(List),
     /// These.
     Tasks(TaskList),
+    /// To the leader: somebody here waits for news of hosts (or nobody does any more).
+    Watch(Watch),
 }
 
 /// Body of [`Message::Welcome`].
@@ -134,6 +136,13 @@ pub struct TaskList {
     pub tasks: Vec<TaskInfo>,
 }
 
+/// Body of [`Message::Watch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watch {
+    /// Somebody waits.
+    pub on: bool,
+}
+
 /// Why a message was not understood.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MessageError {
@@ -174,7 +183,7 @@ macro_rules! kinds {
 
 kinds! {
     1 Welcome, 2 Entry, 16 Spawn, 17 Started, 18 Output, 19 Exited, 20 Kill, 21 Credit, 22 List,
-    23 Tasks,
+    23 Tasks, 24 Watch,
 }
 
 fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
@@ -228,6 +237,7 @@ mod tests {
             Message::Output(Output { request: 1, stream: Stream::Err, bytes: vec![1, 2] }),
             Message::Exited(Exited { request: u64::MAX, exit, output_bytes: 2 }),
             Message::Kill(Kill { request: 1, signal: -1 }),
+            Message::Watch(Watch { on: true }),
         ] {
             assert_eq!(Message::decode(&message.encode()), Ok(message));
         }

@@ -1,6 +1,7 @@
 //! Tasks that this host asked for, wherever they run: each gets exactly one end.
 
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -47,10 +48,12 @@ struct Request {
     exit: Option<(TaskExit, u64)>,
 }
 
-/// All open requests. Invariant: a request leaves with exactly one [`RequestEvent::Ended`].
+/// All open requests. Invariants: `by_host` counts `open`; a request leaves with exactly one [`RequestEvent::Ended`].
 #[derive(Debug, Default)]
 pub struct Requests {
     open: BTreeMap<u64, Request>,
+    /// How many of `open` each host has; none of them is zero.
+    by_host: BTreeMap<HostId, u32>,
     next: u64,
     /// Messages about requests that are not open, or beyond what was allowed.
     pub strays: u64,
@@ -65,6 +68,7 @@ impl Requests {
         self.next += 1;
         let room = u64::from(output_window);
         self.open.insert(self.next, Request { host, room, received: 0, exit: None });
+        *self.by_host.entry(host).or_default() += 1;
         Some(RequestId(self.next))
     }
 
@@ -81,6 +85,22 @@ impl Requests {
     /// True when none is open.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// True when one of them runs on `host`.
+    pub fn any_on(&self, host: HostId) -> bool {
+        self.by_host.contains_key(&host)
+    }
+
+    fn remove(&mut self, request: u64) -> Option<Request> {
+        let removed = self.open.remove(&request)?;
+        if let Entry::Occupied(mut count) = self.by_host.entry(removed.host) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        Some(removed)
     }
 
     fn find(&mut self, from: HostId, request: u64) -> Option<&mut Request> {
@@ -134,7 +154,7 @@ impl Requests {
         if r.exit.as_ref().is_none_or(|(_, bytes)| r.received < *bytes) {
             return None;
         }
-        let (exit, _) = self.open.remove(&request)?.exit?;
+        let (exit, _) = self.remove(request)?.exit?;
         Some(RequestEvent::Ended(exit))
     }
 
@@ -147,7 +167,7 @@ impl Requests {
 
     /// Ends a request without waiting for its host.
     pub fn fail(&mut self, id: RequestId, ending: Ending) -> Option<RequestEvent> {
-        self.open.remove(&id.0)?;
+        self.remove(id.0)?;
         Some(RequestEvent::Ended(TaskExit::without_run(ending)))
     }
 

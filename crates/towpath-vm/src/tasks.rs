@@ -128,6 +128,11 @@ impl Tasks {
         self.by_id.is_empty()
     }
 
+    /// True when `requester` waits for one of them.
+    pub fn any_for(&self, requester: HostId) -> bool {
+        self.by_request.range((requester, 0)..=(requester, u64::MAX)).next().is_some()
+    }
+
     /// Every task.
     pub fn list(&self, now: Instant) -> Vec<TaskInfo> {
         let info = |(id, t): (&TaskId, &Task)| TaskInfo {

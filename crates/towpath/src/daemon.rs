@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use towpath_io::udp::BindError;
 use towpath_io::{Clock, RealCrypto, UdpLink};
 use towpath_node::{Node, NodeConfig};
+use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Rng};
 use towpath_wire::LinkId;
 
@@ -235,7 +236,7 @@ fn first_eight(bytes: &[u8; 32]) -> [u8; 8] {
 
 fn proto_config(options: &DaemonOptions) -> Config {
     let lost_after = std::time::Duration::from_millis(options.lost_after_ms.into());
-    Config { lost_after, keepalive: lost_after / 4, ..Config::default() }
+    Config { liveness: Liveness::after(lost_after), ..Config::default() }
 }
 
 fn die_with_guard() -> Result<(), DaemonError> {

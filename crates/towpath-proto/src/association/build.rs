@@ -9,7 +9,7 @@ use towpath_wire::packet::Data;
 use towpath_wire::{ChannelId, Instant};
 
 use super::channel::Channel;
-use super::core::{Association, State};
+use super::core::{Association, Closing, State};
 use super::path::{Departure, Item, Path};
 use super::send::{Next, Piece, SendHalf};
 use crate::endpoint::cut_text;
@@ -32,12 +32,12 @@ impl Association {
         channel: Option<ChannelId>,
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
-        match self.state {
-            State::Closing { due: true, .. } => return self.build_close(now, bytes, out),
-            State::Closing { .. } | State::Over => return None,
+        match &self.state {
+            State::Closing(Closing { due: true, .. }) => return self.build_close(now, bytes, out),
+            State::Closing(_) | State::Over => return None,
             State::Open => {}
         }
-        if self.deadline_passed(now) {
+        if self.deadline_passed(now) || self.identity.keys.send.is_spent(&self.config.rekey) {
             return None; // `handle_timeout` comes first: nothing is sent beyond its time
         }
         let path = self.path_with_work(now, channel)?;
@@ -84,7 +84,9 @@ impl Association {
 
     fn control_due(&self, path: usize) -> bool {
         path == 0
-            && (self.ping_due || !self.path_responses.is_empty() || self.channels.has_control())
+            && (self.liveness.wants_ask()
+                || !self.path_responses.is_empty()
+                || self.channels.has_control())
     }
 
     fn build_packet(
@@ -110,7 +112,9 @@ impl Association {
         }
         eliciting |= !items.is_empty();
         let p = &self.paths[path];
-        if !eliciting && w.room() > 0 && (probing || p.wants_ping()) {
+        // An old key is not renewed before one of its packets is acknowledged.
+        let old = self.identity.keys.send.is_old(now, &self.config.rekey);
+        if !eliciting && w.room() > 0 && (probing || old || p.wants_ping()) {
             w.frame(1, frame::emit_ping);
             eliciting = true;
         }
@@ -129,16 +133,30 @@ impl Association {
         departure: Departure,
         items: &[Item],
     ) {
+        self.renew_key(now);
         let p = &mut self.paths[path];
-        let receiver = self.identity.peer_index;
-        let header = Data { epoch: 0, path: p.id, receiver, number: p.next_number() };
-        let len = w.seal(&*self.identity.send, header);
+        let (receiver, keys) = (self.identity.peer_index, &mut self.identity.keys.send);
+        let header = Data { epoch: keys.epoch, path: p.id, receiver, number: p.next_number() };
+        keys.count();
+        let len = w.seal(&*keys.key, header);
         p.depart(Departure { bytes: len as u32, ..departure }, items);
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += len as u64;
         if departure.eliciting {
-            self.last_sent = now;
-            self.ping_due = false;
+            self.liveness.asked(now);
+        }
+        if !items.is_empty() {
+            self.liveness.active();
+        }
+    }
+
+    /// Goes on to the next key when the present one has served its time and the peer has it.
+    fn renew_key(&mut self, now: Instant) {
+        let keys = &mut self.identity.keys.send;
+        let has_it = |(n, p): (usize, &Path)| keys.confirmed(n, p.largest_acked());
+        if keys.is_old(now, &self.config.rekey) && self.paths.iter().enumerate().any(has_it) {
+            keys.renew(now, self.paths.iter().map(Path::next_number));
+            self.stats.keys_sent += 1;
         }
     }
 
@@ -151,7 +169,7 @@ impl Association {
             w.frame(PATH_TOKEN_LEN, |w| frame::emit_path_response(w, token));
             eliciting = true;
         }
-        if self.ping_due && w.room() > 0 {
+        if self.liveness.wants_ask() && w.room() > 0 {
             w.frame(1, frame::emit_ping);
             eliciting = true;
         }
@@ -192,7 +210,7 @@ impl Association {
         bytes: usize,
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
-        let State::Closing { reason, text, .. } = &self.state else { return None };
+        let State::Closing(Closing { reason, text, .. }) = &self.state else { return None };
         let max = usize::from(self.paths[0].datagram).min(bytes);
         if max < PACKET_MIN || !out.takes(max) {
             return None;

@@ -1,10 +1,10 @@
 //! The association itself: what its owner calls, what time brings.
 
+use ::core::fmt;
 use ::core::net::SocketAddr;
 use ::core::time::Duration;
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -13,10 +13,12 @@ use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 use super::channel::{ChannelStats, Opening, PeerLimits};
 use super::channels::Channels;
 use super::deadline::Deadlines;
+use super::keys::Keys;
+use super::liveness::Liveness;
 use super::path::{Item, Outcome, Path};
 use super::send::{SendError, SendHalf};
 use crate::config::Config;
-use crate::crypto::PacketKey;
+use crate::crypto::Crypto;
 use crate::endpoint::AssociationId;
 use crate::machine::{PathChange, TimerKind};
 use crate::memory::{Block, Memory};
@@ -87,18 +89,63 @@ pub enum End {
         /// The peer's reason for people.
         text: String,
     },
-    /// The peer was silent for too long.
+    /// Nothing was heard of the peer since we began to ask.
     Silent {
-        /// How long, own stalls subtracted.
+        /// For how long, own stalls subtracted.
         for_: Duration,
+        /// Packets of ours that went unanswered, spread over that time.
+        asks: u32,
+        /// Our own stalls meanwhile.
+        excused: Duration,
+    },
+    /// The peer was heard, but acknowledged nothing of what we sent.
+    NoProgress {
+        /// For how long, own stalls subtracted.
+        for_: Duration,
+        /// Our own stalls meanwhile.
+        excused: Duration,
+    },
+    /// Our own link let nothing out.
+    Unsent {
+        /// For how long, own stalls subtracted.
+        for_: Duration,
+        /// Our own stalls meanwhile.
+        excused: Duration,
     },
     /// The peer broke the protocol.
     Fault(&'static str),
 }
 
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let excused = match self {
+            Self::Closed => return f.write_str("closed"),
+            Self::ByPeer { reason, text } => {
+                return write!(f, "closed by the peer for reason {reason}: {text}");
+            }
+            Self::Fault(what) => return write!(f, "the peer broke the protocol: {what}"),
+            Self::Silent { for_, asks, excused } => {
+                write!(f, "silent: {asks} asks unanswered in {for_:.1?}")?;
+                excused
+            }
+            Self::NoProgress { for_, excused } => {
+                write!(f, "no progress: heard, but nothing acknowledged for {for_:.1?}")?;
+                excused
+            }
+            Self::Unsent { for_, excused } => {
+                write!(f, "unsent: the own link let nothing out for {for_:.1?}")?;
+                excused
+            }
+        };
+        if excused.is_zero() { Ok(()) } else { write!(f, ", own stalls of {excused:.1?} apart") }
+    }
+}
+
 /// Reason number of an association ended by a protocol fault. Numbers above 255 belong to the
 /// layers above.
 pub const REASON_FAULT: u16 = 1;
+/// Reason number of an association whose peer was given up: what it hears when it is back.
+pub const REASON_LOST: u16 = 2;
 
 /// Counters since the association began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,6 +176,10 @@ pub struct AssociationStats {
     pub messages_received: u64,
     /// Messages of ours acknowledged whole.
     pub messages_sent: u64,
+    /// Times that we went on to the next key.
+    pub keys_sent: u64,
+    /// Times that the peer did.
+    pub keys_received: u64,
     /// Longest time by which our own timer was late.
     pub late_max: Duration,
 }
@@ -143,33 +194,64 @@ pub struct Identity {
     pub peer_index: u32,
     /// What the peer granted.
     pub peer: PeerLimits,
-    /// Seals what we send.
-    pub send: Box<dyn PacketKey>,
-    /// Opens what we receive.
-    pub receive: Box<dyn PacketKey>,
+    /// Seal what we send and open what we receive.
+    pub keys: Keys,
 }
 
 /// CLOSE is sent this often before a closed association is forgotten.
 pub(super) const CLOSE_REPEATS: u8 = 3;
 /// Time between two of them.
 const CLOSE_INTERVAL: Duration = Duration::from_millis(30);
-/// A timer later than this counts as our own stall.
-const STALL: Duration = Duration::from_millis(5);
+/// How long a closed association answers a peer that has not understood.
+const LINGER: Duration = Duration::from_millis(300);
 
 /// Where an association stands.
 #[derive(Clone, Debug)]
 pub(super) enum State {
     Open,
-    /// We closed it: CLOSE goes out `left` more times, the next at `at`.
-    Closing {
-        reason: u16,
-        text: String,
-        left: u8,
-        at: Instant,
-        /// The next one is to go out when the driver asks.
-        due: bool,
-    },
+    Closing(Closing),
     Over,
+}
+
+/// We ended it: CLOSE goes out `left` more times, the next at `at`; then until `until` as an answer
+/// to whatever still comes, at most one in [`CLOSE_INTERVAL`].
+#[derive(Clone, Debug)]
+pub(super) struct Closing {
+    pub(super) reason: u16,
+    pub(super) text: String,
+    left: u8,
+    at: Instant,
+    /// The next one is to go out when the driver asks.
+    pub(super) due: bool,
+    until: Instant,
+}
+
+impl Closing {
+    fn new(now: Instant, reason: u16, text: String, linger: Duration) -> Self {
+        let until = now + CLOSE_INTERVAL * CLOSE_REPEATS.into() + linger;
+        Self { reason, text, left: CLOSE_REPEATS, at: now, due: true, until }
+    }
+
+    fn sent(&mut self, now: Instant) {
+        self.left = self.left.saturating_sub(1);
+        self.due = false;
+        self.at = now + CLOSE_INTERVAL;
+    }
+
+    /// The peer has not understood yet.
+    pub(super) fn answer(&mut self, now: Instant) {
+        self.due |= now >= self.at;
+    }
+
+    const fn poll_timeout(&self) -> Instant {
+        if self.left > 0 && !self.due { self.at } else { self.until }
+    }
+
+    /// False once it is over.
+    fn handle_timeout(&mut self, now: Instant) -> bool {
+        self.due |= self.left > 0 && now >= self.at;
+        now < self.until
+    }
 }
 
 /// One authenticated conversation. See the [module's documentation](super).
@@ -182,11 +264,9 @@ pub struct Association {
     pub(super) channels: Channels,
     pub(super) deadlines: Deadlines,
     pub(super) stats: AssociationStats,
-    pub(super) last_sent: Instant,
-    pub(super) ping_due: bool,
     pub(super) path_responses: VecDeque<u64>,
     pub(super) scratch: Vec<Item>,
-    pub(super) last_heard: Instant,
+    pub(super) liveness: Liveness,
     pub(super) outcome: Outcome,
     pub(super) events: VecDeque<AssociationEvent>,
 }
@@ -210,11 +290,9 @@ impl Association {
             channels: Channels::new(initiator),
             deadlines: Deadlines::default(),
             stats: AssociationStats::default(),
-            last_sent: now,
-            ping_due: initiator,
             path_responses: VecDeque::new(),
             scratch: Vec::new(),
-            last_heard: now,
+            liveness: Liveness::new(now, initiator, config.liveness),
             outcome: Outcome::default(),
             events: VecDeque::new(),
         }
@@ -232,7 +310,7 @@ impl Association {
 
     /// True unless both sides trust the link: packets are hidden and protected against change.
     pub fn is_sealed(&self) -> bool {
-        self.identity.send.seals()
+        self.identity.keys.send.key.seals()
     }
 
     /// Smoothed round-trip time of the first path.
@@ -283,6 +361,11 @@ impl Association {
         self.channels.get(channel).map(|c| c.stats)
     }
 
+    /// Number of open channels, of either side's making.
+    pub fn channels(&self) -> usize {
+        self.channels.iter().count()
+    }
+
     /// Messages of a channel that wait for credit or acknowledgement.
     pub fn waiting(&self, channel: ChannelId) -> usize {
         self.channels.get(channel).and_then(|c| c.send.as_ref()).map_or(0, SendHalf::waiting)
@@ -326,10 +409,8 @@ impl Association {
     /// Ends the association: the peer is told, whatever was not acknowledged is dropped.
     pub fn close(&mut self, now: Instant, reason: u16, text: &str, memory: &mut dyn Memory) {
         if self.is_open() {
-            let left = CLOSE_REPEATS;
             self.end(End::Closed, memory);
-            let text = text.into();
-            self.state = State::Closing { reason, text, left, at: now, due: true };
+            self.state = State::Closing(Closing::new(now, reason, text.into(), LINGER));
         }
     }
 
@@ -349,57 +430,91 @@ impl Association {
     pub(super) fn fault(&mut self, now: Instant, what: &'static str, memory: &mut dyn Memory) {
         if self.is_open() {
             self.end(End::Fault(what), memory);
-            let (text, left) = (what.into(), CLOSE_REPEATS);
-            let reason = REASON_FAULT;
-            self.state = State::Closing { reason, text, left, at: now, due: true };
+            self.state = State::Closing(Closing::new(now, REASON_FAULT, what.into(), LINGER));
         }
+    }
+
+    /// Gives the peer up. Should it be heard again, it is told.
+    fn give_up(&mut self, now: Instant, end: End, memory: &mut dyn Memory) {
+        let text = end.to_string();
+        self.end(end, memory);
+        let linger = self.config.liveness.no_progress_after;
+        self.state = State::Closing(Closing::new(now, REASON_LOST, text, linger));
+    }
+
+    /// True when it has ended, and only answers what still comes.
+    pub const fn is_lingering(&self) -> bool {
+        matches!(self.state, State::Closing(_))
+    }
+
+    /// Somebody depends on the peer (or nobody does any more): while it is watched, it is asked
+    /// for a sign of life every [`Liveness::keepalive`](crate::config::Liveness::keepalive), at
+    /// once if that is due; else ever less often, and only by the initiator. An unwatched peer
+    /// that is gone is still found out within the ordinary time once something is sent to it.
+    /// Returns false if that is no news.
+    pub fn watch(&mut self, now: Instant, on: bool) -> bool {
+        self.liveness.watch(now, on)
+    }
+
+    /// Asks the peer for a sign of life, unless it gave one or was asked within
+    /// [`Liveness::keepalive`](crate::config::Liveness::keepalive).
+    pub fn ask(&mut self, now: Instant) {
+        self.liveness.ask(now);
+    }
+
+    /// True when [`Association::replenish`] is wanted.
+    pub fn wants_keys(&self) -> bool {
+        self.is_open() && self.identity.keys.is_short()
+    }
+
+    /// Makes the keys of the next epochs ahead of their use.
+    pub fn replenish(&mut self, crypto: &dyn Crypto) {
+        self.identity.keys.replenish(crypto);
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
-        if let State::Closing { left, at, due, .. } = &mut self.state {
-            if *at <= now && *left == 0 {
+        if let State::Closing(closing) = &mut self.state {
+            if !closing.handle_timeout(now) {
                 self.state = State::Over;
-            } else if *at <= now {
-                *due = true;
             }
             return;
         }
         if !self.is_open() {
             return;
         }
-        self.subtract_stall(now);
-        let silent = now.since(self.last_heard);
-        if silent >= self.config.lost_after {
-            self.end(End::Silent { for_: silent }, memory);
+        if let Some((due, _)) = self.poll_timeout() {
+            let late = self.liveness.ran(due, now);
+            self.stats.late_max = self.stats.late_max.max(late);
+        }
+        if let Some(end) = self.liveness.verdict(now) {
+            self.give_up(now, end, memory);
             return;
         }
+        if self.identity.keys.send.is_spent(&self.config.rekey) {
+            self.fault(now, "acknowledges no packet of a key that has served its time", memory);
+            return;
+        }
+        self.identity.keys.receive.forget(now);
+        let mut overtaken = false;
         for path in &mut self.paths {
             path.arrivals.acknowledge_if_due(now);
             path.pace(now);
             if path.loss_at.is_some_and(|t| t <= now) {
                 path.detect_losses(now, &mut self.outcome);
+                overtaken = true;
             }
             if path.probe_at(&self.config).is_some_and(|t| t <= now) {
                 path.probe(now, &mut self.outcome);
                 self.stats.probes += 1;
             }
         }
+        if overtaken && self.paths.iter().all(|p| p.in_flight == 0) {
+            self.liveness.settled();
+        }
         self.expire(now);
         self.settle_outcome();
-        if now >= self.last_sent + self.config.keepalive {
-            self.ping_due = true;
-        }
-    }
-
-    /// When we woke late ourselves, the peer's silence was partly ours.
-    fn subtract_stall(&mut self, now: Instant) {
-        let Some((due, _)) = self.poll_timeout() else { return };
-        let late = now.since(due);
-        self.stats.late_max = self.stats.late_max.max(late);
-        if late > STALL {
-            self.last_heard = (self.last_heard + late).min(now);
-        }
+        self.liveness.handle_timeout(now);
     }
 
     /// Takes note of a change of a link.
@@ -416,11 +531,11 @@ impl Association {
     /// When [`Association::handle_timeout`] is wanted next, and why.
     pub fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
         match &self.state {
-            State::Over | State::Closing { due: true, .. } => return None,
-            State::Closing { at, .. } => return Some((*at, TimerKind::Control)),
+            State::Over => return None,
+            State::Closing(closing) => return Some((closing.poll_timeout(), TimerKind::Control)),
             State::Open => {}
         }
-        let mut next = (self.last_heard + self.config.lost_after, TimerKind::Silence);
+        let mut next = self.liveness.poll_timeout();
         let mut earlier = |at: Option<Instant>, kind| {
             if let Some(at) = at
                 && at < next.0
@@ -428,10 +543,11 @@ impl Association {
                 next = (at, kind);
             }
         };
-        if !self.ping_due {
-            earlier(Some(self.last_sent + self.config.keepalive), TimerKind::KeepAlive);
-        }
         earlier(self.deadline_at(), TimerKind::Deadline);
+        earlier(self.identity.keys.receive.forget_at(), TimerKind::Control);
+        if self.identity.keys.send.is_spent(&self.config.rekey) {
+            earlier(Some(Instant::ZERO), TimerKind::Control);
+        }
         let waiting = self.channels.has_data(None);
         for path in &self.paths {
             earlier(path.arrivals.due_at(), TimerKind::Acknowledge);
@@ -451,11 +567,8 @@ impl Association {
 
     /// One CLOSE has gone out.
     pub(super) fn close_sent(&mut self, now: Instant) {
-        if let State::Closing { left, at, due, .. } = &mut self.state {
-            *left -= 1;
-            *due = false;
-            // After the last one, linger a little to answer a peer that has not understood.
-            *at = now + if *left == 0 { 10 * CLOSE_INTERVAL } else { CLOSE_INTERVAL };
+        if let State::Closing(closing) = &mut self.state {
+            closing.sent(now);
         }
     }
 }

@@ -9,6 +9,7 @@ use towpath_wire::{ChannelId, Instant};
 use super::channel::Channel;
 use super::channels::OpenRefused;
 use super::core::{Association, AssociationEvent, End, State};
+use super::keys::Opened;
 use super::path::Item;
 use super::receive::{Refused, Taken};
 use super::received::Seen;
@@ -18,6 +19,9 @@ use crate::memory::{Arrival, Memory};
 
 /// Frames of kind `PATH_RESPONSE` waiting at most.
 const PATH_RESPONSES_MAX: usize = 8;
+
+/// Probe time-outs of the slowest path for which packets of the previous key are still taken.
+const KEPT_TIMEOUTS: u32 = 3;
 
 /// Largest packet number accepted: at 10⁹ packets a second, 146 years of them.
 const NUMBER_MAX: u64 = 1 << 62;
@@ -33,7 +37,7 @@ impl Association {
         memory: &mut dyn Memory,
     ) -> bool {
         let known = self.paths.iter().position(|p| p.id == header.path);
-        let (Some(path), 0, 0..=NUMBER_MAX) = (known, header.epoch, header.number) else {
+        let (Some(path), 0..=NUMBER_MAX) = (known, header.number) else {
             self.stats.forged += 1;
             return false;
         };
@@ -42,12 +46,29 @@ impl Association {
             return false;
         }
         let (aad, content) = datagram.split_at_mut(DATA_HEADER);
-        if self.identity.receive.open(nonce(header.path, header.number), aad, content).is_err() {
-            self.stats.forged += 1;
-            return false;
+        let nonce = nonce(header.path, header.number);
+        let place = (header.epoch, path, header.number);
+        match self.identity.keys.receive.open(place, nonce, aad, content) {
+            Opened::Present => self.liveness.heard(now),
+            // It left before the newest that we know of: no sign of life.
+            Opened::Previous => {}
+            Opened::Next => {
+                let timeouts =
+                    self.paths.iter().map(|p| p.rtt.probe_timeout(self.config.ack_delay));
+                let slowest = timeouts.max().unwrap_or_default();
+                self.identity.keys.receive.retire(now + slowest * KEPT_TIMEOUTS);
+                self.stats.keys_received += 1;
+                self.liveness.heard(now);
+            }
+            Opened::Failed | Opened::Refused => {
+                self.stats.forged += 1;
+                if self.identity.keys.receive.is_spent(&self.config.rekey) {
+                    self.fault(now, "too many packets did not authenticate", memory);
+                }
+                return false;
+            }
         }
         let _ = rx.ecn; // counted once congestion control makes use of it
-        self.last_heard = now;
         self.stats.packets_received += 1;
         self.stats.bytes_received += datagram.len() as u64;
         let content = &datagram[DATA_HEADER..datagram.len() - TAG];
@@ -63,10 +84,11 @@ impl Association {
         content: &[u8],
         memory: &mut dyn Memory,
     ) {
-        if let State::Closing { left, due, .. } = &mut self.state {
-            // The peer has not understood yet: tell it once more.
-            if *left == 0 && !matches!(Frames::new(content).next(), Some(Ok(Frame::Close { .. }))) {
-                (*left, *due) = (1, true);
+        if let State::Closing(closing) = &mut self.state {
+            if matches!(Frames::new(content).next(), Some(Ok(Frame::Close { .. }))) {
+                self.state = State::Over; // it knows
+            } else {
+                closing.answer(now);
             }
             return;
         }
@@ -77,6 +99,9 @@ impl Association {
                 return;
             };
             eliciting |= !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Close { .. });
+            if !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Ping) {
+                self.liveness.active();
+            }
             match self.handle_frame(now, frame, memory) {
                 Ok(()) => {}
                 Err(Refused::NoRoom) => refused = true,
@@ -223,6 +248,9 @@ impl Association {
             self.fault(now, "acknowledges a packet never sent", memory);
             return Ok(());
         }
+        if self.outcome.progress {
+            self.liveness.progressed(now, self.paths.iter().any(|p| p.in_flight > 0));
+        }
         self.settle_outcome();
         Ok(())
     }
@@ -239,13 +267,13 @@ impl Association {
             self.item_lost(item);
         }
         self.prune_deadlines();
-        (outcome.packets_lost, outcome.spurious) = (0, 0);
+        (outcome.packets_lost, outcome.spurious, outcome.progress) = (0, 0, false);
         self.outcome = outcome;
     }
 
     fn item_acked(&mut self, item: Item) {
         // The packet that acknowledges was heard just now.
-        let arrived = self.last_heard - self.rtt() / 2;
+        let arrived = self.liveness.heard_at() - self.rtt() / 2;
         match item {
             Item::Data { channel, message, offset, len } => {
                 let acked = |s: &mut SendHalf| s.on_acked(message, offset, len, arrived);

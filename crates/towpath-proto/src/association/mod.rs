@@ -26,6 +26,8 @@ mod core;
 mod deadline;
 pub(crate) mod delivery;
 mod handle;
+mod keys;
+mod liveness;
 pub(crate) mod pacer;
 mod path;
 mod ready;
@@ -38,5 +40,8 @@ mod send;
 mod halves_tests;
 
 pub use channel::{ChannelStats, Opening, PeerLimits};
-pub use core::{Association, AssociationEvent, AssociationStats, End, Identity, REASON_FAULT};
+pub use core::{
+    Association, AssociationEvent, AssociationStats, End, Identity, REASON_FAULT, REASON_LOST,
+};
+pub use keys::Keys;
 pub use send::SendError;

@@ -85,6 +85,8 @@ pub(super) struct Outcome {
     pub(super) lost: Vec<Item>,
     pub(super) packets_lost: u64,
     pub(super) spurious: u64,
+    /// Something was acknowledged for the first time.
+    pub(super) progress: bool,
 }
 
 /// What a packet to be recorded consists of.
@@ -169,6 +171,11 @@ impl Path {
     /// The number that the next packet gets.
     pub(super) const fn next_number(&self) -> u64 {
         self.next
+    }
+
+    /// The largest packet that the peer acknowledged.
+    pub(super) const fn largest_acked(&self) -> Option<u64> {
+        self.largest_acked
     }
 
     /// Bytes that window and packet numbers allow, whatever the pacer says.
@@ -370,6 +377,7 @@ impl Path {
         } else {
             self.in_flight -= u64::from(s.bytes);
         }
+        out.progress = true;
         let late = s.state == State::Lost;
         self.delivery.settled(s.at, s.stamp, s.bytes.into(), late);
         if s.ack_top > 0 {

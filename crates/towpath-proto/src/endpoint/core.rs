@@ -255,6 +255,21 @@ impl Endpoint {
         self.open_mut(id).map_or(0, |a| a.waiting(channel))
     }
 
+    /// Somebody depends on a peer, or nobody does any more: see [`Association::watch`].
+    pub fn watch(&mut self, now: Instant, id: AssociationId, on: bool) {
+        if self.open_mut(id).is_some_and(|a| a.watch(now, on)) {
+            self.touch(id);
+        }
+    }
+
+    /// Asks a peer for a sign of life: see [`Association::ask`].
+    pub fn ask(&mut self, now: Instant, id: AssociationId) {
+        if let Some(a) = self.open_mut(id) {
+            a.ask(now);
+            self.touch(id);
+        }
+    }
+
     /// Closes an association, or gives a handshake up.
     pub fn close(
         &mut self,
@@ -293,11 +308,19 @@ impl Endpoint {
         self.slots.iter().find(|s| wanted(&s.state)).map(|s| s.id)
     }
 
-    /// Takes a free place and draws an id for it.
+    /// Takes a free place and draws an id for it. Where none is left, an association that is
+    /// over and only answers what still comes makes room.
     pub(super) fn reserve(&mut self) -> Option<AssociationId> {
+        let limit = usize::from(self.config.associations_max);
+        if self.free.is_empty()
+            && self.slots.len() >= limit
+            && let Some(id) = self.find(|s| matches!(s, SlotState::Open(a) if a.is_lingering()))
+        {
+            self.free(id);
+        }
         let index = match self.free.pop() {
             Some(index) => index,
-            None if self.slots.len() < usize::from(self.config.associations_max) => {
+            None if self.slots.len() < limit => {
                 let index = self.slots.len() as u16;
                 let (id, state) = (AssociationId(index.into()), SlotState::Free);
                 self.slots.push(Slot { id, state, armed: Instant::NEVER, queued: false });
@@ -367,6 +390,9 @@ impl Endpoint {
         if association.is_over() {
             self.free(id);
             return;
+        }
+        if association.wants_keys() {
+            association.replenish(&*self.crypto);
         }
         if !slot.queued {
             slot.queued = true;
@@ -454,6 +480,11 @@ impl Endpoint {
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
         let transmit = self.open_mut(id)?.poll_transmit(now, grant.bytes, grant.channel, out);
+        if let Some(Slot { state: SlotState::Open(a), .. }) = self.slots.get_mut(id.index())
+            && a.wants_keys()
+        {
+            a.replenish(&*self.crypto);
+        }
         if self.association(id).is_some_and(Association::is_over) {
             self.free(id);
         } else {

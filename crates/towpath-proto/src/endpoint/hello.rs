@@ -8,16 +8,16 @@
 //!   5 windows of all of them together (u64, bytes)  6 the link is trusted (no value)
 //! ```
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use towpath_wire::Instant;
 use towpath_wire::bytes::{ParseError, Reader, Writer};
 
 use super::core::Endpoint;
-use crate::association::PeerLimits;
+use crate::association::{Keys, PeerLimits};
 use crate::config::Config;
-use crate::crypto::{PacketKey, Secrets};
+use crate::crypto::Secrets;
 
 /// Longest hello that the owner may add, in bytes.
 pub const HELLO_MAX: usize = 512;
@@ -32,9 +32,6 @@ const REFUSAL: u8 = 3;
 const CHANNELS: u8 = 4;
 const CREDIT: u8 = 5;
 const TRUSTED: u8 = 6;
-
-/// Keys for sending and for receiving.
-pub(super) type Keys = (Box<dyn PacketKey>, Box<dyn PacketKey>);
 
 /// An authenticated "no".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,18 +127,12 @@ impl Endpoint {
         Hello { window, channels_max, credit, version, refusal, trusted, content }
     }
 
-    /// The keys of a new association, for sending and for receiving. Packets go unsealed only
-    /// where both sides said in their sealed hellos that they trust the link: each computes the
-    /// same from the other's word and its own.
-    pub(super) fn packet_keys(&self, secrets: &Secrets, peer_trusts: bool) -> Keys {
-        let key = |secret| {
-            if self.config.trusted && peer_trusts {
-                self.crypto.header_key(secret)
-            } else {
-                self.crypto.packet_key(secret)
-            }
-        };
-        (key(&secrets.send), key(&secrets.receive))
+    /// The keys of a new association. Packets go unsealed only where both sides said in their
+    /// sealed hellos that they trust the link: each computes the same from the other's word and
+    /// its own.
+    pub(super) fn packet_keys(&self, now: Instant, secrets: &Secrets, peer_trusts: bool) -> Keys {
+        let sealed = !(self.config.trusted && peer_trusts);
+        Keys::new(now, secrets, sealed, &*self.crypto)
     }
 }
 

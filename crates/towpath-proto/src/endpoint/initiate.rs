@@ -228,14 +228,13 @@ impl Endpoint {
             return;
         }
         let SlotState::Initiating(i) = self.take_state(id) else { return };
-        let (send, receive) = self.packet_keys(&i.handshake.split(), hello.trusted);
+        let keys = self.packet_keys(now, &i.handshake.split(), hello.trusted);
         let identity = Identity {
             id,
             initiator: true,
             peer_index: response.sender,
             peer: hello.limits(),
-            send,
-            receive,
+            keys,
         };
         let association = Association::new(now, identity, i.link, i.remote, &self.config);
         let (key, hello) = (i.key, hello.content.to_vec());

@@ -208,14 +208,13 @@ impl Endpoint {
     }
 
     fn half_open(&mut self, now: Instant, id: AssociationId, asking: Asking, response: Vec<u8>) {
-        let (send, receive) = self.packet_keys(&asking.handshake.split(), asking.trusted);
+        let keys = self.packet_keys(now, &asking.handshake.split(), asking.trusted);
         let identity = Identity {
             id,
             initiator: false,
             peer_index: asking.peer_index,
             peer: asking.peer,
-            send,
-            receive,
+            keys,
         };
         let RxMeta { link, remote, .. } = asking.rx;
         let association = Association::new(now, identity, link, remote, &self.config);

@@ -209,6 +209,11 @@ impl Host {
         sent
     }
 
+    /// Depends on the peer of its one association, or does not any more.
+    pub(crate) fn watch(&mut self, now: Instant, on: bool) {
+        self.endpoint.watch(now, self.id(), on);
+    }
+
     fn take(&mut self, id: AssociationId, channel: ChannelId, number: u64, block: Block, len: u32) {
         let bytes = self.memory.take(block);
         assert_eq!(bytes.len(), len as usize);

@@ -237,6 +237,7 @@ impl Engine {
                 log!("host {} ({}) at {} added", host.id, host.name, host.addr);
                 self.tell_watchers(&HostEvent::Added(host));
             }
+            NodeEvent::ContactOver { host, end } => log!("contact with host {host} over: {end}"),
             NodeEvent::HostLost(id) => {
                 log!("host {id} lost");
                 self.tell_watchers(&HostEvent::Lost(id));

@@ -120,6 +120,7 @@ impl Engine {
                 self.reply(key, &info);
             }
             Request::Hosts => {
+                self.node.ask_hosts(now);
                 let hosts = Reply::Hosts(self.hosts());
                 self.reply(key, &hosts);
             }
@@ -146,6 +147,7 @@ impl Engine {
                 if let Some(c) = self.clients.all.get_mut(&key) {
                     c.watches = true;
                 }
+                self.node.watch_hosts(now, true, &mut self.memory);
             }
             Request::Shutdown => {
                 log!("told to end");
@@ -257,6 +259,8 @@ impl Engine {
             self.node.kill(now, id, 15, &mut self.memory);
         }
         self.clients.queries.retain(|_, (client, _)| *client != key);
+        let watched = self.clients.all.values().any(|c| c.watches);
+        self.node.watch_hosts(now, watched, &mut self.memory);
     }
 
     pub(super) fn signal_orphans(&mut self, now: Instant) {
