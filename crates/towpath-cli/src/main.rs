@@ -3,8 +3,10 @@
 mod batch;
 mod bench;
 mod bound;
+mod capture;
 mod cells;
 mod control;
+mod dump;
 mod experiment;
 mod farm;
 mod files;
@@ -86,6 +88,8 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Measure what a link carries, beside what the kernel alone carries
     Bench(bench::BenchArgs),
+    /// Show the packets of a capture in words
+    Dump(dump::DumpArgs),
     /// Run the protocols in a simulated network
     Sim(sim::SimArgs),
     /// Ask what a network would promise to channels
@@ -104,8 +108,8 @@ enum Command {
 }
 
 /// Commands that need no virtual machine; `--vm` is not in their help.
-const WITHOUT_VM: [&str; 9] =
-    ["media", "plan", "bench", "sim", "reserve", "bound", "schedulers", "topology", "tspec"];
+const WITHOUT_VM: [&str; 10] =
+    ["media", "plan", "bench", "dump", "sim", "reserve", "bound", "schedulers", "topology", "tspec"];
 
 fn parse() -> Result<Cli, clap::Error> {
     // It stands in for the global option of the same name.
@@ -151,6 +155,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Media(args) => media::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Dump(args) => dump::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Reserve(args) => reserve::run(&args),
         Command::Bound(args) => bound::run(&args),

@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 
 use towpath_proto::association::Opening;
 use towpath_proto::{
-    AssociationId, AssociationStats, Block, Crypto, Endpoint, Grant, Machine, Memory, PathChange,
+    AssociationId, AssociationStats, Block, ChannelStats, Crypto, Endpoint, Grant, Machine, Memory, PathChange,
     Rng, RxMeta, SendError, TimerKind, Transmit, TxBatch,
 };
 use towpath_vm::requests::REQUESTS_MAX;
@@ -15,7 +15,7 @@ use towpath_vm::{
     ControlLog, Ending, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo, TaskSpec,
     Tasks, message,
 };
-use towpath_wire::frame::{Direction, MESSAGE_CHARGE};
+use towpath_wire::frame::MESSAGE_CHARGE;
 use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
 
 use crate::config::{Invitation, JoinTarget, NodeConfig, reason, token_psk};
@@ -296,12 +296,31 @@ impl Node {
     pub fn open_channel(
         &mut self,
         association: AssociationId,
-        label: u16,
-        priority: u16,
+        opening: Opening,
     ) -> Option<ChannelId> {
-        let opening = Opening { priority, ..Opening::new(Direction::Both, label) };
         self.peers.all_dirty();
         self.endpoint.open(association, opening)
+    }
+
+    /// Queues a message that is to arrive by `deadline` on such a channel.
+    pub fn send_by(
+        &mut self,
+        association: AssociationId,
+        channel: ChannelId,
+        block: Block,
+        len: u32,
+        deadline: Instant,
+    ) -> Result<u64, SendError> {
+        self.endpoint.send_by(association, channel, block, len, deadline)
+    }
+
+    /// Counters of a channel; `None` once it or its association is over.
+    pub fn channel_stats(
+        &self,
+        association: AssociationId,
+        channel: ChannelId,
+    ) -> Option<ChannelStats> {
+        self.endpoint.association(association)?.channel_stats(channel)
     }
 
     /// Queues a message on such a channel.

@@ -11,6 +11,7 @@
 //! | [`world`] | hosts, their clocks, links and processes, driven together |
 //! | [`scenario`] | an experiment as a file |
 //! | [`transfer`] | associations over shared links: rate, fairness, cost, packets over time |
+//! | [`repair`] | the scheme of 1997 and an association over the same lossy link |
 //! | [`swarm`] | random runs of a scenario with faults, and the checkers |
 //! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
 //! | [`memory`], [`crypto`], [`hash`] | stand-ins for message memory, cryptography and traces |
@@ -25,6 +26,7 @@ pub mod memory;
 pub mod network;
 pub mod process;
 pub mod qos;
+pub mod repair;
 pub mod scenario;
 pub mod swarm;
 pub mod transfer;

@@ -45,6 +45,8 @@ impl Default for Scenario {
                 rate_bps: 50_000_000,
                 delay_us: 50,
                 queue_bytes: 64 * 1024,
+                datagram_bytes_max: 1472,
+                burst_leave_ppm: 50_000,
                 ..LinkSpec::default()
             },
             link_max: LinkSpec {
@@ -56,6 +58,8 @@ impl Default for Scenario {
                 reorder_us: 2_000,
                 duplicate_ppm: 10_000,
                 corrupt_ppm: 5_000,
+                burst_enter_ppm: 3_000,
+                ecn_mark_bytes: Some(60_000),
                 ..LinkSpec::default()
             },
             seconds_max: 120,
@@ -110,8 +114,10 @@ impl Scenario {
         if s.drift_ppm > 10_000 {
             return fail("drift_ppm", s.drift_ppm.to_string(), "at most 10000");
         }
-        if s.link_min.rate_bps == 0 {
-            return fail("link_min.rate_bps", "0".into(), "above 0");
+        for (name, link) in [("link_min", &s.link_min), ("link_max", &s.link_max)] {
+            if let Some((field, value, must)) = link.out_of_range() {
+                return fail(&format!("{name}.{field}"), value, must);
+            }
         }
         Ok(s)
     }
@@ -127,7 +133,23 @@ impl Scenario {
             (faults(a.loss_ppm, b.loss_ppm), faults(a.reorder_ppm, b.reorder_ppm));
         let (duplicate_ppm, corrupt_ppm) =
             (faults(a.duplicate_ppm, b.duplicate_ppm), faults(a.corrupt_ppm, b.corrupt_ppm));
+        // A third of the links that are not clean loses in bursts, a third of all mark.
+        let bursts = rng.below(3) == 0 && !clean;
+        let burst_enter_ppm = if bursts {
+            between(rng, a.burst_enter_ppm.into(), b.burst_enter_ppm.into()) as u32
+        } else {
+            a.burst_enter_ppm
+        };
+        let marks = rng.below(3) == 0;
         LinkSpec {
+            burst_enter_ppm,
+            burst_leave_ppm: between(rng, a.burst_leave_ppm.into(), b.burst_leave_ppm.into()) as u32,
+            ecn_mark_bytes: if marks { b.ecn_mark_bytes } else { a.ecn_mark_bytes },
+            datagram_bytes_max: between(
+                rng,
+                a.datagram_bytes_max.into(),
+                b.datagram_bytes_max.into(),
+            ) as u32,
             rate_bps: between(rng, a.rate_bps, b.rate_bps),
             delay_us: between(rng, a.delay_us, b.delay_us),
             queue_bytes: between(rng, a.queue_bytes, b.queue_bytes),

@@ -63,7 +63,7 @@ pub(super) fn read(path: &Path, reading: Reading) -> anyhow::Result<Samples> {
     let in_file = || format!("in {}", crate::files::shown(path));
     let got = fill(&mut source, &mut head).with_context(in_file)?;
     let source = std::io::Cursor::new(head[..got].to_vec()).chain(source);
-    let samples = if capture::is_one(&head[..got]) {
+    let samples = if crate::capture::is_one(&head[..got]) {
         capture::read(source).with_context(in_file)?
     } else {
         let mut bytes = Vec::new();

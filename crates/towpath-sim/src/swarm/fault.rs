@@ -20,8 +20,12 @@ pub(super) enum Fault {
     Isolate { host: usize, ms: u64 },
     /// Most datagrams between two hosts are lost.
     Burst { a: usize, b: usize, ms: u64, loss_ppm: u32 },
+    /// A link's rate falls to a twentieth while its queue stays as long: what fills it waits.
+    Bloat { from: usize, to: usize, ms: u64 },
     /// A host stands still.
     Pause { host: usize, ms: u64 },
+    /// A host's clock jumps ahead.
+    Step { host: usize, ms: u64 },
     /// A host is gone for good.
     Crash { host: usize },
 }
@@ -32,12 +36,14 @@ impl Fault {
         let b = (a + 1 + rng.below(hosts as u64 - 1) as usize) % hosts;
         let long = rng.below(4) == 0;
         let ms = if long { between(rng, 2_200, 4_000) } else { between(rng, 20, 1_200) };
-        match rng.below(12) {
+        match rng.below(16) {
             0..=2 => Self::Cut { a, b, ms },
             3..=4 => Self::CutOneWay { a, b, ms },
             5 => Self::Isolate { host: a, ms },
             6..=8 => Self::Burst { a, b, ms, loss_ppm: between(rng, 200_000, 900_000) as u32 },
             9..=10 => Self::Pause { host: a, ms },
+            11..=12 => Self::Bloat { from: a, to: b, ms },
+            13..=14 => Self::Step { host: a, ms },
             // The founder alone can take hosts in, so it does not crash.
             _ => Self::Crash { host: a.max(1) },
         }
@@ -55,10 +61,11 @@ impl Fault {
         match self {
             Self::Cut { a, b, .. } | Self::Burst { a, b, .. } => vec![(a, b), (b, a)],
             Self::CutOneWay { a, b, .. } => vec![(a, b)],
+            Self::Bloat { from, to, .. } => vec![(from, to)],
             Self::Isolate { host, .. } => {
                 (0..hosts).filter(|o| *o != host).flat_map(|o| [(host, o), (o, host)]).collect()
             }
-            Self::Pause { .. } | Self::Crash { .. } => Vec::new(),
+            Self::Pause { .. } | Self::Step { .. } | Self::Crash { .. } => Vec::new(),
         }
     }
 
@@ -68,21 +75,29 @@ impl Fault {
         let now = world.now();
         let end = |ms| Some(now + Duration::from_millis(ms));
         for (from, to) in self.directions(hosts) {
-            if let Self::Burst { loss_ppm, .. } = self {
-                let link = world.link(from, to);
-                let spec = LinkSpec { loss_ppm, ..*link.spec() };
-                link.set_spec(spec);
-            } else {
-                world.link(from, to).set_up(false);
+            let link = world.link(from, to);
+            let spec = *link.spec();
+            match self {
+                Self::Burst { loss_ppm, .. } => link.set_spec(LinkSpec { loss_ppm, ..spec }),
+                Self::Bloat { .. } => {
+                    let rate_bps = (spec.rate_bps / 20).max(1_000_000);
+                    link.set_spec(LinkSpec { rate_bps, ..spec });
+                }
+                _ => link.set_up(false),
             }
         }
         match self {
             Self::Cut { ms, .. }
             | Self::CutOneWay { ms, .. }
             | Self::Isolate { ms, .. }
-            | Self::Burst { ms, .. } => end(ms),
+            | Self::Burst { ms, .. }
+            | Self::Bloat { ms, .. } => end(ms),
             Self::Pause { host, ms } => {
                 world.pause(host, now + Duration::from_millis(ms));
+                None
+            }
+            Self::Step { host, ms } => {
+                world.step_clock(host, Duration::from_millis(ms));
                 None
             }
             Self::Crash { host } => {

@@ -41,6 +41,8 @@ pub struct Outcome {
     pub flows: usize,
     /// Messages delivered.
     pub messages: u64,
+    /// Messages given up: timely ones that were late, unreliable ones that lost a piece.
+    pub abandoned: u64,
     /// Bytes delivered, each counted once.
     pub bytes: u64,
     /// Data packets' worth of bytes delivered for the first time (bytes / 1416, rounded down).
@@ -260,7 +262,8 @@ impl<'a> Run<'a> {
     fn strike(&mut self) {
         let count = self.faults.len() + self.struck.len();
         let due = self.bytes_total * (self.struck.len() as u64 + 1) / (count as u64 + 2);
-        if self.faults.is_empty() || self.flows.delivered_bytes < due || self.flows.done() {
+        let passed = self.flows.delivered_bytes + self.flows.abandoned_bytes;
+        if self.faults.is_empty() || passed < due || self.flows.done() {
             return;
         }
         let mut fault = self.faults.remove(0);
@@ -335,6 +338,9 @@ impl<'a> Run<'a> {
         if let Some(what) = self.disagreement() {
             self.violate(what);
         }
+        for what in self.flows.check(&self.world) {
+            self.violate(what);
+        }
         // Per channel and direction one window, and what waits behind it, of either kind.
         let hosts = self.world.hosts.len() as u64;
         let channels = self.flows.len() as u64 + 3 * hosts;
@@ -352,6 +358,7 @@ impl<'a> Run<'a> {
         }
         self.out.trace_hash = self.world.trace_hash();
         self.out.messages = self.flows.delivered;
+        self.out.abandoned = self.flows.abandoned;
         self.out.bytes = self.flows.delivered_bytes;
         self.out.data_packets = self.out.bytes / DATA_PACKET;
         self.out.datagrams = self.world.delivered;

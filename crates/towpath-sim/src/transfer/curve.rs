@@ -10,6 +10,8 @@ use towpath_wire::{ChannelId, Instant, PathId};
 
 /// Points of one series at most; what comes later is counted in [`Curve::left_out`].
 const POINTS_MAX: usize = 500_000;
+/// Packets that are remembered at most: what their frames held, and whether they arrived.
+const PACKETS_MAX: usize = 4_000_000;
 
 /// When, and how many bytes of the stream of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,11 +30,13 @@ pub struct Curve {
     pub sent: Vec<Point>,
     /// The end of each piece sent again.
     pub repaired: Vec<Point>,
+    /// The end of what each packet held that left and never arrived, when it left.
+    pub lost: Vec<Point>,
     /// Everything below is acknowledged.
     pub acknowledged: Vec<Point>,
     /// What the receiver's credit allows to send, in whole messages.
     pub credit: Vec<Point>,
-    /// Points beyond the limit of a series.
+    /// Points beyond the limit of a series, and packets beyond what is remembered.
     pub left_out: u64,
 }
 
@@ -47,8 +51,19 @@ pub(super) struct CurveReader {
     acked_to: u64,
     /// Acknowledged beyond that: start and end of disjoint ranges.
     beyond: BTreeMap<u64, u64>,
-    /// By packet number: the ranges that it held, until acknowledged.
-    held: Vec<Vec<(u64, u64)>>,
+    /// By packet number.
+    held: Vec<Held>,
+}
+
+/// What is remembered of a packet.
+#[derive(Clone, Debug, Default)]
+struct Held {
+    left: Instant,
+    /// Where its last piece ended; 0: it held none.
+    end: u64,
+    arrived: bool,
+    /// Its pieces' ranges, until acknowledged.
+    ranges: Vec<(u64, u64)>,
 }
 
 impl CurveReader {
@@ -66,14 +81,20 @@ impl CurveReader {
         reader
     }
 
-    pub(super) fn finish(self) -> Curve {
+    /// What left before the last packet that arrived and did not arrive itself was lost.
+    pub(super) fn finish(mut self) -> Curve {
+        let newest = self.held.iter().rposition(|h| h.arrived).unwrap_or(0);
+        let Curve { lost, left_out, .. } = &mut self.curve;
+        for h in self.held[..newest].iter().filter(|h| h.end > 0 && !h.arrived) {
+            push(lost, left_out, h.left, h.end);
+        }
         self.curve
     }
 
     /// A packet left the sender.
     pub(super) fn departed(&mut self, now: Instant, channel: ChannelId, datagram: &[u8]) {
         let Some((number, frames)) = opened(datagram) else { return };
-        let mut held = Vec::new();
+        let mut ranges = Vec::new();
         for frame in frames.flatten() {
             let Frame::Data(piece) = frame else { continue };
             if piece.channel != channel {
@@ -81,20 +102,31 @@ impl CurveReader {
             }
             let start = piece.message * self.message_bytes + u64::from(piece.offset);
             let end = start + piece.bytes.len() as u64;
-            held.push((start, end));
+            ranges.push((start, end));
             let again = end <= self.sent_to;
             let series = if again { &mut self.curve.repaired } else { &mut self.curve.sent };
             push(series, &mut self.curve.left_out, now, end);
             self.sent_to = self.sent_to.max(end);
         }
-        if held.is_empty() {
+        let Some((_, end)) = ranges.last().copied() else { return };
+        let index = number as usize;
+        if index >= PACKETS_MAX {
+            self.curve.left_out += 1;
             return;
         }
-        let index = number as usize;
         if self.held.len() <= index {
-            self.held.resize(index + 1, Vec::new());
+            self.held.resize(index + 1, Held::default());
         }
-        self.held[index] = held;
+        self.held[index] = Held { left: now, end, arrived: false, ranges };
+    }
+
+    /// A packet of the sender arrived and authenticated.
+    pub(super) fn taken(&mut self, datagram: &[u8]) {
+        if let Some((number, _)) = opened(datagram)
+            && let Some(held) = self.held.get_mut(number as usize)
+        {
+            held.arrived = true;
+        }
     }
 
     /// A packet for the sender arrived and authenticated.
@@ -127,7 +159,7 @@ impl CurveReader {
                 word &= word - 1;
                 let number = ack.largest.checked_sub(base + bit).and_then(|n| n.try_into().ok());
                 let held = number.and_then(|n: usize| self.held.get_mut(n));
-                for range in held.map(std::mem::take).unwrap_or_default() {
+                for range in held.map(|h| std::mem::take(&mut h.ranges)).unwrap_or_default() {
                     self.cover(range);
                 }
             }
@@ -193,13 +225,19 @@ mod tests {
         for (n, message, offset) in [(0, 0, 0), (1, 0, 50), (2, 1, 0)] {
             reader.departed(at(n), CHANNEL, &piece(n, message, offset, 50));
         }
+        for (n, message, offset) in [(0, 0, 0), (2, 1, 0)] {
+            reader.taken(&piece(n, message, offset, 50));
+        }
         reader.arrived(at(10), CHANNEL, &ack(2, 0b101));
         reader.departed(at(11), CHANNEL, &piece(3, 0, 50, 50));
+        reader.departed(at(12), CHANNEL, &piece(4, 1, 50, 50));
         reader.arrived(at(20), CHANNEL, &ack(3, 0b1101));
         let curve = reader.finish();
         let points =
             |series: &[Point]| -> Vec<_> { series.iter().map(|p| (p.at_ns, p.bytes)).collect() };
-        assert_eq!(points(&curve.sent), [(0, 50), (1, 100), (2, 150)]);
+        assert_eq!(points(&curve.sent), [(0, 50), (1, 100), (2, 150), (12, 200)]);
+        // Packets 3 and 4 may still be under way.
+        assert_eq!(points(&curve.lost), [(1, 100)]);
         assert_eq!(points(&curve.repaired), [(11, 100)]);
         assert_eq!(points(&curve.acknowledged), [(10, 50), (20, 150)]);
         // Two messages of 100 + 64 bytes.

@@ -132,7 +132,7 @@ impl Flow {
         match event {
             EndpointEvent::Incoming { id, .. } => {
                 let answer = Answer::Accept { psk: Psk::MEMBER, hello: b"" };
-                host.endpoint.answer(now, id, &answer);
+                host.endpoint.answer(host.clock.local(now), id, &answer);
             }
             EndpointEvent::Connected { id, .. } if side == Side::Sender => {
                 self.connected_at = Some(now);

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use towpath_proto::{Config, Endpoint, Rng};
 use towpath_wire::{ByteSize, Instant};
 
+use crate::clock::Clock;
 use crate::crypto::StandIn;
 use crate::kernel::Handle;
 use crate::memory::SimMemory;
@@ -16,6 +17,8 @@ const MEMORY: ByteSize = ByteSize::from_mib(2048);
 pub(super) struct Host {
     pub(super) endpoint: Endpoint,
     pub(super) memory: SimMemory,
+    /// What its endpoint takes for the time.
+    pub(super) clock: Clock,
     pub(super) timer: Option<(Handle, Instant)>,
     /// It stands still before this.
     pub(super) stopped_until: Instant,
@@ -31,6 +34,7 @@ impl Host {
         Self {
             endpoint: Endpoint::new(config, Box::new(StandIn::new(rng(1))), rng(2)),
             memory: SimMemory::new(MEMORY, real),
+            clock: Clock::new(0, 0),
             timer: None,
             stopped_until: Instant::ZERO,
             socket: VecDeque::new(),

@@ -23,4 +23,4 @@ mod scenario;
 pub use curve::{Curve, Point};
 pub use report::{FlowReport, LinkReport, Sample, TransferReport};
 pub use run::run;
-pub use scenario::{Change, FlowSpec, Side, Stop, TransferScenario, congestion};
+pub use scenario::{Change, ClockStep, FlowSpec, Side, Stop, TransferScenario, congestion};

@@ -31,6 +31,7 @@ enum Happening {
     Change(usize),
     Stop(usize),
     Resume(usize),
+    Step(usize),
     Sample,
 }
 
@@ -71,9 +72,10 @@ impl<'a> Run<'a> {
     fn prepare(scenario: &'a TransferScenario) -> Self {
         let mut network = Network::new(scenario.seed);
         let names: Vec<&String> = scenario.link.keys().collect();
-        let links: Vec<usize> = scenario.link.values().map(|s| network.add_link(*s)).collect();
+        scenario.link.values().for_each(|spec| _ = network.add_link(*spec));
+        // Links are numbered in order of name.
         let number = |name: &String| {
-            links[names.binary_search(&name).expect("checked: every link has a name")]
+            names.binary_search(&name).expect("checked: every link has a name")
         };
         let mut kernel = Kernel::new();
         let (mut hosts, mut flows) = (Vec::new(), Vec::new());
@@ -83,6 +85,8 @@ impl<'a> Run<'a> {
             let config = Config {
                 datagram: spec.datagram_bytes,
                 window: spec.window_bytes,
+                window_max: default.window_max.max(spec.window_bytes),
+                credit_max: default.credit_max.max(spec.window_bytes.into()),
                 congestion: chosen.unwrap_or(default.congestion),
                 ..default
             };
@@ -101,6 +105,9 @@ impl<'a> Run<'a> {
         }
         for (n, stop) in scenario.stop.iter().enumerate() {
             kernel.schedule(at_ms(stop.at_ms), Happening::Stop(n));
+        }
+        for (n, step) in scenario.step.iter().enumerate() {
+            kernel.schedule(at_ms(step.at_ms), Happening::Step(n));
         }
         kernel.schedule(Instant::ZERO, Happening::Sample);
         let largest = scenario.flow.iter().map(|f| f.datagram_bytes).max().unwrap_or(1472);
@@ -131,6 +138,7 @@ impl<'a> Run<'a> {
                 Happening::Change(n) => self.change(n),
                 Happening::Stop(n) => self.stop(now, n),
                 Happening::Resume(host) => self.resume(now, host),
+                Happening::Step(n) => self.step(now, n),
                 Happening::Sample => {
                     self.sample(now);
                     let done = |f: &Flow| f.done_at.is_some_and(|at| now >= at + LINGER);
@@ -154,7 +162,8 @@ impl<'a> Run<'a> {
             psk: Psk::MEMBER,
             hello: b"",
         };
-        if let Err(refusal) = self.hosts[from].endpoint.connect(now, &connect) {
+        let sender = &mut self.hosts[from];
+        if let Err(refusal) = sender.endpoint.connect(sender.clock.local(now), &connect) {
             self.flows[flow].break_promise(|| format!("cannot begin to connect: {refusal:?}"));
         }
         self.drain(now, from);
@@ -170,11 +179,22 @@ impl<'a> Run<'a> {
         }
     }
 
+    fn host(&self, flow: &str, side: Side) -> usize {
+        let flow = self.scenario.flow.iter().position(|f| f.name == flow);
+        let flow = flow.expect("checked: stops and steps name a flow");
+        2 * flow + usize::from(side == Side::Receiver)
+    }
+
+    fn step(&mut self, now: Instant, n: usize) {
+        let step = &self.scenario.step[n];
+        let host = self.host(&step.flow, step.side);
+        self.hosts[host].clock.step(now, Duration::from_millis(step.ahead_ms));
+        self.wake(now, host);
+    }
+
     fn stop(&mut self, now: Instant, n: usize) {
         let stop = &self.scenario.stop[n];
-        let flow = self.scenario.flow.iter().position(|f| f.name == stop.flow);
-        let flow = flow.expect("checked: a stop names a flow");
-        let host = 2 * flow + usize::from(stop.side == Side::Receiver);
+        let host = self.host(&stop.flow, stop.side);
         let until = now + Duration::from_millis(stop.for_ms);
         let h = &mut self.hosts[host];
         h.stopped_until = h.stopped_until.max(until);
@@ -211,21 +231,22 @@ impl<'a> Run<'a> {
         self.datagrams += 1;
         let h = &mut self.hosts[transit.to];
         let flow = &mut self.flows[transit.to / 2];
-        let taken = |h: &Host, flow: &Flow| {
-            let association = flow.association().and_then(|id| h.endpoint.association(id));
-            association.map_or(0, |a| a.stats().packets_received)
+        let taken = |h: &Host| {
+            h.endpoint.associations().next().map_or(0, |(_, a)| a.stats().packets_received)
         };
-        let before = taken(h, flow);
+        let before = taken(h);
         let remote = address(transit.from);
         let rx = RxMeta { link: LinkId(0), remote, ecn: transit.ecn };
         let data = self.network.bytes(transit);
-        h.endpoint.handle_datagram(now, rx, data, &mut h.memory);
+        h.endpoint.handle_datagram(h.clock.local(now), rx, data, &mut h.memory);
         // Opened in place: what authenticated can be read now.
         if let Some(channel) = flow.channel()
-            && side_of(transit.to) == Side::Sender
-            && taken(h, flow) > before
+            && taken(h) > before
         {
-            flow.curve.arrived(now, channel, data);
+            match side_of(transit.to) {
+                Side::Sender => flow.curve.arrived(now, channel, data),
+                Side::Receiver => flow.curve.taken(data),
+            }
         }
         self.network.release(transit);
     }
@@ -233,7 +254,7 @@ impl<'a> Run<'a> {
     fn wake(&mut self, now: Instant, host: usize) {
         let h = &mut self.hosts[host];
         if h.stopped_until <= now {
-            h.endpoint.handle_timeout(now, &mut h.memory);
+            h.endpoint.handle_timeout(h.clock.local(now), &mut h.memory);
             self.drain(now, host);
         }
     }
@@ -252,7 +273,7 @@ impl<'a> Run<'a> {
             }
         }
         let h = &mut self.hosts[host];
-        let at = h.endpoint.poll_timeout().map(|(at, _)| at);
+        let at = h.endpoint.poll_timeout().map(|(at, _)| h.clock.global(at));
         if h.timer.map(|(_, t)| t) == at {
             return;
         }
@@ -270,7 +291,7 @@ impl<'a> Run<'a> {
         let (h, flow) = (&mut hosts[host], &mut flows[host / 2]);
         let mut batch = TxBatch::new(buf, &h.memory, TRAIN);
         let grant = Grant::free(LinkId(0));
-        let Some(t) = h.endpoint.poll_transmit(now, grant, &mut batch) else { return false };
+        let Some(t) = h.endpoint.poll_transmit(h.clock.local(now), grant, &mut batch) else { return false };
         let Some(to) = index_of(t.remote) else { return true };
         for datagram in buf[..t.len].chunks(t.segment) {
             trace.word(now.as_nanos());
@@ -300,8 +321,10 @@ impl<'a> Run<'a> {
             self.stats[n] = stats;
             let route = self.network.route(2 * n, 2 * n + 1).to_vec();
             let queues = route.into_iter().map(|l| self.network.link(l).queued(now));
+            let at_ms = now.as_nanos() / 1_000_000;
+            flow.samples.pop_if(|last| last.at_ms == at_ms);
             flow.samples.push(Sample {
-                at_ms: now.as_nanos() / 1_000_000,
+                at_ms,
                 delivered_bytes: flow.delivered_bytes,
                 rtt_us: rtt.as_micros() as u64,
                 repaired: stats.repaired,
@@ -316,11 +339,12 @@ impl<'a> Run<'a> {
         self.sample(now);
         self.check_all();
         let seconds = now.as_nanos() as f64 / 1e9;
-        let named = self.scenario.link.iter().zip(self.network.links());
-        let links = named.map(|((name, spec), link)| LinkReport {
-            name: name.clone(),
-            load: link.stats.carried_bytes as f64 * 8.0 / spec.rate_bps as f64 / seconds,
-            stats: link.stats,
+        let named = self.scenario.link.iter().enumerate();
+        let links = named.map(|(n, (name, spec))| {
+            let link = self.network.link(n);
+            let left = link.stats.carried_bytes.saturating_sub(link.queued(now));
+            let load = left as f64 * 8.0 / spec.rate_bps as f64 / seconds;
+            LinkReport { name: name.clone(), load, stats: link.stats }
         });
         let links = links.collect();
         let broken = self.flows.iter_mut().flat_map(|f| std::mem::take(&mut f.broken)).collect();
@@ -408,8 +432,10 @@ fn flow_report(
     let rate = |bytes: u64, seconds: f64| {
         if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
     };
-    let half = &flow.samples[flow.samples.len() / 2];
-    let last = flow.samples.last().unwrap_or(half);
+    // What comes after a flow's end is not its rate.
+    let done_ms = flow.done_at.unwrap_or(now).as_nanos() / 1_000_000;
+    let until = flow.samples.partition_point(|s| s.at_ms <= done_ms).max(1);
+    let (half, last) = (&flow.samples[until / 2], &flow.samples[until - 1]);
     let later = (last.at_ms - half.at_ms) as f64 / 1000.0;
     let rtts: Vec<u64> = flow.samples.iter().map(|s| s.rtt_us).filter(|r| *r > 0).collect();
     FlowReport {

@@ -41,6 +41,8 @@ pub struct TransferScenario {
     pub change: Vec<Change>,
     /// Hosts that stand still.
     pub stop: Vec<Stop>,
+    /// Clocks that jump ahead.
+    pub step: Vec<ClockStep>,
 }
 
 impl Default for TransferScenario {
@@ -56,6 +58,7 @@ impl Default for TransferScenario {
             flow: Vec::new(),
             change: Vec::new(),
             stop: Vec::new(),
+            step: Vec::new(),
         }
     }
 }
@@ -165,13 +168,27 @@ pub struct Stop {
     pub side: Side,
 }
 
+/// A host's monotonic clock jumps ahead, as after a suspension that the clock counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClockStep {
+    /// When.
+    pub at_ms: u64,
+    /// By how much.
+    pub ahead_ms: u64,
+    /// Whose host, by the flow's name.
+    pub flow: String,
+    /// Which of its two.
+    pub side: Side,
+}
+
 /// A congestion controller by name: `tolerant`, `cubic`, `aimd`, or `fixed:BYTES` (a constant
 /// window). `None`: there is no such one.
 pub fn congestion(name: &str) -> Option<CongestionKind> {
     match name {
         "tolerant" => Some(CongestionKind::Tolerant),
-        "cubic" => Some(CongestionKind::Cubic),
         "aimd" => Some(CongestionKind::Aimd),
+        "cubic" => Some(CongestionKind::Cubic),
         _ => name.strip_prefix("fixed:")?.parse().ok().map(CongestionKind::Fixed),
     }
 }
@@ -199,6 +216,7 @@ impl TransferScenario {
             ("flow", flows),
             ("change", self.change.len()),
             ("stop", self.stop.len()),
+            ("step", self.step.len()),
         ] {
             if count > ENTRIES_MAX {
                 return Err(range(format!("number of [{field}]"), &count, "at most 256"));
@@ -277,6 +295,16 @@ impl TransferScenario {
             }
             self.within("at_ms of a stop".into(), stop.at_ms)?;
             self.within("for_ms of a stop".into(), stop.for_ms)?;
+        }
+        for step in &self.step {
+            if !self.flow.iter().any(|f| f.name == step.flow) {
+                let value = format!("{:?}", step.flow);
+                return Err(range("flow of a step", &value, "the name of a flow"));
+            }
+            self.within("at_ms of a step".into(), step.at_ms)?;
+            if step.ahead_ms > 86_400_000 {
+                return Err(range("ahead_ms of a step", &step.ahead_ms, "at most 86400000"));
+            }
         }
         Ok(())
     }

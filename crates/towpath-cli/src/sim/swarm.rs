@@ -1,15 +1,12 @@
-//! `sim run`: the protocols of the daemon in a simulated network.
+//! Random runs with faults, seed by seed.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use towpath_io::RealCrypto;
@@ -17,80 +14,27 @@ use towpath_proto::{Crypto, Rng};
 use towpath_sim::swarm::stand_in;
 use towpath_sim::{Outcome, Scenario};
 
-#[derive(Debug, Args)]
-pub(crate) struct SimArgs {
-    #[command(subcommand)]
-    command: SimCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum SimCommand {
-    /// Run random experiments with faults and check every promise
-    Run(SimRunArgs),
-    /// Run experiments with reserved and unreserved channels
-    Qos(crate::experiment::QosArgs),
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  towpath sim run                               100 seeds of the built-in scenario
-  towpath sim run --seed 17                     one of them again
-  towpath sim run scenarios/swarm.toml --seeds 1000 --csv runs.csv
-
-Exit status: 0 when every promise was kept in every run, 1 when not, 255 for errors.")]
-struct SimRunArgs {
-    /// A scenario file (default: the built-in one, see scenarios/swarm.toml)
-    scenario: Option<PathBuf>,
-    /// Run only this seed
-    #[arg(long, conflicts_with_all = ["seeds", "from"])]
-    seed: Option<u64>,
-    /// How many seeds to run
-    #[arg(long, default_value_t = 100, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    seeds: u64,
-    /// The first seed
-    #[arg(long, default_value_t = 0, value_name = "SEED")]
-    from: u64,
-    /// Runs at once (default: as many as there are processors)
-    #[arg(long, short, value_name = "N")]
-    jobs: Option<usize>,
-    /// Write one line per run to a file
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Print one JSON object per run
-    #[arg(long)]
-    json: bool,
-}
+use super::command::{File, SimRunArgs};
+use crate::files::{shown, write_file};
 
 /// Every sixteenth run seals and opens with real keys.
 fn crypto_of(seed: u64) -> fn(Rng) -> Box<dyn Crypto> {
     if seed % 16 == 15 { |rng| Box::new(RealCrypto::seeded(rng)) } else { stand_in }
 }
 
-pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
-    let args = match &args.command {
-        SimCommand::Run(args) => args,
-        SimCommand::Qos(args) => return crate::experiment::run(args),
-    };
-    let scenario = match &args.scenario {
-        Some(path) => {
-            let text = fs::read_to_string(path)
-                .with_context(|| format!("cannot read scenario {}", path.display()))?;
-            Scenario::parse(&text).with_context(|| format!("in {}", path.display()))?
-        }
+/// Runs the seeds of a scenario, or of the built-in one.
+pub(super) fn run(args: &SimRunArgs, file: Option<&File>) -> anyhow::Result<ExitCode> {
+    let scenario = match file {
+        Some(f) => Scenario::parse(&f.text).with_context(|| format!("in {}", shown(&f.path)))?,
         None => Scenario::default(),
     };
+    let (from, seeds) = (args.from.unwrap_or(0), args.seeds.unwrap_or(100));
     let (first, count) = match args.seed {
         Some(seed) => (seed, 1),
-        None if args.from.checked_add(args.seeds).is_none() => {
-            anyhow::bail!(
-                "--from {} with --seeds {} goes beyond the last seed",
-                args.from,
-                args.seeds
-            )
+        None if from.checked_add(seeds).is_none() => {
+            anyhow::bail!("--from {from} with --seeds {seeds} goes beyond the last seed")
         }
-        None => (args.from, args.seeds),
+        None => (from, seeds),
     };
     let started = std::time::Instant::now();
     let mut outcomes = run_all(&scenario, first, count, args.jobs);
@@ -109,8 +53,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
             eprintln!("seed {}: {}", o.seed, v.0);
         }
         if !o.violations.is_empty() {
-            let file =
-                args.scenario.as_ref().map_or(String::new(), |p| format!("{} ", p.display()));
+            let file = file.map_or(String::new(), |f| format!("{} ", shown(&f.path)));
             eprintln!("replay: towpath sim run {file}--seed {}", o.seed);
         }
     }
@@ -194,7 +137,7 @@ fn print_many(outcomes: &[Outcome], failed: usize, elapsed: f64) {
     );
 }
 
-fn write_csv(path: &PathBuf, outcomes: &[Outcome]) -> anyhow::Result<()> {
+fn write_csv(path: &Path, outcomes: &[Outcome]) -> anyhow::Result<()> {
     let mut text = String::from(
         "seed,trace_hash,hosts,flows,messages,bytes,data_packets,datagrams,faults,requests,\
          requests_lost,hosts_lost,simulated_s,violations\n",
@@ -217,6 +160,5 @@ fn write_csv(path: &PathBuf, outcomes: &[Outcome]) -> anyhow::Result<()> {
             o.violations.len()
         );
     }
-    let write = || fs::File::create(path)?.write_all(text.as_bytes());
-    write().with_context(|| format!("cannot write {}", path.display()))
+    write_file(path, &text)
 }

@@ -1,0 +1,18 @@
+//! `sim`: the protocols of the daemon in a simulated network.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `command` | arguments; which kind of scenario a file is |
+//! | `swarm` | random runs with faults, and what came of them |
+//! | `transfer`, `report` | flows over links: runs, tables, charts |
+//! | `dump` | every datagram of a run in words |
+//! | `repair` | the scheme of 1997 beside the present one |
+
+mod command;
+mod dump;
+mod repair;
+mod report;
+mod swarm;
+mod transfer;
+
+pub(crate) use command::{SimArgs, run};
