@@ -4,19 +4,18 @@
 //! how they wait.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use towpath_proto::{Grant, Machine, Memory, PathChange, TxBatch};
+use towpath_proto::{Grant, Machine, Memory, PathChange};
 
 use crate::clock::Clock;
-use crate::udp::{LinkCounters, Notice, SendBatch, UdpLink};
+use crate::udp::{LinkCounters, Notice, SendBatch, TRAIN_BYTES, TooLong, UdpLink, route_mtu};
 
 /// Receive calls per turn: bounded work per wake-up.
 const RECEIVES_PER_TURN: usize = 8;
 /// Send calls per turn.
 const SENDS_PER_TURN: usize = 16;
-/// What every way takes: IPv6's minimum MTU (RFC 8200, section 5) less IPv6 and UDP headers.
-const DATAGRAM_SAFE: u16 = 1280 - 48;
 
 /// How a turn of sending ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +34,12 @@ pub enum Turn {
 pub struct LinkDriver {
     link: UdpLink,
     batch: SendBatch,
-    too_long: u64,
 }
 
 impl LinkDriver {
     /// A driver of `link`.
     pub fn new(link: UdpLink) -> Self {
-        Self { link, batch: SendBatch::new(), too_long: 0 }
+        Self { link, batch: SendBatch::new() }
     }
 
     /// The link.
@@ -93,7 +91,7 @@ impl LinkDriver {
             if self.batch.is_empty() {
                 return if turn == 0 { Turn::Idle } else { Turn::Sent };
             }
-            let flushed = self.link.flush(&mut self.batch);
+            let flushed = self.link.flush_from(&mut self.batch, Some(memory));
             self.tell_too_long(clock, machine);
             if !flushed {
                 return Turn::Blocked;
@@ -109,8 +107,7 @@ impl LinkDriver {
     fn fill<M: Machine>(&mut self, clock: &Clock, machine: &mut M, memory: &dyn Memory) -> bool {
         let (grant, datagrams) = (Grant::free(self.link.id()), self.link.train_max());
         let now = clock.now();
-        while let Some(buffer) = self.batch.buffer() {
-            let mut out = TxBatch::new(buffer, memory, datagrams);
+        while let Some(mut out) = self.batch.train(memory, datagrams) {
             match machine.poll_transmit(now, grant, &mut out) {
                 Some(train) => self.batch.push(train),
                 None => return false,
@@ -121,13 +118,17 @@ impl LinkDriver {
 
     /// The kernel knows that the way takes only shorter datagrams than we sent.
     fn tell_too_long<M: Machine>(&mut self, clock: &Clock, machine: &mut M) {
-        let too_long = self.link.counters().too_long;
-        if too_long != self.too_long {
-            self.too_long = too_long;
-            let change = PathChange::Datagram(DATAGRAM_SAFE);
-            machine.handle_path(clock.now(), self.link.id(), change);
-        }
+        let Some(TooLong { remote, bytes }) = self.link.too_long() else { return };
+        let known = route_mtu(remote).map_or(0, |mtu| longest(remote, mtu));
+        let bytes = known.min(bytes - 1) as u16;
+        machine.handle_path(clock.now(), self.link.id(), PathChange::Longest { remote, bytes });
     }
+}
+
+/// The longest datagram in an IP packet of `mtu` bytes.
+fn longest(remote: SocketAddr, mtu: u32) -> usize {
+    let headers = if remote.is_ipv4() { 20 + 8 } else { 40 + 8 };
+    (mtu as usize).saturating_sub(headers).min(TRAIN_BYTES)
 }
 
 impl AsFd for LinkDriver {

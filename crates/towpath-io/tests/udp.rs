@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use towpath_io::UdpLink;
-use towpath_io::udp::{Notice, SendBatch};
+use towpath_io::udp::{Notice, SendBatch, TooLong};
 use towpath_proto::Transmit;
 use towpath_wire::LinkId;
 
@@ -148,8 +148,8 @@ fn a_datagram_beyond_the_way_s_limit_is_refused_not_cut_into_fragments() {
     train(&mut batch, remote, 1232, 4 * 1232, 1);
     assert!(near.flush(&mut batch));
     assert_eq!(near.counters().too_long, 2);
-    let told: Vec<Notice> = std::iter::from_fn(|| near.notice()).collect();
-    assert_eq!(told, [Notice::TooLong { bytes: 1472, remote }]);
+    assert_eq!(near.too_long(), Some(TooLong { remote, bytes: 1472 }));
+    assert_eq!((near.too_long(), near.notice()), (None, None));
     assert!(near.segmentation(), "shorter trains are still cut by the kernel");
     assert_eq!(arrivals(&mut far, from, 4), expected(1232, 4 * 1232, 1));
 }

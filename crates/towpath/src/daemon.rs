@@ -235,7 +235,8 @@ fn first_eight(bytes: &[u8; 32]) -> [u8; 8] {
 
 fn proto_config(options: &DaemonOptions) -> Config {
     let lost_after = std::time::Duration::from_millis(options.lost_after_ms.into());
-    Config { lost_after, keepalive: lost_after / 4, ..Config::default() }
+    let (keepalive, datagram_max) = (lost_after / 4, towpath_io::udp::TRAIN_BYTES as u16);
+    Config { lost_after, keepalive, datagram_max, ..Config::default() }
 }
 
 fn die_with_guard() -> Result<(), DaemonError> {

@@ -9,8 +9,10 @@ use super::talk::Done;
 pub(super) enum What {
     /// One datagram per call.
     UdpSingles,
-    /// Trains, several per call.
-    UdpTrains,
+    /// Trains of datagrams of so many bytes, several per call.
+    UdpTrains {
+        datagram: u16,
+    },
     UdpEcho {
         poll: bool,
     },
@@ -42,7 +44,7 @@ impl What {
         let packets = |trusted| if trusted { "trusted" } else { "encrypted" };
         match self {
             Self::UdpSingles => "kernel: UDP, a datagram per call".into(),
-            Self::UdpTrains => "kernel: UDP, trains (GSO, GRO)".into(),
+            Self::UdpTrains { datagram } => format!("kernel: UDP, trains of {datagram} B"),
             Self::UdpEcho { poll } => format!("kernel: UDP echo, {}", waiting(poll)),
             Self::TcpStream => "kernel: TCP".into(),
             Self::TcpEcho { poll } => format!("kernel: TCP echo, {}", waiting(poll)),
@@ -59,10 +61,10 @@ impl What {
         }
     }
 
-    /// The row to which this one is held.
-    pub(super) fn floor(self) -> Option<Self> {
+    /// The row to which this one is held where it sends datagrams of so many bytes.
+    pub(super) fn floor(self, datagram: Option<u16>) -> Option<Self> {
         match self {
-            Self::Bulk { .. } => Some(Self::UdpTrains),
+            Self::Bulk { .. } => Some(Self::UdpTrains { datagram: datagram? }),
             Self::Trips { poll, .. } => Some(Self::UdpEcho { poll }),
             _ => None,
         }
@@ -85,12 +87,16 @@ pub(super) struct Sample {
     pub(super) bytes_per_s: Option<f64>,
     /// Datagrams per second.
     pub(super) datagrams_per_s: Option<f64>,
+    /// Bytes of a datagram.
+    pub(super) datagram_bytes: Option<u16>,
     /// Round trip, median.
     pub(super) rtt_us_p50: Option<f64>,
     /// Round trip that one in a hundred exceeds.
     pub(super) rtt_us_p99: Option<f64>,
     /// Processor time of both ends, in seconds per 10⁹ bytes of payload.
     pub(super) cpu_s_per_gb: Option<f64>,
+    /// The sending end's part of it.
+    pub(super) sender_s_per_gb: Option<f64>,
     /// System calls of both ends per 10⁶ bytes of payload.
     pub(super) calls_per_mb: Option<f64>,
 }
@@ -101,6 +107,7 @@ pub(super) struct Sample {
 pub(super) struct Flow {
     pub(super) bytes: u64,
     pub(super) datagrams: Option<u64>,
+    pub(super) datagram: Option<u16>,
     pub(super) seconds: f64,
     pub(super) calls: u64,
     pub(super) cpu_s: f64,
@@ -113,7 +120,9 @@ impl Sample {
         Self {
             bytes_per_s: Some(near.bytes as f64 / near.seconds),
             datagrams_per_s: near.datagrams.map(|d| d as f64 / near.seconds),
+            datagram_bytes: near.datagram,
             cpu_s_per_gb: Some((near.cpu_s + far.cpu_s) / (all / 1e9)),
+            sender_s_per_gb: Some(near.cpu_s / (all / 1e9)),
             calls_per_mb: Some((near.calls + far.calls) as f64 / (all / 1e6)),
             ..Self::default()
         }
@@ -142,9 +151,11 @@ impl Sample {
         Self {
             bytes_per_s: of(|s| s.bytes_per_s),
             datagrams_per_s: of(|s| s.datagrams_per_s),
+            datagram_bytes: samples.iter().filter_map(|s| s.datagram_bytes).max(),
             rtt_us_p50: of(|s| s.rtt_us_p50),
             rtt_us_p99: of(|s| s.rtt_us_p99),
             cpu_s_per_gb: of(|s| s.cpu_s_per_gb),
+            sender_s_per_gb: of(|s| s.sender_s_per_gb),
             calls_per_mb: of(|s| s.calls_per_mb),
         }
     }
@@ -156,8 +167,9 @@ mod tests {
 
     #[test]
     fn a_flow_is_both_ends_together() {
+        let (datagrams, datagram) = (Some(30), Some(1472));
         let near =
-            Flow { bytes: 3_000_000, datagrams: Some(30), seconds: 1.5, calls: 8, cpu_s: 0.5 };
+            Flow { bytes: 3_000_000, datagrams, datagram, seconds: 1.5, calls: 8, cpu_s: 0.5 };
         let s = Sample::flow(&near, &Done { calls: 12, cpu_s: 1.5, bytes: 4_000_000 });
         assert_eq!((s.bytes_per_s, s.datagrams_per_s), (Some(2e6), Some(20.0)));
         assert_eq!((s.calls_per_mb, s.cpu_s_per_gb), (Some(5.0), Some(500.0)));

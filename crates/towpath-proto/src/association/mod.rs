@@ -26,6 +26,7 @@ mod core;
 mod deadline;
 pub(crate) mod delivery;
 mod handle;
+mod mtu;
 pub(crate) mod pacer;
 mod path;
 mod ready;

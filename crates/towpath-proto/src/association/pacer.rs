@@ -31,6 +31,11 @@ impl Pacer {
         Self { rate: None, tokens, at: Instant::ZERO, datagram }
     }
 
+    /// Datagrams are of this size from now on.
+    pub(crate) const fn set_datagram(&mut self, bytes: u64) {
+        self.datagram = bytes;
+    }
+
     fn burst(&self, rate: u64) -> i64 {
         worth(rate, BURST).max(BURST_DATAGRAMS * self.datagram) as i64
     }

@@ -77,9 +77,6 @@ fn tell(notice: &Notice) {
         Notice::NoSegmentation(why) => {
             log!("the kernel does not cut trains of datagrams on this way ({why}): sending singly");
         }
-        Notice::TooLong { bytes, remote } => {
-            log!("datagrams of {bytes} bytes are too long for the way to {remote}");
-        }
         Notice::Refused { why, remote } => log!("cannot send to {remote}: {why}"),
     }
 }
