@@ -6,8 +6,10 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use towpath_proto::{Grant, Machine, Memory, PathChange};
+use towpath_wire::Instant;
 
 use crate::clock::Clock;
 use crate::udp::{LinkCounters, Notice, SendBatch, TRAIN_BYTES, TooLong, UdpLink, route_mtu};
@@ -16,6 +18,12 @@ use crate::udp::{LinkCounters, Notice, SendBatch, TRAIN_BYTES, TooLong, UdpLink,
 const RECEIVES_PER_TURN: usize = 8;
 /// Send calls per turn.
 const SENDS_PER_TURN: usize = 16;
+
+/// Longest look for the next datagram before sleeping: about what it costs to fall asleep and to
+/// be woken, twice over.
+const SPIN: Duration = Duration::from_micros(60);
+/// With more bytes on the move than this between two waits, sleeping gathers larger batches.
+const LIGHT: u64 = 16 * 1024;
 
 /// How a turn of sending ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +42,18 @@ pub enum Turn {
 pub struct LinkDriver {
     link: UdpLink,
     batch: SendBatch,
+    /// Bytes that had passed through the link at the last wait.
+    passed: u64,
+    /// When the last wait began, where little had passed before it.
+    waits_since: Option<Instant>,
+    /// What was waited for last time came so soon that looking for it was worth while.
+    soon: bool,
 }
 
 impl LinkDriver {
     /// A driver of `link`.
     pub fn new(link: UdpLink) -> Self {
-        Self { link, batch: SendBatch::new() }
+        Self { link, batch: SendBatch::new(), passed: 0, waits_since: None, soon: false }
     }
 
     /// The link.
@@ -76,7 +90,54 @@ impl LinkDriver {
                 break;
             }
         }
-        Ok(self.link.counters().datagrams_received > before)
+        let any = self.link.counters().datagrams_received > before;
+        if any && let Some(since) = self.waits_since.take() {
+            self.soon = clock.now() < since + SPIN;
+        }
+        Ok(any)
+    }
+
+    /// To be called before sleeping: where short messages go to and fro, the next one may be here
+    /// sooner than a sleeper would wake. True when something came: do not sleep. Never looks
+    /// when the last wait was long, so an idle link costs nothing.
+    pub fn spin<M: Machine>(
+        &mut self,
+        clock: &Clock,
+        machine: &mut M,
+        memory: &mut dyn Memory,
+    ) -> io::Result<bool> {
+        let (now, counters) = (clock.now(), self.link.counters());
+        let passed = counters.bytes_sent + counters.bytes_received;
+        let light = passed - self.passed < LIGHT;
+        self.passed = passed;
+        self.waits_since = light.then_some(now);
+        if !light || !self.soon {
+            return Ok(false);
+        }
+        self.soon = self.look(clock, machine, memory, now + SPIN)?;
+        Ok(self.soon)
+    }
+
+    /// Looks for datagrams again and again, until some came, the machine's time has come, or it
+    /// is `until`. True when some came.
+    pub fn look<M: Machine>(
+        &mut self,
+        clock: &Clock,
+        machine: &mut M,
+        memory: &mut dyn Memory,
+        until: Instant,
+    ) -> io::Result<bool> {
+        let timer = machine.poll_timeout().map_or(Instant::NEVER, |(at, _)| at);
+        let until = timer.min(until);
+        loop {
+            if self.receive(clock, machine, memory)? {
+                return Ok(true);
+            }
+            if clock.now() >= until {
+                return Ok(false);
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// Sends what the machine has to send, as much as fits into a turn.

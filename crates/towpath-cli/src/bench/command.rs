@@ -204,14 +204,17 @@ fn one(row: What, far: &mut Far, time: Duration) -> anyhow::Result<Sample> {
             return sample;
         }
         _ => {
+            let cpu = machine::cpu_s();
             let ns = match row {
                 What::UdpEcho { poll } => floor::udp_trips(near, remote, poll, time)?,
                 What::TcpEcho { poll } => floor::tcp_trips(remote, poll, time)?,
                 What::Loaded { len, .. } => ours::trips(near, &peer, serve, Some(len), time)?,
                 _ => ours::trips(near, &peer, serve, None, time)?,
             };
+            // The first tenth of the time is not among the round trips.
+            let cpu_s = 0.9 * (machine::cpu_s() - cpu);
             far.done()?;
-            return Sample::trips(ns);
+            return Sample::trips(ns, cpu_s);
         }
     };
     Ok(Sample::flow(&flow, &far.done()?))

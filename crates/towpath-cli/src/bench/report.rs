@@ -53,6 +53,7 @@ impl Report {
             figure("p50 us"),
             figure("of floor"),
             figure("p99 us"),
+            figure("CPU us"),
             figure("CPU s/GB"),
             figure("sender's"),
             figure("calls/MB"),
@@ -73,6 +74,7 @@ impl Report {
                 cell(s.rtt_us_p50, 1),
                 cell(trip, 2),
                 cell(s.rtt_us_p99, 1),
+                cell(s.trip_cpu_us, 1),
                 cell(s.cpu_s_per_gb, 2),
                 cell(s.sender_s_per_gb, 2),
                 cell(s.calls_per_mb, 1),
@@ -80,7 +82,8 @@ impl Report {
         }
         format!(
             "{}\n{}; route MTU {mtu}; two processes, {}\n\
-             Medians of {runs} rounds, {} s each; both ends' processor time and system calls.\n\
+             Medians of {runs} rounds, {} s each; processor time per GB and system calls of both \
+             ends, processor time per round trip of one.\n\
              Floors: trains of as long datagrams for throughput, the UDP echo that waits alike for round trips.\n\
              {iperf}\n{}",
             description(),

@@ -93,6 +93,8 @@ pub(super) struct Sample {
     pub(super) rtt_us_p50: Option<f64>,
     /// Round trip that one in a hundred exceeds.
     pub(super) rtt_us_p99: Option<f64>,
+    /// Processor time of the measuring end per round trip, in microseconds.
+    pub(super) trip_cpu_us: Option<f64>,
     /// Processor time of both ends, in seconds per 10⁹ bytes of payload.
     pub(super) cpu_s_per_gb: Option<f64>,
     /// The sending end's part of it.
@@ -128,15 +130,16 @@ impl Sample {
         }
     }
 
-    /// Round trips in nanoseconds.
-    pub(super) fn trips(mut ns: Vec<u64>) -> anyhow::Result<Self> {
+    /// Round trips in nanoseconds, and processor time of all of them in seconds.
+    pub(super) fn trips(mut ns: Vec<u64>, cpu_s: f64) -> anyhow::Result<Self> {
         ns.sort_unstable();
         let at = |share: f64| ns.get(((ns.len() as f64 * share) as usize).min(ns.len() - 1));
         if ns.is_empty() {
             anyhow::bail!("no round trip within the time; give it more --seconds");
         }
         let us = |share| at(share).map(|ns| *ns as f64 / 1e3);
-        Ok(Self { rtt_us_p50: us(0.5), rtt_us_p99: us(0.99), ..Self::default() })
+        let trip_cpu_us = Some(cpu_s * 1e6 / ns.len() as f64);
+        Ok(Self { rtt_us_p50: us(0.5), rtt_us_p99: us(0.99), trip_cpu_us, ..Self::default() })
     }
 
     /// Each figure's median over samples that have it.
@@ -154,6 +157,7 @@ impl Sample {
             datagram_bytes: samples.iter().filter_map(|s| s.datagram_bytes).max(),
             rtt_us_p50: of(|s| s.rtt_us_p50),
             rtt_us_p99: of(|s| s.rtt_us_p99),
+            trip_cpu_us: of(|s| s.trip_cpu_us),
             cpu_s_per_gb: of(|s| s.cpu_s_per_gb),
             sender_s_per_gb: of(|s| s.sender_s_per_gb),
             calls_per_mb: of(|s| s.calls_per_mb),
@@ -181,8 +185,9 @@ mod tests {
         assert_eq!(Sample::median(&[some(9.0), some(1.0), some(2.0)]).rtt_us_p50, Some(2.0));
         assert_eq!(Sample::median(&[some(1.0), some(2.0)]).rtt_us_p50, Some(1.5));
         assert_eq!(Sample::median(&[some(1.0)]).calls_per_mb, None);
-        let trips = Sample::trips((1..=1000).rev().map(|n| n * 1000).collect()).unwrap();
+        let trips = Sample::trips((1..=1000).rev().map(|n| n * 1000).collect(), 0.002).unwrap();
         assert_eq!((trips.rtt_us_p50, trips.rtt_us_p99), (Some(501.0), Some(991.0)));
-        assert!(Sample::trips(Vec::new()).is_err());
+        assert_eq!(trips.trip_cpu_us, Some(2.0));
+        assert!(Sample::trips(Vec::new(), 0.0).is_err());
     }
 }

@@ -28,6 +28,8 @@ const ECHO: u16 = 2;
 const MEMORY: ByteSize = ByteSize::from_mib(256);
 /// Longest wait, so that whoever drives can look at the time.
 const WAIT_MAX: Duration = Duration::from_millis(50);
+/// Longest look of a polling end, so that whoever drives can look at the time.
+const LOOK_MAX: Duration = Duration::from_micros(100);
 /// A datagram's bytes to begin with: 1500-byte Ethernet.
 pub(super) const DATAGRAM: usize = 1472;
 
@@ -185,10 +187,22 @@ impl Side {
     /// Sends, waits for something to happen (or, polling, does not), and takes it in.
     pub(super) fn turn(&mut self) -> anyhow::Result<()> {
         let sent = self.drain()?;
-        if !self.poll && sent != Turn::More {
-            self.wait(sent == Turn::Blocked);
+        let (driver, memory) = (&mut self.driver, &mut self.memory);
+        let now = self.clock.now();
+        let came = match sent {
+            Turn::Idle | Turn::Sent if self.poll => {
+                driver.look(&self.clock, &mut self.endpoint, memory, now + LOOK_MAX)?
+            }
+            Turn::More | Turn::Blocked if self.poll => false,
+            Turn::More => false,
+            _ => driver.spin(&self.clock, &mut self.endpoint, memory)?,
+        };
+        if !came {
+            if !self.poll && sent != Turn::More {
+                self.wait(sent == Turn::Blocked);
+            }
+            self.driver.receive(&self.clock, &mut self.endpoint, &mut self.memory)?;
         }
-        self.driver.receive(&self.clock, &mut self.endpoint, &mut self.memory)?;
         let now = self.clock.now();
         if self.endpoint.poll_timeout().is_some_and(|(at, _)| at <= now) {
             self.endpoint.handle_timeout(now, &mut self.memory);

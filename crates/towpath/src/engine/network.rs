@@ -34,6 +34,16 @@ impl Network {
         self.driver.receive(clock, node, memory).map(drop)
     }
 
+    /// [`LinkDriver::spin`].
+    pub(super) fn spin(
+        &mut self,
+        node: &mut Node,
+        clock: &Clock,
+        memory: &mut HeapMemory,
+    ) -> io::Result<bool> {
+        self.driver.spin(clock, node, memory)
+    }
+
     /// Sends what the node has to send. True when there may be more: the turn was over first.
     pub(super) fn transmit(
         &mut self,
