@@ -59,7 +59,7 @@ fn flood(targets: &[SocketAddr], kept: &Kept, time: Duration) -> u64 {
     // A receiver that never gets anything: a timer that is not a sleep.
     let (_keep, timer) = mpsc::channel::<()>();
     let (begin, mut sent, mut x) = (Instant::now(), 0u64, 1u64);
-    let mut garbage = vec![0u8; 2048];
+    let mut garbage = vec![0u8; 65_536];
     let mut replay: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
     while begin.elapsed() < time {
         let due = (begin.elapsed().as_secs_f64() * RATE as f64) as u64;

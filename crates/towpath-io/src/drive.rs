@@ -4,19 +4,26 @@
 //! how they wait.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
-use towpath_proto::{Grant, Machine, Memory, PathChange, TxBatch};
+use towpath_proto::{Grant, Machine, Memory, PathChange};
+use towpath_wire::Instant;
 
 use crate::clock::Clock;
-use crate::udp::{LinkCounters, Notice, SendBatch, UdpLink};
+use crate::udp::{LinkCounters, Notice, SendBatch, TRAIN_BYTES, TooLong, UdpLink, route_mtu};
 
 /// Receive calls per turn: bounded work per wake-up.
 const RECEIVES_PER_TURN: usize = 8;
 /// Send calls per turn.
 const SENDS_PER_TURN: usize = 16;
-/// What every way takes: IPv6's minimum MTU (RFC 8200, section 5) less IPv6 and UDP headers.
-const DATAGRAM_SAFE: u16 = 1280 - 48;
+
+/// Longest look for the next datagram before sleeping: about what it costs to fall asleep and to
+/// be woken, twice over.
+const SPIN: Duration = Duration::from_micros(60);
+/// With more bytes on the move than this between two waits, sleeping gathers larger batches.
+const LIGHT: u64 = 16 * 1024;
 
 /// How a turn of sending ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +42,18 @@ pub enum Turn {
 pub struct LinkDriver {
     link: UdpLink,
     batch: SendBatch,
-    too_long: u64,
+    /// Bytes that had passed through the link at the last wait.
+    passed: u64,
+    /// When the last wait began, where little had passed before it.
+    waits_since: Option<Instant>,
+    /// What was waited for last time came so soon that looking for it was worth while.
+    soon: bool,
 }
 
 impl LinkDriver {
     /// A driver of `link`.
     pub fn new(link: UdpLink) -> Self {
-        Self { link, batch: SendBatch::new(), too_long: 0 }
+        Self { link, batch: SendBatch::new(), passed: 0, waits_since: None, soon: false }
     }
 
     /// The link.
@@ -78,7 +90,54 @@ impl LinkDriver {
                 break;
             }
         }
-        Ok(self.link.counters().datagrams_received > before)
+        let any = self.link.counters().datagrams_received > before;
+        if any && let Some(since) = self.waits_since.take() {
+            self.soon = clock.now() < since + SPIN;
+        }
+        Ok(any)
+    }
+
+    /// To be called before sleeping: where short messages go to and fro, the next one may be here
+    /// sooner than a sleeper would wake. True when something came: do not sleep. Never looks
+    /// when the last wait was long, so an idle link costs nothing.
+    pub fn spin<M: Machine>(
+        &mut self,
+        clock: &Clock,
+        machine: &mut M,
+        memory: &mut dyn Memory,
+    ) -> io::Result<bool> {
+        let (now, counters) = (clock.now(), self.link.counters());
+        let passed = counters.bytes_sent + counters.bytes_received;
+        let light = passed - self.passed < LIGHT;
+        self.passed = passed;
+        self.waits_since = light.then_some(now);
+        if !light || !self.soon {
+            return Ok(false);
+        }
+        self.soon = self.look(clock, machine, memory, now + SPIN)?;
+        Ok(self.soon)
+    }
+
+    /// Looks for datagrams again and again, until some came, the machine's time has come, or it
+    /// is `until`. True when some came.
+    pub fn look<M: Machine>(
+        &mut self,
+        clock: &Clock,
+        machine: &mut M,
+        memory: &mut dyn Memory,
+        until: Instant,
+    ) -> io::Result<bool> {
+        let timer = machine.poll_timeout().map_or(Instant::NEVER, |(at, _)| at);
+        let until = timer.min(until);
+        loop {
+            if self.receive(clock, machine, memory)? {
+                return Ok(true);
+            }
+            if clock.now() >= until {
+                return Ok(false);
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// Sends what the machine has to send, as much as fits into a turn.
@@ -93,7 +152,7 @@ impl LinkDriver {
             if self.batch.is_empty() {
                 return if turn == 0 { Turn::Idle } else { Turn::Sent };
             }
-            let flushed = self.link.flush(&mut self.batch);
+            let flushed = self.link.flush_from(&mut self.batch, Some(memory));
             self.tell_too_long(clock, machine);
             if !flushed {
                 return Turn::Blocked;
@@ -109,8 +168,7 @@ impl LinkDriver {
     fn fill<M: Machine>(&mut self, clock: &Clock, machine: &mut M, memory: &dyn Memory) -> bool {
         let (grant, datagrams) = (Grant::free(self.link.id()), self.link.train_max());
         let now = clock.now();
-        while let Some(buffer) = self.batch.buffer() {
-            let mut out = TxBatch::new(buffer, memory, datagrams);
+        while let Some(mut out) = self.batch.train(memory, datagrams) {
             match machine.poll_transmit(now, grant, &mut out) {
                 Some(train) => self.batch.push(train),
                 None => return false,
@@ -121,13 +179,17 @@ impl LinkDriver {
 
     /// The kernel knows that the way takes only shorter datagrams than we sent.
     fn tell_too_long<M: Machine>(&mut self, clock: &Clock, machine: &mut M) {
-        let too_long = self.link.counters().too_long;
-        if too_long != self.too_long {
-            self.too_long = too_long;
-            let change = PathChange::Datagram(DATAGRAM_SAFE);
-            machine.handle_path(clock.now(), self.link.id(), change);
-        }
+        let Some(TooLong { remote, bytes }) = self.link.too_long() else { return };
+        let known = route_mtu(remote).map_or(0, |mtu| longest(remote, mtu));
+        let bytes = known.min(bytes - 1) as u16;
+        machine.handle_path(clock.now(), self.link.id(), PathChange::Longest { remote, bytes });
     }
+}
+
+/// The longest datagram in an IP packet of `mtu` bytes.
+fn longest(remote: SocketAddr, mtu: u32) -> usize {
+    let headers = if remote.is_ipv4() { 20 + 8 } else { 40 + 8 };
+    (mtu as usize).saturating_sub(headers).min(TRAIN_BYTES)
 }
 
 impl AsFd for LinkDriver {

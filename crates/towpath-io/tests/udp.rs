@@ -6,9 +6,11 @@ use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use towpath_io::UdpLink;
-use towpath_io::udp::{Notice, SendBatch};
-use towpath_proto::Transmit;
-use towpath_wire::LinkId;
+use towpath_io::udp::{Notice, SendBatch, TooLong};
+use towpath_proto::crypto::HeaderKey;
+use towpath_proto::{HeapMemory, Transmit};
+use towpath_wire::packet::{DATA_HEADER, Data, TAG};
+use towpath_wire::{ByteSize, LinkId, PathId};
 
 const LINK: LinkId = LinkId(3);
 
@@ -25,14 +27,18 @@ fn train(batch: &mut SendBatch, remote: SocketAddr, segment: usize, len: usize, 
     batch.push(Transmit { link: LINK, remote, segment, len, ecn: seed & 3 });
 }
 
+/// Waits for a datagram.
+fn readable(link: &UdpLink) -> bool {
+    let fd = link.as_fd();
+    let timeout = Timespec { tv_sec: 20, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)).expect("polls") > 0
+}
+
 /// Receives `count` datagrams: length, first byte, ECN bits.
 fn arrivals(link: &mut UdpLink, from: SocketAddr, count: usize) -> Vec<(usize, u8, u8)> {
     let mut seen = Vec::new();
     while seen.len() < count {
-        let fd = link.as_fd();
-        let timeout = Timespec { tv_sec: 20, tv_nsec: 0 };
-        let ready = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)).expect("polls");
-        assert!(ready > 0, "{} of {count} datagrams came", seen.len());
+        assert!(readable(link), "{} of {count} datagrams came", seen.len());
         let each = |rx: towpath_proto::RxMeta, data: &mut [u8]| {
             assert_eq!((rx.link, rx.remote), (LINK, from));
             assert!(data.iter().all(|b| *b == data[0]), "a datagram is of one piece");
@@ -49,7 +55,7 @@ fn expected(segment: usize, len: usize, seed: u8) -> Vec<(usize, u8, u8)> {
     (0..count).map(|i| (length(i), i as u8 ^ seed, seed & 3)).collect()
 }
 
-fn four_trains_arrive(ip: impl Into<IpAddr>, segmentation: bool) {
+fn a_batch_arrives(ip: impl Into<IpAddr>, segmentation: bool) {
     let (mut near, mut far) = (bind(ip), bind(IpAddr::V6(Ipv6Addr::UNSPECIFIED)));
     if !segmentation {
         near.disable_segmentation();
@@ -57,11 +63,20 @@ fn four_trains_arrive(ip: impl Into<IpAddr>, segmentation: bool) {
     let from = near.local_addr().unwrap();
     let remote = SocketAddr::new(from.ip(), far.local_addr().unwrap().port());
     let mut batch = SendBatch::new();
-    let trains = [(1232, 40 * 1232, 0), (1400, 1400, 1), (100, 6350, 2), (1232, 3000, 3)];
+    let trains = [
+        (1232, 40 * 1232, 0),
+        (1400, 1400, 1),
+        (100, 6350, 2),
+        (1232, 3000, 3),
+        (9000, 9000, 4),
+        (1000, 1, 5),
+        (50_000, 50_000, 6),
+        (600, 1201, 7),
+    ];
     for (segment, len, seed) in trains {
         train(&mut batch, remote, segment, len, seed);
     }
-    assert!(batch.buffer().is_none(), "four trains are a batch");
+    assert!(batch.buffer().is_none(), "as many trains are a batch");
     assert!(near.flush(&mut batch), "the socket takes a batch");
     let wanted: Vec<_> = trains.iter().flat_map(|&(s, l, seed)| expected(s, l, seed)).collect();
     assert_eq!(arrivals(&mut far, from, wanted.len()), wanted);
@@ -70,28 +85,28 @@ fn four_trains_arrive(ip: impl Into<IpAddr>, segmentation: bool) {
     assert_eq!(sent.bytes_sent, came.bytes_received);
     assert_eq!(came.datagrams_received, wanted.len() as u64);
     if segmentation {
-        assert_eq!(sent.send_calls, 1, "one call for four trains");
+        assert_eq!(sent.send_calls, 1, "one call for all trains");
         assert!(came.receive_calls <= 4, "{} receive calls", came.receive_calls);
     }
 }
 
 #[test]
-fn four_trains_go_out_in_one_call_over_ipv4() {
-    four_trains_arrive(Ipv4Addr::LOCALHOST, true);
+fn a_batch_of_trains_goes_out_in_one_call_over_ipv4() {
+    a_batch_arrives(Ipv4Addr::LOCALHOST, true);
 }
 
 #[test]
-fn four_trains_go_out_in_one_call_over_ipv6() {
+fn a_batch_of_trains_goes_out_in_one_call_over_ipv6() {
     if UdpLink::bind(LINK, (Ipv6Addr::LOCALHOST, 0).into()).is_err() {
         eprintln!("SKIPPED: this machine has no ::1");
         return;
     }
-    four_trains_arrive(Ipv6Addr::LOCALHOST, true);
+    a_batch_arrives(Ipv6Addr::LOCALHOST, true);
 }
 
 #[test]
 fn trains_go_out_singly_where_the_kernel_does_not_cut_them() {
-    four_trains_arrive(Ipv4Addr::LOCALHOST, false);
+    a_batch_arrives(Ipv4Addr::LOCALHOST, false);
 }
 
 #[test]
@@ -110,6 +125,51 @@ fn what_the_kernel_refuses_is_dropped_counted_and_told_once() {
         let told = near.notice();
         assert_eq!(told.is_some(), round == 0, "{told:?}");
         assert!(told.is_none_or(|n| matches!(n, Notice::Refused { .. })));
+    }
+}
+
+/// What a train leaves in message memory arrives with it, whether the kernel cuts it or not.
+#[test]
+fn pieces_in_message_memory_are_gathered_in_their_places() {
+    for segmentation in [true, false] {
+        let (mut near, mut far) = (bind(Ipv4Addr::LOCALHOST), bind(Ipv4Addr::LOCALHOST));
+        if !segmentation {
+            near.disable_segmentation();
+        }
+        let (from, remote) = (near.local_addr().unwrap(), far.local_addr().unwrap());
+        let mut memory = HeapMemory::new(ByteSize::from_mib(1));
+        let message: Vec<u8> = (0..10_000u32).map(|i| (i / 7) as u8).collect();
+        let block = memory.store(message.clone()).expect("room");
+        let key = HeaderKey::new(&[1; 32]);
+        let mut batch = SendBatch::new();
+        let (mut train, mut offset) = (batch.train(&memory, 8).expect("room"), 0);
+        for (number, len) in [(0, 1000), (1, 1000), (2, 400), (3, 700)] {
+            let mut packet = train.packet(1200, false);
+            packet.body(block, offset, len);
+            offset += len as u32;
+            packet.pad();
+            packet.seal(&key, Data { epoch: 0, path: PathId(0), receiver: 9, number });
+        }
+        let (segment, len) = (train.segment(), train.used());
+        assert_eq!((segment, len), (1200, 4800));
+        batch.push(Transmit { link: LINK, remote, segment, len, ecn: 0 });
+        assert!(near.flush_from(&mut batch, Some(&memory)));
+        let mut got = Vec::new();
+        while got.len() < 4 {
+            assert!(readable(&far), "{} of 4 datagrams came", got.len());
+            far.receive(|rx, data| {
+                assert_eq!(rx.remote, from);
+                got.push(data.to_vec());
+            })
+            .expect("receives");
+        }
+        let mut offset = 0;
+        for (datagram, len) in got.iter().zip([1000, 1000, 400, 700]) {
+            let body = &datagram[DATA_HEADER..DATA_HEADER + len];
+            assert!(body == &message[offset..offset + len], "bytes from {offset} on");
+            assert!(datagram[DATA_HEADER + len..1200 - TAG].iter().all(|b| *b == 0));
+            offset += len;
+        }
     }
 }
 
@@ -148,8 +208,8 @@ fn a_datagram_beyond_the_way_s_limit_is_refused_not_cut_into_fragments() {
     train(&mut batch, remote, 1232, 4 * 1232, 1);
     assert!(near.flush(&mut batch));
     assert_eq!(near.counters().too_long, 2);
-    let told: Vec<Notice> = std::iter::from_fn(|| near.notice()).collect();
-    assert_eq!(told, [Notice::TooLong { bytes: 1472, remote }]);
+    assert_eq!(near.too_long(), Some(TooLong { remote, bytes: 1472 }));
+    assert_eq!((near.too_long(), near.notice()), (None, None));
     assert!(near.segmentation(), "shorter trains are still cut by the kernel");
     assert_eq!(arrivals(&mut far, from, 4), expected(1232, 4 * 1232, 1));
 }

@@ -17,6 +17,9 @@ pub struct Config {
     pub versions: VersionRange,
     /// Largest datagram sent, in bytes (1500-byte Ethernet less IP and UDP headers: 1472).
     pub datagram: u16,
+    /// Longest datagram that the search for the path's own limit tries, in bytes: at least
+    /// `datagram`, at most what the drivers of both sides take.
+    pub datagram_max: u16,
     /// Credit of each direction of a channel that asks for none itself, in bytes; its longest
     /// message is 64 bytes less.
     pub window: u32,
@@ -148,6 +151,7 @@ impl Default for Config {
         Self {
             versions: WIRE_VERSIONS,
             datagram: 1472,
+            datagram_max: 1472,
             window: 1 << 20,
             window_max: 2 * ((16 << 20) + 64),
             channels_max: 64,

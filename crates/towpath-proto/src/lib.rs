@@ -52,6 +52,6 @@ pub use association::{Association, AssociationEvent, AssociationStats, ChannelSt
 pub use config::Config;
 pub use crypto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk};
 pub use endpoint::{AssociationId, Connect, ConnectFailure, Endpoint, EndpointEvent, Refusal};
-pub use machine::{Grant, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
+pub use machine::{Grant, Inset, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
 pub use memory::{Arrival, Block, HeapMemory, Memory};
 pub use rng::Rng;

@@ -18,6 +18,8 @@
 
 use core::net::SocketAddr;
 
+use alloc::vec::Vec;
+
 use towpath_wire::bytes::Writer;
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
 use towpath_wire::{ChannelId, Instant, LinkId, PathId};
@@ -44,8 +46,13 @@ pub enum PathChange {
     Up,
     /// It lost its carrier.
     Down,
-    /// Largest datagram that passes, in bytes.
-    Datagram(u16),
+    /// It takes datagrams to `remote` of at most `bytes`, as it said when it got a longer one.
+    Longest {
+        /// Where they should go.
+        remote: SocketAddr,
+        /// The longest in bytes.
+        bytes: u16,
+    },
 }
 
 /// Leave to send, given by a link's packet scheduler.
@@ -152,13 +159,33 @@ pub trait Machine {
     fn poll_event(&mut self) -> Option<Self::Event>;
 }
 
+/// Bytes of a train that were left in message memory: they belong at `at..at + len`, where the
+/// driver's buffer holds whatever it held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inset {
+    /// Place in the train.
+    pub at: usize,
+    /// Their number.
+    pub len: usize,
+    /// The message's block.
+    pub block: Block,
+    /// Place in the block.
+    pub from: u32,
+}
+
+/// Insets of one train at most.
+pub const INSETS_MAX: usize = 64;
+/// Fewer bytes are copied sooner than gathered.
+const INSET_MIN: usize = 512;
+
 /// The driver's buffer for one train, and the rules of a train.
 ///
 /// Invariants: `used ≤ buf.len()`, `datagrams ≤ datagrams_max`; every datagram but the last has
-/// the length of the first.
+/// the length of the first. Insets lie within the datagrams, in order, and do not overlap.
 pub struct TxBatch<'a> {
     buf: &'a mut [u8],
     memory: &'a dyn Memory,
+    insets: Option<&'a mut Vec<Inset>>,
     datagrams_max: usize,
     used: usize,
     segment: usize,
@@ -169,7 +196,29 @@ pub struct TxBatch<'a> {
 impl<'a> TxBatch<'a> {
     /// A batch over `buf` with message bytes from `memory`, of at most `datagrams_max`.
     pub fn new(buf: &'a mut [u8], memory: &'a dyn Memory, datagrams_max: usize) -> Self {
-        Self { buf, memory, datagrams_max, used: 0, segment: 0, datagrams: 0, closed: false }
+        let insets = None;
+        Self {
+            buf,
+            memory,
+            insets,
+            datagrams_max,
+            used: 0,
+            segment: 0,
+            datagrams: 0,
+            closed: false,
+        }
+    }
+
+    /// A batch for a driver that can gather: up to [`INSETS_MAX`] long pieces of messages whose
+    /// packets are not sealed stay in `memory`, and are listed in `insets`. The driver takes them
+    /// from there before the memory changes.
+    pub fn gathering(
+        buf: &'a mut [u8],
+        memory: &'a dyn Memory,
+        datagrams_max: usize,
+        insets: &'a mut Vec<Inset>,
+    ) -> Self {
+        Self { insets: Some(insets), ..Self::new(buf, memory, datagrams_max) }
     }
 
     /// Bytes of datagrams written.
@@ -195,11 +244,12 @@ impl<'a> TxBatch<'a> {
             && (self.segment == 0 || self.segment == max)
     }
 
-    /// Starts a sealed packet of at most `max` bytes. The caller asked [`TxBatch::takes`].
-    pub fn packet(&mut self, max: usize) -> PacketWriter<'_, 'a> {
+    /// Starts a packet of at most `max` bytes; `hidden`: its content will be sealed. The caller
+    /// asked [`TxBatch::takes`].
+    pub fn packet(&mut self, max: usize, hidden: bool) -> PacketWriter<'_, 'a> {
         assert!(self.takes(max), "asked first whether the train takes {max} bytes");
         let at = self.used + DATA_HEADER;
-        PacketWriter { start: self.used, at, end: self.used + max - TAG, batch: self }
+        PacketWriter { start: self.used, at, end: self.used + max - TAG, hidden, batch: self }
     }
 
     /// Adds a datagram that is not sealed (a handshake's).
@@ -222,6 +272,7 @@ impl<'a> TxBatch<'a> {
 /// Writes one sealed packet: frames and message bytes, then the seal.
 pub struct PacketWriter<'b, 'a> {
     batch: &'b mut TxBatch<'a>,
+    hidden: bool,
     start: usize,
     at: usize,
     end: usize,
@@ -251,8 +302,18 @@ impl PacketWriter<'_, '_> {
         self.at += len;
     }
 
-    /// Appends `len` bytes of a message, from offset `from`: the one copy on the way out.
+    /// Appends `len` bytes of a message, from offset `from`: the one copy on the way out, unless
+    /// the driver gathers.
     pub fn body(&mut self, block: Block, from: u32, len: usize) {
+        if let Some(insets) = &mut self.batch.insets
+            && len >= INSET_MIN
+            && insets.len() < INSETS_MAX
+            && !self.hidden
+        {
+            insets.push(Inset { at: self.at, len, block, from });
+            self.at += len;
+            return;
+        }
         let out = &mut self.batch.buf[self.at..self.at + len];
         self.batch.memory.copy_out(block, from, out);
         self.at += len;
@@ -266,6 +327,7 @@ impl PacketWriter<'_, '_> {
 
     /// Seals what was written and adds it to the train; returns the datagram's length.
     pub fn seal(self, key: &dyn PacketKey, header: Data) -> usize {
+        assert!(self.hidden || !key.seals(), "what is sealed was copied");
         let max = self.end + TAG - self.start;
         let packet = &mut self.batch.buf[self.start..self.at + TAG];
         header.emit(packet);

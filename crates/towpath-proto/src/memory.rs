@@ -52,7 +52,8 @@ pub trait Memory {
     /// Length of a block in bytes.
     fn len(&self, block: Block) -> u32;
 
-    /// The bytes of a small message that a machine itself must read (control traffic).
+    /// The bytes of a block: what a machine itself must read (control traffic), or what a driver
+    /// sends from where it is.
     fn bytes(&self, block: Block) -> &[u8];
 
     /// Stores a small message that a machine itself wrote; `None` when there is no room now.
@@ -61,11 +62,18 @@ pub trait Memory {
 
 /// Message memory on the heap, with a limit.
 ///
-/// Invariant: `used ≤ limit`, where `used` counts block lengths plus [`BLOCK_COST`] each.
+/// The buffers of a few long messages are kept when they are released: the next ones need neither
+/// fresh pages nor zeroes. An arriving message may so begin with bytes of an earlier one; it is
+/// told only once each of its own was placed.
+///
+/// Invariants: `used + kept ≤ limit`, where `used` counts block lengths plus [`BLOCK_COST`] each
+/// and `kept` the bytes that `spare` holds; `spare` has at most [`SPARES_MAX`] buffers.
 #[derive(Debug)]
 pub struct HeapMemory {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    spare: Vec<Vec<u8>>,
+    kept: u64,
     limit: u64,
     used: u64,
     used_max: u64,
@@ -73,6 +81,10 @@ pub struct HeapMemory {
 
 /// What a block costs beside its bytes.
 pub const BLOCK_COST: u64 = 64;
+/// Shorter buffers are not worth keeping: the heap is as quick.
+const SPARE_MIN: usize = 32 * 1024;
+/// Buffers kept.
+const SPARES_MAX: usize = 16;
 
 #[derive(Debug, Default)]
 struct Slot {
@@ -83,7 +95,15 @@ struct Slot {
 impl HeapMemory {
     /// Memory for at most `limit` bytes of messages.
     pub const fn new(limit: ByteSize) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), limit: limit.as_bytes(), used: 0, used_max: 0 }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            spare: Vec::new(),
+            kept: 0,
+            limit: limit.as_bytes(),
+            used: 0,
+            used_max: 0,
+        }
     }
 
     /// Bytes in use, [`BLOCK_COST`] per block included.
@@ -103,6 +123,10 @@ impl HeapMemory {
             return None;
         }
         self.used += cost;
+        while self.used + self.kept > self.limit {
+            let bytes = self.spare.remove(0);
+            self.kept -= bytes.capacity() as u64;
+        }
         self.used_max = self.used_max.max(self.used);
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
@@ -123,6 +147,28 @@ impl HeapMemory {
         bytes
     }
 
+    /// A buffer of `len` bytes: a kept one, if it is not much longer, or a new one.
+    fn buffer(&mut self, len: usize) -> Vec<u8> {
+        let fits = |b: &Vec<u8>| (len..=len + len / 8).contains(&b.capacity());
+        let Some(index) = self.spare.iter().rposition(fits) else { return alloc::vec![0; len] };
+        let mut bytes = self.spare.remove(index);
+        self.kept -= bytes.capacity() as u64;
+        bytes.resize(len, 0);
+        bytes
+    }
+
+    fn keep(&mut self, bytes: Vec<u8>) {
+        let size = bytes.capacity();
+        if size < SPARE_MIN || self.used + self.kept + size as u64 > self.limit {
+            return;
+        }
+        if self.spare.len() == SPARES_MAX {
+            self.kept -= self.spare.remove(0).capacity() as u64;
+        }
+        self.kept += size as u64;
+        self.spare.push(bytes);
+    }
+
     fn slot(&self, block: Block) -> &Slot {
         let slot = &self.slots[block.index as usize];
         assert_eq!(slot.generation, block.generation, "block used after its release");
@@ -141,7 +187,8 @@ impl Memory for HeapMemory {
         if self.used + u64::from(arrival.len) + BLOCK_COST > self.limit {
             return None;
         }
-        self.store(alloc::vec![0; arrival.len as usize])
+        let bytes = self.buffer(arrival.len as usize);
+        self.store(bytes)
     }
 
     fn place(&mut self, block: Block, at: u32, bytes: &[u8]) {
@@ -156,7 +203,8 @@ impl Memory for HeapMemory {
     }
 
     fn release(&mut self, block: Block) {
-        self.take(block);
+        let bytes = self.take(block);
+        self.keep(bytes);
     }
 
     fn len(&self, block: Block) -> u32 {
@@ -188,6 +236,37 @@ mod tests {
         assert_eq!((m.used(), m.used_max()), (136, 300));
         m.release(b);
         assert_eq!(m.used(), 0);
+    }
+
+    #[test]
+    fn kept_buffers_stay_within_the_limit_and_serve_messages_of_their_size() {
+        let mut m = HeapMemory::new(ByteSize::from_kib(100));
+        let arrival = |len| Arrival {
+            association: AssociationId(0),
+            channel: ChannelId(0),
+            label: 0,
+            message: 0,
+            len,
+        };
+        let a = m.alloc(&arrival(40_000)).unwrap();
+        m.place(a, 0, &[7; 40_000]);
+        m.release(a);
+        assert_eq!((m.used, m.kept), (0, 40_000));
+        let b = m.alloc(&arrival(20_000)).unwrap();
+        assert_eq!(m.kept, 40_000, "much too long for it");
+        m.release(b);
+        let c = m.alloc(&arrival(39_000)).unwrap();
+        assert_eq!((m.kept, m.len(c)), (0, 39_000));
+        m.release(c);
+        let d = m.put(&[1; 90_000]).unwrap();
+        assert_eq!(m.kept, 0, "the limit is for both together");
+        m.release(d);
+        for _ in 0..SPARES_MAX + 3 {
+            let blocks = [33_000, 34_000].map(|n| m.put(&std::vec![0; n]).unwrap());
+            blocks.into_iter().for_each(|b| m.release(b));
+            assert!(m.used + m.kept <= m.limit && m.spare.len() <= SPARES_MAX);
+            assert_eq!(m.kept, m.spare.iter().map(|b| b.capacity() as u64).sum());
+        }
     }
 
     #[test]

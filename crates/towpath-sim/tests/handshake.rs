@@ -186,6 +186,37 @@ fn a_lasting_flood_of_handshakes_without_cookies_keeps_nobody_out() {
     }
 }
 
+/// Each joins in under a second while 50 000 strangers a second ask for two seconds.
+#[test]
+fn a_flood_from_100_000_addresses_takes_bounded_room_and_delays_nobody_for_a_second() {
+    const STRANGERS: u32 = 100_000;
+    const HOSTS: usize = 20;
+    let hosts = (1..=HOSTS as u32 + 1).map(|n| Host::new(n, config())).collect();
+    let mut net = Network::new(hosts, CLEAN);
+    let (target, begin, mut most) = (HOSTS, net.now, 0);
+    let mut asked = Vec::new();
+    for n in 0..STRANGERS {
+        let (from, initiation) = strangers_initiation(n, &net.hosts[target]);
+        net.inject(target, from, initiation);
+        net.run_for((begin + Duration::from_micros(20) * (n + 1)).since(net.now));
+        most = most.max(net.hosts[target].endpoint.half_open());
+        if n % 4000 == 1000 && asked.len() < HOSTS {
+            net.connect(asked.len(), target);
+            asked.push(net.now);
+        }
+    }
+    net.run_for(SECOND);
+    assert!(most <= config().half_open_max, "{most} half-open places");
+    let stats = net.hosts[target].endpoint.stats();
+    assert!(stats.cookies > u64::from(STRANGERS) * 9 / 10, "{stats:?}");
+    for (host, asked) in net.hosts.iter().zip(asked) {
+        let joined: Vec<Duration> = host.connected.iter().map(|c| c.0.since(asked)).collect();
+        assert!(joined.len() == 1 && joined[0] < SECOND, "{joined:?}, {:?}", host.failed);
+    }
+    net.run_for(6 * SECOND);
+    assert_eq!(net.hosts[target].endpoint.associations().count(), HOSTS);
+}
+
 #[test]
 fn both_sides_initiating_at_once_end_with_exactly_one_association_each() {
     // Both orders of keys, and every offset within the one-way delay of 500 us.

@@ -70,6 +70,9 @@ pub(super) struct LinkArgs {
     /// Latency with both ends polling, too
     #[arg(long)]
     pub(super) poll: bool,
+    /// Only rows with this in their names, and no floors unless they have it, too
+    #[arg(long, value_name = "WORDS", conflicts_with = "listen")]
+    pub(super) only: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,

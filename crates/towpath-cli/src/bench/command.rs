@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use towpath_io::udp::TRAIN_BYTES;
 
 use super::args::{BenchArgs, BenchCommand, LinkArgs, Pins};
 use super::report::Report;
 use super::row::{Sample, What};
+use super::side::DATAGRAM;
 use super::talk::{Done, Ready, Serve, Talk};
 use super::{floor, machine, netns, ours, peer, udp_train};
 
@@ -109,9 +111,14 @@ impl Far {
     }
 }
 
-fn rows(args: &LinkArgs, iperf: bool) -> Vec<What> {
+/// `mtu`: of the route.
+fn rows(args: &LinkArgs, iperf: bool, mtu: Option<u32>) -> Vec<What> {
     let polls = if args.poll { &[false, true][..] } else { &[false] };
-    let mut rows = vec![What::UdpSingles, What::UdpTrains, What::TcpStream];
+    let mut rows = vec![What::UdpSingles, What::UdpTrains { datagram: DATAGRAM as u16 }];
+    // What an association finds the way to take.
+    let longest = TRAIN_BYTES as u16;
+    rows.extend((mtu >= Some(65_535)).then_some(What::UdpTrains { datagram: longest }));
+    rows.push(What::TcpStream);
     rows.extend(iperf.then_some(What::Iperf));
     rows.extend(polls.iter().map(|&poll| What::UdpEcho { poll }));
     rows.extend(polls.iter().map(|&poll| What::TcpEcho { poll }));
@@ -124,13 +131,20 @@ fn rows(args: &LinkArgs, iperf: bool) -> Vec<What> {
         rows.extend(polls.iter().map(|&poll| What::Trips { trusted, poll }));
         rows.push(What::Loaded { trusted, len: largest });
     }
+    if let Some(words) = &args.only {
+        rows.retain(|row| row.name().contains(words));
+    }
     rows
 }
 
 fn measure(args: &LinkArgs, far: &mut Far) -> anyhow::Result<Report> {
     let version = Command::new("iperf3").arg("--version").stdin(Stdio::null()).output();
     let iperf = version.is_ok_and(|out| out.status.success());
-    let rows = rows(args, iperf);
+    let mtu = towpath_io::udp::route_mtu(SocketAddr::new(far.ip, 9)).ok();
+    let rows = rows(args, iperf, mtu);
+    if rows.is_empty() {
+        bail!("no row has {:?} in its name", args.only.as_deref().unwrap_or_default());
+    }
     let bar = ProgressBar::new(u64::from(args.runs) * rows.len() as u64);
     let style = ProgressStyle::with_template("{bar:20} {pos}/{len}, {eta} left: {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -151,7 +165,7 @@ fn measure(args: &LinkArgs, far: &mut Far) -> anyhow::Result<Report> {
     };
     Ok(Report {
         route: format!("{route}, {} to {}", far.near.ip(), far.ip),
-        mtu: towpath_io::udp::route_mtu(SocketAddr::new(far.ip, 9)).ok(),
+        mtu,
         pins: args.pins(),
         seconds: args.seconds.as_secs_f64(),
         iperf,
@@ -167,7 +181,7 @@ fn one(row: What, far: &mut Far, time: Duration) -> anyhow::Result<Sample> {
     };
     let serve = match row {
         What::UdpSingles => Serve::UdpSink,
-        What::UdpTrains => Serve::UdpTrains,
+        What::UdpTrains { .. } => Serve::UdpTrains,
         What::UdpEcho { poll } => Serve::UdpEcho { poll },
         What::TcpStream => Serve::TcpSink,
         What::TcpEcho { poll } => Serve::TcpEcho { poll },
@@ -181,7 +195,7 @@ fn one(row: What, far: &mut Far, time: Duration) -> anyhow::Result<Sample> {
     let peer = ours::Peer { remote, key: ready.key.unwrap_or_default() };
     let flow = match row {
         What::UdpSingles => floor::udp_source(near, remote, time)?,
-        What::UdpTrains => udp_train::source(near, remote, time)?,
+        What::UdpTrains { datagram } => udp_train::source(near, remote, datagram, time)?,
         What::TcpStream => floor::tcp_source(remote, time)?,
         What::Bulk { len, .. } => ours::bulk(near, &peer, serve, len, time)?,
         What::Iperf => {
@@ -190,14 +204,17 @@ fn one(row: What, far: &mut Far, time: Duration) -> anyhow::Result<Sample> {
             return sample;
         }
         _ => {
+            let cpu = machine::cpu_s();
             let ns = match row {
                 What::UdpEcho { poll } => floor::udp_trips(near, remote, poll, time)?,
                 What::TcpEcho { poll } => floor::tcp_trips(remote, poll, time)?,
                 What::Loaded { len, .. } => ours::trips(near, &peer, serve, Some(len), time)?,
                 _ => ours::trips(near, &peer, serve, None, time)?,
             };
+            // The first tenth of the time is not among the round trips.
+            let cpu_s = 0.9 * (machine::cpu_s() - cpu);
             far.done()?;
-            return Sample::trips(ns);
+            return Sample::trips(ns, cpu_s);
         }
     };
     Ok(Sample::flow(&flow, &far.done()?))

@@ -105,7 +105,8 @@ pub(super) fn udp_source(
     let seconds = begin.elapsed().as_secs_f64();
     end(&socket);
     let datagrams = Some(credit / DATAGRAM as u64);
-    Ok(Flow { bytes: credit, datagrams, seconds, calls, cpu_s: cpu_s() - cpu })
+    let datagram = Some(DATAGRAM as u16);
+    Ok(Flow { bytes: credit, datagrams, datagram, seconds, calls, cpu_s: cpu_s() - cpu })
 }
 
 pub(super) fn udp_echo(socket: &UdpSocket, poll: bool) -> anyhow::Result<Done> {
@@ -196,7 +197,8 @@ pub(super) fn tcp_source(remote: SocketAddr, time: Duration) -> anyhow::Result<F
     // The answer comes once everything has arrived.
     stream.read_exact(&mut [0; END.len()])?;
     let seconds = begin.elapsed().as_secs_f64();
-    Ok(Flow { bytes, datagrams: None, seconds, calls, cpu_s: cpu_s() - cpu })
+    let cpu_s = cpu_s() - cpu;
+    Ok(Flow { bytes, datagrams: None, datagram: None, seconds, calls, cpu_s })
 }
 
 /// Reads a short message; false at the stream's end.

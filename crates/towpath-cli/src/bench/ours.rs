@@ -65,9 +65,10 @@ pub(super) fn bulk(
     }
     let seconds = begin.elapsed().as_secs_f64();
     let (bytes, datagrams) = (side.acknowledged - bytes, side.datagrams() - datagrams);
+    let datagram = side.datagram();
     side.close()?;
-    let (calls, cpu_s) = (side.calls(), cpu_s() - cpu);
-    Ok(Flow { bytes, datagrams: Some(datagrams), seconds, calls, cpu_s })
+    let (calls, cpu_s, datagrams) = (side.calls(), cpu_s() - cpu, Some(datagrams));
+    Ok(Flow { bytes, datagrams, datagram, seconds, calls, cpu_s })
 }
 
 /// Round trips of short messages in nanoseconds, beside bulk messages of `load` bytes if given.

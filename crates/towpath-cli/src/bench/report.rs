@@ -5,7 +5,6 @@ use serde_json::json;
 use super::args::Pins;
 use super::machine::description;
 use super::row::{Sample, What};
-use super::side::DATAGRAM;
 use crate::plot::{Column, Table};
 
 /// Everything that was measured.
@@ -26,7 +25,9 @@ impl Report {
 
     /// Throughput over the floor's; round trip over the floor's.
     fn ratios(&self, what: What, sample: &Sample) -> (Option<f64>, Option<f64>) {
-        let Some(floor) = what.floor().and_then(|f| self.median(f)) else { return (None, None) };
+        let Some(floor) = what.floor(sample.datagram_bytes).and_then(|f| self.median(f)) else {
+            return (None, None);
+        };
         let over = |a: Option<f64>, b: Option<f64>| Some(a? / b?);
         (over(sample.bytes_per_s, floor.bytes_per_s), over(sample.rtt_us_p50, floor.rtt_us_p50))
     }
@@ -48,10 +49,13 @@ impl Report {
             figure("GB/s"),
             figure("of floor"),
             figure("packets/s"),
+            figure("of B"),
             figure("p50 us"),
             figure("of floor"),
             figure("p99 us"),
+            figure("CPU us"),
             figure("CPU s/GB"),
+            figure("sender's"),
             figure("calls/MB"),
         ]);
         for (what, samples) in &self.rows {
@@ -66,17 +70,21 @@ impl Report {
                 cell(s.bytes_per_s.map(|b| b / 1e9), 3),
                 cell(flow, 2),
                 cell(s.datagrams_per_s, 0),
+                cell(s.datagram_bytes.map(f64::from), 0),
                 cell(s.rtt_us_p50, 1),
                 cell(trip, 2),
                 cell(s.rtt_us_p99, 1),
+                cell(s.trip_cpu_us, 1),
                 cell(s.cpu_s_per_gb, 2),
+                cell(s.sender_s_per_gb, 2),
                 cell(s.calls_per_mb, 1),
             ]);
         }
         format!(
-            "{}\n{}; route MTU {mtu}, datagrams of {DATAGRAM} B; two processes, {}\n\
-             Medians of {runs} rounds, {} s each; both ends' processor time and system calls.\n\
-             Floors: trains for throughput, the UDP echo that waits alike for round trips.\n\
+            "{}\n{}; route MTU {mtu}; two processes, {}\n\
+             Medians of {runs} rounds, {} s each; processor time per GB and system calls of both \
+             ends, processor time per round trip of one.\n\
+             Floors: trains of as long datagrams for throughput, the UDP echo that waits alike for round trips.\n\
              {iperf}\n{}",
             description(),
             self.route,
@@ -97,7 +105,7 @@ impl Report {
         });
         json!({
             "machine": description(), "route": self.route, "mtu_bytes": self.mtu,
-            "datagram_bytes": DATAGRAM, "processes": 2,
+            "processes": 2,
             "pinned": self.pins.0.map(|(a, b)| [a, b]), "seconds": self.seconds,
             "iperf3": self.iperf, "rows": rows.collect::<Vec<_>>(),
         })

@@ -9,8 +9,10 @@ use super::talk::Done;
 pub(super) enum What {
     /// One datagram per call.
     UdpSingles,
-    /// Trains, several per call.
-    UdpTrains,
+    /// Trains of datagrams of so many bytes, several per call.
+    UdpTrains {
+        datagram: u16,
+    },
     UdpEcho {
         poll: bool,
     },
@@ -42,7 +44,7 @@ impl What {
         let packets = |trusted| if trusted { "trusted" } else { "encrypted" };
         match self {
             Self::UdpSingles => "kernel: UDP, a datagram per call".into(),
-            Self::UdpTrains => "kernel: UDP, trains (GSO, GRO)".into(),
+            Self::UdpTrains { datagram } => format!("kernel: UDP, trains of {datagram} B"),
             Self::UdpEcho { poll } => format!("kernel: UDP echo, {}", waiting(poll)),
             Self::TcpStream => "kernel: TCP".into(),
             Self::TcpEcho { poll } => format!("kernel: TCP echo, {}", waiting(poll)),
@@ -59,10 +61,10 @@ impl What {
         }
     }
 
-    /// The row to which this one is held.
-    pub(super) fn floor(self) -> Option<Self> {
+    /// The row to which this one is held where it sends datagrams of so many bytes.
+    pub(super) fn floor(self, datagram: Option<u16>) -> Option<Self> {
         match self {
-            Self::Bulk { .. } => Some(Self::UdpTrains),
+            Self::Bulk { .. } => Some(Self::UdpTrains { datagram: datagram? }),
             Self::Trips { poll, .. } => Some(Self::UdpEcho { poll }),
             _ => None,
         }
@@ -85,12 +87,18 @@ pub(super) struct Sample {
     pub(super) bytes_per_s: Option<f64>,
     /// Datagrams per second.
     pub(super) datagrams_per_s: Option<f64>,
+    /// Bytes of a datagram.
+    pub(super) datagram_bytes: Option<u16>,
     /// Round trip, median.
     pub(super) rtt_us_p50: Option<f64>,
     /// Round trip that one in a hundred exceeds.
     pub(super) rtt_us_p99: Option<f64>,
+    /// Processor time of the measuring end per round trip, in microseconds.
+    pub(super) trip_cpu_us: Option<f64>,
     /// Processor time of both ends, in seconds per 10⁹ bytes of payload.
     pub(super) cpu_s_per_gb: Option<f64>,
+    /// The sending end's part of it.
+    pub(super) sender_s_per_gb: Option<f64>,
     /// System calls of both ends per 10⁶ bytes of payload.
     pub(super) calls_per_mb: Option<f64>,
 }
@@ -101,6 +109,7 @@ pub(super) struct Sample {
 pub(super) struct Flow {
     pub(super) bytes: u64,
     pub(super) datagrams: Option<u64>,
+    pub(super) datagram: Option<u16>,
     pub(super) seconds: f64,
     pub(super) calls: u64,
     pub(super) cpu_s: f64,
@@ -113,21 +122,24 @@ impl Sample {
         Self {
             bytes_per_s: Some(near.bytes as f64 / near.seconds),
             datagrams_per_s: near.datagrams.map(|d| d as f64 / near.seconds),
+            datagram_bytes: near.datagram,
             cpu_s_per_gb: Some((near.cpu_s + far.cpu_s) / (all / 1e9)),
+            sender_s_per_gb: Some(near.cpu_s / (all / 1e9)),
             calls_per_mb: Some((near.calls + far.calls) as f64 / (all / 1e6)),
             ..Self::default()
         }
     }
 
-    /// Round trips in nanoseconds.
-    pub(super) fn trips(mut ns: Vec<u64>) -> anyhow::Result<Self> {
+    /// Round trips in nanoseconds, and processor time of all of them in seconds.
+    pub(super) fn trips(mut ns: Vec<u64>, cpu_s: f64) -> anyhow::Result<Self> {
         ns.sort_unstable();
         let at = |share: f64| ns.get(((ns.len() as f64 * share) as usize).min(ns.len() - 1));
         if ns.is_empty() {
             anyhow::bail!("no round trip within the time; give it more --seconds");
         }
         let us = |share| at(share).map(|ns| *ns as f64 / 1e3);
-        Ok(Self { rtt_us_p50: us(0.5), rtt_us_p99: us(0.99), ..Self::default() })
+        let trip_cpu_us = Some(cpu_s * 1e6 / ns.len() as f64);
+        Ok(Self { rtt_us_p50: us(0.5), rtt_us_p99: us(0.99), trip_cpu_us, ..Self::default() })
     }
 
     /// Each figure's median over samples that have it.
@@ -142,9 +154,12 @@ impl Sample {
         Self {
             bytes_per_s: of(|s| s.bytes_per_s),
             datagrams_per_s: of(|s| s.datagrams_per_s),
+            datagram_bytes: samples.iter().filter_map(|s| s.datagram_bytes).max(),
             rtt_us_p50: of(|s| s.rtt_us_p50),
             rtt_us_p99: of(|s| s.rtt_us_p99),
+            trip_cpu_us: of(|s| s.trip_cpu_us),
             cpu_s_per_gb: of(|s| s.cpu_s_per_gb),
+            sender_s_per_gb: of(|s| s.sender_s_per_gb),
             calls_per_mb: of(|s| s.calls_per_mb),
         }
     }
@@ -156,8 +171,9 @@ mod tests {
 
     #[test]
     fn a_flow_is_both_ends_together() {
+        let (datagrams, datagram) = (Some(30), Some(1472));
         let near =
-            Flow { bytes: 3_000_000, datagrams: Some(30), seconds: 1.5, calls: 8, cpu_s: 0.5 };
+            Flow { bytes: 3_000_000, datagrams, datagram, seconds: 1.5, calls: 8, cpu_s: 0.5 };
         let s = Sample::flow(&near, &Done { calls: 12, cpu_s: 1.5, bytes: 4_000_000 });
         assert_eq!((s.bytes_per_s, s.datagrams_per_s), (Some(2e6), Some(20.0)));
         assert_eq!((s.calls_per_mb, s.cpu_s_per_gb), (Some(5.0), Some(500.0)));
@@ -169,8 +185,9 @@ mod tests {
         assert_eq!(Sample::median(&[some(9.0), some(1.0), some(2.0)]).rtt_us_p50, Some(2.0));
         assert_eq!(Sample::median(&[some(1.0), some(2.0)]).rtt_us_p50, Some(1.5));
         assert_eq!(Sample::median(&[some(1.0)]).calls_per_mb, None);
-        let trips = Sample::trips((1..=1000).rev().map(|n| n * 1000).collect()).unwrap();
+        let trips = Sample::trips((1..=1000).rev().map(|n| n * 1000).collect(), 0.002).unwrap();
         assert_eq!((trips.rtt_us_p50, trips.rtt_us_p99), (Some(501.0), Some(991.0)));
-        assert!(Sample::trips(Vec::new()).is_err());
+        assert_eq!(trips.trip_cpu_us, Some(2.0));
+        assert!(Sample::trips(Vec::new(), 0.0).is_err());
     }
 }

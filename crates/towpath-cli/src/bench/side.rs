@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use towpath_io::udp::TRAIN_BYTES;
 use towpath_io::{Clock, LinkDriver, RealCrypto, Turn, UdpLink};
 use towpath_proto::association::Opening;
 use towpath_proto::endpoint::Answer;
@@ -27,7 +28,9 @@ const ECHO: u16 = 2;
 const MEMORY: ByteSize = ByteSize::from_mib(256);
 /// Longest wait, so that whoever drives can look at the time.
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// A datagram's bytes: 1500-byte Ethernet.
+/// Longest look of a polling end, so that whoever drives can look at the time.
+const LOOK_MAX: Duration = Duration::from_micros(100);
+/// A datagram's bytes to begin with: 1500-byte Ethernet.
 pub(super) const DATAGRAM: usize = 1472;
 
 /// An endpoint on a socket of its own, with at most one association.
@@ -56,7 +59,8 @@ impl Side {
         let Serve::Association { trusted, poll, window } = serve else {
             bail!("{serve:?} is no association");
         };
-        let config = Config { trusted, window, datagram: DATAGRAM as u16, ..Config::default() };
+        let (datagram, datagram_max) = (DATAGRAM as u16, TRAIN_BYTES as u16);
+        let config = Config { trusted, window, datagram, datagram_max, ..Config::default() };
         let crypto = RealCrypto::new(RealCrypto::generate_secret());
         let seed = RealCrypto::generate_secret();
         let mut eight = [0; 8];
@@ -99,6 +103,12 @@ impl Side {
     /// Datagrams of ours that the kernel took.
     pub(super) fn datagrams(&self) -> u64 {
         self.driver.counters().datagrams_sent
+    }
+
+    /// Bytes of the datagrams that the way was found to take.
+    pub(super) fn datagram(&self) -> Option<u16> {
+        let association = self.association.and_then(|id| self.endpoint.association(id));
+        association.map(towpath_proto::Association::datagram)
     }
 
     pub(super) const fn is_connected(&self) -> bool {
@@ -177,10 +187,22 @@ impl Side {
     /// Sends, waits for something to happen (or, polling, does not), and takes it in.
     pub(super) fn turn(&mut self) -> anyhow::Result<()> {
         let sent = self.drain()?;
-        if !self.poll && sent != Turn::More {
-            self.wait(sent == Turn::Blocked);
+        let (driver, memory) = (&mut self.driver, &mut self.memory);
+        let now = self.clock.now();
+        let came = match sent {
+            Turn::Idle | Turn::Sent if self.poll => {
+                driver.look(&self.clock, &mut self.endpoint, memory, now + LOOK_MAX)?
+            }
+            Turn::More | Turn::Blocked if self.poll => false,
+            Turn::More => false,
+            _ => driver.spin(&self.clock, &mut self.endpoint, memory)?,
+        };
+        if !came {
+            if !self.poll && sent != Turn::More {
+                self.wait(sent == Turn::Blocked);
+            }
+            self.driver.receive(&self.clock, &mut self.endpoint, &mut self.memory)?;
         }
-        self.driver.receive(&self.clock, &mut self.endpoint, &mut self.memory)?;
         let now = self.clock.now();
         if self.endpoint.poll_timeout().is_some_and(|(at, _)| at <= now) {
             self.endpoint.handle_timeout(now, &mut self.memory);

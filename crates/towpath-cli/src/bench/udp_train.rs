@@ -14,7 +14,6 @@ use towpath_wire::LinkId;
 use super::floor::{CREDIT_EVERY, END, WINDOW};
 use super::machine::cpu_s;
 use super::row::Flow;
-use super::side::DATAGRAM;
 use super::talk::Done;
 
 const LINK: LinkId = LinkId(0);
@@ -70,18 +69,19 @@ pub(super) fn sink(mut link: UdpLink) -> anyhow::Result<Done> {
     Ok(Done { calls, cpu_s: cpu_s() - begin, bytes })
 }
 
-/// Sends for `time`, never more than the window ahead of the credit.
-pub(super) fn source(near: SocketAddr, remote: SocketAddr, time: Duration) -> anyhow::Result<Flow> {
+/// Sends datagrams of `datagram` bytes for `time`, never more than the window ahead of the credit.
+pub(super) fn source(
+    near: SocketAddr,
+    remote: SocketAddr,
+    datagram: u16,
+    time: Duration,
+) -> anyhow::Result<Flow> {
+    let segment = usize::from(datagram);
     let mut link = link(near)?;
     let (cpu, mut waits) = (cpu_s(), 0);
     let mut batch = SendBatch::new();
-    let train = Transmit {
-        link: LINK,
-        remote,
-        segment: DATAGRAM,
-        len: TRAIN_BYTES / DATAGRAM * DATAGRAM,
-        ecn: 0,
-    };
+    let train =
+        Transmit { link: LINK, remote, segment, len: TRAIN_BYTES / segment * segment, ecn: 0 };
     let (begin, mut credit, mut lost) = (Instant::now(), 0, 0);
     while begin.elapsed() < time {
         while link.counters().bytes_sent - lost < credit + WINDOW {
@@ -109,8 +109,8 @@ pub(super) fn source(near: SocketAddr, remote: SocketAddr, time: Duration) -> an
     }
     let c = link.counters();
     let calls = waits + c.send_calls + c.receive_calls;
-    let datagrams = Some(credit / DATAGRAM as u64);
-    Ok(Flow { bytes: credit, datagrams, seconds, calls, cpu_s: cpu_s() - cpu })
+    let (datagrams, datagram) = (Some(credit / segment as u64), Some(datagram));
+    Ok(Flow { bytes: credit, datagrams, datagram, seconds, calls, cpu_s: cpu_s() - cpu })
 }
 
 /// Bytes that the receiver has.

@@ -2,11 +2,12 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use towpath_proto::Transmit;
+use towpath_proto::machine::INSETS_MAX;
+use towpath_proto::{Inset, Memory, Transmit, TxBatch};
 use towpath_wire::LinkId;
 
 /// Trains per system call at most.
-pub const TRAINS: usize = 4;
+pub const TRAINS: usize = 8;
 /// Bytes of one train at most: what the kernel cuts in one go, with room for its headers.
 pub const TRAIN_BYTES: usize = 60 * 1024;
 
@@ -17,6 +18,8 @@ pub const TRAIN_BYTES: usize = 60 * 1024;
 pub struct SendBatch {
     buf: Vec<u8>,
     trains: [Transmit; TRAINS],
+    /// What of each train is still in message memory.
+    insets: [Vec<Inset>; TRAINS],
     filled: usize,
     sent: usize,
     gone: usize,
@@ -35,7 +38,8 @@ impl SendBatch {
         let none = Transmit { link: LinkId(0), remote, segment: 1, len: 0, ecn: 0 };
         // Touched now, so that a burst later does not make the process grow.
         let buf = vec![0xff; TRAINS * TRAIN_BYTES];
-        Self { buf, trains: [none; TRAINS], filled: 0, sent: 0, gone: 0 }
+        let insets = std::array::from_fn(|_| Vec::with_capacity(INSETS_MAX));
+        Self { buf, trains: [none; TRAINS], insets, filled: 0, sent: 0, gone: 0 }
     }
 
     /// True when no train waits.
@@ -45,13 +49,43 @@ impl SendBatch {
 
     /// The buffer of the next train; `None` when there are as many as go out at once.
     pub fn buffer(&mut self) -> Option<&mut [u8]> {
+        self.next().map(|(buffer, _)| buffer)
+    }
+
+    /// The next train, to be written by a machine; what it leaves in `memory` is taken from there
+    /// by [`UdpLink::flush_from`](super::UdpLink::flush_from).
+    pub fn train<'a>(
+        &'a mut self,
+        memory: &'a dyn Memory,
+        datagrams_max: usize,
+    ) -> Option<TxBatch<'a>> {
+        let (buffer, insets) = self.next()?;
+        Some(TxBatch::gathering(buffer, memory, datagrams_max, insets))
+    }
+
+    fn next(&mut self) -> Option<(&mut [u8], &mut Vec<Inset>)> {
         if self.is_empty() {
             (self.sent, self.filled) = (0, 0);
         }
-        self.buf.chunks_exact_mut(TRAIN_BYTES).nth(self.filled)
+        let buffer = self.buf.chunks_exact_mut(TRAIN_BYTES).nth(self.filled)?;
+        let insets = &mut self.insets[self.filled];
+        insets.clear();
+        Some((buffer, insets))
     }
 
-    /// Adds the train that was written to [`SendBatch::buffer`].
+    /// Copies what is still in message memory: the memory may change now.
+    pub(super) fn settle(&mut self, memory: Option<&dyn Memory>) {
+        let waiting = self.sent..self.filled;
+        let trains = self.buf.chunks_exact_mut(TRAIN_BYTES).zip(&mut self.insets);
+        for (part, insets) in trains.take(waiting.end).skip(waiting.start) {
+            for Inset { at, len, block, from } in insets.drain(..) {
+                let memory = memory.expect("insets come with their memory");
+                memory.copy_out(block, from, &mut part[at..at + len]);
+            }
+        }
+    }
+
+    /// Adds the train that was written to [`SendBatch::buffer`] or [`SendBatch::train`].
     pub fn push(&mut self, train: Transmit) {
         assert!(self.filled < TRAINS, "asked first for a buffer");
         assert!(train.len <= TRAIN_BYTES && train.segment > 0, "a train lies within its buffer");
@@ -59,11 +93,13 @@ impl SendBatch {
         self.filled += 1;
     }
 
-    /// The trains that wait, with their bytes.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (&Transmit, &[u8])> {
+    /// The trains that wait, with their bytes and what of these is elsewhere.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (&Transmit, &[u8], &[Inset])> {
         let trains = self.trains[..self.filled].iter().zip(self.buf.chunks_exact(TRAIN_BYTES));
-        trains.enumerate().skip(self.sent).map(|(i, (train, part))| {
-            (train, &part[if i == self.sent { self.gone } else { 0 }..train.len])
+        let trains = trains.zip(&self.insets);
+        trains.enumerate().skip(self.sent).map(|(i, ((train, part), insets))| {
+            let gone = if i == self.sent { self.gone } else { 0 };
+            (train, &part[gone..train.len], &insets[..])
         })
     }
 

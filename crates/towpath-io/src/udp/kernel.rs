@@ -4,7 +4,7 @@
 //! `unsafe` here. Every header is built on the stack, used in one call and gone when it returns,
 //! so that no pointer outlives what it points to.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,6 +15,9 @@ use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, sockaddr_in, sockaddr_in6, so
 /// Bytes for the control messages of one message: type of service and segment size need 24 each.
 const CONTROL: usize = 64;
 
+/// Parts of one message at most (`UIO_MAXIOV`).
+pub(super) const PARTS_MAX: usize = 1024;
+
 /// Aligned as the kernel wants control messages.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
@@ -22,12 +25,15 @@ struct Control([u8; CONTROL]);
 
 const _: () = assert!(align_of::<Control>() >= align_of::<cmsghdr>());
 
-/// Datagrams for one destination: `bytes` cut every `segment` bytes.
+/// Datagrams for one destination: the bytes of all `parts`, cut every `segment` bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Outgoing<'a> {
     pub(super) remote: SocketAddr,
-    pub(super) bytes: &'a [u8],
-    /// At least 1; at or above `bytes.len()` for a single datagram.
+    /// At most [`PARTS_MAX`].
+    pub(super) parts: &'a [IoSlice<'a>],
+    /// Bytes of all parts.
+    pub(super) len: usize,
+    /// At least 1; at or above `len` for a single datagram.
     pub(super) segment: usize,
     /// The two ECN bits.
     pub(super) ecn: u8,
@@ -79,26 +85,22 @@ pub(super) fn send<const N: usize>(
 ) -> io::Result<usize> {
     let count = messages.len().min(N);
     let mut names = [MaybeUninit::<sockaddr_in6>::uninit(); N];
-    let mut slices = [iovec { iov_base: ptr::null_mut(), iov_len: 0 }; N];
     let mut controls = [Control([0; CONTROL]); N];
     // SAFETY: all-zero bytes are a valid `mmsghdr`: null pointers and zero lengths.
     let mut headers: [mmsghdr; N] = unsafe { MaybeUninit::zeroed().assume_init() };
     for (i, message) in messages[..count].iter().enumerate() {
-        slices[i] = iovec {
-            iov_base: message.bytes.as_ptr().cast_mut().cast(),
-            iov_len: message.bytes.len(),
-        };
         let header = &mut headers[i].msg_hdr;
         header.msg_namelen = write_name(&message.remote, &mut names[i]);
         header.msg_name = names[i].as_mut_ptr().cast();
-        header.msg_iov = &raw mut slices[i];
-        header.msg_iovlen = 1;
+        // `IoSlice` is promised to have the layout of `iovec`.
+        header.msg_iov = message.parts.as_ptr().cast_mut().cast();
+        header.msg_iovlen = message.parts.len();
         header.msg_controllen = write_control(message, &mut controls[i]);
         header.msg_control = controls[i].0.as_mut_ptr().cast();
     }
     loop {
-        // SAFETY: the first `count` headers were filled above; their names, slices and control
-        // bytes live until after the call, and the kernel only reads through them (`iov_base`
+        // SAFETY: the first `count` headers were filled above; their names, parts and control
+        // bytes live until after the call, and the kernel only reads through them (`msg_iov`
         // is mutable for the receiving call's sake).
         let n = unsafe {
             libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_NOSIGNAL)
@@ -238,7 +240,7 @@ fn write_control(message: &Outgoing<'_>, control: &mut Control) -> usize {
         };
         used = push(control, used, level, kind, c_int::from(message.ecn & 3));
     }
-    if message.segment < message.bytes.len() {
+    if message.segment < message.len {
         used = push(control, used, libc::SOL_UDP, libc::UDP_SEGMENT, message.segment as u16);
     }
     used

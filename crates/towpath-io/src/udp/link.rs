@@ -1,11 +1,12 @@
 //! A link over a UDP socket: its options, its counters, and what to do when the kernel refuses.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, Socket, Type};
-use towpath_proto::RxMeta;
+use towpath_proto::machine::INSETS_MAX;
+use towpath_proto::{Inset, Memory, RxMeta};
 use towpath_wire::LinkId;
 
 use super::batch::{SendBatch, TRAINS};
@@ -21,6 +22,10 @@ const SOCKET_BUFFER: i32 = 4 << 20;
 const TRAIN_DATAGRAMS: usize = 64;
 /// Datagrams per call where the kernel does not cut trains.
 const SINGLES: usize = 32;
+/// Parts of one train at most: its insets, and what is before, between and after them.
+const TRAIN_PARTS: usize = 2 * INSETS_MAX + 1;
+
+const _: () = assert!(TRAIN_PARTS <= kernel::PARTS_MAX);
 
 /// Why a socket could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -73,13 +78,6 @@ pub struct LinkCounters {
 pub enum Notice {
     /// The kernel does not cut trains on this way: datagrams go out one by one from now on.
     NoSegmentation(io::ErrorKind),
-    /// Datagrams of so many bytes are too long for the way, and fragments are forbidden.
-    TooLong {
-        /// Bytes of such a datagram.
-        bytes: usize,
-        /// Where it should have gone.
-        remote: SocketAddr,
-    },
     /// The kernel refused a train.
     Refused {
         /// What it said.
@@ -98,7 +96,17 @@ pub struct UdpLink {
     /// The kernel cuts trains.
     segmentation: bool,
     counters: LinkCounters,
-    notices: [Option<Notice>; 3],
+    too_long: Option<TooLong>,
+    notices: [Option<Notice>; 2],
+}
+
+/// A datagram that the kernel refused: it is too long for the way, and fragments are forbidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// Where it should have gone.
+    pub remote: SocketAddr,
+    /// Its bytes.
+    pub bytes: usize,
 }
 
 impl UdpLink {
@@ -116,7 +124,8 @@ impl UdpLink {
             metas: [Incoming::EMPTY; RECEIVES],
             segmentation,
             counters: LinkCounters::default(),
-            notices: [None; 3],
+            too_long: None,
+            notices: [None; 2],
         })
     }
 
@@ -160,6 +169,11 @@ impl UdpLink {
         self.notices.iter_mut().find_map(Option::take)
     }
 
+    /// The last datagram since the last call that was too long for its way.
+    pub const fn too_long(&mut self) -> Option<TooLong> {
+        self.too_long.take()
+    }
+
     /// Receives one batch and hands each datagram on. True when there may be more at once.
     pub fn receive(&mut self, mut each: impl FnMut(RxMeta, &mut [u8])) -> io::Result<bool> {
         self.counters.receive_calls += 1;
@@ -194,12 +208,24 @@ impl UdpLink {
     /// Sends what waits in `batch`. False when the socket takes no more now: come again when it
     /// is writable. What the kernel refuses is counted and dropped, like any lost datagram.
     pub fn flush(&mut self, batch: &mut SendBatch) -> bool {
+        self.flush_from(batch, None)
+    }
+
+    /// [`UdpLink::flush`] for trains parts of which are in `memory`. Whatever waits afterwards is
+    /// in the batch itself.
+    pub fn flush_from(&mut self, batch: &mut SendBatch, memory: Option<&dyn Memory>) -> bool {
         while !batch.is_empty() {
             self.counters.send_calls += 1;
-            let sent = if self.segmentation { self.trains(batch) } else { self.singles(batch) };
+            let sent = if self.segmentation {
+                self.trains(batch, memory)
+            } else {
+                batch.settle(memory);
+                self.singles(batch)
+            };
             let Err(e) = sent else { continue };
             if e.kind() == io::ErrorKind::WouldBlock {
                 self.counters.blocked += 1;
+                batch.settle(memory);
                 return false;
             }
             self.refused(&e, batch);
@@ -207,36 +233,45 @@ impl UdpLink {
         true
     }
 
-    fn trains(&mut self, batch: &mut SendBatch) -> io::Result<()> {
+    fn trains(&mut self, batch: &mut SendBatch, memory: Option<&dyn Memory>) -> io::Result<()> {
         const NONE: Outgoing<'_> =
-            Outgoing { remote: Incoming::EMPTY.remote, bytes: &[], segment: 1, ecn: 0 };
+            Outgoing { remote: Incoming::EMPTY.remote, parts: &[], len: 0, segment: 1, ecn: 0 };
+        let mut parts = [IoSlice::new(&[]); TRAINS * TRAIN_PARTS];
+        let mut free = &mut parts[..];
         let mut out = [NONE; TRAINS];
         let mut count = 0;
-        for (out, (train, bytes)) in out.iter_mut().zip(batch.waiting()) {
+        for (out, (train, bytes, insets)) in out.iter_mut().zip(batch.waiting()) {
+            let used = gather(bytes, insets, memory, free);
+            let (parts, rest) = free.split_at_mut(used);
+            free = rest;
             let (remote, segment, ecn) = (train.remote, train.segment, train.ecn);
-            *out = Outgoing { remote, bytes, segment, ecn };
+            *out = Outgoing { remote, parts, len: bytes.len(), segment, ecn };
             count += 1;
         }
         let n = kernel::send::<TRAINS>(self.socket.as_fd(), &out[..count])?;
         for train in &out[..n] {
-            self.counters.datagrams_sent += train.bytes.len().div_ceil(train.segment) as u64;
-            self.counters.bytes_sent += train.bytes.len() as u64;
+            self.counters.datagrams_sent += train.len.div_ceil(train.segment) as u64;
+            self.counters.bytes_sent += train.len as u64;
         }
         batch.trains_gone(n);
         Ok(())
     }
 
     fn singles(&mut self, batch: &mut SendBatch) -> io::Result<()> {
-        let Some((train, rest)) = batch.waiting().next() else { return Ok(()) };
+        let Some((train, rest, _)) = batch.waiting().next() else { return Ok(()) };
         let (remote, segment, ecn) = (train.remote, train.segment, train.ecn);
-        let mut out = [Outgoing { remote, bytes: &rest[..0], segment, ecn }; SINGLES];
+        let mut parts = [IoSlice::new(&[]); SINGLES];
+        let mut out = [Outgoing { remote, parts: &[], len: 0, segment, ecn }; SINGLES];
         let mut count = 0;
-        for (out, bytes) in out.iter_mut().zip(rest.chunks(segment)) {
-            out.bytes = bytes;
+        for (part, bytes) in parts.iter_mut().zip(rest.chunks(segment)) {
+            *part = IoSlice::new(bytes);
             count += 1;
         }
+        for (out, part) in out.iter_mut().zip(parts[..count].chunks(1)) {
+            (out.parts, out.len) = (part, part[0].len());
+        }
         let n = kernel::send::<SINGLES>(self.socket.as_fd(), &out[..count])?;
-        let bytes = out[..n].iter().map(|o| o.bytes.len()).sum();
+        let bytes = out[..n].iter().map(|o| o.len).sum();
         self.counters.datagrams_sent += n as u64;
         self.counters.bytes_sent += bytes as u64;
         batch.bytes_gone(bytes);
@@ -245,7 +280,7 @@ impl UdpLink {
 
     /// The kernel refused the first train that waits (or its next datagram).
     fn refused(&mut self, e: &io::Error, batch: &mut SendBatch) {
-        let Some((train, bytes)) = batch.waiting().next() else { return };
+        let Some((train, bytes, _)) = batch.waiting().next() else { return };
         let (remote, segment) = (train.remote, train.segment);
         let cuts = self.segmentation && bytes.len() > segment;
         match e.raw_os_error() {
@@ -256,21 +291,38 @@ impl UdpLink {
                 return;
             }
             Some(libc::EMSGSIZE) => {
-                if self.counters.too_long == 0 {
-                    let bytes = segment.min(bytes.len());
-                    self.notices[1] = Some(Notice::TooLong { bytes, remote });
-                }
+                let bytes = segment.min(bytes.len());
+                self.too_long = Some(TooLong { remote, bytes });
                 self.counters.too_long += 1;
             }
             _ => {
                 if self.counters.send_errors == 0 {
-                    self.notices[2] = Some(Notice::Refused { why: e.kind(), remote });
+                    self.notices[1] = Some(Notice::Refused { why: e.kind(), remote });
                 }
                 self.counters.send_errors += 1;
             }
         }
         batch.trains_gone(1);
     }
+}
+
+/// The parts of a train, those in memory in their places; returns how many there are.
+fn gather<'a>(
+    bytes: &'a [u8],
+    insets: &[Inset],
+    memory: Option<&'a dyn Memory>,
+    parts: &mut [IoSlice<'a>],
+) -> usize {
+    let (mut at, mut count) = (0, 0);
+    for inset in insets {
+        let memory = memory.expect("insets come with their memory");
+        let (from, len) = (inset.from as usize, inset.len);
+        parts[count] = IoSlice::new(&bytes[at..inset.at]);
+        parts[count + 1] = IoSlice::new(&memory.bytes(inset.block)[from..from + len]);
+        (at, count) = (inset.at + len, count + 2);
+    }
+    parts[count] = IoSlice::new(&bytes[at..]);
+    count + 1
 }
 
 fn open(addr: SocketAddr) -> io::Result<UdpSocket> {

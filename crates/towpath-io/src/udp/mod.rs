@@ -11,4 +11,4 @@ mod kernel;
 mod link;
 
 pub use batch::{SendBatch, TRAIN_BYTES, TRAINS};
-pub use link::{BindError, LinkCounters, Notice, UdpLink, route_mtu};
+pub use link::{BindError, LinkCounters, Notice, TooLong, UdpLink, route_mtu};

@@ -41,6 +41,9 @@ impl Association {
             return None; // `handle_timeout` comes first: nothing is sent beyond its time
         }
         let path = self.path_with_work(now, channel)?;
+        if self.channels.has_data(channel) && self.build_trial(now, path, bytes, out) {
+            return Some(self.transmit(path, out));
+        }
         while self.has_work(now, path, channel) {
             let max = usize::from(self.paths[path].datagram).min(bytes - out.used());
             if max < PACKET_MIN || !out.takes(max) {
@@ -89,6 +92,27 @@ impl Association {
                 || self.channels.has_control())
     }
 
+    /// Puts a padded packet alone into the train, when the path wants to know whether such long
+    /// ones pass.
+    fn build_trial(
+        &mut self,
+        now: Instant,
+        path: usize,
+        bytes: usize,
+        out: &mut TxBatch<'_>,
+    ) -> bool {
+        let p = &mut self.paths[path];
+        let fits = |size: &u16| usize::from(*size) <= bytes && out.takes(usize::from(*size));
+        let Some(size) = p.trial(now).filter(fits) else { return false };
+        p.trial_departs(size);
+        let mut w = out.packet(size.into(), self.identity.send.seals());
+        w.frame(1, frame::emit_ping);
+        w.pad();
+        let departure = Departure { now, bytes: 0, eliciting: true, acked_up_to: None };
+        self.depart(now, path, w, departure, &[]);
+        true
+    }
+
     fn build_packet(
         &mut self,
         now: Instant,
@@ -97,7 +121,7 @@ impl Association {
         channel: Option<ChannelId>,
         out: &mut TxBatch<'_>,
     ) {
-        let mut w = out.packet(max);
+        let mut w = out.packet(max, self.identity.send.seals());
         let acked_up_to = write_acks(now, &self.paths[path], &mut w);
         let mut items = ::core::mem::take(&mut self.scratch);
         items.clear();
@@ -215,7 +239,7 @@ impl Association {
         if max < PACKET_MIN || !out.takes(max) {
             return None;
         }
-        let mut w = out.packet(max);
+        let mut w = out.packet(max, self.identity.send.seals());
         let text = cut_text(text, (w.room() - 4).min(255)).as_bytes();
         w.frame(4 + text.len(), |w| frame::emit_close(w, *reason, text));
         let departure = Departure { now, bytes: 0, eliciting: false, acked_up_to: None };

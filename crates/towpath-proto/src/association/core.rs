@@ -313,6 +313,11 @@ impl Association {
         self.identity.keys.send.key.seals()
     }
 
+    /// Length of the datagrams that the first path takes, as far as it is known, in bytes.
+    pub fn datagram(&self) -> u16 {
+        self.paths[0].datagram
+    }
+
     /// Smoothed round-trip time of the first path.
     pub fn rtt(&self) -> Duration {
         self.paths[0].rtt.smoothed()
@@ -523,7 +528,10 @@ impl Association {
             match change {
                 PathChange::Up => path.up = true,
                 PathChange::Down => path.up = false,
-                PathChange::Datagram(bytes) => path.datagram = bytes.max(DATAGRAM_MIN),
+                PathChange::Longest { remote, bytes } if path.remote == remote => {
+                    path.longest_told(bytes);
+                }
+                PathChange::Longest { .. } => {}
             }
         }
     }
@@ -572,6 +580,3 @@ impl Association {
         }
     }
 }
-
-/// Smallest datagram that a link may be limited to (IPv6's minimum MTU less headers).
-const DATAGRAM_MIN: u16 = 1232;

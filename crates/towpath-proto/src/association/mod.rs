@@ -28,6 +28,7 @@ pub(crate) mod delivery;
 mod handle;
 mod keys;
 mod liveness;
+mod mtu;
 pub(crate) mod pacer;
 mod path;
 mod ready;

@@ -12,6 +12,7 @@ use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 
 use super::arrivals::Arrivals;
 use super::delivery::{Delivery, Stamp};
+use super::mtu::{Lost, Mtu};
 use super::pacer::Pacer;
 use super::ring::Ring;
 use crate::config::Config;
@@ -107,7 +108,9 @@ pub(super) struct Path {
     pub(super) link: LinkId,
     pub(super) remote: SocketAddr,
     pub(super) up: bool,
+    /// The size that `mtu` has found to pass.
     pub(super) datagram: u16,
+    mtu: Mtu,
     next: u64,
     base: u64,
     oldest: u64,
@@ -145,6 +148,7 @@ impl Path {
             remote,
             up: true,
             datagram: config.datagram,
+            mtu: Mtu::new(config),
             next: 0,
             base: 0,
             oldest: 0,
@@ -213,6 +217,32 @@ impl Path {
     /// The owner had nothing more to send though the path had room.
     pub(super) fn starved(&mut self) {
         self.delivery.starved(self.in_flight);
+    }
+
+    /// The size of a padded packet that is to show whether longer ones pass.
+    pub(super) fn trial(&mut self, now: Instant) -> Option<u16> {
+        self.largest_acked?;
+        let size = self.mtu.trial(now)?;
+        (self.room(now) >= size.into()).then_some(size)
+    }
+
+    /// The next packet is that trial.
+    pub(super) fn trial_departs(&mut self, size: u16) {
+        self.mtu.sent(self.next, size);
+    }
+
+    /// The link takes no longer datagrams than this.
+    pub(super) fn longest_told(&mut self, bytes: u16) {
+        let size = self.mtu.told(bytes);
+        self.resize(size);
+    }
+
+    fn resize(&mut self, size: u16) {
+        if size != self.datagram {
+            self.datagram = size;
+            self.congestion.on_datagram(size.into());
+            self.repace();
+        }
     }
 
     /// True when every 32nd packet of mere acknowledgements should ask for one itself, so that
@@ -383,6 +413,9 @@ impl Path {
         if s.ack_top > 0 {
             self.arrivals.known_up_to(s.ack_top - 1);
         }
+        if let Some(size) = self.mtu.on_acked(number, s.bytes) {
+            self.resize(size);
+        }
         self.sent[index].state = State::Settled;
         self.unsettled.unset(number);
         #[cfg(feature = "plant")]
@@ -409,9 +442,10 @@ impl Path {
                     self.loss_at = Some(s.at + delay);
                     break;
                 }
-                self.give_up(number, out);
-                newest_lost = Some(s);
-                bytes += u64::from(s.bytes);
+                if self.give_up(now, number, out) {
+                    newest_lost = Some(s);
+                    bytes += u64::from(s.bytes);
+                }
             }
             front &= self.oldest == number;
             if front {
@@ -424,13 +458,19 @@ impl Path {
         }
     }
 
-    fn give_up(&mut self, number: u64, out: &mut Outcome) {
+    /// True when the loss may be a sign of congestion.
+    fn give_up(&mut self, now: Instant, number: u64, out: &mut Outcome) -> bool {
         let s = &mut self.sent[(number - self.base) as usize];
         s.state = State::Lost;
         self.in_flight -= u64::from(s.bytes);
         out.packets_lost += 1;
         let s = *s;
         out.lost.extend(self.items_of(&s));
+        let lost = self.mtu.on_lost(now, number, s.bytes);
+        if let Lost::BlackHole(size) = lost {
+            self.resize(size);
+        }
+        lost == Lost::Packet
     }
 
     /// When to probe, if anything is under way.
@@ -451,12 +491,15 @@ impl Path {
         self.probing.last_eliciting = now;
         if self.probing.count == SILENT_PROBES {
             self.congestion.on_silence();
+            // Perhaps only long packets vanish.
+            let size = self.mtu.fall_back(now);
+            self.resize(size);
             self.repace();
         }
         let mut given_up = 0;
         for number in self.oldest.max(self.base)..self.next {
             if self.sent[(number - self.base) as usize].state == State::Outstanding {
-                self.give_up(number, out);
+                self.give_up(now, number, out);
                 given_up += 1;
                 if given_up == 2 {
                     break;

@@ -166,6 +166,11 @@ impl Endpoint {
         &self.stats
     }
 
+    /// Handshakes of others that wait for the owner's answer or the initiator's first packet.
+    pub const fn half_open(&self) -> u16 {
+        self.half_open
+    }
+
     /// Our static public key.
     pub fn public_key(&self) -> HostKey {
         self.crypto.public_key()

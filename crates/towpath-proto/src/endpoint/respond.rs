@@ -203,11 +203,17 @@ impl Endpoint {
             self.stats.refused += 1;
             self.free(id);
         } else {
-            self.half_open(now, id, *asking, response);
+            self.keep_half_open(now, id, *asking, response);
         }
     }
 
-    fn half_open(&mut self, now: Instant, id: AssociationId, asking: Asking, response: Vec<u8>) {
+    fn keep_half_open(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        asking: Asking,
+        response: Vec<u8>,
+    ) {
         let keys = self.packet_keys(now, &asking.handshake.split(), asking.trusted);
         let identity = Identity {
             id,

@@ -131,7 +131,13 @@ impl Engine {
                 self.end();
                 return Ok(());
             }
-            let timeout = self.timeout();
+            let (clock, node) = (self.clock, &mut self.node);
+            let came = self.network.spin(node, &clock, &mut self.memory);
+            let timeout = if came.map_err(system("receiving"))? {
+                Some(Duration::ZERO)
+            } else {
+                self.timeout()
+            };
             self.poll.wait(&mut events, timeout).map_err(system("waiting"))?;
             let mut readable = false;
             for r in (0..).map_while(|i| events.get(i)) {

@@ -34,6 +34,16 @@ impl Network {
         self.driver.receive(clock, node, memory).map(drop)
     }
 
+    /// [`LinkDriver::spin`].
+    pub(super) fn spin(
+        &mut self,
+        node: &mut Node,
+        clock: &Clock,
+        memory: &mut HeapMemory,
+    ) -> io::Result<bool> {
+        self.driver.spin(clock, node, memory)
+    }
+
     /// Sends what the node has to send. True when there may be more: the turn was over first.
     pub(super) fn transmit(
         &mut self,
@@ -76,9 +86,6 @@ fn tell(notice: &Notice) {
     match notice {
         Notice::NoSegmentation(why) => {
             log!("the kernel does not cut trains of datagrams on this way ({why}): sending singly");
-        }
-        Notice::TooLong { bytes, remote } => {
-            log!("datagrams of {bytes} bytes are too long for the way to {remote}");
         }
         Notice::Refused { why, remote } => log!("cannot send to {remote}: {why}"),
     }
