@@ -5,14 +5,17 @@
 //! | [`clock`] | time as the protocol machines want it |
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
 //! | [`drive`] | moves datagrams between a link and a machine |
+//! | [`tun`] | network interfaces made of a program |
 //! | [`udp`] | a UDP socket that moves trains of datagrams |
 
 pub mod clock;
 pub mod crypto;
 pub mod drive;
+pub mod tun;
 pub mod udp;
 
 pub use clock::Clock;
 pub use crypto::RealCrypto;
 pub use drive::{LinkDriver, Turn};
+pub use tun::TunDevice;
 pub use udp::UdpLink;

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use towpath_wire::ByteSize;
 
 use super::machine::processors;
+use super::relay::RelayArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
@@ -18,6 +19,8 @@ pub(crate) struct BenchArgs {
 pub(super) enum BenchCommand {
     /// Throughput and latency of one association, beside what the kernel alone can do
     Link(LinkArgs),
+    /// One association over a path with rate, delay and loss, alone and beside kernel TCP
+    Relay(RelayArgs),
 }
 
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! The measuring process: finds or starts its peer, measures every row in every round.
 
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -14,10 +14,16 @@ use super::report::Report;
 use super::row::{Sample, What};
 use super::side::DATAGRAM;
 use super::talk::{Done, Ready, Serve, Talk};
-use super::{floor, machine, netns, ours, peer, udp_train};
+use super::{floor, machine, netns, ours, peer, relay, udp_train};
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
-    let BenchCommand::Link(args) = &args.command;
+    match &args.command {
+        BenchCommand::Link(args) => link(args),
+        BenchCommand::Relay(args) => relay::run(args),
+    }
+}
+
+fn link(args: &LinkArgs) -> anyhow::Result<ExitCode> {
     if args.netns {
         return Err(netns::enter().context("cannot make a network namespace"));
     }
@@ -42,12 +48,12 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The peer, with its process where it is ours.
-struct Far {
+pub(super) struct Far {
     talk: Talk,
     /// Our own address towards it, port 0.
     near: SocketAddr,
     ip: IpAddr,
-    _process: Option<Process>,
+    process: Option<Process>,
 }
 
 /// A child that ends with its owner at the latest.
@@ -67,24 +73,43 @@ impl Far {
         let stream = stream.with_context(|| format!("no listener at {addr}"))?;
         let mut near = stream.local_addr()?;
         near.set_port(0);
-        Ok(Self { talk: Talk::new(stream)?, near, ip: addr.ip(), _process: process })
+        Ok(Self { talk: Talk::new(stream)?, near, ip: addr.ip(), process })
     }
 
     fn start(args: &LinkArgs) -> anyhow::Result<Self> {
-        let exe = std::env::current_exe()?;
-        let mut command = if args.inside {
-            let mut c = netns::second();
-            c.arg(exe);
-            c
-        } else {
-            Command::new(exe)
-        };
-        let addr = if args.inside { "0.0.0.0:0" } else { "127.0.0.1:0" };
-        let pin = match args.pins() {
+        if !args.inside {
+            let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+            return Self::launch(Command::new("env"), args.pins().0, here, |_| Ok(here));
+        }
+        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        Self::launch(netns::second(), args.pins().0, any, |pid| {
+            netns::join(pid)?;
+            Ok(netns::PEER)
+        })
+    }
+
+    /// Starts a peer, listening at `bind`, by a command that takes another as its arguments;
+    /// `join` makes it reachable and says where.
+    pub(super) fn launch(
+        mut command: Command,
+        pins: Option<(usize, usize)>,
+        bind: IpAddr,
+        join: impl FnOnce(u32) -> anyhow::Result<IpAddr>,
+    ) -> anyhow::Result<Self> {
+        command.arg(std::env::current_exe()?);
+        let pin = match Pins(pins) {
             Pins(Some((a, b))) => format!("{a},{b}"),
             Pins(None) => "none".to_string(),
         };
-        command.args(["bench", "link", "--child", "--listen", addr, "--pin", &pin]);
+        command.args([
+            "bench",
+            "link",
+            "--child",
+            "--listen",
+            &SocketAddr::new(bind, 0).to_string(),
+            "--pin",
+            &pin,
+        ]);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let mut child = Process(child.context("cannot start the peer")?);
         let out = child.0.stdout.take().context("the peer's output is piped")?;
@@ -92,21 +117,28 @@ impl Far {
         BufReader::new(out).read_line(&mut line)?;
         let addr = line.trim().strip_prefix("listening at ").context("the peer did not start")?;
         let mut addr: SocketAddr = addr.parse()?;
-        if args.inside {
-            netns::join(child.0.id())?;
-            addr.set_ip(netns::PEER);
-        }
+        addr.set_ip(join(child.0.id())?);
         Self::reach(addr, Some(child))
     }
 
     /// Asks for the far end of a measurement.
-    fn serve(&mut self, what: Serve) -> anyhow::Result<(SocketAddr, Ready)> {
+    pub(super) fn serve(&mut self, what: Serve) -> anyhow::Result<(SocketAddr, Ready)> {
         self.talk.say(&what)?;
         let ready: Ready = self.talk.hear()?.context("the peer has ended")?;
         Ok((SocketAddr::new(self.ip, ready.port), ready))
     }
 
-    fn done(&mut self) -> anyhow::Result<Done> {
+    /// Our own address towards it, port 0.
+    pub(super) const fn near(&self) -> SocketAddr {
+        self.near
+    }
+
+    /// Its process, if we started it.
+    pub(super) fn process(&self) -> Option<u32> {
+        self.process.as_ref().map(|p| p.0.id())
+    }
+
+    pub(super) fn done(&mut self) -> anyhow::Result<Done> {
         self.talk.hear()?.context("the peer has ended")
     }
 }

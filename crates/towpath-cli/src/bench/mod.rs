@@ -11,6 +11,7 @@ mod machine;
 mod netns;
 mod ours;
 mod peer;
+mod relay;
 mod report;
 mod row;
 mod side;

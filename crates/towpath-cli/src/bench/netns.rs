@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Context, bail};
+use towpath_io::TunDevice;
 
 /// The peer's address.
 pub(super) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 213, 77, 2));
@@ -32,6 +33,28 @@ pub(super) fn second() -> Command {
     let mut c = Command::new("unshare");
     c.args(["--net", "--"]);
     c
+}
+
+/// The start of a command that runs beside process `peer`.
+pub(super) fn beside(peer: u32) -> Command {
+    let mut c = Command::new("nsenter");
+    c.args(["--target", &peer.to_string(), "--net", "--"]);
+    c
+}
+
+/// Joins this process's namespace and that of process `peer` by what passes packets between the
+/// devices returned: this namespace's first.
+pub(super) fn join_by_tun(peer: u32) -> anyhow::Result<[TunDevice; 2]> {
+    let there = format!("nsenter --target {peer} --net");
+    let open = |name| TunDevice::open(name).context("cannot make a TUN device");
+    let devices = [open("tp0")?, open("tp1")?];
+    run("ip link set lo up")?;
+    run(&format!("ip link set tp1 netns {peer}"))?;
+    run("ip addr add 10.213.77.1/24 dev tp0")?;
+    run("ip link set tp0 mtu 1500 txqueuelen 10000 up")?;
+    run(&format!("{there} ip addr add 10.213.77.2/24 dev tp1"))?;
+    run(&format!("{there} ip link set tp1 mtu 1500 txqueuelen 10000 up"))?;
+    Ok(devices)
 }
 
 /// Joins this process's namespace and that of process `peer`.

@@ -28,10 +28,11 @@ pub(super) struct Peer {
     pub(super) key: [u8; 32],
 }
 
-fn connected(near: SocketAddr, peer: &Peer, serve: Serve) -> anyhow::Result<Side> {
+/// An association with the peer.
+pub(super) fn connected(near: SocketAddr, peer: &Peer, serve: Serve) -> anyhow::Result<Side> {
     let mut side = Side::new(near, serve)?;
     side.connect(peer.remote, peer.key)?;
-    let Serve::Association { trusted, .. } = serve else { bail!("{serve:?} is no association") };
+    let trusted = matches!(serve, Serve::Association { trusted: true, .. });
     ensure!(side.is_sealed() != trusted, "both ends agree on sealing");
     Ok(side)
 }

@@ -17,6 +17,7 @@ use towpath_proto::{
 };
 use towpath_wire::{Admission, ByteSize, ChannelId, Direction, LinkId};
 
+use super::relay::Checker;
 use super::talk::Serve;
 
 const LINK: LinkId = LinkId(0);
@@ -50,14 +51,20 @@ pub(super) struct Side {
     /// Messages that came back to us.
     pub(super) echoes: u64,
     bulk: Option<ChannelId>,
+    /// A bulk message that has arrived is sent again.
+    repeats: bool,
     echo: Option<ChannelId>,
+    /// What must arrive.
+    checker: Option<Checker>,
 }
 
 impl Side {
     /// An end at `addr`. `serve` is the association that both ends agreed on.
     pub(super) fn new(addr: SocketAddr, serve: Serve) -> anyhow::Result<Self> {
-        let Serve::Association { trusted, poll, window } = serve else {
-            bail!("{serve:?} is no association");
+        let (trusted, poll, window, checker) = match serve {
+            Serve::Association { trusted, poll, window } => (trusted, poll, window, None),
+            Serve::Checked { seed, window } => (false, false, window, Some(Checker::new(seed))),
+            _ => bail!("{serve:?} is no association"),
         };
         let (datagram, datagram_max) = (DATAGRAM as u16, TRAIN_BYTES as u16);
         let config = Config { trusted, window, datagram, datagram_max, ..Config::default() };
@@ -82,7 +89,9 @@ impl Side {
             acknowledged: 0,
             echoes: 0,
             bulk: None,
+            repeats: false,
             echo: None,
+            checker,
         })
     }
 
@@ -142,11 +151,23 @@ impl Side {
 
     /// Keeps `count` messages of `len` bytes under way from now on.
     pub(super) fn begin_bulk(&mut self, len: u32, count: u32) -> anyhow::Result<()> {
-        self.bulk = Some(self.open(BULK, 0)?);
+        self.begin_messages()?;
+        self.repeats = true;
         for n in 0..count {
             self.post(self.bulk, vec![n as u8; len as usize])?;
         }
         Ok(())
+    }
+
+    /// Opens the channel of messages that go one way.
+    pub(super) fn begin_messages(&mut self) -> anyhow::Result<()> {
+        self.bulk = Some(self.open(BULK, 0)?);
+        Ok(())
+    }
+
+    /// Sends a message one way.
+    pub(super) fn message(&mut self, bytes: Vec<u8>) -> anyhow::Result<()> {
+        self.post(self.bulk, bytes)
     }
 
     /// Sends a message that comes back, ahead of everything else that waits.
@@ -257,6 +278,9 @@ impl Side {
             AssociationEvent::Message { channel, label, block, len, .. } => {
                 self.endpoint.consumed(id, channel, len);
                 self.received += u64::from(len);
+                if let Some(checker) = &mut self.checker {
+                    checker.check(self.memory.bytes(block))?;
+                }
                 if label == ECHO && self.echo.is_none() {
                     self.endpoint.send(id, channel, block, len)?;
                 } else {
@@ -275,10 +299,12 @@ impl Side {
         let len = self.memory.len(block);
         if self.bulk == Some(channel) {
             self.acknowledged += u64::from(len);
-            self.endpoint.send(id, channel, block, len)?;
-        } else {
-            self.memory.release(block);
+            if self.repeats {
+                self.endpoint.send(id, channel, block, len)?;
+                return Ok(());
+            }
         }
+        self.memory.release(block);
         Ok(())
     }
 }

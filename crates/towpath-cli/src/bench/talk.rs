@@ -25,6 +25,13 @@ pub(super) enum Serve {
         /// Credit per channel in bytes.
         window: u32,
     },
+    /// An association whose messages are those of [`Checker`](super::relay::Checker).
+    Checked {
+        /// Which messages.
+        seed: u64,
+        /// Credit per channel in bytes.
+        window: u32,
+    },
     /// Datagrams, received one per call.
     UdpSink,
     /// Datagrams in trains.

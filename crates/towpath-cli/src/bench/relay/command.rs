@@ -1,0 +1,101 @@
+//! Makes the namespaces and the relay, runs every case, reports.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use towpath_sim::link::LinkSpec;
+
+use super::super::command::Far;
+use super::super::talk::Serve;
+use super::super::{floor, netns, ours};
+use super::args::RelayArgs;
+use super::cases::{Bed, Case, Times};
+use super::report::{Report, Transfer};
+use super::wire::{ETHERNET, Relay};
+
+/// Credit of a channel in bytes at most.
+const WINDOW_MAX: u64 = 16 << 20;
+/// For finding out what the relay itself can do: no path, only the thread.
+const CEILING: LinkSpec = LinkSpec {
+    rate_bps: 100_000_000_000,
+    delay_us: 0,
+    queue_bytes: 64 << 20,
+    framing_bytes: ETHERNET,
+    ..LinkSpec::PLAIN
+};
+const CEILING_TIME: Duration = Duration::from_secs(2);
+
+pub(in crate::bench) fn run(args: &RelayArgs) -> anyhow::Result<ExitCode> {
+    args.check()?;
+    if !args.inside {
+        return Err(netns::enter().context("cannot make a network namespace"));
+    }
+    let report = measure(args)?;
+    if args.json {
+        println!("{}", report.json());
+    } else {
+        print!("{}", report.text());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Two peers in the second namespace, the relay between it and this one.
+fn bed(args: &RelayArgs) -> anyhow::Result<Bed> {
+    let mut relay = None;
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let near = Far::launch(netns::second(), None, any, |pid| {
+        let [near, far] = netns::join_by_tun(pid)?;
+        relay = Some(Relay::start(near, far, CEILING));
+        Ok(netns::PEER)
+    })?;
+    let beside = netns::beside(near.process().context("the peer is a child")?);
+    let tcp = Far::launch(beside, None, netns::PEER, |_| Ok(netns::PEER))?;
+    let window = (4 * args.product()).clamp(u64::from(ours::window(1 << 20)), WINDOW_MAX);
+    Ok(Bed { relay: relay.context("the relay runs")?, far: [near, tcp], window: window as u32 })
+}
+
+fn measure(args: &RelayArgs) -> anyhow::Result<Report> {
+    let mut bed = bed(args)?;
+    let (remote, _) = bed.far[0].serve(Serve::UdpSink)?;
+    let ceiling = floor::udp_source(bed.far[0].near(), remote, CEILING_TIME)?;
+    bed.far[0].done()?;
+    let cases = if args.only_bytes { Vec::new() } else { cases(args) };
+    let transfer = args.bytes;
+    let bar = ProgressBar::new(cases.len() as u64 + u64::from(transfer.is_some()));
+    let style = ProgressStyle::with_template("{bar:20} {pos}/{len}: {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let times = Times { settle: args.settle, measured: args.seconds };
+    let mut shares = Vec::new();
+    for case in cases {
+        bar.set_message(case.name());
+        bed.relay.become_link(args.spec());
+        let share = bed.run(&case, times).with_context(|| case.name())?;
+        shares.push((case, share));
+        bar.inc(1);
+    }
+    let mut done = None;
+    if let Some(bytes) = transfer {
+        bar.set_message("checked messages");
+        bed.relay.become_link(args.spec());
+        let before = bed.relay.read();
+        let (seconds, messages) = bed.transfer(bytes.as_bytes(), 1)?;
+        let after = bed.relay.read();
+        let on_wire = after.udp_bytes - before.udp_bytes;
+        done = Some(Transfer { bytes: bytes.as_bytes(), messages, seconds, on_wire });
+    }
+    bar.finish_and_clear();
+    Ok(Report { spec: args.spec(), times, ceiling, shares, transfer: done })
+}
+
+fn cases(args: &RelayArgs) -> Vec<Case> {
+    let mut cases: Vec<Case> = args.tcp().map(|c| Case::Tcp(c.into())).collect();
+    cases.push(Case::Ours);
+    for control in args.tcp() {
+        cases.push(Case::Both(control.into(), true));
+        cases.push(Case::Both(control.into(), false));
+    }
+    cases
+}
