@@ -110,7 +110,11 @@ fn faults_of_a_file_are_named() {
         ("rate_bps = 100_000_000", "rate_bps = 9_000_000_000_000_000", "must be between 1000 and"),
         ("[\"there\"]", "[\"their\"]", "forward of flow \"bulk\" is \"their\", must be the name"),
         ("seconds_max = 20", "seconds_max = 0", "seconds_max is 0, must be between"),
-        ("kind = \"transfer\"", "kind = \"transport\"", "kind is \"transport\", must be \"transfer\""),
+        (
+            "kind = \"transfer\"",
+            "kind = \"transport\"",
+            "kind is \"transport\", must be \"transfer\"",
+        ),
         ("kind = \"transfer\"", "kind = 7", "kind is no text, must be"),
         ("[link.there]", "[link.there", "line 7"),
     ] {
@@ -149,7 +153,8 @@ fn every_scenario_that_comes_along_keeps_its_promises() {
         std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().path().display().to_string()).collect();
     files.sort();
     assert!(files.len() >= 9, "{files:?}");
-    let args: Vec<&str> = ["sim", "run", "--json"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    let args: Vec<&str> =
+        ["sim", "run", "--json"].into_iter().chain(files.iter().map(String::as_str)).collect();
     let out = Vm::new().towpath(&args);
     assert!(out.status.success(), "{}", text(&out.stderr));
     let runs = json(&out.stdout);

@@ -143,7 +143,8 @@ impl Scenario {
         let marks = rng.below(3) == 0;
         LinkSpec {
             burst_enter_ppm,
-            burst_leave_ppm: between(rng, a.burst_leave_ppm.into(), b.burst_leave_ppm.into()) as u32,
+            burst_leave_ppm: between(rng, a.burst_leave_ppm.into(), b.burst_leave_ppm.into())
+                as u32,
             ecn_mark_bytes: if marks { b.ecn_mark_bytes } else { a.ecn_mark_bytes },
             datagram_bytes_max: between(
                 rng,

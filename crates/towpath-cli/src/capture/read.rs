@@ -142,7 +142,8 @@ impl State {
 
     fn interface(&self, number: u32) -> anyhow::Result<(Units, Linktype)> {
         let known = self.interfaces.get(number as usize).copied();
-        known.ok_or_else(|| anyhow!("packet {} names interface {number}, unknown", self.packets + 1))
+        known
+            .ok_or_else(|| anyhow!("packet {} names interface {number}, unknown", self.packets + 1))
     }
 
     fn nanoseconds(&self, time: u128, units: Units) -> anyhow::Result<u64> {

@@ -115,7 +115,8 @@ pub(super) struct File {
 
 fn read(path: &Path) -> anyhow::Result<File> {
     let text = read_text(path, BYTES_MAX)?;
-    let table: toml::Table = toml::from_str(&text).with_context(|| format!("in {}", shown(path)))?;
+    let table: toml::Table =
+        toml::from_str(&text).with_context(|| format!("in {}", shown(path)))?;
     let is_transfer = match table.get("kind").map(toml::Value::as_str) {
         None => false,
         Some(Some("transfer")) => true,

@@ -19,9 +19,13 @@ const BROKEN: u8 = 1;
 /// Runs every file.
 pub(super) fn run(args: &SimRunArgs, files: &[File]) -> anyhow::Result<ExitCode> {
     if let (Some(_), [_, second, ..]) = (&args.dump, files) {
-        bail!("--dump takes one scenario, {} is the second\nhint: run it alone", shown(&second.path));
+        bail!(
+            "--dump takes one scenario, {} is the second\nhint: run it alone",
+            shown(&second.path)
+        );
     }
-    let mut page = Page::new("Transfers", "Flows over simulated links. docs/transport.md explains.");
+    let mut page =
+        Page::new("Transfers", "Flows over simulated links. docs/transport.md explains.");
     let (mut taken, mut trouble, mut broken) = (Vec::new(), None, false);
     let mut samples = report::samples_table();
     let bar = work_bar(files.len());

@@ -105,7 +105,7 @@ impl Association {
         let fits = |size: &u16| usize::from(*size) <= bytes && out.takes(usize::from(*size));
         let Some(size) = p.trial(now).filter(fits) else { return false };
         p.trial_departs(size);
-        let mut w = out.packet(size.into(), self.identity.send.seals());
+        let mut w = out.packet(size.into(), self.identity.keys.send.key.seals());
         w.frame(1, frame::emit_ping);
         w.pad();
         let departure = Departure { now, bytes: 0, eliciting: true, acked_up_to: None };
@@ -121,7 +121,7 @@ impl Association {
         channel: Option<ChannelId>,
         out: &mut TxBatch<'_>,
     ) {
-        let mut w = out.packet(max, self.identity.send.seals());
+        let mut w = out.packet(max, self.identity.keys.send.key.seals());
         let acked_up_to = write_acks(now, &self.paths[path], &mut w);
         let mut items = ::core::mem::take(&mut self.scratch);
         items.clear();
@@ -239,7 +239,7 @@ impl Association {
         if max < PACKET_MIN || !out.takes(max) {
             return None;
         }
-        let mut w = out.packet(max, self.identity.send.seals());
+        let mut w = out.packet(max, self.identity.keys.send.key.seals());
         let text = cut_text(text, (w.room() - 4).min(255)).as_bytes();
         w.frame(4 + text.len(), |w| frame::emit_close(w, *reason, text));
         let departure = Departure { now, bytes: 0, eliciting: false, acked_up_to: None };

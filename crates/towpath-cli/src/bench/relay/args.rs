@@ -77,7 +77,7 @@ impl RelayArgs {
     /// The path, in one direction.
     pub(super) fn spec(&self) -> LinkSpec {
         LinkSpec {
-            rate_bps: self.rate.bps(),
+            rate_bps: self.rate.as_bps(),
             delay_us: self.delay.as_micros() as u64,
             queue_bytes: self.queue(),
             loss_ppm: self.loss,
@@ -90,7 +90,7 @@ impl RelayArgs {
 
     /// Rate times round trip, in bytes.
     pub(super) fn product(&self) -> u64 {
-        (self.rate.bps() as f64 / 8.0 * 2.0 * self.delay.as_secs_f64()) as u64
+        (self.rate.as_bps() as f64 / 8.0 * 2.0 * self.delay.as_secs_f64()) as u64
     }
 
     fn queue(&self) -> u64 {
@@ -151,9 +151,9 @@ impl RelayArgs {
     /// What is wrong with the path as a whole.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
-            self.rate.bps() <= RATE_MAX,
+            self.rate.as_bps() <= RATE_MAX,
             "--rate {} bit/s, limit {RATE_MAX}",
-            self.rate.bps()
+            self.rate.as_bps()
         );
         if let Some((field, value, must)) = self.spec().out_of_range() {
             anyhow::bail!("{field} = {value}: {must}");
