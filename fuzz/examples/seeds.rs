@@ -7,9 +7,11 @@ use std::path::Path;
 
 use arbitrary::{Arbitrary, Unstructured};
 use towpath_fuzz::operations::{self, Operation};
+use towpath_fuzz::qos::SCHEDULERS;
 use towpath_media::plan::{Wish, plan};
 use towpath_media::schedule::{self, Scheme};
 use towpath_media::trace::{FrameRate, Trace};
+use towpath_qos::scheduler::Discipline;
 use towpath_vm::message::{Credit, Exited, Kill, List, Output, Spawn, Started, TaskList};
 use towpath_vm::{Ending, Message, Stream, TaskExit, TaskSpec};
 use towpath_wire::bytes::Writer;
@@ -43,6 +45,7 @@ fn main() -> io::Result<()> {
     write("qos_spec", &specifications())?;
     write("qos_topology", &topologies()?)?;
     write("qos_requests", &requests()?)?;
+    write("qos_schedulers", &calls())?;
     write("qos_admission", &admissions())
 }
 
@@ -127,21 +130,50 @@ fn requests() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
     ])
 }
 
+/// Under each discipline: two queues in one, and one beside them, packets into them, a change while
+/// they wait, a pause, all sent, one removed.
+fn calls() -> Vec<(&'static str, Vec<u8>)> {
+    let wanted = |rate: u32, parent: Option<u8>| {
+        let mut bytes = rate.to_le_bytes().to_vec();
+        bytes.extend([3, 1]);
+        bytes.extend(1538_u16.to_le_bytes());
+        bytes.extend(2000_u32.to_le_bytes());
+        bytes.extend([20, 0]);
+        bytes.extend(parent.map_or(vec![0], |id| vec![1, id]));
+        bytes.extend([0, 0, 1, 0]);
+        bytes
+    };
+    let script = |discipline: u8| {
+        let mut bytes = vec![discipline, 1];
+        let mut then = |call: u64, fields: &[u8]| {
+            bytes.push(1);
+            bytes.extend(variant(call, 6));
+            bytes.extend(fields);
+        };
+        for (id, parent) in [(0, None), (1, Some(0)), (2, Some(0)), (3, None)] {
+            then(0, &[&[id][..], &wanted(100_000_000, parent)].concat());
+        }
+        for n in 0..24_u16 {
+            let packet = [&[1 + (n % 3) as u8][..], &(100 + n * 50).to_le_bytes(), &[0; 4]];
+            then(3, &packet.concat());
+        }
+        then(4, &[]);
+        then(1, &[&[2][..], &wanted(1_000_000, Some(0))].concat());
+        then(5, &100_000_u32.to_le_bytes());
+        for _ in 0..24 {
+            then(4, &[]);
+        }
+        then(2, &[3]);
+        bytes.push(0);
+        bytes
+    };
+    let named = |(discipline, at): (&Discipline, u8)| (discipline.facts().name, script(at));
+    Discipline::ALL.iter().zip(0..).map(named).collect()
+}
+
 /// Under each scheduler, the same at hosts and switch: channels of every kind, one modified, one
 /// deleted, time for it to drain.
 fn admissions() -> Vec<(&'static str, Vec<u8>)> {
-    let names = [
-        "edf",
-        "jitter_edf",
-        "hfsc",
-        "fcfs",
-        "static_priority",
-        "rcsp",
-        "virtual_clock",
-        "cbq",
-        "drr",
-        "scfq",
-    ];
     let wanted = |wish: u8, rate: u32| {
         let mut bytes = vec![0, 1];
         for n in [8000, u64::from(rate) * 8, 24_000] {
@@ -172,7 +204,7 @@ fn admissions() -> Vec<(&'static str, Vec<u8>)> {
         bytes.push(0);
         bytes
     };
-    names.iter().zip(0..).map(|(&name, scheduler)| (name, script(scheduler))).collect()
+    SCHEDULERS.iter().zip(0..).map(|(&name, scheduler)| (name, script(scheduler))).collect()
 }
 
 /// The first few KiB of a clip that comes with the media crate, after some bytes for the target.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
+use towpath_fuzz::qos::SCHEDULERS;
 use towpath_qos::admission::{Admission, Request, ReservationId, Wish};
 use towpath_qos::spec::wire::Demand;
 use towpath_qos::spec::{Bucket, Buckets};
@@ -32,19 +33,6 @@ enum Op {
     Observe(u8, u64),
     Wait(u64),
 }
-
-const SCHEDULERS: [&str; 10] = [
-    "edf",
-    "jitter_edf",
-    "hfsc",
-    "fcfs",
-    "static_priority",
-    "rcsp",
-    "virtual_clock",
-    "cbq",
-    "drr",
-    "scfq",
-];
 
 fn request(wanted: &Wanted) -> Request {
     let bucket = |(burst_bits, rate_bps)| Bucket { burst_bits, rate_bps };

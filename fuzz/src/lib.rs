@@ -9,6 +9,7 @@
 //! | [`handshake`] | handshake messages with any payload behind the seal |
 //! | [`media`] | files read in two ways |
 //! | [`operations`] | two endpoints, an adversarial network, and the invariants |
+//! | [`qos`] | a port beside a model, under any sequence of calls |
 
 pub mod allocation;
 pub mod emit;
@@ -17,3 +18,4 @@ pub mod hostile;
 pub mod keys;
 pub mod media;
 pub mod operations;
+pub mod qos;

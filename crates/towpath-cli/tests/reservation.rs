@@ -401,6 +401,7 @@ fn traces_and_schedules_are_measured_and_named_in_requests() {
     };
     let requests = asked("a", "file = \"film.sched\"")
         + &asked("b", "file = \"film.sched\", kind = \"schedule\", packet_bytes = 500")
+            .replace("name =", "count = 2\nname =")
         + &asked("c", "file = \"film.txt\", fps = 25, packet_bytes = 1400, kind = \"d_bind\"")
         + &asked("d", "file = \"bare\", kind = \"sigma_rho\"");
     let put = |requests: &str| {
@@ -411,13 +412,19 @@ fn traces_and_schedules_are_measured_and_named_in_requests() {
     };
     let out = put(&requests);
     assert_eq!(out.status.code(), Some(0), "{}{}", text(&out.stdout), text(&out.stderr));
-    let kinds: Vec<String> = json(&out)["requests"]
+    let answers = json(&out);
+    let kinds: Vec<String> = answers["requests"]
         .as_array()
         .unwrap()
         .iter()
         .map(|r| r["tspec"]["kind"].as_str().unwrap().to_string())
         .collect();
-    assert_eq!(kinds, ["d_bind", "schedule", "d_bind", "sigma_rho"]);
+    assert_eq!(kinds, ["d_bind", "schedule", "schedule", "d_bind", "sigma_rho"]);
+    // Both channels name the one schedule.
+    let named = |at: usize| &answers["requests"][at]["tspec"]["schedule"];
+    assert_eq!((named(1), named(2)), (&0.into(), &0.into()));
+    assert_eq!(answers["schedules"].as_array().unwrap().len(), 1);
+    assert_eq!(answers["schedules"][0]["kind"], "schedule");
     let none = asked("a", "file = \"film.txt\", fps = 25, packet_bytes = 1400, kind = \"spaced\"");
     let none = text(&put(&none).stderr);
     assert!(none.contains("no spaced fits film.txt") && none.contains("hint: d_bind"), "{none}");

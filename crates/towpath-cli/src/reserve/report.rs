@@ -1,10 +1,13 @@
 //! Answers as text and as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use towpath_qos::admission::file::{Asked, Want};
 use towpath_qos::admission::{CpuLoad, Phase, Promise, Refusal};
+use towpath_qos::spec::{TSpec, TSpecForm};
 use towpath_qos::topology::{NodeId, Topology};
 
 use super::decide::{Answer, Decided};
@@ -244,8 +247,31 @@ fn refusal_json(refusal: &Refusal) -> Value {
     value
 }
 
+/// Schedules of the answers, each once, in the order in which requests name them.
+#[derive(Default)]
+struct Schedules {
+    numbers: BTreeMap<*const TSpec, usize>,
+    forms: Vec<TSpecForm>,
+}
+
+impl Schedules {
+    /// A specification; a schedule, which may have thousands of points and be that of thousands of
+    /// channels, by its number.
+    fn spec_json(&mut self, spec: &Arc<TSpec>) -> Value {
+        if !matches!(**spec, TSpec::Schedule(_)) {
+            return json!(TSpecForm::from(&**spec));
+        }
+        let number = *self.numbers.entry(Arc::as_ptr(spec)).or_insert_with(|| {
+            self.forms.push(TSpecForm::from(&**spec));
+            self.forms.len() - 1
+        });
+        json!({ "kind": "schedule", "schedule": number })
+    }
+}
+
 /// Everything a program asks for.
 pub(super) fn as_json(topology: &Topology, decided: &Decided) -> Value {
+    let mut schedules = Schedules::default();
     let request = |(asked, answer): (&Asked, &Answer)| {
         let (service, _) = wanted(asked.want);
         let mut value = json!({
@@ -254,7 +280,7 @@ pub(super) fn as_json(topology: &Topology, decided: &Decided) -> Value {
             "class": asked.class.as_ref().map(|c| &c.0),
             "dscp": asked.class.as_ref().map(|c| c.1.dscp),
             "user_priority": asked.class.as_ref().map(|c| c.1.priority),
-            "tspec": towpath_qos::spec::TSpecForm::from(&*asked.spec),
+            "tspec": schedules.spec_json(&asked.spec),
             "wire_rate_bps": asked.demand.buckets.sustained_bps(),
             "wire_packet_bytes": asked.demand.packet_bits / 8,
             "answer": kind(answer),
@@ -285,9 +311,11 @@ pub(super) fn as_json(topology: &Topology, decided: &Decided) -> Value {
             "burst_ns": load.burst_ns, "burst_limit_ns": load.burst_limit_ns,
         })
     };
+    let requests: Vec<Value> = decided.asked.iter().zip(&decided.answers).map(request).collect();
     json!({
         "version": 1,
-        "requests": decided.asked.iter().zip(&decided.answers).map(request).collect::<Vec<_>>(),
+        "requests": requests,
+        "schedules": schedules.forms,
         "ports": decided.ports.iter().map(port).collect::<Vec<_>>(),
         "processors": decided.cpus.iter().map(cpu).collect::<Vec<_>>(),
         "admitted": decided.admitted(), "refused": decided.refused(),

@@ -108,7 +108,9 @@ const SHIFT: u32 = 13;
 fn calendar(ranks: &[(u64, u32)]) -> Calendar {
     let mut calendar = Calendar::new(SHIFT);
     calendar.reserve(ranks.len());
-    ranks.iter().for_each(|(rank, id)| calendar.push(*rank, *id));
+    for (rank, id) in ranks {
+        calendar.push(*rank, *id);
+    }
     calendar
 }
 
@@ -219,7 +221,8 @@ impl Average {
     fn all(queues: u32) -> Vec<Self> {
         let of = |id| {
             let cost = cost(queues, id);
-            Self { cost, idle_max: (LARGEST as i64 * cost as i64) / 15, idle: 0, last: 0, until: 0 }
+            let idle_max = (u64::from(LARGEST) * cost / 15).cast_signed();
+            Self { cost, idle_max, idle: 0, last: 0, until: 0 }
         };
         (0..queues).map(of).collect()
     }
@@ -227,7 +230,7 @@ impl Average {
     #[inline]
     fn sent(&mut self, end: u64, bytes: u32) {
         let due = u64::from(bytes) * self.cost;
-        let idle = (end - self.last) as i64 - due as i64;
+        let idle = (end - self.last).cast_signed() - due.cast_signed();
         self.idle = (self.idle + (idle - self.idle) / 16).min(self.idle_max);
         self.last = end;
         self.until = if self.idle < 0 {

@@ -16,9 +16,16 @@ const IDLE_MAX: i64 = 1 << 61;
 /// avgidle < 0; then it may not send before `undertime`, which is such that a packet like the
 /// last one brings the average to zero, from below:
 /// undertime = end + s·(1/rate − 1/link) + 15·|avgidle| (Floyd and Jacobson, appendix A, in the
-/// form of ns-2's CBQ). A burst of n packets back to back is allowed after idling with
-/// maxidle = t·(1/p − 1)·(1 − gⁿ)/gⁿ, where g = 15/16, t a packet's time on the link, p the
-/// class's share of it (same, section on setting parameters).
+/// form of ns-2's CBQ; ALTQ's `rmc_update_class_util` says the same from the start of the
+/// transmission, start + s/rate + 15·|avgidle|). A burst of n packets back to back is allowed after
+/// idling with maxidle = t·(1/p − 1)·(1 − gⁿ)/gⁿ, where g = 15/16, t a largest packet's time on the
+/// link, p the class's share of it (same, section on setting parameters).
+///
+/// Two more constants of implementations are not here. There is no `minidle`: an average of gaps
+/// is bounded below by the least of them, so a class that borrowed for long waits for at most 16
+/// of its pauses. There is no `extradelay`: a limited class sends single packets, m = 1, for which
+/// the section's offtime t·(1/p − 1)·(1 + (1 − gᵐ⁻¹)/((1 − g)·gᵐ⁻¹)) is the pause that `undertime`
+/// has already.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Estimator {
     /// Time per byte at the class's rate less that at the link's, 2⁻⁴⁰ ns.
@@ -102,6 +109,61 @@ mod tests {
         // 3 ms · (16⁴/15⁴ − 1) = 883 614.8 ns for n = 4.
         assert_eq!((quarter(1).maxidle + (1 << 15)) >> 16, 200_000);
         assert_eq!((quarter(4).maxidle + (1 << 15)) >> 16, 883_615);
+    }
+
+    /// The average, rounded to nanoseconds.
+    fn avgidle_ns(estimator: &Estimator) -> i64 {
+        (estimator.avgidle + (1 << 15)) >> 16
+    }
+
+    /// Packets of 1000 B, back to back: each takes 1 ms on the link and is owed every 4 ms, so
+    /// that idle = 1 − 4 = −3 ms.
+    #[test]
+    fn back_to_back_by_hand() {
+        let mut estimator = quarter(1);
+        let at = |ms_1000: u64| Instant::from_nanos(1_000 * MS + ms_1000 * 1000);
+        estimator.sent(at(0), 1000);
+        // A long gap: the average is at its cap, maxidle = 3 · (16/15 − 1) = 0.2 ms.
+        assert_eq!(avgidle_ns(&estimator), 200_000);
+        estimator.sent(at(1_000), 1000);
+        // 0.2 + (−3 − 0.2)/16 = 0: a burst of one, and not over the limit yet.
+        assert_eq!(avgidle_ns(&estimator), 0);
+        estimator.sent(at(2_000), 1000);
+        // 0 − 3/16 = −0.1875 ms. May send after (4 − 1) + 15 · 0.1875 = 5.8125 ms.
+        assert_eq!(avgidle_ns(&estimator), -187_500);
+        assert!(estimator.undertime().as_nanos().abs_diff(at(7_812).as_nanos() + 500) <= 1);
+        assert!(!estimator.is_under(at(7_812)) && estimator.is_under(at(7_813)));
+        estimator.sent(at(3_000), 1000);
+        // −0.1875 + (−3 + 0.1875)/16 = −0.36328125 ms; after 3 + 15 · 0.36328125 = 8.44921875 ms.
+        assert_eq!(avgidle_ns(&estimator), -363_281);
+        assert!(estimator.undertime().as_nanos().abs_diff(1_011_449_219) <= 1);
+        // Sent then, idle = 8.44921875 + 1 − 4 = 5.44921875:
+        // −0.36328125 + (5.44921875 + 0.36328125)/16 = 0.
+        estimator.sent(Instant::from_nanos(1_012_449_219), 1000);
+        assert!(avgidle_ns(&estimator).abs() <= 1, "{}", avgidle_ns(&estimator));
+    }
+
+    /// Steady bursts of m packets end at an average of zero if the class is off for the paper's
+    /// offtime before each, t(1/p − 1)·(1 + 16·(1 − gᵐ⁻¹)/gᵐ⁻¹) with t(1/p − 1) = 3 ms:
+    /// m = 1: 3 ms. m = 2: 3·(1 + 16·(16/15 − 1)) = 3·(1 + 16/15) = 6.2 ms.
+    /// m = 3: 3·(1 + 16·(256/225 − 1)) = 3·(1 + 496/225) = 9.613 333 ms.
+    #[test]
+    fn offtime_is_the_papers() {
+        for (m, offtime_ns) in [(1, 3_000_000), (2, 6_200_000), (3, 9_613_333)] {
+            let mut estimator = quarter(8);
+            estimator.avgidle = 0;
+            estimator.last_end = Instant::from_nanos(1_000 * MS);
+            let mut end = 1_000 * MS;
+            for burst in 0..20 {
+                end += offtime_ns;
+                for _ in 0..m {
+                    end += MS;
+                    estimator.sent(Instant::from_nanos(end), 1000);
+                }
+                let off = avgidle_ns(&estimator);
+                assert!(off.abs() <= 2, "m = {m}, burst {burst}: {off} ns");
+            }
+        }
     }
 
     #[test]
