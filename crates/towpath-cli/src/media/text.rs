@@ -312,8 +312,7 @@ fn buffers(report: &Report) -> Table {
                 ("multiplexing", _) if b.starved > 0 => {
                     format!("{} start codes after their vbv_delay", b.starved)
                 }
-                ("elementary", _) => late(b),
-                ("main", None) => late(b),
+                ("elementary", _) | ("main", None) => late(b),
                 _ => String::new(),
             };
             table.push(vec![

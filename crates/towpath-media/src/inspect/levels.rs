@@ -205,9 +205,9 @@ mod tests {
         buffers(&StreamInfo { video: Some(video), ..stream(codec, 0) })
     }
 
-    fn told(leak_bps: u64, transfer: Transfer, multiplex: u64, elementary: u64) -> Option<Buffers> {
+    fn told(leak_bps: u64, transfer: Transfer, multiplex: u64, elementary: u64) -> Buffers {
         let behind = Some(Behind::Video { transfer, multiplex, elementary });
-        Some(Buffers { leak_bps, behind })
+        Buffers { leak_bps, behind }
     }
 
     #[test]
@@ -215,17 +215,17 @@ mod tests {
         let main = VideoInfo { profile: 4, level: 8, buffer_bytes: 229_376, ..Default::default() };
         // 18 Mbit/s; 0.004 s and 1/750 s of 15 Mbit/s are 80 000 bits; VBV 1 835 008 bits.
         let leak = Transfer::Leak(15_000_000);
-        assert_eq!(video(Codec::Mpeg2Video, main), told(18_000_000, leak, 10_000, 229_376));
+        assert_eq!(video(Codec::Mpeg2Video, main), Some(told(18_000_000, leak, 10_000, 229_376)));
         // What VBV leaves of the level's 229 376 bytes is room in MB.
         let small = VideoInfo { buffer_bytes: 100_000, vbv_delay: true, ..main };
-        let expected = told(18_000_000, Transfer::VbvDelay, 139_376, 100_000);
+        let expected = Some(told(18_000_000, Transfer::VbvDelay, 139_376, 100_000));
         assert_eq!(video(Codec::Mpeg2Video, small), expected);
         // High level: 96 Mbit/s; 105 % of its own rate; 80 Mbit/s · (0.004 + 1/750) / 8; no room
         // more.
         let high = VideoInfo { level: 4, rate_bps: 20_000_000, ..small };
         let high = VideoInfo { vbv_delay: false, ..high };
         let leak = Transfer::Leak(21_000_000);
-        assert_eq!(video(Codec::Mpeg2Video, high), told(96_000_000, leak, 53_333, 100_000));
+        assert_eq!(video(Codec::Mpeg2Video, high), Some(told(96_000_000, leak, 53_333, 100_000)));
     }
 
     #[test]
@@ -233,10 +233,10 @@ mod tests {
         // High profile at level 4: 1500 · 20 000 bit/s, 1500 · 25 000 bits; (0.12 + 0.04) Mbit.
         let high = VideoInfo { profile: 100, level: 40, ..Default::default() };
         let leak = Transfer::Leak(30_000_000);
-        assert_eq!(video(Codec::H264, high), told(30_000_000, leak, 20_000, 4_687_500));
+        assert_eq!(video(Codec::H264, high), Some(told(30_000_000, leak, 20_000, 4_687_500)));
         // It tells 8 Mbit/s and 1 000 000 bytes: the rest of the level's buffer is MB's.
         let own = VideoInfo { rate_bps: 8_000_000, buffer_bytes: 1_000_000, ..high };
-        assert_eq!(video(Codec::H264, own), told(8_000_000, leak, 3_707_500, 1_000_000));
+        assert_eq!(video(Codec::H264, own), Some(told(8_000_000, leak, 3_707_500, 1_000_000)));
     }
 
     #[test]
