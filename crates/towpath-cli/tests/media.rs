@@ -47,11 +47,18 @@ fn a_report_tells_streams_frames_clocks_and_checks() {
         assert!(report.contains(part), "{part} in {report}");
     }
     assert!(!report.contains("Faults"), "{report}");
+    assert!(report.contains("44.1 kHz"), "{report}");
+    assert!(report.contains("PAT, CAT and map of 1"), "{report}");
+    let longest = report.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(longest <= 100, "{longest} columns: {report}");
     assert_eq!(text(&out.stderr), "");
     let json = info(dir.path(), &["--json", "clip.ts"]);
     let report = &objects(&json)[0]["report"];
     assert_eq!(report["streams"][0]["frames"], 50);
     assert_eq!(report["streams"][0]["info"]["codec"], "mpeg2_video");
+    let sound = &report["streams"][1]["info"]["audio"];
+    assert_eq!((&sound["layer"], &sound["sample_rate_hz"]), (&2.into(), &44_100.into()));
+    assert_eq!((&sound["channels"], &sound["rate_bps"]), (&1.into(), &64_000.into()));
     assert_eq!(report["size_bytes"], std::fs::metadata(clip()).unwrap().len());
     let sizes = report["streams"][0]["sizes"].as_array().unwrap();
     let frames: u64 = sizes.iter().map(|kind| kind["count"].as_u64().unwrap()).sum();
@@ -147,6 +154,7 @@ fn one_bad_file_does_not_stop_the_others_and_order_is_kept() {
     for (k, part) in [(0, "empty"), (2, "no known format"), (3, "directory"), (4, "cannot open")] {
         assert!(told[k]["error"].as_str().unwrap().contains(part), "{}", told[k]);
     }
+    assert!(told[2]["error"].as_str().unwrap().contains("hint: it is text: frame traces are for"));
     assert!(!text(&out.stderr).contains("panicked"));
 }
 

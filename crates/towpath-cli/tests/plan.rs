@@ -197,6 +197,35 @@ fn pictures_tables_and_a_page_are_written() {
     assert!(first == std::fs::read(place.path("p.html")).unwrap());
 }
 
+/// The document's pictures are those that the program draws, as it says. To draw them anew:
+/// `towpath plan crates/towpath-media/data/mix-mpeg1.csv --fps 30 --svg DIR`, then copy.
+#[test]
+fn the_document_shows_what_is_drawn() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let place = Place::new();
+    let trace = root.join("crates/towpath-media/data/mix-mpeg1.csv");
+    let out = place.plan(&[trace.to_str().unwrap(), "--fps", "30", "--svg", "out"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    for (shown, drawn) in [("curves", "corridor"), ("delay", "rate-by-delay")] {
+        let shown = root.join(format!("docs/video-schedules-{shown}.svg"));
+        let drawn = place.path(&format!("out/mix-mpeg1-{drawn}.svg"));
+        let same = std::fs::read(&shown).unwrap() == std::fs::read(&drawn).unwrap();
+        assert!(same, "{} is not what is drawn now", shown.display());
+    }
+}
+
+/// Where the buffer is no limit, schemes with few changes have none.
+#[test]
+fn what_can_be_constant_is_shown_constant() {
+    let place = Place::new();
+    place.trace("t.csv", &bump());
+    let plan = place.json(&["t.csv", "--fps", "25", "--startup", "200ms", "--buffer", "1MB"]);
+    for name in ["cbr", "cba", "mcba"] {
+        let row = scheme(&plan, name);
+        assert_eq!((&row["changes"], &row["rate_over_least"]), (&0.into(), &1.0.into()), "{row}");
+    }
+}
+
 #[test]
 fn one_bad_file_does_not_stop_the_others() {
     let place = Place::new();
@@ -219,6 +248,7 @@ fn mistakes_are_told_with_what_would_do() {
     place.trace("t.csv", &bump());
     place.file("empty", "");
     place.file("nonsense", "hello world\n");
+    place.file("huge", "7\n18446744073709551616\n");
     place.file("binary", "\u{0}\u{1}\u{2} not a film");
     std::fs::create_dir(place.path("dir")).unwrap();
     for (args, status, part) in [
@@ -245,12 +275,14 @@ fn mistakes_are_told_with_what_would_do() {
         (&["binary"], 255, "format"),
         (&["dir"], 255, "directory"),
         (&["none"], 255, "none"),
+        (&["huge"], 255, "line 2: a number beyond the limit of 2^64 - 1"),
+        (&["t.csv", "--csv", "/proc/self"], 255, "cannot write into directory /proc/self"),
         (&["t.csv", "--svg", "t.csv"], 255, "t.csv"),
         (&["t.csv", "--verify", "t.csv"], 255, "t.csv is no schedule"),
         (&["t.csv", "--verify", "none"], 255, "none: cannot open it"),
         (&["t.csv", "--verify", "t.csv", "--rate", "1Mbps"], 255, "--verify"),
         (&["t.csv", "--html", "/dev/full"], 255, "No space left"),
-        (&["t.csv", "--html", "nowhere/p.html"], 255, "cannot write nowhere/p.html"),
+        (&["t.csv", "--html", "nowhere/p.html"], 255, "cannot write into directory nowhere: "),
     ] {
         let out = place.plan(args);
         let said = text(&out.stderr);
@@ -382,6 +414,7 @@ fn a_schedule_file_is_judged() {
     let other = place.plan(&["t.csv", "--fps", "29.97", "--verify", "s"]);
     assert_eq!(other.status.code(), Some(1));
     assert!(text(&other.stderr).contains("frame 43 starves"), "{}", text(&other.stderr));
+    assert!(text(&other.stderr).contains("hint: it is judged at 29.97"), "{}", text(&other.stderr));
     place.trace("longer.csv", &[bump(), vec![1]].concat());
     let other = place.plan(&["longer.csv", "--fps", "25", "--verify", "s"]);
     assert!(text(&other.stderr).contains("delivers 108000 bytes, the video has 108001"));

@@ -99,11 +99,13 @@ fn streams(report: &Report) -> Table {
         Column::words("PICTURE OR SOUND", ""),
         Column::figures("SIZE", ""),
         Column::figures("FRAMES", ""),
-        Column::figures("KEY FRAMES", ""),
-        Column::figures("LONGEST GROUP", ""),
+        Column::figures("KEY", ""),
+        Column::figures("GROUP MAX", ""),
         Column::figures("DAMAGED", ""),
     ]);
     for s in &report.streams {
+        // Each frame of sound stands alone.
+        let pictures = |n: u64| if s.info.codec.is_audio() { same("") } else { same(n) };
         table.push(vec![
             same(s.info.index),
             same(s.info.id),
@@ -111,8 +113,8 @@ fn streams(report: &Report) -> Table {
             same(content(&s.info)),
             size(s.bytes),
             same(s.frames),
-            same(s.key_frames),
-            same(s.key_distance_max),
+            pictures(s.key_frames),
+            pictures(s.key_distance_max),
             same(s.damaged_frames),
         ]);
     }
@@ -143,7 +145,7 @@ fn sound(audio: &AudioInfo) -> String {
     if audio.rate_bps > 0 {
         parts.push(rate_text(audio.rate_bps.into()));
     }
-    parts.push(format!("{} samples a frame", audio.frame_samples));
+    parts.push(format!("{} samples", audio.frame_samples));
     parts.join(", ")
 }
 
@@ -310,8 +312,7 @@ fn buffers(report: &Report) -> Table {
                 ("multiplexing", _) if b.starved > 0 => {
                     format!("{} start codes after their vbv_delay", b.starved)
                 }
-                ("elementary", _) => late(b),
-                ("main", None) => late(b),
+                ("elementary", _) | ("main", None) => late(b),
                 _ => String::new(),
             };
             table.push(vec![

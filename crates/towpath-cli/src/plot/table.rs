@@ -77,24 +77,24 @@ impl Table {
         out
     }
 
-    /// Of each column what it needs, less where words are wrapped.
+    /// Of each column what it needs; where that is too much the widest ones of words get less, down
+    /// to their longest word.
     fn widths(&self, width_max: usize) -> Vec<usize> {
-        /// Words are not wrapped below this.
-        const LEAST: usize = 16;
-        let width = |c: usize| {
-            let cells = self.rows.iter().map(|r| count(&r[c].0));
+        let over_cells = |c: usize, width: &dyn Fn(&str) -> usize| {
+            let cells = self.rows.iter().map(|r| width(&r[c].0));
             cells.max().unwrap_or(0).max(count(self.columns[c].heading))
         };
-        let mut widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let mut over = (widths.iter().sum::<usize>() + 2 * widths.len()).saturating_sub(2);
-        over = over.saturating_sub(width_max);
-        let mut wordy: Vec<usize> =
-            (0..widths.len()).filter(|c| !self.columns[*c].figures).collect();
-        wordy.sort_by_key(|c| std::cmp::Reverse(widths[*c]));
-        for c in wordy {
-            let less = over.min(widths[c].saturating_sub(LEAST));
-            widths[c] -= less;
-            over -= less;
+        let word = |text: &str| text.split(' ').map(count).max().unwrap_or(0);
+        let columns = 0..self.columns.len();
+        let mut widths: Vec<usize> = columns.clone().map(|c| over_cells(c, &count)).collect();
+        let least: Vec<usize> = columns
+            .clone()
+            .map(|c| if self.columns[c].figures { widths[c] } else { over_cells(c, &word) })
+            .collect();
+        while widths.iter().sum::<usize>() + 2 * widths.len() > width_max.saturating_add(2) {
+            let wide = columns.clone().filter(|c| widths[*c] > least[*c]);
+            let Some(widest) = wide.max_by_key(|c| widths[*c]) else { break };
+            widths[widest] -= 1;
         }
         widths
     }

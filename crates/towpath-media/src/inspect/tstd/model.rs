@@ -46,6 +46,7 @@ pub(in crate::inspect) struct Model {
 
 /// What lies behind the transport buffer.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all have something behind it")]
 enum Next {
     /// Nothing is known of it.
     Unknown,

@@ -37,7 +37,7 @@ impl Server {
 
     /// Ticks that so many bytes take.
     pub(super) const fn ticks(&self, bytes: u64) -> u64 {
-        bytes * self.ticks_per_byte >> 16
+        (bytes * self.ticks_per_byte) >> 16
     }
 
     /// Serves some more; gives when the last of them is done.

@@ -5,7 +5,7 @@ use super::server::TransportBuffer;
 use crate::inspect::report::{BufferReport, FillReport};
 use crate::read::CLOCK_HZ;
 
-/// Leak of TBsys, bit/s (§2.4.2.3).
+/// Leak of the transport buffer, bit/s (§2.4.2.3).
 const LEAK_BPS: u64 = 1_000_000;
 /// Size of Bsys, bytes.
 const MAIN_BYTES: u64 = 1536;
@@ -45,7 +45,7 @@ impl System {
         let out = self.transport.packet(at, packet.offset);
         let rate_bps = (transport_bps / RATE_PART).max(RATE_MIN_BPS);
         let ticks = out.saturating_sub(self.held_at);
-        let gone = (u128::from(ticks) * u128::from(rate_bps) << 16) / u128::from(8 * CLOCK_HZ);
+        let gone = ((u128::from(ticks) * u128::from(rate_bps)) << 16) / u128::from(8 * CLOCK_HZ);
         self.held = self.held.saturating_sub(u64::try_from(gone).unwrap_or(u64::MAX));
         self.held += u64::from(packet.carried) << 16;
         self.held_at = out;
@@ -70,7 +70,7 @@ mod tests {
 
     const PACKET: Packet = Packet { offset: 0, payload: 0, carried: 184 };
 
-    /// At 1 Mbit/s a packet takes 40 608 ticks through TBsys; in between 80 kbit/s take 15.04
+    /// At 1 Mbit/s a packet takes 40 608 ticks through `TBsys`; in between 80 kbit/s take 15.04
     /// bytes out of Bsys.
     #[test]
     fn tables_in_a_heap_fill_bsys() {

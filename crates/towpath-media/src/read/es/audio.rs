@@ -115,9 +115,9 @@ impl Audio {
 
     fn parse(&self) -> Option<FrameHeader> {
         match self.syntax {
-            Syntax::Mpeg => mpeg(self.head.first_chunk()?),
-            Syntax::Adts => adts(&self.head),
-            Syntax::Ac3 => ac3(&self.head),
+            Syntax::Mpeg => mpeg(*self.head.first_chunk()?),
+            Syntax::Adts => adts(self.head),
+            Syntax::Ac3 => ac3(self.head),
         }
     }
 

@@ -33,7 +33,7 @@ const MPEG1_HZ: [u32; 3] = [44_100, 48_000, 32_000];
 
 /// MPEG audio, layers 1 to 3, with the quarter sample rates in use beside the standard's (11172-3
 /// §2.4.1.3, 13818-3 §2.4.2.3). Free format is none: its frames do not tell their length.
-pub(super) fn mpeg(&[b3, b2, b1, b0]: &[u8; 4]) -> Option<FrameHeader> {
+pub(super) fn mpeg([b3, b2, b1, b0]: [u8; 4]) -> Option<FrameHeader> {
     if b3 != 0xFF || b2 & 0xE0 != 0xE0 || b0 & 3 == 2 {
         return None;
     }
@@ -74,7 +74,7 @@ const ADTS_HZ: [u32; 13] = [
 const ADTS_HEADER: u32 = 7;
 
 /// AAC in ADTS (13818-7 §6.2).
-pub(super) fn adts(&[b6, b5, b4, b3, b2, b1, b0]: &[u8; 7]) -> Option<FrameHeader> {
+pub(super) fn adts([b6, b5, b4, b3, b2, b1, b0]: [u8; 7]) -> Option<FrameHeader> {
     // A layer of 0 tells it from MPEG audio.
     if b6 != 0xFF || b5 & 0xF6 != 0xF0 {
         return None;
@@ -106,8 +106,8 @@ const AC3_CHANNELS: [u8; 8] = [2, 1, 2, 3, 3, 4, 4, 5];
 const AC3_LAST: u8 = 10;
 
 /// AC-3 and Enhanced AC-3 (ETSI TS 102 366 §4.3, annex E).
-pub(super) fn ac3(bytes: &[u8; 7]) -> Option<FrameHeader> {
-    let &[s1, s0, _, _, code, id, mode] = bytes;
+pub(super) fn ac3(bytes: [u8; 7]) -> Option<FrameHeader> {
+    let [s1, s0, _, _, code, id, mode] = bytes;
     if [s1, s0] != [0x0B, 0x77] {
         return None;
     }
@@ -143,7 +143,7 @@ fn ac3_channels(byte: u8) -> u8 {
     AC3_CHANNELS[usize::from(mode)] + (byte >> (4 - levels) & 1)
 }
 
-fn enhanced(&[_, _, b2, b1, code, _, _]: &[u8; 7]) -> Option<FrameHeader> {
+fn enhanced([_, _, b2, b1, code, _, _]: [u8; 7]) -> Option<FrameHeader> {
     let bytes = ((u32::from(b2 & 7) << 8 | u32::from(b1)) + 1) * 2;
     let (sample_rate_hz, blocks) = match (code >> 6, code >> 4 & 3) {
         (3, half) => (AC3_HZ.get(usize::from(half))? / 2, 6),
@@ -178,50 +178,50 @@ mod tests {
     #[test]
     fn mpeg_audio_by_hand() {
         // Layer 2, 192 kbit/s, 48 kHz, stereo: 144 · 192 000 / 48 000 bytes.
-        let second = mpeg(&[0xFF, 0xFD, 0xA4, 0x00]).expect("a header");
+        let second = mpeg([0xFF, 0xFD, 0xA4, 0x00]).expect("a header");
         assert_eq!(second, header(576, info(48_000, 2, 192_000, 1152, 2)));
         // Layer 3, 128 kbit/s, 44.1 kHz, padded, one channel: 417.96 bytes rounded down, and one.
-        let third = mpeg(&[0xFF, 0xFB, 0x92, 0xC0]).expect("a header");
+        let third = mpeg([0xFF, 0xFB, 0x92, 0xC0]).expect("a header");
         assert_eq!(third, header(418, info(44_100, 1, 128_000, 1152, 3)));
         // Layer 1, 384 kbit/s, 32 kHz: 12 · 12 slots of 4 bytes.
-        let first = mpeg(&[0xFF, 0xFF, 0xC8, 0x00]).expect("a header");
+        let first = mpeg([0xFF, 0xFF, 0xC8, 0x00]).expect("a header");
         assert_eq!(first, header(576, info(32_000, 2, 384_000, 384, 1)));
         // Half the rates: layer 3, 64 kbit/s, 22.05 kHz: 72 · 64 000 / 22 050 = 208.98.
-        let half = mpeg(&[0xFF, 0xF3, 0x80, 0x00]).expect("a header");
+        let half = mpeg([0xFF, 0xF3, 0x80, 0x00]).expect("a header");
         assert_eq!(half, header(208, info(22_050, 2, 64_000, 576, 3)));
         // Free format, a reserved rate, a reserved layer, a reserved version.
         for bytes in [[0xFD, 0x04, 0], [0xFD, 0xAC, 0], [0xF9, 0xA4, 0], [0xED, 0xA4, 0]] {
-            assert_eq!(mpeg(&[0xFF, bytes[0], bytes[1], bytes[2]]), None, "{bytes:?}");
+            assert_eq!(mpeg([0xFF, bytes[0], bytes[1], bytes[2]]), None, "{bytes:?}");
         }
     }
 
     #[test]
     fn adts_by_hand() {
         // 44.1 kHz, two channels, 0x1A3 bytes, one block.
-        let two = adts(&[0xFF, 0xF1, 0x50, 0x80, 0x34, 0x7F, 0xFC]).expect("a header");
+        let two = adts([0xFF, 0xF1, 0x50, 0x80, 0x34, 0x7F, 0xFC]).expect("a header");
         assert_eq!(two, header(0x1A3, info(44_100, 2, 0, 1024, 0)));
         // 48 kHz, configuration 6 (5.1), four blocks.
-        let six = adts(&[0xFF, 0xF9, 0x4D, 0x80, 0x34, 0x7F, 0xFF]).expect("a header");
+        let six = adts([0xFF, 0xF9, 0x4D, 0x80, 0x34, 0x7F, 0xFF]).expect("a header");
         assert_eq!(six, header(0x1A3, info(48_000, 6, 0, 4096, 0)));
-        assert_eq!(adts(&[0xFF, 0xF1, 0x50, 0x80, 0x00, 0xFF, 0xFC]), None, "7 bytes: no sound");
-        assert_eq!(adts(&[0xFF, 0xF1, 0x7C, 0x80, 0x34, 0x7F, 0xFC]), None, "no sample rate");
+        assert_eq!(adts([0xFF, 0xF1, 0x50, 0x80, 0x00, 0xFF, 0xFC]), None, "7 bytes: no sound");
+        assert_eq!(adts([0xFF, 0xF1, 0x7C, 0x80, 0x34, 0x7F, 0xFC]), None, "no sample rate");
     }
 
     #[test]
     fn ac3_by_hand() {
         // 48 kHz, code 30: 448 kbit/s, 1792 bytes; mode 7 with low frequencies: after 3 + 2 + 2
         // bits.
-        let six = ac3(&[0x0B, 0x77, 0, 0, 30, 8 << 3, 0b1110_0001]).expect("a header");
+        let six = ac3([0x0B, 0x77, 0, 0, 30, 8 << 3, 0b1110_0001]).expect("a header");
         assert_eq!(six, header(1792, info(48_000, 6, 448_000, 1536, 0)));
         // 44.1 kHz, code 0 and 1: 69 and 70 words (69.66); mode 2, no low frequencies.
-        let odd = |code: u8| ac3(&[0x0B, 0x77, 0, 0, 0x40 | code, 8 << 3, 0b0101_1000]);
+        let odd = |code: u8| ac3([0x0B, 0x77, 0, 0, 0x40 | code, 8 << 3, 0b0101_1000]);
         assert_eq!(odd(0), Some(header(138, info(44_100, 2, 32_000, 1536, 0))));
         assert_eq!(odd(1), Some(header(140, info(44_100, 2, 32_000, 1536, 0))));
         // Enhanced: 384 words, 48 kHz, 6 blocks, mode 2: 768 · 8 · 48 000 / 1536 bit/s.
-        let more = ac3(&[0x0B, 0x77, 0x01, 0x7F, 0x34, 16 << 3, 0]).expect("a header");
+        let more = ac3([0x0B, 0x77, 0x01, 0x7F, 0x34, 16 << 3, 0]).expect("a header");
         assert_eq!((more.bytes, more.info), (768, info(48_000, 2, 192_000, 1536, 0)));
         assert!(more.leads && !more.dependent);
-        assert_eq!(ac3(&[0x0B, 0x77, 0, 0, 38, 8 << 3, 0]), None, "no rate");
-        assert_eq!(ac3(&[0x0B, 0x77, 0, 0, 0xC0, 8 << 3, 0]), None, "no sample rate");
+        assert_eq!(ac3([0x0B, 0x77, 0, 0, 38, 8 << 3, 0]), None, "no rate");
+        assert_eq!(ac3([0x0B, 0x77, 0, 0, 0xC0, 8 << 3, 0]), None, "no sample rate");
     }
 }

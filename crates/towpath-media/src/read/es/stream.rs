@@ -109,10 +109,9 @@ impl Elementary {
             Parser::Mpeg(units, codec) => close(units, codec, access, info, sink),
             Parser::H264(units, codec) => close(units, codec, access, info, sink),
             Parser::Hevc(units, codec) => close(units, codec, access, info, sink),
-            Parser::Mjpeg(_) => {}
             // A part of a frame of sound is no use.
             Parser::Audio(audio) if !audio.is_whole() => return,
-            Parser::Audio(_) => {}
+            Parser::Mjpeg(_) | Parser::Audio(_) => {}
             Parser::Opaque => return,
         }
         access.end(*bytes);
