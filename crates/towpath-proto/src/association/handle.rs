@@ -238,6 +238,15 @@ impl Association {
         for item in outcome.lost.drain(..) {
             self.item_lost(item);
         }
+        for item in outcome.probed.drain(..) {
+            match item {
+                Item::Data { channel, message, offset, len } => {
+                    let probed = |s: &mut SendHalf| s.on_probed(message, offset, len);
+                    self.channels.with(channel, |c| c.send.as_mut().map(probed));
+                }
+                other => self.item_lost(other),
+            }
+        }
         self.prune_deadlines();
         (outcome.packets_lost, outcome.spurious) = (0, 0);
         self.outcome = outcome;

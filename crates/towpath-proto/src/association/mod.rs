@@ -31,6 +31,7 @@ mod path;
 mod ready;
 mod receive;
 mod received;
+mod reordering;
 mod ring;
 mod send;
 

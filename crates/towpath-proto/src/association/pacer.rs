@@ -97,9 +97,9 @@ mod tests {
     #[test]
     fn a_pause_earns_no_more_than_the_burst() {
         for (rate, window, burst) in [
-            (1_000_000, 100_000, 2),     // two datagrams
-            (10_000_000, 100_000, 10),   // a millisecond
-            (10_000_000, 40_000, 5),     // an eighth of the window
+            (1_000_000, 100_000, 2),      // two datagrams
+            (10_000_000, 100_000, 10),    // a millisecond
+            (10_000_000, 40_000, 5),      // an eighth of the window
             (1_000_000_000, 1 << 20, 65), // 64 KiB
         ] {
             let mut p = Pacer::new();

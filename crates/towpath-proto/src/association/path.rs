@@ -13,10 +13,11 @@ use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 use super::arrivals::Arrivals;
 use super::delivery::{Delivery, Stamp};
 use super::pacer::Pacer;
+use super::reordering::Reordering;
 use super::ring::Ring;
 use crate::config::Config;
 use crate::congestion::{Congestion, Loss, Sample};
-use crate::rtt::Rtt;
+use crate::rtt::{GRANULARITY, Rtt};
 
 /// Packets between the oldest one under way and the newest at most: half the receiver's window,
 /// so that none of them can leave it before its fate is known.
@@ -24,9 +25,9 @@ pub(super) const PACKETS_MAX: usize = super::received::WINDOW as usize / 2;
 /// Beyond so many packets, mere acknowledgements and lost ones among them, the oldest is
 /// forgotten.
 const REMEMBERED_MAX: usize = 2 * PACKETS_MAX;
-/// Packets that may overtake one before it counts as lost (RFC 9002 §6.1.1), to start with.
-const REORDER_MIN: u64 = 3;
-const REORDER_MAX: u64 = 1024;
+/// Packets that maps may cover before we ask more often whether they arrive; an acknowledgement
+/// has room for four times as many.
+const UNCONFIRMED_MAX: u64 = 1024;
 /// Probe time-outs in a row without an answer before the congestion controller is told.
 const SILENT_PROBES: u32 = 3;
 
@@ -63,6 +64,9 @@ struct Sent {
     stamp: Stamp,
 }
 
+// The formula at the top of the crate's documentation counts on these.
+const _: () = assert!(size_of::<Sent>() == 48 && size_of::<Item>() == 24);
+
 /// What was sent to draw an acknowledgement from a silent peer.
 /// Invariants: `owed ≤ 2`; `count = 0` implies `owed = 0`, since only a probe owes packets and an
 /// acknowledgement of something new clears both.
@@ -83,6 +87,8 @@ struct Probing {
 pub(super) struct Outcome {
     pub(super) acked: Vec<Item>,
     pub(super) lost: Vec<Item>,
+    /// To be sent once more, though nothing says that it is lost.
+    pub(super) probed: Vec<Item>,
     pub(super) packets_lost: u64,
     pub(super) spurious: u64,
 }
@@ -121,7 +127,7 @@ pub(super) struct Path {
     delivery: Delivery,
     congestion: Box<dyn Congestion>,
     pacer: Pacer,
-    reorder: u64,
+    reordering: Reordering,
     pub(super) loss_at: Option<Instant>,
     probing: Probing,
     pub(super) arrivals: Arrivals,
@@ -157,7 +163,7 @@ impl Path {
             delivery: Delivery::default(),
             congestion: config.congestion.build(config.datagram.into()),
             pacer: Pacer::new(),
-            reorder: REORDER_MIN,
+            reordering: Reordering::default(),
             loss_at: None,
             probing: Probing::default(),
             arrivals,
@@ -208,10 +214,11 @@ impl Path {
         self.delivery.starved(self.in_flight);
     }
 
-    /// True when every 32nd packet of mere acknowledgements should ask for one itself, so that
-    /// we learn which of our maps arrived.
+    /// True when a packet of mere acknowledgements should ask for one itself, so that we learn
+    /// which of our maps arrived: each 32nd, or each 8th while maps grow long.
     pub(super) fn wants_ping(&self) -> bool {
-        self.probing.acks_alone >= 32
+        let alone = self.probing.acks_alone;
+        alone >= 32 || (alone >= 8 && self.arrivals.unconfirmed() > UNCONFIRMED_MAX)
     }
 
     /// True while a probe still allows packets beyond the window.
@@ -323,7 +330,7 @@ impl Path {
                 let below = 63 - u64::from(fresh.leading_zeros());
                 fresh &= !(1 << below);
                 if let Some(index) = (hi - below).checked_sub(self.base) {
-                    self.settle(index as usize, out);
+                    self.settle(now, index as usize, out);
                 }
             }
         }
@@ -343,7 +350,7 @@ impl Path {
             && !settled.late
         {
             let delay = Duration::from_micros(ack.delay_us.into());
-            rtt = Some(self.rtt.sample(now.since(settled.newest), delay));
+            rtt = Some(self.rtt.sample(now, now.since(settled.newest), delay));
         }
         self.congestion.on_acked(&Sample {
             now,
@@ -358,14 +365,13 @@ impl Path {
         self.repace();
     }
 
-    fn settle(&mut self, index: usize, out: &mut Outcome) {
+    fn settle(&mut self, now: Instant, index: usize, out: &mut Outcome) {
         let s = self.sent[index];
         let number = self.base + index as u64;
         if s.state == State::Lost {
             // It was only late: wait for more packets before giving one up.
             out.spurious += 1;
-            let behind = self.largest_acked.unwrap_or(0).saturating_sub(number);
-            self.reorder = self.reorder.max(behind + 1).min(REORDER_MAX);
+            self.reordering.late(now, s.at, &self.rtt);
             self.congestion.on_spurious(s.at, s.bytes.into());
         } else {
             self.in_flight -= u64::from(s.bytes);
@@ -390,15 +396,17 @@ impl Path {
         out.packets_lost += u64::from(!self.evicted.is_empty());
         out.lost.append(&mut self.evicted);
         let Some(top) = self.largest_acked else { return };
-        let delay = self.rtt.loss_delay();
+        self.reordering.calm_down(now, &self.rtt);
+        let (overtaken, delay) =
+            (self.reordering.overtaken_max(), self.reordering.delay(&self.rtt));
         let (mut newest_lost, mut bytes) = (None, 0);
         let mut front = true;
         for number in self.oldest.max(self.base)..=top {
             let Some(s) = self.sent.get((number - self.base) as usize).copied() else { break };
             if s.state == State::Outstanding {
                 // Later packets were sent later and overtaken by fewer: none of them is lost.
-                if top - number < self.reorder && s.at + delay > now {
-                    self.loss_at = Some(s.at + delay);
+                if top - number < overtaken && s.at + delay > now {
+                    self.loss_at = Some(s.at + delay.max(GRANULARITY));
                     break;
                 }
                 self.give_up(number, out);
@@ -422,6 +430,10 @@ impl Path {
         self.in_flight -= u64::from(s.bytes);
         out.packets_lost += 1;
         let s = *s;
+        #[cfg(feature = "plant")]
+        if self.plant == crate::config::Plant::ForgottenRepair && number % 97 == 13 {
+            return;
+        }
         out.lost.extend(self.items_of(&s));
     }
 
@@ -436,7 +448,7 @@ impl Path {
     }
 
     /// Nothing was acknowledged in time: two packets may go out beyond the window, and what the
-    /// oldest two held is sent again (RFC 9002 §6.2.4).
+    /// oldest two held is sent again. They do not count as lost (RFC 9002 §6.2).
     pub(super) fn probe(&mut self, now: Instant, out: &mut Outcome) {
         self.probing.count += 1;
         self.probing.owed = 2;
@@ -445,19 +457,11 @@ impl Path {
             self.congestion.on_silence();
             self.repace();
         }
-        let mut given_up = 0;
-        for number in self.oldest.max(self.base)..self.next {
-            if self.sent[(number - self.base) as usize].state == State::Outstanding {
-                self.give_up(number, out);
-                given_up += 1;
-                if given_up == 2 {
-                    break;
-                }
-            }
-        }
-        #[cfg(feature = "plant")]
-        if self.plant == crate::config::Plant::ForgottenRepair {
-            out.lost.clear();
+        let from = self.oldest.max(self.base) - self.base;
+        let outstanding =
+            self.sent.range(from as usize..).filter(|s| s.state == State::Outstanding);
+        for s in outstanding.take(2) {
+            out.probed.extend(self.items_of(s));
         }
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use towpath_wire::Instant;
 
-use super::recent::Recent;
+use crate::recent::Recent;
 
 /// How long the least round-trip time is believed at least. Longer than the longest wave of
 /// CUBIC, which alone empties a queue.
