@@ -9,7 +9,7 @@ use towpath_wire::{ChannelId, Instant};
 use super::channel::Channel;
 use super::channels::OpenRefused;
 use super::core::{Association, AssociationEvent, End, State};
-use super::path::Item;
+use super::flight::Item;
 use super::receive::{Refused, Taken};
 use super::received::Seen;
 use super::send::SendHalf;

@@ -25,6 +25,7 @@ mod channels;
 mod core;
 mod deadline;
 pub(crate) mod delivery;
+mod flight;
 mod handle;
 pub(crate) mod pacer;
 mod path;
