@@ -142,7 +142,7 @@ pub enum Plant {
     LostAcknowledgement,
     /// The receiver's bitmap is off by one where a packet is missing.
     BitmapOffByOne,
-    /// What a probe time-out gave up is not sent again.
+    /// Some of what counts as lost is not sent again.
     ForgottenRepair,
 }
 

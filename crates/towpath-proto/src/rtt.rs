@@ -1,7 +1,14 @@
 //! Round-trip time estimation, RFC 6298 with RFC 9002 §5's treatment of acknowledgement delay.
 
+use core::cmp::Reverse;
 use core::time::Duration;
 
+use towpath_wire::Instant;
+
+use crate::recent::Recent;
+
+/// How long the least round-trip time is believed at least: a route may change.
+const MIN_SPAN: Duration = Duration::from_secs(10);
 /// Timer granularity (RFC 9002 §6.1.2).
 pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
 
@@ -11,7 +18,7 @@ pub(crate) struct Rtt {
     smoothed: Option<Duration>,
     variation: Duration,
     latest: Duration,
-    min: Duration,
+    min: Recent<Reverse<Duration>>,
     initial: Duration,
 }
 
@@ -22,17 +29,17 @@ impl Rtt {
             smoothed: None,
             variation: Duration::ZERO,
             latest: Duration::ZERO,
-            min: Duration::MAX,
+            min: Recent::new(MIN_SPAN),
             initial,
         }
     }
 
     /// Takes a sample; `delay` is what the peer says it waited before acknowledging. Returns the
     /// sample without that delay.
-    pub(crate) fn sample(&mut self, rtt: Duration, delay: Duration) -> Duration {
+    pub(crate) fn sample(&mut self, now: Instant, rtt: Duration, delay: Duration) -> Duration {
         self.latest = rtt;
-        self.min = self.min.min(rtt);
-        let adjusted = if rtt >= self.min + delay { rtt.saturating_sub(delay) } else { rtt };
+        self.min.take(now, Reverse(rtt));
+        let adjusted = if rtt >= self.min() + delay { rtt.saturating_sub(delay) } else { rtt };
         match self.smoothed {
             None => {
                 self.smoothed = Some(adjusted);
@@ -46,18 +53,18 @@ impl Rtt {
         adjusted
     }
 
-    /// The least so far; zero before the first sample.
-    pub(crate) const fn min(&self) -> Duration {
-        if self.smoothed.is_some() { self.min } else { Duration::ZERO }
+    /// The least of late; zero before the first sample.
+    pub(crate) fn min(&self) -> Duration {
+        self.min.get().map_or(Duration::ZERO, |r| r.0)
+    }
+
+    /// The larger of the latest and the smoothed one.
+    pub(crate) fn longest(&self) -> Duration {
+        self.smoothed().max(self.latest)
     }
 
     pub(crate) fn smoothed(&self) -> Duration {
         self.smoothed.unwrap_or(self.initial)
-    }
-
-    /// How long a packet may be overtaken before it counts as lost (RFC 9002 §6.1.2: 9/8).
-    pub(crate) fn loss_delay(&self) -> Duration {
-        (self.smoothed().max(self.latest) * 9 / 8).max(GRANULARITY)
     }
 
     /// Probe time-out without back-off (RFC 9002 §6.2.1).
@@ -78,9 +85,9 @@ mod tests {
         let ms = Duration::from_millis;
         let mut rtt = Rtt::new(ms(100));
         assert_eq!(rtt.probe_timeout(ms(25)), ms(200));
-        rtt.sample(ms(80), ms(0));
+        rtt.sample(Instant::ZERO, ms(80), ms(0));
         assert_eq!((rtt.smoothed(), rtt.variation), (ms(80), ms(40)));
-        rtt.sample(ms(160), ms(0));
+        rtt.sample(Instant::ZERO, ms(160), ms(0));
         assert_eq!((rtt.smoothed(), rtt.variation), (ms(90), ms(50)));
     }
 
@@ -88,9 +95,20 @@ mod tests {
     fn reported_delay_is_subtracted_but_never_below_the_minimum() {
         let ms = Duration::from_millis;
         let mut rtt = Rtt::new(ms(100));
-        rtt.sample(ms(10), ms(9));
+        rtt.sample(Instant::ZERO, ms(10), ms(9));
         assert_eq!(rtt.smoothed(), ms(10));
-        rtt.sample(ms(30), ms(20));
+        rtt.sample(Instant::ZERO, ms(30), ms(20));
         assert_eq!(rtt.smoothed(), ms(10));
+    }
+
+    #[test]
+    fn the_least_is_forgotten_after_a_change_of_route() {
+        let (ms, at) = (Duration::from_millis, |s: u64| Instant::from_nanos(s * 1_000_000_000));
+        let mut rtt = Rtt::new(ms(100));
+        rtt.sample(at(0), ms(10), ms(0));
+        rtt.sample(at(9), ms(40), ms(0));
+        assert_eq!(rtt.min(), ms(10));
+        rtt.sample(at(20), ms(40), ms(0));
+        assert_eq!(rtt.min(), ms(40));
     }
 }

@@ -1,41 +1,60 @@
 //! Associations on one bottleneck: how the default congestion controller shares it with CUBIC and
 //! with itself, and how much of it it uses alone, with and without losses.
+//!
+//! A short selection runs always; every cell, the worst of three seeds each, with
+//! `cargo test --release -p towpath-sim --test fairness -- --ignored --nocapture`.
 
 use std::fmt::Write;
 
 use towpath_sim::transfer::{TransferReport, TransferScenario, run};
 
-/// Bytes of a full datagram that are not message: header, tag, frame, then UDP to Ethernet.
-const OVERHEAD: f64 = 1538.0 / (1538.0 - 66.0 - 16.0 - 16.0 - 24.0);
+/// On the wire per byte of message, in full packets: UDP, IP and Ethernet take 66 of 1538 bytes,
+/// header and tag 32, the frame's header 21.
+const WIRE: f64 = 1538.0 / (1538.0 - 66.0 - 32.0 - 21.0);
 
-/// A bottleneck and who shares it.
+type Flows<'a> = &'a [(&'a str, u64)];
+
+/// Controllers and starts in milliseconds of two flows.
+const PAIRS: [(&str, Flows<'static>); 5] = [
+    ("tolerant and cubic", &[("tolerant", 0), ("cubic", 0)]),
+    ("tolerant, then cubic", &[("tolerant", 0), ("cubic", 3000)]),
+    ("cubic, then tolerant", &[("cubic", 0), ("tolerant", 3000)]),
+    ("tolerant, then tolerant", &[("tolerant", 0), ("tolerant", 2000)]),
+    ("cubic, then cubic", &[("cubic", 0), ("cubic", 2000)]),
+];
+
+/// A bottleneck.
 #[derive(Clone, Copy, Debug)]
-struct Cell {
+struct Bottleneck {
     mbps: u64,
-    rtt_ms: f64,
+    rtt_ms: u64,
     /// Queue in products of rate and round trip.
     buffer: f64,
     loss_ppm: u32,
-    /// Controller and start in milliseconds of each flow.
-    flows: &'static [(&'static str, u64)],
-    seconds: u64,
+    /// Datagrams delayed by up to a quarter of the round trip.
+    reorder_ppm: u32,
 }
 
-impl Cell {
-    fn run(&self, seed: u64) -> TransferReport {
-        let Self { mbps, rtt_ms, buffer, loss_ppm, flows, seconds } = self;
-        let delay_us = rtt_ms * 500.0;
-        let queue = (*mbps as f64 * 125.0 * rtt_ms * buffer).max(3000.0) as u64;
+const PLAIN: Bottleneck =
+    Bottleneck { mbps: 100, rtt_ms: 20, buffer: 1.0, loss_ppm: 0, reorder_ppm: 0 };
+
+impl Bottleneck {
+    fn run(&self, seed: u64, seconds: u64, bytes: Option<u64>, flows: Flows<'_>) -> TransferReport {
+        let Self { mbps, rtt_ms, buffer, loss_ppm, reorder_ppm } = self;
+        let (delay_us, reorder_us) = (rtt_ms * 500, rtt_ms * 250);
+        let queue = (buffer * (mbps * rtt_ms * 125) as f64) as u64;
         let mut text = format!(
             "kind = 'transfer'\nseed = {seed}\nseconds_max = {seconds}\n\
              [link.there]\nrate_bps = {mbps}000000\ndelay_us = {delay_us}\n\
              queue_bytes = {queue}\nloss_ppm = {loss_ppm}\n\
+             reorder_ppm = {reorder_ppm}\nreorder_us = {reorder_us}\n\
              [link.back]\nrate_bps = {mbps}000000\ndelay_us = {delay_us}\n"
         );
+        let bytes = bytes.map_or_else(String::new, |b| format!("bytes = {b}\n"));
         for (n, (congestion, start_ms)) in flows.iter().enumerate() {
             let _ = write!(
                 text,
-                "[[flow]]\nname = '{n}'\nforward = ['there']\nbackward = ['back']\n\
+                "[[flow]]\nname = '{n}'\nforward = ['there']\nbackward = ['back']\n{bytes}\
                  congestion = '{congestion}'\nstart_ms = {start_ms}\nwindow_bytes = 16777216\n"
             );
         }
@@ -44,78 +63,88 @@ impl Cell {
         report
     }
 
-    /// What each flow gets in the later half of the run, as a share of what the link carries.
-    fn shares(&self, seed: u64) -> Vec<f64> {
-        let whole = self.mbps as f64 * 1e6 / OVERHEAD * (1.0 - f64::from(self.loss_ppm) / 1e6);
-        self.run(seed).flows.iter().map(|f| f.later_half_bps / whole).collect()
+    /// What each flow gets in the later half of the run, as a share of what the link delivers at
+    /// most.
+    fn shares(&self, seed: u64, seconds: u64, flows: Flows<'_>) -> Vec<f64> {
+        let most = self.mbps as f64 * 1e6 / WIRE * (1.0 - f64::from(self.loss_ppm) / 1e6);
+        let report = self.run(seed, seconds, None, flows);
+        report.flows.iter().map(|f| f.later_half_bps / most).collect()
+    }
+
+    /// The shares of the seed whose smallest share is the least.
+    fn worst(&self, seeds: u64, seconds: u64, flows: Flows<'_>) -> Vec<f64> {
+        let shares = (1..=seeds).map(|seed| self.shares(seed, seconds, flows));
+        shares.min_by(|a, b| least(a).total_cmp(&least(b))).unwrap()
+    }
+
+    /// Seconds from the connection to the last acknowledgement, as a multiple of bytes on the
+    /// wire / (rate · (1 − loss)).
+    fn transfer(&self, seed: u64, bytes: u64) -> f64 {
+        let best = bytes as f64 * WIRE * 8e-6 / self.mbps as f64;
+        let best = best / (1.0 - f64::from(self.loss_ppm) / 1e6);
+        let report = self.run(seed, 10 * best as u64 + 10, Some(bytes), &[("tolerant", 0)]);
+        report.flows[0].seconds / best
+    }
+}
+
+fn least(shares: &[f64]) -> f64 {
+    shares.iter().copied().fold(f64::MAX, f64::min)
+}
+
+#[test]
+fn beside_cubic_and_beside_itself_each_keeps_half_of_its_fair_share() {
+    for (buffer, (what, flows)) in [(0.5, PAIRS[1]), (1.0, PAIRS[2]), (2.0, PAIRS[3])] {
+        let shares = Bottleneck { buffer, ..PLAIN }.shares(1, 20, flows);
+        assert!(least(&shares) >= 0.25, "buffer {buffer}, {what}: {shares:.3?}");
+        assert!(shares.iter().sum::<f64>() >= 0.9, "the link is used: {shares:.3?}");
+    }
+    for (what, flows) in &PAIRS[..2] {
+        let shares = Bottleneck { rtt_ms: 1, ..PLAIN }.shares(1, 10, flows);
+        assert!(least(&shares) >= 0.25, "1 ms, {what}: {shares:.3?}");
     }
 }
 
 #[test]
-#[ignore = "exploring"]
-fn explore() {
-    let get = |n: &str, d: f64| std::env::var(n).ok().map_or(d, |v| v.parse().unwrap());
-    let name = |n: f64| ["tolerant", "cubic", "aimd"][n as usize];
-    let mut flows = vec![(name(get("A", 0.0)), get("AT", 0.0) as u64)];
-    if get("B", 9.0) < 9.0 {
-        flows.push((name(get("B", 0.0)), get("BT", 0.0) as u64));
+fn alone_it_uses_the_link_whatever_the_link_loses() {
+    for loss_ppm in [10_000, 50_000, 200_000] {
+        let shares = Bottleneck { loss_ppm, ..PLAIN }.shares(1, 10, &[("tolerant", 0)]);
+        assert!(shares[0] >= 0.9, "{loss_ppm} ppm: {shares:.3?}");
     }
-    let cell = Cell {
-        mbps: get("MBPS", 100.0) as u64,
-        rtt_ms: get("RTT", 20.0),
-        buffer: get("BUFFER", 1.0),
-        loss_ppm: get("LOSS", 0.0) as u32,
-        flows: flows.leak(),
-        seconds: get("SECONDS", 20.0) as u64,
-    };
-    for seed in 1..=get("SEEDS", 1.0) as u64 {
-        let r = cell.run(seed);
-        println!("{:.3?}", cell.shares(seed));
-        if get("TRACE", 0.0) > 0.0 {
-            let mut last = vec![0; r.flows.len()];
-            for i in 0..r.flows[0].samples.len() {
-                for (n, f) in r.flows.iter().enumerate() {
-                    let s = f.samples[i];
-                    print!(
-                        "{} {n}: {:.2} Mbit/s rtt {} lost {} queue {}  ",
-                        s.at_ms,
-                        (s.delivered_bytes - last[n]) as f64 * 8.0 / 1e5,
-                        s.rtt_us,
-                        s.lost,
-                        s.queue_bytes
-                    );
-                    last[n] = s.delivered_bytes;
-                }
-                println!();
-            }
+    // What it is measured against: CUBIC itself, at 1 %.
+    let cubic = Bottleneck { loss_ppm: 10_000, ..PLAIN }.shares(1, 10, &[("cubic", 0)]);
+    assert!(cubic[0] <= 0.3, "{cubic:.3?}");
+}
+
+#[test]
+fn a_transfer_over_a_link_that_loses_and_reorders_takes_hardly_longer_than_it_must() {
+    let link = Bottleneck { mbps: 1000, rtt_ms: 2, loss_ppm: 50_000, reorder_ppm: 10_000, ..PLAIN };
+    let times = link.transfer(1, 50_000_000);
+    assert!(times <= 1.15, "{times}");
+}
+
+#[test]
+#[ignore = "minutes: every cell, to be read"]
+fn every_cell() {
+    for loss_ppm in [0, 1_000, 10_000, 50_000, 100_000, 200_000] {
+        for kind in ["tolerant", "cubic", "aimd"] {
+            let share = Bottleneck { loss_ppm, ..PLAIN }.worst(3, 20, &[(kind, 0)]);
+            println!("alone, 100 Mbit/s, 20 ms, loss {loss_ppm} ppm: {kind} {share:.3?}");
         }
     }
-}
-
-#[test]
-#[ignore = "minutes: every cell"]
-fn table() {
-    for mbps in [100, 1000] {
-        for rtt_ms in [1.0, 20.0] {
+    for rtt_ms in [2, 20] {
+        let link =
+            Bottleneck { mbps: 1000, rtt_ms, loss_ppm: 50_000, reorder_ppm: 10_000, ..PLAIN };
+        let times: Vec<f64> = (1..=3).map(|seed| link.transfer(seed, 1_000_000_000)).collect();
+        println!("1 GB, 1 Gbit/s, {rtt_ms} ms, 5 % lost, 1 % late: {times:.3?} × wire time");
+    }
+    for (mbps, seconds) in [(100, 40), (1000, 20)] {
+        for rtt_ms in [1, 20] {
             for buffer in [0.5, 1.0, 2.0] {
-                for (what, flows) in [
-                    ("tolerant, cubic together", &[("tolerant", 0), ("cubic", 0)]),
-                    ("tolerant first", &[("tolerant", 0), ("cubic", 3000)]),
-                    ("cubic first", &[("tolerant", 3000), ("cubic", 0)]),
-                    ("two tolerant", &[("tolerant", 0), ("tolerant", 2000)]),
-                    ("two cubic", &[("cubic", 0), ("cubic", 2000)]),
-                ] {
-                    let seconds = if mbps > 100 { 20 } else { 40 };
-                    let cell = Cell { mbps, rtt_ms, buffer, loss_ppm: 0, flows, seconds };
-                    let mut worst: Vec<f64> = Vec::new();
-                    for seed in 1..=3 {
-                        let shares = cell.shares(seed);
-                        let least = |s: &[f64]| s.iter().copied().fold(1.0, f64::min);
-                        if worst.is_empty() || least(&shares) < least(&worst) {
-                            worst = shares;
-                        }
-                    }
-                    println!("{mbps} Mbit/s {rtt_ms} ms buffer {buffer} {what}: {worst:.3?}");
+                for (what, flows) in PAIRS {
+                    let link = Bottleneck { mbps, rtt_ms, buffer, ..PLAIN };
+                    let shares = link.worst(3, seconds, flows);
+                    println!("{mbps} Mbit/s, {rtt_ms} ms, buffer {buffer}, {what}: {shares:.3?}");
+                    assert!(least(&shares) >= 0.25 || what.starts_with("cubic, then cubic"));
                 }
             }
         }

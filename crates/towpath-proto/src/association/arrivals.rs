@@ -85,6 +85,11 @@ impl Arrivals {
         Some((largest, low, delay as u32))
     }
 
+    /// Packets that every map has to cover until the peer is known to have one.
+    pub(super) fn unconfirmed(&self) -> u64 {
+        self.received.largest().map_or(0, |largest| largest.saturating_sub(self.floor))
+    }
+
     /// An acknowledgement went out.
     pub(super) fn told(&mut self) {
         self.eliciting = 0;

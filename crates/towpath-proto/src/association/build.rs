@@ -10,7 +10,8 @@ use towpath_wire::{ChannelId, Instant};
 
 use super::channel::Channel;
 use super::core::{Association, Closing, State};
-use super::path::{Departure, Item, Path};
+use super::flight::Item;
+use super::path::{Departure, Path};
 use super::send::{Next, Piece, SendHalf};
 use crate::endpoint::cut_text;
 use crate::machine::{PacketWriter, Transmit, TxBatch};

@@ -13,9 +13,10 @@ use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 use super::channel::{ChannelStats, Opening, PeerLimits};
 use super::channels::Channels;
 use super::deadline::Deadlines;
+use super::flight::Item;
 use super::keys::Keys;
 use super::liveness::Liveness;
-use super::path::{Item, Outcome, Path};
+use super::path::{Outcome, Path};
 use super::send::{SendError, SendHalf};
 use crate::config::Config;
 use crate::crypto::Crypto;
@@ -514,7 +515,7 @@ impl Association {
                 self.stats.probes += 1;
             }
         }
-        if overtaken && self.paths.iter().all(|p| p.in_flight == 0) {
+        if overtaken && self.paths.iter().all(|p| p.in_flight() == 0) {
             self.liveness.settled();
         }
         self.expire(now);

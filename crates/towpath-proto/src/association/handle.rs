@@ -9,8 +9,8 @@ use towpath_wire::{ChannelId, Instant};
 use super::channel::Channel;
 use super::channels::OpenRefused;
 use super::core::{Association, AssociationEvent, End, State};
+use super::flight::Item;
 use super::keys::Opened;
-use super::path::Item;
 use super::receive::{Refused, Taken};
 use super::received::Seen;
 use super::send::SendHalf;
@@ -249,7 +249,7 @@ impl Association {
             return Ok(());
         }
         if self.outcome.progress {
-            self.liveness.progressed(now, self.paths.iter().any(|p| p.in_flight > 0));
+            self.liveness.progressed(now, self.paths.iter().any(|p| p.in_flight() > 0));
         }
         self.settle_outcome();
         Ok(())
@@ -265,6 +265,15 @@ impl Association {
         }
         for item in outcome.lost.drain(..) {
             self.item_lost(item);
+        }
+        for item in outcome.probed.drain(..) {
+            match item {
+                Item::Data { channel, message, offset, len } => {
+                    let probed = |s: &mut SendHalf| s.on_probed(message, offset, len);
+                    self.channels.with(channel, |c| c.send.as_mut().map(probed));
+                }
+                other => self.item_lost(other),
+            }
         }
         self.prune_deadlines();
         (outcome.packets_lost, outcome.spurious, outcome.progress) = (0, 0, false);

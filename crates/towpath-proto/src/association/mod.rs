@@ -25,6 +25,7 @@ mod channels;
 mod core;
 mod deadline;
 pub(crate) mod delivery;
+mod flight;
 mod handle;
 mod keys;
 mod liveness;
@@ -34,6 +35,7 @@ mod path;
 mod ready;
 mod receive;
 mod received;
+mod reordering;
 mod ring;
 mod send;
 

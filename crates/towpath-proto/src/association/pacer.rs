@@ -42,7 +42,8 @@ impl Pacer {
         };
         let rate = rate.max(1);
         let byte_time = (1_000_000_000 << 20) / rate;
-        let most = (window / BURST_PART).clamp(BURST_DATAGRAMS * datagram, BURST_BYTES);
+        let least = BURST_DATAGRAMS * datagram;
+        let most = (window / BURST_PART).clamp(least, BURST_BYTES.max(least));
         let time = |bytes: u64| Duration::from_nanos((bytes * byte_time) >> 20);
         self.burst = time(most).min(BURST).max(time(BURST_DATAGRAMS * datagram));
         let whole = time(BURST_BYTES.min(window / BURST_PART));

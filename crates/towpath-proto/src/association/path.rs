@@ -4,65 +4,26 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use towpath_wire::frame::{ACK_WORDS_MAX, Ack};
-use towpath_wire::{ChannelId, Instant, LinkId, PathId};
+use towpath_wire::{Instant, LinkId, PathId};
 
 use super::arrivals::Arrivals;
-use super::delivery::{Delivery, Stamp};
+use super::delivery::Delivery;
+use super::flight::{Flight, Item, Sent, State};
 use super::mtu::{Lost, Mtu};
 use super::pacer::Pacer;
-use super::ring::Ring;
+use super::reordering::Reordering;
 use crate::config::Config;
 use crate::congestion::{Congestion, Loss, Sample};
-use crate::rtt::Rtt;
+use crate::rtt::{GRANULARITY, Rtt};
 
-/// Packets between the oldest one under way and the newest at most: half the receiver's window,
-/// so that none of them can leave it before its fate is known.
-pub(super) const PACKETS_MAX: usize = super::received::WINDOW as usize / 2;
-/// Beyond so many packets, mere acknowledgements and lost ones among them, the oldest is
-/// forgotten.
-const REMEMBERED_MAX: usize = 2 * PACKETS_MAX;
-/// Packets that may overtake one before it counts as lost (RFC 9002 §6.1.1), to start with.
-const REORDER_MIN: u64 = 3;
-const REORDER_MAX: u64 = 1024;
+/// Packets that maps may cover before we ask more often whether they arrive; an acknowledgement
+/// has room for four times as many.
+const UNCONFIRMED_MAX: u64 = 1024;
 /// Probe time-outs in a row without an answer before the congestion controller is told.
 const SILENT_PROBES: u32 = 3;
-
-/// What a packet carried that must not be lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Item {
-    Data { channel: ChannelId, message: u64, offset: u32, len: u16 },
-    Skip { channel: ChannelId, message: u64 },
-    Open(ChannelId),
-    Limit(ChannelId),
-    CloseChannel(ChannelId),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Under way, counted in `in_flight`.
-    Outstanding,
-    /// Nothing to wait for: acknowledged, or it held only acknowledgements.
-    Settled,
-    /// Given up; its items are to be sent again.
-    Lost,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    at: Instant,
-    bytes: u32,
-    items: u16,
-    state: State,
-    /// Place of its first item, counted since the path began.
-    items_at: u64,
-    /// The largest packet that this one acknowledged, plus one.
-    ack_top: u64,
-    stamp: Stamp,
-}
 
 /// What was sent to draw an acknowledgement from a silent peer.
 /// Invariants: `owed ≤ 2`; `count = 0` implies `owed = 0`, since only a probe owes packets and an
@@ -84,6 +45,8 @@ struct Probing {
 pub(super) struct Outcome {
     pub(super) acked: Vec<Item>,
     pub(super) lost: Vec<Item>,
+    /// To be sent once more, though nothing says that it is lost.
+    pub(super) probed: Vec<Item>,
     pub(super) packets_lost: u64,
     pub(super) spurious: u64,
     /// Something was acknowledged for the first time.
@@ -99,10 +62,7 @@ pub(super) struct Departure {
     pub(super) acked_up_to: Option<u64>,
 }
 
-/// Invariants: `sent[i]` is packet `base + i`; `next = base + sent.len()`; the items of all
-/// packets in `sent` stand in `items` in order, the first of them being item `items_base`;
-/// `in_flight` is the sum of outstanding bytes; `unsettled` has the bits of just those packets in
-/// `sent` that are outstanding or lost; no packet before `oldest` is outstanding.
+/// One way to the peer.
 pub(super) struct Path {
     pub(super) id: PathId,
     pub(super) link: LinkId,
@@ -111,22 +71,15 @@ pub(super) struct Path {
     /// The size that `mtu` has found to pass.
     pub(super) datagram: u16,
     mtu: Mtu,
-    next: u64,
-    base: u64,
-    oldest: u64,
-    sent: VecDeque<Sent>,
-    unsettled: Ring,
-    items: VecDeque<Item>,
-    items_base: u64,
+    flight: Flight,
     /// What packets held that were given up for lack of room, until it is queued again.
     evicted: Vec<Item>,
     largest_acked: Option<u64>,
-    pub(super) in_flight: u64,
     pub(super) rtt: Rtt,
     delivery: Delivery,
     congestion: Box<dyn Congestion>,
     pacer: Pacer,
-    reorder: u64,
+    reordering: Reordering,
     pub(super) loss_at: Option<Instant>,
     probing: Probing,
     pub(super) arrivals: Arrivals,
@@ -149,21 +102,14 @@ impl Path {
             up: true,
             datagram: config.datagram,
             mtu: Mtu::new(config),
-            next: 0,
-            base: 0,
-            oldest: 0,
-            sent: VecDeque::new(),
-            unsettled: Ring::new(),
-            items: VecDeque::new(),
-            items_base: 0,
+            flight: Flight::new(),
             evicted: Vec::new(),
             largest_acked: None,
-            in_flight: 0,
             rtt: Rtt::new(config.rtt_initial),
             delivery: Delivery::default(),
             congestion: config.congestion.build(config.datagram.into()),
             pacer: Pacer::new(),
-            reorder: REORDER_MIN,
+            reordering: Reordering::default(),
             loss_at: None,
             probing: Probing::default(),
             arrivals,
@@ -174,7 +120,7 @@ impl Path {
 
     /// The number that the next packet gets.
     pub(super) const fn next_number(&self) -> u64 {
-        self.next
+        self.flight.next()
     }
 
     /// The largest packet that the peer acknowledged.
@@ -182,12 +128,17 @@ impl Path {
         self.largest_acked
     }
 
+    /// Bytes under way.
+    pub(super) const fn in_flight(&self) -> u64 {
+        self.flight.bytes()
+    }
+
     /// Bytes that window and packet numbers allow, whatever the pacer says.
     fn window_room(&self) -> u64 {
-        if self.next - self.oldest >= PACKETS_MAX as u64 {
+        if !self.flight.has_room() {
             return 0;
         }
-        self.congestion.window().saturating_sub(self.in_flight)
+        self.congestion.window().saturating_sub(self.flight.bytes())
     }
 
     /// Bytes of data that may be sent now; 0 unless a whole datagram may.
@@ -216,7 +167,7 @@ impl Path {
 
     /// The owner had nothing more to send though the path had room.
     pub(super) fn starved(&mut self) {
-        self.delivery.starved(self.in_flight);
+        self.delivery.starved(self.flight.bytes());
     }
 
     /// The size of a padded packet that is to show whether longer ones pass.
@@ -228,7 +179,7 @@ impl Path {
 
     /// The next packet is that trial.
     pub(super) fn trial_departs(&mut self, size: u16) {
-        self.mtu.sent(self.next, size);
+        self.mtu.sent(self.flight.next(), size);
     }
 
     /// The link takes no longer datagrams than this.
@@ -245,10 +196,11 @@ impl Path {
         }
     }
 
-    /// True when every 32nd packet of mere acknowledgements should ask for one itself, so that
-    /// we learn which of our maps arrived.
+    /// True when a packet of mere acknowledgements should ask for one itself, so that we learn
+    /// which of our maps arrived: each 32nd, or each 8th while maps grow long.
     pub(super) fn wants_ping(&self) -> bool {
-        self.probing.acks_alone >= 32
+        let alone = self.probing.acks_alone;
+        alone >= 32 || (alone >= 8 && self.arrivals.unconfirmed() > UNCONFIRMED_MAX)
     }
 
     /// True while a probe still allows packets beyond the window.
@@ -258,86 +210,33 @@ impl Path {
 
     /// Remembers a packet with the items in `items`.
     pub(super) fn depart(&mut self, d: Departure, items: &[Item]) {
-        while self.sent.len() >= REMEMBERED_MAX {
-            self.evict_front(d.now);
+        while self.flight.is_full() {
+            // What it held goes out again.
+            self.flight.evict(&mut self.evicted);
+            self.loss_at = Some(d.now);
         }
         let state = if d.eliciting { State::Outstanding } else { State::Settled };
         if d.eliciting {
-            self.in_flight += u64::from(d.bytes);
             self.pacer.spend(d.now, d.bytes.into());
-            self.unsettled.set(self.next);
             self.probing.last_eliciting = d.now;
             self.probing.owed = self.probing.owed.saturating_sub(1);
             self.probing.acks_alone = 0;
         } else {
             self.probing.acks_alone += 1;
         }
-        let stamp = self.delivery.stamp(self.in_flight, self.congestion.window());
-        let items_at = self.items_base + self.items.len() as u64;
-        self.items.extend(items);
-        self.sent.push_back(Sent {
-            at: d.now,
-            bytes: d.bytes,
-            items: items.len() as u16,
-            state,
-            items_at,
-            ack_top: d.acked_up_to.map_or(0, |n| n + 1),
-            stamp,
-        });
-        self.next += 1;
+        let in_flight = self.flight.bytes() + u64::from(d.bytes);
+        let stamp = self.delivery.stamp(in_flight, self.congestion.window());
+        let ack_top = d.acked_up_to.map_or(0, |n| n + 1);
+        let (at, bytes) = (d.now, d.bytes);
+        self.flight.push(Sent { at, bytes, items: 0, state, items_at: 0, ack_top, stamp }, items);
         if d.acked_up_to.is_some() {
             self.arrivals.told();
         }
     }
 
-    /// Makes room for one more packet. What the oldest one held goes out again.
-    fn evict_front(&mut self, now: Instant) {
-        if let Some(s) = self.sent.front()
-            && s.state == State::Outstanding
-        {
-            self.evicted.extend(self.items.range(..usize::from(s.items)));
-            self.loss_at = Some(now);
-        }
-        self.forget_front();
-    }
-
-    fn forget_front(&mut self) {
-        if let Some(s) = self.sent.pop_front() {
-            if s.state == State::Outstanding {
-                self.in_flight -= u64::from(s.bytes);
-            }
-            self.unsettled.unset(self.base);
-            self.items.drain(..usize::from(s.items));
-            self.items_base += u64::from(s.items);
-            self.base += 1;
-            self.oldest = self.oldest.max(self.base);
-        }
-    }
-
-    /// Forgets packets at the front whose fate is known.
-    fn shrink(&mut self, now: Instant) {
-        let keep = self.rtt.probe_timeout(Duration::ZERO) * 3;
-        while let Some(s) = self.sent.front() {
-            let gone = match s.state {
-                State::Outstanding => false,
-                State::Settled => true,
-                State::Lost => now.since(s.at) > keep,
-            };
-            if !gone {
-                break;
-            }
-            self.forget_front();
-        }
-    }
-
-    fn items_of(&self, s: &Sent) -> impl Iterator<Item = Item> + '_ {
-        let at = (s.items_at - self.items_base) as usize;
-        self.items.range(at..at + usize::from(s.items)).copied()
-    }
-
     /// Takes an acknowledgement of our packets in. False when it speaks of a packet never sent.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, out: &mut Outcome) -> bool {
-        if ack.largest >= self.next {
+        if ack.largest >= self.flight.next() {
             return false;
         }
         let newest = self.largest_acked.is_none_or(|n| ack.largest > n);
@@ -355,18 +254,16 @@ impl Path {
         // Oldest first.
         for w in (0..count as u64).rev() {
             let Some(hi) = ack.largest.checked_sub(64 * w) else { continue };
-            let mut fresh = words[w as usize] & self.unsettled.word_below(hi);
+            let mut fresh = words[w as usize] & self.flight.unsettled_below(hi);
             while fresh != 0 {
                 let below = 63 - u64::from(fresh.leading_zeros());
                 fresh &= !(1 << below);
-                if let Some(index) = (hi - below).checked_sub(self.base) {
-                    self.settle(index as usize, out);
-                }
+                self.settle(now, hi - below, out);
             }
         }
         self.conclude(now, ack, newest);
         self.detect_losses(now, out);
-        self.shrink(now);
+        self.flight.shrink(now, self.rtt.probe_timeout(Duration::ZERO) * 3);
         true
     }
 
@@ -375,12 +272,11 @@ impl Path {
         let Some(settled) = self.delivery.conclude() else { return };
         let mut rtt = None;
         if newest
-            && let Some(index) = ack.largest.checked_sub(self.base)
-            && settled.newest == self.sent[index as usize].at
+            && self.flight.get(ack.largest).is_some_and(|s| s.at == settled.newest)
             && !settled.late
         {
             let delay = Duration::from_micros(ack.delay_us.into());
-            rtt = Some(self.rtt.sample(now.since(settled.newest), delay));
+            rtt = Some(self.rtt.sample(now, now.since(settled.newest), delay));
         }
         self.congestion.on_acked(&Sample {
             now,
@@ -395,20 +291,16 @@ impl Path {
         self.repace();
     }
 
-    fn settle(&mut self, index: usize, out: &mut Outcome) {
-        let s = self.sent[index];
-        let number = self.base + index as u64;
-        if s.state == State::Lost {
-            // It was only late: wait for more packets before giving one up.
-            out.spurious += 1;
-            let behind = self.largest_acked.unwrap_or(0).saturating_sub(number);
-            self.reorder = self.reorder.max(behind + 1).min(REORDER_MAX);
-            self.congestion.on_spurious(s.at, s.bytes.into());
-        } else {
-            self.in_flight -= u64::from(s.bytes);
-        }
+    fn settle(&mut self, now: Instant, number: u64, out: &mut Outcome) {
+        let Some(s) = self.flight.settle(number) else { return };
         out.progress = true;
         let late = s.state == State::Lost;
+        if late {
+            // Wait longer before giving one up.
+            out.spurious += 1;
+            self.reordering.late(now, s.at, &self.rtt);
+            self.congestion.on_spurious(s.at, s.bytes.into());
+        }
         self.delivery.settled(s.at, s.stamp, s.bytes.into(), late);
         if s.ack_top > 0 {
             self.arrivals.known_up_to(s.ack_top - 1);
@@ -416,13 +308,11 @@ impl Path {
         if let Some(size) = self.mtu.on_acked(number, s.bytes) {
             self.resize(size);
         }
-        self.sent[index].state = State::Settled;
-        self.unsettled.unset(number);
         #[cfg(feature = "plant")]
         if self.plant == crate::config::Plant::LostAcknowledgement && number % 97 == 13 {
             return;
         }
-        out.acked.extend(self.items_of(&s));
+        out.acked.extend(self.flight.items_of(&s));
     }
 
     /// Gives up packets that were overtaken for too long (RFC 9002 §6.1).
@@ -431,26 +321,21 @@ impl Path {
         out.packets_lost += u64::from(!self.evicted.is_empty());
         out.lost.append(&mut self.evicted);
         let Some(top) = self.largest_acked else { return };
-        let delay = self.rtt.loss_delay();
-        let (mut newest_lost, mut bytes) = (None, 0);
-        let mut front = true;
-        for number in self.oldest.max(self.base)..=top {
-            let Some(s) = self.sent.get((number - self.base) as usize).copied() else { break };
-            if s.state == State::Outstanding {
-                // Later packets were sent later and overtaken by fewer: none of them is lost.
-                if top - number < self.reorder && s.at + delay > now {
-                    self.loss_at = Some(s.at + delay);
-                    break;
-                }
-                if self.give_up(now, number, out) {
-                    newest_lost = Some(s);
-                    bytes += u64::from(s.bytes);
-                }
+        self.reordering.calm_down(now, &self.rtt);
+        let (overtaken, delay) =
+            (self.reordering.overtaken_max(), self.reordering.delay(&self.rtt));
+        let (mut newest_lost, mut bytes, mut from) = (None, 0, 0);
+        while let Some((number, s)) = self.flight.outstanding(from, top) {
+            // Later packets were sent later and overtaken by fewer: none of them is lost.
+            if top - number < overtaken && s.at + delay > now {
+                self.loss_at = Some(s.at + delay.max(GRANULARITY));
+                break;
             }
-            front &= self.oldest == number;
-            if front {
-                self.oldest = number + 1;
+            if self.give_up(now, number, out) {
+                newest_lost = Some(s);
+                bytes += u64::from(s.bytes);
             }
+            from = number + 1;
         }
         if let Some(s) = newest_lost {
             self.congestion.on_lost(&Loss { now, sent: s.at, bytes });
@@ -460,22 +345,23 @@ impl Path {
 
     /// True when the loss may be a sign of congestion.
     fn give_up(&mut self, now: Instant, number: u64, out: &mut Outcome) -> bool {
-        let s = &mut self.sent[(number - self.base) as usize];
-        s.state = State::Lost;
-        self.in_flight -= u64::from(s.bytes);
+        let Some(s) = self.flight.give_up(number) else { return false };
         out.packets_lost += 1;
-        let s = *s;
-        out.lost.extend(self.items_of(&s));
         let lost = self.mtu.on_lost(now, number, s.bytes);
         if let Lost::BlackHole(size) = lost {
             self.resize(size);
         }
+        #[cfg(feature = "plant")]
+        if self.plant == crate::config::Plant::ForgottenRepair && number % 97 == 13 {
+            return lost == Lost::Packet;
+        }
+        out.lost.extend(self.flight.items_of(&s));
         lost == Lost::Packet
     }
 
     /// When to probe, if anything is under way.
     pub(super) fn probe_at(&self, config: &Config) -> Option<Instant> {
-        if self.in_flight == 0 {
+        if self.flight.bytes() == 0 {
             return None;
         }
         let timeout = self.rtt.probe_timeout(config.ack_delay);
@@ -484,7 +370,7 @@ impl Path {
     }
 
     /// Nothing was acknowledged in time: two packets may go out beyond the window, and what the
-    /// oldest two held is sent again (RFC 9002 §6.2.4).
+    /// oldest two held is sent again. They do not count as lost (RFC 9002 §6.2).
     pub(super) fn probe(&mut self, now: Instant, out: &mut Outcome) {
         self.probing.count += 1;
         self.probing.owed = 2;
@@ -496,19 +382,11 @@ impl Path {
             self.resize(size);
             self.repace();
         }
-        let mut given_up = 0;
-        for number in self.oldest.max(self.base)..self.next {
-            if self.sent[(number - self.base) as usize].state == State::Outstanding {
-                self.give_up(now, number, out);
-                given_up += 1;
-                if given_up == 2 {
-                    break;
-                }
-            }
-        }
-        #[cfg(feature = "plant")]
-        if self.plant == crate::config::Plant::ForgottenRepair {
-            out.lost.clear();
+        let (mut from, top) = (0, self.flight.next());
+        for _ in 0..2 {
+            let Some((number, s)) = self.flight.outstanding(from, top) else { break };
+            out.probed.extend(self.flight.items_of(&s));
+            from = number + 1;
         }
     }
 }

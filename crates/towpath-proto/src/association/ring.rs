@@ -37,7 +37,7 @@ impl Ring {
     pub(super) fn clear(&mut self, from: u64, to: u64) {
         let mut n = from;
         while n <= to {
-            if n % 64 == 0 && to - n >= 63 {
+            if n.is_multiple_of(64) && to - n >= 63 {
                 self.bits[Self::word(n)] = 0;
                 n += 64;
             } else {

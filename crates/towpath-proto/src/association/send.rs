@@ -376,6 +376,15 @@ impl SendHalf {
         self.abandon_if_hopeless(message);
     }
 
+    /// A piece goes out once more, where the channel's class repairs, though nothing says that it
+    /// is lost.
+    pub(super) fn on_probed(&mut self, message: u64, offset: u32, len: u16) {
+        let repairs = self.class != Reliability::Unreliable;
+        if self.outgoing(message).is_some_and(|m| repairs && m.fate == Fate::Open) {
+            self.lost.push_back(Repair { message, offset, len: len.into(), copy: false });
+        }
+    }
+
     /// A message's time is over: nothing more is sent of it, and once nothing of it is under way
     /// it is given up.
     pub(super) fn expire(&mut self, message: u64) {

@@ -11,7 +11,6 @@ mod fixed;
 mod hystart;
 mod policy;
 mod queue;
-mod recent;
 #[cfg(test)]
 mod tests;
 mod tolerant;

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use towpath_wire::Instant;
 
-use super::recent::Recent;
+use crate::recent::Recent;
 
 /// How long the least round-trip time is believed at least. Longer than the longest wave of
 /// CUBIC, which alone empties a queue.
@@ -66,7 +66,8 @@ impl Queue {
         let before = self.least();
         self.least.take(now, Reverse(rtt));
         self.round = self.round.min(rtt);
-        self.present = rtt.max(self.present - self.present.saturating_sub(rtt) / 8);
+        let above = self.present.saturating_sub(rtt);
+        self.present = rtt + above * 7 / 8;
         before != Duration::MAX && rtt + Self::visible(rtt) < before
     }
 

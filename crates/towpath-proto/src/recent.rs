@@ -7,7 +7,7 @@ use towpath_wire::Instant;
 /// The largest value of the present span of time and of the one before it: what is `span` old
 /// still counts, what is twice as old never does. For the smallest, take `core::cmp::Reverse`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recent<T> {
+pub(crate) struct Recent<T> {
     span: Duration,
     since: Instant,
     present: Option<T>,
@@ -15,15 +15,15 @@ pub(super) struct Recent<T> {
 }
 
 impl<T: Copy + Ord> Recent<T> {
-    pub(super) const fn new(span: Duration) -> Self {
+    pub(crate) const fn new(span: Duration) -> Self {
         Self { span, since: Instant::ZERO, present: None, before: None }
     }
 
-    pub(super) fn get(&self) -> Option<T> {
+    pub(crate) fn get(&self) -> Option<T> {
         self.present.max(self.before)
     }
 
-    pub(super) fn take(&mut self, now: Instant, value: T) {
+    pub(crate) fn take(&mut self, now: Instant, value: T) {
         let passed = now.since(self.since);
         if passed >= 2 * self.span {
             (self.since, self.before, self.present) = (now, None, None);

@@ -1,0 +1,212 @@
+//! Packets of one path whose fate is open, and what they carried.
+
+use core::time::Duration;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use towpath_wire::{ChannelId, Instant};
+
+use super::delivery::Stamp;
+use super::ring::Ring;
+
+/// Packets between the oldest one under way and the newest at most: half the receiver's window,
+/// so that none of them can leave it before its fate is known.
+pub(super) const PACKETS_MAX: usize = super::received::WINDOW as usize / 2;
+/// Beyond so many packets, mere acknowledgements and lost ones among them, the oldest is
+/// forgotten.
+const REMEMBERED_MAX: usize = 2 * PACKETS_MAX;
+
+/// What a packet carried that must not be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Data { channel: ChannelId, message: u64, offset: u32, len: u16 },
+    Skip { channel: ChannelId, message: u64 },
+    Open(ChannelId),
+    Limit(ChannelId),
+    CloseChannel(ChannelId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Under way.
+    Outstanding,
+    /// Nothing to wait for: acknowledged, or it held only acknowledgements.
+    Settled,
+    /// Given up; its items are to be sent again.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) at: Instant,
+    pub(super) bytes: u32,
+    /// How many; [`Flight::push`] counts them.
+    pub(super) items: u16,
+    pub(super) state: State,
+    /// Place of its first item, counted since the path began; [`Flight::push`] sets it.
+    pub(super) items_at: u64,
+    /// The largest packet that this one acknowledged, plus one.
+    pub(super) ack_top: u64,
+    pub(super) stamp: Stamp,
+}
+
+// The formula at the top of the crate's documentation counts on these.
+const _: () = assert!(size_of::<Sent>() == 48 && size_of::<Item>() == 24);
+
+/// Invariants: `sent[i]` is packet `base + i`; `next = base + sent.len()`; the items of all
+/// packets in `sent` stand in `items` in order, the first of them being item `items_base`;
+/// `bytes` is the sum of outstanding bytes; `unsettled` has the bits of just those packets in
+/// `sent` that are outstanding or lost; no packet before `oldest` is outstanding.
+#[derive(Debug)]
+pub(super) struct Flight {
+    next: u64,
+    base: u64,
+    oldest: u64,
+    sent: VecDeque<Sent>,
+    unsettled: Ring,
+    items: VecDeque<Item>,
+    items_base: u64,
+    bytes: u64,
+}
+
+impl Flight {
+    pub(super) fn new() -> Self {
+        Self {
+            next: 0,
+            base: 0,
+            oldest: 0,
+            sent: VecDeque::new(),
+            unsettled: Ring::new(),
+            items: VecDeque::new(),
+            items_base: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The number that the next packet gets.
+    pub(super) const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes under way.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// True while the oldest packet under way is near enough for one more.
+    pub(super) const fn has_room(&self) -> bool {
+        self.next - self.oldest < PACKETS_MAX as u64
+    }
+
+    /// True when one more packet must be preceded by [`Flight::evict`].
+    pub(super) fn is_full(&self) -> bool {
+        self.sent.len() >= REMEMBERED_MAX
+    }
+
+    /// Forgets the oldest packet; `items` gets what it held if that must go out again.
+    pub(super) fn evict(&mut self, items: &mut Vec<Item>) {
+        if let Some(s) = self.sent.front()
+            && s.state == State::Outstanding
+        {
+            items.extend(self.items.range(..usize::from(s.items)));
+        }
+        self.forget_front();
+    }
+
+    /// Remembers packet `next` with its items.
+    pub(super) fn push(&mut self, sent: Sent, items: &[Item]) {
+        if sent.state == State::Outstanding {
+            self.bytes += u64::from(sent.bytes);
+            self.unsettled.set(self.next);
+        }
+        let items_at = self.items_base + self.items.len() as u64;
+        self.items.extend(items);
+        self.sent.push_back(Sent { items: items.len() as u16, items_at, ..sent });
+        self.next += 1;
+    }
+
+    fn forget_front(&mut self) {
+        if let Some(s) = self.sent.pop_front() {
+            if s.state == State::Outstanding {
+                self.bytes -= u64::from(s.bytes);
+            }
+            self.unsettled.unset(self.base);
+            self.items.drain(..usize::from(s.items));
+            self.items_base += u64::from(s.items);
+            self.base += 1;
+            self.oldest = self.oldest.max(self.base);
+        }
+    }
+
+    /// Forgets packets at the front whose fate is known; lost ones once they are older than
+    /// `keep`, since they may be only late.
+    pub(super) fn shrink(&mut self, now: Instant, keep: Duration) {
+        while let Some(s) = self.sent.front() {
+            let gone = match s.state {
+                State::Outstanding => false,
+                State::Settled => true,
+                State::Lost => now.since(s.at) > keep,
+            };
+            if !gone {
+                break;
+            }
+            self.forget_front();
+        }
+    }
+
+    /// A packet that is remembered.
+    pub(super) fn get(&self, number: u64) -> Option<&Sent> {
+        self.sent.get(number.checked_sub(self.base)? as usize)
+    }
+
+    /// What a packet held.
+    pub(super) fn items_of(&self, s: &Sent) -> impl Iterator<Item = Item> + '_ {
+        let at = (s.items_at - self.items_base) as usize;
+        self.items.range(at..at + usize::from(s.items)).copied()
+    }
+
+    /// Bit `i`: packet `hi - i` is outstanding or lost.
+    pub(super) fn unsettled_below(&self, hi: u64) -> u64 {
+        self.unsettled.word_below(hi)
+    }
+
+    /// A packet arrived after all; returns it as it was before.
+    pub(super) fn settle(&mut self, number: u64) -> Option<Sent> {
+        let s = self.sent.get_mut(number.checked_sub(self.base)? as usize)?;
+        let before = *s;
+        s.state = State::Settled;
+        if before.state == State::Outstanding {
+            self.bytes -= u64::from(before.bytes);
+        }
+        self.unsettled.unset(number);
+        Some(before)
+    }
+
+    /// A packet under way counts as lost; returns it.
+    pub(super) fn give_up(&mut self, number: u64) -> Option<Sent> {
+        let s = self.sent.get_mut(number.checked_sub(self.base)? as usize)?;
+        s.state = State::Lost;
+        self.bytes -= u64::from(s.bytes);
+        Some(*s)
+    }
+
+    /// The first packet under way from `from` on, but not beyond `to`.
+    pub(super) fn outstanding(&mut self, from: u64, to: u64) -> Option<(u64, Sent)> {
+        let first = from.max(self.oldest);
+        let mut number = first;
+        while number <= to
+            && let Some(s) = self.sent.get((number - self.base) as usize).copied()
+        {
+            if s.state == State::Outstanding {
+                break;
+            }
+            number += 1;
+        }
+        if first == self.oldest {
+            self.oldest = number.min(self.next);
+        }
+        let s = self.get(number).filter(|_| number <= to)?;
+        Some((number, *s))
+    }
+}

@@ -1,0 +1,43 @@
+//! What counts as lost, and what only seems to be.
+
+use towpath_sim::transfer::{FlowReport, TransferScenario, run};
+
+/// One flow of 20 MB over 100 Mbit/s and 20 ms, with these fields of both links, of the flow, and
+/// these events.
+fn flow(there: &str, back: &str, fields: &str, events: &str) -> FlowReport {
+    let text = format!(
+        "kind = 'transfer'\n\
+         [link.there]\nrate_bps = 100000000\ndelay_us = 10000\nqueue_bytes = 50000000\n{there}\n\
+         [link.back]\nrate_bps = 100000000\ndelay_us = 10000\n{back}\n\
+         [[flow]]\nforward = ['there']\nbackward = ['back']\nwindow_bytes = 16777216\n\
+         bytes = 20000000\n{fields}\n{events}\n"
+    );
+    let mut report = run(&TransferScenario::parse(&text).unwrap(), None).unwrap();
+    assert_eq!(report.broken, [""; 0]);
+    report.flows.remove(0)
+}
+
+#[test]
+fn of_three_acknowledgements_one_is_enough_with_eight_thousand_packets_under_way() {
+    let got = flow("", "loss_ppm = 666666", "congestion = 'fixed:12000000'", "");
+    assert_eq!((got.packets_lost, got.spurious), (0, 0), "{} probes", got.probes);
+}
+
+#[test]
+fn a_path_that_reorders_is_given_time_after_the_first_mistakes() {
+    // One in fifty late by up to 5 ms: 40 packets may overtake it.
+    let got = flow("reorder_ppm = 20000\nreorder_us = 5000", "", "congestion = 'tolerant'", "");
+    assert_eq!(got.packets_lost, got.spurious, "nothing is lost in truth");
+    // Some 14 000 packets, 280 of them late.
+    assert!((1..60).contains(&got.spurious), "{}", got.spurious);
+    assert!(got.goodput_bps > 80e6, "{}", got.goodput_bps);
+}
+
+#[test]
+fn what_a_probe_repeats_is_not_lost() {
+    let stop = "[[stop]]\nat_ms = 500\nfor_ms = 400\nside = 'receiver'";
+    let got = flow("", "", "congestion = 'fixed:200000'", stop);
+    assert!(got.probes > 0);
+    assert_eq!((got.packets_lost, got.spurious), (0, 0), "{} probes", got.probes);
+    assert!(got.repaired > 0 && got.repaired <= 2 * got.probes, "{}", got.repaired);
+}
