@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BIN := target/release/towpath
 
-.PHONY: help cargo run test build check swarm soak fuzz
+.PHONY: help cargo run test build check swarm soak idle fuzz
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -13,6 +13,7 @@ help:
 	@echo "make check   formatting, lints, documentation, house rules, purity, dependencies"
 	@echo "make swarm   1000 simulated runs with faults"
 	@echo "make soak    property tests with CASES (default 5000) fresh random cases each"
+	@echo "make idle    what two idle daemons cost: processor time and packets (135 s)"
 	@echo "make fuzz    fuzz every parser for SECONDS (default 60) each; needs nightly and cargo-fuzz"
 
 cargo:
@@ -52,6 +53,9 @@ soak: cargo
 
 swarm: build
 	$(BIN) sim run --seeds 1000
+
+idle: build
+	@sh examples/idle.sh $(BIN)
 
 SECONDS ?= 60
 fuzz:

@@ -75,7 +75,7 @@ pub(crate) struct Tuning {
     /// Jobs that each host runs at once (default: its share of the processors, and one)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     slots: Option<u16>,
-    /// A host that is silent for so long is lost, in milliseconds
+    /// A host that answers nothing for so long is lost, in milliseconds
     #[arg(long, default_value_t = 2000, value_name = "MS")]
     #[arg(value_parser = clap::value_parser!(u32).range(200..=600_000))]
     lost_after_ms: u32,

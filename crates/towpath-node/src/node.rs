@@ -49,7 +49,8 @@ pub struct Node {
 }
 
 impl Node {
-    fn new(config: NodeConfig, crypto: Box<dyn Crypto>, rng: Rng) -> Self {
+    fn new(mut config: NodeConfig, crypto: Box<dyn Crypto>, rng: Rng) -> Self {
+        config.proto.unix_ns_at_zero = config.unix_s_at_zero.saturating_mul(1_000_000_000);
         let endpoint = Endpoint::new(config.proto.clone(), crypto, rng);
         Self {
             config,

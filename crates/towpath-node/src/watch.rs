@@ -3,7 +3,7 @@
 
 use alloc::collections::BTreeSet;
 
-use towpath_proto::{AssociationId, Memory};
+use towpath_proto::{Association, AssociationId, Memory};
 use towpath_vm::{Message, Tasks, message};
 use towpath_wire::{HostId, Instant};
 
@@ -51,7 +51,7 @@ impl Node {
         } else {
             host == log.leader() && self.waits()
         };
-        let channels = self.endpoint.association(id).map_or(0, |a| a.channels());
+        let channels = self.endpoint.association(id).map_or(0, Association::channels);
         news || channels > CHANNELS.len()
             || self.requests.any_on(host)
             || self.queries.values().any(|h| *h == host)

@@ -37,6 +37,9 @@ pub struct Config {
     pub half_open_max: u16,
     /// Handshakes per second answered without asking for a cookie first.
     pub handshakes_per_s: u32,
+    /// Nanoseconds since the Unix epoch at our time zero, more or less: handshakes are stamped
+    /// with it so that old ones, sent again by others, are told from new ones.
+    pub unix_ns_at_zero: u64,
     /// How long a handshake may take before it fails.
     pub handshake_timeout: Duration,
     /// Longest wait before an acknowledgement is sent.
@@ -160,6 +163,7 @@ impl Default for Config {
             associations_max: 4096,
             half_open_max: 256,
             handshakes_per_s: 200,
+            unix_ns_at_zero: 0,
             handshake_timeout: Duration::from_secs(5),
             ack_delay: Duration::from_millis(2),
             rtt_initial: Duration::from_millis(50),

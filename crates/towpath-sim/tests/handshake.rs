@@ -241,6 +241,38 @@ fn both_sides_initiating_at_once_end_with_exactly_one_association_each() {
 }
 
 #[test]
+fn an_old_initiation_sent_again_does_not_keep_us_from_connecting() {
+    // Both orders of keys: the larger key yields to real initiations.
+    for (a, b) in [(1, 2), (2, 1), (3, 4), (4, 3)] {
+        let mut net = Network::new(vec![Host::new(a, config()), Host::new(b, config())], CLEAN);
+        let old = Rc::new(RefCell::new(Vec::new()));
+        let keep = old.clone();
+        // Both initiate at once, once: whoever goes second has seen the other's handshake.
+        net.tap = Box::new(move |_, from, bytes| {
+            if from == 0 && matches!(Packet::parse(bytes), Ok(Packet::Initiation(_))) {
+                *keep.borrow_mut() = bytes.clone();
+            }
+            Fate::Pass
+        });
+        net.connect(0, 1);
+        net.connect(1, 0);
+        net.run_for(SECOND);
+        let (id, now) = (net.hosts[1].id(), net.now);
+        let h = &mut net.hosts[1];
+        h.endpoint.close(now, id, 300, "again", &mut h.memory);
+        net.flush();
+        net.run_for(SECOND);
+        let yielded = net.hosts[1].failed.len();
+        net.connect(1, 0);
+        let (from, replay) = (net.hosts[0].addr, old.borrow().clone());
+        net.inject(1, from, replay);
+        net.run_for(SECOND);
+        assert_eq!(net.hosts[1].failed.len(), yielded, "hosts {a} and {b}: not again");
+        assert_eq!(net.hosts[1].endpoint.associations().count(), 1, "hosts {a} and {b}");
+    }
+}
+
+#[test]
 fn both_sides_initiating_at_once_over_a_lossy_link_still_meet() {
     for seed in 0..40 {
         let spec = LinkSpec { loss_ppm: 200_000, ..CLEAN };

@@ -354,3 +354,54 @@ fn a_full_table_forgets_given_up_peers_first() {
     net.connect(0, 1); // panics where there is no place
     assert_eq!(net.hosts[0].endpoint.associations().count(), 0);
 }
+
+/// Host 1 sleeps `sleep` while host 0 sends to it; what came meanwhile waits in its socket.
+fn sent_to_a_sleeper(mut net: Network, sleep: Duration) -> Network {
+    let channel = net.hosts[0].open(BOTH).unwrap();
+    net.hosts[0].send(channel, 0, 1000).unwrap();
+    net.flush();
+    net.run_for(3 * SECOND);
+    assert_eq!(net.hosts[1].arrived.len(), 1);
+    net.hosts[1].stalled_until = net.now + sleep;
+    net.run_for(SECOND / 2);
+    (1..6).for_each(|n| _ = net.hosts[0].send(channel, n, 1000).unwrap());
+    net.flush();
+    net.run_for(sleep);
+    net.run_for(5 * SECOND);
+    net
+}
+
+#[test]
+fn what_a_fenced_host_finds_in_its_socket_has_no_effect() {
+    let net = sent_to_a_sleeper(watching(CLEAN), 6 * SECOND);
+    assert!(matches!(end(&net.hosts[0]).1, End::Silent { .. }), "{:?}", net.hosts[0].over);
+    let sleeper = &net.hosts[1];
+    let (_, End::ByPeer { reason: REASON_LOST, .. }) = end(sleeper) else {
+        panic!("{:?}", sleeper.over)
+    };
+    assert_eq!(sleeper.arrived.len(), 1, "nothing of what came while it slept");
+    assert!(net.hosts.iter().all(|h| h.memory.used() == 0), "every block came back");
+}
+
+#[test]
+fn what_a_host_finds_after_a_short_sleep_arrives() {
+    let net = sent_to_a_sleeper(watching(CLEAN), 3 * SECOND / 2);
+    assert!(net.hosts.iter().all(|h| h.over.is_empty()));
+    assert_eq!(net.hosts[1].arrived.len(), 6);
+}
+
+#[test]
+fn a_long_sleep_that_nobody_noticed_delays_messages_by_a_round_trip() {
+    let patient = Liveness { lost_after: 20 * SECOND, ..bounds() };
+    let patient = Config { liveness: patient, ..config() };
+    // Host 0 is patient; host 1 believes itself fenced, asks, and is told that it is not.
+    let mut net = Network::new(vec![Host::new(1, patient), Host::new(2, config())], CLEAN);
+    net.connect(0, 1);
+    net.run_for(SECOND);
+    let now = net.now;
+    net.hosts[1].watch(now, true);
+    net.flush();
+    let net = sent_to_a_sleeper(net, 6 * SECOND);
+    assert!(net.hosts.iter().all(|h| h.over.is_empty()), "{:?}", net.hosts[0].over);
+    assert_eq!(net.hosts[1].arrived.len(), 6);
+}

@@ -192,3 +192,30 @@ fn nothing_is_sealed_beyond_a_key_s_limit() {
     assert!((490..=504).contains(&sealed.get()), "{} packets", sealed.get());
     assert!(matches!(&net.hosts[1].over[..], [(_, End::ByPeer { .. })]));
 }
+
+#[test]
+fn no_key_follows_one_of_which_nothing_was_acknowledged() {
+    let mut net = Network::connected(&every(8), CLEAN);
+    let newest = Rc::new(Cell::new(0));
+    let seen = newest.clone();
+    net.tap = Box::new(move |_, from, bytes| {
+        if from == 0
+            && let Ok(Packet::Data(data)) = Packet::parse(bytes)
+        {
+            seen.set(data.epoch);
+        }
+        Fate::Pass
+    });
+    let channel = net.hosts[0].open(ONE_WAY).unwrap();
+    (0..8).for_each(|n| _ = net.hosts[0].send(channel, n, 65_536).unwrap());
+    net.flush();
+    net.run_for(SECOND);
+    assert!(net.hosts[1].has_all(channel, 8, 65_536));
+    let (before, sent) = (newest.get(), net.hosts[0].stats().packets_sent);
+    net.links[1].set_up(false);
+    (8..16).for_each(|n| _ = net.hosts[0].send(channel, n, 65_536).unwrap());
+    net.flush();
+    net.run_for(SECOND);
+    assert!(net.hosts[0].stats().packets_sent > sent + 32, "enough for four epochs");
+    assert_eq!(newest.get(), before + 1);
+}

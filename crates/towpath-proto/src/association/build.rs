@@ -9,7 +9,8 @@ use towpath_wire::packet::Data;
 use towpath_wire::{ChannelId, Instant};
 
 use super::channel::Channel;
-use super::core::{Association, Closing, State};
+use super::core::{Association, State};
+use super::end::Closing;
 use super::flight::Item;
 use super::path::{Departure, Path};
 use super::send::{Next, Piece, SendHalf};

@@ -1,10 +1,9 @@
 //! The association itself: what its owner calls, what time brings.
 
-use ::core::fmt;
 use ::core::net::SocketAddr;
 use ::core::time::Duration;
 use alloc::collections::VecDeque;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -13,6 +12,7 @@ use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 use super::channel::{ChannelStats, Opening, PeerLimits};
 use super::channels::Channels;
 use super::deadline::Deadlines;
+use super::end::{Closing, End, LINGER, REASON_FAULT, REASON_LOST};
 use super::flight::Item;
 use super::keys::Keys;
 use super::liveness::Liveness;
@@ -78,76 +78,6 @@ pub enum AssociationEvent {
     Over(End),
 }
 
-/// Why an association ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// We closed it.
-    Closed,
-    /// The peer closed it.
-    ByPeer {
-        /// The peer's reason as a number.
-        reason: u16,
-        /// The peer's reason for people.
-        text: String,
-    },
-    /// Nothing was heard of the peer since we began to ask.
-    Silent {
-        /// For how long, own stalls subtracted.
-        for_: Duration,
-        /// Packets of ours that went unanswered, spread over that time.
-        asks: u32,
-        /// Our own stalls meanwhile.
-        excused: Duration,
-    },
-    /// The peer was heard, but acknowledged nothing of what we sent.
-    NoProgress {
-        /// For how long, own stalls subtracted.
-        for_: Duration,
-        /// Our own stalls meanwhile.
-        excused: Duration,
-    },
-    /// Our own link let nothing out.
-    Unsent {
-        /// For how long, own stalls subtracted.
-        for_: Duration,
-        /// Our own stalls meanwhile.
-        excused: Duration,
-    },
-    /// The peer broke the protocol.
-    Fault(&'static str),
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let excused = match self {
-            Self::Closed => return f.write_str("closed"),
-            Self::ByPeer { reason, text } => {
-                return write!(f, "closed by the peer for reason {reason}: {text}");
-            }
-            Self::Fault(what) => return write!(f, "the peer broke the protocol: {what}"),
-            Self::Silent { for_, asks, excused } => {
-                write!(f, "silent: {asks} asks unanswered in {for_:.1?}")?;
-                excused
-            }
-            Self::NoProgress { for_, excused } => {
-                write!(f, "no progress: heard, but nothing acknowledged for {for_:.1?}")?;
-                excused
-            }
-            Self::Unsent { for_, excused } => {
-                write!(f, "unsent: the own link let nothing out for {for_:.1?}")?;
-                excused
-            }
-        };
-        if excused.is_zero() { Ok(()) } else { write!(f, ", own stalls of {excused:.1?} apart") }
-    }
-}
-
-/// Reason number of an association ended by a protocol fault. Numbers above 255 belong to the
-/// layers above.
-pub const REASON_FAULT: u16 = 1;
-/// Reason number of an association whose peer was given up: what it hears when it is back.
-pub const REASON_LOST: u16 = 2;
-
 /// Counters since the association began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AssociationStats {
@@ -199,60 +129,12 @@ pub struct Identity {
     pub keys: Keys,
 }
 
-/// CLOSE is sent this often before a closed association is forgotten.
-pub(super) const CLOSE_REPEATS: u8 = 3;
-/// Time between two of them.
-const CLOSE_INTERVAL: Duration = Duration::from_millis(30);
-/// How long a closed association answers a peer that has not understood.
-const LINGER: Duration = Duration::from_millis(300);
-
 /// Where an association stands.
 #[derive(Clone, Debug)]
 pub(super) enum State {
     Open,
     Closing(Closing),
     Over,
-}
-
-/// We ended it: CLOSE goes out `left` more times, the next at `at`; then until `until` as an answer
-/// to whatever still comes, at most one in [`CLOSE_INTERVAL`].
-#[derive(Clone, Debug)]
-pub(super) struct Closing {
-    pub(super) reason: u16,
-    pub(super) text: String,
-    left: u8,
-    at: Instant,
-    /// The next one is to go out when the driver asks.
-    pub(super) due: bool,
-    until: Instant,
-}
-
-impl Closing {
-    fn new(now: Instant, reason: u16, text: String, linger: Duration) -> Self {
-        let until = now + CLOSE_INTERVAL * CLOSE_REPEATS.into() + linger;
-        Self { reason, text, left: CLOSE_REPEATS, at: now, due: true, until }
-    }
-
-    fn sent(&mut self, now: Instant) {
-        self.left = self.left.saturating_sub(1);
-        self.due = false;
-        self.at = now + CLOSE_INTERVAL;
-    }
-
-    /// The peer has not understood yet.
-    pub(super) fn answer(&mut self, now: Instant) {
-        self.due |= now >= self.at;
-    }
-
-    const fn poll_timeout(&self) -> Instant {
-        if self.left > 0 && !self.due { self.at } else { self.until }
-    }
-
-    /// False once it is over.
-    fn handle_timeout(&mut self, now: Instant) -> bool {
-        self.due |= self.left > 0 && now >= self.at;
-        now < self.until
-    }
 }
 
 /// One authenticated conversation. See the [module's documentation](super).
@@ -270,6 +152,8 @@ pub struct Association {
     pub(super) liveness: Liveness,
     pub(super) outcome: Outcome,
     pub(super) events: VecDeque<AssociationEvent>,
+    /// Nothing is told before a packet of the first path from this one on is acknowledged.
+    pub(super) held: Option<u64>,
 }
 
 impl Association {
@@ -296,6 +180,7 @@ impl Association {
             liveness: Liveness::new(now, initiator, config.liveness),
             outcome: Outcome::default(),
             events: VecDeque::new(),
+            held: None,
         }
     }
 
@@ -430,6 +315,9 @@ impl Association {
                 receive.drain().for_each(|b| memory.release(b));
             }
         });
+        if self.held.take().is_some() {
+            self.forget_held(memory);
+        }
         self.events.push_back(AssociationEvent::Over(end));
     }
 
@@ -571,7 +459,29 @@ impl Association {
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<AssociationEvent> {
-        self.events.pop_front()
+        if self.held.is_some() { None } else { self.events.pop_front() }
+    }
+
+    /// We did not run for so long that the peer may have given us up: what it said before must
+    /// not have effects any more. Until it answers, nothing is told; if it has given us up,
+    /// nothing but that.
+    pub fn slept(&mut self, now: Instant) {
+        if self.is_open() && self.held.is_none() {
+            self.held = Some(self.paths[0].next_number());
+            self.liveness.want_ask(now);
+        }
+    }
+
+    /// What the peer said is not told any more; what we said is.
+    fn forget_held(&mut self, memory: &mut dyn Memory) {
+        self.events.retain(|event| match event {
+            AssociationEvent::Message { block, .. } => {
+                memory.release(*block);
+                false
+            }
+            AssociationEvent::Opened { .. } | AssociationEvent::Ended { .. } => false,
+            _ => true,
+        });
     }
 
     /// One CLOSE has gone out.

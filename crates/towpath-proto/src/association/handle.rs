@@ -8,7 +8,8 @@ use towpath_wire::{ChannelId, Instant};
 
 use super::channel::Channel;
 use super::channels::OpenRefused;
-use super::core::{Association, AssociationEvent, End, State};
+use super::core::{Association, AssociationEvent, State};
+use super::end::End;
 use super::flight::Item;
 use super::keys::Opened;
 use super::receive::{Refused, Taken};
@@ -248,6 +249,9 @@ impl Association {
             self.fault(now, "acknowledges a packet never sent", memory);
             return Ok(());
         }
+        // It answered something that we sent since we woke: it has not given us up.
+        let answered = self.paths[0].largest_acked();
+        self.held.take_if(|from| answered.is_some_and(|n| n >= *from));
         if self.outcome.progress {
             self.liveness.progressed(now, self.paths.iter().any(|p| p.in_flight() > 0));
         }

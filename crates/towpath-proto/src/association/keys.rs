@@ -264,3 +264,190 @@ impl Keys {
         receive.next.get_or_insert_with(|| receive.chain.next(crypto));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::{CryptoError, Handshake, HostKey, Psk};
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    std::thread_local! {
+        /// Tags checked by any key of this thread.
+        static CHECKED: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// A key whose tag is the secret that it came from.
+    struct Plain([u8; 16]);
+
+    impl PacketKey for Plain {
+        fn seal(&self, _: [u8; 12], _: &[u8], content: &mut [u8]) {
+            content.copy_from_slice(&self.0);
+        }
+        fn open(&self, _: [u8; 12], _: &[u8], content: &mut [u8]) -> Result<(), CryptoError> {
+            CHECKED.set(CHECKED.get() + 1);
+            if *content == self.0 { Ok(()) } else { Err(CryptoError) }
+        }
+    }
+
+    /// Derives by multiplying, and counts how often.
+    #[derive(Clone, Default)]
+    struct Sums(Rc<Cell<u32>>);
+
+    impl Crypto for Sums {
+        fn public_key(&self) -> HostKey {
+            HostKey([0; 32])
+        }
+        fn initiate(&mut self, _: &HostKey, _: &Psk, _: &[u8]) -> Box<dyn Handshake> {
+            unreachable!("keys need no handshake")
+        }
+        fn respond(&mut self, _: &[u8]) -> Box<dyn Handshake> {
+            unreachable!("keys need no handshake")
+        }
+        fn packet_key(&self, secret: &[u8; 32]) -> Box<dyn PacketKey> {
+            let mut tag = [0; 16];
+            tag.copy_from_slice(&secret[..16]);
+            Box::new(Plain(tag))
+        }
+        fn mac(&self, _: &[u8; 32], _: &[u8]) -> [u8; 16] {
+            [0; 16]
+        }
+        fn derive(&self, secret: &[u8; 32], label: &[u8]) -> [u8; 32] {
+            self.0.set(self.0.get() + 1);
+            let mut state = u64::from_le_bytes(secret[..8].try_into().unwrap());
+            for byte in label {
+                state =
+                    (state ^ u64::from(*byte)).wrapping_mul(0x5851_f42d_4c95_7f2d).rotate_left(29);
+            }
+            let mut sum = [0; 32];
+            sum.chunks_mut(8).for_each(|c| c.copy_from_slice(&state.to_le_bytes()));
+            sum
+        }
+        fn random(&mut self) -> [u8; 32] {
+            [0; 32]
+        }
+    }
+
+    /// Both ends of an association.
+    fn pair() -> (Keys, Keys) {
+        let at = |send, receive| {
+            Keys::new(Instant::ZERO, &Secrets { send, receive }, true, &Sums::default())
+        };
+        (at([1; 32], [2; 32]), at([2; 32], [1; 32]))
+    }
+
+    fn seal(keys: &Keys) -> (u8, [u8; 16]) {
+        let mut tag = [0; 16];
+        keys.send.key.seal([0; 12], b"", &mut tag);
+        (keys.send.epoch, tag)
+    }
+
+    fn open(keys: &mut Keys, (epoch, mut tag): (u8, [u8; 16]), path: usize, number: u64) -> Opened {
+        let opened = keys.receive.open((epoch, path, number), [0; 12], b"", &mut tag);
+        keys.replenish(&Sums::default());
+        opened
+    }
+
+    fn renew(keys: &mut Keys, next: u64) {
+        keys.send.renew(Instant::ZERO, [next, 0].into_iter());
+        keys.replenish(&Sums::default());
+    }
+
+    #[test]
+    fn a_thousand_epochs_follow_each_other_and_none_is_like_another() {
+        let (mut a, mut b) = pair();
+        let mut seen = std::collections::BTreeSet::new();
+        for n in 0..1000 {
+            let sealed = seal(&a);
+            assert_eq!(usize::from(sealed.0), n % 256);
+            assert!(seen.insert(sealed.1), "a key came twice, at epoch {n}");
+            let opened = if n == 0 { Opened::Present } else { Opened::Next };
+            assert_eq!(open(&mut b, sealed, 0, 2 * n as u64), opened);
+            assert_eq!(open(&mut b, sealed, 0, 2 * n as u64 + 1), Opened::Present);
+            renew(&mut a, 2 * n as u64 + 2);
+        }
+    }
+
+    #[test]
+    fn any_epoch_costs_one_tag_check_at_most_and_changes_nothing() {
+        let (mut a, mut b) = pair();
+        open(&mut b, seal(&a), 0, 5);
+        renew(&mut a, 10);
+        open(&mut b, seal(&a), 0, 10);
+        for epoch in 0..=255 {
+            CHECKED.set(0);
+            let opened = open(&mut b, (epoch, [9; 16]), 0, 11);
+            assert!(CHECKED.get() <= 1);
+            let known = matches!(epoch, 1 | 2);
+            assert_eq!(opened, if known { Opened::Failed } else { Opened::Refused }, "{epoch}");
+        }
+        assert_eq!(b.receive.failures, 2);
+        assert_eq!(open(&mut b, seal(&a), 0, 12), Opened::Present);
+    }
+
+    #[test]
+    fn numbers_out_of_order_with_their_epoch_are_not_opened() {
+        let (mut a, mut b) = pair();
+        let old = seal(&a);
+        assert_eq!(open(&mut b, old, 0, 5), Opened::Present);
+        renew(&mut a, 10);
+        let new = seal(&a);
+        assert_eq!(open(&mut b, new, 0, 4), Opened::Refused, "below one of the old key");
+        assert_eq!(open(&mut b, new, 0, 12), Opened::Next);
+        assert_eq!(open(&mut b, old, 0, 13), Opened::Refused, "above one of the new key");
+        assert_eq!(open(&mut b, old, 0, 8), Opened::Previous);
+        assert_eq!(open(&mut b, new, 0, 8), Opened::Refused, "below one of the old key");
+        assert_eq!(open(&mut b, new, 0, 10), Opened::Present);
+        assert_eq!(open(&mut b, old, 1, 900), Opened::Previous, "another path, another order");
+    }
+
+    #[test]
+    fn the_previous_key_serves_until_its_time_and_the_one_before_not_at_all() {
+        let (mut a, mut b) = pair();
+        let oldest = seal(&a);
+        renew(&mut a, 10);
+        let old = seal(&a);
+        open(&mut b, old, 0, 10);
+        b.receive.retire(Instant::from_nanos(100));
+        b.receive.forget(Instant::from_nanos(99));
+        assert_eq!(open(&mut b, oldest, 0, 3), Opened::Previous);
+        renew(&mut a, 20);
+        assert_eq!(open(&mut b, seal(&a), 0, 20), Opened::Next);
+        assert_eq!(open(&mut b, oldest, 0, 4), Opened::Refused);
+        b.receive.retire(Instant::from_nanos(100));
+        b.receive.forget(Instant::from_nanos(100));
+        assert_eq!(open(&mut b, old, 0, 11), Opened::Refused);
+    }
+
+    #[test]
+    fn a_key_is_old_by_packets_or_age_and_confirmed_by_one_of_its_own() {
+        let rekey = Rekey { packets: 10, packets_max: 12, ..Rekey::default() };
+        let (mut a, _) = pair();
+        let later = Instant::ZERO + rekey.age;
+        assert!(!a.send.is_old(Instant::ZERO, &rekey) && a.send.is_old(later, &rekey));
+        (0..10).for_each(|_| a.send.count());
+        assert!(a.send.is_old(Instant::ZERO, &rekey) && !a.send.is_spent(&rekey));
+        (0..2).for_each(|_| a.send.count());
+        assert!(a.send.is_spent(&rekey));
+        assert!(!a.send.confirmed(0, None) && a.send.confirmed(0, Some(0)));
+        renew(&mut a, 12);
+        assert!(!a.send.is_spent(&rekey));
+        assert!(!a.send.confirmed(0, Some(11)) && a.send.confirmed(0, Some(12)));
+        assert!(a.send.confirmed(1, Some(0)));
+    }
+
+    #[test]
+    fn keys_are_made_ahead_and_each_once() {
+        let sums = Sums::default();
+        let mut keys =
+            Keys::new(Instant::ZERO, &Secrets { send: [1; 32], receive: [2; 32] }, true, &sums);
+        assert_eq!(sums.0.get(), 8, "two keys each way, with the secrets after them");
+        assert!(!keys.is_short());
+        keys.replenish(&sums);
+        assert_eq!(sums.0.get(), 8);
+        keys.send.renew(Instant::ZERO, [0].into_iter());
+        assert!(keys.is_short() && !keys.send.is_old(Instant::NEVER, &Rekey::default()));
+        keys.replenish(&sums);
+        assert_eq!(sums.0.get(), 10);
+    }
+}

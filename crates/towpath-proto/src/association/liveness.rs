@@ -13,7 +13,7 @@ use ::core::time::Duration;
 
 use towpath_wire::Instant;
 
-use super::core::End;
+use super::end::End;
 use crate::config::Liveness as Bounds;
 use crate::machine::TimerKind;
 
@@ -104,7 +104,8 @@ impl Liveness {
         self.unsent.is_some()
     }
 
-    fn want_ask(&mut self, now: Instant) {
+    /// The next packet is to ask.
+    pub(super) fn want_ask(&mut self, now: Instant) {
         self.unsent.get_or_insert(Wait::new(now));
     }
 

@@ -25,6 +25,7 @@ mod channels;
 mod core;
 mod deadline;
 pub(crate) mod delivery;
+mod end;
 mod flight;
 mod handle;
 mod keys;
@@ -43,8 +44,7 @@ mod send;
 mod halves_tests;
 
 pub use channel::{ChannelStats, Opening, PeerLimits};
-pub use core::{
-    Association, AssociationEvent, AssociationStats, End, Identity, REASON_FAULT, REASON_LOST,
-};
+pub use core::{Association, AssociationEvent, AssociationStats, Identity};
+pub use end::{End, REASON_FAULT, REASON_LOST};
 pub use keys::Keys;
 pub use send::SendError;

@@ -12,6 +12,7 @@ use towpath_wire::{Admission, ChannelId, Instant, LinkId};
 use super::cookie::CookieJar;
 use super::initiate::{ConnectFailure, Initiating};
 use super::respond::{Asking, HalfOpen};
+use super::stamps::Stamps;
 use crate::association::{Association, AssociationEvent, Opening, SendError};
 use crate::config::Config;
 use crate::crypto::{Crypto, HostKey};
@@ -125,12 +126,15 @@ pub struct Endpoint {
     pub(super) stats: EndpointStats,
     pub(super) events: VecDeque<EndpointEvent>,
     pub(super) half_open: u16,
+    pub(super) stamps: Stamps,
     /// Key of `mac1` on handshake packets to us.
     pub(super) own_mac1_key: [u8; 32],
     rng: Rng,
     slots: Vec<Slot>,
     free: Vec<u16>,
     timers: BinaryHeap<Reverse<(Instant, AssociationId)>>,
+    /// The overdue timer by which a sleep of the host was last noticed.
+    slept: Instant,
     ready: VecDeque<AssociationId>,
     queue: VecDeque<(LinkId, SocketAddr, Vec<u8>)>,
 }
@@ -151,11 +155,13 @@ impl Endpoint {
             stats: EndpointStats::default(),
             events: VecDeque::new(),
             half_open: 0,
+            stamps: Stamps::default(),
             own_mac1_key,
             rng,
             slots: Vec::new(),
             free: Vec::new(),
             timers: BinaryHeap::new(),
+            slept: Instant::NEVER,
             ready: VecDeque::new(),
             queue: VecDeque::new(),
         }
@@ -425,6 +431,22 @@ impl Endpoint {
         }
     }
 
+    /// Where a timer that is long overdue shows that the whole host slept, every peer may have
+    /// given us up meanwhile.
+    fn notice_sleep(&mut self, now: Instant) {
+        let Some(Reverse((due, _))) = self.timers.peek().copied() else { return };
+        if due == self.slept || now.since(due) <= self.config.liveness.lost_after {
+            return;
+        }
+        self.slept = due;
+        for index in 0..self.slots.len() {
+            if let SlotState::Open(a) = &mut self.slots[index].state {
+                a.slept(now);
+                self.touch(self.slots[index].id);
+            }
+        }
+    }
+
     fn fire(&mut self, now: Instant, id: AssociationId, memory: &mut dyn Memory) {
         match self.state_mut(id) {
             // The timer may be an old one, set before the deadline moved away.
@@ -509,6 +531,7 @@ impl Machine for Endpoint {
         data: &mut [u8],
         memory: &mut dyn Memory,
     ) {
+        self.notice_sleep(now);
         match Packet::parse(data) {
             Ok(Packet::Data(header)) => self.handle_data(now, rx, header, data, memory),
             Ok(Packet::Initiation(i)) => self.handle_initiation(now, rx, &i),
@@ -520,6 +543,7 @@ impl Machine for Endpoint {
     }
 
     fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
+        self.notice_sleep(now);
         while let Some(Reverse((at, id))) = self.timers.peek().copied() {
             if at > now {
                 break;

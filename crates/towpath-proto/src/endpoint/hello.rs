@@ -6,6 +6,7 @@
 //!   1 largest window of a channel (u64, bytes)  2 version chosen (u8, response)
 //!   3 refusal (u16, response)  4 channels taken at once (u16)
 //!   5 windows of all of them together (u64, bytes)  6 the link is trusted (no value)
+//!   7 when it was made (u64, ns since the Unix epoch, initiation)
 //! ```
 
 use alloc::string::String;
@@ -32,6 +33,7 @@ const REFUSAL: u8 = 3;
 const CHANNELS: u8 = 4;
 const CREDIT: u8 = 5;
 const TRUSTED: u8 = 6;
+const STAMP: u8 = 7;
 
 /// An authenticated "no".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,7 @@ pub(super) struct Hello<'a> {
     pub(super) version: u8,
     pub(super) refusal: Option<u16>,
     pub(super) trusted: bool,
+    pub(super) stamp: u64,
     pub(super) content: &'a [u8],
 }
 
@@ -66,6 +69,7 @@ impl<'a> Hello<'a> {
             version: 0,
             refusal: None,
             trusted: false,
+            stamp: 0,
             content: r.rest(),
         };
         while !params.is_empty() {
@@ -78,6 +82,7 @@ impl<'a> Hello<'a> {
                 CREDIT => hello.credit = value.u64()?,
                 REFUSAL => hello.refusal = Some(value.u16()?),
                 TRUSTED => hello.trusted = true,
+                STAMP => hello.stamp = value.u64()?,
                 _ => {}
             }
         }
@@ -106,6 +111,10 @@ impl<'a> Hello<'a> {
         if self.trusted {
             w.put(&[TRUSTED, 0]);
         }
+        if self.stamp > 0 {
+            w.put(&[STAMP, 8]);
+            w.u64(self.stamp);
+        }
         let n = w.used();
         w.put(self.content);
         let end = 2 + w.used();
@@ -124,7 +133,7 @@ impl Endpoint {
     ) -> Hello<'a> {
         let Config { window_max, channels_max, credit_max: credit, trusted, .. } = self.config;
         let window = window_max.into();
-        Hello { window, channels_max, credit, version, refusal, trusted, content }
+        Hello { window, channels_max, credit, version, refusal, trusted, stamp: 0, content }
     }
 
     /// The keys of a new association. Packets go unsealed only where both sides said in their
@@ -153,12 +162,14 @@ mod tests {
             version: u8,
             refusal: Option<u16>,
             trusted: bool,
+            stamp: u64,
             content in proptest::collection::vec(any::<u8>(), 0..HELLO_MAX),
         ) {
             let channels_max = u16::from(version);
             let credit = !window;
             let content = &content[..];
-            let h = Hello { window, channels_max, credit, version, refusal, trusted, content };
+            let h =
+                Hello { window, channels_max, credit, version, refusal, trusted, stamp, content };
             let bytes = h.emit();
             prop_assert_eq!(Hello::parse(&bytes), Ok(h));
         }

@@ -106,7 +106,8 @@ impl Endpoint {
         Initiation::emit_header(&mut datagram, versions, &connect.admission, id.0);
         let prologue = datagram[..INITIATION_HEADER].to_vec();
         let mut handshake = self.crypto.initiate(&connect.key, &connect.psk, &prologue);
-        let payload = self.own_hello(0, None, connect.hello).emit();
+        let stamp = self.config.unix_ns_at_zero.saturating_add(now.as_nanos());
+        let payload = Hello { stamp, ..self.own_hello(0, None, connect.hello) }.emit();
         let noise = handshake
             .write(&payload, &mut datagram[INITIATION_HEADER..])
             .expect("the first message fits its buffer");

@@ -16,6 +16,7 @@ mod core;
 mod hello;
 mod initiate;
 mod respond;
+mod stamps;
 
 pub use core::{AssociationId, Endpoint, EndpointEvent, EndpointStats};
 pub(crate) use hello::cut_text;

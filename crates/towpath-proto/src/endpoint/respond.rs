@@ -106,7 +106,7 @@ impl Endpoint {
             self.stats.garbage += 1;
             return;
         };
-        if !self.yield_to(&key) {
+        if !self.yield_to(&key, hello.stamp) {
             return;
         }
         if self.half_open >= self.config.half_open_max {
@@ -139,14 +139,17 @@ impl Endpoint {
     }
 
     /// Settles two handshakes at once between the same hosts: the smaller key initiates. False
-    /// when ours goes on and the peer's is to be ignored.
-    fn yield_to(&mut self, key: &HostKey) -> bool {
+    /// when ours goes on and the peer's is to be ignored. An initiation that is no newer than one
+    /// seen before may be an old one that somebody sends again: ours goes on beside it.
+    fn yield_to(&mut self, key: &HostKey, stamp: u64) -> bool {
         let ours = self.find(|s| matches!(s, SlotState::Initiating(i) if i.key == *key));
         let Some(id) = ours else { return true };
         if self.crypto.public_key() < *key {
             return false;
         }
-        self.fail(id, ConnectFailure::Yielded);
+        if self.stamps.note(key, stamp) {
+            self.fail(id, ConnectFailure::Yielded);
+        }
         true
     }
 

@@ -188,7 +188,7 @@ impl<'a> Run<'a> {
         let key = crypto.public_key();
         self.world.boot(0, Node::found(node_config(0), crypto, rng(0), [7; 32]));
         // Where nobody waits for news of hosts, it takes longer until a dead one is known.
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             self.world.with(0, |n, now, memory| n.watch_hosts(now, true, memory));
         }
         self.targets.push(None);
