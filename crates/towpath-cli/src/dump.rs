@@ -43,7 +43,8 @@ pub(crate) struct DumpArgs {
 pub(crate) fn run(args: &DumpArgs) -> anyhow::Result<ExitCode> {
     let source = open(&args.file)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let counts = dump(args, source, &mut out).with_context(|| format!("in {}", shown(&args.file)))?;
+    let counts =
+        dump(args, source, &mut out).with_context(|| format!("in {}", shown(&args.file)))?;
     out.flush().context("cannot write output")?;
     let Counts { packets, datagrams, ours, trains } = counts;
     eprintln!("{packets} packets, {datagrams} UDP datagrams, {ours} of them shown");
@@ -72,11 +73,7 @@ struct Counts {
     trains: u64,
 }
 
-fn dump(
-    args: &DumpArgs,
-    source: impl Read + Send,
-    out: &mut impl Write,
-) -> anyhow::Result<Counts> {
+fn dump(args: &DumpArgs, source: impl Read + Send, out: &mut impl Write) -> anyhow::Result<Counts> {
     let (mut counts, mut first) = (Counts::default(), None);
     capture::read(source, |packet: &Captured<'_>| {
         counts.packets += 1;

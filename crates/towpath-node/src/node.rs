@@ -7,8 +7,8 @@ use core::net::SocketAddr;
 
 use towpath_proto::association::Opening;
 use towpath_proto::{
-    AssociationId, AssociationStats, Block, ChannelStats, Crypto, Endpoint, Grant, Machine, Memory, PathChange,
-    Rng, RxMeta, SendError, TimerKind, Transmit, TxBatch,
+    AssociationId, AssociationStats, Block, ChannelStats, Crypto, Endpoint, Grant, Machine, Memory,
+    PathChange, Rng, RxMeta, SendError, TimerKind, Transmit, TxBatch,
 };
 use towpath_vm::requests::REQUESTS_MAX;
 use towpath_vm::{

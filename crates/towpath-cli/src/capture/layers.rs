@@ -67,7 +67,8 @@ fn ipv4(packet: &[u8]) -> Option<Udp<'_>> {
     if header < 20 || fragment || *packet.get(9)? != PROTOCOL_UDP {
         return None;
     }
-    let address = |at: usize| Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?));
+    let address =
+        |at: usize| Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?));
     transport([address(12)?, address(16)?], packet.get(header..)?)
 }
 

@@ -3,7 +3,6 @@
 use std::io::Read;
 
 use anyhow::{anyhow, bail};
-use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 
 /// Bytes read at once; a block larger than this is refused.
@@ -142,7 +141,8 @@ impl State {
 
     fn interface(&self, number: u32) -> anyhow::Result<(Units, Linktype)> {
         let known = self.interfaces.get(number as usize).copied();
-        known.ok_or_else(|| anyhow!("packet {} names interface {number}, unknown", self.packets + 1))
+        known
+            .ok_or_else(|| anyhow!("packet {} names interface {number}, unknown", self.packets + 1))
     }
 
     fn nanoseconds(&self, time: u128, units: Units) -> anyhow::Result<u64> {

@@ -112,15 +112,8 @@ pub(super) fn push_samples(table: &mut Table, scenario: &str, report: &TransferR
         let rates = rates(flow).map(|(_, bps)| bps as u64);
         for (s, bps) in flow.samples.iter().zip(std::iter::once(0).chain(rates)) {
             let mut row = vec![words(scenario), words(&flow.name)];
-            let figures = [
-                s.at_ms,
-                s.delivered_bytes,
-                bps,
-                s.rtt_us,
-                s.repaired,
-                s.lost,
-                s.queue_bytes,
-            ];
+            let figures =
+                [s.at_ms, s.delivered_bytes, bps, s.rtt_us, s.repaired, s.lost, s.queue_bytes];
             row.extend(figures.map(count));
             table.push(row);
         }

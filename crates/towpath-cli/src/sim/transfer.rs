@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use serde_json::json;
+use towpath_sim::network::Sent;
 use towpath_sim::transfer::{TransferReport, TransferScenario};
 
 use super::command::{File, SimRunArgs};
@@ -19,9 +20,13 @@ const BROKEN: u8 = 1;
 /// Runs every file.
 pub(super) fn run(args: &SimRunArgs, files: &[File]) -> anyhow::Result<ExitCode> {
     if let (Some(_), [_, second, ..]) = (&args.dump, files) {
-        bail!("--dump takes one scenario, {} is the second\nhint: run it alone", shown(&second.path));
+        bail!(
+            "--dump takes one scenario, {} is the second\nhint: run it alone",
+            shown(&second.path)
+        );
     }
-    let mut page = Page::new("Transfers", "Flows over simulated links. docs/transport.md explains.");
+    let mut page =
+        Page::new("Transfers", "Flows over simulated links. docs/transport.md explains.");
     let (mut taken, mut trouble, mut broken) = (Vec::new(), None, false);
     let mut samples = report::samples_table();
     let bar = work_bar(files.len());
@@ -63,8 +68,13 @@ fn one(args: &SimRunArgs, file: &File) -> anyhow::Result<TransferReport> {
         scenario.flow.iter_mut().for_each(|f| f.congestion.clone_from(&args.congestion));
     }
     let dump = args.dump.as_deref().map(Dump::create).transpose()?;
-    let names = scenario.flow.iter().map(|f| f.name.clone()).collect();
-    let tap = dump.as_ref().map(|d| d.tap(names));
+    let names: Vec<String> = scenario.flow.iter().map(|f| format!("{:?}", f.name)).collect();
+    // Hosts 2 n and 2 n + 1 are sender and receiver of flow n.
+    let way = move |sent: &Sent<'_>| {
+        let name = names.get(sent.from / 2).map_or("", String::as_str);
+        format!("{name} {}", if sent.from.is_multiple_of(2) { '>' } else { '<' })
+    };
+    let tap = dump.as_ref().map(|d| d.tap(way, true));
     let report = towpath_sim::transfer::run(&scenario, tap).with_context(in_file)?;
     if let (Some(dump), Some(path)) = (dump, &args.dump) {
         dump.finish(path)?;

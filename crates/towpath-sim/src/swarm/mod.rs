@@ -16,4 +16,4 @@ mod flows;
 mod run;
 mod work;
 
-pub use run::{MakeCrypto, Outcome, Violation, run, stand_in};
+pub use run::{MakeCrypto, Outcome, Violation, run, run_watched, stand_in};

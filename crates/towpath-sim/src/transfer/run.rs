@@ -74,9 +74,8 @@ impl<'a> Run<'a> {
         let names: Vec<&String> = scenario.link.keys().collect();
         scenario.link.values().for_each(|spec| _ = network.add_link(*spec));
         // Links are numbered in order of name.
-        let number = |name: &String| {
-            names.binary_search(&name).expect("checked: every link has a name")
-        };
+        let number =
+            |name: &String| names.binary_search(&name).expect("checked: every link has a name");
         let mut kernel = Kernel::new();
         let (mut hosts, mut flows) = (Vec::new(), Vec::new());
         for (n, spec) in scenario.flow.iter().enumerate() {
@@ -291,7 +290,9 @@ impl<'a> Run<'a> {
         let (h, flow) = (&mut hosts[host], &mut flows[host / 2]);
         let mut batch = TxBatch::new(buf, &h.memory, TRAIN);
         let grant = Grant::free(LinkId(0));
-        let Some(t) = h.endpoint.poll_transmit(h.clock.local(now), grant, &mut batch) else { return false };
+        let Some(t) = h.endpoint.poll_transmit(h.clock.local(now), grant, &mut batch) else {
+            return false;
+        };
         let Some(to) = index_of(t.remote) else { return true };
         for datagram in buf[..t.len].chunks(t.segment) {
             trace.word(now.as_nanos());
