@@ -69,6 +69,8 @@ pub enum Plant {
     BitmapOffByOne,
     /// What a probe time-out gave up is not sent again.
     ForgottenRepair,
+    /// A lost SKIP is not sent again: the receiver waits for a message that was given up.
+    ForgottenSkip,
 }
 
 impl Default for Config {
