@@ -116,7 +116,7 @@ impl Flows {
                 to,
                 class,
                 bytes_left,
-                again_left: 4 * bytes_left,
+                again_left: 16 * bytes_left,
                 epoch: 0,
                 channel: None,
                 sent: 0,
@@ -225,7 +225,8 @@ impl Flows {
             let len = len.min(f.bytes_left) as u32;
             let seed = seed_of(i, f.epoch, f.sent);
             // From what cannot arrive in time to what is never late.
-            let within = Duration::from_millis(between(&mut f.rng, 1, 400));
+            let (least, most) = if f.rng.below(4) == 0 { (2_000, 8_000) } else { (1, 400) };
+            let within = Duration::from_millis(between(&mut f.rng, least, most));
             let sent = world.with(f.from, |node, now, memory| {
                 let block = memory.bulk(seed, len)?;
                 let sent = if timely {
