@@ -7,15 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use towpath_wire::packet::Packet;
+use towpath_wire::packet::{DATA_HEADER, Data, Packet};
 use towpath_wire::show::Shown;
 
 use crate::capture::{self, Captured, Udp, udp};
 use crate::files::shown;
-
-/// Longer datagrams are several that were captured as one: kernels cut trains up after the
-/// capture, and join what arrives before it.
-const TRAIN: usize = 9000;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -26,7 +22,8 @@ Examples:
 
 A line per datagram: seconds since the first packet, from, to, UDP payload, what it says. Sealed
 packets show their header only: nobody but the two hosts can open them. docs/transport.md says how
-to read the rest; `towpath sim run --dump` writes the same of a simulated transfer.
+to read the rest; `towpath sim run --dump` writes the same of a simulated transfer. Trains that were
+captured as one datagram (segmentation offload) are cut where the next packet number stands.
 
 Exit status: 0; 1 no datagram of Towpath in it; 255 for errors.")]
 pub(crate) struct DumpArgs {
@@ -47,11 +44,9 @@ pub(crate) fn run(args: &DumpArgs) -> anyhow::Result<ExitCode> {
         dump(args, source, &mut out).with_context(|| format!("in {}", shown(&args.file)))?;
     out.flush().context("cannot write output")?;
     let Counts { packets, datagrams, ours, trains } = counts;
-    eprintln!("{packets} packets, {datagrams} UDP datagrams, {ours} of them shown");
-    if trains > 0 {
-        eprintln!("{trains} were captured as trains of several datagrams; the first is shown");
-        eprintln!("hint: turn segmentation off where you capture: ethtool -K DEV gso off gro off");
-    }
+    eprintln!(
+        "{packets} packets, {datagrams} UDP datagrams, {ours} of them shown, {trains} of those trains"
+    );
     Ok(ExitCode::from(u8::from(ours == 0)))
 }
 
@@ -88,11 +83,28 @@ fn dump(args: &DumpArgs, source: impl Read + Send, out: &mut impl Write) -> anyh
             return Ok(());
         }
         counts.ours += 1;
-        counts.trains += u64::from(datagram.len > TRAIN);
+        let segment = segment(&datagram);
+        counts.trains += u64::from(segment < datagram.len);
         let ns = packet.ns.zip(begin).map_or(0, |(ns, begin)| ns.saturating_sub(begin));
-        line(out, ns, &datagram, args.clear).context("cannot write output")
+        for at in (0..datagram.len).step_by(segment) {
+            let len = segment.min(datagram.len - at);
+            let kept = datagram.payload.get(at..).unwrap_or_default();
+            let part = Udp { len, payload: &kept[..len.min(kept.len())], ..datagram };
+            line(out, ns, &part, args.clear).context("cannot write output")?;
+        }
+        Ok(())
     })?;
     Ok(counts)
+}
+
+/// Kernels cut trains up after the capture, and join what arrives before it: what one datagram of
+/// the train takes, told by the header of the second, which has the next packet number.
+fn segment(datagram: &Udp<'_>) -> usize {
+    let Ok(Packet::Data(first)) = Packet::parse(datagram.payload) else { return datagram.len };
+    let mut second = [0; DATA_HEADER];
+    Data { number: first.number.wrapping_add(1), ..first }.emit(&mut second);
+    let begins = |at: &usize| datagram.payload[*at..].starts_with(&second);
+    (DATA_HEADER..datagram.payload.len()).find(begins).unwrap_or(datagram.len)
 }
 
 /// It is as long as one of our packets, and begins like one.
@@ -119,7 +131,7 @@ fn line(out: &mut impl Write, ns: u64, datagram: &Udp<'_>, clear: bool) -> io::R
 #[cfg(test)]
 mod tests {
     use towpath_wire::PathId;
-    use towpath_wire::packet::{DATA_HEADER, Data, TAG};
+    use towpath_wire::packet::TAG;
 
     use super::*;
     use crate::capture::tests::{classic, frame};
@@ -154,5 +166,24 @@ mod tests {
         // 14 + 4 + 20 + 8 bytes of headers, 16 of ours.
         let (text, _) = shown_lines(true, None, 46 + 16);
         assert!(text.ends_with("#42: 3 B sealed (only 16 B captured)\n"), "{text}");
+    }
+
+    #[test]
+    fn a_train_is_cut_where_the_next_number_stands() {
+        let mut train = Vec::new();
+        for (number, content) in [(5, 100), (6, 100), (7, 30)] {
+            let mut packet = vec![0xaa; DATA_HEADER + content + TAG];
+            Data { epoch: 0, path: PathId(2), receiver: 7, number }.emit(&mut packet);
+            train.extend(packet);
+        }
+        let bytes = classic(&[(0, 0, &frame(&train))]);
+        let args = DumpArgs { file: PathBuf::new(), port: None, clear: false };
+        let mut out = Vec::new();
+        let counts = dump(&args, &bytes[..], &mut out).unwrap();
+        assert_eq!((counts.ours, counts.trains), (1, 1));
+        let text = String::from_utf8(out).unwrap();
+        let ends = ["#5: 100 B sealed", "#6: 100 B sealed", "#7: 30 B sealed"];
+        assert!(text.lines().zip(ends).all(|(line, end)| line.ends_with(end)), "{text}");
+        assert_eq!(text.lines().count(), 3);
     }
 }

@@ -129,8 +129,10 @@ fn faults_of_a_file_are_named() {
 fn options_that_do_not_fit_are_refused_with_a_hint() {
     let said = fault(SCENARIO, &["--seeds", "5"]);
     assert!(said.contains("--seeds is for swarms only\nhint: "), "{said}");
+    let said = fault("hosts = [3, 3]\n", &["--zoom", "1..2"]);
+    assert!(said.contains("--zoom is for transfers only\nhint: "), "{said}");
     let said = fault("hosts = [3, 3]\n", &["--dump", "x"]);
-    assert!(said.contains("--dump is for transfers only\nhint: "), "{said}");
+    assert!(said.contains("--dump takes one run\nhint: name its --seed"), "{said}");
     let said = fault(SCENARIO, &["--csv", "s.toml"]);
     assert!(said.contains("s.toml is one of the files to read"), "{said}");
     let vm = Vm::new();
@@ -142,8 +144,23 @@ fn options_that_do_not_fit_are_refused_with_a_hint() {
     assert!(text(&out.stderr).contains("--dump takes one scenario"), "{}", text(&out.stderr));
     for zoom in ["3", "2s..1s", "1..x"] {
         let out = vm.towpath(&["sim", "run", "t.toml", "--zoom", zoom]);
-        assert_eq!(out.status.code(), Some(2), "{zoom}");
+        assert_eq!(out.status.code(), Some(255), "{zoom}");
+        assert!(text(&out.stderr).contains("--zoom"), "{zoom}");
     }
+}
+
+#[test]
+fn a_swarm_run_can_be_read_too_unless_it_is_sealed() {
+    let dump = |seed: &str| {
+        let swarm = "hosts = [2, 2]\nflow_bytes = [100_000, 100_000]\nfaults = [0, 0]\n";
+        let (vm, out) = run(swarm, &["--seed", seed, "--dump", "d.txt"]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        std::fs::read_to_string(vm.file("d.txt")).unwrap()
+    };
+    let clear = dump("1");
+    assert!(clear.contains("host 0 > 1 ") && clear.contains("DATA channel "), "{clear}");
+    let sealed = dump("15");
+    assert!(sealed.contains(" B sealed\n") && !sealed.contains("DATA channel "));
 }
 
 #[test]

@@ -147,6 +147,8 @@ pub enum Plant {
     BitmapOffByOne,
     /// Some of what counts as lost is not sent again.
     ForgottenRepair,
+    /// A lost SKIP is not sent again: the receiver waits for a message that was given up.
+    ForgottenSkip,
 }
 
 impl Default for Config {

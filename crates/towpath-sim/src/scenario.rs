@@ -180,5 +180,24 @@ mod tests {
         assert_eq!(error, "hosts is [1, 3], must be [least, most] between 2 and 1000");
         assert!(Scenario::parse("host = 3").unwrap_err().to_string().contains("host"));
         assert_eq!(Scenario::parse("").unwrap(), Scenario::default());
+        let error = Scenario::parse("[link_max]\nloss_ppm = 2000000").unwrap_err().to_string();
+        assert_eq!(error, "link_max.loss_ppm is 2000000, must be at most 1000000");
+    }
+
+    #[test]
+    fn the_file_that_comes_along_is_the_built_in_scenario() {
+        let file = include_str!("../../../scenarios/swarm.toml");
+        assert_eq!(Scenario::parse(file).unwrap(), Scenario::default());
+    }
+
+    #[test]
+    fn every_kind_of_link_is_drawn() {
+        let (scenario, mut rng) = (Scenario::default(), Rng::new(1, 1));
+        let links: Vec<LinkSpec> = (0..300).map(|_| scenario.draw_link(&mut rng)).collect();
+        assert!(links.iter().all(|l| l.out_of_range().is_none()));
+        let share = |is: fn(&LinkSpec) -> bool| links.iter().filter(|l| is(l)).count();
+        assert!((70..130).contains(&share(|l| l.loss_ppm == 0)), "clean");
+        assert!((40..100).contains(&share(|l| l.burst_enter_ppm > 0)), "in bursts");
+        assert!((70..130).contains(&share(|l| l.ecn_mark_bytes.is_some())), "marking");
     }
 }

@@ -52,6 +52,12 @@ fn an_off_by_one_in_the_bitmap_is_found() {
 }
 
 #[test]
+fn a_forgotten_skip_is_found() {
+    let seed = found_within(Plant::ForgottenSkip, 100);
+    assert!(seed.is_some(), "a planted bug went unnoticed");
+}
+
+#[test]
 fn a_forgotten_repair_is_found() {
     let seed = found_within(Plant::ForgottenRepair, 100);
     assert!(seed.is_some(), "a planted bug went unnoticed");

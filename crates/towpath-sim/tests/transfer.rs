@@ -1,6 +1,11 @@
 //! Associations over shared and faulty links: every message intact, whatever the link does.
 
-use towpath_sim::transfer::{TransferReport, TransferScenario, run};
+use towpath_proto::Rng;
+use towpath_sim::Scenario;
+use towpath_sim::link::LinkSpec;
+use towpath_sim::transfer::{
+    ClockStep, FlowSpec, Side, Stop, TransferReport, TransferScenario, run,
+};
 
 fn report(link: &str, rest: &str) -> TransferReport {
     let text = format!(
@@ -71,4 +76,55 @@ fn two_flows_over_one_link_and_echoes_arrive_whole_and_the_same_each_time() {
     assert_eq!(a, b);
     let other = report("", &format!("seed = 2\n{rest}"));
     assert_ne!(a.trace_hash, other.trace_hash);
+}
+
+/// Links, flows that share them, stops and steps of clocks, all drawn from the seed.
+fn drawn(seed: u64) -> TransferScenario {
+    let (swarm, mut rng) = (Scenario::default(), Rng::new(seed, 77));
+    let mut s = TransferScenario { seed, real_bytes: seed % 4 == 0, ..TransferScenario::default() };
+    for name in ["a", "b", "c", "d"] {
+        // A burst counts datagrams: where few are sent, twenty of them take longer than a host
+        // waits for life.
+        let link = LinkSpec { burst_leave_ppm: 300_000, ..swarm.draw_link(&mut rng) };
+        s.link.insert(name.into(), link);
+    }
+    let congestion = ["model", "aimd", "cubic", "fixed:300000"];
+    for n in 0..1 + rng.below(3) {
+        // All flows pass "a"; some a second link, too.
+        let second = (rng.below(2) == 0).then(|| "b".to_string());
+        s.flow.push(FlowSpec {
+            name: n.to_string(),
+            forward: ["a".to_string()].into_iter().chain(second).collect(),
+            backward: vec![if rng.below(2) == 0 { "c" } else { "d" }.into()],
+            congestion: Some(congestion[rng.below(4) as usize].into()),
+            bytes: Some(100_000 + rng.below(400_000)),
+            message_bytes: 12 + rng.below(100_000) as u32,
+            window_bytes: 1 << (17 + rng.below(5)),
+            start_ms: rng.below(300),
+            echo: rng.below(4) == 0,
+            ..FlowSpec::default()
+        });
+    }
+    let side = |n| if n == 0 { Side::Sender } else { Side::Receiver };
+    // A host takes a peer for lost after two seconds of silence. Of a jump of its own clock it does
+    // not see what lies before its next timer, up to half a second.
+    if rng.below(2) == 0 {
+        let (at_ms, flow) = (rng.below(1000), "0".to_string());
+        s.stop.push(Stop { at_ms, for_ms: rng.below(1200), flow, side: side(rng.below(2)) });
+        let (at_ms, flow) = (rng.below(1000), "0".to_string());
+        s.step.push(ClockStep { at_ms, ahead_ms: rng.below(1500), flow, side: side(rng.below(2)) });
+    }
+    s
+}
+
+#[test]
+fn whatever_is_drawn_keeps_its_promises() {
+    for seed in 0..60 {
+        let scenario = drawn(seed);
+        let report = run(&scenario, None).unwrap();
+        assert_eq!(report.broken, [""; 0], "seed {seed}: {scenario:#?}");
+        for (flow, spec) in report.flows.iter().zip(&scenario.flow) {
+            assert_eq!(Some(flow.bytes), spec.bytes, "seed {seed}");
+        }
+    }
 }

@@ -2,12 +2,8 @@
 
 mod layers;
 mod read;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub(crate) use layers::{Udp, udp};
 pub(crate) use read::{Captured, is_one, link_name, read};
-
-#[cfg(test)]
-pub(crate) mod tests {
-    pub(crate) use super::layers::tests::frame;
-    pub(crate) use super::read::tests::{classic, next_generation};
-}

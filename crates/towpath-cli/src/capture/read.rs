@@ -3,7 +3,6 @@
 use std::io::Read;
 
 use anyhow::{anyhow, bail};
-use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 
 /// Bytes read at once; a block larger than this is refused.

@@ -79,7 +79,7 @@ pub(super) struct SimRunArgs {
     /// the file's
     #[arg(long, value_name = "NAME")]
     pub(super) congestion: Option<String>,
-    /// A transfer's datagrams in words, a line each
+    /// Write every datagram in words, a line each; takes one transfer, or one seed of a swarm
     #[arg(long, value_name = "FILE")]
     pub(super) dump: Option<PathBuf>,
     /// Print one JSON object per run
@@ -158,9 +158,11 @@ fn run_scenarios(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
         ("html", args.html.is_some()),
         ("congestion", args.congestion.is_some()),
         ("zoom", args.zoom.is_some()),
-        ("dump", args.dump.is_some()),
     ];
     refuse(&unfit, "transfers", "give a file with kind = \"transfer\", see scenarios/transfer")?;
+    if args.dump.is_some() && args.seed.is_none() {
+        bail!("--dump takes one run\nhint: name its --seed");
+    }
     if let [_, second, ..] = &files[..] {
         bail!("more than one swarm: {}\nhint: run one after the other", shown(&second.path));
     }

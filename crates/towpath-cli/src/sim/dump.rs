@@ -27,7 +27,7 @@ struct State {
 }
 
 impl Dump {
-    /// Begins a file; `flows` are the scenario's, each between two hosts of its own.
+    /// Begins a file.
     pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
         let file = File::create(path).with_context(|| format!("cannot write {}", shown(path)))?;
         let mut out = BufWriter::new(file);
@@ -35,10 +35,11 @@ impl Dump {
         Ok(Self { state: Rc::new(RefCell::new(State { out, lines: 0, result })) })
     }
 
-    /// What looks on at the network; `flows` are the scenario's names.
-    pub(super) fn tap(&self, flows: Vec<String>) -> Tap {
+    /// What looks on at the network. `way` tells from where to where in words; `clear`: nothing
+    /// is encrypted, as with the simulator's stand-in for cryptography.
+    pub(super) fn tap(&self, way: impl Fn(&Sent<'_>) -> String + 'static, clear: bool) -> Tap {
         let state = self.state.clone();
-        Box::new(move |sent| state.borrow_mut().take(sent, &flows))
+        Box::new(move |sent| state.borrow_mut().take(sent, &way(sent), clear))
     }
 
     /// Ends the file.
@@ -56,14 +57,11 @@ impl Dump {
 }
 
 impl State {
-    fn take(&mut self, sent: &Sent<'_>, flows: &[String]) {
+    fn take(&mut self, sent: &Sent<'_>, way: &str, clear: bool) {
         self.lines += 1;
         if self.lines > LINES_MAX || self.result.is_err() {
             return;
         }
-        // Hosts 2 n and 2 n + 1 are sender and receiver of flow n.
-        let flow = flows.get(sent.from / 2).map_or("", String::as_str);
-        let way = if sent.from.is_multiple_of(2) { '>' } else { '<' };
         let mark = match sent.copies {
             0 => " LOST",
             1 => "",
@@ -72,9 +70,7 @@ impl State {
         let ns = sent.at.as_nanos();
         let (seconds, part) = (ns / 1_000_000_000, ns % 1_000_000_000);
         let len = sent.datagram.len();
-        // The simulator's stand-in for cryptography leaves content in the clear.
-        let shown = Shown { datagram: sent.datagram, clear: true };
-        self.result =
-            writeln!(self.out, "{seconds}.{part:09} {flow:?} {way} {len} B{mark} {shown}");
+        let shown = Shown { datagram: sent.datagram, clear };
+        self.result = writeln!(self.out, "{seconds}.{part:09} {way} {len} B{mark} {shown}");
     }
 }

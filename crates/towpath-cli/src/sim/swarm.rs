@@ -11,15 +11,21 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use towpath_io::RealCrypto;
 use towpath_proto::{Crypto, Rng};
-use towpath_sim::swarm::stand_in;
+use towpath_sim::network::Sent;
+use towpath_sim::swarm::{run_watched, stand_in};
 use towpath_sim::{Outcome, Scenario};
 
 use super::command::{File, SimRunArgs};
+use super::dump::Dump;
 use crate::files::{shown, write_file};
 
 /// Every sixteenth run seals and opens with real keys.
+fn is_sealed(seed: u64) -> bool {
+    seed % 16 == 15
+}
+
 fn crypto_of(seed: u64) -> fn(Rng) -> Box<dyn Crypto> {
-    if seed % 16 == 15 { |rng| Box::new(RealCrypto::seeded(rng)) } else { stand_in }
+    if is_sealed(seed) { |rng| Box::new(RealCrypto::seeded(rng)) } else { stand_in }
 }
 
 /// Runs the seeds of a scenario, or of the built-in one.
@@ -37,7 +43,10 @@ pub(super) fn run(args: &SimRunArgs, file: Option<&File>) -> anyhow::Result<Exit
         None => (from, seeds),
     };
     let started = std::time::Instant::now();
-    let mut outcomes = run_all(&scenario, first, count, args.jobs);
+    let mut outcomes = match &args.dump {
+        Some(path) => vec![run_dumped(&scenario, first, path)?],
+        None => run_all(&scenario, first, count, args.jobs),
+    };
     outcomes.sort_by_key(|o| o.seed);
     if let Some(path) = &args.csv {
         write_csv(path, &outcomes)?;
@@ -61,6 +70,15 @@ pub(super) fn run(args: &SimRunArgs, file: Option<&File>) -> anyhow::Result<Exit
         print_many(&outcomes, failed, started.elapsed().as_secs_f64());
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+fn run_dumped(scenario: &Scenario, seed: u64, path: &Path) -> anyhow::Result<Outcome> {
+    let dump = Dump::create(path)?;
+    let way = |sent: &Sent<'_>| format!("host {} > {}", sent.from, sent.to);
+    let tap = dump.tap(way, !is_sealed(seed));
+    let outcome = run_watched(scenario, seed, &crypto_of(seed), &|_| {}, Some(tap));
+    dump.finish(path)?;
+    Ok(outcome)
 }
 
 fn run_all(scenario: &Scenario, first: u64, count: u64, jobs: Option<usize>) -> Vec<Outcome> {
@@ -98,7 +116,7 @@ fn as_json(o: &Outcome) -> serde_json::Value {
     let violations: Vec<&str> = o.violations.iter().map(|v| v.0.as_str()).collect();
     json!({
         "seed": o.seed, "trace_hash": format!("{:016x}", o.trace_hash), "hosts": o.hosts,
-        "flows": o.flows, "messages": o.messages, "bytes": o.bytes,
+        "flows": o.flows, "messages": o.messages, "abandoned": o.abandoned, "bytes": o.bytes,
         "data_packets": o.data_packets, "datagrams": o.datagrams, "faults": o.faults,
         "requests": o.requests, "requests_lost": o.requests_lost, "hosts_lost": o.hosts_lost,
         "simulated_s": o.seconds, "violations": violations,
@@ -111,6 +129,7 @@ fn print_one(o: &Outcome) {
     println!("hosts            {} ({} times one was declared lost)", o.hosts, o.hosts_lost);
     println!("faults           {}", o.faults);
     println!("messages         {} in {} flows, {} bytes", o.messages, o.flows, o.bytes);
+    println!("given up         {} timely or unreliable messages", o.abandoned);
     println!("data packets     {}, {} datagrams in all", o.data_packets, o.datagrams);
     println!("tasks            {}, {} of them lost with their host", o.requests, o.requests_lost);
     println!("simulated time   {:.3} s", o.seconds);
@@ -130,6 +149,11 @@ fn print_many(outcomes: &[Outcome], failed: usize, elapsed: f64) {
         least(|o| o.faults)
     );
     println!(
+        "messages {} ({} timely or unreliable ones given up)",
+        sum(|o| o.messages),
+        sum(|o| o.abandoned)
+    );
+    println!(
         "tasks {} ({} lost with their host), hosts declared lost {}",
         sum(|o| o.requests),
         sum(|o| o.requests_lost),
@@ -140,7 +164,7 @@ fn print_many(outcomes: &[Outcome], failed: usize, elapsed: f64) {
 fn write_csv(path: &Path, outcomes: &[Outcome]) -> anyhow::Result<()> {
     let mut text = String::from(
         "seed,trace_hash,hosts,flows,messages,bytes,data_packets,datagrams,faults,requests,\
-         requests_lost,hosts_lost,simulated_s,violations\n",
+         requests_lost,hosts_lost,simulated_s,violations,abandoned\n",
     );
     for o in outcomes {
         let numbers = [o.messages, o.bytes, o.data_packets, o.datagrams, o.faults, o.requests];
@@ -148,7 +172,7 @@ fn write_csv(path: &Path, outcomes: &[Outcome]) -> anyhow::Result<()> {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{},{:016x},{},{},{},{},{},{:.6},{}",
+            "{},{:016x},{},{},{},{},{},{:.6},{},{}",
             o.seed,
             o.trace_hash,
             o.hosts,
@@ -157,7 +181,8 @@ fn write_csv(path: &Path, outcomes: &[Outcome]) -> anyhow::Result<()> {
             o.requests_lost,
             o.hosts_lost,
             o.seconds,
-            o.violations.len()
+            o.violations.len(),
+            o.abandoned
         );
     }
     write_file(path, &text)

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use serde_json::json;
+use towpath_sim::network::Sent;
 use towpath_sim::transfer::{TransferReport, TransferScenario};
 
 use super::command::{File, SimRunArgs};
@@ -67,8 +68,13 @@ fn one(args: &SimRunArgs, file: &File) -> anyhow::Result<TransferReport> {
         scenario.flow.iter_mut().for_each(|f| f.congestion.clone_from(&args.congestion));
     }
     let dump = args.dump.as_deref().map(Dump::create).transpose()?;
-    let names = scenario.flow.iter().map(|f| f.name.clone()).collect();
-    let tap = dump.as_ref().map(|d| d.tap(names));
+    let names: Vec<String> = scenario.flow.iter().map(|f| format!("{:?}", f.name)).collect();
+    // Hosts 2 n and 2 n + 1 are sender and receiver of flow n.
+    let way = move |sent: &Sent<'_>| {
+        let name = names.get(sent.from / 2).map_or("", String::as_str);
+        format!("{name} {}", if sent.from.is_multiple_of(2) { '>' } else { '<' })
+    };
+    let tap = dump.as_ref().map(|d| d.tap(way, true));
     let report = towpath_sim::transfer::run(&scenario, tap).with_context(in_file)?;
     if let (Some(dump), Some(path)) = (dump, &args.dump) {
         dump.finish(path)?;

@@ -324,6 +324,10 @@ impl Association {
                 self.tell_settled(channel);
             }
             Item::Skip { channel, message } => {
+                #[cfg(feature = "plant")]
+                if self.config.plant == crate::config::Plant::ForgottenSkip {
+                    return;
+                }
                 let lost = |s: &mut SendHalf| s.on_skip_lost(message);
                 self.channels.with(channel, |c| c.send.as_mut().map(lost));
             }

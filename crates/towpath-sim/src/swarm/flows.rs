@@ -15,6 +15,10 @@ use crate::world::World;
 
 /// Messages of one flow that wait in its channel at most.
 const WAITING_MAX: usize = 32;
+/// The same of a timely flow.
+const TIMELY_WAITING_MAX: usize = 4;
+/// Longest message of an unreliable flow: of longer ones hardly any would arrive whole.
+const UNRELIABLE_MAX: u64 = 8192;
 /// Flows and epochs that a label can name.
 const FLOWS_MAX: usize = 128;
 
@@ -25,6 +29,8 @@ struct Flow {
     to: usize,
     class: Reliability,
     bytes_left: u64,
+    /// Bytes of messages given up that are still sent as new ones: not for ever.
+    again_left: u64,
     epoch: u16,
     channel: Option<(AssociationId, ChannelId)>,
     /// Messages sent in this epoch.
@@ -110,6 +116,7 @@ impl Flows {
                 to,
                 class,
                 bytes_left,
+                again_left: 16 * bytes_left,
                 epoch: 0,
                 channel: None,
                 sent: 0,
@@ -203,17 +210,23 @@ impl Flows {
         let max = self.message_max;
         let f = &mut self.all[i];
         let Some((association, channel)) = f.channel else { return };
-        while f.bytes_left > 0 && f.waiting.len() < WAITING_MAX {
+        // More would only wait until it is late.
+        let timely = f.class == Reliability::Timely;
+        let waiting_max = if timely { TIMELY_WAITING_MAX } else { WAITING_MAX };
+        while f.bytes_left > 0 && f.waiting.len() < waiting_max {
             let len = match f.rng.below(10) {
                 0 => between(&mut f.rng, 0, 20),
                 1..=4 => between(&mut f.rng, 0, 3000),
+                _ if f.class == Reliability::Unreliable => {
+                    between(&mut f.rng, 0, UNRELIABLE_MAX.min(max.into()))
+                }
                 _ => between(&mut f.rng, 0, max.into()),
             };
             let len = len.min(f.bytes_left) as u32;
             let seed = seed_of(i, f.epoch, f.sent);
             // From what cannot arrive in time to what is never late.
-            let within = Duration::from_millis(between(&mut f.rng, 1, 400));
-            let timely = f.class == Reliability::Timely;
+            let (least, most) = if f.rng.below(4) == 0 { (2_000, 8_000) } else { (1, 400) };
+            let within = Duration::from_millis(between(&mut f.rng, least, most));
             let sent = world.with(f.from, |node, now, memory| {
                 let block = memory.bulk(seed, len)?;
                 let sent = if timely {
@@ -301,6 +314,8 @@ impl Flows {
             return;
         };
         if given_up {
+            let again = u64::from(len).min(f.again_left);
+            (f.again_left, f.bytes_left) = (f.again_left - again, f.bytes_left + again);
             self.abandoned += 1;
             self.abandoned_bytes += u64::from(len);
         }

@@ -13,6 +13,7 @@ use super::work::Work;
 use crate::clock::Clock;
 use crate::crypto::StandIn;
 use crate::link::LinkSpec;
+use crate::network::Tap;
 use crate::scenario::{Scenario, between};
 use crate::world::{Step, World, address};
 
@@ -101,7 +102,21 @@ pub fn run(
     make_crypto: MakeCrypto<'_>,
     config: &dyn Fn(&mut Config),
 ) -> Outcome {
+    run_watched(scenario, seed, make_crypto, config, None)
+}
+
+/// The same, while `tap` looks on at every datagram sent.
+pub fn run_watched(
+    scenario: &Scenario,
+    seed: u64,
+    make_crypto: MakeCrypto<'_>,
+    config: &dyn Fn(&mut Config),
+    tap: Option<Tap>,
+) -> Outcome {
     let mut run = Run::prepare(scenario, seed, make_crypto, config);
+    if let Some(tap) = tap {
+        run.world.set_tap(tap);
+    }
     run.go();
     run.check();
     run.out
