@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use towpath_sim::link::LinkSpec;
 use towpath_wire::ByteSize;
 
 use super::machine::processors;
@@ -18,6 +19,82 @@ pub(crate) struct BenchArgs {
 pub(super) enum BenchCommand {
     /// Throughput and latency of one association, beside what the kernel alone can do
     Link(LinkArgs),
+    /// A transfer between namespaces through a relay that limits, loses and reorders
+    Relay(RelayArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath bench relay                         1 GB at 300 Mbit/s with 5 % loss each way
+  towpath bench relay --bytes 100000000 --loss-ppm 0
+
+It needs the right to make network namespaces. Messages of 1 B to 16 MB go through one channel;
+the other end compares every byte.
+
+Exit status: 0 transferred, 255 could not, or not all of it came.")]
+pub(super) struct RelayArgs {
+    /// Rate of the link, each way, 1 to 1000000
+    #[arg(long, default_value_t = 300, value_name = "MBPS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    rate_mbps: u64,
+    /// Datagrams lost, each way
+    #[arg(long, default_value_t = 50_000, value_name = "PPM")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=500_000))]
+    loss_ppm: u32,
+    /// Datagrams that others overtake, each way
+    #[arg(long, default_value_t = 20_000, value_name = "PPM")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=500_000))]
+    reorder_ppm: u32,
+    /// Longest time by which those are late
+    #[arg(long, default_value_t = 2000, value_name = "US")]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    reorder_us: u64,
+    /// Propagation delay, each way
+    #[arg(long, default_value_t = 1000, value_name = "US")]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    delay_us: u64,
+    /// Bytes that may wait for the link, each way
+    #[arg(long, default_value_t = 256 * 1024, value_name = "B")]
+    #[arg(value_parser = clap::value_parser!(u64).range(65_536..=1 << 30))]
+    queue_bytes: u64,
+    /// Bytes of all messages together, 1 to 100 GB
+    #[arg(long, default_value = "1000000000", value_parser = transfer, value_name = "SIZE")]
+    pub(super) bytes: ByteSize,
+    /// Seed of contents and losses
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(super) seed: u64,
+    /// Packets in clear, as between hosts that trust their link
+    #[arg(long)]
+    pub(super) trusted: bool,
+    /// It runs in the first namespace already
+    #[arg(long, hide = true)]
+    pub(super) inside: bool,
+    /// It is the relay: to the peer at this address
+    #[arg(long, hide = true, value_name = "ADDR")]
+    pub(super) pass: Option<SocketAddr>,
+}
+
+impl RelayArgs {
+    pub(super) fn spec(&self) -> LinkSpec {
+        LinkSpec {
+            rate_bps: self.rate_mbps * 1_000_000,
+            loss_ppm: self.loss_ppm,
+            reorder_ppm: self.reorder_ppm,
+            reorder_us: self.reorder_us,
+            delay_us: self.delay_us,
+            queue_bytes: self.queue_bytes,
+            ..LinkSpec::PLAIN
+        }
+    }
+}
+
+fn transfer(text: &str) -> Result<ByteSize, String> {
+    let size = crate::units::size(text)?;
+    if !(1..=100_000_000_000).contains(&size.as_bytes()) {
+        return Err(format!("{} bytes, limits 1 B and 100 GB", size.as_bytes()));
+    }
+    Ok(size)
 }
 
 #[derive(Debug, Args)]

@@ -1,23 +1,29 @@
 //! The measuring process: finds or starts its peer, measures every row in every round.
 
-use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::net::SocketAddr;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use towpath_io::udp::TRAIN_BYTES;
 
-use super::args::{BenchArgs, BenchCommand, LinkArgs, Pins};
+use super::args::{BenchArgs, BenchCommand, LinkArgs};
+use super::far::Far;
 use super::report::Report;
 use super::row::{Sample, What};
 use super::side::DATAGRAM;
-use super::talk::{Done, Ready, Serve, Talk};
-use super::{floor, machine, netns, ours, peer, udp_train};
+use super::talk::Serve;
+use super::{floor, machine, netns, ours, peer, relay, udp_train};
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
-    let BenchCommand::Link(args) = &args.command;
+    match &args.command {
+        BenchCommand::Link(args) => link(args),
+        BenchCommand::Relay(args) => relay::run(args),
+    }
+}
+
+fn link(args: &LinkArgs) -> anyhow::Result<ExitCode> {
     if args.netns {
         return Err(netns::enter().context("cannot make a network namespace"));
     }
@@ -30,7 +36,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     }
     let mut far = match args.connect {
         Some(addr) => Far::reach(addr, None)?,
-        None => Far::start(args)?,
+        None => Far::start(args.inside, args.pins())?,
     };
     let report = measure(args, &mut far)?;
     if args.json {
@@ -39,76 +45,6 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         print!("{}", report.text());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The peer, with its process where it is ours.
-struct Far {
-    talk: Talk,
-    /// Our own address towards it, port 0.
-    near: SocketAddr,
-    ip: IpAddr,
-    _process: Option<Process>,
-}
-
-/// A child that ends with its owner at the latest.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It has ended by itself unless something went wrong.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Far {
-    fn reach(addr: SocketAddr, process: Option<Process>) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect_timeout(&addr, Duration::from_secs(5));
-        let stream = stream.with_context(|| format!("no listener at {addr}"))?;
-        let mut near = stream.local_addr()?;
-        near.set_port(0);
-        Ok(Self { talk: Talk::new(stream)?, near, ip: addr.ip(), _process: process })
-    }
-
-    fn start(args: &LinkArgs) -> anyhow::Result<Self> {
-        let exe = std::env::current_exe()?;
-        let mut command = if args.inside {
-            let mut c = netns::second();
-            c.arg(exe);
-            c
-        } else {
-            Command::new(exe)
-        };
-        let addr = if args.inside { "0.0.0.0:0" } else { "127.0.0.1:0" };
-        let pin = match args.pins() {
-            Pins(Some((a, b))) => format!("{a},{b}"),
-            Pins(None) => "none".to_string(),
-        };
-        command.args(["bench", "link", "--child", "--listen", addr, "--pin", &pin]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let mut child = Process(child.context("cannot start the peer")?);
-        let out = child.0.stdout.take().context("the peer's output is piped")?;
-        let mut line = String::new();
-        BufReader::new(out).read_line(&mut line)?;
-        let addr = line.trim().strip_prefix("listening at ").context("the peer did not start")?;
-        let mut addr: SocketAddr = addr.parse()?;
-        if args.inside {
-            netns::join(child.0.id())?;
-            addr.set_ip(netns::PEER);
-        }
-        Self::reach(addr, Some(child))
-    }
-
-    /// Asks for the far end of a measurement.
-    fn serve(&mut self, what: Serve) -> anyhow::Result<(SocketAddr, Ready)> {
-        self.talk.say(&what)?;
-        let ready: Ready = self.talk.hear()?.context("the peer has ended")?;
-        Ok((SocketAddr::new(self.ip, ready.port), ready))
-    }
-
-    fn done(&mut self) -> anyhow::Result<Done> {
-        self.talk.hear()?.context("the peer has ended")
-    }
 }
 
 /// `mtu`: of the route.
@@ -177,7 +113,7 @@ fn one(row: What, far: &mut Far, time: Duration) -> anyhow::Result<Sample> {
     let near = far.near;
     let association = |trusted, poll, len| {
         let window = ours::window(len);
-        Serve::Association { trusted, poll, window }
+        Serve::Association { trusted, poll, window, content: None }
     };
     let serve = match row {
         What::UdpSingles => Serve::UdpSink,

@@ -6,11 +6,14 @@
 
 mod args;
 mod command;
+mod content;
+mod far;
 mod floor;
 mod machine;
 mod netns;
 mod ours;
 mod peer;
+mod relay;
 mod report;
 mod row;
 mod side;

@@ -10,6 +10,13 @@ use anyhow::{Context, bail};
 /// The peer's address.
 pub(super) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 213, 77, 2));
 
+/// The coordinator's address towards the relay.
+pub(super) const RELAY_NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 213, 78, 1));
+/// The relay's address towards the coordinator.
+pub(super) const RELAY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 213, 78, 2));
+/// The peer's address towards the relay.
+pub(super) const RELAY_PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 213, 79, 2));
+
 /// Starts this command anew in the first namespace; comes back only when it cannot.
 pub(super) fn enter() -> anyhow::Error {
     let exec = || -> anyhow::Result<Command> {
@@ -43,6 +50,26 @@ pub(super) fn join(peer: u32) -> anyhow::Result<()> {
     run("ip link set tp0 up")?;
     run(&format!("{there} ip addr add 10.213.77.2/24 dev tp0"))?;
     run(&format!("{there} ip link set tp0 up"))
+}
+
+/// Puts the namespace of process `relay` between this one's and that of process `peer`, in place
+/// of any that was there before.
+pub(super) fn relay(relay: u32, peer: u32) -> anyhow::Result<()> {
+    let middle = format!("nsenter --target {relay} --net");
+    let there = format!("nsenter --target {peer} --net");
+    // Virtual Ethernets go with the namespace of the relay before, but only in a while.
+    let _ = run("ip link del tp1");
+    let _ = run(&format!("{there} ip link del tp2"));
+    run(&format!("ip link add tp1 type veth peer name tp1 netns {relay}"))?;
+    run(&format!("{middle} ip link add tp2 type veth peer name tp2 netns {peer}"))?;
+    run("ip addr add 10.213.78.1/24 dev tp1")?;
+    run("ip link set tp1 up")?;
+    run(&format!("{middle} ip addr add 10.213.78.2/24 dev tp1"))?;
+    run(&format!("{middle} ip link set tp1 up"))?;
+    run(&format!("{middle} ip addr add 10.213.79.1/24 dev tp2"))?;
+    run(&format!("{middle} ip link set tp2 up"))?;
+    run(&format!("{there} ip addr add 10.213.79.2/24 dev tp2"))?;
+    run(&format!("{there} ip link set tp2 up"))
 }
 
 fn run(line: &str) -> anyhow::Result<()> {

@@ -25,10 +25,14 @@ pub(super) fn listen(addr: SocketAddr, pin: Option<usize>, child: bool) -> anyho
     let (stream, _) = listener.accept()?;
     drop(listener);
     let mut talk = Talk::new(stream)?;
+    // A relay reaches us at another address than whoever measures.
+    let any = SocketAddr::new([0, 0, 0, 0].into(), 0);
     let mut near = talk.stream().local_addr()?;
     near.set_port(0);
     while let Some(what) = talk.hear()? {
-        let done = serve(what, near, &mut talk)?;
+        let relayed = matches!(what, Serve::Association { content: Some(_), .. });
+        let at = if relayed || addr.ip().is_unspecified() { any } else { near };
+        let done = serve(what, at, &mut talk)?;
         talk.say(&done)?;
     }
     Ok(())

@@ -66,7 +66,7 @@ pub(super) fn sink(mut link: UdpLink) -> anyhow::Result<Done> {
         }
     }
     let calls = waits + link.counters().send_calls + link.counters().receive_calls;
-    Ok(Done { calls, cpu_s: cpu_s() - begin, bytes })
+    Ok(Done { calls, cpu_s: cpu_s() - begin, bytes, checked: 0 })
 }
 
 /// Sends datagrams of `datagram` bytes for `time`, never more than the window ahead of the credit.
