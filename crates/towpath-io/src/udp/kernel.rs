@@ -122,7 +122,8 @@ pub(super) fn send<const N: usize>(
     }
 }
 
-/// Receives up to `N` trains in one call, told in `metas`, the i-th into the i-th `size` bytes of `buffer`.
+/// Receives up to `N` trains in one call, told in `metas`, the i-th into the i-th `size` bytes of
+/// `buffer`.
 pub(super) fn receive<const N: usize>(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],

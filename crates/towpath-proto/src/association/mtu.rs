@@ -263,7 +263,7 @@ mod tests {
             settle(&mut m, way);
             let longest = way.min(max);
             prop_assert!(m.passed <= longest);
-            prop_assert!(longest - m.passed <= m.passed / 16 + 1 || (way < 1472 && m.passed >= BASE));
+            prop_assert!(longest - m.passed <= m.passed / 16 + 1 || way < 1472);
         }
     }
 }
