@@ -105,7 +105,11 @@ pub(super) fn send<const N: usize>(
         let n = unsafe {
             if count == 1 {
                 // Half a microsecond less.
-                let sent = libc::sendmsg(fd.as_raw_fd(), &headers[0].msg_hdr, libc::MSG_NOSIGNAL);
+                let sent = libc::sendmsg(
+                    fd.as_raw_fd(),
+                    &raw const headers[0].msg_hdr,
+                    libc::MSG_NOSIGNAL,
+                );
                 sent.signum() as c_int | c_int::from(sent == 0)
             } else {
                 let (at, flags) = (headers.as_mut_ptr(), libc::MSG_NOSIGNAL);

@@ -26,7 +26,7 @@ const LOST_MAX: u32 = 10;
 /// After a fall back, sizes are not tried at once: what was wrong may pass.
 const PAUSE: Duration = Duration::from_millis(500);
 /// A search that ended begins again after so long (`PMTU_RAISE_TIMER`).
-const RAISE_AFTER: Duration = Duration::from_secs(600);
+const RAISE_AFTER: Duration = Duration::from_mins(10);
 
 /// A padded packet under way.
 #[derive(Clone, Copy, Debug)]
