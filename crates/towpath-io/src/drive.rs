@@ -24,6 +24,8 @@ const SENDS_PER_TURN: usize = 16;
 const SPIN: Duration = Duration::from_micros(60);
 /// With more bytes on the move than this between two waits, sleeping gathers larger batches.
 const LIGHT: u64 = 16 * 1024;
+/// After a datagram as long as this, more are likely to wait behind it.
+const LOOK_BYTES: usize = 1024;
 
 /// How a turn of sending ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,15 +88,16 @@ impl LinkDriver {
                 let now = *now.get_or_insert_with(|| clock.now());
                 machine.handle_datagram(now, rx, data, memory);
             })?;
+            if let Some(now) = now
+                && let Some(since) = self.waits_since.take()
+            {
+                self.soon = now < since + SPIN;
+            }
             if !more {
                 break;
             }
         }
-        let any = self.link.counters().datagrams_received > before;
-        if any && let Some(since) = self.waits_since.take() {
-            self.soon = clock.now() < since + SPIN;
-        }
-        Ok(any)
+        Ok(self.link.counters().datagrams_received > before)
     }
 
     /// To be called before sleeping: where short messages go to and fro, the next one may be here
@@ -130,7 +133,15 @@ impl LinkDriver {
         let timer = machine.poll_timeout().map_or(Instant::NEVER, |(at, _)| at);
         let until = timer.min(until);
         loop {
-            if self.receive(clock, machine, memory)? {
+            let mut came = 0;
+            self.link.receive_one(|rx, data| {
+                came += data.len();
+                machine.handle_datagram(clock.now(), rx, data, memory);
+            })?;
+            if came >= LOOK_BYTES {
+                self.receive(clock, machine, memory)?;
+            }
+            if came > 0 {
                 return Ok(true);
             }
             if clock.now() >= until {

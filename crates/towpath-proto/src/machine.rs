@@ -174,7 +174,7 @@ pub struct Inset {
 }
 
 /// Insets of one train at most.
-pub const INSETS_MAX: usize = 64;
+pub const INSETS_MAX: usize = 56;
 /// Fewer bytes are copied sooner than gathered.
 const INSET_MIN: usize = 512;
 

@@ -249,7 +249,7 @@ mod tests {
             len,
         };
         let a = m.alloc(&arrival(40_000)).unwrap();
-        m.place(a, 0, &[7; 40_000]);
+        m.place(a, 0, &std::vec![7; 40_000]);
         m.release(a);
         assert_eq!((m.used, m.kept), (0, 40_000));
         let b = m.alloc(&arrival(20_000)).unwrap();
@@ -258,12 +258,13 @@ mod tests {
         let c = m.alloc(&arrival(39_000)).unwrap();
         assert_eq!((m.kept, m.len(c)), (0, 39_000));
         m.release(c);
-        let d = m.put(&[1; 90_000]).unwrap();
+        let last = m.put(&std::vec![1; 90_000]).unwrap();
         assert_eq!(m.kept, 0, "the limit is for both together");
-        m.release(d);
+        m.release(last);
         for _ in 0..SPARES_MAX + 3 {
-            let blocks = [33_000, 34_000].map(|n| m.put(&std::vec![0; n]).unwrap());
-            blocks.into_iter().for_each(|b| m.release(b));
+            for block in [33_000, 34_000].map(|n| m.put(&std::vec![0; n]).unwrap()) {
+                m.release(block);
+            }
             assert!(m.used + m.kept <= m.limit && m.spare.len() <= SPARES_MAX);
             assert_eq!(m.kept, m.spare.iter().map(|b| b.capacity() as u64).sum());
         }

@@ -1,19 +1,19 @@
 //! The measuring process: finds or starts its peer, measures every row in every round.
 
-use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::net::SocketAddr;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use towpath_io::udp::TRAIN_BYTES;
 
-use super::args::{BenchArgs, BenchCommand, LinkArgs, Pins};
+use super::args::{BenchArgs, BenchCommand, LinkArgs};
+use super::far::Far;
 use super::report::Report;
 use super::row::{Sample, What};
 use super::side::DATAGRAM;
-use super::talk::{Done, Ready, Serve, Talk};
+use super::talk::Serve;
 use super::{floor, machine, netns, ours, peer, relay, udp_train};
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
@@ -36,7 +36,7 @@ fn link(args: &LinkArgs) -> anyhow::Result<ExitCode> {
     }
     let mut far = match args.connect {
         Some(addr) => Far::reach(addr, None)?,
-        None => Far::start(args)?,
+        None => Far::start(args.inside, args.pins())?,
     };
     let report = measure(args, &mut far)?;
     if args.json {
@@ -45,102 +45,6 @@ fn link(args: &LinkArgs) -> anyhow::Result<ExitCode> {
         print!("{}", report.text());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The peer, with its process where it is ours.
-pub(super) struct Far {
-    talk: Talk,
-    /// Our own address towards it, port 0.
-    near: SocketAddr,
-    ip: IpAddr,
-    process: Option<Process>,
-}
-
-/// A child that ends with its owner at the latest.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It has ended by itself unless something went wrong.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Far {
-    fn reach(addr: SocketAddr, process: Option<Process>) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect_timeout(&addr, Duration::from_secs(5));
-        let stream = stream.with_context(|| format!("no listener at {addr}"))?;
-        let mut near = stream.local_addr()?;
-        near.set_port(0);
-        Ok(Self { talk: Talk::new(stream)?, near, ip: addr.ip(), process })
-    }
-
-    fn start(args: &LinkArgs) -> anyhow::Result<Self> {
-        if !args.inside {
-            let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            return Self::launch(Command::new("env"), args.pins().0, here, |_| Ok(here));
-        }
-        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        Self::launch(netns::second(), args.pins().0, any, |pid| {
-            netns::join(pid)?;
-            Ok(netns::PEER)
-        })
-    }
-
-    /// Starts a peer, listening at `bind`, by a command that takes another as its arguments;
-    /// `join` makes it reachable and says where.
-    pub(super) fn launch(
-        mut command: Command,
-        pins: Option<(usize, usize)>,
-        bind: IpAddr,
-        join: impl FnOnce(u32) -> anyhow::Result<IpAddr>,
-    ) -> anyhow::Result<Self> {
-        command.arg(std::env::current_exe()?);
-        let pin = match Pins(pins) {
-            Pins(Some((a, b))) => format!("{a},{b}"),
-            Pins(None) => "none".to_string(),
-        };
-        command.args([
-            "bench",
-            "link",
-            "--child",
-            "--listen",
-            &SocketAddr::new(bind, 0).to_string(),
-            "--pin",
-            &pin,
-        ]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let mut child = Process(child.context("cannot start the peer")?);
-        let out = child.0.stdout.take().context("the peer's output is piped")?;
-        let mut line = String::new();
-        BufReader::new(out).read_line(&mut line)?;
-        let addr = line.trim().strip_prefix("listening at ").context("the peer did not start")?;
-        let mut addr: SocketAddr = addr.parse()?;
-        addr.set_ip(join(child.0.id())?);
-        Self::reach(addr, Some(child))
-    }
-
-    /// Asks for the far end of a measurement.
-    pub(super) fn serve(&mut self, what: Serve) -> anyhow::Result<(SocketAddr, Ready)> {
-        self.talk.say(&what)?;
-        let ready: Ready = self.talk.hear()?.context("the peer has ended")?;
-        Ok((SocketAddr::new(self.ip, ready.port), ready))
-    }
-
-    /// Our own address towards it, port 0.
-    pub(super) const fn near(&self) -> SocketAddr {
-        self.near
-    }
-
-    /// Its process, if we started it.
-    pub(super) fn process(&self) -> Option<u32> {
-        self.process.as_ref().map(|p| p.0.id())
-    }
-
-    pub(super) fn done(&mut self) -> anyhow::Result<Done> {
-        self.talk.hear()?.context("the peer has ended")
-    }
 }
 
 /// `mtu`: of the route.
@@ -209,7 +113,7 @@ fn one(row: What, far: &mut Far, time: Duration) -> anyhow::Result<Sample> {
     let near = far.near;
     let association = |trusted, poll, len| {
         let window = ours::window(len);
-        Serve::Association { trusted, poll, window }
+        Serve::Association { trusted, poll, window, content: None }
     };
     let serve = match row {
         What::UdpSingles => Serve::UdpSink,

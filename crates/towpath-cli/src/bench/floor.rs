@@ -76,7 +76,7 @@ pub(super) fn udp_sink(socket: &UdpSocket) -> anyhow::Result<Done> {
             let _ = socket.send(&bytes.to_le_bytes());
         }
     }
-    Ok(Done { calls, cpu_s: cpu_s() - cpu, bytes })
+    Ok(Done { calls, cpu_s: cpu_s() - cpu, bytes, checked: 0 })
 }
 
 pub(super) fn udp_source(
@@ -182,7 +182,7 @@ pub(super) fn tcp_sink(mut stream: &TcpStream) -> anyhow::Result<Done> {
         }
     }
     stream.write_all(&END)?;
-    Ok(Done { calls, cpu_s: cpu_s() - cpu, bytes })
+    Ok(Done { calls, cpu_s: cpu_s() - cpu, bytes, checked: 0 })
 }
 
 pub(super) fn tcp_source(remote: SocketAddr, time: Duration) -> anyhow::Result<Flow> {

@@ -6,6 +6,8 @@
 
 mod args;
 mod command;
+mod content;
+mod far;
 mod floor;
 mod machine;
 mod netns;

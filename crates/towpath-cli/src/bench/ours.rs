@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 
+use towpath_proto::AssociationStats;
+
+use super::content::Content;
 use super::floor::{SHORT, TRIPS_MAX};
 use super::machine::cpu_s;
 use super::row::Flow;
@@ -13,6 +16,8 @@ use super::talk::{Done, Serve};
 
 /// Bulk bytes that are always queued, at least.
 const QUEUED: u32 = 4 << 20;
+/// Bytes of a transfer that wait or are under way, about.
+const CONTENT_QUEUED: u64 = 64 << 20;
 /// A bulk transfer's beginning does not count.
 const WARM: Duration = Duration::from_millis(200);
 
@@ -32,7 +37,7 @@ pub(super) struct Peer {
 pub(super) fn connected(near: SocketAddr, peer: &Peer, serve: Serve) -> anyhow::Result<Side> {
     let mut side = Side::new(near, serve)?;
     side.connect(peer.remote, peer.key)?;
-    let trusted = matches!(serve, Serve::Association { trusted: true, .. });
+    let Serve::Association { trusted, .. } = serve else { bail!("{serve:?} is no association") };
     ensure!(side.is_sealed() != trusted, "both ends agree on sealing");
     Ok(side)
 }
@@ -98,6 +103,40 @@ pub(super) fn trips(
     Ok(ns)
 }
 
+/// What sending a transfer took.
+pub(super) struct Sent {
+    pub(super) messages: u64,
+    /// From the first message to the last acknowledgement.
+    pub(super) seconds: f64,
+    pub(super) stats: AssociationStats,
+    pub(super) memory_max: u64,
+}
+
+/// Sends `content` through one channel; the peer compares it.
+pub(super) fn send(
+    near: SocketAddr,
+    peer: &Peer,
+    serve: Serve,
+    content: Content,
+) -> anyhow::Result<Sent> {
+    let mut side = connected(near, peer, serve)?;
+    let (mut left, mut queued, begin) = (content, 0, Instant::now());
+    while side.acknowledged < content.bytes {
+        while queued < side.acknowledged + CONTENT_QUEUED
+            && let Some(bytes) = left.message()
+        {
+            queued += bytes.len() as u64;
+            side.send(bytes)?;
+        }
+        side.turn()?;
+        alive(&side)?;
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let (messages, stats, memory_max) = (left.next, side.stats(), side.memory_max());
+    side.close()?;
+    Ok(Sent { messages, seconds, stats, memory_max })
+}
+
 /// The peer's end of either: until the coordinator closes.
 pub(super) fn serve(mut side: Side) -> anyhow::Result<Done> {
     let (begin, cpu) = (Instant::now(), cpu_s());
@@ -108,5 +147,10 @@ pub(super) fn serve(mut side: Side) -> anyhow::Result<Done> {
             "nobody connected within 10 s"
         );
     }
-    Ok(Done { calls: side.calls(), cpu_s: cpu_s() - cpu, bytes: side.received })
+    Ok(Done {
+        calls: side.calls(),
+        cpu_s: cpu_s() - cpu,
+        bytes: side.received,
+        checked: side.checked,
+    })
 }

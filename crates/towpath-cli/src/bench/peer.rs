@@ -40,7 +40,7 @@ fn ready(talk: &mut Talk, addr: SocketAddr, key: Option<[u8; 32]>) -> anyhow::Re
 
 fn serve(what: Serve, near: SocketAddr, talk: &mut Talk) -> anyhow::Result<Done> {
     match what {
-        Serve::Association { .. } | Serve::Checked { .. } => {
+        Serve::Association { .. } => {
             let side = Side::new(near, what)?;
             ready(talk, side.addr()?, Some(side.key()))?;
             ours::serve(side)

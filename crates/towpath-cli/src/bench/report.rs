@@ -84,7 +84,8 @@ impl Report {
             "{}\n{}; route MTU {mtu}; two processes, {}\n\
              Medians of {runs} rounds, {} s each; processor time per GB and system calls of both \
              ends, processor time per round trip of one.\n\
-             Floors: trains of as long datagrams for throughput, the UDP echo that waits alike for round trips.\n\
+             Floors: trains of as long datagrams for throughput, the UDP echo that waits alike \
+             for round trips.\n\
              {iperf}\n{}",
             description(),
             self.route,

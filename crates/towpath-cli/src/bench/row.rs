@@ -174,7 +174,7 @@ mod tests {
         let (datagrams, datagram) = (Some(30), Some(1472));
         let near =
             Flow { bytes: 3_000_000, datagrams, datagram, seconds: 1.5, calls: 8, cpu_s: 0.5 };
-        let s = Sample::flow(&near, &Done { calls: 12, cpu_s: 1.5, bytes: 4_000_000 });
+        let s = Sample::flow(&near, &Done { calls: 12, cpu_s: 1.5, bytes: 4_000_000, checked: 0 });
         assert_eq!((s.bytes_per_s, s.datagrams_per_s), (Some(2e6), Some(20.0)));
         assert_eq!((s.calls_per_mb, s.cpu_s_per_gb), (Some(5.0), Some(500.0)));
     }

@@ -12,12 +12,12 @@ use towpath_io::{Clock, LinkDriver, RealCrypto, Turn, UdpLink};
 use towpath_proto::association::Opening;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{
-    AssociationEvent, AssociationId, Block, Config, Connect, Endpoint, EndpointEvent, HeapMemory,
-    HostKey, Machine, Memory, Psk, Rng,
+    AssociationEvent, AssociationId, AssociationStats, Block, Config, Connect, Endpoint,
+    EndpointEvent, HeapMemory, HostKey, Machine, Memory, Psk, Rng,
 };
 use towpath_wire::{Admission, ByteSize, ChannelId, Direction, LinkId};
 
-use super::relay::Checker;
+use super::content::Content;
 use super::talk::Serve;
 
 const LINK: LinkId = LinkId(0);
@@ -25,6 +25,8 @@ const LINK: LinkId = LinkId(0);
 const BULK: u16 = 1;
 /// Messages under this label are sent back.
 const ECHO: u16 = 2;
+/// Messages under this label are compared with what they should be.
+const CONTENT: u16 = 3;
 /// Message memory of one end.
 const MEMORY: ByteSize = ByteSize::from_mib(256);
 /// Longest wait, so that whoever drives can look at the time.
@@ -50,21 +52,19 @@ pub(super) struct Side {
     pub(super) acknowledged: u64,
     /// Messages that came back to us.
     pub(super) echoes: u64,
+    /// Bytes of messages that were compared and found right.
+    pub(super) checked: u64,
     bulk: Option<ChannelId>,
-    /// A bulk message that has arrived is sent again.
-    repeats: bool,
     echo: Option<ChannelId>,
-    /// What must arrive.
-    checker: Option<Checker>,
+    file: Option<ChannelId>,
+    content: Option<Content>,
 }
 
 impl Side {
     /// An end at `addr`. `serve` is the association that both ends agreed on.
     pub(super) fn new(addr: SocketAddr, serve: Serve) -> anyhow::Result<Self> {
-        let (trusted, poll, window, checker) = match serve {
-            Serve::Association { trusted, poll, window } => (trusted, poll, window, None),
-            Serve::Checked { seed, window } => (false, false, window, Some(Checker::new(seed))),
-            _ => bail!("{serve:?} is no association"),
+        let Serve::Association { trusted, poll, window, content } = serve else {
+            bail!("{serve:?} is no association");
         };
         let (datagram, datagram_max) = (DATAGRAM as u16, TRAIN_BYTES as u16);
         let config = Config { trusted, window, datagram, datagram_max, ..Config::default() };
@@ -88,10 +88,11 @@ impl Side {
             received: 0,
             acknowledged: 0,
             echoes: 0,
+            checked: 0,
             bulk: None,
-            repeats: false,
             echo: None,
-            checker,
+            file: None,
+            content,
         })
     }
 
@@ -151,23 +152,11 @@ impl Side {
 
     /// Keeps `count` messages of `len` bytes under way from now on.
     pub(super) fn begin_bulk(&mut self, len: u32, count: u32) -> anyhow::Result<()> {
-        self.begin_messages()?;
-        self.repeats = true;
+        self.bulk = Some(self.open(BULK, 0)?);
         for n in 0..count {
             self.post(self.bulk, vec![n as u8; len as usize])?;
         }
         Ok(())
-    }
-
-    /// Opens the channel of messages that go one way.
-    pub(super) fn begin_messages(&mut self) -> anyhow::Result<()> {
-        self.bulk = Some(self.open(BULK, 0)?);
-        Ok(())
-    }
-
-    /// Sends a message one way.
-    pub(super) fn message(&mut self, bytes: Vec<u8>) -> anyhow::Result<()> {
-        self.post(self.bulk, bytes)
     }
 
     /// Sends a message that comes back, ahead of everything else that waits.
@@ -176,6 +165,25 @@ impl Side {
             self.echo = Some(self.open(ECHO, 100)?);
         }
         self.post(self.echo, vec![7; len as usize])
+    }
+
+    /// Sends a message that the peer compares.
+    pub(super) fn send(&mut self, bytes: Vec<u8>) -> anyhow::Result<()> {
+        if self.file.is_none() {
+            self.file = Some(self.open(CONTENT, 0)?);
+        }
+        self.post(self.file, bytes)
+    }
+
+    /// Counters of the association.
+    pub(super) fn stats(&self) -> AssociationStats {
+        let association = self.association.and_then(|id| self.endpoint.association(id));
+        association.map(|a| *a.stats()).unwrap_or_default()
+    }
+
+    /// Most message memory that was ever in use.
+    pub(super) const fn memory_max(&self) -> u64 {
+        self.memory.used_max()
     }
 
     /// Ends the association and tells the peer.
@@ -278,8 +286,8 @@ impl Side {
             AssociationEvent::Message { channel, label, block, len, .. } => {
                 self.endpoint.consumed(id, channel, len);
                 self.received += u64::from(len);
-                if let Some(checker) = &mut self.checker {
-                    checker.check(self.memory.bytes(block))?;
+                if label == CONTENT {
+                    self.compare(block, len);
                 }
                 if label == ECHO && self.echo.is_none() {
                     self.endpoint.send(id, channel, block, len)?;
@@ -299,12 +307,20 @@ impl Side {
         let len = self.memory.len(block);
         if self.bulk == Some(channel) {
             self.acknowledged += u64::from(len);
-            if self.repeats {
-                self.endpoint.send(id, channel, block, len)?;
-                return Ok(());
-            }
+            self.endpoint.send(id, channel, block, len)?;
+        } else {
+            self.acknowledged += u64::from(len);
+            self.memory.release(block);
         }
-        self.memory.release(block);
         Ok(())
+    }
+
+    fn compare(&mut self, block: Block, len: u32) {
+        let wanted = self.content.as_mut().and_then(Content::message);
+        if wanted.is_some_and(|wanted| wanted == self.memory.bytes(block)) {
+            self.checked += u64::from(len);
+        } else {
+            self.over = Some("a message came that differs from what was sent".to_string());
+        }
     }
 }

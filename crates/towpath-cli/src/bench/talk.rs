@@ -8,6 +8,8 @@ use anyhow::{Context, bail};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::content::Content;
+
 /// Longest line in bytes.
 const LINE_MAX: u64 = 4096;
 /// Nobody works longer than this without saying anything: the longest measurement and then some.
@@ -24,13 +26,8 @@ pub(super) enum Serve {
         poll: bool,
         /// Credit per channel in bytes.
         window: u32,
-    },
-    /// An association whose messages are those of [`Checker`](super::relay::Checker).
-    Checked {
-        /// Which messages.
-        seed: u64,
-        /// Credit per channel in bytes.
-        window: u32,
+        /// What comes in messages that are neither dropped nor sent back: each byte is compared.
+        content: Option<Content>,
     },
     /// Datagrams, received one per call.
     UdpSink,
@@ -70,6 +67,8 @@ pub(super) struct Done {
     pub(super) cpu_s: f64,
     /// Payload bytes that arrived.
     pub(super) bytes: u64,
+    /// Of these, how many were compared and found right.
+    pub(super) checked: u64,
 }
 
 /// One end of the conversation.

@@ -103,6 +103,13 @@ impl SendBatch {
         })
     }
 
+    /// The train that waits, if it is the only one and all of it is here.
+    pub(super) fn alone(&self) -> Option<(&Transmit, &[u8])> {
+        let mut waiting = self.waiting();
+        let (train, bytes, insets) = waiting.next()?;
+        (insets.is_empty() && waiting.next().is_none()).then_some((train, bytes))
+    }
+
     /// The first `count` trains that waited are gone.
     pub(super) fn trains_gone(&mut self, count: usize) {
         self.gone = 0;

@@ -103,7 +103,18 @@ pub(super) fn send<const N: usize>(
         // bytes live until after the call, and the kernel only reads through them (`msg_iov`
         // is mutable for the receiving call's sake).
         let n = unsafe {
-            libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_NOSIGNAL)
+            if count == 1 {
+                // Half a microsecond less.
+                let sent = libc::sendmsg(
+                    fd.as_raw_fd(),
+                    &raw const headers[0].msg_hdr,
+                    libc::MSG_NOSIGNAL,
+                );
+                sent.signum() as c_int | c_int::from(sent == 0)
+            } else {
+                let (at, flags) = (headers.as_mut_ptr(), libc::MSG_NOSIGNAL);
+                libc::sendmmsg(fd.as_raw_fd(), at, count as u32, flags)
+            }
         };
         match usize::try_from(n) {
             Ok(n) => return Ok(n),
@@ -115,12 +126,13 @@ pub(super) fn send<const N: usize>(
     }
 }
 
-/// Receives up to `N` trains in one call, the i-th into the i-th `size` bytes of `buffer`.
+/// Receives up to `N` trains in one call, told in `metas`, the i-th into the i-th `size` bytes of
+/// `buffer`.
 pub(super) fn receive<const N: usize>(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
     size: usize,
-    metas: &mut [Incoming; N],
+    metas: &mut [Incoming],
 ) -> io::Result<usize> {
     let mut names = [MaybeUninit::<sockaddr_storage>::uninit(); N];
     let mut slices = [iovec { iov_base: ptr::null_mut(), iov_len: 0 }; N];
@@ -143,7 +155,14 @@ pub(super) fn receive<const N: usize>(
     // until after the call, and each slice is a part of `buffer` of its own, borrowed mutably.
     let n = unsafe {
         let (at, no_timeout) = (headers.as_mut_ptr(), ptr::null_mut());
-        libc::recvmmsg(fd.as_raw_fd(), at, count as u32, libc::MSG_DONTWAIT, no_timeout)
+        if count == 1 {
+            // Half a microsecond less.
+            let len = libc::recvmsg(fd.as_raw_fd(), &raw mut (*at).msg_hdr, libc::MSG_DONTWAIT);
+            (*at).msg_len = u32::try_from(len).unwrap_or(0);
+            if len < 0 { -1 } else { 1 }
+        } else {
+            libc::recvmmsg(fd.as_raw_fd(), at, count as u32, libc::MSG_DONTWAIT, no_timeout)
+        }
     };
     let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     for ((header, name), meta) in headers[..n].iter().zip(&names).zip(metas) {

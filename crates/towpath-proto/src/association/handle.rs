@@ -185,10 +185,10 @@ impl Association {
             let arrival = Arrival { association, channel, label, message, len };
             let taken = receive.accept(piece, &arrival, memory)?;
             c.stats.stale += u64::from(taken == Taken::Stale);
-            Ok(taken)
+            Ok(taken == Taken::New && receive.is_ready())
         });
-        let Some(taken) = taken else { return self.past_or_unknown(piece.channel) };
-        if taken? == Taken::New {
+        let Some(ready) = taken else { return self.past_or_unknown(piece.channel) };
+        if ready? {
             self.deliver(piece.channel);
         }
         Ok(())

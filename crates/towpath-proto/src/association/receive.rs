@@ -180,6 +180,16 @@ impl ReceiveHalf {
         }
     }
 
+    /// True when [`ReceiveHalf::pop_ready`] has a message.
+    pub(super) fn is_ready(&self) -> bool {
+        match self.class {
+            Reliability::ReliableOrdered => {
+                matches!(self.messages.front(), Some(Slot::Here(m)) if m.done)
+            }
+            _ => self.complete.is_some(),
+        }
+    }
+
     /// A complete message whose turn it is: number, block, length. In order on an ordered channel,
     /// at once on the others.
     pub(super) fn pop_ready(&mut self) -> Option<(u64, Block, u32)> {

@@ -11,21 +11,17 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use socket2::SockRef;
 
-use super::super::command::Far;
-use super::super::ours;
+use super::super::content::Content;
+use super::super::far::Far;
+use super::super::ours::{self, Peer, Sent};
 use super::super::side::Side;
 use super::super::talk::Serve;
-use super::transfer::{Checker, MESSAGE_MAX};
 use super::wire::Relay;
 
 /// The one that comes second in a shared path begins so much later.
 const LATER: Duration = Duration::from_secs(2);
 /// Bytes of a bulk message.
 const MESSAGE: u32 = 1 << 20;
-/// Checked bytes under way at most, in the sender's memory.
-const QUEUED: u64 = 64_000_000;
-/// A transfer that gets nothing through for so long has failed.
-const STUCK: Duration = Duration::from_secs(60);
 
 /// Who uses the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +110,8 @@ impl Bed {
             None => None,
             Some(after) => {
                 thread::sleep(after);
-                let mut side = self.connect(None)?;
+                let (serve, peer) = self.meet(None)?;
+                let mut side = ours::connected(self.far[0].near, &peer, serve)?;
                 side.begin_bulk(MESSAGE, (self.window / MESSAGE).clamp(4, 32))?;
                 Some(side)
             }
@@ -150,46 +147,22 @@ impl Bed {
         Ok(share)
     }
 
-    fn connect(&mut self, checked: Option<u64>) -> anyhow::Result<Side> {
+    fn meet(&mut self, content: Option<Content>) -> anyhow::Result<(Serve, Peer)> {
         let window = self.window;
-        let serve = match checked {
-            None => Serve::Association { trusted: false, poll: false, window },
-            Some(seed) => Serve::Checked { seed, window },
-        };
+        let serve = Serve::Association { trusted: false, poll: false, window, content };
         let (remote, ready) = self.far[0].serve(serve)?;
-        let peer = ours::Peer { remote, key: ready.key.unwrap_or_default() };
-        ours::connected(self.far[0].near(), &peer, serve)
+        Ok((serve, Peer { remote, key: ready.key.unwrap_or_default() }))
     }
 
-    /// Sends `bytes` in messages that the peer checks; returns the seconds that it took from the
-    /// first message to the last acknowledgement, and the number of messages.
-    pub(super) fn transfer(&mut self, bytes: u64, seed: u64) -> anyhow::Result<(f64, u64)> {
-        let mut side = self.connect(Some(seed))?;
-        let mut messages = Checker::new(seed);
-        side.begin_messages()?;
-        let (begin, mut sent) = (Instant::now(), 0);
-        let (mut moved, mut before) = (Instant::now(), 0);
-        while side.acknowledged < bytes {
-            while sent < bytes && sent - side.acknowledged + MESSAGE_MAX <= QUEUED {
-                let message = messages.next(bytes - sent);
-                sent += message.len() as u64;
-                side.message(message)?;
-            }
-            turn(&mut side)?;
-            if side.acknowledged > before {
-                (moved, before) = (Instant::now(), side.acknowledged);
-            }
-            if moved.elapsed() > STUCK {
-                bail!("{} of {bytes} bytes after {STUCK:?} without progress", side.acknowledged);
-            }
+    /// Sends messages that the peer compares.
+    pub(super) fn transfer(&mut self, content: Content) -> anyhow::Result<Sent> {
+        let (serve, peer) = self.meet(Some(content))?;
+        let sent = ours::send(self.far[0].near, &peer, serve, content)?;
+        let done = self.far[0].done()?;
+        if done.checked != content.bytes {
+            bail!("{} of {} bytes came as they were sent", done.checked, content.bytes);
         }
-        let seconds = begin.elapsed().as_secs_f64();
-        side.close()?;
-        let done = self.far[0].done().context("the peer found a difference")?;
-        if done.bytes != bytes {
-            bail!("{} of {bytes} bytes arrived", done.bytes);
-        }
-        Ok((seconds, messages.count))
+        Ok(sent)
     }
 }
 

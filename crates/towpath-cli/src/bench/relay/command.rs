@@ -1,6 +1,5 @@
 //! Makes the namespaces and the relay, runs every case, reports.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,7 +7,9 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use towpath_sim::link::LinkSpec;
 
-use super::super::command::Far;
+use super::super::args::Pins;
+use super::super::content::Content;
+use super::super::far::{ANY, Far};
 use super::super::talk::Serve;
 use super::super::{floor, netns, ours};
 use super::args::RelayArgs;
@@ -45,14 +46,13 @@ pub(in crate::bench) fn run(args: &RelayArgs) -> anyhow::Result<ExitCode> {
 /// Two peers in the second namespace, the relay between it and this one.
 fn bed(args: &RelayArgs) -> anyhow::Result<Bed> {
     let mut relay = None;
-    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let near = Far::launch(netns::second(), None, any, |pid| {
+    let near = Far::launch(netns::second(), Pins(None), ANY, |pid| {
         let [near, far] = netns::join_by_tun(pid)?;
         relay = Some(Relay::start(near, far, CEILING));
         Ok(netns::PEER)
     })?;
     let beside = netns::beside(near.process().context("the peer is a child")?);
-    let tcp = Far::launch(beside, None, netns::PEER, |_| Ok(netns::PEER))?;
+    let tcp = Far::launch(beside, Pins(None), netns::PEER, |_| Ok(netns::PEER))?;
     let window = (4 * args.product()).clamp(u64::from(ours::window(1 << 20)), WINDOW_MAX);
     Ok(Bed { relay: relay.context("the relay runs")?, far: [near, tcp], window: window as u32 })
 }
@@ -60,7 +60,7 @@ fn bed(args: &RelayArgs) -> anyhow::Result<Bed> {
 fn measure(args: &RelayArgs) -> anyhow::Result<Report> {
     let mut bed = bed(args)?;
     let (remote, _) = bed.far[0].serve(Serve::UdpSink)?;
-    let ceiling = floor::udp_source(bed.far[0].near(), remote, CEILING_TIME)?;
+    let ceiling = floor::udp_source(bed.far[0].near, remote, CEILING_TIME)?;
     bed.far[0].done()?;
     let cases = if args.only_bytes { Vec::new() } else { cases(args) };
     let transfer = args.bytes;
@@ -81,10 +81,10 @@ fn measure(args: &RelayArgs) -> anyhow::Result<Report> {
         bar.set_message("checked messages");
         bed.relay.become_link(args.spec());
         let before = bed.relay.read();
-        let (seconds, messages) = bed.transfer(bytes.as_bytes(), 1)?;
-        let after = bed.relay.read();
-        let on_wire = after.udp_bytes - before.udp_bytes;
-        done = Some(Transfer { bytes: bytes.as_bytes(), messages, seconds, on_wire });
+        let content = Content { seed: 1, bytes: bytes.as_bytes(), next: 0 };
+        let sent = bed.transfer(content)?;
+        let on_wire = bed.relay.read().udp_bytes - before.udp_bytes;
+        done = Some(Transfer { bytes: bytes.as_bytes(), sent, on_wire });
     }
     bar.finish_and_clear();
     Ok(Report { spec: args.spec(), times, ceiling, shares, transfer: done })

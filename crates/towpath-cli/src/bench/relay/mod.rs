@@ -9,9 +9,7 @@ mod args;
 mod cases;
 mod command;
 mod report;
-mod transfer;
 mod wire;
 
 pub(super) use args::RelayArgs;
 pub(super) use command::run;
-pub(super) use transfer::Checker;

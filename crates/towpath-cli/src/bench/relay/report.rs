@@ -4,16 +4,15 @@ use serde_json::json;
 use towpath_sim::link::LinkSpec;
 
 use super::super::machine::description;
+use super::super::ours::Sent;
 use super::super::row::Flow;
 use super::cases::{Case, Share, Times};
 use crate::plot::{Column, Table};
 
 /// A transfer of checked messages.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
     pub(super) bytes: u64,
-    pub(super) messages: u64,
-    pub(super) seconds: f64,
+    pub(super) sent: Sent,
     /// Bytes that came through the bottleneck for it, framing included.
     pub(super) on_wire: u64,
 }
@@ -106,13 +105,18 @@ impl Report {
         if let Some(t) = &self.transfer {
             let least = t.least(&self.spec);
             text += &format!(
-                "\n{} bytes in {} checked messages: {:.2} s, {:.3} x the {least:.2} s of \
-                 bytes / (rate x (1 - loss)); {:.3} bytes on the wire for one of payload.\n",
+                "\n{} bytes in {} messages, byte-identical: {:.2} s, {:.3} x the {least:.2} s of \
+                 bytes / (rate x (1 - loss));\n{:.3} bytes on the wire for one of payload, {} \
+                 packets lost, {} repaired, {} late; sender's message memory at most {} bytes.\n",
                 t.bytes,
-                t.messages,
-                t.seconds,
-                t.seconds / least,
+                t.sent.messages,
+                t.sent.seconds,
+                t.sent.seconds / least,
                 t.on_wire as f64 / t.bytes as f64,
+                t.sent.stats.packets_lost,
+                t.sent.stats.repaired,
+                t.sent.stats.spurious,
+                t.sent.memory_max,
             );
         }
         let failed: u64 = self.shares.iter().map(|(_, s)| s.relay_failed).sum();
@@ -138,8 +142,11 @@ impl Report {
         let transfer = self.transfer.as_ref().map(|t| {
             let least = t.least(&self.spec);
             json!({
-                "bytes": t.bytes, "messages": t.messages, "seconds": t.seconds,
-                "least_seconds": least, "ratio": t.seconds / least, "wire_bytes": t.on_wire,
+                "bytes": t.bytes, "messages": t.sent.messages, "seconds": t.sent.seconds,
+                "least_seconds": least, "ratio": t.sent.seconds / least,
+                "wire_bytes": t.on_wire, "packets_lost": t.sent.stats.packets_lost,
+                "repaired": t.sent.stats.repaired, "spurious": t.sent.stats.spurious,
+                "memory_max_bytes": t.sent.memory_max,
             })
         });
         json!({
