@@ -1,4 +1,4 @@
-//! Any sequence of calls into any scheduler: nothing is lost, doubled or reordered within its queue.
+//! Any sequence of calls into any scheduler. See [`towpath_fuzz::qos`] for what is checked.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

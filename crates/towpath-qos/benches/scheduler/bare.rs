@@ -3,18 +3,24 @@
 //! know no limits, no counters but what is named, no time beyond 64 bits, no change of
 //! configuration and, but for `held-levels`, no empty queue.
 //!
-//! | name | one packet costs | floor of |
-//! |---|---|---|
-//! | `list` | off the first end of the one list, onto the other; a count per queue | FCFS |
-//! | `levels` | find the first level with packets, look up the queue's level, both ends of a list | static priority |
-//! | `ring` | look at the first queue's head, go on to the next while the deficit does not cover it, send, charge | DRR; the source's CBQ |
-//! | `estimator` | `ring` and an average with weight 1/16 and the pause that follows from it | CBQ, ancestors only, where all may borrow from the link |
-//! | `limited` | `estimator` over the queues under their limit; a heap tells when the others are | CBQ, formal and top-level: who is under its limit may go before others borrow |
-//! | `bitmap` | find and take the first of 64³ buckets, rank, put back | EDF on a calendar |
-//! | `held-levels` | the same by the end of a hold, into a level and out of it | RCSP |
-//! | `heap` | replace the first by its next rank | WFQ, SCFQ, Virtual Clock, EDF, three queues |
-//! | `two-heaps` | what has started (by a clock that each packet moves) into the heap by finish; take its first; the next start into the other | WF²Q+, jitter-EDD |
-//! | `three-heaps` | `two-heaps`; where nothing has started, the first by virtual time, which all packets move; an entry there is put right when it is first | HFSC |
+//! What one packet costs, and whose floor it is:
+//!
+//! - `list` (FCFS): off the first end of the one list, onto the other; a count per queue.
+//! - `levels` (static priority): the same in the first level with packets; which level a queue has
+//!   is looked up.
+//! - `ring` (DRR; the source's CBQ): look at the first queue's head, go on to the next queue while
+//!   the deficit does not cover it, send, charge.
+//! - `estimator` (CBQ, ancestors only, where all may borrow from the link): `ring`, and an average
+//!   with weight 1/16 and the pause that follows from it.
+//! - `limited` (CBQ, formal and top-level, where who is under its limit may go before others
+//!   borrow): `estimator` over the queues under their limit; a heap tells when the others are.
+//! - `bitmap` (EDF on a calendar): find and take the first of 64³ buckets, rank, put back.
+//! - `held-levels` (RCSP): the same by the end of a hold, into a level and out of it.
+//! - `heap` (WFQ, SCFQ, Virtual Clock, EDF, three queues): replace the first by its next rank.
+//! - `two-heaps` (WF²Q+, jitter-EDD): what has started, by a clock that each packet moves, into the
+//!   heap by finish; take the first of that; the queue's next start into the other.
+//! - `three-heaps` (HFSC): `two-heaps`; where nothing has started, the first by virtual time, which
+//!   all packets move; an entry there is put right when it comes to be first.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;

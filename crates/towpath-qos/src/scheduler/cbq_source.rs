@@ -14,26 +14,67 @@
 
 use towpath_wire::Instant;
 
-use super::contract::{ConfigError, Packet, PortConfig, QueueConfig, RATE_MAX, RATE_MIN, within};
+use super::contract::{
+    ConfigError, PRIORITIES, Packet, PortConfig, QueueConfig, RATE_MAX, RATE_MIN, within,
+};
 use super::port::Policy;
-use super::rings::Rings;
-use super::store::Table;
+use super::store::{NONE, Table};
 
 /// A channel's share and what it may still send in this round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quota {
     rate_bps: u64,
     credit_bytes: u64,
-
+    /// Behind it in its class.
+    next: u32,
     priority: u8,
 }
 
+/// Channels of each class in the order of their turns. Invariant: a bit is set iff its class has
+/// one.
+#[derive(Clone, Debug)]
+struct Turns {
+    busy: u64,
+    /// First and last.
+    ends: [(u32, u32); PRIORITIES as usize],
+}
+
+impl Turns {
+    const fn new() -> Self {
+        Self { busy: 0, ends: [(NONE, NONE); PRIORITIES as usize] }
+    }
+
+    #[inline]
+    fn push(&mut self, table: &mut Table<Quota>, queue: u32) {
+        let class = table.peek_state(queue).priority;
+        let (first, last) = &mut self.ends[usize::from(class)];
+        if self.busy >> class & 1 == 0 {
+            self.busy |= 1 << class;
+            *first = queue;
+        } else {
+            table.state(*last).next = queue;
+        }
+        *last = queue;
+    }
+
+    /// Takes the first of a class that has one.
+    #[inline]
+    fn pop(&mut self, table: &Table<Quota>, class: u8) {
+        let (first, last) = &mut self.ends[usize::from(class)];
+        if first == last {
+            self.busy &= !(1 << class);
+        } else {
+            *first = table.peek_state(*first).next;
+        }
+    }
+}
+
 /// The source's class-based queuing. Invariant: exactly the channels with packets are in one of
-/// the two sets of rings, those in `later` have had their turn in this round.
+/// the two, those in `later` have had their turn in this round.
 #[derive(Clone, Debug)]
 pub struct CbqSource {
-    current: Rings,
-    later: Rings,
+    current: Turns,
+    later: Turns,
     /// Least rate of any channel so far.
     rate_min_bps: u64,
 }
@@ -50,11 +91,11 @@ impl CbqSource {
     /// First of this round, or of the next one.
     #[inline]
     fn first(&mut self) -> Option<(u8, u32)> {
-        if self.current.busy() == 0 {
+        if self.current.busy == 0 {
             core::mem::swap(&mut self.current, &mut self.later);
         }
-        let class = self.current.busy().trailing_zeros() as u8;
-        if class == 64 { None } else { Some((class, self.current.first(class)?)) }
+        let class = self.current.busy.trailing_zeros() as u8;
+        self.current.ends.get(usize::from(class)).map(|(first, _)| (class, *first))
     }
 }
 
@@ -62,7 +103,7 @@ impl Policy for CbqSource {
     type State = Quota;
 
     fn new(_: &PortConfig) -> Result<Self, ConfigError> {
-        Ok(Self { current: Rings::new(), later: Rings::new(), rate_min_bps: u64::MAX })
+        Ok(Self { current: Turns::new(), later: Turns::new(), rate_min_bps: u64::MAX })
     }
 
     fn configure(
@@ -76,8 +117,6 @@ impl Policy for CbqSource {
         state.rate_bps = config.rate.as_bps();
         state.priority = config.priority;
         self.rate_min_bps = self.rate_min_bps.min(state.rate_bps);
-        self.current.reserve(table.queues_len());
-        self.later.reserve(table.queues_len());
         Ok(())
     }
 
@@ -87,9 +126,8 @@ impl Policy for CbqSource {
             let queue = packet.queue.0;
             let state = table.state(queue);
             state.credit_bytes = 0;
-            let class = state.priority;
             self.begin_turn(table, queue);
-            self.later.push(class, queue);
+            self.later.push(table, queue);
         }
     }
 
@@ -103,14 +141,13 @@ impl Policy for CbqSource {
                 state.credit_bytes -= u64::from(bytes);
                 let (packet, emptied) = table.pop_plain(queue)?;
                 if emptied {
-                    self.current.remove(class, queue);
+                    self.current.pop(table, class);
                 }
                 return Some(packet);
             }
-            self.current.remove(class, queue);
-            let class = state.priority;
+            self.current.pop(table, class);
             self.begin_turn(table, queue);
-            self.later.push(class, queue);
+            self.later.push(table, queue);
         }
     }
 }

@@ -106,16 +106,13 @@ impl Tokens {
         self.at_ns.saturating_add(wait)
     }
 
-    /// ⌈lack/rate⌉: the product with the inverse is at most two too small.
+    /// ⌈lack/rate⌉: the product with the inverse is less than two too small, as it drops less
+    /// than lack/2⁶⁴ with the inverse's fraction and less than one with its own.
     #[inline]
     fn wait_ns(&self, lack: u64) -> u64 {
-        let mut wait = ((u128::from(lack) * u128::from(self.inverse)) >> 64) as u64;
-        let mut rest = lack - wait * self.rate_bps;
-        while rest > 0 {
-            wait += 1;
-            rest = rest.saturating_sub(self.rate_bps);
-        }
-        wait
+        let wait = ((u128::from(lack) * u128::from(self.inverse)) >> 64) as u64;
+        let rest = lack - wait * self.rate_bps;
+        wait + u64::from(rest > 0) + u64::from(rest > self.rate_bps)
     }
 }
 

@@ -87,6 +87,25 @@ fn what_a_leaf_leaves_goes_to_its_agency_first() {
     }
 }
 
+/// Forty classes that may not borrow wait for their time again and again beside one that always
+/// may: none is forgotten, and none of the link is lost.
+#[test]
+fn many_limited_classes_come_back_in_time() {
+    let mut classes = vec![class(10, false); 40];
+    classes.push(class(600, true));
+    let all: Vec<u32> = (0..41).collect();
+    for form in FORMS {
+        let outcome = run(&mut *build(form, &classes), &flood(&all), END);
+        let packets = |queue| outcome.bytes_of(queue, END / 2, END) / 1000;
+        let got: Vec<u64> = (0..40).map(packets).collect();
+        // 1 % of 2000 packets each; as all are in step, the ends of what is counted may bring each
+        // of them one more, and what went late may be made up for.
+        assert!(got.iter().all(|got| (18..=23).contains(got)), "{}: {got:?}", form.facts().name);
+        assert_eq!(all.iter().map(|queue| packets(*queue)).sum::<u64>(), 2000);
+        assert_eq!(outcome.idle_with_backlog, 0, "{}", form.facts().name);
+    }
+}
+
 /// The more urgent class goes first, but only up to its share if it may not borrow. (If it may, it
 /// does whenever the other is over its limit for the moment, between two packets.)
 #[test]
