@@ -145,7 +145,7 @@ fn elementary_buffers(report: &Report) -> Option<Chart> {
             vec![(0.0, limit), (end, limit)],
         );
     }
-    let caption = "Fullest in each stretch of time: EB of pictures, whose size is what the stream's \
+    let caption = "Fullest in each stretch of time: EB of pictures, whose size is what their \
                    headers tell, and B of sound, of the T-STD, ISO/IEC 13818-1 §2.4.2.";
     (!chart.series.is_empty()).then(|| chart.caption(caption))
 }

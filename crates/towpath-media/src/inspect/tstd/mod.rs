@@ -7,7 +7,7 @@
 //! | of | buffer | bytes leave it |
 //! |---|---|---|
 //! | video | multiplexing buffer MB, by the leak method | at the transfer rate into EB |
-//! | video whose pictures tell a `vbv_delay` | MB, by the `vbv_delay` method | such that each picture's start code is in EB `vbv_delay` before the picture is decoded |
+//! | video with `vbv_delay` | MB, by that method | each start code `vbv_delay` before its picture |
 //! | video | elementary stream buffer EB | a frame at its decoding instant |
 //! | sound | main buffer B | a frame at its instant, with the PES headers before it |
 //! | tables of a program: PAT, CAT and map in one | main buffer Bsys | at Rsys |

@@ -233,7 +233,10 @@ mod tests {
         #[test]
         fn any_cut_gives_the_same(
             cut in 1_usize..200,
-            bytes in prop::collection::vec(prop_oneof![Just(0xFF), Just(0xFD), Just(0x14), any::<u8>()], 0..300),
+            bytes in prop::collection::vec(
+                prop_oneof![Just(0xFF), Just(0xFD), Just(0x14), any::<u8>()],
+                0..300,
+            ),
             lost in 0_usize..288,
         ) {
             let mut whole = [frame(), frame(), frame()].concat();
