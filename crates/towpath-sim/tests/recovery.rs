@@ -41,3 +41,24 @@ fn what_a_probe_repeats_is_not_lost() {
     assert_eq!((got.packets_lost, got.spurious), (0, 0), "{} probes", got.probes);
     assert!(got.repaired > 0 && got.repaired <= 2 * got.probes, "{}", got.repaired);
 }
+
+/// Packets with data that left within 15 ms of the first acknowledgement after `at_ms`: the
+/// window then, since a round trip takes 20 ms.
+fn window_after(flow: &FlowReport, at_ms: u64) -> usize {
+    let from = at_ms * 1_000_000;
+    let acked = flow.curve.acknowledged.iter().find(|p| p.at_ns > from).unwrap().at_ns;
+    let within = |p: &&towpath_sim::transfer::Point| (acked..acked + 15_000_000).contains(&p.at_ns);
+    flow.curve.sent.iter().chain(&flow.curve.repaired).filter(within).count()
+}
+
+#[test]
+fn after_an_outage_the_window_is_small_and_after_a_pause_of_the_peer_it_is_not() {
+    let link = |at: u64, up: bool| format!("[[change]]\nat_ms = {at}\nlink = 'there'\nup = {up}\n");
+    let outage = flow("", "", "congestion = 'tolerant'", &(link(400, false) + &link(1400, true)));
+    assert!(window_after(&outage, 1400) <= 10, "{}", window_after(&outage, 1400));
+    // Few enough under way for the receiver's socket to hold them.
+    let pause = "[[stop]]\nat_ms = 100\nfor_ms = 1000\nside = 'receiver'";
+    let pause = flow("", "", "congestion = 'tolerant'", pause);
+    assert_eq!(pause.packets_lost, 0);
+    assert!(window_after(&pause, 1100) >= 50, "{}", window_after(&pause, 1100));
+}

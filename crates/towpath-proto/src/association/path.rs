@@ -21,8 +21,9 @@ use crate::rtt::{GRANULARITY, Rtt};
 /// Packets that maps may cover before we ask more often whether they arrive; an acknowledgement
 /// has room for four times as many.
 const UNCONFIRMED_MAX: u64 = 1024;
-/// Probe time-outs in a row without an answer before the congestion controller is told.
-const SILENT_PROBES: u32 = 3;
+/// Probe time-outs over which everything sent was lost, before the congestion controller is told
+/// (RFC 9002 §7.6.1).
+const SILENT: u32 = 3;
 
 /// What was sent to draw an acknowledgement from a silent peer.
 /// Invariants: `owed ≤ 2`; `count = 0` implies `owed = 0`, since only a probe owes packets and an
@@ -71,6 +72,7 @@ pub(super) struct Path {
     evicted: Vec<Item>,
     largest_acked: Option<u64>,
     pub(super) rtt: Rtt,
+    ack_delay: Duration,
     delivery: Delivery,
     congestion: Box<dyn Congestion>,
     pacer: Pacer,
@@ -100,6 +102,7 @@ impl Path {
             evicted: Vec::new(),
             largest_acked: None,
             rtt: Rtt::new(config.rtt_initial),
+            ack_delay: config.ack_delay,
             delivery: Delivery::default(),
             congestion: config.congestion.build(config.datagram.into()),
             pacer: Pacer::new(),
@@ -279,6 +282,9 @@ impl Path {
         let (overtaken, delay) =
             (self.reordering.overtaken_max(), self.reordering.delay(&self.rtt));
         let (mut newest_lost, mut bytes, mut from) = (None, 0, 0);
+        // Whether packets lost in a row were sent over so long a time.
+        let (mut silent, mut first_of_run) = (false, now);
+        let most = self.rtt.probe_timeout(self.ack_delay) * SILENT;
         while let Some((number, s)) = self.flight.outstanding(from, top) {
             // Later packets were sent later and overtaken by fewer: none of them is lost.
             if top - number < overtaken && s.at + delay > now {
@@ -286,12 +292,19 @@ impl Path {
                 break;
             }
             self.give_up(number, out);
+            if number > from || newest_lost.is_none() {
+                first_of_run = s.at;
+            }
+            silent |= s.at.since(first_of_run) > most;
             newest_lost = Some(s);
             bytes += u64::from(s.bytes);
             from = number + 1;
         }
         if let Some(s) = newest_lost {
             self.congestion.on_lost(&Loss { now, sent: s.at, bytes });
+            if silent {
+                self.congestion.on_silence();
+            }
             self.repace();
         }
     }
@@ -311,7 +324,7 @@ impl Path {
         if self.flight.bytes() == 0 {
             return None;
         }
-        let timeout = self.rtt.probe_timeout(config.ack_delay);
+        let timeout = self.rtt.probe_timeout(self.ack_delay);
         let backed_off = timeout * (1 << self.probing.count.min(8));
         Some(self.probing.last_eliciting + backed_off.min(config.probe_max.max(timeout)))
     }
@@ -322,10 +335,6 @@ impl Path {
         self.probing.count += 1;
         self.probing.owed = 2;
         self.probing.last_eliciting = now;
-        if self.probing.count == SILENT_PROBES {
-            self.congestion.on_silence();
-            self.repace();
-        }
         let (mut from, top) = (0, self.flight.next());
         for _ in 0..2 {
             let Some((number, s)) = self.flight.outstanding(from, top) else { break };

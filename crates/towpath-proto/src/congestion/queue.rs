@@ -34,8 +34,11 @@ pub(super) enum Level {
 pub(super) struct Queue {
     least: Recent<Reverse<Duration>>,
     most: Recent<Duration>,
-    /// The present round-trip time: up at once, down by an eighth of the way at each sample. A
-    /// drop is noticed a few packets after the full queue that caused it.
+    /// The last two round-trip times.
+    last: [Duration; 2],
+    /// The present one, as the middle one of three tells it, so that no late packet is taken for
+    /// a queue: up at once, down by an eighth of the way at each sample, since a drop is noticed
+    /// a few packets after the full queue that caused it.
     present: Duration,
     /// Least of the present round.
     round: Duration,
@@ -46,6 +49,7 @@ impl Queue {
         Self {
             least: Recent::new(LEAST_SPAN),
             most: Recent::new(MOST_SPAN),
+            last: [Duration::ZERO; 2],
             present: Duration::ZERO,
             round: Duration::MAX,
         }
@@ -66,8 +70,11 @@ impl Queue {
         let before = self.least();
         self.least.take(now, Reverse(rtt));
         self.round = self.round.min(rtt);
-        let above = self.present.saturating_sub(rtt);
-        self.present = rtt + above * 7 / 8;
+        let [a, b] = self.last;
+        let middle = a.max(b).min(rtt).max(a.min(b));
+        self.last = [b, rtt];
+        let above = self.present.saturating_sub(middle);
+        self.present = middle + above * 7 / 8;
         before != Duration::MAX && rtt + Self::visible(rtt) < before
     }
 
@@ -115,19 +122,21 @@ mod tests {
     fn the_level_is_relative_to_what_was_seen() {
         let mut queue = Queue::new();
         assert_eq!(after(&mut queue, 0, &[20; 5]), Level::Low, "no queue at all");
-        assert_eq!(after(&mut queue, 50, &[30]), Level::High, "the most ever");
-        assert_eq!(after(&mut queue, 60, &[60]), Level::High);
-        assert_eq!(after(&mut queue, 70, &[36; 40]), Level::Middle, "0.4 of the range");
-        assert_eq!(after(&mut queue, 470, &[30; 40]), Level::Low);
+        assert_eq!(after(&mut queue, 40, &[30, 30]), Level::High, "the most ever");
+        assert_eq!(after(&mut queue, 60, &[60, 60]), Level::High);
+        assert_eq!(after(&mut queue, 80, &[36; 40]), Level::Middle, "0.4 of the range");
+        assert_eq!(after(&mut queue, 480, &[30; 40]), Level::Low);
     }
 
     #[test]
     fn one_late_packet_is_no_queue_for_those_after_it() {
         let mut queue = Queue::new();
-        after(&mut queue, 0, &[20, 22]);
-        queue.take(Instant::ZERO + ms(20), ms(200));
-        assert_eq!(queue.level(), Level::High);
-        assert_eq!(after(&mut queue, 20, &[22; 100]), Level::High, "the range is 2 ms still");
+        after(&mut queue, 0, &[20, 20, 30, 30, 30, 30]);
+        assert_eq!(after(&mut queue, 60, &[20; 40]), Level::Low);
+        queue.take(Instant::ZERO + ms(500), ms(200));
+        assert_eq!(queue.level(), Level::Low);
+        queue.take(Instant::ZERO + ms(501), ms(30));
+        assert_eq!(queue.level(), Level::High, "30 ms are as much as ever");
     }
 
     #[test]
