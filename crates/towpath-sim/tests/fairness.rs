@@ -55,7 +55,7 @@ impl Bottleneck {
             let _ = write!(
                 text,
                 "[[flow]]\nname = '{n}'\nforward = ['there']\nbackward = ['back']\n{bytes}\
-                 congestion = '{congestion}'\nstart_ms = {start_ms}\nwindow_bytes = 16777216\n"
+                 congestion = '{congestion}'\nstart_ms = {start_ms}\nwindow_bytes = 33554432\n"
             );
         }
         let report = run(&TransferScenario::parse(&text).unwrap(), None).unwrap();
@@ -149,18 +149,4 @@ fn every_cell() {
             }
         }
     }
-}
-
-#[test]
-#[ignore = "TRACE"]
-fn trace() {
-    let link = Bottleneck { mbps: 1000, rtt_ms: 20, loss_ppm: 50_000, reorder_ppm: 10_000, ..PLAIN };
-    let seed = std::env::var("SEED").map_or(2, |s| s.parse().unwrap());
-    let r = link.run(seed, 30, Some(500_000_000), &[("tolerant", 0)]);
-    let mut last = 0;
-    for s in &r.flows[0].samples {
-        println!("{} {:.1} rtt {} lost {} queue {}", s.at_ms, (s.delivered_bytes - last) as f64 * 8.0 / 1e5, s.rtt_us, s.lost, s.queue_bytes);
-        last = s.delivered_bytes;
-    }
-    println!("spurious {} lost {} {:?}", r.flows[0].spurious, r.flows[0].packets_lost, r.links);
 }

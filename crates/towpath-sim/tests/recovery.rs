@@ -7,7 +7,7 @@ use towpath_sim::transfer::{FlowReport, TransferScenario, run};
 fn flow(there: &str, back: &str, fields: &str, events: &str) -> FlowReport {
     let text = format!(
         "kind = 'transfer'\n\
-         [link.there]\nrate_bps = 100000000\ndelay_us = 10000\nqueue_bytes = 50000000\n{there}\n\
+         [link.there]\nrate_bps = 100000000\ndelay_us = 10000\n{there}\n\
          [link.back]\nrate_bps = 100000000\ndelay_us = 10000\n{back}\n\
          [[flow]]\nforward = ['there']\nbackward = ['back']\nwindow_bytes = 16777216\n\
          bytes = 20000000\n{fields}\n{events}\n"
@@ -17,16 +17,20 @@ fn flow(there: &str, back: &str, fields: &str, events: &str) -> FlowReport {
     report.flows.remove(0)
 }
 
+/// A queue that never overflows.
+const DEEP: &str = "queue_bytes = 50000000";
+
 #[test]
 fn of_three_acknowledgements_one_is_enough_with_eight_thousand_packets_under_way() {
-    let got = flow("", "loss_ppm = 666666", "congestion = 'fixed:12000000'", "");
+    let got = flow(DEEP, "loss_ppm = 666666", "congestion = 'fixed:12000000'", "");
     assert_eq!((got.packets_lost, got.spurious), (0, 0), "{} probes", got.probes);
 }
 
 #[test]
 fn a_path_that_reorders_is_given_time_after_the_first_mistakes() {
     // One in fifty late by up to 5 ms: 40 packets may overtake it.
-    let got = flow("reorder_ppm = 20000\nreorder_us = 5000", "", "congestion = 'tolerant'", "");
+    let there = format!("{DEEP}\nreorder_ppm = 20000\nreorder_us = 5000");
+    let got = flow(&there, "", "congestion = 'tolerant'", "");
     assert_eq!(got.packets_lost, got.spurious, "nothing is lost in truth");
     // Some 14 000 packets, 280 of them late.
     assert!((1..60).contains(&got.spurious), "{}", got.spurious);

@@ -1,5 +1,6 @@
 //! Packets of one path whose fate is open, and what they carried.
 
+use core::ops::Range;
 use core::time::Duration;
 
 use alloc::collections::VecDeque;
@@ -31,7 +32,9 @@ pub(super) enum Item {
 pub(super) enum State {
     /// Under way.
     Outstanding,
-    /// Nothing to wait for: acknowledged, or it held only acknowledgements.
+    /// It held only acknowledgements: nothing to wait for.
+    Unasked,
+    /// Acknowledged.
     Settled,
     /// Given up; its items are to be sent again.
     Lost,
@@ -145,7 +148,7 @@ impl Flight {
         while let Some(s) = self.sent.front() {
             let gone = match s.state {
                 State::Outstanding => false,
-                State::Settled => true,
+                State::Unasked | State::Settled => true,
                 State::Lost => now.since(s.at) > keep,
             };
             if !gone {
@@ -189,6 +192,11 @@ impl Flight {
         s.state = State::Lost;
         self.bytes -= u64::from(s.bytes);
         Some(*s)
+    }
+
+    /// True when a packet of these was acknowledged.
+    pub(super) fn any_settled(&self, mut numbers: Range<u64>) -> bool {
+        numbers.any(|n| self.get(n).is_some_and(|s| s.state == State::Settled))
     }
 
     /// The first packet under way from `from` on, but not beyond `to`.
@@ -243,7 +251,7 @@ mod tests {
                 let number = flight.next().saturating_sub(n + 1);
                 match op {
                     0 | 1 => {
-                        let state = if n % 4 == 0 { State::Settled } else { State::Outstanding };
+                        let state = if n % 4 == 0 { State::Unasked } else { State::Outstanding };
                         let (bytes, count) = (n as u32 + 1, n as u16 % 4);
                         known.insert(flight.next(), Known { state, bytes, items: count });
                         let held = items(flight.next(), count);
@@ -292,7 +300,8 @@ mod tests {
                     prop_assert_eq!(s.state, k.state);
                     prop_assert_eq!(flight.items_of(s).collect::<Vec<_>>(), items(*n, k.items));
                     let unsettled = flight.unsettled_below(*n) & 1 == 1;
-                    prop_assert_eq!(unsettled, k.state != State::Settled);
+                    let open = matches!(k.state, State::Outstanding | State::Lost);
+                    prop_assert_eq!(unsettled, open);
                 }
             }
         }

@@ -176,7 +176,7 @@ impl Path {
             self.flight.evict(&mut self.evicted);
             self.loss_at = Some(d.now);
         }
-        let state = if d.eliciting { State::Outstanding } else { State::Settled };
+        let state = if d.eliciting { State::Outstanding } else { State::Unasked };
         if d.eliciting {
             self.pacer.spend(d.now, d.bytes.into());
             self.probing.last_eliciting = d.now;
@@ -282,7 +282,7 @@ impl Path {
         let (overtaken, delay) =
             (self.reordering.overtaken_max(), self.reordering.delay(&self.rtt));
         let (mut newest_lost, mut bytes, mut from) = (None, 0, 0);
-        // Whether packets lost in a row were sent over so long a time.
+        // Whether all packets of so long a time were lost.
         let (mut silent, mut first_of_run) = (false, now);
         let most = self.rtt.probe_timeout(self.ack_delay) * SILENT;
         while let Some((number, s)) = self.flight.outstanding(from, top) {
@@ -292,7 +292,7 @@ impl Path {
                 break;
             }
             self.give_up(number, out);
-            if number > from || newest_lost.is_none() {
+            if newest_lost.is_none() || self.flight.any_settled(from..number) {
                 first_of_run = s.at;
             }
             silent |= s.at.since(first_of_run) > most;
@@ -340,6 +340,62 @@ impl Path {
             let Some((number, s)) = self.flight.outstanding(from, top) else { break };
             out.probed.extend(self.flight.items_of(&s));
             from = number + 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATAGRAM: u32 = 1472;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn path() -> Path {
+        Path::new(PathId(0), LinkId(0), ([10, 0, 0, 1], 1).into(), &Config::default())
+    }
+
+    fn send(path: &mut Path, now: Instant, count: u32) {
+        let departure = Departure { now, bytes: DATAGRAM, eliciting: true, acked_up_to: None };
+        (0..count).for_each(|_| path.depart(departure, &[]));
+        // A mere acknowledgement.
+        path.depart(Departure { eliciting: false, ..departure }, &[]);
+    }
+
+    /// All of the `count` packets up to `largest` arrived.
+    fn ack(path: &mut Path, now: Instant, largest: u64, count: u32) -> Outcome {
+        let word = if count == 64 { u64::MAX } else { (1 << count) - 1 };
+        let mut bytes = [0; 64];
+        let mut w = towpath_wire::bytes::Writer::new(&mut bytes);
+        towpath_wire::frame::emit_ack(&mut w, PathId(0), 0, largest, &[word]);
+        let mut out = Outcome::default();
+        for frame in towpath_wire::frame::Frames::new(&bytes) {
+            if let Ok(towpath_wire::frame::Frame::Ack(ack)) = frame {
+                assert!(path.on_ack(now, &ack, &mut out));
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn when_all_was_lost_over_three_probe_time_outs_the_window_starts_anew() {
+        for (last, expected) in [(100, 22), (1200, 2)] {
+            let mut path = path();
+            send(&mut path, at(0), 10);
+            ack(&mut path, at(20), 9, 10);
+            send(&mut path, at(21), 10);
+            let mut out = Outcome::default();
+            path.probe(at(last), &mut out);
+            send(&mut path, at(last), 2);
+            path.probe(at(1600), &mut out);
+            send(&mut path, at(1600), 2);
+            assert_eq!(out.packets_lost, 0);
+            let lost = ack(&mut path, at(1620), 26, 2);
+            assert_eq!(lost.packets_lost, 12);
+            assert_eq!(path.congestion.window(), expected * u64::from(DATAGRAM), "{last}");
         }
     }
 }
