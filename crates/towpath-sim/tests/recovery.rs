@@ -62,7 +62,7 @@ fn after_an_outage_the_window_is_small_and_after_a_pause_of_the_peer_it_is_not()
     assert!(window_after(&outage, 1400) <= 10, "{}", window_after(&outage, 1400));
     // Few enough under way for the receiver's socket to hold them.
     let pause = "[[stop]]\nat_ms = 100\nfor_ms = 1000\nside = 'receiver'";
-    let pause = flow("", "", "congestion = 'tolerant'", pause);
+    let pause = flow(DEEP, "", "congestion = 'tolerant'", pause);
     assert_eq!(pause.packets_lost, 0);
     assert!(window_after(&pause, 1100) >= 50, "{}", window_after(&pause, 1100));
 }

@@ -281,7 +281,8 @@ mod tests {
                         flight.shrink(Instant::from_nanos(now as u64), age);
                     }
                     _ => {
-                        let (mut again, front) = (Vec::new(), flight.next() - flight.sent.len() as u64);
+                        let front = flight.next() - flight.sent.len() as u64;
+                        let mut again = Vec::new();
                         flight.evict(&mut again);
                         if let Some(k) = known.get_mut(&front) {
                             let due = k.state == State::Outstanding;

@@ -34,11 +34,8 @@ pub(super) enum Level {
 pub(super) struct Queue {
     least: Recent<Reverse<Duration>>,
     most: Recent<Duration>,
-    /// The last two round-trip times.
-    last: [Duration; 2],
-    /// The present one, as the middle one of three tells it, so that no late packet is taken for
-    /// a queue: up at once, down by an eighth of the way at each sample, since a drop is noticed
-    /// a few packets after the full queue that caused it.
+    /// The present round-trip time: up at once, down by an eighth of the way at each sample. A
+    /// drop is noticed a few packets after the full queue that caused it.
     present: Duration,
     /// Least of the present round.
     round: Duration,
@@ -49,7 +46,6 @@ impl Queue {
         Self {
             least: Recent::new(LEAST_SPAN),
             most: Recent::new(MOST_SPAN),
-            last: [Duration::ZERO; 2],
             present: Duration::ZERO,
             round: Duration::MAX,
         }
@@ -70,11 +66,8 @@ impl Queue {
         let before = self.least();
         self.least.take(now, Reverse(rtt));
         self.round = self.round.min(rtt);
-        let [a, b] = self.last;
-        let middle = a.max(b).min(rtt).max(a.min(b));
-        self.last = [b, rtt];
-        let above = self.present.saturating_sub(middle);
-        self.present = middle + above * 7 / 8;
+        let above = self.present.saturating_sub(rtt);
+        self.present = rtt + above * 7 / 8;
         before != Duration::MAX && rtt + Self::visible(rtt) < before
     }
 
@@ -131,12 +124,10 @@ mod tests {
     #[test]
     fn one_late_packet_is_no_queue_for_those_after_it() {
         let mut queue = Queue::new();
-        after(&mut queue, 0, &[20, 20, 30, 30, 30, 30]);
-        assert_eq!(after(&mut queue, 60, &[20; 40]), Level::Low);
-        queue.take(Instant::ZERO + ms(500), ms(200));
-        assert_eq!(queue.level(), Level::Low);
-        queue.take(Instant::ZERO + ms(501), ms(30));
-        assert_eq!(queue.level(), Level::High, "30 ms are as much as ever");
+        after(&mut queue, 0, &[20, 22]);
+        queue.take(Instant::ZERO + ms(20), ms(200));
+        assert_eq!(queue.level(), Level::High);
+        assert_eq!(after(&mut queue, 20, &[22; 100]), Level::High, "the range is 2 ms still");
     }
 
     #[test]
