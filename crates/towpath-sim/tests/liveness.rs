@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, cut, is_data, ms};
 use towpath_proto::Config;
-use towpath_proto::association::{End, REASON_LOST};
+use towpath_proto::association::{End, Opening, REASON_LOST};
 use towpath_proto::config::Liveness;
 use towpath_sim::link::LinkSpec;
 use towpath_wire::Instant;
+use towpath_wire::frame::Reliability;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -404,4 +405,18 @@ fn a_long_sleep_that_nobody_noticed_delays_messages_by_a_round_trip() {
     let net = sent_to_a_sleeper(net, 6 * SECOND);
     assert!(net.hosts.iter().all(|h| h.over.is_empty()), "{:?}", net.hosts[0].over);
     assert_eq!(net.hosts[1].arrived.len(), 6);
+}
+
+#[test]
+fn a_deadline_long_past_is_no_sleep() {
+    let mut net = watching(CLEAN);
+    net.run_for(60 * SECOND);
+    let timely = Opening { reliability: Reliability::Timely, ..ONE_WAY };
+    let channel = net.hosts[0].open(timely).unwrap();
+    net.flush();
+    net.run_for(SECOND / 10);
+    net.hosts[0].send_by(channel, 0, 100, Instant::ZERO + SECOND).unwrap();
+    net.flush();
+    net.run_for(Duration::ZERO);
+    assert_eq!(net.hosts[0].abandoned, [(channel, 0)], "told at once");
 }

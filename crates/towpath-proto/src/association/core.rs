@@ -433,7 +433,7 @@ impl Association {
         earlier(self.deadline_at(), TimerKind::Deadline);
         earlier(self.identity.keys.receive.forget_at(), TimerKind::Control);
         if self.identity.keys.send.is_spent(&self.config.rekey) {
-            earlier(Some(Instant::ZERO), TimerKind::Control);
+            earlier(Some(self.liveness.asked_at()), TimerKind::Control);
         }
         for path in &self.paths {
             earlier(path.arrivals.due_at(), TimerKind::Acknowledge);

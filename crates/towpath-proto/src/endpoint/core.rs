@@ -135,6 +135,8 @@ pub struct Endpoint {
     timers: BinaryHeap<Reverse<(Instant, AssociationId)>>,
     /// The overdue timer by which a sleep of the host was last noticed.
     slept: Instant,
+    /// The latest time that we were told.
+    latest: Instant,
     ready: VecDeque<AssociationId>,
     queue: VecDeque<(LinkId, SocketAddr, Vec<u8>)>,
 }
@@ -162,6 +164,7 @@ impl Endpoint {
             free: Vec::new(),
             timers: BinaryHeap::new(),
             slept: Instant::NEVER,
+            latest: Instant::ZERO,
             ready: VecDeque::new(),
             queue: VecDeque::new(),
         }
@@ -420,6 +423,8 @@ impl Endpoint {
     fn rearm(&mut self, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else { return };
         let Some(at) = Self::deadline(&slot.state) else { return };
+        // What was due before anybody could have known is due now.
+        let at = at.max(self.latest);
         if at < slot.armed {
             slot.armed = at;
             self.timers.push(Reverse((at, id)));
@@ -429,6 +434,7 @@ impl Endpoint {
     /// Where a timer that is long overdue shows that the whole host slept, every peer may have
     /// given us up meanwhile.
     fn notice_sleep(&mut self, now: Instant) {
+        self.latest = now;
         let Some(Reverse((due, _))) = self.timers.peek().copied() else { return };
         if due == self.slept || now.since(due) <= self.config.liveness.lost_after {
             return;
@@ -569,6 +575,7 @@ impl Machine for Endpoint {
         grant: Grant,
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
+        self.latest = now;
         if grant.association.is_none()
             && let Some(transmit) = self.transmit_handshake(grant.link, out)
         {
