@@ -409,14 +409,19 @@ fn a_long_sleep_that_nobody_noticed_delays_messages_by_a_round_trip() {
 
 #[test]
 fn a_deadline_long_past_is_no_sleep() {
-    let mut net = watching(CLEAN);
+    // Nothing happens here for long, so that what was long past is after what was last known.
+    let mut net = Network::connected(&config(), CLEAN);
     net.run_for(60 * SECOND);
     let timely = Opening { reliability: Reliability::Timely, ..ONE_WAY };
     let channel = net.hosts[0].open(timely).unwrap();
     net.flush();
-    net.run_for(SECOND / 10);
-    net.hosts[0].send_by(channel, 0, 100, Instant::ZERO + SECOND).unwrap();
-    net.flush();
-    net.run_for(Duration::ZERO);
-    assert_eq!(net.hosts[0].abandoned, [(channel, 0)], "told at once");
+    net.run_for(10 * SECOND);
+    for (n, before) in (0..).zip([4 * SECOND, 69 * SECOND]) {
+        let deadline = net.now - before;
+        net.hosts[0].send_by(channel, n, 100, deadline).unwrap();
+        net.flush();
+        net.run_for(Duration::ZERO);
+        assert_eq!(net.hosts[0].abandoned.len(), n as usize + 1, "told at once");
+    }
+    assert_eq!(net.hosts[0].stats().late_max, Duration::ZERO);
 }

@@ -360,8 +360,9 @@ impl Association {
         self.identity.keys.replenish(crypto);
     }
 
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
+    /// Does what is due. We should have been asked at `due`: later than that, we ourselves were
+    /// late.
+    pub fn handle_timeout(&mut self, due: Instant, now: Instant, memory: &mut dyn Memory) {
         if let State::Closing(closing) = &mut self.state {
             if !closing.handle_timeout(now) {
                 self.state = State::Over;
@@ -371,10 +372,7 @@ impl Association {
         if !self.is_open() {
             return;
         }
-        if let Some((due, _)) = self.poll_timeout() {
-            let late = self.liveness.ran(due, now);
-            self.stats.late_max = self.stats.late_max.max(late);
-        }
+        self.stats.late_max = self.stats.late_max.max(self.liveness.ran(due, now));
         if let Some(end) = self.liveness.verdict(now) {
             self.give_up(now, end, memory);
             return;

@@ -113,6 +113,8 @@ struct Slot {
     state: SlotState,
     /// The timer set for it in `timers`; `NEVER` when none.
     armed: Instant,
+    /// That timer was set ahead of its time, as far as we know: who is late for it slept.
+    punctual: bool,
     /// It stands in `ready`.
     queued: bool,
 }
@@ -135,8 +137,8 @@ pub struct Endpoint {
     timers: BinaryHeap<Reverse<(Instant, AssociationId)>>,
     /// The overdue timer by which a sleep of the host was last noticed.
     slept: Instant,
-    /// The latest time that we were told.
-    latest: Instant,
+    /// The time, during a driver's call.
+    clock: Option<Instant>,
     ready: VecDeque<AssociationId>,
     queue: VecDeque<(LinkId, SocketAddr, Vec<u8>)>,
 }
@@ -164,7 +166,7 @@ impl Endpoint {
             free: Vec::new(),
             timers: BinaryHeap::new(),
             slept: Instant::NEVER,
-            latest: Instant::ZERO,
+            clock: None,
             ready: VecDeque::new(),
             queue: VecDeque::new(),
         }
@@ -332,7 +334,8 @@ impl Endpoint {
             None if self.slots.len() < limit => {
                 let index = self.slots.len() as u16;
                 let (id, state) = (AssociationId(index.into()), SlotState::Free);
-                self.slots.push(Slot { id, state, armed: Instant::NEVER, queued: false });
+                let (armed, punctual, queued) = (Instant::NEVER, false, false);
+                self.slots.push(Slot { id, state, armed, punctual, queued });
                 index
             }
             None => return None,
@@ -423,10 +426,9 @@ impl Endpoint {
     fn rearm(&mut self, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else { return };
         let Some(at) = Self::deadline(&slot.state) else { return };
-        // What was due before anybody could have known is due now.
-        let at = at.max(self.latest);
         if at < slot.armed {
             slot.armed = at;
+            slot.punctual = self.clock.is_some_and(|now| now < at);
             self.timers.push(Reverse((at, id)));
         }
     }
@@ -434,9 +436,10 @@ impl Endpoint {
     /// Where a timer that is long overdue shows that the whole host slept, every peer may have
     /// given us up meanwhile.
     fn notice_sleep(&mut self, now: Instant) {
-        self.latest = now;
-        let Some(Reverse((due, _))) = self.timers.peek().copied() else { return };
-        if due == self.slept || now.since(due) <= self.config.liveness.lost_after {
+        let Some(Reverse((due, id))) = self.timers.peek().copied() else { return };
+        let punctual = self.slot(id).is_some_and(|s| s.armed == due && s.punctual);
+        let long = now.since(due) > self.config.liveness.lost_after;
+        if !punctual || !long || due == self.slept {
             return;
         }
         self.slept = due;
@@ -448,11 +451,12 @@ impl Endpoint {
         }
     }
 
-    fn fire(&mut self, now: Instant, id: AssociationId, memory: &mut dyn Memory) {
+    /// Does what was due at `due`.
+    fn fire(&mut self, now: Instant, due: Instant, id: AssociationId, memory: &mut dyn Memory) {
         match self.state_mut(id) {
             // The timer may be an old one, set before the deadline moved away.
             Some(SlotState::Open(a)) if a.poll_timeout().is_some_and(|(at, _)| at <= now) => {
-                a.handle_timeout(now, memory);
+                a.handle_timeout(due, now, memory);
                 self.touch(id);
             }
             Some(SlotState::Initiating(_)) => self.repeat_initiation(now, id),
@@ -520,62 +524,9 @@ impl Endpoint {
         }
         transmit
     }
-}
 
-impl Machine for Endpoint {
-    type Event = EndpointEvent;
-
-    fn handle_datagram(
-        &mut self,
-        now: Instant,
-        rx: RxMeta,
-        data: &mut [u8],
-        memory: &mut dyn Memory,
-    ) {
-        self.notice_sleep(now);
-        match Packet::parse(data) {
-            Ok(Packet::Data(header)) => self.handle_data(now, rx, header, data, memory),
-            Ok(Packet::Initiation(i)) => self.handle_initiation(now, rx, &i),
-            Ok(Packet::Response(r)) => self.handle_response(now, &r),
-            Ok(Packet::Cookie(c)) => self.handle_cookie(&c),
-            Ok(Packet::Versions(v)) => self.handle_versions(v.receiver, v.versions),
-            Err(_) => self.stats.garbage += 1,
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
-        self.notice_sleep(now);
-        while let Some(Reverse((at, id))) = self.timers.peek().copied() {
-            if at > now {
-                break;
-            }
-            self.timers.pop();
-            let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else {
-                continue;
-            };
-            if slot.armed == at {
-                slot.armed = Instant::NEVER;
-                self.fire(now, id, memory);
-            }
-        }
-    }
-
-    fn handle_path(&mut self, _now: Instant, link: LinkId, change: PathChange) {
-        for index in 0..self.slots.len() {
-            if let SlotState::Open(a) = &mut self.slots[index].state {
-                a.handle_path(link, change);
-                self.touch(self.slots[index].id);
-            }
-        }
-    }
-
-    fn poll_transmit(
-        &mut self,
-        now: Instant,
-        grant: Grant,
-        out: &mut TxBatch<'_>,
-    ) -> Option<Transmit> {
-        self.latest = now;
+    /// The next train of whoever has something to send.
+    fn transmit(&mut self, now: Instant, grant: Grant, out: &mut TxBatch<'_>) -> Option<Transmit> {
         if grant.association.is_none()
             && let Some(transmit) = self.transmit_handshake(grant.link, out)
         {
@@ -597,6 +548,71 @@ impl Machine for Endpoint {
             }
         }
         None
+    }
+}
+
+impl Machine for Endpoint {
+    type Event = EndpointEvent;
+
+    fn handle_datagram(
+        &mut self,
+        now: Instant,
+        rx: RxMeta,
+        data: &mut [u8],
+        memory: &mut dyn Memory,
+    ) {
+        self.clock = Some(now);
+        self.notice_sleep(now);
+        match Packet::parse(data) {
+            Ok(Packet::Data(header)) => self.handle_data(now, rx, header, data, memory),
+            Ok(Packet::Initiation(i)) => self.handle_initiation(now, rx, &i),
+            Ok(Packet::Response(r)) => self.handle_response(now, &r),
+            Ok(Packet::Cookie(c)) => self.handle_cookie(&c),
+            Ok(Packet::Versions(v)) => self.handle_versions(v.receiver, v.versions),
+            Err(_) => self.stats.garbage += 1,
+        }
+        self.clock = None;
+    }
+
+    fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
+        self.clock = Some(now);
+        self.notice_sleep(now);
+        while let Some(Reverse((at, id))) = self.timers.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.timers.pop();
+            let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else {
+                continue;
+            };
+            if slot.armed == at {
+                let due = if slot.punctual { at } else { now };
+                slot.armed = Instant::NEVER;
+                self.fire(now, due, id, memory);
+            }
+        }
+        self.clock = None;
+    }
+
+    fn handle_path(&mut self, _now: Instant, link: LinkId, change: PathChange) {
+        for index in 0..self.slots.len() {
+            if let SlotState::Open(a) = &mut self.slots[index].state {
+                a.handle_path(link, change);
+                self.touch(self.slots[index].id);
+            }
+        }
+    }
+
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        grant: Grant,
+        out: &mut TxBatch<'_>,
+    ) -> Option<Transmit> {
+        self.clock = Some(now);
+        let transmit = self.transmit(now, grant, out);
+        self.clock = None;
+        transmit
     }
 
     fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
