@@ -7,13 +7,14 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 
 use towpath_wire::packet::Packet;
-use towpath_wire::{Admission, ChannelId, Instant, LinkId};
+use towpath_wire::{ChannelId, Instant, LinkId};
 
 use super::cookie::CookieJar;
-use super::initiate::{ConnectFailure, Initiating};
+use super::event::{EndpointEvent, EndpointStats};
+use super::initiate::Initiating;
 use super::respond::{Asking, HalfOpen};
 use super::stamps::Stamps;
-use crate::association::{Association, AssociationEvent, Opening, SendError};
+use crate::association::{Association, Opening, SendError};
 use crate::config::Config;
 use crate::crypto::{Crypto, HostKey};
 use crate::machine::{Grant, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
@@ -33,70 +34,6 @@ impl AssociationId {
     const fn index(self) -> usize {
         (self.0 & ((1 << INDEX_BITS) - 1)) as usize
     }
-}
-
-/// What an endpoint tells its owner.
-#[derive(Debug)]
-pub enum EndpointEvent {
-    /// Somebody asks to be let in: answer with [`Endpoint::answer`].
-    Incoming {
-        /// The handshake.
-        id: AssociationId,
-        /// Its proven static key.
-        key: HostKey,
-        /// Its ground for being let in.
-        admission: Admission,
-        /// Its address.
-        remote: SocketAddr,
-        /// What it says of itself.
-        hello: Vec<u8>,
-    },
-    /// An association stands: both sides have shown that they hold the keys.
-    Connected {
-        /// The association.
-        id: AssociationId,
-        /// The peer's static key.
-        key: HostKey,
-        /// What the peer says of itself.
-        hello: Vec<u8>,
-        /// We started it.
-        initiator: bool,
-    },
-    /// A handshake that we started failed.
-    ConnectFailed {
-        /// The handshake.
-        id: AssociationId,
-        /// The key that it was meant for.
-        key: HostKey,
-        /// Why.
-        failure: ConnectFailure,
-    },
-    /// Something happened in an association.
-    Association {
-        /// The association.
-        id: AssociationId,
-        /// What.
-        event: AssociationEvent,
-    },
-}
-
-/// Counters of what did not come to an association.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EndpointStats {
-    /// Datagrams that are not ours at all.
-    pub garbage: u64,
-    /// Datagrams for an association that does not exist (any more).
-    pub unknown: u64,
-    /// Handshake datagrams that did not authenticate.
-    pub forged: u64,
-    /// Handshakes answered with a request for proof of address.
-    pub cookies: u64,
-    /// Handshakes dropped because a table was full.
-    pub turned_away: u64,
-    /// Handshakes refused by the owner.
-    pub refused: u64,
-    /// Handshake datagrams dropped because the link did not take them.
-    pub queue_full: u64,
 }
 
 pub(super) enum SlotState {
