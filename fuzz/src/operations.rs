@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use towpath_proto::association::Opening;
+use towpath_proto::config::Liveness;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::machine::nonce;
 use towpath_proto::{
@@ -112,7 +113,10 @@ fn config() -> Config {
         channels_max: 6,
         messages_max: 64,
         associations_max: 4,
-        lost_after: Duration::from_secs(3600),
+        liveness: Liveness {
+            keepalive: Duration::from_millis(500),
+            ..Liveness::after(Duration::from_secs(3600))
+        },
         ..Config::default()
     }
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, cut, is_data, ms};
 use towpath_proto::Config;
-use towpath_proto::association::{End, REASON_LOST};
+use towpath_proto::association::{End, Opening, REASON_LOST};
 use towpath_proto::config::Liveness;
 use towpath_sim::link::LinkSpec;
 use towpath_wire::Instant;
+use towpath_wire::frame::Reliability;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -404,4 +405,23 @@ fn a_long_sleep_that_nobody_noticed_delays_messages_by_a_round_trip() {
     let net = sent_to_a_sleeper(net, 6 * SECOND);
     assert!(net.hosts.iter().all(|h| h.over.is_empty()), "{:?}", net.hosts[0].over);
     assert_eq!(net.hosts[1].arrived.len(), 6);
+}
+
+#[test]
+fn a_deadline_long_past_is_no_sleep() {
+    // Nothing happens here for long, so that what was long past is after what was last known.
+    let mut net = Network::connected(&config(), CLEAN);
+    net.run_for(60 * SECOND);
+    let timely = Opening { reliability: Reliability::Timely, ..ONE_WAY };
+    let channel = net.hosts[0].open(timely).unwrap();
+    net.flush();
+    net.run_for(10 * SECOND);
+    for (n, before) in (0..).zip([4 * SECOND, 69 * SECOND]) {
+        let deadline = net.now - before;
+        net.hosts[0].send_by(channel, n, 100, deadline).unwrap();
+        net.flush();
+        net.run_for(Duration::ZERO);
+        assert_eq!(net.hosts[0].abandoned.len(), n as usize + 1, "told at once");
+    }
+    assert_eq!(net.hosts[0].stats().late_max, Duration::ZERO);
 }

@@ -366,8 +366,9 @@ impl Association {
         self.identity.keys.replenish(crypto);
     }
 
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
+    /// Does what is due. We should have been asked at `due`: later than that, we ourselves were
+    /// late.
+    pub fn handle_timeout(&mut self, due: Instant, now: Instant, memory: &mut dyn Memory) {
         if let State::Closing(closing) = &mut self.state {
             if !closing.handle_timeout(now) {
                 self.state = State::Over;
@@ -377,10 +378,7 @@ impl Association {
         if !self.is_open() {
             return;
         }
-        if let Some((due, _)) = self.poll_timeout() {
-            let late = self.liveness.ran(due, now);
-            self.stats.late_max = self.stats.late_max.max(late);
-        }
+        self.stats.late_max = self.stats.late_max.max(self.liveness.ran(due, now));
         if let Some(end) = self.liveness.verdict(now) {
             self.give_up(now, end, memory);
             return;
@@ -443,7 +441,7 @@ impl Association {
         earlier(self.deadline_at(), TimerKind::Deadline);
         earlier(self.identity.keys.receive.forget_at(), TimerKind::Control);
         if self.identity.keys.send.is_spent(&self.config.rekey) {
-            earlier(Some(Instant::ZERO), TimerKind::Control);
+            earlier(Some(self.liveness.asked_at()), TimerKind::Control);
         }
         let waiting = self.channels.has_data(None);
         for path in &self.paths {

@@ -99,6 +99,11 @@ impl Liveness {
         self.heard
     }
 
+    /// When a packet that asks for an answer last left.
+    pub(super) const fn asked_at(&self) -> Instant {
+        self.asked
+    }
+
     /// True while a packet that asks for an answer should go out.
     pub(super) const fn wants_ask(&self) -> bool {
         self.unsent.is_some()

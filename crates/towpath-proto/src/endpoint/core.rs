@@ -7,13 +7,14 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 
 use towpath_wire::packet::Packet;
-use towpath_wire::{Admission, ChannelId, Instant, LinkId};
+use towpath_wire::{ChannelId, Instant, LinkId};
 
 use super::cookie::CookieJar;
-use super::initiate::{ConnectFailure, Initiating};
+use super::event::{EndpointEvent, EndpointStats};
+use super::initiate::Initiating;
 use super::respond::{Asking, HalfOpen};
 use super::stamps::Stamps;
-use crate::association::{Association, AssociationEvent, Opening, SendError};
+use crate::association::{Association, Opening, SendError};
 use crate::config::Config;
 use crate::crypto::{Crypto, HostKey};
 use crate::machine::{Grant, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
@@ -35,70 +36,6 @@ impl AssociationId {
     }
 }
 
-/// What an endpoint tells its owner.
-#[derive(Debug)]
-pub enum EndpointEvent {
-    /// Somebody asks to be let in: answer with [`Endpoint::answer`].
-    Incoming {
-        /// The handshake.
-        id: AssociationId,
-        /// Its proven static key.
-        key: HostKey,
-        /// Its ground for being let in.
-        admission: Admission,
-        /// Its address.
-        remote: SocketAddr,
-        /// What it says of itself.
-        hello: Vec<u8>,
-    },
-    /// An association stands: both sides have shown that they hold the keys.
-    Connected {
-        /// The association.
-        id: AssociationId,
-        /// The peer's static key.
-        key: HostKey,
-        /// What the peer says of itself.
-        hello: Vec<u8>,
-        /// We started it.
-        initiator: bool,
-    },
-    /// A handshake that we started failed.
-    ConnectFailed {
-        /// The handshake.
-        id: AssociationId,
-        /// The key that it was meant for.
-        key: HostKey,
-        /// Why.
-        failure: ConnectFailure,
-    },
-    /// Something happened in an association.
-    Association {
-        /// The association.
-        id: AssociationId,
-        /// What.
-        event: AssociationEvent,
-    },
-}
-
-/// Counters of what did not come to an association.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EndpointStats {
-    /// Datagrams that are not ours at all.
-    pub garbage: u64,
-    /// Datagrams for an association that does not exist (any more).
-    pub unknown: u64,
-    /// Handshake datagrams that did not authenticate.
-    pub forged: u64,
-    /// Handshakes answered with a request for proof of address.
-    pub cookies: u64,
-    /// Handshakes dropped because a table was full.
-    pub turned_away: u64,
-    /// Handshakes refused by the owner.
-    pub refused: u64,
-    /// Handshake datagrams dropped because the link did not take them.
-    pub queue_full: u64,
-}
-
 pub(super) enum SlotState {
     Free,
     Reserved,
@@ -113,6 +50,8 @@ struct Slot {
     state: SlotState,
     /// The timer set for it in `timers`; `NEVER` when none.
     armed: Instant,
+    /// That timer was set ahead of its time, as far as we know: who is late for it slept.
+    punctual: bool,
     /// It stands in `ready`.
     queued: bool,
 }
@@ -135,6 +74,8 @@ pub struct Endpoint {
     timers: BinaryHeap<Reverse<(Instant, AssociationId)>>,
     /// The overdue timer by which a sleep of the host was last noticed.
     slept: Instant,
+    /// The time, during a driver's call.
+    clock: Option<Instant>,
     ready: VecDeque<AssociationId>,
     queue: VecDeque<(LinkId, SocketAddr, Vec<u8>)>,
 }
@@ -162,6 +103,7 @@ impl Endpoint {
             free: Vec::new(),
             timers: BinaryHeap::new(),
             slept: Instant::NEVER,
+            clock: None,
             ready: VecDeque::new(),
             queue: VecDeque::new(),
         }
@@ -334,7 +276,8 @@ impl Endpoint {
             None if self.slots.len() < limit => {
                 let index = self.slots.len() as u16;
                 let (id, state) = (AssociationId(index.into()), SlotState::Free);
-                self.slots.push(Slot { id, state, armed: Instant::NEVER, queued: false });
+                let (armed, punctual, queued) = (Instant::NEVER, false, false);
+                self.slots.push(Slot { id, state, armed, punctual, queued });
                 index
             }
             None => return None,
@@ -427,6 +370,7 @@ impl Endpoint {
         let Some(at) = Self::deadline(&slot.state) else { return };
         if at < slot.armed {
             slot.armed = at;
+            slot.punctual = self.clock.is_some_and(|now| now < at);
             self.timers.push(Reverse((at, id)));
         }
     }
@@ -434,8 +378,10 @@ impl Endpoint {
     /// Where a timer that is long overdue shows that the whole host slept, every peer may have
     /// given us up meanwhile.
     fn notice_sleep(&mut self, now: Instant) {
-        let Some(Reverse((due, _))) = self.timers.peek().copied() else { return };
-        if due == self.slept || now.since(due) <= self.config.liveness.lost_after {
+        let Some(Reverse((due, id))) = self.timers.peek().copied() else { return };
+        let punctual = self.slot(id).is_some_and(|s| s.armed == due && s.punctual);
+        let long = now.since(due) > self.config.liveness.lost_after;
+        if !punctual || !long || due == self.slept {
             return;
         }
         self.slept = due;
@@ -447,11 +393,12 @@ impl Endpoint {
         }
     }
 
-    fn fire(&mut self, now: Instant, id: AssociationId, memory: &mut dyn Memory) {
+    /// Does what was due at `due`.
+    fn fire(&mut self, now: Instant, due: Instant, id: AssociationId, memory: &mut dyn Memory) {
         match self.state_mut(id) {
             // The timer may be an old one, set before the deadline moved away.
             Some(SlotState::Open(a)) if a.poll_timeout().is_some_and(|(at, _)| at <= now) => {
-                a.handle_timeout(now, memory);
+                a.handle_timeout(due, now, memory);
                 self.touch(id);
             }
             Some(SlotState::Initiating(_)) => self.repeat_initiation(now, id),
@@ -519,61 +466,9 @@ impl Endpoint {
         }
         transmit
     }
-}
 
-impl Machine for Endpoint {
-    type Event = EndpointEvent;
-
-    fn handle_datagram(
-        &mut self,
-        now: Instant,
-        rx: RxMeta,
-        data: &mut [u8],
-        memory: &mut dyn Memory,
-    ) {
-        self.notice_sleep(now);
-        match Packet::parse(data) {
-            Ok(Packet::Data(header)) => self.handle_data(now, rx, header, data, memory),
-            Ok(Packet::Initiation(i)) => self.handle_initiation(now, rx, &i),
-            Ok(Packet::Response(r)) => self.handle_response(now, &r),
-            Ok(Packet::Cookie(c)) => self.handle_cookie(&c),
-            Ok(Packet::Versions(v)) => self.handle_versions(v.receiver, v.versions),
-            Err(_) => self.stats.garbage += 1,
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
-        self.notice_sleep(now);
-        while let Some(Reverse((at, id))) = self.timers.peek().copied() {
-            if at > now {
-                break;
-            }
-            self.timers.pop();
-            let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else {
-                continue;
-            };
-            if slot.armed == at {
-                slot.armed = Instant::NEVER;
-                self.fire(now, id, memory);
-            }
-        }
-    }
-
-    fn handle_path(&mut self, _now: Instant, link: LinkId, change: PathChange) {
-        for index in 0..self.slots.len() {
-            if let SlotState::Open(a) = &mut self.slots[index].state {
-                a.handle_path(link, change);
-                self.touch(self.slots[index].id);
-            }
-        }
-    }
-
-    fn poll_transmit(
-        &mut self,
-        now: Instant,
-        grant: Grant,
-        out: &mut TxBatch<'_>,
-    ) -> Option<Transmit> {
+    /// The next train of whoever has something to send.
+    fn transmit(&mut self, now: Instant, grant: Grant, out: &mut TxBatch<'_>) -> Option<Transmit> {
         if grant.association.is_none()
             && let Some(transmit) = self.transmit_handshake(grant.link, out)
         {
@@ -595,6 +490,71 @@ impl Machine for Endpoint {
             }
         }
         None
+    }
+}
+
+impl Machine for Endpoint {
+    type Event = EndpointEvent;
+
+    fn handle_datagram(
+        &mut self,
+        now: Instant,
+        rx: RxMeta,
+        data: &mut [u8],
+        memory: &mut dyn Memory,
+    ) {
+        self.clock = Some(now);
+        self.notice_sleep(now);
+        match Packet::parse(data) {
+            Ok(Packet::Data(header)) => self.handle_data(now, rx, header, data, memory),
+            Ok(Packet::Initiation(i)) => self.handle_initiation(now, rx, &i),
+            Ok(Packet::Response(r)) => self.handle_response(now, &r),
+            Ok(Packet::Cookie(c)) => self.handle_cookie(&c),
+            Ok(Packet::Versions(v)) => self.handle_versions(v.receiver, v.versions),
+            Err(_) => self.stats.garbage += 1,
+        }
+        self.clock = None;
+    }
+
+    fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
+        self.clock = Some(now);
+        self.notice_sleep(now);
+        while let Some(Reverse((at, id))) = self.timers.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.timers.pop();
+            let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else {
+                continue;
+            };
+            if slot.armed == at {
+                let due = if slot.punctual { at } else { now };
+                slot.armed = Instant::NEVER;
+                self.fire(now, due, id, memory);
+            }
+        }
+        self.clock = None;
+    }
+
+    fn handle_path(&mut self, _now: Instant, link: LinkId, change: PathChange) {
+        for index in 0..self.slots.len() {
+            if let SlotState::Open(a) = &mut self.slots[index].state {
+                a.handle_path(link, change);
+                self.touch(self.slots[index].id);
+            }
+        }
+    }
+
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        grant: Grant,
+        out: &mut TxBatch<'_>,
+    ) -> Option<Transmit> {
+        self.clock = Some(now);
+        let transmit = self.transmit(now, grant, out);
+        self.clock = None;
+        transmit
     }
 
     fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {

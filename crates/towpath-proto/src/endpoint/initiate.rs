@@ -10,7 +10,8 @@ use towpath_wire::packet::{Cookie, INITIATION_HEADER, Initiation, Response, TAG}
 use towpath_wire::{Admission, Instant, LinkId, VersionRange};
 
 use super::cookie::cookie_key;
-use super::core::{AssociationId, Endpoint, EndpointEvent, SlotState};
+use super::core::{AssociationId, Endpoint, SlotState};
+use super::event::EndpointEvent;
 use super::hello::{HELLO_MAX, Hello, PAYLOAD_MAX, Refusal};
 use crate::association::{Association, Identity};
 use crate::crypto::{Handshake, HostKey, Psk};

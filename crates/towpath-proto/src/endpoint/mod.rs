@@ -13,12 +13,14 @@
 
 mod cookie;
 mod core;
+mod event;
 mod hello;
 mod initiate;
 mod respond;
 mod stamps;
 
-pub use core::{AssociationId, Endpoint, EndpointEvent, EndpointStats};
+pub use core::{AssociationId, Endpoint};
+pub use event::{EndpointEvent, EndpointStats};
 pub(crate) use hello::cut_text;
 pub use hello::{HELLO_MAX, REFUSAL_TEXT_MAX, Refusal};
 pub use initiate::{Connect, ConnectError, ConnectFailure};

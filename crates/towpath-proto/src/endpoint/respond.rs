@@ -10,7 +10,8 @@ use towpath_wire::packet::{
     Cookie, INITIATION_HEADER, Initiation, RESPONSE_HEADER, Response, Versions,
 };
 
-use super::core::{AssociationId, Endpoint, EndpointEvent, SlotState};
+use super::core::{AssociationId, Endpoint, SlotState};
+use super::event::EndpointEvent;
 use super::hello::{HELLO_MAX, Hello, PAYLOAD_MAX, REFUSAL_TEXT_MAX, cut_text};
 use super::initiate::ConnectFailure;
 use crate::association::{Association, Identity, PeerLimits};
