@@ -88,7 +88,7 @@ fn drawn(seed: u64) -> TransferScenario {
         let link = LinkSpec { burst_leave_ppm: 300_000, ..swarm.draw_link(&mut rng) };
         s.link.insert(name.into(), link);
     }
-    let congestion = ["model", "aimd", "cubic", "fixed:300000"];
+    let congestion = [None, Some("aimd"), Some("cubic"), Some("fixed:300000")];
     for n in 0..1 + rng.below(3) {
         // All flows pass "a"; some a second link, too.
         let second = (rng.below(2) == 0).then(|| "b".to_string());
@@ -96,7 +96,7 @@ fn drawn(seed: u64) -> TransferScenario {
             name: n.to_string(),
             forward: ["a".to_string()].into_iter().chain(second).collect(),
             backward: vec![if rng.below(2) == 0 { "c" } else { "d" }.into()],
-            congestion: Some(congestion[rng.below(4) as usize].into()),
+            congestion: congestion[rng.below(4) as usize].map(Into::into),
             bytes: Some(100_000 + rng.below(400_000)),
             message_bytes: 12 + rng.below(100_000) as u32,
             window_bytes: 1 << (17 + rng.below(5)),
