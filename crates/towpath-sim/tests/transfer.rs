@@ -81,7 +81,11 @@ fn two_flows_over_one_link_and_echoes_arrive_whole_and_the_same_each_time() {
 /// Links, flows that share them, stops and steps of clocks, all drawn from the seed.
 fn drawn(seed: u64) -> TransferScenario {
     let (swarm, mut rng) = (Scenario::default(), Rng::new(seed, 77));
-    let mut s = TransferScenario { seed, real_bytes: seed % 4 == 0, ..TransferScenario::default() };
+    let mut s = TransferScenario {
+        seed,
+        real_bytes: seed.is_multiple_of(4),
+        ..TransferScenario::default()
+    };
     for name in ["a", "b", "c", "d"] {
         // A burst counts datagrams: where few are sent, twenty of them take longer than a host
         // waits for life.
@@ -89,7 +93,7 @@ fn drawn(seed: u64) -> TransferScenario {
         s.link.insert(name.into(), link);
     }
     let congestion = [None, Some("aimd"), Some("cubic"), Some("fixed:300000")];
-    for n in 0..1 + rng.below(3) {
+    for n in 0..=rng.below(3) {
         // All flows pass "a"; some a second link, too.
         let second = (rng.below(2) == 0).then(|| "b".to_string());
         s.flow.push(FlowSpec {
