@@ -45,7 +45,7 @@ pub(crate) fn run(args: &DumpArgs) -> anyhow::Result<ExitCode> {
     out.flush().context("cannot write output")?;
     let Counts { packets, datagrams, ours, trains } = counts;
     eprintln!(
-        "{packets} packets, {datagrams} UDP datagrams, {ours} of them shown, {trains} of those trains"
+        "{packets} packets, {datagrams} UDP datagrams, {ours} shown, {trains} of those trains"
     );
     Ok(ExitCode::from(u8::from(ours == 0)))
 }

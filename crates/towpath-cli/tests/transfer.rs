@@ -190,7 +190,7 @@ fn the_scheme_of_1997_stands_beside_the_present_one() {
     assert!(out.status.success(), "{}", text(&out.stderr));
     let rows = json(&out.stdout);
     let schemes: Vec<&str> = rows.iter().map(|r| r["scheme"].as_str().unwrap()).collect();
-    assert_eq!(schemes, ["segments", "association", "segments", "association"]);
+    assert_eq!(schemes, ["1997", "association", "1997", "association"]);
     assert!(rows.iter().all(|r| r["bytes"] == 4 << 20), "{rows:?}");
     let repeated = |n: usize| rows[n]["repeated"].as_u64().unwrap();
     assert_eq!([repeated(0), repeated(1)], [0, 0]);

@@ -54,6 +54,7 @@ pub struct RepairSpec {
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
     /// Segments of 64 packets and maps, as in 1997.
+    #[serde(rename = "1997")]
     Segments,
     /// An association with its default options.
     Association,

@@ -81,22 +81,26 @@ fn two_flows_over_one_link_and_echoes_arrive_whole_and_the_same_each_time() {
 /// Links, flows that share them, stops and steps of clocks, all drawn from the seed.
 fn drawn(seed: u64) -> TransferScenario {
     let (swarm, mut rng) = (Scenario::default(), Rng::new(seed, 77));
-    let mut s = TransferScenario { seed, real_bytes: seed % 4 == 0, ..TransferScenario::default() };
+    let mut s = TransferScenario {
+        seed,
+        real_bytes: seed.is_multiple_of(4),
+        ..TransferScenario::default()
+    };
     for name in ["a", "b", "c", "d"] {
         // A burst counts datagrams: where few are sent, twenty of them take longer than a host
         // waits for life.
         let link = LinkSpec { burst_leave_ppm: 300_000, ..swarm.draw_link(&mut rng) };
         s.link.insert(name.into(), link);
     }
-    let congestion = ["model", "aimd", "cubic", "fixed:300000"];
-    for n in 0..1 + rng.below(3) {
+    let congestion = [None, Some("aimd"), Some("cubic"), Some("fixed:300000")];
+    for n in 0..=rng.below(3) {
         // All flows pass "a"; some a second link, too.
         let second = (rng.below(2) == 0).then(|| "b".to_string());
         s.flow.push(FlowSpec {
             name: n.to_string(),
             forward: ["a".to_string()].into_iter().chain(second).collect(),
             backward: vec![if rng.below(2) == 0 { "c" } else { "d" }.into()],
-            congestion: Some(congestion[rng.below(4) as usize].into()),
+            congestion: congestion[rng.below(4) as usize].map(Into::into),
             bytes: Some(100_000 + rng.below(400_000)),
             message_bytes: 12 + rng.below(100_000) as u32,
             window_bytes: 1 << (17 + rng.below(5)),

@@ -75,8 +75,8 @@ pub(super) struct SimRunArgs {
     /// (default: around the first loss)
     #[arg(long, value_name = "FROM..TO", value_parser = zoom)]
     pub(super) zoom: Option<(f64, f64)>,
-    /// Transfers: congestion controller of every flow (model, aimd, cubic, fixed:BYTES) instead of
-    /// the file's
+    /// Transfers: congestion controller of every flow, instead of the file's (docs/transport.md
+    /// lists them)
     #[arg(long, value_name = "NAME")]
     pub(super) congestion: Option<String>,
     /// Write every datagram in words, a line each; takes one transfer, or one seed of a swarm

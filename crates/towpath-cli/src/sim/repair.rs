@@ -58,7 +58,7 @@ pub(super) struct RepairArgs {
     /// Scheme of 1997: repetitions of a segment before it gives up (the source gives no number)
     #[arg(long, default_value_t = 16, value_name = "N")]
     retries: u8,
-    /// Association: congestion controller (model, aimd, cubic, fixed:BYTES) instead of the default
+    /// Association: congestion controller instead of the default (docs/transport.md lists them)
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
     /// Runs per row

@@ -154,20 +154,6 @@ pub enum Side {
     Receiver,
 }
 
-/// A host stands still: it neither receives nor wakes. Its socket holds 256 datagrams.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Stop {
-    /// When.
-    pub at_ms: u64,
-    /// For how long.
-    pub for_ms: u64,
-    /// Whose host, by the flow's name.
-    pub flow: String,
-    /// Which of its two.
-    pub side: Side,
-}
-
 /// A host's monotonic clock jumps ahead, as after a suspension that the clock counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -182,13 +168,27 @@ pub struct ClockStep {
     pub side: Side,
 }
 
-/// A congestion controller by name: `tolerant`, `cubic`, `aimd`, or `fixed:BYTES` (a constant
+/// A host stands still: it neither receives nor wakes. Its socket holds 256 datagrams.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Stop {
+    /// When.
+    pub at_ms: u64,
+    /// For how long.
+    pub for_ms: u64,
+    /// Whose host, by the flow's name.
+    pub flow: String,
+    /// Which of its two.
+    pub side: Side,
+}
+
+/// A congestion controller by name: `tolerant`, `aimd`, `cubic`, or `fixed:BYTES` (a constant
 /// window). `None`: there is no such one.
 pub fn congestion(name: &str) -> Option<CongestionKind> {
     match name {
         "tolerant" => Some(CongestionKind::Tolerant),
-        "aimd" => Some(CongestionKind::Aimd),
         "cubic" => Some(CongestionKind::Cubic),
+        "aimd" => Some(CongestionKind::Aimd),
         _ => name.strip_prefix("fixed:")?.parse().ok().map(CongestionKind::Fixed),
     }
 }
@@ -256,7 +256,7 @@ impl TransferScenario {
             }
         }
         if let Some(name) = flow.congestion.as_ref().filter(|name| congestion(name).is_none()) {
-            let must = "tolerant, cubic, aimd or fixed:BYTES";
+            let must = "model, aimd, cubic or fixed:BYTES";
             return Err(range(field("congestion"), &format!("{name:?}"), must));
         }
         if !(1 << 12..=1 << 30).contains(&flow.window_bytes) {
@@ -352,7 +352,7 @@ backward = ['back']
         );
         assert_eq!(
             with("[[flow]]", "[[flow]]\ncongestion = 'fast'"),
-            "congestion of flow \"\" is \"fast\", must be tolerant, cubic, aimd or fixed:BYTES"
+            "congestion of flow \"\" is \"fast\", must be model, aimd, cubic or fixed:BYTES"
         );
         assert_eq!(
             with("[[flow]]", "[[flow]]\nmessage_bytes = 1048576"),
