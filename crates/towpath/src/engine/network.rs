@@ -44,6 +44,16 @@ impl Network {
         self.driver.spin(clock, node, memory)
     }
 
+    /// Sleeps for a moment where datagrams come so fast that it pays; true when it did.
+    pub(super) fn gather(&mut self, clock: &Clock) -> bool {
+        let pause = self.driver.gather(clock);
+        if self.blocked || pause.is_zero() {
+            return false;
+        }
+        std::thread::sleep(pause);
+        true
+    }
+
     /// Sends what the node has to send. True when there may be more: the turn was over first.
     pub(super) fn transmit(
         &mut self,
