@@ -27,6 +27,14 @@ const LIGHT: u64 = 16 * 1024;
 /// After a datagram as long as this, more are likely to wait behind it.
 const LOOK_BYTES: usize = 1024;
 
+/// From so many bytes received per millisecond on, waking up for each train costs more than it
+/// gives: whoever waits lets about [`GATHERED`] come together, for [`GATHER_MAX`] at most.
+const FAST: u64 = 512 << 10;
+const GATHERED: u64 = 1 << 20;
+const GATHER_MAX: Duration = Duration::from_micros(300);
+/// The rate is measured over so long.
+const RATE_OVER: Duration = Duration::from_millis(1);
+
 /// How a turn of sending ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -50,12 +58,24 @@ pub struct LinkDriver {
     waits_since: Option<Instant>,
     /// What was waited for last time came so soon that looking for it was worth while.
     soon: bool,
+    /// When the rate was last measured, and bytes received until then.
+    measured: (Instant, u64),
+    /// How long it takes until enough has come together; zero on links that are not fast.
+    gathering: Duration,
 }
 
 impl LinkDriver {
     /// A driver of `link`.
     pub fn new(link: UdpLink) -> Self {
-        Self { link, batch: SendBatch::new(), passed: 0, waits_since: None, soon: false }
+        Self {
+            link,
+            batch: SendBatch::new(),
+            passed: 0,
+            waits_since: None,
+            soon: false,
+            measured: (Instant::ZERO, 0),
+            gathering: Duration::ZERO,
+        }
     }
 
     /// The link.
@@ -119,6 +139,22 @@ impl LinkDriver {
         }
         self.soon = self.look(clock, machine, memory, now + SPIN)?;
         Ok(self.soon)
+    }
+
+    /// How long to sleep before the link is watched again: not at all, unless datagrams come so
+    /// fast that it pays to let them come together. To be asked after [`LinkDriver::spin`] found
+    /// nothing.
+    pub fn gather(&mut self, clock: &Clock) -> Duration {
+        let (now, received) = (clock.now(), self.link.counters().bytes_received);
+        let (since, before) = self.measured;
+        let time = now.since(since);
+        if time >= RATE_OVER {
+            let per_ms = (received - before) * 1_000_000 / time.as_nanos() as u64;
+            let full = Duration::from_nanos(GATHERED * 1_000_000 / per_ms.max(1));
+            self.gathering = if per_ms < FAST { Duration::ZERO } else { full.min(GATHER_MAX) };
+            self.measured = (now, received);
+        }
+        self.gathering
     }
 
     /// Looks for datagrams again and again, until some came, the machine's time has come, or it

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use towpath_io::UdpLink;
 use towpath_io::udp::{Notice, SendBatch, TooLong};
+use towpath_io::{Clock, LinkDriver, RealCrypto, UdpLink};
 use towpath_proto::crypto::HeaderKey;
-use towpath_proto::{HeapMemory, Transmit};
+use towpath_proto::{Config, Endpoint, HeapMemory, Rng, Transmit};
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
 use towpath_wire::{ByteSize, LinkId, PathId};
 
@@ -212,4 +212,18 @@ fn a_datagram_beyond_the_way_s_limit_is_refused_not_cut_into_fragments() {
     assert_eq!((near.too_long(), near.notice()), (None, None));
     assert!(near.segmentation(), "shorter trains are still cut by the kernel");
     assert_eq!(arrivals(&mut far, from, 4), expected(1232, 4 * 1232, 1));
+}
+
+#[test]
+fn an_idle_link_is_never_looked_at_before_sleeping() {
+    let mut driver = LinkDriver::new(bind(Ipv4Addr::LOCALHOST));
+    let crypto = RealCrypto::new(RealCrypto::generate_secret());
+    let mut machine = Endpoint::new(Config::default(), Box::new(crypto), Rng::new(1, 0));
+    let mut memory = HeapMemory::new(ByteSize::from_kib(1));
+    let clock = Clock::start();
+    for _ in 0..100 {
+        assert!(!driver.spin(&clock, &mut machine, &mut memory).expect("receives"));
+        assert!(driver.gather(&clock).is_zero());
+    }
+    assert_eq!(driver.counters().receive_calls, 0);
 }

@@ -8,7 +8,7 @@
 
 use alloc::boxed::Box;
 
-use siphasher::sip::SipHasher24;
+use siphasher::sip::SipHasher13;
 use zeroize::Zeroize;
 
 /// A host's static public key.
@@ -126,11 +126,11 @@ pub trait PacketKey: Send {
 /// Longest header that a [`HeaderKey`] takes.
 const HASHED_HEADER_MAX: usize = 20;
 
-/// The packet key of a trusted link: the tag is a keyed 64-bit hash of nonce, header and the
-/// content's length, followed by zeros. The content itself goes out in clear and is covered by
-/// nothing but UDP's checksum; whoever can write to the link can change it. Datagrams of other
-/// associations, other numbers or other lengths do not pass.
-pub struct HeaderKey(SipHasher24);
+/// The packet key of a trusted link: the tag is a keyed 64-bit hash (SipHash-1-3: it need only
+/// tell strays) of nonce, header and the content's length, followed by zeros. The content itself
+/// goes out in clear and is covered by nothing but UDP's checksum; whoever can write to the link
+/// can change it. Datagrams of other associations, other numbers or other lengths do not pass.
+pub struct HeaderKey(SipHasher13);
 
 impl HeaderKey {
     /// From a secret.
@@ -140,7 +140,7 @@ impl HeaderKey {
             bytes.copy_from_slice(&secret[at..at + 8]);
             u64::from_le_bytes(bytes)
         };
-        Self(SipHasher24::new_with_keys(word(0), word(8)))
+        Self(SipHasher13::new_with_keys(word(0), word(8)))
     }
 
     fn tag(&self, nonce: [u8; 12], aad: &[u8], content: usize) -> [u8; 16] {

@@ -217,10 +217,10 @@ impl Side {
     pub(super) fn turn(&mut self) -> anyhow::Result<()> {
         let sent = self.drain()?;
         let (driver, memory) = (&mut self.driver, &mut self.memory);
-        let now = self.clock.now();
         let came = match sent {
             Turn::Idle | Turn::Sent if self.poll => {
-                driver.look(&self.clock, &mut self.endpoint, memory, now + LOOK_MAX)?
+                let until = self.clock.now() + LOOK_MAX;
+                driver.look(&self.clock, &mut self.endpoint, memory, until)?
             }
             Turn::More | Turn::Blocked if self.poll => false,
             Turn::More => false,
@@ -251,6 +251,12 @@ impl Side {
     }
 
     fn wait(&mut self, blocked: bool) {
+        let pause = self.driver.gather(&self.clock);
+        if !blocked && !pause.is_zero() {
+            self.waits += 1;
+            std::thread::sleep(pause);
+            return;
+        }
         let until = self.endpoint.poll_timeout().map(|(at, _)| at.since(self.clock.now()));
         let time = until.unwrap_or(WAIT_MAX).min(WAIT_MAX);
         let flags = if blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };

@@ -256,7 +256,7 @@ impl TransferScenario {
             }
         }
         if let Some(name) = flow.congestion.as_ref().filter(|name| congestion(name).is_none()) {
-            let must = "model, aimd, cubic or fixed:BYTES";
+            let must = "tolerant, cubic, aimd or fixed:BYTES";
             return Err(range(field("congestion"), &format!("{name:?}"), must));
         }
         if !(1 << 12..=1 << 30).contains(&flow.window_bytes) {
@@ -352,7 +352,7 @@ backward = ['back']
         );
         assert_eq!(
             with("[[flow]]", "[[flow]]\ncongestion = 'fast'"),
-            "congestion of flow \"\" is \"fast\", must be model, aimd, cubic or fixed:BYTES"
+            "congestion of flow \"\" is \"fast\", must be tolerant, cubic, aimd or fixed:BYTES"
         );
         assert_eq!(
             with("[[flow]]", "[[flow]]\nmessage_bytes = 1048576"),

@@ -133,11 +133,8 @@ impl Engine {
             }
             let (clock, node) = (self.clock, &mut self.node);
             let came = self.network.spin(node, &clock, &mut self.memory);
-            let timeout = if came.map_err(system("receiving"))? {
-                Some(Duration::ZERO)
-            } else {
-                self.timeout()
-            };
+            let came = came.map_err(system("receiving"))? || self.network.gather(&clock);
+            let timeout = if came { Some(Duration::ZERO) } else { self.timeout() };
             self.poll.wait(&mut events, timeout).map_err(system("waiting"))?;
             let mut readable = false;
             for r in (0..).map_while(|i| events.get(i)) {

@@ -16,12 +16,14 @@ pub(super) struct Network {
     pub(super) driver: LinkDriver,
     key: u64,
     blocked: bool,
+    /// The last turn of sending was over before everything was sent.
+    more: bool,
 }
 
 impl Network {
     pub(super) fn new(udp: UdpLink, key: u64, poll: &Poll) -> io::Result<Self> {
         poll.add(&udp, key)?;
-        Ok(Self { driver: LinkDriver::new(udp), key, blocked: false })
+        Ok(Self { driver: LinkDriver::new(udp), key, blocked: false, more: false })
     }
 
     /// Hands waiting datagrams to the node, as many as fit into a turn.
@@ -44,6 +46,17 @@ impl Network {
         self.driver.spin(clock, node, memory)
     }
 
+    /// Sleeps for a moment where datagrams come so fast that it pays, and nothing waits to be
+    /// sent; true when it did.
+    pub(super) fn gather(&mut self, clock: &Clock) -> bool {
+        let pause = self.driver.gather(clock);
+        if self.blocked || self.more || pause.is_zero() {
+            return false;
+        }
+        std::thread::sleep(pause);
+        true
+    }
+
     /// Sends what the node has to send. True when there may be more: the turn was over first.
     pub(super) fn transmit(
         &mut self,
@@ -62,7 +75,8 @@ impl Network {
         if turn == Turn::Blocked {
             self.block(true, poll)?;
         }
-        Ok(turn == Turn::More)
+        self.more = turn == Turn::More;
+        Ok(self.more)
     }
 
     /// The socket takes datagrams again.
