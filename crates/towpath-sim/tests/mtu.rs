@@ -84,7 +84,7 @@ fn a_way_that_narrows_under_a_transfer_does_not_stop_it() {
 fn loss_alone_does_not_shorten_datagrams() {
     let spec = LinkSpec { loss_ppm: 100_000, ..CLEAN };
     let (mut net, channel) = connected(&Config::default(), spec, 65_507);
-    transfer(&mut net, channel, 60, Duration::from_secs(60));
+    transfer(&mut net, channel, 60, Duration::from_mins(1));
     assert_eq!(datagram(&net), 1472);
 }
 

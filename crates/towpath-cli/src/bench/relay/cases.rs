@@ -128,7 +128,7 @@ impl Bed {
         let acknowledged = pass(times.settle)?;
         let (at, first) = (begin.elapsed(), self.relay.read());
         let acknowledged = pass(times.settle + times.measured)? - acknowledged;
-        let (seconds, last) = ((begin.elapsed() - at).as_secs_f64(), self.relay.read());
+        let (seconds, last) = (begin.elapsed().saturating_sub(at).as_secs_f64(), self.relay.read());
         let bps = |bytes: u64| bytes as f64 * 8.0 / seconds;
         if let Some(mut side) = side {
             share.ours_bps = Some(bps(last.udp_bytes - first.udp_bytes));

@@ -1,5 +1,7 @@
 //! The measured shares as a table or as JSON.
 
+use std::fmt::Write;
+
 use serde_json::json;
 use towpath_sim::link::LinkSpec;
 
@@ -96,7 +98,8 @@ impl Report {
         );
         if !self.shares.is_empty() {
             let (settle, measured) = (self.times.settle, self.times.measured);
-            text += &format!(
+            let _ = write!(
+                text,
                 "Measured for {measured:?} after {settle:?}; the second begins 2 s after the \
                  first.\n\n{}",
                 table.text()
@@ -104,7 +107,8 @@ impl Report {
         }
         if let Some(t) = &self.transfer {
             let least = t.least(&self.spec);
-            text += &format!(
+            let _ = write!(
+                text,
                 "\n{} bytes in {} messages, byte-identical: {:.2} s, {:.3} x the {least:.2} s of \
                  bytes / (rate x (1 - loss));\n{:.3} bytes on the wire for one of payload, {} \
                  packets lost, {} repaired, {} late; sender's message memory at most {} bytes.\n",
@@ -121,7 +125,8 @@ impl Report {
         }
         let failed: u64 = self.shares.iter().map(|(_, s)| s.relay_failed).sum();
         if failed > 0 {
-            text += &format!(
+            let _ = write!(
+                text,
                 "\nwarning: the relay itself failed {failed} packets: the figures are its own; \
                  try a lower --rate\n"
             );

@@ -100,17 +100,17 @@ impl Drop for Relay {
 struct Way {
     link: Link,
     /// Arrival, order of coming, packet.
-    under_way: BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>,
+    pending: BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>,
     count: u64,
 }
 
 impl Way {
     fn new(spec: LinkSpec, stream: u64) -> Self {
-        Self { link: Link::new(spec, Rng::new(1, stream)), under_way: BinaryHeap::new(), count: 0 }
+        Self { link: Link::new(spec, Rng::new(1, stream)), pending: BinaryHeap::new(), count: 0 }
     }
 
     fn next(&self) -> Option<Instant> {
-        self.under_way.peek().map(|Reverse((at, ..))| *at)
+        self.pending.peek().map(|Reverse((at, ..))| *at)
     }
 }
 
@@ -145,12 +145,9 @@ impl Work {
         for _ in 0..BATCH {
             let mut packet = self.free.pop().unwrap_or_default();
             packet.resize(MTU, 0);
-            let len = match self.devices[from].receive(&mut packet) {
-                Ok(Some(len)) => len,
-                Ok(None) | Err(_) => {
-                    self.free.push(packet);
-                    return false;
-                }
+            let Ok(Some(len)) = self.devices[from].receive(&mut packet) else {
+                self.free.push(packet);
+                return false;
             };
             packet.truncate(len);
             let way = &mut self.ways[from];
@@ -162,9 +159,9 @@ impl Work {
             let copy = second.map(|second| (second.at, packet.clone()));
             let first = first.map(|first| (first.at, packet));
             for (at, packet) in [first, copy].into_iter().flatten() {
-                if way.under_way.len() < UNDER_WAY_MAX {
+                if way.pending.len() < UNDER_WAY_MAX {
                     way.count += 1;
-                    way.under_way.push(Reverse((at, way.count, packet)));
+                    way.pending.push(Reverse((at, way.count, packet)));
                 } else {
                     self.counters.failed.fetch_add(1, Relaxed);
                 }
@@ -176,7 +173,7 @@ impl Work {
     fn give(&mut self, from: usize) {
         let now = self.clock.now();
         while self.ways[from].next().is_some_and(|at| at <= now) {
-            let Some(Reverse((_, _, packet))) = self.ways[from].under_way.pop() else { return };
+            let Some(Reverse((_, _, packet))) = self.ways[from].pending.pop() else { return };
             if !matches!(self.devices[1 - from].send(&packet), Ok(true)) {
                 self.counters.failed.fetch_add(1, Relaxed);
             } else if from == 0
