@@ -13,7 +13,7 @@ const STITCH_TICKS: i64 = 270_000_000;
 
 /// Keeps frames and clock references in file order.
 ///
-/// Memory: 72 B per frame and 48 B per reference, at most [`LIST_MAX`] of each; what is beyond is
+/// Memory: 64 B per frame and 48 B per reference, at most [`LIST_MAX`] of each; what is beyond is
 /// left out and counts as a [`FaultKind::Limit`].
 #[derive(Clone, Debug, Default)]
 pub struct FrameLists {
