@@ -33,15 +33,11 @@ pub struct Config {
     pub messages_max: u32,
     /// Most associations, half-open ones included.
     pub associations_max: u16,
-    /// Most handshakes that wait for the initiator's first sealed packet.
-    pub half_open_max: u16,
-    /// Handshakes per second answered without asking for a cookie first.
-    pub handshakes_per_s: u32,
+    /// What handshakes may cost.
+    pub handshakes: Handshakes,
     /// Nanoseconds since the Unix epoch at our time zero, more or less: handshakes are stamped
     /// with it so that old ones, sent again by others, are told from new ones.
     pub unix_ns_at_zero: u64,
-    /// How long a handshake may take before it fails.
-    pub handshake_timeout: Duration,
     /// Longest wait before an acknowledgement is sent.
     pub ack_delay: Duration,
     /// Round-trip time assumed before the first sample.
@@ -59,6 +55,23 @@ pub struct Config {
     /// A deliberate bug.
     #[cfg(feature = "plant")]
     pub plant: Plant,
+}
+
+/// What handshakes may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshakes {
+    /// Most of them that wait for the initiator's first sealed packet.
+    pub half_open_max: u16,
+    /// How many per second are answered without asking for a cookie first.
+    pub per_s: u32,
+    /// How long one may take before it fails.
+    pub timeout: Duration,
+}
+
+impl Default for Handshakes {
+    fn default() -> Self {
+        Self { half_open_max: 256, per_s: 200, timeout: Duration::from_secs(5) }
+    }
 }
 
 /// When a peer counts as lost, and how often a quiet one is asked for a sign of life.
@@ -163,10 +176,8 @@ impl Default for Config {
             credit_max: 128 << 20,
             messages_max: 16_384,
             associations_max: 4096,
-            half_open_max: 256,
-            handshakes_per_s: 200,
+            handshakes: Handshakes::default(),
             unix_ns_at_zero: 0,
-            handshake_timeout: Duration::from_secs(5),
             ack_delay: Duration::from_millis(2),
             rtt_initial: Duration::from_millis(50),
             probe_max: Duration::from_millis(400),

@@ -60,7 +60,7 @@ fn no_answer_is_told_at_the_handshake_timeout_and_not_before() {
     cut(&mut net);
     net.connect(0, 1);
     net.run_for(20 * SECOND);
-    let timeout = config().handshake_timeout;
+    let timeout = config().handshakes.timeout;
     assert_eq!(net.hosts[0].failed, [(at(timeout), ConnectFailure::NoAnswer)]);
     assert!((5..=12).contains(&net.datagrams), "{} initiations", net.datagrams);
 }
@@ -169,7 +169,7 @@ fn a_burst_of_handshakes_from_10_000_addresses_keeps_nobody_out() {
     let mut net = Network::pair(&config(), CLEAN);
     let most = flood(&mut net, Duration::from_micros(50), 1000);
     net.run_for(5 * SECOND);
-    assert!(most <= usize::from(config().half_open_max), "{most} half-open places");
+    assert!(most <= usize::from(config().handshakes.half_open_max), "{most} half-open places");
     let stats = net.hosts[1].endpoint.stats();
     assert!(stats.cookies > 9_000, "{stats:?}");
     assert_eq!(net.hosts[0].connected.len(), 1, "{:?}, {stats:?}", net.hosts[0].failed);
@@ -180,7 +180,7 @@ fn a_lasting_flood_of_handshakes_without_cookies_keeps_nobody_out() {
     for join in [1000, 2000, 3000, 4000] {
         let mut net = Network::pair(&config(), CLEAN);
         let most = flood(&mut net, ms(1), join);
-        assert!(most <= usize::from(config().half_open_max), "{most} half-open places");
+        assert!(most <= usize::from(config().handshakes.half_open_max), "{most} half-open places");
         let (failed, stats) = (&net.hosts[0].failed, net.hosts[1].endpoint.stats());
         assert_eq!(net.hosts[0].connected.len(), 1, "after {join} ms: {failed:?}, {stats:?}");
     }
@@ -206,7 +206,7 @@ fn a_flood_from_100_000_addresses_takes_bounded_room_and_delays_nobody_for_a_sec
         }
     }
     net.run_for(SECOND);
-    assert!(most <= config().half_open_max, "{most} half-open places");
+    assert!(most <= config().handshakes.half_open_max, "{most} half-open places");
     let stats = net.hosts[target].endpoint.stats();
     assert!(stats.cookies > u64::from(STRANGERS) * 9 / 10, "{stats:?}");
     for (host, asked) in net.hosts.iter().zip(asked) {
@@ -301,7 +301,7 @@ fn version_ranges_without_overlap_end_in_a_version_failure_that_names_the_peers(
     net.connect(0, 1);
     net.run_for(20 * SECOND);
     let failure = ConnectFailure::Version(VersionRange { min: 3, max: 4 });
-    assert_eq!(net.hosts[0].failed, [(at(config().handshake_timeout), failure)]);
+    assert_eq!(net.hosts[0].failed, [(at(config().handshakes.timeout), failure)]);
     assert_eq!(net.hosts[1].incoming, 0);
 }
 

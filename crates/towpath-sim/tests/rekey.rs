@@ -10,6 +10,7 @@ use std::time::Duration;
 use network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, is_data, ms};
 use towpath_proto::association::End;
 use towpath_proto::config::Rekey;
+use towpath_proto::congestion::CongestionKind;
 use towpath_proto::{Config, Rng};
 use towpath_sim::link::{Link, LinkSpec};
 use towpath_sim::swarm::stand_in;
@@ -32,7 +33,9 @@ fn hundreds_of_epochs_under_loss_and_reordering_lose_nothing() {
         ..CLEAN
     };
     for seed in 0..4 {
-        let hosts = vec![Host::new(10 + seed, every(8)), Host::new(20 + seed, every(8))];
+        // An epoch lasts a round trip at least: a small window makes many of them.
+        let config = Config { congestion: CongestionKind::Fixed(32_000), ..every(8) };
+        let hosts = vec![Host::new(10 + seed, config.clone()), Host::new(20 + seed, config)];
         let mut net = Network::new(hosts, spec);
         for (n, link) in net.links.iter_mut().enumerate() {
             *link = Link::new(spec, Rng::new(seed.into(), n as u64));
@@ -79,7 +82,9 @@ fn on_a_clean_link_no_packet_is_refused_at_an_update() {
 fn swarms_with_tiny_keys_keep_every_promise() {
     let mut most = 0;
     for seed in 0..12 {
-        let outcome = run(&Scenario::default(), seed, &stand_in, &|c| c.rekey.packets = 4);
+        let outcome = run(&Scenario::default(), seed, &stand_in, &|c| {
+            (c.rekey.packets, c.congestion) = (4, CongestionKind::Aimd);
+        });
         assert!(outcome.violations.is_empty(), "seed {seed}: {:#?}", outcome.violations);
         most = most.max(outcome.key_updates);
     }

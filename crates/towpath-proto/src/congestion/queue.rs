@@ -143,6 +143,6 @@ mod tests {
         let mut queue = Queue::new();
         after(&mut queue, 0, &[20; 5]);
         assert_eq!(after(&mut queue, 50, &[50; 1000]), Level::High);
-        assert_eq!(after(&mut queue, 10_050, &[50; 2100]), Level::Low);
+        assert_eq!(after(&mut queue, 10_050, &vec![50; 2100]), Level::Low);
     }
 }

@@ -123,7 +123,7 @@ impl Endpoint {
             link: connect.link,
             remote: connect.remote,
             key: connect.key,
-            deadline: now + self.config.handshake_timeout,
+            deadline: now + self.config.handshakes.timeout,
             next_at: now + REPEAT_MIN,
             interval: REPEAT_MIN,
             bad_responses: 0,

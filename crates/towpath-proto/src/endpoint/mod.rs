@@ -8,7 +8,7 @@
 //! smaller public key is the initiator and the other yields.
 //!
 //! **Cost.** Before any public-key operation an initiation must carry a keyed hash over our
-//! public key (`mac1`), and beyond [`Config::handshakes_per_s`](crate::Config) also one that
+//! public key (`mac1`), and beyond [`Handshakes::per_s`](crate::config::Handshakes) also one that
 //! proves its source address (`mac2`).
 
 mod cookie;

@@ -81,8 +81,8 @@ impl Endpoint {
             return;
         }
         // Half the places are for those who prove their address, however few ask per second.
-        let crowded = self.half_open >= self.config.half_open_max / 2;
-        if (self.cookies.busy(now, self.config.handshakes_per_s) || crowded)
+        let crowded = self.half_open >= self.config.handshakes.half_open_max / 2;
+        if (self.cookies.busy(now, self.config.handshakes.per_s) || crowded)
             && !self.cookies.proves(rx.remote, i.before_mac2, &i.mac2, &*self.crypto)
         {
             let cookie = self.cookies.bake(now, rx.remote, &mut *self.crypto);
@@ -110,10 +110,10 @@ impl Endpoint {
         if !self.yield_to(&key, hello.stamp) {
             return;
         }
-        if self.half_open >= self.config.half_open_max {
+        if self.half_open >= self.config.handshakes.half_open_max {
             self.evict_half_open(now);
         }
-        if self.half_open >= self.config.half_open_max {
+        if self.half_open >= self.config.handshakes.half_open_max {
             self.stats.turned_away += 1;
             return;
         }

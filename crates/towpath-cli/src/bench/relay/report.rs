@@ -62,8 +62,7 @@ impl Report {
         )
     }
 
-    pub(super) fn text(&self) -> String {
-        let (packets, bps) = self.ceiling();
+    fn table(&self) -> Table {
         let figure = |heading| Column::figures(heading, "");
         let mut table = Table::new(&[
             Column::words("", ""),
@@ -89,6 +88,11 @@ impl Report {
                 (share.overflowed.to_string(), String::new()),
             ]);
         }
+        table
+    }
+
+    pub(super) fn text(&self) -> String {
+        let (packets, bps) = self.ceiling();
         let mut text = format!(
             "{}\n{}\nThe relay's own ceiling: {packets:.0} packets/s, {:.0} Mbit/s of full \
              packets.\n",
@@ -102,7 +106,7 @@ impl Report {
                 text,
                 "Measured for {measured:?} after {settle:?}; the second begins 2 s after the \
                  first.\n\n{}",
-                table.text()
+                self.table().text()
             );
         }
         if let Some(t) = &self.transfer {
