@@ -143,6 +143,7 @@ mod tests {
         let mut queue = Queue::new();
         after(&mut queue, 0, &[20; 5]);
         assert_eq!(after(&mut queue, 50, &[50; 1000]), Level::High);
-        assert_eq!(after(&mut queue, 10_050, &vec![50; 2100]), Level::Low);
+        after(&mut queue, 10_050, &[50; 1000]);
+        assert_eq!(after(&mut queue, 20_050, &[50; 1100]), Level::Low);
     }
 }
