@@ -55,7 +55,7 @@ impl Bottleneck {
             let _ = write!(
                 text,
                 "[[flow]]\nname = '{n}'\nforward = ['there']\nbackward = ['back']\n{bytes}\
-                 congestion = '{congestion}'\nstart_ms = {start_ms}\nwindow_bytes = 16777216\n"
+                 congestion = '{congestion}'\nstart_ms = {start_ms}\nwindow_bytes = 33554432\n"
             );
         }
         let report = run(&TransferScenario::parse(&text).unwrap(), None).unwrap();

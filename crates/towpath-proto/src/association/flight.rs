@@ -1,5 +1,6 @@
 //! Packets of one path whose fate is open, and what they carried.
 
+use core::ops::Range;
 use core::time::Duration;
 
 use alloc::collections::VecDeque;
@@ -31,7 +32,9 @@ pub(super) enum Item {
 pub(super) enum State {
     /// Under way.
     Outstanding,
-    /// Nothing to wait for: acknowledged, or it held only acknowledgements.
+    /// It held only acknowledgements: nothing to wait for.
+    Unasked,
+    /// Acknowledged.
     Settled,
     /// Given up; its items are to be sent again.
     Lost,
@@ -145,7 +148,7 @@ impl Flight {
         while let Some(s) = self.sent.front() {
             let gone = match s.state {
                 State::Outstanding => false,
-                State::Settled => true,
+                State::Unasked | State::Settled => true,
                 State::Lost => now.since(s.at) > keep,
             };
             if !gone {
@@ -191,6 +194,11 @@ impl Flight {
         Some(*s)
     }
 
+    /// True when a packet of these was acknowledged.
+    pub(super) fn any_settled(&self, mut numbers: Range<u64>) -> bool {
+        numbers.any(|n| self.get(n).is_some_and(|s| s.state == State::Settled))
+    }
+
     /// The first packet under way from `from` on, but not beyond `to`.
     pub(super) fn outstanding(&mut self, from: u64, to: u64) -> Option<(u64, Sent)> {
         let first = from.max(self.oldest);
@@ -208,5 +216,95 @@ impl Flight {
         }
         let s = self.get(number).filter(|_| number <= to)?;
         Some((number, *s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, Copy, PartialEq)]
+    struct Known {
+        state: State,
+        bytes: u32,
+        items: u16,
+    }
+
+    fn sent(at: u64, bytes: u32, state: State) -> Sent {
+        let stamp = super::super::delivery::Delivery::default().stamp(0, 0);
+        let at = Instant::from_nanos(at);
+        Sent { at, bytes, items: 0, state, items_at: 0, ack_top: 0, stamp }
+    }
+
+    /// What a packet of the model holds.
+    fn items(number: u64, count: u16) -> Vec<Item> {
+        (0..count).map(|i| Item::Limit(ChannelId(number as u32 * 8 + u32::from(i)))).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_table_of_packets(ops in proptest::collection::vec((0..6u8, 0..64u64), 1..300)) {
+            let (mut flight, mut known) = (Flight::new(), BTreeMap::new());
+            for (now, (op, n)) in ops.into_iter().enumerate() {
+                let number = flight.next().saturating_sub(n + 1);
+                match op {
+                    0 | 1 => {
+                        let state = if n % 4 == 0 { State::Unasked } else { State::Outstanding };
+                        let (bytes, count) = (n as u32 + 1, n as u16 % 4);
+                        known.insert(flight.next(), Known { state, bytes, items: count });
+                        let held = items(flight.next(), count);
+                        flight.push(sent(now as u64, bytes, state), &held);
+                    }
+                    2 => {
+                        if let Some(k) = known.get_mut(&number)
+                            && flight.settle(number).is_some()
+                        {
+                            k.state = State::Settled;
+                        }
+                    }
+                    3 => {
+                        let expected = known
+                            .iter()
+                            .find(|(n, k)| **n >= number && k.state == State::Outstanding)
+                            .map(|(n, _)| *n);
+                        let found = flight.outstanding(number, flight.next()).map(|f| f.0);
+                        prop_assert_eq!(found, expected);
+                        if let Some(n) = found {
+                            flight.give_up(n);
+                            known.get_mut(&n).unwrap().state = State::Lost;
+                        }
+                    }
+                    4 => {
+                        let age = Duration::from_nanos(50);
+                        flight.shrink(Instant::from_nanos(now as u64), age);
+                    }
+                    _ => {
+                        let front = flight.next() - flight.sent.len() as u64;
+                        let mut again = Vec::new();
+                        flight.evict(&mut again);
+                        if let Some(k) = known.get_mut(&front) {
+                            let due = k.state == State::Outstanding;
+                            prop_assert_eq!(again, items(front, if due { k.items } else { 0 }));
+                            k.state = State::Settled;
+                        }
+                    }
+                }
+                let outstanding = known.values().filter(|k| k.state == State::Outstanding);
+                prop_assert_eq!(flight.bytes(), outstanding.map(|k| u64::from(k.bytes)).sum());
+                for (n, k) in &known {
+                    let Some(s) = flight.get(*n) else {
+                        prop_assert!(k.state != State::Outstanding, "{} is forgotten", n);
+                        continue;
+                    };
+                    prop_assert_eq!(s.state, k.state);
+                    prop_assert_eq!(flight.items_of(s).collect::<Vec<_>>(), items(*n, k.items));
+                    let unsettled = flight.unsettled_below(*n) & 1 == 1;
+                    let open = matches!(k.state, State::Outstanding | State::Lost);
+                    prop_assert_eq!(unsettled, open);
+                }
+            }
+        }
     }
 }

@@ -12,6 +12,8 @@ const BURST_PART: u64 = 8;
 const BURST_DATAGRAMS: u64 = 2;
 /// Whoever had to wait waits for this part of a burst.
 const TURN_PART: u32 = 2;
+/// Whoever was woken late may make good for that, but for this part of the window at most.
+const LATE_PART: u64 = 4;
 /// Bursts that take less time are not spread at all: waking up for each would cost more than the
 /// queue that they fill.
 const WORTH_WAITING: Duration = Duration::from_micros(50);
@@ -24,14 +26,19 @@ pub(crate) struct Pacer {
     /// Nanoseconds per byte, times 2^20; 0: nobody waits.
     byte_time: u64,
     burst: Duration,
+    late_max: Duration,
     next: Instant,
+    /// How late the last time-out came, while that is not made good.
+    late: Duration,
     /// A time-out has come since the last packet: the driver has only to ask.
     woken: bool,
 }
 
 impl Pacer {
     pub(crate) const fn new() -> Self {
-        Self { byte_time: 0, burst: Duration::ZERO, next: Instant::ZERO, woken: false }
+        let zero = Duration::ZERO;
+        let (burst, late_max, late) = (zero, zero, zero);
+        Self { byte_time: 0, burst, late_max, next: Instant::ZERO, late, woken: false }
     }
 
     /// Paces at `rate` bytes per second from now on, beside a window of `window` bytes.
@@ -45,6 +52,7 @@ impl Pacer {
         let most = (window / BURST_PART).clamp(BURST_DATAGRAMS * datagram, BURST_BYTES);
         let time = |bytes: u64| Duration::from_nanos((bytes * byte_time) >> 20);
         self.burst = time(most).min(BURST).max(time(BURST_DATAGRAMS * datagram));
+        self.late_max = time(window / LATE_PART);
         let whole = time(BURST_BYTES.min(window / BURST_PART));
         self.byte_time = if whole < WORTH_WAITING { 0 } else { byte_time };
     }
@@ -61,13 +69,22 @@ impl Pacer {
 
     /// The time-out came.
     pub(crate) fn wake(&mut self, now: Instant) {
-        self.woken |= self.wake_at().is_some_and(|t| t <= now);
+        if let Some(due) = self.wake_at()
+            && due <= now
+        {
+            self.woken = true;
+            self.late = now.since(due).min(self.late_max);
+        }
     }
 
     /// A packet went out.
     pub(crate) fn spend(&mut self, now: Instant, bytes: u64) {
         self.woken = false;
-        self.next = self.next.max(now) + Duration::from_nanos((bytes * self.byte_time) >> 20);
+        let cost = Duration::from_nanos((bytes * self.byte_time) >> 20);
+        self.next = self.next.max(now - self.late) + cost;
+        if self.next >= now {
+            self.late = Duration::ZERO;
+        }
     }
 }
 
@@ -136,5 +153,22 @@ mod tests {
         assert_eq!(p.wake_at(), Some(wake), "too early");
         p.wake(wake);
         assert_eq!(p.wake_at(), None);
+    }
+
+    #[test]
+    fn who_is_woken_late_makes_good_for_a_quarter_of_the_window_at_most() {
+        for (late_ms, sent) in [(0, 2), (10, 12), (1000, 28)] {
+            let mut p = at_a_megabyte_per_second(100_000);
+            (0..3).for_each(|_| p.spend(Instant::ZERO, 1000));
+            let now = p.wake_at().unwrap() + Duration::from_millis(late_ms);
+            p.wake(now);
+            let mut made_good = 0;
+            while p.ready_at() <= now {
+                p.spend(now, 1000);
+                made_good += 1;
+            }
+            // A burst of two, the one that goes while there is any room, 25 of the window.
+            assert_eq!(made_good, sent, "{late_ms} ms late");
+        }
     }
 }

@@ -21,8 +21,9 @@ use crate::rtt::{GRANULARITY, Rtt};
 /// Packets that maps may cover before we ask more often whether they arrive; an acknowledgement
 /// has room for four times as many.
 const UNCONFIRMED_MAX: u64 = 1024;
-/// Probe time-outs in a row without an answer before the congestion controller is told.
-const SILENT_PROBES: u32 = 3;
+/// Probe time-outs over which everything sent was lost, before the congestion controller is told
+/// (RFC 9002 §7.6.1).
+const SILENT: u32 = 3;
 
 /// What was sent to draw an acknowledgement from a silent peer.
 /// Invariants: `owed ≤ 2`; `count = 0` implies `owed = 0`, since only a probe owes packets and an
@@ -71,6 +72,7 @@ pub(super) struct Path {
     evicted: Vec<Item>,
     largest_acked: Option<u64>,
     pub(super) rtt: Rtt,
+    ack_delay: Duration,
     delivery: Delivery,
     congestion: Box<dyn Congestion>,
     pacer: Pacer,
@@ -100,6 +102,7 @@ impl Path {
             evicted: Vec::new(),
             largest_acked: None,
             rtt: Rtt::new(config.rtt_initial),
+            ack_delay: config.ack_delay,
             delivery: Delivery::default(),
             congestion: config.congestion.build(config.datagram.into()),
             pacer: Pacer::new(),
@@ -173,7 +176,7 @@ impl Path {
             self.flight.evict(&mut self.evicted);
             self.loss_at = Some(d.now);
         }
-        let state = if d.eliciting { State::Outstanding } else { State::Settled };
+        let state = if d.eliciting { State::Outstanding } else { State::Unasked };
         if d.eliciting {
             self.pacer.spend(d.now, d.bytes.into());
             self.probing.last_eliciting = d.now;
@@ -279,6 +282,9 @@ impl Path {
         let (overtaken, delay) =
             (self.reordering.overtaken_max(), self.reordering.delay(&self.rtt));
         let (mut newest_lost, mut bytes, mut from) = (None, 0, 0);
+        // Whether all packets of so long a time were lost.
+        let (mut silent, mut first_of_run) = (false, now);
+        let most = self.rtt.probe_timeout(self.ack_delay) * SILENT;
         while let Some((number, s)) = self.flight.outstanding(from, top) {
             // Later packets were sent later and overtaken by fewer: none of them is lost.
             if top - number < overtaken && s.at + delay > now {
@@ -286,12 +292,19 @@ impl Path {
                 break;
             }
             self.give_up(number, out);
+            if newest_lost.is_none() || self.flight.any_settled(from..number) {
+                first_of_run = s.at;
+            }
+            silent |= s.at.since(first_of_run) > most;
             newest_lost = Some(s);
             bytes += u64::from(s.bytes);
             from = number + 1;
         }
         if let Some(s) = newest_lost {
             self.congestion.on_lost(&Loss { now, sent: s.at, bytes });
+            if silent {
+                self.congestion.on_silence();
+            }
             self.repace();
         }
     }
@@ -311,7 +324,7 @@ impl Path {
         if self.flight.bytes() == 0 {
             return None;
         }
-        let timeout = self.rtt.probe_timeout(config.ack_delay);
+        let timeout = self.rtt.probe_timeout(self.ack_delay);
         let backed_off = timeout * (1 << self.probing.count.min(8));
         Some(self.probing.last_eliciting + backed_off.min(config.probe_max.max(timeout)))
     }
@@ -322,15 +335,67 @@ impl Path {
         self.probing.count += 1;
         self.probing.owed = 2;
         self.probing.last_eliciting = now;
-        if self.probing.count == SILENT_PROBES {
-            self.congestion.on_silence();
-            self.repace();
-        }
         let (mut from, top) = (0, self.flight.next());
         for _ in 0..2 {
             let Some((number, s)) = self.flight.outstanding(from, top) else { break };
             out.probed.extend(self.flight.items_of(&s));
             from = number + 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATAGRAM: u32 = 1472;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn path() -> Path {
+        Path::new(PathId(0), LinkId(0), ([10, 0, 0, 1], 1).into(), &Config::default())
+    }
+
+    fn send(path: &mut Path, now: Instant, count: u32) {
+        let departure = Departure { now, bytes: DATAGRAM, eliciting: true, acked_up_to: None };
+        (0..count).for_each(|_| path.depart(departure, &[]));
+        // A mere acknowledgement.
+        path.depart(Departure { eliciting: false, ..departure }, &[]);
+    }
+
+    /// All of the `count` packets up to `largest` arrived.
+    fn ack(path: &mut Path, now: Instant, largest: u64, count: u32) -> Outcome {
+        let word = if count == 64 { u64::MAX } else { (1 << count) - 1 };
+        let mut bytes = [0; 64];
+        let mut w = towpath_wire::bytes::Writer::new(&mut bytes);
+        towpath_wire::frame::emit_ack(&mut w, PathId(0), 0, largest, &[word]);
+        let mut out = Outcome::default();
+        for frame in towpath_wire::frame::Frames::new(&bytes) {
+            if let Ok(towpath_wire::frame::Frame::Ack(ack)) = frame {
+                assert!(path.on_ack(now, &ack, &mut out));
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn when_all_was_lost_over_three_probe_time_outs_the_window_starts_anew() {
+        for (last, expected) in [(100, 22), (1200, 2)] {
+            let mut path = path();
+            send(&mut path, at(0), 10);
+            ack(&mut path, at(20), 9, 10);
+            send(&mut path, at(21), 10);
+            let mut out = Outcome::default();
+            path.probe(at(last), &mut out);
+            send(&mut path, at(last), 2);
+            path.probe(at(1600), &mut out);
+            send(&mut path, at(1600), 2);
+            assert_eq!(out.packets_lost, 0);
+            let lost = ack(&mut path, at(1620), 26, 2);
+            assert_eq!(lost.packets_lost, 12);
+            assert_eq!(path.congestion.window(), expected * u64::from(DATAGRAM), "{last}");
         }
     }
 }

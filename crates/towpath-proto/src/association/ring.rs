@@ -72,7 +72,9 @@ mod tests {
             hi in 0..SPAN,
         ) {
             let mut ring = Ring::new();
-            set.iter().for_each(|n| ring.set(*n));
+            for n in &set {
+                ring.set(*n);
+            }
             let to = (from + len).min(SPAN - 1);
             ring.clear(from, to);
             let there = |n: u64| set.contains(&n) && !(from..=to).contains(&n);

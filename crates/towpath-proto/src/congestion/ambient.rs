@@ -35,12 +35,14 @@ pub(super) struct Ambient {
 impl Ambient {
     /// After so many datagrams at a low queue, those before count half.
     const KEEP: f64 = 4000.0;
-    /// So many datagrams without loss are taken for granted.
+    /// So many datagrams are taken for granted, and, in slow start, one of them lost, until
+    /// `KNOWN` datagrams tell more.
     const PRIOR: f64 = 50.0;
+    const KNOWN: f64 = 200.0;
     /// More than this is never ascribed to the path.
     const MAX: f64 = 0.25;
-    /// Standard deviations.
-    const SIGNIFICANT: f64 = 3.0;
+    /// Standard deviations: many, since every loss is a chance to be wrong.
+    const SIGNIFICANT: f64 = 4.0;
     /// Of what was seen at a high queue, after each round.
     const FADE: f64 = 0.75;
 
@@ -85,14 +87,15 @@ impl Ambient {
     }
 
     /// The share that the path loses anyway.
-    pub(super) fn share(&self) -> f64 {
-        (self.low.lost / (self.low.sent + Self::PRIOR)).min(Self::MAX)
+    fn share(&self, is_new: bool) -> f64 {
+        let assumed = if is_new { (1.0 - self.low.sent / Self::KNOWN).max(0.0) } else { 0.0 };
+        ((self.low.lost + assumed) / (self.low.sent + Self::PRIOR)).min(Self::MAX)
     }
 
     /// More was lost at a high queue than chance explains. While the path is not known to lose
-    /// anything, one packet is enough.
-    pub(super) fn exceeded(&self) -> bool {
-        let (share, sent) = (self.share(), self.high.sent);
+    /// anything, one packet is enough, unless the path is new to us.
+    pub(super) fn exceeded(&self, is_new: bool) -> bool {
+        let (share, sent) = (self.share(is_new), self.high.sent);
         let excess = self.high.lost - share * sent;
         // Both shares are estimates: variances of a binomial share and of the share itself.
         let variance = share * (1.0 - share) * sent * (1.0 + sent / (self.low.sent + Self::PRIOR));
@@ -110,23 +113,33 @@ mod tests {
         let mut ambient = Ambient::new();
         ambient.take_low(1000.0, 0.0);
         ambient.take_high(500.0, 0.0);
-        assert!(!ambient.exceeded());
+        assert!(!ambient.exceeded(false));
         ambient.take_high(1.0, 1.0);
-        assert!(ambient.exceeded());
+        assert!(ambient.exceeded(false));
         ambient.take_back(1.0);
-        assert!(!ambient.exceeded(), "it was only late");
+        assert!(!ambient.exceeded(false), "it was only late");
+    }
+
+    #[test]
+    fn of_a_new_path_one_in_fifty_is_expected() {
+        let mut ambient = Ambient::new();
+        // 0.2 of 10 expected; deviation sqrt(0.02 · 0.98 · 10 · 1.2) = 0.48; four of them: 1.9.
+        ambient.take_high(10.0, 2.0);
+        assert!(!ambient.exceeded(true));
+        ambient.take_high(0.0, 1.0);
+        assert!(ambient.exceeded(true));
     }
 
     #[test]
     fn hand_computed_threshold_at_five_percent() {
         let mut ambient = Ambient::new();
         // 197.5 of 3950 + 50: 5 %. Of 1000, 50 expected; deviation
-        // sqrt(0.05 · 0.95 · 1000 · 1.25) = 7.7; three of them: 23.1.
+        // sqrt(0.05 · 0.95 · 1000 · 1.25) = 7.7; four of them: 30.8.
         ambient.take_low(3950.0, 200.0);
-        ambient.take_high(1000.0, 73.0);
-        assert!(!ambient.exceeded());
+        ambient.take_high(1000.0, 80.0);
+        assert!(!ambient.exceeded(false));
         ambient.take_high(0.0, 1.0);
-        assert!(ambient.exceeded());
+        assert!(ambient.exceeded(false));
     }
 
     #[test]
@@ -140,11 +153,11 @@ mod tests {
                 ambient.take_low(4000.0, draw(4000, ppm));
                 ambient.forget_high();
                 ambient.take_high(1000.0, draw(1000, ppm));
-                wrong += u32::from(ambient.exceeded());
+                wrong += u32::from(ambient.exceeded(false));
                 ambient.take_high(9000.0, draw(9000, 3 * ppm));
-                right += u32::from(ambient.exceeded());
+                right += u32::from(ambient.exceeded(false));
             }
-            assert!(wrong <= 6, "{ppm} ppm: {wrong} of 200");
+            assert!(wrong <= 4, "{ppm} ppm: {wrong} of 200");
             // Of one in a thousand, 10000 datagrams are too few to tell.
             assert!(right >= 190 || ppm < 10_000, "{ppm} ppm: {right} of 200");
         }

@@ -61,7 +61,7 @@ pub trait Congestion: Send {
         let _ = (sent, bytes);
     }
 
-    /// Nothing was acknowledged for several probe time-outs.
+    /// All packets sent over several probe time-outs were lost (RFC 9002 §7.6).
     fn on_silence(&mut self);
 
     /// The path takes datagrams of this size from now on.

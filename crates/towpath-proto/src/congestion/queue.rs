@@ -115,10 +115,10 @@ mod tests {
     fn the_level_is_relative_to_what_was_seen() {
         let mut queue = Queue::new();
         assert_eq!(after(&mut queue, 0, &[20; 5]), Level::Low, "no queue at all");
-        assert_eq!(after(&mut queue, 50, &[30]), Level::High, "the most ever");
-        assert_eq!(after(&mut queue, 60, &[60]), Level::High);
-        assert_eq!(after(&mut queue, 70, &[36; 40]), Level::Middle, "0.4 of the range");
-        assert_eq!(after(&mut queue, 470, &[30; 40]), Level::Low);
+        assert_eq!(after(&mut queue, 40, &[30, 30]), Level::High, "the most ever");
+        assert_eq!(after(&mut queue, 60, &[60, 60]), Level::High);
+        assert_eq!(after(&mut queue, 80, &[36; 40]), Level::Middle, "0.4 of the range");
+        assert_eq!(after(&mut queue, 480, &[30; 40]), Level::Low);
     }
 
     #[test]
@@ -143,6 +143,7 @@ mod tests {
         let mut queue = Queue::new();
         after(&mut queue, 0, &[20; 5]);
         assert_eq!(after(&mut queue, 50, &[50; 1000]), Level::High);
-        assert_eq!(after(&mut queue, 10_050, &[50; 2100]), Level::Low);
+        after(&mut queue, 10_050, &[50; 1000]);
+        assert_eq!(after(&mut queue, 20_050, &[50; 1100]), Level::Low);
     }
 }

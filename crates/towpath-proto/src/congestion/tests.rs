@@ -185,7 +185,7 @@ fn what_the_path_loses_anyway_does_not_cut_but_more_does() {
     r.go_on(200, 20, 10);
     r.go_on(20, 40, 10);
     assert_eq!(r.policy.window(), start, "a tenth, as ever");
-    r.go_on(2, 40, 20);
+    r.go_on(6, 40, 20);
     assert!(r.policy.window() < start, "twice as much, and the queue is high");
 }
 

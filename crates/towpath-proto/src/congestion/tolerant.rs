@@ -173,7 +173,7 @@ impl Congestion for Tolerant {
             return;
         }
         self.count(loss.bytes, loss.bytes);
-        if self.ambient.exceeded() {
+        if self.ambient.exceeded(self.curve.in_slow_start()) {
             let blamed = (self.ambient.lost_high() * self.datagram as f64) as u64;
             self.backstop.disturb();
             self.cut(loss.now, BETA, blamed);
