@@ -104,8 +104,8 @@ enum Command {
 }
 
 /// Commands that need no virtual machine; `--vm` is not in their help.
-const WITHOUT_VM: [&str; 8] =
-    ["media", "plan", "sim", "reserve", "bound", "schedulers", "topology", "tspec"];
+const WITHOUT_VM: [&str; 9] =
+    ["media", "plan", "bench", "sim", "reserve", "bound", "schedulers", "topology", "tspec"];
 
 fn parse() -> Result<Cli, clap::Error> {
     // It stands in for the global option of the same name.
