@@ -10,7 +10,7 @@ use towpath_proto::Config;
 use towpath_wire::packet::{DATA_HEADER, TAG};
 
 /// Two hosts that trust the link or not, connected.
-fn connected(first: bool, second: bool) -> Network {
+fn connected([first, second]: [bool; 2]) -> Network {
     let host = |n, trusted| Host::new(n, Config { trusted, ..Config::default() });
     let mut net = Network::new(vec![host(1, first), host(2, second)], CLEAN);
     net.connect(0, 1);
@@ -37,7 +37,7 @@ proptest! {
         from in 0..2usize,
         len in 1200u32..20_000,
     ) {
-        let mut net = connected(first, second);
+        let mut net = connected([first, second]);
         let trusted = first && second;
         prop_assert_eq!(sealed(&net), [!trusted; 2]);
         let mut left = 1;
@@ -62,7 +62,7 @@ proptest! {
 
 #[test]
 fn a_stray_datagram_does_not_pass_on_a_trusted_link() {
-    let mut net = connected(true, true);
+    let mut net = connected([true, true]);
     let mut copies = 0;
     net.tap = Box::new(move |_, sender, bytes| {
         // Another packet number, another association's tag: whatever is in the header.
