@@ -414,12 +414,16 @@ impl World {
                 self.deliver(usize::from(*side), bytes.clone());
             }
             Operation::Path { side, change } => {
+                let side = usize::from(*side);
                 let change = match change % 3 {
                     0 => PathChange::Up,
                     1 => PathChange::Down,
-                    _ => PathChange::Datagram(u16::from(*change) * 16),
+                    _ => PathChange::Longest {
+                        remote: address(1 - side),
+                        bytes: u16::from(*change) * 16,
+                    },
                 };
-                self.hosts[usize::from(*side)].endpoint.handle_path(self.now, LINK, change);
+                self.hosts[side].endpoint.handle_path(self.now, LINK, change);
             }
             network => self.network(network),
         }

@@ -24,9 +24,9 @@ pub(super) fn link(addr: SocketAddr) -> anyhow::Result<UdpLink> {
 
 fn wait(link: &UdpLink, time: Duration, waits: &mut u64) {
     *waits += 1;
-    let timeout = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+    let timeout = Timespec::try_from(time).ok();
     let fd = link.as_fd();
-    let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout));
+    let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], timeout.as_ref());
 }
 
 fn send(link: &mut UdpLink, remote: SocketAddr, bytes: &[u8]) {
