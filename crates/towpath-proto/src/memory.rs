@@ -67,7 +67,7 @@ pub trait Memory {
 /// told only once each of its own was placed.
 ///
 /// Invariants: `used + kept ≤ limit`, where `used` counts block lengths plus [`BLOCK_COST`] each
-/// and `kept` the bytes that `spare` holds; `spare` has at most [`SPARES_MAX`] buffers.
+/// and `kept` the bytes that `spare` holds; `spare` has at most `SPARES_MAX` buffers.
 #[derive(Debug)]
 pub struct HeapMemory {
     slots: Vec<Slot>,

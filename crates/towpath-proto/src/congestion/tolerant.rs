@@ -48,7 +48,9 @@ struct Undo {
     blamed: u64,
 }
 
-/// See the [module's documentation](self).
+/// CUBIC's window, cut only by losses that are more than the path has anyway: what is lost while
+/// the queue is low is the path's own share, and what is lost while it is high counts once it is
+/// more than that share explains.
 #[derive(Clone, Debug)]
 pub struct Tolerant {
     datagram: u64,

@@ -11,14 +11,12 @@ use super::super::args::Pins;
 use super::super::content::Content;
 use super::super::far::{ANY, Far};
 use super::super::talk::Serve;
-use super::super::{floor, netns, ours};
+use super::super::{floor, netns};
 use super::args::RelayArgs;
 use super::cases::{Bed, Case, Times};
 use super::report::{Report, Transfer};
 use super::wire::{ETHERNET, Relay};
 
-/// Credit of a channel in bytes at most.
-const WINDOW_MAX: u64 = 16 << 20;
 /// For finding out what the relay itself can do: no path, only the thread.
 const CEILING: LinkSpec = LinkSpec {
     rate_bps: 100_000_000_000,
@@ -44,7 +42,7 @@ pub(in crate::bench) fn run(args: &RelayArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Two peers in the second namespace, the relay between it and this one.
-fn bed(args: &RelayArgs) -> anyhow::Result<Bed> {
+fn bed() -> anyhow::Result<Bed> {
     let mut relay = None;
     let near = Far::launch(netns::second(), Pins(None), ANY, |pid| {
         let [near, far] = netns::join_by_tun(pid)?;
@@ -53,12 +51,13 @@ fn bed(args: &RelayArgs) -> anyhow::Result<Bed> {
     })?;
     let beside = netns::beside(near.process().context("the peer is a child")?);
     let tcp = Far::launch(beside, Pins(None), netns::PEER, |_| Ok(netns::PEER))?;
-    let window = (4 * args.product()).clamp(u64::from(ours::window(1 << 20)), WINDOW_MAX);
-    Ok(Bed { relay: relay.context("the relay runs")?, far: [near, tcp], window: window as u32 })
+    // A piece that is lost several times holds up all that follows: much credit, for the longest.
+    let window = towpath_proto::Config::default().window_max;
+    Ok(Bed { relay: relay.context("the relay runs")?, far: [near, tcp], window })
 }
 
 fn measure(args: &RelayArgs) -> anyhow::Result<Report> {
-    let mut bed = bed(args)?;
+    let mut bed = bed()?;
     let (remote, _) = bed.far[0].serve(Serve::UdpSink)?;
     let ceiling = floor::udp_source(bed.far[0].near, remote, CEILING_TIME)?;
     bed.far[0].done()?;
