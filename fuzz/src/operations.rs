@@ -413,20 +413,19 @@ impl World {
             Operation::Garbage { side, bytes } => {
                 self.deliver(usize::from(*side), bytes.clone());
             }
-            Operation::Path { side, change } => {
-                let side = usize::from(*side);
-                let change = match change % 3 {
-                    0 => PathChange::Up,
-                    1 => PathChange::Down,
-                    _ => PathChange::Longest {
-                        remote: address(1 - side),
-                        bytes: u16::from(*change) * 16,
-                    },
-                };
-                self.hosts[side].endpoint.handle_path(self.now, LINK, change);
-            }
+            Operation::Path { side, change } => self.path(usize::from(*side), *change),
             network => self.network(network),
         }
+    }
+
+    fn path(&mut self, side: usize, change: u8) {
+        let (remote, bytes) = (address(1 - side), u16::from(change) * 16);
+        let change = match change % 3 {
+            0 => PathChange::Up,
+            1 => PathChange::Down,
+            _ => PathChange::Longest { remote, bytes },
+        };
+        self.hosts[side].endpoint.handle_path(self.now, LINK, change);
     }
 
     fn network(&mut self, operation: &Operation) {
