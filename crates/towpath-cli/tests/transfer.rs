@@ -56,8 +56,13 @@ fn a_transfer_is_told_as_table_csv_charts_page_and_dump() {
     let csv = read("s.csv");
     let last: Vec<&str> = csv.lines().last().unwrap().split(',').collect();
     assert_eq!((last[0], last[1], last[3]), ("s", "bulk", "2000000"), "{last:?}");
-    let rates = csv.lines().skip(1).map(|l| l.split(',').nth(4).unwrap().parse::<u64>().unwrap());
-    assert!(rates.clone().max() <= Some(100_000_000) && rates.max() > Some(5_000_000), "{csv}");
+    let column = |line: &str, n| line.split(',').nth(n).unwrap().parse::<u64>().unwrap();
+    let rates = csv.lines().skip(1).map(|l| column(l, 4));
+    assert!(rates.max() > Some(5_000_000), "{csv}");
+    // Over 20 ms more may come than the link carries, when a repair lets what waited behind it go.
+    for line in csv.lines().skip(1) {
+        assert!(column(line, 3) * 8 <= 100_000 * column(line, 2), "{line}");
+    }
     for name in ["rate", "rtt", "queue", "sequence", "sequence-large"] {
         let svg = read(&format!("out/s-{name}.svg"));
         assert!(svg.ends_with("</svg>\n") && svg.contains("<path"), "{name}");
