@@ -108,7 +108,7 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((QOS, "admission/file")), target: "qos_requests" },
     FuzzRule { module: Some((MEDIA, "trace/parse")), target: "media_trace" },
     FuzzRule { module: Some((MEDIA, "schedule/file")), target: "media_schedule" },
-    FuzzRule { module: None, target: "qos_schedulers" },
+    FuzzRule { module: Some((QOS, "scheduler")), target: "qos_schedulers" },
     FuzzRule { module: None, target: "operations" },
 ];
 
