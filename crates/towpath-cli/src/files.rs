@@ -85,7 +85,9 @@ impl<'a> Input<'a> {
 /// Whether a file that begins so is text, as a frame trace is.
 pub(crate) fn is_text(beginning: &[u8]) -> bool {
     const PROBE: usize = 4096;
-    let probe = &beginning[..beginning.len().min(PROBE)];
+    // A mark that some editors put before the first byte.
+    let text = beginning.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(beginning);
+    let probe = &text[..text.len().min(PROBE)];
     !probe.is_empty() && probe.iter().all(|b| matches!(b, b'\t' | b'\n' | b'\r' | b' '..=b'~'))
 }
 
