@@ -66,6 +66,15 @@ impl<'a> Input<'a> {
         Ok(filled)
     }
 
+    /// Whether the limit ended it, and not the file. A pipe is not waited for: it may go on.
+    pub(crate) fn is_cut(&mut self) -> anyhow::Result<bool> {
+        if self.left > 0 || self.waits {
+            return Ok(self.left == 0);
+        }
+        self.left = 1;
+        Ok(self.fill(&mut [0]).context("cannot read on")? > 0)
+    }
+
     /// Waits until there is something to read; false after an interrupt.
     fn is_ready(&self) -> io::Result<bool> {
         while self.waits && !self.interrupt.is_set() {
