@@ -43,3 +43,12 @@ fn a_buffer_that_is_not_filled_is_not_told_as_needed() {
         }
     }
 }
+
+/// Without the largest frame's bytes no scheme does it; with them some still do not.
+#[test]
+fn the_buffer_that_every_scheme_needs_is_told_as_a_floor() {
+    let dir = place();
+    let out = plan(dir.path(), &["--buffer", "0", "--scheme", "pcrtt"]);
+    let table = String::from_utf8(out.stdout).unwrap();
+    assert!(table.contains("needs a buffer of at least 9 kB"), "{table}");
+}
