@@ -66,6 +66,15 @@ impl<'a> Input<'a> {
         Ok(filled)
     }
 
+    /// Whether the limit ended it, and not the file. A pipe is not waited for: it may go on.
+    pub(crate) fn is_cut(&mut self) -> anyhow::Result<bool> {
+        if self.left > 0 || self.waits {
+            return Ok(self.left == 0);
+        }
+        self.left = 1;
+        Ok(self.fill(&mut [0]).context("cannot read on")? > 0)
+    }
+
     /// Waits until there is something to read; false after an interrupt.
     fn is_ready(&self) -> io::Result<bool> {
         while self.waits && !self.interrupt.is_set() {
@@ -85,7 +94,9 @@ impl<'a> Input<'a> {
 /// Whether a file that begins so is text, as a frame trace is.
 pub(crate) fn is_text(beginning: &[u8]) -> bool {
     const PROBE: usize = 4096;
-    let probe = &beginning[..beginning.len().min(PROBE)];
+    // A mark that some editors put before the first byte.
+    let text = beginning.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(beginning);
+    let probe = &text[..text.len().min(PROBE)];
     !probe.is_empty() && probe.iter().all(|b| matches!(b, b'\t' | b'\n' | b'\r' | b' '..=b'~'))
 }
 

@@ -165,7 +165,23 @@ fn a_limit_ends_the_reading() {
     assert_eq!(objects(&out)[0]["report"]["size_bytes"], 37_600);
     let zero = info(dir.path(), &["--limit", "0", "clip.ts"]);
     assert_eq!(zero.status.code(), Some(255));
-    assert!(text(&zero.stderr).contains("empty"), "{}", text(&zero.stderr));
+    assert!(text(&zero.stderr).contains("--limit 0"), "{}", text(&zero.stderr));
+}
+
+/// Whoever ends the reading inside of a packet is told of no fault; where the file ends there, he
+/// is.
+#[test]
+fn a_limit_inside_a_packet_is_no_fault() {
+    let dir = place();
+    let cut = info(dir.path(), &["--json", "--limit", "37650", "clip.ts"]);
+    assert_eq!(cut.status.code(), Some(0), "{}", text(&cut.stdout));
+    let bytes = std::fs::read(clip()).unwrap();
+    std::fs::write(dir.path().join("cut.ts"), &bytes[..37_650]).unwrap();
+    for limit in ["37650", "1MB"] {
+        let out = info(dir.path(), &["--json", "--limit", limit, "cut.ts"]);
+        assert_eq!(out.status.code(), Some(1), "{}", text(&out.stdout));
+        assert!(text(&out.stdout).contains("truncated"), "{}", text(&out.stdout));
+    }
 }
 
 #[test]

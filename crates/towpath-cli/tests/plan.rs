@@ -249,6 +249,7 @@ fn mistakes_are_told_with_what_would_do() {
     place.file("empty", "");
     place.file("nonsense", "hello world\n");
     place.file("huge", "7\n18446744073709551616\n");
+    place.file("avi", "RIFF\u{0}\u{0}\u{0}\u{0}AVI ");
     place.file("binary", "\u{0}\u{1}\u{2} not a film");
     std::fs::create_dir(place.path("dir")).unwrap();
     for (args, status, part) in [
@@ -269,6 +270,9 @@ fn mistakes_are_told_with_what_would_do() {
         (&["t.csv", "--scheme", "x"], 255, "window-pcbr"),
         (&["t.csv", "--fps", "0"], 255, "frame rate"),
         (&["t.csv", "--pcr"], 255, "hint: "),
+        (&["t.csv", "--program", "3"], 255, "leave --program out"),
+        (&["t.csv", "--bits"], 255, "leave --bits out"),
+        (&["avi", "--bits"], 255, "leave --bits out"),
         (&["t.csv", "--thesis", "--pcr"], 255, "--pcr"),
         (&["empty"], 255, "empty"),
         (&["nonsense"], 255, "line 1"),

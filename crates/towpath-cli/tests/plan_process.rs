@@ -1,4 +1,5 @@
-//! `towpath plan` as a process: its help, and interrupts while it waits.
+//! `towpath plan` as a process: its help, files as editors leave them, and interrupts while it
+//! waits.
 
 use std::process::{Command, Stdio};
 
@@ -24,6 +25,21 @@ fn the_virtual_machine_is_in_the_help_of_commands_that_have_one() {
     let path = dir.path().join("t.csv");
     std::fs::write(&path, "1000\n9000\n1000\n").unwrap();
     towpath(&["--vm", "x", "plan", path.to_str().unwrap()]);
+}
+
+/// Spreadsheets put a byte order mark before the first byte.
+#[test]
+fn a_trace_with_a_byte_order_mark_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let schemes = |mark: &str| {
+        std::fs::write(dir.path().join("t.csv"), format!("{mark}bytes\n700\n500\n")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_towpath"));
+        command.args(["plan", "t.csv", "--fps", "25", "--json"]).current_dir(dir.path());
+        let out = command.output().unwrap();
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        text(&out.stdout)
+    };
+    assert_eq!(schemes("\u{feff}"), schemes(""));
 }
 
 /// One interrupt ends a command that waits for input, with nothing said about what was not read.

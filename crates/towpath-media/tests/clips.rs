@@ -325,6 +325,7 @@ fn truncated_files_give_what_they_have() {
         (clip!("mpeg2.ts"), Format::Ts188),
         (clip!("mpeg1.mpg"), Format::ProgramStream),
         (clip!("jpeg.avi"), Format::Avi),
+        (clip!("jpeg.mjpeg"), Format::Mjpeg),
     ] {
         let cut = &bytes[..=(bytes.len() / 2)];
         let (found, lists) = lists(cut);

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::json;
 use towpath_media::inspect::{Inspector, Report};
-use towpath_media::read::Reader;
+use towpath_media::read::{FaultKind, Reader};
 use towpath_wire::ByteSize;
 
 use super::{charts, text, unreadable};
@@ -144,6 +144,9 @@ fn inspect(
     if interrupt.is_set() {
         bail!("interrupted");
     }
+    if limit == 0 {
+        bail!("--limit 0: there is nothing to report on");
+    }
     let mut input = Input::open(path, limit, interrupt)?;
     let (mut reader, mut inspector) = (Reader::new(), Inspector::new());
     let mut block = vec![0; BLOCK];
@@ -159,7 +162,11 @@ fn inspect(
     }
     let format =
         reader.finish(&mut inspector).map_err(|e| unreadable(path, &e, text == Some(true)))?;
-    Ok(inspector.report(format, reader.bytes()))
+    let mut report = inspector.report(format, reader.bytes());
+    if report.faults.total() > 0 && input.is_cut()? {
+        report.faults.kinds.retain(|fault| fault.kind != FaultKind::Truncated);
+    }
+    Ok(report)
 }
 
 fn verdict(report: &Report, strict: bool) -> u8 {

@@ -47,7 +47,7 @@ impl Figures {
         let needed = if !is_greedy(scheme) {
             let needed = plan(trace, scheme, Wish::RateDelay(rate?, delay)).ok()?;
             Plan { buffer: needed.buffer.max(exact.buffer), ..*exact }
-        } else if (buffer, delay) == (exact.buffer, exact.delay) {
+        } else if (buffer, delay) == (exact.limit, exact.delay) {
             *exact
         } else {
             let needed = plan(trace, scheme, Wish::BufferDelay(buffer, delay)).ok()?;

@@ -331,7 +331,7 @@ impl Refusal {
     pub(super) fn short(self, trace: &Trace) -> String {
         match self {
             Self::Cannot(ScheduleError::BufferTooSmall { least, .. }) => {
-                format!("needs a buffer of {}", bytes_text(least))
+                format!("needs a buffer of at least {}", bytes_text(least))
             }
             Self::Cannot(ScheduleError::RateTooLow { least, .. }) => {
                 format!("needs {}", bps_text(least.as_bps()))

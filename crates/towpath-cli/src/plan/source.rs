@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use towpath_media::read::{
     CLOCK_HZ, ClockReference, Format, Frame, FrameLists, Reader, STAMP_HZ, StreamInfo,
 };
-use towpath_media::trace::{self, BareUnit, FrameRate, PcrPoint, Trace};
+use towpath_media::trace::{self, BareUnit, FrameRate, PcrPoint, Trace, TraceFormat};
 
 use crate::files::{BLOCK, Input, is_text};
 use crate::interrupt::Interrupt;
@@ -106,6 +106,9 @@ fn load_trace(
     if wanted.pcr {
         bail!("a frame trace has no clock references\nhint: leave --pcr out");
     }
+    if wanted.program.is_some() {
+        bail!("a frame trace has no programs\nhint: leave --program out");
+    }
     loop {
         let have = text.len();
         if have as u64 > TRACE_FILE_MAX {
@@ -120,6 +123,9 @@ fn load_trace(
     }
     let unit = if wanted.bits { BareUnit::Bits } else { BareUnit::Bytes };
     let listing = trace::parse(&text, unit)?;
+    if wanted.bits && !matches!(listing.format, TraceFormat::Typed | TraceFormat::Bare) {
+        bail!("this trace tells the unit of its sizes itself\nhint: leave --bits out");
+    }
     let mut notes = Vec::new();
     let known = wanted.frame_rate.or(listing.frame_rate);
     let frame_rate = known.unwrap_or_else(|| assumed(&mut notes));
@@ -146,6 +152,9 @@ fn load_media(
     wanted: Wanted,
     stop: &Interrupt,
 ) -> anyhow::Result<Video> {
+    if wanted.bits {
+        bail!("it is no list of sizes\nhint: leave --bits out");
+    }
     let mut lists = FrameLists::new();
     let mut reader = Reader::new();
     loop {

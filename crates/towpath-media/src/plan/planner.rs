@@ -1,7 +1,7 @@
 //! One question, every scheme.
 
 use crate::schedule::{
-    Schedule, ScheduleError, Scheme, cba, cbr, ideal, pcbr, pcrtt, pdcbr, smooth, window,
+    Schedule, ScheduleError, Scheme, Violation, cba, cbr, ideal, pcbr, pcrtt, pdcbr, smooth, window,
 };
 use crate::trace::{DURATION_TICKS_MAX, ExactRate, Trace};
 
@@ -37,8 +37,11 @@ pub struct Plan {
     pub dual: Option<pdcbr::DualRate>,
     /// Intervals of this many groups, for PCRTT.
     pub interval: Option<usize>,
-    /// Buffer in bytes.
+    /// Bytes at the receiver at the fullest instant of [`Self::schedule`].
     pub buffer: u64,
+    /// Bytes that the schedule may hold: `buffer`, or more where a buffer is given that its
+    /// scheme does not fill.
+    pub limit: u64,
     /// From the first bit to the first group's consumption, in ticks.
     pub delay: u64,
 }
@@ -67,7 +70,17 @@ pub fn plan(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleE
 impl Plan {
     /// The schedule of this plan.
     pub fn schedule(&self, trace: &Trace) -> Result<Schedule, ScheduleError> {
-        let (rate, buffer, delay) = (self.rate, self.buffer, self.delay);
+        let schedule = self.within_limit(trace)?;
+        Ok(match self.scheme {
+            Scheme::WindowPcbr | Scheme::Smooth | Scheme::Cba | Scheme::Mcba => {
+                Schedule { buffer: self.buffer, ..schedule }
+            }
+            _ => schedule,
+        })
+    }
+
+    fn within_limit(&self, trace: &Trace) -> Result<Schedule, ScheduleError> {
+        let (rate, buffer, delay) = (self.rate, self.limit, self.delay);
         match self.scheme {
             Scheme::Cbr => cbr::schedule(trace, rate, delay),
             Scheme::Pcbr => pcbr::schedule(trace, rate, delay),
@@ -82,7 +95,18 @@ impl Plan {
     }
 
     fn simple(scheme: Scheme, rate: ExactRate, buffer: u64, delay: u64) -> Self {
-        Self { scheme, rate, grid_rate: None, dual: None, interval: None, buffer, delay }
+        let (grid_rate, dual, interval) = (None, None, None);
+        Self { scheme, rate, grid_rate, dual, interval, buffer, limit: buffer, delay }
+    }
+
+    /// With the buffer that the schedule fills, of the one that it may.
+    fn filled(self, trace: &Trace) -> Result<Self, ScheduleError> {
+        match self.within_limit(trace)?.check(trace) {
+            Ok(checked) => Ok(Self { buffer: checked.buffer, ..self }),
+            Err(Violation::TooFine(error)) => Err(error),
+            // Whoever follows the schedule is told.
+            Err(_) => Ok(self),
+        }
     }
 }
 
@@ -133,6 +157,12 @@ fn dual(trace: &Trace, wish: Wish) -> Result<Plan, ScheduleError> {
 
 /// Schemes that reach `R*(B, P)`.
 fn optimal(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleError> {
+    let (rate, limit, delay) = optimum(trace, wish)?;
+    Plan::simple(scheme, rate, limit, delay).filled(trace)
+}
+
+/// Rate, buffer that may be filled, and delay of any scheme that reaches `R*(B, P)`.
+fn optimum(trace: &Trace, wish: Wish) -> Result<(ExactRate, u64, u64), ScheduleError> {
     let (rate, buffer, delay) = match wish {
         Wish::Delay(delay) => {
             let rate = cbr::least_rate(trace, delay)?;
@@ -151,11 +181,11 @@ fn optimal(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleEr
         Wish::RateBuffer(rate, buffer) => (rate, buffer, window::least_delay(trace, rate, buffer)?),
     };
     fits(wish, buffer)?;
-    Ok(Plan::simple(scheme, rate, buffer, delay))
+    Ok((rate, buffer, delay))
 }
 
 fn few_changes(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleError> {
-    let bound = optimal(trace, scheme, wish)?;
+    let (_, least_buffer, least_delay) = optimum(trace, wish)?;
     let peak = |buffer: u64, delay: u64| {
         Plan::simple(scheme, ExactRate::ZERO, buffer, delay).schedule(trace).map(|s| s.peak)
     };
@@ -168,25 +198,26 @@ fn few_changes(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, Schedu
         Err(least)
     };
     let (buffer, delay) = match wish {
-        Wish::Delay(_) | Wish::BufferDelay(..) => (bound.buffer, bound.delay),
+        Wish::Delay(_) | Wish::BufferDelay(..) => (least_buffer, least_delay),
         Wish::Rate(rate) | Wish::RateBuffer(rate, _) => {
             // Waiting for longer than the film lasts brings nothing more.
-            let most = bound.delay.saturating_add(trace.duration()).min(DURATION_TICKS_MAX);
-            match least_that(bound.delay, most, |delay| Ok(peak(bound.buffer, delay)? <= rate))? {
-                Some(delay) => (bound.buffer, delay),
-                None => return too_low(rate, bound.buffer, most),
+            let most = least_delay.saturating_add(trace.duration()).min(DURATION_TICKS_MAX);
+            match least_that(least_delay, most, |delay| Ok(peak(least_buffer, delay)? <= rate))? {
+                Some(delay) => (least_buffer, delay),
+                None => return too_low(rate, least_buffer, most),
             }
         }
         Wish::RateDelay(rate, delay) | Wish::All(rate, _, delay) => {
-            let most = bound.buffer.max(trace.total());
-            match least_that(bound.buffer, most, |buffer| Ok(peak(buffer, delay)? <= rate))? {
+            let most = least_buffer.max(trace.total());
+            match least_that(least_buffer, most, |buffer| Ok(peak(buffer, delay)? <= rate))? {
                 Some(buffer) => (buffer, delay),
                 None => return too_low(rate, most, delay),
             }
         }
     };
-    fits(wish, buffer)?;
-    Ok(Plan::simple(scheme, peak(buffer, delay)?, buffer, delay))
+    let plan = Plan::simple(scheme, peak(buffer, delay)?, buffer, delay).filled(trace)?;
+    fits(wish, plan.buffer)?;
+    Ok(plan)
 }
 
 /// The least value from `bound` to `most` that is `enough`, to within 1/64 of its distance from
@@ -276,10 +307,60 @@ fn not_below(trace: &Trace, rate: ExactRate, least: ExactRate) -> Result<(), Sch
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::testing::any_trace;
-    use crate::trace::FrameRate;
+    use crate::schedule::POSITION_UNIT;
+    use crate::schedule::testing::{any_trace, even, rate};
+    use crate::trace::{FrameRate, gcd};
+    use alloc::vec::Vec;
     use proptest::prelude::*;
     use towpath_wire::Rate;
+
+    /// Bytes at the receiver just before the group leaves that leaves the most behind: each
+    /// instant, each segment anew, in fractions.
+    fn fullest(trace: &Trace, schedule: &Schedule) -> u128 {
+        let unit = u128::from(POSITION_UNIT);
+        let end = schedule.total * POSITION_UNIT;
+        let lines = schedule.segments.iter().enumerate();
+        let next = |k: usize| schedule.segments.get(k + 1).map_or(end, |s| s.position);
+        // Start, parts of a byte before and in it, and the rate in parts.
+        let lines: Vec<_> =
+            lines.map(|(k, s)| (s.start, s.position, next(k) - s.position, s.rate)).collect();
+        let held = |group: usize| {
+            let due = u128::from(schedule.delay + trace.times()[group]);
+            // Instant at which the segment before is done, as a fraction.
+            let (mut num, mut den) = (0u128, 1u128);
+            let mut sent = 0;
+            for &(start, position, parts, rate) in &lines {
+                if num < u128::from(start) * den {
+                    (num, den) = (start.into(), 1);
+                }
+                if num >= due * den {
+                    break;
+                }
+                let (p, q) = (u128::from(rate.bytes()) * unit, u128::from(rate.ticks()));
+                let possible = ((due * den - num) * p).div_ceil(den * q);
+                sent = u128::from(position) + possible.min(parts.into());
+                (num, den) = (num * p + u128::from(parts) * q * den, den * p);
+                let common = gcd(num, den);
+                (num, den) = (num / common, den / common);
+            }
+            sent.div_ceil(unit) - u128::from(trace.sums()[group])
+        };
+        (0..trace.groups()).map(held).max().expect("a group")
+    }
+
+    /// Sizes 4, 2, 6, 6: with all the room there is, `R_CBR(2)` = 18/5 has sent 7.2, 10.8, 14.4
+    /// and 18 bytes at 2, 3, 4 and 5; of these 0, 4, 6 and 12 have left.
+    #[test]
+    fn the_buffer_is_what_is_held_and_not_what_may_be() {
+        let trace = even(1, &[4, 2, 6, 6]);
+        for scheme in [Scheme::WindowPcbr, Scheme::Smooth, Scheme::Cba, Scheme::Mcba] {
+            let plan = plan(&trace, scheme, Wish::BufferDelay(4_000_000, 2)).expect("plan");
+            assert_eq!((plan.buffer, plan.limit), (9, 4_000_000), "{scheme}");
+            assert_eq!(plan.schedule(&trace).expect("schedule").buffer, 9, "{scheme}");
+        }
+        let wish = Wish::RateBuffer(rate(18, 5), 4_000_000);
+        assert_eq!(plan(&trace, Scheme::WindowPcbr, wish).map(|plan| plan.buffer), Ok(9));
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
@@ -309,7 +390,11 @@ mod tests {
                     let checked = schedule.check(&trace);
                     prop_assert!(checked.is_ok(), "{scheme} {wish:?}: {checked:?}");
                     let checked = checked.expect("feasible");
-                    prop_assert!(checked.buffer <= plan.buffer, "{scheme} {wish:?}");
+                    // PCRTT, too: its intervals' buffer is what it fills.
+                    let held = fullest(&trace, &schedule);
+                    prop_assert_eq!(held, u128::from(plan.buffer), "{} {:?}", scheme, wish);
+                    prop_assert_eq!(schedule.buffer, plan.buffer, "{} {:?}", scheme, wish);
+                    prop_assert!(plan.buffer <= plan.limit, "{scheme} {wish:?}");
                     prop_assert!(checked.peak <= plan.rate, "{scheme} {wish:?}");
                     prop_assert_eq!(schedule.delay, plan.delay);
                     if let Wish::Rate(most) | Wish::RateDelay(most, _) | Wish::RateBuffer(most, _)

@@ -62,7 +62,7 @@ faults! {
     /// A chunk is longer than the file, or than the list it is in.
     ChunkLength = "chunk longer than the file",
     /// The file ended inside of something.
-    Truncated = "file ends inside a packet or chunk",
+    Truncated = "file ends inside a packet, chunk or picture",
     /// More programs, streams or frames than the reader's limits; the rest was left out.
     Limit = "more programs or streams than the limit",
 }

@@ -4,6 +4,7 @@ use super::access::Access;
 use crate::read::event::{FrameType, VideoInfo};
 
 const START_OF_IMAGE: u8 = 0xD8;
+const END_OF_IMAGE: u8 = 0xD9;
 
 /// Where in a marker the stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(super) struct Mjpeg {
     state: State,
     position: u64,
     images: bool,
+    /// In an image whose end has not come.
+    open: bool,
     marker: u8,
     header: [u8; 5],
     header_len: usize,
@@ -39,11 +42,17 @@ impl Mjpeg {
             state: State::Data,
             position: 0,
             images: false,
+            open: false,
             marker: 0,
             header: [0; 5],
             header_len: 0,
             video: None,
         }
+    }
+
+    /// Whether what is there ends inside of an image.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.open
     }
 
     /// Takes a piece; `tell` is called where frames ended or a header told something new.
@@ -96,12 +105,14 @@ impl Mjpeg {
     fn marker(&mut self, marker: u8, at: u64, access: &mut Access) {
         self.marker = marker;
         self.header_len = 0;
+        self.open &= marker != END_OF_IMAGE;
         self.state = match marker {
             START_OF_IMAGE => {
                 if self.images {
                     access.end(at - 1);
                 }
                 self.images = true;
+                self.open = true;
                 access.begin(at - 1);
                 access.kind(FrameType::I);
                 access.key();

@@ -8,6 +8,7 @@ use super::mjpeg::Mjpeg;
 use super::mpeg::MpegVideo;
 use super::units::{UnitCodec, Units};
 use crate::read::event::{Codec, PesSeen, Sink, StreamInfo, VideoInfo};
+use crate::read::fault::FaultKind;
 use crate::read::stamp::Unwrap;
 
 /// An elementary stream. Its state is less than 2 KiB, whatever the stream.
@@ -111,6 +112,10 @@ impl Elementary {
             Parser::Hevc(units, codec) => close(units, codec, access, info, sink),
             // A part of a frame of sound is no use.
             Parser::Audio(audio) if !audio.is_whole() => return,
+            Parser::Mjpeg(mjpeg) if mjpeg.is_cut() => {
+                access.damaged();
+                sink.fault(FaultKind::Truncated, *bytes);
+            }
             Parser::Mjpeg(_) | Parser::Audio(_) => {}
             Parser::Opaque => return,
         }
