@@ -279,8 +279,17 @@ fn the_example_of_requests_has_every_kind_and_one_refusal() {
         let promise =
             answer["requests"].as_array().unwrap().iter().find(|r| r["name"] == flow["flow"]);
         assert!(promise.unwrap()["promise"]["delay_ns"].is_u64());
-        assert!(flow["least"]["ns"].as_u64().unwrap() > 0, "{flow}");
+        let least = flow["least"]["ns"].as_u64().unwrap();
+        assert!(least > 0, "{flow}");
+        assert!(flow["jitter"]["ns"].as_u64().unwrap() <= least, "{flow}");
+        assert!(flow["under_way"]["bits"].as_u64().unwrap() > 0, "{flow}");
     }
+    // All of them are more than a port sends.
+    let out = vm.towpath(&["bound", "--topology", &net, "--flows", &requests]);
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(255), "{said}");
+    assert!(said.contains("port h3:0: its channels send 20.98 Mbit/s more"), "{said}");
+    assert!(said.contains("\nhint: --admitted"), "{said}");
 }
 
 #[test]
