@@ -502,6 +502,36 @@ fn a_trace_is_measured_and_its_specification_is_admitted() {
     assert_eq!(out.status.code(), Some(255), "one packet has no rate");
 }
 
+/// A classic capture of 20 Ethernet frames of 60 bytes, one each 20 ms.
+fn capture() -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    let mut bytes = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
+    for k in 0..20 {
+        bytes.extend(words(&[5, k * 20_000, 60, 60]));
+        bytes.extend([0; 60]);
+    }
+    bytes
+}
+
+#[test]
+fn a_capture_is_measured_from_a_file_a_pipe_and_a_request() {
+    let vm = Vm::new();
+    std::fs::write(vm.file("sent.pcap"), capture()).unwrap();
+    let outs = [
+        vm.towpath(&["tspec", "measure", "sent.pcap", "--json"]),
+        vm.with_input(&["tspec", "measure", "-", "--json"], &capture()),
+    ];
+    for out in outs {
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let told = json(&out);
+        assert_eq!((&told["packets"], &told["bytes"]), (&20.into(), &1200.into()), "{told}");
+    }
+    let file = vm.file("sent.pcap");
+    let lines = format!("delay_ns = 50_000_000\nmeasured = {{ file = {file:?} }}");
+    let out = reserve(NET, &request("a", "h1", "h3", &lines), &[]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+}
+
 #[test]
 fn schedulers_are_compared_alike_twice() {
     let vm = Vm::new();
