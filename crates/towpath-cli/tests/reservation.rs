@@ -533,6 +533,23 @@ fn a_capture_is_measured_from_a_file_a_pipe_and_a_request() {
 }
 
 #[test]
+fn a_kind_that_does_not_fit_says_why() {
+    let vm = Vm::new();
+    let shown = |times: &[&str], more: &[&str]| {
+        let input = format!("time_s,size_bytes\n{},100\n", times.join(",100\n"));
+        let args = [&["tspec", "measure", "-"][..], more].concat();
+        text(&vm.with_input(&args, input.as_bytes()).stdout)
+    };
+    // Two packets 0.7 s apart are in one second: Xave is half of it.
+    let apart = shown(&["0.0", "0.7"], &[]);
+    let why = "2 packets within 1 s make Xave 500 ms, below Xmin 700 ms";
+    assert!(apart.contains(why) && !apart.contains("one instant"), "{apart}");
+    let long = shown(&["0.0", "0.7"], &["--interval", "1000000h"]);
+    assert!(long.contains("than a specification may have"), "{long}");
+    assert!(shown(&["0.0", "0.0", "1.0"], &[]).contains("packets come at one instant"));
+}
+
+#[test]
 fn schedulers_are_compared_alike_twice() {
     let vm = Vm::new();
     let load = "duration_ms = 20\nhops = 1\nregion_max = [2, 4]\n";
