@@ -549,6 +549,35 @@ fn a_kind_that_does_not_fit_says_why() {
     assert!(shown(&["0.0", "0.0", "1.0"], &[]).contains("packets come at one instant"));
 }
 
+/// What stands indented in a command's help.
+fn example(help: &str, from: &str) -> String {
+    let lines = help.lines().skip_while(|l| !l.starts_with(from)).skip(1);
+    let lines = lines.take_while(|l| l.is_empty() || l.starts_with("  "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_examples_of_the_help_are_taken() {
+    let vm = Vm::new();
+    let help = text(&vm.towpath(&["schedulers", "compare", "--help"]).stdout);
+    std::fs::write(vm.file("load.toml"), example(&help, "A load (--scenario)")).unwrap();
+    let compare = ["schedulers", "compare", "--no-cost", "--json", "--discipline", "fcfs"];
+    let out = vm.towpath(&[&compare[..], &["--scenario", "load.toml"]].concat());
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(out.stdout, vm.towpath(&compare).stdout, "they are the defaults");
+    let help = text(&vm.towpath(&["sim", "qos", "--help"]).stdout);
+    std::fs::write(vm.file("x.toml"), example(&help, "An experiment is")).unwrap();
+    let out = vm.towpath(&["sim", "qos", "x.toml", "--json"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(json(&out)["channels"][0]["delivered"].as_u64().unwrap() > 100);
+    for args in [&["sim", "qos"][..], &["schedulers", "compare", "--scenario"]] {
+        std::fs::write(vm.file("bad.toml"), "nothing = 1\n").unwrap();
+        let said = text(&vm.towpath(&[args, &["bad.toml"]].concat()).stderr);
+        let command = args[..2].join(" ");
+        assert!(said.contains(&format!("hint: `towpath {command} --help` has an example")));
+    }
+}
+
 #[test]
 fn schedulers_are_compared_alike_twice() {
     let vm = Vm::new();
