@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use towpath_media::trace::FrameRate;
 use towpath_qos::admission::file as request;
 use towpath_qos::spec::measure::{Knobs, Measured, measure};
+use towpath_qos::spec::wire::{Demand, Framing};
 use towpath_qos::spec::{Regulator, TSpec, TSpecForm, Verdict};
 use towpath_wire::units::nanos;
 use towpath_wire::{ByteSize, Instant};
@@ -123,7 +124,7 @@ pub(crate) fn run(args: &TspecArgs) -> anyhow::Result<ExitCode> {
     for note in &samples.notes {
         eprintln!("note: {note}");
     }
-    let packets = packets(&samples);
+    let packets = packets(&samples.items);
     let knobs = Knobs { interval: args.interval, rate_ppm: args.headroom };
     let measured = measure(&packets, knobs)
         .map_err(|e| anyhow!("{e}"))
@@ -152,17 +153,50 @@ fn first_early(spec: &TSpec, packets: &[(Instant, ByteSize)]) -> Option<usize> {
     packets.iter().position(|&(at, size)| regulator.offer(at, size) != Verdict::Conforms)
 }
 
-/// The specification of the traffic that a file of requests names.
-pub(crate) fn specification(path: &Path, of: &request::Measured) -> anyhow::Result<TSpec> {
-    let frame_rate = of.fps.map(|fps| FrameRate::new(fps, 1)).transpose()?;
+/// The specification of the traffic that a file of requests names, and what it is on the wire:
+/// that is measured from the wire bytes of each packet, so that no worst ratio has a part in it.
+pub(crate) fn specification(
+    path: &Path,
+    of: &request::Measured,
+    framing: Option<&Framing>,
+) -> anyhow::Result<(TSpec, Demand)> {
+    let frame_rate = of.fps.as_deref().map(units::frame_rate).transpose();
+    let frame_rate = frame_rate.map_err(|e| anyhow!("fps: {e}"))?;
     if of.packet_bytes == Some(0) {
         bail!("packet_bytes is zero");
     }
     let samples = samples::read(path, Reading { frame_rate, packet_bytes: of.packet_bytes })?;
+    let spec = of_kind(path, of, &samples.items)?;
+    let sizes = || samples.items.iter().map(|s| ByteSize::from_bytes(s.bytes));
+    let largest = sizes().max().unwrap_or(ByteSize::ZERO);
+    let Some(framing) = framing else {
+        let least = sizes().min().unwrap_or(ByteSize::ZERO);
+        let demand = Demand::of_wire(spec.buckets(), least, largest);
+        return Ok((spec, demand));
+    };
+    let on_wire = |s: &Sample| {
+        let bytes = framing.wire_bytes(ByteSize::from_bytes(s.bytes)).as_bytes();
+        Sample { at_ns: s.at_ns, bytes }
+    };
+    let wire: Vec<Sample> = samples.items.iter().map(on_wire).collect();
+    // Frames of one message, in the mean: never more of them in so many bits than there are.
+    let frame = |size: ByteSize| {
+        let frames = size.as_bytes().div_ceil(framing.payload().as_bytes()).max(1);
+        framing.wire_bytes(size).as_bytes() / frames
+    };
+    let counted = ByteSize::from_bytes(sizes().map(frame).min().unwrap_or(0));
+    let buckets = of_kind(path, of, &wire)?.buckets();
+    let packet_min_bits = framing.wire_bytes(ByteSize::ZERO).as_bytes() * 8;
+    let demand = Demand::of_wire(buckets, counted, framing.packet_bytes(largest));
+    Ok((spec, Demand { packet_min_bits, ..demand }))
+}
+
+/// The tightest specification of the kind that is asked for.
+fn of_kind(path: &Path, of: &request::Measured, samples: &[Sample]) -> anyhow::Result<TSpec> {
     if of.kind == "schedule" {
-        return as_schedule(&samples.items);
+        return as_schedule(samples);
     }
-    let packets = packets(&samples);
+    let packets = packets(samples);
     let measured = measure(&packets, Knobs { interval: INTERVAL, rate_ppm: HEADROOM_PPM })
         .with_context(|| format!("in {}", shown(path)))?;
     let rows = rows(&measured, &packets, INTERVAL);
@@ -193,9 +227,9 @@ fn as_schedule(samples: &[Sample]) -> anyhow::Result<TSpec> {
     TSpec::try_from(form).map_err(|e| anyhow!("{e}\nhint: kind = \"d_bind\" takes any length"))
 }
 
-fn packets(samples: &Samples) -> Vec<(Instant, ByteSize)> {
+fn packets(samples: &[Sample]) -> Vec<(Instant, ByteSize)> {
     let packet = |s: &Sample| (Instant::from_nanos(s.at_ns), ByteSize::from_bytes(s.bytes));
-    samples.items.iter().map(packet).collect()
+    samples.iter().map(packet).collect()
 }
 
 /// Why there is no (Xmin, Xave, I, Smax), or, with `interval` zero, none of the other kinds.
