@@ -5,6 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use towpath_qos::admission::file::{CHANNELS_MAX, Want, parse};
 use towpath_qos::admission::{Admission, Request, Wish};
+use towpath_qos::spec::wire::Demand;
 use towpath_qos::spec::{SigmaRho, TSpec};
 use towpath_qos::topology::Topology;
 use towpath_wire::{ByteSize, Instant, Rate};
@@ -19,9 +20,15 @@ fuzz_target!(|bytes: &[u8]| {
     let topology = Topology::parse(NET).expect("a topology");
     let lines = text.bytes().filter(|&byte| byte == b'\n').count() + 1;
     // What would be measured is as small as the file's name is long.
-    let asked = parse(text, &topology, &mut |of| {
+    let asked = parse(text, &topology, &mut |of, framing| {
         let size = ByteSize::from_bytes(of.file.len() as u64);
-        SigmaRho::new(size, Rate::from_mbps(1)).map(TSpec::SigmaRho).map_err(|e| e.to_string())
+        let spec = SigmaRho::new(size, Rate::from_mbps(1)).map(TSpec::SigmaRho);
+        let spec = spec.map_err(|e| e.to_string())?;
+        let demand = match framing {
+            Some(framing) => framing.demand(&spec, size),
+            None => Demand::of_wire(spec.buckets(), size, size),
+        };
+        Ok((spec, demand))
     });
     let asked = match asked {
         Ok(asked) => asked,

@@ -19,6 +19,11 @@ pub(crate) fn ns_text(ns: u64) -> String {
     TIME.rounded(ns.into())
 }
 
+/// As `ns_text`, rounded down: for what is the stricter the longer it is.
+pub(crate) fn ns_text_down(ns: u64) -> String {
+    TIME.text(TIME.down(ns.into(), DIGITS))
+}
+
 /// `100 Mbit/s`.
 pub(crate) fn bps_text(bps: u64) -> String {
     RATE.rounded(bps.into())
@@ -43,11 +48,22 @@ impl Scale {
     /// The least value that is not below `value` and has at most so many digits that count; in
     /// the largest unit all digits before the point count.
     pub(crate) fn up(self, value: u128, digits: u32) -> u128 {
+        let step = self.step(value, digits);
+        value.div_ceil(step).saturating_mul(step)
+    }
+
+    /// As `up`, the greatest value that is not above `value`.
+    fn down(self, value: u128, digits: u32) -> u128 {
+        let step = self.step(value, digits);
+        value / step * step
+    }
+
+    /// What the last of so many digits stands for.
+    fn step(self, value: u128, digits: u32) -> u128 {
         let unit = self.unit(value).1;
         let whole = (value / unit).to_string().len() as u32;
         let decimals = digits.saturating_sub(whole);
-        let step = unit / 10_u128.pow(decimals).min(unit);
-        value.div_ceil(step).saturating_mul(step)
+        unit / 10_u128.pow(decimals).min(unit)
     }
 
     /// All digits of `value`, in the unit that suits.
@@ -107,6 +123,8 @@ mod tests {
         ];
         assert_eq!(times.map(ns_text), expected);
         assert_eq!(ns_text(u64::MAX), "18446744074 s");
+        let down = [0, 999, 33_333_333, 12_349, 999_999].map(ns_text_down);
+        assert_eq!(down, ["0 ns", "999 ns", "33.33 ms", "12.34 µs", "999.9 µs"]);
         assert_eq!(
             [100_000_000, 1_500_000, 7].map(bps_text),
             ["100 Mbit/s", "1.5 Mbit/s", "7 bit/s"]

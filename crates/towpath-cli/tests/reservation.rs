@@ -2,62 +2,15 @@
 
 mod support;
 
-use std::process::Output;
-
 use serde_json::Value;
+use support::requests::{NET, WIRE, json, request, reserve};
 use support::{Vm, text};
-
-const NET: &str = r#"
-[[host]]
-name = "h1"
-[[host]]
-name = "h2"
-[[host]]
-name = "h3"
-
-[[switch]]
-name = "s1"
-latency_ns = 1000
-
-[[link]]
-ends = ["h1", "s1"]
-rate_bps = 100_000_000
-delay_ns = 500
-[[link]]
-ends = ["h2", "s1"]
-rate_bps = 100_000_000
-delay_ns = 500
-[[link]]
-ends = ["h3", "s1"]
-rate_bps = 100_000_000
-delay_ns = 500
-"#;
-
-/// A channel in wire bytes from `from` to `to` with lines of its own.
-fn request(name: &str, from: &str, to: &str, lines: &str) -> String {
-    format!("[[request]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\n{lines}\n")
-}
 
 fn sigma_rho(sigma_bytes: u64, rho_bps: u64) -> String {
     format!(
         "tspec = {{ kind = \"sigma_rho\", sigma_bytes = {sigma_bytes}, rho_bps = {rho_bps} }}\n\
          message_min_bytes = 1500"
     )
-}
-
-const WIRE: &str = "[framing]\ncounts = \"wire\"\n";
-
-/// Puts requests to a network.
-fn reserve(net: &str, requests: &str, more: &[&str]) -> Output {
-    let vm = Vm::new();
-    std::fs::write(vm.file("net.toml"), net).unwrap();
-    std::fs::write(vm.file("requests.toml"), requests).unwrap();
-    let args = ["reserve", "--topology", "net.toml", "--what-if", "requests.toml"];
-    vm.towpath(&[&args[..], more].concat())
-}
-
-fn json(out: &Output) -> Value {
-    serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out.stdout)))
 }
 
 /// What is said about a topology that is none.
@@ -279,8 +232,17 @@ fn the_example_of_requests_has_every_kind_and_one_refusal() {
         let promise =
             answer["requests"].as_array().unwrap().iter().find(|r| r["name"] == flow["flow"]);
         assert!(promise.unwrap()["promise"]["delay_ns"].is_u64());
-        assert!(flow["least"]["ns"].as_u64().unwrap() > 0, "{flow}");
+        let least = flow["least"]["ns"].as_u64().unwrap();
+        assert!(least > 0, "{flow}");
+        assert!(flow["jitter"]["ns"].as_u64().unwrap() <= least, "{flow}");
+        assert!(flow["under_way"]["bits"].as_u64().unwrap() > 0, "{flow}");
     }
+    // All of them are more than a port sends.
+    let out = vm.towpath(&["bound", "--topology", &net, "--flows", &requests]);
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(255), "{said}");
+    assert!(said.contains("port h3:0: its channels send 20.98 Mbit/s more"), "{said}");
+    assert!(said.contains("\nhint: --admitted"), "{said}");
 }
 
 #[test]
@@ -380,60 +342,6 @@ fn faults_of_experiments_are_short_and_name_their_line() {
     }
 }
 
-/// Two bare columns, a frame trace and a schedule of `towpath plan` are measured, and can stand
-/// in a request in place of a specification.
-#[test]
-fn traces_and_schedules_are_measured_and_named_in_requests() {
-    let vm = Vm::new();
-    std::fs::write(vm.file("bare"), "5\t1000\n6\t200\n7\t1000\n").unwrap();
-    let bare = json(&vm.towpath(&["tspec", "measure", "bare", "--json"]));
-    assert_eq!((&bare["packets"], &bare["length_ns"]), (&3.into(), &2_000_000_000_u64.into()));
-    let frames: Vec<String> = (0..300).map(|k| (2000 + 37 * (k % 60)).to_string()).collect();
-    std::fs::write(vm.file("film.txt"), frames.join("\n")).unwrap();
-    let plan = ["plan", "film.txt", "--fps", "25", "--buffer", "64KiB", "--scheme", "smooth"];
-    let out = vm.towpath(&[&plan[..], &["--schedule", "film.sched"]].concat());
-    assert!(out.status.success(), "{}", text(&out.stderr));
-    let schedule = json(&vm.towpath(&["tspec", "measure", "film.sched", "--json"]));
-    let trace = json(&vm.towpath(&["tspec", "measure", "film.txt", "--fps", "25", "--json"]));
-    assert_eq!(schedule["bytes"], trace["bytes"], "a schedule sends the whole film");
-    let asked = |name: &str, of: &str| {
-        request(name, "h1", "h3", &format!("delay_ns = 50_000_000\nmeasured = {{ {of} }}"))
-    };
-    let requests = asked("a", "file = \"film.sched\"")
-        + &asked("b", "file = \"film.sched\", kind = \"schedule\", packet_bytes = 500")
-            .replace("name =", "count = 2\nname =")
-        + &asked("c", "file = \"film.txt\", fps = 25, packet_bytes = 1400, kind = \"d_bind\"")
-        + &asked("d", "file = \"bare\", kind = \"sigma_rho\"");
-    let put = |requests: &str| {
-        std::fs::write(vm.file("net.toml"), NET).unwrap();
-        std::fs::write(vm.file("requests.toml"), requests).unwrap();
-        let args = ["reserve", "--topology", "net.toml", "--what-if", "requests.toml", "--json"];
-        vm.towpath(&args)
-    };
-    let out = put(&requests);
-    assert_eq!(out.status.code(), Some(0), "{}{}", text(&out.stdout), text(&out.stderr));
-    let answers = json(&out);
-    let kinds: Vec<String> = answers["requests"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|r| r["tspec"]["kind"].as_str().unwrap().to_string())
-        .collect();
-    assert_eq!(kinds, ["d_bind", "schedule", "schedule", "d_bind", "sigma_rho"]);
-    // Both channels name the one schedule.
-    let named = |at: usize| &answers["requests"][at]["tspec"]["schedule"];
-    assert_eq!((named(1), named(2)), (&0.into(), &0.into()));
-    assert_eq!(answers["schedules"].as_array().unwrap().len(), 1);
-    assert_eq!(answers["schedules"][0]["kind"], "schedule");
-    let none = asked("a", "file = \"film.txt\", fps = 25, packet_bytes = 1400, kind = \"spaced\"");
-    let none = text(&put(&none).stderr);
-    assert!(none.contains("no spaced fits film.txt") && none.contains("hint: d_bind"), "{none}");
-    let none = text(&put(&asked("a", "file = \"none\"")).stderr);
-    assert!(none.contains("line 6: request \"a\": its traffic: cannot open"), "{none}");
-    let fps = text(&put(&asked("a", "file = \"film.txt\"")).stderr);
-    assert!(fps.contains("does not tell its frame rate") && fps.contains("hint: "), "{fps}");
-}
-
 /// A processor's load stands beside the ports', and what is refused by fixed budgets says by how
 /// much.
 #[test]
@@ -460,37 +368,33 @@ fn processors_and_fixed_budgets_have_figures() {
     assert!(shown.contains(short) && shown.contains("passes      the same"), "{shown}");
 }
 
+/// What stands indented in a command's help.
+fn example(help: &str, from: &str) -> String {
+    let lines = help.lines().skip_while(|l| !l.starts_with(from)).skip(1);
+    let lines = lines.take_while(|l| l.is_empty() || l.starts_with("  "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 #[test]
-fn a_trace_is_measured_and_its_specification_is_admitted() {
+fn the_examples_of_the_help_are_taken() {
     let vm = Vm::new();
-    let line = |k: u32| format!("{}.{:03},{}", k / 50, k % 50 * 20, 100 + k % 7);
-    let lines: Vec<String> = (0..200).map(line).collect();
-    std::fs::write(vm.file("sent.csv"), format!("time_s,size_bytes\n{}\n", lines.join("\n")))
-        .unwrap();
-    let out = vm.towpath(&["tspec", "measure", "sent.csv", "--svg", "curve.svg", "--json"]);
+    let help = text(&vm.towpath(&["schedulers", "compare", "--help"]).stdout);
+    std::fs::write(vm.file("load.toml"), example(&help, "A load (--scenario)")).unwrap();
+    let compare = ["schedulers", "compare", "--no-cost", "--json", "--discipline", "fcfs"];
+    let out = vm.towpath(&[&compare[..], &["--scenario", "load.toml"]].concat());
     assert!(out.status.success(), "{}", text(&out.stderr));
-    let specs = json(&out)["specs"].as_array().unwrap().clone();
-    let spaced = specs.iter().find(|s| s["name"] == "spaced").unwrap();
-    assert_eq!(spaced["tspec"]["xmin_ns"], 20_000_000);
-    assert_eq!(spaced["tspec"]["smax_bytes"], 106);
-    assert!(std::fs::read_to_string(vm.file("curve.svg")).unwrap().contains("token_bucket"));
-    let shown = text(&vm.towpath(&["tspec", "measure", "sent.csv"]).stdout);
-    let ready: Vec<&str> = shown.lines().filter(|l| l.starts_with("tspec = ")).collect();
-    assert!(ready.len() >= 4, "{shown}");
-    for (k, line) in ready.iter().enumerate() {
-        let asked =
-            request(&format!("r{k}"), "h1", "h3", &format!("{line}\ndelay_ns = 50_000_000"));
-        let out = reserve(NET, &asked, &[]);
-        assert_eq!(
-            out.status.code(),
-            Some(0),
-            "{line}: {}{}",
-            text(&out.stdout),
-            text(&out.stderr)
-        );
+    assert_eq!(out.stdout, vm.towpath(&compare).stdout, "they are the defaults");
+    let help = text(&vm.towpath(&["sim", "qos", "--help"]).stdout);
+    std::fs::write(vm.file("x.toml"), example(&help, "An experiment is")).unwrap();
+    let out = vm.towpath(&["sim", "qos", "x.toml", "--json"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(json(&out)["channels"][0]["delivered"].as_u64().unwrap() > 100);
+    for args in [&["sim", "qos"][..], &["schedulers", "compare", "--scenario"]] {
+        std::fs::write(vm.file("bad.toml"), "nothing = 1\n").unwrap();
+        let said = text(&vm.towpath(&[args, &["bad.toml"]].concat()).stderr);
+        let command = args[..2].join(" ");
+        assert!(said.contains(&format!("hint: `towpath {command} --help` has an example")));
     }
-    let out = vm.with_input(&["tspec", "measure", "-"], b"time_s,size_bytes\n0.0,5\n");
-    assert_eq!(out.status.code(), Some(255), "one packet has no rate");
 }
 
 #[test]

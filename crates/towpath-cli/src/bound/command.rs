@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use towpath_qos::bound::{Analysis, Bound, Method, Network};
+use towpath_qos::bound::{Analysis, Bound, Method, Network, NetworkError};
 
 use super::case::{self, Order};
 use super::convert::convert;
@@ -15,6 +15,7 @@ use super::report::{self, Row, Units};
 use crate::files::print;
 use crate::reserve;
 use crate::topology::load;
+use crate::words::bps_text;
 
 /// Flows up to which every method is asked unless a method is chosen.
 const ALL_METHODS_FLOWS: usize = 64;
@@ -156,7 +157,7 @@ pub(crate) fn run(args: &BoundArgs) -> anyhow::Result<ExitCode> {
         if args.admitted {
             asked = reserve::admitted(&topology, asked);
         }
-        let converted = convert(&topology, &asked)?;
+        let converted = convert(&topology, &asked).map_err(|e| overfull(e, args.admitted))?;
         if converted.left_out > 0 {
             eprintln!(
                 "note: {} requests left out: bounded ones go before them",
@@ -178,6 +179,18 @@ pub(crate) fn run(args: &BoundArgs) -> anyhow::Result<ExitCode> {
     Ok(if unbounded { ExitCode::from(UNBOUNDED) } else { ExitCode::SUCCESS })
 }
 
+/// What is too much for a port, in its unit, and what to do about it.
+fn overfull(e: anyhow::Error, admitted: bool) -> anyhow::Error {
+    match e.downcast_ref() {
+        Some(NetworkError::Unstable { server, by }) => {
+            let by = by.ceil_u64().map_or_else(|| by.to_string(), bps_text);
+            let hint = if admitted { "" } else { "\nhint: --admitted leaves out what is refused" };
+            anyhow!("port {server}: its channels send {by} more than it in the long run{hint}")
+        }
+        _ => e,
+    }
+}
+
 /// Bounds every flow; whether one has none.
 fn tell(
     args: &BoundArgs,
@@ -195,7 +208,7 @@ fn tell(
     }
     print(&match (args.json, args.explain) {
         (true, _) => format!("{}\n", {
-            let mut value = report::as_json(name, &rows, units);
+            let mut value = report::as_json(name, &analysis, &rows, units);
             value["version"] = json!(1);
             value
         }),

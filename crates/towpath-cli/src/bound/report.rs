@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use towpath_qos::bound::{Analysis, Bound, Envelope, Method, Rational};
+use towpath_qos::bound::{Analysis, Bound, Envelope, Flow, Method, Rational};
 
 use super::command::Family;
 use crate::plot::{Column, Table};
@@ -77,6 +77,23 @@ impl Row {
     pub(super) fn least(&self) -> Option<(&Bound, Rational)> {
         self.least_of(Family::All)
     }
+
+    /// What of the least delay is not the same for every packet.
+    fn jitter(&self, flow: &Flow) -> Option<Rational> {
+        let delay = self.least()?.0.delay.clone().unwrap_or_default();
+        Some((&delay - &flow.delay_least).max(Rational::ZERO))
+    }
+
+    /// The most of the flow that is under way.
+    fn under_way(&self, flow: &Flow) -> Option<Rational> {
+        let backlog = |b: &Bound| {
+            // Whatever is under way has come within the last delay.
+            let within = b.delay.as_ref().map(|d| flow.arrival.at(d));
+            let own = b.backlog.clone().filter(|_| b.method.bounds_own_backlog());
+            [within, own].into_iter().flatten().min()
+        };
+        self.tried.iter().filter_map(backlog).min()
+    }
 }
 
 /// A row per flow, a column per family that was asked.
@@ -102,22 +119,11 @@ pub(super) fn table(analysis: &Analysis, rows: &[Row], units: Units) -> Table {
                 .map(|f| row.least_of(*f).map_or_else(none, |(_, delay)| units.time(&delay))),
         );
         let least = row.least();
-        let jitter = least.as_ref().map(|(b, _)| {
-            let delay = b.delay.clone().unwrap_or_default();
-            units.time(&(&delay - &flow.delay_least).max(Rational::ZERO))
-        });
-        let backlog = |b: &Bound| {
-            // Whatever is under way has come within the last delay.
-            let within = b.delay.as_ref().map(|d| flow.arrival.at(d));
-            let own = b.backlog.clone().filter(|_| b.method.bounds_own_backlog());
-            [within, own].into_iter().flatten().min()
-        };
-        let under_way = row.tried.iter().filter_map(backlog).min();
         cells.extend([
             least.as_ref().map_or_else(none, |(_, delay)| units.time(delay)),
             least.as_ref().map_or_else(none, |(b, _)| b.method.to_string()),
-            jitter.unwrap_or_else(none),
-            under_way.map_or_else(none, |b| units.data(&b)),
+            row.jitter(flow).map_or_else(none, |j| units.time(&j)),
+            row.under_way(flow).map_or_else(none, |b| units.data(&b)),
         ]);
         table.push(cells.into_iter().map(|c| (c, String::new())).collect());
     }
@@ -194,7 +200,7 @@ fn path(out: &mut String, analysis: &Analysis, row: &Row, units: Units) {
 }
 
 /// Exact numbers as text, beside doubles for programs that do not need them.
-pub(super) fn as_json(name: &str, rows: &[Row], units: Units) -> Value {
+pub(super) fn as_json(name: &str, analysis: &Analysis, rows: &[Row], units: Units) -> Value {
     let number = |value: &Rational| match units {
         Units::Own => json!({ "exact": value.to_string(), "value": value.to_f64() }),
         Units::Bits => {
@@ -202,7 +208,12 @@ pub(super) fn as_json(name: &str, rows: &[Row], units: Units) -> Value {
             json!({ "exact_s": value.to_string(), "ns": ns })
         }
     };
+    let data = |value: &Rational| match units {
+        Units::Own => json!({ "exact": value.to_string(), "value": value.to_f64() }),
+        Units::Bits => json!({ "exact_bits": value.to_string(), "bits": value.ceil_u64() }),
+    };
     let row = |row: &Row| {
+        let flow = &analysis.network().flows()[row.flow];
         let methods = Family::SINGLE.into_iter().filter_map(|f| {
             let (_, delay) = row.least_of(f)?;
             Some((f.name().to_string(), number(&delay)))
@@ -213,6 +224,8 @@ pub(super) fn as_json(name: &str, rows: &[Row], units: Units) -> Value {
             "delay": methods.collect::<serde_json::Map<_, _>>(),
             "least": least.as_ref().map(|(_, delay)| number(delay)),
             "by": least.as_ref().map(|(b, _)| b.method.to_string()),
+            "jitter": row.jitter(flow).as_ref().map(number),
+            "under_way": row.under_way(flow).as_ref().map(data),
         })
     };
     json!({ "network": name, "flows": rows.iter().map(row).collect::<Vec<_>>() })

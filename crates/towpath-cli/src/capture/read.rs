@@ -1,6 +1,6 @@
 //! Packets of a capture file.
 
-use std::io::Read;
+use std::io::{Cursor, Read};
 
 use anyhow::{anyhow, bail};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
@@ -36,11 +36,31 @@ pub(crate) struct Captured<'a> {
 /// What counts time on an interface: units per second.
 type Units = u128;
 
+/// The least that a section of pcapng begins with; a classic header is 24 bytes.
+const HEAD: usize = 28;
+
+/// The header as a whole, however little each read brings: what makes the parser reads but once,
+/// and takes what it then has for all of the header.
+fn head(source: &mut impl Read) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    source.take(HEAD as u64).read_to_end(&mut head)?;
+    if let [0x0a, 0x0d, 0x0d, 0x0a, a, b, c, d, order, ..] = head[..] {
+        let length = [a, b, c, d];
+        let little = order == 0x4d;
+        let length = if little { u32::from_le_bytes(length) } else { u32::from_be_bytes(length) };
+        let rest = (length as usize).min(BUFFER).saturating_sub(HEAD);
+        source.take(rest as u64).read_to_end(&mut head)?;
+    }
+    Ok(head)
+}
+
 /// Hands every packet on, in the order of the file.
 pub(crate) fn read(
-    source: impl Read + Send,
+    mut source: impl Read + Send,
     mut take: impl FnMut(&Captured<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    let head = head(&mut source)?;
+    let source = Cursor::new(head).chain(source);
     let mut reader =
         create_reader(BUFFER, source).map_err(|e| anyhow!("no capture: {}", name(&e)))?;
     let mut state = State::default();
@@ -217,6 +237,29 @@ pub(crate) mod tests {
         let bytes = classic(&[(0, 60, &[1; 4]), (9, 61, &[2; 4])]);
         let err = read(&bytes[..bytes.len() - 1], nothing).unwrap_err().to_string();
         assert!(err.contains("after 1 packets"), "{err}");
+    }
+
+    /// Brings one byte a read.
+    struct Trickle<'a>(&'a [u8]);
+
+    impl Read for Trickle<'_> {
+        fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+            let most = out.len().min(1);
+            self.0.read(&mut out[..most])
+        }
+    }
+
+    #[test]
+    fn a_header_may_come_byte_by_byte() {
+        for bytes in [classic(&[(0, 60, &[1; 4]), (9, 61, &[2; 4])]), next_generation()] {
+            let mut packets = 0;
+            let count = |_: &Captured<'_>| {
+                packets += 1;
+                Ok(())
+            };
+            read(Trickle(&bytes), count).unwrap();
+            assert_eq!(packets, 2);
+        }
     }
 
     #[test]

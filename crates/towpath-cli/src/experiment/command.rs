@@ -17,6 +17,8 @@ use crate::files::{make_dir, print, shown, stem, write_file};
 use crate::plot::{Page, Section};
 use crate::topology::{self, read_text};
 
+/// Where what an experiment looks like is written.
+const HINT: &str = "`towpath sim qos --help` has an example; docs/admission.md has all keys";
 /// Exit status where a promise was broken.
 const BROKEN: u8 = 1;
 
@@ -29,6 +31,27 @@ Examples:
 
 The files in scenarios/qos are the experiments of the project's second source (Cui 1999); where
 the source printed a table, it stands beside ours. Same file and seed, same result.
+
+An experiment is hosts, switches, links and channels; docs/admission.md has all keys:
+
+  name = \"one sender\"
+  duration_ms = 1000
+
+  [[host]]
+  name = \"a\"
+  [[host]]
+  name = \"b\"
+
+  [[link]]
+  between = [\"a\", \"b\"]
+  rate_bps = 100_000_000
+
+  [[channel]]
+  name = \"video\"
+  from = \"a\"
+  to = \"b\"
+  packet_bytes = 1024
+  send = { kind = \"periodic\", rate_bps = 4_000_000 }
 
 Exit status: 0; 1 a packet came later than was promised to its channel; 255 for errors.")]
 pub(crate) struct QosArgs {
@@ -90,7 +113,7 @@ fn one(path: &Path, seed: Option<u64>) -> anyhow::Result<Done> {
     let text = read_text(path, BYTES_MAX)?;
     let in_file = || format!("in {}", shown(path));
     let mut scenario = match Scenario::parse(&text) {
-        Err(ScenarioError::Syntax(e)) => return Err(topology::in_file(path, &text, &e)),
+        Err(ScenarioError::Syntax(e)) => return Err(topology::in_file(path, &text, &e, HINT)),
         parsed => parsed.with_context(in_file)?,
     };
     scenario.seed = seed.unwrap_or(scenario.seed);

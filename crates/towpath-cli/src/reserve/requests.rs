@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::anyhow;
 use towpath_qos::admission::file::{self, Asked, Measured, RequestFault, RequestsError};
 use towpath_qos::spec::TSpec;
+use towpath_qos::spec::wire::{Demand, Framing};
 use towpath_qos::topology::Topology;
 
 use crate::topology::{at_line, host, read_text};
@@ -16,9 +17,10 @@ pub(crate) fn read(path: &Path, topology: &Topology) -> anyhow::Result<Vec<Asked
     let text = read_text(path, file::BYTES_MAX)?;
     let beside = path.parent().unwrap_or(Path::new(""));
     // Many requests may name one file: it is read and measured once.
-    let mut known: HashMap<Measured, Result<TSpec, String>> = HashMap::new();
-    let mut measure = |of: &Measured| {
-        let spec = || specification(&beside.join(&of.file), of).map_err(|e| format!("{e:#}"));
+    let mut known: HashMap<Measured, Result<(TSpec, Demand), String>> = HashMap::new();
+    let mut measure = |of: &Measured, framing: Option<&Framing>| {
+        let path = beside.join(&of.file);
+        let spec = || specification(&path, of, framing).map_err(|e| format!("{e:#}"));
         known.entry(of.clone()).or_insert_with(spec).clone()
     };
     file::parse(&text, topology, &mut measure).map_err(|e| {

@@ -17,6 +17,8 @@ use crate::files::{make_dir, print, shown, write_file};
 use crate::plot::{Page, Section};
 use crate::topology::{self, read_text};
 
+/// Where what a load looks like is written.
+const HINT: &str = "`towpath schedulers compare --help` has an example";
 /// Packets per measurement of the time a packet takes.
 const PACKETS: u64 = 200_000;
 
@@ -40,7 +42,7 @@ Examples:
   towpath schedulers compare --html schedulers.html --csv out/
   towpath schedulers compare --scenario load.toml --no-cost --json
 
-A load (--scenario) names what competes; these are the defaults, classes shortened:
+A load (--scenario) names what competes; these are the defaults:
 
   link_bps = 100_000_000
   hops = 3                          # ports in a row
@@ -57,6 +59,24 @@ A load (--scenario) names what competes; these are the defaults, classes shorten
   packet_bytes = 1538
   deadline_us = 12_000              # per port
   sending = \"on_off\"                # or \"greedy\", \"periodic\"
+
+  [[classes]]
+  name = \"voice\"
+  channels = 20
+  rate_bps = 96_000
+  burst_bytes = 300
+  packet_bytes = 300
+  deadline_us = 3000
+  sending = \"on_off\"
+
+  [[classes]]
+  name = \"control\"
+  channels = 4
+  rate_bps = 200_000
+  burst_bytes = 1200
+  packet_bytes = 300
+  deadline_us = 1000
+  sending = \"on_off\"
 
 WORST is the largest delay over deadline of any class; LATE counts packets beyond their deadline;
 UNFAIR is the largest deviation of a saturating queue from its share; HARM is how much worse the
@@ -98,7 +118,7 @@ pub(crate) fn run(args: &SchedulersArgs) -> anyhow::Result<ExitCode> {
         Some(path) => {
             let text = read_text(path, BYTES_MAX)?;
             match Load::parse(&text) {
-                Err(LoadError::Syntax(e)) => return Err(topology::in_file(path, &text, &e)),
+                Err(LoadError::Syntax(e)) => return Err(topology::in_file(path, &text, &e, HINT)),
                 parsed => parsed.with_context(|| format!("in {}", shown(path)))?,
             }
         }

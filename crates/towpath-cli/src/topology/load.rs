@@ -48,8 +48,8 @@ pub(crate) fn load(path: &Path) -> anyhow::Result<Topology> {
 }
 
 /// What is wrong with a file, with the line it is in.
-pub(crate) fn in_file(path: &Path, text: &str, e: &FileError) -> anyhow::Error {
-    anyhow!("{}", at_line(path, text, e.line, &e.message, "`--help` has an example"))
+pub(crate) fn in_file(path: &Path, text: &str, e: &FileError, hint: &str) -> anyhow::Error {
+    anyhow!("{}", at_line(path, text, e.line, &e.message, hint))
 }
 
 /// A fault with the line it is in.

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use towpath_media::trace::FrameRate;
 use towpath_qos::admission::file as request;
 use towpath_qos::spec::measure::{Knobs, Measured, measure};
+use towpath_qos::spec::wire::{Demand, Framing};
 use towpath_qos::spec::{Regulator, TSpec, TSpecForm, Verdict};
+use towpath_wire::units::nanos;
 use towpath_wire::{ByteSize, Instant};
 
 use super::curve;
@@ -18,7 +20,7 @@ use super::samples::{self, Reading, Sample, Samples};
 use crate::files::{print, shown, write_file};
 use crate::plot::{Column, Table};
 use crate::units::{self, Delay};
-use crate::words::{bits_text, bps_text, ns_text};
+use crate::words::{TIME, bits_text, bps_text, ns_text, ns_text_down};
 
 /// Interval I of (Xmin, Xave, I, Smax), unless it is given.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -58,7 +60,7 @@ A file of requests may name such a file as a channel's traffic:
 
 Each specification is the tightest of its kind: every packet conforms, and one bit, or one
 nanosecond, less would make one early. A line under the table is ready for a file of requests.
-`-` says why there is none of a kind: packets came at one instant.
+Where there is none of a kind, the table says why.
 
 Exit status: 0; 255 the file cannot be read or holds fewer than two packets.")]
 struct MeasureArgs {
@@ -122,12 +124,12 @@ pub(crate) fn run(args: &TspecArgs) -> anyhow::Result<ExitCode> {
     for note in &samples.notes {
         eprintln!("note: {note}");
     }
-    let packets = packets(&samples);
+    let packets = packets(&samples.items);
     let knobs = Knobs { interval: args.interval, rate_ppm: args.headroom };
     let measured = measure(&packets, knobs)
         .map_err(|e| anyhow!("{e}"))
         .with_context(|| format!("in {}", shown(&args.file)))?;
-    let rows = rows(&measured);
+    let rows = rows(&measured, &packets, args.interval);
     for row in &rows {
         let early = row.spec.and_then(|spec| first_early(spec, &packets));
         assert_eq!(early, None, "{}: every packet of the trace conforms", row.name);
@@ -151,20 +153,53 @@ fn first_early(spec: &TSpec, packets: &[(Instant, ByteSize)]) -> Option<usize> {
     packets.iter().position(|&(at, size)| regulator.offer(at, size) != Verdict::Conforms)
 }
 
-/// The specification of the traffic that a file of requests names.
-pub(crate) fn specification(path: &Path, of: &request::Measured) -> anyhow::Result<TSpec> {
-    let frame_rate = of.fps.map(|fps| FrameRate::new(fps, 1)).transpose()?;
+/// The specification of the traffic that a file of requests names, and what it is on the wire:
+/// that is measured from the wire bytes of each packet, so that no worst ratio has a part in it.
+pub(crate) fn specification(
+    path: &Path,
+    of: &request::Measured,
+    framing: Option<&Framing>,
+) -> anyhow::Result<(TSpec, Demand)> {
+    let frame_rate = of.fps.as_deref().map(units::frame_rate).transpose();
+    let frame_rate = frame_rate.map_err(|e| anyhow!("fps: {e}"))?;
     if of.packet_bytes == Some(0) {
         bail!("packet_bytes is zero");
     }
     let samples = samples::read(path, Reading { frame_rate, packet_bytes: of.packet_bytes })?;
+    let spec = of_kind(path, of, &samples.items)?;
+    let sizes = || samples.items.iter().map(|s| ByteSize::from_bytes(s.bytes));
+    let largest = sizes().max().unwrap_or(ByteSize::ZERO);
+    let Some(framing) = framing else {
+        let least = sizes().min().unwrap_or(ByteSize::ZERO);
+        let demand = Demand::of_wire(spec.buckets(), least, largest);
+        return Ok((spec, demand));
+    };
+    let on_wire = |s: &Sample| {
+        let bytes = framing.wire_bytes(ByteSize::from_bytes(s.bytes)).as_bytes();
+        Sample { at_ns: s.at_ns, bytes }
+    };
+    let wire: Vec<Sample> = samples.items.iter().map(on_wire).collect();
+    // Frames of one message, in the mean: never more of them in so many bits than there are.
+    let frame = |size: ByteSize| {
+        let frames = size.as_bytes().div_ceil(framing.payload().as_bytes()).max(1);
+        framing.wire_bytes(size).as_bytes() / frames
+    };
+    let counted = ByteSize::from_bytes(sizes().map(frame).min().unwrap_or(0));
+    let buckets = of_kind(path, of, &wire)?.buckets();
+    let packet_min_bits = framing.wire_bytes(ByteSize::ZERO).as_bytes() * 8;
+    let demand = Demand::of_wire(buckets, counted, framing.packet_bytes(largest));
+    Ok((spec, Demand { packet_min_bits, ..demand }))
+}
+
+/// The tightest specification of the kind that is asked for.
+fn of_kind(path: &Path, of: &request::Measured, samples: &[Sample]) -> anyhow::Result<TSpec> {
     if of.kind == "schedule" {
-        return as_schedule(&samples.items);
+        return as_schedule(samples);
     }
-    let packets = packets(&samples);
+    let packets = packets(samples);
     let measured = measure(&packets, Knobs { interval: INTERVAL, rate_ppm: HEADROOM_PPM })
         .with_context(|| format!("in {}", shown(path)))?;
-    let rows = rows(&measured);
+    let rows = rows(&measured, &packets, INTERVAL);
     let kinds: Vec<&str> = rows.iter().map(|row| row.name).chain(["schedule"]).collect();
     let Some(row) = rows.iter().find(|row| row.name == of.kind) else {
         bail!("unknown kind {:?}\nhint: kinds are {}", of.kind, kinds.join(", "));
@@ -172,8 +207,8 @@ pub(crate) fn specification(path: &Path, of: &request::Measured) -> anyhow::Resu
     let spec = row.spec.cloned();
     spec.ok_or_else(|| {
         let hint = "d_bind, sigma_rho and schedule take any";
-        let (kind, path) = (&of.kind, shown(path));
-        anyhow!("no {kind} fits {path}: packets come at one instant\nhint: {hint}")
+        let (kind, path, why) = (&of.kind, shown(path), &row.parameters);
+        anyhow!("no {kind} fits {path}: {why}\nhint: {hint}")
     })
 }
 
@@ -192,13 +227,41 @@ fn as_schedule(samples: &[Sample]) -> anyhow::Result<TSpec> {
     TSpec::try_from(form).map_err(|e| anyhow!("{e}\nhint: kind = \"d_bind\" takes any length"))
 }
 
-fn packets(samples: &Samples) -> Vec<(Instant, ByteSize)> {
+fn packets(samples: &[Sample]) -> Vec<(Instant, ByteSize)> {
     let packet = |s: &Sample| (Instant::from_nanos(s.at_ns), ByteSize::from_bytes(s.bytes));
-    samples.items.iter().map(packet).collect()
+    samples.iter().map(packet).collect()
 }
 
-fn rows(m: &Measured) -> Vec<Row<'_>> {
-    let row = |name, spec| Row { name, spec, parameters: spec.map_or("-".into(), parameters) };
+/// Why there is no (Xmin, Xave, I, Smax), or, with `interval` zero, none of the other kinds.
+fn why_none(packets: &[(Instant, ByteSize)], interval: Duration) -> String {
+    let gaps = packets.windows(2).map(|w| w[1].0.as_nanos() - w[0].0.as_nanos());
+    let xmin_ns = gaps.min().unwrap_or(0);
+    if xmin_ns == 0 || interval.is_zero() {
+        return "packets come at one instant".to_string();
+    }
+    let interval_ns = nanos(interval);
+    let (mut first, mut most) = (0, 0);
+    for (last, packet) in packets.iter().enumerate() {
+        while packet.0.as_nanos() - packets[first].0.as_nanos() >= interval_ns {
+            first += 1;
+        }
+        most = most.max((last - first + 1) as u64);
+    }
+    let within = format!("{most} packets within {}", TIME.text(interval_ns.into()));
+    let xave_ns = interval_ns / most;
+    if xave_ns < xmin_ns {
+        let (xave, xmin) = (ns_text_down(xave_ns), ns_text_down(xmin_ns));
+        return format!("{within} make Xave {xave}, below Xmin {xmin}");
+    }
+    format!("{within} are more packets, or the interval is longer, than a specification may have")
+}
+
+fn rows<'a>(m: &'a Measured, packets: &[(Instant, ByteSize)], interval: Duration) -> Vec<Row<'a>> {
+    let row = |name, spec: Option<&'a TSpec>| {
+        let interval = if name == "averaged" { interval } else { Duration::ZERO };
+        let parameters = spec.map_or_else(|| why_none(packets, interval), parameters);
+        Row { name, spec, parameters }
+    };
     vec![
         row("spaced", m.spaced.as_ref()),
         row("averaged", m.averaged.as_ref()),
@@ -214,12 +277,12 @@ pub(crate) fn parameters(spec: &TSpec) -> String {
     let size = |bytes: u64| bits_text(u128::from(bytes) * 8);
     match TSpecForm::from(spec) {
         TSpecForm::Spaced { xmin_ns, smax_bytes } => {
-            format!("Xmin {}, Smax {}", ns_text(xmin_ns), size(smax_bytes))
+            format!("Xmin {}, Smax {}", ns_text_down(xmin_ns), size(smax_bytes))
         }
         TSpecForm::Averaged { xmin_ns, xave_ns, interval_ns, smax_bytes } => format!(
             "Xmin {}, Xave {}, I {}, Smax {}",
-            ns_text(xmin_ns),
-            ns_text(xave_ns),
+            ns_text_down(xmin_ns),
+            ns_text_down(xave_ns),
             ns_text(interval_ns),
             size(smax_bytes)
         ),

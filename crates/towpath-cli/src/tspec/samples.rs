@@ -238,8 +238,8 @@ fn frames(bytes: &[u8], reading: Reading) -> anyhow::Result<Samples> {
     let mut notes = Vec::new();
     let Some(rate) = reading.frame_rate.or(listing.frame_rate) else {
         bail!(
-            "a frame trace that does not tell its frame rate\nhint: give it with --fps, such as \
-             --fps 25"
+            "a frame trace that does not tell its frame rate\nhint: give it, as in --fps 25, or \
+             fps = 25 in a file of requests"
         );
     };
     if reading.frame_rate.is_none() {

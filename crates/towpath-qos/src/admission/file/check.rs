@@ -46,8 +46,10 @@ pub struct Asked {
     pub owner: u64,
 }
 
-/// Measures traffic that a file holds.
-pub(super) type Measure<'a> = dyn FnMut(&Measured) -> Result<TSpec, String> + 'a;
+/// Measures traffic that a file holds: its specification, and what it is on the wire, packet by
+/// packet. Without framing, sizes count wire bytes already.
+pub(super) type Measure<'a> =
+    dyn FnMut(&Measured, Option<&Framing>) -> Result<(TSpec, Demand), String> + 'a;
 
 /// Reads requests for channels of `topology`; `measure` is asked for traffic that other files
 /// hold.
@@ -127,11 +129,20 @@ fn check(
         topology.host_named(key.get_ref()).ok_or_else(|| unknown().at(place(Some(key))))
     };
     let (from, to) = (host(&form.from)?, host(&form.to)?);
-    let (spec, tenet) = traffic(form, measure)?;
+    let mut measured = None;
+    let mut keep = |of: &Measured| {
+        let (spec, demand) = measure(of, framing)?;
+        measured = Some(demand);
+        Ok(spec)
+    };
+    let (spec, tenet) = traffic(form, &mut keep)?;
     let least = ByteSize::from_bytes(form.message_min_bytes);
-    let demand = match framing {
-        Some(framing) => framing.demand(&spec, least),
-        None => Demand::of_wire(spec.buckets(), spec.packet_counted(least), spec.packet_max()),
+    let demand = match (measured, framing) {
+        (Some(demand), _) => demand,
+        (None, Some(framing)) => framing.demand(&spec, least),
+        (None, None) => {
+            Demand::of_wire(spec.buckets(), spec.packet_counted(least), spec.packet_max())
+        }
     };
     let class = class(form, tenet)?.and_then(|class| Some((class.name(), class.0.marks()?)));
     let want = want(form, tenet, class.as_ref().map(|class| class.1))?;
@@ -143,7 +154,7 @@ fn check(
 /// The specification, from the one model that is given.
 fn traffic(
     form: &RequestForm,
-    measure: &mut Measure<'_>,
+    measure: &mut dyn FnMut(&Measured) -> Result<TSpec, String>,
 ) -> Result<(TSpec, Option<TenetWish>), At> {
     let ns = Duration::from_nanos;
     let places = [

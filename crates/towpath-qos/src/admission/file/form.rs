@@ -100,10 +100,27 @@ pub struct Measured {
     /// The kind of specification that is measured; default `d_bind`.
     #[serde(default = "d_bind")]
     pub kind: String,
-    /// Frames per second, where a frame trace does not tell.
-    pub fps: Option<u32>,
+    /// Frames per second, where a frame trace does not tell: a number, or text as `30000/1001`.
+    #[serde(default, deserialize_with = "number")]
+    pub fps: Option<String>,
     /// Frames are cut into packets of at most so many bytes.
     pub packet_bytes: Option<u64>,
+}
+
+/// A number as it is written, or text.
+fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a number, or text such as \"30000/1001\"")]
+    enum Number {
+        Whole(u64),
+        Part(f64),
+        Text(String),
+    }
+    Ok(Some(match Number::deserialize(from)? {
+        Number::Whole(n) => n.to_string(),
+        Number::Part(n) => n.to_string(),
+        Number::Text(text) => text,
+    }))
 }
 
 fn d_bind() -> String {

@@ -8,6 +8,9 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
+use towpath_wire::ByteSize;
+
+use crate::spec::wire::{Demand, Framing};
 use crate::spec::{TSpec, TSpecForm};
 use crate::topology::Topology;
 
@@ -16,10 +19,14 @@ const NET: &str = "\
     [[link]]\nends = [\"a\", \"b\"]\nrate_bps = 1000000\n";
 
 fn of(text: &str) -> Result<Vec<Asked>, RequestsError> {
-    let mut measure = |of: &Measured| match of.file.as_str() {
+    let mut measure = |of: &Measured, framing: Option<&Framing>| match of.file.as_str() {
         "film.csv" => {
+            assert!(framing.is_some(), "messages unless it is said otherwise");
             let form = TSpecForm::SigmaRho { sigma_bytes: 1000, rho_bps: 8000 };
-            TSpec::try_from(form).map_err(|e| e.to_string())
+            let spec = TSpec::try_from(form).map_err(|e| e.to_string())?;
+            let (min, max) = (ByteSize::from_bytes(200), ByteSize::from_bytes(300));
+            let demand = Demand::of_wire(spec.buckets(), min, max);
+            Ok((spec, demand))
         }
         other => Err(format!("cannot open {other}")),
     };
@@ -70,6 +77,22 @@ fn every_model_becomes_wire_bits() {
     assert_eq!((tenet.as_slice()[0].burst_bits, tenet.sustained_bps()), (9104, 9_104_000));
     let measured = one("measured = { file = \"film.csv\" }\ndelay_ns = 9").expect("measured");
     assert_eq!(measured.spec.sustained().as_bps(), 8000);
+    // What was measured on the wire stands as it is.
+    assert_eq!(measured.demand.buckets.sustained_bps(), 8000);
+    assert_eq!((measured.demand.packet_bits, measured.demand.counted_bits), (2400, 1600));
+    for (fps, text) in [("25", "25"), ("29.97", "29.97"), ("\"30000/1001\"", "30000/1001")] {
+        let lines = format!("measured = {{ file = \"x\", fps = {fps} }}");
+        let mut seen = None;
+        let mut measure = |of: &Measured, _: Option<&Framing>| {
+            seen.clone_from(&of.fps);
+            Err("enough".to_string())
+        };
+        let request = "[[request]]\nname = \"x\"\nfrom = \"a\"\nto = \"b\"\n";
+        let net = Topology::parse(NET).expect("valid");
+        let refused = parse(&format!("{request}{lines}\n"), &net, &mut measure);
+        assert!(refused.is_err_and(|e| e.to_string().contains("enough")));
+        assert_eq!(seen.as_deref(), Some(text));
+    }
     let text = format!(
         "[framing]\ncounts = \"wire\"\n[[request]]\nname = \"x\"\nfrom = \"a\"\nto = \"b\"\n\
          {spaced}\ndelay_ns = 9\ncount = 3"
