@@ -56,7 +56,8 @@ impl Queue {
         if part.as_nanos() > VISIBLE.as_nanos() { part } else { VISIBLE }
     }
 
-    fn least(&self) -> Duration {
+    /// The least round-trip time of late; the longest there is before the first.
+    pub(super) fn least(&self) -> Duration {
         self.least.get().map_or(Duration::MAX, |r| r.0)
     }
 

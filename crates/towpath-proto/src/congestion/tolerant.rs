@@ -8,6 +8,10 @@
 //! high cuts the window once it is more than that share explains ([`super::ambient`]). On a clean
 //! path that is the first loss at a full queue, as for CUBIC.
 //!
+//! Where the least round trip is shorter than [`READABLE`] a queue fills and drains faster than
+//! real hosts wake: its level cannot be told from their lateness, and every loss cuts, as with
+//! CUBIC. That costs little, since CUBIC's window grows back by round trips.
+//!
 //! Where no queue ever shows (a policer, a tiny buffer) all of this is blind: there a loss of more
 //! than an eighth over three rounds cuts, and unless that helps, the cut is taken back
 //! ([`super::backstop`]).
@@ -22,6 +26,11 @@ use super::cubic::BETA;
 use super::hystart::HyStart;
 use super::queue::{Level, Queue};
 use super::{Congestion, Cubic, Loss, Sample};
+
+/// The shortest least round trip at which losses are told apart. Through a real relay of 1 ms,
+/// whose queue filled in 0.5 to 1 ms, all losses seemed the path's own, and kernels' TCP got
+/// nothing.
+const READABLE: Duration = Duration::from_millis(4);
 
 /// What a mark leaves: less was amiss than with a loss (RFC 8511).
 const BETA_ECN: f64 = 0.85;
@@ -84,6 +93,11 @@ impl Tolerant {
         bytes as f64 / self.datagram as f64
     }
 
+    /// Losses of this path can be told apart.
+    fn tolerates(&self) -> bool {
+        self.queue.least() >= READABLE
+    }
+
     fn count(&mut self, sent: u64, lost: u64) {
         let (sent, lost) = (self.datagrams(sent), self.datagrams(lost));
         match self.queue.level() {
@@ -110,6 +124,7 @@ impl Tolerant {
         self.ambient.end_round();
         let (sent, lost) = (self.datagrams(acked + lost), self.datagrams(lost));
         match self.backstop.end_round(s.now, sent, lost) {
+            _ if !self.tolerates() => self.backstop = Backstop::new(),
             Verdict::GoOn => {}
             Verdict::Cut => self.cut(s.now, BETA, u64::MAX),
             Verdict::Restore => self.restore(),
@@ -175,8 +190,10 @@ impl Congestion for Tolerant {
             return;
         }
         self.count(loss.bytes, loss.bytes);
-        if self.ambient.exceeded(self.curve.in_slow_start()) {
+        let tolerates = self.tolerates();
+        if !tolerates || self.ambient.exceeded(self.curve.in_slow_start()) {
             let blamed = (self.ambient.lost_high() * self.datagram as f64) as u64;
+            let blamed = if tolerates { blamed } else { loss.bytes };
             self.backstop.disturb();
             self.cut(loss.now, BETA, blamed);
         }
