@@ -362,7 +362,7 @@ mod tests {
         assert!(fault("time_s,bytes\n99999999999999999999,5\n").contains("line 2"));
         assert!(fault("time_s,bytes\n").contains("no packets"));
         assert!(fault("").contains("no lines"));
-        assert!(fault("100\n200\n").contains("hint: give it with --fps"));
+        assert!(fault("100\n200\n").contains("hint: give it, as in --fps 25"));
         assert!(fault("what is this\n").contains("hint: give columns"));
     }
 
