@@ -98,10 +98,11 @@ fn a_path_is_shared_with_tcp() {
     let cases = said["cases"].as_array().expect("cases");
     assert_eq!(cases.len(), 4, "{said}");
     for case in cases {
-        for who in ["ours_of_fair", "tcp_of_fair"] {
-            // No more than the path's rate comes through, and neither is shut out for good.
-            assert!(case[who].as_f64().is_none_or(|x| x > 0.0 && x < 2.2), "{case}");
-        }
+        let through = ["ours_bps", "tcp_bps"].map(|who| case["share"][who].as_f64());
+        // Neither is shut out, and no more than the path's rate comes through for both.
+        assert!(through.iter().flatten().all(|bps| *bps > 0.0), "{case}");
+        let sum: f64 = through.iter().flatten().sum();
+        assert!(sum > 0.0 && sum < 1.15 * 20e6, "{case}");
     }
 }
 

@@ -46,7 +46,10 @@ pub(super) fn beside(peer: u32) -> Command {
 /// devices returned: this namespace's first.
 pub(super) fn join_by_tun(peer: u32) -> anyhow::Result<[TunDevice; 2]> {
     let there = format!("nsenter --target {peer} --net");
-    let open = |name| TunDevice::open(name).context("cannot make a TUN device");
+    let open = |name| {
+        let hint = "hint: it takes root, or user namespaces and a /dev/net/tun that all may open";
+        TunDevice::open(name).with_context(|| format!("cannot make a TUN device\n{hint}"))
+    };
     let devices = [open("tp0")?, open("tp1")?];
     run("ip link set lo up")?;
     run(&format!("ip link set tp1 netns {peer}"))?;

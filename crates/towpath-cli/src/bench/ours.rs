@@ -42,7 +42,8 @@ pub(super) fn connected(near: SocketAddr, peer: &Peer, serve: Serve) -> anyhow::
     Ok(side)
 }
 
-fn alive(side: &Side) -> anyhow::Result<()> {
+/// An error once the association is over.
+pub(super) fn alive(side: &Side) -> anyhow::Result<()> {
     match side.over() {
         Some(why) => bail!("the association ended: {why}"),
         None => Ok(()),

@@ -311,11 +311,10 @@ impl Side {
 
     fn sent(&mut self, id: AssociationId, channel: ChannelId, block: Block) -> anyhow::Result<()> {
         let len = self.memory.len(block);
+        self.acknowledged += u64::from(len);
         if self.bulk == Some(channel) {
-            self.acknowledged += u64::from(len);
             self.endpoint.send(id, channel, block, len)?;
         } else {
-            self.acknowledged += u64::from(len);
             self.memory.release(block);
         }
         Ok(())

@@ -10,7 +10,8 @@
 //!
 //! Where the least round trip is shorter than [`READABLE`] a queue fills and drains faster than
 //! real hosts wake: its level cannot be told from their lateness, and every loss cuts, as with
-//! CUBIC. That costs little, since CUBIC's window grows back by round trips.
+//! CUBIC. On a path that short which loses much at random that costs dear: of 1 Gbit/s at 2 ms and
+//! 5 % loss a simulated transfer keeps 21 Mbit/s, and 856 Mbit/s at 5 ms.
 //!
 //! Where no queue ever shows (a policer, a tiny buffer) all of this is blind: there a loss of more
 //! than an eighth over three rounds cuts, and unless that helps, the cut is taken back
@@ -123,8 +124,13 @@ impl Tolerant {
         self.queue.end_round(s.now);
         self.ambient.end_round();
         let (sent, lost) = (self.datagrams(acked + lost), self.datagrams(lost));
-        match self.backstop.end_round(s.now, sent, lost) {
-            _ if !self.tolerates() => self.backstop = Backstop::new(),
+        let verdict = if self.tolerates() {
+            self.backstop.end_round(s.now, sent, lost)
+        } else {
+            self.backstop = Backstop::new();
+            Verdict::GoOn
+        };
+        match verdict {
             Verdict::GoOn => {}
             Verdict::Cut => self.cut(s.now, BETA, u64::MAX),
             Verdict::Restore => self.restore(),

@@ -14,7 +14,6 @@ use socket2::SockRef;
 use super::super::content::Content;
 use super::super::far::Far;
 use super::super::ours::{self, Peer, Sent};
-use super::super::side::Side;
 use super::super::talk::Serve;
 use super::wire::Relay;
 
@@ -119,7 +118,10 @@ impl Bed {
         let mut pass = |until: Duration| -> anyhow::Result<u64> {
             while begin.elapsed() < until {
                 match &mut side {
-                    Some(side) => turn(side)?,
+                    Some(side) => {
+                        side.turn()?;
+                        ours::alive(side)?;
+                    }
                     None => thread::sleep(until.saturating_sub(begin.elapsed())),
                 }
             }
@@ -166,19 +168,14 @@ impl Bed {
     }
 }
 
-fn turn(side: &mut Side) -> anyhow::Result<()> {
-    side.turn()?;
-    match side.over() {
-        Some(why) => bail!("the association ended: {why}"),
-        None => Ok(()),
-    }
-}
-
-/// Writes until told to stop, and waits for all to arrive.
+/// Writes until told to stop. What is queued then need not arrive.
 fn tcp(remote: SocketAddr, control: &str, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut stream = TcpStream::connect(remote)?;
-    rustix::net::sockopt::set_tcp_congestion(&stream, control)
-        .with_context(|| format!("this kernel has no congestion control {control:?}"))?;
+    rustix::net::sockopt::set_tcp_congestion(&stream, control).with_context(|| {
+        let known = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+        let known = std::fs::read_to_string(known).unwrap_or_default();
+        format!("no congestion control {control:?} here\nhint: --tcp takes {}", known.trim())
+    })?;
     stream.set_write_timeout(Some(Duration::from_millis(100)))?;
     let data = vec![7; 256 << 10];
     while !stop.load(Relaxed) {
@@ -187,7 +184,6 @@ fn tcp(remote: SocketAddr, control: &str, stop: &AtomicBool) -> anyhow::Result<(
             other => drop(other?),
         }
     }
-    // What is queued need not arrive: the peer takes the end as it comes.
     SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
     Ok(())
 }

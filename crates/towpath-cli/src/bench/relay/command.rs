@@ -82,8 +82,10 @@ fn measure(args: &RelayArgs) -> anyhow::Result<Report> {
         let before = bed.relay.read();
         let content = Content { seed: 1, bytes: bytes.as_bytes(), next: 0 };
         let sent = bed.transfer(content)?;
-        let on_wire = bed.relay.read().udp_bytes - before.udp_bytes;
-        done = Some(Transfer { bytes: bytes.as_bytes(), sent, on_wire });
+        let after = bed.relay.read();
+        let on_wire = after.udp_bytes - before.udp_bytes;
+        let relay_failed = after.failed - before.failed;
+        done = Some(Transfer { bytes: bytes.as_bytes(), sent, on_wire, relay_failed });
     }
     bar.finish_and_clear();
     Ok(Report { spec: args.spec(), times, ceiling, shares, transfer: done })

@@ -9,6 +9,7 @@ use super::super::machine::description;
 use super::super::ours::Sent;
 use super::super::row::Flow;
 use super::cases::{Case, Share, Times};
+use super::wire::{ETHERNET, MTU};
 use crate::plot::{Column, Table};
 
 /// A transfer of checked messages.
@@ -17,6 +18,8 @@ pub(super) struct Transfer {
     pub(super) sent: Sent,
     /// Bytes that came through the bottleneck for it, framing included.
     pub(super) on_wire: u64,
+    /// Packets that the relay itself failed.
+    pub(super) relay_failed: u64,
 }
 
 impl Transfer {
@@ -39,7 +42,7 @@ pub(super) struct Report {
 impl Report {
     fn ceiling(&self) -> (f64, f64) {
         let packets = self.ceiling.datagrams.unwrap_or_default() as f64 / self.ceiling.seconds;
-        (packets, packets * 1538.0 * 8.0)
+        (packets, packets * (MTU as u64 + ETHERNET) as f64 * 8.0)
     }
 
     /// What each user's share is held to: all of the path, or half of it.
@@ -127,7 +130,8 @@ impl Report {
                 t.sent.memory_max,
             );
         }
-        let failed: u64 = self.shares.iter().map(|(_, s)| s.relay_failed).sum();
+        let failed = self.shares.iter().map(|(_, s)| s.relay_failed).sum::<u64>()
+            + self.transfer.as_ref().map_or(0, |t| t.relay_failed);
         if failed > 0 {
             let _ = write!(
                 text,
@@ -155,7 +159,7 @@ impl Report {
                 "least_seconds": least, "ratio": t.sent.seconds / least,
                 "wire_bytes": t.on_wire, "packets_lost": t.sent.stats.packets_lost,
                 "repaired": t.sent.stats.repaired, "spurious": t.sent.stats.spurious,
-                "memory_max_bytes": t.sent.memory_max,
+                "memory_max_bytes": t.sent.memory_max, "relay_failed": t.relay_failed,
             })
         });
         json!({
