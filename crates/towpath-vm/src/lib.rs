@@ -7,6 +7,8 @@
 //! | [`task`] | what a task is started with and how it ends |
 //! | [`tasks`] | tasks that run on this host |
 //! | [`requests`] | tasks that this host asked for, wherever they run |
+//! | [`endpoint`] | one task's end of all its conversations |
+//! | [`matching`] | messages that wait to be received, found without a search |
 //! | [`talk`] | what a task and its daemon say to each other |
 //! | [`message`] | what daemons tell each other |
 #![no_std]
@@ -16,8 +18,10 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod endpoint;
 pub mod host;
 pub mod log;
+pub mod matching;
 pub mod message;
 pub mod requests;
 pub mod talk;

@@ -1,0 +1,41 @@
+//! What lives inside a task: exchange with its daemon and its peers.
+//!
+//! No threads, no configuration, no daemon: everything happens inside the calls of [`Task`].
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`task`] | the handle: enrolment and end |
+//! | `send`, `receive` | messages out and in |
+//! | [`message`] | messages as programs see them |
+//! | [`event`] | what happens beside messages |
+//! | `ask`, [`groups`] | questions to the virtual machine |
+//! | [`error`] | what can go wrong |
+//! | [`place`] | where the daemon is |
+//! | `link`, `intake` | the connection to the daemon, and what comes in by it |
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod event;
+pub mod groups;
+pub mod message;
+pub mod place;
+pub mod task;
+
+mod ask;
+mod intake;
+mod link;
+mod receive;
+mod send;
+
+pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};
+pub use event::{Event, Local};
+pub use groups::{Entries, Mail, Members};
+pub use message::{Arrived, Choice, Envelope, Message, Received};
+pub use task::Task;
+pub use towpath_vm::matching::Wanted;
+pub use towpath_vm::talk::{
+    Answer, Claim, Fault, MailRules, Place, Question, RegistryAnswer, RegistryOp, SpawnTasks,
+    Subject, WatchEvent,
+};
+pub use towpath_vm::{Ending, Host, HostState, Stream, TaskInfo};
+pub use towpath_wire::{HostId, TaskId};
