@@ -8,6 +8,7 @@
 //! | [`tasks`] | tasks that run on this host |
 //! | [`requests`] | tasks that this host asked for, wherever they run |
 //! | [`message`] | what daemons tell each other |
+//! | [`matching`] | messages that wait in a task to be received |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ extern crate std;
 
 pub mod host;
 pub mod log;
+pub mod matching;
 pub mod message;
 pub mod requests;
 pub mod task;
