@@ -7,6 +7,7 @@
 //! | [`task`] | what a task is started with and how it ends |
 //! | [`tasks`] | tasks that run on this host |
 //! | [`requests`] | tasks that this host asked for, wherever they run |
+//! | [`talk`] | what a task and its daemon say to each other |
 //! | [`message`] | what daemons tell each other |
 //! | [`matching`] | messages that wait in a task to be received |
 #![no_std]
@@ -21,6 +22,7 @@ pub mod log;
 pub mod matching;
 pub mod message;
 pub mod requests;
+pub mod talk;
 pub mod task;
 pub mod tasks;
 

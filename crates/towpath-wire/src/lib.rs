@@ -11,6 +11,7 @@
 //! | [`packet`] | what stands in clear at the front of each datagram |
 //! | [`frame`] | what stands inside the seal |
 //! | [`show`] | datagrams and frames in words |
+//! | [`talk`] | messages of tasks, frames between a task and its daemon |
 //! | [`version`] | how two hosts agree on a wire version |
 //! | [`bytes`] | the cursor both directions use |
 #![no_std]
@@ -24,6 +25,7 @@ pub mod frame;
 pub mod id;
 pub mod packet;
 pub mod show;
+pub mod talk;
 pub mod units;
 pub mod version;
 

@@ -1,0 +1,520 @@
+//! What a task and its daemon say to each other, in control frames ([`towpath_wire::talk`]).
+//!
+//! A task first says [`ToDaemon::Enrol`] and is answered [`ToTask::Welcome`] or
+//! [`ToTask::Refused`]; nothing else comes before. Questions carry a number of the task's choice
+//! and are answered in any order, each exactly once.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use towpath_wire::{HostId, TaskId};
+
+use crate::host::Host;
+use crate::task::{Ending, Stream, TaskInfo};
+
+/// Version of this vocabulary; both sides must say the same.
+pub const TALK_VERSION: u32 = 1;
+/// Payload bytes that a task may send to another through the daemons before it was given credit.
+pub const CREDIT_FIRST: u64 = 64 << 10;
+/// Longest name of a group or mailbox, in bytes.
+pub const NAME_MAX: usize = 256;
+/// Longest content of a mailbox entry, in bytes.
+pub const MAIL_MAX: usize = 512 << 10;
+/// Most tasks spawned by one question.
+pub const SPAWN_MAX: u32 = 4096;
+
+/// From a task to its daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToDaemon {
+    /// The first thing said.
+    Enrol(Enrol),
+    /// `peer` may have sent `limit` payload bytes to this task through the daemons in all.
+    Credit {
+        /// The sender.
+        peer: TaskId,
+        /// Bytes since its first message.
+        limit: u64,
+    },
+    /// Set up the direct route to a task. Answered by [`ToTask::Ring`], [`ToTask::Stream`] or
+    /// [`ToTask::NoDirect`].
+    Direct {
+        /// The task.
+        peer: TaskId,
+    },
+    /// The direct route to `peer` was closed by this task, to make room.
+    CloseDirect {
+        /// The task.
+        peer: TaskId,
+    },
+    /// A question.
+    Ask {
+        /// Comes back in the answer.
+        number: u64,
+        /// What is asked.
+        question: Question,
+    },
+    /// Tell of an end or of hosts from now on, by [`ToTask::Notice`].
+    Watch {
+        /// Comes back in each notice; not in use by another watch of this task.
+        watch: u64,
+        /// What to watch.
+        subject: Subject,
+    },
+    /// Stop telling.
+    Unwatch {
+        /// From [`ToDaemon::Watch`].
+        watch: u64,
+    },
+    /// Output of the tasks that this task spawns from now on comes to it as
+    /// [`ToTask::Output`] (`true`), or goes where this task's own goes.
+    CatchOutput(bool),
+    /// So many more bytes of caught output may come.
+    OutputCredit(u32),
+    /// This task leaves the virtual machine; its process goes on. Everything sent before is
+    /// delivered.
+    Leave,
+}
+
+/// Body of [`ToDaemon::Enrol`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enrol {
+    /// [`TALK_VERSION`].
+    pub version: u32,
+    /// What a task started by a daemon finds in its environment. A claim that was already used
+    /// (after a fork) is as none: the process becomes a new task.
+    pub claim: Option<Claim>,
+    /// The process.
+    pub pid: u32,
+    /// Its program, for people.
+    pub command: String,
+}
+
+/// Proof of having been started as a task (`TOWPATH_TASK`, `TOWPATH_COOKIE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Who.
+    pub task: TaskId,
+    /// The secret given with it.
+    pub cookie: u64,
+}
+
+/// What to watch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Subject {
+    /// The end of a task (also when it has ended already, or is not known).
+    Task(TaskId),
+    /// The loss or departure of a host (also when it is already gone).
+    Host(HostId),
+    /// Hosts that join.
+    NewHosts,
+}
+
+/// What a task asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Question {
+    /// Which hosts are there? [`Answer::Hosts`].
+    Hosts,
+    /// Which tasks run on a host, or everywhere? [`Answer::Tasks`].
+    Tasks(Option<HostId>),
+    /// Does this task run? [`Answer::Tasks`] of one, or [`Fault::NoTask`].
+    Task(TaskId),
+    /// Start tasks. [`Answer::Spawned`].
+    Spawn(SpawnTasks),
+    /// Send a signal to a task. [`Answer::Done`].
+    Signal {
+        /// The task.
+        task: TaskId,
+        /// Signal number.
+        signal: i32,
+    },
+    /// Groups and mailboxes. [`Answer::Registry`].
+    Registry(RegistryOp),
+    /// Delete hosts from the virtual machine. [`Answer::Each`], one per host.
+    DeleteHosts(Vec<HostId>),
+    /// Wall clock of a host, in microseconds since 1970. [`Answer::Clock`].
+    Clock(HostId),
+    /// End the whole virtual machine. [`Answer::Done`] comes first.
+    Halt,
+}
+
+/// Where to start tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// Where the load is least: fewest tasks per processor.
+    Any,
+    /// On one host.
+    Host(HostId),
+    /// On the host with this name.
+    Name(String),
+    /// On hosts of this architecture (as in `Host::arch`), by load.
+    Arch(String),
+    /// Anywhere but on this host.
+    Not(HostId),
+}
+
+/// Tasks to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnTasks {
+    /// Program: a path, or a name looked up on the host.
+    pub program: Vec<u8>,
+    /// Arguments after the program's name.
+    pub args: Vec<Vec<u8>>,
+    /// Variables added to the daemon's environment.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Working directory; empty: the daemon's.
+    pub cwd: Vec<u8>,
+    /// Where.
+    pub place: Place,
+    /// How many, 1 to [`SPAWN_MAX`].
+    pub count: u32,
+    /// Context that the children begin with.
+    pub context: u32,
+    /// They are nobody's children.
+    pub orphan: bool,
+}
+
+/// Groups and mailboxes, kept by the leader in one order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RegistryOp {
+    /// Join a group, made by its first member. [`RegistryAnswer::Instance`], the lowest free one.
+    Join(String),
+    /// Leave a group. [`RegistryAnswer::Done`].
+    Leave(String),
+    /// Who is in a group? [`RegistryAnswer::Members`].
+    Members(String),
+    /// Wait until `count` members have asked the same; 0: as many as there are members.
+    /// [`RegistryAnswer::Done`] to all of them at once.
+    Barrier {
+        /// The group; the asker must be in it.
+        group: String,
+        /// How many.
+        count: u32,
+    },
+    /// Wait until the group has `count` members, then freeze it: the list stays as it is and is
+    /// the same for everyone. [`RegistryAnswer::Members`].
+    Freeze {
+        /// The group.
+        group: String,
+        /// How many.
+        count: u32,
+    },
+    /// Which groups are there? [`RegistryAnswer::Groups`].
+    Groups,
+    /// Put an entry into a mailbox. [`RegistryAnswer::Index`].
+    Put {
+        /// The mailbox.
+        name: String,
+        /// Place in it; `None`: the lowest free one.
+        index: Option<u32>,
+        /// Rules.
+        rules: MailRules,
+        /// Meaning of the content, as in a message header.
+        format: u32,
+        /// At most [`MAIL_MAX`] bytes.
+        content: Vec<u8>,
+    },
+    /// Read an entry. [`RegistryAnswer::Mail`].
+    Get {
+        /// The mailbox.
+        name: String,
+        /// Place in it; `None`: the first there is from `from` on.
+        index: Option<u32>,
+        /// Where to begin the search.
+        from: u32,
+        /// Take it out.
+        delete: bool,
+        /// Wait until there is one.
+        wait: bool,
+    },
+    /// Delete an entry. [`RegistryAnswer::Done`].
+    Delete {
+        /// The mailbox.
+        name: String,
+        /// Place in it.
+        index: u32,
+    },
+    /// Which entries are there? [`RegistryAnswer::Mailboxes`].
+    Mailboxes {
+        /// Of mailboxes whose names match: `*` stands for any text.
+        pattern: String,
+    },
+}
+
+/// Rules of a mailbox entry (PVM's flags).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailRules {
+    /// It outlives its owner.
+    pub persistent: bool,
+    /// The mailbox may have several entries.
+    pub many: bool,
+    /// Others may overwrite and delete it.
+    pub overwritable: bool,
+}
+
+/// From a daemon to its task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToTask {
+    /// Enrolled. With descriptors: the task's own segment (writable), its bell (eventfd).
+    Welcome(Welcome),
+    /// Not enrolled; the connection ends.
+    Refused(String),
+    /// This task may have sent `limit` payload bytes to `peer` through the daemons in all.
+    Credit {
+        /// The receiver.
+        peer: TaskId,
+        /// Bytes since the first message.
+        limit: u64,
+    },
+    /// The direct route to a task of this host. With descriptors: own half of the pair
+    /// (writable), the peer's half (read-only), the peer's segment (read-only), its bell.
+    Ring {
+        /// The peer.
+        peer: TaskId,
+    },
+    /// The direct route to a task of another host: a stream to open, sealed with these keys.
+    Stream(StreamOffer),
+    /// There is no direct route to this task; use the daemons.
+    NoDirect {
+        /// The peer.
+        peer: TaskId,
+    },
+    /// A peer to which there is a direct route, or that this task wrote to, has ended: take in
+    /// what it still has in its ring, nothing more comes.
+    Gone {
+        /// The peer.
+        peer: TaskId,
+    },
+    /// The answer to a question.
+    Answer {
+        /// From the question.
+        number: u64,
+        /// The answer.
+        answer: Result<Answer, Fault>,
+    },
+    /// What a watch was for.
+    Notice {
+        /// From [`ToDaemon::Watch`].
+        watch: u64,
+        /// What happened.
+        event: WatchEvent,
+    },
+    /// Caught output of a task that this task spawned.
+    Output {
+        /// Whose.
+        task: TaskId,
+        /// Which.
+        stream: Stream,
+        /// The bytes; none: it has ended.
+        bytes: Vec<u8>,
+    },
+    /// The daemon ends, or this host was lost to the virtual machine: so should the task.
+    End(String),
+}
+
+/// Body of [`ToTask::Welcome`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// Who the task is.
+    pub you: TaskId,
+    /// Who spawned it.
+    pub parent: Option<TaskId>,
+    /// All that were spawned with it, itself included; empty when it was not spawned by a task.
+    pub siblings: Vec<TaskId>,
+    /// Context to begin with.
+    pub context: u32,
+    /// Bytes that its segment has.
+    pub segment_bytes: u64,
+}
+
+/// Body of [`ToTask::Stream`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamOffer {
+    /// The peer.
+    pub peer: TaskId,
+    /// Listen and tell the address (`None`), or connect to this one.
+    pub address: Option<core::net::SocketAddr>,
+    /// Key for what this task sends.
+    pub send_key: [u8; 32],
+    /// Key for what it receives.
+    pub receive_key: [u8; 32],
+}
+
+/// What happened to the subject of a watch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WatchEvent {
+    /// The task ended; every message that it sent to this task by the daemons came before.
+    TaskEnded {
+        /// The task.
+        task: TaskId,
+        /// How, where it is known.
+        ending: Option<Ending>,
+    },
+    /// The host is gone.
+    HostGone {
+        /// The host.
+        host: HostId,
+        /// It was lost, not deleted.
+        lost: bool,
+    },
+    /// A host joined.
+    HostAdded(Host),
+}
+
+/// Answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// Every host.
+    Hosts(Vec<Host>),
+    /// Tasks.
+    Tasks(Vec<TaskInfo>),
+    /// One result per task asked for, in order.
+    Spawned(Vec<Result<TaskId, Fault>>),
+    /// One result per item.
+    Each(Vec<Result<(), Fault>>),
+    /// About groups and mailboxes.
+    Registry(RegistryAnswer),
+    /// A host's wall clock, in microseconds since 1970.
+    Clock(u64),
+}
+
+/// Answers about groups and mailboxes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RegistryAnswer {
+    /// It is done.
+    Done,
+    /// The asker's instance number in the group.
+    Instance(u32),
+    /// Members by instance number (there may be holes), and how often the group has changed.
+    Members {
+        /// By instance number.
+        members: Vec<Option<TaskId>>,
+        /// Changes since it was made.
+        version: u64,
+    },
+    /// Names of groups with their sizes.
+    Groups(Vec<(String, u32)>),
+    /// Place of an entry.
+    Index(u32),
+    /// An entry.
+    Mail {
+        /// Its place.
+        index: u32,
+        /// Who put it.
+        owner: TaskId,
+        /// Its rules.
+        rules: MailRules,
+        /// As put.
+        format: u32,
+        /// As put.
+        content: Vec<u8>,
+    },
+    /// Mailboxes with their entries: place, owner, rules.
+    Mailboxes(Vec<(String, Vec<(u32, TaskId, MailRules)>)>),
+}
+
+/// Why something asked for was not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Fault {
+    /// This host is not (or no longer) part of a virtual machine.
+    #[error("this host is not part of a virtual machine")]
+    NotJoined,
+    /// No such host, or none that fits.
+    #[error("no such host")]
+    NoHost,
+    /// No such task.
+    #[error("no such task")]
+    NoTask,
+    /// The program could not be started.
+    #[error("could not be started: {text}")]
+    NotStarted {
+        /// Error number of the operating system.
+        errno: i32,
+        /// What it says.
+        text: String,
+    },
+    /// The host was lost before it answered.
+    #[error("host lost")]
+    HostLost,
+    /// The leader is lost: groups, mailboxes and hosts cannot change until it is back.
+    #[error("the leader is lost")]
+    Frozen,
+    /// No such group.
+    #[error("no such group")]
+    NoGroup,
+    /// The task is already in the group.
+    #[error("already in the group")]
+    InGroup,
+    /// The task is not in the group.
+    #[error("not in the group")]
+    NotInGroup,
+    /// The group is frozen.
+    #[error("the group is frozen")]
+    GroupFrozen,
+    /// No such mailbox entry.
+    #[error("not found")]
+    NotFound,
+    /// There is an entry that may not be overwritten.
+    #[error("exists")]
+    Exists,
+    /// It belongs to somebody else.
+    #[error("denied")]
+    Denied,
+    /// A limit was reached.
+    #[error("{what}: limit {limit}")]
+    Limit {
+        /// Of what.
+        what: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// A question that makes no sense.
+    #[error("bad question: {0}")]
+    Bad(String),
+}
+
+/// The body of a control frame does not decode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("control frame of {0} bytes does not decode")]
+pub struct TalkError(pub usize);
+
+/// A control frame's body, appended to `out`.
+pub fn encode<T: Serialize>(say: &T, out: Vec<u8>) -> Vec<u8> {
+    postcard::to_extend(say, out).expect("a vector takes any body")
+}
+
+/// Takes a control frame's body apart.
+pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, TalkError> {
+    match postcard::take_from_bytes(body) {
+        Ok((say, [])) => Ok(say),
+        _ => Err(TalkError(body.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_said_comes_back() {
+        let task = HostId::new(2, 1).unwrap().task(7).unwrap();
+        let ask = ToDaemon::Ask { number: 4, question: Question::Signal { task, signal: 15 } };
+        assert_eq!(decode(&encode(&ask, vec![])), Ok(ask));
+        let fault = Fault::Limit { what: "tasks".into(), limit: 9 };
+        let answer = ToTask::Answer { number: 4, answer: Err(fault) };
+        assert_eq!(decode(&encode(&answer, vec![])), Ok(answer));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_something_or_an_error(bytes: Vec<u8>) {
+            let _ = decode::<ToDaemon>(&bytes);
+            let _ = decode::<ToTask>(&bytes);
+        }
+    }
+}

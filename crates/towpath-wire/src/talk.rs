@@ -1,0 +1,181 @@
+//! Messages of tasks: the header that stands in front of each piece on every route, and the
+//! frames on a task's connection to its daemon.
+//!
+//! ```text
+//! header  0..8 src | 8..16 dst | 16..20 tag (i32) | 20..24 context | 24..28 seq | 28..32 format
+//!         | 32..40 total | 40..48 offset
+//! frame   0..4 len of the body | 4 kind | 5..8 zero | 8..8+len body
+//! kinds   0 control (postcard) | 1 data: header, payload
+//!         | 2 multicast: 0..2 count n (u16) | n × (dst u64, seq u32) | header | payload
+//! ```
+//! `seq` counts the messages of one (src, dst) pair from 0, over all routes, and wraps: the
+//! receiver takes message after message, whatever routes they come on. The pieces of a message
+//! (`offset`, of `total` bytes in all) come one after another on one route. In a multicast, `dst`
+//! and `seq` of the header mean nothing.
+
+use crate::bytes::{ParseError, Reader, Writer};
+use crate::id::TaskId;
+
+/// Length of a [`Header`], in bytes.
+pub const HEADER_LEN: usize = 48;
+/// Length of a [`FrameHead`], in bytes.
+pub const FRAME_HEAD_LEN: usize = 8;
+/// Longest body of a frame, in bytes.
+pub const FRAME_BODY_MAX: usize = 1 << 20;
+/// Longest payload of a piece between a task and its daemon, and between daemons, in bytes.
+pub const PIECE_MAX: usize = 64 << 10;
+/// Most receivers of one multicast frame.
+pub const MULTICAST_MAX: usize = 4096;
+/// Contexts from here on belong to the library.
+pub const CONTEXT_OWN: u32 = 1 << 31;
+
+/// What stands in front of each piece of a message. Invariant: `offset` ≤ `total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Who sends.
+    pub src: TaskId,
+    /// Who is to receive.
+    pub dst: TaskId,
+    /// Chosen by the program; what receivers select by.
+    pub tag: i32,
+    /// Separates what must not meet; 0 unless a program asks for another.
+    pub context: u32,
+    /// Number of the message of its pair.
+    pub seq: u32,
+    /// Says how the payload is to be read; means nothing on the way.
+    pub format: u32,
+    /// Bytes of the whole message.
+    pub total: u64,
+    /// Where in the message this piece begins.
+    pub offset: u64,
+}
+
+impl Header {
+    /// Takes a header apart.
+    pub fn parse(bytes: &[u8; HEADER_LEN]) -> Result<Self, ParseError> {
+        let mut r = Reader::new(bytes);
+        let task = |field, value| {
+            TaskId::try_from(value).map_err(|_| ParseError::Unknown { field, value })
+        };
+        let header = Self {
+            src: task("src", r.u64()?)?,
+            dst: task("dst", r.u64()?)?,
+            tag: r.u32()?.cast_signed(),
+            context: r.u32()?,
+            seq: r.u32()?,
+            format: r.u32()?,
+            total: r.u64()?,
+            offset: r.u64()?,
+        };
+        if header.offset > header.total {
+            let (value, limit) = (header.offset, header.total);
+            return Err(ParseError::Limit { field: "offset", value, limit });
+        }
+        Ok(header)
+    }
+
+    /// The header's bytes.
+    pub fn emit(&self) -> [u8; HEADER_LEN] {
+        let mut out = [0; HEADER_LEN];
+        let mut w = Writer::new(&mut out);
+        w.u64(self.src.to_raw());
+        w.u64(self.dst.to_raw());
+        w.u32(self.tag.cast_unsigned());
+        w.u32(self.context);
+        w.u32(self.seq);
+        w.u32(self.format);
+        w.u64(self.total);
+        w.u64(self.offset);
+        out
+    }
+}
+
+/// What a frame's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameKind {
+    /// Something for the daemon or the library itself.
+    Control,
+    /// A piece of a message.
+    Data,
+    /// A piece of a message for several receivers.
+    Multicast,
+}
+
+/// The front of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHead {
+    /// What the body is.
+    pub kind: FrameKind,
+    /// Length of the body, at most [`FRAME_BODY_MAX`].
+    pub len: usize,
+}
+
+impl FrameHead {
+    /// Takes the front of a frame apart.
+    pub fn parse(bytes: &[u8; FRAME_HEAD_LEN]) -> Result<Self, ParseError> {
+        let mut r = Reader::new(bytes);
+        let len = r.u32()? as usize;
+        let kind = match r.u32()? {
+            0 => FrameKind::Control,
+            1 => FrameKind::Data,
+            2 => FrameKind::Multicast,
+            kind => return Err(ParseError::Unknown { field: "kind", value: kind.into() }),
+        };
+        if len > FRAME_BODY_MAX {
+            let (value, limit) = (len as u64, FRAME_BODY_MAX as u64);
+            return Err(ParseError::Limit { field: "len", value, limit });
+        }
+        Ok(Self { kind, len })
+    }
+
+    /// Its bytes.
+    pub fn emit(self) -> [u8; FRAME_HEAD_LEN] {
+        let mut out = [0; FRAME_HEAD_LEN];
+        let kind: u32 = match self.kind {
+            FrameKind::Control => 0,
+            FrameKind::Data => 1,
+            FrameKind::Multicast => 2,
+        };
+        out[..4].copy_from_slice(&(self.len as u32).to_le_bytes());
+        out[4..].copy_from_slice(&kind.to_le_bytes());
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::HostId;
+    use proptest::prelude::*;
+
+    fn header(total: u64, offset: u64) -> Header {
+        let host = HostId::new(3, 9).unwrap();
+        let (src, dst) = (host.task(1).unwrap(), host.task(2).unwrap());
+        Header { src, dst, tag: -7, context: 5, seq: u32::MAX, format: 2, total, offset }
+    }
+
+    proptest! {
+        #[test]
+        fn headers_come_back(total: u64, offset: u64) {
+            let h = header(total, offset);
+            let parsed = Header::parse(&h.emit());
+            prop_assert_eq!(parsed.is_ok(), offset <= total);
+            prop_assert!(parsed.is_err() || parsed == Ok(h));
+        }
+
+        #[test]
+        fn any_bytes_give_a_header_or_an_error(bytes: [u8; HEADER_LEN]) {
+            if let Ok(h) = Header::parse(&bytes) {
+                prop_assert_eq!(h.emit(), bytes);
+            }
+        }
+
+        #[test]
+        fn any_bytes_give_a_frame_head_or_an_error(bytes: [u8; FRAME_HEAD_LEN]) {
+            if let Ok(head) = FrameHead::parse(&bytes) {
+                prop_assert!(head.len <= FRAME_BODY_MAX);
+                prop_assert_eq!(head.emit(), bytes);
+            }
+        }
+    }
+}
