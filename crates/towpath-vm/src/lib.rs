@@ -11,6 +11,7 @@
 //! | [`matching`] | messages that wait to be received, found without a search |
 //! | [`talk`] | what a task and its daemon say to each other |
 //! | [`message`] | what daemons tell each other |
+//! | [`matching`] | messages that wait in a task to be received |
 #![no_std]
 #![forbid(unsafe_code)]
 
