@@ -8,6 +8,9 @@
 //! | [`tasks`] | tasks that run on this host |
 //! | [`requests`] | tasks that this host asked for, wherever they run |
 //! | [`talk`] | what a task and its daemon say to each other |
+//! | [`members`] | tasks of this host as parts of the virtual machine |
+//! | [`ties`] | who exchanged data with whom, who watches whom |
+//! | [`data`] | pieces of tasks' messages between daemons |
 //! | [`message`] | what daemons tell each other |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -16,13 +19,16 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod data;
 pub mod host;
 pub mod log;
+pub mod members;
 pub mod message;
 pub mod requests;
 pub mod talk;
 pub mod task;
 pub mod tasks;
+pub mod ties;
 
 pub use host::{Host, HostState, HostTable};
 pub use log::{Change, ControlLog, Entry, LogError, Snapshot};
