@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! TOWPATH_TASK_SOCKET   the daemon's socket for tasks          } set by the daemon
-//! TOWPATH_TASK          the task's id, hexadecimal             } for each task
-//! TOWPATH_COOKIE        proof of it, hexadecimal               } that it starts
+//! TOWPATH_TASK          the task's id, decimal              } for each task
+//! TOWPATH_COOKIE        proof of it, decimal                } that it starts
 //! TOWPATH_HOME          directory of all virtual machines, default ~/.towpath
 //! TOWPATH_VM            name of the virtual machine, default `default`
 //! ```
@@ -33,8 +33,8 @@ fn var(name: &str) -> Option<OsString> {
 }
 
 /// A whole number in the environment.
-pub(crate) fn number(name: &str, radix: u32) -> Option<u64> {
-    u64::from_str_radix(var(name)?.to_str()?, radix).ok()
+pub(crate) fn number(name: &str) -> Option<u64> {
+    var(name)?.to_str()?.parse().ok()
 }
 
 /// The claim that the environment holds.
@@ -42,9 +42,9 @@ pub(crate) fn claim() -> Result<Option<Claim>, EnrolError> {
     if var(TASK_VAR).is_none() {
         return Ok(None);
     }
-    let task = number(TASK_VAR, 16).and_then(|raw| TaskId::try_from(raw).ok());
+    let task = number(TASK_VAR).and_then(|raw| TaskId::try_from(raw).ok());
     let task = task.ok_or(EnrolError::Environment(TASK_VAR))?;
-    let cookie = number(COOKIE_VAR, 16).ok_or(EnrolError::Environment(COOKIE_VAR))?;
+    let cookie = number(COOKIE_VAR).ok_or(EnrolError::Environment(COOKIE_VAR))?;
     Ok(Some(Claim { task, cookie }))
 }
 

@@ -111,7 +111,7 @@ impl Task {
             link,
             welcome,
             endpoint: Endpoint::new(seed()),
-            held_max: place::number("TOWPATH_UNEXPECTED_MAX", 10).unwrap_or(UNEXPECTED_MAX),
+            held_max: place::number("TOWPATH_UNEXPECTED_MAX").unwrap_or(UNEXPECTED_MAX),
             events: VecDeque::new(),
             translate: None,
             answers: HashMap::new(),
@@ -149,12 +149,12 @@ impl Task {
 
     /// Its place among the tasks of one `towpath run -n` (`TOWPATH_RANK`).
     pub fn rank() -> Option<u32> {
-        place::number("TOWPATH_RANK", 10).and_then(|n| u32::try_from(n).ok())
+        place::number("TOWPATH_RANK").and_then(|n| u32::try_from(n).ok())
     }
 
     /// How many tasks its `towpath run -n` started (`TOWPATH_SIZE`).
     pub fn size() -> Option<u32> {
-        place::number("TOWPATH_SIZE", 10).and_then(|n| u32::try_from(n).ok())
+        place::number("TOWPATH_SIZE").and_then(|n| u32::try_from(n).ok())
     }
 
     /// Leaves the virtual machine; the process goes on. What was sent before is delivered.

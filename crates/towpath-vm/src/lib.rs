@@ -8,8 +8,10 @@
 //! | [`tasks`] | tasks that run on this host |
 //! | [`requests`] | tasks that this host asked for, wherever they run |
 //! | [`endpoint`] | one task's end of all its conversations |
-//! | [`matching`] | messages that wait to be received, found without a search |
 //! | [`talk`] | what a task and its daemon say to each other |
+//! | [`members`] | tasks of this host as parts of the virtual machine |
+//! | [`ties`] | who exchanged data with whom, who watches whom |
+//! | [`data`] | pieces of tasks' messages between daemons |
 //! | [`message`] | what daemons tell each other |
 //! | [`matching`] | messages that wait in a task to be received |
 #![no_std]
@@ -19,15 +21,18 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod data;
 pub mod endpoint;
 pub mod host;
 pub mod log;
 pub mod matching;
+pub mod members;
 pub mod message;
 pub mod requests;
 pub mod talk;
 pub mod task;
 pub mod tasks;
+pub mod ties;
 
 pub use host::{Host, HostState, HostTable};
 pub use log::{Change, ControlLog, Entry, LogError, Snapshot};

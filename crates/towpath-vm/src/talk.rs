@@ -16,26 +16,35 @@ use crate::task::{Ending, Stream, TaskInfo};
 
 /// Version of this vocabulary; both sides must say the same.
 pub const TALK_VERSION: u32 = 1;
-/// Payload bytes that a task may send to another through the daemons before it was given credit.
-pub const CREDIT_FIRST: u64 = 64 << 10;
+/// What a task may send to another through the daemons before it was given credit, in charged
+/// bytes: a piece costs its payload and [`towpath_wire::talk::PIECE_CHARGE`].
+pub const CREDIT_FIRST: u64 = 16 << 10;
 /// Longest name of a group or mailbox, in bytes.
 pub const NAME_MAX: usize = 256;
 /// Longest content of a mailbox entry, in bytes.
 pub const MAIL_MAX: usize = 512 << 10;
 /// Most tasks spawned by one question.
 pub const SPAWN_MAX: u32 = 4096;
+/// Most questions of one task that wait for their answers.
+pub const QUESTIONS_MAX: usize = 4096;
+/// Most watches of one task.
+pub const WATCHES_MAX: usize = 65_536;
 
 /// From a task to its daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToDaemon {
     /// The first thing said.
     Enrol(Enrol),
-    /// `peer` may have sent `limit` payload bytes to this task through the daemons in all.
-    Credit {
-        /// The sender.
+    /// This task has no credit left for `peer` and waits for it: answered by
+    /// [`ToTask::Credit`] or [`ToTask::Gone`].
+    Blocked {
+        /// The receiver.
         peer: TaskId,
-        /// Bytes since its first message.
-        limit: u64,
+    },
+    /// The ring offered for `peer` could not be used.
+    RingFailed {
+        /// The peer.
+        peer: TaskId,
     },
     /// Set up the direct route to a task. Answered by [`ToTask::Ring`], [`ToTask::Stream`] or
     /// [`ToTask::NoDirect`].
@@ -43,10 +52,18 @@ pub enum ToDaemon {
         /// The task.
         peer: TaskId,
     },
-    /// The direct route to `peer` was closed by this task, to make room.
+    /// The direct route to `peer` was closed by this task, to make room. The peer is told
+    /// [`ToTask::NoDirect`]; either may ask for it again.
     CloseDirect {
         /// The task.
         peer: TaskId,
+    },
+    /// This task listens for a stream from `peer`, as [`ToTask::Stream`] asked it to.
+    Listening {
+        /// The task that connects.
+        peer: TaskId,
+        /// The port, on this host's address.
+        port: u16,
     },
     /// A question.
     Ask {
@@ -260,11 +277,11 @@ pub enum ToTask {
     Welcome(Welcome),
     /// Not enrolled; the connection ends.
     Refused(String),
-    /// This task may have sent `limit` payload bytes to `peer` through the daemons in all.
+    /// This task may have sent `limit` charged bytes to `peer` through the daemons in all.
     Credit {
         /// The receiver.
         peer: TaskId,
-        /// Bytes since the first message.
+        /// Charged bytes since the first message.
         limit: u64,
     },
     /// The direct route to a task of this host. With descriptors: own half of the pair
@@ -280,11 +297,19 @@ pub enum ToTask {
         /// The peer.
         peer: TaskId,
     },
-    /// A peer to which there is a direct route, or that this task wrote to, has ended: take in
-    /// what it still has in its ring, nothing more comes.
+    /// A peer that this task exchanged data with or has a direct route to has ended, or the
+    /// connection to its host broke: take in what it still has in its ring, nothing more comes.
+    /// Told once, after the peer's last data; what is known about the pair is to be forgotten.
     Gone {
         /// The peer.
         peer: TaskId,
+    },
+    /// Message `seq` of `peer` will never be whole.
+    Aborted {
+        /// Its sender.
+        peer: TaskId,
+        /// Its number.
+        seq: u32,
     },
     /// The answer to a question.
     Answer {
@@ -320,7 +345,8 @@ pub struct Welcome {
     pub you: TaskId,
     /// Who spawned it.
     pub parent: Option<TaskId>,
-    /// All that were spawned with it, itself included; empty when it was not spawned by a task.
+    /// All that were accepted with it when a task spawned it, itself included and in order, even
+    /// if one could not be started; else empty.
     pub siblings: Vec<TaskId>,
     /// Context to begin with.
     pub context: u32,
@@ -463,6 +489,9 @@ pub enum Fault {
     /// It belongs to somebody else.
     #[error("denied")]
     Denied,
+    /// A member ended while others waited for it in a barrier or for the group to fill.
+    #[error("a member of the group ended")]
+    Broken,
     /// A limit was reached.
     #[error("{what}: limit {limit}")]
     Limit {
