@@ -9,6 +9,14 @@ use crate::error::{AskError, RecvError};
 use crate::receive::Deadline;
 use crate::task::Task;
 
+/// A question and what came of it so far.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// The first parts of a long answer.
+    pub(crate) tasks: Vec<TaskInfo>,
+    pub(crate) answer: Option<Result<Answer, Fault>>,
+}
+
 impl From<RecvError> for AskError {
     fn from(e: RecvError) -> Self {
         match e {
@@ -37,7 +45,7 @@ impl Task {
             return Err(AskError::TooLong { len, limit });
         }
         self.next_number += 1;
-        self.answers.insert(number, None);
+        self.asked.insert(number, Asked::default());
         self.link.queue(&body);
         self.flush()?;
         Ok(number)
@@ -45,8 +53,13 @@ impl Task {
 
     /// The answer to a question, once; `None`: it has not come in yet.
     pub fn answer(&mut self, number: u64) -> Option<Result<Answer, Fault>> {
-        let answer = self.answers.get_mut(&number)?.take()?;
-        self.answers.remove(&number);
+        self.asked.get(&number)?.answer.as_ref()?;
+        let Asked { mut tasks, answer } = self.asked.remove(&number)?;
+        let mut answer = answer?;
+        if let Ok(Answer::Tasks(last)) = &mut answer {
+            tasks.append(last);
+            *last = tasks;
+        }
         Some(answer)
     }
 

@@ -74,12 +74,19 @@ impl Task {
                 return Err(Lost::Daemon("it answered an enrolment twice".into()));
             }
             ToTask::Credit { peer, limit } => self.endpoint.credit(peer, limit),
-            ToTask::Ring { .. } | ToTask::Stream(_) | ToTask::NoDirect { .. } => {}
+            ToTask::Ring { .. }
+            | ToTask::RingFailed { .. }
+            | ToTask::Stream(_)
+            | ToTask::NoDirect { .. } => {}
             ToTask::Gone { peer } => self.endpoint.gone(peer),
-            ToTask::Aborted { peer, seq } => self.endpoint.abort(peer, seq),
+            ToTask::Part { number, tasks } => {
+                if let Some(asked) = self.asked.get_mut(&number) {
+                    asked.tasks.extend(tasks);
+                }
+            }
             ToTask::Answer { number, answer } => {
-                if let Some(slot) = self.answers.get_mut(&number) {
-                    *slot = Some(answer);
+                if let Some(asked) = self.asked.get_mut(&number) {
+                    asked.answer = Some(answer);
                 }
             }
             ToTask::Notice { watch, event } => self.happened(Event::Notice { watch, event }),

@@ -9,11 +9,12 @@ use rustix::event::PollFlags;
 use rustix::process::getpid;
 use towpath_vm::endpoint::Endpoint;
 use towpath_vm::talk::{
-    Answer, Claim, Enrol, Fault, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode,
+    Claim, Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode,
 };
 use towpath_wire::talk::FrameKind;
 use towpath_wire::{HostId, TaskId};
 
+use crate::ask::Asked;
 use crate::error::{EnrolError, Lost, SendError};
 use crate::event::{Event, Translate};
 use crate::link::Link;
@@ -47,8 +48,8 @@ pub struct Task {
     pub(crate) held_max: u64,
     pub(crate) events: VecDeque<Event>,
     pub(crate) translate: Option<Translate>,
-    /// Questions asked: answered or not yet.
-    pub(crate) answers: HashMap<u64, Option<Result<Answer, Fault>>>,
+    /// Questions whose answers were not taken.
+    pub(crate) asked: HashMap<u64, Asked>,
     pub(crate) next_number: u64,
     /// Set once: why nothing works any more.
     pub(crate) lost: Option<Lost>,
@@ -114,7 +115,7 @@ impl Task {
             held_max: place::number("TOWPATH_UNEXPECTED_MAX").unwrap_or(UNEXPECTED_MAX),
             events: VecDeque::new(),
             translate: None,
-            answers: HashMap::new(),
+            asked: HashMap::new(),
             next_number: 0,
             lost: None,
             happened: 0,

@@ -304,12 +304,17 @@ pub enum ToTask {
         /// The peer.
         peer: TaskId,
     },
-    /// Message `seq` of `peer` will never be whole.
-    Aborted {
-        /// Its sender.
+    /// The ring with `peer` could not be used there: what is in it goes by the daemons again.
+    RingFailed {
+        /// The peer.
         peer: TaskId,
-        /// Its number.
-        seq: u32,
+    },
+    /// A part of a long answer; the rest follows.
+    Part {
+        /// From the question.
+        number: u64,
+        /// Tasks.
+        tasks: Vec<TaskInfo>,
     },
     /// The answer to a question.
     Answer {

@@ -20,10 +20,11 @@ use towpath_io::{Clock, RealCrypto, UdpLink};
 use towpath_node::{Node, NodeConfig};
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Rng};
+use towpath_task::place::SOCKET_NAME;
 use towpath_wire::LinkId;
 
 use crate::config::{ConfigError, key_file, make_dir, socket_path};
-use crate::engine::{Engine, EngineError, EngineOptions};
+use crate::engine::{Engine, EngineError, EngineOptions, TaskSocket};
 use crate::token::Token;
 
 /// How a daemon comes to its virtual machine.
@@ -176,7 +177,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     die_with_guard()?;
     make_dir(&options.dir)?;
     let _lock = lock(&options.dir)?;
-    let socket = socket_path(&options.dir)?;
+    let socket = socket_path(&options.dir, "sock")?;
     let secret = key_file(&options.dir.join("host.key"))?;
     let clock = Clock::start();
     let udp = UdpLink::bind(LinkId(0), options.listen)?;
@@ -198,9 +199,12 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         Role::Join(token) => Node::join(clock.now(), config, crypto, rng, token.0.clone()),
     };
     let listener = listen(&socket)?;
+    let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
+    let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
     let engine_options = EngineOptions {
         vm: options.vm.clone(),
         listener,
+        tasks,
         udp,
         clock,
         signals: signals()?,
@@ -214,6 +218,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         }
     });
     let _ = fs::remove_file(&socket);
+    let _ = fs::remove_file(&task_socket);
     Ok(result?)
 }
 

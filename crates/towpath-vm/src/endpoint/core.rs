@@ -150,14 +150,6 @@ impl<P> Endpoint<P> {
         }
     }
 
-    /// Message `seq` of `src` will never be whole: it is passed over.
-    pub fn abort(&mut self, src: TaskId, seq: u32) {
-        if let Some(peer) = self.peers.get_mut(&src) {
-            self.held -= peer.abort(seq);
-            self.hand_on(src);
-        }
-    }
-
     /// `task` is gone, and everything of it was taken from every route: what it left half is
     /// dropped; what was whole stays.
     pub fn gone(&mut self, task: TaskId) {

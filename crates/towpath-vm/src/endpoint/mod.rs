@@ -14,8 +14,8 @@
 //! - any other route (shared memory, a stream) shows the number at its head; its owner asks
 //!   [`Endpoint::is_turn`] and hands the message over ([`Endpoint::arrive`]) when it is.
 //!
-//! A message given up by its sender's end ([`Endpoint::abort`]) is passed over. Once a peer is
-//! gone ([`Endpoint::gone`]), what it left half is dropped, and its numbers are forgotten.
+//! Once a peer is gone ([`Endpoint::gone`]), what it left half is dropped, and its numbers are
+//! forgotten.
 //!
 //! Credit counts [`charge`] bytes per piece. The receiver's daemon raises the limit; a sender
 //! without credit says so once ([`Endpoint::blocked`]).

@@ -47,8 +47,6 @@ pub(super) struct Peer {
     pub(super) expected: u32,
     half: Option<Partial>,
     early: VecDeque<Partial>,
-    /// Numbers that will never come, rising.
-    aborted: VecDeque<u32>,
 }
 
 impl Peer {
@@ -61,7 +59,6 @@ impl Peer {
             expected: 0,
             half: None,
             early: VecDeque::new(),
-            aborted: VecDeque::new(),
         }
     }
 
@@ -125,27 +122,9 @@ impl Peer {
         Ok(())
     }
 
-    /// Message `seq` will never be whole.
-    pub(super) fn abort(&mut self, seq: u32) -> u64 {
-        let half = self.half.take_if(|half| half.header.seq == seq);
-        if !is_after(self.expected, seq) && self.aborted.back().is_none_or(|l| is_after(seq, *l)) {
-            self.aborted.push_back(seq);
-        }
-        self.skip();
-        half.map_or(0, |half| half.bytes.len() as u64)
-    }
-
-    fn skip(&mut self) {
-        while self.aborted.front() == Some(&self.expected) {
-            self.aborted.pop_front();
-            self.expected = self.expected.wrapping_add(1);
-        }
-    }
-
     /// The message `expected` was taken from its route.
-    pub(super) fn advance(&mut self) {
+    pub(super) const fn advance(&mut self) {
         self.expected = self.expected.wrapping_add(1);
-        self.skip();
     }
 
     /// The next message by the daemons, if it is due.

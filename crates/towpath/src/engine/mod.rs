@@ -7,10 +7,13 @@
 
 mod clients;
 mod control;
+mod conversation;
 mod core;
 mod network;
 mod poll;
 mod requests;
 mod spawner;
+mod tasks;
 
 pub use core::{Engine, EngineError, EngineOptions};
+pub use tasks::TaskSocket;

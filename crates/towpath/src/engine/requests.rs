@@ -174,7 +174,8 @@ impl Engine {
             ("send_errors", self.network.send_errors()),
             ("clients", self.clients.all.len() as u64),
         ];
-        let all = self.node.counters().into_iter().chain(own);
+        let tasks = self.conversations.counters();
+        let all = self.node.counters().into_iter().chain(own).chain(tasks);
         all.map(|(name, value)| (name.to_string(), value)).collect()
     }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use towpath_io::Clock;
+use towpath_task::place::{COOKIE_VAR, TASK_VAR};
 use towpath_vm::{Ending, Stream, TaskSpec};
 use towpath_wire::{Instant, TaskId};
 
@@ -24,7 +25,7 @@ use super::poll::{Events, Poll, Waker};
 /// What the engine wants of the spawner.
 #[derive(Debug)]
 pub(super) enum Order {
-    Start { task: TaskId, spec: TaskSpec },
+    Start { task: TaskId, spec: TaskSpec, cookie: u64 },
     Signal { task: TaskId, signal: i32 },
     Credit { task: TaskId, bytes: u32 },
     Stop,
@@ -140,7 +141,7 @@ impl Spawner {
     fn obey(&mut self) -> bool {
         loop {
             match self.orders.try_recv() {
-                Ok(Order::Start { task, spec }) => self.start(task, &spec),
+                Ok(Order::Start { task, spec, cookie }) => self.start(task, &spec, cookie),
                 Ok(Order::Signal { task, signal }) => self.signal(task, signal),
                 Ok(Order::Credit { task, bytes }) => self.credit(task, bytes),
                 Ok(Order::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => return false,
@@ -149,9 +150,9 @@ impl Spawner {
         }
     }
 
-    fn start(&mut self, task: TaskId, spec: &TaskSpec) {
+    fn start(&mut self, task: TaskId, spec: &TaskSpec, cookie: u64) {
         let at = self.clock.now();
-        match self.try_start(task, spec) {
+        match self.try_start(task, spec, cookie) {
             Ok(pid) => self.report(Report::Started { task, pid, at }),
             Err(e) => {
                 let ending = not_started(spec, &e);
@@ -160,8 +161,10 @@ impl Spawner {
         }
     }
 
-    fn try_start(&mut self, task: TaskId, spec: &TaskSpec) -> io::Result<u32> {
-        let mut child = command(spec, &self.environment).spawn()?;
+    fn try_start(&mut self, task: TaskId, spec: &TaskSpec, cookie: u64) -> io::Result<u32> {
+        let mut command = command(spec, &self.environment);
+        command.env(TASK_VAR, task.to_raw().to_string()).env(COOKIE_VAR, cookie.to_string());
+        let mut child = command.spawn()?;
         let pid = child.id();
         let watch = || -> io::Result<(Pid, OwnedFd)> {
             let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
