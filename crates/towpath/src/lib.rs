@@ -7,6 +7,7 @@
 //! | [`engine`] | drives a node on real sockets and processes |
 //! | [`daemon`] | one host's process: guard, lock, socket, engine |
 //! | [`client`], [`protocol`] | talking to a daemon |
+//! | [`task`] | what a program calls to be a task |
 //! | [`farm`] | one command over many inputs on all hosts |
 
 pub mod client;
@@ -25,4 +26,5 @@ pub use client::{Client, ClientError};
 pub use config::{Home, VmDir};
 pub use daemon::{DaemonOptions, Role};
 pub use token::Token;
+pub use towpath_task as task;
 pub use version::VERSION;
