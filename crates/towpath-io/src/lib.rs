@@ -7,15 +7,18 @@
 //! | [`drive`] | moves datagrams between a link and a machine |
 //! | [`tun`] | network interfaces made of a program |
 //! | [`udp`] | a UDP socket that moves trains of datagrams |
+//! | [`words`] | words that processes share, for measurements |
 
 pub mod clock;
 pub mod crypto;
 pub mod drive;
 pub mod tun;
 pub mod udp;
+pub mod words;
 
 pub use clock::Clock;
 pub use crypto::RealCrypto;
 pub use drive::{LinkDriver, Turn};
 pub use tun::TunDevice;
 pub use udp::UdpLink;
+pub use words::Words;
