@@ -10,6 +10,8 @@
 //! | [`talk`] | what a task and its daemon say to each other |
 //! | [`members`] | tasks of this host as parts of the virtual machine |
 //! | [`ties`] | who exchanged data with whom, who watches whom |
+//! | [`place`], [`spawning`], [`catching`] | tasks that tasks spawn: where, what came of it, whose output goes to whom |
+//! | [`credit`] | how much a task may send another |
 //! | [`data`] | pieces of tasks' messages between daemons |
 //! | [`message`] | what daemons tell each other |
 #![no_std]
@@ -19,12 +21,16 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod catching;
+pub mod credit;
 pub mod data;
 pub mod host;
 pub mod log;
 pub mod members;
 pub mod message;
+pub mod place;
 pub mod requests;
+pub mod spawning;
 pub mod talk;
 pub mod task;
 pub mod tasks;

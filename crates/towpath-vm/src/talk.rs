@@ -18,7 +18,7 @@ use crate::task::{Ending, Stream, TaskInfo};
 pub const TALK_VERSION: u32 = 1;
 /// What a task may send to another through the daemons before it was given credit, in charged
 /// bytes: a piece costs its payload and [`towpath_wire::talk::PIECE_CHARGE`].
-pub const CREDIT_FIRST: u64 = 64 << 10;
+pub const CREDIT_FIRST: u64 = 16 << 10;
 /// Longest name of a group or mailbox, in bytes.
 pub const NAME_MAX: usize = 256;
 /// Longest content of a mailbox entry, in bytes.
@@ -35,13 +35,11 @@ pub const WATCHES_MAX: usize = 65_536;
 pub enum ToDaemon {
     /// The first thing said.
     Enrol(Enrol),
-    /// `peer` may have sent `limit` charged bytes to this task through the daemons in all. A limit
-    /// below an earlier one means nothing.
-    Credit {
-        /// The sender.
+    /// This task wants to send `peer` more than it may. Answered once, by [`ToTask::Credit`] or
+    /// [`ToTask::Gone`]; not to be repeated before.
+    Blocked {
+        /// The receiver.
         peer: TaskId,
-        /// Charged bytes since its first message.
-        limit: u64,
     },
     /// Set up the direct route to a task. Answered by [`ToTask::Ring`], [`ToTask::Stream`] or
     /// [`ToTask::NoDirect`].
@@ -52,6 +50,12 @@ pub enum ToDaemon {
     /// The direct route to `peer` was closed by this task, to make room. The peer is told
     /// [`ToTask::NoDirect`]; either may ask for it again.
     CloseDirect {
+        /// The task.
+        peer: TaskId,
+    },
+    /// The ring of [`ToTask::Ring`] cannot be used: the descriptors did not come, or could not be
+    /// mapped. The peer is told [`ToTask::RingFailed`], and neither gets a ring to the other again.
+    RingFailed {
         /// The task.
         peer: TaskId,
     },
@@ -207,7 +211,7 @@ pub enum RegistryOp {
         count: u32,
     },
     /// Wait until the group has `count` members, then freeze it: the list stays as it is and is
-    /// the same for everyone. [`RegistryAnswer::Members`].
+    /// the same for everyone, and so is its context. [`RegistryAnswer::Members`].
     Freeze {
         /// The group.
         group: String,
@@ -289,8 +293,13 @@ pub enum ToTask {
     },
     /// The direct route to a task of another host: a stream to open, sealed with these keys.
     Stream(StreamOffer),
-    /// There is no direct route to this task; use the daemons.
+    /// There is no direct route to this task (any more); use the daemons.
     NoDirect {
+        /// The peer.
+        peer: TaskId,
+    },
+    /// The peer does not read the ring to it: send what it has not taken by the daemons.
+    RingFailed {
         /// The peer.
         peer: TaskId,
     },
@@ -307,6 +316,13 @@ pub enum ToTask {
         number: u64,
         /// The answer.
         answer: Result<Answer, Fault>,
+    },
+    /// The first tasks of a long [`Answer::Tasks`]; more of them follow.
+    Part {
+        /// From the question.
+        number: u64,
+        /// Tasks.
+        tasks: Vec<TaskInfo>,
     },
     /// What a watch was for.
     Notice {
@@ -410,6 +426,9 @@ pub enum RegistryAnswer {
         members: Vec<Option<TaskId>>,
         /// Changes since it was made.
         version: u64,
+        /// For messages among the members of a frozen group: used by nothing else; 0 where the
+        /// group is not frozen.
+        context: u32,
     },
     /// Names of groups with their sizes.
     Groups(Vec<(String, u32)>),
