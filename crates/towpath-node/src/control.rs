@@ -198,6 +198,8 @@ impl Node {
             name,
             addr,
             key: key.0,
+            arch: hello.arch,
+            speed: hello.speed,
             cpus: hello.cpus,
             slots: hello.slots,
             state: HostState::Up,

@@ -82,6 +82,8 @@ impl Node {
             name: node.config.name.clone(),
             addr: node.config.addr,
             key: node.endpoint.public_key().0,
+            arch: node.config.arch.clone(),
+            speed: node.config.speed,
             cpus: node.config.cpus,
             slots: node.config.slots,
             state: HostState::Up,

@@ -62,8 +62,12 @@ pub enum Message {
     Asked(Asked),
     /// The answer to a task.
     Answered(Answered),
-    /// A task gives another credit.
+    /// A task may send more to another.
     TaskCredit(TaskCredit),
+    /// A task wants to.
+    Blocked(Blocked),
+    /// To the leader: we lost the connection to a host.
+    Unreachable(Unreachable),
     /// Tell us of this task's end.
     WatchTask(WatchTask),
     /// A task that we exchanged data with, or watch, has ended; nothing from it comes after this.
@@ -111,6 +115,8 @@ pub struct Family {
     pub parent: Option<TaskId>,
     /// Its context.
     pub context: u32,
+    /// It belongs to a job, and ends with the requester.
+    pub job: bool,
 }
 
 /// Body of [`Message::Started`].
@@ -178,6 +184,8 @@ pub struct TaskList {
     pub request: u64,
     /// The tasks.
     pub tasks: Vec<TaskInfo>,
+    /// More of them follow.
+    pub more: bool,
 }
 
 /// Body of [`Message::Watch`].
@@ -240,6 +248,8 @@ pub struct Answered {
     pub number: u64,
     /// The answer.
     pub answer: Result<Answer, Fault>,
+    /// It is the first part of a long list; the rest follows.
+    pub more: bool,
 }
 
 /// Body of [`Message::TaskCredit`].
@@ -251,6 +261,22 @@ pub struct TaskCredit {
     pub sender: TaskId,
     /// Charged bytes in all.
     pub limit: u64,
+}
+
+/// Body of [`Message::Blocked`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// Who wants to send.
+    pub sender: TaskId,
+    /// To whom.
+    pub receiver: TaskId,
+}
+
+/// Body of [`Message::Unreachable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreachable {
+    /// The host.
+    pub host: HostId,
 }
 
 /// Body of [`Message::WatchTask`].
@@ -375,6 +401,7 @@ kinds! {
     23 Tasks, 24 Watch, 32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked, 36 Answered,
     37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt, 43 Caught,
     44 CaughtCredit, 45 Halt,
+    46 Blocked, 47 Unreachable,
 }
 
 fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {

@@ -67,6 +67,8 @@ struct Task {
     request: u64,
     spec: TaskSpec,
     cookie: u64,
+    /// It goes on when its requester is lost.
+    alone: bool,
     accepted: Instant,
     started: Option<Instant>,
     pid: u32,
@@ -236,7 +238,7 @@ impl Tasks {
     }
 
     /// A request to run something; its number, unless it is refused. A repeated request is
-    /// ignored.
+    /// ignored. With `alone`, the task goes on when its requester is lost.
     pub fn spawn(
         &mut self,
         now: Instant,
@@ -244,6 +246,7 @@ impl Tasks {
         request: u64,
         spec: TaskSpec,
         cookie: u64,
+        alone: bool,
     ) -> Option<TaskId> {
         if self.by_request.contains_key(&(requester, request)) {
             return None;
@@ -266,6 +269,7 @@ impl Tasks {
             room: spec.output_window.into(),
             spec,
             cookie,
+            alone,
             accepted: now,
             started: None,
             pid: 0,
@@ -413,32 +417,35 @@ impl Tasks {
         }
     }
 
-    /// The requester is gone: its tasks end, and nobody is told.
+    /// The requester is gone: its tasks end unless they are to go on, and nobody is told.
     pub fn requester_lost(&mut self, now: Instant, requester: HostId) {
         let theirs = self.by_request.range((requester, 0)..=(requester, u64::MAX));
         let theirs: Vec<TaskId> = theirs.map(|(_, id)| *id).collect();
-        self.orphan(now, &theirs);
+        self.orphan(now, &theirs, false);
     }
 
     /// This host is no longer who it was: everything ends.
     pub fn end_all(&mut self, now: Instant) {
         let all: Vec<TaskId> =
-            self.by_id.iter().filter(|(_, t)| !t.orphan).map(|(id, _)| *id).collect();
-        self.orphan(now, &all);
+            self.by_id.iter().filter(|(_, t)| !t.orphan || t.alone).map(|(id, _)| *id).collect();
+        self.orphan(now, &all, true);
     }
 
-    fn orphan(&mut self, now: Instant, ids: &[TaskId]) {
+    fn orphan(&mut self, now: Instant, ids: &[TaskId], all: bool) {
         for id in ids {
             let Some(t) = self.by_id.get_mut(id) else { continue };
             t.orphan = true;
             self.by_request.remove(&(t.requester, t.request));
             if t.running {
-                t.end = Some(Ending::HostLost);
                 // Nobody takes its output any more: let it run dry instead of blocking.
                 t.room = u64::MAX;
+                self.actions.push_back(Action::Credit { task: *id, bytes: u32::MAX });
+                if !all && t.alone {
+                    continue;
+                }
+                t.end = Some(Ending::HostLost);
                 self.signal_at(*id, Some(now + GRACE));
                 self.actions.push_back(Action::Signal { task: *id, signal: SIGTERM });
-                self.actions.push_back(Action::Credit { task: *id, bytes: u32::MAX });
             } else {
                 self.waiting.retain(|w| w != id);
                 self.remove(*id);
@@ -515,7 +522,7 @@ mod tests {
     fn queued_tasks_start_as_slots_become_free() {
         let mut t = Tasks::new(host(ME), 2);
         for request in 0..4 {
-            t.spawn(at(0), host(2), request, spec(true, 0), 0);
+            t.spawn(at(0), host(2), request, spec(true, 0), 0, false);
         }
         let first = starts(&mut t);
         assert_eq!(first.len(), 2);
@@ -527,15 +534,15 @@ mod tests {
     #[test]
     fn a_repeated_request_runs_once() {
         let mut t = Tasks::new(host(ME), 2);
-        t.spawn(at(0), host(2), 7, spec(false, 0), 0);
-        t.spawn(at(0), host(2), 7, spec(false, 0), 0);
+        t.spawn(at(0), host(2), 7, spec(false, 0), 0, false);
+        t.spawn(at(0), host(2), 7, spec(false, 0), 0, false);
         assert_eq!(starts(&mut t).len(), 1);
     }
 
     #[test]
     fn a_time_out_signals_politely_then_firmly() {
         let mut t = Tasks::new(host(ME), 2);
-        t.spawn(at(0), host(2), 1, spec(false, 100), 0);
+        t.spawn(at(0), host(2), 1, spec(false, 100), 0, false);
         let id = starts(&mut t)[0];
         t.started(at(0), id, 42);
         t.handle_timeout(at(99));
@@ -553,9 +560,9 @@ mod tests {
     #[test]
     fn a_lost_requester_ends_its_tasks_and_nobody_is_told() {
         let mut t = Tasks::new(host(ME), 1);
-        t.spawn(at(0), host(2), 1, spec(true, 0), 0);
-        t.spawn(at(0), host(2), 2, spec(true, 0), 0);
-        t.spawn(at(0), host(3), 3, spec(true, 0), 0);
+        t.spawn(at(0), host(2), 1, spec(true, 0), 0, false);
+        t.spawn(at(0), host(2), 2, spec(true, 0), 0, false);
+        t.spawn(at(0), host(3), 3, spec(true, 0), 0, false);
         let id = starts(&mut t)[0];
         t.requester_lost(at(1), host(2));
         assert_eq!(t.poll_action(), Some(Action::Signal { task: id, signal: SIGTERM }));
@@ -568,8 +575,8 @@ mod tests {
     #[test]
     fn killing_a_waiting_task_ends_it_without_a_process() {
         let mut t = Tasks::new(host(ME), 1);
-        t.spawn(at(0), host(2), 1, spec(true, 0), 0);
-        t.spawn(at(0), host(2), 2, spec(true, 0), 0);
+        t.spawn(at(0), host(2), 1, spec(true, 0), 0, false);
+        t.spawn(at(0), host(2), 2, spec(true, 0), 0, false);
         starts(&mut t);
         t.kill(at(1), host(2), 2, 2);
         assert_eq!(ends(&mut t), [(2, Ending::Signalled(2))]);
@@ -579,7 +586,7 @@ mod tests {
     fn a_full_table_refuses_and_says_so() {
         let mut t = Tasks::new(host(ME), 1);
         for request in 0..=RUNNING_MAX as u64 {
-            t.spawn(at(0), host(2), request, spec(false, 0), 0);
+            t.spawn(at(0), host(2), request, spec(false, 0), 0, false);
         }
         let ends = ends(&mut t);
         assert!(matches!(&ends[..], [(4096, Ending::Refused(why))] if why.contains("4096")));
