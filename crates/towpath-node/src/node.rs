@@ -224,6 +224,25 @@ impl Node {
         }
     }
 
+    /// Sends standard input to a request's task; `end`: nothing comes after it. No more than
+    /// `TaskSpec::input_window` may be under way: [`RequestEvent::InputTaken`] tells what arrived.
+    ///
+    /// [`RequestEvent::InputTaken`]: towpath_vm::RequestEvent::InputTaken
+    pub fn input(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        bytes: Vec<u8>,
+        end: bool,
+        memory: &mut dyn Memory,
+    ) {
+        if let Some(host) = self.requests.host(id) {
+            let input = message::Input { request: id.0, bytes, end };
+            self.tell(now, host, Message::Input(input));
+            self.pump(now, memory);
+        }
+    }
+
     /// Asks which tasks run on `host`; the answer comes as [`NodeEvent::Tasks`] with this number.
     pub fn list(&mut self, now: Instant, host: HostId, memory: &mut dyn Memory) -> u64 {
         self.next_query += 1;
@@ -272,6 +291,20 @@ impl Node {
     ) {
         if let Some(tasks) = &mut self.tasks {
             tasks.output(task, stream, bytes);
+            self.pump(now, memory);
+        }
+    }
+
+    /// A task took so many bytes of its standard input, or will take none any more.
+    pub fn task_input_taken(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        bytes: u32,
+        memory: &mut dyn Memory,
+    ) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.input_taken(task, bytes);
             self.pump(now, memory);
         }
     }
