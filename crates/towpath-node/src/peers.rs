@@ -8,7 +8,8 @@ use core::time::Duration;
 use towpath_proto::association::{End, Opening};
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{
-    AssociationEvent, AssociationId, Block, Connect, ConnectFailure, EndpointEvent, HostKey, Memory, Psk,
+    AssociationEvent, AssociationId, Block, Connect, ConnectFailure, EndpointEvent, HostKey,
+    Memory, Psk,
 };
 use towpath_vm::message::{LABEL_DATA, LABEL_LOG, LABEL_OUTPUT, LABEL_OWNER, LABEL_TASK};
 use towpath_vm::{HostState, Message};

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let size = Task::size().ok_or("TOWPATH_SIZE is not set\nhint: towpath run -n 4 -- …")?;
     // The instance number in the group, not TOWPATH_RANK, names a task's place: any order will do.
     let rank = task.join_group("ring")?;
-    let members = task.freeze_group("ring", size)?;
+    let members = task.freeze_group("ring", size)?.members;
     let next = members[(rank as usize + 1) % members.len()].ok_or("a member is missing")?;
     let wanted = Wanted { source: None, tag: Some(TOKEN), context: 0 };
     let mut sum = 0;

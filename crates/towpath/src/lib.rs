@@ -7,6 +7,7 @@
 //! | [`token`] | what a newcomer is given |
 //! | [`engine`] | drives a node on real sockets and processes |
 //! | [`daemon`] | one host's process: guard, lock, socket, engine |
+//! | [`start`] | hosts on many machines: lists, ssh, limits, control groups |
 //! | [`client`], [`protocol`] | talking to a daemon |
 //! | [`task`] | what lives inside a task: messages, groups, spawning |
 //! | [`farm`] | one command over many inputs on all hosts |
@@ -18,6 +19,7 @@ pub mod engine;
 pub mod farm;
 mod log;
 pub mod protocol;
+pub mod start;
 pub mod token;
 mod version;
 
