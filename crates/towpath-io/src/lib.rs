@@ -5,6 +5,7 @@
 //! | [`clock`] | time as the protocol machines want it |
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
 //! | [`drive`] | moves datagrams between a link and a machine |
+//! | [`shared`] | the exchange of tasks on one host, in shared memory |
 //! | [`tun`] | network interfaces made of a program |
 //! | [`udp`] | a UDP socket that moves trains of datagrams |
 //! | [`words`] | words that processes share, for measurements |
@@ -12,6 +13,7 @@
 pub mod clock;
 pub mod crypto;
 pub mod drive;
+pub mod shared;
 pub mod tun;
 pub mod udp;
 pub mod words;

@@ -27,5 +27,5 @@ mod watch;
 mod work;
 
 pub use config::{Invitation, JoinTarget, NodeConfig};
-pub use event::{JoinFailure, NodeEvent, SpawnError};
+pub use event::{DeleteError, JoinFailure, NodeEvent, SpawnError};
 pub use node::Node;

@@ -82,6 +82,8 @@ impl Node {
             name: node.config.name.clone(),
             addr: node.config.addr,
             key: node.endpoint.public_key().0,
+            arch: node.config.arch.clone(),
+            speed: node.config.speed,
             cpus: node.config.cpus,
             slots: node.config.slots,
             state: HostState::Up,
@@ -224,6 +226,25 @@ impl Node {
         }
     }
 
+    /// Sends standard input to a request's task; `end`: nothing comes after it. No more than
+    /// `TaskSpec::input_window` may be under way: [`RequestEvent::InputTaken`] tells what arrived.
+    ///
+    /// [`RequestEvent::InputTaken`]: towpath_vm::RequestEvent::InputTaken
+    pub fn input(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        bytes: Vec<u8>,
+        end: bool,
+        memory: &mut dyn Memory,
+    ) {
+        if let Some(host) = self.requests.host(id) {
+            let input = message::Input { request: id.0, bytes, end };
+            self.tell(now, host, Message::Input(input));
+            self.pump(now, memory);
+        }
+    }
+
     /// Asks which tasks run on `host`; the answer comes as [`NodeEvent::Tasks`] with this number.
     pub fn list(&mut self, now: Instant, host: HostId, memory: &mut dyn Memory) -> u64 {
         self.next_query += 1;
@@ -272,6 +293,20 @@ impl Node {
     ) {
         if let Some(tasks) = &mut self.tasks {
             tasks.output(task, stream, bytes);
+            self.pump(now, memory);
+        }
+    }
+
+    /// A task took so many bytes of its standard input, or will take none any more.
+    pub fn task_input_taken(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        bytes: u32,
+        memory: &mut dyn Memory,
+    ) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.input_taken(task, bytes);
             self.pump(now, memory);
         }
     }
@@ -348,7 +383,7 @@ impl Node {
 
     /// Counters by name: what the endpoint turned away, and sums over the associations that stand
     /// now.
-    pub fn counters(&self) -> [(&'static str, u64); 16] {
+    pub fn counters(&self) -> [(&'static str, u64); 17] {
         let e = self.endpoint.stats();
         let sum = |f: fn(&AssociationStats) -> u64| -> u64 {
             self.endpoint.associations().map(|(_, a)| f(a.stats())).sum()
@@ -362,6 +397,7 @@ impl Node {
             ("handshakes_refused", e.refused),
             ("packets_sent", sum(|s| s.packets_sent)),
             ("packets_received", sum(|s| s.packets_received)),
+            ("packets_marked", sum(|s| s.packets_marked)),
             ("bytes_sent", sum(|s| s.bytes_sent)),
             ("bytes_received", sum(|s| s.bytes_received)),
             ("packets_duplicate", sum(|s| s.duplicates)),

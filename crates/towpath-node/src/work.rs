@@ -32,6 +32,15 @@ impl Node {
                     tasks.credit(from, c.request, c.bytes);
                 }
             }
+            Message::Input(input) => {
+                if let Some(tasks) = &mut self.tasks {
+                    tasks.input(from, input);
+                }
+            }
+            Message::InputTaken(c) => {
+                let event = self.requests.input_taken(from, c.request, c.bytes);
+                self.report(c.request, event);
+            }
             Message::Started(Started { request, task, pid }) => {
                 let event = self.requests.started(from, request, task, pid);
                 self.report(request, event);

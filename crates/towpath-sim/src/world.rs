@@ -349,6 +349,11 @@ impl World {
                 self.hosts[host].processes.signal(*task, *signal);
                 self.kernel.schedule(now, Happening::Process { host, task: *task });
             }
+            Action::Input { task, bytes, .. } => {
+                // Simulated programs read everything at once.
+                let (task, bytes) = (*task, bytes.len() as u32);
+                self.with(host, |n, now, m| n.task_input_taken(now, task, bytes, m));
+            }
             Action::Credit { task, bytes } => {
                 self.hosts[host].processes.credit(*task, *bytes);
                 self.kernel.schedule(now, Happening::Process { host, task: *task });

@@ -6,8 +6,16 @@ use towpath_wire::TaskId;
 use crate::error::AskError;
 use crate::task::Task;
 
-/// The members of a group by instance number (there may be holes).
-pub type Members = Vec<Option<TaskId>>;
+/// Who is in a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Members {
+    /// By instance number; there may be holes.
+    pub members: Vec<Option<TaskId>>,
+    /// How often the group has changed since it was made.
+    pub version: u64,
+    /// A context that belongs to this list of members alone, where the group is frozen; else 0.
+    pub context: u32,
+}
 
 /// An entry of a mailbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,12 +63,18 @@ impl Task {
         self.registry_done(RegistryOp::Leave(group.into()))
     }
 
-    /// Who is in a group, and how often it has changed.
-    pub fn group_members(&mut self, group: &str) -> Result<(Members, u64), AskError> {
-        match self.registry(RegistryOp::Members(group.into()))? {
-            RegistryAnswer::Members { members, version } => Ok((members, version)),
+    fn registry_members(&mut self, op: RegistryOp) -> Result<Members, AskError> {
+        match self.registry(op)? {
+            RegistryAnswer::Members { members, version, context } => {
+                Ok(Members { members, version, context })
+            }
             _ => Err(AskError::Unexpected),
         }
+    }
+
+    /// Who is in a group.
+    pub fn group_members(&mut self, group: &str) -> Result<Members, AskError> {
+        self.registry_members(RegistryOp::Members(group.into()))
     }
 
     /// Names of all groups with their sizes.
@@ -78,10 +92,7 @@ impl Task {
 
     /// Waits until the group has `count` members and freezes it; its members.
     pub fn freeze_group(&mut self, group: &str, count: u32) -> Result<Members, AskError> {
-        match self.registry(RegistryOp::Freeze { group: group.into(), count })? {
-            RegistryAnswer::Members { members, .. } => Ok(members),
-            _ => Err(AskError::Unexpected),
-        }
+        self.registry_members(RegistryOp::Freeze { group: group.into(), count })
     }
 
     /// Puts an entry into a mailbox, at `index` or the lowest free place; its place.

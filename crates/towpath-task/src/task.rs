@@ -8,9 +8,7 @@ use std::path::Path;
 use rustix::event::PollFlags;
 use rustix::process::getpid;
 use towpath_vm::endpoint::Endpoint;
-use towpath_vm::talk::{
-    Claim, Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode,
-};
+use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode};
 use towpath_wire::talk::FrameKind;
 use towpath_wire::{HostId, TaskId};
 

@@ -11,6 +11,8 @@
 //! | [`talk`] | what a task and its daemon say to each other |
 //! | [`members`] | tasks of this host as parts of the virtual machine |
 //! | [`ties`] | who exchanged data with whom, who watches whom |
+//! | [`place`], [`spawning`], [`catching`] | tasks that tasks spawn: where, what came of it, whose output goes to whom |
+//! | [`credit`] | how much a task may send another |
 //! | [`data`] | pieces of tasks' messages between daemons |
 //! | [`message`] | what daemons tell each other |
 //! | [`matching`] | messages that wait in a task to be received |
@@ -21,6 +23,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod catching;
+pub mod credit;
 pub mod data;
 pub mod endpoint;
 pub mod host;
@@ -28,7 +32,9 @@ pub mod log;
 pub mod matching;
 pub mod members;
 pub mod message;
+pub mod place;
 pub mod requests;
+pub mod spawning;
 pub mod talk;
 pub mod task;
 pub mod tasks;

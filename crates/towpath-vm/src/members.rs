@@ -12,6 +12,7 @@ use core::time::Duration;
 
 use towpath_wire::{HostId, Instant, TaskId};
 
+use crate::credit::{Budget, Window};
 use crate::talk::{CREDIT_FIRST, Claim, Subject};
 use crate::task::Ending;
 
@@ -54,11 +55,13 @@ pub struct Pair {
     pub sent: u64,
     /// Charged bytes that it may have sent.
     pub limit: u64,
+    /// What the other may send to it.
+    pub window: Window,
 }
 
 impl Default for Pair {
     fn default() -> Self {
-        Self { sent: 0, limit: CREDIT_FIRST }
+        Self { sent: 0, limit: CREDIT_FIRST, window: Window::default() }
     }
 }
 
@@ -89,11 +92,23 @@ pub struct Member {
     pub ending: Option<Ending>,
 }
 
-/// All of them. Invariant: `leaving` has one entry for each in [`State::Left`].
-#[derive(Debug, Default)]
+/// Charged bytes that all pairs of a daemon may have beyond their first ones.
+pub const GRANTED_MAX: u64 = 256 << 20;
+
+/// All of them. Invariants: `leaving` has one entry for each in [`State::Left`]; `budget.used` is
+/// what the windows of all pairs have.
+#[derive(Debug)]
 pub struct Members {
     by_id: BTreeMap<TaskId, Member>,
     leaving: BTreeSet<(Instant, TaskId)>,
+    budget: Budget,
+}
+
+impl Default for Members {
+    fn default() -> Self {
+        let budget = Budget { max: GRANTED_MAX, used: 0 };
+        Self { by_id: BTreeMap::new(), leaving: BTreeSet::new(), budget }
+    }
 }
 
 impl Members {
@@ -147,9 +162,9 @@ impl Members {
 
     /// Whether a claim is good: its task was started with this cookie and has not enrolled.
     pub fn claims(&self, claim: &Claim) -> bool {
-        self.by_id.get(&claim.task).is_some_and(|m| {
-            m.state == State::Starting && m.origin.cookie == Some(claim.cookie)
-        })
+        self.by_id
+            .get(&claim.task)
+            .is_some_and(|m| m.state == State::Starting && m.origin.cookie == Some(claim.cookie))
     }
 
     /// Its process ended. True when the task is over with that.
@@ -184,9 +199,50 @@ impl Members {
         self.leaving.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
     }
 
+    fn window(&mut self, receiver: TaskId, sender: TaskId) -> Option<(&mut Window, &mut Budget)> {
+        let pair = self.by_id.get_mut(&receiver)?.pairs.get_mut(&sender)?;
+        Some((&mut pair.window, &mut self.budget))
+    }
+
+    /// A piece for `receiver` came from a task that it has a pair with; false when it was more
+    /// than allowed.
+    pub fn arrive(&mut self, receiver: TaskId, sender: TaskId, charge: u64) -> bool {
+        self.window(receiver, sender).is_some_and(|(w, _)| w.arrive(charge))
+    }
+
+    /// A piece was written to `receiver`: the sender's new limit, if it is to hear of one.
+    pub fn written(&mut self, receiver: TaskId, sender: TaskId, charge: u64) -> Option<u64> {
+        let (window, budget) = self.window(receiver, sender)?;
+        window.written(charge, budget)
+    }
+
+    /// `sender` wants to send more: its new limit, if there is one now.
+    pub fn blocked(&mut self, receiver: TaskId, sender: TaskId) -> Option<u64> {
+        let (window, budget) = self.window(receiver, sender)?;
+        window.blocked(budget)
+    }
+
+    /// `task` has nothing more to do with `peer`.
+    pub fn part(&mut self, task: TaskId, peer: TaskId) {
+        if let Some(member) = self.by_id.get_mut(&task) {
+            member.direct.remove(&peer);
+            if let Some(pair) = member.pairs.remove(&peer) {
+                pair.window.over(&mut self.budget);
+            }
+        }
+    }
+
+    /// Charged bytes granted beyond first ones.
+    pub const fn granted(&self) -> u64 {
+        self.budget.used
+    }
+
     /// Forgets a task that is over.
     pub fn remove(&mut self, id: TaskId) -> Option<Member> {
         let member = self.by_id.remove(&id)?;
+        for pair in member.pairs.values() {
+            pair.window.over(&mut self.budget);
+        }
         if let State::Left(until) = member.state {
             self.leaving.remove(&(until, id));
         }

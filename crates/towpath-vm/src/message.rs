@@ -50,6 +50,10 @@ pub enum Message {
     List(List),
     /// These.
     Tasks(TaskList),
+    /// This is for its standard input.
+    Input(Input),
+    /// It took so many bytes of that.
+    InputTaken(Credit),
     /// To the leader: somebody here waits for news of hosts (or nobody does any more).
     Watch(Watch),
     /// It has this number; it is about to run, or waits for a slot.
@@ -62,8 +66,12 @@ pub enum Message {
     Asked(Asked),
     /// The answer to a task.
     Answered(Answered),
-    /// A task gives another credit.
+    /// A task may send more to another.
     TaskCredit(TaskCredit),
+    /// A task wants to.
+    Blocked(Blocked),
+    /// To the leader: we lost the connection to a host.
+    Unreachable(Unreachable),
     /// Tell us of this task's end.
     WatchTask(WatchTask),
     /// A task that we exchanged data with, or watch, has ended; nothing from it comes after this.
@@ -111,6 +119,8 @@ pub struct Family {
     pub parent: Option<TaskId>,
     /// Its context.
     pub context: u32,
+    /// It belongs to a job, and ends with the requester.
+    pub job: bool,
 }
 
 /// Body of [`Message::Started`].
@@ -155,13 +165,24 @@ pub struct Kill {
     pub signal: i32,
 }
 
-/// Body of [`Message::Credit`].
+/// Body of [`Message::Credit`] and [`Message::InputTaken`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credit {
     /// The requester's number for it.
     pub request: u64,
     /// Bytes.
     pub bytes: u32,
+}
+
+/// Body of [`Message::Input`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// The requester's number for it.
+    pub request: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Nothing comes after them.
+    pub end: bool,
 }
 
 /// Body of [`Message::List`].
@@ -178,6 +199,8 @@ pub struct TaskList {
     pub request: u64,
     /// The tasks.
     pub tasks: Vec<TaskInfo>,
+    /// More of them follow.
+    pub more: bool,
 }
 
 /// Body of [`Message::Watch`].
@@ -240,6 +263,8 @@ pub struct Answered {
     pub number: u64,
     /// The answer.
     pub answer: Result<Answer, Fault>,
+    /// It is the first part of a long list; the rest follows.
+    pub more: bool,
 }
 
 /// Body of [`Message::TaskCredit`].
@@ -251,6 +276,22 @@ pub struct TaskCredit {
     pub sender: TaskId,
     /// Charged bytes in all.
     pub limit: u64,
+}
+
+/// Body of [`Message::Blocked`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// Who wants to send.
+    pub sender: TaskId,
+    /// To whom.
+    pub receiver: TaskId,
+}
+
+/// Body of [`Message::Unreachable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreachable {
+    /// The host.
+    pub host: HostId,
 }
 
 /// Body of [`Message::WatchTask`].
@@ -372,9 +413,11 @@ macro_rules! kinds {
 
 kinds! {
     1 Welcome, 2 Entry, 16 Spawn, 17 Started, 18 Output, 19 Exited, 20 Kill, 21 Credit, 22 List,
-    23 Tasks, 24 Watch, 32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked, 36 Answered,
+    23 Tasks, 24 Watch, 25 Input, 26 InputTaken,
+    32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked, 36 Answered,
     37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt, 43 Caught,
     44 CaughtCredit, 45 Halt,
+    46 Blocked, 47 Unreachable,
 }
 
 fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
@@ -429,6 +472,8 @@ mod tests {
             Message::Output(Output { request: 1, stream: Stream::Err, bytes: vec![1, 2] }),
             Message::Exited(Exited { request: u64::MAX, exit, output_bytes: 2 }),
             Message::Kill(Kill { request: 1, signal: -1 }),
+            Message::Input(Input { request: 1, bytes: vec![7], end: true }),
+            Message::InputTaken(Credit { request: 1, bytes: 1 }),
             Message::Watch(Watch { on: true }),
         ] {
             assert_eq!(Message::decode(&message.encode()), Ok(message));

@@ -35,15 +35,10 @@ pub const WATCHES_MAX: usize = 65_536;
 pub enum ToDaemon {
     /// The first thing said.
     Enrol(Enrol),
-    /// This task has no credit left for `peer` and waits for it: answered by
-    /// [`ToTask::Credit`] or [`ToTask::Gone`].
+    /// This task wants to send `peer` more than it may. Answered once, by [`ToTask::Credit`] or
+    /// [`ToTask::Gone`]; not to be repeated before.
     Blocked {
         /// The receiver.
-        peer: TaskId,
-    },
-    /// The ring offered for `peer` could not be used.
-    RingFailed {
-        /// The peer.
         peer: TaskId,
     },
     /// Set up the direct route to a task. Answered by [`ToTask::Ring`], [`ToTask::Stream`] or
@@ -55,6 +50,12 @@ pub enum ToDaemon {
     /// The direct route to `peer` was closed by this task, to make room. The peer is told
     /// [`ToTask::NoDirect`]; either may ask for it again.
     CloseDirect {
+        /// The task.
+        peer: TaskId,
+    },
+    /// The ring of [`ToTask::Ring`] cannot be used: the descriptors did not come, or could not be
+    /// mapped. The peer is told [`ToTask::RingFailed`], and neither gets a ring to the other again.
+    RingFailed {
         /// The task.
         peer: TaskId,
     },
@@ -157,9 +158,10 @@ pub enum Question {
 }
 
 /// Where to start tasks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     /// Where the load is least: fewest tasks per processor.
+    #[default]
     Any,
     /// On one host.
     Host(HostId),
@@ -172,7 +174,7 @@ pub enum Place {
 }
 
 /// Tasks to start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnTasks {
     /// Program: a path, or a name looked up on the host.
     pub program: Vec<u8>,
@@ -210,7 +212,7 @@ pub enum RegistryOp {
         count: u32,
     },
     /// Wait until the group has `count` members, then freeze it: the list stays as it is and is
-    /// the same for everyone. [`RegistryAnswer::Members`].
+    /// the same for everyone, and so is its context. [`RegistryAnswer::Members`].
     Freeze {
         /// The group.
         group: String,
@@ -292,8 +294,13 @@ pub enum ToTask {
     },
     /// The direct route to a task of another host: a stream to open, sealed with these keys.
     Stream(StreamOffer),
-    /// There is no direct route to this task; use the daemons.
+    /// There is no direct route to this task (any more); use the daemons.
     NoDirect {
+        /// The peer.
+        peer: TaskId,
+    },
+    /// The peer does not read the ring to it: send what it has not taken by the daemons.
+    RingFailed {
         /// The peer.
         peer: TaskId,
     },
@@ -304,24 +311,19 @@ pub enum ToTask {
         /// The peer.
         peer: TaskId,
     },
-    /// The ring with `peer` could not be used there: what is in it goes by the daemons again.
-    RingFailed {
-        /// The peer.
-        peer: TaskId,
-    },
-    /// A part of a long answer; the rest follows.
-    Part {
-        /// From the question.
-        number: u64,
-        /// Tasks.
-        tasks: Vec<TaskInfo>,
-    },
     /// The answer to a question.
     Answer {
         /// From the question.
         number: u64,
         /// The answer.
         answer: Result<Answer, Fault>,
+    },
+    /// The first tasks of a long [`Answer::Tasks`]; more of them follow.
+    Part {
+        /// From the question.
+        number: u64,
+        /// Tasks.
+        tasks: Vec<TaskInfo>,
     },
     /// What a watch was for.
     Notice {
@@ -425,6 +427,9 @@ pub enum RegistryAnswer {
         members: Vec<Option<TaskId>>,
         /// Changes since it was made.
         version: u64,
+        /// For messages among the members of a frozen group: used by nothing else; 0 where the
+        /// group is not frozen.
+        context: u32,
     },
     /// Names of groups with their sizes.
     Groups(Vec<(String, u32)>),

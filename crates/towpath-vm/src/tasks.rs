@@ -12,7 +12,7 @@ use core::time::Duration;
 use towpath_wire::id::TASK_MAX;
 use towpath_wire::{HostId, Instant, TaskId};
 
-use crate::message::{Exited, Message, Output, Started};
+use crate::message::{Credit, Exited, Input, Message, Output, Started};
 use crate::task::{COMMAND_MAX, Ending, Stream, TaskExit, TaskInfo, TaskSpec};
 
 /// Most tasks running at once.
@@ -52,6 +52,16 @@ pub enum Action {
         /// Signal number.
         signal: i32,
     },
+    /// For a task's standard input. What it cannot take at once waits; the driver says what it
+    /// took with [`Tasks::input_taken`].
+    Input {
+        /// The task.
+        task: TaskId,
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// Nothing comes after them: it is to see the end.
+        end: bool,
+    },
     /// So many more bytes of a task's output may be read.
     Credit {
         /// The task.
@@ -67,12 +77,19 @@ struct Task {
     request: u64,
     spec: TaskSpec,
     cookie: u64,
+    /// It goes on when its requester is lost.
+    alone: bool,
     accepted: Instant,
     started: Option<Instant>,
     pid: u32,
     /// Output that the driver may still hand in.
     room: u64,
     output_bytes: u64,
+    /// Input that the requester may still send.
+    input_room: u64,
+    /// Input that came before the task runs.
+    input: Vec<u8>,
+    input_ended: bool,
     /// When to send the next signal of `end`.
     signal_at: Option<Instant>,
     /// It is being ended, for this reason if the signal succeeds.
@@ -236,7 +253,7 @@ impl Tasks {
     }
 
     /// A request to run something; its number, unless it is refused. A repeated request is
-    /// ignored.
+    /// ignored. With `alone`, the task goes on when its requester is lost.
     pub fn spawn(
         &mut self,
         now: Instant,
@@ -244,6 +261,7 @@ impl Tasks {
         request: u64,
         spec: TaskSpec,
         cookie: u64,
+        alone: bool,
     ) -> Option<TaskId> {
         if self.by_request.contains_key(&(requester, request)) {
             return None;
@@ -264,8 +282,12 @@ impl Tasks {
             requester,
             request,
             room: spec.output_window.into(),
+            input_room: spec.input_window.into(),
+            input: Vec::new(),
+            input_ended: false,
             spec,
             cookie,
+            alone,
             accepted: now,
             started: None,
             pid: 0,
@@ -315,6 +337,10 @@ impl Tasks {
                 spec: task.spec.clone(),
                 cookie: task.cookie,
             });
+            let (bytes, end) = (core::mem::take(&mut task.input), task.input_ended);
+            if end || !bytes.is_empty() {
+                self.actions.push_back(Action::Input { task: id, bytes, end });
+            }
         }
     }
 
@@ -413,32 +439,63 @@ impl Tasks {
         }
     }
 
-    /// The requester is gone: its tasks end, and nobody is told.
+    /// The requester sends standard input. What is beyond its window, or comes after the end, is
+    /// not taken.
+    pub fn input(&mut self, requester: HostId, input: Input) {
+        let Some(id) = self.by_request.get(&(requester, input.request)).copied() else { return };
+        let Some(t) = self.by_id.get_mut(&id) else { return };
+        let Input { mut bytes, end, .. } = input;
+        let room = t.input_room.checked_sub(bytes.len() as u64);
+        let (Some(room), false) = (room, t.input_ended) else { return };
+        t.input_room = room;
+        t.input_ended = end;
+        if t.running {
+            self.actions.push_back(Action::Input { task: id, bytes, end });
+        } else {
+            t.input.append(&mut bytes);
+        }
+    }
+
+    /// The driver handed so many bytes of input on, or threw them away because the task takes
+    /// none any more.
+    pub fn input_taken(&mut self, id: TaskId, bytes: u32) {
+        let Some(t) = self.by_id.get_mut(&id) else { return };
+        t.input_room += u64::from(bytes);
+        if !t.orphan {
+            let taken = Message::InputTaken(Credit { request: t.request, bytes });
+            self.messages.push_back((t.requester, taken));
+        }
+    }
+
+    /// The requester is gone: its tasks end unless they are to go on, and nobody is told.
     pub fn requester_lost(&mut self, now: Instant, requester: HostId) {
         let theirs = self.by_request.range((requester, 0)..=(requester, u64::MAX));
         let theirs: Vec<TaskId> = theirs.map(|(_, id)| *id).collect();
-        self.orphan(now, &theirs);
+        self.orphan(now, &theirs, false);
     }
 
     /// This host is no longer who it was: everything ends.
     pub fn end_all(&mut self, now: Instant) {
         let all: Vec<TaskId> =
-            self.by_id.iter().filter(|(_, t)| !t.orphan).map(|(id, _)| *id).collect();
-        self.orphan(now, &all);
+            self.by_id.iter().filter(|(_, t)| !t.orphan || t.alone).map(|(id, _)| *id).collect();
+        self.orphan(now, &all, true);
     }
 
-    fn orphan(&mut self, now: Instant, ids: &[TaskId]) {
+    fn orphan(&mut self, now: Instant, ids: &[TaskId], all: bool) {
         for id in ids {
             let Some(t) = self.by_id.get_mut(id) else { continue };
             t.orphan = true;
             self.by_request.remove(&(t.requester, t.request));
             if t.running {
-                t.end = Some(Ending::HostLost);
                 // Nobody takes its output any more: let it run dry instead of blocking.
                 t.room = u64::MAX;
+                self.actions.push_back(Action::Credit { task: *id, bytes: u32::MAX });
+                if !all && t.alone {
+                    continue;
+                }
+                t.end = Some(Ending::HostLost);
                 self.signal_at(*id, Some(now + GRACE));
                 self.actions.push_back(Action::Signal { task: *id, signal: SIGTERM });
-                self.actions.push_back(Action::Credit { task: *id, bytes: u32::MAX });
             } else {
                 self.waiting.retain(|w| w != id);
                 self.remove(*id);
@@ -515,7 +572,7 @@ mod tests {
     fn queued_tasks_start_as_slots_become_free() {
         let mut t = Tasks::new(host(ME), 2);
         for request in 0..4 {
-            t.spawn(at(0), host(2), request, spec(true, 0), 0);
+            t.spawn(at(0), host(2), request, spec(true, 0), 0, false);
         }
         let first = starts(&mut t);
         assert_eq!(first.len(), 2);
@@ -527,15 +584,15 @@ mod tests {
     #[test]
     fn a_repeated_request_runs_once() {
         let mut t = Tasks::new(host(ME), 2);
-        t.spawn(at(0), host(2), 7, spec(false, 0), 0);
-        t.spawn(at(0), host(2), 7, spec(false, 0), 0);
+        t.spawn(at(0), host(2), 7, spec(false, 0), 0, false);
+        t.spawn(at(0), host(2), 7, spec(false, 0), 0, false);
         assert_eq!(starts(&mut t).len(), 1);
     }
 
     #[test]
     fn a_time_out_signals_politely_then_firmly() {
         let mut t = Tasks::new(host(ME), 2);
-        t.spawn(at(0), host(2), 1, spec(false, 100), 0);
+        t.spawn(at(0), host(2), 1, spec(false, 100), 0, false);
         let id = starts(&mut t)[0];
         t.started(at(0), id, 42);
         t.handle_timeout(at(99));
@@ -553,9 +610,9 @@ mod tests {
     #[test]
     fn a_lost_requester_ends_its_tasks_and_nobody_is_told() {
         let mut t = Tasks::new(host(ME), 1);
-        t.spawn(at(0), host(2), 1, spec(true, 0), 0);
-        t.spawn(at(0), host(2), 2, spec(true, 0), 0);
-        t.spawn(at(0), host(3), 3, spec(true, 0), 0);
+        t.spawn(at(0), host(2), 1, spec(true, 0), 0, false);
+        t.spawn(at(0), host(2), 2, spec(true, 0), 0, false);
+        t.spawn(at(0), host(3), 3, spec(true, 0), 0, false);
         let id = starts(&mut t)[0];
         t.requester_lost(at(1), host(2));
         assert_eq!(t.poll_action(), Some(Action::Signal { task: id, signal: SIGTERM }));
@@ -568,18 +625,48 @@ mod tests {
     #[test]
     fn killing_a_waiting_task_ends_it_without_a_process() {
         let mut t = Tasks::new(host(ME), 1);
-        t.spawn(at(0), host(2), 1, spec(true, 0), 0);
-        t.spawn(at(0), host(2), 2, spec(true, 0), 0);
+        t.spawn(at(0), host(2), 1, spec(true, 0), 0, false);
+        t.spawn(at(0), host(2), 2, spec(true, 0), 0, false);
         starts(&mut t);
         t.kill(at(1), host(2), 2, 2);
         assert_eq!(ends(&mut t), [(2, Ending::Signalled(2))]);
     }
 
     #[test]
+    fn input_waits_for_the_task_and_stays_within_its_window() {
+        let mut t = Tasks::new(host(ME), 1);
+        let input = |request, bytes: &[u8], end| Input { request, bytes: bytes.to_vec(), end };
+        t.spawn(at(0), host(2), 1, spec(true, 0));
+        t.spawn(at(0), host(2), 2, TaskSpec { input_window: 4, ..spec(true, 0) });
+        let first = starts(&mut t)[0];
+        t.input(host(2), input(2, b"abc", false));
+        t.input(host(2), input(2, b"de", false)); // one byte too many: not taken
+        t.input(host(2), input(1, b"x", false)); // no window at all
+        assert_eq!(t.poll_action(), None);
+        t.exited(at(1), first, Ending::Exited(0));
+        let Some(Action::Start { task, .. }) = t.poll_action() else { panic!("its turn") };
+        let given = |bytes: &[u8], end| Some(Action::Input { task, bytes: bytes.to_vec(), end });
+        assert_eq!(t.poll_action(), given(b"abc", false));
+        t.input_taken(task, 3);
+        t.input(host(2), input(2, b"defg", true));
+        t.input_taken(task, 4);
+        t.input(host(2), input(2, b"h", false)); // after the end
+        assert_eq!(t.poll_action(), given(b"defg", true));
+        assert_eq!(t.poll_action(), None);
+        let mut taken = vec![];
+        while let Some((_, message)) = t.poll_message() {
+            if let Message::InputTaken(c) = message {
+                taken.push((c.request, c.bytes));
+            }
+        }
+        assert_eq!(taken, [(2, 3), (2, 4)]);
+    }
+
+    #[test]
     fn a_full_table_refuses_and_says_so() {
         let mut t = Tasks::new(host(ME), 1);
         for request in 0..=RUNNING_MAX as u64 {
-            t.spawn(at(0), host(2), request, spec(false, 0), 0);
+            t.spawn(at(0), host(2), request, spec(false, 0), 0, false);
         }
         let ends = ends(&mut t);
         assert!(matches!(&ends[..], [(4096, Ending::Refused(why))] if why.contains("4096")));

@@ -1,5 +1,9 @@
 //! A master hands out work to workers and loses one of them on the way.
-//! Run: cargo build --examples -p towpath && towpath run h1 target/debug/examples/farm
+//!
+//! ```text
+//! cargo build --release --example farm && towpath up --hosts 2
+//! towpath run -- target/release/examples/farm
+//! ```
 //!
 //! The work: for each block of numbers, how many of them are prime. Worker 0 ends itself in the
 //! middle of its third block; the master is told so after the last result that the worker sent,
@@ -10,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
 use std::process::ExitCode;
 
-use towpath::task::{Event, Place, SpawnTasks, Subject, Task, TaskId, Wanted, WatchEvent};
+use towpath::task::{Event, SpawnTasks, Subject, Task, TaskId, Wanted, WatchEvent};
 
 const WORKERS: u32 = 4;
 /// Blocks of numbers, and numbers in a block.
@@ -70,16 +74,9 @@ fn spawn(task: &mut Task) -> Outcome<Vec<TaskId>> {
     let program = std::env::current_exe()?.into_os_string().into_encoded_bytes();
     let mut workers = Vec::new();
     for number in 0..WORKERS {
-        let spawned = task.spawn(SpawnTasks {
-            program: program.clone(),
-            args: vec![number.to_string().into_bytes()],
-            env: Vec::new(),
-            cwd: Vec::new(),
-            place: Place::Any,
-            count: 1,
-            context: 0,
-            orphan: false,
-        })?;
+        let args = vec![number.to_string().into_bytes()];
+        let spawn = SpawnTasks { program: program.clone(), args, count: 1, ..Default::default() };
+        let spawned = task.spawn(spawn)?;
         for worker in spawned {
             workers.push(worker?);
         }

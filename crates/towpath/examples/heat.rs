@@ -1,6 +1,10 @@
 //! Heat spreads over a plate that several tasks share: a stencil in two dimensions with an
 //! exchange of halos.
-//! Run: cargo build --examples -p towpath && towpath run -n 4 -- target/debug/examples/heat
+//!
+//! ```text
+//! cargo build --release --example heat && towpath up --hosts 2
+//! towpath run -n 4 -- target/release/examples/heat
+//! ```
 //!
 //! The temperature is fixed at the border. Each task owns a block of the plate; in each step it
 //! sends the four edges of its block to its neighbours and computes with theirs:
@@ -134,7 +138,8 @@ fn neighbour(rank: usize, members: usize, (dx, dy): (isize, isize)) -> Option<us
 /// The members, and one's own rank among them.
 fn meet(task: &mut Task, size: u32) -> Outcome<(Vec<TaskId>, usize)> {
     task.join_group(GROUP)?;
-    let members: Vec<TaskId> = task.freeze_group(GROUP, size)?.into_iter().flatten().collect();
+    let members = task.freeze_group(GROUP, size)?.members;
+    let members: Vec<TaskId> = members.into_iter().flatten().collect();
     let rank = members.iter().position(|m| *m == task.id()).ok_or("not a member")?;
     Ok((members, rank))
 }
@@ -201,7 +206,7 @@ fn gather(task: &mut Task, members: &[TaskId], block: &Block) -> Outcome<ExitCod
 
 fn main() -> Outcome<ExitCode> {
     let mut task = Task::enrol()?;
-    let size = Task::size().ok_or("hint: start it with `towpath run -n 4 -- .../heat`")?;
+    let size = Task::size().ok_or("TOWPATH_SIZE is not set\nhint: towpath run -n 4 -- …")?;
     let (members, rank) = meet(&mut task, size)?;
     let mut block = Block::of(rank, members.len());
     for step in 0..STEPS {

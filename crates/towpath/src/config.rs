@@ -9,6 +9,7 @@
 //!         ├── lock          held while it runs; holds its process id
 //!         ├── sock          its Unix socket for clients
 //!         ├── task.sock     its Unix socket for tasks
+//!         ├── group         its control group, where it has one
 //!         └── daemon.log    what it has to say
 //! ```
 //! Directories are for their owner only (0700), keys too (0600).

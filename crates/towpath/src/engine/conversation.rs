@@ -13,9 +13,7 @@ use towpath_node::Delivery;
 use towpath_proto::{HeapMemory, Memory};
 use towpath_vm::talk::{ToTask, encode};
 use towpath_wire::TaskId;
-use towpath_wire::talk::{
-    FRAME_BODY_MAX, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN,
-};
+use towpath_wire::talk::{FRAME_BODY_MAX, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
 
 /// Room for what is read from a task in one turn, in bytes: a longest frame and more behind it.
 pub(super) const ROOM: usize = FRAME_HEAD_LEN + FRAME_BODY_MAX + (256 << 10);
@@ -175,7 +173,7 @@ impl Conversation {
     }
 
     fn write_some(&self, memory: &HeapMemory) -> Result<usize, Errno> {
-        let mut slices = [const { IoSlice::new(&[]) }; 2 * GATHER];
+        let mut slices = [IoSlice::new(&[]); 2 * GATHER];
         let mut n = 0;
         let mut skip = self.written;
         let mut descriptors: &[OwnedFd] = &[];

@@ -21,6 +21,7 @@ use super::spawner::{Order, Report};
 use super::tasks::{Conversations, KEY_TASKS, TaskSocket};
 use crate::log;
 use crate::protocol::{HostEvent, Reply};
+use crate::start::limits::Descriptors;
 
 const KEY_UDP: u64 = 0;
 const KEY_LISTENER: u64 = 1;
@@ -47,6 +48,8 @@ pub struct EngineOptions {
     pub signals: UnixStream,
     /// Variables for every task.
     pub environment: Vec<(OsString, OsString)>,
+    /// The limit of descriptors that tasks see.
+    pub descriptors: Descriptors,
 }
 
 /// Why an engine cannot go on.
@@ -95,7 +98,8 @@ pub struct Engine {
 impl Engine {
     /// An engine around a node.
     pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
-        let EngineOptions { vm, listener, tasks, udp, clock, signals, mut environment } = options;
+        let EngineOptions { vm, listener, tasks, udp, clock, .. } = options;
+        let EngineOptions { signals, mut environment, descriptors, .. } = options;
         environment.push((SOCKET_VAR.into(), tasks.path.into()));
         let poll = Poll::new().map_err(system("epoll"))?;
         let waker = Waker::new().map_err(system("eventfd"))?;
@@ -104,8 +108,8 @@ impl Engine {
         poll.add(&tasks.listener, KEY_TASK_LISTENER).map_err(system("watching for tasks"))?;
         poll.add(&waker, KEY_WAKE).map_err(system("watching the control thread"))?;
         poll.add(&signals, KEY_SIGNAL).map_err(system("watching for signals"))?;
-        let control =
-            Control::start(&waker, clock, environment).map_err(system("control thread"))?;
+        let control = Control::start(&waker, clock, environment, descriptors)
+            .map_err(system("control thread"))?;
         Ok(Self {
             node,
             memory: HeapMemory::new(MEMORY),
@@ -231,6 +235,9 @@ impl Engine {
             NodeEvent::Action(Action::Signal { task, signal }) => {
                 self.control.order(Order::Signal { task, signal });
             }
+            NodeEvent::Action(Action::Input { task, bytes, end }) => {
+                self.control.order(Order::Input { task, bytes, end });
+            }
             NodeEvent::Action(Action::Credit { task, bytes }) => {
                 self.control.order(Order::Credit { task, bytes });
             }
@@ -290,6 +297,9 @@ impl Engine {
                 Report::Started { task, pid, at } => node.task_started(at, task, pid, memory),
                 Report::Output { task, stream, bytes } => {
                     node.task_output(now, task, stream, bytes, memory);
+                }
+                Report::InputTaken { task, bytes } => {
+                    node.task_input_taken(now, task, bytes, memory);
                 }
                 Report::Exited { task, ending, at } => {
                     node.task_exited(at, task, ending, memory);

@@ -9,6 +9,7 @@ mod clients;
 mod control;
 mod conversation;
 mod core;
+mod input;
 mod network;
 mod poll;
 mod requests;

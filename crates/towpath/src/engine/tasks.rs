@@ -148,8 +148,7 @@ impl Engine {
                 Ok(taken) => {
                     let Some(c) = self.conversations.all.get_mut(&key) else { break };
                     c.keep(&buf[taken..len]);
-                    let over = reading == Reading::Over
-                        || c.ending && reading == Reading::Dry;
+                    let over = reading == Reading::Over || c.ending && reading == Reading::Dry;
                     if over && !c.paused {
                         self.task_is_over(key);
                         break;
@@ -231,7 +230,11 @@ impl Engine {
                         Taken::Yes
                     }
                     Err(why) => {
-                        log!("enrolment of process {} ({}) refused: {why}", enrol.pid, enrol.command);
+                        log!(
+                            "enrolment of process {} ({}) refused: {why}",
+                            enrol.pid,
+                            enrol.command
+                        );
                         if let Some(c) = self.conversations.all.get_mut(&key) {
                             c.say(&ToTask::Refused(why), Vec::new());
                             c.enrolling = true;

@@ -58,8 +58,7 @@ pub(super) struct Own {
 impl Own {
     pub(super) fn enrol(socket: &std::path::Path) -> anyhow::Result<Self> {
         let enrol = || Task::enrol_at(socket, None);
-        let (mut plain, direct) = (enrol()?, enrol()?);
-        plain.allow_direct(false);
+        let (plain, direct) = (enrol()?, enrol()?);
         Ok(Self { plain, direct })
     }
 
