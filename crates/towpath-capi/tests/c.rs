@@ -88,7 +88,7 @@ fn a_c_program_takes_the_tour_under_a_daemon() {
     };
     run(&mut towpath(&["up", "--hosts", "2"]));
     let tour = at("tour");
-    let out = towpath(&["run", "h1", tour.to_str().unwrap()]).output().unwrap();
+    let out = towpath(&["run", "--host", "h1", "--", tour.to_str().unwrap()]).output().unwrap();
     let down = towpath(&["down"]).output();
     assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
     assert_eq!(text(&out.stdout), "alone\ntogether\ngroups\n");
