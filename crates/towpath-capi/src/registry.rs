@@ -75,7 +75,7 @@ unsafe extern "C" fn towpath_group_members(
         // SAFETY: the header asks for a string and for such room.
         let (group, out) =
             unsafe { (given::name(group, "the group")?, given::room(out, room, "the ids")?) };
-        let (members, _) = inner.task.group_members(group)?;
+        let members = inner.task.group_members(group)?.members;
         for (to, from) in out.iter_mut().zip(&members) {
             to.write(member(*from));
         }

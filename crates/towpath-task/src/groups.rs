@@ -1,6 +1,6 @@
 //! Groups and mailboxes of the virtual machine.
 
-use towpath_vm::talk::{Answer, MailRules, Question, RegistryAnswer, RegistryOp};
+use towpath_vm::talk::{Answer, MailRules, Mailbox, Question, RegistryAnswer, RegistryOp};
 use towpath_wire::TaskId;
 
 use crate::error::AskError;
@@ -127,7 +127,7 @@ impl Task {
     }
 
     /// Mailboxes whose names match (`*` stands for any text), with their entries.
-    pub fn mailboxes(&mut self, pattern: &str) -> Result<Vec<(String, Entries)>, AskError> {
+    pub fn mailboxes(&mut self, pattern: &str) -> Result<Vec<Mailbox>, AskError> {
         match self.registry(RegistryOp::Mailboxes { pattern: pattern.into() })? {
             RegistryAnswer::Mailboxes(all) => Ok(all),
             _ => Err(AskError::Unexpected),
