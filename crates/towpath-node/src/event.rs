@@ -56,6 +56,20 @@ pub enum SpawnError {
     },
 }
 
+/// Why a host cannot be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeleteError {
+    /// Only the leader changes the host table.
+    #[error("only the daemon that founded the virtual machine can delete hosts")]
+    NotLeader,
+    /// Without its leader a virtual machine could not change any more.
+    #[error("host {0} leads the virtual machine")]
+    Leader(HostId),
+    /// No such host.
+    #[error("no host {0} in the host table")]
+    Unknown(HostId),
+}
+
 /// What a node tells its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeEvent {

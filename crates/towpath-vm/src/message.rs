@@ -50,6 +50,10 @@ pub enum Message {
     List(List),
     /// These.
     Tasks(TaskList),
+    /// This is for its standard input.
+    Input(Input),
+    /// It took so many bytes of that.
+    InputTaken(Credit),
     /// To the leader: somebody here waits for news of hosts (or nobody does any more).
     Watch(Watch),
     /// It has this number; it is about to run, or waits for a slot.
@@ -161,13 +165,24 @@ pub struct Kill {
     pub signal: i32,
 }
 
-/// Body of [`Message::Credit`].
+/// Body of [`Message::Credit`] and [`Message::InputTaken`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credit {
     /// The requester's number for it.
     pub request: u64,
     /// Bytes.
     pub bytes: u32,
+}
+
+/// Body of [`Message::Input`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// The requester's number for it.
+    pub request: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Nothing comes after them.
+    pub end: bool,
 }
 
 /// Body of [`Message::List`].
@@ -398,10 +413,9 @@ macro_rules! kinds {
 
 kinds! {
     1 Welcome, 2 Entry, 16 Spawn, 17 Started, 18 Output, 19 Exited, 20 Kill, 21 Credit, 22 List,
-    23 Tasks, 24 Watch, 32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked, 36 Answered,
-    37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt, 43 Caught,
-    44 CaughtCredit, 45 Halt,
-    46 Blocked, 47 Unreachable,
+    23 Tasks, 24 Watch, 25 Input, 26 InputTaken, 32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked,
+    36 Answered, 37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt,
+    43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
 }
 
 fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
@@ -456,6 +470,8 @@ mod tests {
             Message::Output(Output { request: 1, stream: Stream::Err, bytes: vec![1, 2] }),
             Message::Exited(Exited { request: u64::MAX, exit, output_bytes: 2 }),
             Message::Kill(Kill { request: 1, signal: -1 }),
+            Message::Input(Input { request: 1, bytes: vec![7], end: true }),
+            Message::InputTaken(Credit { request: 1, bytes: 1 }),
             Message::Watch(Watch { on: true }),
         ] {
             assert_eq!(Message::decode(&message.encode()), Ok(message));

@@ -34,6 +34,8 @@ pub enum RequestEvent {
         /// The bytes.
         bytes: Vec<u8>,
     },
+    /// It took so many bytes of its standard input: as many more may be sent.
+    InputTaken(u32),
     /// It ended; nothing more comes.
     Ended(TaskExit),
 }
@@ -135,6 +137,12 @@ impl Requests {
     ) -> Option<RequestEvent> {
         self.find(from, request)?;
         Some(RequestEvent::Started { task, pid })
+    }
+
+    /// `from` says that the task took input.
+    pub fn input_taken(&mut self, from: HostId, request: u64, bytes: u32) -> Option<RequestEvent> {
+        self.find(from, request)?;
+        Some(RequestEvent::InputTaken(bytes))
     }
 
     /// `from` sends output; gives the event, and the end if it waited for this.

@@ -158,9 +158,10 @@ pub enum Question {
 }
 
 /// Where to start tasks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     /// Where the load is least: fewest tasks per processor.
+    #[default]
     Any,
     /// On one host.
     Host(HostId),
@@ -173,7 +174,7 @@ pub enum Place {
 }
 
 /// Tasks to start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnTasks {
     /// Program: a path, or a name looked up on the host.
     pub program: Vec<u8>,
@@ -447,8 +448,17 @@ pub enum RegistryAnswer {
         /// As put.
         content: Vec<u8>,
     },
-    /// Mailboxes with their entries: place, owner, rules.
-    Mailboxes(Vec<(String, Vec<(u32, TaskId, MailRules)>)>),
+    /// Mailboxes with their entries.
+    Mailboxes(Vec<Mailbox>),
+}
+
+/// A mailbox as listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mailbox {
+    /// Its name.
+    pub name: String,
+    /// Place, owner and rules of each entry.
+    pub entries: Vec<(u32, TaskId, MailRules)>,
 }
 
 /// Why something asked for was not done.

@@ -24,6 +24,8 @@ pub struct TaskSpec {
     pub timeout_ms: u32,
     /// Bytes of output that may be under way to the requester.
     pub output_window: u32,
+    /// Bytes of standard input that the requester may have under way; 0: it is empty.
+    pub input_window: u32,
 }
 
 /// Which output.

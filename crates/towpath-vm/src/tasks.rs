@@ -12,7 +12,7 @@ use core::time::Duration;
 use towpath_wire::id::TASK_MAX;
 use towpath_wire::{HostId, Instant, TaskId};
 
-use crate::message::{Exited, Message, Output, Started};
+use crate::message::{Credit, Exited, Input, Message, Output, Started};
 use crate::task::{COMMAND_MAX, Ending, Stream, TaskExit, TaskInfo, TaskSpec};
 
 /// Most tasks running at once.
@@ -52,6 +52,16 @@ pub enum Action {
         /// Signal number.
         signal: i32,
     },
+    /// For a task's standard input. What it cannot take at once waits; the driver says what it
+    /// took with [`Tasks::input_taken`].
+    Input {
+        /// The task.
+        task: TaskId,
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// Nothing comes after them: it is to see the end.
+        end: bool,
+    },
     /// So many more bytes of a task's output may be read.
     Credit {
         /// The task.
@@ -75,6 +85,11 @@ struct Task {
     /// Output that the driver may still hand in.
     room: u64,
     output_bytes: u64,
+    /// Input that the requester may still send.
+    input_room: u64,
+    /// Input that came before the task runs.
+    input: Vec<u8>,
+    input_ended: bool,
     /// When to send the next signal of `end`.
     signal_at: Option<Instant>,
     /// It is being ended, for this reason if the signal succeeds.
@@ -267,6 +282,9 @@ impl Tasks {
             requester,
             request,
             room: spec.output_window.into(),
+            input_room: spec.input_window.into(),
+            input: Vec::new(),
+            input_ended: false,
             spec,
             cookie,
             alone,
@@ -319,6 +337,10 @@ impl Tasks {
                 spec: task.spec.clone(),
                 cookie: task.cookie,
             });
+            let (bytes, end) = (core::mem::take(&mut task.input), task.input_ended);
+            if end || !bytes.is_empty() {
+                self.actions.push_back(Action::Input { task: id, bytes, end });
+            }
         }
     }
 
@@ -414,6 +436,34 @@ impl Tasks {
         if let Some(t) = self.by_id.get_mut(&id) {
             t.room = t.room.saturating_add(bytes.into());
             self.actions.push_back(Action::Credit { task: id, bytes });
+        }
+    }
+
+    /// The requester sends standard input. What is beyond its window, or comes after the end, is
+    /// not taken.
+    pub fn input(&mut self, requester: HostId, input: Input) {
+        let Some(id) = self.by_request.get(&(requester, input.request)).copied() else { return };
+        let Some(t) = self.by_id.get_mut(&id) else { return };
+        let Input { mut bytes, end, .. } = input;
+        let room = t.input_room.checked_sub(bytes.len() as u64);
+        let (Some(room), false) = (room, t.input_ended) else { return };
+        t.input_room = room;
+        t.input_ended = end;
+        if t.running {
+            self.actions.push_back(Action::Input { task: id, bytes, end });
+        } else {
+            t.input.append(&mut bytes);
+        }
+    }
+
+    /// The driver handed so many bytes of input on, or threw them away because the task takes
+    /// none any more.
+    pub fn input_taken(&mut self, id: TaskId, bytes: u32) {
+        let Some(t) = self.by_id.get_mut(&id) else { return };
+        t.input_room += u64::from(bytes);
+        if !t.orphan {
+            let taken = Message::InputTaken(Credit { request: t.request, bytes });
+            self.messages.push_back((t.requester, taken));
         }
     }
 
@@ -580,6 +630,36 @@ mod tests {
         starts(&mut t);
         t.kill(at(1), host(2), 2, 2);
         assert_eq!(ends(&mut t), [(2, Ending::Signalled(2))]);
+    }
+
+    #[test]
+    fn input_waits_for_the_task_and_stays_within_its_window() {
+        let mut t = Tasks::new(host(ME), 1);
+        let input = |request, bytes: &[u8], end| Input { request, bytes: bytes.to_vec(), end };
+        t.spawn(at(0), host(2), 1, spec(true, 0));
+        t.spawn(at(0), host(2), 2, TaskSpec { input_window: 4, ..spec(true, 0) });
+        let first = starts(&mut t)[0];
+        t.input(host(2), input(2, b"abc", false));
+        t.input(host(2), input(2, b"de", false)); // one byte too many: not taken
+        t.input(host(2), input(1, b"x", false)); // no window at all
+        assert_eq!(t.poll_action(), None);
+        t.exited(at(1), first, Ending::Exited(0));
+        let Some(Action::Start { task, .. }) = t.poll_action() else { panic!("its turn") };
+        let given = |bytes: &[u8], end| Some(Action::Input { task, bytes: bytes.to_vec(), end });
+        assert_eq!(t.poll_action(), given(b"abc", false));
+        t.input_taken(task, 3);
+        t.input(host(2), input(2, b"defg", true));
+        t.input_taken(task, 4);
+        t.input(host(2), input(2, b"h", false)); // after the end
+        assert_eq!(t.poll_action(), given(b"defg", true));
+        assert_eq!(t.poll_action(), None);
+        let mut taken = vec![];
+        while let Some((_, message)) = t.poll_message() {
+            if let Message::InputTaken(c) = message {
+                taken.push((c.request, c.bytes));
+            }
+        }
+        assert_eq!(taken, [(2, 3), (2, 4)]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //!         ├── host.key      its static secret key
 //!         ├── lock          held while it runs; holds its process id
 //!         ├── sock          its Unix socket
+//!         ├── group         its control group, where it has one
 //!         └── daemon.log    what it has to say
 //! ```
 //! Directories are for their owner only (0700), keys too (0600).

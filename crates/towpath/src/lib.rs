@@ -6,6 +6,7 @@
 //! | [`token`] | what a newcomer is given |
 //! | [`engine`] | drives a node on real sockets and processes |
 //! | [`daemon`] | one host's process: guard, lock, socket, engine |
+//! | [`start`] | hosts on many machines: lists, ssh, limits, control groups |
 //! | [`client`], [`protocol`] | talking to a daemon |
 //! | [`farm`] | one command over many inputs on all hosts |
 
@@ -16,6 +17,7 @@ pub mod engine;
 pub mod farm;
 mod log;
 pub mod protocol;
+pub mod start;
 pub mod token;
 mod version;
 

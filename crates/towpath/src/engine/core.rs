@@ -19,6 +19,7 @@ use super::requests::Clients;
 use super::spawner::{Order, Report};
 use crate::log;
 use crate::protocol::{HostEvent, Reply};
+use crate::start::limits::Descriptors;
 
 const KEY_UDP: u64 = 0;
 const KEY_LISTENER: u64 = 1;
@@ -42,6 +43,8 @@ pub struct EngineOptions {
     pub signals: UnixStream,
     /// Variables for every task.
     pub environment: Vec<(OsString, OsString)>,
+    /// The limit of descriptors that tasks see.
+    pub descriptors: Descriptors,
 }
 
 /// Why an engine cannot go on.
@@ -89,15 +92,15 @@ pub struct Engine {
 impl Engine {
     /// An engine around a node.
     pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
-        let EngineOptions { vm, listener, udp, clock, signals, environment } = options;
+        let EngineOptions { vm, listener, udp, clock, signals, environment, descriptors } = options;
         let poll = Poll::new().map_err(system("epoll"))?;
         let waker = Waker::new().map_err(system("eventfd"))?;
         let network = Network::new(udp, KEY_UDP, &poll).map_err(system("watching the socket"))?;
         poll.add(&listener, KEY_LISTENER).map_err(system("watching for clients"))?;
         poll.add(&waker, KEY_WAKE).map_err(system("watching the control thread"))?;
         poll.add(&signals, KEY_SIGNAL).map_err(system("watching for signals"))?;
-        let control =
-            Control::start(&waker, clock, environment).map_err(system("control thread"))?;
+        let control = Control::start(&waker, clock, environment, descriptors)
+            .map_err(system("control thread"))?;
         Ok(Self {
             node,
             memory: HeapMemory::new(MEMORY),
@@ -209,11 +212,14 @@ impl Engine {
         joined: &mut Option<&mut dyn FnMut(&Node)>,
     ) -> Result<(), EngineError> {
         match event {
-            NodeEvent::Action(Action::Start { task, spec }) => {
+            NodeEvent::Action(Action::Start { task, spec, .. }) => {
                 self.control.order(Order::Start { task, spec });
             }
             NodeEvent::Action(Action::Signal { task, signal }) => {
                 self.control.order(Order::Signal { task, signal });
+            }
+            NodeEvent::Action(Action::Input { task, bytes, end }) => {
+                self.control.order(Order::Input { task, bytes, end });
             }
             NodeEvent::Action(Action::Credit { task, bytes }) => {
                 self.control.order(Order::Credit { task, bytes });
@@ -257,7 +263,14 @@ impl Engine {
                 log!("deleted from the host table");
                 self.ending = true;
             }
-            NodeEvent::Channel { .. } => {}
+            NodeEvent::Halt => self.ending = true,
+            NodeEvent::Action(Action::SignalProcess { .. })
+            | NodeEvent::Adopted { .. }
+            | NodeEvent::ToTask { .. }
+            | NodeEvent::Deliver(_)
+            | NodeEvent::Direct { .. }
+            | NodeEvent::CutOff { .. }
+            | NodeEvent::Channel { .. } => {}
         }
         Ok(())
     }
@@ -270,6 +283,9 @@ impl Engine {
                 Report::Started { task, pid, at } => node.task_started(at, task, pid, memory),
                 Report::Output { task, stream, bytes } => {
                     node.task_output(now, task, stream, bytes, memory);
+                }
+                Report::InputTaken { task, bytes } => {
+                    node.task_input_taken(now, task, bytes, memory);
                 }
                 Report::Exited { task, ending, at } => {
                     node.task_exited(at, task, ending, memory);

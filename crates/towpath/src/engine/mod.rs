@@ -8,6 +8,7 @@
 mod clients;
 mod control;
 mod core;
+mod input;
 mod network;
 mod poll;
 mod requests;

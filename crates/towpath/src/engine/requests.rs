@@ -134,6 +134,11 @@ impl Engine {
                     self.node.kill(now, id, signal, &mut self.memory);
                 }
             }
+            Request::Input { tag, bytes, end } => {
+                if let Some(id) = self.spawned(key, tag) {
+                    self.node.input(now, id, bytes, end, &mut self.memory);
+                }
+            }
             Request::Credit { tag, bytes } => {
                 if let Some(id) = self.spawned(key, tag) {
                     self.node.credit(now, id, bytes, &mut self.memory);
@@ -141,6 +146,11 @@ impl Engine {
             }
             Request::Invite { ttl_s } => {
                 let reply = self.invite(now, ttl_s);
+                self.reply(key, &reply);
+            }
+            Request::Delete { host } => {
+                let deleted = self.node.delete_host(now, host, &mut self.memory);
+                let reply = deleted.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
                 self.reply(key, &reply);
             }
             Request::Watch => {
