@@ -1,6 +1,6 @@
 //! Groups and mailboxes of the virtual machine.
 
-use towpath_vm::talk::{Answer, MailRules, Question, RegistryAnswer, RegistryOp};
+use towpath_vm::talk::{Answer, MailRules, Mailbox, Question, RegistryAnswer, RegistryOp};
 use towpath_wire::TaskId;
 
 use crate::error::AskError;
@@ -31,9 +31,6 @@ pub struct Mail {
     /// As put.
     pub content: Vec<u8>,
 }
-
-/// Entries of a mailbox: place, owner and rules of each.
-pub type Entries = Vec<(u32, TaskId, MailRules)>;
 
 impl Task {
     fn registry(&mut self, op: RegistryOp) -> Result<RegistryAnswer, AskError> {
@@ -127,7 +124,7 @@ impl Task {
     }
 
     /// Mailboxes whose names match (`*` stands for any text), with their entries.
-    pub fn mailboxes(&mut self, pattern: &str) -> Result<Vec<(String, Entries)>, AskError> {
+    pub fn mailboxes(&mut self, pattern: &str) -> Result<Vec<Mailbox>, AskError> {
         match self.registry(RegistryOp::Mailboxes { pattern: pattern.into() })? {
             RegistryAnswer::Mailboxes(all) => Ok(all),
             _ => Err(AskError::Unexpected),

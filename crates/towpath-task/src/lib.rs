@@ -33,13 +33,13 @@ mod send;
 pub use direct::Route;
 pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};
 pub use event::{Event, Local};
-pub use groups::{Entries, Mail, Members};
+pub use groups::{Mail, Members};
 pub use message::{Arrived, Choice, Envelope, Message, Received};
 pub use task::Task;
 pub use towpath_vm::matching::Wanted;
 pub use towpath_vm::talk::{
-    Answer, Claim, Fault, MailRules, Place, Question, RegistryAnswer, RegistryOp, SpawnTasks,
-    Subject, WatchEvent,
+    Answer, Claim, Fault, MailRules, Mailbox, Place, Question, RegistryAnswer, RegistryOp,
+    SpawnTasks, Subject, WatchEvent,
 };
 pub use towpath_vm::{Ending, Host, HostState, Stream, TaskInfo};
 pub use towpath_wire::{HostId, TaskId};
