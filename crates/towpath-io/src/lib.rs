@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`clock`] | time as the protocol machines want it |
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
+//! | [`forked`] | whether this process is a forked child |
 //! | [`drive`] | moves datagrams between a link and a machine |
 //! | [`shared`] | the exchange of tasks on one host, in shared memory |
 //! | [`tun`] | network interfaces made of a program |
@@ -13,6 +14,7 @@
 pub mod clock;
 pub mod crypto;
 pub mod drive;
+pub mod forked;
 pub mod shared;
 pub mod tun;
 pub mod udp;
@@ -21,6 +23,7 @@ pub mod words;
 pub use clock::Clock;
 pub use crypto::RealCrypto;
 pub use drive::{LinkDriver, Turn};
+pub use forked::ForkMark;
 pub use tun::TunDevice;
 pub use udp::UdpLink;
 pub use words::Words;

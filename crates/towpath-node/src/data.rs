@@ -97,7 +97,7 @@ impl Node {
         payload: &[u8],
         memory: &mut dyn Memory,
     ) -> bool {
-        if self.members.enrolled(task).is_none() {
+        if self.local.members.enrolled(task).is_none() {
             return true;
         }
         let done = match self.check_piece(task, header, payload.len()) {
@@ -127,7 +127,7 @@ impl Node {
         payload: &[u8],
         memory: &mut dyn Memory,
     ) -> bool {
-        if self.members.enrolled(task).is_none() {
+        if self.local.members.enrolled(task).is_none() {
             return true;
         }
         let cost = charge(payload.len());
@@ -166,16 +166,16 @@ impl Node {
     }
 
     fn has_credit(&self, task: TaskId, dst: TaskId, cost: u64) -> bool {
-        let pair = self.members.get(task).and_then(|m| m.pairs.get(&dst)).copied();
+        let pair = self.local.members.get(task).and_then(|m| m.pairs.get(&dst)).copied();
         let pair = pair.unwrap_or_default();
         pair.sent + cost <= pair.limit
     }
 
     /// What `task` exchanges with `peer`, begun if it is new.
     pub(crate) fn pair(&mut self, task: TaskId, peer: TaskId) -> Option<&mut Pair> {
-        let member = self.members.get_mut(task)?;
+        let member = self.local.members.get_mut(task)?;
         if !member.pairs.contains_key(&peer) {
-            self.ties.tie(task, peer);
+            self.local.ties.tie(task, peer);
             if self.me != Some(peer.host()) {
                 member.told.insert(peer.host());
             }
@@ -279,7 +279,7 @@ impl Node {
 
     /// Whether a task of this host takes messages.
     fn receives(&self, task: TaskId) -> bool {
-        self.members.get(task).is_some_and(|m| !matches!(m.state, State::Left(_)))
+        self.local.members.get(task).is_some_and(|m| !matches!(m.state, State::Left(_)))
     }
 
     /// `task` sent to one of this host that is not there.
@@ -292,11 +292,11 @@ impl Node {
     fn deliver(&mut self, delivery: Delivery) {
         let Header { src, dst, .. } = delivery.header;
         self.pair(dst, src);
-        if !self.members.arrive(dst, src, charge(delivery.len as usize)) {
+        if !self.local.members.arrive(dst, src, charge(delivery.len as usize)) {
             // Its daemon should have seen to that. What is kept for it anyway is one message.
             self.malformed += 1;
         }
-        if self.members.enrolled(dst).is_some() {
+        if self.local.members.enrolled(dst).is_some() {
             self.data.given += 1;
             self.events.push_back(NodeEvent::Deliver(delivery));
         } else {
@@ -323,7 +323,7 @@ impl Node {
     pub fn task_written(&mut self, now: Instant, delivery: &Delivery, memory: &mut dyn Memory) {
         self.written(delivery.block, memory);
         let Header { src, dst, .. } = delivery.header;
-        if let Some(limit) = self.members.written(dst, src, charge(delivery.len as usize)) {
+        if let Some(limit) = self.local.members.written(dst, src, charge(delivery.len as usize)) {
             self.allow(now, dst, src, limit);
             self.pump(now, memory);
         }
@@ -377,7 +377,7 @@ impl Node {
             return self.tell(now, from, Message::TaskEnded(ended));
         }
         self.pair(receiver, sender);
-        if let Some(limit) = self.members.blocked(receiver, sender) {
+        if let Some(limit) = self.local.members.blocked(receiver, sender) {
             self.allow(now, receiver, sender, limit);
         }
     }
@@ -385,7 +385,7 @@ impl Node {
     /// `receiver` lets `sender`, of this host, send more.
     pub(crate) fn handle_task_credit(&mut self, from: HostId, credit: TaskCredit) {
         let TaskCredit { receiver, sender, limit } = credit;
-        let pair = self.members.get_mut(sender).and_then(|m| m.pairs.get_mut(&receiver));
+        let pair = self.local.members.get_mut(sender).and_then(|m| m.pairs.get_mut(&receiver));
         match pair {
             Some(pair) if receiver.host() == from && limit > pair.limit => {
                 pair.limit = limit;

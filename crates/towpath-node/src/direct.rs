@@ -2,6 +2,7 @@
 //! have one; the owner makes rings, the tasks themselves open streams.
 
 use towpath_vm::Message;
+use towpath_vm::members::Member;
 use towpath_vm::message::{StreamAsk, StreamAt};
 use towpath_vm::talk::{StreamOffer, ToTask};
 use towpath_wire::{HostId, Instant, TaskId};
@@ -20,29 +21,29 @@ impl Node {
     }
 
     fn has_room(&self, task: TaskId) -> bool {
-        self.members.get(task).is_some_and(|m| m.direct.len() < ROUTES_MAX)
+        self.local.members.get(task).is_some_and(|m| m.direct.len() < ROUTES_MAX)
     }
 
     /// `task` wants a direct route to `peer`.
     pub(crate) fn direct(&mut self, now: Instant, task: TaskId, peer: TaskId) {
-        let failed = self.rings.get(&ordered(task, peer)) == Some(&Ring::Failed);
+        let failed = self.local.rings.get(&ordered(task, peer)) == Some(&Ring::Failed);
         if task == peer || failed || !self.has_room(task) {
             return self.no_direct(task, peer);
         }
         if self.me != Some(peer.host()) {
             return self.ask_stream(now, task, peer);
         }
-        if self.rings.contains_key(&ordered(task, peer)) {
+        if self.local.rings.contains_key(&ordered(task, peer)) {
             return; // it is being made: both will be told
         }
-        let full = self.rings.len() >= RINGS_MAX || !self.has_room(peer);
-        if full || self.members.enrolled(peer).is_none() {
+        let full = self.local.rings.len() >= RINGS_MAX || !self.has_room(peer);
+        if full || self.local.members.enrolled(peer).is_none() {
             return self.no_direct(task, peer);
         }
-        self.rings.insert(ordered(task, peer), Ring::Stands);
+        self.local.rings.insert(ordered(task, peer), Ring::Stands);
         for (a, b) in [(task, peer), (peer, task)] {
             self.pair(a, b);
-            if let Some(member) = self.members.get_mut(a) {
+            if let Some(member) = self.local.members.get_mut(a) {
                 member.direct.insert(b);
             }
         }
@@ -53,7 +54,7 @@ impl Node {
     pub(crate) fn close_direct(&mut self, now: Instant, task: TaskId, peer: TaskId) {
         self.drop_direct(task, peer);
         if self.me == Some(peer.host()) {
-            if self.rings.remove(&ordered(task, peer)).is_some() {
+            if self.local.rings.remove(&ordered(task, peer)).is_some() {
                 self.drop_direct(peer, task);
                 self.no_direct(peer, task);
             }
@@ -64,14 +65,14 @@ impl Node {
     }
 
     fn drop_direct(&mut self, task: TaskId, peer: TaskId) {
-        if let Some(member) = self.members.get_mut(task) {
+        if let Some(member) = self.local.members.get_mut(task) {
             member.direct.remove(&peer);
         }
     }
 
     /// `task` could not use the ring from `peer`.
     pub(crate) fn ring_failed(&mut self, task: TaskId, peer: TaskId) {
-        let Some(ring) = self.rings.get_mut(&ordered(task, peer)) else { return };
+        let Some(ring) = self.local.rings.get_mut(&ordered(task, peer)) else { return };
         if core::mem::replace(ring, Ring::Failed) == Ring::Stands {
             self.drop_direct(task, peer);
             self.drop_direct(peer, task);
@@ -79,22 +80,23 @@ impl Node {
         }
     }
 
-    /// A task's end: its rings go with it.
-    pub(crate) fn forget_rings(&mut self, task: TaskId, peers: impl Iterator<Item = TaskId>) {
-        for peer in peers {
-            self.rings.remove(&ordered(task, peer));
+    /// A task's end: its direct routes go with it.
+    pub(crate) fn forget_routes(&mut self, task: TaskId, member: &Member) {
+        for peer in member.pairs.keys() {
+            self.local.rings.remove(&ordered(task, *peer));
+            self.local.offers.remove(&(task, *peer));
         }
     }
 
     fn ask_stream(&mut self, now: Instant, from: TaskId, to: TaskId) {
-        let member = self.members.get_mut(from);
+        let member = self.local.members.get_mut(from);
         if member.is_none_or(|m| !m.direct.insert(to)) {
             return; // asked for already
         }
         self.pair(from, to);
         let (forth, back) = (self.endpoint.random(), self.endpoint.random());
         let offer = StreamOffer { peer: to, address: None, send_key: forth, receive_key: back };
-        self.offers.insert((from, to), offer);
+        self.local.offers.insert((from, to), offer);
         let ask = StreamAsk { from, to, forth, back };
         self.tell(now, to.host(), Message::StreamAsk(ask));
     }
@@ -107,8 +109,8 @@ impl Node {
             return;
         }
         // When both ask at once, the smaller one connects.
-        let crossed = self.offers.contains_key(&(to, from)) && to < from;
-        let room = self.has_room(to) && self.members.enrolled(to).is_some();
+        let crossed = self.local.offers.contains_key(&(to, from)) && to < from;
+        let room = self.has_room(to) && self.local.members.enrolled(to).is_some();
         if crossed || !room {
             let at = StreamAt { from, to, port: None };
             if !crossed {
@@ -116,13 +118,12 @@ impl Node {
             }
             return;
         }
-        self.offers.remove(&(to, from));
+        self.local.offers.remove(&(to, from));
         self.pair(to, from);
-        if let Some(member) = self.members.get_mut(to) {
+        if let Some(member) = self.local.members.get_mut(to) {
             member.direct.insert(from);
         }
-        let offer =
-            StreamOffer { peer: from, address: None, send_key: back, receive_key: forth };
+        let offer = StreamOffer { peer: from, address: None, send_key: back, receive_key: forth };
         self.say(to, ToTask::Stream(offer));
     }
 
@@ -139,7 +140,7 @@ impl Node {
             self.malformed += 1;
             return;
         }
-        let offer = self.offers.remove(&(from, to));
+        let offer = self.local.offers.remove(&(from, to));
         let address = self.log.as_ref().and_then(|l| l.table().get(host)).map(|h| h.addr);
         match (offer, port, address) {
             (Some(offer), Some(port), Some(mut address)) => {

@@ -1,7 +1,5 @@
 //! Ends of tasks: who is told, and what goes with them.
 
-use alloc::vec::Vec;
-
 use towpath_vm::members::Member;
 use towpath_vm::message::{TaskEnded, TaskOver, WatchTask};
 use towpath_vm::talk::{Subject, ToTask, WatchEvent};
@@ -17,11 +15,11 @@ impl Node {
         let mut any = false;
         while let Some((task, ending)) = self.tasks.as_mut().and_then(Tasks::poll_over) {
             any = true;
-            if self.members.process_over(task, ending) {
+            if self.local.members.process_over(task, ending) {
                 self.task_over(now, task);
             }
         }
-        while let Some(task) = self.members.poll_over(now) {
+        while let Some(task) = self.local.members.poll_over(now) {
             any = true;
             self.task_over(now, task);
         }
@@ -30,13 +28,13 @@ impl Node {
 
     /// A task of this host takes part no longer.
     pub(crate) fn task_over(&mut self, now: Instant, task: TaskId) {
-        let Some(member) = self.members.remove(task) else { return };
+        let Some(member) = self.local.members.remove(task) else { return };
         self.drop_early(task);
         self.untie_all(task, &member);
         for (number, host) in &member.questions {
-            self.asked.remove(&(*host, task, *number));
+            self.local.questions.remove(*host, task, *number);
         }
-        self.gathers.retain(|(t, _), _| *t != task);
+        self.forget_routes(task, &member);
         if member.registered
             && let Some(leader) = self.leader()
         {
@@ -55,12 +53,12 @@ impl Node {
 
     fn untie_all(&mut self, task: TaskId, member: &Member) {
         for peer in member.pairs.keys() {
-            self.ties.untie(task, *peer);
+            self.local.ties.untie(task, *peer);
         }
         for (watch, subject) in &member.watches {
             match subject {
-                Subject::Task(peer) => self.ties.unwatch(task, *watch, *peer),
-                _ => _ = self.host_watches.remove(&(task, *watch)),
+                Subject::Task(peer) => self.local.ties.unwatch(task, *watch, *peer),
+                _ => _ = self.local.host_watches.remove(&(task, *watch)),
             }
         }
     }
@@ -69,13 +67,14 @@ impl Node {
     /// had to do with it are told.
     pub(crate) fn peer_over(&mut self, now: Instant, peer: TaskId, ending: Option<Ending>) {
         self.uncatch(now, peer);
-        let Some(Tie { partners, watches }) = self.ties.take(peer) else { return };
+        let Some(Tie { partners, watches }) = self.local.ties.take(peer) else { return };
         for task in partners {
-            self.members.part(task, peer);
+            self.local.members.part(task, peer);
+            self.local.offers.remove(&(task, peer));
             self.say(task, ToTask::Gone { peer });
         }
         for (task, watch) in watches {
-            if let Some(member) = self.members.get_mut(task) {
+            if let Some(member) = self.local.members.get_mut(task) {
                 member.watches.remove(&watch);
                 let event = WatchEvent::TaskEnded { task: peer, ending: ending.clone() };
                 self.say(task, ToTask::Notice { watch, event });
@@ -86,7 +85,7 @@ impl Node {
     /// A host wants to know of a task's end.
     pub(crate) fn handle_watch_task(&mut self, now: Instant, from: HostId, watch: WatchTask) {
         let task = watch.task;
-        match self.members.get_mut(task) {
+        match self.local.members.get_mut(task) {
             Some(_) if self.me == Some(from) => {}
             Some(member) => _ = member.told.insert(from),
             None => {
@@ -107,11 +106,10 @@ impl Node {
 
     /// The connection to a host is over, and so is what its tasks had to do with ours.
     pub(crate) fn give_up_ties(&mut self, now: Instant, host: HostId) {
-        for peer in self.ties.on(host) {
+        for peer in self.local.ties.on(host) {
             self.peer_over(now, peer, Some(Ending::HostLost));
         }
-        let lost: Vec<_> = self.asked_of(host);
-        for (task, number) in lost {
+        for (task, number) in self.local.questions.of(host) {
             let fault = self.lost_fault(host);
             self.answer(task, number, Err(fault));
         }
@@ -119,19 +117,20 @@ impl Node {
 
     /// This host is no longer who it was: every task is told to end.
     pub(crate) fn end_tasks(&mut self, why: &str) {
-        for task in self.members.ids() {
-            if self.members.enrolled(task).is_some() {
+        for task in self.local.members.ids() {
+            if self.local.members.enrolled(task).is_some() {
                 self.say(task, ToTask::End(why.into()));
             }
             self.drop_early(task);
-            if let Some(member) = self.members.remove(task) {
+            if let Some(member) = self.local.members.remove(task) {
                 self.untie_all(task, &member);
             }
             if let Some(tasks) = &mut self.tasks {
                 tasks.release(task);
             }
         }
-        self.asked.clear();
-        self.gathers.clear();
+        self.local.questions.clear();
+        self.local.rings.clear();
+        self.local.offers.clear();
     }
 }

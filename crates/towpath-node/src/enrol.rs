@@ -31,18 +31,18 @@ impl Node {
         let (Some(me), Some(tasks)) = (self.me, &mut self.tasks) else {
             return Err("this host is not part of a virtual machine".into());
         };
-        let id = match enrol.claim.filter(|c| self.members.claims(c)) {
+        let id = match enrol.claim.filter(|c| self.local.members.claims(c)) {
             Some(claim) => claim.task,
             None => {
                 let id = tasks.adopt(now, enrol.pid, &enrol.command);
                 let id = id.ok_or("too many tasks enrolled by themselves on this host")?;
                 let root = (me, 0);
                 let origin = Origin { cookie: None, parent: None, root, context: 0, family: None };
-                self.members.add(id, origin);
+                self.local.members.add(id, origin);
                 id
             }
         };
-        if let Some(member) = self.members.get_mut(id) {
+        if let Some(member) = self.local.members.get_mut(id) {
             member.state = State::Welcomed;
         }
         self.welcome(id);
@@ -53,7 +53,7 @@ impl Node {
 
     /// Welcomes a task that enrolled, once its siblings are known.
     pub(crate) fn welcome(&mut self, task: TaskId) {
-        let Some(member) = self.members.get_mut(task) else { return };
+        let Some(member) = self.local.members.get_mut(task) else { return };
         let (State::Welcomed, Some(siblings)) = (&member.state, &member.siblings) else { return };
         let welcome = Welcome {
             you: task,
@@ -69,7 +69,7 @@ impl Node {
 
     /// A task's connection ended, and all that came on it was handed in.
     pub fn task_left(&mut self, now: Instant, task: TaskId, memory: &mut dyn Memory) {
-        if self.members.connection_over(now, task) {
+        if self.local.members.connection_over(now, task) {
             self.task_over(now, task);
         }
         self.pump(now, memory);
@@ -83,7 +83,7 @@ impl Node {
         say: ToDaemon,
         memory: &mut dyn Memory,
     ) {
-        if self.members.enrolled(task).is_some() {
+        if self.local.members.enrolled(task).is_some() {
             self.hear(now, task, say);
         }
         self.pump(now, memory);
@@ -106,7 +106,7 @@ impl Node {
             ToDaemon::Watch { watch, subject } => self.start_watch(now, task, watch, subject),
             ToDaemon::Unwatch { watch } => self.stop_watch(task, watch),
             ToDaemon::CatchOutput(on) => {
-                if let Some(member) = self.members.get_mut(task) {
+                if let Some(member) = self.local.members.get_mut(task) {
                     member.catches = on;
                 }
             }
@@ -116,7 +116,7 @@ impl Node {
     }
 
     fn start_watch(&mut self, now: Instant, task: TaskId, watch: u64, subject: Subject) {
-        let Some(member) = self.members.get_mut(task) else { return };
+        let Some(member) = self.local.members.get_mut(task) else { return };
         if member.watches.len() >= WATCHES_MAX || member.watches.contains_key(&watch) {
             let why = format!("watch {watch} is one too many, or in use (limit {WATCHES_MAX})");
             return self.cut_off(task, why);
@@ -124,41 +124,41 @@ impl Node {
         member.watches.insert(watch, subject.clone());
         match subject {
             Subject::Task(peer) => {
-                self.ties.watch(task, watch, peer);
+                self.local.ties.watch(task, watch, peer);
                 self.tell(now, peer.host(), Message::WatchTask(WatchTask { task: peer }));
             }
             Subject::Host(host) => {
                 let entry = self.log.as_ref().and_then(|l| l.table().get(host));
                 match entry.map(|h| h.state) {
-                    Some(HostState::Up) => _ = self.host_watches.insert((task, watch)),
+                    Some(HostState::Up) => _ = self.local.host_watches.insert((task, watch)),
                     Some(HostState::Lost) => self.host_gone_for(task, watch, host, true),
                     None => self.host_gone_for(task, watch, host, false),
                 }
             }
-            Subject::NewHosts => _ = self.host_watches.insert((task, watch)),
+            Subject::NewHosts => _ = self.local.host_watches.insert((task, watch)),
         }
     }
 
     fn host_gone_for(&mut self, task: TaskId, watch: u64, host: HostId, lost: bool) {
-        if let Some(member) = self.members.get_mut(task) {
+        if let Some(member) = self.local.members.get_mut(task) {
             member.watches.remove(&watch);
         }
-        self.host_watches.remove(&(task, watch));
+        self.local.host_watches.remove(&(task, watch));
         self.say(task, ToTask::Notice { watch, event: WatchEvent::HostGone { host, lost } });
     }
 
     fn stop_watch(&mut self, task: TaskId, watch: u64) {
-        let Some(member) = self.members.get_mut(task) else { return };
+        let Some(member) = self.local.members.get_mut(task) else { return };
         if let Some(Subject::Task(peer)) = member.watches.remove(&watch) {
-            self.ties.unwatch(task, watch, peer);
+            self.local.ties.unwatch(task, watch, peer);
         }
-        self.host_watches.remove(&(task, watch));
+        self.local.host_watches.remove(&(task, watch));
     }
 
     /// A host joined, was lost (`Err(true)`) or left: tasks that wait for it are told.
     pub(crate) fn tell_host_watches(&mut self, news: &Result<towpath_vm::Host, (HostId, bool)>) {
-        for (task, watch) in self.host_watches.clone() {
-            let subject = self.members.get(task).and_then(|m| m.watches.get(&watch));
+        for (task, watch) in self.local.host_watches.clone() {
+            let subject = self.local.members.get(task).and_then(|m| m.watches.get(&watch));
             match (news, subject) {
                 (Ok(host), Some(Subject::NewHosts)) => {
                     let event = WatchEvent::HostAdded(host.clone());
@@ -176,7 +176,7 @@ impl Node {
     pub(crate) fn infos(&self, now: Instant) -> alloc::vec::Vec<TaskInfo> {
         let mut list = self.tasks.as_ref().map_or_else(alloc::vec::Vec::new, |t| t.list(now));
         for info in &mut list {
-            if let Some(member) = self.members.get(info.id) {
+            if let Some(member) = self.local.members.get(info.id) {
                 info.parent = member.origin.parent;
                 info.enrolled = matches!(member.state, State::Welcomed | State::Enrolled);
             }
@@ -187,7 +187,7 @@ impl Node {
     /// A question of a task: what this host knows it answers, the rest goes to whoever does.
     pub(crate) fn ask(&mut self, now: Instant, task: TaskId, number: u64, question: Question) {
         use towpath_vm::talk::{Answer, QUESTIONS_MAX};
-        let Some(member) = self.members.get(task) else { return };
+        let Some(member) = self.local.members.get(task) else { return };
         if member.questions.contains_key(&number) {
             return self.cut_off(task, format!("question {number} is asked already"));
         }
@@ -212,7 +212,7 @@ impl Node {
             question => {
                 self.wait_for(task, number, to);
                 let registry = matches!(question, Question::Registry(_));
-                if let Some(member) = self.members.get_mut(task) {
+                if let Some(member) = self.local.members.get_mut(task) {
                     member.registered |= registry;
                 }
                 self.tell(now, to, Message::Asked(Asked { asker: task, number, question }));

@@ -38,10 +38,12 @@ pub(crate) struct Query {
     pub(crate) tasks: Vec<TaskInfo>,
 }
 
-/// Questions that wait: who is to answer which ones of whom; and lists of all hosts' tasks, with
-/// the queries that each still waits for.
+/// Questions that wait: who is to answer which ones of whom; lists that hosts were asked for; and
+/// lists of all hosts' tasks, with the queries that each still waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
+    pub(crate) queries: BTreeMap<u64, Query>,
+    pub(crate) next_query: u64,
     by_host: BTreeMap<HostId, BTreeSet<(TaskId, u64)>>,
     gathers: BTreeMap<(TaskId, u64), BTreeSet<u64>>,
 }
@@ -52,7 +54,7 @@ impl Questions {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_host.is_empty() && self.gathers.is_empty()
+        self.by_host.is_empty() && self.queries.is_empty()
     }
 
     pub(crate) fn remove(&mut self, host: HostId, task: TaskId, number: u64) {
@@ -63,6 +65,11 @@ impl Questions {
             }
         }
         self.gathers.remove(&(task, number));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.by_host.clear();
+        self.gathers.clear();
     }
 
     /// Those that `host` was to answer.
@@ -131,10 +138,18 @@ impl Node {
         match question {
             Question::Hosts | Question::Tasks(None) | Question::Spawn(_) => Ok(me),
             Question::Tasks(Some(host)) | Question::Clock(host) => {
-                if up(*host) { Ok(*host) } else { Err(Fault::NoHost) }
+                if up(*host) {
+                    Ok(*host)
+                } else {
+                    Err(Fault::NoHost)
+                }
             }
             Question::Task(task) | Question::Signal { task, .. } => {
-                if up(task.host()) { Ok(task.host()) } else { Err(Fault::NoTask) }
+                if up(task.host()) {
+                    Ok(task.host())
+                } else {
+                    Err(Fault::NoTask)
+                }
             }
             Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt => {
                 if self.leader_lost { Err(Fault::Frozen) } else { Ok(log.leader()) }
@@ -144,18 +159,18 @@ impl Node {
 
     /// `task` waits for `host` to answer.
     pub(crate) fn wait_for(&mut self, task: TaskId, number: u64, host: HostId) {
-        if let Some(member) = self.members.get_mut(task) {
+        if let Some(member) = self.local.members.get_mut(task) {
             member.questions.insert(number, host);
-            self.questions.by_host.entry(host).or_default().insert((task, number));
+            self.local.questions.by_host.entry(host).or_default().insert((task, number));
             self.peers.all_dirty();
         }
     }
 
     /// Answers a task of this host.
     pub(crate) fn answer(&mut self, task: TaskId, number: u64, answer: Result<Answer, Fault>) {
-        let Some(member) = self.members.get_mut(task) else { return };
+        let Some(member) = self.local.members.get_mut(task) else { return };
         if let Some(host) = member.questions.remove(&number) {
-            self.questions.remove(host, task, number);
+            self.local.questions.remove(host, task, number);
         }
         let answer = match answer {
             Ok(Answer::Tasks(tasks)) => Ok(Answer::Tasks(self.parts(task, number, tasks))),
@@ -182,7 +197,8 @@ impl Node {
     /// Another host, or ourselves, answers a question.
     pub(crate) fn handle_answered(&mut self, from: HostId, answered: Answered) {
         let Answered { asker, number, answer, more } = answered;
-        let waits = self.members.get(asker).and_then(|m| m.questions.get(&number)) == Some(&from);
+        let waits =
+            self.local.members.get(asker).and_then(|m| m.questions.get(&number)) == Some(&from);
         match answer {
             _ if !waits => {}
             Ok(Answer::Tasks(tasks)) if more => self.say(asker, ToTask::Part { number, tasks }),
@@ -262,23 +278,28 @@ impl Node {
         let own = self.infos(now);
         let own = self.parts(task, number, own);
         self.say(task, ToTask::Part { number, tasks: own });
-        self.questions.gathers.insert((task, number), open.clone());
+        self.local.questions.gathers.insert((task, number), open.clone());
         for request in &open {
-            let Some(query) = self.queries.get(request) else { continue };
+            let Some(query) = self.local.questions.queries.get(request) else { continue };
             self.tell(now, query.host, Message::List(List { request: *request }));
         }
         self.gathered(task, number, None);
     }
 
     pub(crate) fn query(&mut self, host: HostId, asker: Asker) -> u64 {
-        self.next_query += 1;
-        self.queries.insert(self.next_query, Query { host, asker, tasks: Vec::new() });
-        self.next_query
+        self.local.questions.next_query += 1;
+        self.local
+            .questions
+            .queries
+            .insert(self.local.questions.next_query, Query { host, asker, tasks: Vec::new() });
+        self.local.questions.next_query
     }
 
     /// A query is done, or will not be.
     pub(crate) fn query_done(&mut self, query: u64, failed: Option<&str>) {
-        let Some(Query { host, asker, tasks }) = self.queries.remove(&query) else { return };
+        let Some(Query { host, asker, tasks }) = self.local.questions.queries.remove(&query) else {
+            return;
+        };
         match asker {
             Asker::Owner => {
                 let tasks = failed.map_or(Ok(tasks), |why| Err(why.into()));
@@ -286,7 +307,7 @@ impl Node {
             }
             Asker::Task(task, number) => {
                 let tasks = self.parts(task, number, tasks);
-                if self.questions.gathers.contains_key(&(task, number)) && !tasks.is_empty() {
+                if self.local.questions.gathers.contains_key(&(task, number)) && !tasks.is_empty() {
                     self.say(task, ToTask::Part { number, tasks });
                 }
                 self.gathered(task, number, Some(query));
@@ -296,12 +317,12 @@ impl Node {
 
     /// One host less to wait for; a host that is lost has no tasks.
     fn gathered(&mut self, task: TaskId, number: u64, query: Option<u64>) {
-        let Some(open) = self.questions.gathers.get_mut(&(task, number)) else { return };
+        let Some(open) = self.local.questions.gathers.get_mut(&(task, number)) else { return };
         if let Some(query) = query {
             open.remove(&query);
         }
         if open.is_empty() {
-            self.questions.gathers.remove(&(task, number));
+            self.local.questions.gathers.remove(&(task, number));
             self.answer(task, number, Ok(Answer::Tasks(Vec::new())));
         }
     }

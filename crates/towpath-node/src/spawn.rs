@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use towpath_vm::members::Origin;
 use towpath_vm::message::{
-    Accepted, Caught, CaughtCredit, Credit, Family, Output, Siblings, Spawn, SpawnFor, WatchTask,
+    Accepted, Caught, CaughtCredit, Credit, Family, Siblings, Spawn, SpawnFor, WatchTask,
 };
 use towpath_vm::place::choose;
 use towpath_vm::requests::REQUESTS_MAX;
@@ -22,8 +22,14 @@ const OUTPUT_WINDOW: u32 = 32 << 10;
 
 impl Node {
     /// A task of this host wants to spawn.
-    pub(crate) fn ask_spawn(&mut self, now: Instant, asker: TaskId, number: u64, spawn: SpawnTasks) {
-        let Some(member) = self.members.get(asker) else { return };
+    pub(crate) fn ask_spawn(
+        &mut self,
+        now: Instant,
+        asker: TaskId,
+        number: u64,
+        spawn: SpawnTasks,
+    ) {
+        let Some(member) = self.local.members.get(asker) else { return };
         let (root, request) = member.origin.root;
         let known = self.log.as_ref().and_then(|l| l.table().get(root));
         if known.is_none_or(|h| h.state == HostState::Lost) {
@@ -51,16 +57,15 @@ impl Node {
         }
         let hosts = self.choose(&spawn);
         let count = spawn.count as usize;
-        let set = self.spawning.begin(asker, number, count);
+        let set = self.jobs.spawning.begin(asker, number, count);
         if hosts.is_empty() {
             for index in 0..count {
-                self.spawning.refused(set, index, Fault::NoHost);
+                self.jobs.spawning.refused(set, index, Fault::NoHost);
             }
         }
-        self.last_placed = hosts.last().map_or(self.last_placed, |h| h.slot());
+        self.jobs.last_placed = hosts.last().map_or(self.jobs.last_placed, |h| h.slot());
         let job = self.requests.job(parent).unwrap_or(false);
-        let catcher =
-            if catch { Some(asker) } else { self.catching.catcher(request) };
+        let catcher = if catch { Some(asker) } else { self.jobs.catching.catcher(request) };
         let family = Family {
             number: set,
             parent: (!spawn.orphan).then_some(asker),
@@ -72,12 +77,12 @@ impl Node {
         for (index, host) in hosts.into_iter().enumerate() {
             let Some(id) = self.requests.open(host, OUTPUT_WINDOW, job) else {
                 let fault = Fault::Limit { what: "requests".into(), limit: REQUESTS_MAX as u64 };
-                self.spawning.refused(set, index, fault);
+                self.jobs.spawning.refused(set, index, fault);
                 continue;
             };
-            self.spawning.asked(set, index, id.0, host);
+            self.jobs.spawning.asked(set, index, id.0, host);
             if let Some(by) = catcher
-                && self.catching.catch(id.0, by)
+                && self.jobs.catching.catch(id.0, by)
             {
                 self.tell(now, by.host(), Message::WatchTask(WatchTask { task: by }));
             }
@@ -100,13 +105,13 @@ impl Node {
             let asked = self.requests.count_on(h.id);
             (h, if self.me == Some(h.id) { here.max(asked) } else { asked } as u64)
         });
-        choose(loads, &spawn.place, spawn.count, self.last_placed)
+        choose(loads, &spawn.place, spawn.count, self.jobs.last_placed)
     }
 
     /// What came of spawns goes to those who asked.
     pub(crate) fn handle_spawned(&mut self, now: Instant) -> bool {
         let mut any = false;
-        while let Some(spawned) = self.spawning.poll() {
+        while let Some(spawned) = self.jobs.spawning.poll() {
             any = true;
             match spawned {
                 Spawned::Placed { number, hosts, tasks } => {
@@ -140,7 +145,7 @@ impl Node {
             context: family.map_or(0, |f| f.context),
             family: family.map(|f| f.number),
         };
-        self.members.add(task, origin);
+        self.local.members.add(task, origin);
         if family.is_some() {
             self.tell(now, from, Message::Accepted(Accepted { request, task }));
         }
@@ -152,7 +157,7 @@ impl Node {
             if self.me != Some(task.host()) {
                 continue;
             }
-            let Some(member) = self.members.get_mut(*task) else { continue };
+            let Some(member) = self.local.members.get_mut(*task) else { continue };
             let origin = &member.origin;
             if origin.root.0 == from && origin.family == Some(siblings.number) {
                 member.siblings = Some(siblings.tasks.clone());
@@ -166,29 +171,39 @@ impl Node {
         let Some(event) = event else { return };
         match &event {
             RequestEvent::Started { task, .. } => {
-                self.started_as.insert(request, *task);
-                self.spawning.started(request, *task);
+                self.jobs.started_as.insert(request, *task);
+                self.jobs.spawning.started(request, *task);
             }
             RequestEvent::Ended(exit) => {
-                self.spawning.ended(request, &exit.ending);
-                let task = self.started_as.remove(&request);
-                if let (Some(by), Some(task)) = (self.catching.catcher(request), task) {
+                self.jobs.spawning.ended(request, &exit.ending);
+                let task = self.jobs.started_as.remove(&request);
+                if let (Some(by), Some(task)) = (self.jobs.catching.catcher(request), task) {
                     self.tell_caught(now, by, task, Stream::Out, Vec::new());
                 }
-                self.catching.ended(request);
+                self.jobs.catching.ended(request);
             }
-            RequestEvent::Output { .. } => {}
+            _ => {}
         }
         self.events.push_back(NodeEvent::Request { id: RequestId(request), event });
     }
 
-    /// Output of a request's task. True when a task catches it.
-    pub(crate) fn catch_output(&mut self, now: Instant, output: &Output) -> bool {
-        let Some(by) = self.catching.catcher(output.request) else { return false };
-        let Some(task) = self.started_as.get(&output.request).copied() else { return false };
-        self.catching.sent(output.request, output.bytes.len() as u32);
-        self.tell_caught(now, by, task, output.stream, output.bytes.clone());
-        true
+    /// Output of a request's task: given back unless a task catches it.
+    pub(crate) fn catch_output(
+        &mut self,
+        now: Instant,
+        request: u64,
+        event: RequestEvent,
+    ) -> Option<RequestEvent> {
+        let by = self.jobs.catching.catcher(request);
+        let task = self.jobs.started_as.get(&request).copied();
+        match (event, by, task) {
+            (RequestEvent::Output { stream, bytes }, Some(by), Some(task)) => {
+                self.jobs.catching.sent(request, bytes.len() as u32);
+                self.tell_caught(now, by, task, stream, bytes);
+                None
+            }
+            (event, ..) => Some(event),
+        }
     }
 
     fn tell_caught(
@@ -206,34 +221,39 @@ impl Node {
     /// Output that a task of this host catches.
     pub(crate) fn handle_caught(&mut self, from: HostId, caught: Caught) {
         let Caught { by, task, stream, bytes } = caught;
-        if self.members.get(by).is_some_and(|m| m.origin.root.0 == from) {
+        if self.local.members.get(by).is_some_and(|m| m.origin.root.0 == from) {
             self.say(by, ToTask::Output { task, stream, bytes });
         }
     }
 
     /// A task of this host has taken output.
     pub(crate) fn pay_caught(&mut self, now: Instant, by: TaskId, bytes: u32) {
-        if let Some(member) = self.members.get(by) {
+        if let Some(member) = self.local.members.get(by) {
             let root = member.origin.root.0;
             self.tell(now, root, Message::CaughtCredit(CaughtCredit { by, bytes }));
         }
     }
 
     /// A task of another host, or of ours, has taken output.
-    pub(crate) fn handle_caught_credit(&mut self, now: Instant, from: HostId, credit: CaughtCredit) {
+    pub(crate) fn handle_caught_credit(
+        &mut self,
+        now: Instant,
+        from: HostId,
+        credit: CaughtCredit,
+    ) {
         if credit.by.host() == from {
-            let paid = self.catching.paid(credit.by, credit.bytes);
-            self.pay(now, paid);
+            let paid = self.jobs.catching.paid(credit.by, credit.bytes);
+            self.pay_back(now, paid);
         }
     }
 
     /// A task that may have caught output has ended.
     pub(crate) fn uncatch(&mut self, now: Instant, by: TaskId) {
-        let paid = self.catching.over(by);
-        self.pay(now, paid);
+        let paid = self.jobs.catching.over(by);
+        self.pay_back(now, paid);
     }
 
-    fn pay(&mut self, now: Instant, paid: Vec<(u64, u32)>) {
+    fn pay_back(&mut self, now: Instant, paid: Vec<(u64, u32)>) {
         for (request, bytes) in paid {
             if let Some(host) = self.requests.credit(RequestId(request), bytes) {
                 self.tell(now, host, Message::Credit(Credit { request, bytes }));

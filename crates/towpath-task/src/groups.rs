@@ -32,9 +32,6 @@ pub struct Mail {
     pub content: Vec<u8>,
 }
 
-/// Entries of a mailbox: place, owner and rules of each.
-pub type Entries = Vec<(u32, TaskId, MailRules)>;
-
 impl Task {
     fn registry(&mut self, op: RegistryOp) -> Result<RegistryAnswer, AskError> {
         match self.ask(Question::Registry(op))? {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use towpath_vm::endpoint::{Body, Parcel};
 use towpath_vm::matching::Key;
-use towpath_vm::talk::{ToTask, decode};
+use towpath_vm::talk::{ToTask, WatchEvent, decode};
 use towpath_wire::TaskId;
 use towpath_wire::talk::{FrameKind, HEADER_LEN, Header};
 
@@ -13,14 +13,30 @@ use crate::event::Event;
 use crate::message::Envelope;
 use crate::task::Task;
 
+/// Looks at rings that bring something before the socket is looked at, too.
+pub(crate) const LOOKS: u32 = 64;
 /// Reads of the socket at most before the caller looks at what came.
 const READS: usize = 16;
 
 impl Task {
-    /// Takes in what is there, without waiting; true when there was something. Control frames
-    /// that this gives rise to are queued ([`Task::flush`] writes them): the caller may be in
-    /// the middle of a frame.
+    /// Takes in what is there, without waiting; true when there was something. While rings bring
+    /// something, the socket is looked at only now and then. Control frames that this gives rise
+    /// to are queued ([`Task::flush`] writes them): the caller may be in the middle of a frame.
     pub(crate) fn take_in(&mut self) -> Result<bool, Lost> {
+        if !self.rings.is_empty() {
+            let any = self.rings.take(self.welcome.you, &mut self.endpoint);
+            self.looks += 1;
+            if any && self.looks < LOOKS {
+                return Ok(true);
+            }
+            return self.read_socket().map(|read| read || any);
+        }
+        self.read_socket()
+    }
+
+    /// Takes in what the socket has.
+    fn read_socket(&mut self) -> Result<bool, Lost> {
+        self.looks = 0;
         let mut any = false;
         for _ in 0..READS {
             // Beyond its limit the socket stays unread, and senders run out of credit.
@@ -74,11 +90,14 @@ impl Task {
                 return Err(Lost::Daemon("it answered an enrolment twice".into()));
             }
             ToTask::Credit { peer, limit } => self.endpoint.credit(peer, limit),
-            ToTask::Ring { .. }
-            | ToTask::RingFailed { .. }
-            | ToTask::Stream(_)
-            | ToTask::NoDirect { .. } => {}
-            ToTask::Gone { peer } => self.endpoint.gone(peer),
+            ToTask::Ring { peer } => self.ring_offered(peer),
+            ToTask::RingFailed { peer } | ToTask::NoDirect { peer } => self.ring_over(peer),
+            ToTask::Stream(_) => {}
+            ToTask::Gone { peer } => {
+                self.last_of(peer);
+                self.endpoint.gone(peer);
+                self.directs.forget(peer);
+            }
             ToTask::Part { number, tasks } => {
                 if let Some(asked) = self.asked.get_mut(&number) {
                     asked.tasks.extend(tasks);
@@ -89,7 +108,12 @@ impl Task {
                     asked.answer = Some(answer);
                 }
             }
-            ToTask::Notice { watch, event } => self.happened(Event::Notice { watch, event }),
+            ToTask::Notice { watch, event } => {
+                if let WatchEvent::TaskEnded { task, .. } = event {
+                    self.last_of(task);
+                }
+                self.happened(Event::Notice { watch, event });
+            }
             ToTask::Output { task, stream, bytes } => {
                 self.happened(Event::Output { task, stream, bytes });
             }
@@ -99,6 +123,11 @@ impl Task {
             }
         }
         Ok(())
+    }
+
+    /// A task has ended: what it left in its ring comes before anything that is said of its end.
+    fn last_of(&mut self, peer: TaskId) {
+        self.rings.drain(peer, self.welcome.you, &mut self.endpoint);
     }
 
     /// Something happened: the program's translator may make a message of it.

@@ -10,6 +10,7 @@
 //! | [`event`] | what happens beside messages |
 //! | `ask`, [`groups`] | questions to the virtual machine |
 //! | [`error`] | what can go wrong |
+//! | `rings`, `direct` | shared memory with tasks of the same host, and when it is used |
 //! | [`place`] | where the daemon is |
 //! | `link`, `intake` | the connection to the daemon, and what comes in by it |
 #![forbid(unsafe_code)]
@@ -22,20 +23,23 @@ pub mod place;
 pub mod task;
 
 mod ask;
+mod direct;
 mod intake;
 mod link;
 mod receive;
+mod rings;
 mod send;
 
+pub use direct::Route;
 pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};
 pub use event::{Event, Local};
-pub use groups::{Entries, Mail, Members};
+pub use groups::{Mail, Members};
 pub use message::{Arrived, Choice, Envelope, Message, Received};
 pub use task::Task;
 pub use towpath_vm::matching::Wanted;
 pub use towpath_vm::talk::{
-    Answer, Claim, Fault, MailRules, Place, Question, RegistryAnswer, RegistryOp, SpawnTasks,
-    Subject, WatchEvent,
+    Answer, Claim, Fault, MailRules, Mailbox, Place, Question, RegistryAnswer, RegistryOp,
+    SpawnTasks, Subject, WatchEvent,
 };
 pub use towpath_vm::{Ending, Host, HostState, Stream, TaskInfo};
 pub use towpath_wire::{HostId, TaskId};

@@ -1,5 +1,6 @@
 //! Messages as programs see them.
 
+use towpath_io::shared::View;
 use towpath_vm::endpoint::{Body, Parcel};
 use towpath_vm::matching::{Key, Waiting};
 use towpath_wire::TaskId;
@@ -55,7 +56,7 @@ pub struct Message {
 }
 
 /// Where the bytes of a message are that came by another route than the daemons'.
-pub(crate) type Far = std::convert::Infallible;
+pub(crate) type Far = View;
 
 pub(crate) fn about(waiting: &Waiting<Parcel<Far>>) -> Received {
     let Key { source, tag, context } = waiting.key;
@@ -66,7 +67,7 @@ pub(crate) fn about(waiting: &Waiting<Parcel<Far>>) -> Received {
 pub(crate) fn bytes(body: &Body<Far>) -> &[u8] {
     match body {
         Body::Own(bytes) => bytes,
-        Body::Route(far) => match *far {},
+        Body::Route(view) => view.bytes().expect("only whole messages wait"),
     }
 }
 
@@ -119,7 +120,7 @@ impl Message {
     pub fn into_bytes(self) -> Vec<u8> {
         match self.body {
             Body::Own(bytes) => bytes,
-            Body::Route(far) => match far {},
+            Body::Route(_) => self.bytes().to_vec(),
         }
     }
 }

@@ -4,11 +4,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFlags, Timespec};
+use towpath_io::shared::{Spin, Woken};
 use towpath_vm::matching::Wanted;
 
-use crate::error::RecvError;
+use crate::error::{Lost, RecvError};
+use crate::intake::LOOKS;
 use crate::message::{Arrived, Choice, Message, Received, about, bytes};
+use crate::rings::Ring;
 use crate::task::Task;
+
+/// Neighbours looked at to decide whether to spin for a message from anybody.
+const CARDS: usize = 16;
 
 /// When a wait is over; `None`: never.
 #[derive(Clone, Copy)]
@@ -22,12 +28,15 @@ impl Deadline {
         Self(timeout.and_then(|t| Instant::now().checked_add(t)))
     }
 
-    /// What is left; `None`: the time is over.
-    fn left(self) -> Option<Option<Timespec>> {
-        let Some(at) = self.0 else { return Some(None) };
-        let left = at.checked_duration_since(Instant::now()).filter(|d| !d.is_zero())?;
+    fn is_over(self) -> bool {
+        self.0.is_some_and(|at| at <= Instant::now())
+    }
+
+    /// What is left of it.
+    fn left(self) -> Option<Timespec> {
+        let left = self.0?.saturating_duration_since(Instant::now());
         let tv_sec = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
-        Some(Some(Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() }))
+        Some(Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() })
     }
 }
 
@@ -120,6 +129,7 @@ impl Task {
         wanted: &Wanted,
         deadline: Deadline,
     ) -> Result<Option<Message>, RecvError> {
+        self.awaited = wanted.source;
         self.wait_for(deadline, &mut |task| task.endpoint.take(wanted).map(Message::new))
     }
 
@@ -152,13 +162,16 @@ impl Task {
     /// To be called before [`Task::descriptor`] is waited for: takes in what is there. True: go
     /// ahead and wait; false: something came, look at it first.
     pub fn arm(&mut self) -> Result<bool, RecvError> {
+        if let Some(home) = &self.home {
+            home.card().sleep();
+        }
         self.poll().map(|came| !came)
     }
 
     /// Readable when [`Task::poll`] has something to do, for a program that waits for other
     /// things as well; see [`Task::arm`].
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.link.as_fd()
+        self.waiter.as_ref().map_or_else(|| self.link.as_fd(), AsFd::as_fd)
     }
 
     /// Takes in what comes until `found` finds something; `None`: the time was over first.
@@ -181,8 +194,36 @@ impl Task {
             if let Some(full) = self.full() {
                 return Err(full.into());
             }
-            let Some(left) = deadline.left() else { return Ok(None) };
-            self.link.wait(PollFlags::IN, left.as_ref()).map_err(|lost| self.lose(lost))?;
+            if deadline.is_over() {
+                return Ok(None);
+            }
+            self.sleep(deadline)?;
         }
+    }
+
+    /// Sleeps until something may have come or `deadline` is over.
+    fn sleep(&mut self, deadline: Deadline) -> Result<(), Lost> {
+        let (Some(home), Some(waiter)) = (&self.home, &mut self.waiter) else {
+            let waited = self.link.wait(PollFlags::IN, deadline.left().as_ref());
+            return waited.map_err(|lost| self.lose(lost));
+        };
+        let rings = &mut self.rings;
+        let awaited = self.awaited.and_then(|peer| rings.get(peer)).map(|ring| ring.card.clone());
+        let spin = match &awaited {
+            Some(card) => Spin::advised(home.card(), [card]),
+            None => Spin::advised(home.card(), rings.iter_mut().take(CARDS).map(|r| &r.card)),
+        };
+        let wants_room = self.wants_room;
+        let woken = waiter.wait(home.card(), spin, deadline.0, || {
+            rings.iter_mut().any(Ring::ready)
+                || wants_room.is_some_and(|peer| rings.get(peer).is_none_or(Ring::has_room))
+        });
+        match woken {
+            // The socket has something: the next look goes there.
+            Ok(Woken::Descriptors) => self.looks = LOOKS,
+            Ok(_) => {}
+            Err(e) => return Err(self.lose(Lost::Daemon(e.to_string()))),
+        }
+        Ok(())
     }
 }

@@ -58,6 +58,9 @@ impl Task {
         if self.endpoint.has_ended(to) {
             return Err(SendError::NoTask(to));
         }
+        if self.by_ring(to, envelope, parts)? {
+            return Ok(());
+        }
         let header = self.header(to, envelope, parts);
         self.by_daemon(header, parts)
     }

@@ -7,18 +7,24 @@ use std::path::Path;
 
 use rustix::event::PollFlags;
 use rustix::process::getpid;
+use towpath_io::ForkMark;
+use towpath_io::shared::{Bell, Home, Interest, Waiter};
 use towpath_vm::endpoint::Endpoint;
 use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode};
 use towpath_wire::talk::FrameKind;
 use towpath_wire::{HostId, TaskId};
 
 use crate::ask::Asked;
+use crate::direct::Directs;
 use crate::error::{EnrolError, Lost, SendError};
 use crate::event::{Event, Translate};
 use crate::link::Link;
 use crate::message::Far;
 use crate::place;
+use crate::rings::Rings;
 
+/// Key of the socket among what is waited for.
+const SOCKET: u64 = 1;
 /// Bytes of messages that nobody has received yet, unless `TOWPATH_UNEXPECTED_MAX` says
 /// otherwise.
 const UNEXPECTED_MAX: u64 = 1 << 30;
@@ -53,7 +59,20 @@ pub struct Task {
     pub(crate) lost: Option<Lost>,
     /// Events that came in so far.
     pub(crate) happened: u64,
-    pid: u32,
+    /// Its own segment; none: everything goes by the daemons.
+    pub(crate) home: Option<Home>,
+    pub(crate) rings: Rings,
+    pub(crate) directs: Directs,
+    /// The ring with room in it that is waited for.
+    pub(crate) wants_room: Option<TaskId>,
+    /// Whom the next message is expected from.
+    pub(crate) awaited: Option<TaskId>,
+    /// Sleeps until the bell rings or a descriptor has something.
+    pub(crate) waiter: Option<Waiter>,
+    /// Looks at the rings since the socket was looked at.
+    pub(crate) looks: u32,
+    pub(crate) sent_by_ring: u64,
+    mark: ForkMark,
 }
 
 impl std::fmt::Debug for Task {
@@ -67,8 +86,20 @@ fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-fn pid() -> u32 {
-    getpid().as_raw_nonzero().get().cast_unsigned()
+/// The segment and the bell that come with a welcome; none: everything goes by the daemons.
+fn segment(link: &mut Link, welcome: &Welcome) -> Option<(Home, Waiter)> {
+    if welcome.segment_bytes == 0 {
+        return None;
+    }
+    let (segment, bell) = (link.descriptor()?, link.descriptor()?);
+    let home = Home::open(segment).ok()?;
+    if let Some(max) = place::number("TOWPATH_ARENA_MAX") {
+        home.arena().set_limit(usize::try_from(max).unwrap_or(usize::MAX));
+    }
+    let waiter = Waiter::new(Bell::from(bell)).ok()?;
+    let read = Interest { readable: true, writable: false };
+    waiter.watch(&*link, SOCKET, read).ok()?;
+    Some((home, waiter))
 }
 
 impl Task {
@@ -84,7 +115,7 @@ impl Task {
         let connect = Link::connect(socket);
         let mut link =
             connect.map_err(|why| EnrolError::Connect { path: socket.to_path_buf(), why })?;
-        let pid = pid();
+        let pid = getpid().as_raw_nonzero().get().cast_unsigned();
         let command = std::env::args_os().next().unwrap_or_default();
         let command = command.to_string_lossy().into_owned();
         let enrol = ToDaemon::Enrol(Enrol { version: TALK_VERSION, claim, pid, command });
@@ -106,6 +137,8 @@ impl Task {
                 link.wait(PollFlags::IN, None)?;
             }
         };
+        let (home, waiter) = segment(&mut link, &welcome).unzip();
+        let why = |why| EnrolError::System { what: "marking the process", why };
         Ok(Self {
             link,
             welcome,
@@ -117,7 +150,15 @@ impl Task {
             next_number: 0,
             lost: None,
             happened: 0,
-            pid,
+            home,
+            rings: Rings::default(),
+            directs: Directs::default(),
+            wants_room: None,
+            awaited: None,
+            waiter,
+            looks: 0,
+            sent_by_ring: 0,
+            mark: ForkMark::new().map_err(why)?,
         })
     }
 
@@ -165,15 +206,20 @@ impl Task {
 
     /// An error when this process is not the one that enrolled, or the daemon is gone.
     pub(crate) fn check(&mut self) -> Result<(), Lost> {
-        if self.lost.is_none() && pid() != self.pid {
+        if self.lost.is_none() && self.mark.is_child() {
             self.lost = Some(Lost::Forked);
         }
         self.lost.clone().map_or(Ok(()), Err)
     }
 
+    /// Queues a control frame.
+    pub(crate) fn queue(&mut self, say: &ToDaemon) {
+        self.link.queue(&encode(say, Vec::new()));
+    }
+
     /// Sends a control frame.
     pub(crate) fn say(&mut self, say: &ToDaemon) -> Result<(), Lost> {
-        self.link.queue(&encode(say, Vec::new()));
+        self.queue(say);
         self.flush()
     }
 

@@ -75,8 +75,9 @@ impl Window {
         let before = self.extra();
         let room = before + (budget.max - budget.used);
         let limit = self.written + CREDIT_FIRST + (self.size - CREDIT_FIRST).min(room);
-        // Not a word for every few bytes.
-        if limit < self.granted + if self.wanted { 1 } else { self.size / 4 } {
+        // Not a word for every few bytes, unless there is nothing more to wait for.
+        let last = self.wanted && self.held() == 0;
+        if limit < self.granted + if last { 1 } else { self.size / 4 } {
             return None;
         }
         self.granted = limit;

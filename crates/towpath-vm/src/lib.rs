@@ -11,7 +11,8 @@
 //! | [`talk`] | what a task and its daemon say to each other |
 //! | [`members`] | tasks of this host as parts of the virtual machine |
 //! | [`ties`] | who exchanged data with whom, who watches whom |
-//! | [`place`], [`spawning`], [`catching`] | tasks that tasks spawn: where, what came of it, whose output goes to whom |
+//! | [`place`], [`spawning`] | tasks that tasks spawn: where, and what came of it |
+//! | [`catching`] | output of tasks that goes to other tasks |
 //! | [`credit`] | how much a task may send another |
 //! | [`data`] | pieces of tasks' messages between daemons |
 //! | [`message`] | what daemons tell each other |

@@ -413,11 +413,9 @@ macro_rules! kinds {
 
 kinds! {
     1 Welcome, 2 Entry, 16 Spawn, 17 Started, 18 Output, 19 Exited, 20 Kill, 21 Credit, 22 List,
-    23 Tasks, 24 Watch, 25 Input, 26 InputTaken,
-    32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked, 36 Answered,
-    37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt, 43 Caught,
-    44 CaughtCredit, 45 Halt,
-    46 Blocked, 47 Unreachable,
+    23 Tasks, 24 Watch, 25 Input, 26 InputTaken, 32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked,
+    36 Answered, 37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt,
+    43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
 }
 
 fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {

@@ -448,8 +448,17 @@ pub enum RegistryAnswer {
         /// As put.
         content: Vec<u8>,
     },
-    /// Mailboxes with their entries: place, owner, rules.
-    Mailboxes(Vec<(String, Vec<(u32, TaskId, MailRules)>)>),
+    /// Mailboxes with their entries.
+    Mailboxes(Vec<Mailbox>),
+}
+
+/// A mailbox as listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mailbox {
+    /// Its name.
+    pub name: String,
+    /// Place, owner and rules of each entry.
+    pub entries: Vec<(u32, TaskId, MailRules)>,
 }
 
 /// Why something asked for was not done.

@@ -636,8 +636,8 @@ mod tests {
     fn input_waits_for_the_task_and_stays_within_its_window() {
         let mut t = Tasks::new(host(ME), 1);
         let input = |request, bytes: &[u8], end| Input { request, bytes: bytes.to_vec(), end };
-        t.spawn(at(0), host(2), 1, spec(true, 0));
-        t.spawn(at(0), host(2), 2, TaskSpec { input_window: 4, ..spec(true, 0) });
+        t.spawn(at(0), host(2), 1, spec(true, 0), 0, false);
+        t.spawn(at(0), host(2), 2, TaskSpec { input_window: 4, ..spec(true, 0) }, 0, false);
         let first = starts(&mut t)[0];
         t.input(host(2), input(2, b"abc", false));
         t.input(host(2), input(2, b"de", false)); // one byte too many: not taken

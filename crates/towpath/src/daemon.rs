@@ -275,6 +275,8 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let config = NodeConfig {
         name: options.name.clone(),
         addr,
+        arch: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+        speed: 1000,
         cpus: options.cpus,
         slots: options.slots,
         link: LinkId(0),

@@ -72,6 +72,11 @@ impl<P> Endpoint<P> {
     }
 
     /// The number of the next message to `to`.
+    pub fn next_number(&mut self, to: TaskId) -> u32 {
+        self.peer(to).next
+    }
+
+    /// The number of the next message to `to`, which is used with that.
     pub fn take_number(&mut self, to: TaskId) -> u32 {
         self.peer(to).take_number()
     }

@@ -39,7 +39,7 @@ pub(super) struct Partial {
 /// rising; all of them are beyond `expected`, except between a piece and [`Peer::due`].
 #[derive(Debug)]
 pub(super) struct Peer {
-    next: u32,
+    pub(super) next: u32,
     sent: u64,
     limit: u64,
     /// It was said that more cannot be sent without credit.

@@ -14,6 +14,7 @@ use towpath_vm::Action;
 use towpath_wire::ByteSize;
 
 use super::control::Control;
+use super::jobs::Jobs;
 use super::network::Network;
 use super::poll::{Events, Poll, Waker};
 use super::requests::Clients;
@@ -87,6 +88,7 @@ pub struct Engine {
     pub(super) listener: UnixListener,
     pub(super) poll: Poll,
     pub(super) clients: Clients,
+    pub(super) jobs: Jobs,
     pub(super) conversations: Conversations,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
@@ -118,6 +120,7 @@ impl Engine {
             clock,
             listener,
             poll,
+            jobs: Jobs::default(),
             conversations: Conversations::new(tasks.listener),
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
@@ -284,6 +287,13 @@ impl Engine {
             NodeEvent::Deliver(delivery) => self.deliver(delivery),
             NodeEvent::Direct { a, b } => self.direct(a, b),
             NodeEvent::CutOff { task, why } => self.cut_off_task(task, &why),
+            NodeEvent::Adopted { parent, id, host, program } => {
+                self.adopted(parent, id, host, &program);
+            }
+            NodeEvent::Halt => {
+                log!("the virtual machine ends");
+                self.ending = true;
+            }
             NodeEvent::Channel { .. } => {}
         }
         Ok(())

@@ -10,6 +10,7 @@ mod control;
 mod conversation;
 mod core;
 mod input;
+mod jobs;
 mod network;
 mod poll;
 mod requests;
