@@ -146,7 +146,10 @@ pub(in super::super) fn barrier(args: &BarrierArgs) -> anyhow::Result<ExitCode> 
     }
     bar.finish_and_clear();
     let notes = vec![
-        format!("{n} tasks, {} barriers each; {} foreign processes compute.", args.barriers, args.load),
+        format!(
+            "{n} tasks, {} barriers each; {} foreign processes compute.",
+            args.barriers, args.load
+        ),
         "From when the last one came until the last one left.".to_string(),
     ];
     let rows = rows.into_iter().zip(samples).collect();

@@ -11,12 +11,12 @@ use towpath_io::Words;
 
 use super::args::EchoArgs;
 use super::line::{Do, Way};
+use super::peers;
 use super::pipe::{self, Datagrams, Messages, Pipe, SHORT, Shared, WORDS};
 use super::report::{Report, Row, chosen};
 use super::sample::Sample;
 use super::trips::{self, Measured};
 use super::world::{Own, World};
-use super::peers;
 
 /// What a row goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +70,8 @@ impl Plan {
                 let spin = (short && !one_cpu).then(|| {
                     plan.add(floor("shared memory, spinning"), "memory", Chain::Spin, len)
                 });
-                let futex = short
-                    .then(|| plan.add(floor("bare futex"), "memory", Chain::Futex, len));
+                let futex =
+                    short.then(|| plan.add(floor("bare futex"), "memory", Chain::Futex, len));
                 let unix = plan.add(floor("Unix stream, blocking"), "socket", Chain::Unix, len);
                 let relayed =
                     plan.add(floor("Unix streams by a process"), "sockets", Chain::Relayed, len);
@@ -88,7 +88,12 @@ impl Plan {
                 }
                 let tcp = plan.add(floor("TCP, blocking"), "socket", Chain::Tcp, len);
                 let relayed = short.then(|| {
-                    plan.add(floor("Unix, UDP, Unix by two processes"), "sockets", Chain::Relayed2, len)
+                    plan.add(
+                        floor("Unix, UDP, Unix by two processes"),
+                        "sockets",
+                        Chain::Relayed2,
+                        len,
+                    )
                 });
                 let direct = Chain::Tasks { direct: true };
                 let row = plan.add(format!("tasks, direct, {size}"), "stream, sealed", direct, len);
@@ -137,7 +142,10 @@ pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
     }
     bar.finish_and_clear();
     let mut notes = vec![
-        format!("{} s each; a trip is there and back; GB/s counts both ways.", args.seconds.as_secs_f64()),
+        format!(
+            "{} s each; a trip is there and back; GB/s counts both ways.",
+            args.seconds.as_secs_f64()
+        ),
         "Messages are copied in and out at both ends; 8 buffers take turns.".to_string(),
     ];
     notes.extend(peers::notes());

@@ -63,7 +63,12 @@ fn plan(args: &MulticastArgs) -> Vec<(Row, Kind)> {
             ("sends, direct", direct, n, Kind::Sends { direct: true }),
             ("multicast, direct", direct, n, Kind::Multicast { direct: true }),
             ("sends, by the daemons", "daemons", n + daemons, Kind::Sends { direct: false }),
-            ("multicast, by the daemons", "daemons", n + daemons, Kind::Multicast { direct: false }),
+            (
+                "multicast, by the daemons",
+                "daemons",
+                n + daemons,
+                Kind::Multicast { direct: false },
+            ),
         ];
         for (name, route, processes, kind) in kinds {
             add(format!("{name}, {size}"), route, processes, floor, kind);

@@ -133,7 +133,10 @@ impl Report<'_> {
         } else {
             println!("{}", description());
             let (what, hosts, runs) = (self.what, self.common.hosts, self.common.runs);
-            println!("{what}; hosts: {hosts}, each a daemon; {}; medians of {runs} rounds.", self.pinned());
+            println!(
+                "{what}; hosts: {hosts}, each a daemon; {}; medians of {runs} rounds.",
+                self.pinned()
+            );
             for note in &self.notes {
                 println!("{note}");
             }

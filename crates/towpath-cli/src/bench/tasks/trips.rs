@@ -40,11 +40,7 @@ pub(super) fn serve(pipe: &mut dyn Pipe, len: usize) -> anyhow::Result<()> {
 }
 
 /// Passes messages on from left to right and answers back, until the end comes.
-pub(super) fn relay(
-    left: &mut dyn Pipe,
-    right: &mut dyn Pipe,
-    len: usize,
-) -> anyhow::Result<()> {
+pub(super) fn relay(left: &mut dyn Pipe, right: &mut dyn Pipe, len: usize) -> anyhow::Result<()> {
     let mut bytes = vec![0; len];
     loop {
         left.receive(&mut bytes)?;
@@ -71,11 +67,7 @@ fn fill(bytes: &mut [u8], rng: &mut Rng) {
 
 /// Goes there and back for `time`, after a tenth of it that does not count and after messages of
 /// random contents that must come back as they were; then ends the far end.
-pub(super) fn measure(
-    pipe: &mut dyn Pipe,
-    len: usize,
-    time: Duration,
-) -> anyhow::Result<Measured> {
+pub(super) fn measure(pipe: &mut dyn Pipe, len: usize, time: Duration) -> anyhow::Result<Measured> {
     let mut rng = Rng::new(len as u64, 1);
     let mut buffers = vec![vec![0; len]; BUFFERS];
     let mut back = vec![0; len];

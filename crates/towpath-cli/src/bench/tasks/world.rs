@@ -58,7 +58,8 @@ pub(super) struct Own {
 impl Own {
     pub(super) fn enrol(socket: &std::path::Path) -> anyhow::Result<Self> {
         let enrol = || Task::enrol_at(socket, None);
-        let (plain, direct) = (enrol()?, enrol()?);
+        let (mut plain, direct) = (enrol()?, enrol()?);
+        plain.allow_direct(false);
         Ok(Self { plain, direct })
     }
 
