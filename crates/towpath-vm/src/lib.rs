@@ -9,6 +9,7 @@
 //! | [`requests`] | tasks that this host asked for, wherever they run |
 //! | [`talk`] | what a task and its daemon say to each other |
 //! | [`message`] | what daemons tell each other |
+//! | [`collective`] | barrier, broadcast, reduce and the like, as one member takes part in them |
 //! | [`matching`] | messages that wait in a task to be received |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod collective;
 pub mod host;
 pub mod log;
 pub mod matching;

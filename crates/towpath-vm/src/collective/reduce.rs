@@ -1,0 +1,315 @@
+//! Reduce and allreduce.
+//!
+//! | | short | long (split) |
+//! |---|---|---|
+//! | within a host | up a tree | up a tree, when there are other hosts |
+//! | between hosts | reduce: up a binomial tree; allreduce: recursive doubling | every leader gets its share of all the others' vectors, combines it, and sends it to whoever needs it |
+//!
+//! The split form is the reduce-scatter by direct exchange, then gather or allgather, of
+//! Rabenseifner (2004) and Thakur, Rabenseifner, Gropp (2005, §4.4): each byte crosses each link
+//! twice at most, and each member combines 1/g of the whole. On one host all members take part in
+//! it; on several, one of each host. An operator that does not commute goes by rank, not by
+//! placement, and is not split.
+//!
+//! **Order of combination.** It depends on the number of members, their placement, the root and
+//! the length, never on what comes first: the same inputs give the same bits. A node of a tree
+//! combines its own vector with those of its local children by rank, then with those of the other
+//! hosts, nearest subtree first; recursive doubling puts the lower group left; a share is combined
+//! from the lowest rank to the highest. Allreduce gives every member the same bits.
+
+use alloc::vec::Vec;
+
+use super::broadcast::down;
+use super::error::CollectiveError;
+use super::machine::Member;
+use super::operation::Output;
+use super::operator::Operator;
+use super::payload::Payload;
+use super::team::{Place, Way, doublings};
+
+/// Combines the children's vectors with `acc`, child by child.
+async fn from_children(
+    member: &Member,
+    children: impl Iterator<Item = u32>,
+    acc: &mut [u8],
+    operator: &mut Operator,
+) -> Result<(), CollectiveError> {
+    for child in children {
+        let part = whole(member.receive(child).await?, child, acc.len())?;
+        operator.append(acc, &part);
+    }
+    Ok(())
+}
+
+/// The message, if it is as long as it must be.
+fn whole(message: Payload, from: u32, expected: usize) -> Result<Payload, CollectiveError> {
+    if message.len() == expected {
+        Ok(message)
+    } else {
+        Err(CollectiveError::Malformed { rank: from })
+    }
+}
+
+async fn from_parent(
+    member: &Member,
+    place: &Place,
+    length: usize,
+) -> Result<Payload, CollectiveError> {
+    let Some(parent) = place.parent else { unreachable!("only those below the top come here") };
+    whole(member.receive(parent).await?, parent, length)
+}
+
+pub(super) async fn to_root(
+    member: Member,
+    root: u32,
+    data: Payload,
+    mut operator: Operator,
+) -> Result<Output, CollectiveError> {
+    member.all_have(data.len());
+    let by_rank = !operator.commutes();
+    if !by_rank && let Some(split) = Split::new(&member, root, data.len(), &operator) {
+        return split.to_root(&member, root, data, operator).await;
+    }
+    let place =
+        if by_rank { member.team.place_by_rank() } else { member.team.place(root, Way::Up) };
+    // By rank the whole comes together at rank 0.
+    let top = if by_rank { 0 } else { root };
+    let up = place.parent.or((top != root && member.team.rank() == top).then_some(root));
+    member.serves(up);
+    let mut acc = data.into_vec();
+    let length = acc.len();
+    from_children(&member, place.children(), &mut acc, &mut operator).await?;
+    if let Some(up) = up {
+        member.send(up, alloc::vec![acc.into()]);
+    } else {
+        return Ok(Output::One(acc.into()));
+    }
+    if member.team.rank() == root {
+        return Ok(Output::One(whole(member.receive(top).await?, top, length)?));
+    }
+    Ok(Output::None)
+}
+
+pub(super) async fn to_all(
+    member: Member,
+    data: Payload,
+    mut operator: Operator,
+) -> Result<Output, CollectiveError> {
+    member.all_have(data.len());
+    let team = &member.team;
+    let root = team.members_of(0)[0];
+    let by_rank = !operator.commutes();
+    let split = if by_rank { None } else { Split::new(&member, root, data.len(), &operator) };
+    if let Some(split) = split {
+        return split.to_all(&member, data, operator).await;
+    }
+    let (group, place, after) = if by_rank {
+        ((0..team.size()).collect(), Place::default(), Place::default())
+    } else {
+        let place = |way| team.host_place(root, way);
+        (team.leaders(root), place(Way::Up), place(Way::Down))
+    };
+    member.serves(after.children().chain(place.parent));
+    let length = data.len();
+    let mut acc = data.into_vec();
+    from_children(&member, place.children(), &mut acc, &mut operator).await?;
+    let result = if let Some(parent) = place.parent {
+        member.send(parent, alloc::vec![acc.into()]);
+        from_parent(&member, &after, length).await?
+    } else {
+        recursive_doubling(&member, &group, acc, &mut operator).await?
+    };
+    down(&member, &after, core::slice::from_ref(&result));
+    Ok(Output::One(result))
+}
+
+/// Every member of `group` gets the combination of all, in the order of the group. What is beyond
+/// a power of two pairs up with a neighbour before and after.
+async fn recursive_doubling(
+    member: &Member,
+    group: &[u32],
+    acc: Vec<u8>,
+    operator: &mut Operator,
+) -> Result<Payload, CollectiveError> {
+    let Some(own) = group.iter().position(|&rank| rank == member.team.rank()) else {
+        unreachable!("only members of the group come here");
+    };
+    let (count, length) = (group.len(), acc.len());
+    let power = 1 << count.ilog2();
+    let paired = 2 * (count - power);
+    let rank_of =
+        |index: usize| group[if index < paired / 2 { 2 * index } else { index + paired / 2 }];
+    let mut acc = Payload::from(acc);
+    let mut index = own;
+    if own >= paired {
+        index -= paired / 2;
+    } else {
+        let neighbour = group[own ^ 1];
+        member.serves([neighbour]);
+        if own % 2 == 1 {
+            member.send(neighbour, alloc::vec![acc]);
+            return whole(member.receive(neighbour).await?, neighbour, length);
+        }
+        let mut sum = acc.into_vec();
+        let part = whole(member.receive(neighbour).await?, neighbour, length)?;
+        operator.append(&mut sum, &part);
+        acc = sum.into();
+        index = own / 2;
+    }
+    member.serves(doublings(power as u32).map(|mask| rank_of(index ^ mask as usize)));
+    for mask in doublings(power as u32) {
+        let partner = rank_of(index ^ mask as usize);
+        member.send(partner, alloc::vec![acc.clone()]);
+        let part = whole(member.receive(partner).await?, partner, length)?;
+        let mut sum = acc.into_vec();
+        if index & mask as usize == 0 {
+            operator.append(&mut sum, &part);
+        } else {
+            operator.prepend(&part, &mut sum);
+        }
+        acc = sum.into();
+    }
+    if own < paired {
+        member.send(group[own ^ 1], alloc::vec![acc.clone()]);
+    }
+    Ok(acc)
+}
+
+/// A long vector, split among the members of `group`: all of one host, or one of each host.
+struct Split {
+    group: Vec<u32>,
+    /// Place within the host, below a member of the group, on the way up and down.
+    up: Place,
+    after: Place,
+    element: usize,
+    length: usize,
+}
+
+impl Split {
+    fn new(member: &Member, root: u32, length: usize, operator: &Operator) -> Option<Self> {
+        let (team, settings) = (&member.team, &member.team.settings);
+        let (group, up, after) = if team.host_count() == 1 {
+            ((0..team.size()).collect(), Place::default(), Place::default())
+        } else {
+            let mut leaders = team.leaders(root);
+            leaders.sort_unstable();
+            (leaders, team.host_place(root, Way::Up), team.host_place(root, Way::Down))
+        };
+        let share = length / group.len();
+        let long = length as u64 >= settings.split_from && share as u64 >= settings.share_min;
+        (long && group.len() > 1).then_some(Self {
+            group,
+            up,
+            after,
+            element: operator.element_bytes(),
+            length,
+        })
+    }
+
+    fn own(&self, member: &Member) -> Option<usize> {
+        self.group.iter().position(|&rank| rank == member.team.rank())
+    }
+
+    /// The bytes that are `index`'s to combine.
+    fn share(&self, index: usize) -> core::ops::Range<usize> {
+        let elements = (self.length / self.element) as u128;
+        let bound = |index: usize| {
+            (elements * index as u128 / self.group.len() as u128) as usize * self.element
+        };
+        bound(index)..bound(index + 1)
+    }
+
+    /// Vectors of the host, then shares of the group: the combined share of this member, or
+    /// `None` when it is not of the group.
+    async fn scatter(
+        &self,
+        member: &Member,
+        data: Payload,
+        operator: &mut Operator,
+    ) -> Result<Option<Payload>, CollectiveError> {
+        member.serves(self.after.children().chain(self.up.parent));
+        let mut data = data;
+        if !self.up.local.is_empty() {
+            let mut acc = data.into_vec();
+            from_children(member, self.up.children(), &mut acc, operator).await?;
+            data = acc.into();
+        }
+        let Some(own) = self.own(member) else {
+            if let Some(parent) = self.up.parent {
+                member.send(parent, alloc::vec![data]);
+            }
+            return Ok(None);
+        };
+        member.serves(self.group.iter().copied());
+        let count = self.group.len();
+        for step in 1..count {
+            let to = (own + step) % count;
+            member.send(self.group[to], alloc::vec![data.slice(self.share(to))]);
+        }
+        let range = self.share(own);
+        let mut acc = Vec::new();
+        for (index, &rank) in self.group.iter().enumerate() {
+            let part = if index == own {
+                data.slice(range.clone())
+            } else {
+                whole(member.receive(rank).await?, rank, range.len())?
+            };
+            if index == 0 {
+                acc = part.into_vec();
+            } else {
+                operator.append(&mut acc, &part);
+            }
+        }
+        Ok(Some(acc.into()))
+    }
+
+    /// All shares, one behind the other.
+    async fn collect(&self, member: &Member, own: Payload) -> Result<Payload, CollectiveError> {
+        let mut all = Vec::with_capacity(self.length);
+        for (index, &rank) in self.group.iter().enumerate() {
+            if rank == member.team.rank() {
+                all.extend_from_slice(&own);
+            } else {
+                let part = member.receive(rank).await?;
+                all.extend_from_slice(&whole(part, rank, self.share(index).len())?);
+            }
+        }
+        Ok(all.into())
+    }
+
+    async fn to_root(
+        self,
+        member: &Member,
+        root: u32,
+        data: Payload,
+        mut operator: Operator,
+    ) -> Result<Output, CollectiveError> {
+        member.serves([root]);
+        let Some(own) = self.scatter(member, data, &mut operator).await? else {
+            return Ok(Output::None);
+        };
+        if member.team.rank() == root {
+            return Ok(Output::One(self.collect(member, own).await?));
+        }
+        member.send(root, alloc::vec![own]);
+        Ok(Output::None)
+    }
+
+    async fn to_all(
+        self,
+        member: &Member,
+        data: Payload,
+        mut operator: Operator,
+    ) -> Result<Output, CollectiveError> {
+        let result = if let Some(own) = self.scatter(member, data, &mut operator).await? {
+            let rank = member.team.rank();
+            let others: Vec<u32> = self.group.iter().copied().filter(|&r| r != rank).collect();
+            member.multicast(&others, alloc::vec![own.clone()]);
+            self.collect(member, own).await?
+        } else {
+            from_parent(member, &self.after, self.length).await?
+        };
+        down(member, &self.after, core::slice::from_ref(&result));
+        Ok(Output::One(result))
+    }
+}
