@@ -21,6 +21,13 @@ pub(super) async fn run(member: Member) -> Result<Output, CollectiveError> {
     let down = member.team.host_place(root, Way::Down);
     let by_memory = member.team.settings.host_stage && member.team.host_members().len() > 1;
     member.serves(down.children().chain(place.parent));
+    if place.parent.is_none() {
+        let count = member.team.host_count();
+        member.serves(doublings(count).map(|distance| leader(&member, distance)));
+        if by_memory {
+            member.serves(member.team.host_members().iter().copied());
+        }
+    }
     if by_memory {
         member.meet_on_host().await?;
     } else {
@@ -49,13 +56,17 @@ pub(super) async fn run(member: Member) -> Result<Output, CollectiveError> {
     Ok(Output::None)
 }
 
+/// The first member of the host that is `distance` after the own one, and round.
+fn leader(member: &Member, distance: u32) -> u32 {
+    let team = &member.team;
+    team.members_of((team.host() + distance) % team.host_count())[0]
+}
+
 async fn between_hosts(member: &Member) -> Result<(), CollectiveError> {
-    let (own, count) = (member.team.host(), member.team.host_count());
-    let leader = |host: u32| member.team.members_of(host)[0];
-    member.serves(doublings(count).map(|distance| leader((own + distance) % count)));
+    let count = member.team.host_count();
     for distance in doublings(count) {
-        member.send(leader((own + distance) % count), Vec::new());
-        member.receive(leader((own + count - distance) % count)).await?;
+        member.send(leader(member, distance), Vec::new());
+        member.receive(leader(member, count - distance)).await?;
     }
     Ok(())
 }

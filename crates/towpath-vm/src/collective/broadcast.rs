@@ -47,14 +47,15 @@ pub(super) async fn run(
         Reach::Everywhere => member.team.star(root),
         Reach::Nowhere | Reach::Host => member.team.place(root, Way::Down),
     };
-    member.serves(place.children());
+    let chain = Chain::new(&member, root);
+    // Who comes after in the chain may know of it before this member does.
+    member.serves(place.children().chain(chain.next_host));
     let Some(parent) = place.parent else {
         let data = data.unwrap_or(Payload::EMPTY);
         match segment(&member, data.len() as u64) {
             0 => down(&member, &place, &[data.clone(), end(data.len() as u64, 0)]),
             segment => {
                 down(&member, &place, &[end(data.len() as u64, segment)]);
-                let chain = Chain::new(&member, root);
                 let mut at = 0;
                 while at < data.len() {
                     let next = data.len().min(at + segment as usize);
@@ -83,7 +84,6 @@ pub(super) async fn run(
         return Err(malformed);
     }
     down(&member, &place, core::slice::from_ref(&message));
-    let chain = Chain::new(&member, root);
     let mut data = Vec::with_capacity(total as usize);
     while (data.len() as u64) < total {
         let part = member.receive(chain.before).await?;
@@ -124,7 +124,6 @@ impl Chain {
             let at = ((team.host() + count - team.host_of(root)) % count) as usize;
             (leaders[at.saturating_sub(1)], leaders.get(at + 1).copied())
         };
-        member.serves(next_host);
         Self { before, next_host, local: place.local }
     }
 

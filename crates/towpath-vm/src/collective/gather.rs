@@ -111,20 +111,30 @@ pub(super) async fn to_all(
     let others = |ranks: &[u32]| ranks.iter().copied().filter(|&r| r != own).collect::<Vec<_>>();
     let (members, neighbours) = (team.host_members(), others(team.host_members()));
     let leader = members[0];
+    let own_item = Item::new(own, &data, direct_from);
+    let direct_to = if matches!(own_item.part, Part::Direct(_)) {
+        let hosts = (0..team.host_count()).filter(|&host| host != team.host());
+        hosts.map(|host| team.members_of(host)[0]).chain(neighbours.iter().copied()).collect()
+    } else {
+        Vec::new()
+    };
+    member.serves(direct_to.iter().copied());
     let items = if own == leader {
         member.serves(neighbours.iter().copied());
+        member.serves(doublings(team.host_count()).map(|distance| before(&member, distance)));
         let items = of_host(&member, &data, direct_from).await?;
         let items = between_hosts(&member, items).await?;
         member.multicast(&neighbours, bundle::emit(&items));
         items
     } else {
         member.serves([leader]);
-        member.send(leader, bundle::emit(&[Item::new(own, &data, direct_from)]));
+        member.send(leader, bundle::emit(&[own_item]));
         let message = member.receive(leader).await?;
         let ranks = by_host(&member, 0, team.host_count());
         bundle::parse(&message, leader, ranks, team.settings.bytes_max)?
     };
     check(&items, expected(&data, lengths))?;
+    member.multicast(&direct_to, alloc::vec![data.clone()]);
     Ok(Output::Many(direct_parts(&member, items, &data, &neighbours).await?))
 }
 
@@ -134,6 +144,12 @@ fn by_host(member: &Member, first: u32, count: u32) -> impl Iterator<Item = u32>
     (0..count).flat_map(move |step| team.members_of((first + step) % hosts).iter().copied())
 }
 
+/// The first member of the host that is `distance` before the own one, and round.
+fn before(member: &Member, distance: u32) -> u32 {
+    let (team, hosts) = (&member.team, member.team.host_count());
+    team.members_of((team.host() + hosts - distance) % hosts)[0]
+}
+
 /// The parts of all hosts, those of host 0 first, given the own host's.
 async fn between_hosts(
     member: &Member,
@@ -141,14 +157,12 @@ async fn between_hosts(
 ) -> Result<Vec<Item>, CollectiveError> {
     let team = &member.team;
     let (host, hosts) = (team.host(), team.host_count());
-    let leader = |host: u32| team.members_of(host % hosts)[0];
-    member.serves(doublings(hosts).map(|distance| leader(host + hosts - distance)));
     for distance in doublings(hosts) {
         // What the other has is all up to itself.
         let count = distance.min(hosts - distance);
         let known = by_host(member, host, count).count();
-        member.send(leader(host + hosts - distance), bundle::emit(&items[..known]));
-        let from = leader(host + distance);
+        member.send(before(member, distance), bundle::emit(&items[..known]));
+        let from = before(member, hosts - distance);
         let message = member.receive(from).await?;
         let ranks = by_host(member, (host + distance) % hosts, count);
         items.extend(bundle::parse(&message, from, ranks, team.settings.bytes_max)?);
@@ -159,8 +173,8 @@ async fn between_hosts(
     Ok(items)
 }
 
-/// Exchanges the long parts: each goes to its neighbours and to the other hosts' first members,
-/// who pass it on. All parts, by rank.
+/// All parts, by rank. Each long one goes to its neighbours and to the other hosts' first members,
+/// who pass it on here.
 async fn direct_parts(
     member: &Member,
     mut items: Vec<Item>,
@@ -171,18 +185,11 @@ async fn direct_parts(
     let (own, leader) = (team.rank(), team.host_members()[0]);
     items.sort_unstable_by_key(|item| item.rank);
     let is_direct = |rank: u32| matches!(items[rank as usize].part, Part::Direct(_));
-    if is_direct(own) {
-        let hosts = (0..team.host_count()).filter(|&host| host != team.host());
-        let mut to: Vec<u32> = hosts.map(|host| team.members_of(host)[0]).collect();
-        to.extend(neighbours);
-        member.serves(to.iter().copied());
-        member.multicast(&to, alloc::vec![data.clone()]);
-    }
     let mut parts: Vec<Payload> = items
         .iter()
         .map(|item| if let Part::Here(data) = &item.part { data.clone() } else { Payload::EMPTY })
         .collect();
-    // A first member sends its own part before it passes on others.
+    // A first member has sent its own part before it passes on others.
     let order = [leader].into_iter().chain((0..team.size()).filter(|&rank| rank != leader));
     for rank in order.filter(|&rank| is_direct(rank)) {
         let is_near = team.host_of(rank) == team.host();

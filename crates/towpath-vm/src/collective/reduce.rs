@@ -110,69 +110,98 @@ pub(super) async fn to_all(
         (team.leaders(root), place(Way::Up), place(Way::Down))
     };
     member.serves(after.children().chain(place.parent));
+    let doubling = Doubling::new(&member, &group);
     let length = data.len();
     let mut acc = data.into_vec();
     from_children(&member, place.children(), &mut acc, &mut operator).await?;
-    let result = if let Some(parent) = place.parent {
-        member.send(parent, alloc::vec![acc.into()]);
-        from_parent(&member, &after, length).await?
+    let result = if let Some(doubling) = doubling {
+        doubling.run(&member, acc, &mut operator).await?
     } else {
-        recursive_doubling(&member, &group, acc, &mut operator).await?
+        member.send(place.parent.unwrap_or(root), alloc::vec![acc.into()]);
+        from_parent(&member, &after, length).await?
     };
     down(&member, &after, core::slice::from_ref(&result));
     Ok(Output::One(result))
 }
 
-/// Every member of `group` gets the combination of all, in the order of the group. What is beyond
-/// a power of two pairs up with a neighbour before and after.
-async fn recursive_doubling(
-    member: &Member,
-    group: &[u32],
-    acc: Vec<u8>,
-    operator: &mut Operator,
-) -> Result<Payload, CollectiveError> {
-    let Some(own) = group.iter().position(|&rank| rank == member.team.rank()) else {
-        unreachable!("only members of the group come here");
-    };
-    let (count, length) = (group.len(), acc.len());
-    let power = 1 << count.ilog2();
-    let paired = 2 * (count - power);
-    let rank_of =
-        |index: usize| group[if index < paired / 2 { 2 * index } else { index + paired / 2 }];
-    let mut acc = Payload::from(acc);
-    let mut index = own;
-    if own >= paired {
-        index -= paired / 2;
-    } else {
-        let neighbour = group[own ^ 1];
-        member.serves([neighbour]);
-        if own % 2 == 1 {
-            member.send(neighbour, alloc::vec![acc]);
-            return whole(member.receive(neighbour).await?, neighbour, length);
+/// A group for recursive doubling. The first `2 × extra` members pair up with a neighbour, so
+/// that a power of two take part; runs of the group stay runs.
+struct Doubling<'a> {
+    group: &'a [u32],
+    extra: usize,
+    power: usize,
+    own: usize,
+}
+
+impl<'a> Doubling<'a> {
+    /// `None` when this member is not of the group.
+    fn new(member: &Member, group: &'a [u32]) -> Option<Self> {
+        let own = group.iter().position(|&rank| rank == member.team.rank())?;
+        let power = 1 << group.len().ilog2();
+        let doubling = Self { group, extra: group.len() - power, power, own };
+        member.serves(doubling.neighbour());
+        member.serves(doubling.partners().map(|(_, partner)| partner));
+        Some(doubling)
+    }
+
+    fn neighbour(&self) -> Option<u32> {
+        (self.own < 2 * self.extra).then(|| self.group[self.own ^ 1])
+    }
+
+    /// The own place among those that take part, but for the second of a pair.
+    fn index(&self) -> Option<usize> {
+        match self.own {
+            own if own >= 2 * self.extra => Some(own - self.extra),
+            own if own % 2 == 0 => Some(own / 2),
+            _ => None,
         }
-        let mut sum = acc.into_vec();
-        let part = whole(member.receive(neighbour).await?, neighbour, length)?;
-        operator.append(&mut sum, &part);
-        acc = sum.into();
-        index = own / 2;
     }
-    member.serves(doublings(power as u32).map(|mask| rank_of(index ^ mask as usize)));
-    for mask in doublings(power as u32) {
-        let partner = rank_of(index ^ mask as usize);
-        member.send(partner, alloc::vec![acc.clone()]);
-        let part = whole(member.receive(partner).await?, partner, length)?;
-        let mut sum = acc.into_vec();
-        if index & mask as usize == 0 {
-            operator.append(&mut sum, &part);
-        } else {
-            operator.prepend(&part, &mut sum);
+
+    /// Whom to exchange with, round by round, and whether they come after this member.
+    fn partners(&self) -> impl Iterator<Item = (bool, u32)> {
+        let rank_of = |index: usize| {
+            self.group[if index < self.extra { 2 * index } else { index + self.extra }]
+        };
+        self.index().into_iter().flat_map(move |index| {
+            let masks = doublings(self.power as u32).map(|mask| mask as usize);
+            masks.map(move |mask| (index & mask == 0, rank_of(index ^ mask)))
+        })
+    }
+
+    /// Every member of the group gets the combination of all, in the order of the group.
+    async fn run(
+        &self,
+        member: &Member,
+        mut acc: Vec<u8>,
+        operator: &mut Operator,
+    ) -> Result<Payload, CollectiveError> {
+        let length = acc.len();
+        let neighbour = self.neighbour();
+        if let Some(neighbour) = neighbour {
+            if self.index().is_none() {
+                member.send(neighbour, alloc::vec![acc.into()]);
+                return whole(member.receive(neighbour).await?, neighbour, length);
+            }
+            let part = whole(member.receive(neighbour).await?, neighbour, length)?;
+            operator.append(&mut acc, &part);
         }
-        acc = sum.into();
+        let mut acc = Payload::from(acc);
+        for (is_after, partner) in self.partners() {
+            member.send(partner, alloc::vec![acc.clone()]);
+            let part = whole(member.receive(partner).await?, partner, length)?;
+            let mut sum = acc.into_vec();
+            if is_after {
+                operator.append(&mut sum, &part);
+            } else {
+                operator.prepend(&part, &mut sum);
+            }
+            acc = sum.into();
+        }
+        if let Some(neighbour) = neighbour {
+            member.send(neighbour, alloc::vec![acc.clone()]);
+        }
+        Ok(acc)
     }
-    if own < paired {
-        member.send(group[own ^ 1], alloc::vec![acc.clone()]);
-    }
-    Ok(acc)
 }
 
 /// A long vector, split among the members of `group`: all of one host, or one of each host.
@@ -228,19 +257,22 @@ impl Split {
         operator: &mut Operator,
     ) -> Result<Option<Payload>, CollectiveError> {
         member.serves(self.after.children().chain(self.up.parent));
+        let own = self.own(member);
+        if own.is_some() {
+            member.serves(self.group.iter().copied());
+        }
         let mut data = data;
         if !self.up.local.is_empty() {
             let mut acc = data.into_vec();
             from_children(member, self.up.children(), &mut acc, operator).await?;
             data = acc.into();
         }
-        let Some(own) = self.own(member) else {
+        let Some(own) = own else {
             if let Some(parent) = self.up.parent {
                 member.send(parent, alloc::vec![data]);
             }
             return Ok(None);
         };
-        member.serves(self.group.iter().copied());
         let count = self.group.len();
         for step in 1..count {
             let to = (own + step) % count;
