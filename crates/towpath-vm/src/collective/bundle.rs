@@ -132,7 +132,10 @@ mod tests {
                 0..6,
             ),
         ) {
-            let part = |data: Option<Vec<u8>>| data.map_or(Part::Direct(7), |d| Part::Here(d.into()));
+            let part = |data: Option<Vec<u8>>| match data {
+                Some(data) => Part::Here(data.into()),
+                None => Part::Direct(7),
+            };
             let items: Vec<_> =
                 parts.into_iter().map(|(rank, data)| Item { rank, part: part(data) }).collect();
             let message = joined(&emit(&items));

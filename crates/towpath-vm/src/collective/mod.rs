@@ -22,19 +22,21 @@
 //! | barrier | 2 (n − h) + h ⌈log₂ h⌉ | 2 d + ⌈log₂ h⌉ |
 //! | the same, with a [`HostStage`] | h ⌈log₂ h⌉ | ⌈log₂ h⌉ |
 //! | broadcast, short | n − 1 | ⌈log₂ h⌉ + d |
-//! | broadcast, long, of s ≤ 8 h segments | (n − 1) (s + 1) | ⌈log₂ h⌉ + d + s + h − 2 of 1/s each |
+//! | broadcast, long, s ≤ 8 h segments | (n − 1) (s + 1) | ⌈log₂ h⌉ + d, s + h − 2 + d of 1/s |
 //! | reduce, short | n − 1 | d + ⌈log₂ h⌉ |
-//! | reduce, short, not commutative | n − 1, one more if the root is not 0 | ⌈log₂ n⌉, one more |
+//! | the same, by rank | n − 1 (+ 1 if the root is not 0) | ⌈log₂ n⌉ (+ 1) |
 //! | allreduce, short | 2 (n − h) + h' log₂ h' + 2 (h − h') | 2 d + log₂ h' (+ 2) |
-//! | allreduce, not commutative | the same with each member as a host of its own | |
-//! | reduce, long, of g = h hosts, or g = n members on one | n − g + g² − 1 | d + 2 |
+//! | the same, by rank | n' log₂ n' + 2 (n − n') | log₂ n' (+ 2) |
+//! | reduce, long | n − g + g² − 1 | d + 2 |
 //! | allreduce, long | 2 (n − g) + 2 g (g − 1) | 2 d + 2 |
 //! | gather, scatter | n − 1, and one for each long part from or to another host | 2 (+ 1) |
 //! | allgather | 2 (n − h) + h ⌈log₂ h⌉, and n − 1 for each long part | 2 + ⌈log₂ h⌉ (+ 2) |
 //! | all-to-all | n (n − 1) | 1 |
 //! | scan, exclusive scan | Σ (n − 2ᵏ) over 2ᵏ < n | ⌈log₂ n⌉ |
 //!
-//! h' is the largest power of two ≤ h. A multicast counts as one message for each receiver.
+//! h' and n' are the largest powers of two ≤ h and ≤ n. Of long vectors g members combine a share
+//! each: one of each host, or all where there is one host. An operator that does not commute goes
+//! by rank. A multicast counts as one message for each receiver.
 //!
 //! **Failure.** A member fails when one that it still needs something from has ended or failed;
 //! it then tells those that may wait for it. Members that need nothing more of the lost one do

@@ -1,15 +1,16 @@
 //! Reduce and allreduce.
 //!
-//! | | short | long (split) |
-//! |---|---|---|
-//! | within a host | up a tree | up a tree, when there are other hosts |
-//! | between hosts | reduce: up a binomial tree; allreduce: recursive doubling | every leader gets its share of all the others' vectors, combines it, and sends it to whoever needs it |
+//! Short vectors go up a tree within each host; then, for a reduce, up a binomial tree of hosts,
+//! for an allreduce through recursive doubling among the hosts, and down again within each.
 //!
-//! The split form is the reduce-scatter by direct exchange, then gather or allgather, of
-//! Rabenseifner (2004) and Thakur, Rabenseifner, Gropp (2005, §4.4): each byte crosses each link
-//! twice at most, and each member combines 1/g of the whole. On one host all members take part in
-//! it; on several, one of each host. An operator that does not commute goes by rank, not by
-//! placement, and is not split.
+//! Long vectors are split: every member of a group gets its share of all the others' vectors,
+//! combines it, and sends it to whoever needs it. On one host all members are the group; with
+//! several, one of each host, after the vectors have gone up its tree. This is reduce-scatter and
+//! then gather or allgather, as by Rabenseifner (2004), with the direct exchange that Thakur,
+//! Rabenseifner and Gropp (2005) take for long messages: each of g members sends and receives
+//! (g − 1) / g of a vector twice, the least possible, and combines 1/g of the whole.
+//!
+//! An operator that does not commute goes by rank, not by placement, and is not split.
 //!
 //! **Order of combination.** It depends on the number of members, their placement, the root and
 //! the length, never on what comes first: the same inputs give the same bits. A node of a tree
@@ -68,7 +69,7 @@ pub(super) async fn to_root(
     member.all_have(data.len());
     let by_rank = !operator.commutes();
     if !by_rank && let Some(split) = Split::new(&member, root, data.len(), &operator) {
-        return split.to_root(&member, root, data, operator).await;
+        return split.reduce(&member, root, data, operator).await;
     }
     let place =
         if by_rank { member.team.place_by_rank() } else { member.team.place(root, Way::Up) };
@@ -101,7 +102,7 @@ pub(super) async fn to_all(
     let by_rank = !operator.commutes();
     let split = if by_rank { None } else { Split::new(&member, root, data.len(), &operator) };
     if let Some(split) = split {
-        return split.to_all(&member, data, operator).await;
+        return split.all_reduce(&member, data, operator).await;
     }
     let (group, place, after) = if by_rank {
         ((0..team.size()).collect(), Place::default(), Place::default())
@@ -309,7 +310,7 @@ impl Split {
         Ok(all.into())
     }
 
-    async fn to_root(
+    async fn reduce(
         self,
         member: &Member,
         root: u32,
@@ -327,7 +328,7 @@ impl Split {
         Ok(Output::None)
     }
 
-    async fn to_all(
+    async fn all_reduce(
         self,
         member: &Member,
         data: Payload,

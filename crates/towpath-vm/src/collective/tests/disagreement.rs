@@ -2,7 +2,6 @@
 
 use std::string::ToString;
 use std::vec;
-use std::vec::Vec;
 
 use proptest::prelude::*;
 
@@ -83,7 +82,7 @@ proptest! {
         prop_assert!(named, "{}", error);
     }
 
-    /// Bytes that no member sends never make a member panic, or wait when all has come.
+    /// Bytes that no member sends never make a member panic.
     #[test]
     fn any_message_is_taken_or_refused(
         hosts in hosts(),
@@ -100,7 +99,7 @@ proptest! {
             tasks.get(number).map(|task: &super::work::Task| task.operation(rank, size))
         };
         let mut network = Network::new(&hosts, &settings, seed, script);
-        network.tamper = Some(std::boxed::Box::new(move |sender, _, word, body| {
+        network.tamper = Some(std::boxed::Box::new(move |sender, word, body| {
             if sender as usize == from {
                 *word = format.unwrap_or(*word);
                 let mut bytes = body.to_vec();
@@ -143,7 +142,7 @@ fn a_callers_mistakes_are_told_before_anything_is_sent() {
         start(Operation::Broadcast { root: 0, data: None }),
         StartError::RootData { operation: "broadcast" }
     );
-    let parts = |n| Vec::from_iter((0..n).map(|_| Payload::EMPTY));
+    let parts = |n| vec![Payload::EMPTY; n];
     assert_eq!(
         text(Operation::Scatter { root: 0, parts: Some(parts(3)) }),
         "3 parts for a team of 2"

@@ -25,11 +25,17 @@ pub(super) type Outcome = Result<Output, CollectiveError>;
 /// What a member's program is: its operations, one after the other.
 type Script = Box<dyn Fn(u32, usize) -> Option<Operation>>;
 
+/// Changes a message on its way: format and body, given its sender.
+type Tamper = Box<dyn FnMut(u32, &mut u32, &mut Payload)>;
+
+/// Number of the operation, format, body.
+type Sent = (i32, u32, Payload);
+
 struct Node {
     team: Rc<Team>,
     machine: Option<Collective>,
     /// Operations begun; the number of the present one.
-    begun: usize,
+    begun: i32,
     store: Store<(u32, Payload)>,
     /// Steps that it may still take before it dies.
     life: usize,
@@ -40,18 +46,18 @@ struct Node {
 pub(super) struct Network {
     nodes: Vec<Node>,
     script: Script,
-    links: BTreeMap<(u32, u32), VecDeque<(usize, u32, Payload)>>,
+    links: BTreeMap<(u32, u32), VecDeque<Sent>>,
     chance: Chance,
     /// Arrived members by host and operation; hosts released.
-    arrived: BTreeMap<(u32, usize), BTreeSet<u32>>,
-    released: BTreeSet<(u32, usize)>,
+    arrived: BTreeMap<(u32, i32), BTreeSet<u32>>,
+    released: BTreeSet<(u32, i32)>,
     hosts: Vec<u32>,
     /// Messages of each operation, a multicast counted once for each receiver.
     pub(super) messages: Vec<u64>,
     /// The same for bytes of bodies.
     pub(super) bytes: Vec<u64>,
     /// Changes each message on its way.
-    pub(super) tamper: Option<Box<dyn FnMut(u32, u32, &mut u32, &mut Payload)>>,
+    pub(super) tamper: Option<Tamper>,
 }
 
 fn task(rank: u32) -> TaskId {
@@ -107,12 +113,14 @@ impl Network {
                 let rank = self.chance_rank();
                 moved |= self.progress(rank);
             }
-            for _ in 0..1 + self.chance_rank() {
+            for _ in 0..=self.chance_rank() {
                 moved |= self.deliver();
             }
             if !moved {
                 // Chance may have passed someone over.
-                moved = (0..size as u32).fold(false, |moved, rank| self.progress(rank) || moved);
+                for rank in 0..size as u32 {
+                    moved |= self.progress(rank);
+                }
             }
             if !moved {
                 break;
@@ -138,8 +146,8 @@ impl Network {
             self.links.remove(&(from, to));
         }
         let node = &mut self.nodes[to as usize];
-        if number >= node.begun.saturating_sub(1) {
-            let key = Key { source: task(from), tag: number as i32, context: CONTEXT };
+        if number + 1 >= node.begun {
+            let key = Key { source: task(from), tag: number, context: CONTEXT };
             node.store.insert(key, body.len() as u64, (format, body)).unwrap();
         }
         true
@@ -159,11 +167,11 @@ impl Network {
         if node.machine.is_some() {
             return false;
         }
-        let Some(operation) = (self.script)(rank, node.begun) else { return false };
+        let Some(operation) = (self.script)(rank, node.begun as usize) else { return false };
         node.machine = Some(Collective::new(&node.team, operation).unwrap());
         node.begun += 1;
-        self.messages.resize(self.messages.len().max(node.begun), 0);
-        self.bytes.resize(self.bytes.len().max(node.begun), 0);
+        self.messages.resize(self.messages.len().max(node.begun as usize), 0);
+        self.bytes.resize(self.bytes.len().max(node.begun as usize), 0);
         true
     }
 
@@ -187,12 +195,12 @@ impl Network {
         }
         let node = &mut self.nodes[rank as usize];
         // What still comes with this number is for nobody.
-        while node.store.take(&Wanted::tag(number as i32, CONTEXT)).is_some() {}
+        while node.store.take(&Wanted::tag(number, CONTEXT)).is_some() {}
         node.results.push(result);
         true
     }
 
-    fn drain(&mut self, rank: u32, number: usize, machine: &mut Collective) -> bool {
+    fn drain(&mut self, rank: u32, number: i32, machine: &mut Collective) -> bool {
         let mut moved = false;
         while !self.is_dead(rank)
             && let Some(step) = machine.poll_send()
@@ -218,7 +226,7 @@ impl Network {
         moved
     }
 
-    fn send(&mut self, from: u32, to: u32, number: usize, message: &Message) {
+    fn send(&mut self, from: u32, to: u32, number: i32, message: &Message) {
         assert_ne!(from, to);
         let mut format = message.format;
         let mut body: Payload = match message.parts.as_slice() {
@@ -226,17 +234,17 @@ impl Network {
             parts => parts.iter().flat_map(|part| part.to_vec()).collect::<Vec<_>>().into(),
         };
         if let Some(tamper) = &mut self.tamper {
-            tamper(from, to, &mut format, &mut body);
+            tamper(from, &mut format, &mut body);
         }
-        self.messages[number] += 1;
-        self.bytes[number] += body.len() as u64;
+        self.messages[number as usize] += 1;
+        self.bytes[number as usize] += body.len() as u64;
         self.links.entry((from, to)).or_default().push_back((number, format, body));
     }
 
-    fn feed(&mut self, rank: u32, number: usize, machine: &mut Collective) -> bool {
+    fn feed(&mut self, rank: u32, number: i32, machine: &mut Collective) -> bool {
         let mut moved = false;
         while let Some(message) =
-            self.nodes[rank as usize].store.take(&Wanted::tag(number as i32, CONTEXT))
+            self.nodes[rank as usize].store.take(&Wanted::tag(number, CONTEXT))
         {
             moved = true;
             let (format, body) = message.payload;

@@ -60,11 +60,11 @@ fn combine(function: Function, element: Element, left: &[u8], right: &[u8]) -> V
 }
 
 macro_rules! by_hand {
-    ($t:ident, $element:ident, $left:expr, $right:expr, $($function:ident => $result:expr),*) => { $(
-        let bytes = |values: &[$t]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>();
-        let got = combine(
-            Function::$function, Element::$element, &bytes(&$left), &bytes(&$right),
-        );
+    ($t:ident, $of:ident, $left:expr, $right:expr, $($function:ident => $result:expr),*) => { $(
+        let bytes =
+            |values: &[$t]| -> Vec<u8> { values.iter().flat_map(|v| v.to_le_bytes()).collect() };
+        let (left, right) = (bytes(&$left), bytes(&$right));
+        let got = combine(Function::$function, Element::$of, &left, &right);
         assert_eq!(got, bytes(&$result), "{} {:?}", stringify!($t), Function::$function);
     )* };
 }
