@@ -250,8 +250,10 @@ impl Node {
         if len > limit {
             return Err(SpawnError::TooLong { len, limit });
         }
-        let id =
-            self.requests.open(host, window, true).ok_or(SpawnError::TooMany { limit: REQUESTS_MAX })?;
+        let id = self
+            .requests
+            .open(host, window, true)
+            .ok_or(SpawnError::TooMany { limit: REQUESTS_MAX })?;
         spawn.request = id.0;
         self.tell(now, host, Message::Spawn(spawn));
         self.pump(now, memory);

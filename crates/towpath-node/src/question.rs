@@ -138,10 +138,18 @@ impl Node {
         match question {
             Question::Hosts | Question::Tasks(None) | Question::Spawn(_) => Ok(me),
             Question::Tasks(Some(host)) | Question::Clock(host) => {
-                if up(*host) { Ok(*host) } else { Err(Fault::NoHost) }
+                if up(*host) {
+                    Ok(*host)
+                } else {
+                    Err(Fault::NoHost)
+                }
             }
             Question::Task(task) | Question::Signal { task, .. } => {
-                if up(task.host()) { Ok(task.host()) } else { Err(Fault::NoTask) }
+                if up(task.host()) {
+                    Ok(task.host())
+                } else {
+                    Err(Fault::NoTask)
+                }
             }
             Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt => {
                 if self.leader_lost { Err(Fault::Frozen) } else { Ok(log.leader()) }
@@ -189,7 +197,8 @@ impl Node {
     /// Another host, or ourselves, answers a question.
     pub(crate) fn handle_answered(&mut self, from: HostId, answered: Answered) {
         let Answered { asker, number, answer, more } = answered;
-        let waits = self.local.members.get(asker).and_then(|m| m.questions.get(&number)) == Some(&from);
+        let waits =
+            self.local.members.get(asker).and_then(|m| m.questions.get(&number)) == Some(&from);
         match answer {
             _ if !waits => {}
             Ok(Answer::Tasks(tasks)) if more => self.say(asker, ToTask::Part { number, tasks }),
@@ -279,13 +288,18 @@ impl Node {
 
     pub(crate) fn query(&mut self, host: HostId, asker: Asker) -> u64 {
         self.local.questions.next_query += 1;
-        self.local.questions.queries.insert(self.local.questions.next_query, Query { host, asker, tasks: Vec::new() });
+        self.local
+            .questions
+            .queries
+            .insert(self.local.questions.next_query, Query { host, asker, tasks: Vec::new() });
         self.local.questions.next_query
     }
 
     /// A query is done, or will not be.
     pub(crate) fn query_done(&mut self, query: u64, failed: Option<&str>) {
-        let Some(Query { host, asker, tasks }) = self.local.questions.queries.remove(&query) else { return };
+        let Some(Query { host, asker, tasks }) = self.local.questions.queries.remove(&query) else {
+            return;
+        };
         match asker {
             Asker::Owner => {
                 let tasks = failed.map_or(Ok(tasks), |why| Err(why.into()));

@@ -22,7 +22,13 @@ const OUTPUT_WINDOW: u32 = 32 << 10;
 
 impl Node {
     /// A task of this host wants to spawn.
-    pub(crate) fn ask_spawn(&mut self, now: Instant, asker: TaskId, number: u64, spawn: SpawnTasks) {
+    pub(crate) fn ask_spawn(
+        &mut self,
+        now: Instant,
+        asker: TaskId,
+        number: u64,
+        spawn: SpawnTasks,
+    ) {
         let Some(member) = self.local.members.get(asker) else { return };
         let (root, request) = member.origin.root;
         let known = self.log.as_ref().and_then(|l| l.table().get(root));
@@ -59,8 +65,7 @@ impl Node {
         }
         self.jobs.last_placed = hosts.last().map_or(self.jobs.last_placed, |h| h.slot());
         let job = self.requests.job(parent).unwrap_or(false);
-        let catcher =
-            if catch { Some(asker) } else { self.jobs.catching.catcher(request) };
+        let catcher = if catch { Some(asker) } else { self.jobs.catching.catcher(request) };
         let family = Family {
             number: set,
             parent: (!spawn.orphan).then_some(asker),
@@ -230,7 +235,12 @@ impl Node {
     }
 
     /// A task of another host, or of ours, has taken output.
-    pub(crate) fn handle_caught_credit(&mut self, now: Instant, from: HostId, credit: CaughtCredit) {
+    pub(crate) fn handle_caught_credit(
+        &mut self,
+        now: Instant,
+        from: HostId,
+        credit: CaughtCredit,
+    ) {
         if credit.by.host() == from {
             let paid = self.jobs.catching.paid(credit.by, credit.bytes);
             self.pay_back(now, paid);

@@ -116,8 +116,7 @@ impl Vm {
     }
 
     fn enrol(&mut self, host: usize) -> TaskId {
-        let enrol =
-            Enrol { version: TALK_VERSION, claim: None, pid: 1, command: "program".into() };
+        let enrol = Enrol { version: TALK_VERSION, claim: None, pid: 1, command: "program".into() };
         let task = self.world.with(host, |n, now, m| n.task_enrol(now, &enrol, m));
         let task = task.expect("the host is there").expect("it enrols");
         self.run(Duration::ZERO);
@@ -242,7 +241,8 @@ fn credit_lets_a_sender_go_on_as_the_receiver_reads_and_no_further() {
 fn a_header_that_lies_cuts_its_sender_off() {
     let mut vm = Vm::up(1);
     let (a, b) = (vm.enrol(0), vm.enrol(0));
-    let good = Header { src: a, dst: b, tag: 0, context: 0, seq: 0, format: 0, total: 9, offset: 0 };
+    let good =
+        Header { src: a, dst: b, tag: 0, context: 0, seq: 0, format: 0, total: 9, offset: 0 };
     let bad = [
         (Header { src: b, ..good }.emit(), 9),
         (good.emit(), 10),
@@ -319,11 +319,12 @@ fn a_lost_host_is_the_end_of_its_tasks() {
 fn one_piece_for_many_goes_to_each_host_once() {
     let mut vm = Vm::up(3);
     let a = vm.enrol(0);
-    let others: Vec<(TaskId, u32)> =
-        (0..9).map(|i| (vm.enrol(i % 3), i as u32 + 5)).collect();
-    let header = Header { src: a, dst: a, tag: 9, context: 1, seq: 0, format: 2, total: 500, offset: 0 };
+    let others: Vec<(TaskId, u32)> = (0..9).map(|i| (vm.enrol(i % 3), i as u32 + 5)).collect();
+    let header =
+        Header { src: a, dst: a, tag: 9, context: 1, seq: 0, format: 2, total: 500, offset: 0 };
     let (header, payload) = (header.emit(), [9; 500]);
-    let done = vm.world.with(0, |n, now, m| n.task_multicast(now, a, &others, &header, &payload, m));
+    let done =
+        vm.world.with(0, |n, now, m| n.task_multicast(now, a, &others, &header, &payload, m));
     assert_eq!(done, Some(true));
     vm.run(ms(100));
     for (task, number) in others {

@@ -162,9 +162,9 @@ impl Members {
 
     /// Whether a claim is good: its task was started with this cookie and has not enrolled.
     pub fn claims(&self, claim: &Claim) -> bool {
-        self.by_id.get(&claim.task).is_some_and(|m| {
-            m.state == State::Starting && m.origin.cookie == Some(claim.cookie)
-        })
+        self.by_id
+            .get(&claim.task)
+            .is_some_and(|m| m.state == State::Starting && m.origin.cookie == Some(claim.cookie))
     }
 
     /// Its process ended. True when the task is over with that.
