@@ -84,13 +84,15 @@ pub(super) async fn run(
         return Err(malformed);
     }
     down(&member, &place, core::slice::from_ref(&message));
-    let mut data = Vec::with_capacity(total as usize);
+    let mut data = Vec::new();
     while (data.len() as u64) < total {
         let part = member.receive(chain.before).await?;
         if part.len() as u64 != segment.min(total - data.len() as u64) {
             return Err(CollectiveError::Malformed { rank: chain.before });
         }
         chain.pass_on(&member, &part);
+        // Not before something of it has come: an announcement alone must not cost memory.
+        data.reserve_exact(total as usize - data.len());
         data.extend_from_slice(&part);
     }
     Ok(Output::One(data.into()))
