@@ -1,15 +1,17 @@
-//! Real drivers: UDP sockets, the monotonic clock, cryptography.
+//! Real drivers: UDP sockets, streams between tasks, the monotonic clock, cryptography.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`clock`] | time as the protocol machines want it |
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
+//! | [`direct`] | sealed streams between tasks of two hosts |
 //! | [`drive`] | moves datagrams between a link and a machine |
 //! | [`tun`] | network interfaces made of a program |
 //! | [`udp`] | a UDP socket that moves trains of datagrams |
 
 pub mod clock;
 pub mod crypto;
+pub mod direct;
 pub mod drive;
 pub mod tun;
 pub mod udp;
