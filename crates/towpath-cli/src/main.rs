@@ -8,6 +8,7 @@ mod cells;
 mod control;
 mod dump;
 mod experiment;
+mod explain;
 mod farm;
 mod files;
 mod interrupt;
@@ -19,6 +20,7 @@ mod run;
 mod schedulers;
 mod sim;
 mod status;
+mod top;
 mod topology;
 mod tspec;
 mod units;
@@ -82,6 +84,10 @@ enum Command {
     Hosts(status::HostsArgs),
     /// List tasks
     Ps(status::PsArgs),
+    /// Watch hosts, tasks, rates and routes
+    Top(top::TopArgs),
+    /// Tell which way messages between two tasks take, why, and what it costs
+    Explain(explain::ExplainArgs),
     /// Run a command on a host
     Run(run::RunArgs),
     /// Run a command over many inputs on all hosts
@@ -166,6 +172,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Token(args) => control::token(&vm()?, &args),
         Command::Hosts(args) => status::hosts(&vm()?, &args),
         Command::Ps(args) => status::ps(&vm()?, &args),
+        Command::Top(args) => top::top(&vm()?, &args),
+        Command::Explain(args) => explain::explain(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
         Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),
         Command::Media(args) => media::run(&args),

@@ -10,6 +10,7 @@
 //! | [`shared`] | the exchange of tasks on one host, in shared memory |
 //! | [`tun`] | network interfaces made of a program |
 //! | [`udp`] | a UDP socket that moves trains of datagrams |
+//! | [`words`] | words that processes share, for measurements |
 
 pub mod clock;
 pub mod crypto;
@@ -19,6 +20,7 @@ pub mod forked;
 pub mod shared;
 pub mod tun;
 pub mod udp;
+pub mod words;
 
 pub use clock::Clock;
 pub use crypto::RealCrypto;
@@ -26,3 +28,4 @@ pub use drive::{LinkDriver, Turn};
 pub use forked::ForkMark;
 pub use tun::TunDevice;
 pub use udp::UdpLink;
+pub use words::Words;
