@@ -11,6 +11,7 @@ mod experiment;
 mod farm;
 mod files;
 mod interrupt;
+mod logs;
 mod media;
 mod plan;
 mod plot;
@@ -82,7 +83,9 @@ enum Command {
     Hosts(status::HostsArgs),
     /// List tasks
     Ps(status::PsArgs),
-    /// Run a command on a host
+    /// Show what this machine's daemons have to say
+    Logs(logs::LogsArgs),
+    /// Run a command on hosts
     Run(run::RunArgs),
     /// Run a command over many inputs on all hosts
     Farm(farm::FarmArgs),
@@ -166,6 +169,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Token(args) => control::token(&vm()?, &args),
         Command::Hosts(args) => status::hosts(&vm()?, &args),
         Command::Ps(args) => status::ps(&vm()?, &args),
+        Command::Logs(args) => logs::logs(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
         Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),
         Command::Media(args) => media::run(&args),
