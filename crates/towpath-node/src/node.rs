@@ -381,7 +381,7 @@ impl Node {
 
     /// Counters by name: what the endpoint turned away, and sums over the associations that stand
     /// now.
-    pub fn counters(&self) -> [(&'static str, u64); 16] {
+    pub fn counters(&self) -> [(&'static str, u64); 17] {
         let e = self.endpoint.stats();
         let sum = |f: fn(&AssociationStats) -> u64| -> u64 {
             self.endpoint.associations().map(|(_, a)| f(a.stats())).sum()
@@ -395,6 +395,7 @@ impl Node {
             ("handshakes_refused", e.refused),
             ("packets_sent", sum(|s| s.packets_sent)),
             ("packets_received", sum(|s| s.packets_received)),
+            ("packets_marked", sum(|s| s.packets_marked)),
             ("bytes_sent", sum(|s| s.bytes_sent)),
             ("bytes_received", sum(|s| s.bytes_received)),
             ("packets_duplicate", sum(|s| s.duplicates)),

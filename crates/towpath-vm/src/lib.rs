@@ -9,6 +9,7 @@
 //! | [`requests`] | tasks that this host asked for, wherever they run |
 //! | [`talk`] | what a task and its daemon say to each other |
 //! | [`message`] | what daemons tell each other |
+//! | [`matching`] | messages that wait in a task to be received |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ extern crate std;
 
 pub mod host;
 pub mod log;
+pub mod matching;
 pub mod message;
 pub mod requests;
 pub mod talk;
