@@ -69,7 +69,7 @@ fn input_goes_to_the_first_task_however_long_it_is() {
     }
     let out = vm.with_input(&["run", "--host", "h2", "--", "cat"], &input);
     assert!(out.stdout == input, "{} bytes came back", out.stdout.len());
-    let script = "printf $TOWPATH_RANK:; wc -c";
+    let script = "echo $TOWPATH_RANK:$(wc -c)";
     let args = ["run", "-n", "2", "--no-tag", "--host", "h1:1,h2:1", "--", "sh", "-c", script];
     let out = vm.with_input(&args, b"seven!!");
     assert_eq!(sorted(&text(&out.stdout)), ["0:7", "1:0"]);

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes that may be under way to the task.
-pub(super) const WINDOW: u32 = 64 * 1024;
+pub(super) const WINDOW: u32 = 256 * 1024;
 
 /// Invariant: `room` + bytes under way = [`WINDOW`].
 pub(super) struct Input {
