@@ -45,15 +45,14 @@ struct Log {
 }
 
 pub(crate) fn logs(vm: &VmDir, args: &LogsArgs) -> anyhow::Result<ExitCode> {
-    let mut logs = match &args.host {
-        Some(host) => vec![log(vm, number_of(vm, host)?, "")],
-        None => {
-            let there = |n: &usize| vm.host(*n).join("daemon.log").exists();
-            let numbers: Vec<usize> = vm.local_hosts().into_iter().filter(there).collect();
-            let several = numbers.len() > 1;
-            let tag = |n: &usize| if several { format!("[daemon {n}] ") } else { String::new() };
-            numbers.iter().map(|n| log(vm, *n, &tag(n))).collect()
-        }
+    let mut logs = if let Some(host) = &args.host {
+        vec![log(vm, number_of(vm, host)?, "")]
+    } else {
+        let there = |n: &usize| vm.host(*n).join("daemon.log").exists();
+        let numbers: Vec<usize> = vm.local_hosts().into_iter().filter(there).collect();
+        let several = numbers.len() > 1;
+        let tag = |n: &usize| if several { format!("[daemon {n}] ") } else { String::new() };
+        numbers.iter().map(|n| log(vm, *n, &tag(n))).collect()
     };
     if logs.is_empty() {
         bail!("no daemon of `{}` has run on this machine\nhint: `towpath up` starts one", vm.name);
