@@ -205,6 +205,8 @@ impl Node {
             name,
             addr,
             key: key.0,
+            arch: hello.arch,
+            speed: hello.speed,
             cpus: hello.cpus,
             slots: hello.slots,
             state: HostState::Up,
@@ -226,6 +228,12 @@ impl Node {
         host: HostId,
         memory: &mut dyn Memory,
     ) -> Result<(), DeleteError> {
+        self.strike_out(now, host)?;
+        self.pump(now, memory);
+        Ok(())
+    }
+
+    pub(crate) fn strike_out(&mut self, now: Instant, host: HostId) -> Result<(), DeleteError> {
         let log = self.log.as_ref().filter(|l| self.me == Some(l.leader()));
         let log = log.ok_or(DeleteError::NotLeader)?;
         if host == log.leader() {
@@ -233,7 +241,6 @@ impl Node {
         }
         log.table().get(host).ok_or(DeleteError::Unknown(host))?;
         self.decide(now, Change::Left(host), Some(host));
-        self.pump(now, memory);
         Ok(())
     }
 
@@ -265,6 +272,7 @@ impl Node {
         for host in self.peers.hosts() {
             self.contact_lost(now, host, reason::REPLACED);
         }
+        self.end_tasks("this host was lost and has joined again");
         if let Some(tasks) = &mut self.tasks {
             tasks.end_all(now);
             tasks.rename(you);
@@ -292,16 +300,21 @@ impl Node {
     /// A change has taken effect.
     fn changed(&mut self, now: Instant, change: &Change) {
         match change {
-            Change::Added(host) => self.events.push_back(NodeEvent::HostAdded(host.clone())),
+            Change::Added(host) => {
+                self.events.push_back(NodeEvent::HostAdded(host.clone()));
+                self.tell_host_watches(&Ok(host.clone()));
+            }
             Change::Lost(id) => {
                 self.events.push_back(NodeEvent::HostLost(*id));
                 self.drop_contact(now, *id, reason::FENCED);
+                self.tell_host_watches(&Err((*id, true)));
             }
             Change::Left(id) if self.me == Some(*id) => {
                 self.events.push_back(NodeEvent::Deleted);
             }
             Change::Left(id) => {
                 self.events.push_back(NodeEvent::HostLeft(*id));
+                self.tell_host_watches(&Err((*id, false)));
                 // The leader's word is how a deleted host learns of it.
                 let leads = self.me.is_some() && self.me == self.leader();
                 let why = if leads { reason::SHUTDOWN } else { reason::FENCED };
@@ -364,10 +377,15 @@ impl Node {
                     if why == reason::LEFT { Change::Left(host) } else { Change::Lost(host) };
                 self.decide(now, change, Some(host));
             }
-        } else if host == log.leader() && !self.leader_lost {
+        } else if host != log.leader() {
+            if why == reason::FENCED {
+                self.tell_unreachable(now, host);
+            }
+        } else if !self.leader_lost {
             let entry = log.table().get(host).cloned();
             self.leader_lost = true;
             self.events.push_back(NodeEvent::LeaderLost(host));
+            self.tell_host_watches(&Err((host, true)));
             if let Some(leader) = entry {
                 self.joining = Some(Joining {
                     id: None,

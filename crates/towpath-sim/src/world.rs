@@ -332,7 +332,8 @@ impl World {
     fn act(&mut self, host: usize, action: &Action) {
         let now = self.now();
         match action {
-            Action::Start { task, spec } => {
+            Action::SignalProcess { .. } => {} // the scenario's, whose process it is
+            Action::Start { task, spec, .. } => {
                 let task = *task;
                 if self.hosts[host].processes.start(now, task, spec).is_none() {
                     let ending = Ending::NotStarted { errno: 2, text: "no such program".into() };
@@ -370,7 +371,9 @@ impl World {
         while let Some(event) = self.hosts[host].node.as_mut().and_then(Machine::poll_event) {
             self.note(host, &event);
             match event {
-                NodeEvent::Action(action) => self.act(host, &action),
+                NodeEvent::Action(action) if !matches!(action, Action::SignalProcess { .. }) => {
+                    self.act(host, &action);
+                }
                 event => self.steps.push_back(Step::Event { host, event }),
             }
         }

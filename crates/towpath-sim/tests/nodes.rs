@@ -29,6 +29,8 @@ fn config(host: usize) -> NodeConfig {
     NodeConfig {
         name: format!("h{host}"),
         addr: address(host),
+        arch: "x86_64-linux".into(),
+        speed: 1000,
         cpus: 2,
         slots: 2,
         link: LinkId(0),

@@ -121,10 +121,14 @@ pub struct TaskInfo {
     pub age_us: u64,
     /// Program and arguments, cut at 200 bytes.
     pub command: String,
+    /// The task that spawned it, if one did.
+    pub parent: Option<TaskId>,
+    /// It is part of the virtual machine now.
+    pub enrolled: bool,
 }
 
 /// Longest command text in a [`TaskInfo`], in bytes.
-const COMMAND_MAX: usize = 200;
+pub(crate) const COMMAND_MAX: usize = 200;
 
 impl TaskSpec {
     /// Program and arguments for people.
