@@ -1,0 +1,15 @@
+//! The virtual machine, as the PVM interface needs it: what stands between PVM's meaning and
+//! Towpath's tasks. Tasks and hosts have PVM's 32-bit numbers here.
+
+mod connect;
+mod contract;
+#[cfg(test)]
+pub(crate) mod fake;
+#[cfg(test)]
+mod registry;
+
+pub(crate) use connect::connect;
+pub(crate) use contract::{
+    Envelope, Event, HostRow, Identity, Incoming, MailRules, Mailbox, Members, Place, SpawnRequest,
+    TaskRow, Vm, Watched,
+};
