@@ -56,7 +56,10 @@ impl Library {
     pub(crate) fn buffer_info(&self, id: i32) -> Result<(i32, i32, Info), Code> {
         self.with(|session| {
             let message = session.buffers.get(id)?;
-            Ok((message.len() as i32, message.encoding().shown(), message.info))
+            // PVM does not count what is only lent.
+            let lent = message.encoding() == Encoding::InPlace;
+            let len = if lent { 0 } else { message.len() as i32 };
+            Ok((len, message.encoding().shown(), message.info))
         })
     }
 

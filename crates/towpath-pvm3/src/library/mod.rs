@@ -30,6 +30,8 @@ mod roles;
 mod send;
 mod session;
 mod spawn;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use format::Arguments;
 pub(crate) use handlers::Handler;

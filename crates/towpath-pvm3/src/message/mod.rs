@@ -14,6 +14,8 @@ mod element;
 mod encoding;
 mod nested;
 mod pack;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod unpack;
 

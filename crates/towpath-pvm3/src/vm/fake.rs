@@ -168,7 +168,7 @@ impl World {
     }
 }
 
-const ONE: u64 = 1;
+static ONE: u64 = 1;
 
 /// A task of the machine.
 struct Member {
