@@ -20,6 +20,13 @@
 //!
 //! **Invariant:** no panic leaves an exported function.
 
+#![allow(
+    // Counts and lengths are C ints: what does not fit was refused when it was made.
+    clippy::cast_possible_wrap,
+    // Names are PVM's.
+    clippy::missing_safety_doc
+)]
+
 mod abi;
 mod buffers;
 mod code;

@@ -66,10 +66,10 @@ pub(crate) unsafe extern "C" fn pvm_precv(
         if place.is_null() && room > 0 {
             return Err(Code::BadParam);
         }
-        // SAFETY: an array of the program; nothing is written when it has no elements.
-        let into = if room == 0 {
+        let into: &mut [u8] = if room == 0 {
             &mut []
         } else {
+            // SAFETY: an array of the program.
             unsafe { std::slice::from_raw_parts_mut(place, room) }
         };
         let got = library().receive_array(source, tag, into)?;

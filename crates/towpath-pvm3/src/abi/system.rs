@@ -172,7 +172,7 @@ unsafe extern "C" fn pvmgetclock(place: *mut libc::timeval) -> c_int {
 pub(crate) extern "C" fn pvmsleep(seconds: c_int) -> c_int {
     let seconds = std::ffi::c_uint::try_from(seconds).unwrap_or(0);
     // SAFETY: no memory is involved.
-    (unsafe { libc::sleep(seconds) }) as c_int
+    unsafe { libc::sleep(seconds) }.cast_signed()
 }
 
 /// PVM's own: forgets the virtual machine without leaving it.

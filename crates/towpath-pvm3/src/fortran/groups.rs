@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
+use super::shapes::{BAD_PARAM, by_name};
 use super::strings::name;
-use super::{BAD_PARAM, by_name};
 use crate::abi;
 use crate::library::Operator;
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::{BAD_PARAM, by_name, by_value};
+use super::shapes::{BAD_PARAM, by_name, by_value};
 use crate::abi;
 use crate::library::Handler;
 

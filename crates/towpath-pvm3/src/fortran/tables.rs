@@ -10,7 +10,7 @@ use crate::vm::{HostRow, Mailbox, TaskRow};
 
 /// A table and the row that comes next.
 pub(super) struct Rows<T> {
-    rows: Vec<T>,
+    all: Vec<T>,
     next: usize,
     /// What a program sees beside the rows.
     extra: c_int,
@@ -22,7 +22,7 @@ static MAILBOXES: Mutex<Rows<Mailbox>> = Mutex::new(Rows::new());
 
 impl<T: Clone> Rows<T> {
     const fn new() -> Self {
-        Self { rows: Vec::new(), next: 0, extra: 0 }
+        Self { all: Vec::new(), next: 0, extra: 0 }
     }
 
     /// The next row, the number of rows, and the extra.
@@ -33,21 +33,21 @@ impl<T: Clone> Rows<T> {
         take: impl FnOnce() -> Result<(Vec<T>, c_int), Code>,
     ) -> Result<(Option<T>, c_int, c_int), c_int> {
         if anew {
-            self.rows.clear();
+            self.all.clear();
         }
-        if self.rows.is_empty() {
+        if self.all.is_empty() {
             let mut taken = None;
             let code = call(name, || {
                 taken = Some(take()?);
                 Ok(0)
             });
             let Some((rows, extra)) = taken else { return Err(code) };
-            *self = Self { rows, next: 0, extra };
+            *self = Self { all: rows, next: 0, extra };
         }
-        let (row, count) = (self.rows.get(self.next).cloned(), self.rows.len() as c_int);
+        let (row, count) = (self.all.get(self.next).cloned(), self.all.len() as c_int);
         self.next += 1;
-        if self.next >= self.rows.len() {
-            self.rows.clear();
+        if self.next >= self.all.len() {
+            self.all.clear();
         }
         Ok((row, count, self.extra))
     }

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
+use super::shapes::{BAD_PARAM, by_name, by_value};
 use super::strings::{name, write};
-use super::{BAD_PARAM, by_name, by_value};
 use crate::abi;
 
 by_value! {

@@ -9,10 +9,11 @@
 //! The ints are little-endian.
 
 use super::machine::CONTEXT_CLASS;
+use super::options::NO_RESET_CLASS;
 use super::session::Library;
 use crate::code::{Code, Outcome};
 use crate::message::{Encoding, Info, Message, Received};
-use crate::vm::{MailRules, Mailbox};
+use crate::vm::{MailRules, MailWanted, Mailbox};
 
 const PERSISTENT: i32 = 1;
 const MANY: i32 = 2;
@@ -77,6 +78,11 @@ pub(super) fn content_of(ints: &[i32]) -> Result<Vec<u8>, Code> {
     Ok(pack(&message))
 }
 
+/// The entry at an index.
+fn at(index: i32) -> MailWanted {
+    MailWanted { index, ..MailWanted::default() }
+}
+
 fn checked(name: &str) -> Result<&str, Code> {
     if name.is_empty() { Err(Code::BadParam) } else { Ok(name) }
 }
@@ -98,10 +104,12 @@ impl Library {
         if index < 0 {
             return Err(Code::BadParam);
         }
-        let got = |flag: i32| flags & flag != 0;
+        let has = |flag: i32| flags & flag != 0;
+        let (later, delete, wait) = (has(FIRST), has(READ_AND_DELETE), has(WAIT));
+        let wanted = MailWanted { index, later, delete, wait };
         self.enrolled(|session, vm| {
             session.buffers.free(session.buffers.receive())?;
-            let mail = vm.mail_get(name, index, got(FIRST), got(READ_AND_DELETE), got(WAIT))?;
+            let mail = vm.mail_get(name, wanted)?;
             let id = session.buffers.insert(unpack(&mail.content)?);
             session.buffers.set_receive(id)?;
             Ok(id)
@@ -133,7 +141,7 @@ impl Library {
         let content = content_of(&[data])?;
         self.enrolled(|_, vm| {
             let rules = MailRules { persistent: true, many: true, overwritable: false };
-            if index >= 0 && vm.mail_get(name, index, false, false, false).is_ok() {
+            if index >= 0 && vm.mail_get(name, at(index)).is_ok() {
                 return Err(Code::Denied);
             }
             vm.mail_put(name, index.max(0), rules, content)
@@ -147,7 +155,7 @@ impl Library {
             return Err(Code::BadParam);
         }
         self.enrolled(|_, vm| {
-            let mail = vm.mail_get(name, index.max(0), index < 0, false, false)?;
+            let mail = vm.mail_get(name, MailWanted { later: index < 0, ..at(index.max(0)) })?;
             let mut message = unpack(&mail.content)?;
             message.begin_unpacking();
             Ok((mail.index, message.unpack_int()?))
@@ -158,9 +166,8 @@ impl Library {
     pub(crate) fn no_resets(&self) -> Result<Vec<i32>, Code> {
         self.enrolled(|_, vm| {
             let (mut tids, mut from) = (Vec::new(), 0);
-            while let Ok(mail) =
-                vm.mail_get(super::options::NO_RESET_CLASS, from, true, false, false)
-            {
+            let from_on = |index| MailWanted { later: true, ..at(index) };
+            while let Ok(mail) = vm.mail_get(NO_RESET_CLASS, from_on(from)) {
                 from = mail.index + 1;
                 tids.push(unpack(&mail.content)?.unpack_int()?);
             }

@@ -89,7 +89,7 @@ impl Library {
                     Ok(0)
                 }
                 TASK_EXIT | HOST_DELETE if cancel => session.cancel(vm, kind, tag, about),
-                TASK_EXIT => session.await_each(vm, kind, tag, about, |about| Watched::Task(about)),
+                TASK_EXIT => session.await_each(vm, kind, tag, about, Watched::Task),
                 HOST_DELETE => session
                     .await_each(vm, kind, tag, about, |about| Watched::Host(tid::host_of(about))),
                 _ => Err(Code::BadParam),

@@ -12,6 +12,7 @@ const FRAGMENT: std::ops::RangeInclusive<i32> = 52..=1_048_576;
 pub(super) const NO_RESET_CLASS: &str = "###_PVM_NO_RESET_###";
 
 /// Where output and trace messages of a task go (`struct Pvmtracer`).
+#[allow(clippy::struct_field_names)] // Those of output beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Trace {
@@ -164,7 +165,7 @@ impl Options {
         let (own, child) = (self.own, self.child);
         // tidy: dispatch
         match what {
-            1 if !(1..=3).contains(&value) => return Err(Code::BadParam),
+            1 | 9 | 17 if !(1..=3).contains(&value) => return Err(Code::BadParam),
             1 => self.route = value,
             2 => self.debug = value,
             3 => self.on_error = value,
@@ -179,7 +180,6 @@ impl Options {
                 self.child.trace_tag = value;
             }
             8 => self.child.buffer = value,
-            9 | 17 if !(1..=3).contains(&value) => return Err(Code::BadParam),
             9 => self.child.options = value,
             10 if !FRAGMENT.contains(&value) => return Err(Code::BadParam),
             10 => self.fragment = value,

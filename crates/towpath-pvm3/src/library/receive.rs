@@ -289,13 +289,11 @@ impl Session {
     /// A message has a handler, or waits.
     fn sort(&mut self, message: Message) -> Came {
         let Info { source, tag, context, .. } = message.info;
-        match self.handlers.find(source, tag, context) {
-            Some(handler) => Came::Handle(handler, self.buffers.insert(message), context),
-            None => {
-                self.buffers.wait(message);
-                Came::Nothing
-            }
+        if let Some(handler) = self.handlers.find(source, tag, context) {
+            return Came::Handle(handler, self.buffers.insert(message), context);
         }
+        self.buffers.wait(message);
+        Came::Nothing
     }
 
     fn take_events(&mut self, vm: &mut dyn Vm) {

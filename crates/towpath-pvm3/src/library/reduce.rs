@@ -281,48 +281,28 @@ pub(crate) fn built_in(
             Function::Sum => x.wrapping_add(y),
             Function::Product => x.wrapping_mul(y),
         }),
-        4 => each(data, more, f32::from_ne_bytes, f32::to_ne_bytes, |x, y| match function {
-            // As C's `x > y ? x : y`, which matters where one is no number.
-            Function::Max => {
-                if x > y {
-                    x
-                } else {
-                    y
-                }
-            }
-            Function::Min => {
-                if x < y {
-                    x
-                } else {
-                    y
-                }
-            }
-            Function::Sum => x + y,
-            Function::Product => x * y,
-        }),
-        6 => each(data, more, f64::from_ne_bytes, f64::to_ne_bytes, |x, y| match function {
-            Function::Max => {
-                if x > y {
-                    x
-                } else {
-                    y
-                }
-            }
-            Function::Min => {
-                if x < y {
-                    x
-                } else {
-                    y
-                }
-            }
-            Function::Sum => x + y,
-            Function::Product => x * y,
-        }),
+        4 => each(data, more, f32::from_ne_bytes, f32::to_ne_bytes, |x, y| real(function, x, y)),
+        6 => each(data, more, f64::from_ne_bytes, f64::to_ne_bytes, |x, y| real(function, x, y)),
         5 => complex::<4, f32>(function, data, more, f32::from_ne_bytes, f32::to_ne_bytes),
         7 => complex::<8, f64>(function, data, more, f64::from_ne_bytes, f64::to_ne_bytes),
         _ => return Err(Code::BadParam),
     }
     Ok(())
+}
+
+/// Combines two real numbers. Comparing is C's `x > y ? x : y`, which matters where one is no
+/// number.
+fn real<T>(function: Function, x: T, y: T) -> T
+where
+    T: PartialOrd + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
+{
+    match function {
+        Function::Max if x > y => x,
+        Function::Min if x < y => x,
+        Function::Max | Function::Min => y,
+        Function::Sum => x + y,
+        Function::Product => x * y,
+    }
 }
 
 fn each<const N: usize, T>(

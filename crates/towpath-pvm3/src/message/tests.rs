@@ -117,7 +117,9 @@ proptest! {
     #[test]
     fn any_bytes_give_values_or_a_code(
         bytes in prop::collection::vec(any::<u8>(), 0..300),
-        format in prop::sample::select(vec![0x1000_0000_u32, 0x1000_0001, 0x40_8c41, 7, 0x4000_0001]),
+        format in prop::sample::select(
+            vec![0x1000_0000_u32, 0x1000_0001, 0x40_8c41, 7, 0x4000_0001],
+        ),
         asked in prop::collection::vec(arrays(), 1..6),
     ) {
         let len = bytes.len();
@@ -230,14 +232,15 @@ fn what_is_lent_is_read_when_it_is_sent() {
     let mut values = [1_i32, 2];
     let mut message = Message::new(Encoding::InPlace, Vec::new());
     message.begin_packing();
-    let base = values.as_mut_ptr().cast();
+    let base: *mut u8 = values.as_mut_ptr().cast();
     // SAFETY: two ints.
     let (both, apart) =
         unsafe { (Strided::new(base, 2, 1).unwrap(), Strided::new(base, 1, 2).unwrap()) };
     assert_eq!(message.pack(Element::Int, apart), Err(Code::NotImpl));
     assert_eq!(message.pack_text(b"text"), Err(Code::NotImpl));
     message.pack(Element::Int, both).unwrap();
-    values[1] = 7;
+    // SAFETY: the second int, as a program changes it.
+    unsafe { base.add(4).copy_from(7_i32.to_ne_bytes().as_ptr(), 4) };
     let mut came = sent(&message);
     assert_eq!((came.unpack_int(), came.unpack_int()), (Ok(1), Ok(7)));
     message.begin_unpacking();

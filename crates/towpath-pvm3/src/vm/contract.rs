@@ -47,6 +47,7 @@ pub(crate) enum Watched {
 
 /// Something that happened. Of a task it comes after its last message.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code))] // Until the task layer is here.
 pub(crate) enum Event {
     /// What watch `watch` is for; `tid` is the task, or the host that is gone or joined.
     Watched { watch: u64, tid: i32 },
@@ -111,6 +112,18 @@ pub(crate) struct MailRules {
     pub(crate) persistent: bool,
     pub(crate) many: bool,
     pub(crate) overwritable: bool,
+}
+
+/// An entry to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MailWanted {
+    pub(crate) index: i32,
+    /// If there is none at `index`: the first there is behind it.
+    pub(crate) later: bool,
+    /// Take it out.
+    pub(crate) delete: bool,
+    /// Wait until there is one.
+    pub(crate) wait: bool,
 }
 
 /// An entry of a mailbox.
@@ -188,15 +201,8 @@ pub(crate) trait Vm: Send {
         rules: MailRules,
         content: Vec<u8>,
     ) -> Result<i32, Code>;
-    /// Reads the entry at `index`, or (`later`) the first there is from there on.
-    fn mail_get(
-        &mut self,
-        name: &str,
-        index: i32,
-        later: bool,
-        delete: bool,
-        wait: bool,
-    ) -> Result<Mail, Code>;
+    /// Reads an entry.
+    fn mail_get(&mut self, name: &str, wanted: MailWanted) -> Result<Mail, Code>;
     fn mail_delete(&mut self, name: &str, index: i32) -> Result<(), Code>;
     fn mailboxes(&mut self, pattern: &str) -> Result<Vec<Mailbox>, Code>;
 }

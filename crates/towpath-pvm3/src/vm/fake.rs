@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::contract::{
-    Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, Mailbox, Members, Place,
-    SpawnRequest, TaskRow, Vm, Watched,
+    Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, MailWanted, Mailbox, Members,
+    Place, SpawnRequest, TaskRow, Vm, Watched,
 };
 use super::registry::Registry;
 use crate::code::Code;
@@ -124,7 +124,7 @@ impl World {
         let bell = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
         let identity = Some(Identity { tid, parent, siblings, context });
         let caught_by = parent.filter(|parent| state.tasks[parent].catches);
-        state.tasks.insert(tid, Inbox { identity, bell, caught_by, ..Inbox::default() });
+        state.tasks.insert(tid, Inbox { identity, caught_by, bell, ..Inbox::default() });
         tid
     }
 
@@ -410,17 +410,10 @@ impl Vm for Member {
         outcome
     }
 
-    fn mail_get(
-        &mut self,
-        name: &str,
-        index: i32,
-        later: bool,
-        delete: bool,
-        wait: bool,
-    ) -> Result<Mail, Code> {
+    fn mail_get(&mut self, name: &str, wanted: MailWanted) -> Result<Mail, Code> {
         let tid = self.tid;
-        self.until(|state| match state.registry.get(name, tid, index, later, delete) {
-            Err(Code::NotFound) if wait => None,
+        self.until(|state| match state.registry.get(name, tid, wanted) {
+            Err(Code::NotFound) if wanted.wait => None,
             outcome => Some(outcome),
         })
     }

@@ -10,6 +10,6 @@ mod registry;
 
 pub(crate) use connect::connect;
 pub(crate) use contract::{
-    Envelope, Event, HostRow, Identity, Incoming, MailRules, Mailbox, Members, Place, SpawnRequest,
-    TaskRow, Vm, Watched,
+    Envelope, Event, HostRow, Identity, Incoming, MailRules, MailWanted, Mailbox, Members, Place,
+    SpawnRequest, TaskRow, Vm, Watched,
 };

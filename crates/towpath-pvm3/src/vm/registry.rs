@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::contract::{Mail, MailRules, Mailbox, Members};
+use super::contract::{Mail, MailRules, MailWanted, Mailbox, Members};
 use crate::code::Code;
 
 #[derive(Debug, Default)]
@@ -119,21 +119,14 @@ impl Registry {
         Ok(index)
     }
 
-    pub(super) fn get(
-        &mut self,
-        name: &str,
-        asker: i32,
-        index: i32,
-        later: bool,
-        delete: bool,
-    ) -> Result<Mail, Code> {
+    pub(super) fn get(&mut self, name: &str, asker: i32, wanted: MailWanted) -> Result<Mail, Code> {
         let entries = self.boxes.get_mut(name).ok_or(Code::NotFound)?;
-        let (&at, entry) = entries.range(index..).next().ok_or(Code::NotFound)?;
-        if at != index && !later {
+        let (&at, entry) = entries.range(wanted.index..).next().ok_or(Code::NotFound)?;
+        if at != wanted.index && !wanted.later {
             return Err(Code::NotFound);
         }
         let content = entry.content.clone();
-        if delete {
+        if wanted.delete {
             self.delete(name, asker, at)?;
         }
         Ok(Mail { index: at, content })
