@@ -38,9 +38,10 @@ pub(super) struct Ready {
     pub(super) writable: bool,
 }
 
-fn flags(writable: bool) -> epoll::EventFlags {
+fn flags(readable: bool, writable: bool) -> epoll::EventFlags {
+    let read = if readable { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
     let write = if writable { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
-    epoll::EventFlags::IN | write
+    read | write
 }
 
 impl Poll {
@@ -50,12 +51,24 @@ impl Poll {
     }
 
     pub(super) fn add(&self, fd: impl AsFd, key: u64) -> io::Result<()> {
-        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), flags(false))?)
+        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), flags(true, false))?)
     }
 
     /// Whether to report that `fd` can be written, too.
     pub(super) fn set_writable(&self, fd: impl AsFd, key: u64, on: bool) -> io::Result<()> {
-        Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(key), flags(on))?)
+        self.set_interest(fd, key, true, on)
+    }
+
+    /// Whether to report that `fd` can be read, and that it can be written. That its other end
+    /// is gone is reported in any case.
+    pub(super) fn set_interest(
+        &self,
+        fd: impl AsFd,
+        key: u64,
+        read: bool,
+        write: bool,
+    ) -> io::Result<()> {
+        Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(key), flags(read, write))?)
     }
 
     pub(super) fn remove(&self, fd: impl AsFd) -> io::Result<()> {
