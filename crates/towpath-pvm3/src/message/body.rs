@@ -24,12 +24,15 @@ pub(crate) struct Info {
 pub(crate) enum Received {
     /// Of this process.
     Shared(Arc<[u8]>),
+    /// From another task, wherever it lies.
+    Task(towpath_task::Message),
 }
 
 impl Received {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Shared(bytes) => bytes,
+            Self::Task(message) => message.bytes(),
         }
     }
 }

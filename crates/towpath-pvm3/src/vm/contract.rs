@@ -47,7 +47,6 @@ pub(crate) enum Watched {
 
 /// Something that happened. Of a task it comes after its last message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code))] // Until the task layer is here.
 pub(crate) enum Event {
     /// What watch `watch` is for; `tid` is the task, or the host that is gone or joined.
     Watched { watch: u64, tid: i32 },
