@@ -12,6 +12,7 @@ mod explain;
 mod farm;
 mod files;
 mod interrupt;
+mod logs;
 mod media;
 mod plan;
 mod plot;
@@ -88,7 +89,9 @@ enum Command {
     Top(top::TopArgs),
     /// Tell which way messages between two tasks take, why, and what it costs
     Explain(explain::ExplainArgs),
-    /// Run a command on a host
+    /// Show what this machine's daemons have to say
+    Logs(logs::LogsArgs),
+    /// Run a command on hosts
     Run(run::RunArgs),
     /// Run a command over many inputs on all hosts
     Farm(farm::FarmArgs),
@@ -174,6 +177,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Ps(args) => status::ps(&vm()?, &args),
         Command::Top(args) => top::top(&vm()?, &args),
         Command::Explain(args) => explain::explain(&vm()?, &args),
+        Command::Logs(args) => logs::logs(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
         Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),
         Command::Media(args) => media::run(&args),

@@ -41,7 +41,7 @@ fn main() -> Outcome<ExitCode> {
 }
 
 fn primes(block: u64) -> u64 {
-    let is_prime = |n: u64| n > 1 && (2..).take_while(|d| d * d <= n).all(|d| n % d != 0);
+    let is_prime = |n: u64| n > 1 && (2..=n.isqrt()).all(|d| !n.is_multiple_of(d));
     (block * BLOCK..(block + 1) * BLOCK).filter(|n| is_prime(*n)).count() as u64
 }
 

@@ -171,7 +171,7 @@ fn measure(
 ) -> anyhow::Result<Sample> {
     let far = members.far;
     let mut relays: &[usize] = &[];
-    let mut run = |pipe: &mut dyn Pipe| trips::measure(pipe, len, time);
+    let run = |pipe: &mut dyn Pipe| trips::measure(pipe, len, time);
     let Measured { sample, trips } = match chain {
         Chain::Spin | Chain::Futex => {
             let (words, _file, path) = shared(WORDS)?;
