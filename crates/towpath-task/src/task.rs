@@ -22,6 +22,7 @@ use crate::link::Link;
 use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
+use crate::team::Ends;
 
 /// Key of the socket among what is waited for.
 const SOCKET: u64 = 1;
@@ -72,6 +73,8 @@ pub struct Task {
     /// Looks at the rings since the socket was looked at.
     pub(crate) looks: u32,
     pub(crate) sent_by_ring: u64,
+    /// Of tasks that teams depend on.
+    pub(crate) ends: Ends,
     mark: ForkMark,
 }
 
@@ -158,6 +161,7 @@ impl Task {
             waiter,
             looks: 0,
             sent_by_ring: 0,
+            ends: Ends::default(),
             mark: ForkMark::new().map_err(why)?,
         })
     }
