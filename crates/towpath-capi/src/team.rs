@@ -198,7 +198,7 @@ extern "C" fn towpath_team_member(team: Option<&Team>, rank: u32) -> u64 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn towpath_barrier(handle: Option<&Handle>, team: Option<&mut Team>) -> c_int {
+unsafe extern "C" fn towpath_barrier(handle: Option<&Handle>, team: *mut Team) -> c_int {
     let call = |inner: &mut Inner, team: &mut Team| {
         team.barrier(&mut inner.task)?;
         Ok(Done::Yes)
