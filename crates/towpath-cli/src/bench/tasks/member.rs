@@ -1,12 +1,12 @@
 //! A member: does what the measuring process says.
 
 use std::hint::black_box;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use towpath::task::{Task, TaskId, Wanted};
 
 use super::super::machine;
@@ -57,7 +57,9 @@ fn child_task() -> anyhow::Result<ExitCode> {
 fn child_pipe() -> anyhow::Result<ExitCode> {
     std::io::stdout().write_all(&[1; SHORT])?;
     std::io::stdout().flush()?;
-    std::io::stdin().read_exact(&mut [0; SHORT])?;
+    // All children share the pipe: none may take more than its own.
+    let heard = rustix::io::read(std::io::stdin(), &mut [0; SHORT])?;
+    ensure!(heard == SHORT, "{heard} bytes instead of {SHORT}");
     Ok(ExitCode::SUCCESS)
 }
 
