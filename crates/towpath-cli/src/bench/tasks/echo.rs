@@ -13,7 +13,7 @@ use towpath_io::Words;
 use super::args::EchoArgs;
 use super::line::{Do, Way};
 use super::peers;
-use super::pipe::{self, Datagrams, Messages, Pipe, SHORT, Shared, WORDS};
+use super::pipe::{self, Datagrams, End, Look, Messages, Pipe, SHORT, Shared, WORDS};
 use super::report::{Report, Row, chosen};
 use super::sample::Sample;
 use super::trips::{self, Measured};
@@ -191,10 +191,12 @@ fn measure(
     let Measured { sample, trips } = match chain {
         Chain::Spin | Chain::Futex => {
             let (words, _file, path) = shared(WORDS)?;
-            let sleeps = chain == Chain::Futex;
-            let way = if sleeps { Way::Futex(path) } else { Way::Spin(path) };
+            let (way, look) = match chain {
+                Chain::Spin => (Way::Spin(path), Look::Awake),
+                _ => (Way::Futex(path), Look::Asleep),
+            };
             world.ready(far, &Do::Echo { way, len })?;
-            run(&mut Shared::new(words, true, sleeps)?)?
+            run(&mut Shared::new(words, End::Near, look)?)?
         }
         Chain::Unix => {
             let path = world.path();

@@ -13,7 +13,7 @@ use super::super::machine;
 use super::args::MemberArgs;
 use super::barrier::Place;
 use super::line::{Do, Line, Said, Way};
-use super::pipe::{self, Datagrams, Messages, Pipe, SHORT, Shared, TAG};
+use super::pipe::{self, Datagrams, End, Look, Messages, Pipe, SHORT, Shared, TAG};
 use super::sample::{now_ns, sleeps};
 use super::world::Own;
 use super::{multicast, trips};
@@ -80,8 +80,8 @@ impl Pending {
     fn begin(way: &Way) -> anyhow::Result<(Self, u16)> {
         let there = |pipe: Box<dyn Pipe>| (Self::There(pipe), 0);
         Ok(match way {
-            Way::Spin(path) => there(Box::new(Shared::open(path, false, false)?)),
-            Way::Futex(path) => there(Box::new(Shared::open(path, false, true)?)),
+            Way::Spin(path) => there(Box::new(Shared::open(path, End::Far, Look::Awake)?)),
+            Way::Futex(path) => there(Box::new(Shared::open(path, End::Far, Look::Asleep)?)),
             Way::Unix(path) => (Self::Unix(UnixListener::bind(path)?), 0),
             Way::UnixTo(path) => there(Box::new(pipe::unix_connect(path)?)),
             Way::Udp => {
