@@ -23,10 +23,11 @@ use towpath_io::{Clock, RealCrypto, UdpLink};
 use towpath_node::{Node, NodeConfig};
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Rng};
+use towpath_task::place::SOCKET_NAME;
 use towpath_wire::LinkId;
 
 use crate::config::{ConfigError, key_file, make_dir, socket_path};
-use crate::engine::{Engine, EngineError, EngineOptions};
+use crate::engine::{Engine, EngineError, EngineOptions, TaskSocket};
 use crate::start::cgroup::Group;
 use crate::start::limits::Descriptors;
 use crate::token::Token;
@@ -266,7 +267,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     }
     make_dir(&options.dir)?;
     let _lock = lock(&options.dir)?;
-    let socket = socket_path(&options.dir)?;
+    let socket = socket_path(&options.dir, "sock")?;
     let secret = key_file(&options.dir.join("host.key"))?;
     let clock = Clock::start();
     let udp = UdpLink::bind(LinkId(0), options.listen)?;
@@ -290,10 +291,13 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         Role::Join(token) => Node::join(clock.now(), config, crypto, rng, token.0.clone()),
     };
     let listener = listen(&socket)?;
+    let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
+    let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
     let descriptors = Descriptors::raise();
     let engine_options = EngineOptions {
         vm: options.vm.clone(),
         listener,
+        tasks,
         udp,
         clock,
         signals: signals()?,
@@ -310,6 +314,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         }
     });
     let _ = fs::remove_file(&socket);
+    let _ = fs::remove_file(&task_socket);
     Ok(result?)
 }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use towpath_io::Clock;
+use towpath_task::place::{COOKIE_VAR, TASK_VAR};
 use towpath_vm::{Ending, Stream, TaskSpec};
 use towpath_wire::{Instant, TaskId};
 
@@ -26,7 +27,7 @@ use crate::start::limits::Descriptors;
 /// What the engine wants of the spawner.
 #[derive(Debug)]
 pub(super) enum Order {
-    Start { task: TaskId, spec: TaskSpec },
+    Start { task: TaskId, spec: TaskSpec, cookie: u64 },
     Signal { task: TaskId, signal: i32 },
     Input { task: TaskId, bytes: Vec<u8>, end: bool },
     Credit { task: TaskId, bytes: u32 },
@@ -150,7 +151,7 @@ impl Spawner {
     fn obey(&mut self) -> bool {
         loop {
             match self.orders.try_recv() {
-                Ok(Order::Start { task, spec }) => self.start(task, &spec),
+                Ok(Order::Start { task, spec, cookie }) => self.start(task, &spec, cookie),
                 Ok(Order::Signal { task, signal }) => self.signal(task, signal),
                 Ok(Order::Input { task, bytes, end }) => self.input(task, bytes, end),
                 Ok(Order::Credit { task, bytes }) => self.credit(task, bytes),
@@ -160,9 +161,9 @@ impl Spawner {
         }
     }
 
-    fn start(&mut self, task: TaskId, spec: &TaskSpec) {
+    fn start(&mut self, task: TaskId, spec: &TaskSpec, cookie: u64) {
         let at = self.clock.now();
-        match self.try_start(task, spec) {
+        match self.try_start(task, spec, cookie) {
             Ok(pid) => self.report(Report::Started { task, pid, at }),
             Err(e) => {
                 let ending = not_started(spec, &e);
@@ -171,8 +172,10 @@ impl Spawner {
         }
     }
 
-    fn try_start(&mut self, task: TaskId, spec: &TaskSpec) -> io::Result<u32> {
-        let mut child = self.descriptors.spawn(&mut command(spec, &self.environment))?;
+    fn try_start(&mut self, task: TaskId, spec: &TaskSpec, cookie: u64) -> io::Result<u32> {
+        let mut command = command(spec, &self.environment);
+        command.env(TASK_VAR, task.to_raw().to_string()).env(COOKIE_VAR, cookie.to_string());
+        let mut child = self.descriptors.spawn(&mut command)?;
         let pid = child.id();
         let watch = || -> io::Result<(Pid, OwnedFd)> {
             let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
