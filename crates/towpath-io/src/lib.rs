@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`clock`] | time as the protocol machines want it |
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
-//! | [`forked`] | whether this process is a forked child |
 //! | [`drive`] | moves datagrams between a link and a machine |
 //! | [`shared`] | the exchange of tasks on one host, in shared memory |
 //! | [`tun`] | network interfaces made of a program |
@@ -13,7 +12,6 @@
 pub mod clock;
 pub mod crypto;
 pub mod drive;
-pub mod forked;
 pub mod shared;
 pub mod tun;
 pub mod udp;
@@ -21,6 +19,5 @@ pub mod udp;
 pub use clock::Clock;
 pub use crypto::RealCrypto;
 pub use drive::{LinkDriver, Turn};
-pub use forked::ForkMark;
 pub use tun::TunDevice;
 pub use udp::UdpLink;

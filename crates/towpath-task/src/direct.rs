@@ -196,7 +196,7 @@ impl Task {
             }
             parts => arena.alloc(len).map_err(PushError::from).and_then(|mut block| {
                 gather(parts, block.bytes_mut());
-                out.push_block(head, &block.freeze_to(len))
+                out.push_block(head, block.freeze_to(len)).map_err(|unsent| unsent.why)
             }),
         };
         match pushed {
