@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use towpath::daemon::EngineArgs;
 use towpath::protocol::{Reply, Request};
 use towpath::task::Wanted;
 use towpath::{Client, DaemonOptions, Home, Role, Task, Token, daemon};
@@ -50,6 +51,7 @@ impl Vm {
             cpus: 2,
             slots: 2,
             lost_after_ms: 2000,
+            engine: EngineArgs::default(),
         };
         let (up, is_up) = channel();
         let run = move || {
