@@ -43,11 +43,45 @@ fn main() -> io::Result<()> {
     write("media_trace", &traces())?;
     write("media_schedule", &schedules())?;
     write("operations", &scripts())?;
+    write("collective", &collectives())?;
     write("qos_spec", &specifications())?;
     write("qos_topology", &topologies()?)?;
     write("qos_requests", &requests()?)?;
     write("qos_schedulers", &calls())?;
     write("qos_admission", &admissions())
+}
+
+/// A team and events as chance has them, for every operation.
+fn collectives() -> Vec<(&'static str, Vec<u8>)> {
+    let names = [
+        "barrier",
+        "broadcast",
+        "reduce",
+        "allreduce",
+        "gather",
+        "allgather",
+        "scatter",
+        "alltoall",
+        "scan",
+        "exclusive_scan",
+    ];
+    let seed = |(kind, name): (u64, &&'static str)| {
+        // Knuth's 64-bit linear congruence, its upper half.
+        let mut state = kind;
+        let mut chance = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        // Hosts, each after a byte that says that one follows.
+        let mut bytes: Vec<u8> = (0..6).flat_map(|_| [1, chance()]).collect();
+        bytes.push(0);
+        bytes.extend((0..7).map(|_| chance()));
+        bytes.push(0);
+        bytes.extend(variant(kind, 10));
+        bytes.extend((0..300).map(|_| chance()));
+        (*name, bytes)
+    };
+    (0..).zip(&names).map(seed).collect()
 }
 
 /// A variant of an enum of `all`, as `arbitrary` chooses it.

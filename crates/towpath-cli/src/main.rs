@@ -8,6 +8,7 @@ mod cells;
 mod control;
 mod dump;
 mod experiment;
+mod explain;
 mod farm;
 mod files;
 mod interrupt;
@@ -20,6 +21,7 @@ mod run;
 mod schedulers;
 mod sim;
 mod status;
+mod top;
 mod topology;
 mod tspec;
 mod units;
@@ -83,6 +85,10 @@ enum Command {
     Hosts(status::HostsArgs),
     /// List tasks
     Ps(status::PsArgs),
+    /// Watch hosts, tasks, rates and routes
+    Top(top::TopArgs),
+    /// Tell which way messages between two tasks take, why, and what it costs
+    Explain(explain::ExplainArgs),
     /// Show what this machine's daemons have to say
     Logs(logs::LogsArgs),
     /// Run a command on hosts
@@ -169,6 +175,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Token(args) => control::token(&vm()?, &args),
         Command::Hosts(args) => status::hosts(&vm()?, &args),
         Command::Ps(args) => status::ps(&vm()?, &args),
+        Command::Top(args) => top::top(&vm()?, &args),
+        Command::Explain(args) => explain::explain(&vm()?, &args),
         Command::Logs(args) => logs::logs(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
         Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),

@@ -45,7 +45,7 @@ fn a_head_comes_as_it_was() {
         };
         a.out.push(&head, b"piece").expect("room");
         let block = a.home.arena().alloc(5).expect("a block").freeze();
-        a.out.push_block(&head, &block).expect("room");
+        a.out.push_block(&head, block).expect("room");
         assert_eq!(take(&mut b.inbound), Some((head, b"piece".to_vec())));
         assert_eq!(take(&mut b.inbound).expect("a message").0, head);
     }
@@ -84,15 +84,17 @@ fn a_peer_holds_only_so_many_blocks() {
     let block = a.home.arena().alloc(1).expect("a block").freeze();
     let mut views: VecDeque<View> = VecDeque::new();
     for seq in 0..TICKETS as u32 {
-        a.out.push_block(&head(seq, 1), &block).expect("room");
+        a.out.push_block(&head(seq, 1), block.clone()).expect("room");
         assert_eq!(b.inbound.peek().expect("intact").map(|a| a.kind), Some(Kind::Block));
         views.push_back(b.inbound.take_block());
     }
-    assert_eq!(a.out.push_block(&head(0, 1), &block), Err(PushError::Full));
+    let unsent = a.out.push_block(&head(0, 1), block.clone()).expect_err("full");
+    assert_eq!(unsent.why, PushError::Full);
+    drop(unsent);
     assert_eq!(a.out.push_copy(&head(0, 1), &[0]), Err(PushError::Full));
     views.pop_front();
     assert_eq!(a.out.has_tickets(), Ok(true));
-    assert_eq!(a.out.push_block(&head(0, 1), &block), Ok(()));
+    a.out.push_block(&head(0, 1), block).expect("room");
     assert_eq!(a.home.arena().used(), 4096, "one block, however many hold it");
 }
 
@@ -126,7 +128,7 @@ fn one_block_goes_to_many_and_comes_back_from_the_last() {
     block.bytes_mut().copy_from_slice(&payload(1, 10_000));
     let block = block.freeze();
     for (out, _) in &mut pairs {
-        out.push_block(&head(0, 10_000), &block).expect("room");
+        out.push_block(&head(0, 10_000), block.clone()).expect("room");
     }
     drop(block);
     for (out, end) in &mut pairs {
@@ -214,7 +216,7 @@ fn a_wait_ends_for_each_of_its_reasons() {
     let now = std::time::Instant::now();
     let waited = a.waiter.wait(a.home.card(), Spin::NONE, Some(now), || false);
     assert_eq!(waited.expect("waits"), Woken::TimedOut);
-    a.waiter.bell().ring();
+    a.waiter.bell().ring().expect("rings");
     let waited = a.waiter.wait(a.home.card(), Spin::NONE, None, || false);
     assert_eq!(waited.expect("waits"), Woken::Bell);
     let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
@@ -287,7 +289,7 @@ impl Model {
             Step::Copy(_) => end.out.push_copy(&head, &data),
             _ => end.home.arena().alloc(len).map_err(PushError::from).and_then(|mut block| {
                 block.bytes_mut().copy_from_slice(&data);
-                end.out.push_block(&head, &block.freeze())
+                end.out.push_block(&head, block.freeze()).map_err(|unsent| unsent.why)
             }),
         };
         match sent {

@@ -81,6 +81,19 @@ fn charge(payload: usize) -> u64 {
     payload as u64 + PIECE_CHARGE
 }
 
+/// A header from `task` and the length of its payload make sense.
+fn check_piece(task: TaskId, header: &[u8; HEADER_LEN], len: usize) -> Result<Header, String> {
+    let header = Header::parse(header).map_err(|e| format!("{e}"))?;
+    if header.src != task {
+        return Err(format!("it said to be {}", header.src));
+    }
+    if len > PIECE_MAX {
+        return Err(format!("a piece of {len} bytes, limit {PIECE_MAX}"));
+    }
+    data::check(&header, len).map_err(|e| format!("{e}"))?;
+    Ok(header)
+}
+
 impl Node {
     /// Whether data for other hosts may be taken in.
     pub const fn task_budget_left(&self) -> bool {
@@ -100,7 +113,7 @@ impl Node {
         if self.local.members.enrolled(task).is_none() {
             return true;
         }
-        let done = match self.check_piece(task, header, payload.len()) {
+        let done = match check_piece(task, header, payload.len()) {
             Ok(piece) if self.has_credit(task, piece.dst, charge(payload.len())) => {
                 self.forward(now, task, &piece, header, payload, memory)
             }
@@ -132,7 +145,7 @@ impl Node {
         }
         let cost = charge(payload.len());
         let broke = to.iter().find(|(dst, _)| !self.has_credit(task, *dst, cost));
-        let fault = match (self.check_piece(task, header, payload.len()), broke) {
+        let fault = match (check_piece(task, header, payload.len()), broke) {
             (Err(why), _) => Some(why),
             _ if to.len() > MULTICAST_MAX => Some(format!("{} receivers at once", to.len())),
             (_, Some((dst, _))) => Some(format!("it sent {dst} more than it may")),
@@ -146,23 +159,6 @@ impl Node {
             self.cut_off(task, why);
         }
         true
-    }
-
-    fn check_piece(
-        &self,
-        task: TaskId,
-        header: &[u8; HEADER_LEN],
-        len: usize,
-    ) -> Result<Header, String> {
-        let header = Header::parse(header).map_err(|e| format!("{e}"))?;
-        if header.src != task {
-            return Err(format!("it said to be {}", header.src));
-        }
-        if len > PIECE_MAX {
-            return Err(format!("a piece of {len} bytes, limit {PIECE_MAX}"));
-        }
-        data::check(&header, len).map_err(|e| format!("{e}"))?;
-        Ok(header)
     }
 
     fn has_credit(&self, task: TaskId, dst: TaskId, cost: u64) -> bool {
@@ -251,7 +247,9 @@ impl Node {
                 memory.put_parts(&[&data::front_several(receivers), &piece.emit(), payload])
             };
             let Some(block) = block else {
-                blocks.into_iter().for_each(|b| memory.release(b));
+                for block in blocks {
+                    memory.release(block);
+                }
                 return false;
             };
             blocks.push(block);

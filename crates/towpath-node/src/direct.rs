@@ -142,15 +142,12 @@ impl Node {
         }
         let offer = self.local.offers.remove(&(from, to));
         let address = self.log.as_ref().and_then(|l| l.table().get(host)).map(|h| h.addr);
-        match (offer, port, address) {
-            (Some(offer), Some(port), Some(mut address)) => {
-                address.set_port(port);
-                self.say(from, ToTask::Stream(StreamOffer { address: Some(address), ..offer }));
-            }
-            _ => {
-                self.drop_direct(from, to);
-                self.no_direct(from, to);
-            }
+        if let (Some(offer), Some(port), Some(mut address)) = (offer, port, address) {
+            address.set_port(port);
+            self.say(from, ToTask::Stream(StreamOffer { address: Some(address), ..offer }));
+        } else {
+            self.drop_direct(from, to);
+            self.no_direct(from, to);
         }
     }
 }

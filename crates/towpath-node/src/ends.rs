@@ -44,7 +44,7 @@ impl Node {
             let ended = TaskEnded { task, ending: member.ending.clone() };
             self.tell(now, host, Message::TaskEnded(ended));
         }
-        self.peer_over(now, task, member.ending);
+        self.peer_over(now, task, member.ending.as_ref());
         if let Some(tasks) = &mut self.tasks {
             tasks.release(task);
         }
@@ -65,7 +65,7 @@ impl Node {
 
     /// A task, here or elsewhere, has ended or cannot be reached any more: those of this host that
     /// had to do with it are told.
-    pub(crate) fn peer_over(&mut self, now: Instant, peer: TaskId, ending: Option<Ending>) {
+    pub(crate) fn peer_over(&mut self, now: Instant, peer: TaskId, ending: Option<&Ending>) {
         self.uncatch(now, peer);
         let Some(Tie { partners, watches }) = self.local.ties.take(peer) else { return };
         for task in partners {
@@ -76,7 +76,7 @@ impl Node {
         for (task, watch) in watches {
             if let Some(member) = self.local.members.get_mut(task) {
                 member.watches.remove(&watch);
-                let event = WatchEvent::TaskEnded { task: peer, ending: ending.clone() };
+                let event = WatchEvent::TaskEnded { task: peer, ending: ending.cloned() };
                 self.say(task, ToTask::Notice { watch, event });
             }
         }
@@ -98,7 +98,7 @@ impl Node {
     /// A host says that a task of its own has ended.
     pub(crate) fn handle_task_ended(&mut self, now: Instant, from: HostId, ended: TaskEnded) {
         if ended.task.host() == from {
-            self.peer_over(now, ended.task, ended.ending);
+            self.peer_over(now, ended.task, ended.ending.as_ref());
         } else {
             self.malformed += 1;
         }
@@ -107,7 +107,7 @@ impl Node {
     /// The connection to a host is over, and so is what its tasks had to do with ours.
     pub(crate) fn give_up_ties(&mut self, now: Instant, host: HostId) {
         for peer in self.local.ties.on(host) {
-            self.peer_over(now, peer, Some(Ending::HostLost));
+            self.peer_over(now, peer, Some(&Ending::HostLost));
         }
         for (task, number) in self.local.questions.of(host) {
             let fault = self.lost_fault(host);

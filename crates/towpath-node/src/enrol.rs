@@ -31,16 +31,16 @@ impl Node {
         let (Some(me), Some(tasks)) = (self.me, &mut self.tasks) else {
             return Err("this host is not part of a virtual machine".into());
         };
-        let id = match enrol.claim.filter(|c| self.local.members.claims(c)) {
-            Some(claim) => claim.task,
-            None => {
-                let id = tasks.adopt(now, enrol.pid, &enrol.command);
-                let id = id.ok_or("too many tasks enrolled by themselves on this host")?;
-                let root = (me, 0);
-                let origin = Origin { cookie: None, parent: None, root, context: 0, family: None };
-                self.local.members.add(id, origin);
-                id
-            }
+        let claim = enrol.claim.filter(|c| self.local.members.claims(c));
+        let id = if let Some(claim) = claim {
+            claim.task
+        } else {
+            let id = tasks.adopt(now, enrol.pid, &enrol.command);
+            let id = id.ok_or("too many tasks enrolled by themselves on this host")?;
+            let root = (me, 0);
+            let origin = Origin { cookie: None, parent: None, root, context: 0, family: None };
+            self.local.members.add(id, origin);
+            id
         };
         if let Some(member) = self.local.members.get_mut(id) {
             member.state = State::Welcomed;
@@ -103,7 +103,7 @@ impl Node {
             ToDaemon::CloseDirect { peer } => self.close_direct(now, task, peer),
             ToDaemon::Listening { peer, port } => self.listening(now, task, peer, port),
             ToDaemon::Ask { number, question } => self.ask(now, task, number, question),
-            ToDaemon::Watch { watch, subject } => self.start_watch(now, task, watch, subject),
+            ToDaemon::Watch { watch, subject } => self.start_watch(now, task, watch, &subject),
             ToDaemon::Unwatch { watch } => self.stop_watch(task, watch),
             ToDaemon::CatchOutput(on) => {
                 if let Some(member) = self.local.members.get_mut(task) {
@@ -115,14 +115,14 @@ impl Node {
         }
     }
 
-    fn start_watch(&mut self, now: Instant, task: TaskId, watch: u64, subject: Subject) {
+    fn start_watch(&mut self, now: Instant, task: TaskId, watch: u64, subject: &Subject) {
         let Some(member) = self.local.members.get_mut(task) else { return };
         if member.watches.len() >= WATCHES_MAX || member.watches.contains_key(&watch) {
             let why = format!("watch {watch} is one too many, or in use (limit {WATCHES_MAX})");
             return self.cut_off(task, why);
         }
         member.watches.insert(watch, subject.clone());
-        match subject {
+        match *subject {
             Subject::Task(peer) => {
                 self.local.ties.watch(task, watch, peer);
                 self.tell(now, peer.host(), Message::WatchTask(WatchTask { task: peer }));

@@ -277,15 +277,15 @@ impl Node {
             for (index, outbox) in peer.outbox.iter_mut().enumerate() {
                 let Some(channel) = conn.channels[index] else { continue };
                 while let Some(waiting) = outbox.front() {
-                    let (block, len) = match waiting {
-                        Waiting::Block(block, len) => (*block, *len),
-                        Waiting::Bytes(bytes) => match memory.put(bytes) {
-                            Some(block) => (block, bytes.len() as u32),
-                            None => {
-                                stalled = true;
-                                break;
-                            }
-                        },
+                    let placed = match waiting {
+                        Waiting::Block(block, len) => Some((*block, *len)),
+                        Waiting::Bytes(bytes) => {
+                            memory.put(bytes).map(|block| (block, bytes.len() as u32))
+                        }
+                    };
+                    let Some((block, len)) = placed else {
+                        stalled = true;
+                        break;
                     };
                     let own = matches!(waiting, Waiting::Bytes(_));
                     if self.endpoint.send(id, channel, block, len).is_err() {
@@ -431,16 +431,13 @@ impl Node {
                 }
             }
             AssociationEvent::Message { channel, label: LABEL_DATA, block, len, .. } => {
-                match self.peers.conns.get(&id).and_then(|c| c.host) {
-                    Some(host) => {
-                        self.handle_data(now, host, (id, channel), block, memory);
-                        self.peers.dirty.insert(host);
-                    }
-                    None => {
-                        memory.release(block);
-                        self.endpoint.consumed(id, channel, len);
-                        self.malformed += 1;
-                    }
+                if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
+                    self.handle_data(now, host, (id, channel), block, memory);
+                    self.peers.dirty.insert(host);
+                } else {
+                    memory.release(block);
+                    self.endpoint.consumed(id, channel, len);
+                    self.malformed += 1;
                 }
             }
             AssociationEvent::Message { channel, label, block, len, .. } if label < LABEL_OWNER => {

@@ -10,7 +10,7 @@ use towpath_wire::TaskId;
 use crate::error::SendError;
 use crate::message::Envelope;
 use crate::receive::Deadline;
-use crate::rings::pair_fds;
+use crate::rings::{Ring, pair_fds};
 use crate::task::Task;
 
 /// Messages to a peer after which the direct route is asked for; a longer message asks at once.
@@ -196,7 +196,7 @@ impl Task {
             }
             parts => arena.alloc(len).map_err(PushError::from).and_then(|mut block| {
                 gather(parts, block.bytes_mut());
-                out.push_block(head, &block.freeze_to(len))
+                out.push_block(head, block.freeze_to(len)).map_err(|unsent| unsent.why)
             }),
         };
         match pushed {
@@ -205,10 +205,9 @@ impl Task {
                 Pushed::Yes
             }
             Err(PushError::Full) => match (out.has_room(), out.has_tickets()) {
-                (Ok(false), Ok(_)) => Pushed::NoRoom,
                 (Ok(true), Ok(false)) => Pushed::NoBlocks,
-                // What it lacked has come meanwhile; a wait for room ends at once.
-                (Ok(true), Ok(true)) => Pushed::NoRoom,
+                // Where what it lacked has come meanwhile, a wait for room ends at once.
+                (Ok(_), Ok(_)) => Pushed::NoRoom,
                 _ => Pushed::Never,
             },
             Err(PushError::Arena(_)) => Pushed::NoBlocks,
@@ -221,7 +220,7 @@ impl Task {
         self.wants_room = Some(to);
         let waited = self.want(|task| {
             task.wait_for(Deadline::NEVER, &mut |task| {
-                let room = task.rings.get(to).is_none_or(|ring| ring.has_room());
+                let room = task.rings.get(to).is_none_or(Ring::has_room);
                 room.then_some(())
             })
         });

@@ -43,7 +43,7 @@ pub struct Local {
 }
 
 /// Makes messages of events.
-pub(crate) type Translate = Box<dyn FnMut(&Event) -> Option<Local> + Send>;
+pub type Translate = Box<dyn FnMut(&Event) -> Option<Local> + Send>;
 
 impl Task {
     /// What happened next, if anything did; does not wait ([`Task::wait`] does).
@@ -56,10 +56,7 @@ impl Task {
     /// From now on, `translate` is asked about each event as it comes in, in order with messages.
     /// What it makes of one is put among this task's waiting messages, and the event is gone;
     /// an event that it makes nothing of goes to [`Task::next_event`].
-    pub fn events_as_messages(
-        &mut self,
-        translate: Option<Box<dyn FnMut(&Event) -> Option<Local> + Send>>,
-    ) {
+    pub fn events_as_messages(&mut self, translate: Option<Translate>) {
         self.translate = translate;
     }
 

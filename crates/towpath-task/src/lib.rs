@@ -32,7 +32,7 @@ mod send;
 
 pub use direct::Route;
 pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};
-pub use event::{Event, Local};
+pub use event::{Event, Local, Translate};
 pub use groups::{Mail, Members};
 pub use message::{Arrived, Choice, Envelope, Message, Received};
 pub use task::Task;

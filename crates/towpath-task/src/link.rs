@@ -1,6 +1,7 @@
 //! The Unix socket to the daemon: frames out of it, frames into it, descriptors with them.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -35,7 +36,7 @@ pub(crate) struct Link {
     queued: Vec<u8>,
 }
 
-fn gone(why: impl ToString) -> Lost {
+fn gone(why: &dyn Display) -> Lost {
     Lost::Daemon(why.to_string())
 }
 
@@ -57,7 +58,7 @@ impl Link {
         let got = match recvmsg(&self.stream, &mut into, &mut ancillary, flags) {
             Ok(got) => got.bytes,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
-            Err(e) => return Err(gone(e)),
+            Err(e) => return Err(gone(&e)),
         };
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = message {
@@ -65,7 +66,7 @@ impl Link {
             }
         }
         if got == 0 {
-            return Err(gone("it has ended the connection"));
+            return Err(gone(&"it has ended the connection"));
         }
         self.end += got;
         Ok(true)
@@ -89,7 +90,7 @@ impl Link {
 
     fn head(&self) -> Result<Option<FrameHead>, Lost> {
         let Some(bytes) = self.buf[self.start..self.end].first_chunk() else { return Ok(None) };
-        FrameHead::parse(bytes).map(Some).map_err(gone)
+        FrameHead::parse(bytes).map(Some).map_err(|e| gone(&e))
     }
 
     /// The next whole frame: its kind and where its body is ([`Link::body`]), until the next
@@ -154,7 +155,7 @@ impl Link {
         match sendmsg(&self.stream, &rest[..n], &mut nothing, SendFlags::NOSIGNAL) {
             Ok(written) => Ok(written),
             Err(Errno::AGAIN | Errno::INTR) => Ok(0),
-            Err(e) => Err(gone(e)),
+            Err(e) => Err(gone(&e)),
         }
     }
 
@@ -163,7 +164,7 @@ impl Link {
         let mut fds = [PollFd::new(&self.stream, wanted)];
         match poll(&mut fds, timeout) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(e) => Err(gone(e)),
+            Err(e) => Err(gone(&e)),
         }
     }
 }

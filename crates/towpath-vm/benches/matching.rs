@@ -62,12 +62,11 @@ struct Load {
 impl Load {
     fn new(kind: &str, waiting: u32) -> Self {
         let mut keys = Sequence(1);
-        let limits = Limits { messages: u32::MAX, bytes: u64::MAX };
         let subject = if kind == "list" {
             let number = |n| (keys.key(), n);
             Subject::List(Listed((0..u64::from(waiting)).map(number).collect()))
         } else {
-            let mut store = Store::new(limits, 5);
+            let mut store = Store::new(Limits::NONE, 5);
             for number in 0..waiting {
                 store.insert(keys.key(), 16, u64::from(number)).expect("room");
             }

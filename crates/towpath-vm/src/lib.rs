@@ -16,6 +16,7 @@
 //! | [`credit`] | how much a task may send another |
 //! | [`data`] | pieces of tasks' messages between daemons |
 //! | [`message`] | what daemons tell each other |
+//! | [`collective`] | barrier, broadcast, reduce and the like, as one member takes part in them |
 //! | [`matching`] | messages that wait in a task to be received |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod catching;
+pub mod collective;
 pub mod credit;
 pub mod data;
 pub mod endpoint;

@@ -1,6 +1,6 @@
 //! Where tasks go when a task spawns them.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use towpath_wire::HostId;
@@ -44,16 +44,15 @@ pub fn choose<'a>(
     choices.rotate_left(behind);
     // Load as tasks per 2^20 processors: whole numbers, and as good as exact.
     let load = |c: &Choice| (c.tasks << 20) / c.cpus;
-    let mut order: BTreeMap<(u64, usize), ()> =
-        choices.iter().enumerate().map(|(i, c)| ((load(c), i), ())).collect();
+    let mut order: BTreeSet<(u64, usize)> =
+        choices.iter().enumerate().map(|(i, c)| (load(c), i)).collect();
     let mut chosen = Vec::with_capacity(if choices.is_empty() { 0 } else { count as usize });
     for _ in 0..count {
-        let Some((&(_, i), ())) = order.first_key_value() else { break };
-        order.pop_first();
+        let Some((_, i)) = order.pop_first() else { break };
         let c = &mut choices[i];
         chosen.push(c.host);
         c.tasks += 1;
-        order.insert((load(c), i), ());
+        order.insert((load(c), i));
     }
     chosen
 }

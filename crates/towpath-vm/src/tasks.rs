@@ -489,13 +489,12 @@ impl Tasks {
             if t.running {
                 // Nobody takes its output any more: let it run dry instead of blocking.
                 t.room = u64::MAX;
-                self.actions.push_back(Action::Credit { task: *id, bytes: u32::MAX });
-                if !all && t.alone {
-                    continue;
+                if all || !t.alone {
+                    t.end = Some(Ending::HostLost);
+                    self.signal_at(*id, Some(now + GRACE));
+                    self.actions.push_back(Action::Signal { task: *id, signal: SIGTERM });
                 }
-                t.end = Some(Ending::HostLost);
-                self.signal_at(*id, Some(now + GRACE));
-                self.actions.push_back(Action::Signal { task: *id, signal: SIGTERM });
+                self.actions.push_back(Action::Credit { task: *id, bytes: u32::MAX });
             } else {
                 self.waiting.retain(|w| w != id);
                 self.remove(*id);

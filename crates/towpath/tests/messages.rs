@@ -16,21 +16,21 @@ fn exchange(hosts: usize) {
     let lens = [0, 1, 15, 16, 4096, 16_320, 16_321, 65_536, 65_537, 300_000, 3_000_000];
     let from = a.id();
     let echo = std::thread::spawn(move || {
-        for (i, len) in lens.into_iter().enumerate() {
+        for (tag, len) in (0..).zip(lens) {
             let got = b.recv(&ANY).unwrap();
-            assert_eq!((got.src(), got.tag(), got.len()), (from, i as i32, len));
-            assert!(got.bytes() == pattern(i as u64, len), "message {i}");
+            assert_eq!((got.src(), got.tag(), got.len()), (from, tag, len));
+            assert!(got.bytes() == pattern(tag as u64, len), "message {tag}");
             b.send(from, got.tag() + 100, got.bytes()).unwrap();
         }
         b.leave().unwrap();
     });
-    for (i, len) in lens.into_iter().enumerate() {
-        a.send(to, i as i32, &pattern(i as u64, len)).unwrap();
+    for (tag, len) in (0..).zip(lens) {
+        a.send(to, tag, &pattern(tag as u64, len)).unwrap();
     }
-    for (i, len) in lens.into_iter().enumerate() {
+    for (tag, len) in (0..).zip(lens) {
         let got = a.recv(&ANY).unwrap();
-        assert_eq!((got.src(), got.tag(), got.len()), (to, i as i32 + 100, len));
-        assert!(got.bytes() == pattern(i as u64, len), "answer {i}");
+        assert_eq!((got.src(), got.tag(), got.len()), (to, tag + 100, len));
+        assert!(got.bytes() == pattern(tag as u64, len), "answer {tag}");
     }
     echo.join().unwrap();
 }

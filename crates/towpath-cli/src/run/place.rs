@@ -108,6 +108,8 @@ mod tests {
             key: [slot as u8; 32],
             cpus: 2,
             slots,
+            arch: String::new(),
+            speed: 1000,
             state: HostState::Up,
         }
     }

@@ -7,7 +7,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use towpath_io::shared::{
-    Bell, Head, Home, Inbound, Kind, Outbound, PairFds, PeerCard, SHORT_MAX, Segment, Spin, Waiter,
+    Bell, Head, Home, Inbound, Kind, Outbound, PairFds, PeerCard, SHORT_MAX, Segment, Spin, View,
+    Waiter,
 };
 
 /// What one end gets: its own segment and bell, and the pair's.
@@ -23,6 +24,7 @@ pub(crate) struct End {
     inbound: Inbound,
     card: PeerCard,
     waiter: Waiter,
+    view: Option<View>,
 }
 
 fn head(len: usize) -> Head {
@@ -34,7 +36,7 @@ impl End {
         let home = Home::open(fds.home).expect("own segment");
         let (out, inbound, card) = home.pair(fds.pair).expect("a pair");
         let waiter = Waiter::new(Bell::from(fds.bell)).expect("waits");
-        Self { home, out, inbound, card, waiter }
+        Self { home, out, inbound, card, waiter, view: None }
     }
 
     pub(crate) fn send(&mut self, data: &[u8]) {
@@ -70,19 +72,28 @@ impl End {
         }
     }
 
-    pub(crate) fn loan(&mut self, size: usize) {
-        self.out.reclaim().expect("intact");
+    /// Sends a block of `size` bytes that was not copied; `touch` writes its first and last.
+    pub(crate) fn loan(&mut self, size: usize, touch: bool) {
         let mut block = self.home.arena().alloc(size).expect("a block");
-        block.bytes_mut()[0] = 1;
-        self.out.push_block(&head(size), &block.freeze()).expect("room");
+        if touch {
+            let bytes = block.bytes_mut();
+            (bytes[0], bytes[size - 1]) = (1, 2);
+        }
+        self.out.push_block(&head(size), block.freeze()).expect("room");
         self.out.wake();
+        // What came before is given back once its answer is on the way.
+        self.view = None;
     }
 
-    pub(crate) fn borrow(&mut self) {
+    pub(crate) fn borrow(&mut self, touch: bool) {
         self.wait(true);
         self.inbound.peek().expect("intact");
         let view = self.inbound.take_block();
-        assert_eq!(view.bytes().expect("whole")[0], 1);
+        if touch {
+            let bytes = view.bytes().expect("whole");
+            assert_eq!((bytes[0], bytes[view.len() - 1]), (1, 2));
+        }
+        self.view = Some(view);
     }
 }
 

@@ -30,8 +30,10 @@ enum Task {
     Ring(usize),
     /// Our ring, sleeping at once.
     Asleep,
-    /// Loans of a block of this many bytes.
+    /// Loans of a block of this many bytes, of which none is touched.
     Loan(usize),
+    /// The same, first and last byte written and read.
+    Touched(usize),
 }
 
 impl Task {
@@ -42,6 +44,7 @@ impl Task {
             Self::Ring(size) => ("ring", size),
             Self::Asleep => ("asleep", 16),
             Self::Loan(size) => ("loan", size),
+            Self::Touched(size) => ("touched", size),
         }
     }
 
@@ -52,6 +55,7 @@ impl Task {
             "ring" => Self::Ring(size),
             "asleep" => Self::Asleep,
             "loan" => Self::Loan(size),
+            "touched" => Self::Touched(size),
             other => panic!("no such task: {other}"),
         }
     }
@@ -71,7 +75,8 @@ impl Side {
             Task::Futex => self.bare.wake(),
             Task::Ring(size) => self.end.send(&self.buffer[..size]),
             Task::Asleep => self.end.send(&self.buffer[..16]),
-            Task::Loan(size) => self.end.loan(size),
+            Task::Loan(size) => self.end.loan(size, false),
+            Task::Touched(size) => self.end.loan(size, true),
         }
     }
 
@@ -81,7 +86,8 @@ impl Side {
             Task::Futex => self.bare.sleep(),
             Task::Ring(size) => self.end.receive(&mut self.buffer[..size], true),
             Task::Asleep => self.end.receive(&mut self.buffer[..16], false),
-            Task::Loan(_) => self.end.borrow(),
+            Task::Loan(_) => self.end.borrow(false),
+            Task::Touched(_) => self.end.borrow(true),
         }
     }
 }
@@ -183,13 +189,13 @@ const SIZES: [usize; 13] = [
 
 fn ask(rounds: usize) {
     let mut asker = Asker::new();
-    let mut spin = [Vec::new(), Vec::new(), Vec::new()];
+    let mut spin = [const { Vec::new() }; 4];
     let mut two = [Vec::new(), Vec::new()];
     let mut one = [Vec::new(), Vec::new()];
     let mut sizes = vec![Vec::new(); SIZES.len()];
     for _ in 0..rounds {
         asker.pin(0, 1);
-        let tasks = [Task::Flags, Task::Ring(16), Task::Loan(1 << 20)];
+        let tasks = [Task::Flags, Task::Ring(16), Task::Loan(1 << 20), Task::Touched(1 << 20)];
         for (task, times) in tasks.into_iter().zip(&mut spin) {
             times.push(asker.time(task, 401, 200));
         }
@@ -206,14 +212,15 @@ fn ask(rounds: usize) {
     }
     drop(asker.orders);
     asker.child.wait().expect("the other process ends");
-    let [flags, ring, loan] = spin.map(median);
+    let [flags, ring, loan, touched] = spin.map(median);
     println!("{}; {rounds} rounds, two processes, no encryption", machine());
     let line = |what: &str, time: f64, floor: f64| {
         println!("{what:<44} {:>9.3} us {:>6.2} x", time * 1e6, time / floor);
     };
     line("16 B round trip, bare flags, processors 0 1", flags, flags);
     line("  ours", ring, flags);
-    line("  ours, loan of 1 MiB (x of ours at 16 B)", loan, ring);
+    line("  loan of 1 MiB, untouched (x of ours)", loan, ring);
+    line("  loan of 1 MiB, both ends touched", touched, ring);
     for (what, times) in [("processors 0 1", two), ("processor 0 both", one)] {
         let [futex, asleep] = times.map(median);
         line(&format!("16 B, both asleep, bare futex, {what}"), futex, futex);

@@ -86,6 +86,10 @@ impl Arena {
         1 << limit.ilog2()
     }
 
+    pub(super) fn shape(&self) -> ArenaShape {
+        self.0.shape
+    }
+
     /// Requests refused.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Relaxed)
@@ -225,8 +229,9 @@ impl Filling {
         memory.word(ArenaShape::progress(self.held.page)).store(self.filled as u64, Release);
     }
 
-    /// Another hold, which keeps the block until the receiver gave it up.
+    /// Another hold, which keeps the block until the receiver gave it up. Not to be read before
+    /// the block is full.
     pub(super) fn hold(&self) -> Frozen {
-        Frozen { held: self.held.clone(), len: 0 }
+        Frozen { held: self.held.clone(), len: self.len }
     }
 }

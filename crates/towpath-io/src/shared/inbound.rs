@@ -67,6 +67,14 @@ impl Inbound {
         Ok(self.ring.peek()?.map(Arrival::of))
     }
 
+    /// Whether all of the next arrival is there. `peek` has shown it; what is not yet whole may
+    /// never be, where its sender dies.
+    pub fn next_is_whole(&self) -> bool {
+        let body = self.ring.next().map(|record| record.body);
+        let Some(Body::Block { page, len, filling: true, .. }) = body else { return true };
+        filled(&self.link, page, len) == len
+    }
+
     /// Takes the payload of the next arrival, which is of kind [`Kind::Short`] and as long as
     /// `to` (both asserted).
     #[inline]
@@ -119,12 +127,7 @@ impl View {
 
     /// How much of it is there; it only grows, and stays as it is when its sender has died.
     pub fn filled(&self) -> usize {
-        if !self.filling {
-            return self.len;
-        }
-        // SYNC POINT: pairs with the store in `Filling::tell`.
-        let filled = self.link.segment.word(ArenaShape::progress(self.page)).load(Acquire);
-        usize::try_from(filled).map_or(self.len, |filled| filled.min(self.len))
+        if self.filling { filled(&self.link, self.page, self.len) } else { self.len }
     }
 
     /// Whether all of it is there.
@@ -149,6 +152,13 @@ impl View {
         }
         len
     }
+}
+
+/// How much of a block of `len` bytes is there.
+fn filled(link: &Link, page: usize, len: usize) -> usize {
+    // SYNC POINT: pairs with the store in `Filling::tell`.
+    let filled = link.segment.word(ArenaShape::progress(page)).load(Acquire);
+    usize::try_from(filled).map_or(len, |filled| filled.min(len))
 }
 
 impl Drop for View {

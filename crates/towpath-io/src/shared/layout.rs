@@ -5,6 +5,8 @@
 //! task segment, written by its task, read by every neighbour
 //!     0     stamp: what this is, in which version
 //!    64     card: 0..4 state (0 running, 1 sleeping) | 4..8 processor
+//!    72     pressed: how often this task found its arena full
+//!  1024     epochs: 8 words, a line each, for whoever meets there
 //!  4096     progress: per arena page a line whose first word says how far its block is filled
 //!   ...     arena: 64 pages for each page of the progress table
 //!
@@ -12,9 +14,9 @@
 //!     0     stamp
 //!    64     taken: records that I took from your ring
 //!   128     wanting: 1 while I wait for room in my ring or for blocks that you hold
-//!  4096     returns: 1024 entries: 0..4 ticket | 4..8 number of the return, from 1, wrapping
-//! 12288     slots: 256 records of a line each, my ring to you
-//! 28672     bytes: 64 KiB of payload that does not fit into its record's line
+//!  4096     returns: 512 entries: 0..4 ticket | 4..8 number of the return, from 1, wrapping
+//!  8192     slots: 128 records of a line each, my ring to you
+//! 16384     bytes: 32 KiB of payload that does not fit into its record's line
 //!
 //! record
 //!  0..4  number of the record, from 1, wrapping: written last, it makes the record valid
@@ -35,18 +37,26 @@ pub(super) const LINE: usize = 64;
 pub(super) const PAGE: usize = 4096;
 
 /// Records a ring holds at most.
-pub const SLOTS: usize = if MODEL { 2 } else { 256 };
+pub const SLOTS: usize = if MODEL { 2 } else { 128 };
 /// Longest payload that goes through a ring itself, in bytes; longer ones take a block.
 pub const SHORT_MAX: usize = if MODEL { LINE } else { 4096 };
 /// Blocks of one sender that one receiver may hold at most.
-pub const TICKETS: usize = if MODEL { 2 } else { 1024 };
+pub const TICKETS: usize = if MODEL { 2 } else { 512 };
 /// Room for payloads beside the records, in bytes.
-pub(super) const BYTES: usize = if MODEL { 2 * LINE } else { 64 << 10 };
+pub(super) const BYTES: usize = if MODEL { 2 * LINE } else { 32 << 10 };
 /// Longest payload inside a record's own line, in bytes.
 pub(super) const TINY_MAX: usize = 40;
 
 pub(super) const STAMP: usize = 0;
 pub(super) const CARD: usize = LINE;
+pub(super) const PRESSED: usize = CARD + 8;
+/// Words in which tasks of one host say how far they are in something common.
+pub const EPOCHS: usize = 8;
+/// Where such a word stands.
+pub(super) fn epoch(which: usize) -> usize {
+    assert!(which < EPOCHS, "epoch {which} of {EPOCHS}");
+    PAGE / 4 + which * LINE
+}
 pub(super) const TAKEN: usize = LINE;
 pub(super) const WANTING: usize = 2 * LINE;
 pub(super) const RETURNS: usize = if MODEL { 3 * LINE } else { PAGE };

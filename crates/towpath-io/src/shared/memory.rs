@@ -7,7 +7,7 @@ pub(super) use std::sync::atomic::{AtomicU64, fence};
 
 use rustix::fd::BorrowedFd;
 use rustix::io;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 /// A shared mapping of a sealed memory file. Invariant: `base` is page-aligned and points to
 /// `len` mapped bytes for as long as this lives; the file can never become shorter.
@@ -34,7 +34,10 @@ impl Memory {
         // SAFETY: the kernel chooses a place where nothing is mapped.
         let at = unsafe { mmap(ptr::null_mut(), len, access, flags, file, 0)? };
         let base = NonNull::new(at.cast()).expect("a mapping is not at null");
-        Ok(Self { base, len, writable })
+        let memory = Self { base, len, writable };
+        // SAFETY: concerns only what a forked child sees of a mapping that is ours.
+        unsafe { madvise(at, len, Advice::LinuxDontFork)? };
+        Ok(memory)
     }
 
     pub(super) fn len(&self) -> usize {

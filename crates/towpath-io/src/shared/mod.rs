@@ -19,14 +19,19 @@
 //! it can be a wrong message, or [`Corrupt`], and no more. A payload seen in place ([`View`]) is
 //! one that its sender has given up for writing.
 //!
-//! **Fork.** A child shares its parent's pages, and would write them a second time: it must not
-//! use what it inherits.
+//! **Fork.** A child has none of the shared mappings, or it would be a second writer; touching
+//! what it inherits ends it. It asks [`Origin`] first, and enrols anew.
+//!
+//! **Full arena.** Payloads stay in their sender's arena until receivers give them back, which may
+//! be long after: a sender that needs room *presses* ([`OwnCard::press`]), and every receiver that
+//! sees it copies out what it only keeps.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `layout` | byte maps |
 //! | `memory`, `segment` | mapped pages; memory files, made, sealed and checked |
 //! | `card`, `bell`, `waiter` | who sleeps; what wakes; waiting for everything at once |
+//! | `origin` | which process this is |
 //! | `record`, `ring`, `returns` | one direction of a pair |
 //! | `buddy`, `arena` | blocks for long payloads |
 //! | `pair`, `outbound`, `inbound` | the ends that a task holds |
@@ -40,6 +45,7 @@ mod home;
 mod inbound;
 mod layout;
 mod memory;
+mod origin;
 mod outbound;
 mod pair;
 mod record;
@@ -49,13 +55,14 @@ mod segment;
 mod waiter;
 
 pub use arena::{Arena, ArenaFull, Block, Frozen};
-pub use bell::Bell;
+pub use bell::{Bell, aside};
 pub use card::{OwnCard, Showing};
 pub use error::Corrupt;
 pub use home::Home;
 pub use inbound::{Arrival, Inbound, Kind, View};
-pub use layout::{SHORT_MAX, SLOTS, TICKETS};
-pub use outbound::{Outbound, PushError};
+pub use layout::{EPOCHS, SHORT_MAX, SLOTS, TICKETS};
+pub use origin::Origin;
+pub use outbound::{Outbound, PushError, Unsent};
 pub use pair::{PairFds, PeerCard};
 pub use record::Head;
 pub use segment::{OpenError, Segment};

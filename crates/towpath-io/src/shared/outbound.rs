@@ -26,9 +26,23 @@ pub enum PushError {
     /// The arena has no block.
     #[error(transparent)]
     Arena(#[from] ArenaFull),
+    /// The peer could not be woken.
+    #[error("the peer's bell cannot be rung: its descriptor was closed in this process")]
+    Lost,
     /// The peer's pages make no sense.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
+}
+
+/// A block that was not sent.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct Unsent {
+    /// Why not.
+    #[source]
+    pub why: PushError,
+    /// The block.
+    pub block: Frozen,
 }
 
 /// Blocks that the peer holds, by the ticket each went out with.
@@ -57,14 +71,15 @@ impl Tickets {
 
     /// The block came back.
     fn take_back(&mut self, ticket: u32) -> Result<(), Corrupt> {
-        let held = usize::try_from(ticket).ok().and_then(|at| self.blocks.get_mut(at));
+        let held = self.blocks.get_mut(ticket as usize);
         held.and_then(Option::take).ok_or(Corrupt::Ticket { ticket })?;
         self.free.push(ticket as u16);
         Ok(())
     }
 }
 
-/// The sending end of a pair.
+/// The sending end of a pair. Dropping it frees the blocks that the peer holds: to be done when
+/// the peer is gone, or has said that it keeps none.
 #[derive(Debug)]
 pub struct Outbound {
     link: Arc<Link>,
@@ -88,23 +103,40 @@ impl Outbound {
             return Err(PushError::TooLong { len });
         }
         debug_assert!(fits(head, len), "the piece lies in its message");
+        self.check()?;
         if self.ring.push(head, payload)? { Ok(()) } else { Err(PushError::Full) }
     }
 
-    /// Sends a block of this task's arena (asserted) without copying it. The same block may go to
-    /// several peers. Call [`wake`](Self::wake) after the last of several.
-    pub fn push_block(&mut self, head: &Head, block: &Frozen) -> Result<(), PushError> {
+    /// Sends a block of this task's arena (asserted) without copying it. A clone of it may go to
+    /// another peer. Call [`wake`](Self::wake) after the last of several.
+    pub fn push_block(&mut self, head: &Head, block: Frozen) -> Result<(), Unsent> {
         debug_assert!(fits(head, block.len()), "the piece lies in its message");
         assert!(block.is_of(&self.arena), "a block of the own arena");
-        self.reclaim()?;
-        let ticket = self.tickets.next().ok_or(PushError::Full)?;
-        let (page, len) = (block.page(), block.len());
-        let body = Body::Block { page, len, ticket, filling: false };
-        if !self.ring.push_body(head, body)? {
-            return Err(PushError::Full);
+        let body = |ticket| {
+            let (page, len) = (block.page(), block.len());
+            Body::Block { page, len, ticket, filling: false }
+        };
+        if let Err(why) = self.push_ticket(head, body) {
+            return Err(Unsent { why, block });
         }
-        self.tickets.give_out(block.clone());
+        self.tickets.give_out(block);
+        // Not before: the peer is reading the record already.
+        let _ = self.reclaim();
         Ok(())
+    }
+
+    /// Sends a record with the next ticket.
+    fn push_ticket(
+        &mut self,
+        head: &Head,
+        body: impl FnOnce(u16) -> Body,
+    ) -> Result<(), PushError> {
+        self.check()?;
+        if self.tickets.next().is_none() {
+            self.reclaim()?;
+        }
+        let ticket = self.tickets.next().ok_or(PushError::Full)?;
+        if self.ring.push_body(head, body(ticket))? { Ok(()) } else { Err(PushError::Full) }
     }
 
     /// Sends bytes through a block of the arena, copied once here. The peer is told of it first
@@ -112,15 +144,11 @@ impl Outbound {
     pub fn push_copy(&mut self, head: &Head, data: &[u8]) -> Result<(), PushError> {
         debug_assert!(fits(head, data.len()), "the piece lies in its message");
         self.reclaim()?;
-        let ticket = self.tickets.next().ok_or(PushError::Full)?;
         let mut block = self.arena.alloc(data.len())?.filling();
         let (first, rest) = data.split_at(step(data.len()));
         block.append(first);
-        let filling = !rest.is_empty();
-        let body = Body::Block { page: block.page(), len: data.len(), ticket, filling };
-        if !self.ring.push_body(head, body)? {
-            return Err(PushError::Full);
-        }
+        let (page, len, filling) = (block.page(), data.len(), !rest.is_empty());
+        self.push_ticket(head, |ticket| Body::Block { page, len, ticket, filling })?;
         self.tickets.give_out(block.hold());
         self.wake();
         for part in rest.chunks(STEP_MAX) {
@@ -130,6 +158,27 @@ impl Outbound {
             self.wake();
         }
         Ok(())
+    }
+
+    #[inline]
+    fn check(&self) -> Result<(), PushError> {
+        if self.link.is_lost() { Err(PushError::Lost) } else { Ok(()) }
+    }
+
+    /// What the peer has not taken, in order: to be sent another way once it is known that the
+    /// peer does not take from this ring.
+    pub fn into_untaken(mut self) -> Result<Vec<(Head, Vec<u8>)>, Corrupt> {
+        let Self { ring, arena, tickets, .. } = &mut self;
+        let mut untaken = Vec::new();
+        ring.untaken(arena.shape(), |record, payload| {
+            let block = match record.body {
+                Body::Block { ticket, .. } => tickets.blocks[usize::from(ticket)].as_ref(),
+                _ => None,
+            };
+            let payload = block.map_or(payload, |block| block.bytes().to_vec());
+            untaken.push((record.head, payload));
+        })?;
+        Ok(untaken)
     }
 
     /// Rings the peer's bell if the peer sleeps; true if so. To be called after what was pushed

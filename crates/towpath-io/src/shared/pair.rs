@@ -1,12 +1,12 @@
 //! Two tasks of one host that talk to each other: what one of them holds.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::arena::Arena;
 use super::bell::Bell;
-use super::card::{Showing, must_be_woken, showing};
+use super::card::{Showing, epoch_of, must_be_woken, pressed, showing};
 use super::inbound::Inbound;
 use super::layout::ArenaShape;
 use super::memory::Memory;
@@ -38,8 +38,9 @@ pub(super) struct Link {
     bell: Bell,
     /// The bell was rung and the peer has not been seen to run since.
     rung: AtomicBool,
-    /// Views are dropped anywhere.
-    returner: Mutex<Returner>,
+    /// The bell cannot be rung any more.
+    lost: AtomicBool,
+    returner: Returner,
 }
 
 impl Link {
@@ -48,14 +49,21 @@ impl Link {
         let sleeps = must_be_woken(&self.segment);
         if sleeps {
             self.rung.store(true, Ordering::Relaxed);
-            self.bell.ring();
+            if self.bell.ring().is_err() {
+                self.lost.store(true, Ordering::Relaxed);
+            }
         }
         sleeps
     }
 
+    /// Whether the peer could not be woken: somebody closed our descriptors.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
     /// Gives a block back.
     pub(super) fn give_back(&self, ticket: u16) {
-        self.returner.lock().unwrap_or_else(PoisonError::into_inner).give(ticket);
+        self.returner.give(ticket);
         if is_wanting(&self.peer) {
             self.wake();
         }
@@ -70,6 +78,17 @@ impl PeerCard {
     /// What it says now.
     pub fn showing(&self) -> Showing {
         showing(&self.0.segment)
+    }
+
+    /// How often the peer found its arena full. Where this changes, give back the blocks of it
+    /// that are only kept: copy them out.
+    pub fn pressed(&self) -> u64 {
+        pressed(&self.0.segment)
+    }
+
+    /// What the peer last set with [`OwnCard::set_epoch`](super::OwnCard::set_epoch).
+    pub fn epoch(&self, which: usize) -> u64 {
+        epoch_of(&self.0.segment, which)
     }
 
     /// Whether it was woken by us and has not been seen to run since.
@@ -94,9 +113,10 @@ pub(super) fn open(
     let producer = Producer::new(Arc::clone(&own), Arc::clone(&peer));
     let consumer = Consumer::new(Arc::clone(&own), Arc::clone(&peer), shape);
     let reclaimer = Reclaimer::new(Arc::clone(&peer));
-    let returner = Mutex::new(Returner::new(Arc::clone(&own)));
-    let (bell, rung) = (Bell::from(peer_bell), AtomicBool::new(false));
-    let link = Arc::new(Link { peer, segment, shape, bell, rung, returner });
+    let returner = Returner::new(Arc::clone(&own));
+    let (rung, lost) = (AtomicBool::new(false), AtomicBool::new(false));
+    let bell = Bell::from(peer_bell);
+    let link = Arc::new(Link { peer, segment, shape, bell, rung, lost, returner });
     let outbound = Outbound::new(Arc::clone(&link), arena.clone(), producer, reclaimer);
     Ok((outbound, Inbound::new(Arc::clone(&link), consumer), PeerCard(link)))
 }

@@ -4,35 +4,38 @@
 //! overwritten before it was read, and no count of what was read is needed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::layout::{RETURNS, TICKETS};
-use super::memory::Memory;
+use super::memory::{AtomicU64, Memory};
 
 fn entry(count: u32) -> usize {
     RETURNS + count as usize % TICKETS * 8
 }
 
-/// Gives back.
+/// Gives back, from any thread.
 #[derive(Debug)]
 pub(super) struct Returner {
     own: Arc<Memory>,
-    given: u32,
+    given: AtomicU64,
 }
 
 impl Returner {
     /// `own` is writable and has no other returner.
     pub(super) fn new(own: Arc<Memory>) -> Self {
-        Self { own, given: 0 }
+        Self { own, given: AtomicU64::new(0) }
     }
 
     /// Gives back a block that this task holds; what it read there is read.
-    pub(super) fn give(&mut self, ticket: u16) {
-        let at = entry(self.given);
-        self.given = self.given.wrapping_add(1);
+    pub(super) fn give(&self, ticket: u16) {
+        // Each thread fills the entry it drew; a later one may be filled before it, and is seen
+        // after it.
+        let given = self.given.fetch_add(1, Relaxed) as u32;
+        let number = given.wrapping_add(1);
         // SYNC POINT: pairs with the load in `Reclaimer::next`: the sender writes the block again
         // only after this.
-        self.own.word(at).store(u64::from(self.given) << 32 | u64::from(ticket), Release);
+        let word = u64::from(number) << 32 | u64::from(ticket);
+        self.own.word(entry(given)).store(word, Release);
     }
 }
 

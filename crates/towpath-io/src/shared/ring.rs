@@ -140,6 +140,36 @@ impl Producer {
         self.sent += 1;
     }
 
+    /// The records that the consumer did not take, and what of their payload is in the ring;
+    /// `shape` is the own arena.
+    pub(super) fn untaken(
+        &mut self,
+        shape: ArenaShape,
+        mut each: impl FnMut(&Record, Vec<u8>),
+    ) -> Result<(), Corrupt> {
+        self.look()?;
+        for count in self.taken..self.sent {
+            let at = slot(count);
+            let words = std::array::from_fn(|i| self.own.word(at + 8 * i).load(Relaxed));
+            let record = Record::read(&words, shape)?;
+            let payload = match record.body {
+                Body::Tiny { len, words } => {
+                    let mut payload = vec![0; len];
+                    untiny(&words, &mut payload);
+                    payload
+                }
+                Body::Short { at, len } => {
+                    let mut payload = vec![0; len];
+                    self.own.read(BYTE_ARRAY + at, &mut payload);
+                    payload
+                }
+                Body::Block { .. } => Vec::new(),
+            };
+            each(&record, payload);
+        }
+        Ok(())
+    }
+
     /// Says whether this task waits for room or blocks of this pair.
     pub(super) fn want(&self, wanting: bool) {
         let word = self.own.word(WANTING);
@@ -198,6 +228,11 @@ impl Consumer {
             self.next = Some(Record::read(&words, self.shape)?);
         }
         Ok(self.next.as_ref())
+    }
+
+    /// What `peek` last showed.
+    pub(super) fn next(&self) -> Option<&Record> {
+        self.next.as_ref()
     }
 
     /// Whether the producer does not know how far this end is.

@@ -9,7 +9,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::thread::sched_getcpu;
 
-use super::bell::Bell;
+use super::bell::{Bell, aside};
 use super::card::OwnCard;
 use super::pair::PeerCard;
 
@@ -32,14 +32,14 @@ impl Spin {
     /// Not at all.
     pub const NONE: Self = Self(Duration::ZERO);
 
-    /// What the cards advise. It pays to look while a peer that may answer runs on another
-    /// processor, or is about to; it costs when a peer is ready to run on ours, for it waits for
-    /// us to leave.
-    pub fn advised<'a>(own: &OwnCard, peers: impl IntoIterator<Item = &'a PeerCard>) -> Self {
+    /// What the cards of the awaited peers advise. It pays to look while one of them runs on
+    /// another processor, or is about to because this task woke it. It costs when two want the
+    /// same processor, ours or another: one of them waits for the other to leave.
+    pub fn advised<'a>(own: &OwnCard, awaited: impl IntoIterator<Item = &'a PeerCard>) -> Self {
         let here = sched_getcpu() as u32;
         own.run_on(here);
-        let mut longest = Duration::ZERO;
-        for peer in peers {
+        let (mut longest, mut taken) = (Duration::ZERO, bit(here));
+        for peer in awaited {
             let showing = peer.showing();
             if showing.sleeping {
                 if peer.is_waking() && showing.processor != here {
@@ -48,12 +48,45 @@ impl Spin {
                 continue;
             }
             peer.is_awake();
-            if showing.processor == here {
+            if taken & bit(showing.processor) != 0 {
                 return Self::NONE;
             }
+            taken |= bit(showing.processor);
             longest = longest.max(SPIN_RUNNING);
         }
         Self(longest)
+    }
+}
+
+/// A processor in a set of them; processors beyond 128 are in none.
+fn bit(processor: u32) -> u128 {
+    1_u128.checked_shl(processor).unwrap_or(0)
+}
+
+/// Halvings after which spinning is given up.
+const FAILURES_MAX: u8 = 4;
+/// Waits after which it is tried again.
+const TRIAL: u8 = 16;
+
+/// How much of the advised time is used: half as much after each time that it was in vain, none
+/// in the end but for a trial now and then. A peer that computes shows as running as well.
+#[derive(Clone, Copy, Debug, Default)]
+struct Patience {
+    failures: u8,
+    skipped: u8,
+}
+
+impl Patience {
+    fn of(&mut self, advised: Duration) -> Duration {
+        if advised.is_zero() || self.failures < FAILURES_MAX {
+            return advised / (1 << self.failures);
+        }
+        self.skipped = (self.skipped + 1) % TRIAL;
+        if self.skipped == 0 { advised } else { Duration::ZERO }
+    }
+
+    fn judge(&mut self, success: bool) {
+        self.failures = if success { 0 } else { FAILURES_MAX.min(self.failures + 1) };
     }
 }
 
@@ -106,6 +139,7 @@ impl Event {
 pub struct Waiter {
     epoll: OwnedFd,
     bell: Bell,
+    patience: Patience,
     events: Vec<Event>,
 }
 
@@ -118,7 +152,8 @@ impl Waiter {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, &bell, epoll::EventData::new_u64(BELL), edges)?;
-        Ok(Self { epoll, bell, events: Vec::with_capacity(EVENTS_MAX) })
+        let patience = Patience::default();
+        Ok(Self { epoll: aside(epoll), bell, patience, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
     /// The own bell.
@@ -166,17 +201,39 @@ impl Waiter {
         mut ready: impl FnMut() -> bool,
     ) -> io::Result<Woken> {
         self.events.clear();
-        if ready() || spun(spin, &mut ready) {
+        if ready() {
             return Ok(Woken::Ready);
         }
+        let longest = self.patience.of(spin.0);
+        if !longest.is_zero() {
+            let success = spun(longest, &mut ready);
+            self.patience.judge(success);
+            if success {
+                return Ok(Woken::Ready);
+            }
+        }
         card.sleep();
-        let woken = if ready() { Ok(Woken::Ready) } else { self.sleep(deadline) };
+        let woken = if ready() {
+            Ok(Woken::Ready)
+        } else {
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            self.take_events(left)
+        };
         card.run_on(sched_getcpu() as u32);
         woken
     }
 
-    fn sleep(&mut self, deadline: Option<Instant>) -> io::Result<Woken> {
-        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+    /// Sees what the descriptors have, without waiting ([`Woken::TimedOut`] where nothing). For a
+    /// task that never waits because its rings are never empty.
+    ///
+    /// # Errors
+    /// Whatever the kernel says.
+    pub fn look(&mut self) -> io::Result<Woken> {
+        self.events.clear();
+        self.take_events(Some(Duration::ZERO))
+    }
+
+    fn take_events(&mut self, left: Option<Duration>) -> io::Result<Woken> {
         let left = left.map(|left| Timespec {
             tv_sec: left.as_secs().cast_signed(),
             tv_nsec: left.subsec_nanos().into(),
@@ -218,10 +275,7 @@ fn flags(interest: Interest) -> epoll::EventFlags {
 
 /// Looks for as long as it may.
 #[inline]
-fn spun(Spin(longest): Spin, ready: &mut impl FnMut() -> bool) -> bool {
-    if longest.is_zero() {
-        return false;
-    }
+fn spun(longest: Duration, ready: &mut impl FnMut() -> bool) -> bool {
     let mut look = || {
         (0..LOOKS).any(|_| {
             std::hint::spin_loop();
@@ -238,4 +292,28 @@ fn spun(Spin(longest): Spin, ready: &mut impl FnMut() -> bool) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_halves_ends_and_is_tried_again() {
+        let advised = Duration::from_micros(16);
+        let mut patience = Patience::default();
+        for micros in [16, 8, 4, 2] {
+            assert_eq!(patience.of(advised), Duration::from_micros(micros));
+            patience.judge(false);
+        }
+        for _ in 0..2 {
+            let zeros = (1..TRIAL).filter(|_| patience.of(advised).is_zero()).count();
+            assert_eq!(zeros, usize::from(TRIAL) - 1);
+            assert_eq!(patience.of(advised), advised);
+            patience.judge(false);
+        }
+        patience.judge(true);
+        assert_eq!(patience.of(advised), advised);
+        assert_eq!(patience.of(Duration::ZERO), Duration::ZERO);
+    }
 }

@@ -29,6 +29,21 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// Anything in `context`.
+    pub const fn any(context: u32) -> Self {
+        Self { source: None, tag: None, context }
+    }
+
+    /// Anything with `tag` in `context`.
+    pub const fn tag(tag: i32, context: u32) -> Self {
+        Self { source: None, tag: Some(tag), context }
+    }
+
+    /// Messages of `source` with `tag` in `context`.
+    pub const fn from(source: TaskId, tag: i32, context: u32) -> Self {
+        Self { source: Some(source), tag: Some(tag), context }
+    }
+
     /// True when a message of `key` is what is asked for. A receive that waits tests a message
     /// by this as it arrives, and needs the store only for what it does not want.
     pub fn matches(&self, key: &Key) -> bool {
@@ -45,6 +60,11 @@ pub struct Limits {
     pub messages: u32,
     /// Bytes, as their owner counts them at [`Store::insert`].
     pub bytes: u64,
+}
+
+impl Limits {
+    /// As much as the store can count: for an owner who bounds it in another way.
+    pub const NONE: Self = Self { messages: u32::MAX - 1, bytes: u64::MAX };
 }
 
 /// Why a message could not be kept.
@@ -305,8 +325,7 @@ impl<P> Store<P> {
 
     /// The messages of `context`, in the order in which they arrived.
     pub fn iter_context(&self, context: u32) -> impl Iterator<Item = (Ticket, &Waiting<P>)> {
-        let wanted = Wanted { source: None, tag: None, context };
-        self.chain(self.queues.first(&wanted), ALL - 1)
+        self.chain(self.queues.first(&Wanted::any(context)), ALL - 1)
     }
 
     fn chain(&self, first: u32, kind: usize) -> impl Iterator<Item = (Ticket, &Waiting<P>)> {
@@ -331,7 +350,7 @@ impl<P> Store<P> {
 
     /// Gives all messages of `context` to `removed`, in the order of arrival.
     pub fn remove_context(&mut self, context: u32, mut removed: impl FnMut(Waiting<P>)) {
-        while let Some(waiting) = self.take(&Wanted { source: None, tag: None, context }) {
+        while let Some(waiting) = self.take(&Wanted::any(context)) {
             removed(waiting);
         }
     }

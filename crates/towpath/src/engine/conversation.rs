@@ -5,10 +5,12 @@ use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::Pid;
+use towpath_io::shared::Bell;
 use towpath_node::Delivery;
 use towpath_proto::{HeapMemory, Memory};
 use towpath_vm::talk::{ToTask, encode};
@@ -25,9 +27,19 @@ const GATHER: usize = 32;
 /// Descriptors sent with one frame at most.
 const DESCRIPTORS_MAX: usize = 4;
 
+/// Descriptors that go with a frame.
+pub(super) type Descriptors = Vec<Rc<dyn AsFd>>;
+
+/// What a task has for its direct routes.
+pub(super) struct Place {
+    /// Its segment, as its neighbours may have it.
+    pub(super) segment: Rc<OwnedFd>,
+    pub(super) bell: Rc<Bell>,
+}
+
 /// Something that waits to be written.
 enum Out {
-    Control { frame: Vec<u8>, descriptors: Vec<OwnedFd> },
+    Control { frame: Vec<u8>, descriptors: Descriptors },
     Data { front: [u8; FRAME_HEAD_LEN + HEADER_LEN], delivery: Delivery },
 }
 
@@ -61,6 +73,8 @@ pub(super) struct Conversation {
     process: OwnedFd,
     /// Who it is, once it has enrolled.
     pub(super) task: Option<TaskId>,
+    /// Set with its welcome, unless there are no descriptors or no memory left.
+    pub(super) place: Option<Place>,
     /// It asked to enrol, and is not to be read until it is welcome.
     pub(super) enrolling: bool,
     /// Its process has ended, or it has closed its socket: what it sent is read to its end.
@@ -82,6 +96,7 @@ impl Conversation {
             pid,
             process,
             task: None,
+            place: None,
             enrolling: false,
             ending: false,
             paused: false,
@@ -123,7 +138,7 @@ impl Conversation {
     }
 
     /// Queues a control frame.
-    pub(super) fn say(&mut self, say: &ToTask, descriptors: Vec<OwnedFd>) {
+    pub(super) fn say(&mut self, say: &ToTask, descriptors: Descriptors) {
         debug_assert!(descriptors.len() <= DESCRIPTORS_MAX);
         let mut frame = encode(say, vec![0; FRAME_HEAD_LEN]);
         let len = frame.len() - FRAME_HEAD_LEN;
@@ -176,7 +191,7 @@ impl Conversation {
         let mut slices = [IoSlice::new(&[]); 2 * GATHER];
         let mut n = 0;
         let mut skip = self.written;
-        let mut descriptors: &[OwnedFd] = &[];
+        let mut descriptors: &[Rc<dyn AsFd>] = &[];
         for (i, out) in self.out.iter().take(GATHER).enumerate() {
             let (front, payload): (&[u8], &[u8]) = match out {
                 Out::Control { frame, descriptors: own } => {
@@ -206,7 +221,7 @@ impl Conversation {
                 break;
             }
         }
-        let fds: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+        let fds: Vec<BorrowedFd<'_>> = descriptors.iter().map(|d| d.as_fd()).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {

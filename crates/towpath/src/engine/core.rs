@@ -220,6 +220,7 @@ impl Engine {
         Ok(())
     }
 
+    // tidy: dispatch
     fn event(
         &mut self,
         event: NodeEvent,
@@ -280,7 +281,7 @@ impl Engine {
                 log!("deleted from the host table");
                 self.ending = true;
             }
-            NodeEvent::ToTask { task, say } => self.tell_task(task, &say, Vec::new()),
+            NodeEvent::ToTask { task, say } => self.tell_task(task, say),
             NodeEvent::Deliver(delivery) => self.deliver(delivery),
             NodeEvent::Direct { a, b } => self.direct(a, b),
             NodeEvent::CutOff { task, why } => self.cut_off_task(task, &why),

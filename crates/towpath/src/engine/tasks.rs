@@ -6,23 +6,28 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use towpath_io::shared::{Bell, Segment};
 use towpath_node::Delivery;
-use towpath_vm::talk::{ToDaemon, ToTask, decode};
+use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode};
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, MULTICAST_MAX};
 use towpath_wire::{Instant, TaskId};
 
-use super::conversation::{Conversation, ROOM, Reading};
+use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading};
 use super::core::Engine;
+use super::poll::Interest;
 use crate::log;
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 8192;
+/// Bytes of each task's arena; pages cost memory once they are used.
+const ARENA: usize = 256 << 20;
 /// Keys of connections in `epoll` begin here; the one after each is its process'.
 pub(super) const KEY_TASKS: u64 = 1 << 32;
 
@@ -138,8 +143,7 @@ impl Engine {
     /// Reads what a task sent: once, or, when it ends, to the end.
     fn read_task(&mut self, key: u64) {
         let mut buf = std::mem::take(&mut self.conversations.buf);
-        loop {
-            let Some(c) = self.conversations.all.get_mut(&key) else { break };
+        while let Some(c) = self.conversations.all.get_mut(&key) {
             if c.paused || c.enrolling && !c.ending {
                 break;
             }
@@ -225,7 +229,7 @@ impl Engine {
                             c.task = Some(task);
                             // Until it is welcome.
                             c.enrolling = true;
-                            let _ = self.poll.set_interest(&*c, key, false, false);
+                            let _ = self.poll.set_interest(&*c, key, Interest::NOTHING);
                         }
                         Taken::Yes
                     }
@@ -254,18 +258,63 @@ impl Engine {
     }
 
     /// The node says something to a task.
-    pub(super) fn tell_task(&mut self, task: TaskId, say: &ToTask, descriptors: Vec<OwnedFd>) {
+    pub(super) fn tell_task(&mut self, task: TaskId, say: ToTask) {
+        match say {
+            ToTask::Welcome(welcome) => self.welcome(task, welcome),
+            say => self.tell(task, &say, Vec::new()),
+        }
+    }
+
+    /// Says something to a task, with descriptors.
+    pub(super) fn tell(&mut self, task: TaskId, say: &ToTask, descriptors: Descriptors) {
         let Some((key, c)) = self.conversations.of(task) else { return };
         c.say(say, descriptors);
-        let (stuck, welcome) = (c.is_stuck(), matches!(say, ToTask::Welcome(_)));
-        if welcome {
-            c.enrolling = false;
-            let _ = self.poll.set_interest(&*c, key, true, false);
-        }
+        let stuck = c.is_stuck();
         self.conversations.touch(key);
         if stuck {
             self.cut_off(key, "it does not read what it is told");
         }
+    }
+
+    /// A task is enrolled: it gets its segment and its bell, and is read again.
+    fn welcome(&mut self, task: TaskId, mut welcome: Welcome) {
+        let made = Segment::task(ARENA).and_then(|segment| Ok((segment, Bell::new()?)));
+        let Some((key, c)) = self.conversations.of(task) else { return };
+        c.enrolling = false;
+        let _ = self.poll.set_interest(&*c, key, Interest::READ);
+        let mut descriptors: Descriptors = Vec::new();
+        match made {
+            Ok((Segment { owner, peers }, bell)) => {
+                let bell = Rc::new(bell);
+                welcome.segment_bytes = ARENA as u64;
+                descriptors.push(Rc::new(owner));
+                descriptors.push(Rc::clone(&bell) as Rc<dyn AsFd>);
+                c.place = Some(Place { segment: Rc::new(peers), bell });
+            }
+            Err(e) => log!("task {task} gets no shared memory: {e}"),
+        }
+        self.tell(task, &ToTask::Welcome(welcome), descriptors);
+    }
+
+    /// Makes a ring between two tasks of this host.
+    pub(super) fn direct(&mut self, a: TaskId, b: TaskId) {
+        let made = Segment::half().and_then(|half| Ok((half, Segment::half()?)));
+        let mut place = |task| {
+            let (_, c) = self.conversations.of(task)?;
+            let place = c.place.as_ref()?;
+            Some((Rc::clone(&place.segment), Rc::clone(&place.bell)))
+        };
+        let (of_a, of_b) = (place(a), place(b));
+        let (Ok((half_a, half_b)), Some(of_a), Some(of_b)) = (made, of_a, of_b) else {
+            let (now, failed) = (self.clock.now(), ToDaemon::RingFailed { peer: b });
+            self.node.task_says(now, a, failed, &mut self.memory);
+            return self.tell(a, &ToTask::NoDirect { peer: b }, Vec::new());
+        };
+        let (peers_a, peers_b) = (Rc::new(half_a.peers), Rc::new(half_b.peers));
+        let to_a: Descriptors = vec![Rc::new(half_a.owner), peers_b, of_b.0, of_b.1];
+        let to_b: Descriptors = vec![Rc::new(half_b.owner), peers_a, of_a.0, of_a.1];
+        self.tell(a, &ToTask::Ring { peer: b }, to_a);
+        self.tell(b, &ToTask::Ring { peer: a }, to_b);
     }
 
     /// A piece of a message for a task.
@@ -289,7 +338,8 @@ impl Engine {
                 Ok(true) if c.enrolling && c.task.is_none() => self.forget(key, &mut done),
                 Ok(all) => {
                     let read = !c.paused && !c.enrolling;
-                    let _ = self.poll.set_interest(&*c, key, read, !all);
+                    let interest = Interest { read, write: !all };
+                    let _ = self.poll.set_interest(&*c, key, interest);
                 }
                 // What it sent is still to be read; then its end is seen.
                 Err(_) => c.drop_out(&mut done),
@@ -310,7 +360,8 @@ impl Engine {
         for key in std::mem::take(&mut self.conversations.paused) {
             if let Some(c) = self.conversations.all.get_mut(&key) {
                 c.paused = false;
-                let _ = self.poll.set_interest(&*c, key, true, c.has_out());
+                let interest = Interest { read: true, write: c.has_out() };
+                let _ = self.poll.set_interest(&*c, key, interest);
                 self.read_task(key);
             }
         }
@@ -319,7 +370,8 @@ impl Engine {
     fn pause(&mut self, key: u64) {
         if let Some(c) = self.conversations.all.get_mut(&key) {
             c.paused = true;
-            let _ = self.poll.set_interest(&*c, key, false, c.has_out());
+            let interest = Interest { read: false, write: c.has_out() };
+            let _ = self.poll.set_interest(&*c, key, interest);
             self.conversations.paused.push(key);
         }
     }
@@ -370,12 +422,6 @@ impl Engine {
         if let (Some(c), Some(signal)) = (found, Signal::from_named_raw(signal)) {
             let _ = pidfd_send_signal(c.process(), signal);
         }
-    }
-
-    /// The direct route between two tasks of this host.
-    pub(super) fn direct(&mut self, a: TaskId, b: TaskId) {
-        self.tell_task(a, &ToTask::NoDirect { peer: b }, Vec::new());
-        self.tell_task(b, &ToTask::NoDirect { peer: a }, Vec::new());
     }
 }
 

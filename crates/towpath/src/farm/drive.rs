@@ -303,6 +303,8 @@ impl<'a> Farm<'a> {
             | Reply::Tasks { .. }
             | Reply::Adopted { .. }
             | Reply::Token(_)
+            | Reply::Explained(_)
+            | Reply::Loads { .. }
             | Reply::Done => {}
         }
         Ok(())

@@ -12,7 +12,7 @@ use towpath::task::Wanted;
 use towpath::{Client, DaemonOptions, Home, Role, Task, Token, daemon};
 
 /// What takes longer than this has gone wrong, also on a busy machine.
-pub const LONG: Duration = Duration::from_secs(60);
+pub const LONG: Duration = Duration::from_mins(1);
 
 pub struct Vm {
     dir: tempfile::TempDir,
