@@ -1,5 +1,6 @@
 //! What must hold in every order of events.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -39,6 +40,7 @@ pub(super) const ALL: &[(&str, fn())] = &[
     ("tickets come back once each", tickets_come_back_once_each),
     ("a block is not written while it is read", a_block_is_not_written_while_it_is_read),
     ("a block is filled as far as it says", a_block_is_filled_as_far_as_it_says),
+    ("a sender dead at any point has sent whole messages", a_dead_sender_has_sent_whole_messages),
     (
         "no block is given back without waking who wants it",
         no_block_is_given_back_without_waking_who_wants_it,
@@ -264,4 +266,33 @@ fn no_block_is_given_back_without_waking_who_wants_it() {
         card.run_on(0);
     }
     receiver.join().expect("gives");
+}
+
+/// At each access to its pages in turn, its payloads' included.
+fn a_dead_sender_has_sent_whole_messages() {
+    let mut most = 0;
+    for accesses in 0..200 {
+        let (mut producer, mut consumer, [near, _]) = ring();
+        near.kill_after(accesses);
+        let sends = AssertUnwindSafe(|| {
+            (0..2).for_each(|seq| assert!(producer.push(&head(seq, 48), &data(seq, 48)).is_ok()));
+        });
+        let died = catch_unwind(sends).is_err();
+        near.kill_after(usize::MAX);
+        let mut count = 0;
+        while let Some(record) = consumer.peek().expect("intact").copied() {
+            assert_eq!(record.head, head(count, 48));
+            let mut payload = [0; 48];
+            consumer.take_short(&mut payload);
+            assert_eq!(payload[..], data(count, 48));
+            count += 1;
+        }
+        assert!(count >= most, "a longer life sends no less");
+        most = count;
+        if !died {
+            break;
+        }
+        assert!(accesses < 199, "two messages take fewer accesses");
+    }
+    assert_eq!(most, 1, "one message fills the byte ring of the model");
 }
