@@ -31,6 +31,7 @@ fn main() -> io::Result<()> {
     write("hello", &hellos())?;
     write("message", &messages())?;
     write("client", &clients())?;
+    write("start_hosts", &host_lists())?;
     write(
         "media_read",
         &clips(&[7], &["mpeg2.ts", "h264.ts", "mpeg2.m2ts", "mpeg1.mpg", "jpeg.avi"])?,
@@ -402,10 +403,22 @@ fn clients() -> Vec<(&'static str, Vec<u8>)> {
         bytes
     };
     vec![
-        ("info_hosts_watch", frames(3, &[&[0], &[1], &[7]])),
-        ("kill_and_credit", frames(255, &[&[4, 9, 30], &[5, 9, 128, 32]])),
+        ("info_hosts_watch", frames(3, &[&[0], &[1], &[9]])),
+        ("kill_and_credit", frames(255, &[&[4, 9, 30], &[6, 9, 128, 32]])),
         ("too_long", vec![9, 255, 255, 255, 255, 0]),
         ("task_output", frames(7, &[&[3, 1, 1, 0, 3, b'a', b'b', b'c']])),
+    ]
+}
+
+/// Lists of hosts in Slurm's form, and files of hosts.
+fn host_lists() -> Vec<(&'static str, Vec<u8>)> {
+    let file = "* slots=4 towpath=/opt/towpath # defaults\n\
+        eve@n[01-03,7]-ib addr=192.0.2.1 home=/scratch\nlast addr=192.0.2.9:7077\n";
+    vec![
+        ("ranges", b"n[01-04,7],r[1-2]n[8-11],login".to_vec()),
+        ("file", file.as_bytes().to_vec()),
+        ("too_many", b"n[1-64]m[1-64]".to_vec()),
+        ("no_partner", b"n[1-2".to_vec()),
     ]
 }
 

@@ -97,6 +97,8 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((WIRE, "packet")), target: "packet" },
     FuzzRule { module: Some((WIRE, "frame")), target: "frame" },
     FuzzRule { module: Some((VM, "message")), target: "message" },
+    FuzzRule { module: Some((FACADE, "start/hostlist")), target: "start_hosts" },
+    FuzzRule { module: Some((FACADE, "start/hostfile")), target: "start_hosts" },
     FuzzRule { module: Some((VM, "collective")), target: "collective" },
     FuzzRule { module: Some((MEDIA, "read")), target: "media_read" },
     FuzzRule { module: Some((MEDIA, "read/ts")), target: "media_ts" },

@@ -8,9 +8,11 @@ mod cells;
 mod control;
 mod dump;
 mod experiment;
+mod explain;
 mod farm;
 mod files;
 mod interrupt;
+mod logs;
 mod media;
 mod plan;
 mod plot;
@@ -19,6 +21,7 @@ mod run;
 mod schedulers;
 mod sim;
 mod status;
+mod top;
 mod topology;
 mod tspec;
 mod units;
@@ -66,9 +69,13 @@ struct Global {
 enum Command {
     /// Make a virtual machine's key and directory (`up` does so by itself)
     Init(up::InitArgs),
-    /// Start hosts on this machine
+    /// Start hosts on this machine and others
     Up(up::UpArgs),
-    /// End this machine's hosts and whatever runs on them
+    /// Add and delete hosts while the virtual machine runs
+    Host(up::HostArgs),
+    /// Print a unit for the user's systemd
+    Unit(up::UnitArgs),
+    /// End the hosts and whatever runs on them
     Down(control::DownArgs),
     /// Issue a token with which another machine can join
     Token(control::TokenArgs),
@@ -78,7 +85,13 @@ enum Command {
     Hosts(status::HostsArgs),
     /// List tasks
     Ps(status::PsArgs),
-    /// Run a command on a host
+    /// Watch hosts, tasks, rates and routes
+    Top(top::TopArgs),
+    /// Tell which way messages between two tasks take, why, and what it costs
+    Explain(explain::ExplainArgs),
+    /// Show what this machine's daemons have to say
+    Logs(logs::LogsArgs),
+    /// Run a command on hosts
     Run(run::RunArgs),
     /// Run a command over many inputs on all hosts
     Farm(farm::FarmArgs),
@@ -154,12 +167,17 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Init(args) => up::init(&vm()?, &args),
         Command::Up(args) => up::up(&vm()?, &args),
+        Command::Host(args) => up::host(&vm()?, &args),
+        Command::Unit(args) => up::unit(&vm()?, &args),
         Command::Join(args) => up::join(&vm()?, &args),
         Command::Daemon(args) => up::daemon(&vm()?, &args),
         Command::Down(args) => control::down(&vm()?, &args),
         Command::Token(args) => control::token(&vm()?, &args),
         Command::Hosts(args) => status::hosts(&vm()?, &args),
         Command::Ps(args) => status::ps(&vm()?, &args),
+        Command::Top(args) => top::top(&vm()?, &args),
+        Command::Explain(args) => explain::explain(&vm()?, &args),
+        Command::Logs(args) => logs::logs(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
         Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),
         Command::Media(args) => media::run(&args),

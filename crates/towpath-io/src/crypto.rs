@@ -47,6 +47,11 @@ impl Entropy {
     }
 }
 
+/// Random bytes from the operating system.
+pub(crate) fn random() -> [u8; 32] {
+    Entropy::System.draw()
+}
+
 impl Random for Entropy {
     fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), snow::Error> {
         self.fill(out)
@@ -123,7 +128,8 @@ fn public_of(secret: &[u8; 32]) -> HostKey {
     HostKey(key)
 }
 
-fn hmac(key: &[u8; 32], data: &[&[u8]]) -> [u8; 32] {
+/// Keyed hash of all of `data` (HMAC-SHA-256).
+pub(crate) fn hmac(key: &[u8; 32], data: &[&[u8]]) -> [u8; 32] {
     let key = hmac::Key::new(hmac::HMAC_SHA256, key);
     let mut context = hmac::Context::with_key(&key);
     for part in data {

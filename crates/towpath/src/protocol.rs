@@ -8,9 +8,10 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+pub use towpath_node::explain::{DirectState, Exchange, Explanation, Network, TaskLoad};
 pub use towpath_vm::RequestEvent as TaskEvent;
 use towpath_vm::{Host, TaskInfo, TaskSpec};
-use towpath_wire::HostId;
+use towpath_wire::{HostId, TaskId};
 
 /// Longest body accepted from either side, in bytes.
 pub const FRAME_MAX: usize = 4 << 20;
@@ -46,6 +47,16 @@ pub enum Request {
         /// Signal number.
         signal: i32,
     },
+    /// Standard input for a spawned task. No more than its `input_window` may be under way;
+    /// [`TaskEvent::InputTaken`] tells what arrived.
+    Input {
+        /// Of the spawn.
+        tag: u64,
+        /// Bytes.
+        bytes: Vec<u8>,
+        /// Nothing comes after them.
+        end: bool,
+    },
     /// Output was taken: as many bytes more may come.
     Credit {
         /// Of the spawn.
@@ -58,6 +69,20 @@ pub enum Request {
         /// Seconds that it is valid.
         ttl_s: u64,
     },
+    /// Take a host out of the virtual machine. Answered by [`Reply::Done`] or [`Reply::Failed`].
+    Delete {
+        /// The host.
+        host: HostId,
+    },
+    /// Which way do messages from a task of this host take? Answered by [`Reply::Explained`].
+    Explain {
+        /// Who sends.
+        from: TaskId,
+        /// Who receives.
+        to: TaskId,
+    },
+    /// What have this host's tasks and associations to do? Answered by [`Reply::Loads`].
+    Loads,
     /// Tell about hosts from now on: [`Reply::HostEvent`]s follow.
     Watch,
     /// Leave the virtual machine and end. Answered by [`Reply::Done`].
@@ -89,11 +114,21 @@ pub enum Reply {
     },
     /// Answer to [`Request::Invite`].
     Token(String),
+    /// Answer to [`Request::Explain`].
+    Explained(Explanation),
+    /// Answer to [`Request::Loads`].
+    Loads {
+        /// Of tasks that are part of the virtual machine.
+        tasks: Vec<TaskLoad>,
+        /// Of associations with other hosts.
+        networks: Vec<Network>,
+    },
     /// News of hosts, to a client that watches.
     HostEvent(HostEvent),
     /// A request could not be carried out.
     Failed(String),
-    /// Answer to [`Request::Shutdown`]: nothing of the daemon is left but this reply.
+    /// Answer to [`Request::Delete`]: it is done. Answer to [`Request::Shutdown`]: nothing of the
+    /// daemon is left but this reply.
     Done,
 }
 

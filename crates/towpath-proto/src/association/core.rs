@@ -87,6 +87,8 @@ pub struct AssociationStats {
     pub bytes_sent: u64,
     /// Datagrams received and authenticated.
     pub packets_received: u64,
+    /// Received packets that routers had marked: they met congestion.
+    pub packets_marked: u64,
     /// Bytes of them.
     pub bytes_received: u64,
     /// Datagrams dropped: same number as one received before.
@@ -207,6 +209,11 @@ impl Association {
     /// Smoothed round-trip time of the first path.
     pub fn rtt(&self) -> Duration {
         self.paths[0].rtt.smoothed()
+    }
+
+    /// Bytes that may be under way at once on the first path.
+    pub fn window(&self) -> u64 {
+        self.paths[0].window()
     }
 
     /// True until it has ended or is being closed.

@@ -1,0 +1,6 @@
+//! Streams between tasks over real sockets on loopback.
+
+mod faults;
+mod rendezvous;
+mod side;
+mod streams;
