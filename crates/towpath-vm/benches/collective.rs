@@ -139,7 +139,9 @@ fn main() {
     }
     println!("nanoseconds for each member, by members/hosts, median of {RUNS} runs");
     print!("{:>10}", "");
-    TEAMS.iter().for_each(|(members, hosts)| print!("{:>9}", format!("{members}/{hosts}")));
+    for (members, hosts) in TEAMS {
+        print!("{:>9}", format!("{members}/{hosts}"));
+    }
     println!();
     for kind in KINDS {
         print!("{kind:>10}");

@@ -32,7 +32,7 @@
 //! | gather, scatter | n − 1, and one for each long part from or to another host | 2 (+ 1) |
 //! | allgather | 2 (n − h) + h ⌈log₂ h⌉, and n − 1 for each long part | 2 + ⌈log₂ h⌉ (+ 2) |
 //! | all-to-all, of one host, or h = n | n (n − 1) | 1 |
-//! | the same, m on each of h hosts | n (m − 1) + 2 (n − h) + h (h − 1), and one for each long part | 3 (+ 1) |
+//! | the same, m on each host | n (m − 1) + 2 (n − h) + h (h − 1), 1 for a long part | 3 (+ 1) |
 //! | scan, exclusive scan | Σ (n − 2ᵏ) over 2ᵏ < n | ⌈log₂ n⌉ |
 //!
 //! h' and n' are the largest powers of two ≤ h and ≤ n. Of long vectors g members combine a share
