@@ -96,7 +96,9 @@ impl Load {
                 [] => Payload::EMPTY,
                 [part] => part.clone(),
                 parts => {
-                    parts.iter().flat_map(|part| part.iter().copied()).collect::<Vec<_>>().into()
+                    let mut whole = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
+                    parts.iter().for_each(|part| whole.extend_from_slice(part));
+                    whole.into()
                 }
             };
             self.machines[to as usize].handle(from, message.format, body);
