@@ -14,7 +14,6 @@ use towpath_vm::Action;
 use towpath_wire::ByteSize;
 
 use super::control::Control;
-use super::jobs::Jobs;
 use super::network::Network;
 use super::poll::{Events, Poll, Waker};
 use super::requests::Clients;
@@ -88,7 +87,6 @@ pub struct Engine {
     pub(super) listener: UnixListener,
     pub(super) poll: Poll,
     pub(super) clients: Clients,
-    pub(super) jobs: Jobs,
     pub(super) conversations: Conversations,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
@@ -120,7 +118,6 @@ impl Engine {
             clock,
             listener,
             poll,
-            jobs: Jobs::default(),
             conversations: Conversations::new(tasks.listener),
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
