@@ -334,7 +334,8 @@ impl<'a> Farm<'a> {
         event: TaskEvent,
     ) -> Result<(), FarmError> {
         match event {
-            TaskEvent::Started { .. } if tag >= ADOPTED_TAGS => {}
+            // Of a task that an item's command spawned: the item does not depend on it.
+            TaskEvent::Started { .. } | TaskEvent::Ended(_) if tag >= ADOPTED_TAGS => {}
             TaskEvent::Started { .. } => self.plan.started(tag),
             TaskEvent::InputTaken(_) => {} // we send none
             TaskEvent::Output { stream, bytes } => {
@@ -352,7 +353,6 @@ impl<'a> Farm<'a> {
                 }
                 self.store.append(tag, stream, bytes)?;
             }
-            TaskEvent::Ended(_) if tag >= ADOPTED_TAGS => {}
             TaskEvent::Ended(exit) => self.plan.ended(now, tag, exit),
         }
         Ok(())
