@@ -21,6 +21,7 @@ use crate::link::Link;
 use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
+use crate::team::Ends;
 
 /// Key of the socket among what is waited for.
 const SOCKET: u64 = 1;
@@ -72,6 +73,8 @@ pub struct Task {
     pub(crate) looks: u32,
     pub(crate) counts: Counts,
     origin: Origin,
+    /// Of tasks that teams depend on.
+    pub(crate) ends: Ends,
 }
 
 impl std::fmt::Debug for Task {
@@ -159,6 +162,7 @@ impl Task {
             looks: 0,
             counts: Counts::default(),
             origin,
+            ends: Ends::default(),
         })
     }
 

@@ -230,7 +230,7 @@ fn a_task_that_does_not_read_holds_up_its_sender_and_fills_no_daemon() {
         let (sent, progress) = std::sync::mpsc::channel();
         std::thread::scope(|s| {
             s.spawn(move || {
-                for tag in 0..MESSAGES as i32 {
+                for tag in 0..i32::try_from(MESSAGES).unwrap() {
                     from.send(to, tag, &pattern(tag as u64, 1 << 20)).unwrap();
                     sent.send(()).unwrap();
                 }
@@ -242,7 +242,7 @@ fn a_task_that_does_not_read_holds_up_its_sender_and_fills_no_daemon() {
                 let most = vm.counter(host, "message_memory_bytes_max");
                 assert!(most < 8 << 20, "daemon {host} held {most} bytes for one pair");
             }
-            for tag in 0..MESSAGES as i32 {
+            for tag in 0..i32::try_from(MESSAGES).unwrap() {
                 let got = reader.recv(&ANY).unwrap();
                 assert_eq!(got.tag(), tag);
                 assert!(got.bytes() == pattern(tag as u64, 1 << 20));
