@@ -14,7 +14,7 @@ use towpath_wire::talk::FrameKind;
 use towpath_wire::{HostId, TaskId};
 
 use crate::ask::Asked;
-use crate::direct::Directs;
+use crate::direct::{Counts, Directs};
 use crate::error::{EnrolError, Lost, SendError};
 use crate::event::{Event, Translate};
 use crate::link::Link;
@@ -71,7 +71,7 @@ pub struct Task {
     pub(crate) waiter: Option<Waiter>,
     /// Looks at the rings since the socket was looked at.
     pub(crate) looks: u32,
-    pub(crate) sent_by_ring: u64,
+    pub(crate) counts: Counts,
     origin: Origin,
     /// Of tasks that teams depend on.
     pub(crate) ends: Ends,
@@ -160,7 +160,7 @@ impl Task {
             awaited: None,
             waiter,
             looks: 0,
-            sent_by_ring: 0,
+            counts: Counts::default(),
             origin,
             ends: Ends::default(),
         })
