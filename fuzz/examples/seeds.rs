@@ -31,6 +31,7 @@ fn main() -> io::Result<()> {
     write("hello", &hellos())?;
     write("message", &messages())?;
     write("client", &clients())?;
+    write("start_hosts", &host_lists())?;
     write(
         "media_read",
         &clips(&[7], &["mpeg2.ts", "h264.ts", "mpeg2.m2ts", "mpeg1.mpg", "jpeg.avi"])?,
@@ -42,11 +43,45 @@ fn main() -> io::Result<()> {
     write("media_trace", &traces())?;
     write("media_schedule", &schedules())?;
     write("operations", &scripts())?;
+    write("collective", &collectives())?;
     write("qos_spec", &specifications())?;
     write("qos_topology", &topologies()?)?;
     write("qos_requests", &requests()?)?;
     write("qos_schedulers", &calls())?;
     write("qos_admission", &admissions())
+}
+
+/// A team and events as chance has them, for every operation.
+fn collectives() -> Vec<(&'static str, Vec<u8>)> {
+    let names = [
+        "barrier",
+        "broadcast",
+        "reduce",
+        "allreduce",
+        "gather",
+        "allgather",
+        "scatter",
+        "alltoall",
+        "scan",
+        "exclusive_scan",
+    ];
+    let seed = |(kind, name): (u64, &&'static str)| {
+        // Knuth's 64-bit linear congruence, its upper half.
+        let mut state = kind;
+        let mut chance = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        // Hosts, each after a byte that says that one follows.
+        let mut bytes: Vec<u8> = (0..6).flat_map(|_| [1, chance()]).collect();
+        bytes.push(0);
+        bytes.extend((0..7).map(|_| chance()));
+        bytes.push(0);
+        bytes.extend(variant(kind, 10));
+        bytes.extend((0..300).map(|_| chance()));
+        (*name, bytes)
+    };
+    (0..).zip(&names).map(seed).collect()
 }
 
 /// A variant of an enum of `all`, as `arbitrary` chooses it.
@@ -368,10 +403,22 @@ fn clients() -> Vec<(&'static str, Vec<u8>)> {
         bytes
     };
     vec![
-        ("info_hosts_watch", frames(3, &[&[0], &[1], &[7]])),
-        ("kill_and_credit", frames(255, &[&[4, 9, 30], &[5, 9, 128, 32]])),
+        ("info_hosts_watch", frames(3, &[&[0], &[1], &[9]])),
+        ("kill_and_credit", frames(255, &[&[4, 9, 30], &[6, 9, 128, 32]])),
         ("too_long", vec![9, 255, 255, 255, 255, 0]),
         ("task_output", frames(7, &[&[3, 1, 1, 0, 3, b'a', b'b', b'c']])),
+    ]
+}
+
+/// Lists of hosts in Slurm's form, and files of hosts.
+fn host_lists() -> Vec<(&'static str, Vec<u8>)> {
+    let file = "* slots=4 towpath=/opt/towpath # defaults\n\
+        eve@n[01-03,7]-ib addr=192.0.2.1 home=/scratch\nlast addr=192.0.2.9:7077\n";
+    vec![
+        ("ranges", b"n[01-04,7],r[1-2]n[8-11],login".to_vec()),
+        ("file", file.as_bytes().to_vec()),
+        ("too_many", b"n[1-64]m[1-64]".to_vec()),
+        ("no_partner", b"n[1-2".to_vec()),
     ]
 }
 

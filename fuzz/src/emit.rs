@@ -66,6 +66,10 @@ pub fn frame(frame: &Frame<'_>) -> Option<Vec<u8>> {
             frame::emit_ack(&mut w, ack.path, ack.delay_us, ack.largest, &words);
             assert_eq!(w.used(), frame::ack_len(words.len()));
         }
+        Frame::Marks { path, marked } => {
+            frame::emit_marks(&mut w, *path, *marked);
+            assert_eq!(w.used(), frame::MARKS_LEN);
+        }
         Frame::Open(open) => {
             frame::emit_open(&mut w, open);
             assert_eq!(w.used(), frame::open_len(open));

@@ -7,11 +7,13 @@
 //! | [`keys`] | stand-in cryptography that lets its packet keys be heard |
 //! | [`hostile`] | frames of a peer that keeps to no rule |
 //! | [`handshake`] | handshake messages with any payload behind the seal |
+//! | [`collective`] | one member of a team among others that send anything |
 //! | [`media`] | files read in two ways |
 //! | [`operations`] | two endpoints, an adversarial network, and the invariants |
 //! | [`qos`] | a port beside a model, under any sequence of calls |
 
 pub mod allocation;
+pub mod collective;
 pub mod emit;
 pub mod handshake;
 pub mod hostile;

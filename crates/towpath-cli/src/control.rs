@@ -19,7 +19,13 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 const END_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+On the machine that founded the virtual machine, the hosts of other machines end, too (not with
+--local). On another machine, its own hosts leave.")]
 pub(crate) struct DownArgs {
+    /// End this machine's hosts only
+    #[arg(long)]
+    local: bool,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -70,18 +76,47 @@ pub(crate) fn host_table(client: &mut Client) -> anyhow::Result<Vec<Host>> {
 
 /// Finds a host by id (`h2`, `2`) or name.
 pub(crate) fn find_host(hosts: &[Host], wanted: &str) -> anyhow::Result<Host> {
-    let matches = |h: &&Host| {
-        let slot = h.id.slot().to_string();
-        h.id.to_string() == wanted || h.name == wanted || slot == wanted.trim_start_matches('h')
-    };
-    let Some(host) = hosts.iter().find(matches) else {
-        let known: Vec<String> = hosts.iter().map(|h| format!("h{}", h.id.slot())).collect();
-        bail!("no host `{wanted}`\nhint: there are {}", known.join(", "));
-    };
+    let host = known_host(hosts, wanted)?;
     if host.state == HostState::Lost {
         bail!("host {} is lost\nhint: `towpath hosts` shows which are up", host.id);
     }
-    Ok(host.clone())
+    Ok(host)
+}
+
+/// True when `wanted` means this host: by id (`h2`, `2`) or name.
+pub(crate) fn is_called(host: &Host, wanted: &str) -> bool {
+    let slot = host.id.slot().to_string();
+    let number = wanted.strip_prefix('h').unwrap_or(wanted);
+    host.id.to_string() == wanted || host.name == wanted || slot == number
+}
+
+/// Finds a host, up or lost. A name goes before a number.
+pub(crate) fn known_host(hosts: &[Host], wanted: &str) -> anyhow::Result<Host> {
+    let named = hosts.iter().find(|h| h.name == wanted);
+    if let Some(host) = named.or_else(|| hosts.iter().find(|h| is_called(h, wanted))) {
+        return Ok(host.clone());
+    }
+    let mut known: Vec<String> =
+        hosts.iter().take(12).map(|h| format!("h{} ({})", h.id.slot(), h.name)).collect();
+    if hosts.len() > known.len() {
+        known.push("…".into());
+    }
+    bail!("no host `{wanted}`\nhint: there are {}", known.join(", "))
+}
+
+/// A connection to the daemon that leads, which must be one of this machine's.
+pub(crate) fn leader(vm: &VmDir) -> anyhow::Result<Client> {
+    for socket in sockets(vm)? {
+        let Ok(mut client) = Client::connect(&socket) else { continue };
+        let Ok(info) = client.info() else { continue };
+        if info.me.is_some() && info.me == info.leader {
+            return Ok(client);
+        }
+    }
+    bail!(
+        "the daemon that founded the virtual machine does not run on this machine\n\
+         hint: run the command on its machine; `towpath hosts` shows which host leads"
+    )
 }
 
 pub(crate) fn issue_token(vm: &VmDir, ttl_s: u64) -> anyhow::Result<String> {
@@ -109,23 +144,39 @@ pub(crate) fn token(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) fn down(vm: &VmDir, args: &DownArgs) -> anyhow::Result<ExitCode> {
-    let (ended, killed) = end_all(vm)?;
+    let Ended { here, killed, deleted } = end_all(vm, !args.local)?;
     if args.json {
-        println!("{}", json!({ "vm": vm.name, "ended": ended, "killed": killed }));
-    } else if ended == 0 {
+        let ended = json!({ "vm": vm.name, "ended": here, "killed": killed, "deleted": deleted });
+        println!("{ended}");
+    } else if here == 0 {
         eprintln!("virtual machine `{}` was not up", vm.name);
     } else {
-        let hosts = if ended == 1 { "host" } else { "hosts" };
+        let count = here + deleted;
+        let hosts = if count == 1 { "host" } else { "hosts" };
         let note = if killed > 0 { format!(", {killed} of them killed") } else { String::new() };
-        eprintln!("virtual machine `{}`: {ended} {hosts} down{note}", vm.name);
+        eprintln!("virtual machine `{}`: {count} {hosts} down{note}", vm.name);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends every local daemon, the founder last; returns how many, and how many had to be killed.
-pub(crate) fn end_all(vm: &VmDir) -> anyhow::Result<(usize, usize)> {
+/// What [`end_all`] did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ended {
+    /// Daemons of this machine that were ended.
+    here: usize,
+    /// Of them, how many had to be killed.
+    killed: usize,
+    /// Hosts of other machines that were told to end.
+    deleted: usize,
+}
+
+/// Ends every local daemon, the founder last, and before it, with `everywhere`, the hosts of
+/// other machines.
+pub(crate) fn end_all(vm: &VmDir, everywhere: bool) -> anyhow::Result<Ended> {
+    let numbers = vm.local_hosts();
     let running: Vec<usize> =
-        vm.local_hosts().into_iter().filter(|n| daemon::is_locked(&vm.host(*n))).collect();
+        numbers.iter().copied().filter(|n| daemon::is_locked(&vm.host(*n))).collect();
+    let deleted = if everywhere { delete_others(vm) } else { 0 };
     let mut killed = 0;
     for n in running.iter().rev() {
         let dir = vm.host(*n);
@@ -144,5 +195,22 @@ pub(crate) fn end_all(vm: &VmDir) -> anyhow::Result<(usize, usize)> {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
-    Ok((running.len(), killed))
+    for n in numbers.iter().filter(|n| !running.contains(n)) {
+        // Left behind by one that was killed together with its guard.
+        daemon::end_group(&vm.host(*n));
+    }
+    Ok(Ended { here: running.len(), killed, deleted })
+}
+
+/// Deletes every host that is not of this machine, if the leader is; how many.
+fn delete_others(vm: &VmDir) -> usize {
+    let Ok(mut leader) = leader(vm) else { return 0 };
+    let here: Vec<_> = vm
+        .sockets()
+        .iter()
+        .filter_map(|socket| Client::connect(socket).ok()?.info().ok()?.me)
+        .collect();
+    let hosts = host_table(&mut leader).unwrap_or_default();
+    let others = hosts.iter().filter(|h| h.state == HostState::Up && !here.contains(&h.id));
+    others.filter(|h| leader.ask(&Request::Delete { host: h.id }, ANSWER).is_ok()).count()
 }

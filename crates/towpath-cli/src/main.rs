@@ -66,9 +66,13 @@ struct Global {
 enum Command {
     /// Make a virtual machine's key and directory (`up` does so by itself)
     Init(up::InitArgs),
-    /// Start hosts on this machine
+    /// Start hosts on this machine and others
     Up(up::UpArgs),
-    /// End this machine's hosts and whatever runs on them
+    /// Add and delete hosts while the virtual machine runs
+    Host(up::HostArgs),
+    /// Print a unit for the user's systemd
+    Unit(up::UnitArgs),
+    /// End the hosts and whatever runs on them
     Down(control::DownArgs),
     /// Issue a token with which another machine can join
     Token(control::TokenArgs),
@@ -154,6 +158,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Init(args) => up::init(&vm()?, &args),
         Command::Up(args) => up::up(&vm()?, &args),
+        Command::Host(args) => up::host(&vm()?, &args),
+        Command::Unit(args) => up::unit(&vm()?, &args),
         Command::Join(args) => up::join(&vm()?, &args),
         Command::Daemon(args) => up::daemon(&vm()?, &args),
         Command::Down(args) => control::down(&vm()?, &args),

@@ -84,6 +84,7 @@ fn spec(args: &RunArgs) -> anyhow::Result<TaskSpec> {
         queued: false,
         timeout_ms,
         output_window: WINDOW,
+        input_window: 0,
     })
 }
 
@@ -117,7 +118,7 @@ pub(crate) fn run(vm: &VmDir, args: &RunArgs) -> anyhow::Result<ExitCode> {
         }
         let Some(Reply::Task { event, .. }) = client.receiver.next(Some(TICK))? else { continue };
         match event {
-            TaskEvent::Started { .. } => {}
+            TaskEvent::Started { .. } | TaskEvent::InputTaken(_) => {}
             TaskEvent::Output { stream, bytes } => {
                 if write(stream, &bytes).is_err() {
                     // Nobody reads any more: as if the command had got the signal itself.

@@ -6,6 +6,8 @@
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
 //! | [`direct`] | sealed streams between tasks of two hosts |
 //! | [`drive`] | moves datagrams between a link and a machine |
+//! | [`forked`] | whether this process is a forked child |
+//! | [`shared`] | the exchange of tasks on one host, in shared memory |
 //! | [`tun`] | network interfaces made of a program |
 //! | [`udp`] | a UDP socket that moves trains of datagrams |
 
@@ -13,11 +15,14 @@ pub mod clock;
 pub mod crypto;
 pub mod direct;
 pub mod drive;
+pub mod forked;
+pub mod shared;
 pub mod tun;
 pub mod udp;
 
 pub use clock::Clock;
 pub use crypto::RealCrypto;
 pub use drive::{LinkDriver, Turn};
+pub use forked::ForkMark;
 pub use tun::TunDevice;
 pub use udp::UdpLink;

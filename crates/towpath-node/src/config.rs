@@ -13,6 +13,10 @@ pub struct NodeConfig {
     pub name: String,
     /// Where this host's daemon receives.
     pub addr: SocketAddr,
+    /// What programs it can run, as `x86_64-linux`.
+    pub arch: String,
+    /// How fast it is beside others; 1000 unless said otherwise.
+    pub speed: u32,
     /// Processors.
     pub cpus: u16,
     /// Jobs at once, of those that wait for their turn.

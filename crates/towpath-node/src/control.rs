@@ -5,13 +5,13 @@ use core::time::Duration;
 
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
-use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Psk};
+use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Memory, Psk};
 use towpath_vm::message::Welcome;
 use towpath_vm::{Change, ControlLog, Entry, Host, HostState, Message, Tasks};
 use towpath_wire::{Admission, HostId, Instant};
 
 use crate::config::{JoinTarget, reason, refusal, token_psk};
-use crate::event::{JoinFailure, NodeEvent};
+use crate::event::{DeleteError, JoinFailure, NodeEvent};
 use crate::hello::{Hello, Purpose};
 use crate::node::Node;
 
@@ -78,7 +78,14 @@ impl Node {
             j.retry_at = Some(now + REJOIN_EVERY);
             return;
         }
+        let deleted = j.again
+            && matches!(&failure, ConnectFailure::Refused(r) if r.code == refusal::NOT_MEMBER);
         self.joining = None;
+        if deleted {
+            // The leader's word did not reach us at the time.
+            self.events.push_back(NodeEvent::Deleted);
+            return;
+        }
         self.events.push_back(NodeEvent::JoinFailed(match failure {
             ConnectFailure::NoAnswer | ConnectFailure::Yielded => JoinFailure::NoAnswer,
             ConnectFailure::WrongKey => JoinFailure::WrongKey,
@@ -198,6 +205,8 @@ impl Node {
             name,
             addr,
             key: key.0,
+            arch: hello.arch,
+            speed: hello.speed,
             cpus: hello.cpus,
             slots: hello.slots,
             state: HostState::Up,
@@ -209,6 +218,30 @@ impl Node {
             self.tell(now, new, Message::Welcome(Welcome { you: new, snapshot }));
         }
         true
+    }
+
+    /// Takes a host, up or lost, out of the virtual machine (leader only). Its key is revoked, so
+    /// that it can come back only with a token; if it runs, it is told to end.
+    pub fn delete_host(
+        &mut self,
+        now: Instant,
+        host: HostId,
+        memory: &mut dyn Memory,
+    ) -> Result<(), DeleteError> {
+        self.strike_out(now, host)?;
+        self.pump(now, memory);
+        Ok(())
+    }
+
+    pub(crate) fn strike_out(&mut self, now: Instant, host: HostId) -> Result<(), DeleteError> {
+        let log = self.log.as_ref().filter(|l| self.me == Some(l.leader()));
+        let log = log.ok_or(DeleteError::NotLeader)?;
+        if host == log.leader() {
+            return Err(DeleteError::Leader(host));
+        }
+        log.table().get(host).ok_or(DeleteError::Unknown(host))?;
+        self.decide(now, Change::Left(host), Some(host));
+        Ok(())
     }
 
     /// Appends a change (leader only) and sends it to every host that is up, but `except`.
@@ -239,6 +272,7 @@ impl Node {
         for host in self.peers.hosts() {
             self.contact_lost(now, host, reason::REPLACED);
         }
+        self.end_tasks("this host was lost and has joined again");
         if let Some(tasks) = &mut self.tasks {
             tasks.end_all(now);
             tasks.rename(you);
@@ -266,17 +300,25 @@ impl Node {
     /// A change has taken effect.
     fn changed(&mut self, now: Instant, change: &Change) {
         match change {
-            Change::Added(host) => self.events.push_back(NodeEvent::HostAdded(host.clone())),
+            Change::Added(host) => {
+                self.events.push_back(NodeEvent::HostAdded(host.clone()));
+                self.tell_host_watches(&Ok(host.clone()));
+            }
             Change::Lost(id) => {
                 self.events.push_back(NodeEvent::HostLost(*id));
                 self.drop_contact(now, *id, reason::FENCED);
+                self.tell_host_watches(&Err((*id, true)));
             }
             Change::Left(id) if self.me == Some(*id) => {
                 self.events.push_back(NodeEvent::Deleted);
             }
             Change::Left(id) => {
                 self.events.push_back(NodeEvent::HostLeft(*id));
-                self.drop_contact(now, *id, reason::FENCED);
+                self.tell_host_watches(&Err((*id, false)));
+                // The leader's word is how a deleted host learns of it.
+                let leads = self.me.is_some() && self.me == self.leader();
+                let why = if leads { reason::SHUTDOWN } else { reason::FENCED };
+                self.drop_contact(now, *id, why);
             }
         }
         if let Change::Added(host) = change {
@@ -305,6 +347,10 @@ impl Node {
             End::ByPeer { reason: reason::LEFT, .. } => {
                 self.contact_lost(now, host, reason::LEFT);
             }
+            End::ByPeer { reason: reason::SHUTDOWN, .. } if self.leader() == Some(host) => {
+                self.drop_contact(now, host, reason::FENCED);
+                self.events.push_back(NodeEvent::Deleted);
+            }
             _ => self.contact_lost(now, host, reason::FENCED),
         }
     }
@@ -331,10 +377,15 @@ impl Node {
                     if why == reason::LEFT { Change::Left(host) } else { Change::Lost(host) };
                 self.decide(now, change, Some(host));
             }
-        } else if host == log.leader() && !self.leader_lost {
+        } else if host != log.leader() {
+            if why == reason::FENCED {
+                self.tell_unreachable(now, host);
+            }
+        } else if !self.leader_lost {
             let entry = log.table().get(host).cloned();
             self.leader_lost = true;
             self.events.push_back(NodeEvent::LeaderLost(host));
+            self.tell_host_watches(&Err((host, true)));
             if let Some(leader) = entry {
                 self.joining = Some(Joining {
                     id: None,

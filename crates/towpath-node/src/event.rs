@@ -5,8 +5,11 @@ use alloc::vec::Vec;
 
 use towpath_proto::association::End;
 use towpath_proto::{AssociationEvent, AssociationId, Refusal};
+use towpath_vm::talk::ToTask;
 use towpath_vm::{Action, Host, RequestEvent, RequestId, TaskInfo};
-use towpath_wire::{HostId, VersionRange};
+use towpath_wire::{HostId, TaskId, VersionRange};
+
+use crate::data::Delivery;
 
 /// Why joining failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +56,20 @@ pub enum SpawnError {
     },
 }
 
+/// Why a host cannot be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeleteError {
+    /// Only the leader changes the host table.
+    #[error("only the daemon that founded the virtual machine can delete hosts")]
+    NotLeader,
+    /// Without its leader a virtual machine could not change any more.
+    #[error("host {0} leads the virtual machine")]
+    Leader(HostId),
+    /// No such host.
+    #[error("no host {0} in the host table")]
+    Unknown(HostId),
+}
+
 /// What a node tells its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeEvent {
@@ -91,6 +108,44 @@ pub enum NodeEvent {
         /// What.
         event: RequestEvent,
     },
+    /// A task spawned a task: the request for it.
+    Adopted {
+        /// The request that the spawning task came of, where that is part of a client's job: this
+        /// one is, too. `None`: nobody waits for it.
+        parent: Option<RequestId>,
+        /// The new request. News of it follow.
+        id: RequestId,
+        /// Where it runs.
+        host: HostId,
+        /// Its program.
+        program: Vec<u8>,
+    },
+    /// Something to say to a task that enrolled here.
+    ToTask {
+        /// The task.
+        task: TaskId,
+        /// What.
+        say: ToTask,
+    },
+    /// A piece of a message for a task that enrolled here. It is to be given back with
+    /// [`crate::Node::task_written`].
+    Deliver(Delivery),
+    /// Two tasks of this host are to get a direct route.
+    Direct {
+        /// The one that asked.
+        a: TaskId,
+        /// The other one.
+        b: TaskId,
+    },
+    /// A task does not keep the rules: its connection is to be closed.
+    CutOff {
+        /// The task.
+        task: TaskId,
+        /// What it did.
+        why: String,
+    },
+    /// The virtual machine ends, and this daemon with it.
+    Halt,
     /// Answer to [`crate::Node::list`].
     Tasks {
         /// Which question.

@@ -23,6 +23,8 @@ pub(crate) enum Purpose {
 pub(crate) struct Hello {
     pub(crate) purpose: Purpose,
     pub(crate) name: String,
+    pub(crate) arch: String,
+    pub(crate) speed: u32,
     pub(crate) cpus: u16,
     pub(crate) slots: u16,
 }
@@ -34,12 +36,14 @@ impl Hello {
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut hello: Self = postcard::from_bytes(bytes).ok()?;
-        let mut end = hello.name.len().min(NAME_MAX);
-        while !hello.name.is_char_boundary(end) {
-            end -= 1;
+        for text in [&mut hello.name, &mut hello.arch] {
+            let mut end = text.len().min(NAME_MAX);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+            text.retain(|c| !c.is_control());
         }
-        hello.name.truncate(end);
-        hello.name.retain(|c| !c.is_control());
         Some(hello)
     }
 }

@@ -10,22 +10,37 @@
 //! | [`event`] | what a node tells its owner |
 //! | `peers` | one connection per host, made on first use |
 //! | `control` | joining, leaving, losing hosts |
-//! | `work` | tasks and requests across hosts |
+//! | `broken` | hosts that cannot reach each other |
+//! | `work` | which message leads to what |
+//! | `enrol`, `ends` | tasks of this host: how they come, what they say, who is told of their end |
+//! | [`data`] | tasks' messages |
+//! | [`direct`] | who may have a direct route |
+//! | `question`, `spawn`, `group`, `halt` | what tasks ask for |
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 pub mod config;
+pub mod data;
+pub mod direct;
 pub mod event;
 pub mod node;
 
+mod broken;
 mod control;
+mod ends;
+mod enrol;
+mod group;
+mod halt;
 mod hello;
 mod peers;
+mod question;
+mod spawn;
 mod watch;
 mod work;
 
 pub use config::{Invitation, JoinTarget, NodeConfig};
-pub use event::{JoinFailure, NodeEvent, SpawnError};
+pub use data::Delivery;
+pub use event::{DeleteError, JoinFailure, NodeEvent, SpawnError};
 pub use node::Node;

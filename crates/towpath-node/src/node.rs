@@ -1,7 +1,7 @@
 //! The node and what its owner calls.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -10,7 +10,12 @@ use towpath_proto::{
     AssociationId, AssociationStats, Block, ChannelStats, Crypto, Endpoint, Grant, Machine, Memory,
     PathChange, Rng, RxMeta, SendError, TimerKind, Transmit, TxBatch,
 };
+use towpath_vm::catching::Catching;
+use towpath_vm::members::Members;
 use towpath_vm::requests::REQUESTS_MAX;
+use towpath_vm::spawning::Spawning;
+use towpath_vm::talk::StreamOffer;
+use towpath_vm::ties::Ties;
 use towpath_vm::{
     ControlLog, Ending, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo, TaskSpec,
     Tasks, message,
@@ -18,10 +23,14 @@ use towpath_vm::{
 use towpath_wire::frame::MESSAGE_CHARGE;
 use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
 
+use crate::broken::Broken;
 use crate::config::{Invitation, JoinTarget, NodeConfig, reason, token_psk};
 use crate::control::Joining;
+use crate::data::Data;
+use crate::direct::Ring;
 use crate::event::{NodeEvent, SpawnError};
 use crate::peers::Peers;
+use crate::question::{Asker, Questions};
 use crate::watch::Watch;
 
 /// One host. Invariants: `me` is set exactly when `log` and `tasks` are; every open request is in
@@ -38,14 +47,51 @@ pub struct Node {
     pub(crate) peers: Peers,
     pub(crate) tasks: Option<Tasks>,
     pub(crate) requests: Requests,
-    pub(crate) queries: BTreeMap<u64, HostId>,
+    /// Tasks of this host as parts of the virtual machine.
+    pub(crate) local: Local,
+    pub(crate) data: Data,
+    /// What tasks of jobs that began here spawn.
+    pub(crate) jobs: Jobs,
     pub(crate) watch: Watch,
-    pub(crate) next_query: u64,
+    pub(crate) lead: Lead,
     pub(crate) events: VecDeque<NodeEvent>,
     /// Associations given up, to be closed with the reason beside them.
     pub(crate) closing: Vec<(AssociationId, u16)>,
     /// Messages from peers that did not decode or came on the wrong channel.
     pub(crate) malformed: u64,
+}
+
+/// Tasks of this host as parts of the virtual machine.
+#[derive(Debug, Default)]
+pub(crate) struct Local {
+    pub(crate) members: Members,
+    pub(crate) ties: Ties,
+    pub(crate) questions: Questions,
+    /// Watches of hosts, by task.
+    pub(crate) host_watches: BTreeSet<(TaskId, u64)>,
+    /// Rings, by both tasks, the smaller first.
+    pub(crate) rings: BTreeMap<(TaskId, TaskId), Ring>,
+    /// Streams asked for, by who connects and who is to listen.
+    pub(crate) offers: BTreeMap<(TaskId, TaskId), StreamOffer>,
+}
+
+/// What tasks of jobs that began here spawn.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    pub(crate) spawning: Spawning,
+    pub(crate) catching: Catching,
+    /// The task that each request that runs became.
+    pub(crate) started_as: BTreeMap<u64, TaskId>,
+    /// Slot of the host chosen last.
+    pub(crate) last_placed: u16,
+}
+
+/// What only the leader does.
+#[derive(Debug, Default)]
+pub(crate) struct Lead {
+    pub(crate) broken: Broken,
+    /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
+    pub(crate) halt_at: Option<Instant>,
 }
 
 impl Node {
@@ -64,9 +110,11 @@ impl Node {
             peers: Peers::default(),
             tasks: None,
             requests: Requests::default(),
-            queries: BTreeMap::new(),
+            local: Local::default(),
+            data: Data::default(),
+            jobs: Jobs::default(),
             watch: Watch::default(),
-            next_query: 0,
+            lead: Lead::default(),
             events: VecDeque::new(),
             closing: Vec::new(),
             malformed: 0,
@@ -82,6 +130,8 @@ impl Node {
             name: node.config.name.clone(),
             addr: node.config.addr,
             key: node.endpoint.public_key().0,
+            arch: node.config.arch.clone(),
+            speed: node.config.speed,
             cpus: node.config.cpus,
             slots: node.config.slots,
             state: HostState::Up,
@@ -147,7 +197,7 @@ impl Node {
 
     /// Tasks on this host.
     pub fn tasks_here(&self, now: Instant) -> Vec<TaskInfo> {
-        self.tasks.as_ref().map_or_else(Vec::new, |t| t.list(now))
+        self.infos(now)
     }
 
     /// Requests of ours that have not ended.
@@ -194,14 +244,16 @@ impl Node {
             return Err(SpawnError::HostLost(host));
         }
         let window = spec.output_window;
-        let mut spawn = message::Spawn { request: u64::MAX, spec };
+        let mut spawn = message::Spawn { request: u64::MAX, spec, family: None };
         let len = Message::Spawn(spawn.clone()).encode().len();
         let limit = (self.config.proto.window - MESSAGE_CHARGE as u32) as usize;
         if len > limit {
             return Err(SpawnError::TooLong { len, limit });
         }
-        let id =
-            self.requests.open(host, window).ok_or(SpawnError::TooMany { limit: REQUESTS_MAX })?;
+        let id = self
+            .requests
+            .open(host, window, true)
+            .ok_or(SpawnError::TooMany { limit: REQUESTS_MAX })?;
         spawn.request = id.0;
         self.tell(now, host, Message::Spawn(spawn));
         self.pump(now, memory);
@@ -224,15 +276,35 @@ impl Node {
         }
     }
 
+    /// Sends standard input to a request's task; `end`: nothing comes after it. No more than
+    /// `TaskSpec::input_window` may be under way: [`RequestEvent::InputTaken`] tells what arrived.
+    ///
+    /// [`RequestEvent::InputTaken`]: towpath_vm::RequestEvent::InputTaken
+    pub fn input(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        bytes: Vec<u8>,
+        end: bool,
+        memory: &mut dyn Memory,
+    ) {
+        if let Some(host) = self.requests.host(id) {
+            let input = message::Input { request: id.0, bytes, end };
+            self.tell(now, host, Message::Input(input));
+            self.pump(now, memory);
+        }
+    }
+
     /// Asks which tasks run on `host`; the answer comes as [`NodeEvent::Tasks`] with this number.
     pub fn list(&mut self, now: Instant, host: HostId, memory: &mut dyn Memory) -> u64 {
-        self.next_query += 1;
-        let query = self.next_query;
+        let query = self.query(host, Asker::Owner);
         if self.me == Some(host) {
-            let tasks = Ok(self.tasks_here(now));
-            self.events.push_back(NodeEvent::Tasks { query, host, tasks });
+            let tasks = self.infos(now);
+            if let Some(q) = self.local.questions.queries.get_mut(&query) {
+                q.tasks = tasks;
+            }
+            self.query_done(query, None);
         } else {
-            self.queries.insert(query, host);
             self.tell(now, host, Message::List(message::List { request: query }));
             self.pump(now, memory);
         }
@@ -272,6 +344,20 @@ impl Node {
     ) {
         if let Some(tasks) = &mut self.tasks {
             tasks.output(task, stream, bytes);
+            self.pump(now, memory);
+        }
+    }
+
+    /// A task took so many bytes of its standard input, or will take none any more.
+    pub fn task_input_taken(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        bytes: u32,
+        memory: &mut dyn Memory,
+    ) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.input_taken(task, bytes);
             self.pump(now, memory);
         }
     }
@@ -348,7 +434,7 @@ impl Node {
 
     /// Counters by name: what the endpoint turned away, and sums over the associations that stand
     /// now.
-    pub fn counters(&self) -> [(&'static str, u64); 16] {
+    pub fn counters(&self) -> [(&'static str, u64); 25] {
         let e = self.endpoint.stats();
         let sum = |f: fn(&AssociationStats) -> u64| -> u64 {
             self.endpoint.associations().map(|(_, a)| f(a.stats())).sum()
@@ -362,6 +448,7 @@ impl Node {
             ("handshakes_refused", e.refused),
             ("packets_sent", sum(|s| s.packets_sent)),
             ("packets_received", sum(|s| s.packets_received)),
+            ("packets_marked", sum(|s| s.packets_marked)),
             ("bytes_sent", sum(|s| s.bytes_sent)),
             ("bytes_received", sum(|s| s.bytes_received)),
             ("packets_duplicate", sum(|s| s.duplicates)),
@@ -370,6 +457,14 @@ impl Node {
             ("packets_lost_spurious", sum(|s| s.spurious)),
             ("packets_repaired", sum(|s| s.repaired)),
             ("probes", sum(|s| s.probes)),
+            ("tasks_enrolled", self.local.members.len() as u64),
+            ("pieces_taken", self.data.taken),
+            ("pieces_given", self.data.given),
+            ("pieces_stray", self.data.stray),
+            ("task_bytes_inside", self.data.inside),
+            ("task_bytes_inside_max", self.data.inside_max),
+            ("task_bytes_outgoing", self.data.outgoing),
+            ("task_bytes_outgoing_max", self.data.outgoing_max),
         ]
     }
 
@@ -388,9 +483,12 @@ impl Node {
                 quiet = false;
                 self.tell(now, host, message);
             }
+            quiet &= !self.handle_ends(now);
+            quiet &= !self.handle_spawned(now);
             while let Some(action) = self.tasks.as_mut().and_then(Tasks::poll_action) {
                 self.events.push_back(NodeEvent::Action(action));
             }
+            self.release_dropped(memory);
             self.flush(now, memory);
             if quiet {
                 break;
@@ -419,6 +517,8 @@ impl Machine for Node {
             tasks.handle_timeout(now);
         }
         self.handle_retries(now);
+        self.settle_halt(now);
+        self.settle_broken(now);
         self.pump(now, memory);
     }
 
@@ -436,7 +536,13 @@ impl Machine for Node {
     }
 
     fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
-        let control = [self.tasks.as_ref().and_then(Tasks::poll_timeout), self.next_retry()];
+        let control = [
+            self.tasks.as_ref().and_then(Tasks::poll_timeout),
+            self.next_retry(),
+            self.local.members.poll_timeout(),
+            self.lead.halt_at.filter(|at| *at != Instant::NEVER),
+            self.lead.broken.at,
+        ];
         let control = control.into_iter().flatten().map(|at| (at, TimerKind::Control));
         control.chain(self.endpoint.poll_timeout()).min()
     }

@@ -6,10 +6,12 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use towpath_proto::association::{End, Opening};
+use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{
-    AssociationEvent, AssociationId, Connect, ConnectFailure, EndpointEvent, HostKey, Memory, Psk,
+    AssociationEvent, AssociationId, Block, Connect, ConnectFailure, EndpointEvent, HostKey,
+    Memory, Psk,
 };
-use towpath_vm::message::{LABEL_LOG, LABEL_OUTPUT, LABEL_OWNER, LABEL_TASK};
+use towpath_vm::message::{LABEL_DATA, LABEL_LOG, LABEL_OUTPUT, LABEL_OWNER, LABEL_TASK};
 use towpath_vm::{HostState, Message};
 use towpath_wire::frame::Direction;
 use towpath_wire::{Admission, ChannelId, HostId, Instant};
@@ -19,10 +21,12 @@ use crate::event::NodeEvent;
 use crate::hello::{Hello, Purpose};
 use crate::node::Node;
 
-/// Labels and priorities of the three channels between hosts.
-pub(crate) const CHANNELS: [(u16, u16); 3] =
-    [(LABEL_LOG, 300), (LABEL_TASK, 200), (LABEL_OUTPUT, 100)];
-/// Messages that wait for a peer at most.
+/// Labels and priorities of the channels between hosts.
+pub(crate) const CHANNELS: [(u16, u16); 4] =
+    [(LABEL_LOG, 300), (LABEL_TASK, 200), (LABEL_OUTPUT, 100), (LABEL_DATA, 100)];
+/// Which of them carries tasks' data.
+const DATA: usize = 3;
+/// Messages that wait for a peer at most, tasks' data aside.
 const OUTBOX_MAX: usize = 262_144;
 /// How long a refused connection is tried again: the peer may not have heard of us yet.
 const RETRY_FOR: Duration = Duration::from_secs(3);
@@ -46,19 +50,30 @@ enum Contact {
     Up(AssociationId),
 }
 
+/// A message that waits for its peer.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// Of our own.
+    Bytes(Vec<u8>),
+    /// A piece of a task's, already in message memory, with its length.
+    Block(Block, u32),
+}
+
 #[derive(Debug)]
 struct Peer {
     contact: Contact,
     /// Messages by channel, in order.
-    outbox: [VecDeque<Vec<u8>>; 3],
+    outbox: [VecDeque<Waiting>; 4],
 }
 
-/// An established association: whose it is and its three channels.
+/// An established association: whose it is and its channels.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conn {
     /// `None` while the peer is the leader that has not welcomed us yet.
     pub(crate) host: Option<HostId>,
-    channels: [Option<ChannelId>; 3],
+    channels: [Option<ChannelId>; 4],
+    /// Bytes of blocks of the data channel that the transport has.
+    in_flight: u64,
 }
 
 /// Invariant: `Contact::Up(id)` of a peer and `conns[id].host` name each other.
@@ -69,6 +84,10 @@ pub(crate) struct Peers {
     retries: BTreeSet<(Instant, HostId)>,
     /// Peers whose outbox may have something to send, or that may have to be watched or not.
     dirty: BTreeSet<HostId>,
+    /// Blocks of pieces that nobody wants any more.
+    pub(crate) freed: Vec<Block>,
+    /// Bytes of blocks that went with the associations that had them.
+    pub(crate) gone: u64,
 }
 
 impl Peers {
@@ -114,12 +133,36 @@ impl Peers {
     pub(crate) fn remove(&mut self, host: HostId) -> Option<AssociationId> {
         self.retries.retain(|(_, h)| *h != host);
         self.dirty.remove(&host);
-        match self.by_host.remove(&host)?.contact {
+        let peer = self.by_host.remove(&host)?;
+        for waiting in peer.outbox.into_iter().flatten() {
+            if let Waiting::Block(block, _) = waiting {
+                self.freed.push(block);
+            }
+        }
+        match peer.contact {
             Contact::Up(id) | Contact::Connecting { id, .. } => {
-                self.conns.remove(&id);
+                self.forget(id);
                 Some(id)
             }
             _ => None,
+        }
+    }
+
+    /// Forgets an association, which releases what it has; whose it was, if that was known.
+    pub(crate) fn forget(&mut self, id: AssociationId) -> Option<HostId> {
+        let conn = self.conns.remove(&id)?;
+        self.gone += conn.in_flight;
+        conn.host
+    }
+
+    /// Takes what waits on the data channel for a peer that goes on under another association.
+    fn drop_data(&mut self, host: HostId) {
+        if let Some(peer) = self.by_host.get_mut(&host) {
+            for waiting in core::mem::take(&mut peer.outbox[DATA]) {
+                if let Waiting::Block(block, _) = waiting {
+                    self.freed.push(block);
+                }
+            }
         }
     }
 }
@@ -155,14 +198,21 @@ impl Node {
         }
         let Some(index) = CHANNELS.iter().position(|(l, _)| *l == message.label()) else { return };
         let peer = self.peers.entry(host);
-        peer.outbox[index].push_back(message.encode());
-        let waiting: usize = peer.outbox.iter().map(VecDeque::len).sum();
+        peer.outbox[index].push_back(Waiting::Bytes(message.encode()));
+        let waiting: usize = peer.outbox[..DATA].iter().map(VecDeque::len).sum();
         self.peers.dirty.insert(host);
         if waiting > OUTBOX_MAX {
             self.contact_lost(now, host, reason::STUCK);
         } else {
             self.ensure_connection(now, host);
         }
+    }
+
+    /// Queues a piece of a task's message for another host.
+    pub(crate) fn queue_data(&mut self, now: Instant, host: HostId, piece: Waiting) {
+        self.peers.entry(host).outbox[DATA].push_back(piece);
+        self.peers.dirty.insert(host);
+        self.ensure_connection(now, host);
     }
 
     pub(crate) fn ensure_connection(&mut self, now: Instant, host: HostId) {
@@ -198,6 +248,8 @@ impl Node {
         Hello {
             purpose,
             name: self.config.name.clone(),
+            arch: self.config.arch.clone(),
+            speed: self.config.speed,
             cpus: self.config.cpus,
             slots: self.config.slots,
         }
@@ -220,18 +272,33 @@ impl Node {
             self.settle_watch(now, host);
             let Some(peer) = self.peers.by_host.get_mut(&host) else { continue };
             let Contact::Up(id) = peer.contact else { continue };
-            let Some(conn) = self.peers.conns.get(&id) else { continue };
+            let Some(conn) = self.peers.conns.get_mut(&id) else { continue };
             let mut stalled = false;
             for (index, outbox) in peer.outbox.iter_mut().enumerate() {
                 let Some(channel) = conn.channels[index] else { continue };
-                while let Some(bytes) = outbox.front() {
-                    let Some(block) = memory.put(bytes) else {
+                while let Some(waiting) = outbox.front() {
+                    let placed = match waiting {
+                        Waiting::Block(block, len) => Some((*block, *len)),
+                        Waiting::Bytes(bytes) => {
+                            memory.put(bytes).map(|block| (block, bytes.len() as u32))
+                        }
+                    };
+                    let Some((block, len)) = placed else {
                         stalled = true;
                         break;
                     };
-                    if self.endpoint.send(id, channel, block, bytes.len() as u32).is_err() {
-                        memory.release(block);
+                    let own = matches!(waiting, Waiting::Bytes(_));
+                    if self.endpoint.send(id, channel, block, len).is_err() {
+                        if own {
+                            memory.release(block);
+                        }
                         break;
+                    }
+                    if index == DATA {
+                        if own {
+                            self.data.hold_outgoing(len);
+                        }
+                        conn.in_flight += u64::from(len) + BLOCK_COST;
                     }
                     outbox.pop_front();
                 }
@@ -307,7 +374,8 @@ impl Node {
     ) {
         if let Some(old) = self.peers.set_up(host, id) {
             // What was under way on it has an unknown outcome: both sides give it up.
-            self.peers.conns.remove(&old);
+            self.peers.forget(old);
+            self.peers.drop_data(host);
             self.endpoint.close(now, old, reason::REPLACED, "replaced", memory);
             self.channels_over(host, old);
             self.give_up_work(now, host);
@@ -362,6 +430,16 @@ impl Node {
                     self.peers.dirty.extend(conn.host);
                 }
             }
+            AssociationEvent::Message { channel, label: LABEL_DATA, block, len, .. } => {
+                if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
+                    self.handle_data(now, host, (id, channel), block, memory);
+                    self.peers.dirty.insert(host);
+                } else {
+                    memory.release(block);
+                    self.endpoint.consumed(id, channel, len);
+                    self.malformed += 1;
+                }
+            }
             AssociationEvent::Message { channel, label, block, len, .. } if label < LABEL_OWNER => {
                 let decoded = Message::decode(memory.bytes(block));
                 memory.release(block);
@@ -372,7 +450,13 @@ impl Node {
                 }
             }
             AssociationEvent::Sent { channel, block, .. } if self.is_control(id, channel) => {
-                memory.release(block);
+                match self.peers.conns.get_mut(&id) {
+                    Some(conn) if conn.channels[DATA] == Some(channel) => {
+                        conn.in_flight -= u64::from(memory.len(block)) + BLOCK_COST;
+                        self.sent(block, memory);
+                    }
+                    _ => memory.release(block),
+                }
                 if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
                     self.peers.dirty.insert(host);
                 }
@@ -410,7 +494,7 @@ impl Node {
 
     /// Forgets an association; whose it was, if that was known.
     pub(crate) fn forget_conn(&mut self, id: AssociationId) -> Option<HostId> {
-        self.peers.conns.remove(&id)?.host
+        self.peers.forget(id)
     }
 
     /// The address that an association leads to.

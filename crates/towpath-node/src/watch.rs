@@ -40,7 +40,10 @@ impl Node {
 
     /// Something here waits for what only hosts that are up can give.
     fn waits(&self) -> bool {
-        self.watch.owner || !self.requests.is_empty() || !self.queries.is_empty()
+        self.watch.owner
+            || !self.requests.is_empty()
+            || !self.local.questions.is_empty()
+            || !self.local.members.is_empty()
     }
 
     /// Whether something depends on `host`, to which `id` leads.
@@ -54,7 +57,9 @@ impl Node {
         let channels = self.endpoint.association(id).map_or(0, Association::channels);
         news || channels > CHANNELS.len()
             || self.requests.any_on(host)
-            || self.queries.values().any(|h| *h == host)
+            || self.local.ties.any_on(host)
+            || self.local.questions.any_of(host)
+            || self.local.questions.queries.values().any(|q| q.host == host)
             || self.tasks.as_ref().is_some_and(|t: &Tasks| t.any_for(host))
     }
 

@@ -1,14 +1,13 @@
 //! Tasks and requests across hosts: which message leads to what.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use towpath_vm::message::{Exited, Started, TaskList};
-use towpath_vm::{Ending, Message, RequestEvent, RequestId};
+use towpath_vm::{Ending, Message, RequestId};
 use towpath_wire::{HostId, Instant};
 
-use crate::event::NodeEvent;
 use crate::node::Node;
+use crate::question::LIST_PART;
 
 impl Node {
     /// A message from `from` (which may be ourselves).
@@ -17,11 +16,7 @@ impl Node {
         match message {
             Message::Welcome(_) => self.malformed += 1,
             Message::Entry(entry) => self.handle_entry(now, from, &entry),
-            Message::Spawn(s) => {
-                if let Some(tasks) = &mut self.tasks {
-                    tasks.spawn(now, from, s.request, s.spec);
-                }
-            }
+            Message::Spawn(spawn) => self.handle_spawn(now, from, spawn),
             Message::Kill(k) => {
                 if let Some(tasks) = &mut self.tasks {
                     tasks.kill(now, from, k.request, k.signal);
@@ -32,54 +27,91 @@ impl Node {
                     tasks.credit(from, c.request, c.bytes);
                 }
             }
+            Message::Input(input) => {
+                if let Some(tasks) = &mut self.tasks {
+                    tasks.input(from, input);
+                }
+            }
+            Message::InputTaken(c) => {
+                let event = self.requests.input_taken(from, c.request, c.bytes);
+                self.report(now, c.request, event);
+            }
             Message::Started(Started { request, task, pid }) => {
                 let event = self.requests.started(from, request, task, pid);
-                self.report(request, event);
+                self.report(now, request, event);
             }
             Message::Output(o) => {
-                for event in self.requests.output(from, o.request, o.stream, o.bytes) {
-                    self.report(o.request, event);
-                }
+                let request = o.request;
+                let [output, end] = self.requests.output(from, request, o.stream, o.bytes);
+                let output = output.and_then(|o| self.catch_output(now, request, o));
+                self.report(now, request, output);
+                self.report(now, request, end);
             }
             Message::Exited(e) => {
                 let request = e.request;
                 let event = self.requests.exited(from, Exited { ..e });
-                self.report(request, event);
+                self.report(now, request, event);
             }
             Message::Watch(watch) => self.handle_watch(from, watch.on),
-            Message::List(list) => {
-                let tasks = self.tasks_here(now);
-                let request = list.request;
-                self.tell(now, from, Message::Tasks(TaskList { request, tasks }));
-            }
-            Message::Tasks(list) => {
-                if self.queries.get(&list.request) == Some(&from) {
-                    self.queries.remove(&list.request);
-                    let (query, tasks) = (list.request, Ok(list.tasks));
-                    self.events.push_back(NodeEvent::Tasks { query, host: from, tasks });
+            Message::List(list) => self.handle_list(now, from, list.request),
+            Message::Tasks(mut list) => {
+                let query = self.local.questions.queries.get_mut(&list.request);
+                if let Some(query) = query.filter(|q| q.host == from) {
+                    query.tasks.append(&mut list.tasks);
+                    if !list.more {
+                        self.query_done(list.request, None);
+                    }
                 }
             }
+            Message::Accepted(accepted) => {
+                if self.requests.host(RequestId(accepted.request)) == Some(from) {
+                    self.jobs.spawning.accepted(accepted.request, accepted.task);
+                }
+            }
+            Message::Siblings(siblings) => self.handle_siblings(from, &siblings),
+            Message::SpawnFor(ask) => self.handle_spawn_for(now, from, ask),
+            Message::Asked(asked) => self.handle_asked(now, from, asked),
+            Message::Answered(answered) => self.handle_answered(from, answered),
+            Message::TaskCredit(credit) => self.handle_task_credit(from, credit),
+            Message::Blocked(blocked) => self.handle_blocked(now, from, blocked),
+            Message::Unreachable(u) => self.handle_unreachable(now, from, u.host),
+            Message::WatchTask(watch) => self.handle_watch_task(now, from, watch),
+            Message::TaskEnded(ended) => self.handle_task_ended(now, from, ended),
+            Message::TaskOver(over) => self.registry_task_over(now, from, over.task),
+            Message::StreamAsk(ask) => self.handle_stream_ask(now, from, &ask),
+            Message::StreamAt(at) => self.handle_stream_at(from, at),
+            Message::Caught(caught) => self.handle_caught(from, caught),
+            Message::CaughtCredit(credit) => self.handle_caught_credit(now, from, credit),
+            Message::Halt(_) => self.handle_halt(from),
         }
     }
 
-    fn report(&mut self, request: u64, event: Option<RequestEvent>) {
-        let id = RequestId(request);
-        self.events.extend(event.map(|event| NodeEvent::Request { id, event }));
+    fn handle_list(&mut self, now: Instant, from: HostId, request: u64) {
+        let mut rest = self.infos(now);
+        loop {
+            let tasks: Vec<_> = rest.drain(..rest.len().min(LIST_PART)).collect();
+            let more = !rest.is_empty();
+            self.tell(now, from, Message::Tasks(TaskList { request, tasks, more }));
+            if !more {
+                break;
+            }
+        }
     }
 
     /// Whatever runs here for `host` ends, and whatever we wait for from it has ended.
     pub(crate) fn give_up_work(&mut self, now: Instant, host: HostId) {
         for id in self.requests.on(host) {
             let event = self.requests.fail(id, Ending::HostLost);
-            self.report(id.0, event);
+            self.report(now, id.0, event);
         }
+        let queries = &self.local.questions.queries;
         let asked: Vec<u64> =
-            self.queries.iter().filter(|(_, h)| **h == host).map(|(q, _)| *q).collect();
+            queries.iter().filter(|(_, q)| q.host == host).map(|(q, _)| *q).collect();
         for query in asked {
-            self.queries.remove(&query);
-            let tasks = Err(String::from("the connection to it was lost"));
-            self.events.push_back(NodeEvent::Tasks { query, host, tasks });
+            self.query_done(query, Some("the connection to it was lost"));
         }
+        self.give_up_ties(now, host);
+        self.registry_forget_waits(host);
         if let Some(tasks) = &mut self.tasks {
             tasks.requester_lost(now, host);
         }

@@ -56,8 +56,14 @@ pub trait Memory {
     /// sends from where it is.
     fn bytes(&self, block: Block) -> &[u8];
 
-    /// Stores a small message that a machine itself wrote; `None` when there is no room now.
-    fn put(&mut self, bytes: &[u8]) -> Option<Block>;
+    /// Stores a message that a machine itself put together, part behind part; `None` when there is
+    /// no room now.
+    fn put_parts(&mut self, parts: &[&[u8]]) -> Option<Block>;
+
+    /// Stores a message that a machine itself wrote; `None` when there is no room now.
+    fn put(&mut self, bytes: &[u8]) -> Option<Block> {
+        self.put_parts(&[bytes])
+    }
 }
 
 /// Message memory on the heap, with a limit.
@@ -149,12 +155,18 @@ impl HeapMemory {
 
     /// A buffer of `len` bytes: a kept one, if it is not much longer, or a new one.
     fn buffer(&mut self, len: usize) -> Vec<u8> {
-        let fits = |b: &Vec<u8>| (len..=len + len / 8).contains(&b.capacity());
-        let Some(index) = self.spare.iter().rposition(fits) else { return alloc::vec![0; len] };
-        let mut bytes = self.spare.remove(index);
-        self.kept -= bytes.capacity() as u64;
+        let Some(mut bytes) = self.spare_buffer(len) else { return alloc::vec![0; len] };
         bytes.resize(len, 0);
         bytes
+    }
+
+    /// A kept buffer with room for `len` bytes and not much more.
+    fn spare_buffer(&mut self, len: usize) -> Option<Vec<u8>> {
+        let fits = |b: &Vec<u8>| (len..=len + len / 8).contains(&b.capacity());
+        let index = self.spare.iter().rposition(fits)?;
+        let bytes = self.spare.remove(index);
+        self.kept -= bytes.capacity() as u64;
+        Some(bytes)
     }
 
     fn keep(&mut self, bytes: Vec<u8>) {
@@ -215,8 +227,17 @@ impl Memory for HeapMemory {
         self.slot(block).bytes.as_deref().expect("a valid block has bytes")
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Option<Block> {
-        self.store(bytes.to_vec())
+    fn put_parts(&mut self, parts: &[&[u8]]) -> Option<Block> {
+        let len: usize = parts.iter().map(|p| p.len()).sum();
+        if self.used + len as u64 + BLOCK_COST > self.limit {
+            return None;
+        }
+        let mut bytes = self.spare_buffer(len).unwrap_or_else(|| Vec::with_capacity(len));
+        bytes.clear();
+        for part in parts {
+            bytes.extend_from_slice(part);
+        }
+        self.store(bytes)
     }
 }
 

@@ -180,8 +180,8 @@ impl Memory for SimMemory {
         self.heap.bytes(block)
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Option<Block> {
-        self.heap.put(bytes)
+    fn put_parts(&mut self, parts: &[&[u8]]) -> Option<Block> {
+        self.heap.put_parts(parts)
     }
 }
 

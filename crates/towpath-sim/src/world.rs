@@ -332,7 +332,8 @@ impl World {
     fn act(&mut self, host: usize, action: &Action) {
         let now = self.now();
         match action {
-            Action::Start { task, spec } => {
+            Action::SignalProcess { .. } => {} // the scenario's, whose process it is
+            Action::Start { task, spec, .. } => {
                 let task = *task;
                 if self.hosts[host].processes.start(now, task, spec).is_none() {
                     let ending = Ending::NotStarted { errno: 2, text: "no such program".into() };
@@ -348,6 +349,11 @@ impl World {
             Action::Signal { task, signal } => {
                 self.hosts[host].processes.signal(*task, *signal);
                 self.kernel.schedule(now, Happening::Process { host, task: *task });
+            }
+            Action::Input { task, bytes, .. } => {
+                // Simulated programs read everything at once.
+                let (task, bytes) = (*task, bytes.len() as u32);
+                self.with(host, |n, now, m| n.task_input_taken(now, task, bytes, m));
             }
             Action::Credit { task, bytes } => {
                 self.hosts[host].processes.credit(*task, *bytes);
@@ -365,7 +371,9 @@ impl World {
         while let Some(event) = self.hosts[host].node.as_mut().and_then(Machine::poll_event) {
             self.note(host, &event);
             match event {
-                NodeEvent::Action(action) => self.act(host, &action),
+                NodeEvent::Action(action) if !matches!(action, Action::SignalProcess { .. }) => {
+                    self.act(host, &action);
+                }
                 event => self.steps.push_back(Step::Event { host, event }),
             }
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use towpath_node::{JoinTarget, Node, NodeConfig, NodeEvent};
+use towpath_node::{DeleteError, JoinTarget, Node, NodeConfig, NodeEvent};
 use towpath_proto::association::End;
 use towpath_proto::{Config, Crypto, Rng};
 use towpath_sim::clock::Clock;
@@ -29,6 +29,8 @@ fn config(host: usize) -> NodeConfig {
     NodeConfig {
         name: format!("h{host}"),
         addr: address(host),
+        arch: "x86_64-linux".into(),
+        speed: 1000,
         cpus: 2,
         slots: 2,
         link: LinkId(0),
@@ -253,4 +255,48 @@ fn a_host_that_slept_too_long_joins_again_as_another() {
     let back = vm.when(2, again).expect("it is back");
     assert!(back <= woken + ms(1100), "{back}: told at once, and tries a second later");
     assert!(vm.me(2).incarnation() > old.incarnation());
+}
+
+/// Deletes a host and gives the leader's answer.
+fn delete(vm: &mut Vm, at: usize, host: HostId) -> Result<(), DeleteError> {
+    vm.world.with(at, |n, now, m| n.delete_host(now, host, m)).expect("alive")
+}
+
+#[test]
+fn a_deleted_host_is_told_and_everyone_forgets_it() {
+    let mut vm = Vm::up(3);
+    let (gone, leader) = (vm.me(2), vm.me(0));
+    let spec = Program { run_us: 3_600_000_000, output_bytes: 0, status: 0 }.spec(4096, false);
+    vm.world.with(1, |n, now, m| n.spawn(now, gone, spec, m)).expect("alive").expect("made");
+    vm.run_for(ms(50));
+    assert_eq!(delete(&mut vm, 1, gone), Err(DeleteError::NotLeader));
+    assert_eq!(delete(&mut vm, 0, leader), Err(DeleteError::Leader(leader)));
+    assert_eq!(delete(&mut vm, 0, gone), Ok(()));
+    assert_eq!(delete(&mut vm, 0, gone), Err(DeleteError::Unknown(gone)));
+    vm.run_for(ms(100));
+    assert!(vm.when(2, |e| *e == NodeEvent::Deleted).is_some(), "it is told");
+    let left = |e: &NodeEvent| matches!(e, NodeEvent::HostLeft(id) if *id == gone);
+    assert!(vm.when(0, left).is_some() && vm.when(1, left).is_some());
+    let ended = |e: &NodeEvent| {
+        matches!(e, NodeEvent::Request { event: RequestEvent::Ended(x), .. }
+            if x.ending == Ending::HostLost)
+    };
+    assert!(vm.when(1, ended).is_some(), "what ran there has ended");
+    assert_eq!(vm.world.hosts[1].node.as_ref().unwrap().hosts().count(), 2);
+}
+
+#[test]
+fn a_host_deleted_while_it_was_cut_off_learns_of_it_when_it_is_back() {
+    let mut vm = Vm::up(2);
+    vm.watch(0, true);
+    vm.run_for(SECOND);
+    let gone = vm.me(1);
+    let until = vm.world.now() + 5 * SECOND;
+    vm.world.pause(1, until);
+    vm.run_for(4 * SECOND);
+    assert!(vm.lost(0, gone).is_some());
+    assert_eq!(delete(&mut vm, 0, gone), Ok(()));
+    vm.run_for(11 * SECOND);
+    assert!(vm.when(1, |e| *e == NodeEvent::Deleted).is_some());
+    assert_eq!(vm.world.hosts[0].node.as_ref().unwrap().hosts().count(), 1);
 }

@@ -31,6 +31,10 @@ pub struct Host {
     pub addr: SocketAddr,
     /// Its static public key.
     pub key: [u8; 32],
+    /// What programs it can run, as `x86_64-linux`, at most [`NAME_MAX`] bytes.
+    pub arch: String,
+    /// How fast it is beside others, as its owner sees it; 1000 unless said otherwise.
+    pub speed: u32,
     /// Processors that it has.
     pub cpus: u16,
     /// Jobs that it runs at once when they wait for their turn.

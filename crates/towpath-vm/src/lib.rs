@@ -7,8 +7,17 @@
 //! | [`task`] | what a task is started with and how it ends |
 //! | [`tasks`] | tasks that run on this host |
 //! | [`requests`] | tasks that this host asked for, wherever they run |
+//! | [`endpoint`] | one task's end of all its conversations |
 //! | [`talk`] | what a task and its daemon say to each other |
+//! | [`members`] | tasks of this host as parts of the virtual machine |
+//! | [`ties`] | who exchanged data with whom, who watches whom |
+//! | [`place`], [`spawning`] | tasks that tasks spawn: where, and what came of it |
+//! | [`catching`] | output of tasks that goes to other tasks |
+//! | [`credit`] | how much a task may send another |
+//! | [`data`] | pieces of tasks' messages between daemons |
 //! | [`message`] | what daemons tell each other |
+//! | [`collective`] | barrier, broadcast, reduce and the like, as one member takes part in them |
+//! | [`matching`] | messages that wait in a task to be received |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,13 +25,23 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod catching;
+pub mod collective;
+pub mod credit;
+pub mod data;
+pub mod endpoint;
 pub mod host;
 pub mod log;
+pub mod matching;
+pub mod members;
 pub mod message;
+pub mod place;
 pub mod requests;
+pub mod spawning;
 pub mod talk;
 pub mod task;
 pub mod tasks;
+pub mod ties;
 
 pub use host::{Host, HostState, HostTable};
 pub use log::{Change, ControlLog, Entry, LogError, Snapshot};

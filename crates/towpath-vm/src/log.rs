@@ -144,6 +144,8 @@ mod tests {
             name: format!("host{key}"),
             addr: ([127, 0, 0, 1], 7000 + u16::from(key)).into(),
             key: [key; 32],
+            arch: "x86_64-linux".into(),
+            speed: 1000,
             cpus: 2,
             slots: 2,
             state: HostState::Up,

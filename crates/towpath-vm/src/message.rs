@@ -1,4 +1,4 @@
-//! What daemons tell each other, on three channels between each pair of hosts.
+//! What daemons tell each other, on four channels between each pair of hosts.
 //!
 //! ```text
 //! 0..2 kind (u16) | body (postcard)
@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use towpath_wire::{HostId, TaskId};
 
 use crate::log::{Entry, Snapshot};
-use crate::task::{Stream, TaskExit, TaskInfo, TaskSpec};
+use crate::talk::{Answer, Fault, Question, SpawnTasks};
+use crate::task::{Ending, Stream, TaskExit, TaskInfo, TaskSpec};
 
 /// Label of the channel for the control log.
 pub const LABEL_LOG: u16 = 1;
@@ -21,6 +22,8 @@ pub const LABEL_LOG: u16 = 1;
 pub const LABEL_TASK: u16 = 2;
 /// Label of the channel for output, which may be long and must not hold the others up.
 pub const LABEL_OUTPUT: u16 = 3;
+/// Label of the channel for tasks' data ([`crate::data`]) and for what must not overtake it.
+pub const LABEL_DATA: u16 = 4;
 /// Labels from here on belong to the node's owner.
 pub const LABEL_OWNER: u16 = 0x100;
 
@@ -47,8 +50,44 @@ pub enum Message {
     List(List),
     /// These.
     Tasks(TaskList),
+    /// This is for its standard input.
+    Input(Input),
+    /// It took so many bytes of that.
+    InputTaken(Credit),
     /// To the leader: somebody here waits for news of hosts (or nobody does any more).
     Watch(Watch),
+    /// It has this number; it is about to run, or waits for a slot.
+    Accepted(Accepted),
+    /// These were accepted for one question.
+    Siblings(Siblings),
+    /// A task of your job wants to spawn.
+    SpawnFor(SpawnFor),
+    /// A task asks.
+    Asked(Asked),
+    /// The answer to a task.
+    Answered(Answered),
+    /// A task may send more to another.
+    TaskCredit(TaskCredit),
+    /// A task wants to.
+    Blocked(Blocked),
+    /// To the leader: we lost the connection to a host.
+    Unreachable(Unreachable),
+    /// Tell us of this task's end.
+    WatchTask(WatchTask),
+    /// A task that we exchanged data with, or watch, has ended; nothing from it comes after this.
+    TaskEnded(TaskEnded),
+    /// To the leader: a task that asked about groups or mailboxes has ended.
+    TaskOver(TaskOver),
+    /// A task wants a stream to another.
+    StreamAsk(StreamAsk),
+    /// Where it is listened for; or that there will be none.
+    StreamAt(StreamAt),
+    /// Output for the task that catches it.
+    Caught(Caught),
+    /// So many more bytes of caught output may come.
+    CaughtCredit(CaughtCredit),
+    /// The virtual machine ends.
+    Halt(Halt),
 }
 
 /// Body of [`Message::Welcome`].
@@ -67,6 +106,21 @@ pub struct Spawn {
     pub request: u64,
     /// What to run.
     pub spec: TaskSpec,
+    /// Whose child it is, when a task asked.
+    pub family: Option<Family>,
+}
+
+/// What a task that another one spawned begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Family {
+    /// Number of the question that it came of, by the requester.
+    pub number: u64,
+    /// Its parent, unless it is nobody's child.
+    pub parent: Option<TaskId>,
+    /// Its context.
+    pub context: u32,
+    /// It belongs to a job, and ends with the requester.
+    pub job: bool,
 }
 
 /// Body of [`Message::Started`].
@@ -111,13 +165,24 @@ pub struct Kill {
     pub signal: i32,
 }
 
-/// Body of [`Message::Credit`].
+/// Body of [`Message::Credit`] and [`Message::InputTaken`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credit {
     /// The requester's number for it.
     pub request: u64,
     /// Bytes.
     pub bytes: u32,
+}
+
+/// Body of [`Message::Input`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// The requester's number for it.
+    pub request: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Nothing comes after them.
+    pub end: bool,
 }
 
 /// Body of [`Message::List`].
@@ -134,6 +199,8 @@ pub struct TaskList {
     pub request: u64,
     /// The tasks.
     pub tasks: Vec<TaskInfo>,
+    /// More of them follow.
+    pub more: bool,
 }
 
 /// Body of [`Message::Watch`].
@@ -142,6 +209,169 @@ pub struct Watch {
     /// Somebody waits.
     pub on: bool,
 }
+
+/// Body of [`Message::Accepted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The requester's number for it.
+    pub request: u64,
+    /// The task that it will be.
+    pub task: TaskId,
+}
+
+/// Body of [`Message::Siblings`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Siblings {
+    /// [`Family::number`].
+    pub number: u64,
+    /// The tasks, in the order asked for.
+    pub tasks: Vec<TaskId>,
+}
+
+/// Body of [`Message::SpawnFor`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnFor {
+    /// Number of the request that the asking task came of.
+    pub request: u64,
+    /// Who asks.
+    pub asker: TaskId,
+    /// Its number for the question.
+    pub number: u64,
+    /// It catches their output.
+    pub catch: bool,
+    /// What to start.
+    pub spawn: SpawnTasks,
+}
+
+/// Body of [`Message::Asked`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Who asks.
+    pub asker: TaskId,
+    /// Its number for the question.
+    pub number: u64,
+    /// What.
+    pub question: Question,
+}
+
+/// Body of [`Message::Answered`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// Who asked.
+    pub asker: TaskId,
+    /// Its number for the question.
+    pub number: u64,
+    /// The answer.
+    pub answer: Result<Answer, Fault>,
+    /// It is the first part of a long list; the rest follows.
+    pub more: bool,
+}
+
+/// Body of [`Message::TaskCredit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskCredit {
+    /// Who receives.
+    pub receiver: TaskId,
+    /// Who may send.
+    pub sender: TaskId,
+    /// Charged bytes in all.
+    pub limit: u64,
+}
+
+/// Body of [`Message::Blocked`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// Who wants to send.
+    pub sender: TaskId,
+    /// To whom.
+    pub receiver: TaskId,
+}
+
+/// Body of [`Message::Unreachable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreachable {
+    /// The host.
+    pub host: HostId,
+}
+
+/// Body of [`Message::WatchTask`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchTask {
+    /// The task.
+    pub task: TaskId,
+}
+
+/// Body of [`Message::TaskEnded`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskEnded {
+    /// The task.
+    pub task: TaskId,
+    /// How, where it is known.
+    pub ending: Option<Ending>,
+}
+
+/// Body of [`Message::TaskOver`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskOver {
+    /// The task.
+    pub task: TaskId,
+}
+
+/// Body of [`Message::StreamAsk`].
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamAsk {
+    /// Who connects.
+    pub from: TaskId,
+    /// Who listens.
+    pub to: TaskId,
+    /// Key for what `from` sends.
+    pub forth: [u8; 32],
+    /// Key for what `to` sends.
+    pub back: [u8; 32],
+}
+
+impl core::fmt::Debug for StreamAsk {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "StreamAsk {{ from: {}, to: {} }}", self.from, self.to)
+    }
+}
+
+/// Body of [`Message::StreamAt`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamAt {
+    /// Who connects.
+    pub from: TaskId,
+    /// Who listens.
+    pub to: TaskId,
+    /// The port; `None`: it does not.
+    pub port: Option<u16>,
+}
+
+/// Body of [`Message::Caught`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caught {
+    /// Who catches it.
+    pub by: TaskId,
+    /// Whose output.
+    pub task: TaskId,
+    /// Which.
+    pub stream: Stream,
+    /// The bytes; none: it has ended.
+    pub bytes: Vec<u8>,
+}
+
+/// Body of [`Message::CaughtCredit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaughtCredit {
+    /// Who catches it.
+    pub by: TaskId,
+    /// Bytes.
+    pub bytes: u32,
+}
+
+/// Body of [`Message::Halt`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Halt {}
 
 /// Why a message was not understood.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
@@ -183,7 +413,9 @@ macro_rules! kinds {
 
 kinds! {
     1 Welcome, 2 Entry, 16 Spawn, 17 Started, 18 Output, 19 Exited, 20 Kill, 21 Credit, 22 List,
-    23 Tasks, 24 Watch,
+    23 Tasks, 24 Watch, 25 Input, 26 InputTaken, 32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked,
+    36 Answered, 37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt,
+    43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
 }
 
 fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
@@ -203,7 +435,8 @@ impl Message {
     pub const fn label(&self) -> u16 {
         match self {
             Self::Welcome(_) | Self::Entry(_) => LABEL_LOG,
-            Self::Output(_) => LABEL_OUTPUT,
+            Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
+            Self::TaskEnded(_) => LABEL_DATA,
             _ => LABEL_TASK,
         }
     }
@@ -218,7 +451,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..40u16, body: Vec<u8>) {
+        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..50u16, body: Vec<u8>) {
             let mut bytes = kind.to_le_bytes().to_vec();
             bytes.extend(body);
             if let Ok(message) = Message::decode(&bytes) {
@@ -233,10 +466,12 @@ mod tests {
             TaskSpec { program: b"gzip".to_vec(), args: vec![vec![0xff]], ..Default::default() };
         let exit = TaskExit { ending: Ending::Exited(3), wall_us: 7 };
         for message in [
-            Message::Spawn(Spawn { request: 1, spec }),
+            Message::Spawn(Spawn { request: 1, spec, family: None }),
             Message::Output(Output { request: 1, stream: Stream::Err, bytes: vec![1, 2] }),
             Message::Exited(Exited { request: u64::MAX, exit, output_bytes: 2 }),
             Message::Kill(Kill { request: 1, signal: -1 }),
+            Message::Input(Input { request: 1, bytes: vec![7], end: true }),
+            Message::InputTaken(Credit { request: 1, bytes: 1 }),
             Message::Watch(Watch { on: true }),
         ] {
             assert_eq!(Message::decode(&message.encode()), Ok(message));

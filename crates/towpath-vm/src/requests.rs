@@ -1,7 +1,7 @@
 //! Tasks that this host asked for, wherever they run: each gets exactly one end.
 
-use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,8 @@ pub enum RequestEvent {
         /// The bytes.
         bytes: Vec<u8>,
     },
+    /// It took so many bytes of its standard input: as many more may be sent.
+    InputTaken(u32),
     /// It ended; nothing more comes.
     Ended(TaskExit),
 }
@@ -41,6 +43,8 @@ pub enum RequestEvent {
 #[derive(Debug)]
 struct Request {
     host: HostId,
+    /// It belongs to a client, or to what tasks of a client's spawned.
+    job: bool,
     /// Output that may still come: the window, less what came, plus credit given back.
     room: u64,
     received: u64,
@@ -48,34 +52,45 @@ struct Request {
     exit: Option<(TaskExit, u64)>,
 }
 
-/// All open requests. Invariants: `by_host` counts `open`; a request leaves with exactly one
+/// All open requests. Invariants: `by_host` has each of `open` at its host; a request leaves with exactly one
 /// [`RequestEvent::Ended`].
 #[derive(Debug, Default)]
 pub struct Requests {
     open: BTreeMap<u64, Request>,
-    /// How many of `open` each host has; none of them is zero.
-    by_host: BTreeMap<HostId, u32>,
+    /// Those of `open` by host; none of the sets is empty.
+    by_host: BTreeMap<HostId, BTreeSet<u64>>,
     next: u64,
     /// Messages about requests that are not open, or beyond what was allowed.
     pub strays: u64,
 }
 
 impl Requests {
-    /// Opens a request for a task on `host`; `None` when [`REQUESTS_MAX`] are open.
-    pub fn open(&mut self, host: HostId, output_window: u32) -> Option<RequestId> {
+    /// Opens a request for a task on `host`, as part of a client's job or not; `None` when
+    /// [`REQUESTS_MAX`] are open.
+    pub fn open(&mut self, host: HostId, output_window: u32, job: bool) -> Option<RequestId> {
         if self.open.len() >= REQUESTS_MAX {
             return None;
         }
         self.next += 1;
         let room = u64::from(output_window);
-        self.open.insert(self.next, Request { host, room, received: 0, exit: None });
-        *self.by_host.entry(host).or_default() += 1;
+        self.open.insert(self.next, Request { host, job, room, received: 0, exit: None });
+        self.by_host.entry(host).or_default().insert(self.next);
         Some(RequestId(self.next))
     }
 
     /// Where a request's task runs.
     pub fn host(&self, id: RequestId) -> Option<HostId> {
         self.open.get(&id.0).map(|r| r.host)
+    }
+
+    /// Whether an open request is part of a client's job.
+    pub fn job(&self, id: RequestId) -> Option<bool> {
+        self.open.get(&id.0).map(|r| r.job)
+    }
+
+    /// Number of open requests on a host.
+    pub fn count_on(&self, host: HostId) -> usize {
+        self.by_host.get(&host).map_or(0, BTreeSet::len)
     }
 
     /// Number of open requests.
@@ -95,10 +110,10 @@ impl Requests {
 
     fn remove(&mut self, request: u64) -> Option<Request> {
         let removed = self.open.remove(&request)?;
-        if let Entry::Occupied(mut count) = self.by_host.entry(removed.host) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+        if let Entry::Occupied(mut there) = self.by_host.entry(removed.host) {
+            there.get_mut().remove(&request);
+            if there.get().is_empty() {
+                there.remove();
             }
         }
         Some(removed)
@@ -122,6 +137,12 @@ impl Requests {
     ) -> Option<RequestEvent> {
         self.find(from, request)?;
         Some(RequestEvent::Started { task, pid })
+    }
+
+    /// `from` says that the task took input.
+    pub fn input_taken(&mut self, from: HostId, request: u64, bytes: u32) -> Option<RequestEvent> {
+        self.find(from, request)?;
+        Some(RequestEvent::InputTaken(bytes))
     }
 
     /// `from` sends output; gives the event, and the end if it waited for this.
@@ -174,7 +195,7 @@ impl Requests {
 
     /// Requests whose tasks are on `host`.
     pub fn on(&self, host: HostId) -> Vec<RequestId> {
-        self.open.iter().filter(|(_, r)| r.host == host).map(|(id, _)| RequestId(*id)).collect()
+        self.by_host.get(&host).into_iter().flatten().map(|id| RequestId(*id)).collect()
     }
 }
 
@@ -195,7 +216,7 @@ mod tests {
     #[test]
     fn the_end_waits_for_output_that_is_still_under_way() {
         let mut r = Requests::default();
-        let id = r.open(host(2), 100).unwrap();
+        let id = r.open(host(2), 100, true).unwrap();
         assert_eq!(r.exited(host(2), exited(id.0, 3)), None);
         let [output, end] = r.output(host(2), id.0, Stream::Out, vec![1, 2, 3]);
         assert!(matches!(output, Some(RequestEvent::Output { .. })));
@@ -207,7 +228,7 @@ mod tests {
     #[test]
     fn another_host_cannot_speak_for_a_task() {
         let mut r = Requests::default();
-        let id = r.open(host(2), 100).unwrap();
+        let id = r.open(host(2), 100, true).unwrap();
         assert_eq!(r.exited(host(3), exited(id.0, 0)), None);
         assert_eq!((r.len(), r.strays), (1, 1));
     }
@@ -215,7 +236,7 @@ mod tests {
     #[test]
     fn output_beyond_the_window_is_not_taken() {
         let mut r = Requests::default();
-        let id = r.open(host(2), 4).unwrap();
+        let id = r.open(host(2), 4, true).unwrap();
         assert!(r.output(host(2), id.0, Stream::Out, vec![0; 3])[0].is_some());
         assert!(r.output(host(2), id.0, Stream::Out, vec![0; 2])[0].is_none());
         assert_eq!(r.credit(id, 3), Some(host(2)));
@@ -225,8 +246,8 @@ mod tests {
     #[test]
     fn a_lost_host_ends_its_requests_and_no_others() {
         let mut r = Requests::default();
-        let a = r.open(host(2), 1).unwrap();
-        let b = r.open(host(3), 1).unwrap();
+        let a = r.open(host(2), 1, true).unwrap();
+        let b = r.open(host(3), 1, true).unwrap();
         assert_eq!(r.on(host(2)), [a]);
         assert!(matches!(
             r.fail(a, Ending::HostLost),

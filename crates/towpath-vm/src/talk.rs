@@ -16,26 +16,30 @@ use crate::task::{Ending, Stream, TaskInfo};
 
 /// Version of this vocabulary; both sides must say the same.
 pub const TALK_VERSION: u32 = 1;
-/// Payload bytes that a task may send to another through the daemons before it was given credit.
-pub const CREDIT_FIRST: u64 = 64 << 10;
+/// What a task may send to another through the daemons before it was given credit, in charged
+/// bytes: a piece costs its payload and [`towpath_wire::talk::PIECE_CHARGE`].
+pub const CREDIT_FIRST: u64 = 16 << 10;
 /// Longest name of a group or mailbox, in bytes.
 pub const NAME_MAX: usize = 256;
 /// Longest content of a mailbox entry, in bytes.
 pub const MAIL_MAX: usize = 512 << 10;
 /// Most tasks spawned by one question.
 pub const SPAWN_MAX: u32 = 4096;
+/// Most questions of one task that wait for their answers.
+pub const QUESTIONS_MAX: usize = 4096;
+/// Most watches of one task.
+pub const WATCHES_MAX: usize = 65_536;
 
 /// From a task to its daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToDaemon {
     /// The first thing said.
     Enrol(Enrol),
-    /// `peer` may have sent `limit` payload bytes to this task through the daemons in all.
-    Credit {
-        /// The sender.
+    /// This task wants to send `peer` more than it may. Answered once, by [`ToTask::Credit`] or
+    /// [`ToTask::Gone`]; not to be repeated before.
+    Blocked {
+        /// The receiver.
         peer: TaskId,
-        /// Bytes since its first message.
-        limit: u64,
     },
     /// Set up the direct route to a task. Answered by [`ToTask::Ring`], [`ToTask::Stream`] or
     /// [`ToTask::NoDirect`].
@@ -43,10 +47,24 @@ pub enum ToDaemon {
         /// The task.
         peer: TaskId,
     },
-    /// The direct route to `peer` was closed by this task, to make room.
+    /// The direct route to `peer` was closed by this task, to make room. The peer is told
+    /// [`ToTask::NoDirect`]; either may ask for it again.
     CloseDirect {
         /// The task.
         peer: TaskId,
+    },
+    /// The ring of [`ToTask::Ring`] cannot be used: the descriptors did not come, or could not be
+    /// mapped. The peer is told [`ToTask::RingFailed`], and neither gets a ring to the other again.
+    RingFailed {
+        /// The task.
+        peer: TaskId,
+    },
+    /// This task listens for a stream from `peer`, as [`ToTask::Stream`] asked it to.
+    Listening {
+        /// The task that connects.
+        peer: TaskId,
+        /// The port, on this host's address.
+        port: u16,
     },
     /// A question.
     Ask {
@@ -140,9 +158,10 @@ pub enum Question {
 }
 
 /// Where to start tasks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     /// Where the load is least: fewest tasks per processor.
+    #[default]
     Any,
     /// On one host.
     Host(HostId),
@@ -155,7 +174,7 @@ pub enum Place {
 }
 
 /// Tasks to start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnTasks {
     /// Program: a path, or a name looked up on the host.
     pub program: Vec<u8>,
@@ -193,7 +212,7 @@ pub enum RegistryOp {
         count: u32,
     },
     /// Wait until the group has `count` members, then freeze it: the list stays as it is and is
-    /// the same for everyone. [`RegistryAnswer::Members`].
+    /// the same for everyone, and so is its context. [`RegistryAnswer::Members`].
     Freeze {
         /// The group.
         group: String,
@@ -260,11 +279,11 @@ pub enum ToTask {
     Welcome(Welcome),
     /// Not enrolled; the connection ends.
     Refused(String),
-    /// This task may have sent `limit` payload bytes to `peer` through the daemons in all.
+    /// This task may have sent `limit` charged bytes to `peer` through the daemons in all.
     Credit {
         /// The receiver.
         peer: TaskId,
-        /// Bytes since the first message.
+        /// Charged bytes since the first message.
         limit: u64,
     },
     /// The direct route to a task of this host. With descriptors: own half of the pair
@@ -275,13 +294,19 @@ pub enum ToTask {
     },
     /// The direct route to a task of another host: a stream to open, sealed with these keys.
     Stream(StreamOffer),
-    /// There is no direct route to this task; use the daemons.
+    /// There is no direct route to this task (any more); use the daemons.
     NoDirect {
         /// The peer.
         peer: TaskId,
     },
-    /// A peer to which there is a direct route, or that this task wrote to, has ended: take in
-    /// what it still has in its ring, nothing more comes.
+    /// The peer does not read the ring to it: send what it has not taken by the daemons.
+    RingFailed {
+        /// The peer.
+        peer: TaskId,
+    },
+    /// A peer that this task exchanged data with or has a direct route to has ended, or the
+    /// connection to its host broke: take in what it still has in its ring, nothing more comes.
+    /// Told once, after the peer's last data; what is known about the pair is to be forgotten.
     Gone {
         /// The peer.
         peer: TaskId,
@@ -292,6 +317,13 @@ pub enum ToTask {
         number: u64,
         /// The answer.
         answer: Result<Answer, Fault>,
+    },
+    /// The first tasks of a long [`Answer::Tasks`]; more of them follow.
+    Part {
+        /// From the question.
+        number: u64,
+        /// Tasks.
+        tasks: Vec<TaskInfo>,
     },
     /// What a watch was for.
     Notice {
@@ -320,7 +352,8 @@ pub struct Welcome {
     pub you: TaskId,
     /// Who spawned it.
     pub parent: Option<TaskId>,
-    /// All that were spawned with it, itself included; empty when it was not spawned by a task.
+    /// All that were accepted with it when a task spawned it, itself included and in order, even
+    /// if one could not be started; else empty.
     pub siblings: Vec<TaskId>,
     /// Context to begin with.
     pub context: u32,
@@ -394,6 +427,9 @@ pub enum RegistryAnswer {
         members: Vec<Option<TaskId>>,
         /// Changes since it was made.
         version: u64,
+        /// For messages among the members of a frozen group: used by nothing else; 0 where the
+        /// group is not frozen.
+        context: u32,
     },
     /// Names of groups with their sizes.
     Groups(Vec<(String, u32)>),
@@ -412,8 +448,17 @@ pub enum RegistryAnswer {
         /// As put.
         content: Vec<u8>,
     },
-    /// Mailboxes with their entries: place, owner, rules.
-    Mailboxes(Vec<(String, Vec<(u32, TaskId, MailRules)>)>),
+    /// Mailboxes with their entries.
+    Mailboxes(Vec<Mailbox>),
+}
+
+/// A mailbox as listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mailbox {
+    /// Its name.
+    pub name: String,
+    /// Place, owner and rules of each entry.
+    pub entries: Vec<(u32, TaskId, MailRules)>,
 }
 
 /// Why something asked for was not done.
@@ -463,6 +508,9 @@ pub enum Fault {
     /// It belongs to somebody else.
     #[error("denied")]
     Denied,
+    /// A member ended while others waited for it in a barrier or for the group to fill.
+    #[error("a member of the group ended")]
+    Broken,
     /// A limit was reached.
     #[error("{what}: limit {limit}")]
     Limit {

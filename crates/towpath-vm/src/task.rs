@@ -24,6 +24,8 @@ pub struct TaskSpec {
     pub timeout_ms: u32,
     /// Bytes of output that may be under way to the requester.
     pub output_window: u32,
+    /// Bytes of standard input that the requester may have under way; 0: it is empty.
+    pub input_window: u32,
 }
 
 /// Which output.
@@ -119,10 +121,14 @@ pub struct TaskInfo {
     pub age_us: u64,
     /// Program and arguments, cut at 200 bytes.
     pub command: String,
+    /// The task that spawned it, if one did.
+    pub parent: Option<TaskId>,
+    /// It is part of the virtual machine now.
+    pub enrolled: bool,
 }
 
 /// Longest command text in a [`TaskInfo`], in bytes.
-const COMMAND_MAX: usize = 200;
+pub(crate) const COMMAND_MAX: usize = 200;
 
 impl TaskSpec {
     /// Program and arguments for people.

@@ -3,19 +3,22 @@
 //! The driver starts and ends processes and reads their output; this table decides what it
 //! should do, in [`Action`]s, and tells the requester what became of it.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_wire::id::TASK_MAX;
 use towpath_wire::{HostId, Instant, TaskId};
 
-use crate::message::{Exited, Message, Output, Started};
-use crate::task::{Ending, Stream, TaskExit, TaskInfo, TaskSpec};
+use crate::message::{Credit, Exited, Input, Message, Output, Started};
+use crate::task::{COMMAND_MAX, Ending, Stream, TaskExit, TaskInfo, TaskSpec};
 
 /// Most tasks running at once.
-pub const RUNNING_MAX: usize = 1024;
+pub const RUNNING_MAX: usize = 4096;
+/// Most tasks at once that enrolled without having been started here.
+pub const ADOPTED_MAX: usize = 4096;
 /// Most tasks waiting for a job slot.
 pub const QUEUED_MAX: usize = 16_384;
 /// After a polite signal, how long until the firm one.
@@ -32,6 +35,8 @@ pub enum Action {
         task: TaskId,
         /// What to run.
         spec: TaskSpec,
+        /// What proves to us that a process is this task.
+        cookie: u64,
     },
     /// Send a signal to a task's process group.
     Signal {
@@ -39,6 +44,23 @@ pub enum Action {
         task: TaskId,
         /// Signal number.
         signal: i32,
+    },
+    /// Send a signal to a process that enrolled by itself.
+    SignalProcess {
+        /// The process.
+        pid: u32,
+        /// Signal number.
+        signal: i32,
+    },
+    /// For a task's standard input. What it cannot take at once waits; the driver says what it
+    /// took with [`Tasks::input_taken`].
+    Input {
+        /// The task.
+        task: TaskId,
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// Nothing comes after them: it is to see the end.
+        end: bool,
     },
     /// So many more bytes of a task's output may be read.
     Credit {
@@ -54,12 +76,20 @@ struct Task {
     requester: HostId,
     request: u64,
     spec: TaskSpec,
+    cookie: u64,
+    /// It goes on when its requester is lost.
+    alone: bool,
     accepted: Instant,
     started: Option<Instant>,
     pid: u32,
     /// Output that the driver may still hand in.
     room: u64,
     output_bytes: u64,
+    /// Input that the requester may still send.
+    input_room: u64,
+    /// Input that came before the task runs.
+    input: Vec<u8>,
+    input_ended: bool,
     /// When to send the next signal of `end`.
     signal_at: Option<Instant>,
     /// It is being ended, for this reason if the signal succeeds.
@@ -69,14 +99,29 @@ struct Task {
     orphan: bool,
 }
 
+/// A task that was not started here: it enrolled.
+#[derive(Debug)]
+struct Adopted {
+    pid: u32,
+    since: Instant,
+    command: String,
+}
+
 /// All tasks of this host. Invariants: `waiting` holds exactly the tasks that are not running;
-/// `running` counts the others; `by_request` has one entry per task that is no orphan.
+/// `running` counts the others; `by_request` has one entry per task that is no orphan; `signals`
+/// one per task with a `signal_at`; `held` has the ids that were given out and not released yet,
+/// every one of `adopted` among them.
 #[derive(Debug)]
 pub struct Tasks {
     host: HostId,
     slots: u16,
     by_id: BTreeMap<TaskId, Task>,
+    adopted: BTreeMap<TaskId, Adopted>,
+    held: BTreeSet<TaskId>,
     by_request: BTreeMap<(HostId, u64), TaskId>,
+    signals: BTreeSet<(Instant, TaskId)>,
+    /// Tasks whose processes are over, for the owner to look at.
+    over: VecDeque<(TaskId, Ending)>,
     waiting: VecDeque<TaskId>,
     running: usize,
     /// Running tasks that hold a job slot.
@@ -93,7 +138,11 @@ impl Tasks {
             host,
             slots: slots.max(1),
             by_id: BTreeMap::new(),
+            adopted: BTreeMap::new(),
+            held: BTreeSet::new(),
             by_request: BTreeMap::new(),
+            signals: BTreeSet::new(),
+            over: VecDeque::new(),
             waiting: VecDeque::new(),
             running: 0,
             slots_used: 0,
@@ -115,7 +164,54 @@ impl Tasks {
 
     /// When [`Tasks::handle_timeout`] is wanted.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.by_id.values().filter_map(|t| t.signal_at).min()
+        self.signals.first().map(|(at, _)| *at)
+    }
+
+    /// A task whose process is over (or never was), each once. Its id is used again only after
+    /// [`Tasks::release`].
+    pub fn poll_over(&mut self) -> Option<(TaskId, Ending)> {
+        self.over.pop_front()
+    }
+
+    /// An id from [`Tasks::spawn`] or [`Tasks::adopt`] may be used again.
+    pub fn release(&mut self, id: TaskId) {
+        self.adopted.remove(&id);
+        self.held.remove(&id);
+    }
+
+    /// A number for a task that enrolled by itself; `None` when there are [`ADOPTED_MAX`].
+    pub fn adopt(&mut self, now: Instant, pid: u32, command: &str) -> Option<TaskId> {
+        if self.adopted.len() >= ADOPTED_MAX {
+            return None;
+        }
+        let id = self.free_id()?;
+        let mut end = command.len().min(COMMAND_MAX);
+        while !command.is_char_boundary(end) {
+            end -= 1;
+        }
+        let command = command[..end].into();
+        self.adopted.insert(id, Adopted { pid, since: now, command });
+        self.held.insert(id);
+        Some(id)
+    }
+
+    /// For whom a task runs: the host that asked, and its number for the request.
+    pub fn requester(&self, id: TaskId) -> Option<(HostId, u64)> {
+        self.by_id.get(&id).filter(|t| !t.orphan).map(|t| (t.requester, t.request))
+    }
+
+    /// Number of tasks that are running or about to, or enrolled by themselves.
+    pub fn load(&self) -> usize {
+        self.running + self.adopted.len()
+    }
+
+    /// Sends a signal to a task; false when there is no such task.
+    pub fn signal(&mut self, now: Instant, id: TaskId, signal: i32) -> bool {
+        if let Some(adopted) = self.adopted.get(&id) {
+            self.actions.push_back(Action::SignalProcess { pid: adopted.pid, signal });
+            return true;
+        }
+        self.end_by(now, id, signal)
     }
 
     /// Number of tasks, waiting ones included.
@@ -141,14 +237,34 @@ impl Tasks {
             pid: t.pid,
             age_us: now.since(t.accepted).as_micros() as u64,
             command: t.spec.command(),
+            parent: None,
+            enrolled: false,
         };
-        self.by_id.iter().map(info).collect()
+        let adopted = |(id, t): (&TaskId, &Adopted)| TaskInfo {
+            id: *id,
+            requester: self.host,
+            pid: t.pid,
+            age_us: now.since(t.since).as_micros() as u64,
+            command: t.command.clone(),
+            parent: None,
+            enrolled: false,
+        };
+        self.by_id.iter().map(info).chain(self.adopted.iter().map(adopted)).collect()
     }
 
-    /// A request to run something. A repeated request is ignored.
-    pub fn spawn(&mut self, now: Instant, requester: HostId, request: u64, spec: TaskSpec) {
+    /// A request to run something; its number, unless it is refused. A repeated request is
+    /// ignored. With `alone`, the task goes on when its requester is lost.
+    pub fn spawn(
+        &mut self,
+        now: Instant,
+        requester: HostId,
+        request: u64,
+        spec: TaskSpec,
+        cookie: u64,
+        alone: bool,
+    ) -> Option<TaskId> {
         if self.by_request.contains_key(&(requester, request)) {
-            return;
+            return None;
         }
         let full = if spec.queued {
             (self.waiting.len() >= QUEUED_MAX).then_some(("queue", QUEUED_MAX))
@@ -159,14 +275,19 @@ impl Tasks {
             let (what, limit) = full.unwrap_or(("table", TASK_MAX as usize));
             let why = format!("{limit} tasks in the {what} of {}, the limit", self.host);
             self.tell_end(requester, request, TaskExit::without_run(Ending::Refused(why)), 0);
-            return;
+            return None;
         };
         let queued = spec.queued;
         let task = Task {
             requester,
             request,
             room: spec.output_window.into(),
+            input_room: spec.input_window.into(),
+            input: Vec::new(),
+            input_ended: false,
             spec,
+            cookie,
+            alone,
             accepted: now,
             started: None,
             pid: 0,
@@ -177,6 +298,7 @@ impl Tasks {
             orphan: false,
         };
         self.by_id.insert(id, task);
+        self.held.insert(id);
         self.by_request.insert((requester, request), id);
         if queued {
             self.waiting.push_back(id);
@@ -184,13 +306,14 @@ impl Tasks {
         } else {
             self.start(id);
         }
+        Some(id)
     }
 
     fn free_id(&mut self) -> Option<TaskId> {
-        for _ in 0..=self.by_id.len() {
+        for _ in 0..=self.held.len() + self.by_id.len() {
             self.next = self.next % TASK_MAX + 1;
             let id = self.host.task(self.next)?;
-            if !self.by_id.contains_key(&id) {
+            if !self.held.contains(&id) && !self.by_id.contains_key(&id) {
                 return Some(id);
             }
         }
@@ -209,7 +332,15 @@ impl Tasks {
         if let Some(task) = self.by_id.get_mut(&id) {
             task.running = true;
             self.running += 1;
-            self.actions.push_back(Action::Start { task: id, spec: task.spec.clone() });
+            self.actions.push_back(Action::Start {
+                task: id,
+                spec: task.spec.clone(),
+                cookie: task.cookie,
+            });
+            let (bytes, end) = (core::mem::take(&mut task.input), task.input_ended);
+            if end || !bytes.is_empty() {
+                self.actions.push_back(Action::Input { task: id, bytes, end });
+            }
         }
     }
 
@@ -218,14 +349,24 @@ impl Tasks {
         let Some(t) = self.by_id.get_mut(&id) else { return };
         t.pid = pid;
         t.started = Some(now);
-        if t.spec.timeout_ms > 0 && t.end.is_none() {
-            t.signal_at = Some(now + Duration::from_millis(t.spec.timeout_ms.into()));
+        let limit = Duration::from_millis(t.spec.timeout_ms.into());
+        if !limit.is_zero() && t.end.is_none() {
+            self.signal_at(id, Some(now + limit));
         }
+        let Some(t) = self.by_id.get(&id) else { return };
         if !t.orphan {
             let (requester, request) = (t.requester, t.request);
             let started = Message::Started(Started { request, task: id, pid });
             self.messages.push_back((requester, started));
         }
+    }
+
+    fn signal_at(&mut self, id: TaskId, at: Option<Instant>) {
+        let Some(t) = self.by_id.get_mut(&id) else { return };
+        if let Some(old) = core::mem::replace(&mut t.signal_at, at) {
+            self.signals.remove(&(old, id));
+        }
+        self.signals.extend(at.map(|at| (at, id)));
     }
 
     /// The driver read output of it. More than was allowed is our own bug, and asserts.
@@ -242,7 +383,7 @@ impl Tasks {
 
     /// The driver saw it end, after its last output.
     pub fn exited(&mut self, now: Instant, id: TaskId, ending: Ending) {
-        let Some(t) = self.by_id.remove(&id) else { return };
+        let Some(t) = self.remove(id) else { return };
         let wall_us = t.started.map_or(0, |s| now.since(s).as_micros() as u64);
         let ending = match (t.end, ending) {
             (Some(reason @ Ending::TimedOut), Ending::Signalled(_) | Ending::Exited(_)) => reason,
@@ -252,12 +393,18 @@ impl Tasks {
             self.running -= 1;
             self.slots_used -= u16::from(t.spec.queued);
         }
+        self.over.push_back((id, ending.clone()));
         if !t.orphan {
             self.by_request.remove(&(t.requester, t.request));
             let exit = TaskExit { ending, wall_us };
             self.tell_end(t.requester, t.request, exit, t.output_bytes);
         }
         self.fill_slots();
+    }
+
+    fn remove(&mut self, id: TaskId) -> Option<Task> {
+        self.signal_at(id, None);
+        self.by_id.remove(&id)
     }
 
     fn tell_end(&mut self, requester: HostId, request: u64, exit: TaskExit, output_bytes: u64) {
@@ -267,14 +414,20 @@ impl Tasks {
 
     /// The requester wants a signal sent. One that waits for a slot ends at once.
     pub fn kill(&mut self, now: Instant, requester: HostId, request: u64, signal: i32) {
-        let Some(id) = self.by_request.get(&(requester, request)).copied() else { return };
-        let Some(t) = self.by_id.get_mut(&id) else { return };
+        if let Some(id) = self.by_request.get(&(requester, request)).copied() {
+            self.end_by(now, id, signal);
+        }
+    }
+
+    fn end_by(&mut self, now: Instant, id: TaskId, signal: i32) -> bool {
+        let Some(t) = self.by_id.get(&id) else { return false };
         if t.running {
             self.actions.push_back(Action::Signal { task: id, signal });
         } else {
             self.waiting.retain(|w| *w != id);
             self.exited(now, id, Ending::Signalled(signal));
         }
+        true
     }
 
     /// The requester takes more output.
@@ -286,53 +439,79 @@ impl Tasks {
         }
     }
 
-    /// The requester is gone: its tasks end, and nobody is told.
+    /// The requester sends standard input. What is beyond its window, or comes after the end, is
+    /// not taken.
+    pub fn input(&mut self, requester: HostId, input: Input) {
+        let Some(id) = self.by_request.get(&(requester, input.request)).copied() else { return };
+        let Some(t) = self.by_id.get_mut(&id) else { return };
+        let Input { mut bytes, end, .. } = input;
+        let room = t.input_room.checked_sub(bytes.len() as u64);
+        let (Some(room), false) = (room, t.input_ended) else { return };
+        t.input_room = room;
+        t.input_ended = end;
+        if t.running {
+            self.actions.push_back(Action::Input { task: id, bytes, end });
+        } else {
+            t.input.append(&mut bytes);
+        }
+    }
+
+    /// The driver handed so many bytes of input on, or threw them away because the task takes
+    /// none any more.
+    pub fn input_taken(&mut self, id: TaskId, bytes: u32) {
+        let Some(t) = self.by_id.get_mut(&id) else { return };
+        t.input_room += u64::from(bytes);
+        if !t.orphan {
+            let taken = Message::InputTaken(Credit { request: t.request, bytes });
+            self.messages.push_back((t.requester, taken));
+        }
+    }
+
+    /// The requester is gone: its tasks end unless they are to go on, and nobody is told.
     pub fn requester_lost(&mut self, now: Instant, requester: HostId) {
-        let theirs: Vec<TaskId> = self
-            .by_id
-            .iter()
-            .filter(|(_, t)| t.requester == requester && !t.orphan)
-            .map(|(id, _)| *id)
-            .collect();
-        self.orphan(now, &theirs);
+        let theirs = self.by_request.range((requester, 0)..=(requester, u64::MAX));
+        let theirs: Vec<TaskId> = theirs.map(|(_, id)| *id).collect();
+        self.orphan(now, &theirs, false);
     }
 
     /// This host is no longer who it was: everything ends.
     pub fn end_all(&mut self, now: Instant) {
         let all: Vec<TaskId> =
-            self.by_id.iter().filter(|(_, t)| !t.orphan).map(|(id, _)| *id).collect();
-        self.orphan(now, &all);
+            self.by_id.iter().filter(|(_, t)| !t.orphan || t.alone).map(|(id, _)| *id).collect();
+        self.orphan(now, &all, true);
     }
 
-    fn orphan(&mut self, now: Instant, ids: &[TaskId]) {
+    fn orphan(&mut self, now: Instant, ids: &[TaskId], all: bool) {
         for id in ids {
             let Some(t) = self.by_id.get_mut(id) else { continue };
             t.orphan = true;
             self.by_request.remove(&(t.requester, t.request));
             if t.running {
-                t.end = Some(Ending::HostLost);
-                t.signal_at = Some(now + GRACE);
-                self.actions.push_back(Action::Signal { task: *id, signal: SIGTERM });
                 // Nobody takes its output any more: let it run dry instead of blocking.
                 t.room = u64::MAX;
+                if all || !t.alone {
+                    t.end = Some(Ending::HostLost);
+                    self.signal_at(*id, Some(now + GRACE));
+                    self.actions.push_back(Action::Signal { task: *id, signal: SIGTERM });
+                }
                 self.actions.push_back(Action::Credit { task: *id, bytes: u32::MAX });
             } else {
                 self.waiting.retain(|w| w != id);
-                self.by_id.remove(id);
+                self.remove(*id);
+                self.over.push_back((*id, Ending::HostLost));
             }
         }
     }
 
     /// Sends the signals that are due: polite first, firm after a grace period.
     pub fn handle_timeout(&mut self, now: Instant) {
-        for (id, t) in &mut self.by_id {
-            if t.signal_at.is_none_or(|at| at > now) {
-                continue;
-            }
-            let signal = if t.end.is_some() { SIGKILL } else { SIGTERM };
-            t.signal_at = if t.end.is_some() { None } else { Some(now + GRACE) };
+        while let Some((_, id)) = self.signals.first().copied().filter(|(at, _)| *at <= now) {
+            let Some(t) = self.by_id.get_mut(&id) else { break };
+            let (signal, next) =
+                if t.end.is_some() { (SIGKILL, None) } else { (SIGTERM, Some(now + GRACE)) };
             t.end.get_or_insert(Ending::TimedOut);
-            self.actions.push_back(Action::Signal { task: *id, signal });
+            self.signal_at(id, next);
+            self.actions.push_back(Action::Signal { task: id, signal });
         }
     }
 
@@ -392,7 +571,7 @@ mod tests {
     fn queued_tasks_start_as_slots_become_free() {
         let mut t = Tasks::new(host(ME), 2);
         for request in 0..4 {
-            t.spawn(at(0), host(2), request, spec(true, 0));
+            t.spawn(at(0), host(2), request, spec(true, 0), 0, false);
         }
         let first = starts(&mut t);
         assert_eq!(first.len(), 2);
@@ -404,15 +583,15 @@ mod tests {
     #[test]
     fn a_repeated_request_runs_once() {
         let mut t = Tasks::new(host(ME), 2);
-        t.spawn(at(0), host(2), 7, spec(false, 0));
-        t.spawn(at(0), host(2), 7, spec(false, 0));
+        t.spawn(at(0), host(2), 7, spec(false, 0), 0, false);
+        t.spawn(at(0), host(2), 7, spec(false, 0), 0, false);
         assert_eq!(starts(&mut t).len(), 1);
     }
 
     #[test]
     fn a_time_out_signals_politely_then_firmly() {
         let mut t = Tasks::new(host(ME), 2);
-        t.spawn(at(0), host(2), 1, spec(false, 100));
+        t.spawn(at(0), host(2), 1, spec(false, 100), 0, false);
         let id = starts(&mut t)[0];
         t.started(at(0), id, 42);
         t.handle_timeout(at(99));
@@ -430,9 +609,9 @@ mod tests {
     #[test]
     fn a_lost_requester_ends_its_tasks_and_nobody_is_told() {
         let mut t = Tasks::new(host(ME), 1);
-        t.spawn(at(0), host(2), 1, spec(true, 0));
-        t.spawn(at(0), host(2), 2, spec(true, 0));
-        t.spawn(at(0), host(3), 3, spec(true, 0));
+        t.spawn(at(0), host(2), 1, spec(true, 0), 0, false);
+        t.spawn(at(0), host(2), 2, spec(true, 0), 0, false);
+        t.spawn(at(0), host(3), 3, spec(true, 0), 0, false);
         let id = starts(&mut t)[0];
         t.requester_lost(at(1), host(2));
         assert_eq!(t.poll_action(), Some(Action::Signal { task: id, signal: SIGTERM }));
@@ -445,20 +624,50 @@ mod tests {
     #[test]
     fn killing_a_waiting_task_ends_it_without_a_process() {
         let mut t = Tasks::new(host(ME), 1);
-        t.spawn(at(0), host(2), 1, spec(true, 0));
-        t.spawn(at(0), host(2), 2, spec(true, 0));
+        t.spawn(at(0), host(2), 1, spec(true, 0), 0, false);
+        t.spawn(at(0), host(2), 2, spec(true, 0), 0, false);
         starts(&mut t);
         t.kill(at(1), host(2), 2, 2);
         assert_eq!(ends(&mut t), [(2, Ending::Signalled(2))]);
     }
 
     #[test]
+    fn input_waits_for_the_task_and_stays_within_its_window() {
+        let mut t = Tasks::new(host(ME), 1);
+        let input = |request, bytes: &[u8], end| Input { request, bytes: bytes.to_vec(), end };
+        t.spawn(at(0), host(2), 1, spec(true, 0), 0, false);
+        t.spawn(at(0), host(2), 2, TaskSpec { input_window: 4, ..spec(true, 0) }, 0, false);
+        let first = starts(&mut t)[0];
+        t.input(host(2), input(2, b"abc", false));
+        t.input(host(2), input(2, b"de", false)); // one byte too many: not taken
+        t.input(host(2), input(1, b"x", false)); // no window at all
+        assert_eq!(t.poll_action(), None);
+        t.exited(at(1), first, Ending::Exited(0));
+        let Some(Action::Start { task, .. }) = t.poll_action() else { panic!("its turn") };
+        let given = |bytes: &[u8], end| Some(Action::Input { task, bytes: bytes.to_vec(), end });
+        assert_eq!(t.poll_action(), given(b"abc", false));
+        t.input_taken(task, 3);
+        t.input(host(2), input(2, b"defg", true));
+        t.input_taken(task, 4);
+        t.input(host(2), input(2, b"h", false)); // after the end
+        assert_eq!(t.poll_action(), given(b"defg", true));
+        assert_eq!(t.poll_action(), None);
+        let mut taken = vec![];
+        while let Some((_, message)) = t.poll_message() {
+            if let Message::InputTaken(c) = message {
+                taken.push((c.request, c.bytes));
+            }
+        }
+        assert_eq!(taken, [(2, 3), (2, 4)]);
+    }
+
+    #[test]
     fn a_full_table_refuses_and_says_so() {
         let mut t = Tasks::new(host(ME), 1);
         for request in 0..=RUNNING_MAX as u64 {
-            t.spawn(at(0), host(2), request, spec(false, 0));
+            t.spawn(at(0), host(2), request, spec(false, 0), 0, false);
         }
         let ends = ends(&mut t);
-        assert!(matches!(&ends[..], [(1024, Ending::Refused(why))] if why.contains("1024")));
+        assert!(matches!(&ends[..], [(4096, Ending::Refused(why))] if why.contains("4096")));
     }
 }

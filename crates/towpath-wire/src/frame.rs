@@ -19,11 +19,14 @@
 //! PATH_RESPONSE  0 type=9 | 1..8 zero | 8..16 token    (answers, so that old hosts can be probed)
 //! SKIP           0 type=10 | 1..4 zero | 4..8 channel | 8..16 message number
 //!                16..24 charge: credit that the message was charged, 0 if none of it was sent
-//! (extension)    0 type=128..=255 | 1 zero | 2..4 length n
+//! MARKS          0 type=128 | 1 zero | 2..4 length n=10 | 4..6 path | 6..14 packets of the path
+//!                received so far that routers had marked (ECN CE)
+//! (extension)    0 type=129..=255 | 1 zero | 2..4 length n
 //!                4..4+n anything: skipped where not known
 //! ```
 //! A packet may hold several ACK frames for one path, each with a lower `largest`, so that any
 //! number of packets can be covered; only the first one's delay and top give a time sample.
+//! MARKS stands before the ACK frames of its path. It is an extension, so that older hosts skip it.
 //! Every frame may be applied twice without harm.
 //!
 //! A limit is absolute: the message memory, in bytes since the channel opened, that the peer may
@@ -58,6 +61,7 @@ const CLOSE: u8 = 7;
 const PATH_CHALLENGE: u8 = 8;
 const PATH_RESPONSE: u8 = 9;
 const SKIP: u8 = 10;
+const MARKS: u8 = 128;
 /// First of the frame types that a receiver skips when it does not know them.
 const EXTENSION: u8 = 128;
 
@@ -172,6 +176,13 @@ pub enum Frame<'a> {
     Ping,
     /// Packets received.
     Ack(Ack<'a>),
+    /// Packets received that routers had marked.
+    Marks {
+        /// The path whose packets are meant.
+        path: PathId,
+        /// How many so far.
+        marked: u64,
+    },
     /// Opens a channel.
     Open(ChannelOpen),
     /// Part of a message.
@@ -281,8 +292,11 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
         kind @ EXTENSION.. => {
             r.u8()?;
             let n = r.u16()?;
-            r.take(n.into())?;
-            Frame::Extension(kind)
+            let mut body = Reader::new(r.take(n.into())?);
+            match kind {
+                MARKS => Frame::Marks { path: PathId(body.u16()?), marked: body.u64()? },
+                _ => Frame::Extension(kind),
+            }
         }
         kind => return Err(ParseError::Unknown { field: "frame type", value: kind.into() }),
     })
@@ -377,6 +391,18 @@ pub fn emit_ack(w: &mut Writer<'_>, path: PathId, delay_us: u32, largest: u64, w
     for word in words {
         w.u64(*word);
     }
+}
+
+/// Bytes of a MARKS frame.
+pub const MARKS_LEN: usize = 14;
+
+/// Writes MARKS.
+pub fn emit_marks(w: &mut Writer<'_>, path: PathId, marked: u64) {
+    w.u8(MARKS);
+    w.u8(0);
+    w.u16(MARKS_LEN as u16 - 4);
+    w.u16(path.0);
+    w.u64(marked);
 }
 
 /// Bytes of an OPEN frame.

@@ -117,6 +117,7 @@ impl Display for Frame<'_> {
             Self::Pad => f.write_str("PAD"),
             Self::Ping => f.write_str("PING"),
             Self::Ack(ack) => ack.fmt(f),
+            Self::Marks { path, marked } => write!(f, "MARKS path {} {marked} marked", path.0),
             Self::Open(open) => open.fmt(f),
             Self::Data(p) => {
                 let end = p.offset + p.bytes.len() as u32;

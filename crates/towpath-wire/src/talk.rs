@@ -24,6 +24,8 @@ pub const FRAME_HEAD_LEN: usize = 8;
 pub const FRAME_BODY_MAX: usize = 1 << 20;
 /// Longest payload of a piece between a task and its daemon, and between daemons, in bytes.
 pub const PIECE_MAX: usize = 64 << 10;
+/// What a piece costs of a sender's credit beside its payload, in bytes: what keeping it costs.
+pub const PIECE_CHARGE: u64 = 64;
 /// Most receivers of one multicast frame.
 pub const MULTICAST_MAX: usize = 4096;
 /// Contexts from here on belong to the library.

@@ -7,7 +7,9 @@
 //!     └── hosts/N/          one daemon of this machine
 //!         ├── host.key      its static secret key
 //!         ├── lock          held while it runs; holds its process id
-//!         ├── sock          its Unix socket
+//!         ├── sock          its Unix socket for clients
+//!         ├── task.sock     its Unix socket for tasks
+//!         ├── group         its control group, where it has one
 //!         └── daemon.log    what it has to say
 //! ```
 //! Directories are for their owner only (0700), keys too (0600).
@@ -186,9 +188,9 @@ pub fn key_file(path: &Path) -> Result<[u8; 32], ConfigError> {
     }
 }
 
-/// The path of a daemon's socket, checked for length.
-pub fn socket_path(dir: &Path) -> Result<PathBuf, ConfigError> {
-    let path = dir.join("sock");
+/// The path of a daemon's socket called `name`, checked for length.
+pub fn socket_path(dir: &Path, name: &str) -> Result<PathBuf, ConfigError> {
+    let path = dir.join(name);
     let len = path.as_os_str().len();
     if len > SOCKET_PATH_MAX {
         return Err(ConfigError::SocketPath { path, len });

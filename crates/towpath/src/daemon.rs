@@ -2,7 +2,10 @@
 //!
 //! The guard adopts whatever the engine's tasks leave behind (it is their *subreaper*) and, when
 //! the engine ends, however it ends, it ends all of that. The engine in turn ends when the guard
-//! does. Killing both at the same instant with SIGKILL is the one way to leave tasks behind.
+//! does. Where this user may make control groups, the engine and its tasks are in one of their
+//! own, which the guard ends as a whole; what even a guard killed at the same instant leaves
+//! behind is ended by `towpath down` or the next start. Elsewhere that one way to leave tasks
+//! behind remains.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -20,10 +23,13 @@ use towpath_io::{Clock, RealCrypto, UdpLink};
 use towpath_node::{Node, NodeConfig};
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Rng};
+use towpath_task::place::SOCKET_NAME;
 use towpath_wire::LinkId;
 
 use crate::config::{ConfigError, key_file, make_dir, socket_path};
-use crate::engine::{Engine, EngineError, EngineOptions};
+use crate::engine::{Engine, EngineError, EngineOptions, TaskSocket};
+use crate::start::cgroup::Group;
+use crate::start::limits::Descriptors;
 use crate::token::Token;
 
 /// How a daemon comes to its virtual machine.
@@ -54,6 +60,25 @@ pub struct DaemonOptions {
     pub slots: u16,
     /// A silent host is lost after so many milliseconds.
     pub lost_after_ms: u32,
+    /// What the guard passed on.
+    pub engine: EngineArgs,
+}
+
+/// What a guard tells the engine that it starts, as arguments of the command line: a variable
+/// would be seen by tasks, too.
+#[derive(Clone, Debug, Default)]
+pub struct EngineArgs {
+    /// The guard's process.
+    pub guard: u32,
+    /// The control group to be in.
+    pub group: Option<PathBuf>,
+}
+
+impl EngineArgs {
+    /// The option that gives [`EngineArgs::guard`].
+    pub const GUARD: &str = "--engine-of";
+    /// The option that gives [`EngineArgs::group`].
+    pub const GROUP: &str = "--group";
 }
 
 /// Why a daemon cannot run.
@@ -118,25 +143,30 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
     move |why| DaemonError::System { what, why }
 }
 
-/// Set in the environment of the engine's process.
-const ENGINE_MARK: &str = "TOWPATH_ENGINE_OF";
-
-/// True in the engine's process, false in the guard's.
-pub fn is_engine() -> bool {
-    std::env::var_os(ENGINE_MARK).is_some()
-}
-
-/// The guard: runs this program again as the engine, waits, and cleans up behind it.
-pub fn guard() -> Result<ExitCode, DaemonError> {
+/// The guard: runs this program again as the engine of the daemon in `dir`, waits, and cleans up
+/// behind it. SIGTERM and SIGINT are passed on to the engine.
+pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|e| system("becoming the tasks' guardian")(e.into()))?;
+    make_dir(dir)?;
+    let group = if is_locked(dir) {
+        None
+    } else {
+        end_group(dir);
+        make_group(dir, name)
+    };
     let program = std::env::current_exe().map_err(system("finding this program"))?;
-    let engine = Command::new(program)
-        .args(std::env::args_os().skip(1))
-        .env(ENGINE_MARK, std::process::id().to_string())
-        .spawn()
-        .map_err(system("starting the engine"))?;
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1));
+    command.args([EngineArgs::GUARD, &std::process::id().to_string()]);
+    if let Some(group) = &group {
+        command.arg(EngineArgs::GROUP).arg(group.path());
+    }
+    let engine = command.spawn().map_err(system("starting the engine"))?;
     let engine = i32::try_from(engine.id()).ok().and_then(Pid::from_raw);
+    if let Some(engine) = engine {
+        pass_signals_on(engine)?;
+    }
     let mut code = ExitCode::FAILURE;
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
@@ -150,8 +180,65 @@ pub fn guard() -> Result<ExitCode, DaemonError> {
             Err(_) => break,
         }
     }
+    if let Some(group) = group {
+        // The next daemon may have written down its own already.
+        if written_group(dir).is_some_and(|path| path == group.path()) {
+            let _ = fs::remove_file(group_file(dir));
+        }
+        group.end();
+    }
     end_children();
     Ok(code)
+}
+
+/// Has the engine end when we are told to: it ends its tasks politely.
+fn pass_signals_on(engine: Pid) -> Result<(), DaemonError> {
+    let signals = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
+    let mut signals =
+        signal_hook::iterator::Signals::new(signals).map_err(system("handling signals"))?;
+    std::thread::spawn(move || {
+        for _ in &mut signals {
+            let _ = rustix::process::kill_process(engine, Signal::TERM);
+        }
+    });
+    Ok(())
+}
+
+/// Where a daemon writes down its control group.
+fn group_file(dir: &Path) -> PathBuf {
+    dir.join("group")
+}
+
+/// Makes a control group for a daemon and writes it down, where that is possible.
+fn make_group(dir: &Path, name: &str) -> Option<Group> {
+    let group = Group::make(&format!("{name}-{}", std::process::id()))?;
+    let text = group.path().as_os_str().as_encoded_bytes();
+    if fs::write(group_file(dir), text).is_err() {
+        group.end();
+        return None;
+    }
+    Some(group)
+}
+
+fn written_group(dir: &Path) -> Option<PathBuf> {
+    fs::read_to_string(group_file(dir)).ok().map(PathBuf::from)
+}
+
+/// Ends whatever a daemon in `dir` left in its control group when it was killed together with its
+/// guard. A guard that lives does that itself.
+pub fn end_group(dir: &Path) {
+    let Some(path) = written_group(dir) else { return };
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let guard = name.rsplit('-').next().unwrap_or_default();
+    // A dead one that nobody has asked about yet has no command line, another process another.
+    let command = fs::read(Path::new("/proc").join(guard).join("cmdline")).unwrap_or_default();
+    if command.split(|b| *b == 0).any(|word| word == b"daemon") {
+        return;
+    }
+    if let Some(group) = Group::found(&path) {
+        group.end();
+    }
+    let _ = fs::remove_file(group_file(dir));
 }
 
 /// Ends every child, and the children that it leaves us, until there is none.
@@ -173,10 +260,14 @@ fn end_children() {
 /// The engine's process: runs until told to end. What it has to say of its start goes to
 /// `ready`, once.
 pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(), DaemonError> {
-    die_with_guard()?;
+    die_with_guard(options.engine.guard)?;
+    if let Some(group) = &options.engine.group {
+        // In vain only where somebody took the group away: then the guard does without.
+        let _ = Group::enter(group);
+    }
     make_dir(&options.dir)?;
     let _lock = lock(&options.dir)?;
-    let socket = socket_path(&options.dir)?;
+    let socket = socket_path(&options.dir, "sock")?;
     let secret = key_file(&options.dir.join("host.key"))?;
     let clock = Clock::start();
     let udp = UdpLink::bind(LinkId(0), options.listen)?;
@@ -184,6 +275,8 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let config = NodeConfig {
         name: options.name.clone(),
         addr,
+        arch: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+        speed: 1000,
         cpus: options.cpus,
         slots: options.slots,
         link: LinkId(0),
@@ -198,22 +291,30 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         Role::Join(token) => Node::join(clock.now(), config, crypto, rng, token.0.clone()),
     };
     let listener = listen(&socket)?;
+    let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
+    let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
+    let descriptors = Descriptors::raise();
     let engine_options = EngineOptions {
         vm: options.vm.clone(),
         listener,
+        tasks,
         udp,
         clock,
         signals: signals()?,
         environment: environment(&options.vm),
+        descriptors,
     };
     let mut engine = Engine::new(node, engine_options)?;
     let result = engine.run(&mut |node| {
         if let Some(me) = node.me() {
             let pid = std::process::id();
-            ready(&Started { host: me.to_string(), addr, pid });
+            let name = node.hosts().find(|h| h.id == me).map(|h| h.name.clone());
+            let name = name.unwrap_or_default();
+            ready(&Started { host: me.to_string(), name, addr, pid });
         }
     });
     let _ = fs::remove_file(&socket);
+    let _ = fs::remove_file(&task_socket);
     Ok(result?)
 }
 
@@ -222,6 +323,8 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
 pub struct Started {
     /// Its host id.
     pub host: String,
+    /// Its host's name.
+    pub name: String,
     /// Where it receives.
     pub addr: SocketAddr,
     /// The engine's process.
@@ -240,11 +343,10 @@ fn proto_config(options: &DaemonOptions) -> Config {
     Config { liveness: Liveness::after(lost_after), datagram_max, ..Config::default() }
 }
 
-fn die_with_guard() -> Result<(), DaemonError> {
-    let Some(guard) = std::env::var(ENGINE_MARK).ok() else { return Ok(()) };
+fn die_with_guard(guard: u32) -> Result<(), DaemonError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(|e| system("asking for the guard's end")(e.into()))?;
-    let parent = rustix::process::getppid().map(|p| p.as_raw_nonzero().to_string());
+    let parent = rustix::process::getppid().map(|p| p.as_raw_nonzero().get().cast_unsigned());
     if parent != Some(guard) {
         return Err(system("the guard")(io::Error::other("it has gone already")));
     }

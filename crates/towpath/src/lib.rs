@@ -1,4 +1,5 @@
-//! The facade: engine, daemon, client, configuration, task farm.
+//! The facade: engine, daemon, client, configuration, task farm; and what programs use to be
+//! tasks of a virtual machine ([`Task`]).
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -6,7 +7,9 @@
 //! | [`token`] | what a newcomer is given |
 //! | [`engine`] | drives a node on real sockets and processes |
 //! | [`daemon`] | one host's process: guard, lock, socket, engine |
+//! | [`start`] | hosts on many machines: lists, ssh, limits, control groups |
 //! | [`client`], [`protocol`] | talking to a daemon |
+//! | [`task`] | what lives inside a task: messages, groups, spawning |
 //! | [`farm`] | one command over many inputs on all hosts |
 
 pub mod client;
@@ -16,6 +19,7 @@ pub mod engine;
 pub mod farm;
 mod log;
 pub mod protocol;
+pub mod start;
 pub mod token;
 mod version;
 
@@ -25,4 +29,6 @@ pub use client::{Client, ClientError};
 pub use config::{Home, VmDir};
 pub use daemon::{DaemonOptions, Role};
 pub use token::Token;
+pub use towpath_task as task;
+pub use towpath_task::{Envelope, Event, Message, Task, TaskId, Wanted};
 pub use version::VERSION;

@@ -46,6 +46,16 @@ pub enum Request {
         /// Signal number.
         signal: i32,
     },
+    /// Standard input for a spawned task. No more than its `input_window` may be under way;
+    /// [`TaskEvent::InputTaken`] tells what arrived.
+    Input {
+        /// Of the spawn.
+        tag: u64,
+        /// Bytes.
+        bytes: Vec<u8>,
+        /// Nothing comes after them.
+        end: bool,
+    },
     /// Output was taken: as many bytes more may come.
     Credit {
         /// Of the spawn.
@@ -57,6 +67,11 @@ pub enum Request {
     Invite {
         /// Seconds that it is valid.
         ttl_s: u64,
+    },
+    /// Take a host out of the virtual machine. Answered by [`Reply::Done`] or [`Reply::Failed`].
+    Delete {
+        /// The host.
+        host: HostId,
     },
     /// Tell about hosts from now on: [`Reply::HostEvent`]s follow.
     Watch,
@@ -93,7 +108,8 @@ pub enum Reply {
     HostEvent(HostEvent),
     /// A request could not be carried out.
     Failed(String),
-    /// Answer to [`Request::Shutdown`]: nothing of the daemon is left but this reply.
+    /// Answer to [`Request::Delete`]: it is done. Answer to [`Request::Shutdown`]: nothing of the
+    /// daemon is left but this reply.
     Done,
 }
 

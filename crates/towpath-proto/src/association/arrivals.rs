@@ -21,6 +21,8 @@ pub(super) struct Arrivals {
     floor: u64,
     /// Oldest packet that arrived since the last acknowledgement.
     low: u64,
+    /// Packets that routers had marked.
+    pub(super) marked: u64,
 }
 
 impl Arrivals {
@@ -33,6 +35,7 @@ impl Arrivals {
             largest_at: Instant::ZERO,
             floor: 0,
             low: 0,
+            marked: 0,
         }
     }
 

@@ -60,8 +60,9 @@ impl Association {
     }
 
     fn transmit(&self, path: usize, out: &TxBatch<'_>) -> Transmit {
+        let ecn = self.paths[path].codepoint();
         let Path { link, remote, .. } = self.paths[path];
-        Transmit { link, remote, segment: out.segment(), len: out.used(), ecn: 0 }
+        Transmit { link, remote, segment: out.segment(), len: out.used(), ecn }
     }
 
     /// The path that the next packet goes out on.
@@ -353,6 +354,10 @@ fn write_acks(now: Instant, path: &Path, w: &mut PacketWriter<'_, '_>) -> Option
     let (largest, low, delay_us) = path.arrivals.range(now)?;
     let mut map = [0; ACK_WORDS_MAX];
     let mut top = largest;
+    let marked = path.arrivals.marked;
+    if marked > 0 && w.room() >= frame::MARKS_LEN + frame::ack_len(1) {
+        w.frame(frame::MARKS_LEN, |w| frame::emit_marks(w, path.id, marked));
+    }
     for _ in 0..4 {
         let fits = w.room().saturating_sub(frame::ack_len(0)) / 8;
         let words = path.arrivals.received.map(top, low, &mut map).min(fits);

@@ -87,6 +87,8 @@ pub struct AssociationStats {
     pub bytes_sent: u64,
     /// Datagrams received and authenticated.
     pub packets_received: u64,
+    /// Received packets that routers had marked: they met congestion.
+    pub packets_marked: u64,
     /// Bytes of them.
     pub bytes_received: u64,
     /// Datagrams dropped: same number as one received before.

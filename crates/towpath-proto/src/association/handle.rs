@@ -69,7 +69,9 @@ impl Association {
                 return false;
             }
         }
-        let _ = rx.ecn; // counted once congestion control makes use of it
+        let met_congestion = rx.ecn & 3 == 3;
+        self.stats.packets_marked += u64::from(met_congestion);
+        self.paths[path].arrivals.marked += u64::from(met_congestion);
         self.stats.packets_received += 1;
         self.stats.bytes_received += datagram.len() as u64;
         let content = &datagram[DATA_HEADER..datagram.len() - TAG];
@@ -99,8 +101,11 @@ impl Association {
                 self.fault(now, "malformed frame", memory);
                 return;
             };
-            eliciting |= !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Close { .. });
-            if !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Ping) {
+            eliciting |= !matches!(
+                frame,
+                Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Close { .. }
+            );
+            if !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Ping) {
                 self.liveness.active();
             }
             match self.handle_frame(now, frame, memory) {
@@ -132,6 +137,12 @@ impl Association {
         match frame {
             Frame::Pad | Frame::Ping | Frame::PathResponse(_) | Frame::Extension(_) => Ok(()),
             Frame::Ack(ack) => self.handle_ack(now, &ack, memory),
+            Frame::Marks { path, marked } => {
+                if let Some(path) = self.paths.iter_mut().find(|p| p.id == path) {
+                    path.on_marks(marked);
+                }
+                Ok(())
+            }
             Frame::Data(piece) => self.handle_piece(&piece, memory),
             Frame::Open(open) => match self.channels.opened(open, &self.config) {
                 Ok(true) => {

@@ -57,6 +57,20 @@ pub(super) struct Outcome {
     pub(super) progress: bool,
 }
 
+/// Explicit congestion notification (RFC 3168).
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    /// As the peer told last.
+    known: u64,
+    /// More than before, and the controller has not heard of it.
+    fresh: bool,
+    /// Nothing that we sent with the field set was acknowledged (RFC 9000 §13.4.2).
+    refused: bool,
+}
+
+/// Probes in a row without any answer ever after which a path is taken to drop packets with ECN.
+const ECN_TRIES: u32 = 3;
+
 /// What a packet to be recorded consists of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Departure {
@@ -79,6 +93,7 @@ pub(super) struct Path {
     /// What packets held that were given up for lack of room, until it is queued again.
     evicted: Vec<Item>,
     largest_acked: Option<u64>,
+    marks: Marks,
     pub(super) rtt: Rtt,
     ack_delay: Duration,
     delivery: Delivery,
@@ -110,6 +125,7 @@ impl Path {
             flight: Flight::new(),
             evicted: Vec::new(),
             largest_acked: None,
+            marks: Marks::default(),
             rtt: Rtt::new(config.rtt_initial),
             ack_delay: config.ack_delay,
             delivery: Delivery::default(),
@@ -164,6 +180,19 @@ impl Path {
     /// The time-out for it may have come.
     pub(super) fn pace(&mut self, now: Instant) {
         self.pacer.wake(now);
+    }
+
+    /// The ECN field of what we send: ECT(0) unless the path seems to lose such packets.
+    pub(super) const fn codepoint(&self) -> u8 {
+        if self.marks.refused { 0 } else { 2 }
+    }
+
+    /// The peer says how many of our packets routers had marked so far.
+    pub(super) const fn on_marks(&mut self, marked: u64) {
+        self.marks.fresh |= marked > self.marks.known;
+        if marked > self.marks.known {
+            self.marks.known = marked;
+        }
     }
 
     fn repace(&mut self) {
@@ -292,7 +321,7 @@ impl Path {
             limited: settled.limited,
             delivered: settled.delivered,
             prior_delivered: settled.prior_delivered,
-            congestion_met: false,
+            congestion_met: core::mem::take(&mut self.marks.fresh),
         });
         self.repace();
     }
@@ -390,6 +419,7 @@ impl Path {
     /// oldest two held is sent again. They do not count as lost (RFC 9002 §6.2).
     pub(super) fn probe(&mut self, now: Instant, out: &mut Outcome) {
         self.probing.count += 1;
+        self.marks.refused |= self.largest_acked.is_none() && self.probing.count >= ECN_TRIES;
         self.probing.owed = 2;
         self.probing.last_eliciting = now;
         if self.probing.count == PROBES_OF_LONG {

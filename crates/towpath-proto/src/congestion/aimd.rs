@@ -38,6 +38,14 @@ impl Aimd {
     fn in_recovery(&self, sent: Instant) -> bool {
         self.recovery.is_some_and(|start| sent <= start)
     }
+
+    fn halve(&mut self, now: Instant) {
+        self.undo = None;
+        self.recovery = Some(now);
+        self.window = (self.window / 2).max(2 * self.datagram);
+        self.threshold = self.window;
+        self.acked = 0;
+    }
 }
 
 impl Congestion for Aimd {
@@ -46,7 +54,15 @@ impl Congestion for Aimd {
     }
 
     fn on_acked(&mut self, sample: &Sample) {
-        if self.in_recovery(sample.sent) || !sample.limited {
+        if self.in_recovery(sample.sent) {
+            return;
+        }
+        if sample.congestion_met {
+            // As a loss, but one that will not prove spurious (RFC 9002 §7.1).
+            self.halve(sample.now);
+            return;
+        }
+        if !sample.limited {
             return;
         }
         self.undo = None;
@@ -67,12 +83,10 @@ impl Congestion for Aimd {
             self.blamed += loss.bytes;
             return;
         }
-        self.undo = Some((self.window, self.threshold));
+        let before = (self.window, self.threshold);
+        self.halve(loss.now);
+        self.undo = Some(before);
         self.blamed = loss.bytes;
-        self.recovery = Some(loss.now);
-        self.window = (self.window / 2).max(2 * self.datagram);
-        self.threshold = self.window;
-        self.acked = 0;
     }
 
     fn on_spurious(&mut self, sent: Instant, bytes: u64) {

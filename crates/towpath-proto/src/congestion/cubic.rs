@@ -115,7 +115,13 @@ impl Congestion for Cubic {
     }
 
     fn on_acked(&mut self, sample: &Sample) {
-        if self.in_recovery(sample.sent) || !sample.limited {
+        if self.in_recovery(sample.sent) {
+            return;
+        }
+        if sample.congestion_met {
+            return self.cut(sample.now, BETA);
+        }
+        if !sample.limited {
             return;
         }
         if self.in_slow_start() {

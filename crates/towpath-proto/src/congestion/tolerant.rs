@@ -181,7 +181,8 @@ impl Congestion for Tolerant {
             }
         }
         let part = if self.curve.in_slow_start() { self.start.part() } else { 1 };
-        self.curve.on_acked(&Sample { acked: s.acked / part, ..*s });
+        let own = Sample { acked: s.acked / part, congestion_met: false, ..*s };
+        self.curve.on_acked(&own);
         if s.prior_delivered >= self.round.end {
             self.end_round(s);
         }

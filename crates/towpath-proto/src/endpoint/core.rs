@@ -129,6 +129,11 @@ impl Endpoint {
         &*self.crypto
     }
 
+    /// Unpredictable bytes (predictable in a simulation).
+    pub fn random(&mut self) -> [u8; 32] {
+        self.crypto.random()
+    }
+
     /// An established association.
     pub fn association(&self, id: AssociationId) -> Option<&Association> {
         match self.slot(id) {

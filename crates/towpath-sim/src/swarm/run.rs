@@ -192,6 +192,8 @@ impl<'a> Run<'a> {
         let node_config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
             addr: address(host),
+            arch: "x86_64-linux".into(),
+            speed: 1000,
             cpus: 2,
             slots: 2,
             link: LinkId(0),

@@ -92,7 +92,7 @@ impl Work {
             return;
         };
         match event {
-            RequestEvent::Started { .. } => {}
+            RequestEvent::Started { .. } | RequestEvent::InputTaken(_) => {}
             RequestEvent::Output { bytes, .. } => {
                 let right = bytes
                     .iter()

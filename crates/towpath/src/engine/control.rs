@@ -9,6 +9,7 @@ use towpath_io::Clock;
 
 use super::poll::Waker;
 use super::spawner::{Order, Report, Spawner};
+use crate::start::limits::Descriptors;
 
 /// Orders to the control thread, reports from it.
 pub(super) struct Control {
@@ -25,13 +26,20 @@ impl Control {
         engine: &Waker,
         clock: Clock,
         environment: Vec<(OsString, OsString)>,
+        descriptors: Descriptors,
     ) -> io::Result<Self> {
         let waker = Waker::new()?;
         let (orders, orders_in) = channel();
         let (reports_out, reports) = channel();
         let own = waker.clone();
-        let spawner =
-            Spawner::new(orders_in, reports_out, [own, engine.clone()], clock, environment)?;
+        let spawner = Spawner::new(
+            orders_in,
+            reports_out,
+            [own, engine.clone()],
+            clock,
+            environment,
+            descriptors,
+        )?;
         let thread =
             std::thread::Builder::new().name("control".into()).spawn(move || spawner.run())?;
         Ok(Self { orders, reports, waker, thread: Some(thread), ordered: false })

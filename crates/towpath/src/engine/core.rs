@@ -9,21 +9,26 @@ use std::time::Duration;
 use towpath_io::{Clock, UdpLink};
 use towpath_node::{Node, NodeEvent};
 use towpath_proto::{HeapMemory, Machine};
+use towpath_task::place::SOCKET_VAR;
 use towpath_vm::Action;
 use towpath_wire::ByteSize;
 
 use super::control::Control;
+use super::jobs::Jobs;
 use super::network::Network;
 use super::poll::{Events, Poll, Waker};
 use super::requests::Clients;
 use super::spawner::{Order, Report};
+use super::tasks::{Conversations, KEY_TASKS, TaskSocket};
 use crate::log;
 use crate::protocol::{HostEvent, Reply};
+use crate::start::limits::Descriptors;
 
 const KEY_UDP: u64 = 0;
 const KEY_LISTENER: u64 = 1;
 const KEY_WAKE: u64 = 2;
 const KEY_SIGNAL: u64 = 3;
+const KEY_TASK_LISTENER: u64 = 4;
 const KEY_CLIENTS: u64 = 16;
 
 /// Message memory of a daemon.
@@ -34,6 +39,8 @@ pub struct EngineOptions {
     pub vm: String,
     /// The socket for clients.
     pub listener: UnixListener,
+    /// The socket for tasks.
+    pub tasks: TaskSocket,
     /// The socket for hosts.
     pub udp: UdpLink,
     /// The clock.
@@ -42,6 +49,8 @@ pub struct EngineOptions {
     pub signals: UnixStream,
     /// Variables for every task.
     pub environment: Vec<(OsString, OsString)>,
+    /// The limit of descriptors that tasks see.
+    pub descriptors: Descriptors,
 }
 
 /// Why an engine cannot go on.
@@ -79,6 +88,8 @@ pub struct Engine {
     pub(super) listener: UnixListener,
     pub(super) poll: Poll,
     pub(super) clients: Clients,
+    pub(super) jobs: Jobs,
+    pub(super) conversations: Conversations,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
     signals: UnixStream,
@@ -89,15 +100,18 @@ pub struct Engine {
 impl Engine {
     /// An engine around a node.
     pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
-        let EngineOptions { vm, listener, udp, clock, signals, environment } = options;
+        let EngineOptions { vm, listener, tasks, udp, clock, .. } = options;
+        let EngineOptions { signals, mut environment, descriptors, .. } = options;
+        environment.push((SOCKET_VAR.into(), tasks.path.into()));
         let poll = Poll::new().map_err(system("epoll"))?;
         let waker = Waker::new().map_err(system("eventfd"))?;
         let network = Network::new(udp, KEY_UDP, &poll).map_err(system("watching the socket"))?;
         poll.add(&listener, KEY_LISTENER).map_err(system("watching for clients"))?;
+        poll.add(&tasks.listener, KEY_TASK_LISTENER).map_err(system("watching for tasks"))?;
         poll.add(&waker, KEY_WAKE).map_err(system("watching the control thread"))?;
         poll.add(&signals, KEY_SIGNAL).map_err(system("watching for signals"))?;
-        let control =
-            Control::start(&waker, clock, environment).map_err(system("control thread"))?;
+        let control = Control::start(&waker, clock, environment, descriptors)
+            .map_err(system("control thread"))?;
         Ok(Self {
             node,
             memory: HeapMemory::new(MEMORY),
@@ -106,6 +120,8 @@ impl Engine {
             clock,
             listener,
             poll,
+            jobs: Jobs::default(),
+            conversations: Conversations::new(tasks.listener),
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
             ending: false,
@@ -148,6 +164,8 @@ impl Engine {
                     KEY_LISTENER => self.accept(),
                     KEY_WAKE => self.waker.reset(),
                     KEY_SIGNAL => self.ending = true,
+                    KEY_TASK_LISTENER => self.accept_tasks(),
+                    key if key >= KEY_TASKS => self.serve_task(key, r.writable),
                     key => self.serve(key),
                 }
             }
@@ -179,6 +197,8 @@ impl Engine {
     fn drain(&mut self, joined: &mut Option<&mut dyn FnMut(&Node)>) -> Result<(), EngineError> {
         loop {
             self.transmit()?;
+            self.flush_tasks();
+            self.resume_tasks();
             let mut quiet = true;
             while let Some(event) = self.node.poll_event() {
                 quiet = false;
@@ -203,17 +223,24 @@ impl Engine {
         Ok(())
     }
 
+    // tidy: dispatch
     fn event(
         &mut self,
         event: NodeEvent,
         joined: &mut Option<&mut dyn FnMut(&Node)>,
     ) -> Result<(), EngineError> {
         match event {
-            NodeEvent::Action(Action::Start { task, spec }) => {
-                self.control.order(Order::Start { task, spec });
+            NodeEvent::Action(Action::Start { task, spec, cookie }) => {
+                self.control.order(Order::Start { task, spec, cookie });
+            }
+            NodeEvent::Action(Action::SignalProcess { pid, signal }) => {
+                self.signal_process(pid, signal);
             }
             NodeEvent::Action(Action::Signal { task, signal }) => {
                 self.control.order(Order::Signal { task, signal });
+            }
+            NodeEvent::Action(Action::Input { task, bytes, end }) => {
+                self.control.order(Order::Input { task, bytes, end });
             }
             NodeEvent::Action(Action::Credit { task, bytes }) => {
                 self.control.order(Order::Credit { task, bytes });
@@ -257,6 +284,17 @@ impl Engine {
                 log!("deleted from the host table");
                 self.ending = true;
             }
+            NodeEvent::ToTask { task, say } => self.tell_task(task, say),
+            NodeEvent::Deliver(delivery) => self.deliver(delivery),
+            NodeEvent::Direct { a, b } => self.direct(a, b),
+            NodeEvent::CutOff { task, why } => self.cut_off_task(task, &why),
+            NodeEvent::Adopted { parent, id, host, program } => {
+                self.adopted(parent, id, host, &program);
+            }
+            NodeEvent::Halt => {
+                log!("the virtual machine ends");
+                self.ending = true;
+            }
             NodeEvent::Channel { .. } => {}
         }
         Ok(())
@@ -270,6 +308,9 @@ impl Engine {
                 Report::Started { task, pid, at } => node.task_started(at, task, pid, memory),
                 Report::Output { task, stream, bytes } => {
                     node.task_output(now, task, stream, bytes, memory);
+                }
+                Report::InputTaken { task, bytes } => {
+                    node.task_input_taken(now, task, bytes, memory);
                 }
                 Report::Exited { task, ending, at } => {
                     node.task_exited(at, task, ending, memory);

@@ -7,10 +7,15 @@
 
 mod clients;
 mod control;
+mod conversation;
 mod core;
+mod input;
+mod jobs;
 mod network;
 mod poll;
 mod requests;
 mod spawner;
+mod tasks;
 
 pub use core::{Engine, EngineError, EngineOptions};
+pub use tasks::TaskSocket;

@@ -38,9 +38,22 @@ pub(super) struct Ready {
     pub(super) writable: bool,
 }
 
-fn flags(writable: bool) -> epoll::EventFlags {
-    let write = if writable { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
-    epoll::EventFlags::IN | write
+/// What to report of a descriptor, beside that its other end is gone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interest {
+    pub(super) read: bool,
+    pub(super) write: bool,
+}
+
+impl Interest {
+    pub(super) const NOTHING: Self = Self { read: false, write: false };
+    pub(super) const READ: Self = Self { read: true, write: false };
+
+    fn flags(self) -> epoll::EventFlags {
+        let read = if self.read { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
+        let write = if self.write { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
+        read | write
+    }
 }
 
 impl Poll {
@@ -50,12 +63,22 @@ impl Poll {
     }
 
     pub(super) fn add(&self, fd: impl AsFd, key: u64) -> io::Result<()> {
-        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), flags(false))?)
+        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), Interest::READ.flags())?)
     }
 
     /// Whether to report that `fd` can be written, too.
     pub(super) fn set_writable(&self, fd: impl AsFd, key: u64, on: bool) -> io::Result<()> {
-        Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(key), flags(on))?)
+        self.set_interest(fd, key, Interest { read: true, write: on })
+    }
+
+    /// What to report of `fd` from now on.
+    pub(super) fn set_interest(
+        &self,
+        fd: impl AsFd,
+        key: u64,
+        interest: Interest,
+    ) -> io::Result<()> {
+        Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(key), interest.flags())?)
     }
 
     pub(super) fn remove(&self, fd: impl AsFd) -> io::Result<()> {

@@ -45,6 +45,9 @@ impl Engine {
 
     /// News of a request: to its client, or, if that is gone, only its credit goes on.
     pub(super) fn news(&mut self, id: RequestId, event: RequestEvent) {
+        if self.child_news(id, &event) {
+            return;
+        }
         let ended = matches!(event, RequestEvent::Ended(_));
         if let Some((client, tag)) = self.clients.owners.get(&id).copied() {
             self.reply(client, &Reply::Task { tag, event });
@@ -134,13 +137,24 @@ impl Engine {
                     self.node.kill(now, id, signal, &mut self.memory);
                 }
             }
-            Request::Credit { tag, bytes } => {
+            Request::Input { tag, bytes, end } => {
                 if let Some(id) = self.spawned(key, tag) {
+                    self.node.input(now, id, bytes, end, &mut self.memory);
+                }
+            }
+            Request::Credit { tag, bytes } => {
+                let bytes = self.pay_children(now, (key, tag), bytes);
+                if let Some(id) = self.spawned(key, tag).filter(|_| bytes > 0) {
                     self.node.credit(now, id, bytes, &mut self.memory);
                 }
             }
             Request::Invite { ttl_s } => {
                 let reply = self.invite(now, ttl_s);
+                self.reply(key, &reply);
+            }
+            Request::Delete { host } => {
+                let deleted = self.node.delete_host(now, host, &mut self.memory);
+                let reply = deleted.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
                 self.reply(key, &reply);
             }
             Request::Watch => {
@@ -174,7 +188,8 @@ impl Engine {
             ("send_errors", self.network.send_errors()),
             ("clients", self.clients.all.len() as u64),
         ];
-        let all = self.node.counters().into_iter().chain(own);
+        let tasks = self.conversations.counters();
+        let all = self.node.counters().into_iter().chain(own).chain(tasks);
         all.map(|(name, value)| (name.to_string(), value)).collect()
     }
 
@@ -253,7 +268,8 @@ impl Engine {
             Hangup::Stuck => log!("client hung up on: it does not read"),
         }
         let now = self.clock.now();
-        for id in client.spawns.into_values() {
+        let children = self.children_of(key);
+        for id in client.spawns.into_values().chain(children) {
             self.clients.owners.remove(&id);
             self.clients.orphans.insert(id, now + GRACE);
             self.node.kill(now, id, 15, &mut self.memory);

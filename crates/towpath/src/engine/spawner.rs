@@ -16,16 +16,20 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use towpath_io::Clock;
+use towpath_task::place::{COOKIE_VAR, TASK_VAR};
 use towpath_vm::{Ending, Stream, TaskSpec};
 use towpath_wire::{Instant, TaskId};
 
+use super::input::Input;
 use super::poll::{Events, Poll, Waker};
+use crate::start::limits::Descriptors;
 
 /// What the engine wants of the spawner.
 #[derive(Debug)]
 pub(super) enum Order {
-    Start { task: TaskId, spec: TaskSpec },
+    Start { task: TaskId, spec: TaskSpec, cookie: u64 },
     Signal { task: TaskId, signal: i32 },
+    Input { task: TaskId, bytes: Vec<u8>, end: bool },
     Credit { task: TaskId, bytes: u32 },
     Stop,
 }
@@ -35,6 +39,7 @@ pub(super) enum Order {
 pub(super) enum Report {
     Started { task: TaskId, pid: u32, at: Instant },
     Output { task: TaskId, stream: Stream, bytes: Vec<u8> },
+    InputTaken { task: TaskId, bytes: u32 },
     Exited { task: TaskId, ending: Ending, at: Instant },
 }
 
@@ -43,6 +48,7 @@ const KEY_WAKE: u64 = 0;
 const KIND_EXIT: u64 = 0;
 const KIND_OUT: u64 = 1;
 const KIND_ERR: u64 = 2;
+const KIND_IN: u64 = 3;
 /// Largest piece of output read at once.
 const PIECE: usize = 64 * 1024;
 /// After [`Order::Stop`]: how long processes may take to end politely.
@@ -55,6 +61,7 @@ struct Process {
     exit: OwnedFd,
     out: Option<ChildStdout>,
     err: Option<ChildStderr>,
+    input: Input,
     credit: u64,
     /// Its pipes are being watched.
     watched: bool,
@@ -76,6 +83,7 @@ pub(super) struct Spawner {
     buf: Vec<u8>,
     reported: bool,
     environment: Vec<(OsString, OsString)>,
+    descriptors: Descriptors,
 }
 
 impl Spawner {
@@ -85,6 +93,7 @@ impl Spawner {
         [own, engine]: [Waker; 2],
         clock: Clock,
         environment: Vec<(OsString, OsString)>,
+        descriptors: Descriptors,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&own, KEY_WAKE)?;
@@ -101,6 +110,7 @@ impl Spawner {
             buf: vec![0; PIECE],
             reported: false,
             environment,
+            descriptors,
         })
     }
 
@@ -124,6 +134,7 @@ impl Spawner {
                         }
                     }
                     (n, KIND_EXIT) => self.exited(n),
+                    (n, KIND_IN) => self.feed(n),
                     (n, _) => self.read(n),
                 }
             }
@@ -140,8 +151,9 @@ impl Spawner {
     fn obey(&mut self) -> bool {
         loop {
             match self.orders.try_recv() {
-                Ok(Order::Start { task, spec }) => self.start(task, &spec),
+                Ok(Order::Start { task, spec, cookie }) => self.start(task, &spec, cookie),
                 Ok(Order::Signal { task, signal }) => self.signal(task, signal),
+                Ok(Order::Input { task, bytes, end }) => self.input(task, bytes, end),
                 Ok(Order::Credit { task, bytes }) => self.credit(task, bytes),
                 Ok(Order::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => return false,
                 Err(std::sync::mpsc::TryRecvError::Empty) => return true,
@@ -149,9 +161,9 @@ impl Spawner {
         }
     }
 
-    fn start(&mut self, task: TaskId, spec: &TaskSpec) {
+    fn start(&mut self, task: TaskId, spec: &TaskSpec, cookie: u64) {
         let at = self.clock.now();
-        match self.try_start(task, spec) {
+        match self.try_start(task, spec, cookie) {
             Ok(pid) => self.report(Report::Started { task, pid, at }),
             Err(e) => {
                 let ending = not_started(spec, &e);
@@ -160,8 +172,10 @@ impl Spawner {
         }
     }
 
-    fn try_start(&mut self, task: TaskId, spec: &TaskSpec) -> io::Result<u32> {
-        let mut child = command(spec, &self.environment).spawn()?;
+    fn try_start(&mut self, task: TaskId, spec: &TaskSpec, cookie: u64) -> io::Result<u32> {
+        let mut command = command(spec, &self.environment);
+        command.env(TASK_VAR, task.to_raw().to_string()).env(COOKIE_VAR, cookie.to_string());
+        let mut child = self.descriptors.spawn(&mut command)?;
         let pid = child.id();
         let watch = || -> io::Result<(Pid, OwnedFd)> {
             let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -179,7 +193,8 @@ impl Spawner {
         self.next += 1;
         let n = self.next;
         let (out, err) = (child.stdout.take(), child.stderr.take());
-        let pipes = [out.as_ref().map(AsFd::as_fd), err.as_ref().map(AsFd::as_fd)];
+        let input = Input::new(child.stdin.take());
+        let pipes = [out.as_ref().map(AsFd::as_fd), err.as_ref().map(AsFd::as_fd), input.fd()];
         for pipe in pipes.into_iter().flatten() {
             rustix::io::ioctl_fionbio(pipe, true)?;
         }
@@ -193,6 +208,7 @@ impl Spawner {
             exit,
             out,
             err,
+            input,
             credit,
             watched,
             exited,
@@ -312,6 +328,25 @@ impl Spawner {
         self.finish(n);
     }
 
+    /// Standard input came for a task.
+    fn input(&mut self, task: TaskId, bytes: Vec<u8>, end: bool) {
+        let Some(n) = self.by_task.get(&task).copied() else { return };
+        if let Some(p) = self.processes.get_mut(&n) {
+            p.input.add(bytes, end);
+        }
+        self.feed(n);
+    }
+
+    /// Hands a task as much of its input as it takes now.
+    fn feed(&mut self, n: u64) {
+        let Some(p) = self.processes.get_mut(&n) else { return };
+        let taken = p.input.feed(&self.poll, 4 * n + KIND_IN);
+        let task = p.task;
+        if taken > 0 {
+            self.report(Report::InputTaken { task, bytes: taken });
+        }
+    }
+
     /// Ends every process: politely, then firmly.
     fn stop(&mut self) {
         let all = |s: &Self, signal| {
@@ -357,7 +392,7 @@ fn command(spec: &TaskSpec, environment: &[(OsString, OsString)]) -> Command {
         .args(spec.args.iter().map(|a| os(a)))
         .envs(environment.iter().map(|(k, v)| (k, v)))
         .envs(spec.env.iter().map(|(k, v)| (os(k), os(v))))
-        .stdin(Stdio::null())
+        .stdin(if spec.input_window == 0 { Stdio::null() } else { Stdio::piped() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);

@@ -266,7 +266,16 @@ impl<'a> Farm<'a> {
             .timeout
             .map_or(0, |t| u32::try_from(t.as_millis()).unwrap_or(u32::MAX).max(1));
         let cwd = self.options.workdir.clone();
-        TaskSpec { program, args, env, cwd, queued: launch.queued, timeout_ms, output_window }
+        TaskSpec {
+            program,
+            args,
+            env,
+            cwd,
+            queued: launch.queued,
+            timeout_ms,
+            output_window,
+            input_window: 0,
+        }
     }
 
     fn take_reply(&mut self, now: Instant, reply: Reply) -> Result<(), FarmError> {
@@ -320,6 +329,7 @@ impl<'a> Farm<'a> {
     ) -> Result<(), FarmError> {
         match event {
             TaskEvent::Started { .. } => self.plan.started(tag),
+            TaskEvent::InputTaken(_) => {} // we send none
             TaskEvent::Output { stream, bytes } => {
                 let Some(account) = self.accounts.get_mut(&tag) else { return Ok(()) };
                 account.owed = account.owed.saturating_add(bytes.len() as u32);

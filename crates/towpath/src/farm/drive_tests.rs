@@ -23,6 +23,8 @@ fn host(slot: u16) -> Host {
         name: format!("n{slot}"),
         addr: "127.0.0.1:1".parse().unwrap(),
         key: [slot as u8; 32],
+        arch: "x86_64-linux".into(),
+        speed: 1000,
         cpus: 2,
         slots: 2,
         state: HostState::Up,

@@ -1,0 +1,215 @@
+//! `init` and `up`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::json;
+use towpath::VmDir;
+use towpath::daemon::{self, Started};
+use towpath::start::hostfile::Options;
+use towpath::start::machines::Source;
+
+use super::local::{Start, Tuning};
+use super::remote::{Failed, Machines, Outcome, RemoteArgs, is_here, reachable};
+use crate::control;
+use crate::interrupt::INTERRUPTED;
+
+/// How long the tokens live that `up` makes for its own hosts.
+const OWN_TOKEN_S: u64 = 120;
+/// Exit status when some hosts are up and some are not.
+pub(super) const SOME_FAILED: u8 = 1;
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath up                        one host
+  towpath up --hosts 3              three hosts, on loopback addresses
+  towpath up --listen 0.0.0.0:7077  one host that other machines can join (see `towpath token`)
+  towpath up --hostfile hosts.txt   this machine and those of the file, started by ssh
+  TOWPATH_HOSTS=a,b[1-3]:4 towpath up
+  towpath up                        in a Slurm job: on its nodes
+
+Host file: one host a line, `[user@]NAME [slots=N] [addr=IP[:PORT]] [home=DIR] [towpath=PATH]`;
+`#` begins a comment, `*` for a name gives options to the lines below it, `n[01-16]` is sixteen
+hosts. This machine leads; it need not be in the file. Without a file, TOWPATH_HOSTS counts, then
+SLURM_JOB_NODELIST; --hosts turns both off. Hosts need Towpath and a way for UDP between all of
+them; ssh must not ask for anything. A Slurm job's are started by srun if there is one.
+
+Exit status: 0 all hosts are up; 1 some are not (the others are, and each failure was told); 255
+none is.")]
+pub(crate) struct UpArgs {
+    /// How many hosts to start on this machine [default: 1]
+    #[arg(long, value_name = "N", conflicts_with_all = ["hostfile", "slurm"])]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    hosts: Option<u16>,
+    /// Start hosts on the machines of this file
+    #[arg(long, value_name = "FILE")]
+    hostfile: Option<PathBuf>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+    /// Where the first host receives; the others here take the next ports (port 0: any free one)
+    /// [default: 127.0.0.1:0, or the address that leads to the other machines]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    #[command(flatten)]
+    tuning: Tuning,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn init(vm: &VmDir, args: &InitArgs) -> anyhow::Result<ExitCode> {
+    let new = vm.found()?;
+    if args.json {
+        println!("{}", json!({ "vm": vm.name, "path": vm.path, "new": new }));
+    } else {
+        let state = if new { "made" } else { "is there already" };
+        eprintln!("virtual machine `{}` {state}: {}", vm.name, vm.path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// This machine's part of the list, and the others.
+fn split(mut machines: Machines) -> (Options, Option<String>, Machines) {
+    let here = machines.list.iter().position(|m| is_here(&m.name));
+    let here = here.map(|at| machines.list.remove(at));
+    let name = here.as_ref().map(|m| m.name.clone());
+    (here.map_or_else(Options::default, |m| m.options), name, machines)
+}
+
+pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
+    let named = match args.hosts {
+        Some(_) => None,
+        None => args.remote.machines(args.hostfile.as_deref())?,
+    };
+    check_down(vm)?;
+    let hosts = args.hosts.unwrap_or(1);
+    let Some(machines) = named else {
+        let listen = args.listen.unwrap_or(([127, 0, 0, 1], 0).into());
+        let tuning = args.tuning.for_hosts(hosts);
+        let mut started = vec![found(vm, listen, &tuning, None)?];
+        if let Err(e) = start_rest(vm, hosts, listen, &tuning, &mut started) {
+            // Half a virtual machine is of no use to anyone.
+            let _ = control::end_all(vm, true);
+            return Err(e);
+        }
+        report(vm, &started, &[], args.json);
+        return Ok(ExitCode::SUCCESS);
+    };
+    if machines.source != Source::Hostfile {
+        let list: Vec<&str> = machines.list.iter().map(|m| m.name.as_str()).take(8).collect();
+        let more = if machines.list.len() > list.len() { ", …" } else { "" };
+        let from = if machines.source == Source::Slurm { "Slurm" } else { "TOWPATH_HOSTS" };
+        eprintln!("hosts of {from}: {}{more}", list.join(", "));
+    }
+    let (own, name, machines) = split(machines);
+    let listen = match args.listen.or(own.addr) {
+        Some(listen) => listen,
+        None if machines.list.is_empty() => ([127, 0, 0, 1], 0).into(),
+        None => SocketAddr::new(reachable(&machines.list)?, 0),
+    };
+    let tuning = Tuning { slots: own.slots.or(args.tuning.slots), ..args.tuning.clone() };
+    let first = found(vm, listen, &tuning.for_hosts(1), name.as_deref())?;
+    let outcome = args.remote.start(vm, &machines, tuning.lost_after_ms);
+    end_if_interrupted(vm, outcome).map(|outcome| match outcome {
+        None => ExitCode::from(INTERRUPTED),
+        Some(Outcome { mut started, failed, .. }) => {
+            started.insert(0, first);
+            report(vm, &started, &failed, args.json);
+            ExitCode::from(if failed.is_empty() { 0 } else { SOME_FAILED })
+        }
+    })
+}
+
+/// Ends what was started when the user, or an error, stopped the rest.
+fn end_if_interrupted(
+    vm: &VmDir,
+    outcome: anyhow::Result<Outcome>,
+) -> anyhow::Result<Option<Outcome>> {
+    match outcome {
+        Ok(outcome) if !outcome.interrupted => Ok(Some(outcome)),
+        stopped => {
+            let _ = control::end_all(vm, true);
+            stopped.map(|_| None)
+        }
+    }
+}
+
+fn check_down(vm: &VmDir) -> anyhow::Result<()> {
+    vm.found()?;
+    if let Some(n) = vm.local_hosts().into_iter().find(|n| daemon::is_locked(&vm.host(*n))) {
+        let pid =
+            daemon::lock_holder(&vm.host(n)).map_or(String::new(), |p| format!(", process {p}"));
+        bail!(
+            "virtual machine `{}` is up already (daemon {n}{pid})\nhint: `towpath hosts` shows it, \
+             `towpath down` ends it, `--vm NAME` makes another",
+            vm.name
+        );
+    }
+    Ok(())
+}
+
+/// Starts the founder.
+fn found(
+    vm: &VmDir,
+    listen: SocketAddr,
+    tuning: &Tuning,
+    name: Option<&str>,
+) -> anyhow::Result<Started> {
+    let start = Start { vm, number: 1, listen, tuning, token: None, name };
+    Ok(start.start()?.wait()?.0)
+}
+
+fn start_rest(
+    vm: &VmDir,
+    hosts: u16,
+    first: SocketAddr,
+    tuning: &Tuning,
+    started: &mut Vec<Started>,
+) -> anyhow::Result<()> {
+    if hosts == 1 {
+        return Ok(());
+    }
+    let token = control::issue_token(vm, OWN_TOKEN_S)?;
+    // One after the other, so that daemon n of this machine is host n.
+    for number in 2..=hosts {
+        let mut listen = first;
+        if listen.port() != 0 {
+            let port = listen.port().checked_add(number - 1).context("ports end at 65535")?;
+            listen.set_port(port);
+        }
+        let start = Start { vm, number, listen, tuning, token: Some(&token), name: None };
+        started.push(start.start()?.wait()?.0);
+    }
+    Ok(())
+}
+
+/// Says which hosts are up and which are not.
+pub(super) fn report(vm: &VmDir, started: &[Started], failed: &[Failed], json: bool) {
+    if json {
+        println!("{}", json!({ "vm": vm.name, "hosts": started, "failed": failed }));
+        return;
+    }
+    for s in started {
+        eprintln!("{} at {} (process {})", s.host, s.addr, s.pid);
+    }
+    let s = if started.len() == 1 { "" } else { "s" };
+    let not = match failed.len() {
+        0 => String::new(),
+        n => format!(", {n} not"),
+    };
+    eprintln!("virtual machine `{}`: {} host{s} up{not}", vm.name, started.len());
+    for f in failed {
+        eprintln!("not up: {}: {}", f.name, f.why);
+    }
+}

@@ -1,0 +1,106 @@
+//! `daemon`: one host's process, in the foreground.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+use towpath::VmDir;
+use towpath::daemon::{self, DaemonOptions, EngineArgs, Role, Started};
+use towpath::start::processors;
+
+use super::local::Tuning;
+
+#[derive(Debug, Args)]
+pub(crate) struct DaemonArgs {
+    /// Number of the daemon on this machine
+    #[arg(long)]
+    number: u16,
+    /// Read a token from standard input and join; else found the virtual machine
+    #[arg(long)]
+    join: bool,
+    /// Leave the terminal's session
+    #[arg(long)]
+    detach: bool,
+    /// Where to receive
+    #[arg(long)]
+    listen: SocketAddr,
+    /// The host's name (default: this machine's and the number)
+    #[arg(long)]
+    name: Option<String>,
+    /// Given by the guard to the engine: the guard's process
+    #[arg(long = "engine-of", hide = true)]
+    guard: Option<u32>,
+    /// Given by the guard to the engine: the control group to be in
+    #[arg(long, hide = true)]
+    group: Option<PathBuf>,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+pub(crate) fn daemon(vm: &VmDir, args: &DaemonArgs) -> anyhow::Result<ExitCode> {
+    let Some(guard) = args.guard else {
+        if args.detach {
+            let _ = rustix::process::setsid();
+        }
+        let name = format!("{}-{}", vm.name, args.number);
+        return Ok(daemon::guard(&vm.host(args.number.into()), &name)?);
+    };
+    let engine = EngineArgs { guard, group: args.group.clone() };
+    let result = options(vm, args, engine).and_then(|options| {
+        let mut ready = |started: &Started| {
+            say(&json!({ "started": started }));
+            tell_systemd();
+        };
+        Ok(daemon::run(&options, &mut ready)?)
+    });
+    match result {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(e) => {
+            say(&json!({ "failed": format!("{e:#}") }));
+            Err(e)
+        }
+    }
+}
+
+/// Tells whoever started us. Nobody may be listening any more.
+fn say(value: &Value) {
+    let _ = writeln!(std::io::stdout(), "{value}");
+}
+
+/// Tells systemd, where it started us and waits for that (`sd_notify(3)`).
+fn tell_systemd() {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    if let Ok(socket) = UnixDatagram::unbound() {
+        let _ = socket.send_to(b"READY=1", path);
+    }
+}
+
+fn options(vm: &VmDir, args: &DaemonArgs, engine: EngineArgs) -> anyhow::Result<DaemonOptions> {
+    let role = if args.join {
+        let mut text = String::new();
+        std::io::stdin().take(4096).read_to_string(&mut text)?;
+        Role::Join(text.parse()?)
+    } else {
+        Role::Found(vm.vm_key()?)
+    };
+    let name = args.name.clone().unwrap_or_else(|| {
+        let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        format!("{node}/{}", args.number)
+    });
+    let cpus = processors::available();
+    Ok(DaemonOptions {
+        vm: vm.name.clone(),
+        dir: vm.host(args.number.into()),
+        listen: args.listen,
+        role,
+        name,
+        cpus,
+        slots: args.tuning.slots.unwrap_or(cpus + 1),
+        lost_after_ms: args.tuning.lost_after_ms,
+        engine,
+    })
+}

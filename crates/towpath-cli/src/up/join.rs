@@ -1,0 +1,74 @@
+//! `join`: a host of this machine for another machine's virtual machine.
+
+use std::io::Read;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use towpath::config::{LOCAL_HOSTS_MAX, make_dir};
+use towpath::{Token, VmDir, daemon};
+
+use super::command::report;
+use super::local::{Start, Tuning};
+use super::remote::towards;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath token                     on the first machine; then, on this one:
+  towpath join tow1-…               join with the token it printed
+  towpath join - < token.txt        the same, with the token kept off the command line")]
+pub(crate) struct JoinArgs {
+    /// The token; `-` reads it from standard input
+    token: String,
+    /// Where this host receives (default: any port of the address that leads to the founder)
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    /// The host's name (default: this machine's, and a number)
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    name: Option<String>,
+    /// Stay until the host ends (for launchers that end what is left behind, such as srun)
+    #[arg(long)]
+    foreground: bool,
+    #[command(flatten)]
+    tuning: Tuning,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn host_name(text: &str) -> Result<String, String> {
+    let max = towpath_vm::host::NAME_MAX;
+    if text.is_empty() || text.len() > max || text.chars().any(char::is_control) {
+        return Err(format!("a name has 1 to {max} bytes"));
+    }
+    Ok(text.into())
+}
+
+pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
+    let mut text = args.token.clone();
+    if text == "-" {
+        text.clear();
+        std::io::stdin().take(4096).read_to_string(&mut text)?;
+    }
+    let token: Token = text.parse()?;
+    make_dir(&vm.path)?;
+    let free = (1..=LOCAL_HOSTS_MAX as u16).find(|n| !daemon::is_locked(&vm.host((*n).into())));
+    let number = free.with_context(|| {
+        format!("{LOCAL_HOSTS_MAX} daemons of `{}` run here, the limit", vm.name)
+    })?;
+    let listen = match args.listen {
+        Some(listen) => listen,
+        None => SocketAddr::new(towards(token.0.addr)?, 0),
+    };
+    let tuning = args.tuning.for_hosts(1);
+    let (token, name) = (token.to_string(), args.name.as_deref());
+    let start = Start { vm, number, listen, tuning: &tuning, token: Some(&token), name };
+    let (started, mut child) = start.start()?.wait()?;
+    report(vm, &[started], &[], args.json);
+    if args.foreground {
+        child.wait()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,124 @@
+//! Daemons of this machine, started in the background.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::Value;
+use towpath::VmDir;
+use towpath::config::make_dir;
+use towpath::daemon::Started;
+use towpath::start::processors;
+
+/// How long a daemon may take to say that it is part of its virtual machine.
+const START_WAIT: Duration = Duration::from_secs(15);
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Tuning {
+    /// Jobs that each host runs at once (default: its share of the processors, and one)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) slots: Option<u16>,
+    /// A host that answers nothing for so long is lost, in milliseconds
+    #[arg(long, default_value_t = 2000, value_name = "MS")]
+    #[arg(value_parser = clap::value_parser!(u32).range(200..=600_000))]
+    pub(super) lost_after_ms: u32,
+}
+
+impl Tuning {
+    /// With slots for each of `hosts` on this machine: one more than its share of processors, so
+    /// that a job that waits leaves none idle.
+    pub(super) fn for_hosts(&self, hosts: u16) -> Self {
+        let share = || processors::available().div_ceil(hosts) + 1;
+        Self { slots: Some(self.slots.unwrap_or_else(share)), ..self.clone() }
+    }
+}
+
+/// What a daemon of this machine is started with.
+pub(super) struct Start<'a> {
+    pub(super) vm: &'a VmDir,
+    pub(super) number: u16,
+    pub(super) listen: SocketAddr,
+    pub(super) tuning: &'a Tuning,
+    /// It joins; else it founds.
+    pub(super) token: Option<&'a str>,
+    /// Its host's name; `None`: this machine's name and its number.
+    pub(super) name: Option<&'a str>,
+}
+
+/// A daemon that has been started and not yet reported.
+pub(super) struct Starting {
+    number: u16,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Start<'_> {
+    pub(super) fn start(&self) -> anyhow::Result<Starting> {
+        let dir = self.vm.host(self.number.into());
+        make_dir(&dir)?;
+        let log = dir.join("daemon.log");
+        let stderr = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
+        let tuning = self.tuning;
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .args(["--vm", &self.vm.name, "daemon", "--detach"])
+            .args(["--number", &self.number.to_string(), "--listen", &self.listen.to_string()])
+            .args(["--lost-after-ms", &tuning.lost_after_ms.to_string()])
+            .args(tuning.slots.iter().flat_map(|s| ["--slots".to_string(), s.to_string()]))
+            .args(self.name.iter().flat_map(|n| ["--name", n]))
+            .args(self.token.map(|_| "--join"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr);
+        let mut child = command.spawn().context("starting a daemon")?;
+        if let (Some(mut stdin), Some(token)) = (child.stdin.take(), self.token) {
+            // A daemon that ended before it read its token says why on its own.
+            let _ = stdin.write_all(token.as_bytes());
+        }
+        Ok(Starting { number: self.number, child, log })
+    }
+}
+
+impl Starting {
+    /// Waits until the daemon says how its start went; gives its process with the answer.
+    pub(super) fn wait(mut self) -> anyhow::Result<(Started, Child)> {
+        let stdout = self.child.stdout.take().context("the daemon's output")?;
+        let (send, receive) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = std::io::Read::take(BufReader::new(stdout), 65_536).read_line(&mut line);
+            let _ = send.send(read.map(|_| line));
+        });
+        let number = self.number;
+        let Ok(line) = receive.recv_timeout(START_WAIT) else {
+            let _ = self.child.kill();
+            bail!(
+                "daemon {number} did not start within {} s\nhint: see {}",
+                START_WAIT.as_secs(),
+                self.log.display()
+            );
+        };
+        let line = line?;
+        let said: Value = serde_json::from_str(&line).unwrap_or_default();
+        match (said.get("started"), said.get("failed").and_then(Value::as_str)) {
+            (Some(started), _) => Ok((serde_json::from_value(started.clone())?, self.child)),
+            (None, Some(failed)) => bail!("daemon {number}: {failed}"),
+            (None, None) => {
+                bail!("daemon {number} ended at once\nhint: see {}", self.log.display())
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Hosts come and go: `init`, `up`, `join`, `host`, `unit`, and the daemon itself.
+
+mod command;
+mod daemon;
+mod host;
+mod join;
+mod local;
+mod remote;
+mod unit;
+
+pub(crate) use command::{InitArgs, UpArgs, init, up};
+pub(crate) use daemon::{DaemonArgs, daemon};
+pub(crate) use host::{HostArgs, host};
+pub(crate) use join::{JoinArgs, join};
+pub(crate) use unit::{UnitArgs, unit};

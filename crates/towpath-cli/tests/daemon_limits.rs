@@ -1,0 +1,105 @@
+//! What a daemon leaves its tasks and what it leaves behind: the limit of descriptors, its own
+//! variables, orphans of a daemon that was killed together with its guard.
+
+mod support;
+
+use std::process::{Command, Stdio};
+
+use support::{PROMPT, Vm, fifo, processes_with, text};
+
+/// Runs towpath under another soft limit of descriptors.
+fn limited(vm: &Vm, soft: u64, args: &[&str]) -> String {
+    let mut command = Command::new("sh");
+    let script = format!("ulimit -S -n {soft} && exec \"$@\"");
+    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_towpath")]).args(args);
+    command.env("TOWPATH_HOME", vm.dir.path()).env_remove("TOWPATH_VM");
+    let out = command.current_dir(vm.dir.path()).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    text(&out.stdout)
+}
+
+fn shell(script: &str) -> String {
+    text(&Command::new("sh").args(["-c", script]).output().unwrap().stdout)
+}
+
+#[test]
+fn the_daemon_may_open_more_than_its_tasks() {
+    let hard = shell("ulimit -H -n");
+    let vm = Vm::new();
+    let go = vm.file("go");
+    fifo(&go);
+    // With 100 there is no room for the daemon to put the limit back while a task starts, so the
+    // task is given it right after its start: it may look once the daemon knows it.
+    for soft in [700, 100] {
+        limited(&vm, soft, &["up"]);
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", vm.pid(1))).unwrap();
+        let line = limits.lines().find(|l| l.starts_with("Max open files")).unwrap();
+        let found: Vec<&str> = line.split_whitespace().skip(3).take(2).collect();
+        assert_eq!(found, [hard.trim(), hard.trim()], "the daemon's own");
+        let script =
+            format!("[ {soft} = 700 ] || read x < {}; ulimit -S -n; ulimit -H -n", go.display());
+        let run = vm.command(&["run", "--", "sh", "-c", &script]).stdout(Stdio::piped()).spawn();
+        if soft == 100 {
+            while !text(&vm.towpath(&["ps"]).stdout).contains("read x") {}
+            std::fs::write(&go, "\n").unwrap();
+        }
+        let out = run.unwrap().wait_with_output().unwrap();
+        assert_eq!(text(&out.stdout), format!("{soft}\n{hard}"), "a task's");
+        assert!(vm.towpath(&["down"]).status.success());
+    }
+}
+
+#[test]
+fn a_task_can_start_a_virtual_machine_of_its_own() {
+    let vm = Vm::up(1);
+    let inner = vm.file("inner");
+    let script = format!(
+        "TOWPATH_HOME={0}; export TOWPATH_HOME; unset TOWPATH_VM; \
+         {1} up && {1} hosts --json && {1} down",
+        inner.display(),
+        env!("CARGO_BIN_EXE_towpath")
+    );
+    let out = vm.towpath(&["run", "--", "sh", "-c", &script]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(list["hosts"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_a_daemon_killed_with_its_guard_left_behind_ends_with_down() {
+    let vm = Vm::up(1);
+    let dir = vm.vm_dir().host(1);
+    if !dir.join("group").exists() {
+        eprintln!("SKIPPED: this user may make no control groups here");
+        return;
+    }
+    let group = std::fs::read_to_string(dir.join("group")).unwrap();
+    let (started, mark) = (vm.file("started"), vm.file("mark"));
+    fifo(&started);
+    std::fs::write(&mark, "").unwrap();
+    // A task in a session of its own, which nobody adopts but the system.
+    let script = format!(
+        "trap '' TERM HUP; setsid -f sh -c 'trap \"\" TERM HUP; tail -f {}' & echo $$ > {}; \
+         while :; do tail -f /dev/null; done",
+        mark.display(),
+        started.display()
+    );
+    let mut run = vm.command(&["run", "--", "sh", "-c", &script]).spawn().unwrap();
+    std::fs::read_to_string(&started).unwrap();
+    let engine = vm.pid(1);
+    let stat = std::fs::read_to_string(format!("/proc/{engine}/stat")).unwrap();
+    let guard = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().to_string();
+    let status = Command::new("kill").args(["-KILL", &guard, &engine.to_string()]).status();
+    assert!(status.unwrap().success());
+    run.wait().unwrap();
+    let deadline = std::time::Instant::now() + PROMPT;
+    while towpath::daemon::is_locked(&dir) {
+        assert!(std::time::Instant::now() < deadline, "the daemon still runs");
+        std::thread::yield_now();
+    }
+    let orphan = format!("tail -f {}", mark.display());
+    assert!(!processes_with(&orphan).is_empty(), "it got away from both");
+    assert!(vm.towpath(&["down"]).status.success());
+    assert_eq!(processes_with(&orphan), []);
+    assert!(!std::path::Path::new(&group).exists() && !dir.join("group").exists());
+}

@@ -1,0 +1,485 @@
+//! Tasks' messages: from a task's connection to the receiver's, by way of another daemon where the
+//! receiver is not here. The node takes each piece in once, into message memory, and hands it on
+//! from there.
+//!
+//! Memory: for its own tasks a daemon holds what it granted to their senders
+//! ([`towpath_vm::credit`]). On the way to other hosts it holds at most [`OUTGOING_MAX`]; at that it
+//! takes in nothing more for other hosts. That empties without any task's doing, because whoever
+//! granted it has the room for it.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use towpath_proto::memory::BLOCK_COST;
+use towpath_proto::{AssociationId, Block, Memory};
+use towpath_vm::members::{Pair, State};
+use towpath_vm::message::{Blocked, TaskCredit, TaskEnded};
+use towpath_vm::talk::ToTask;
+use towpath_vm::{Message, data};
+use towpath_wire::talk::{HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX};
+use towpath_wire::{ChannelId, HostId, Instant, TaskId};
+
+use crate::event::NodeEvent;
+use crate::node::Node;
+use crate::peers::Waiting;
+
+/// Bytes on their way to other hosts, at which a daemon takes in no more.
+pub const OUTGOING_MAX: u64 = 128 << 20;
+
+/// A piece for a task of this host: `len` bytes of `block` from `at` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its header; `dst` is the task.
+    pub header: Header,
+    /// Where it is; several deliveries may share a block.
+    pub block: Block,
+    /// Where it begins there.
+    pub at: u32,
+    /// Its length in bytes.
+    pub len: u32,
+}
+
+/// Tasks' data under way through this host.
+#[derive(Debug, Default)]
+pub(crate) struct Data {
+    /// For tasks that have not enrolled yet.
+    early: BTreeMap<TaskId, Vec<Delivery>>,
+    /// Blocks that several deliveries share: how many still do.
+    shared: BTreeMap<u32, u32>,
+    /// Blocks for tasks of this host that are gone.
+    dropped: Vec<Block>,
+    /// Bytes in blocks for tasks of this host.
+    pub(crate) inside: u64,
+    /// The most there ever were.
+    pub(crate) inside_max: u64,
+    /// Bytes in blocks for other hosts.
+    pub(crate) outgoing: u64,
+    /// The most there ever were.
+    pub(crate) outgoing_max: u64,
+    /// Pieces taken from tasks, handed to tasks, and for tasks that are not there.
+    pub(crate) taken: u64,
+    pub(crate) given: u64,
+    pub(crate) stray: u64,
+}
+
+impl Data {
+    fn hold_inside(&mut self, len: u32) {
+        self.inside += u64::from(len) + BLOCK_COST;
+        self.inside_max = self.inside_max.max(self.inside);
+    }
+
+    /// A block for another host is message memory's now.
+    pub(crate) fn hold_outgoing(&mut self, len: u32) {
+        self.outgoing += u64::from(len) + BLOCK_COST;
+        self.outgoing_max = self.outgoing_max.max(self.outgoing);
+    }
+}
+
+fn charge(payload: usize) -> u64 {
+    payload as u64 + PIECE_CHARGE
+}
+
+/// A header from `task` and the length of its payload make sense.
+fn check_piece(task: TaskId, header: &[u8; HEADER_LEN], len: usize) -> Result<Header, String> {
+    let header = Header::parse(header).map_err(|e| format!("{e}"))?;
+    if header.src != task {
+        return Err(format!("it said to be {}", header.src));
+    }
+    if len > PIECE_MAX {
+        return Err(format!("a piece of {len} bytes, limit {PIECE_MAX}"));
+    }
+    data::check(&header, len).map_err(|e| format!("{e}"))?;
+    Ok(header)
+}
+
+impl Node {
+    /// Whether data for other hosts may be taken in.
+    pub const fn task_budget_left(&self) -> bool {
+        self.data.outgoing < OUTGOING_MAX
+    }
+
+    /// A piece of a message came on `task`'s connection. False: there is no room for it now; hand
+    /// it in again once [`Node::task_budget_left`].
+    pub fn task_data(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        header: &[u8; HEADER_LEN],
+        payload: &[u8],
+        memory: &mut dyn Memory,
+    ) -> bool {
+        if self.local.members.enrolled(task).is_none() {
+            return true;
+        }
+        let done = match check_piece(task, header, payload.len()) {
+            Ok(piece) if self.has_credit(task, piece.dst, charge(payload.len())) => {
+                self.forward(now, task, &piece, header, payload, memory)
+            }
+            Ok(piece) => {
+                self.cut_off(task, format!("it sent {} more than it may", piece.dst));
+                true
+            }
+            Err(why) => {
+                self.cut_off(task, why);
+                true
+            }
+        };
+        self.pump(now, memory);
+        done
+    }
+
+    /// A piece of a message for several receivers, each with its message number.
+    pub fn task_multicast(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        to: &[(TaskId, u32)],
+        header: &[u8; HEADER_LEN],
+        payload: &[u8],
+        memory: &mut dyn Memory,
+    ) -> bool {
+        if self.local.members.enrolled(task).is_none() {
+            return true;
+        }
+        let cost = charge(payload.len());
+        let broke = to.iter().find(|(dst, _)| !self.has_credit(task, *dst, cost));
+        let fault = match (check_piece(task, header, payload.len()), broke) {
+            (Err(why), _) => Some(why),
+            _ if to.len() > MULTICAST_MAX => Some(format!("{} receivers at once", to.len())),
+            (_, Some((dst, _))) => Some(format!("it sent {dst} more than it may")),
+            (Ok(piece), None) => {
+                let done = self.spread(now, task, to, &piece, payload, memory);
+                self.pump(now, memory);
+                return done;
+            }
+        };
+        if let Some(why) = fault {
+            self.cut_off(task, why);
+        }
+        true
+    }
+
+    fn has_credit(&self, task: TaskId, dst: TaskId, cost: u64) -> bool {
+        let pair = self.local.members.get(task).and_then(|m| m.pairs.get(&dst)).copied();
+        let pair = pair.unwrap_or_default();
+        pair.sent + cost <= pair.limit
+    }
+
+    /// What `task` exchanges with `peer`, begun if it is new.
+    pub(crate) fn pair(&mut self, task: TaskId, peer: TaskId) -> Option<&mut Pair> {
+        let member = self.local.members.get_mut(task)?;
+        if !member.pairs.contains_key(&peer) {
+            self.local.ties.tie(task, peer);
+            if self.me != Some(peer.host()) {
+                member.told.insert(peer.host());
+            }
+        }
+        Some(member.pairs.entry(peer).or_default())
+    }
+
+    fn pay(&mut self, task: TaskId, dst: TaskId, cost: u64) {
+        if let Some(pair) = self.pair(task, dst) {
+            pair.sent += cost;
+        }
+    }
+
+    fn forward(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        piece: &Header,
+        header: &[u8; HEADER_LEN],
+        payload: &[u8],
+        memory: &mut dyn Memory,
+    ) -> bool {
+        let here = self.me == Some(piece.dst.host());
+        if here && !self.receives(piece.dst) {
+            self.stray(task, piece.dst);
+            return true;
+        }
+        let whole: [&[u8]; 3] = [&data::FRONT_ONE, header, payload];
+        let parts = if here { &whole[2..] } else { &whole[..] };
+        if !here && !self.task_budget_left() {
+            return false;
+        }
+        let Some(block) = memory.put_parts(parts) else { return false };
+        let len = memory.len(block);
+        self.data.taken += 1;
+        self.pay(task, piece.dst, charge(payload.len()));
+        if here {
+            self.data.hold_inside(len);
+            self.deliver(Delivery { header: *piece, block, at: 0, len });
+        } else {
+            self.data.hold_outgoing(len);
+            self.queue_data(now, piece.dst.host(), Waiting::Block(block, len));
+        }
+        true
+    }
+
+    /// As [`Node::forward`], for all receivers or, for want of room, for none.
+    fn spread(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        to: &[(TaskId, u32)],
+        piece: &Header,
+        payload: &[u8],
+        memory: &mut dyn Memory,
+    ) -> bool {
+        if !self.task_budget_left() {
+            return false;
+        }
+        let mut by_host: BTreeMap<HostId, Vec<(TaskId, u32)>> = BTreeMap::new();
+        for (dst, seq) in to {
+            if self.me == Some(dst.host()) && !self.receives(*dst) {
+                self.stray(task, *dst);
+            } else {
+                by_host.entry(dst.host()).or_default().push((*dst, *seq));
+            }
+        }
+        let mut blocks = Vec::with_capacity(by_host.len());
+        for (host, receivers) in &by_host {
+            let block = if self.me == Some(*host) {
+                memory.put(payload)
+            } else {
+                memory.put_parts(&[&data::front_several(receivers), &piece.emit(), payload])
+            };
+            let Some(block) = block else {
+                for block in blocks {
+                    memory.release(block);
+                }
+                return false;
+            };
+            blocks.push(block);
+        }
+        self.data.taken += 1;
+        for ((host, receivers), block) in by_host.into_iter().zip(blocks) {
+            let len = memory.len(block);
+            for (dst, _) in &receivers {
+                self.pay(task, *dst, charge(payload.len()));
+            }
+            if self.me == Some(host) {
+                self.data.hold_inside(len);
+                self.data.share(block, receivers.len());
+                for (dst, seq) in receivers {
+                    let header = Header { dst, seq, ..*piece };
+                    self.deliver(Delivery { header, block, at: 0, len });
+                }
+            } else {
+                self.data.hold_outgoing(len);
+                self.queue_data(now, host, Waiting::Block(block, len));
+            }
+        }
+        true
+    }
+
+    /// Whether a task of this host takes messages.
+    fn receives(&self, task: TaskId) -> bool {
+        self.local.members.get(task).is_some_and(|m| !matches!(m.state, State::Left(_)))
+    }
+
+    /// `task` sent to one of this host that is not there.
+    fn stray(&mut self, task: TaskId, dst: TaskId) {
+        self.data.stray += 1;
+        self.say(task, ToTask::Gone { peer: dst });
+    }
+
+    /// Hands a piece to its receiver, which [`Node::receives`], now or when it enrols.
+    fn deliver(&mut self, delivery: Delivery) {
+        let Header { src, dst, .. } = delivery.header;
+        self.pair(dst, src);
+        if !self.local.members.arrive(dst, src, charge(delivery.len as usize)) {
+            // Its daemon should have seen to that. What is kept for it anyway is one message.
+            self.malformed += 1;
+        }
+        if self.local.members.enrolled(dst).is_some() {
+            self.data.given += 1;
+            self.events.push_back(NodeEvent::Deliver(delivery));
+        } else {
+            self.data.early.entry(dst).or_default().push(delivery);
+        }
+    }
+
+    /// A task takes part now: it gets what came before.
+    pub(crate) fn deliver_early(&mut self, task: TaskId) {
+        for delivery in self.data.early.remove(&task).unwrap_or_default() {
+            self.data.given += 1;
+            self.events.push_back(NodeEvent::Deliver(delivery));
+        }
+    }
+
+    /// A task will not take part any more: what came for it is dropped.
+    pub(crate) fn drop_early(&mut self, task: TaskId) {
+        let early = self.data.early.remove(&task).unwrap_or_default();
+        self.data.dropped.extend(early.into_iter().map(|d| d.block));
+    }
+
+    /// A delivery was written to its task's connection, or will not be: its block goes back, and
+    /// its sender may send more.
+    pub fn task_written(&mut self, now: Instant, delivery: &Delivery, memory: &mut dyn Memory) {
+        self.written(delivery.block, memory);
+        let Header { src, dst, .. } = delivery.header;
+        if let Some(limit) = self.local.members.written(dst, src, charge(delivery.len as usize)) {
+            self.allow(now, dst, src, limit);
+            self.pump(now, memory);
+        }
+    }
+
+    /// One delivery of a block less.
+    fn written(&mut self, block: Block, memory: &mut dyn Memory) {
+        if let Some(count) = self.data.shared.get_mut(&block.index) {
+            *count -= 1;
+            if *count > 0 {
+                return;
+            }
+            self.data.shared.remove(&block.index);
+        }
+        self.data.inside -= u64::from(memory.len(block)) + BLOCK_COST;
+        memory.release(block);
+    }
+
+    /// A block for another host arrived there, or will not be sent.
+    pub(crate) fn sent(&mut self, block: Block, memory: &mut dyn Memory) {
+        self.data.outgoing -= u64::from(memory.len(block)) + BLOCK_COST;
+        memory.release(block);
+    }
+
+    /// Gives back the blocks that nobody wants any more.
+    pub(crate) fn release_dropped(&mut self, memory: &mut dyn Memory) {
+        while let Some(block) = self.data.dropped.pop() {
+            self.written(block, memory);
+        }
+        while let Some(block) = self.peers.freed.pop() {
+            self.sent(block, memory);
+        }
+        self.data.outgoing -= core::mem::take(&mut self.peers.gone);
+    }
+
+    /// `sender` may send `receiver`, a task of this host, up to `limit`.
+    fn allow(&mut self, now: Instant, receiver: TaskId, sender: TaskId, limit: u64) {
+        let credit = TaskCredit { receiver, sender, limit };
+        self.tell(now, sender.host(), Message::TaskCredit(credit));
+    }
+
+    /// A task of `from` wants to send a task of this host more than it may.
+    pub(crate) fn handle_blocked(&mut self, now: Instant, from: HostId, blocked: Blocked) {
+        let Blocked { sender, receiver } = blocked;
+        if sender.host() != from {
+            self.malformed += 1;
+            return;
+        }
+        if !self.receives(receiver) {
+            let ended = TaskEnded { task: receiver, ending: None };
+            return self.tell(now, from, Message::TaskEnded(ended));
+        }
+        self.pair(receiver, sender);
+        if let Some(limit) = self.local.members.blocked(receiver, sender) {
+            self.allow(now, receiver, sender, limit);
+        }
+    }
+
+    /// `receiver` lets `sender`, of this host, send more.
+    pub(crate) fn handle_task_credit(&mut self, from: HostId, credit: TaskCredit) {
+        let TaskCredit { receiver, sender, limit } = credit;
+        let pair = self.local.members.get_mut(sender).and_then(|m| m.pairs.get_mut(&receiver));
+        match pair {
+            Some(pair) if receiver.host() == from && limit > pair.limit => {
+                pair.limit = limit;
+                self.say(sender, ToTask::Credit { peer: receiver, limit });
+            }
+            _ => {}
+        }
+    }
+
+    /// A message on the data channel of `from`.
+    pub(crate) fn handle_data(
+        &mut self,
+        now: Instant,
+        from: HostId,
+        via: (AssociationId, ChannelId),
+        block: Block,
+        memory: &mut dyn Memory,
+    ) {
+        let len = memory.len(block);
+        match data::parse(memory.bytes(block)) {
+            None => {
+                let decoded = Message::decode(memory.bytes(block));
+                memory.release(block);
+                match decoded {
+                    Ok(message) if message.label() == towpath_vm::message::LABEL_DATA => {
+                        self.handle_message(now, from, message);
+                    }
+                    _ => self.malformed += 1,
+                }
+            }
+            Some(Ok(piece)) if piece.header.src.host() == from => {
+                self.data.hold_inside(len);
+                self.take_piece(now, piece, block, len, memory);
+            }
+            Some(_) => {
+                memory.release(block);
+                self.malformed += 1;
+            }
+        }
+        self.endpoint.consumed(via.0, via.1, len);
+    }
+
+    fn take_piece(
+        &mut self,
+        now: Instant,
+        piece: data::Piece,
+        block: Block,
+        len: u32,
+        memory: &mut dyn Memory,
+    ) {
+        let (first, at) = (piece.header, piece.at as u32);
+        let Some(receivers) = piece.receivers else {
+            if self.receives(first.dst) {
+                return self.deliver(Delivery { header: first, block, at, len: len - at });
+            }
+            self.unknown(now, first.dst, &first);
+            return self.written(block, memory);
+        };
+        // Ours as well, until the last of them has it.
+        self.data.share(block, receivers.len() + 1);
+        for (dst, seq) in receivers {
+            if self.receives(dst) {
+                let header = Header { dst, seq, ..first };
+                self.deliver(Delivery { header, block, at, len: len - at });
+            } else {
+                self.unknown(now, dst, &first);
+                self.written(block, memory);
+            }
+        }
+        self.written(block, memory);
+    }
+
+    /// A piece came for a task that is not here (any more): its sender is told, with its first.
+    fn unknown(&mut self, now: Instant, task: TaskId, piece: &Header) {
+        self.data.stray += 1;
+        if piece.offset == 0 {
+            let ended = TaskEnded { task, ending: None };
+            self.tell(now, piece.src.host(), Message::TaskEnded(ended));
+        }
+    }
+
+    /// The owner is to cut a task off that does not keep the rules.
+    pub(crate) fn cut_off(&mut self, task: TaskId, why: String) {
+        self.events.push_back(NodeEvent::CutOff { task, why });
+    }
+
+    /// Something to say to a task of this host.
+    pub(crate) fn say(&mut self, task: TaskId, say: ToTask) {
+        self.events.push_back(NodeEvent::ToTask { task, say });
+    }
+}
+
+impl Data {
+    fn share(&mut self, block: Block, count: usize) {
+        if count > 1 {
+            self.shared.insert(block.index, count as u32);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Ends of tasks: who is told, and what goes with them.
+
+use towpath_vm::members::Member;
+use towpath_vm::message::{TaskEnded, TaskOver, WatchTask};
+use towpath_vm::talk::{Subject, ToTask, WatchEvent};
+use towpath_vm::ties::Tie;
+use towpath_vm::{Ending, Message, Tasks};
+use towpath_wire::{HostId, Instant, TaskId};
+
+use crate::node::Node;
+
+impl Node {
+    /// The processes that are over, and tasks that left long enough ago.
+    pub(crate) fn handle_ends(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some((task, ending)) = self.tasks.as_mut().and_then(Tasks::poll_over) {
+            any = true;
+            if self.local.members.process_over(task, ending) {
+                self.task_over(now, task);
+            }
+        }
+        while let Some(task) = self.local.members.poll_over(now) {
+            any = true;
+            self.task_over(now, task);
+        }
+        any
+    }
+
+    /// A task of this host takes part no longer.
+    pub(crate) fn task_over(&mut self, now: Instant, task: TaskId) {
+        let Some(member) = self.local.members.remove(task) else { return };
+        self.drop_early(task);
+        self.untie_all(task, &member);
+        for (number, host) in &member.questions {
+            self.local.questions.remove(*host, task, *number);
+        }
+        self.forget_routes(task, &member);
+        if member.registered
+            && let Some(leader) = self.leader()
+        {
+            self.tell(now, leader, Message::TaskOver(TaskOver { task }));
+        }
+        for host in member.told {
+            let ended = TaskEnded { task, ending: member.ending.clone() };
+            self.tell(now, host, Message::TaskEnded(ended));
+        }
+        self.peer_over(now, task, member.ending.as_ref());
+        if let Some(tasks) = &mut self.tasks {
+            tasks.release(task);
+        }
+        self.peers.all_dirty();
+    }
+
+    fn untie_all(&mut self, task: TaskId, member: &Member) {
+        for peer in member.pairs.keys() {
+            self.local.ties.untie(task, *peer);
+        }
+        for (watch, subject) in &member.watches {
+            match subject {
+                Subject::Task(peer) => self.local.ties.unwatch(task, *watch, *peer),
+                _ => _ = self.local.host_watches.remove(&(task, *watch)),
+            }
+        }
+    }
+
+    /// A task, here or elsewhere, has ended or cannot be reached any more: those of this host that
+    /// had to do with it are told.
+    pub(crate) fn peer_over(&mut self, now: Instant, peer: TaskId, ending: Option<&Ending>) {
+        self.uncatch(now, peer);
+        let Some(Tie { partners, watches }) = self.local.ties.take(peer) else { return };
+        for task in partners {
+            self.local.members.part(task, peer);
+            self.local.offers.remove(&(task, peer));
+            self.say(task, ToTask::Gone { peer });
+        }
+        for (task, watch) in watches {
+            if let Some(member) = self.local.members.get_mut(task) {
+                member.watches.remove(&watch);
+                let event = WatchEvent::TaskEnded { task: peer, ending: ending.cloned() };
+                self.say(task, ToTask::Notice { watch, event });
+            }
+        }
+    }
+
+    /// A host wants to know of a task's end.
+    pub(crate) fn handle_watch_task(&mut self, now: Instant, from: HostId, watch: WatchTask) {
+        let task = watch.task;
+        match self.local.members.get_mut(task) {
+            Some(_) if self.me == Some(from) => {}
+            Some(member) => _ = member.told.insert(from),
+            None => {
+                let ended = TaskEnded { task, ending: None };
+                self.tell(now, from, Message::TaskEnded(ended));
+            }
+        }
+    }
+
+    /// A host says that a task of its own has ended.
+    pub(crate) fn handle_task_ended(&mut self, now: Instant, from: HostId, ended: TaskEnded) {
+        if ended.task.host() == from {
+            self.peer_over(now, ended.task, ended.ending.as_ref());
+        } else {
+            self.malformed += 1;
+        }
+    }
+
+    /// The connection to a host is over, and so is what its tasks had to do with ours.
+    pub(crate) fn give_up_ties(&mut self, now: Instant, host: HostId) {
+        for peer in self.local.ties.on(host) {
+            self.peer_over(now, peer, Some(&Ending::HostLost));
+        }
+        for (task, number) in self.local.questions.of(host) {
+            let fault = self.lost_fault(host);
+            self.answer(task, number, Err(fault));
+        }
+    }
+
+    /// This host is no longer who it was: every task is told to end.
+    pub(crate) fn end_tasks(&mut self, why: &str) {
+        for task in self.local.members.ids() {
+            if self.local.members.enrolled(task).is_some() {
+                self.say(task, ToTask::End(why.into()));
+            }
+            self.drop_early(task);
+            if let Some(member) = self.local.members.remove(task) {
+                self.untie_all(task, &member);
+            }
+            if let Some(tasks) = &mut self.tasks {
+                tasks.release(task);
+            }
+        }
+        self.local.questions.clear();
+        self.local.rings.clear();
+        self.local.offers.clear();
+    }
+}

@@ -1,0 +1,222 @@
+//! Tasks of this host as they come, say what they want, and leave.
+
+use alloc::format;
+use alloc::string::String;
+
+use towpath_proto::Memory;
+use towpath_vm::members::{Origin, State};
+use towpath_vm::message::{Asked, Blocked, WatchTask};
+use towpath_vm::talk::{Enrol, Fault, Question, Subject, TALK_VERSION, ToDaemon, ToTask};
+use towpath_vm::talk::{WATCHES_MAX, WatchEvent, Welcome};
+use towpath_vm::{HostState, Message, TaskInfo};
+use towpath_wire::{HostId, Instant, TaskId};
+
+use crate::node::Node;
+
+impl Node {
+    /// A process wants to be a task. Its [`ToTask::Welcome`] follows as an event. The error is
+    /// for the process: turn it away with it.
+    pub fn task_enrol(
+        &mut self,
+        now: Instant,
+        enrol: &Enrol,
+        memory: &mut dyn Memory,
+    ) -> Result<TaskId, String> {
+        if enrol.version != TALK_VERSION {
+            return Err(format!(
+                "the task speaks version {}, its daemon {TALK_VERSION}",
+                enrol.version
+            ));
+        }
+        let (Some(me), Some(tasks)) = (self.me, &mut self.tasks) else {
+            return Err("this host is not part of a virtual machine".into());
+        };
+        let claim = enrol.claim.filter(|c| self.local.members.claims(c));
+        let id = if let Some(claim) = claim {
+            claim.task
+        } else {
+            let id = tasks.adopt(now, enrol.pid, &enrol.command);
+            let id = id.ok_or("too many tasks enrolled by themselves on this host")?;
+            let root = (me, 0);
+            let origin = Origin { cookie: None, parent: None, root, context: 0, family: None };
+            self.local.members.add(id, origin);
+            id
+        };
+        if let Some(member) = self.local.members.get_mut(id) {
+            member.state = State::Welcomed;
+        }
+        self.welcome(id);
+        self.peers.all_dirty();
+        self.pump(now, memory);
+        Ok(id)
+    }
+
+    /// Welcomes a task that enrolled, once its siblings are known.
+    pub(crate) fn welcome(&mut self, task: TaskId) {
+        let Some(member) = self.local.members.get_mut(task) else { return };
+        let (State::Welcomed, Some(siblings)) = (&member.state, &member.siblings) else { return };
+        let welcome = Welcome {
+            you: task,
+            parent: member.origin.parent,
+            siblings: siblings.clone(),
+            context: member.origin.context,
+            segment_bytes: 0,
+        };
+        member.state = State::Enrolled;
+        self.say(task, ToTask::Welcome(welcome));
+        self.deliver_early(task);
+    }
+
+    /// A task's connection ended, and all that came on it was handed in.
+    pub fn task_left(&mut self, now: Instant, task: TaskId, memory: &mut dyn Memory) {
+        if self.local.members.connection_over(now, task) {
+            self.task_over(now, task);
+        }
+        self.pump(now, memory);
+    }
+
+    /// A task says something.
+    pub fn task_says(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        say: ToDaemon,
+        memory: &mut dyn Memory,
+    ) {
+        if self.local.members.enrolled(task).is_some() {
+            self.hear(now, task, say);
+        }
+        self.pump(now, memory);
+    }
+
+    // tidy: dispatch
+    fn hear(&mut self, now: Instant, task: TaskId, say: ToDaemon) {
+        match say {
+            ToDaemon::Enrol(_) => self.cut_off(task, "it enrolled twice".into()),
+            ToDaemon::Blocked { peer } => {
+                self.pair(task, peer);
+                let blocked = Blocked { sender: task, receiver: peer };
+                self.tell(now, peer.host(), Message::Blocked(blocked));
+            }
+            ToDaemon::RingFailed { peer } => self.ring_failed(task, peer),
+            ToDaemon::Direct { peer } => self.direct(now, task, peer),
+            ToDaemon::CloseDirect { peer } => self.close_direct(now, task, peer),
+            ToDaemon::Listening { peer, port } => self.listening(now, task, peer, port),
+            ToDaemon::Ask { number, question } => self.ask(now, task, number, question),
+            ToDaemon::Watch { watch, subject } => self.start_watch(now, task, watch, &subject),
+            ToDaemon::Unwatch { watch } => self.stop_watch(task, watch),
+            ToDaemon::CatchOutput(on) => {
+                if let Some(member) = self.local.members.get_mut(task) {
+                    member.catches = on;
+                }
+            }
+            ToDaemon::OutputCredit(bytes) => self.pay_caught(now, task, bytes),
+            ToDaemon::Leave => self.task_over(now, task),
+        }
+    }
+
+    fn start_watch(&mut self, now: Instant, task: TaskId, watch: u64, subject: &Subject) {
+        let Some(member) = self.local.members.get_mut(task) else { return };
+        if member.watches.len() >= WATCHES_MAX || member.watches.contains_key(&watch) {
+            let why = format!("watch {watch} is one too many, or in use (limit {WATCHES_MAX})");
+            return self.cut_off(task, why);
+        }
+        member.watches.insert(watch, subject.clone());
+        match *subject {
+            Subject::Task(peer) => {
+                self.local.ties.watch(task, watch, peer);
+                self.tell(now, peer.host(), Message::WatchTask(WatchTask { task: peer }));
+            }
+            Subject::Host(host) => {
+                let entry = self.log.as_ref().and_then(|l| l.table().get(host));
+                match entry.map(|h| h.state) {
+                    Some(HostState::Up) => _ = self.local.host_watches.insert((task, watch)),
+                    Some(HostState::Lost) => self.host_gone_for(task, watch, host, true),
+                    None => self.host_gone_for(task, watch, host, false),
+                }
+            }
+            Subject::NewHosts => _ = self.local.host_watches.insert((task, watch)),
+        }
+    }
+
+    fn host_gone_for(&mut self, task: TaskId, watch: u64, host: HostId, lost: bool) {
+        if let Some(member) = self.local.members.get_mut(task) {
+            member.watches.remove(&watch);
+        }
+        self.local.host_watches.remove(&(task, watch));
+        self.say(task, ToTask::Notice { watch, event: WatchEvent::HostGone { host, lost } });
+    }
+
+    fn stop_watch(&mut self, task: TaskId, watch: u64) {
+        let Some(member) = self.local.members.get_mut(task) else { return };
+        if let Some(Subject::Task(peer)) = member.watches.remove(&watch) {
+            self.local.ties.unwatch(task, watch, peer);
+        }
+        self.local.host_watches.remove(&(task, watch));
+    }
+
+    /// A host joined, was lost (`Err(true)`) or left: tasks that wait for it are told.
+    pub(crate) fn tell_host_watches(&mut self, news: &Result<towpath_vm::Host, (HostId, bool)>) {
+        for (task, watch) in self.local.host_watches.clone() {
+            let subject = self.local.members.get(task).and_then(|m| m.watches.get(&watch));
+            match (news, subject) {
+                (Ok(host), Some(Subject::NewHosts)) => {
+                    let event = WatchEvent::HostAdded(host.clone());
+                    self.say(task, ToTask::Notice { watch, event });
+                }
+                (Err((host, lost)), Some(Subject::Host(watched))) if watched == host => {
+                    self.host_gone_for(task, watch, *host, *lost);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Tasks of this host as listed: with what the virtual machine knows of them.
+    pub(crate) fn infos(&self, now: Instant) -> alloc::vec::Vec<TaskInfo> {
+        let mut list = self.tasks.as_ref().map_or_else(alloc::vec::Vec::new, |t| t.list(now));
+        for info in &mut list {
+            if let Some(member) = self.local.members.get(info.id) {
+                info.parent = member.origin.parent;
+                info.enrolled = matches!(member.state, State::Welcomed | State::Enrolled);
+            }
+        }
+        list
+    }
+
+    /// A question of a task: what this host knows it answers, the rest goes to whoever does.
+    pub(crate) fn ask(&mut self, now: Instant, task: TaskId, number: u64, question: Question) {
+        use towpath_vm::talk::{Answer, QUESTIONS_MAX};
+        let Some(member) = self.local.members.get(task) else { return };
+        if member.questions.contains_key(&number) {
+            return self.cut_off(task, format!("question {number} is asked already"));
+        }
+        if member.questions.len() >= QUESTIONS_MAX {
+            let fault = Fault::Limit { what: "questions".into(), limit: QUESTIONS_MAX as u64 };
+            return self.answer(task, number, Err(fault));
+        }
+        if let Err(fault) = crate::question::check(&question) {
+            return self.answer(task, number, Err(fault));
+        }
+        let to = match self.who_answers(&question) {
+            Ok(to) => to,
+            Err(fault) => return self.answer(task, number, Err(fault)),
+        };
+        match question {
+            Question::Hosts => {
+                let hosts = self.hosts().cloned().collect();
+                self.answer(task, number, Ok(Answer::Hosts(hosts)));
+            }
+            Question::Tasks(None) => self.ask_everyone(now, task, number),
+            Question::Spawn(spawn) => self.ask_spawn(now, task, number, spawn),
+            question => {
+                self.wait_for(task, number, to);
+                let registry = matches!(question, Question::Registry(_));
+                if let Some(member) = self.local.members.get_mut(task) {
+                    member.registered |= registry;
+                }
+                self.tell(now, to, Message::Asked(Asked { asker: task, number, question }));
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Tasks' questions: who answers them, what the answers are, and that each has one.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::vec::Vec;
+
+use towpath_vm::message::{Answered, Asked, List};
+use towpath_vm::talk::{
+    Answer, Fault, MAIL_MAX, NAME_MAX, Place, Question, RegistryOp, SPAWN_MAX, ToTask,
+};
+use towpath_vm::{HostState, Message, TaskInfo};
+use towpath_wire::{HostId, Instant, TaskId};
+
+use crate::event::NodeEvent;
+use crate::node::Node;
+
+/// Most bytes that a command with its environment may have.
+const COMMAND_BYTES_MAX: usize = 512 << 10;
+/// Most hosts named by one question.
+const HOSTS_MAX: usize = 4096;
+/// Tasks in one message of a list.
+pub(crate) const LIST_PART: usize = 1000;
+
+/// Who wants a host's list of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// The owner.
+    Owner,
+    /// A task, that asked all hosts.
+    Task(TaskId, u64),
+}
+
+/// A list of tasks that comes from another host.
+#[derive(Debug)]
+pub(crate) struct Query {
+    pub(crate) host: HostId,
+    pub(crate) asker: Asker,
+    pub(crate) tasks: Vec<TaskInfo>,
+}
+
+/// Questions that wait: who is to answer which ones of whom; lists that hosts were asked for; and
+/// lists of all hosts' tasks, with the queries that each still waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    pub(crate) queries: BTreeMap<u64, Query>,
+    pub(crate) next_query: u64,
+    by_host: BTreeMap<HostId, BTreeSet<(TaskId, u64)>>,
+    gathers: BTreeMap<(TaskId, u64), BTreeSet<u64>>,
+}
+
+impl Questions {
+    pub(crate) fn any_of(&self, host: HostId) -> bool {
+        self.by_host.contains_key(&host)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_host.is_empty() && self.queries.is_empty()
+    }
+
+    pub(crate) fn remove(&mut self, host: HostId, task: TaskId, number: u64) {
+        if let Some(set) = self.by_host.get_mut(&host) {
+            set.remove(&(task, number));
+            if set.is_empty() {
+                self.by_host.remove(&host);
+            }
+        }
+        self.gathers.remove(&(task, number));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.by_host.clear();
+        self.gathers.clear();
+    }
+
+    /// Those that `host` was to answer.
+    pub(crate) fn of(&self, host: HostId) -> Vec<(TaskId, u64)> {
+        self.by_host.get(&host).into_iter().flatten().copied().collect()
+    }
+}
+
+fn limit(what: &str, limit: usize) -> Fault {
+    Fault::Limit { what: what.into(), limit: limit as u64 }
+}
+
+/// Whether a question is within its limits.
+pub(crate) fn check(question: &Question) -> Result<(), Fault> {
+    let name = |what, name: &str| {
+        if name.len() > NAME_MAX { Err(limit(what, NAME_MAX)) } else { Ok(()) }
+    };
+    match question {
+        Question::Spawn(s) => {
+            let env = s.env.iter().map(|(k, v)| k.len() + v.len() + 20);
+            let args = s.args.iter().map(|a| a.len() + 10);
+            let bytes = s.program.len() + s.cwd.len() + args.chain(env).sum::<usize>();
+            if bytes > COMMAND_BYTES_MAX {
+                return Err(limit("bytes of a command", COMMAND_BYTES_MAX));
+            }
+            if s.count == 0 || s.count > SPAWN_MAX {
+                return Err(Fault::Bad(format!("{} tasks, 1 to {SPAWN_MAX} at once", s.count)));
+            }
+            match &s.place {
+                Place::Name(n) | Place::Arch(n) => name("bytes of a name", n),
+                _ => Ok(()),
+            }
+        }
+        Question::DeleteHosts(hosts) if hosts.len() > HOSTS_MAX => {
+            Err(limit("hosts at once", HOSTS_MAX))
+        }
+        Question::Registry(op) => match op {
+            RegistryOp::Put { name: n, content, .. } => {
+                if content.len() > MAIL_MAX {
+                    return Err(limit("bytes of a mailbox entry", MAIL_MAX));
+                }
+                name("bytes of a name", n)
+            }
+            RegistryOp::Join(n)
+            | RegistryOp::Leave(n)
+            | RegistryOp::Members(n)
+            | RegistryOp::Barrier { group: n, .. }
+            | RegistryOp::Freeze { group: n, .. }
+            | RegistryOp::Get { name: n, .. }
+            | RegistryOp::Delete { name: n, .. }
+            | RegistryOp::Mailboxes { pattern: n } => name("bytes of a name", n),
+            RegistryOp::Groups => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+impl Node {
+    /// The host that answers a question.
+    pub(crate) fn who_answers(&self, question: &Question) -> Result<HostId, Fault> {
+        let (Some(me), Some(log)) = (self.me, &self.log) else { return Err(Fault::NotJoined) };
+        let up = |host: HostId| {
+            let known = log.table().get(host).is_some_and(|h| h.state == HostState::Up);
+            known && !(self.leader_lost && host == log.leader())
+        };
+        match question {
+            Question::Hosts | Question::Tasks(None) | Question::Spawn(_) => Ok(me),
+            Question::Tasks(Some(host)) | Question::Clock(host) => {
+                if up(*host) {
+                    Ok(*host)
+                } else {
+                    Err(Fault::NoHost)
+                }
+            }
+            Question::Task(task) | Question::Signal { task, .. } => {
+                if up(task.host()) {
+                    Ok(task.host())
+                } else {
+                    Err(Fault::NoTask)
+                }
+            }
+            Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt => {
+                if self.leader_lost { Err(Fault::Frozen) } else { Ok(log.leader()) }
+            }
+        }
+    }
+
+    /// `task` waits for `host` to answer.
+    pub(crate) fn wait_for(&mut self, task: TaskId, number: u64, host: HostId) {
+        if let Some(member) = self.local.members.get_mut(task) {
+            member.questions.insert(number, host);
+            self.local.questions.by_host.entry(host).or_default().insert((task, number));
+            self.peers.all_dirty();
+        }
+    }
+
+    /// Answers a task of this host.
+    pub(crate) fn answer(&mut self, task: TaskId, number: u64, answer: Result<Answer, Fault>) {
+        let Some(member) = self.local.members.get_mut(task) else { return };
+        if let Some(host) = member.questions.remove(&number) {
+            self.local.questions.remove(host, task, number);
+        }
+        let answer = match answer {
+            Ok(Answer::Tasks(tasks)) => Ok(Answer::Tasks(self.parts(task, number, tasks))),
+            other => other,
+        };
+        self.say(task, ToTask::Answer { number, answer });
+    }
+
+    /// Tells a long list of tasks in parts; gives the last one.
+    fn parts(&mut self, task: TaskId, number: u64, mut tasks: Vec<TaskInfo>) -> Vec<TaskInfo> {
+        while tasks.len() > LIST_PART {
+            let rest = tasks.split_off(LIST_PART);
+            self.say(task, ToTask::Part { number, tasks });
+            tasks = rest;
+        }
+        tasks
+    }
+
+    /// Why a question that `host` was to answer has no answer.
+    pub(crate) fn lost_fault(&self, host: HostId) -> Fault {
+        if self.leader() == Some(host) { Fault::Frozen } else { Fault::HostLost }
+    }
+
+    /// Another host, or ourselves, answers a question.
+    pub(crate) fn handle_answered(&mut self, from: HostId, answered: Answered) {
+        let Answered { asker, number, answer, more } = answered;
+        let waits =
+            self.local.members.get(asker).and_then(|m| m.questions.get(&number)) == Some(&from);
+        match answer {
+            _ if !waits => {}
+            Ok(Answer::Tasks(tasks)) if more => self.say(asker, ToTask::Part { number, tasks }),
+            answer => self.answer(asker, number, answer),
+        }
+    }
+
+    /// Answers a task of any host.
+    pub(crate) fn reply(
+        &mut self,
+        now: Instant,
+        asker: TaskId,
+        number: u64,
+        answer: Result<Answer, Fault>,
+    ) {
+        let mut answer = answer;
+        let mut more = true;
+        while more {
+            let mut rest = Vec::new();
+            if let Ok(Answer::Tasks(tasks)) = &mut answer
+                && tasks.len() > LIST_PART
+            {
+                rest = tasks.split_off(LIST_PART);
+            }
+            more = !rest.is_empty();
+            let part = core::mem::replace(&mut answer, Ok(Answer::Tasks(rest)));
+            let answered = Answered { asker, number, answer: part, more };
+            self.tell(now, asker.host(), Message::Answered(answered));
+        }
+    }
+
+    /// A task asks something that this host answers.
+    pub(crate) fn handle_asked(&mut self, now: Instant, from: HostId, asked: Asked) {
+        let Asked { asker, number, question } = asked;
+        if asker.host() != from {
+            self.malformed += 1;
+            return;
+        }
+        let answer = match question {
+            Question::Tasks(_) => Ok(Answer::Tasks(self.infos(now))),
+            Question::Task(task) => match self.infos(now).into_iter().find(|t| t.id == task) {
+                Some(info) => Ok(Answer::Tasks(alloc::vec![info])),
+                None => Err(Fault::NoTask),
+            },
+            Question::Signal { task, signal } => {
+                let sent = self.tasks.as_mut().is_some_and(|t| t.signal(now, task, signal));
+                if sent { Ok(Answer::Done) } else { Err(Fault::NoTask) }
+            }
+            Question::Clock(_) => Ok(Answer::Clock(self.unix_us(now))),
+            Question::Registry(op) => return self.registry_ask(now, asker, number, op),
+            Question::DeleteHosts(hosts) => {
+                let each = hosts.into_iter().map(|host| self.delete(now, host)).collect();
+                Ok(Answer::Each(each))
+            }
+            Question::Halt => return self.halt(now, asker, number),
+            Question::Hosts | Question::Spawn(_) => Err(Fault::Bad("asked of this host".into())),
+        };
+        self.reply(now, asker, number, answer);
+    }
+
+    /// Wall clock, in microseconds since 1970.
+    const fn unix_us(&self, now: Instant) -> u64 {
+        self.config.unix_s_at_zero.saturating_mul(1_000_000).saturating_add(now.as_nanos() / 1000)
+    }
+
+    /// Asks every host for its tasks.
+    pub(crate) fn ask_everyone(&mut self, now: Instant, task: TaskId, number: u64) {
+        let Some(me) = self.me else { return };
+        let lost = self.leader().filter(|_| self.leader_lost);
+        let hosts: Vec<HostId> =
+            self.log.iter().flat_map(|l| l.table().up()).map(|h| h.id).collect();
+        let mut open = BTreeSet::new();
+        for host in hosts.into_iter().filter(|h| *h != me && Some(*h) != lost) {
+            open.insert(self.query(host, Asker::Task(task, number)));
+        }
+        self.wait_for(task, number, me);
+        let own = self.infos(now);
+        let own = self.parts(task, number, own);
+        self.say(task, ToTask::Part { number, tasks: own });
+        self.local.questions.gathers.insert((task, number), open.clone());
+        for request in &open {
+            let Some(query) = self.local.questions.queries.get(request) else { continue };
+            self.tell(now, query.host, Message::List(List { request: *request }));
+        }
+        self.gathered(task, number, None);
+    }
+
+    pub(crate) fn query(&mut self, host: HostId, asker: Asker) -> u64 {
+        self.local.questions.next_query += 1;
+        self.local
+            .questions
+            .queries
+            .insert(self.local.questions.next_query, Query { host, asker, tasks: Vec::new() });
+        self.local.questions.next_query
+    }
+
+    /// A query is done, or will not be.
+    pub(crate) fn query_done(&mut self, query: u64, failed: Option<&str>) {
+        let Some(Query { host, asker, tasks }) = self.local.questions.queries.remove(&query) else {
+            return;
+        };
+        match asker {
+            Asker::Owner => {
+                let tasks = failed.map_or(Ok(tasks), |why| Err(why.into()));
+                self.events.push_back(NodeEvent::Tasks { query, host, tasks });
+            }
+            Asker::Task(task, number) => {
+                let tasks = self.parts(task, number, tasks);
+                if self.local.questions.gathers.contains_key(&(task, number)) && !tasks.is_empty() {
+                    self.say(task, ToTask::Part { number, tasks });
+                }
+                self.gathered(task, number, Some(query));
+            }
+        }
+    }
+
+    /// One host less to wait for; a host that is lost has no tasks.
+    fn gathered(&mut self, task: TaskId, number: u64, query: Option<u64>) {
+        let Some(open) = self.local.questions.gathers.get_mut(&(task, number)) else { return };
+        if let Some(query) = query {
+            open.remove(&query);
+        }
+        if open.is_empty() {
+            self.local.questions.gathers.remove(&(task, number));
+            self.answer(task, number, Ok(Answer::Tasks(Vec::new())));
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Tasks on whole nodes in virtual time: messages between hosts, credit, ends and who is told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use towpath_node::{Delivery, JoinTarget, Node, NodeConfig, NodeEvent};
+use towpath_proto::{Config, Crypto, Memory, Rng};
+use towpath_sim::clock::Clock;
+use towpath_sim::crypto::StandIn;
+use towpath_sim::link::LinkSpec;
+use towpath_sim::world::{Step, World, address};
+use towpath_vm::Ending;
+use towpath_vm::talk::{
+    Answer, CREDIT_FIRST, Enrol, Fault, Place, Question, SpawnTasks, Subject, TALK_VERSION,
+    ToDaemon, ToTask, WatchEvent,
+};
+use towpath_wire::talk::{HEADER_LEN, Header, PIECE_CHARGE, PIECE_MAX};
+use towpath_wire::{ByteSize, HostId, LinkId, TaskId};
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// What a task got, in order.
+#[derive(Debug, PartialEq)]
+enum Got {
+    Said(ToTask),
+    /// Header and length of a piece.
+    Piece(Header, usize),
+}
+
+struct Vm {
+    world: World,
+    got: BTreeMap<TaskId, Vec<Got>>,
+    /// Deliveries to tasks that do not read.
+    unread: Vec<(usize, Delivery)>,
+    reads: bool,
+    others: Vec<(usize, NodeEvent)>,
+}
+
+fn config(host: usize) -> NodeConfig {
+    NodeConfig {
+        name: format!("h{host}"),
+        addr: address(host),
+        arch: if host == 0 { "x86_64-linux" } else { "aarch64-linux" }.into(),
+        speed: 1000,
+        cpus: 2,
+        slots: 2,
+        link: LinkId(0),
+        unix_s_at_zero: 1_000_000,
+        proto: Config::default(),
+    }
+}
+
+fn crypto(host: usize) -> Box<dyn Crypto> {
+    Box::new(StandIn::new(Rng::new(77, host as u64)))
+}
+
+impl Vm {
+    fn up(hosts: usize) -> Self {
+        let mut world = World::new(1);
+        for _ in 0..hosts {
+            let spec = LinkSpec { delay_us: 200, ..LinkSpec::default() };
+            world.add_host(Clock::new(0, 0), ByteSize::from_mib(512), true, |_| spec);
+        }
+        world.boot(0, Node::found(config(0), crypto(0), Rng::new(5, 0), [7; 32]));
+        let (got, unread, others) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut vm = Self { world, got, unread, reads: true, others };
+        for host in 1..hosts {
+            let invite = |n: &mut Node, now, _: &mut _| n.invite(now, 3600, [host as u8; 16]);
+            let invitation = vm.world.with(0, invite).flatten().expect("the founder invites");
+            let target = JoinTarget { addr: address(0), key: crypto(0).public_key(), invitation };
+            let now = vm.world.local_now(host);
+            let rng = Rng::new(6, host as u64);
+            vm.world.boot(host, Node::join(now, config(host), crypto(host), rng, target));
+        }
+        vm.run(ms(1000));
+        vm.others.clear();
+        vm
+    }
+
+    fn run(&mut self, d: Duration) {
+        let until = self.world.now() + d;
+        self.world.call_at(until, 0);
+        while let Some(step) = self.world.step(until) {
+            match step {
+                Step::Call(_) => break,
+                Step::Event { host, event } => self.event(host, event),
+            }
+        }
+    }
+
+    fn event(&mut self, host: usize, event: NodeEvent) {
+        match event {
+            NodeEvent::ToTask { task, say } => {
+                self.got.entry(task).or_default().push(Got::Said(say));
+            }
+            NodeEvent::Deliver(d) => {
+                let task = d.header.dst;
+                let bytes = self.world.hosts[host].memory.bytes(d.block);
+                let bytes = &bytes[d.at as usize..][..d.len as usize];
+                assert!(bytes.iter().all(|b| *b == d.header.tag as u8), "the payload");
+                self.got.entry(task).or_default().push(Got::Piece(d.header, bytes.len()));
+                if self.reads {
+                    self.world.with(host, |n, now, m| n.task_written(now, &d, m));
+                } else {
+                    self.unread.push((host, d));
+                }
+            }
+            event => self.others.push((host, event)),
+        }
+    }
+
+    fn me(&self, host: usize) -> HostId {
+        self.world.hosts[host].node.as_ref().unwrap().me().expect("it joined")
+    }
+
+    fn enrol(&mut self, host: usize) -> TaskId {
+        let enrol = Enrol { version: TALK_VERSION, claim: None, pid: 1, command: "program".into() };
+        let task = self.world.with(host, |n, now, m| n.task_enrol(now, &enrol, m));
+        let task = task.expect("the host is there").expect("it enrols");
+        self.run(Duration::ZERO);
+        let got = self.take(task);
+        assert!(matches!(&got[..], [Got::Said(ToTask::Welcome(w))] if w.you == task), "{got:?}");
+        task
+    }
+
+    fn says(&mut self, host: usize, task: TaskId, say: ToDaemon) {
+        self.world.with(host, |n, now, m| n.task_says(now, task, say, m));
+    }
+
+    fn ask(&mut self, host: usize, task: TaskId, question: Question) -> Result<Answer, Fault> {
+        self.says(host, task, ToDaemon::Ask { number: 7, question });
+        self.run(ms(100));
+        let got = self.got.remove(&task).unwrap_or_default();
+        let mut answers = got.into_iter().filter_map(|g| match g {
+            Got::Said(ToTask::Answer { number: 7, answer }) => Some(answer),
+            _ => None,
+        });
+        answers.next().expect("an answer")
+    }
+
+    /// A message of one piece.
+    fn send(&mut self, host: usize, src: TaskId, dst: TaskId, seq: u32, len: usize) -> bool {
+        let tag = (seq & 0xff) as i32;
+        let header =
+            Header { src, dst, tag, context: 0, seq, format: 0, total: len as u64, offset: 0 };
+        let (header, payload) = (header.emit(), vec![tag as u8; len]);
+        let sent = self.world.with(host, |n, now, m| n.task_data(now, src, &header, &payload, m));
+        sent.expect("the host is there")
+    }
+
+    fn take(&mut self, task: TaskId) -> Vec<Got> {
+        self.got.remove(&task).unwrap_or_default()
+    }
+
+    fn seqs(&mut self, task: TaskId) -> Vec<u32> {
+        let pieces = self.take(task).into_iter();
+        pieces.map(|g| if let Got::Piece(h, _) = g { h.seq } else { panic!("{g:?}") }).collect()
+    }
+
+    fn left(&mut self, host: usize, task: TaskId) {
+        self.world.with(host, |n, now, m| n.task_left(now, task, m));
+    }
+
+    fn counter(&self, host: usize, name: &str) -> u64 {
+        let node = self.world.hosts[host].node.as_ref().unwrap();
+        node.counters().iter().find(|(n, _)| *n == name).expect("a counter").1
+    }
+
+    /// Everything is given back once nobody is left.
+    fn nothing_is_left(&mut self) {
+        for host in 0..self.world.hosts.len() {
+            if self.world.hosts[host].node.is_some() {
+                assert_eq!(self.counter(host, "task_bytes_inside"), 0, "host {host}");
+                assert_eq!(self.counter(host, "task_bytes_outgoing"), 0, "host {host}");
+                assert_eq!(self.world.hosts[host].memory.used(), 0, "host {host}");
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_arrive_in_order_here_and_on_another_host() {
+    let mut vm = Vm::up(2);
+    let (a, b, c) = (vm.enrol(0), vm.enrol(0), vm.enrol(1));
+    for seq in 0..5 {
+        assert!(vm.send(0, a, b, seq, 100) && vm.send(0, a, c, seq, 1000));
+        assert!(vm.send(1, c, a, seq, 0));
+    }
+    vm.run(ms(100));
+    for task in [a, b, c] {
+        assert_eq!(vm.seqs(task), [0, 1, 2, 3, 4], "{task}");
+    }
+    vm.nothing_is_left();
+}
+
+#[test]
+fn credit_lets_a_sender_go_on_as_the_receiver_reads_and_no_further() {
+    let mut vm = Vm::up(2);
+    let (a, b) = (vm.enrol(0), vm.enrol(1));
+    vm.reads = false;
+    let len = 4096 - PIECE_CHARGE as usize;
+    let mut seq = 0;
+    let mut limit = CREDIT_FIRST;
+    // A receiver that does not read: four times the first limit, and so on, to a MiB.
+    for _ in 0..6 {
+        while (u64::from(seq) + 1) * 4096 <= limit {
+            assert!(vm.send(0, a, b, seq, len));
+            seq += 1;
+        }
+        vm.says(0, a, ToDaemon::Blocked { peer: b });
+        vm.run(ms(50));
+        for got in vm.take(a) {
+            let Got::Said(ToTask::Credit { peer, limit: more }) = got else { panic!("{got:?}") };
+            assert!(peer == b && more > limit);
+            limit = more;
+        }
+    }
+    assert_eq!(limit, 1 << 20);
+    assert_eq!(vm.seqs(b), (0..256).collect::<Vec<_>>());
+    // It reads: the sender hears of more, without asking again.
+    for (host, d) in core::mem::take(&mut vm.unread) {
+        vm.world.with(host, |n, now, m| n.task_written(now, &d, m));
+    }
+    vm.run(ms(50));
+    let Some(Got::Said(ToTask::Credit { limit, .. })) = vm.take(a).pop() else { panic!() };
+    assert!(limit >= 3 << 19, "half a window beyond what it read: {limit}");
+    // One that sends more than it may is cut off.
+    while (u64::from(seq) + 1) * 4096 <= limit {
+        assert!(vm.send(0, a, b, seq, len));
+        seq += 1;
+    }
+    assert!(vm.others.is_empty());
+    vm.send(0, a, b, seq, len);
+    vm.run(Duration::ZERO);
+    assert!(matches!(&vm.others[..], [(0, NodeEvent::CutOff { task, .. })] if *task == a));
+}
+
+#[test]
+fn a_header_that_lies_cuts_its_sender_off() {
+    let mut vm = Vm::up(1);
+    let (a, b) = (vm.enrol(0), vm.enrol(0));
+    let good =
+        Header { src: a, dst: b, tag: 0, context: 0, seq: 0, format: 0, total: 9, offset: 0 };
+    let bad = [
+        (Header { src: b, ..good }.emit(), 9),
+        (good.emit(), 10),
+        (Header { offset: 5, ..good }.emit(), 5),
+        (Header { total: 1 << 40, ..good }.emit(), PIECE_MAX + 1),
+        ([0xff; HEADER_LEN], 0),
+    ];
+    for (header, len) in bad {
+        vm.world.with(0, |n, now, m| n.task_data(now, a, &header, &vec![0; len], m));
+        vm.run(Duration::ZERO);
+        let cut = vm.others.pop();
+        assert!(matches!(cut, Some((0, NodeEvent::CutOff { task, .. })) if task == a), "{len}");
+    }
+    assert!(vm.take(b).is_empty());
+}
+
+#[test]
+fn all_that_had_to_do_with_a_task_hear_of_its_end_once_and_after_its_last_message() {
+    let mut vm = Vm::up(3);
+    let (a, b, c, d) = (vm.enrol(0), vm.enrol(1), vm.enrol(1), vm.enrol(2));
+    // b gets messages from a, c watches a, d sent to it.
+    vm.says(1, c, ToDaemon::Watch { watch: 3, subject: Subject::Task(a) });
+    assert!(vm.send(2, d, a, 0, 10));
+    vm.run(ms(100));
+    for seq in 0..10 {
+        assert!(vm.send(0, a, b, seq, 1000));
+    }
+    vm.left(0, a);
+    vm.run(ms(100));
+    let b_got = vm.take(b);
+    assert_eq!(b_got.len(), 11);
+    assert_eq!(b_got.last(), Some(&Got::Said(ToTask::Gone { peer: a })));
+    let event = WatchEvent::TaskEnded { task: a, ending: None };
+    assert_eq!(vm.take(c), [Got::Said(ToTask::Notice { watch: 3, event: event.clone() })]);
+    assert_eq!(vm.take(d), [Got::Said(ToTask::Gone { peer: a })]);
+    // Whoever comes too late hears it at once: a watch, a message, a question for credit.
+    vm.says(2, d, ToDaemon::Watch { watch: 4, subject: Subject::Task(a) });
+    assert!(vm.send(1, b, a, 0, 10));
+    vm.says(1, c, ToDaemon::Blocked { peer: a });
+    vm.run(ms(100));
+    assert_eq!(vm.take(d), [Got::Said(ToTask::Notice { watch: 4, event })]);
+    assert_eq!(vm.take(b), [Got::Said(ToTask::Gone { peer: a })]);
+    assert_eq!(vm.take(c), [Got::Said(ToTask::Gone { peer: a })]);
+    vm.nothing_is_left();
+}
+
+#[test]
+fn a_lost_host_is_the_end_of_its_tasks() {
+    let mut vm = Vm::up(3);
+    let (a, b, lead) = (vm.enrol(1), vm.enrol(2), vm.enrol(0));
+    let gone = vm.me(2);
+    assert!(vm.send(1, a, b, 0, 10));
+    vm.says(0, lead, ToDaemon::Watch { watch: 1, subject: Subject::Task(b) });
+    vm.says(0, lead, ToDaemon::Watch { watch: 2, subject: Subject::Host(gone) });
+    vm.says(1, a, ToDaemon::Watch { watch: 1, subject: Subject::Host(gone) });
+    vm.run(ms(100));
+    vm.take(b);
+    vm.world.crash(2);
+    vm.run(ms(3000));
+    let lost = Got::Said(ToTask::Notice {
+        watch: 1,
+        event: WatchEvent::TaskEnded { task: b, ending: Some(Ending::HostLost) },
+    });
+    let host = |watch| {
+        let event = WatchEvent::HostGone { host: gone, lost: true };
+        Got::Said(ToTask::Notice { watch, event })
+    };
+    assert_eq!(vm.take(lead), [lost, host(2)]);
+    assert_eq!(vm.take(a), [Got::Said(ToTask::Gone { peer: b }), host(1)]);
+    vm.nothing_is_left();
+}
+
+#[test]
+fn one_piece_for_many_goes_to_each_host_once() {
+    let mut vm = Vm::up(3);
+    let a = vm.enrol(0);
+    let others: Vec<(TaskId, u32)> = (0..9).map(|i| (vm.enrol(i % 3), i as u32 + 5)).collect();
+    let header =
+        Header { src: a, dst: a, tag: 9, context: 1, seq: 0, format: 2, total: 500, offset: 0 };
+    let (header, payload) = (header.emit(), [9; 500]);
+    let done =
+        vm.world.with(0, |n, now, m| n.task_multicast(now, a, &others, &header, &payload, m));
+    assert_eq!(done, Some(true));
+    vm.run(ms(100));
+    for (task, number) in others {
+        assert_eq!(vm.seqs(task), [number]);
+    }
+    vm.nothing_is_left();
+}
+
+#[test]
+fn tasks_ask_for_what_other_hosts_know() {
+    let mut vm = Vm::up(3);
+    let (a, b) = (vm.enrol(0), vm.enrol(2));
+    let (h1, h2) = (vm.me(1), vm.me(2));
+    let Ok(Answer::Hosts(hosts)) = vm.ask(0, a, Question::Hosts) else { panic!() };
+    assert_eq!(hosts.len(), 3);
+    assert_eq!(vm.ask(0, a, Question::Tasks(Some(h1))), Ok(Answer::Tasks(vec![])));
+    let Ok(Answer::Tasks(tasks)) = vm.ask(0, a, Question::Task(b)) else { panic!() };
+    assert!(tasks.len() == 1 && tasks[0].id == b && tasks[0].enrolled);
+    assert_eq!(vm.ask(0, a, Question::Clock(h2)).map(|_| ()), Ok(()));
+}
+
+#[test]
+fn a_task_spawns_where_it_wants_and_hears_what_came_of_each() {
+    let mut vm = Vm::up(3);
+    let a = vm.enrol(1);
+    let spawn = |program: &str, place, count| {
+        Question::Spawn(SpawnTasks {
+            program: program.into(),
+            args: vec![],
+            env: vec![],
+            cwd: vec![],
+            place,
+            count,
+            context: 3,
+            orphan: false,
+        })
+    };
+    let missing = vm.ask(1, a, spawn("missing", Place::Any, 2)).unwrap();
+    let Answer::Spawned(results) = missing else { panic!() };
+    assert!(matches!(&results[..], [Err(Fault::NotStarted { errno: 2, .. }), Err(_)]));
+    let nowhere = vm.ask(1, a, spawn("x", Place::Name("nowhere".into()), 1)).unwrap();
+    assert_eq!(nowhere, Answer::Spawned(vec![Err(Fault::NoHost)]));
+}

@@ -1,0 +1,262 @@
+//! The direct route to tasks of the same host: when it is asked for, and sending by it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use towpath_io::shared::{Head, PushError, SHORT_MAX};
+use towpath_vm::talk::ToDaemon;
+use towpath_wire::TaskId;
+
+use crate::error::SendError;
+use crate::message::Envelope;
+use crate::receive::Deadline;
+use crate::rings::{Ring, pair_fds};
+use crate::task::Task;
+
+/// Messages to a peer after which the direct route is asked for; a longer message asks at once.
+const MESSAGES_FIRST: u32 = 4;
+const LONG: usize = 16 << 10;
+/// How long a long message waits for the peer's end of a new ring, and for blocks that peers
+/// hold, before it goes by the daemons.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// How far the direct route to a peer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// So many messages went by the daemons.
+    Not(u32),
+    Asked,
+    /// Offered; the ring says whether the peer has its end.
+    There,
+    Refused,
+}
+
+/// Which way messages to a task go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// To this task itself.
+    Own,
+    /// Through the daemons.
+    Daemon,
+    /// Through shared memory.
+    Ring,
+}
+
+/// What is known of direct routes.
+#[derive(Default)]
+pub(crate) struct Directs {
+    stages: HashMap<TaskId, Stage>,
+    pub(crate) refused_by_us: bool,
+}
+
+impl Directs {
+    pub(crate) fn forget(&mut self, peer: TaskId) {
+        self.stages.remove(&peer);
+    }
+
+    pub(crate) fn refused(&mut self, peer: TaskId) {
+        self.stages.insert(peer, Stage::Refused);
+    }
+}
+
+/// What became of a message that was to go through a ring.
+enum Pushed {
+    Yes,
+    /// The peer must take something first.
+    NoRoom,
+    /// Blocks must come back first.
+    NoBlocks,
+    /// Not this way.
+    Never,
+}
+
+impl Task {
+    /// Whether this task asks for direct routes, and takes those that it is offered. As long as
+    /// it does not, everything goes through the daemons. On by default.
+    pub fn allow_direct(&mut self, on: bool) {
+        self.directs.refused_by_us = !on;
+    }
+
+    /// Which way the next message to `to` goes.
+    pub fn route(&mut self, to: TaskId) -> Route {
+        if to == self.id() {
+            return Route::Own;
+        }
+        let on = !self.directs.refused_by_us;
+        let open = self.rings.get(to).is_some_and(|ring| ring.open);
+        if on && open { Route::Ring } else { Route::Daemon }
+    }
+
+    /// The daemon offers a ring to `peer`.
+    pub(crate) fn ring_offered(&mut self, peer: TaskId) {
+        let fds = pair_fds(|| self.link.descriptor());
+        let wanted = !self.rings.is_full() && self.rings.get(peer).is_none();
+        let opened = match (&self.home, fds.filter(|_| wanted)) {
+            (Some(home), Some(fds)) => self.rings.open(home, peer, fds).is_ok(),
+            _ => false,
+        };
+        if opened {
+            self.directs.stages.insert(peer, Stage::There);
+        } else {
+            self.directs.refused(peer);
+            self.queue(&ToDaemon::RingFailed { peer });
+        }
+    }
+
+    /// There is no ring to `peer`, or not any more.
+    pub(crate) fn ring_over(&mut self, peer: TaskId) {
+        self.rings.drain(peer, self.welcome.you, &mut self.endpoint);
+        self.directs.refused(peer);
+    }
+
+    /// Asks for the direct route to `to` when a message of `len` bytes makes it worth while; a
+    /// long message waits for the answer.
+    fn consider_direct(&mut self, to: TaskId, len: usize) -> Result<(), SendError> {
+        if to.host() != self.host() || self.home.is_none() || self.directs.refused_by_us {
+            return Ok(());
+        }
+        let stage = self.directs.stages.entry(to).or_insert(Stage::Not(0));
+        if let Stage::Not(messages) = stage {
+            *messages += 1;
+            if *messages <= MESSAGES_FIRST && len <= LONG {
+                return Ok(());
+            }
+            *stage = Stage::Asked;
+            self.say(&ToDaemon::Direct { peer: to })?;
+        }
+        if len <= LONG {
+            return Ok(());
+        }
+        if self.directs.stages.get(&to) == Some(&Stage::Asked) {
+            self.wait_for(Deadline::NEVER, &mut |task| {
+                (task.directs.stages.get(&to) != Some(&Stage::Asked)).then_some(())
+            })?;
+        }
+        let waits = |task: &mut Self| task.rings.get(to).is_some_and(|ring| !ring.open);
+        if waits(self) {
+            let patience = Deadline::after(Some(PATIENCE));
+            self.wait_for(patience, &mut |task| (!waits(task)).then_some(()))?;
+        }
+        Ok(())
+    }
+
+    /// Sends through the ring to `to`, if there is one; false: it must go by the daemons.
+    #[inline]
+    pub(crate) fn by_ring(
+        &mut self,
+        to: TaskId,
+        envelope: Envelope,
+        parts: &[&[u8]],
+    ) -> Result<bool, SendError> {
+        let len = parts.iter().map(|p| p.len()).sum();
+        if self.route(to) != Route::Ring {
+            self.consider_direct(to, len)?;
+            if self.route(to) != Route::Ring {
+                return Ok(false);
+            }
+        }
+        let Envelope { tag, context, format } = envelope;
+        let seq = self.endpoint.next_number(to);
+        let head = Head { tag, context, seq, format, total: len as u64, offset: 0 };
+        loop {
+            match self.push(to, &head, parts) {
+                Pushed::Yes => {
+                    self.endpoint.take_number(to);
+                    self.sent_by_ring += 1;
+                    return Ok(true);
+                }
+                Pushed::Never => return Ok(false),
+                Pushed::NoRoom => self.wait_for_room(to)?,
+                Pushed::NoBlocks => {
+                    if !self.wait_for_blocks()? {
+                        return Ok(false);
+                    }
+                }
+            }
+            if self.endpoint.has_ended(to) {
+                return Err(SendError::NoTask(to));
+            }
+        }
+    }
+
+    fn push(&mut self, to: TaskId, head: &Head, parts: &[&[u8]]) -> Pushed {
+        let len = head.total as usize;
+        let Some(home) = &self.home else { return Pushed::Never };
+        let arena = home.arena().clone();
+        let Some(ring) = self.rings.get(to) else { return Pushed::Never };
+        let out = &mut ring.out;
+        let pushed = match parts {
+            _ if len > arena.block_max() => return Pushed::Never,
+            [whole] if len <= SHORT_MAX => out.push(head, whole),
+            [whole] => out.push_copy(head, whole),
+            parts if len <= SHORT_MAX => {
+                let mut room = [0; SHORT_MAX];
+                gather(parts, &mut room);
+                out.push(head, &room[..len])
+            }
+            parts => arena.alloc(len).map_err(PushError::from).and_then(|mut block| {
+                gather(parts, block.bytes_mut());
+                out.push_block(head, &block.freeze_to(len))
+            }),
+        };
+        match pushed {
+            Ok(()) => {
+                out.wake();
+                Pushed::Yes
+            }
+            Err(PushError::Full) => match (out.has_room(), out.has_tickets()) {
+                (Ok(true), Ok(false)) => Pushed::NoBlocks,
+                // Where what it lacked has come meanwhile, a wait for room ends at once.
+                (Ok(_), Ok(_)) => Pushed::NoRoom,
+                _ => Pushed::Never,
+            },
+            Err(PushError::Arena(_)) => Pushed::NoBlocks,
+            Err(_) => Pushed::Never,
+        }
+    }
+
+    /// Waits until the ring to `to` has room, or is gone.
+    fn wait_for_room(&mut self, to: TaskId) -> Result<(), SendError> {
+        self.wants_room = Some(to);
+        let waited = self.want(|task| {
+            task.wait_for(Deadline::NEVER, &mut |task| {
+                let room = task.rings.get(to).is_none_or(Ring::has_room);
+                room.then_some(())
+            })
+        });
+        self.wants_room = None;
+        waited.map(drop)
+    }
+
+    /// Waits for blocks to come back, a little; false: none did.
+    fn wait_for_blocks(&mut self) -> Result<bool, SendError> {
+        if self.rings.reclaim() > 0 {
+            return Ok(true);
+        }
+        let came = self.want(|task| {
+            let patience = Deadline::after(Some(PATIENCE));
+            task.wait_for(patience, &mut |task| (task.rings.reclaim() > 0).then_some(()))
+        })?;
+        Ok(came.is_some())
+    }
+
+    /// Has peers ring when they take records or give blocks back, during `wait`.
+    fn want<T>(
+        &mut self,
+        wait: impl FnOnce(&mut Self) -> Result<T, crate::error::RecvError>,
+    ) -> Result<T, SendError> {
+        self.rings.iter_mut().for_each(|ring| ring.out.want(true));
+        let waited = wait(self);
+        self.rings.iter_mut().for_each(|ring| ring.out.want(false));
+        Ok(waited?)
+    }
+}
+
+/// Puts parts one behind the other.
+fn gather(parts: &[&[u8]], room: &mut [u8]) {
+    let mut at = 0;
+    for part in parts {
+        room[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+}

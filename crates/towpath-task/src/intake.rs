@@ -1,0 +1,151 @@
+//! What comes in: frames from the daemon, put where they belong.
+
+use std::ops::Range;
+
+use towpath_vm::endpoint::{Body, Parcel};
+use towpath_vm::matching::Key;
+use towpath_vm::talk::{ToTask, WatchEvent, decode};
+use towpath_wire::TaskId;
+use towpath_wire::talk::{FrameKind, HEADER_LEN, Header};
+
+use crate::error::{Full, Lost};
+use crate::event::Event;
+use crate::message::Envelope;
+use crate::task::Task;
+
+/// Looks at rings that bring something before the socket is looked at, too.
+pub(crate) const LOOKS: u32 = 64;
+/// Reads of the socket at most before the caller looks at what came.
+const READS: usize = 16;
+
+impl Task {
+    /// Takes in what is there, without waiting; true when there was something. While rings bring
+    /// something, the socket is looked at only now and then. Control frames that this gives rise
+    /// to are queued ([`Task::flush`] writes them): the caller may be in the middle of a frame.
+    pub(crate) fn take_in(&mut self) -> Result<bool, Lost> {
+        if !self.rings.is_empty() {
+            let any = self.rings.take(self.welcome.you, &mut self.endpoint);
+            self.looks += 1;
+            if any && self.looks < LOOKS {
+                return Ok(true);
+            }
+            return self.read_socket().map(|read| read || any);
+        }
+        self.read_socket()
+    }
+
+    /// Takes in what the socket has.
+    fn read_socket(&mut self) -> Result<bool, Lost> {
+        self.looks = 0;
+        let mut any = false;
+        for _ in 0..READS {
+            // Beyond its limit the socket stays unread, and senders run out of credit.
+            if self.full().is_some() || !self.link.read().map_err(|l| self.lose(l))? {
+                break;
+            }
+            any = true;
+            while let Some((kind, body)) = self.link.next_frame().map_err(|l| self.lose(l))? {
+                self.frame(kind, body).map_err(|l| self.lose(l))?;
+            }
+        }
+        Ok(any)
+    }
+
+    fn frame(&mut self, kind: FrameKind, body: Range<usize>) -> Result<(), Lost> {
+        let broken = |why: &str| Lost::Daemon(why.to_string());
+        let body = self.link.body(body);
+        match kind {
+            FrameKind::Control => {
+                let say = decode(body).map_err(|e| broken(&e.to_string()))?;
+                self.heard(say)
+            }
+            FrameKind::Data => {
+                let parsed = body.split_first_chunk::<HEADER_LEN>();
+                let parsed =
+                    parsed.and_then(|(head, rest)| Some((Header::parse(head).ok()?, rest)));
+                let (header, payload) =
+                    parsed.ok_or_else(|| broken("it sent a data frame without a header"))?;
+                let taken = self.endpoint.piece(&header, payload);
+                taken.map_err(|bad| broken(&bad.to_string()))
+            }
+            FrameKind::Multicast => Err(broken("it sent a multicast frame")),
+        }
+    }
+
+    /// That no more can be taken in, if so.
+    pub(crate) const fn full(&self) -> Option<Full> {
+        let (bytes, limit) = (self.endpoint.held(), self.held_max);
+        if bytes < limit { None } else { Some(Full { bytes, limit }) }
+    }
+
+    /// What came in so far: messages and events.
+    pub(crate) const fn came(&self) -> u64 {
+        self.endpoint.arrived() + self.happened
+    }
+
+    // tidy: dispatch
+    fn heard(&mut self, say: ToTask) -> Result<(), Lost> {
+        match say {
+            ToTask::Welcome(_) | ToTask::Refused(_) => {
+                return Err(Lost::Daemon("it answered an enrolment twice".into()));
+            }
+            ToTask::Credit { peer, limit } => self.endpoint.credit(peer, limit),
+            ToTask::Ring { peer } => self.ring_offered(peer),
+            ToTask::RingFailed { peer } | ToTask::NoDirect { peer } => self.ring_over(peer),
+            ToTask::Stream(_) => {}
+            ToTask::Gone { peer } => {
+                self.last_of(peer);
+                self.endpoint.gone(peer);
+                self.directs.forget(peer);
+            }
+            ToTask::Part { number, tasks } => {
+                if let Some(asked) = self.asked.get_mut(&number) {
+                    asked.tasks.extend(tasks);
+                }
+            }
+            ToTask::Answer { number, answer } => {
+                if let Some(asked) = self.asked.get_mut(&number) {
+                    asked.answer = Some(answer);
+                }
+            }
+            ToTask::Notice { watch, event } => {
+                if let WatchEvent::TaskEnded { task, .. } = event {
+                    self.last_of(task);
+                }
+                self.happened(Event::Notice { watch, event });
+            }
+            ToTask::Output { task, stream, bytes } => {
+                self.happened(Event::Output { task, stream, bytes });
+            }
+            ToTask::End(why) => {
+                self.happened(Event::End(why.clone()));
+                return Err(Lost::Daemon(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// A task has ended: what it left in its ring comes before anything that is said of its end.
+    fn last_of(&mut self, peer: TaskId) {
+        self.rings.drain(peer, self.welcome.you, &mut self.endpoint);
+    }
+
+    /// Something happened: the program's translator may make a message of it.
+    fn happened(&mut self, event: Event) {
+        if let Some(local) = self.translate.as_mut().and_then(|translate| translate(&event)) {
+            self.output_taken(&event);
+            self.put_local(local.src, local.envelope, local.bytes);
+            return;
+        }
+        self.happened += 1;
+        self.events.push_back(event);
+    }
+
+    /// Puts a message of this task's own among those that wait.
+    pub(crate) fn put_local(&mut self, src: TaskId, envelope: Envelope, bytes: Vec<u8>) {
+        let Envelope { tag, context, format } = envelope;
+        let len = bytes.len() as u64;
+        let parcel = Parcel { format, body: Body::Own(bytes) };
+        self.endpoint.post(Key { source: src, tag, context }, len, parcel);
+    }
+}

@@ -1,0 +1,45 @@
+//! What lives inside a task: exchange with its daemon and its peers.
+//!
+//! No threads, no configuration, no daemon: everything happens inside the calls of [`Task`].
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`task`] | the handle: enrolment and end |
+//! | `send`, `receive` | messages out and in |
+//! | [`message`] | messages as programs see them |
+//! | [`event`] | what happens beside messages |
+//! | `ask`, [`groups`] | questions to the virtual machine |
+//! | [`error`] | what can go wrong |
+//! | `rings`, `direct` | shared memory with tasks of the same host, and when it is used |
+//! | [`place`] | where the daemon is |
+//! | `link`, `intake` | the connection to the daemon, and what comes in by it |
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod event;
+pub mod groups;
+pub mod message;
+pub mod place;
+pub mod task;
+
+mod ask;
+mod direct;
+mod intake;
+mod link;
+mod receive;
+mod rings;
+mod send;
+
+pub use direct::Route;
+pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};
+pub use event::{Event, Local, Translate};
+pub use groups::{Mail, Members};
+pub use message::{Arrived, Choice, Envelope, Message, Received};
+pub use task::Task;
+pub use towpath_vm::matching::Wanted;
+pub use towpath_vm::talk::{
+    Answer, Claim, Fault, MailRules, Mailbox, Place, Question, RegistryAnswer, RegistryOp,
+    SpawnTasks, Subject, WatchEvent,
+};
+pub use towpath_vm::{Ending, Host, HostState, Stream, TaskInfo};
+pub use towpath_wire::{HostId, TaskId};

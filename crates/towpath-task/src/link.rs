@@ -1,0 +1,176 @@
+//! The Unix socket to the daemon: frames out of it, frames into it, descriptors with them.
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg,
+    sendmsg,
+};
+use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind};
+
+use crate::error::Lost;
+
+/// Room for what is read and not yet taken, in bytes; longer frames make it grow.
+const ROOM: usize = 256 << 10;
+/// Most descriptors that come with one frame.
+const DESCRIPTORS_MAX: usize = 8;
+
+/// The connection. Invariant: `start` ≤ `end` ≤ `buf.len()`.
+#[derive(Debug)]
+pub(crate) struct Link {
+    stream: UnixStream,
+    buf: Vec<u8>,
+    start: usize,
+    end: usize,
+    descriptors: VecDeque<OwnedFd>,
+    /// Control frames that wait until no other frame is half out.
+    queued: Vec<u8>,
+}
+
+fn gone(why: &dyn Display) -> Lost {
+    Lost::Daemon(why.to_string())
+}
+
+impl Link {
+    pub(crate) fn connect(path: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_nonblocking(true)?;
+        let (buf, descriptors, queued) = (vec![0; ROOM], VecDeque::new(), Vec::new());
+        Ok(Self { stream, buf, start: 0, end: 0, descriptors, queued })
+    }
+
+    /// Reads once; false when nothing was there.
+    pub(crate) fn read(&mut self) -> Result<bool, Lost> {
+        self.make_room()?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(&mut self.buf[self.end..])];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let got = match recvmsg(&self.stream, &mut into, &mut ancillary, flags) {
+            Ok(got) => got.bytes,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+            Err(e) => return Err(gone(&e)),
+        };
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                self.descriptors.extend(fds);
+            }
+        }
+        if got == 0 {
+            return Err(gone(&"it has ended the connection"));
+        }
+        self.end += got;
+        Ok(true)
+    }
+
+    /// Moves what is left to the front, and grows for a frame that does not fit.
+    fn make_room(&mut self) -> Result<(), Lost> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        let wanted = self.head()?.map_or(FRAME_HEAD_LEN, |head| FRAME_HEAD_LEN + head.len);
+        if self.start + wanted > self.buf.len() || self.end == self.buf.len() {
+            self.buf.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if wanted > self.buf.len() {
+            self.buf.resize(wanted, 0);
+        }
+        Ok(())
+    }
+
+    fn head(&self) -> Result<Option<FrameHead>, Lost> {
+        let Some(bytes) = self.buf[self.start..self.end].first_chunk() else { return Ok(None) };
+        FrameHead::parse(bytes).map(Some).map_err(|e| gone(&e))
+    }
+
+    /// The next whole frame: its kind and where its body is ([`Link::body`]), until the next
+    /// call of [`Link::read`].
+    pub(crate) fn next_frame(&mut self) -> Result<Option<(FrameKind, Range<usize>)>, Lost> {
+        let Some(head) = self.head()? else { return Ok(None) };
+        let body = self.start + FRAME_HEAD_LEN..self.start + FRAME_HEAD_LEN + head.len;
+        if body.end > self.end {
+            return Ok(None);
+        }
+        self.start = body.end;
+        Ok(Some((head.kind, body)))
+    }
+
+    pub(crate) fn body(&self, range: Range<usize>) -> &[u8] {
+        &self.buf[range]
+    }
+
+    /// A descriptor that came with the frame taken last.
+    pub(crate) fn descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptors.pop_front()
+    }
+
+    /// Queues a control frame with this body.
+    pub(crate) fn queue(&mut self, body: &[u8]) {
+        let head = FrameHead { kind: FrameKind::Control, len: body.len() };
+        self.queued.extend_from_slice(&head.emit());
+        self.queued.extend_from_slice(body);
+    }
+
+    pub(crate) const fn has_queued(&self) -> bool {
+        !self.queued.is_empty()
+    }
+
+    /// Takes the queued control frames, to be written.
+    pub(crate) fn take_queued(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.queued)
+    }
+
+    /// Gives the buffer of written frames back for the next ones.
+    pub(crate) fn recycle(&mut self, mut written: Vec<u8>) {
+        if self.queued.is_empty() {
+            written.clear();
+            self.queued = written;
+        }
+    }
+
+    /// Writes as much of `slices`, from byte `done` on, as the socket takes; how much.
+    pub(crate) fn write(&self, slices: &[IoSlice<'_>], done: usize) -> Result<usize, Lost> {
+        const MAX: usize = 32;
+        let mut rest = [IoSlice::new(&[]); MAX];
+        let (mut n, mut skip) = (0, done);
+        for slice in slices {
+            if skip >= slice.len() {
+                skip -= slice.len();
+            } else if n < MAX {
+                rest[n] = IoSlice::new(&slice[skip..]);
+                (n, skip) = (n + 1, 0);
+            }
+        }
+        let mut nothing = SendAncillaryBuffer::default();
+        match sendmsg(&self.stream, &rest[..n], &mut nothing, SendFlags::NOSIGNAL) {
+            Ok(written) => Ok(written),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(e) => Err(gone(&e)),
+        }
+    }
+
+    /// Waits until the socket can be read or written, as far as `wanted`.
+    pub(crate) fn wait(&self, wanted: PollFlags, timeout: Option<&Timespec>) -> Result<(), Lost> {
+        let mut fds = [PollFd::new(&self.stream, wanted)];
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(e) => Err(gone(&e)),
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

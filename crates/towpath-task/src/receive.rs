@@ -1,0 +1,229 @@
+//! Receiving: by source and tag, with and without waiting.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFlags, Timespec};
+use towpath_io::shared::{Spin, Woken};
+use towpath_vm::matching::Wanted;
+
+use crate::error::{Lost, RecvError};
+use crate::intake::LOOKS;
+use crate::message::{Arrived, Choice, Message, Received, about, bytes};
+use crate::rings::Ring;
+use crate::task::Task;
+
+/// Neighbours looked at to decide whether to spin for a message from anybody.
+const CARDS: usize = 16;
+
+/// When a wait is over; `None`: never.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    pub(crate) const NEVER: Self = Self(None);
+
+    /// `timeout` from now; one too far to be counted is none.
+    pub(crate) fn after(timeout: Option<Duration>) -> Self {
+        Self(timeout.and_then(|t| Instant::now().checked_add(t)))
+    }
+
+    fn is_over(self) -> bool {
+        self.0.is_some_and(|at| at <= Instant::now())
+    }
+
+    /// What is left of it.
+    fn left(self) -> Option<Timespec> {
+        let left = self.0?.saturating_duration_since(Instant::now());
+        let tv_sec = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+        Some(Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() })
+    }
+}
+
+impl Task {
+    /// Receives the earliest message that fits; waits for it.
+    pub fn recv(&mut self, wanted: &Wanted) -> Result<Message, RecvError> {
+        let got = self.recv_until(wanted, Deadline::NEVER)?;
+        Ok(got.expect("a wait without end ends with a message"))
+    }
+
+    /// Receives the earliest message that fits, if there is one.
+    pub fn try_recv(&mut self, wanted: &Wanted) -> Result<Option<Message>, RecvError> {
+        self.recv_until(wanted, Deadline::after(Some(Duration::ZERO)))
+    }
+
+    /// Receives the earliest message that fits; waits for it no longer than `timeout`.
+    pub fn recv_timeout(
+        &mut self,
+        wanted: &Wanted,
+        timeout: Duration,
+    ) -> Result<Option<Message>, RecvError> {
+        self.recv_until(wanted, Deadline::after(Some(timeout)))
+    }
+
+    /// Receives the earliest message that fits into `out`; waits for it. One that is longer than
+    /// `out` stays where it is, and the error says how long it is.
+    pub fn recv_into(&mut self, wanted: &Wanted, out: &mut [u8]) -> Result<Received, RecvError> {
+        let found = self.wait_for(Deadline::NEVER, &mut |task| {
+            let (ticket, waiting) = task.endpoint.store().probe(wanted)?;
+            Some((ticket, about(waiting)))
+        })?;
+        let (ticket, about) = found.expect("a wait without end ends with a message");
+        let (len, room) = (about.len, out.len());
+        if len > room {
+            return Err(RecvError::TooLong { len, room });
+        }
+        let taken = self.endpoint.take_ticket(ticket).expect("it was just seen");
+        out[..len].copy_from_slice(bytes(&taken.payload.body));
+        Ok(about)
+    }
+
+    /// The earliest message that fits, if there is one; it stays.
+    pub fn probe(&mut self, wanted: &Wanted) -> Result<Option<Received>, RecvError> {
+        let seen = |task: &Self| task.endpoint.store().probe(wanted).map(|(_, w)| about(w));
+        if let Some(found) = seen(self) {
+            return Ok(Some(found));
+        }
+        self.poll()?;
+        Ok(seen(self))
+    }
+
+    /// Receives the message that `choose` chooses among all that wait, of every context, in the
+    /// order in which they came: the first that it says [`Choice::Take`] to, else the first with
+    /// the highest [`Choice::Rank`]. While there is none, waits, and asks again about all of
+    /// them when something came.
+    pub fn recv_by(
+        &mut self,
+        timeout: Option<Duration>,
+        choose: &mut dyn FnMut(&Arrived<'_>) -> Choice,
+    ) -> Result<Option<Message>, RecvError> {
+        let deadline = Deadline::after(timeout);
+        loop {
+            self.poll_unless_lost()?;
+            let (seen, mut best) = (self.came(), None);
+            for (ticket, waiting) in self.endpoint.store().iter() {
+                let bytes = bytes(&waiting.payload.body);
+                match choose(&Arrived { about: about(waiting), bytes }) {
+                    Choice::Take => {
+                        best = Some((ticket, u32::MAX));
+                        break;
+                    }
+                    Choice::Rank(rank) if best.is_none_or(|(_, highest)| rank > highest) => {
+                        best = Some((ticket, rank));
+                    }
+                    Choice::Rank(_) | Choice::Skip => {}
+                }
+            }
+            if let Some((ticket, _)) = best {
+                return Ok(self.endpoint.take_ticket(ticket).map(Message::new));
+            }
+            let came = self.wait_for(deadline, &mut |task| (task.came() != seen).then_some(()))?;
+            if came.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn recv_until(
+        &mut self,
+        wanted: &Wanted,
+        deadline: Deadline,
+    ) -> Result<Option<Message>, RecvError> {
+        self.awaited = wanted.source;
+        self.wait_for(deadline, &mut |task| task.endpoint.take(wanted).map(Message::new))
+    }
+
+    /// Takes in what is there; true when something new came: a message or an event.
+    pub fn poll(&mut self) -> Result<bool, RecvError> {
+        self.check()?;
+        let before = self.came();
+        self.poll_unless_lost()?;
+        Ok(self.came() != before)
+    }
+
+    /// Takes in what is there. That the daemon is gone is said only when nothing came before.
+    fn poll_unless_lost(&mut self) -> Result<(), RecvError> {
+        let before = self.came();
+        match self.take_in().and_then(|_| self.flush()) {
+            Err(_) if self.came() != before => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    /// Waits until something new comes, a message or an event; false: `timeout` was over first.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, RecvError> {
+        let before = self.came();
+        let came = self.wait_for(Deadline::after(timeout), &mut |task| {
+            (task.came() != before).then_some(())
+        })?;
+        Ok(came.is_some())
+    }
+
+    /// To be called before [`Task::descriptor`] is waited for: takes in what is there. True: go
+    /// ahead and wait; false: something came, look at it first.
+    pub fn arm(&mut self) -> Result<bool, RecvError> {
+        if let Some(home) = &self.home {
+            home.card().sleep();
+        }
+        self.poll().map(|came| !came)
+    }
+
+    /// Readable when [`Task::poll`] has something to do, for a program that waits for other
+    /// things as well; see [`Task::arm`].
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.waiter.as_ref().map_or_else(|| self.link.as_fd(), AsFd::as_fd)
+    }
+
+    /// Takes in what comes until `found` finds something; `None`: the time was over first.
+    pub(crate) fn wait_for<T>(
+        &mut self,
+        deadline: Deadline,
+        found: &mut dyn FnMut(&mut Self) -> Option<T>,
+    ) -> Result<Option<T>, RecvError> {
+        loop {
+            // What came before the daemon went is given out still.
+            if let Some(found) = found(self) {
+                return Ok(Some(found));
+            }
+            self.check()?;
+            match self.take_in().and_then(|any| self.flush().map(|()| any)) {
+                Ok(false) => {}
+                // An error is remembered, and comes back from the check.
+                Ok(true) | Err(_) => continue,
+            }
+            if let Some(full) = self.full() {
+                return Err(full.into());
+            }
+            if deadline.is_over() {
+                return Ok(None);
+            }
+            self.sleep(deadline)?;
+        }
+    }
+
+    /// Sleeps until something may have come or `deadline` is over.
+    fn sleep(&mut self, deadline: Deadline) -> Result<(), Lost> {
+        let (Some(home), Some(waiter)) = (&self.home, &mut self.waiter) else {
+            let waited = self.link.wait(PollFlags::IN, deadline.left().as_ref());
+            return waited.map_err(|lost| self.lose(lost));
+        };
+        let rings = &mut self.rings;
+        let awaited = self.awaited.and_then(|peer| rings.get(peer)).map(|ring| ring.card.clone());
+        let spin = match &awaited {
+            Some(card) => Spin::advised(home.card(), [card]),
+            None => Spin::advised(home.card(), rings.iter_mut().take(CARDS).map(|r| &r.card)),
+        };
+        let wants_room = self.wants_room;
+        let woken = waiter.wait(home.card(), spin, deadline.0, || {
+            rings.iter_mut().any(Ring::ready)
+                || wants_room.is_some_and(|peer| rings.get(peer).is_none_or(Ring::has_room))
+        });
+        match woken {
+            // The socket has something: the next look goes there.
+            Ok(Woken::Descriptors) => self.looks = LOOKS,
+            Ok(_) => {}
+            Err(e) => return Err(self.lose(Lost::Daemon(e.to_string()))),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! Rings in shared memory to tasks of the same host.
+//!
+//! A ring is used for sending once the peer has shown that it has its end, by a record of its
+//! own (the *mark*): what goes into a ring is never lost because nobody reads it.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+use towpath_io::shared::{
+    Arrival, Corrupt, Head, Home, Inbound, Kind, OpenError, Outbound, PairFds, PeerCard, View,
+};
+use towpath_vm::endpoint::{Body, Endpoint};
+use towpath_wire::TaskId;
+use towpath_wire::talk::Header;
+
+/// Rings of one task at most.
+pub(crate) const RINGS_MAX: usize = 256;
+/// Records taken from one ring before the others have their turn.
+const QUOTA: usize = 64;
+/// The context of marks; no program's message has it.
+const MARK: u32 = u32::MAX;
+
+/// One ring, both directions.
+pub(crate) struct Ring {
+    pub(crate) peer: TaskId,
+    pub(crate) out: Outbound,
+    pub(crate) card: PeerCard,
+    /// The peer has its end.
+    pub(crate) open: bool,
+    input: Inbound,
+    /// A message at the head of the ring that its sender is still filling.
+    filling: Option<(Header, View)>,
+    /// Its head waits for a message by another route.
+    held_back: bool,
+}
+
+/// What a look into a ring brought.
+enum Step {
+    /// Something was taken.
+    Took,
+    /// There is nothing that can be taken now.
+    Nothing,
+}
+
+impl Ring {
+    /// Whether [`Rings::take`] would bring something.
+    #[inline]
+    pub(crate) fn ready(&mut self) -> bool {
+        match &self.filling {
+            Some((_, view)) => view.is_whole(),
+            None => !self.held_back && self.input.ready(),
+        }
+    }
+
+    /// Whether a record can be put into it now; also when it is broken, which the next try says.
+    pub(crate) fn has_room(&mut self) -> bool {
+        self.out.has_room().unwrap_or(true)
+    }
+
+    fn step(&mut self, own: TaskId, endpoint: &mut Endpoint<View>) -> Result<Step, Corrupt> {
+        if let Some((header, view)) = self.filling.take() {
+            if !view.is_whole() {
+                self.filling = Some((header, view));
+                return Ok(Step::Nothing);
+            }
+            endpoint.arrive(&header, Body::Route(view));
+            return Ok(Step::Took);
+        }
+        let Some(Arrival { head, len, kind }) = self.input.peek()? else {
+            return Ok(Step::Nothing);
+        };
+        if head.context == MARK && kind == Kind::Short && len == 0 {
+            self.input.take_short(&mut []);
+            self.open = true;
+            return Ok(Step::Took);
+        }
+        if head.offset != 0 || head.total != len as u64 {
+            return Err(Corrupt::Piece { len: len as u64, offset: head.offset, total: head.total });
+        }
+        if !endpoint.is_turn(self.peer, head.seq) {
+            self.held_back = true;
+            return Ok(Step::Nothing);
+        }
+        let header = head.between(self.peer, own);
+        match kind {
+            Kind::Short => {
+                let mut bytes = vec![0; len];
+                self.input.take_short(&mut bytes);
+                endpoint.arrive(&header, Body::Own(bytes));
+            }
+            Kind::Block => {
+                let view = self.input.take_block();
+                if view.is_whole() {
+                    endpoint.arrive(&header, Body::Route(view));
+                } else {
+                    self.filling = Some((header, view));
+                }
+            }
+        }
+        Ok(Step::Took)
+    }
+}
+
+/// All rings. Invariant: `by_peer` has the place in `all` of each ring.
+#[derive(Default)]
+pub(crate) struct Rings {
+    all: Vec<Ring>,
+    by_peer: HashMap<TaskId, usize>,
+    /// Where the next look begins.
+    start: usize,
+    /// Rings given up because what was in them made no sense.
+    pub(crate) corrupt: u64,
+    /// Records taken.
+    pub(crate) taken: u64,
+}
+
+impl Rings {
+    /// Opens this task's end of a ring, and tells the peer.
+    pub(crate) fn open(
+        &mut self,
+        home: &Home,
+        peer: TaskId,
+        fds: PairFds,
+    ) -> Result<(), OpenError> {
+        let (mut out, input, card) = home.pair(fds)?;
+        let mark = Head { tag: 0, context: MARK, seq: 0, format: 0, total: 0, offset: 0 };
+        out.push(&mark, &[]).expect("an empty ring has room for its first record");
+        out.wake();
+        let (open, filling, held_back) = (false, None, false);
+        self.by_peer.insert(peer, self.all.len());
+        self.all.push(Ring { peer, out, card, open, input, filling, held_back });
+        Ok(())
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.all.len() >= RINGS_MAX
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, peer: TaskId) -> Option<&mut Ring> {
+        let at = *self.by_peer.get(&peer)?;
+        self.all.get_mut(at)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Ring> {
+        self.all.iter_mut()
+    }
+
+    /// Hands what has come, and is due, to the endpoint; true when there was something.
+    pub(crate) fn take(&mut self, own: TaskId, endpoint: &mut Endpoint<View>) -> bool {
+        let count = self.all.len();
+        let (mut any, mut broken) = (false, None);
+        self.start = if self.start + 1 < count { self.start + 1 } else { 0 };
+        for i in 0..count {
+            let at = if self.start + i < count { self.start + i } else { self.start + i - count };
+            let ring = &mut self.all[at];
+            ring.held_back = false;
+            for _ in 0..QUOTA {
+                match ring.step(own, endpoint) {
+                    Ok(Step::Took) => {
+                        any = true;
+                        self.taken += 1;
+                    }
+                    Ok(Step::Nothing) => break,
+                    Err(_) => {
+                        broken = Some(ring.peer);
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some(peer) = broken {
+            self.corrupt += 1;
+            self.remove(peer);
+        }
+        any
+    }
+
+    /// Takes what a dead peer left in its ring, and forgets the ring.
+    pub(crate) fn drain(&mut self, peer: TaskId, own: TaskId, endpoint: &mut Endpoint<View>) {
+        if let Some(ring) = self.get(peer) {
+            while let Ok(Step::Took) = ring.step(own, endpoint) {}
+        }
+        self.remove(peer);
+    }
+
+    fn remove(&mut self, peer: TaskId) {
+        let Some(at) = self.by_peer.remove(&peer) else { return };
+        self.all.swap_remove(at);
+        if let Some(moved) = self.all.get(at) {
+            self.by_peer.insert(moved.peer, at);
+        }
+    }
+
+    /// Takes back what peers gave up; how many blocks.
+    pub(crate) fn reclaim(&mut self) -> usize {
+        self.all.iter_mut().map(|ring| ring.out.reclaim().unwrap_or(0)).sum()
+    }
+}
+
+/// The descriptors of a ring, in the order in which the daemon sends them.
+pub(crate) fn pair_fds(mut next: impl FnMut() -> Option<OwnedFd>) -> Option<PairFds> {
+    let (own_half, peer_half) = (next()?, next()?);
+    let (peer_segment, peer_bell) = (next()?, next()?);
+    Some(PairFds { own_half, peer_half, peer_segment, peer_bell })
+}

@@ -1,0 +1,242 @@
+//! Sending.
+
+use std::collections::HashSet;
+use std::io::IoSlice;
+
+use towpath_vm::talk::{ToDaemon, encode};
+use towpath_wire::TaskId;
+use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, MULTICAST_MAX};
+
+use crate::error::{Lost, SendError};
+use crate::message::Envelope;
+use crate::receive::Deadline;
+use crate::task::Task;
+
+/// Parts of one frame beside its front; what has more is copied together first.
+const PARTS_MAX: usize = 16;
+
+/// A receiver of a multicast: the number of the message for it, and how much of it went out.
+struct Cursor {
+    to: TaskId,
+    seq: u32,
+    offset: u64,
+    done: bool,
+}
+
+impl Task {
+    /// Sends `bytes` to `to`, in context 0. Returns once they may be reused; waits while the
+    /// receiver does not take more, taking in what comes to this task meanwhile.
+    pub fn send(&mut self, to: TaskId, tag: i32, bytes: &[u8]) -> Result<(), SendError> {
+        self.send_parts(to, Envelope::tag(tag), &[bytes])
+    }
+
+    /// [`Task::send`] with a context and a format.
+    pub fn send_with(
+        &mut self,
+        to: TaskId,
+        envelope: Envelope,
+        bytes: &[u8],
+    ) -> Result<(), SendError> {
+        self.send_parts(to, envelope, &[bytes])
+    }
+
+    /// Sends several pieces of memory as one message.
+    pub fn send_parts(
+        &mut self,
+        to: TaskId,
+        envelope: Envelope,
+        parts: &[&[u8]],
+    ) -> Result<(), SendError> {
+        self.check()?;
+        if to == self.id() {
+            self.put_local(to, envelope, parts.concat());
+            return Ok(());
+        }
+        if parts.len() > PARTS_MAX {
+            return self.send_parts(to, envelope, &[&parts.concat()]);
+        }
+        if self.endpoint.has_ended(to) {
+            return Err(SendError::NoTask(to));
+        }
+        if self.by_ring(to, envelope, parts)? {
+            return Ok(());
+        }
+        let header = self.header(to, envelope, parts);
+        self.by_daemon(header, parts)
+    }
+
+    /// Puts a message among this task's own waiting ones, seen as sent by `src`.
+    pub fn post(&mut self, src: TaskId, envelope: Envelope, bytes: Vec<u8>) {
+        self.put_local(src, envelope, bytes);
+    }
+
+    fn header(&mut self, dst: TaskId, envelope: Envelope, parts: &[&[u8]]) -> Header {
+        let Envelope { tag, context, format } = envelope;
+        let total = parts.iter().map(|p| p.len() as u64).sum();
+        let seq = self.endpoint.take_number(dst);
+        Header { src: self.id(), dst, tag, context, seq, format, total, offset: 0 }
+    }
+
+    /// Sends a message through the daemons, piece by piece as there is credit.
+    fn by_daemon(&mut self, mut header: Header, parts: &[&[u8]]) -> Result<(), SendError> {
+        let dst = header.dst;
+        loop {
+            let left = left(&header);
+            let piece = self.wait_for_credit([dst].into_iter(), &mut |task| {
+                if task.endpoint.has_ended(dst) {
+                    return Some(Err(SendError::NoTask(dst)));
+                }
+                task.endpoint.room(dst, left).map(Ok)
+            })??;
+            self.endpoint.wrote(dst, piece);
+            let mut front = [0; FRAME_HEAD_LEN + HEADER_LEN];
+            let head = FrameHead { kind: FrameKind::Data, len: HEADER_LEN + piece };
+            front[..FRAME_HEAD_LEN].copy_from_slice(&head.emit());
+            front[FRAME_HEAD_LEN..].copy_from_slice(&header.emit());
+            self.write_piece(&front, parts, header.offset as usize, piece)?;
+            header.offset += piece as u64;
+            if header.offset == header.total {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends a message to several tasks, to each once; each of their hosts gets it once. Tasks
+    /// that have ended are left out. A receiver that takes more slowly than others holds up this
+    /// call, but not what goes to the others.
+    pub fn multicast(
+        &mut self,
+        to: &[TaskId],
+        envelope: Envelope,
+        parts: &[&[u8]],
+    ) -> Result<(), SendError> {
+        self.check()?;
+        let (count, limit) = (to.len(), MULTICAST_MAX);
+        if count > limit {
+            return Err(SendError::Receivers { count, limit });
+        }
+        if parts.len() > PARTS_MAX {
+            return self.multicast(to, envelope, &[&parts.concat()]);
+        }
+        let mut seen = HashSet::with_capacity(count);
+        let mut cursors = Vec::with_capacity(count);
+        for &to in to.iter().filter(|t| seen.insert(**t)) {
+            if to == self.id() {
+                self.put_local(to, envelope, parts.concat());
+            } else if !self.endpoint.has_ended(to) {
+                let seq = self.endpoint.take_number(to);
+                cursors.push(Cursor { to, seq, offset: 0, done: false });
+            }
+        }
+        let Some(first) = cursors.first() else { return Ok(()) };
+        let Envelope { tag, context, format } = envelope;
+        let total = parts.iter().map(|p| p.len() as u64).sum();
+        let (src, dst) = (self.id(), first.to);
+        let header = Header { src, dst, tag, context, seq: 0, format, total, offset: 0 };
+        while !cursors.is_empty() {
+            self.cast(header, &mut cursors, parts)?;
+        }
+        Ok(())
+    }
+
+    /// Sends one piece to all that are equally far and can take it; those that have got
+    /// everything, or have ended, leave `cursors`.
+    fn cast(
+        &mut self,
+        mut header: Header,
+        cursors: &mut Vec<Cursor>,
+        parts: &[&[u8]],
+    ) -> Result<(), SendError> {
+        let total = header.total;
+        let to = cursors.iter().map(|c| c.to);
+        // Whoever is behind goes first, so that they meet again.
+        let next = self.wait_for_credit(to, &mut |task| {
+            if cursors.iter().any(|c| task.endpoint.has_ended(c.to)) {
+                return Some(None);
+            }
+            let ready = cursors
+                .iter()
+                .filter(|c| task.endpoint.room(c.to, (total - c.offset) as usize).is_some());
+            ready.map(|c| c.offset).min().map(Some)
+        })?;
+        let Some(offset) = next else {
+            cursors.retain(|c| !self.endpoint.has_ended(c.to));
+            return Ok(());
+        };
+        header.offset = offset;
+        let left = left(&header);
+        let room = |task: &mut Self, c: &Cursor| {
+            if c.offset == offset { task.endpoint.room(c.to, left) } else { None }
+        };
+        let piece = cursors.iter().filter_map(|c| room(self, c)).min().unwrap_or(0);
+        let (mut list, mut count) = (Vec::new(), 0_u16);
+        for cursor in cursors.iter_mut() {
+            if room(self, cursor).is_some() {
+                list.extend_from_slice(&cursor.to.to_raw().to_le_bytes());
+                list.extend_from_slice(&cursor.seq.to_le_bytes());
+                count += 1;
+                self.endpoint.wrote(cursor.to, piece);
+                cursor.offset += piece as u64;
+                cursor.done = cursor.offset == header.total;
+            }
+        }
+        let len = size_of_val(&count) + list.len() + HEADER_LEN + piece;
+        let mut front = FrameHead { kind: FrameKind::Multicast, len }.emit().to_vec();
+        front.extend_from_slice(&count.to_le_bytes());
+        front.extend_from_slice(&list);
+        front.extend_from_slice(&header.emit());
+        self.write_piece(&front, parts, offset as usize, piece)?;
+        cursors.retain(|c| !c.done);
+        Ok(())
+    }
+
+    /// Waits until `found` finds something; before that, says once for each limit of `to` that
+    /// there is no credit.
+    fn wait_for_credit<T>(
+        &mut self,
+        to: impl Iterator<Item = TaskId>,
+        found: &mut dyn FnMut(&mut Self) -> Option<T>,
+    ) -> Result<T, SendError> {
+        if let Some(found) = found(self) {
+            return Ok(found);
+        }
+        for peer in to {
+            if self.endpoint.blocked(peer) {
+                self.link.queue(&encode(&ToDaemon::Blocked { peer }, Vec::new()));
+            }
+        }
+        let found = self.wait_for(Deadline::NEVER, found)?;
+        Ok(found.expect("a wait without end ends with something"))
+    }
+
+    /// Writes a frame: its front, then bytes `at..at + len` of the parts one after another.
+    fn write_piece(
+        &mut self,
+        front: &[u8],
+        parts: &[&[u8]],
+        at: usize,
+        len: usize,
+    ) -> Result<(), Lost> {
+        self.flush()?;
+        let mut slices = [IoSlice::new(&[]); PARTS_MAX + 1];
+        slices[0] = IoSlice::new(front);
+        let (mut n, mut skip, mut left) = (1, at, len);
+        for part in parts {
+            let from = skip.min(part.len());
+            skip -= from;
+            let taken = &part[from..][..left.min(part.len() - from)];
+            left -= taken.len();
+            if !taken.is_empty() {
+                slices[n] = IoSlice::new(taken);
+                n += 1;
+            }
+        }
+        self.write_whole(&slices[..n], front.len() + len)?;
+        self.flush()
+    }
+}
+
+/// Bytes of a message that have not gone out.
+fn left(header: &Header) -> usize {
+    usize::try_from(header.total - header.offset).unwrap_or(usize::MAX)
+}

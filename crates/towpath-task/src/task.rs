@@ -1,0 +1,254 @@
+//! The handle of a task, its enrolment and its end.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::IoSlice;
+use std::path::Path;
+
+use rustix::event::PollFlags;
+use rustix::process::getpid;
+use towpath_io::ForkMark;
+use towpath_io::shared::{Bell, Home, Interest, Waiter};
+use towpath_vm::endpoint::Endpoint;
+use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode};
+use towpath_wire::talk::FrameKind;
+use towpath_wire::{HostId, TaskId};
+
+use crate::ask::Asked;
+use crate::direct::Directs;
+use crate::error::{EnrolError, Lost, SendError};
+use crate::event::{Event, Translate};
+use crate::link::Link;
+use crate::message::Far;
+use crate::place;
+use crate::rings::Rings;
+
+/// Key of the socket among what is waited for.
+const SOCKET: u64 = 1;
+/// Bytes of messages that nobody has received yet, unless `TOWPATH_UNEXPECTED_MAX` says
+/// otherwise.
+const UNEXPECTED_MAX: u64 = 1 << 30;
+
+/// A task: this process' part in the virtual machine.
+///
+/// Everything happens inside its calls: there is no thread. A call that waits takes in what
+/// comes meanwhile. After a `fork`, the child's calls all fail with [`Lost::Forked`]; it may
+/// enrol anew.
+///
+/// ```no_run
+/// use towpath_task::{Task, Wanted};
+/// let mut task = Task::enrol()?;
+/// let own = task.id();
+/// task.send(own, 7, b"to myself")?;
+/// let message = task.recv(&Wanted { source: None, tag: Some(7), context: 0 })?;
+/// assert_eq!(message.bytes(), b"to myself");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Task {
+    pub(crate) link: Link,
+    pub(crate) welcome: Welcome,
+    pub(crate) endpoint: Endpoint<Far>,
+    /// Most bytes of private memory for messages that nobody has received yet.
+    pub(crate) held_max: u64,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) translate: Option<Translate>,
+    /// Questions whose answers were not taken.
+    pub(crate) asked: HashMap<u64, Asked>,
+    pub(crate) next_number: u64,
+    /// Set once: why nothing works any more.
+    pub(crate) lost: Option<Lost>,
+    /// Events that came in so far.
+    pub(crate) happened: u64,
+    /// Its own segment; none: everything goes by the daemons.
+    pub(crate) home: Option<Home>,
+    pub(crate) rings: Rings,
+    pub(crate) directs: Directs,
+    /// The ring with room in it that is waited for.
+    pub(crate) wants_room: Option<TaskId>,
+    /// Whom the next message is expected from.
+    pub(crate) awaited: Option<TaskId>,
+    /// Sleeps until the bell rings or a descriptor has something.
+    pub(crate) waiter: Option<Waiter>,
+    /// Looks at the rings since the socket was looked at.
+    pub(crate) looks: u32,
+    pub(crate) sent_by_ring: u64,
+    mark: ForkMark,
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Task").field("id", &self.welcome.you).finish_non_exhaustive()
+    }
+}
+
+/// A number that nobody can guess, for the tables that senders' tags go into.
+fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// The segment and the bell that come with a welcome; none: everything goes by the daemons.
+fn segment(link: &mut Link, welcome: &Welcome) -> Option<(Home, Waiter)> {
+    if welcome.segment_bytes == 0 {
+        return None;
+    }
+    let (segment, bell) = (link.descriptor()?, link.descriptor()?);
+    let home = Home::open(segment).ok()?;
+    if let Some(max) = place::number("TOWPATH_ARENA_MAX") {
+        home.arena().set_limit(usize::try_from(max).unwrap_or(usize::MAX));
+    }
+    let waiter = Waiter::new(Bell::from(bell)).ok()?;
+    let read = Interest { readable: true, writable: false };
+    waiter.watch(&*link, SOCKET, read).ok()?;
+    Some((home, waiter))
+}
+
+impl Task {
+    /// Becomes a task: the one that a daemon started this process as, else a new one at the
+    /// daemon of `TOWPATH_VM` on this machine.
+    pub fn enrol() -> Result<Self, EnrolError> {
+        let claim = place::claim()?;
+        Self::enrol_at(&place::socket()?, claim)
+    }
+
+    /// Becomes a task at the daemon with this socket for tasks.
+    pub fn enrol_at(socket: &Path, claim: Option<Claim>) -> Result<Self, EnrolError> {
+        let connect = Link::connect(socket);
+        let mut link =
+            connect.map_err(|why| EnrolError::Connect { path: socket.to_path_buf(), why })?;
+        let pid = getpid().as_raw_nonzero().get().cast_unsigned();
+        let command = std::env::args_os().next().unwrap_or_default();
+        let command = command.to_string_lossy().into_owned();
+        let enrol = ToDaemon::Enrol(Enrol { version: TALK_VERSION, claim, pid, command });
+        link.queue(&encode(&enrol, Vec::new()));
+        let first = link.take_queued();
+        let mut done = 0;
+        while done < first.len() {
+            done += link.write(&[IoSlice::new(&first)], done)?;
+        }
+        let welcome = loop {
+            if let Some((FrameKind::Control, body)) = link.next_frame()? {
+                match decode(link.body(body)) {
+                    Ok(ToTask::Welcome(welcome)) => break welcome,
+                    Ok(ToTask::Refused(why)) => return Err(EnrolError::Refused(why)),
+                    _ => return Err(Lost::Daemon("it speaks another language".into()).into()),
+                }
+            }
+            if !link.read()? {
+                link.wait(PollFlags::IN, None)?;
+            }
+        };
+        let (home, waiter) = segment(&mut link, &welcome).unzip();
+        let why = |why| EnrolError::System { what: "marking the process", why };
+        Ok(Self {
+            link,
+            welcome,
+            endpoint: Endpoint::new(seed()),
+            held_max: place::number("TOWPATH_UNEXPECTED_MAX").unwrap_or(UNEXPECTED_MAX),
+            events: VecDeque::new(),
+            translate: None,
+            asked: HashMap::new(),
+            next_number: 0,
+            lost: None,
+            happened: 0,
+            home,
+            rings: Rings::default(),
+            directs: Directs::default(),
+            wants_room: None,
+            awaited: None,
+            waiter,
+            looks: 0,
+            sent_by_ring: 0,
+            mark: ForkMark::new().map_err(why)?,
+        })
+    }
+
+    /// Who this task is.
+    pub const fn id(&self) -> TaskId {
+        self.welcome.you
+    }
+
+    /// The host that it runs on.
+    pub const fn host(&self) -> HostId {
+        self.welcome.you.host()
+    }
+
+    /// The task that spawned it.
+    pub const fn parent(&self) -> Option<TaskId> {
+        self.welcome.parent
+    }
+
+    /// All that were spawned with it, itself included; empty when no task spawned it.
+    pub fn siblings(&self) -> &[TaskId] {
+        &self.welcome.siblings
+    }
+
+    /// The context that its spawner chose for it to begin with.
+    pub const fn context(&self) -> u32 {
+        self.welcome.context
+    }
+
+    /// Its place among the tasks of one `towpath run -n` (`TOWPATH_RANK`).
+    pub fn rank() -> Option<u32> {
+        place::number("TOWPATH_RANK").and_then(|n| u32::try_from(n).ok())
+    }
+
+    /// How many tasks its `towpath run -n` started (`TOWPATH_SIZE`).
+    pub fn size() -> Option<u32> {
+        place::number("TOWPATH_SIZE").and_then(|n| u32::try_from(n).ok())
+    }
+
+    /// Leaves the virtual machine; the process goes on. What was sent before is delivered.
+    pub fn leave(mut self) -> Result<(), SendError> {
+        self.check()?;
+        self.say(&ToDaemon::Leave)?;
+        Ok(())
+    }
+
+    /// An error when this process is not the one that enrolled, or the daemon is gone.
+    pub(crate) fn check(&mut self) -> Result<(), Lost> {
+        if self.lost.is_none() && self.mark.is_child() {
+            self.lost = Some(Lost::Forked);
+        }
+        self.lost.clone().map_or(Ok(()), Err)
+    }
+
+    /// Queues a control frame.
+    pub(crate) fn queue(&mut self, say: &ToDaemon) {
+        self.link.queue(&encode(say, Vec::new()));
+    }
+
+    /// Sends a control frame.
+    pub(crate) fn say(&mut self, say: &ToDaemon) -> Result<(), Lost> {
+        self.queue(say);
+        self.flush()
+    }
+
+    /// Writes the queued control frames.
+    pub(crate) fn flush(&mut self) -> Result<(), Lost> {
+        while self.link.has_queued() {
+            let frames = self.link.take_queued();
+            self.write_whole(&[IoSlice::new(&frames)], frames.len())?;
+            self.link.recycle(frames);
+        }
+        Ok(())
+    }
+
+    /// Writes `len` bytes in all; while the socket does not take them, takes in what comes.
+    pub(crate) fn write_whole(&mut self, slices: &[IoSlice<'_>], len: usize) -> Result<(), Lost> {
+        let mut done = 0;
+        loop {
+            done += self.link.write(slices, done).map_err(|lost| self.lose(lost))?;
+            if done >= len {
+                return Ok(());
+            }
+            self.take_in()?;
+            let read = if self.full().is_none() { PollFlags::IN } else { PollFlags::empty() };
+            self.link.wait(read | PollFlags::OUT, None).map_err(|lost| self.lose(lost))?;
+        }
+    }
+
+    /// Remembers that nothing works any more.
+    pub(crate) fn lose(&mut self, lost: Lost) -> Lost {
+        self.lost.get_or_insert(lost).clone()
+    }
+}

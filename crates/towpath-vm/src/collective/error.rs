@@ -1,0 +1,151 @@
+//! Why a collective operation fails, and how members tell each other.
+
+use alloc::vec::Vec;
+
+use towpath_wire::bytes::{ParseError, Reader, Writer};
+
+use super::format::Call;
+
+/// Why an operation failed. Ranks are those of the team; `rank` is the member at fault, whoever
+/// reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CollectiveError {
+    /// A member whose part was needed has ended.
+    #[error("rank {rank} ended before it had done its part")]
+    MemberLost {
+        /// The member.
+        rank: u32,
+    },
+    /// A member's part is not as long as it must be.
+    #[error("rank {rank} has {got} bytes where {expected} are expected")]
+    Length {
+        /// The member.
+        rank: u32,
+        /// Length of its part.
+        got: u64,
+        /// Length that it must have.
+        expected: u64,
+    },
+    /// A member is in another operation than the others.
+    #[error("rank {rank} takes part in {got} where {expected} is expected")]
+    Operation {
+        /// The member.
+        rank: u32,
+        /// Its operation.
+        got: Call,
+        /// The operation of whoever noticed.
+        expected: Call,
+    },
+    /// A member sent what no member sends.
+    #[error("rank {rank} sent a message that cannot be read")]
+    Malformed {
+        /// The member.
+        rank: u32,
+    },
+    /// A member sent more messages than the operation has.
+    #[error("rank {rank} sent more messages than an operation has, {limit} together")]
+    Flooded {
+        /// The member that sent the last one.
+        rank: u32,
+        /// Messages that may wait within an operation.
+        limit: u64,
+    },
+    /// A part is larger than this member takes.
+    #[error("rank {rank} has {bytes} bytes, more than the limit of {limit}")]
+    TooLarge {
+        /// Whose part it is.
+        rank: u32,
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+/// Why an operation cannot begin here: a mistake of the caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The root is not a member.
+    #[error("root {root} is not in a team of {size}")]
+    Root {
+        /// The root.
+        root: u32,
+        /// Number of members.
+        size: u32,
+    },
+    /// There must be one part for each member.
+    #[error("{got} parts for a team of {expected}")]
+    Parts {
+        /// Number of parts.
+        got: u64,
+        /// Number of members.
+        expected: u64,
+    },
+    /// The root has no data, or another member has some.
+    #[error("the root of a {operation} gives the data, and nobody else")]
+    RootData {
+        /// Which operation.
+        operation: &'static str,
+    },
+    /// The data are not whole elements.
+    #[error("{bytes} bytes are not whole elements of {element} bytes")]
+    Ragged {
+        /// Length of the data.
+        bytes: u64,
+        /// Length of an element.
+        element: u64,
+    },
+    /// The data are more than a member may have.
+    #[error("{bytes} bytes of data, more than the limit of {limit} for one member")]
+    TooLarge {
+        /// Length of the data.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+impl CollectiveError {
+    /// True when members disagree on what they do. Then nobody knows who waits for whom, and all
+    /// must be told.
+    pub(super) fn is_disagreement(&self) -> bool {
+        !matches!(self, Self::MemberLost { .. })
+    }
+
+    /// As other members are told: `0 kind | 1..5 rank | 5..13 | 13..21 figures`.
+    pub(super) fn emit(&self) -> Vec<u8> {
+        let (kind, rank, a, b) = match *self {
+            Self::MemberLost { rank } => (0, rank, 0, 0),
+            Self::Length { rank, got, expected } => (1, rank, got, expected),
+            Self::Operation { rank, got, expected } => {
+                (2, rank, u64::from(got.to_raw()), u64::from(expected.to_raw()))
+            }
+            Self::Malformed { rank } => (3, rank, 0, 0),
+            Self::Flooded { rank, limit } => (4, rank, limit, 0),
+            Self::TooLarge { rank, bytes, limit } => (5, rank, bytes, limit),
+        };
+        let mut out = alloc::vec![0; 21];
+        let mut w = Writer::new(&mut out);
+        w.u8(kind);
+        w.u32(rank);
+        w.u64(a);
+        w.u64(b);
+        out
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
+        let mut r = Reader::new(bytes);
+        let (kind, rank, a, b) = (r.u8()?, r.u32()?, r.u64()?, r.u64()?);
+        Ok(match kind {
+            0 => Self::MemberLost { rank },
+            1 => Self::Length { rank, got: a, expected: b },
+            2 => {
+                let (got, expected) = (Call::from_raw(a as u32), Call::from_raw(b as u32));
+                Self::Operation { rank, got, expected }
+            }
+            4 => Self::Flooded { rank, limit: a },
+            5 => Self::TooLarge { rank, bytes: a, limit: b },
+            _ => Self::Malformed { rank },
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! The word that goes in the `format` field of each message's header.
+//!
+//! ```text
+//! 0..4 phase: 0 data, 1 the sender has failed | 4..8 operation | 8..16 operator and element
+//! 16..32 root
+//! ```
+//! Every member checks it against its own operation, so that members who disagree on what they do
+//! are told so instead of waiting for each other.
+
+use core::fmt;
+
+/// The body is part of the operation.
+pub(super) const DATA: u32 = 0;
+/// The body says why the sender has failed.
+pub(super) const FAILED: u32 = 1;
+
+const PHASE_BITS: u32 = 0xf;
+
+/// Operation, operator and root, as members compare them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Call(u32);
+
+/// What an operation is called, by its code.
+const NAMES: [&str; 16] = [
+    "a barrier",
+    "a broadcast",
+    "a reduce",
+    "an allreduce",
+    "a gather",
+    "an allgather",
+    "a scatter",
+    "an all-to-all",
+    "a scan",
+    "an exclusive scan",
+    "an unknown operation",
+    "an unknown operation",
+    "an unknown operation",
+    "an unknown operation",
+    "an unknown operation",
+    "an unknown operation",
+];
+
+impl Call {
+    pub(super) fn new(code: u32, operator: u8, root: u32) -> Self {
+        Self(code << 4 | u32::from(operator) << 8 | root << 16)
+    }
+
+    pub(super) fn from_raw(raw: u32) -> Self {
+        Self(raw & !PHASE_BITS)
+    }
+
+    pub(super) fn to_raw(self) -> u32 {
+        self.0
+    }
+
+    /// The whole word of a message in `phase`.
+    pub(super) fn format(self, phase: u32) -> u32 {
+        self.0 | phase
+    }
+
+    /// Takes a word apart: what the sender does, and the phase of the message.
+    pub(super) fn parse(format: u32) -> (Self, u32) {
+        (Self::from_raw(format), format & PHASE_BITS)
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (code, operator, root) = (self.0 >> 4 & 0xf, self.0 >> 8 & 0xff, self.0 >> 16);
+        write!(f, "{}", NAMES[code as usize])?;
+        if operator != 0 {
+            write!(f, " by operator {operator:#04x}")?;
+        }
+        if matches!(code, 1 | 2 | 4 | 6) { write!(f, " with root {root}") } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

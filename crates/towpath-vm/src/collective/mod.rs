@@ -1,0 +1,73 @@
+//! Collective operations of a fixed team of tasks, without IO.
+//!
+//! A [`Team`] is a list of members, each with its host, as one of them sees it. A [`Collective`]
+//! is one operation as one member takes part in it. The caller moves its messages:
+//!
+//! 1. Each team has a context of its own, and each operation a number that all members count
+//!    alike; the number is the tag of all its messages. So consecutive operations never mix, even
+//!    when one member is ahead.
+//! 2. Do what [`Collective::poll_send`] says until it says nothing.
+//! 3. Give every message with this context and tag, from whomever, to [`Collective::handle`], in
+//!    the order of its pair, and say when a member has ended ([`Collective::member_lost`]); then
+//!    go on with 2.
+//! 4. When [`Collective::poll_result`] has the result, do 2 once more. After an error, drop
+//!    messages that still come with the operation's number.
+//!
+//! Messages, and how many follow each other at most (the critical path), of n members on h hosts;
+//! d is the depth of the tree within a host, 1 for up to 9 members ([`Settings::local_fan`] + 1)
+//! and on the way down if the caller multicasts within a host:
+//!
+//! | operation | messages | critical path |
+//! |---|---|---|
+//! | barrier | 2 (n − h) + h ⌈log₂ h⌉ | 2 d + ⌈log₂ h⌉ |
+//! | the same, with a [`HostStage`] | h ⌈log₂ h⌉ | ⌈log₂ h⌉ |
+//! | broadcast, short | n − 1 | ⌈log₂ h⌉ + d |
+//! | broadcast, long, s ≤ 8 h segments | (n − 1) (s + 1) | ⌈log₂ h⌉ + d, s + h − 2 + d of 1/s |
+//! | reduce, short | n − 1 | d + ⌈log₂ h⌉ |
+//! | the same, by rank | n − 1 (+ 1 if the root is not 0) | ⌈log₂ n⌉ (+ 1) |
+//! | allreduce, short | 2 (n − h) + h' log₂ h' + 2 (h − h') | 2 d + log₂ h' (+ 2) |
+//! | the same, by rank | n' log₂ n' + 2 (n − n') | log₂ n' (+ 2) |
+//! | reduce, long | n − g + g² − 1 | d + 2 |
+//! | allreduce, long | 2 (n − g) + 2 g (g − 1) | 2 d + 2 |
+//! | gather, scatter | n − 1, and one for each long part from or to another host | 2 (+ 1) |
+//! | allgather | 2 (n − h) + h ⌈log₂ h⌉, and n − 1 for each long part | 2 + ⌈log₂ h⌉ (+ 2) |
+//! | all-to-all | n (n − 1) | 1 |
+//! | scan, exclusive scan | Σ (n − 2ᵏ) over 2ᵏ < n | ⌈log₂ n⌉ |
+//!
+//! h' and n' are the largest powers of two ≤ h and ≤ n. Of long vectors g members combine a share
+//! each: one of each host, or all where there is one host. An operator that does not commute goes
+//! by rank. A multicast counts as one message for each receiver.
+//!
+//! **Failure.** A member fails when one that it still needs something from has ended or failed;
+//! it then tells those that may wait for it. Members that need nothing more of the lost one do
+//! not fail: after an error, a team's members may differ in what they have got. Members that
+//! disagree on the operation or on lengths are told by whoever notices first.
+//!
+//! **Memory.** A machine holds the messages that came before their turn, at most 16 n + 256 of
+//! them; passing on, splitting and bundling copy nothing.
+
+mod all_to_all;
+mod barrier;
+mod broadcast;
+mod bundle;
+mod error;
+mod format;
+mod gather;
+mod machine;
+mod operation;
+mod operator;
+mod payload;
+mod reduce;
+mod scan;
+mod scatter;
+mod team;
+#[cfg(test)]
+mod tests;
+
+pub use error::{CollectiveError, StartError};
+pub use format::Call;
+pub use machine::{Collective, HostStage, Message, Step};
+pub use operation::{Lengths, Operation, Output};
+pub use operator::{Commutes, Element, Function, Operator, OperatorError};
+pub use payload::Payload;
+pub use team::{Reach, Settings, TEAM_MAX, Team, TeamError};

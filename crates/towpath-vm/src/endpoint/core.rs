@@ -1,0 +1,226 @@
+//! All peers of a task, and the messages that wait to be received.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use towpath_wire::TaskId;
+use towpath_wire::talk::Header;
+
+use super::peer::{BadPiece, Peer};
+use crate::matching::{Key, Limits, Store, Ticket, Waiting, Wanted};
+
+/// Ended tasks remembered, so that sending to them is an error at once.
+const ENDED_MAX: usize = 1024;
+
+/// Where a message's bytes are: in this task's own memory, or where its route has them.
+#[derive(Debug)]
+pub enum Body<P> {
+    /// Here.
+    Own(Vec<u8>),
+    /// There.
+    Route(P),
+}
+
+/// What waits to be received beside its key and length.
+#[derive(Debug)]
+pub struct Parcel<P> {
+    /// How its sender says it is to be read.
+    pub format: u32,
+    /// The bytes.
+    pub body: Body<P>,
+}
+
+impl<P> Parcel<P> {
+    fn own_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Own(bytes) => bytes.len() as u64,
+            Body::Route(_) => 0,
+        }
+    }
+}
+
+/// One task's end of all its conversations. `P` is how other routes than the daemons' hand
+/// messages over. Invariants: `held` counts the bytes of private memory that messages take, half,
+/// early or waiting; no task in `ended` is in `peers`.
+#[derive(Debug)]
+pub struct Endpoint<P> {
+    peers: BTreeMap<TaskId, Peer>,
+    ended: VecDeque<TaskId>,
+    store: Store<Parcel<P>>,
+    held: u64,
+    arrived: u64,
+}
+
+impl<P> Endpoint<P> {
+    /// With no peers. `seed` is any random number ([`Store::new`]).
+    pub fn new(seed: u64) -> Self {
+        let limits = Limits { messages: u32::MAX, bytes: u64::MAX };
+        Self {
+            peers: BTreeMap::new(),
+            ended: VecDeque::new(),
+            store: Store::new(limits, seed),
+            held: 0,
+            arrived: 0,
+        }
+    }
+
+    // Sending.
+
+    /// True when `task` has ended, as far as is known here.
+    pub fn has_ended(&self, task: TaskId) -> bool {
+        !self.ended.is_empty() && self.ended.contains(&task)
+    }
+
+    /// The number of the next message to `to`.
+    pub fn next_number(&mut self, to: TaskId) -> u32 {
+        self.peer(to).next
+    }
+
+    /// The number of the next message to `to`, which is used with that.
+    pub fn take_number(&mut self, to: TaskId) -> u32 {
+        self.peer(to).take_number()
+    }
+
+    /// Bytes of payload, at most `left`, that the next piece to `to` through the daemons may
+    /// have; `None`: wait for credit.
+    pub fn room(&mut self, to: TaskId, left: usize) -> Option<usize> {
+        self.peer(to).room(left)
+    }
+
+    /// A piece with so many bytes of payload went out through the daemons.
+    pub fn wrote(&mut self, to: TaskId, payload: usize) {
+        self.peer(to).wrote(payload);
+    }
+
+    /// The daemons take more for `to`.
+    pub fn credit(&mut self, to: TaskId, limit: u64) {
+        if let Some(peer) = self.peers.get_mut(&to) {
+            peer.raise(limit);
+        }
+    }
+
+    /// There is no credit for `to`; true when the daemon must be told so, once for each limit.
+    pub fn blocked(&mut self, to: TaskId) -> bool {
+        self.peer(to).blocked()
+    }
+
+    // What comes.
+
+    /// A piece came through the daemons. Messages that are whole and due wait from now on.
+    pub fn piece(&mut self, header: &Header, payload: &[u8]) -> Result<(), BadPiece> {
+        let src = header.src;
+        if !self.peers.contains_key(&src) {
+            if header.seq != 0 || header.offset != 0 {
+                // Something late of a peer that was given up.
+                return Ok(());
+            }
+            // A new life of this id, if it had one before.
+            self.ended.retain(|t| *t != src);
+        }
+        self.peer(src).piece(header, payload)?;
+        self.held += payload.len() as u64;
+        self.hand_on(src);
+        Ok(())
+    }
+
+    /// Whether message `seq` of `src`, at the head of another route, is due.
+    pub fn is_turn(&mut self, src: TaskId, seq: u32) -> bool {
+        self.peer(src).expected == seq
+    }
+
+    /// Takes a message that is due from another route.
+    pub fn arrive(&mut self, header: &Header, body: Body<P>) {
+        let Header { src, tag, context, format, total, seq, .. } = *header;
+        let peer = self.peer(src);
+        assert_eq!(peer.expected, seq, "only a message that is due may be taken from a route");
+        peer.advance();
+        self.post(Key { source: src, tag, context }, total, Parcel { format, body });
+        self.hand_on(src);
+    }
+
+    /// Puts a message among the waiting ones, whoever is to be seen as its sender.
+    pub fn post(&mut self, key: Key, len: u64, parcel: Parcel<P>) -> Ticket {
+        self.arrived += 1;
+        self.held += parcel.own_bytes();
+        let kept = self.store.insert(key, len, parcel);
+        kept.unwrap_or_else(|_| unreachable!("the store has no limit that memory has not"))
+    }
+
+    fn hand_on(&mut self, src: TaskId) {
+        while let Some(due) = self.peers.get_mut(&src).and_then(Peer::due) {
+            let Header { tag, context, format, total, .. } = due.header;
+            self.held -= due.bytes.len() as u64;
+            let parcel = Parcel { format, body: Body::Own(due.bytes) };
+            self.post(Key { source: src, tag, context }, total, parcel);
+        }
+    }
+
+    /// `task` is gone, and everything of it was taken from every route: what it left half is
+    /// dropped; what was whole stays.
+    pub fn gone(&mut self, task: TaskId) {
+        if let Some(peer) = self.peers.remove(&task) {
+            self.held -= peer.held();
+        }
+        if !self.has_ended(task) {
+            if self.ended.len() == ENDED_MAX {
+                self.ended.pop_front();
+            }
+            self.ended.push_back(task);
+        }
+    }
+
+    // Receiving.
+
+    /// Takes the message that arrived first of all that match.
+    pub fn take(&mut self, wanted: &Wanted) -> Option<Waiting<Parcel<P>>> {
+        let taken = self.store.take(wanted);
+        self.taken(taken)
+    }
+
+    /// Takes one message out of turn.
+    pub fn take_ticket(&mut self, ticket: Ticket) -> Option<Waiting<Parcel<P>>> {
+        let taken = self.store.take_ticket(ticket);
+        self.taken(taken)
+    }
+
+    fn taken(&mut self, taken: Option<Waiting<Parcel<P>>>) -> Option<Waiting<Parcel<P>>> {
+        if let Some(waiting) = &taken {
+            self.held -= waiting.payload.own_bytes();
+        }
+        taken
+    }
+
+    /// The messages that wait.
+    pub const fn store(&self) -> &Store<Parcel<P>> {
+        &self.store
+    }
+
+    /// Takes a waiting message's bytes from its route into private memory, by `copy`.
+    pub fn bring_home(&mut self, ticket: Ticket, copy: impl FnOnce(&P) -> Vec<u8>) {
+        let Some(parcel) = self.store.payload_mut(ticket) else { return };
+        if let Body::Route(there) = &parcel.body {
+            let bytes = copy(there);
+            self.held += bytes.len() as u64;
+            parcel.body = Body::Own(bytes);
+        }
+    }
+
+    /// Bytes of private memory that messages take.
+    pub const fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Messages that have arrived so far.
+    pub const fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// Number of peers.
+    pub fn peers(&self) -> usize {
+        self.peers.len()
+    }
+
+    fn peer(&mut self, task: TaskId) -> &mut Peer {
+        self.peers.entry(task).or_insert_with(Peer::new)
+    }
+}

@@ -1,0 +1,27 @@
+//! One task's end of all its conversations, whatever routes messages take.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `peer` | numbers, credit and half-taken messages of one peer |
+//! | `core` | [`Endpoint`]: all peers and the messages that wait to be received |
+//!
+//! Each message of a (sender, receiver) pair has a number, counted over all routes. Each route is
+//! first in, first out. The receiver takes message after message by number, looking only at the
+//! head of each route, so that a change of route never reorders:
+//!
+//! - the daemon route brings pieces ([`Endpoint::piece`]); messages that are whole but early wait
+//!   in the peer's queue, which credit bounds;
+//! - any other route (shared memory, a stream) shows the number at its head; its owner asks
+//!   [`Endpoint::is_turn`] and hands the message over ([`Endpoint::arrive`]) when it is.
+//!
+//! Once a peer is gone ([`Endpoint::gone`]), what it left half is dropped, and its numbers are
+//! forgotten.
+//!
+//! Credit counts [`charge`] bytes per piece. The receiver's daemon raises the limit; a sender
+//! without credit says so once ([`Endpoint::blocked`]).
+
+mod core;
+mod peer;
+
+pub use self::core::{Body, Endpoint, Parcel};
+pub use self::peer::{BadPiece, charge};

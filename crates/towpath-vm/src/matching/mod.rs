@@ -1,0 +1,25 @@
+//! Messages that have arrived at a task and wait to be received, found without a search.
+//!
+//! A receive names a context and may name a sender and a tag; it gets the message that arrived
+//! first of all that match (PVM's rule). Each waiting message is therefore linked, in the order
+//! of arrival, into five queues at once:
+//!
+//! | queue | its first message answers a receive from |
+//! |---|---|
+//! | context, sender, tag | that sender with that tag |
+//! | context, sender | that sender with any tag |
+//! | context, tag | any sender with that tag |
+//! | context | anyone with any tag |
+//! | all | nobody: the order for a match function of the program's own (`pvm_recvf`) |
+//!
+//! The first four kinds are found by hashing, so that a receive costs the same however many
+//! messages wait: one look-up, and one removal for each queue that becomes empty. Nothing is
+//! allocated once the store has held as many messages, and as many different queues, as it does
+//! now; it never gives memory back before it is dropped.
+
+mod queues;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use store::{Counters, Full, Key, Limits, Store, StoreFull, Ticket, Waiting, Wanted};

@@ -1,0 +1,118 @@
+//! Where tasks go when a task spawns them.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use towpath_wire::HostId;
+
+use crate::host::Host;
+use crate::talk::Place;
+
+/// A host that may be chosen.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    host: HostId,
+    tasks: u64,
+    cpus: u64,
+}
+
+/// Whether a host fits.
+fn fits(host: &Host, place: &Place) -> bool {
+    match place {
+        Place::Any => true,
+        Place::Host(id) => host.id == *id,
+        Place::Name(name) => host.name == *name,
+        Place::Arch(arch) => host.arch == *arch,
+        Place::Not(id) => host.id != *id,
+    }
+}
+
+/// Chooses a host for each of `count` tasks: the one with the fewest tasks per processor, those
+/// chosen so far counted; among equals the next one behind `last` in order of slots. `hosts` are
+/// those that are up, in that order, with the tasks that are known to run there. Empty when none
+/// fits.
+pub fn choose<'a>(
+    hosts: impl Iterator<Item = (&'a Host, u64)>,
+    place: &Place,
+    count: u32,
+    last: u16,
+) -> Vec<HostId> {
+    let choice =
+        |(h, tasks): (&Host, u64)| Choice { host: h.id, tasks, cpus: h.cpus.max(1).into() };
+    let mut choices: Vec<Choice> = hosts.filter(|(h, _)| fits(h, place)).map(choice).collect();
+    let behind = choices.partition_point(|c| c.host.slot() <= last);
+    choices.rotate_left(behind);
+    // Load as tasks per 2^20 processors: whole numbers, and as good as exact.
+    let load = |c: &Choice| (c.tasks << 20) / c.cpus;
+    let mut order: BTreeSet<(u64, usize)> =
+        choices.iter().enumerate().map(|(i, c)| (load(c), i)).collect();
+    let mut chosen = Vec::with_capacity(if choices.is_empty() { 0 } else { count as usize });
+    for _ in 0..count {
+        let Some((_, i)) = order.pop_first() else { break };
+        let c = &mut choices[i];
+        chosen.push(c.host);
+        c.tasks += 1;
+        order.insert((load(c), i));
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::HostState;
+    use proptest::prelude::*;
+    use std::format;
+    use std::vec;
+
+    fn host(slot: u16, cpus: u16, arch: &str) -> Host {
+        Host {
+            id: HostId::new(slot, 1).unwrap(),
+            name: format!("n{slot}"),
+            addr: ([127, 0, 0, 1], 7000 + slot).into(),
+            key: [slot as u8; 32],
+            arch: arch.into(),
+            speed: 1000,
+            cpus,
+            slots: 1,
+            state: HostState::Up,
+        }
+    }
+
+    fn slots(hosts: &[Host], place: &Place, count: u32, last: u16) -> Vec<u16> {
+        let hosts = hosts.iter().map(|h| (h, 0));
+        choose(hosts, place, count, last).iter().map(|h| h.slot()).collect()
+    }
+
+    #[test]
+    fn equals_take_turns_and_more_processors_take_more() {
+        let hosts = [host(1, 1, "a"), host(2, 2, "b"), host(3, 1, "a")];
+        assert_eq!(slots(&hosts, &Place::Any, 4, 1), [2, 3, 1, 2]);
+        assert_eq!(slots(&hosts, &Place::Arch("a".into()), 3, 3), [1, 3, 1]);
+        assert_eq!(slots(&hosts, &Place::Not(hosts[1].id), 2, 0), [1, 3]);
+        assert_eq!(slots(&hosts, &Place::Name("n2".into()), 2, 2), [2, 2]);
+        assert_eq!(slots(&hosts, &Place::Arch("c".into()), 2, 0), vec![0u16; 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_host_has_a_task_that_would_have_been_better_off_elsewhere(
+            hosts in proptest::collection::vec((1..9u16, 0..9u64), 1..9), count in 1..40u32,
+        ) {
+            let cpus = |i: usize| u64::from(hosts[i].0);
+            let all: Vec<Host> =
+                (0..hosts.len()).map(|i| host(i as u16 + 1, hosts[i].0, "a")).collect();
+            let loads = all.iter().zip(&hosts).map(|(h, (_, tasks))| (h, *tasks));
+            let chosen = choose(loads, &Place::Any, count, 0);
+            prop_assert_eq!(chosen.len(), count as usize);
+            let mut tasks: Vec<u64> = hosts.iter().map(|h| h.1).collect();
+            for c in chosen {
+                let i = usize::from(c.slot()) - 1;
+                for (j, others) in tasks.iter().enumerate() {
+                    prop_assert!(tasks[i] * cpus(j) <= others * cpus(i) + 1, "fewest per processor");
+                }
+                tasks[i] += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! One task's connection: frames out of its socket, frames into it.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::Pid;
+use towpath_io::shared::Bell;
+use towpath_node::Delivery;
+use towpath_proto::{HeapMemory, Memory};
+use towpath_vm::talk::{ToTask, encode};
+use towpath_wire::TaskId;
+use towpath_wire::talk::{FRAME_BODY_MAX, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
+
+/// Room for what is read from a task in one turn, in bytes: a longest frame and more behind it.
+pub(super) const ROOM: usize = FRAME_HEAD_LEN + FRAME_BODY_MAX + (256 << 10);
+/// Bytes of control frames that wait for a task at most. A task that lets so much gather does
+/// not read any more.
+const CONTROL_MAX: usize = 16 << 20;
+/// Frames written with one call at most.
+const GATHER: usize = 32;
+/// Descriptors sent with one frame at most.
+const DESCRIPTORS_MAX: usize = 4;
+
+/// Descriptors that go with a frame.
+pub(super) type Descriptors = Vec<Rc<dyn AsFd>>;
+
+/// What a task has for its direct routes.
+pub(super) struct Place {
+    /// Its segment, as its neighbours may have it.
+    pub(super) segment: Rc<OwnedFd>,
+    pub(super) bell: Rc<Bell>,
+}
+
+/// Something that waits to be written.
+enum Out {
+    Control { frame: Vec<u8>, descriptors: Descriptors },
+    Data { front: [u8; FRAME_HEAD_LEN + HEADER_LEN], delivery: Delivery },
+}
+
+impl Out {
+    fn len(&self) -> usize {
+        match self {
+            Self::Control { frame, .. } => frame.len(),
+            Self::Data { front, delivery } => front.len() + delivery.len as usize,
+        }
+    }
+}
+
+/// How far a reading came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Nothing more is there now.
+    Dry,
+    /// There may be more.
+    More,
+    /// It has ended.
+    Over,
+}
+
+/// A connection. Invariants: `written` < length of the first of `out`; `control` counts the
+/// control bytes in `out`; `rest` is the beginning of a frame, or frames that nobody could take.
+pub(super) struct Conversation {
+    stream: UnixStream,
+    /// The process at the other end.
+    pub(super) pid: Pid,
+    /// Becomes readable when it ends.
+    process: OwnedFd,
+    /// Who it is, once it has enrolled.
+    pub(super) task: Option<TaskId>,
+    /// Set with its welcome, unless there are no descriptors or no memory left.
+    pub(super) place: Option<Place>,
+    /// It asked to enrol, and is not to be read until it is welcome.
+    pub(super) enrolling: bool,
+    /// Its process has ended, or it has closed its socket: what it sent is read to its end.
+    pub(super) ending: bool,
+    /// It is not read for the moment.
+    pub(super) paused: bool,
+    /// It waits for its turn to be written to.
+    pub(super) dirty: bool,
+    rest: Vec<u8>,
+    out: VecDeque<Out>,
+    written: usize,
+    control: usize,
+}
+
+impl Conversation {
+    pub(super) fn new(stream: UnixStream, pid: Pid, process: OwnedFd) -> Self {
+        Self {
+            stream,
+            pid,
+            process,
+            task: None,
+            place: None,
+            enrolling: false,
+            ending: false,
+            paused: false,
+            dirty: false,
+            rest: Vec::new(),
+            out: VecDeque::new(),
+            written: 0,
+            control: 0,
+        }
+    }
+
+    /// The process at the other end.
+    pub(super) fn process(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
+    }
+
+    /// Puts what was left and what is there into `buf`, which has [`ROOM`]; how much that is.
+    pub(super) fn read(&mut self, buf: &mut [u8]) -> (usize, Reading) {
+        let had = self.rest.len();
+        buf[..had].copy_from_slice(&self.rest);
+        self.rest.clear();
+        match (&self.stream).read(&mut buf[had..]) {
+            Ok(0) => (had, Reading::Over),
+            Ok(n) => (had + n, Reading::More),
+            Err(e) => match e.kind() {
+                io::ErrorKind::WouldBlock => (had, Reading::Dry),
+                io::ErrorKind::Interrupted => (had, Reading::More),
+                _ => (had, Reading::Over),
+            },
+        }
+    }
+
+    /// Keeps what could not be taken yet for the next [`Conversation::read`].
+    pub(super) fn keep(&mut self, rest: &[u8]) {
+        if rest.is_empty() && self.rest.capacity() > 64 << 10 {
+            self.rest = Vec::new();
+        }
+        self.rest.extend_from_slice(rest);
+    }
+
+    /// Queues a control frame.
+    pub(super) fn say(&mut self, say: &ToTask, descriptors: Descriptors) {
+        debug_assert!(descriptors.len() <= DESCRIPTORS_MAX);
+        let mut frame = encode(say, vec![0; FRAME_HEAD_LEN]);
+        let len = frame.len() - FRAME_HEAD_LEN;
+        assert!(len <= FRAME_BODY_MAX, "what the node says fits into a frame");
+        let head = FrameHead { kind: FrameKind::Control, len };
+        frame[..FRAME_HEAD_LEN].copy_from_slice(&head.emit());
+        self.control += frame.len();
+        self.out.push_back(Out::Control { frame, descriptors });
+    }
+
+    /// Queues a piece of a message.
+    pub(super) fn deliver(&mut self, delivery: Delivery) {
+        let mut front = [0; FRAME_HEAD_LEN + HEADER_LEN];
+        let len = HEADER_LEN + delivery.len as usize;
+        let head = FrameHead { kind: FrameKind::Data, len };
+        front[..FRAME_HEAD_LEN].copy_from_slice(&head.emit());
+        front[FRAME_HEAD_LEN..].copy_from_slice(&delivery.header.emit());
+        self.out.push_back(Out::Data { front, delivery });
+    }
+
+    /// True when something waits to be written.
+    pub(super) fn has_out(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// True when so much control waits that the task cannot be reading any more.
+    pub(super) const fn is_stuck(&self) -> bool {
+        self.control > CONTROL_MAX
+    }
+
+    /// Writes what waits, as far as the socket takes it. Pieces that were written are given to
+    /// `done`. True when everything is out; `Err` when nobody reads any more.
+    pub(super) fn write(
+        &mut self,
+        memory: &HeapMemory,
+        done: &mut Vec<Delivery>,
+    ) -> Result<bool, Errno> {
+        while !self.out.is_empty() {
+            match self.write_some(memory) {
+                Ok(n) => self.wrote(n, done),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    fn write_some(&self, memory: &HeapMemory) -> Result<usize, Errno> {
+        let mut slices = [IoSlice::new(&[]); 2 * GATHER];
+        let mut n = 0;
+        let mut skip = self.written;
+        let mut descriptors: &[Rc<dyn AsFd>] = &[];
+        for (i, out) in self.out.iter().take(GATHER).enumerate() {
+            let (front, payload): (&[u8], &[u8]) = match out {
+                Out::Control { frame, descriptors: own } => {
+                    // Descriptors go with the first byte of their frame, at the front of a call.
+                    if !own.is_empty() && i > 0 {
+                        break;
+                    }
+                    if self.written == 0 {
+                        descriptors = own;
+                    }
+                    (frame, &[])
+                }
+                Out::Data { front, delivery } => {
+                    let Delivery { block, at, len, .. } = *delivery;
+                    (front, &memory.bytes(block)[at as usize..][..len as usize])
+                }
+            };
+            for bytes in [front, payload] {
+                let from = skip.min(bytes.len());
+                skip -= from;
+                if from < bytes.len() {
+                    slices[n] = IoSlice::new(&bytes[from..]);
+                    n += 1;
+                }
+            }
+            if !descriptors.is_empty() {
+                break;
+            }
+        }
+        let fds: Vec<BorrowedFd<'_>> = descriptors.iter().map(|d| d.as_fd()).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        sendmsg(&self.stream, &slices[..n], &mut ancillary, SendFlags::NOSIGNAL)
+    }
+
+    fn wrote(&mut self, n: usize, done: &mut Vec<Delivery>) {
+        self.written += n;
+        while let Some(out) = self.out.front() {
+            if self.written < out.len() {
+                break;
+            }
+            self.written -= out.len();
+            match self.out.pop_front() {
+                Some(Out::Control { frame, .. }) => self.control -= frame.len(),
+                Some(Out::Data { delivery, .. }) => done.push(delivery),
+                None => {}
+            }
+        }
+    }
+
+    /// Everything that waits to be written is dropped; its pieces are given to `done`.
+    pub(super) fn drop_out(&mut self, done: &mut Vec<Delivery>) {
+        for out in self.out.drain(..) {
+            if let Out::Data { delivery, .. } = out {
+                done.push(delivery);
+            }
+        }
+        (self.written, self.control) = (0, 0);
+    }
+}
+
+impl AsFd for Conversation {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

@@ -1,0 +1,446 @@
+//! Tasks' connections: who enrols, what passes between them and the node, how they end.
+//!
+//! A task ends with its process: the one that enrolled, not one that started it. Then what it
+//! had sent is read to its end first. A task that closes its socket while its process lives has
+//! left.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use towpath_io::shared::{Bell, Segment};
+use towpath_node::Delivery;
+use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode};
+use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, MULTICAST_MAX};
+use towpath_wire::{Instant, TaskId};
+
+use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading};
+use super::core::Engine;
+use super::poll::Interest;
+use crate::log;
+
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 8192;
+/// Bytes of each task's arena; pages cost memory once they are used.
+const ARENA: usize = 256 << 20;
+/// Keys of connections in `epoll` begin here; the one after each is its process'.
+pub(super) const KEY_TASKS: u64 = 1 << 32;
+
+/// Where tasks enrol.
+pub struct TaskSocket {
+    /// The socket.
+    pub listener: UnixListener,
+    /// Its path, for tasks that are started here.
+    pub path: PathBuf,
+}
+
+/// All connections. Invariant: `by_task` has an entry for each that has enrolled.
+pub(super) struct Conversations {
+    pub(super) listener: UnixListener,
+    all: BTreeMap<u64, Conversation>,
+    by_task: HashMap<TaskId, u64>,
+    next: u64,
+    /// Those that have something to write and were not written to since.
+    dirty: Vec<u64>,
+    /// Those that could not hand in what they sent, because memory was short.
+    paused: Vec<u64>,
+    /// Where one of them is read into.
+    buf: Vec<u8>,
+    done: Vec<Delivery>,
+    cut_off: u64,
+}
+
+/// What became of a frame.
+enum Taken {
+    Yes,
+    /// Nobody can take it now.
+    Later,
+    /// The task is at fault.
+    Broken(String),
+}
+
+impl Conversations {
+    pub(super) fn new(listener: UnixListener) -> Self {
+        Self {
+            listener,
+            all: BTreeMap::new(),
+            by_task: HashMap::new(),
+            next: KEY_TASKS,
+            dirty: Vec::new(),
+            paused: Vec::new(),
+            buf: vec![0; ROOM],
+            done: Vec::new(),
+            cut_off: 0,
+        }
+    }
+
+    /// Connections, and how many were cut off so far.
+    pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
+        [("tasks_connected", self.all.len() as u64), ("tasks_cut_off", self.cut_off)]
+    }
+
+    fn of(&mut self, task: TaskId) -> Option<(u64, &mut Conversation)> {
+        let key = *self.by_task.get(&task)?;
+        Some((key, self.all.get_mut(&key)?))
+    }
+
+    /// Something was queued for `key`.
+    fn touch(&mut self, key: u64) {
+        if let Some(c) = self.all.get_mut(&key).filter(|c| !c.dirty) {
+            c.dirty = true;
+            self.dirty.push(key);
+        }
+    }
+}
+
+impl Engine {
+    /// Takes in processes that want to be tasks.
+    pub(super) fn accept_tasks(&mut self) {
+        while let Ok((stream, _)) = self.conversations.listener.accept() {
+            if let Err(why) = self.accept_task(stream) {
+                log!("task turned away: {why}");
+            }
+        }
+    }
+
+    fn accept_task(&mut self, stream: UnixStream) -> io::Result<()> {
+        let peer = socket_peercred(&stream)?;
+        if peer.uid != rustix::process::geteuid() {
+            return Err(io::Error::other("not this user's"));
+        }
+        if self.conversations.all.len() >= CONNECTIONS_MAX {
+            return Err(io::Error::other(format!("{CONNECTIONS_MAX} are connected, the limit")));
+        }
+        stream.set_nonblocking(true)?;
+        let process = pidfd_open(peer.pid, PidfdFlags::empty())?;
+        let key = self.conversations.next;
+        self.conversations.next += 2;
+        self.poll.add(&stream, key)?;
+        self.poll.add(&process, key + 1)?;
+        self.conversations.all.insert(key, Conversation::new(stream, peer.pid, process));
+        Ok(())
+    }
+
+    /// A connection, or the process at its other end, has something.
+    pub(super) fn serve_task(&mut self, key: u64, writable: bool) {
+        let (key, ended) = (key & !1, key & 1 == 1);
+        let Some(c) = self.conversations.all.get_mut(&key) else { return };
+        if ended && !c.ending {
+            c.ending = true;
+            let _ = self.poll.remove(c.process());
+        }
+        if writable {
+            self.conversations.touch(key);
+        }
+        self.read_task(key);
+    }
+
+    /// Reads what a task sent: once, or, when it ends, to the end.
+    fn read_task(&mut self, key: u64) {
+        let mut buf = std::mem::take(&mut self.conversations.buf);
+        while let Some(c) = self.conversations.all.get_mut(&key) {
+            if c.paused || c.enrolling && !c.ending {
+                break;
+            }
+            let (len, reading) = c.read(&mut buf);
+            match self.take_frames(key, &buf[..len]) {
+                Ok(taken) => {
+                    let Some(c) = self.conversations.all.get_mut(&key) else { break };
+                    c.keep(&buf[taken..len]);
+                    let over = reading == Reading::Over || c.ending && reading == Reading::Dry;
+                    if over && !c.paused {
+                        self.task_is_over(key);
+                        break;
+                    }
+                    if !c.ending {
+                        break;
+                    }
+                }
+                Err(why) => {
+                    self.cut_off(key, &why);
+                    break;
+                }
+            }
+        }
+        self.conversations.buf = buf;
+    }
+
+    /// Hands whole frames on; how many bytes those were.
+    fn take_frames(&mut self, key: u64, bytes: &[u8]) -> Result<usize, String> {
+        let mut at = 0;
+        while let Some(front) = bytes[at..].first_chunk::<FRAME_HEAD_LEN>() {
+            let head = FrameHead::parse(front).map_err(|e| e.to_string())?;
+            let end = at + FRAME_HEAD_LEN + head.len;
+            let Some(body) = bytes.get(at + FRAME_HEAD_LEN..end) else { break };
+            match self.frame(key, head.kind, body) {
+                Taken::Yes => at = end,
+                Taken::Later => {
+                    self.pause(key);
+                    break;
+                }
+                Taken::Broken(why) => return Err(why),
+            }
+            if self.conversations.all.get(&key).is_none_or(|c| c.enrolling) {
+                break;
+            }
+        }
+        Ok(at)
+    }
+
+    fn frame(&mut self, key: u64, kind: FrameKind, body: &[u8]) -> Taken {
+        let now = self.clock.now();
+        let task = self.conversations.all.get(&key).and_then(|c| c.task);
+        match (kind, task) {
+            (FrameKind::Control, _) => match decode::<ToDaemon>(body) {
+                Ok(say) => self.task_says(now, key, task, say),
+                Err(e) => Taken::Broken(e.to_string()),
+            },
+            (_, None) => Taken::Broken("data before it enrolled".into()),
+            (FrameKind::Data, Some(task)) => {
+                let Some((header, payload)) = body.split_first_chunk::<HEADER_LEN>() else {
+                    return Taken::Broken(format!("data frame of {} bytes", body.len()));
+                };
+                let taken = self.node.task_data(now, task, header, payload, &mut self.memory);
+                if taken { Taken::Yes } else { Taken::Later }
+            }
+            (FrameKind::Multicast, Some(task)) => {
+                let Some((receivers, header, payload)) = multicast(body) else {
+                    return Taken::Broken(format!("multicast frame of {} bytes", body.len()));
+                };
+                let (node, memory) = (&mut self.node, &mut self.memory);
+                let taken = node.task_multicast(now, task, &receivers, header, payload, memory);
+                if taken { Taken::Yes } else { Taken::Later }
+            }
+        }
+    }
+
+    fn task_says(&mut self, now: Instant, key: u64, task: Option<TaskId>, say: ToDaemon) -> Taken {
+        match (say, task) {
+            (ToDaemon::Enrol(enrol), None) => {
+                match self.node.task_enrol(now, &enrol, &mut self.memory) {
+                    Ok(task) => {
+                        self.conversations.by_task.insert(task, key);
+                        if let Some(c) = self.conversations.all.get_mut(&key) {
+                            c.task = Some(task);
+                            // Until it is welcome.
+                            c.enrolling = true;
+                            let _ = self.poll.set_interest(&*c, key, Interest::NOTHING);
+                        }
+                        Taken::Yes
+                    }
+                    Err(why) => {
+                        log!(
+                            "enrolment of process {} ({}) refused: {why}",
+                            enrol.pid,
+                            enrol.command
+                        );
+                        if let Some(c) = self.conversations.all.get_mut(&key) {
+                            c.say(&ToTask::Refused(why), Vec::new());
+                            c.enrolling = true;
+                        }
+                        self.conversations.touch(key);
+                        Taken::Yes
+                    }
+                }
+            }
+            (ToDaemon::Enrol(_), Some(_)) => Taken::Broken("enrolled twice".into()),
+            (_, None) => Taken::Broken("spoke before it enrolled".into()),
+            (say, Some(task)) => {
+                self.node.task_says(now, task, say, &mut self.memory);
+                Taken::Yes
+            }
+        }
+    }
+
+    /// The node says something to a task.
+    pub(super) fn tell_task(&mut self, task: TaskId, say: ToTask) {
+        match say {
+            ToTask::Welcome(welcome) => self.welcome(task, welcome),
+            say => self.tell(task, &say, Vec::new()),
+        }
+    }
+
+    /// Says something to a task, with descriptors.
+    pub(super) fn tell(&mut self, task: TaskId, say: &ToTask, descriptors: Descriptors) {
+        let Some((key, c)) = self.conversations.of(task) else { return };
+        c.say(say, descriptors);
+        let stuck = c.is_stuck();
+        self.conversations.touch(key);
+        if stuck {
+            self.cut_off(key, "it does not read what it is told");
+        }
+    }
+
+    /// A task is enrolled: it gets its segment and its bell, and is read again.
+    fn welcome(&mut self, task: TaskId, mut welcome: Welcome) {
+        let made = Segment::task(ARENA).and_then(|segment| Ok((segment, Bell::new()?)));
+        let Some((key, c)) = self.conversations.of(task) else { return };
+        c.enrolling = false;
+        let _ = self.poll.set_interest(&*c, key, Interest::READ);
+        let mut descriptors: Descriptors = Vec::new();
+        match made {
+            Ok((Segment { owner, peers }, bell)) => {
+                let bell = Rc::new(bell);
+                welcome.segment_bytes = ARENA as u64;
+                descriptors.push(Rc::new(owner));
+                descriptors.push(Rc::clone(&bell) as Rc<dyn AsFd>);
+                c.place = Some(Place { segment: Rc::new(peers), bell });
+            }
+            Err(e) => log!("task {task} gets no shared memory: {e}"),
+        }
+        self.tell(task, &ToTask::Welcome(welcome), descriptors);
+    }
+
+    /// Makes a ring between two tasks of this host.
+    pub(super) fn direct(&mut self, a: TaskId, b: TaskId) {
+        let made = Segment::half().and_then(|half| Ok((half, Segment::half()?)));
+        let mut place = |task| {
+            let (_, c) = self.conversations.of(task)?;
+            let place = c.place.as_ref()?;
+            Some((Rc::clone(&place.segment), Rc::clone(&place.bell)))
+        };
+        let (of_a, of_b) = (place(a), place(b));
+        let (Ok((half_a, half_b)), Some(of_a), Some(of_b)) = (made, of_a, of_b) else {
+            let (now, failed) = (self.clock.now(), ToDaemon::RingFailed { peer: b });
+            self.node.task_says(now, a, failed, &mut self.memory);
+            return self.tell(a, &ToTask::NoDirect { peer: b }, Vec::new());
+        };
+        let (peers_a, peers_b) = (Rc::new(half_a.peers), Rc::new(half_b.peers));
+        let to_a: Descriptors = vec![Rc::new(half_a.owner), peers_b, of_b.0, of_b.1];
+        let to_b: Descriptors = vec![Rc::new(half_b.owner), peers_a, of_a.0, of_a.1];
+        self.tell(a, &ToTask::Ring { peer: b }, to_a);
+        self.tell(b, &ToTask::Ring { peer: a }, to_b);
+    }
+
+    /// A piece of a message for a task.
+    pub(super) fn deliver(&mut self, delivery: Delivery) {
+        if let Some((key, c)) = self.conversations.of(delivery.header.dst) {
+            c.deliver(delivery);
+            self.conversations.touch(key);
+        } else {
+            self.node.task_written(self.clock.now(), &delivery, &mut self.memory);
+        }
+    }
+
+    /// Writes to every task for which something waits.
+    pub(super) fn flush_tasks(&mut self) {
+        let dirty = std::mem::take(&mut self.conversations.dirty);
+        let mut done = std::mem::take(&mut self.conversations.done);
+        for key in dirty {
+            let Some(c) = self.conversations.all.get_mut(&key) else { continue };
+            c.dirty = false;
+            match c.write(&self.memory, &mut done) {
+                Ok(true) if c.enrolling && c.task.is_none() => self.forget(key, &mut done),
+                Ok(all) => {
+                    let read = !c.paused && !c.enrolling;
+                    let interest = Interest { read, write: !all };
+                    let _ = self.poll.set_interest(&*c, key, interest);
+                }
+                // What it sent is still to be read; then its end is seen.
+                Err(_) => c.drop_out(&mut done),
+            }
+        }
+        let now = self.clock.now();
+        for delivery in done.drain(..) {
+            self.node.task_written(now, &delivery, &mut self.memory);
+        }
+        self.conversations.done = done;
+    }
+
+    /// Tasks that had to wait for memory go on, when there is some.
+    pub(super) fn resume_tasks(&mut self) {
+        if self.conversations.paused.is_empty() || !self.node.task_budget_left() {
+            return;
+        }
+        for key in std::mem::take(&mut self.conversations.paused) {
+            if let Some(c) = self.conversations.all.get_mut(&key) {
+                c.paused = false;
+                let interest = Interest { read: true, write: c.has_out() };
+                let _ = self.poll.set_interest(&*c, key, interest);
+                self.read_task(key);
+            }
+        }
+    }
+
+    fn pause(&mut self, key: u64) {
+        if let Some(c) = self.conversations.all.get_mut(&key) {
+            c.paused = true;
+            let interest = Interest { read: false, write: c.has_out() };
+            let _ = self.poll.set_interest(&*c, key, interest);
+            self.conversations.paused.push(key);
+        }
+    }
+
+    /// A task's connection is closed because of what it does.
+    pub(super) fn cut_off(&mut self, key: u64, why: &str) {
+        let task = self.conversations.all.get(&key).and_then(|c| c.task);
+        match task {
+            Some(task) => log!("task {task} cut off: {why}"),
+            None => log!("process cut off: {why}"),
+        }
+        self.conversations.cut_off += 1;
+        self.task_is_over(key);
+    }
+
+    /// [`Engine::cut_off`] by name.
+    pub(super) fn cut_off_task(&mut self, task: TaskId, why: &str) {
+        if let Some((key, _)) = self.conversations.of(task) {
+            self.cut_off(key, why);
+        }
+    }
+
+    fn task_is_over(&mut self, key: u64) {
+        let mut done = Vec::new();
+        let task = self.conversations.all.get(&key).and_then(|c| c.task);
+        self.forget(key, &mut done);
+        let now = self.clock.now();
+        for delivery in done {
+            self.node.task_written(now, &delivery, &mut self.memory);
+        }
+        if let Some(task) = task {
+            self.node.task_left(now, task, &mut self.memory);
+        }
+    }
+
+    fn forget(&mut self, key: u64, done: &mut Vec<Delivery>) {
+        let Some(mut c) = self.conversations.all.remove(&key) else { return };
+        c.drop_out(done);
+        if let Some(task) = c.task {
+            self.conversations.by_task.remove(&task);
+        }
+    }
+
+    /// Sends a signal to a process that enrolled by itself.
+    pub(super) fn signal_process(&self, pid: u32, signal: i32) {
+        let is = |c: &&Conversation| c.pid.as_raw_nonzero().get().cast_unsigned() == pid;
+        let found = self.conversations.all.values().find(is);
+        if let (Some(c), Some(signal)) = (found, Signal::from_named_raw(signal)) {
+            let _ = pidfd_send_signal(c.process(), signal);
+        }
+    }
+}
+
+type Multicast<'a> = (Vec<(TaskId, u32)>, &'a [u8; HEADER_LEN], &'a [u8]);
+
+/// Takes a multicast frame's body apart.
+fn multicast(body: &[u8]) -> Option<Multicast<'_>> {
+    let (count, rest) = body.split_first_chunk::<2>()?;
+    let count = usize::from(u16::from_le_bytes(*count));
+    if count > MULTICAST_MAX {
+        return None;
+    }
+    let (list, rest) = rest.split_at_checked(12 * count)?;
+    let (header, payload) = rest.split_first_chunk::<HEADER_LEN>()?;
+    let receiver = |entry: &[u8]| {
+        let (task, seq) = entry.split_first_chunk::<8>()?;
+        let task = TaskId::try_from(u64::from_le_bytes(*task)).ok()?;
+        Some((task, u32::from_le_bytes(seq.try_into().ok()?)))
+    };
+    let receivers = list.chunks_exact(12).map(receiver).collect::<Option<Vec<_>>>()?;
+    Some((receivers, header, payload))
+}

@@ -1,0 +1,63 @@
+//! Descriptors: the daemon may open as many as the system lets it, its tasks see the limit that
+//! the daemon was started with. Programs that use `select` or close every descriptor there could
+//! be do not stand a high one.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{Child, Command};
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+
+/// Descriptors that the daemon may open in the moment while its own limit is the tasks'.
+const SPARE: u64 = 128;
+
+/// The limit that was found, and given back to tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Descriptors {
+    /// The soft limit as it was, if it was raised.
+    found: Option<u64>,
+}
+
+impl Descriptors {
+    /// Raises the soft limit to the hard one.
+    pub fn raise() -> Self {
+        let limit = getrlimit(Resource::Nofile);
+        let raised = Rlimit { current: limit.maximum, ..limit };
+        let higher = limit.maximum.is_none_or(|max| limit.current.is_some_and(|now| now < max));
+        match limit.current {
+            Some(found) if higher && setrlimit(Resource::Nofile, raised).is_ok() => {
+                Self { found: Some(found) }
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// Starts a process that sees the limit as it was found.
+    ///
+    /// A limit belongs to a whole process and is inherited, so ours is put back while the new one
+    /// starts. Where so many descriptors are open that another thread could miss one in that
+    /// moment, the new process is given its limit right after its start instead: it might see
+    /// ours in its first instructions.
+    pub fn spawn(self, command: &mut Command) -> io::Result<Child> {
+        let Some(found) = self.found else { return command.spawn() };
+        let ours = getrlimit(Resource::Nofile);
+        let theirs = Rlimit { current: Some(found), ..ours };
+        if lowest_free().is_none_or(|fd| fd + SPARE >= found) {
+            let child = command.spawn()?;
+            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            // Fails only for a process that has ended already.
+            let _ = prlimit(pid, Resource::Nofile, theirs);
+            return Ok(child);
+        }
+        setrlimit(Resource::Nofile, theirs)?;
+        let child = command.spawn();
+        setrlimit(Resource::Nofile, ours)?;
+        child
+    }
+}
+
+/// The lowest descriptor that is free.
+fn lowest_free() -> Option<u64> {
+    let fd: OwnedFd = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).ok()?;
+    u64::try_from(fd.as_raw_fd()).ok()
+}

@@ -1,0 +1,169 @@
+//! Messages between tasks, through real daemons.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{ANY, LONG, Vm, pattern};
+use towpath::task::{Choice, Envelope, RecvError, Wanted};
+
+/// Two tasks, `hosts` hosts apart: messages of many lengths arrive whole and in order, both ways.
+fn exchange(hosts: usize) {
+    let vm = Vm::up(hosts);
+    let (mut a, mut b) = (vm.task(1), vm.task(hosts));
+    assert_ne!(a.id(), b.id());
+    let to = b.id();
+    let lens = [0, 1, 15, 16, 4096, 16_320, 16_321, 65_536, 65_537, 300_000, 3_000_000];
+    let from = a.id();
+    let echo = std::thread::spawn(move || {
+        for (tag, len) in (0..).zip(lens) {
+            let got = b.recv(&ANY).unwrap();
+            assert_eq!((got.src(), got.tag(), got.len()), (from, tag, len));
+            assert!(got.bytes() == pattern(tag as u64, len), "message {tag}");
+            b.send(from, got.tag() + 100, got.bytes()).unwrap();
+        }
+        b.leave().unwrap();
+    });
+    for (tag, len) in (0..).zip(lens) {
+        a.send(to, tag, &pattern(tag as u64, len)).unwrap();
+    }
+    for (tag, len) in (0..).zip(lens) {
+        let got = a.recv(&ANY).unwrap();
+        assert_eq!((got.src(), got.tag(), got.len()), (to, tag + 100, len));
+        assert!(got.bytes() == pattern(tag as u64, len), "answer {tag}");
+    }
+    echo.join().unwrap();
+}
+
+#[test]
+fn two_tasks_on_one_host_exchange_messages() {
+    exchange(1);
+}
+
+#[test]
+fn two_tasks_on_two_hosts_exchange_messages() {
+    exchange(2);
+}
+
+#[test]
+fn messages_are_chosen_by_source_tag_and_context() {
+    let vm = Vm::up(1);
+    let (mut a, mut b, mut c) = (vm.task(1), vm.task(1), vm.task(1));
+    let to = c.id();
+    a.send(to, 1, b"a1").unwrap();
+    a.send(to, 2, b"a2").unwrap();
+    a.send_with(to, Envelope { tag: 1, context: 9, format: 77 }, b"a1 in 9").unwrap();
+    // What a sent is in before b sends.
+    while c.probe(&Wanted { context: 9, ..ANY }).unwrap().is_none() {
+        c.wait(Some(LONG)).unwrap();
+    }
+    b.send(to, 1, b"b1").unwrap();
+    let from_b = Wanted { source: Some(b.id()), tag: Some(1), context: 0 };
+    assert_eq!(c.recv(&from_b).unwrap().bytes(), b"b1");
+    assert_eq!(c.recv(&Wanted { tag: Some(2), ..ANY }).unwrap().bytes(), b"a2");
+    let ninth = c.recv(&Wanted { context: 9, ..ANY }).unwrap();
+    assert_eq!((ninth.bytes(), ninth.format()), (&b"a1 in 9"[..], 77));
+    assert_eq!(c.recv(&ANY).unwrap().bytes(), b"a1");
+    assert!(c.try_recv(&ANY).unwrap().is_none());
+    assert!(c.recv_timeout(&ANY, Duration::from_millis(20)).unwrap().is_none());
+}
+
+#[test]
+fn a_receive_into_too_little_room_leaves_the_message() {
+    let vm = Vm::up(1);
+    let (mut a, mut b) = (vm.task(1), vm.task(1));
+    a.send(b.id(), 5, b"hello").unwrap();
+    let mut room = [0; 8];
+    let short = b.recv_into(&ANY, &mut room[..4]);
+    assert_eq!(short, Err(RecvError::TooLong { len: 5, room: 4 }));
+    let got = b.recv_into(&ANY, &mut room).unwrap();
+    assert_eq!((got.src, got.tag, got.len, &room[..5]), (a.id(), 5, 5, &b"hello"[..]));
+}
+
+#[test]
+fn a_match_function_sees_all_contexts_in_order_and_may_rank() {
+    let vm = Vm::up(1);
+    let mut a = vm.task(1);
+    let own = a.id();
+    for (tag, context) in [(3, 0), (1, 5), (9, 0), (9, 5)] {
+        a.send_with(own, Envelope { tag, context, format: 0 }, &[tag as u8]).unwrap();
+    }
+    let mut seen = Vec::new();
+    let none = a.recv_by(Some(Duration::ZERO), &mut |m| {
+        seen.push((m.about.tag, m.about.context, m.bytes[0]));
+        Choice::Skip
+    });
+    assert!(none.unwrap().is_none());
+    assert_eq!(seen, [(3, 0, 3), (1, 5, 1), (9, 0, 9), (9, 5, 9)]);
+    let rank = |m: &towpath::task::Arrived<'_>| Choice::Rank(m.about.tag.cast_unsigned());
+    let best = a.recv_by(None, &mut |m| rank(m)).unwrap().unwrap();
+    assert_eq!((best.tag(), best.context()), (9, 0), "the earliest of the highest rank");
+    let first = a.recv_by(None, &mut |_| Choice::Take).unwrap().unwrap();
+    assert_eq!(first.tag(), 3);
+}
+
+#[test]
+fn parts_arrive_as_one_message() {
+    let vm = Vm::up(1);
+    let (mut a, mut b) = (vm.task(1), vm.task(1));
+    let whole = pattern(3, 100_000);
+    let mut parts: Vec<&[u8]> = whole.chunks(7001).collect();
+    parts.insert(2, &[]);
+    let many: Vec<&[u8]> = whole.chunks(1000).collect();
+    for parts in [&parts, &many] {
+        let to = b.id();
+        std::thread::scope(|s| {
+            s.spawn(|| a.send_parts(to, Envelope::tag(1), parts).unwrap());
+            assert!(b.recv(&ANY).unwrap().bytes() == whole);
+        });
+    }
+}
+
+#[test]
+fn a_multicast_reaches_each_receiver_once_and_in_order_with_other_messages() {
+    let vm = Vm::up(2);
+    let mut from = vm.task(1);
+    let mut receivers: Vec<_> = [1, 1, 2, 2, 2].map(|host| vm.task(host)).into();
+    let all: Vec<_> = receivers.iter().map(towpath::Task::id).collect();
+    let body = pattern(1, 200_000);
+    std::thread::scope(|s| {
+        for (i, task) in receivers.iter_mut().enumerate() {
+            let body = &body;
+            s.spawn(move || {
+                assert_eq!(task.recv(&ANY).unwrap().bytes(), [i as u8]);
+                assert!(task.recv(&ANY).unwrap().bytes() == *body);
+                assert_eq!(task.recv(&ANY).unwrap().bytes(), b"");
+                assert_eq!(task.recv(&ANY).unwrap().bytes(), b"last");
+            });
+        }
+        for (i, to) in all.iter().enumerate() {
+            from.send(*to, 0, &[i as u8]).unwrap();
+        }
+        from.multicast(&all, Envelope::tag(1), &[&body]).unwrap();
+        from.multicast(&all, Envelope::tag(2), &[]).unwrap();
+        for to in &all {
+            from.send(*to, 3, b"last").unwrap();
+        }
+    });
+}
+
+#[test]
+fn both_may_send_much_before_either_receives() {
+    const EACH: usize = 64;
+    let vm = Vm::up(2);
+    let (mut a, mut b) = (vm.task(1), vm.task(2));
+    let (first, second) = (a.id(), b.id());
+    let work = |task: &mut towpath::Task, peer, seed: u64| {
+        for i in 0..EACH {
+            task.send(peer, 0, &pattern(seed + i as u64, 1 << 20)).unwrap();
+        }
+        for i in 0..EACH {
+            let got = task.recv(&ANY).unwrap();
+            assert!(got.bytes() == pattern(1000 - seed + i as u64, 1 << 20));
+        }
+    };
+    std::thread::scope(|s| {
+        s.spawn(|| work(&mut a, second, 0));
+        s.spawn(|| work(&mut b, first, 1000));
+    });
+}
