@@ -274,7 +274,7 @@ fn ask(rounds: usize) -> io::Result<()> {
 }
 
 fn measure(ends: &mut [End], rounds: usize) -> io::Result<()> {
-    let mut results = [[const { Vec::new() }; WIRES.len()]; CASES.len()];
+    let mut results = CASES.map(|_| WIRES.map(|_| Vec::new()));
     let mut calls = [[0.0; WIRES.len()]; CASES.len()];
     let mut buffer = vec![7; 1 << 20];
     for _ in 0..rounds {

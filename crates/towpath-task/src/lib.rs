@@ -10,7 +10,9 @@
 //! | [`event`] | what happens beside messages |
 //! | `ask`, [`groups`] | questions to the virtual machine |
 //! | [`error`] | what can go wrong |
-//! | `rings`, `direct` | shared memory with tasks of the same host, and when it is used |
+//! | `direct` | when direct routes are asked for and used |
+//! | `rings` | shared memory with tasks of the same host |
+//! | `streams` | kernel TCP to tasks of other hosts |
 //! | [`place`] | where the daemon is |
 //! | `link`, `intake` | the connection to the daemon, and what comes in by it |
 #![forbid(unsafe_code)]
@@ -29,6 +31,7 @@ mod link;
 mod receive;
 mod rings;
 mod send;
+mod streams;
 
 pub use direct::Route;
 pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};

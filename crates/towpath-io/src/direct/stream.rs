@@ -101,7 +101,7 @@ impl Stream {
     /// [`PIECE_MAX`](towpath_wire::talk::PIECE_MAX). They may be reused as soon as this returns.
     /// [`Self::flush`] sends it.
     pub fn push(&mut self, header: &Header, parts: &[&[u8]]) -> Push {
-        if self.end.is_some() || self.broken.is_some() {
+        if !self.is_open() {
             return Push::Closed;
         }
         let pushed = self.session.push(header, parts);
@@ -111,6 +111,16 @@ impl Stream {
             Push::Closed => {}
         }
         pushed
+    }
+
+    /// Whether [`Self::push`] would take a piece of any length now.
+    pub fn has_room(&self) -> bool {
+        self.is_open() && self.session.has_room()
+    }
+
+    /// Pieces can be sent: it has not ended, and nobody closes it.
+    pub fn is_open(&self) -> bool {
+        self.end.is_none() && self.broken.is_none() && !self.session.is_closing()
     }
 
     /// Gives the kernel what it takes of all that was pushed, and tells the peer what it must
