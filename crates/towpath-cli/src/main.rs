@@ -8,9 +8,11 @@ mod cells;
 mod control;
 mod dump;
 mod experiment;
+mod explain;
 mod farm;
 mod files;
 mod interrupt;
+mod logs;
 mod media;
 mod plan;
 mod plot;
@@ -19,6 +21,7 @@ mod run;
 mod schedulers;
 mod sim;
 mod status;
+mod top;
 mod topology;
 mod tspec;
 mod units;
@@ -82,7 +85,13 @@ enum Command {
     Hosts(status::HostsArgs),
     /// List tasks
     Ps(status::PsArgs),
-    /// Run a command on a host
+    /// Watch hosts, tasks, rates and routes
+    Top(top::TopArgs),
+    /// Tell which way messages between two tasks take, why, and what it costs
+    Explain(explain::ExplainArgs),
+    /// Show what this machine's daemons have to say
+    Logs(logs::LogsArgs),
+    /// Run a command on hosts
     Run(run::RunArgs),
     /// Run a command over many inputs on all hosts
     Farm(farm::FarmArgs),
@@ -166,6 +175,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Token(args) => control::token(&vm()?, &args),
         Command::Hosts(args) => status::hosts(&vm()?, &args),
         Command::Ps(args) => status::ps(&vm()?, &args),
+        Command::Top(args) => top::top(&vm()?, &args),
+        Command::Explain(args) => explain::explain(&vm()?, &args),
+        Command::Logs(args) => logs::logs(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
         Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),
         Command::Media(args) => media::run(&args),

@@ -103,3 +103,34 @@ fn what_a_daemon_killed_with_its_guard_left_behind_ends_with_down() {
     assert_eq!(processes_with(&orphan), []);
     assert!(!std::path::Path::new(&group).exists() && !dir.join("group").exists());
 }
+
+#[test]
+fn a_daemon_of_a_service_says_when_it_is_up_and_ends_politely_when_told() {
+    let vm = Vm::new();
+    let socket = std::os::unix::net::UnixDatagram::bind(vm.file("notify")).unwrap();
+    socket.set_read_timeout(Some(PROMPT)).unwrap();
+    // As the unit of `towpath unit` has it.
+    let unit = text(&vm.towpath(&["unit", "--listen", "127.0.0.1:0"]).stdout);
+    let line = unit.lines().find_map(|l| l.strip_prefix("ExecStart=")).unwrap();
+    let words: Vec<&str> = line.split(' ').skip(1).collect();
+    let mut command = vm.command(&words);
+    let mut guard = command.env("NOTIFY_SOCKET", vm.file("notify")).spawn().unwrap();
+    let mut said = [0; 64];
+    let n = socket.recv(&mut said).unwrap();
+    assert_eq!(&said[..n], b"READY=1");
+    let (started, ended) = (vm.file("started"), vm.file("ended"));
+    fifo(&started);
+    let script = format!(
+        "trap 'echo $NOTIFY_SOCKET- > {}; exit' TERM; echo > {}; \
+         while :; do tail -f /dev/null & wait; done",
+        ended.display(),
+        started.display()
+    );
+    let mut run = vm.command(&["run", "--", "sh", "-c", &script]).spawn().unwrap();
+    std::fs::read_to_string(&started).unwrap();
+    Vm::signal(guard.id(), "-TERM");
+    assert!(guard.wait().unwrap().success());
+    run.wait().unwrap();
+    assert_eq!(std::fs::read_to_string(&ended).unwrap(), "-\n", "its task ended politely");
+    assert_eq!(processes_with(vm.dir.path().to_str().unwrap()), []);
+}

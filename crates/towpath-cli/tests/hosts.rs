@@ -203,3 +203,20 @@ fn interrupting_a_run_interrupts_the_command() {
     assert_eq!(lines.next().unwrap().unwrap(), "caught");
     assert_eq!(run.wait().unwrap().code(), Some(5));
 }
+
+#[test]
+fn logs_show_what_daemons_say_now_and_later() {
+    let vm = Vm::up(2);
+    let both = text(&vm.towpath(&["logs"]).stdout);
+    assert!(both.contains("[daemon 1] ") && both.contains("[daemon 2] "), "{both}");
+    let mut follow = vm.command(&["logs", "--host", "h1", "-f"]);
+    let mut follow = follow.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|l| l.contains("joined as h1") && !l.starts_with('[')));
+    assert!(vm.towpath(&["host", "delete", "h2"]).status.success());
+    assert!(lines.any(|l| l.contains("host h2") && l.contains("left")));
+    Vm::signal(follow.id(), "-INT");
+    assert!(follow.wait().unwrap().success());
+    let out = vm.towpath(&["logs", "--host", "h9"]);
+    assert!(text(&out.stderr).contains("no host `h9`"), "{}", text(&out.stderr));
+}

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
@@ -240,6 +241,18 @@ fn two_hundred_hosts_are_asked_at_most_so_many_at_once() {
     let counts: Vec<u32> = counts.lines().map(|l| l.trim().parse().unwrap()).collect();
     assert_eq!(counts.len(), 200);
     assert!(counts.iter().all(|n| *n <= 7), "{counts:?}");
+}
+
+#[test]
+fn an_interrupted_start_leaves_nothing_behind() {
+    let m = Machines::new("good addr=127.0.0.2\nhang\n");
+    let mut command = m.command(&["up", "--hostfile", "hosts"]);
+    let mut up = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(up.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|l| l.contains("[1/2] good")));
+    Vm::signal(up.id(), "-INT");
+    assert_eq!(up.wait().unwrap().code(), Some(130));
+    assert!(m.nothing_left());
 }
 
 #[test]

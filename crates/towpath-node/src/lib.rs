@@ -15,6 +15,7 @@
 //! | `enrol`, `ends` | tasks of this host: how they come, what they say, who is told of their end |
 //! | [`data`] | tasks' messages |
 //! | [`direct`] | who may have a direct route |
+//! | [`explain`] | which way messages take, for people who ask |
 //! | `question`, `spawn`, `group`, `halt` | what tasks ask for |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod config;
 pub mod data;
 pub mod direct;
 pub mod event;
+pub mod explain;
 pub mod node;
 
 mod broken;

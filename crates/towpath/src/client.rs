@@ -1,6 +1,7 @@
 //! A client's side of the daemon's Unix socket.
 
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -77,6 +78,26 @@ impl Sender {
 }
 
 impl Receiver {
+    /// The next reply that was read already.
+    pub fn buffered(&mut self) -> Result<Option<Reply>, ClientError> {
+        Ok(self.frames.next()?)
+    }
+
+    /// Reads once: at once if the descriptor is readable.
+    pub fn fill(&mut self) -> Result<(), ClientError> {
+        self.stream.set_read_timeout(None)?;
+        match self.stream.read(&mut self.buf) {
+            Ok(0) => Err(ClientError::Gone),
+            Ok(n) => {
+                self.frames.extend(&self.buf[..n]);
+                Ok(())
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Err(ClientError::Gone),
+            Err(e) => Err(e.into()),
+        }
+    }
+
     /// The next reply, or `None` when none came within `timeout` (`None`: waits for ever).
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Reply>, ClientError> {
         loop {
@@ -95,6 +116,12 @@ impl Receiver {
                 },
             }
         }
+    }
+}
+
+impl AsFd for Receiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 

@@ -8,9 +8,10 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+pub use towpath_node::explain::{DirectState, Exchange, Explanation, Network, TaskLoad};
 pub use towpath_vm::RequestEvent as TaskEvent;
 use towpath_vm::{Host, TaskInfo, TaskSpec};
-use towpath_wire::HostId;
+use towpath_wire::{HostId, TaskId};
 
 /// Longest body accepted from either side, in bytes.
 pub const FRAME_MAX: usize = 4 << 20;
@@ -73,6 +74,15 @@ pub enum Request {
         /// The host.
         host: HostId,
     },
+    /// Which way do messages from a task of this host take? Answered by [`Reply::Explained`].
+    Explain {
+        /// Who sends.
+        from: TaskId,
+        /// Who receives.
+        to: TaskId,
+    },
+    /// What have this host's tasks and associations to do? Answered by [`Reply::Loads`].
+    Loads,
     /// Tell about hosts from now on: [`Reply::HostEvent`]s follow.
     Watch,
     /// Leave the virtual machine and end. Answered by [`Reply::Done`].
@@ -104,6 +114,15 @@ pub enum Reply {
     },
     /// Answer to [`Request::Invite`].
     Token(String),
+    /// Answer to [`Request::Explain`].
+    Explained(Explanation),
+    /// Answer to [`Request::Loads`].
+    Loads {
+        /// Of tasks that are part of the virtual machine.
+        tasks: Vec<TaskLoad>,
+        /// Of associations with other hosts.
+        networks: Vec<Network>,
+    },
     /// News of hosts, to a client that watches.
     HostEvent(HostEvent),
     /// A request could not be carried out.

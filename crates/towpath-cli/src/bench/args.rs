@@ -8,6 +8,7 @@ use towpath_wire::ByteSize;
 
 use super::machine::processors;
 use super::relay::RelayArgs;
+use super::tasks::{BarrierArgs, EchoArgs, MemberArgs, MulticastArgs, SpawnArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
@@ -21,6 +22,17 @@ pub(super) enum BenchCommand {
     Link(LinkArgs),
     /// One association over a path with rate, delay and loss, alone and beside kernel TCP
     Relay(RelayArgs),
+    /// Messages there and back between two tasks, beside what the system alone can do
+    Echo(EchoArgs),
+    /// Barriers of many tasks
+    Barrier(BarrierArgs),
+    /// One message to many tasks
+    Multicast(MulticastArgs),
+    /// Tasks that are started, say something and end
+    Spawn(SpawnArgs),
+    /// A process of these benches
+    #[command(hide = true)]
+    Member(MemberArgs),
 }
 
 #[derive(Debug, Args)]

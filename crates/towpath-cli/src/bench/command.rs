@@ -14,12 +14,17 @@ use super::report::Report;
 use super::row::{Sample, What};
 use super::side::DATAGRAM;
 use super::talk::Serve;
-use super::{floor, machine, netns, ours, peer, relay, udp_train};
+use super::{floor, machine, netns, ours, peer, relay, tasks, udp_train};
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         BenchCommand::Link(args) => link(args),
         BenchCommand::Relay(args) => relay::run(args),
+        BenchCommand::Echo(args) => tasks::echo(args),
+        BenchCommand::Barrier(args) => tasks::barrier(args),
+        BenchCommand::Multicast(args) => tasks::multicast(args),
+        BenchCommand::Spawn(args) => tasks::spawn(args),
+        BenchCommand::Member(args) => tasks::member(args),
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! One process (the coordinator) measures; the other (the peer) serves the far end of each
 //! measurement. They agree over a TCP connection, one line of JSON each way at a time (`talk`),
-//! and then do the same work over and over (`round`).
+//! and then do the same work over and over (`round`). What tasks of a virtual machine do to each
+//! other is measured in `tasks`.
 
 mod args;
 mod command;
@@ -18,6 +19,7 @@ mod report;
 mod row;
 mod side;
 mod talk;
+mod tasks;
 mod udp_train;
 
 pub(crate) use args::BenchArgs;

@@ -112,7 +112,10 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         let from = if machines.source == Source::Slurm { "Slurm" } else { "TOWPATH_HOSTS" };
         eprintln!("hosts of {from}: {}{more}", list.join(", "));
     }
-    let (own, name, machines) = split(machines);
+    let (own, name, mut machines) = split(machines);
+    for machine in &mut machines.list {
+        machine.options.slots = machine.options.slots.or(args.tuning.slots);
+    }
     let listen = match args.listen.or(own.addr) {
         Some(listen) => listen,
         None if machines.list.is_empty() => ([127, 0, 0, 1], 0).into(),

@@ -1,8 +1,9 @@
 //! `daemon`: one host's process, in the foreground.
 
 use std::io::{Read, Write};
-use std::net::SocketAddr;
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,7 +28,7 @@ pub(crate) struct DaemonArgs {
     detach: bool,
     /// Where to receive
     #[arg(long)]
-    listen: SocketAddr,
+    listen: std::net::SocketAddr,
     /// The host's name (default: this machine's and the number)
     #[arg(long)]
     name: Option<String>,
@@ -74,8 +75,12 @@ fn say(value: &Value) {
 /// Tells systemd, where it started us and waits for that (`sd_notify(3)`).
 fn tell_systemd() {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    if let Ok(socket) = UnixDatagram::unbound() {
-        let _ = socket.send_to(b"READY=1", path);
+    let address = match path.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(path),
+    };
+    if let (Ok(socket), Ok(address)) = (UnixDatagram::unbound(), address) {
+        let _ = socket.send_to_addr(b"READY=1", &address);
     }
 }
 

@@ -12,4 +12,5 @@ pub(crate) use command::{InitArgs, UpArgs, init, up};
 pub(crate) use daemon::{DaemonArgs, daemon};
 pub(crate) use host::{HostArgs, host};
 pub(crate) use join::{JoinArgs, join};
+pub(crate) use remote::read as read_hostfile;
 pub(crate) use unit::{UnitArgs, unit};

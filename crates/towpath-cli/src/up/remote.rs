@@ -146,7 +146,7 @@ impl RemoteArgs {
 }
 
 /// The machines of a host file.
-pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Machine>> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Machine>> {
     let mut text = String::new();
     let limit = hostfile::FILE_BYTES_MAX as u64 + 1;
     File::open(path)

@@ -211,6 +211,11 @@ impl Association {
         self.paths[0].rtt.smoothed()
     }
 
+    /// Bytes that may be under way at once on the first path.
+    pub fn window(&self) -> u64 {
+        self.paths[0].window()
+    }
+
     /// True until it has ended or is being closed.
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open)

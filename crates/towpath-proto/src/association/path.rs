@@ -170,6 +170,11 @@ impl Path {
     }
 
     /// When the pacer lets data go on, if nothing but the pacer holds it.
+    /// Bytes that may be under way.
+    pub(super) fn window(&self) -> u64 {
+        self.congestion.window()
+    }
+
     pub(super) fn pace_at(&self) -> Option<Instant> {
         if !self.up || self.window_room() < self.datagram.into() {
             return None;

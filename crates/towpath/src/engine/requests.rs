@@ -157,6 +157,14 @@ impl Engine {
                 let reply = deleted.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
                 self.reply(key, &reply);
             }
+            Request::Explain { from, to } => {
+                let reply = Reply::Explained(self.node.explain(from, to));
+                self.reply(key, &reply);
+            }
+            Request::Loads => {
+                let (tasks, networks) = (self.node.loads(), self.node.networks());
+                self.reply(key, &Reply::Loads { tasks, networks });
+            }
             Request::Watch => {
                 if let Some(c) = self.clients.all.get_mut(&key) {
                     c.watches = true;

@@ -390,6 +390,8 @@ fn command(spec: &TaskSpec, environment: &[(OsString, OsString)]) -> Command {
     let mut command = Command::new(os(&spec.program));
     command
         .args(spec.args.iter().map(|a| os(a)))
+        // The daemon's own affair with systemd.
+        .env_remove("NOTIFY_SOCKET")
         .envs(environment.iter().map(|(k, v)| (k, v)))
         .envs(spec.env.iter().map(|(k, v)| (os(k), os(v))))
         .stdin(if spec.input_window == 0 { Stdio::null() } else { Stdio::piped() })

@@ -299,7 +299,12 @@ impl<'a> Farm<'a> {
             }
             Reply::HostEvent(HostEvent::Left(id)) => self.lose_host(now, id, "has left"),
             Reply::Failed(text) => self.sink.warn(&text),
-            Reply::Info(_) | Reply::Tasks { .. } | Reply::Token(_) | Reply::Done => {}
+            Reply::Info(_)
+            | Reply::Tasks { .. }
+            | Reply::Token(_)
+            | Reply::Explained(_)
+            | Reply::Loads { .. }
+            | Reply::Done => {}
         }
         Ok(())
     }

@@ -1,0 +1,23 @@
+//! The C interface: what include/towpath.h declares, over `towpath-task`.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`code`] | result codes: one table for Rust's errors, the header and their texts |
+//! | `handle` | opaque handles, one user at a time, panics stop here |
+//! | `given` | what C hands in, checked |
+//! | `enrol`, `send`, `receive`, `event`, `machine`, `registry`, `team` | the functions, as the header orders them |
+//!
+//! Functions are exported by name and documented in the header; none of them is a Rust interface.
+//! Every handle belongs to its caller. There is no global state.
+
+pub mod code;
+
+mod enrol;
+mod event;
+mod given;
+mod handle;
+mod machine;
+mod receive;
+mod registry;
+mod send;
+mod team;

@@ -1,0 +1,1 @@
+//! Teams and what their members do together.

@@ -1,0 +1,115 @@
+//! The header against a C compiler, the library's symbols, and a program run under a daemon.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn run(command: &mut Command) -> Output {
+    let out = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let (said, cried) = (text(&out.stdout), text(&out.stderr));
+    assert!(out.status.success(), "{command:?}: {}\n{said}{cried}", out.status);
+    out
+}
+
+/// Where this build's binaries and libraries are: the command and the library, built.
+fn built() -> PathBuf {
+    let packages = ["-p", "towpath-cli", "-p", "towpath-capi"];
+    run(Command::new(env!("CARGO")).args(["build", "--quiet"]).args(packages).current_dir(ROOT));
+    let test = std::env::current_exe().unwrap();
+    test.ancestors().nth(2).unwrap().to_path_buf()
+}
+
+/// Names followed by an opening parenthesis, such as `towpath_send(`.
+fn called(text: &str) -> BTreeSet<String> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut names = BTreeSet::new();
+    for (at, _) in text.match_indices('(') {
+        let start = text[..at].rfind(|c| !word(c)).map_or(0, |n| n + 1);
+        let name = &text[start..at];
+        if name.starts_with("towpath_") {
+            names.insert(name.to_string());
+        }
+    }
+    names
+}
+
+/// The header without its comments.
+fn header() -> String {
+    let text = std::fs::read_to_string(format!("{ROOT}/include/towpath.h")).unwrap();
+    let mut code = String::new();
+    let mut rest = text.as_str();
+    while let Some((before, comment)) = rest.split_once("/*") {
+        code.push_str(before);
+        rest = comment.split_once("*/").expect("a comment ends").1;
+    }
+    code + rest
+}
+
+#[test]
+fn the_library_exports_what_the_header_declares() {
+    let library = built().join("libtowpath_c.so");
+    let out = run(Command::new("nm").args(["--dynamic", "--defined-only"]).arg(library));
+    let names = text(&out.stdout);
+    let names = names.lines().filter_map(|line| line.split_whitespace().last());
+    let exported: BTreeSet<_> = names.filter(|n| n.starts_with("towpath_")).collect();
+    let declared = called(&header());
+    let declared: BTreeSet<_> = declared.iter().map(String::as_str).collect();
+    assert!(exported.len() > 50, "{exported:?}");
+    assert_eq!(exported, declared);
+}
+
+fn compile(compiler: &str, flags: &[&str], out: &Path, libraries: &Path) {
+    let tour = format!("{ROOT}/crates/towpath-capi/tests/c/tour.c");
+    let strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+    let mut c = Command::new(compiler);
+    c.args(flags).args(strict).arg(format!("-I{ROOT}/include")).arg(tour).arg("-o").arg(out);
+    run(c.arg("-L").arg(libraries).arg("-ltowpath_c"));
+}
+
+#[test]
+fn a_c_program_takes_the_tour_under_a_daemon() {
+    let built = built();
+    let dir = tempfile::Builder::new().prefix("tpc").tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    compile("cc", &["-std=c99", "-D_POSIX_C_SOURCE=200809L"], &at("tour"), &built);
+    // The name that programs ask for at run time.
+    std::os::unix::fs::symlink(built.join("libtowpath_c.so"), at("libtowpath_c.so.0")).unwrap();
+    let towpath = |args: &[&str]| {
+        let mut c = Command::new(built.join("towpath"));
+        c.args(args).env("TOWPATH_HOME", dir.path()).env_remove("TOWPATH_VM");
+        c.env("LD_LIBRARY_PATH", dir.path()).current_dir(dir.path());
+        c
+    };
+    run(&mut towpath(&["up", "--hosts", "2"]));
+    let tour = at("tour");
+    let out = towpath(&["run", "--host", "h1", "--", tour.to_str().unwrap()]).output().unwrap();
+    let down = towpath(&["down"]).output();
+    assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
+    assert_eq!(text(&out.stdout), "alone\ntogether\ngroups\n");
+    assert!(down.is_ok_and(|out| out.status.success()));
+}
+
+#[test]
+fn without_a_daemon_the_error_says_so() {
+    let built = built();
+    let dir = tempfile::Builder::new().prefix("tpc").tempdir().unwrap();
+    let tour = dir.path().join("tour");
+    compile("cc", &["-std=c11", "-D_POSIX_C_SOURCE=200809L"], &tour, &built);
+    std::os::unix::fs::symlink(built.join("libtowpath_c.so"), dir.path().join("libtowpath_c.so.0"))
+        .unwrap();
+    let mut c = Command::new(&tour);
+    c.env("LD_LIBRARY_PATH", dir.path()).env("TOWPATH_HOME", dir.path());
+    for name in ["TOWPATH_VM", "TOWPATH_TASK_SOCKET", "TOWPATH_TASK", "TOWPATH_COOKIE"] {
+        c.env_remove(name);
+    }
+    let out = c.output().unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    let said = text(&out.stderr);
+    assert!(said.contains("no daemon") && said.contains("hint"), "{said}");
+}

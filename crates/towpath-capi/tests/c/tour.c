@@ -1,0 +1,264 @@
+/* A tour of towpath.h: run as a task, it spawns itself and checks what each function does.
+ * Exit status 0: all of it was right; else the first line that was not is named. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "towpath.h"
+
+#define CHECK(condition)                                                                    \
+    do {                                                                                    \
+        if (!(condition)) {                                                                 \
+            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition,             \
+                    towpath_error(task));                                                   \
+            exit(1);                                                                        \
+        }                                                                                   \
+    } while (0)
+#define OK(call) CHECK((call) == TOWPATH_OK)
+
+static const int64_t SECOND = INT64_C(1000000000);
+
+/* Layouts that programs are compiled with must never change. */
+typedef char received_is_32[sizeof(towpath_received) == 32 ? 1 : -1];
+typedef char wanted_is_24[sizeof(towpath_wanted) == 24 ? 1 : -1];
+typedef char event_is_56[sizeof(towpath_event) == 56 ? 1 : -1];
+typedef char spawn_is_64[sizeof(towpath_spawn) == 64 ? 1 : -1];
+typedef char host_is_160[sizeof(towpath_host_info) == 160 ? 1 : -1];
+typedef char task_is_232[sizeof(towpath_task_info) == 232 ? 1 : -1];
+typedef char entry_is_32[sizeof(towpath_mail_entry) == 32 ? 1 : -1];
+
+static towpath_wanted from(towpath_id source, int32_t tag)
+{
+    towpath_wanted wanted = {0};
+    wanted.source = source;
+    wanted.tag = tag;
+    return wanted;
+}
+
+/* Sends everything back under the next tag; ends with the number in a message of tag 99. */
+static int child(towpath_task *task)
+{
+    towpath_id parent = towpath_parent(task);
+    CHECK(parent != 0);
+    for (;;) {
+        towpath_message *message = NULL;
+        towpath_received about;
+        OK(towpath_recv(task, NULL, TOWPATH_FOREVER, &message));
+        towpath_message_about(message, &about);
+        CHECK(about.source == parent && about.len == towpath_message_len(message));
+        if (about.tag == 99) {
+            int status = *(const unsigned char *)towpath_message_bytes(message);
+            towpath_message_free(message);
+            OK(towpath_leave(task));
+            return status;
+        }
+        OK(towpath_send(task, parent, about.tag + 1, towpath_message_bytes(message), about.len));
+        towpath_message_free(message);
+    }
+}
+
+static int64_t longest(void *data, const towpath_received *about, const void *bytes)
+{
+    ++*(int *)data;
+    (void)bytes;
+    return about->tag == 50 ? (int64_t)about->len : TOWPATH_SKIP;
+}
+
+static int64_t calls_in(void *data, const towpath_received *about, const void *bytes)
+{
+    (void)about;
+    (void)bytes;
+    return towpath_poll(data) == TOWPATH_E_BUSY ? TOWPATH_TAKE : TOWPATH_SKIP;
+}
+
+static void alone(towpath_task *task)
+{
+    towpath_id me = towpath_self(task);
+    towpath_message *message = NULL;
+    towpath_received about;
+    char small[4], room[64];
+    int asked = 0;
+
+    CHECK(me != 0 && towpath_host_of(me) != 0);
+    CHECK(towpath_abi() == TOWPATH_ABI && strchr(towpath_version(), '.') != NULL);
+    CHECK(strcmp(towpath_strerror(TOWPATH_E_NO_TASK), "no such task, or it has ended") == 0);
+    CHECK(strcmp(towpath_strerror(-1000), "no such code") == 0);
+
+    CHECK(towpath_recv(task, NULL, 0, &message) == TOWPATH_NONE && message == NULL);
+    CHECK(towpath_recv(task, NULL, SECOND / 1000, &message) == TOWPATH_NONE);
+    CHECK(towpath_probe(task, NULL, &about) == TOWPATH_NONE);
+
+    OK(towpath_send(task, me, 7, "seven", 5));
+    OK(towpath_probe(task, NULL, &about));
+    CHECK(about.source == me && about.tag == 7 && about.len == 5 && about.context == 0);
+    CHECK(towpath_recv_into(task, NULL, small, sizeof small, &about) == TOWPATH_E_TOO_LONG);
+    CHECK(about.len == 5 && strstr(towpath_error(task), "5") != NULL);
+    OK(towpath_recv_into(task, NULL, room, sizeof room, &about));
+    CHECK(about.len == 5 && memcmp(room, "seven", 5) == 0);
+
+    towpath_part parts[3] = {{"ab", 2}, {NULL, 0}, {"cde", 3}};
+    towpath_envelope envelope = {-8, 5, 12};
+    OK(towpath_send_parts(task, me, &envelope, parts, 3));
+    CHECK(towpath_probe(task, NULL, &about) == TOWPATH_NONE); /* another context */
+    towpath_wanted wanted = {0};
+    wanted.any_tag = 1;
+    wanted.context = 5;
+    OK(towpath_recv(task, &wanted, 0, &message));
+    towpath_message_about(message, &about);
+    CHECK(about.tag == -8 && about.context == 5 && about.format == 12 && about.len == 5);
+    CHECK(memcmp(towpath_message_bytes(message), "abcde", 5) == 0);
+    towpath_message_free(message);
+
+    OK(towpath_send(task, me, 50, "x", 1));
+    OK(towpath_send(task, me, 50, "xyz", 3));
+    OK(towpath_send(task, me, 50, "xy", 2));
+    OK(towpath_recv_by(task, 0, longest, &asked, &message));
+    CHECK(asked == 3 && towpath_message_len(message) == 3);
+    towpath_message_free(message);
+    OK(towpath_recv_by(task, 0, calls_in, task, &message));
+    CHECK(towpath_message_len(message) == 1);
+    towpath_message_free(message);
+    OK(towpath_recv(task, NULL, 0, &message));
+    towpath_message_free(message);
+
+    CHECK(towpath_descriptor(task) >= 0);
+    CHECK(towpath_recv(task, NULL, 0, NULL) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_send(task, 0, 1, "", 0) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_send(task, me, 1, NULL, 1) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_send(NULL, me, 1, "", 0) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_self(NULL) == 0);
+    towpath_message_free(NULL);
+}
+
+static void together(towpath_task *task, const char *program)
+{
+    const char *args[] = {"child", NULL};
+    const char *env[] = {"TOUR=1", NULL};
+    towpath_spawn spawn = {0};
+    towpath_id ids[3] = {0}, none;
+    int codes[3] = {1, 1, 1}, code;
+    uint64_t watches[3];
+    size_t i, ended = 0, count = 0;
+
+    spawn.program = program;
+    spawn.args = args;
+    spawn.env = env;
+    spawn.count = 3;
+    OK(towpath_spawn_tasks(task, &spawn, ids, codes));
+    for (i = 0; i < 3; i++) {
+        CHECK(codes[i] == TOWPATH_OK && ids[i] != 0);
+        OK(towpath_watch_task(task, ids[i], &watches[i]));
+    }
+
+    char *big = malloc(300000), *back = malloc(300000);
+    CHECK(big != NULL && back != NULL);
+    for (i = 0; i < 300000; i++)
+        big[i] = (char)(i * 7 + i / 251);
+    towpath_part part = {big, 300000};
+    towpath_envelope envelope = {10, 0, 0};
+    OK(towpath_multicast(task, ids, 3, &envelope, &part, 1));
+    for (i = 0; i < 3; i++) {
+        towpath_wanted wanted = from(ids[i], 11);
+        towpath_received about;
+        memset(back, 0, 300000);
+        OK(towpath_recv_into(task, &wanted, back, 300000, &about));
+        CHECK(about.len == 300000 && memcmp(big, back, 300000) == 0);
+    }
+    free(big);
+    free(back);
+
+    OK(towpath_task_lookup(task, ids[0], NULL));
+    towpath_host_info hosts[8];
+    OK(towpath_hosts(task, hosts, 8, &count));
+    CHECK(count >= 1 && hosts[0].up && hosts[0].name[0] != 0);
+    OK(towpath_tasks(task, 0, NULL, 0, &count));
+    CHECK(count >= 4);
+
+    /* Each ends with a status of its own, the last by a signal. */
+    for (i = 0; i < 2; i++) {
+        unsigned char status = (unsigned char)(40 + i);
+        OK(towpath_send(task, ids[i], 99, &status, 1));
+    }
+    OK(towpath_signal(task, ids[2], 9));
+    while (ended < 3) {
+        towpath_event event;
+        code = towpath_next_event(task, &event);
+        if (code == TOWPATH_NONE) {
+            OK(towpath_wait(task, 20 * SECOND));
+            continue;
+        }
+        OK(code);
+        if (event.kind != TOWPATH_TASK_ENDED)
+            continue;
+        for (i = 0; i < 3; i++)
+            if (event.task == ids[i]) {
+                CHECK(event.watch == watches[i]);
+                if (event.ending != TOWPATH_UNKNOWN) {
+                    CHECK(event.ending == (i == 2 ? TOWPATH_SIGNALLED : TOWPATH_EXITED));
+                    CHECK(event.value == (i == 2 ? 9 : 40 + (int)i));
+                }
+                ended++;
+            }
+    }
+    CHECK(towpath_send(task, ids[0], 1, "", 0) == TOWPATH_E_NO_TASK);
+
+    spawn.program = "/no/such/program";
+    spawn.count = 1;
+    OK(towpath_spawn_tasks(task, &spawn, &none, &code));
+    CHECK(none == 0 && code == TOWPATH_E_NOT_STARTED);
+    spawn.place = TOWPATH_ON_NAME;
+    spawn.name = "no-such-host";
+    code = towpath_spawn_tasks(task, &spawn, &none, codes);
+    CHECK(code == TOWPATH_E_NO_HOST || (code == TOWPATH_OK && codes[0] == TOWPATH_E_NO_HOST));
+}
+
+static void groups(towpath_task *task)
+{
+    towpath_id me = towpath_self(task), members[4];
+    uint32_t instance = 9, placed = 9;
+    size_t count = 0;
+    towpath_mail *mail = NULL;
+    towpath_mail_entry entry;
+
+    OK(towpath_join_group(task, "tour", &instance));
+    CHECK(instance == 0);
+    CHECK(towpath_join_group(task, "tour", NULL) == TOWPATH_E_IN_GROUP);
+    OK(towpath_group_members(task, "tour", members, 4, &count));
+    CHECK(count == 1 && members[0] == me);
+    OK(towpath_group_barrier(task, "tour", 1));
+    OK(towpath_leave_group(task, "tour"));
+    CHECK(towpath_leave_group(task, "tour") < 0);
+    CHECK(towpath_join_group(task, "\xff", NULL) == TOWPATH_E_ARGUMENT);
+
+    OK(towpath_mail_put(task, "box", TOWPATH_ANY_INDEX, TOWPATH_MANY, "letter", 6, &placed));
+    CHECK(placed == 0);
+    OK(towpath_mail_get(task, "box", TOWPATH_ANY_INDEX, TOWPATH_MAIL_TAKE, &mail));
+    towpath_mail_look(mail, &entry);
+    CHECK(entry.owner == me && entry.len == 6 && memcmp(entry.bytes, "letter", 6) == 0);
+    CHECK(entry.rules == TOWPATH_MANY);
+    towpath_mail_free(mail);
+    CHECK(towpath_mail_get(task, "box", 0, 0, &mail) == TOWPATH_E_NOT_FOUND && mail == NULL);
+    CHECK(towpath_mail_delete(task, "box", 0) == TOWPATH_E_NOT_FOUND);
+}
+
+int main(int argc, char **argv)
+{
+    towpath_task *task = NULL;
+    char why[256] = "";
+    int code = towpath_enrol(&task, why, sizeof why);
+    if (code != TOWPATH_OK) {
+        fprintf(stderr, "%s: %s\n", towpath_strerror(code), why);
+        return 2;
+    }
+    if (argc > 1 && strcmp(argv[1], "child") == 0)
+        return child(task);
+    alone(task);
+    puts("alone");
+    together(task, argv[0]);
+    puts("together");
+    groups(task);
+    puts("groups");
+    OK(towpath_leave(task));
+    return 0;
+}

@@ -1,0 +1,226 @@
+//! `bench echo`: a message there and back between two tasks.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use indicatif::ProgressBar;
+use towpath_io::Words;
+
+use super::args::EchoArgs;
+use super::line::{Do, Way};
+use super::peers;
+use super::pipe::{self, Datagrams, Messages, Pipe, SHORT, Shared, WORDS};
+use super::report::{Report, Row, chosen};
+use super::sample::Sample;
+use super::trips::{self, Measured};
+use super::world::{Own, World};
+
+/// What a row goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chain {
+    Spin,
+    Futex,
+    Unix,
+    /// Unix streams through a process in between, as through a daemon.
+    Relayed,
+    /// A Unix stream, datagrams, a Unix stream, as through two daemons.
+    Relayed2,
+    Udp,
+    Tcp,
+    Tasks {
+        direct: bool,
+    },
+}
+
+/// Members: the far end and, for floors, who stands where the daemons stand.
+struct Members {
+    far: usize,
+    relays: [usize; 2],
+}
+
+struct Plan {
+    rows: Vec<Row>,
+    chains: Vec<Chain>,
+}
+
+impl Plan {
+    fn add(&mut self, name: String, route: &'static str, chain: Chain, len: usize) -> usize {
+        let processes = match chain {
+            Chain::Relayed => 3,
+            Chain::Relayed2 => 4,
+            _ => 2,
+        };
+        self.rows.push(Row { name, route, bytes: len, processes, floor: None });
+        self.chains.push(chain);
+        self.rows.len() - 1
+    }
+
+    /// The rows for two tasks: floors before what is held to them.
+    fn new(args: &EchoArgs, one_cpu: bool) -> Self {
+        let mut plan = Self { rows: Vec::new(), chains: Vec::new() };
+        let one_host = args.common.hosts == 1;
+        for &len in &args.sizes {
+            let size = bytes(len);
+            let floor = |what: &str| format!("floor: {what}, {size}");
+            let short = len == SHORT;
+            if one_host {
+                let spin = (short && !one_cpu).then(|| {
+                    plan.add(floor("shared memory, spinning"), "memory", Chain::Spin, len)
+                });
+                let futex =
+                    short.then(|| plan.add(floor("bare futex"), "memory", Chain::Futex, len));
+                let unix = plan.add(floor("Unix stream, blocking"), "socket", Chain::Unix, len);
+                let relayed =
+                    plan.add(floor("Unix streams by a process"), "sockets", Chain::Relayed, len);
+                let direct = Chain::Tasks { direct: true };
+                let row = plan.add(format!("tasks, direct, {size}"), "ring", direct, len);
+                plan.rows[row].floor = spin.or(futex).or(Some(unix));
+                let daemon = Chain::Tasks { direct: false };
+                let row = plan.add(format!("tasks, by the daemon, {size}"), "daemon", daemon, len);
+                plan.rows[row].processes = 3;
+                plan.rows[row].floor = Some(relayed);
+            } else {
+                if short {
+                    plan.add(floor("UDP, blocking"), "socket", Chain::Udp, len);
+                }
+                let tcp = plan.add(floor("TCP, blocking"), "socket", Chain::Tcp, len);
+                let relayed = short.then(|| {
+                    plan.add(
+                        floor("Unix, UDP, Unix by two processes"),
+                        "sockets",
+                        Chain::Relayed2,
+                        len,
+                    )
+                });
+                let direct = Chain::Tasks { direct: true };
+                let row = plan.add(format!("tasks, direct, {size}"), "stream, sealed", direct, len);
+                plan.rows[row].floor = Some(tcp);
+                let daemon = Chain::Tasks { direct: false };
+                let name = format!("tasks, by the daemons, {size}");
+                let row = plan.add(name, "daemons, sealed", daemon, len);
+                plan.rows[row].processes = 4;
+                plan.rows[row].floor = relayed.or(Some(tcp));
+            }
+        }
+        plan
+    }
+}
+
+/// `1 MiB`, `4000000 B`.
+pub(super) fn bytes(len: usize) -> String {
+    match len {
+        l if l % (1 << 20) == 0 => format!("{} MiB", l >> 20),
+        l if l % (1 << 10) == 0 => format!("{} KiB", l >> 10),
+        l => format!("{l} B"),
+    }
+}
+
+pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
+    let common = &args.common;
+    let mut world = World::start(common)?;
+    let mut own = Own::enrol(&world.task_socket(1)?)?;
+    let far = world.add(common.cpu(1))?;
+    world.enrol(far, common.hosts)?;
+    // A relay stands where the daemon of its host does.
+    let relays = [world.add(common.cpu(0))?, world.add(common.cpu(usize::from(common.hosts) - 1))?];
+    let members = Members { far, relays };
+    let one_cpu = !common.list().is_empty() && common.cpu(0) == common.cpu(1);
+    let plan = Plan::new(args, one_cpu);
+    let keep = chosen(&plan.rows, common.only.as_deref())?;
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); plan.rows.len()];
+    let bar = ProgressBar::new(u64::from(common.runs) * keep.iter().filter(|k| **k).count() as u64);
+    for _ in 0..common.runs {
+        for n in (0..plan.rows.len()).filter(|n| keep[*n]) {
+            let (row, chain) = (&plan.rows[n], plan.chains[n]);
+            let sample = measure(&mut world, &mut own, &members, chain, row.bytes, args.seconds);
+            samples[n].push(sample.with_context(|| format!("measuring {:?}", row.name))?);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    let mut notes = vec![
+        format!(
+            "{} s each; a trip is there and back; GB/s counts both ways.",
+            args.seconds.as_secs_f64()
+        ),
+        "Messages are copied in and out at both ends; 8 buffers take turns.".to_string(),
+    ];
+    notes.extend(peers::notes());
+    let rows = plan.rows.into_iter().zip(samples).collect();
+    Report { what: "echo between two tasks", common, notes, rows }.print();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A file of shared words, by a path that members open.
+pub(super) fn shared(len: usize) -> anyhow::Result<(Words, OwnedFd, PathBuf)> {
+    let (words, file) = Words::create(len)?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    Ok((words, file, path.into()))
+}
+
+fn measure(
+    world: &mut World,
+    own: &mut Own,
+    members: &Members,
+    chain: Chain,
+    len: usize,
+    time: Duration,
+) -> anyhow::Result<Sample> {
+    let far = members.far;
+    let mut relays: &[usize] = &[];
+    let run = |pipe: &mut dyn Pipe| trips::measure(pipe, len, time);
+    let Measured { sample, trips } = match chain {
+        Chain::Spin | Chain::Futex => {
+            let (words, _file, path) = shared(WORDS)?;
+            let sleeps = chain == Chain::Futex;
+            let way = if sleeps { Way::Futex(path) } else { Way::Spin(path) };
+            world.ready(far, &Do::Echo { way, len })?;
+            run(&mut Shared::new(words, true, sleeps)?)?
+        }
+        Chain::Unix => {
+            let path = world.path();
+            world.ready(far, &Do::Echo { way: Way::Unix(path.clone()), len })?;
+            run(&mut pipe::unix_connect(&path)?)?
+        }
+        Chain::Relayed => {
+            relays = &members.relays[..1];
+            let (a, b) = (world.path(), world.path());
+            world.ready(far, &Do::Echo { way: Way::Unix(b.clone()), len })?;
+            let (left, right) = (Way::Unix(a.clone()), Way::UnixTo(b));
+            world.ready(relays[0], &Do::Relay { left, right, len })?;
+            run(&mut pipe::unix_connect(&a)?)?
+        }
+        Chain::Relayed2 => {
+            relays = &members.relays;
+            let (a, b) = (world.path(), world.path());
+            world.ready(far, &Do::Echo { way: Way::Unix(b.clone()), len })?;
+            let (left, right) = (Way::Udp, Way::UnixTo(b));
+            let port = world.ready(relays[1], &Do::Relay { left, right, len })?;
+            let (left, right) = (Way::Unix(a.clone()), Way::UdpTo(port));
+            world.ready(relays[0], &Do::Relay { left, right, len })?;
+            run(&mut pipe::unix_connect(&a)?)?
+        }
+        Chain::Udp => {
+            let port = world.ready(far, &Do::Echo { way: Way::Udp, len })?;
+            run(&mut Datagrams::connect(port)?)?
+        }
+        Chain::Tcp => {
+            let port = world.ready(far, &Do::Echo { way: Way::Tcp, len })?;
+            run(&mut pipe::tcp_connect(port)?)?
+        }
+        Chain::Tasks { direct } => {
+            let peer = own.ids()[usize::from(direct)].to_raw();
+            world.ready(far, &Do::Echo { way: Way::Task { peer, direct }, len })?;
+            let peer = world.task(far, direct)?;
+            run(&mut Messages { task: own.task(direct), peer })?
+        }
+    };
+    let mut slept = world.slept(far)?;
+    for relay in relays {
+        slept += world.slept(*relay)?;
+    }
+    Ok(sample.also_slept(slept, trips))
+}

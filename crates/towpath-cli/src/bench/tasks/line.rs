@@ -1,0 +1,120 @@
+//! What the measuring process and its members tell each other: one JSON object a line, over a Unix
+//! socket.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Longest line in bytes: two times of 5000 barriers.
+const LINE_MAX: u64 = 1 << 20;
+/// Nobody works longer than this without saying anything: the longest measurement and then some.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a member is to do next.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Do {
+    /// Run on this processor from now on.
+    Pin(usize),
+    /// Become a task at the daemon with this socket. [`Said::Tasks`].
+    Enrol(PathBuf),
+    /// Be the far end of a pipe. [`Said::Ready`], and at its end [`Said::Did`].
+    Echo { way: Way, len: usize },
+    /// Be in the middle of a chain: open the way to the right, wait for who comes from the left,
+    /// pass messages on in turn. [`Said::Ready`], and at its end [`Said::Did`].
+    Relay { left: Way, right: Way, len: usize },
+    /// Meet the others, so many times. [`Said::Ready`], then at [`Do::Go`] begin; [`Said::Times`].
+    Barrier { kind: Meeting, count: u32 },
+    /// Receive messages of `len` bytes by this way, so many, and tell when each was there.
+    /// [`Said::Ready`]; [`Said::Times`].
+    Receive { way: Way, len: usize, count: u32 },
+    /// Everyone is ready.
+    Go,
+}
+
+/// What a member says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Said {
+    /// Its ids as tasks, raw: the one without direct routes, the one with.
+    Tasks([u64; 2]),
+    /// It is ready; a port where it receives, where there is one.
+    Ready(u16),
+    /// It is done: how often it slept.
+    Did { sleeps: u64 },
+    /// Times in nanoseconds of the monotonic clock: when it came and when it left, in turn, or
+    /// when each message was there.
+    Times(Vec<u64>),
+    /// It could not.
+    Failed(String),
+}
+
+/// What a pipe is made of. Whoever serves a path or port makes it; the other end connects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Way {
+    /// A word per direction in shared memory (`/proc/PID/fd/N`), looked at over and over.
+    Spin(PathBuf),
+    /// The same with a futex.
+    Futex(PathBuf),
+    /// A Unix stream, blocking: listen at this path.
+    Unix(PathBuf),
+    /// A Unix stream, blocking: connect to this path.
+    UnixTo(PathBuf),
+    /// Datagrams, blocking, to whoever sends first.
+    Udp,
+    /// Datagrams to this port of the loopback.
+    UdpTo(u16),
+    /// A TCP stream, blocking: listen.
+    Tcp,
+    /// A TCP stream to this port of the loopback.
+    TcpTo(u16),
+    /// Messages with this task; by the direct route where that is allowed.
+    Task { peer: u64, direct: bool },
+}
+
+/// What a barrier is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Meeting {
+    /// A counter in shared memory (`/proc/PID/fd/N`), looked at over and over.
+    Spin { words: PathBuf, members: u32 },
+    /// The same with a futex.
+    Futex { words: PathBuf, members: u32 },
+    /// A team of these tasks.
+    Team { tasks: Vec<u64>, direct: bool },
+    /// The group of this name.
+    Group { name: String, members: u32 },
+}
+
+/// One end of the conversation.
+pub(super) struct Line {
+    stream: BufReader<UnixStream>,
+}
+
+impl Line {
+    pub(super) fn new(stream: UnixStream) -> anyhow::Result<Self> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    pub(super) fn say<T: Serialize>(&mut self, what: &T) -> anyhow::Result<()> {
+        let mut line = serde_json::to_vec(what)?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line).context("the other end is gone")
+    }
+
+    /// The next thing that the other end says; `None` when it has ended.
+    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
+        let mut line = String::new();
+        let n = (&mut self.stream).take(LINE_MAX).read_line(&mut line);
+        if n.context("the other end says nothing")? == 0 {
+            return Ok(None);
+        }
+        if !line.ends_with('\n') {
+            bail!("a line of more than {LINE_MAX} bytes from the other end");
+        }
+        Ok(Some(serde_json::from_str(&line).context("the other end speaks otherwise")?))
+    }
+}

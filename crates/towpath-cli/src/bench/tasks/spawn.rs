@@ -1,0 +1,135 @@
+//! `bench spawn`: tasks that say something, hear something and end.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, bail, ensure};
+use indicatif::ProgressBar;
+use towpath::task::{Event, Place, SpawnTasks, Subject, Task, Wanted, WatchEvent};
+
+use super::args::SpawnArgs;
+use super::pipe::{SHORT, TAG};
+use super::report::{Report, Row, chosen};
+use super::sample::Sample;
+use super::world::{Own, World};
+
+/// Nanoseconds from the request until the last first message, and until the last end is known.
+struct Times {
+    first: u64,
+    reaped: u64,
+}
+
+/// What the operating system does: the same program, started one after the other.
+fn bare(count: u32) -> anyhow::Result<Times> {
+    let exe = std::env::current_exe()?;
+    let (said_out, said_in) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (heard_out, heard_in) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let begin = Instant::now();
+    let mut children: Vec<Child> = Vec::new();
+    for _ in 0..count {
+        let mut c = Command::new(&exe);
+        c.args(["bench", "member", "--pipe"]).stderr(Stdio::null());
+        c.stdin(heard_out.try_clone()?).stdout(said_in.try_clone()?);
+        children.push(c.spawn().context("cannot start a process")?);
+    }
+    // A child that fails to start leaves nobody to write: the pipe ends instead of waiting.
+    drop((said_in, heard_out));
+    let (mut said, mut answer) = (File::from(said_out), File::from(heard_in));
+    for _ in 0..count {
+        said.read_exact(&mut [0; SHORT]).context("a process ended without a word")?;
+        answer.write_all(&[1; SHORT])?;
+    }
+    let first = begin.elapsed().as_nanos() as u64;
+    for mut child in children {
+        ensure!(child.wait()?.success(), "a process failed");
+    }
+    Ok(Times { first, reaped: begin.elapsed().as_nanos() as u64 })
+}
+
+fn tasks(task: &mut Task, count: u32) -> anyhow::Result<Times> {
+    let program = std::env::current_exe()?.into_os_string().into_encoded_bytes();
+    let args = ["bench", "member", "--task"].map(|a| a.as_bytes().to_vec()).to_vec();
+    let (env, cwd, place) = (Vec::new(), Vec::new(), Place::Any);
+    let begin = Instant::now();
+    let spawn = SpawnTasks { program, args, env, cwd, place, count, context: 0, orphan: false };
+    let mut ids = Vec::new();
+    for result in task.spawn(spawn)? {
+        ids.push(result?);
+    }
+    ensure!(ids.len() == count as usize, "{} tasks, {count} were asked for", ids.len());
+    for id in &ids {
+        task.watch(Subject::Task(*id))?;
+    }
+    let wanted = Wanted { source: None, tag: Some(TAG), context: 0 };
+    for _ in 0..count {
+        let said = task.recv(&wanted)?;
+        let from = said.src();
+        drop(said);
+        task.send(from, TAG, &[1; SHORT])?;
+    }
+    let first = begin.elapsed().as_nanos() as u64;
+    let mut left = ids.len();
+    while left > 0 {
+        match task.next_event() {
+            Some(Event::Notice { event: WatchEvent::TaskEnded { ending, .. }, .. }) => {
+                if let Some(ending) = ending.filter(|e| !e.is_success()) {
+                    bail!("a task failed: {ending}");
+                }
+                left -= 1;
+            }
+            Some(_) => {}
+            None => {
+                task.wait(None)?;
+            }
+        }
+    }
+    Ok(Times { first, reaped: begin.elapsed().as_nanos() as u64 })
+}
+
+pub(in super::super) fn spawn(args: &SpawnArgs) -> anyhow::Result<ExitCode> {
+    let common = &args.common;
+    let world = World::start(common)?;
+    let mut own = Own::enrol(&world.task_socket(1)?)?;
+    let daemons = usize::from(common.hosts);
+    let mut rows = Vec::new();
+    for &count in &args.counts {
+        let n = count as usize;
+        let base = rows.len();
+        let mut add = |name: String, route, processes, floor| {
+            rows.push(Row { name, route, bytes: SHORT, processes, floor });
+        };
+        add(format!("floor: posix_spawn, {count}, first message"), "pipe", n + 1, None);
+        add(format!("floor: posix_spawn, {count}, reaped"), "pipe", n + 1, None);
+        let all = n + 1 + daemons;
+        add(format!("tasks, {count}, first message"), "daemon", all, Some(base));
+        add(format!("tasks, {count}, reaped"), "daemon", all, Some(base + 1));
+    }
+    let keep = chosen(&rows, common.only.as_deref())?;
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); rows.len()];
+    let bar = ProgressBar::new(u64::from(common.runs));
+    for _ in 0..common.runs {
+        for (k, &count) in args.counts.iter().enumerate() {
+            let ours = [4 * k, 4 * k + 2];
+            for at in ours.into_iter().filter(|at| keep[*at] || keep[*at + 1]) {
+                let times = if at == ours[0] { bare(count) } else { tasks(&mut own.plain, count) };
+                let times = times.with_context(|| format!("measuring {:?}", rows[at].name))?;
+                for (at, ns) in [(at, times.first), (at + 1, times.reaped)] {
+                    if keep[at] {
+                        samples[at].push(Sample::of(vec![ns]));
+                    }
+                }
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let notes = vec![
+        "Figures are of all of them together, from asking for them.".to_string(),
+        "Both start this same program; a task also becomes one.".to_string(),
+    ];
+    let rows = rows.into_iter().zip(samples).collect();
+    Report { what: "spawn", common, notes, rows }.print();
+    Ok(ExitCode::SUCCESS)
+}

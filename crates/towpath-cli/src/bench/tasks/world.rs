@@ -1,0 +1,217 @@
+//! A virtual machine of the bench's own, and members beside the measuring process. All of it is
+//! gone when the bench ends.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use towpath::task::{Task, TaskId};
+use towpath::{Client, Home, VmDir};
+
+use super::super::machine;
+use super::args::Common;
+use super::line::{Do, Line, Said};
+
+/// Longest wait for a member to start, in seconds.
+const START_S: i64 = 20;
+/// Name of the virtual machine, in a home of its own.
+const VM: &str = "bench";
+
+/// The virtual machine and the members.
+pub(super) struct World {
+    dir: tempfile::TempDir,
+    members: Vec<Member>,
+    sockets: u32,
+}
+
+/// A process that is the far end of everything.
+pub(super) struct Member {
+    line: Line,
+    process: Process,
+    /// Its tasks: the one without direct routes, the one with.
+    tasks: Option<[TaskId; 2]>,
+}
+
+/// A child that ends with its owner at the latest.
+pub(super) struct Process(pub(super) Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has ended by itself unless something went wrong.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// This process's part in the virtual machine: a task that never asks for direct routes, and one
+/// that does.
+pub(super) struct Own {
+    pub(super) plain: Task,
+    pub(super) direct: Task,
+}
+
+impl Own {
+    pub(super) fn enrol(socket: &std::path::Path) -> anyhow::Result<Self> {
+        let enrol = || Task::enrol_at(socket, None);
+        let (mut plain, direct) = (enrol()?, enrol()?);
+        plain.allow_direct(false);
+        Ok(Self { plain, direct })
+    }
+
+    pub(super) fn task(&mut self, direct: bool) -> &mut Task {
+        if direct { &mut self.direct } else { &mut self.plain }
+    }
+
+    pub(super) fn ids(&self) -> [TaskId; 2] {
+        [self.plain.id(), self.direct.id()]
+    }
+}
+
+impl World {
+    /// Starts the virtual machine; each host's daemon stays on a processor of its own, in turn.
+    pub(super) fn start(common: &Common) -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("tpbench").tempdir()?;
+        let world = Self { dir, members: Vec::new(), sockets: 0 };
+        let out = world.towpath(&["up", "--hosts", &common.hosts.to_string()]).output()?;
+        if !out.status.success() {
+            bail!("cannot start a virtual machine: {}", String::from_utf8_lossy(&out.stderr));
+        }
+        for host in 1..=usize::from(common.hosts) {
+            let daemon = Client::connect(&world.vm()?.host(host).join("sock"))?.info()?.pid;
+            if let Some(cpu) = common.cpu(host - 1) {
+                pin_process(daemon, cpu)?;
+            }
+        }
+        if let Some(cpu) = common.cpu(0) {
+            machine::pin(cpu)?;
+        }
+        Ok(world)
+    }
+
+    fn towpath(&self, args: &[&str]) -> Command {
+        let exe = std::env::current_exe().unwrap_or_else(|_| "towpath".into());
+        let mut c = Command::new(exe);
+        c.args(args).env("TOWPATH_HOME", self.dir.path()).env("TOWPATH_VM", VM);
+        c.stdin(Stdio::null());
+        c
+    }
+
+    fn vm(&self) -> anyhow::Result<VmDir> {
+        Ok(Home::at(self.dir.path().into()).vm(VM)?)
+    }
+
+    /// The socket for tasks of host `n`, from 1.
+    pub(super) fn task_socket(&self, n: u16) -> anyhow::Result<PathBuf> {
+        Ok(self.vm()?.host(n.into()).join(towpath::task::place::SOCKET_NAME))
+    }
+
+    /// A path that nobody uses yet.
+    pub(super) fn path(&mut self) -> PathBuf {
+        self.sockets += 1;
+        self.dir.path().join(format!("p{}", self.sockets))
+    }
+
+    /// Starts a member on a processor.
+    pub(super) fn add(&mut self, cpu: Option<usize>) -> anyhow::Result<usize> {
+        let path = self.path();
+        let listener = UnixListener::bind(&path)?;
+        let mut c = Command::new(std::env::current_exe()?);
+        c.args(["bench", "member", "--meet"]).arg(&path).stdin(Stdio::null());
+        let process = Process(c.stdout(Stdio::null()).spawn().context("cannot start a process")?);
+        let time = Timespec { tv_sec: START_S, tv_nsec: 0 };
+        let came = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&time))?;
+        ensure!(came > 0, "a process of the bench does not start");
+        let line = Line::new(listener.accept()?.0)?;
+        self.members.push(Member { line, process, tasks: None });
+        let n = self.members.len() - 1;
+        if let Some(cpu) = cpu {
+            self.say(n, &Do::Pin(cpu))?;
+        }
+        Ok(n)
+    }
+
+    pub(super) fn say(&mut self, member: usize, what: &Do) -> anyhow::Result<()> {
+        self.members[member].line.say(what)
+    }
+
+    pub(super) fn hear(&mut self, member: usize) -> anyhow::Result<Said> {
+        let pid = self.members[member].process.0.id();
+        match self.members[member].line.hear()? {
+            Some(Said::Failed(why)) => bail!("process {pid} of the bench: {why}"),
+            Some(said) => Ok(said),
+            None => bail!("process {pid} of the bench has ended"),
+        }
+    }
+
+    /// Has a member become a task of host `host`.
+    pub(super) fn enrol(&mut self, member: usize, host: u16) -> anyhow::Result<()> {
+        self.say(member, &Do::Enrol(self.task_socket(host)?))?;
+        match self.hear(member)? {
+            Said::Tasks(raw) => {
+                let id = |raw| TaskId::try_from(raw).context("no id of a task");
+                self.members[member].tasks = Some([id(raw[0])?, id(raw[1])?]);
+                Ok(())
+            }
+            other => bail!("it said {other:?}, not who it is"),
+        }
+    }
+
+    /// A member's task, with or without direct routes.
+    pub(super) fn task(&self, member: usize, direct: bool) -> anyhow::Result<TaskId> {
+        let tasks = self.members[member].tasks.context("a member that is no task")?;
+        Ok(tasks[usize::from(direct)])
+    }
+
+    /// Has a member do something, and waits until it is ready for it; the port that it named.
+    pub(super) fn ready(&mut self, member: usize, what: &Do) -> anyhow::Result<u16> {
+        self.say(member, what)?;
+        self.is_ready(member)
+    }
+
+    /// Waits until a member is ready for what it was told; the port that it named.
+    pub(super) fn is_ready(&mut self, member: usize) -> anyhow::Result<u16> {
+        match self.hear(member)? {
+            Said::Ready(port) => Ok(port),
+            other => bail!("it said {other:?}, not that it is ready"),
+        }
+    }
+
+    /// How often a member slept in what it did.
+    pub(super) fn slept(&mut self, member: usize) -> anyhow::Result<u64> {
+        match self.hear(member)? {
+            Said::Did { sleeps } => Ok(sleeps),
+            other => bail!("it said {other:?}, not what it did"),
+        }
+    }
+
+    pub(super) fn times(&mut self, member: usize) -> anyhow::Result<Vec<u64>> {
+        match self.hear(member)? {
+            Said::Times(times) => Ok(times),
+            other => bail!("it said {other:?}, not its times"),
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.members.clear();
+        let _ = self.towpath(&["down"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
+/// Keeps all threads of a process on a processor.
+fn pin_process(pid: u32, cpu: usize) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let name = thread?.file_name();
+        let thread = name.to_str().and_then(|n| n.parse().ok()).and_then(Pid::from_raw);
+        sched_setaffinity(thread, &set)?;
+    }
+    Ok(())
+}

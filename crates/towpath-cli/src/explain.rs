@@ -1,0 +1,200 @@
+//! `explain`: which way messages between two tasks take, why, and what it costs.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::json;
+use towpath::protocol::{DirectState, Explanation, Network, Reply, Request};
+use towpath::{Client, VmDir};
+use towpath_wire::{HostId, TaskId};
+
+use crate::control::{ANSWER, connect, host_table, sockets};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath explain h1:t3 h2:t1
+  towpath explain h1:t3 h1:t4 --json
+
+Each direction is told by the daemon of the sender's host, where that runs on this machine.
+
+Exit status: 0 told, 255 could not.")]
+pub(crate) struct ExplainArgs {
+    /// A task, as `towpath ps` lists it: h1:t3
+    #[arg(value_name = "TASK")]
+    from: String,
+    /// Another task
+    #[arg(value_name = "TASK")]
+    to: String,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A task by its name: `h1:t3`, or `h1.2:t3` in host 1's second life.
+fn task(text: &str, hosts: &[HostId]) -> anyhow::Result<TaskId> {
+    let bad = || format!("{text:?} is no task\nhint: `towpath ps` lists them, such as h1:t3");
+    let (host, number) = text.split_once(':').with_context(bad)?;
+    let number: u32 = number.trim_start_matches('t').parse().ok().with_context(bad)?;
+    let plain = |id: &HostId| format!("h{}", id.slot());
+    let found = hosts.iter().find(|id| id.to_string() == host || plain(id) == host);
+    let Some(found) = found else { bail!("no host `{host}`\nhint: `towpath hosts` lists them") };
+    found.task(number).with_context(bad)
+}
+
+pub(crate) fn explain(vm: &VmDir, args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    let hosts = host_table(&mut connect(vm)?)?;
+    let ids: Vec<HostId> = hosts.iter().map(|h| h.id).collect();
+    let (a, b) = (task(&args.from, &ids)?, task(&args.to, &ids)?);
+    if a == b {
+        bail!("{a} twice: messages to oneself go nowhere");
+    }
+    let mut ways = Vec::new();
+    for (from, to) in [(a, b), (b, a)] {
+        ways.push(((from, to), ask(vm, from, to)?));
+    }
+    if ways.iter().all(|(_, told)| told.is_none()) {
+        let (a, b) = (a.host(), b.host());
+        bail!("neither {a} nor {b} runs on this machine\nhint: ask on the machine of one of them");
+    }
+    if args.json {
+        let all = ways.iter().map(|((from, to), told)| {
+            json!({
+                "from": from.to_string(), "to": to.to_string(),
+                "route": told.as_ref().map(|t| route(t).0), "why": told.as_ref().map(why),
+                "by_daemons_bytes": told.as_ref().map(|t| t.by_daemons.sent_bytes),
+                "limit_bytes": told.as_ref().map(|t| t.by_daemons.limit_bytes),
+                "network": told.as_ref().and_then(|t| t.network.as_ref()).map(network_json),
+            })
+        });
+        println!("{}", json!({ "ways": all.collect::<Vec<_>>() }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for ((from, to), told) in &ways {
+        println!("{from} to {to}");
+        match told {
+            Some(told) => print!("{}", text(told)),
+            None => println!("  {} does not run on this machine: ask there", from.host()),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the daemon of `from`'s host says, if that is on this machine.
+fn ask(vm: &VmDir, from: TaskId, to: TaskId) -> anyhow::Result<Option<Explanation>> {
+    for socket in sockets(vm)? {
+        let Ok(mut client) = Client::connect(&socket) else { continue };
+        if client.info()?.me != Some(from.host()) {
+            continue;
+        }
+        return match client.ask(&Request::Explain { from, to }, ANSWER)? {
+            Reply::Explained(told) if !told.known => {
+                bail!("{from} is not part of the virtual machine\nhint: `towpath ps`")
+            }
+            Reply::Explained(told) if told.peer_known == Some(false) => {
+                bail!("{to} is not part of the virtual machine\nhint: `towpath ps`")
+            }
+            Reply::Explained(told) => Ok(Some(told)),
+            _ => bail!("the daemon answers something else than was asked"),
+        };
+    }
+    Ok(None)
+}
+
+/// The route and what a message costs on it.
+fn route(told: &Explanation) -> (&'static str, &'static str) {
+    let one_host = told.from.host() == told.to.host();
+    match told.direct {
+        DirectState::Ring => (
+            "shared memory",
+            "one copy in and one out, no system call while both are awake, one to wake a sleeper",
+        ),
+        DirectState::Stream => (
+            "a stream between the tasks, once both have opened it; the daemons until then",
+            "a system call at each end; sealed once, opened once",
+        ),
+        _ if one_host => ("the daemon", "two Unix sockets: four copies, the daemon wakes up once"),
+        _ => (
+            "the daemons",
+            "a Unix socket at each end and datagrams between: two daemons wake up, each piece is \
+             sealed once",
+        ),
+    }
+}
+
+fn why(told: &Explanation) -> &'static str {
+    match told.direct {
+        DirectState::Ring => "both run on one host and each could map the other's memory",
+        DirectState::RingFailed => {
+            "shared memory was offered, but one of them could not map it (descriptors, memory)"
+        }
+        DirectState::Stream => "the sender asked for a direct route to another host",
+        DirectState::Full => "no room for another direct route: of this host, or of one of the two",
+        DirectState::None => {
+            "nobody asked for a direct route yet (after 4 messages, or one of more than 16 KiB), \
+             or a task does not want one"
+        }
+    }
+}
+
+fn text(told: &Explanation) -> String {
+    let (route, cost) = route(told);
+    let why = why(told);
+    let mut text = format!("  route    {route}\n  why      {why}\n  costs    {cost}\n");
+    let e = told.by_daemons;
+    let left = e.limit_bytes.saturating_sub(e.sent_bytes);
+    text += &format!("  daemons  {} bytes sent, {left} more may go now\n", e.sent_bytes);
+    match &told.network {
+        Some(network) => text += &format!("  network  {}\n", words(network)),
+        None if told.from.host() == told.to.host() => text += "  network  none: one host\n",
+        None => text += "  network  no association now: made when something is sent\n",
+    }
+    text
+}
+
+/// Bytes that pass in a second at most: a window in each round trip.
+fn rate(network: &Network) -> f64 {
+    network.window_bytes as f64 / network.rtt.as_secs_f64().max(1e-9)
+}
+
+pub(crate) fn words(network: &Network) -> String {
+    let sealed = if network.sealed { "sealed" } else { "in clear" };
+    format!(
+        "{sealed} datagrams of {} bytes to {}; round trip {:.0} us, at most {:.0} MB/s now; {} of \
+         {} packets lost",
+        network.datagram_bytes,
+        network.addr,
+        network.rtt.as_secs_f64() * 1e6,
+        rate(network) / 1e6,
+        network.packets_lost,
+        network.packets_sent,
+    )
+}
+
+pub(crate) fn network_json(network: &Network) -> serde_json::Value {
+    json!({
+        "host": network.host.to_string(), "addr": network.addr.to_string(),
+        "sealed": network.sealed, "rtt_us": network.rtt.as_secs_f64() * 1e6,
+        "rate_max_bytes_per_s": rate(network), "datagram_bytes": network.datagram_bytes,
+        "packets_sent": network.packets_sent, "packets_lost": network.packets_lost,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_named_as_they_are_listed() {
+        let hosts = [HostId::new(1, 0).unwrap(), HostId::new(2, 7).unwrap()];
+        for (id, name) in [(hosts[0].task(3), "h1:t3"), (hosts[1].task(9), "h2.7:t9")] {
+            assert_eq!(task(name, &hosts).ok(), id);
+            assert_eq!(id.unwrap().to_string(), name);
+        }
+        assert_eq!(task("h2:t9", &hosts).ok(), hosts[1].task(9));
+        for bad in ["h1", "h1:", "h1:t0", "h3:t1", ":t1", "h1:x"] {
+            assert!(task(bad, &hosts).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The command line of `run`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use towpath::VmDir;
+use towpath::protocol::Request;
+use towpath::start::limits::Descriptors;
+use towpath_io::RealCrypto;
+use towpath_vm::{Host, TaskSpec};
+
+use super::input::{self, Input};
+use super::job::{Job, Rules, signals};
+use super::place::{place, rooms};
+use super::show::{Manner, Show};
+use super::summary::{self, Member};
+use crate::control::{connect, host_table};
+
+/// Bytes of output under way, of all tasks and of one.
+const WINDOW_ALL: usize = 16 << 20;
+const WINDOW_MIN: usize = 16 * 1024;
+const WINDOW_MAX: usize = 256 * 1024;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath run --host h2 -- uname -a
+  towpath run --host h3 --env LANG=C --workdir /tmp -- sh -c 'pwd; exit 3'; echo $?
+  towpath run -n 8 --host h1,h2:6 -- ./solver input.dat
+  towpath run -n 100 --spread --output-dir out -- ./sample
+
+Placement: hosts are filled one after the other, each up to its slots (`:N` behind its name, slots=
+of the host file, else as `towpath hosts` shows), and again from the first when all are full. With
+--spread each host gets one task in turn. Each task finds its number, from 0, in TOWPATH_RANK, how
+many there are in TOWPATH_SIZE, its host in TOWPATH_HOST and the job's name in TOWPATH_JOB.
+
+Input goes to the first task. Output of several tasks comes line by line with `[RANK HOST]` before
+it. Ctrl-C is passed on to all; the second one kills.
+
+Exit status: that of the first task that failed, else 0. A task's status is its command's own; 128+n
+if signal n ended it; 124 after --timeout; 127 where there is no such program, 126 where it cannot
+be run; 255 where its host was lost or Towpath failed. When one fails the others get SIGTERM, and
+SIGKILL after --grace, unless --keep-going.")]
+pub(crate) struct RunArgs {
+    /// How many tasks
+    #[arg(short = 'n', long = "tasks", default_value_t = 1, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    tasks: u32,
+    /// Which hosts: h2, 2 or a name, several with commas, `:N` for N slots (default: all)
+    #[arg(long, value_name = "HOST[:N],…")]
+    host: Vec<String>,
+    /// The hosts of this file (see `towpath up --help`)
+    #[arg(long, value_name = "FILE")]
+    hostfile: Option<PathBuf>,
+    /// One task on each host in turn
+    #[arg(long)]
+    spread: bool,
+    /// Set a variable, or pass on one of ours
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<OsString>,
+    /// Working directory (default: this one)
+    #[arg(long, value_name = "DIR")]
+    workdir: Option<OsString>,
+    /// End each task after so long, such as 500ms, 30s, 2m or 1h
+    #[arg(long, value_name = "DURATION", value_parser = crate::farm::duration)]
+    timeout: Option<Duration>,
+    /// `[RANK HOST]` before each line (default with several tasks)
+    #[arg(long, conflicts_with = "no_tag")]
+    tag: bool,
+    /// Output as it comes, without names
+    #[arg(long)]
+    no_tag: bool,
+    /// Output into files: DIR/RANK.out and DIR/RANK.err
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// No input for the first task
+    #[arg(long)]
+    no_stdin: bool,
+    /// Let the others run when a task fails
+    #[arg(long)]
+    keep_going: bool,
+    /// From SIGTERM to SIGKILL when a task has failed
+    #[arg(long, value_name = "DURATION", default_value = "2s")]
+    #[arg(value_parser = crate::farm::duration)]
+    grace: Duration,
+    /// Print what became of the job as a JSON object; the tasks' output goes to standard error
+    #[arg(long)]
+    json: bool,
+    /// The command and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+/// What all tasks have in common.
+fn spec(args: &RunArgs) -> anyhow::Result<TaskSpec> {
+    let bytes = |s: &OsString| s.clone().into_vec();
+    let timeout_ms = match args.timeout.map(|t| u32::try_from(t.as_millis())) {
+        None => 0,
+        Some(Ok(ms)) => ms.max(1),
+        Some(Err(_)) => bail!("--timeout is above 1193 hours, the limit"),
+    };
+    let cwd = match &args.workdir {
+        Some(dir) => dir.clone(),
+        None => std::env::current_dir().context("this directory")?.into_os_string(),
+    };
+    let mut env = Vec::new();
+    for setting in &args.env {
+        let setting = bytes(setting);
+        if let Some(at) = setting.iter().position(|b| *b == b'=') {
+            env.push((setting[..at].to_vec(), setting[at + 1..].to_vec()));
+        } else {
+            let name = OsString::from_vec(setting.clone());
+            let value = std::env::var_os(&name);
+            let value = value.with_context(|| format!("--env {}: not set here", name.display()))?;
+            env.push((setting, value.into_vec()));
+        }
+    }
+    let window = (WINDOW_ALL / args.tasks as usize).clamp(WINDOW_MIN, WINDOW_MAX);
+    Ok(TaskSpec {
+        program: bytes(&args.command[0]),
+        args: args.command[1..].iter().map(bytes).collect(),
+        env,
+        cwd: cwd.into_vec(),
+        queued: false,
+        timeout_ms,
+        output_window: window as u32,
+        input_window: 0,
+    })
+}
+
+/// What one task is told beside that.
+fn spec_of(common: &TaskSpec, args: &RunArgs, rank: usize, host: &Host, job: &str) -> TaskSpec {
+    let mut spec = common.clone();
+    let own = [
+        ("TOWPATH_HOST", host.name.clone()),
+        ("TOWPATH_RANK", rank.to_string()),
+        ("TOWPATH_SIZE", args.tasks.to_string()),
+        ("TOWPATH_JOB", job.to_string()),
+    ];
+    spec.env.extend(own.map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes())));
+    if rank == 0 && !args.no_stdin {
+        spec.input_window = input::WINDOW;
+    }
+    spec
+}
+
+fn show(args: &RunArgs, members: &[Member]) -> anyhow::Result<Show> {
+    let tagged = args.tag || (members.len() > 1 && !args.no_tag);
+    let manner = if tagged { Manner::Tagged } else { Manner::Raw };
+    let tag = |(rank, m): (usize, &Member)| format!("[{rank} {}] ", m.host.name);
+    let show = Show::new(manner, members.iter().enumerate().map(tag).collect(), args.json);
+    match &args.output_dir {
+        Some(dir) => {
+            // Two for each task.
+            Descriptors::raise();
+            show.into_files(dir)
+        }
+        None => Ok(show),
+    }
+}
+
+/// Names a job: no two alike.
+fn job_name() -> String {
+    let secret = RealCrypto::generate_secret();
+    let number = secret.iter().take(8).fold(0u64, |n, b| n << 8 | u64::from(*b));
+    format!("{number:016x}")
+}
+
+pub(crate) fn run(vm: &VmDir, args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let begin = Instant::now();
+    let common = spec(args)?;
+    let mut client = connect(vm)?;
+    let hosts = host_table(&mut client)?;
+    let rooms = rooms(&hosts, &args.host, args.hostfile.as_deref())?;
+    let member = |at: usize| Member { host: rooms[at].host.clone(), task: None, exit: None };
+    let placed = place(args.tasks as usize, &rooms, args.spread);
+    let members: Vec<Member> = placed.into_iter().map(member).collect();
+    let show = show(args, &members)?;
+    let mut signals = signals().context("handling signals")?;
+    let name = job_name();
+    for (rank, member) in members.iter().enumerate() {
+        let host = member.host.id;
+        let spec = spec_of(&common, args, rank, &member.host, &name);
+        client.sender.send(&Request::Spawn { tag: rank as u64, host, spec })?;
+    }
+    let input = (!args.no_stdin).then(Input::new);
+    let rules = Rules { keep_going: args.keep_going, grace: args.grace };
+    let mut job = Job::new(client, members, show, input, rules, &mut signals);
+    let status = job.run()?;
+    if args.json {
+        println!("{}", summary::json(&name, &job.members, status, begin.elapsed()));
+    }
+    Ok(ExitCode::from(status))
+}

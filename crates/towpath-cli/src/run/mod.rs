@@ -1,0 +1,10 @@
+//! `run`: a command on one host as if it ran here, or as many tasks of one job.
+
+mod command;
+mod input;
+mod job;
+mod place;
+mod show;
+mod summary;
+
+pub(crate) use command::{RunArgs, run};

@@ -1,0 +1,225 @@
+//! `top`: hosts, tasks, rates and routes, again and again.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use clap::Args;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::json;
+use towpath::protocol::{Network, Reply, Request, TaskLoad};
+use towpath::{Client, VmDir};
+use towpath_vm::{Host, HostState, TaskInfo};
+use towpath_wire::{HostId, TaskId};
+
+use crate::control::{ANSWER, connect, host_table};
+use crate::explain::{network_json, words};
+use crate::interrupt::Interrupt;
+
+/// Between two looks.
+const SECOND: Duration = Duration::from_secs(1);
+/// Tasks shown at most; the rest is counted.
+const SHOWN: usize = 40;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath top
+  towpath top --once
+  towpath top --once --json
+
+Rates are what tasks send by the daemons; what goes by shared memory passes no daemon and is not
+counted. Tasks of hosts on other machines are listed without rates.
+
+Exit status: 0 shown, 255 could not.")]
+pub(crate) struct TopArgs {
+    /// Look for one second, print, and end
+    #[arg(long)]
+    once: bool,
+    /// Print JSON objects, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was seen at one time.
+struct Look {
+    at: Instant,
+    hosts: Vec<Host>,
+    tasks: Vec<TaskInfo>,
+    loads: BTreeMap<TaskId, TaskLoad>,
+    networks: Vec<(HostId, Network)>,
+    /// Hosts that did not tell their tasks.
+    silent: usize,
+}
+
+/// One task, as a row shows it.
+struct Row<'a> {
+    task: &'a TaskInfo,
+    load: Option<TaskLoad>,
+    /// Bytes per second that it sent by the daemons since the look before.
+    rate: Option<f64>,
+}
+
+pub(crate) fn top(vm: &VmDir, args: &TopArgs) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::new()?;
+    let mut before = look(vm)?;
+    loop {
+        if interrupted_within(&interrupt, SECOND) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let now = look(vm)?;
+        let rows = rows(&before, &now);
+        let mut out = std::io::stdout().lock();
+        if args.json {
+            writeln!(out, "{}", as_json(&now, &rows))?;
+        } else if args.once {
+            out.write_all(text(&now, &rows).as_bytes())?;
+        } else {
+            // Home, then each line over what was there, then nothing below.
+            let text = text(&now, &rows).replace('\n', "\x1b[K\n");
+            write!(out, "\x1b[H{text}\x1b[J")?;
+        }
+        out.flush()?;
+        if args.once {
+            return Ok(ExitCode::SUCCESS);
+        }
+        before = now;
+    }
+}
+
+/// Waits; true when an interrupt came meanwhile.
+fn interrupted_within(interrupt: &Interrupt, time: Duration) -> bool {
+    let wait =
+        Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
+    let _ = poll(&mut [PollFd::new(interrupt, PollFlags::IN)], Some(&wait));
+    interrupt.is_set()
+}
+
+fn look(vm: &VmDir) -> anyhow::Result<Look> {
+    let mut client = connect(vm)?;
+    let hosts = host_table(&mut client)?;
+    let (mut tasks, mut silent) = (Vec::new(), 0);
+    for host in hosts.iter().filter(|h| h.state == HostState::Up) {
+        let request = Request::Tasks { tag: host.id.to_raw(), host: host.id };
+        match client.ask(&request, ANSWER)? {
+            Reply::Tasks { tasks: Ok(list), .. } => tasks.extend(list),
+            Reply::Tasks { .. } => silent += 1,
+            _ => bail!("the daemon answers something else than was asked"),
+        }
+    }
+    let (mut loads, mut networks) = (BTreeMap::new(), Vec::new());
+    for socket in vm.sockets() {
+        let Ok(mut client) = Client::connect(&socket) else { continue };
+        let Some(me) = client.info()?.me else { continue };
+        match client.ask(&Request::Loads, ANSWER)? {
+            Reply::Loads { tasks, networks: its } => {
+                loads.extend(tasks.into_iter().map(|load| (load.task, load)));
+                networks.extend(its.into_iter().map(|network| (me, network)));
+            }
+            _ => bail!("the daemon answers something else than was asked"),
+        }
+    }
+    Ok(Look { at: Instant::now(), hosts, tasks, loads, networks, silent })
+}
+
+/// The busiest first.
+fn rows<'a>(before: &Look, now: &'a Look) -> Vec<Row<'a>> {
+    let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-3);
+    let row = |task: &'a TaskInfo| {
+        let load = now.loads.get(&task.id).copied();
+        let rate = load.zip(before.loads.get(&task.id)).map(|(now, before)| {
+            // Less than before: a peer has ended, and its share is gone.
+            now.sent_bytes.saturating_sub(before.sent_bytes) as f64 / seconds
+        });
+        Row { task, load, rate }
+    };
+    let mut rows: Vec<Row<'a>> = now.tasks.iter().map(row).collect();
+    let busy = |row: &Row<'_>| row.rate.unwrap_or(0.0);
+    rows.sort_by(|a, b| busy(b).total_cmp(&busy(a)).then(a.task.id.cmp(&b.task.id)));
+    rows
+}
+
+fn text(now: &Look, rows: &[Row<'_>]) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let up = now.hosts.iter().filter(|h| h.state == HostState::Up).count();
+    let cpus: u32 = now.hosts.iter().map(|h| u32::from(h.cpus)).sum();
+    let total: f64 = rows.iter().filter_map(|r| r.rate).sum();
+    let _ = writeln!(
+        out,
+        "{} hosts, {up} up, {cpus} processors; {} tasks; {:.3} MB/s by the daemons\n",
+        now.hosts.len(),
+        rows.len(),
+        total / 1e6
+    );
+    let _ = writeln!(out, "{:<8} {:<20} {:>4} {:>6}  NETWORK", "HOST", "NAME", "CPUS", "TASKS");
+    for host in &now.hosts {
+        let tasks = now.tasks.iter().filter(|t| t.id.host() == host.id).count();
+        let (id, name, cpus) = (host.id.to_string(), &host.name, host.cpus);
+        let mut networks = now.networks.iter().filter(|(me, _)| *me == host.id).map(|(_, n)| n);
+        let first = match (host.state, networks.next()) {
+            (HostState::Lost, _) => "lost".to_string(),
+            (_, Some(network)) => format!("{}: {}", network.host, words(network)),
+            (_, None) => String::new(),
+        };
+        let line = format!("{id:<8} {name:<20} {cpus:>4} {tasks:>6}  {first}");
+        let _ = writeln!(out, "{}", line.trim_end());
+        for network in networks {
+            let _ = writeln!(out, "{:<42}{}: {}", "", network.host, words(network));
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\n{:<14} {:>8} {:>9} {:>6} {:>6} {:>10} {:>10}  COMMAND",
+        "TASK", "PID", "AGE", "PEERS", "DIRECT", "MB/s", "MB"
+    );
+    for row in rows.iter().take(SHOWN) {
+        let pid = if row.task.pid == 0 { "waits".into() } else { row.task.pid.to_string() };
+        let (id, age) = (row.task.id.to_string(), row.task.age_us as f64 / 1e6);
+        let dash = || "-".to_string();
+        let of = |f: fn(&TaskLoad) -> String| row.load.as_ref().map_or_else(dash, f);
+        let peers = of(|l| l.peers.to_string());
+        let direct = of(|l| l.direct.to_string());
+        let rate = row.rate.map_or_else(dash, |r| format!("{:.3}", r / 1e6));
+        let sent = of(|l| format!("{:.3}", l.sent_bytes as f64 / 1e6));
+        let command = &row.task.command;
+        let _ = writeln!(
+            out,
+            "{id:<14} {pid:>8} {age:>8.1}s {peers:>6} {direct:>6} {rate:>10} {sent:>10}  {command}"
+        );
+    }
+    if rows.len() > SHOWN {
+        let _ = writeln!(out, "and {} more tasks", rows.len() - SHOWN);
+    }
+    if now.silent > 0 {
+        let _ = writeln!(out, "{} hosts did not tell their tasks", now.silent);
+    }
+    out
+}
+
+fn as_json(now: &Look, rows: &[Row<'_>]) -> serde_json::Value {
+    let hosts = now.hosts.iter().map(|h| {
+        let networks = now.networks.iter().filter(|(me, _)| *me == h.id);
+        json!({
+            "host": h.id.to_string(), "name": h.name, "cpus": h.cpus,
+            "up": h.state == HostState::Up,
+            "networks": networks.map(|(_, n)| network_json(n)).collect::<Vec<_>>(),
+        })
+    });
+    let tasks = rows.iter().map(|r| {
+        json!({
+            "task": r.task.id.to_string(), "pid": r.task.pid, "age_us": r.task.age_us,
+            "command": r.task.command, "peers": r.load.map(|l| l.peers),
+            "direct": r.load.map(|l| l.direct),
+            "by_daemons_bytes": r.load.map(|l| l.sent_bytes),
+            "by_daemons_bytes_per_s": r.rate,
+        })
+    });
+    json!({
+        "hosts": hosts.collect::<Vec<_>>(), "tasks": tasks.collect::<Vec<_>>(),
+        "silent_hosts": now.silent,
+    })
+}

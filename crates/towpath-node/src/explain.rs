@@ -1,0 +1,167 @@
+//! What a host knows of the ways that its tasks' messages take, for people who ask.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use towpath_vm::members::State;
+use towpath_wire::{HostId, TaskId};
+
+use crate::direct::Ring;
+use crate::node::Node;
+
+/// The way from a task of this host to another task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Who sends.
+    pub from: TaskId,
+    /// Who receives.
+    pub to: TaskId,
+    /// Whether `from` takes part here.
+    pub known: bool,
+    /// Whether `to` takes part, where this host is its host.
+    pub peer_known: Option<bool>,
+    /// How the direct route stands.
+    pub direct: DirectState,
+    /// What went from one to the other by the daemons, and what may go.
+    pub by_daemons: Exchange,
+    /// The association that carries it to `to`'s host; none on one host, or when there is none.
+    pub network: Option<Network>,
+}
+
+/// How the direct route between two tasks stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DirectState {
+    /// Nobody asked for one, or it was given up: too little was exchanged so far.
+    None,
+    /// Shared memory: both have it.
+    Ring,
+    /// Shared memory was offered, and one of them could not use it.
+    RingFailed,
+    /// A stream between their hosts was asked for, or is there.
+    Stream,
+    /// There was no room for another one: of this host, or of this task.
+    Full,
+}
+
+/// Payload with 64 bytes for each piece, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// Sent so far.
+    pub sent_bytes: u64,
+    /// What the receiver's daemon lets it send in all.
+    pub limit_bytes: u64,
+}
+
+/// An association, as its end here sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// The other host.
+    pub host: HostId,
+    /// Where it is reached.
+    pub addr: core::net::SocketAddr,
+    /// Packets are hidden and protected against change.
+    pub sealed: bool,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Bytes that may be under way at once: in one round trip, at most so many.
+    pub window_bytes: u64,
+    /// Bytes of a datagram.
+    pub datagram_bytes: u16,
+    /// Datagrams sent, and how many of them counted as lost.
+    pub packets_sent: u64,
+    /// Of these.
+    pub packets_lost: u64,
+}
+
+/// What a task of this host has to do with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskLoad {
+    /// The task.
+    pub task: TaskId,
+    /// Tasks with which it exchanges messages.
+    pub peers: u32,
+    /// Of these, by a direct route.
+    pub direct: u32,
+    /// Payload that it sent by the daemons, with 64 bytes for each piece, to tasks that are there.
+    pub sent_bytes: u64,
+}
+
+impl Node {
+    /// The way from `from` to `to`, as far as this host knows it: all of it where `from` is here.
+    pub fn explain(&self, from: TaskId, to: TaskId) -> Explanation {
+        let member = self.local.members.get(from).filter(|m| m.state == State::Enrolled);
+        let here = self.me == Some(to.host());
+        let takes_part = |m: &towpath_vm::members::Member| m.state == State::Enrolled;
+        let peer_known = here.then(|| self.local.members.get(to).is_some_and(takes_part));
+        let pair = member.and_then(|m| m.pairs.get(&to));
+        Explanation {
+            from,
+            to,
+            known: member.is_some(),
+            peer_known,
+            direct: self.direct_state(from, to),
+            by_daemons: pair.map_or(Exchange::default(), |p| Exchange {
+                sent_bytes: p.sent,
+                limit_bytes: p.limit,
+            }),
+            network: if here { None } else { self.network(to.host()) },
+        }
+    }
+
+    fn direct_state(&self, from: TaskId, to: TaskId) -> DirectState {
+        let has = self.local.members.get(from).is_some_and(|m| m.direct.contains(&to));
+        let ordered = if from < to { (from, to) } else { (to, from) };
+        match self.local.rings.get(&ordered) {
+            Some(Ring::Stands) => DirectState::Ring,
+            Some(Ring::Failed) => DirectState::RingFailed,
+            None if has => DirectState::Stream,
+            None if self.is_full_of_routes(from, to) => DirectState::Full,
+            None => DirectState::None,
+        }
+    }
+
+    fn is_full_of_routes(&self, from: TaskId, to: TaskId) -> bool {
+        let rings =
+            self.me == Some(to.host()) && self.local.rings.len() >= crate::direct::RINGS_MAX;
+        let full = |task| {
+            let member = self.local.members.get(task);
+            member.is_some_and(|m| m.direct.len() >= crate::direct::ROUTES_MAX)
+        };
+        rings || full(from) || full(to)
+    }
+
+    fn network(&self, host: HostId) -> Option<Network> {
+        let association = self.endpoint.association(self.peers.up(host)?)?;
+        let stats = association.stats();
+        Some(Network {
+            host,
+            addr: association.remote(),
+            sealed: association.is_sealed(),
+            rtt: association.rtt(),
+            window_bytes: association.window(),
+            datagram_bytes: association.datagram(),
+            packets_sent: stats.packets_sent,
+            packets_lost: stats.packets_lost,
+        })
+    }
+
+    /// The associations that stand.
+    pub fn networks(&self) -> Vec<Network> {
+        self.peers.hosts().into_iter().filter_map(|host| self.network(host)).collect()
+    }
+
+    /// What each task of this host has to do with others.
+    pub fn loads(&self) -> Vec<TaskLoad> {
+        let load = |task| {
+            let member = self.local.members.get(task)?;
+            Some(TaskLoad {
+                task,
+                peers: member.pairs.len() as u32,
+                direct: member.direct.len() as u32,
+                sent_bytes: member.pairs.values().map(|p| p.sent).sum(),
+            })
+        };
+        self.local.members.ids().into_iter().filter_map(load).collect()
+    }
+}

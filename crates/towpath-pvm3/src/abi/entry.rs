@@ -1,0 +1,131 @@
+//! What every exported function does first and last.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::code::{self, Code, Outcome};
+use crate::data::{pvm_errno, pvmautoerr, pvmmyctx, pvmmytid};
+use crate::library::Library;
+use crate::vm::connect;
+
+/// The task that this process is, or can become.
+static LIBRARY: Library = Library::new(connect);
+/// The context that `pvmmyctx` showed last: a program that set the variable shows another.
+static SHOWN: AtomicI32 = AtomicI32::new(0);
+
+/// The task that this process is.
+pub(crate) fn library() -> &'static Library {
+    static FORK: Once = Once::new();
+    FORK.call_once(|| {
+        // SAFETY: registers a function of ours; when there is no memory for it, a child of a
+        // fork finds the connection closed to it.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    });
+    &LIBRARY
+}
+
+extern "C" fn forked() {
+    LIBRARY.forked();
+    pvmmytid.store(-1, Relaxed);
+}
+
+/// A call: gives what the program sees. A failure is reported as `PvmAutoErr` says.
+pub(crate) fn call(name: &str, step: impl FnOnce() -> Outcome) -> c_int {
+    call_quietly(name, &[], step)
+}
+
+/// A call of which some failures are no mistakes: they are not reported.
+pub(crate) fn call_quietly(name: &str, expected: &[Code], step: impl FnOnce() -> Outcome) -> c_int {
+    match guarded(step) {
+        Ok(value) => value,
+        Err(code) if expected.contains(&code) => {
+            pvm_errno.store(code.number(), Relaxed);
+            code.number()
+        }
+        Err(code) => report(name, code.number()),
+    }
+}
+
+/// Runs a step of which a panic must not get out.
+pub(crate) fn guarded(step: impl FnOnce() -> Outcome) -> Outcome {
+    let library = library();
+    let context = pvmmyctx.load(Relaxed);
+    if context != SHOWN.load(Relaxed) {
+        library.set_context(context);
+        SHOWN.store(context, Relaxed);
+    }
+    catch_unwind(AssertUnwindSafe(step)).unwrap_or(Err(Code::SysErr))
+}
+
+/// Brings the variables up to date, after calls that may change them.
+pub(crate) fn show() {
+    let (tid, context) = library().shown();
+    pvmmytid.store(tid, Relaxed);
+    pvmmyctx.store(context, Relaxed);
+    SHOWN.store(context, Relaxed);
+}
+
+/// PVM's `lpvmerr`.
+pub(crate) fn report(name: &str, number: c_int) -> c_int {
+    pvm_errno.store(number, Relaxed);
+    let mode = pvmautoerr.load(Relaxed);
+    if mode == 0 {
+        return number;
+    }
+    print_error(&format!("{name}()"), number);
+    if mode == 3 {
+        std::process::abort();
+    }
+    if mode == 2 {
+        pvmautoerr.store(1, Relaxed);
+        let _ = guarded(|| library().exit());
+        // SAFETY: ends the process as C programs do, which flushes their output.
+        unsafe { libc::exit(number) };
+    }
+    number
+}
+
+/// Who speaks, as PVM writes it.
+pub(crate) fn speaker() -> String {
+    match library().tid_now() {
+        -1 => format!("libpvm [pid{}]", std::process::id()),
+        tid => format!("libpvm [t{tid:x}]"),
+    }
+}
+
+fn print_error(what: &str, number: c_int) {
+    let text = code::text(number).to_string_lossy();
+    // There is nobody to tell that standard error is gone.
+    let _ = writeln!(std::io::stderr(), "{}: {what}: {text}", speaker());
+}
+
+/// `pvm_perror`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pvm_perror(what: *const c_char) -> c_int {
+    let what = if what.is_null() {
+        "(null)".into()
+    } else {
+        // SAFETY: a C string of the program.
+        unsafe { CStr::from_ptr(what) }.to_string_lossy()
+    };
+    print_error(&what, pvm_errno.load(Relaxed));
+    0
+}
+
+/// `pvm_strerror`.
+#[unsafe(no_mangle)]
+extern "C" fn pvm_strerror() -> *const c_char {
+    code::text(pvm_errno.load(Relaxed)).as_ptr()
+}
+
+/// PVM's own: reports a failure.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lpvmerr(name: *const c_char, number: c_int) -> c_int {
+    // SAFETY: a C string of the program.
+    let name = unsafe { super::text::text(name) };
+    report(&name, number)
+}

@@ -1,0 +1,23 @@
+//! The exported C functions: from the program's pointers to [`crate::library`] and back.
+
+mod buffers;
+mod entry;
+mod groups;
+mod hosts;
+mod mailbox;
+mod messages;
+mod pack;
+mod system;
+mod tables;
+mod tasks;
+mod text;
+
+pub(crate) use buffers::*;
+pub(crate) use entry::{call, library, pvm_perror};
+pub(crate) use groups::*;
+pub(crate) use hosts::*;
+pub(crate) use mailbox::*;
+pub(crate) use messages::*;
+pub(crate) use pack::*;
+pub(crate) use system::*;
+pub(crate) use tasks::*;

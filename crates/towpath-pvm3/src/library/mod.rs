@@ -1,0 +1,46 @@
+//! What the calls of the interface mean, for one task, whatever virtual machine it is in.
+//!
+//! | module | what is there |
+//! |---|---|
+//! | `session` | the state of a task; entering and leaving the virtual machine |
+//! | `buffers` | message buffers |
+//! | `format` | `pvm_packf` and `pvm_unpackf` |
+//! | `send`, `receive` | messages out and in; matching; handlers |
+//! | `handlers` | who is called for which message |
+//! | `options` | `pvm_setopt` |
+//! | `notify` | ends and beginnings that a task wants to be told of |
+//! | `output` | what children print |
+//! | `spawn`, `machine` | tasks and hosts |
+//! | `mailbox` | named messages |
+//! | `group`, `reduce` | groups and what they do together |
+//! | `roles` | resource manager, hoster, tasker, tracer |
+
+mod buffers;
+mod format;
+mod group;
+mod handlers;
+mod machine;
+mod mailbox;
+mod notify;
+mod options;
+mod output;
+mod receive;
+mod reduce;
+mod roles;
+mod send;
+mod session;
+mod spawn;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use format::Arguments;
+pub(crate) use handlers::Handler;
+pub(crate) use machine::Minfo;
+pub(crate) use mailbox::flags_of;
+pub(crate) use options::{MASK, Trace};
+pub(crate) use output::Sink;
+pub(crate) use receive::{MatchFunction, Wait};
+pub(crate) use reduce::{Function, Operator, built_in, size_of};
+pub(crate) use roles::{HOSTER, TASKER, TRACER};
+pub(crate) use session::Library;
+pub(crate) use spawn::parse_int;

@@ -1,0 +1,307 @@
+//! Messages in: taking them in, matching, handlers.
+//!
+//! What comes is matched in the order in which it came. As long as the program has neither a match
+//! function nor handlers, nor looked at what waits (`pvm_probe`), messages stay with the virtual
+//! machine and are asked for by source and tag; else they are all taken in and wait here.
+//! Invariant: what waits here came before what waits there.
+
+use std::time::{Duration, Instant};
+
+use super::handlers::Handler;
+use super::session::{Library, Session};
+use crate::code::{Code, Outcome};
+use crate::message::{Element, Info, Message};
+use crate::strided::Strided;
+use crate::vm::{Event, Incoming, Vm};
+
+/// A program's match function: number of a waiting message, source and tag asked for. It gives
+/// 1 for the message to take, more for one that may do (the most wins), 0 for another, or a code.
+pub(crate) type MatchFunction = unsafe extern "C" fn(i32, i32, i32) -> i32;
+
+/// How long to wait for a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    No,
+    Until(Instant),
+    Forever,
+}
+
+/// What there is to do next about what came.
+enum Came {
+    Nothing,
+    /// A message that has a handler: its buffer, its context.
+    Handle(Handler, i32, i32),
+}
+
+unsafe extern "C" {
+    /// Of the C library (2.32 and later): not 0 while the process has one thread.
+    #[link_name = "__libc_single_threaded"]
+    static SINGLE_THREADED: u8;
+}
+
+fn single_threaded() -> bool {
+    // SAFETY: a byte of the C library that only changes when a thread is made, by this thread
+    // if it is the only one.
+    unsafe { (&raw const SINGLE_THREADED).read_volatile() != 0 }
+}
+
+impl Library {
+    /// `pvm_recv`, `pvm_nrecv`, `pvm_trecv`: −1 stands for any. The number of the buffer, 0 when
+    /// there is no message (in time).
+    pub(crate) fn receive(&self, source: i32, tag: i32, wait: Wait) -> Outcome {
+        let mut last = matches!(wait, Wait::No);
+        self.enrolled(|session, vm| {
+            session.buffers.free(session.buffers.receive())?;
+            if last { vm.wait(Some(Duration::ZERO)) } else { Ok(()) }
+        })?;
+        loop {
+            if let Some(id) = self.receive_directly(source, tag)? {
+                return Ok(id);
+            }
+            self.take_in()?;
+            if let Some(id) = self.find(source, tag)? {
+                self.with(|session| session.buffers.take_waiting(id))?;
+                return Ok(id);
+            }
+            if last {
+                return Ok(0);
+            }
+            last = self.wait(wait)?;
+        }
+    }
+
+    /// `pvm_probe`: the number of a message that waits, 0 for none. It goes on waiting.
+    pub(crate) fn probe(&self, source: i32, tag: i32) -> Outcome {
+        self.enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))?;
+        self.take_all_in()?;
+        let found = self.find(source, tag)?.unwrap_or(0);
+        if found != 0 {
+            self.with(|session| session.buffers.get_mut(found).map(Message::rewind))?;
+        }
+        Ok(found)
+    }
+
+    /// `pvm_recvf`: the match function that was, `None` for PVM's own.
+    pub(crate) fn set_match(&self, matches: Option<MatchFunction>) -> Option<MatchFunction> {
+        self.with(|session| std::mem::replace(&mut session.matches, matches))
+    }
+
+    /// PVM's own match function.
+    pub(crate) fn match_plainly(&self, id: i32, source: i32, tag: i32) -> i32 {
+        self.with(|session| match session.buffers.get(id) {
+            Ok(message) => i32::from(session.fits(&message.info, source, tag)),
+            Err(_) => Code::NoSuchBuf.number(),
+        })
+    }
+
+    /// `pvm_precv`: one array. Gives source, tag and length of the message, which may be longer
+    /// than there is room, or shorter.
+    pub(crate) fn receive_array(
+        &self,
+        source: i32,
+        tag: i32,
+        into: &mut [u8],
+    ) -> Result<(i32, i32, i32), Code> {
+        let before = self.with(|session| session.buffers.set_receive(0))?;
+        let outcome = self.receive(source, tag, Wait::Forever).and_then(|id| {
+            self.with(|session| {
+                let message = session.buffers.get_mut(id)?;
+                let (info, len) = (message.info, message.len());
+                let room = len.min(into.len());
+                let unpacked = message.unpack(Element::Byte, Strided::bytes_mut(&mut into[..room]));
+                session.buffers.free(id)?;
+                unpacked.map(|()| (info.source, info.tag, len as i32))
+            })
+        });
+        self.with(|session| session.buffers.set_receive(before))?;
+        outcome
+    }
+
+    /// Asks the virtual machine for the message itself, where that is the same.
+    fn receive_directly(&self, source: i32, tag: i32) -> Result<Option<i32>, Code> {
+        self.enrolled(|session, vm| {
+            if !session.is_plain() || session.has_news(vm) {
+                return Ok(None);
+            }
+            if let Some(id) = session.first_fitting(source, tag) {
+                session.buffers.take_waiting(id)?;
+                return Ok(Some(id));
+            }
+            let any = |value: i32| (value != -1).then_some(value);
+            let incoming = vm.take_matching(any(source), any(tag), session.context)?;
+            let Some(incoming) = incoming else { return Ok(None) };
+            let message = session.message(incoming);
+            let id = session.buffers.insert(message);
+            session.buffers.set_receive(id)?;
+            Ok(Some(id))
+        })
+    }
+
+    /// Takes in what came if it cannot stay with the virtual machine.
+    fn take_in(&self) -> Result<(), Code> {
+        let stays = self.enrolled(|session, vm| Ok(session.is_plain() && !session.has_news(vm)))?;
+        if stays { Ok(()) } else { self.take_all_in() }
+    }
+
+    /// Takes in what came, and calls handlers.
+    pub(super) fn take_all_in(&self) -> Result<(), Code> {
+        loop {
+            match self.enrolled(Session::take_messages)? {
+                Came::Nothing => return Ok(()),
+                Came::Handle(handler, id, context) => self.call_handler(handler, id, context)?,
+            }
+        }
+    }
+
+    /// The handler sees the message as its receive buffer, no send buffer, and the message's
+    /// context; afterwards all is as it was.
+    fn call_handler(&self, handler: Handler, id: i32, context: i32) -> Result<(), Code> {
+        let (send, receive, was) = self.with(|session| {
+            let send = session.buffers.set_send(0)?;
+            let receive = session.buffers.set_receive(id)?;
+            Ok((send, receive, std::mem::replace(&mut session.context, context)))
+        })?;
+        // SAFETY: the program gave a function of this type to be called with a buffer's number.
+        unsafe { handler(id) };
+        self.with(|session| {
+            session.context = was;
+            let made = session.buffers.set_send(send).unwrap_or(0);
+            let _ = session.buffers.free(made);
+            let left = session.buffers.set_receive(receive).unwrap_or(0);
+            let _ = session.buffers.free(left);
+        });
+        Ok(())
+    }
+
+    /// The waiting message that a match function chooses.
+    fn find(&self, source: i32, tag: i32) -> Result<Option<i32>, Code> {
+        let Some(matches) = self.with(|session| session.matches) else {
+            return Ok(self.with(|session| session.first_fitting(source, tag)));
+        };
+        let (mut best, mut best_id) = (0, None);
+        let mut id = self.with(|session| session.buffers.next_waiting(0));
+        while id != 0 {
+            // SAFETY: the program gave a function of this type for this.
+            match unsafe { matches(id, source, tag) } {
+                1 => return Ok(Some(id)),
+                rank if rank < 0 => return Err(Code::from_number(rank).unwrap_or(Code::BadParam)),
+                rank if rank > best => (best, best_id) = (rank, Some(id)),
+                _ => {}
+            }
+            id = self.with(|session| session.buffers.next_waiting(id));
+        }
+        Ok(best_id)
+    }
+
+    /// Waits until something came; `true`: the time is over.
+    pub(super) fn wait(&self, wait: Wait) -> Result<bool, Code> {
+        let left = match wait {
+            Wait::Forever => None,
+            Wait::No => Some(Duration::ZERO),
+            Wait::Until(until) => Some(until.saturating_duration_since(Instant::now())),
+        };
+        if single_threaded() {
+            self.enrolled(|_, vm| vm.wait(left))?;
+        } else {
+            let (idle, descriptor) = self.enrolled(|_, vm| Ok((vm.arm()?, vm.descriptor())))?;
+            if idle {
+                wait_for(descriptor, left);
+            }
+            self.enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))?;
+        }
+        Ok(match wait {
+            Wait::Forever => false,
+            Wait::No => true,
+            Wait::Until(until) => Instant::now() >= until,
+        })
+    }
+}
+
+/// Waits for a descriptor, without anything of ours.
+fn wait_for(descriptor: i32, left: Option<Duration>) {
+    let millis =
+        left.map_or(-1, |left| i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
+    let mut what = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, which is ours. What it gives does not matter: the caller looks.
+    unsafe { libc::poll(&raw mut what, 1, millis) };
+}
+
+impl Session {
+    /// A message that came, as a buffer holds it.
+    fn message(&self, incoming: Incoming) -> Message {
+        let Incoming { source, envelope, body } = incoming;
+        let info = Info {
+            context: envelope.context,
+            tag: envelope.tag,
+            source,
+            destination: self.identity.as_ref().map_or(-1, |identity| identity.tid),
+            ..Info::default()
+        };
+        Message::received(envelope.format, body, info)
+    }
+
+    /// Messages may be asked for by source and tag where they are.
+    fn is_plain(&self) -> bool {
+        self.matches.is_none() && self.handlers.is_empty() && self.context != -1
+    }
+
+    /// Something came besides messages.
+    fn has_news(&self, vm: &dyn Vm) -> bool {
+        vm.has_event() || self.notices.has_told()
+    }
+
+    fn fits(&self, info: &Info, source: i32, tag: i32) -> bool {
+        (source == -1 || source == info.source)
+            && (tag == -1 || tag == info.tag)
+            && (self.context == -1 || self.context == info.context)
+    }
+
+    fn first_fitting(&self, source: i32, tag: i32) -> Option<i32> {
+        let mut id = self.buffers.next_waiting(0);
+        while id != 0 {
+            let fits = |message: &Message| self.fits(&message.info, source, tag);
+            if self.buffers.get(id).is_ok_and(fits) {
+                return Some(id);
+            }
+            id = self.buffers.next_waiting(id);
+        }
+        None
+    }
+
+    /// Takes messages over until one has a handler. Then events: a task's end comes after what
+    /// it sent.
+    fn take_messages(&mut self, vm: &mut dyn Vm) -> Result<Came, Code> {
+        while let Some(incoming) = vm.take()? {
+            let message = self.message(incoming);
+            if let came @ Came::Handle(..) = self.sort(message) {
+                return Ok(came);
+            }
+        }
+        self.take_events(vm);
+        while let Some(message) = self.notices.next_told() {
+            if let came @ Came::Handle(..) = self.sort(message) {
+                return Ok(came);
+            }
+        }
+        Ok(Came::Nothing)
+    }
+
+    /// A message has a handler, or waits.
+    fn sort(&mut self, message: Message) -> Came {
+        let Info { source, tag, context, .. } = message.info;
+        if let Some(handler) = self.handlers.find(source, tag, context) {
+            return Came::Handle(handler, self.buffers.insert(message), context);
+        }
+        self.buffers.wait(message);
+        Came::Nothing
+    }
+
+    fn take_events(&mut self, vm: &mut dyn Vm) {
+        while let Some(event) = vm.event() {
+            match event {
+                Event::Watched { watch, tid } => self.watched(vm, watch, tid),
+                Event::Output { tid, bytes } => self.print(tid, &bytes),
+            }
+        }
+    }
+}

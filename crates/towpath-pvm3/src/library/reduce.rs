@@ -1,0 +1,403 @@
+//! What the members of a group do together: reduce, gather, scatter.
+//!
+//! As in PVM, members on one host reduce to the lowest of them, which sends on to the root; the
+//! order of combining is that of instance numbers, so that the same values give the same result.
+//! Messages are in PVM's context for dynamic groups and do not meet those of the program.
+
+use super::receive::Wait;
+use super::session::Library;
+use crate::code::{Code, Outcome};
+use crate::message::{Element, Encoding};
+use crate::strided::Strided;
+use crate::tid;
+
+/// Context of the messages of group operations.
+const GROUP_CONTEXT: i32 = 0x7_fffc;
+
+/// A reduce function: type, values (which take the result), more values, how many, code.
+pub(crate) type Operator = unsafe extern "C" fn(*mut i32, *mut u8, *mut u8, *mut i32, *mut i32);
+
+/// The types that group operations take, by PVM's numbers.
+fn element_of(data_type: i32) -> Result<Element, Code> {
+    match data_type {
+        // A string counts as bytes.
+        0 => Ok(Element::Byte),
+        1..=8 => Element::of_data_type(data_type),
+        _ => Err(Code::BadParam),
+    }
+}
+
+/// Size of the elements of a type that group operations take.
+pub(crate) fn size_of(data_type: i32) -> Outcome {
+    element_of(data_type).map(|element| element.size() as i32)
+}
+
+/// Values as bytes, as long as a buffer of the program.
+fn elements(bytes: &mut [u8], element: Element) -> Result<Strided<'_>, Code> {
+    let count = bytes.len() / element.size();
+    // SAFETY: `bytes` has as many elements.
+    unsafe { Strided::new(bytes.as_mut_ptr(), count as i32, 1) }
+}
+
+impl Library {
+    /// `pvm_reduce`: `data` of the root takes the result; of others it may be changed.
+    pub(crate) fn reduce(
+        &self,
+        operator: Operator,
+        data: &mut [u8],
+        data_type: i32,
+        tag: i32,
+        group: &str,
+        root: i32,
+    ) -> Outcome {
+        let me = self.my_tid()?;
+        self.instance(group, me)?;
+        let root = self.member(group, root)?;
+        let element = element_of(data_type)?;
+        let members = self.enrolled(|session, vm| session.members(vm, group))?;
+        let on_host = |tid: i32| move |other: &i32| *other != 0 && tid::host_of(*other ^ tid) == 0;
+        let lowest = |tid: i32| members.iter().copied().filter(on_host(tid)).min().unwrap_or(tid);
+        let coordinator = lowest(me);
+        let combine = |from: i32, data: &mut [u8]| {
+            let mut more = vec![0; data.len()];
+            self.receive_values(from, tag, element, &mut more)?;
+            apply(operator, data_type, data, &mut more, element)
+        };
+        if me == coordinator {
+            for &from in members.iter().filter(|tid| on_host(me)(tid) && **tid != me) {
+                combine(from, data)?;
+            }
+        } else {
+            self.send_values(coordinator, tag, element, data)?;
+        }
+        if me == root {
+            if me != coordinator {
+                self.receive_values(coordinator, tag, element, data)?;
+            }
+            for (from, _) in super::group::by_host(&members) {
+                if from != coordinator {
+                    combine(from, data)?;
+                }
+            }
+        } else if me == coordinator {
+            self.send_values(root, tag, element, data)?;
+        }
+        Ok(0)
+    }
+
+    /// `pvm_gather`: `result` of the root takes the values of all by instance number.
+    pub(crate) fn gather(
+        &self,
+        result: Option<&mut dyn FnMut(usize, usize) -> Result<Strided<'static>, Code>>,
+        data: &mut [u8],
+        data_type: i32,
+        tag: i32,
+        group: &str,
+        root: i32,
+    ) -> Outcome {
+        let element = element_of(data_type)?;
+        let root_tid = self.member(group, root)?;
+        let me = self.my_tid()?;
+        let mine = self.instance(group, me)?;
+        if mine != root {
+            self.send_values(root_tid, tag, element, data)?;
+            return Ok(0);
+        }
+        let place = result.ok_or(Code::BadParam)?;
+        let len = data.len();
+        for (instance, from) in self.without_holes(group)?.into_iter().enumerate() {
+            let to = place(instance * len, len)?;
+            if from == me {
+                to.scatter(1, 0, data);
+            } else {
+                let mut values = vec![0; len];
+                self.receive_values(from, tag, element, &mut values)?;
+                to.scatter(1, 0, &values);
+            }
+        }
+        Ok(0)
+    }
+
+    /// `pvm_scatter`: `result` takes this member's part of the root's values.
+    pub(crate) fn scatter(
+        &self,
+        result: &mut [u8],
+        data: Option<&mut dyn FnMut(usize, usize) -> Result<Strided<'static>, Code>>,
+        data_type: i32,
+        tag: i32,
+        group: &str,
+        root: i32,
+    ) -> Outcome {
+        let element = element_of(data_type)?;
+        let root_tid = self.member(group, root)?;
+        let me = self.my_tid()?;
+        if self.instance(group, me)? != root {
+            self.receive_values(root_tid, tag, element, result)?;
+            return Ok(0);
+        }
+        let place = data.ok_or(Code::BadParam)?;
+        let len = result.len();
+        for (instance, to) in self.without_holes(group)?.into_iter().enumerate() {
+            let mut values = Vec::with_capacity(len);
+            place(instance * len, len)?.gather(1, &mut values);
+            if to == me {
+                result.copy_from_slice(&values);
+            } else {
+                self.send_values(to, tag, element, &mut values)?;
+            }
+        }
+        Ok(0)
+    }
+
+    /// Members by instance number; there may be no holes.
+    fn without_holes(&self, group: &str) -> Result<Vec<i32>, Code> {
+        let mut members = self.enrolled(|session, vm| session.members(vm, group))?;
+        while members.last() == Some(&0) {
+            members.pop();
+        }
+        if members.contains(&0) { Err(Code::NoInst) } else { Ok(members) }
+    }
+
+    /// Sends values by a buffer of their own.
+    fn send_values(
+        &self,
+        to: i32,
+        tag: i32,
+        element: Element,
+        values: &mut [u8],
+    ) -> Result<(), Code> {
+        self.enrolled(|session, vm| {
+            let source = session.tid()?;
+            let id = session.buffers.make(Encoding::Default { swapped: false }, source);
+            let before = session.buffers.set_send(id)?;
+            let context = std::mem::replace(&mut session.context, GROUP_CONTEXT);
+            let packed = elements(values, element)
+                .and_then(|from| session.buffers.sending()?.pack(element, from));
+            let outcome = packed.and_then(|()| {
+                if tag < 0 && !session.options.reserved {
+                    return Err(Code::BadParam);
+                }
+                session.send_buffer_to(vm, &[to], tag)
+            });
+            session.context = context;
+            session.buffers.set_send(before)?;
+            session.buffers.free(id)?;
+            outcome.map(|_| ())
+        })
+    }
+
+    /// Receives values by a buffer of their own.
+    fn receive_values(
+        &self,
+        from: i32,
+        tag: i32,
+        element: Element,
+        values: &mut [u8],
+    ) -> Result<(), Code> {
+        let before = self.set_receive_buffer(0)?;
+        let context = self.set_context(GROUP_CONTEXT);
+        let outcome = self.receive(from, tag, Wait::Forever).and_then(|id| {
+            self.with(|session| {
+                let to = elements(values, element)?;
+                let outcome = session.buffers.get_mut(id)?.unpack(element, to);
+                session.buffers.free(id)?;
+                outcome
+            })
+        });
+        self.set_context(context);
+        self.set_receive_buffer(before)?;
+        outcome
+    }
+}
+
+/// Calls the program's operator.
+fn apply(
+    operator: Operator,
+    mut data_type: i32,
+    data: &mut [u8],
+    more: &mut [u8],
+    element: Element,
+) -> Result<(), Code> {
+    let mut count = (data.len() / element.size()) as i32;
+    let mut code = 0;
+    // SAFETY: a reduce function gets pointers to its type, both rows of values, which have
+    // `count` elements, their number and a code. `data` is the program's own, aligned as it had
+    // it; `more` is from the allocator, which aligns for every type of C.
+    unsafe {
+        operator(
+            &raw mut data_type,
+            data.as_mut_ptr(),
+            more.as_mut_ptr(),
+            &raw mut count,
+            &raw mut code,
+        );
+    }
+    if code < 0 { Err(Code::from_number(code).unwrap_or(Code::BadParam)) } else { Ok(()) }
+}
+
+/// One of PVM's own reduce functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Function {
+    Max,
+    Min,
+    Sum,
+    Product,
+}
+
+/// Combines rows of values. Complex numbers compare by their absolute values. Sum and product
+/// take no bytes.
+pub(crate) fn built_in(
+    function: Function,
+    data_type: i32,
+    data: &mut [u8],
+    more: &[u8],
+) -> Result<(), Code> {
+    let ordered = matches!(function, Function::Max | Function::Min);
+    match data_type {
+        1 if ordered => {
+            for (x, y) in data.iter_mut().zip(more) {
+                // PVM compares chars, which have a sign on x86-64 and none on AArch64.
+                let (a, b) =
+                    (std::ffi::c_char::from_ne_bytes([*x]), std::ffi::c_char::from_ne_bytes([*y]));
+                let chosen = if function == Function::Max { a.max(b) } else { a.min(b) };
+                *x = chosen.to_ne_bytes()[0];
+            }
+        }
+        2 => each(data, more, i16::from_ne_bytes, i16::to_ne_bytes, |x, y| match function {
+            Function::Max => x.max(y),
+            Function::Min => x.min(y),
+            Function::Sum => x.wrapping_add(y),
+            Function::Product => x.wrapping_mul(y),
+        }),
+        3 => each(data, more, i32::from_ne_bytes, i32::to_ne_bytes, |x, y| match function {
+            Function::Max => x.max(y),
+            Function::Min => x.min(y),
+            Function::Sum => x.wrapping_add(y),
+            Function::Product => x.wrapping_mul(y),
+        }),
+        8 => each(data, more, i64::from_ne_bytes, i64::to_ne_bytes, |x, y| match function {
+            Function::Max => x.max(y),
+            Function::Min => x.min(y),
+            Function::Sum => x.wrapping_add(y),
+            Function::Product => x.wrapping_mul(y),
+        }),
+        4 => each(data, more, f32::from_ne_bytes, f32::to_ne_bytes, |x, y| real(function, x, y)),
+        6 => each(data, more, f64::from_ne_bytes, f64::to_ne_bytes, |x, y| real(function, x, y)),
+        5 => complex::<4, f32>(function, data, more, f32::from_ne_bytes, f32::to_ne_bytes),
+        7 => complex::<8, f64>(function, data, more, f64::from_ne_bytes, f64::to_ne_bytes),
+        _ => return Err(Code::BadParam),
+    }
+    Ok(())
+}
+
+/// Combines two real numbers. Comparing is C's `x > y ? x : y`, which matters where one is no
+/// number.
+fn real<T>(function: Function, x: T, y: T) -> T
+where
+    T: PartialOrd + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
+{
+    match function {
+        Function::Max if x > y => x,
+        Function::Min if x < y => x,
+        Function::Max | Function::Min => y,
+        Function::Sum => x + y,
+        Function::Product => x * y,
+    }
+}
+
+fn each<const N: usize, T>(
+    data: &mut [u8],
+    more: &[u8],
+    read: impl Fn([u8; N]) -> T,
+    write: impl Fn(T) -> [u8; N],
+    combine: impl Fn(T, T) -> T,
+) {
+    let pairs = data.as_chunks_mut::<N>().0.iter_mut().zip(more.as_chunks::<N>().0);
+    for (x, y) in pairs {
+        *x = write(combine(read(*x), read(*y)));
+    }
+}
+
+fn complex<const N: usize, T>(
+    function: Function,
+    data: &mut [u8],
+    more: &[u8],
+    read: impl Fn([u8; N]) -> T,
+    write: impl Fn(T) -> [u8; N],
+) where
+    T: Copy
+        + PartialOrd
+        + std::ops::Add<Output = T>
+        + std::ops::Sub<Output = T>
+        + std::ops::Mul<Output = T>,
+{
+    let numbers = data.as_chunks_mut::<N>().0.as_chunks_mut::<2>().0;
+    for (x, y) in numbers.iter_mut().zip(more.as_chunks::<N>().0.as_chunks::<2>().0) {
+        let ((a, b), (c, d)) = ((read(x[0]), read(x[1])), (read(y[0]), read(y[1])));
+        let (left, right) = (a * a + b * b, c * c + d * d);
+        let (real, imaginary) = match function {
+            Function::Max if right > left => (c, d),
+            Function::Min if right < left => (c, d),
+            Function::Max | Function::Min => (a, b),
+            Function::Sum => (a + c, b + d),
+            Function::Product => (a * c - b * d, a * d + b * c),
+        };
+        *x = [write(real), write(imaginary)];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reduced<const N: usize, T: Copy>(
+        function: Function,
+        data_type: i32,
+        values: [&[T]; 2],
+        write: fn(T) -> [u8; N],
+    ) -> Vec<u8> {
+        let bytes =
+            |values: &[T]| values.iter().flat_map(|value| write(*value)).collect::<Vec<u8>>();
+        let mut data = bytes(values[0]);
+        built_in(function, data_type, &mut data, &bytes(values[1])).unwrap();
+        data
+    }
+
+    fn bytes_of<const N: usize, T: Copy>(values: &[T], write: fn(T) -> [u8; N]) -> Vec<u8> {
+        values.iter().flat_map(|value| write(*value)).collect()
+    }
+
+    #[test]
+    fn values_are_combined() {
+        use Function::{Max, Min, Product, Sum};
+        let (a, b): (&[i32], &[i32]) = (&[1, -5, i32::MAX], &[4, -6, 1]);
+        for (function, result) in [
+            (Max, [4, -5, i32::MAX]),
+            (Min, [1, -6, 1]),
+            (Sum, [5, -11, i32::MIN]),
+            (Product, [4, 30, i32::MAX]),
+        ] {
+            let got = reduced(function, 3, [a, b], i32::to_ne_bytes);
+            assert_eq!(got, bytes_of(&result, i32::to_ne_bytes), "{function:?}");
+        }
+        // (1 + 2i)(3 − i) = 5 + 5i; |3 − i| > |1 + 2i|.
+        let (a, b): (&[f64], &[f64]) = (&[1.0, 2.0], &[3.0, -1.0]);
+        for (function, result) in
+            [(Max, [3.0, -1.0]), (Min, [1.0, 2.0]), (Sum, [4.0, 1.0]), (Product, [5.0, 5.0])]
+        {
+            let got = reduced(function, 7, [a, b], f64::to_ne_bytes);
+            assert_eq!(got, bytes_of(&result, f64::to_ne_bytes), "{function:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_compared_but_not_added() {
+        let mut data = [3, 9];
+        built_in(Function::Max, 1, &mut data, &[7, 2]).unwrap();
+        assert_eq!(data, [7, 9]);
+        assert_eq!(built_in(Function::Sum, 1, &mut data, &[7, 2]), Err(Code::BadParam));
+        assert_eq!(built_in(Function::Max, 9, &mut data, &[7, 2]), Err(Code::BadParam));
+        assert_eq!(size_of(8), Ok(8));
+        assert_eq!(size_of(9), Err(Code::BadParam));
+    }
+}

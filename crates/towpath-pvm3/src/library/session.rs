@@ -1,0 +1,191 @@
+//! The state of a task, and how it enters and leaves the virtual machine.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::handlers::Handlers;
+use super::notify::Notices;
+use super::options::Options;
+use super::output::Output;
+use super::receive::MatchFunction;
+use crate::buffers::Buffers;
+use crate::code::{Code, Outcome};
+use crate::vm::{Identity, Members, Vm};
+
+/// How a process gets into its virtual machine.
+pub(crate) type Connect = fn() -> Result<Box<dyn Vm>, Code>;
+
+/// State of a task.
+pub(super) struct Session {
+    pub(super) vm: Option<Box<dyn Vm>>,
+    /// Who it is, while `vm` is there.
+    pub(super) identity: Option<Identity>,
+    pub(super) buffers: Buffers,
+    pub(super) context: i32,
+    pub(super) options: Options,
+    pub(super) handlers: Handlers,
+    /// A match function of the program's own.
+    pub(super) matches: Option<MatchFunction>,
+    pub(super) notices: Notices,
+    pub(super) output: Output,
+    /// Frozen groups.
+    pub(super) frozen: BTreeMap<String, Members>,
+    /// Place of this task's entry among those that a reset spares.
+    pub(super) no_reset: Option<i32>,
+    /// Roles that it plays, with the place of its entry in their mailboxes.
+    pub(super) roles: BTreeMap<&'static str, i32>,
+}
+
+/// A task of a virtual machine, or one that can become one.
+///
+/// Calls may come from any thread. Each step of a call has the state to itself; what the program
+/// gave to be called (handlers, match functions) runs without it, and may call again. A thread
+/// that waits for a message does so without the state, unless it is the only one.
+pub(crate) struct Library {
+    session: Mutex<Session>,
+    connect: Connect,
+}
+
+impl Library {
+    /// A process that is not in a virtual machine yet.
+    pub(crate) const fn new(connect: Connect) -> Self {
+        let session = Session {
+            vm: None,
+            identity: None,
+            buffers: Buffers::new(),
+            context: 0,
+            options: Options::new(),
+            handlers: Handlers::new(),
+            matches: None,
+            notices: Notices::new(),
+            output: Output::new(),
+            frozen: BTreeMap::new(),
+            no_reset: None,
+            roles: BTreeMap::new(),
+        };
+        Self { session: Mutex::new(session), connect }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Session> {
+        // A panic in the middle of a call is our mistake; the call has failed, others may not.
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// With the state to itself.
+    pub(super) fn with<R>(&self, step: impl FnOnce(&mut Session) -> R) -> R {
+        step(&mut self.lock())
+    }
+
+    /// With the state and the virtual machine, which is entered first if need be.
+    pub(super) fn enrolled<R>(
+        &self,
+        step: impl FnOnce(&mut Session, &mut dyn Vm) -> Result<R, Code>,
+    ) -> Result<R, Code> {
+        let mut session = self.lock();
+        session.enrol(self.connect)?;
+        // The machine is taken out so that both can be used; a step never looks for it.
+        let mut vm = session.vm.take().ok_or(Code::SysErr)?;
+        let outcome = step(&mut session, vm.as_mut());
+        session.vm = Some(vm);
+        outcome
+    }
+
+    /// `pvm_mytid`.
+    pub(crate) fn my_tid(&self) -> Outcome {
+        self.enrolled(|session, _| session.tid())
+    }
+
+    /// The task's number, or −1 outside a virtual machine.
+    pub(crate) fn tid_now(&self) -> i32 {
+        self.with(|session| session.identity.as_ref().map_or(-1, |identity| identity.tid))
+    }
+
+    /// The task's number (−1 outside a virtual machine) and its context.
+    pub(crate) fn shown(&self) -> (i32, i32) {
+        self.with(|session| (session.tid().unwrap_or(-1), session.context))
+    }
+
+    /// `pvm_parent`.
+    pub(crate) fn parent(&self) -> Outcome {
+        self.enrolled(|session, _| {
+            let identity = session.identity.as_ref().ok_or(Code::SysErr)?;
+            match identity.parent {
+                Some(parent) => Ok(parent),
+                None if identity.siblings.is_empty() => Err(Code::NoParent),
+                None => Err(Code::ParentNotSet),
+            }
+        })
+    }
+
+    /// `pvm_siblings`.
+    pub(crate) fn siblings(&self) -> Result<Vec<i32>, Code> {
+        self.enrolled(|session, _| {
+            let identity = session.identity.as_ref().ok_or(Code::SysErr)?;
+            match identity.siblings.as_slice() {
+                [] => Ok(vec![identity.tid]),
+                many => Ok(many.to_vec()),
+            }
+        })
+    }
+
+    /// `pvm_getfds`: one descriptor, readable when something came.
+    pub(crate) fn descriptor(&self) -> Outcome {
+        self.enrolled(|_, vm| Ok(vm.descriptor()))
+    }
+
+    /// `pvm_exit`. What waits to be received is dropped; output of children is waited for.
+    pub(crate) fn exit(&self) -> Outcome {
+        if self.tid_now() < 0 {
+            return Ok(0);
+        }
+        self.wait_for_output()?;
+        self.with(|session| {
+            while let id @ 1.. = session.buffers.next_waiting(0) {
+                session.buffers.free(id)?;
+            }
+            session.buffers.free(session.buffers.receive())?;
+            if let Some(vm) = session.vm.take() {
+                vm.leave();
+            }
+            session.forget();
+            Ok(0)
+        })
+    }
+
+    /// The process was copied by `fork`: the child is no task yet. Its copy of the connection is
+    /// left alone, for the parent uses it.
+    pub(crate) fn forked(&self) {
+        self.with(|session| {
+            std::mem::forget(session.vm.take());
+            session.forget();
+        });
+    }
+}
+
+impl Session {
+    fn enrol(&mut self, connect: Connect) -> Result<(), Code> {
+        if self.vm.is_none() {
+            let vm = connect()?;
+            let identity = vm.identity();
+            self.context = identity.context;
+            self.identity = Some(identity);
+            self.vm = Some(vm);
+        }
+        Ok(())
+    }
+
+    /// What belonged to the task that this process was.
+    fn forget(&mut self) {
+        self.identity = None;
+        self.handlers = Handlers::new();
+        self.notices = Notices::new();
+        self.output = Output::new();
+        self.frozen.clear();
+        self.no_reset = None;
+        self.roles.clear();
+    }
+
+    pub(super) fn tid(&self) -> Outcome {
+        self.identity.as_ref().map(|identity| identity.tid).ok_or(Code::SysErr)
+    }
+}

@@ -1,0 +1,195 @@
+//! Tasks: starting, asking after, signalling.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use super::session::{Library, Session};
+use crate::code::{Code, Outcome};
+use crate::tid;
+use crate::vm::{Place, SpawnRequest, TaskRow};
+
+/// Flags of `pvm_spawn`.
+const HOST: i32 = 1;
+const ARCH: i32 = 2;
+const DEBUG: i32 = 4;
+const COMPLEMENT: i32 = 32;
+const ORPHAN: i32 = 64;
+/// `pvm_kill` sends this.
+const TERMINATE: i32 = 15;
+
+impl Library {
+    /// `pvm_spawn`: for each of `count` a task, or a code. Those that run come first.
+    pub(crate) fn spawn(
+        &self,
+        program: &[u8],
+        args: &[&[u8]],
+        flags: i32,
+        place: &[u8],
+        count: i32,
+    ) -> Result<Vec<i32>, Code> {
+        let flags = flags | environment_flags();
+        self.enrolled(|session, vm| {
+            let count = u32::try_from(count).ok().filter(|&count| count > 0);
+            let count = count.ok_or(Code::BadParam)?;
+            if program.is_empty() {
+                return Err(Code::BadParam);
+            }
+            let mut request = SpawnRequest {
+                program: program.to_vec(),
+                args: args.iter().map(|arg| arg.to_vec()).collect(),
+                env: session.child_environment(),
+                place: place_of(flags, place)?,
+                count,
+                context: session.context,
+                orphan: flags & ORPHAN != 0,
+            };
+            if flags & DEBUG != 0 {
+                let debugger = debugger();
+                request.args.insert(0, std::mem::replace(&mut request.program, debugger));
+            }
+            let mut tids = vm.spawn(&request)?;
+            for &tid in tids.iter().filter(|&&tid| tid > 0) {
+                session.begin_output(tid);
+            }
+            tids.sort_by_key(|&tid| tid < 0);
+            Ok(tids)
+        })
+    }
+
+    /// `pvm_sendsig`. A task that is not there takes it in silence.
+    pub(crate) fn signal(&self, to: i32, signal: i32) -> Outcome {
+        self.enrolled(|_, vm| {
+            if !tid::is_task(to) {
+                return Err(Code::BadParam);
+            }
+            match vm.signal(to, signal) {
+                Ok(()) | Err(Code::NoTask | Code::NoHost) => Ok(0),
+                Err(code) => Err(code),
+            }
+        })
+    }
+
+    /// `pvm_kill`.
+    pub(crate) fn kill(&self, to: i32) -> Outcome {
+        self.signal(to, TERMINATE)
+    }
+
+    /// `pvm_pstat`: 0 for a task that runs.
+    pub(crate) fn task_status(&self, which: i32) -> Outcome {
+        self.enrolled(|_, vm| match tid::is_task(which) {
+            false => Err(Code::BadParam),
+            true if vm.runs(which)? => Ok(0),
+            true => Err(Code::NoTask),
+        })
+    }
+
+    /// `pvm_tasks`: of a host, of all (0), or one task.
+    pub(crate) fn tasks(&self, which: i32) -> Result<Vec<TaskRow>, Code> {
+        self.enrolled(|_, vm| {
+            let host = tid::host_of(which);
+            if which != 0 {
+                let hosts = vm.hosts()?;
+                if !hosts.iter().any(|row| row.tid == host) {
+                    return Err(Code::NoHost);
+                }
+            }
+            let mut tasks = vm.tasks(host)?;
+            if tid::is_task(which) {
+                tasks.retain(|row| row.tid == which);
+            }
+            Ok(tasks)
+        })
+    }
+}
+
+impl Session {
+    /// What a child finds in its environment: what `PVM_EXPORT` names, and trace settings.
+    fn child_environment(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let child = self.options.child;
+        let mask = child.mask.split(|&byte| byte == 0).next().unwrap_or_default();
+        let mut env = vec![
+            (b"PVMTMASK".to_vec(), mask.to_vec()),
+            (b"PVMTRCBUF".to_vec(), child.buffer.to_string().into_bytes()),
+            (b"PVMTRCOPT".to_vec(), child.options.to_string().into_bytes()),
+            (b"PVMCTX".to_vec(), format!("{:#x}", self.context).into_bytes()),
+        ];
+        let Some(names) = std::env::var_os("PVM_EXPORT") else { return env };
+        for name in names.as_bytes().split(|&byte| byte == b':').filter(|name| !name.is_empty()) {
+            if let Some(value) = std::env::var_os(OsStr::from_bytes(name)) {
+                env.push((name.to_vec(), value.into_vec()));
+            }
+        }
+        env.push((b"PVM_EXPORT".to_vec(), names.into_vec()));
+        env
+    }
+}
+
+/// Flags that the environment adds to every spawn.
+fn environment_flags() -> i32 {
+    std::env::var("PVMTASK").ok().map_or(0, |text| parse_int(&text))
+}
+
+/// A number in C's notation; 0 for anything else.
+pub(crate) fn parse_int(text: &str) -> i32 {
+    let text = text.trim();
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (radix, digits) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => (16, hex),
+        None if digits.len() > 1 && digits.starts_with('0') => (8, &digits[1..]),
+        None => (10, digits),
+    };
+    let end = digits.find(|letter: char| !letter.is_digit(radix)).unwrap_or(digits.len());
+    let value = i64::from_str_radix(&digits[..end], radix).unwrap_or(0);
+    (if negative { -value } else { value }) as i32
+}
+
+/// The program that starts others under a debugger.
+fn debugger() -> Vec<u8> {
+    if let Some(set) = std::env::var_os("PVM_DEBUGGER") {
+        return set.into_vec();
+    }
+    let root = std::env::var_os("PVM_ROOT").unwrap_or_else(|| "/usr/lib/pvm3".into());
+    let mut path = root.into_vec();
+    path.extend_from_slice(b"/lib/debugger");
+    path
+}
+
+fn place_of(flags: i32, place: &[u8]) -> Result<Place, Code> {
+    if flags & (HOST | ARCH) == 0 || place.is_empty() {
+        return Ok(Place::Any);
+    }
+    let name = String::from_utf8(place.to_vec()).map_err(|_| Code::NoHost)?;
+    Ok(match (flags & ARCH != 0, flags & COMPLEMENT != 0) {
+        (false, false) if name == "." => Place::Here,
+        (false, false) => Place::Named(name),
+        (false, true) => Place::NotNamed(name),
+        (true, false) => Place::Arch(name),
+        (true, true) => Place::NotArch(name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_the_environment() {
+        for (text, value) in
+            [("12", 12), ("0x1F", 31), ("017", 15), ("-0x2", -2), ("", 0), ("x", 0), ("5 tasks", 5)]
+        {
+            assert_eq!(parse_int(text), value, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn places() {
+        assert_eq!(place_of(0, b"there"), Ok(Place::Any));
+        assert_eq!(place_of(HOST, b""), Ok(Place::Any));
+        assert_eq!(place_of(HOST, b"."), Ok(Place::Here));
+        assert_eq!(place_of(HOST | COMPLEMENT, b"a"), Ok(Place::NotNamed("a".into())));
+        assert_eq!(place_of(ARCH, b"LINUX64"), Ok(Place::Arch("LINUX64".into())));
+    }
+}

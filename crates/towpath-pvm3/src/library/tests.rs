@@ -1,0 +1,571 @@
+//! What calls mean, among tasks of a virtual machine in this process.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use super::{Function, Library, Wait, built_in};
+use crate::code::Code;
+use crate::message::Element;
+use crate::strided::Strided;
+use crate::tid;
+use crate::vm::fake::World;
+
+/// Longest time that a test waits for what must come.
+const LONG: Duration = Duration::from_secs(20);
+
+fn send(library: &Library, to: i32, tag: i32, value: i32) {
+    library.init_send(0).unwrap();
+    pack(library, value);
+    library.send(to, tag).unwrap();
+}
+
+fn pack(library: &Library, value: i32) {
+    let mut bytes = value.to_ne_bytes();
+    // SAFETY: one int.
+    let from = unsafe { Strided::new(bytes.as_mut_ptr(), 1, 1) }.unwrap();
+    library.pack(Element::Int, from).unwrap();
+}
+
+fn unpack(library: &Library) -> Result<i32, Code> {
+    let mut bytes = [0; 4];
+    // SAFETY: one int.
+    let to = unsafe { Strided::new(bytes.as_mut_ptr(), 1, 1) }.unwrap();
+    library.unpack(Element::Int, to)?;
+    Ok(i32::from_ne_bytes(bytes))
+}
+
+/// Receives and gives tag and value.
+fn receive(library: &Library, source: i32, tag: i32) -> (i32, i32) {
+    let id = library.receive(source, tag, Wait::Until(Instant::now() + LONG)).unwrap();
+    assert_ne!(id, 0, "nothing came from {source:#x} with tag {tag}");
+    (library.buffer_info(id).unwrap().2.tag, unpack(library).unwrap())
+}
+
+#[test]
+fn outside_a_machine_there_is_no_daemon() {
+    let library = Library::new(|| Err(Code::SysErr));
+    assert_eq!(library.my_tid(), Err(Code::SysErr));
+    assert_eq!(library.send(0x4_0001, 1), Err(Code::SysErr));
+    assert_eq!(library.exit(), Ok(0));
+    // Buffers work nevertheless.
+    let id = library.init_send(0).unwrap();
+    pack(&library, 3);
+    library.set_receive_buffer(id).unwrap();
+    assert_eq!(unpack(&library), Ok(3));
+    assert_eq!(unpack(&library), Err(Code::NoData));
+}
+
+#[test]
+fn messages_are_matched_by_source_tag_and_context() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    for (tag, value) in [(1, 10), (2, 20), (1, 30)] {
+        send(&library, me, tag, value);
+    }
+    assert_eq!(library.receive(me, 9, Wait::No), Ok(0));
+    assert_eq!(library.receive(me + 1, -1, Wait::No), Ok(0));
+    assert_eq!(receive(&library, -1, 2), (2, 20));
+    assert_eq!(receive(&library, me, -1), (1, 10));
+    library.set_context(5);
+    assert_eq!(library.receive(-1, -1, Wait::No), Ok(0));
+    send(&library, me, 4, 40);
+    assert_eq!(library.set_context(-1), 5);
+    assert_eq!(receive(&library, -1, -1), (1, 30));
+    assert_eq!(receive(&library, -1, -1), (4, 40));
+}
+
+#[test]
+fn a_probed_message_keeps_its_place() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    send(&library, me, 1, 10);
+    send(&library, me, 2, 20);
+    let id = library.probe(-1, 2).unwrap();
+    assert_eq!(library.buffer_info(id).unwrap().2.tag, 2);
+    assert_eq!(library.probe(-1, 7), Ok(0));
+    send(&library, me, 3, 30);
+    assert_eq!(receive(&library, -1, -1), (1, 10));
+    assert_eq!(receive(&library, -1, -1), (2, 20));
+    assert_eq!(receive(&library, -1, -1), (3, 30));
+}
+
+#[test]
+fn wrong_calls_get_the_codes_of_pvm() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    assert_eq!(library.send(me, 1), Err(Code::NoBuf));
+    library.init_send(0).unwrap();
+    assert_eq!(library.send(0x4_0000, 1), Err(Code::BadParam));
+    assert_eq!(library.send(me, -5), Err(Code::BadParam));
+    // A task that is not there takes it in silence.
+    assert_eq!(library.send(0x6_0001, 1), Ok(0));
+    assert_eq!(library.multicast(&[me, -5], 1), Err(Code::BadParam));
+    library.set_option(11, 1).unwrap();
+    assert_eq!(library.send(me, -5), Ok(0));
+    assert_eq!(library.task_status(0x6_0001), Err(Code::NoTask));
+    assert_eq!(library.task_status(0), Err(Code::BadParam));
+    assert_eq!(library.kill(0), Err(Code::BadParam));
+    assert_eq!(library.kill(0x6_0001), Ok(0));
+    assert_eq!(library.init_send(9), Err(Code::BadParam));
+    assert_eq!(library.pack_message(library.send_buffer()), Err(Code::BadParam));
+    assert_eq!(library.pack_message(99), Err(Code::NoSuchBuf));
+    assert_eq!(library.spawn(b"nothing", &[], 0, b"", 2), Ok(vec![-7, -7]));
+    assert_eq!(library.spawn(b"nothing", &[], 0, b"", 0), Err(Code::BadParam));
+    assert_eq!(library.host_clock(0), Err(Code::NoHost));
+    assert_eq!(library.host_status("nowhere"), Err(Code::NoHost));
+    assert_eq!(library.arch_code("VAX"), Err(Code::NotFound));
+    assert_eq!(library.tasks(5), Err(Code::NoHost));
+    assert_eq!(library.tasks(0x99 << 18), Err(Code::NoHost));
+    assert_eq!(library.tickle(0), Err(Code::BadParam));
+    assert_eq!(library.start_daemon(), Err(Code::DupHost));
+    assert_eq!(library.add_hosts(&[]), Err(Code::BadParam));
+    assert_eq!(library.delete_hosts(&["nowhere".into()]), Ok(vec![Code::NoHost.number()]));
+    assert_eq!(library.delete_hosts(&["x".into(), "two".into()]), Ok(vec![-6, 0]));
+}
+
+#[test]
+fn multicast_leaves_the_caller_out_and_sends_once() {
+    let world = World::default();
+    world.program("echo", |library, _| {
+        let parent = library.parent().unwrap();
+        let (tag, value) = receive(library, parent, -1);
+        send(library, parent, tag + 1, value);
+    });
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    let tids = library.spawn(b"echo", &[], 0, b"", 2).unwrap();
+    library.init_send(1).unwrap();
+    pack(&library, 7);
+    library.multicast(&[me, tids[1], tids[0], tids[1]], 5).unwrap();
+    assert_eq!(receive(&library, tids[0], 6), (6, 7));
+    assert_eq!(receive(&library, tids[1], 6), (6, 7));
+    assert_eq!(library.receive(-1, -1, Wait::No), Ok(0));
+    world.finish();
+}
+
+#[test]
+fn children_inherit_context_and_know_their_family() {
+    let world = World::default();
+    world.program("child", |library, args| {
+        let parent = library.parent().unwrap();
+        assert_eq!(library.siblings().unwrap().len(), 3);
+        assert_eq!(args, ["a", "b c"]);
+        let context = library.context();
+        send(library, parent, 1, context);
+    });
+    world.program("orphan", |library, args| {
+        assert_eq!(library.parent(), Err(Code::ParentNotSet));
+        send(library, args[0].parse().unwrap(), 2, library.siblings().unwrap().len() as i32);
+    });
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    assert_eq!(library.parent(), Err(Code::NoParent));
+    assert_eq!(library.siblings(), Ok(vec![me]));
+    let context = library.new_context().unwrap();
+    library.set_context(context);
+    assert_eq!(library.spawn(b"child", &[b"a", b"b c"], 0, b"", 3).unwrap().len(), 3);
+    for _ in 0..3 {
+        assert_eq!(receive(&library, -1, 1), (1, context));
+    }
+    library.spawn(b"orphan", &[me.to_string().as_bytes()], 64, b"", 1).unwrap();
+    assert_eq!(receive(&library, -1, 2), (2, 1));
+    world.finish();
+}
+
+#[test]
+fn contexts_are_given_out_and_taken_back() {
+    let world = World::default();
+    let library = world.library();
+    assert_eq!(library.new_context(), Ok(0x4_0001));
+    assert_eq!(library.new_context(), Ok(0x4_0002));
+    assert_eq!(library.free_context(0x4_0001), Ok(0));
+    assert_eq!(library.free_context(0x4_0001), Err(Code::NotFound));
+    assert_eq!(library.free_context(77), Err(Code::NotFound));
+    // As in PVM, freeing 0 gives a new one.
+    assert_eq!(library.free_context(0), Ok(0x4_0001));
+    assert_eq!(library.mailboxes("*"), Ok(Vec::new()));
+}
+
+thread_local! {
+    static CALLED: RefCell<(Option<&'static Library>, Vec<String>)> =
+        const { RefCell::new((None, Vec::new())) };
+}
+
+fn note(text: String) {
+    CALLED.with_borrow_mut(|called| called.1.push(text));
+}
+
+fn current() -> &'static Library {
+    CALLED.with_borrow(|called| called.0).unwrap()
+}
+
+/// A library that functions of the program can find, as programs find the one there is.
+fn shared(world: &World) -> &'static Library {
+    let library: &'static Library = Box::leak(Box::new(world.library()));
+    CALLED.set((Some(library), Vec::new()));
+    library
+}
+
+unsafe extern "C" fn handler(id: i32) -> i32 {
+    let library = current();
+    let (_, _, info) = library.buffer_info(id).unwrap();
+    let (context, sending) = (library.context(), library.send_buffer());
+    note(format!("tag {} value {:?} context {context} send {sending}", info.tag, unpack(library)));
+    // It may send and receive itself.
+    library.init_send(0).unwrap();
+    pack(library, 1);
+    library.send(info.source, info.tag + 100).unwrap();
+    0
+}
+
+#[test]
+fn handlers_are_called_with_the_message_and_nothing_is_changed() {
+    let world = World::default();
+    let library = shared(&world);
+    let me = library.my_tid().unwrap();
+    let number = library.add_handler(-1, 77, -1, handler).unwrap();
+    let buffer = library.init_send(0).unwrap();
+    pack(library, 5);
+    library.set_context(3);
+    library.send(me, 77).unwrap();
+    library.send(me, 8).unwrap();
+    library.set_context(0);
+    assert_eq!(library.receive(-1, -1, Wait::No), Ok(0));
+    assert_eq!(library.send_buffer(), buffer);
+    let notes = CALLED.with_borrow(|called| called.1.clone());
+    assert_eq!(notes, ["tag 77 value Ok(5) context 3 send 0"]);
+    library.set_context(-1);
+    assert_eq!(receive(library, -1, -1), (8, 5));
+    assert_eq!(receive(library, -1, 177), (177, 1));
+    library.delete_handler(number).unwrap();
+    send(library, me, 77, 6);
+    assert_eq!(receive(library, -1, 77), (77, 6));
+}
+
+unsafe extern "C" fn highest(id: i32, _: i32, limit: i32) -> i32 {
+    // A match function may call the library.
+    let tag = current().buffer_info(id).unwrap().2.tag;
+    if tag > limit { 0 } else { tag }
+}
+
+unsafe extern "C" fn refuses(_: i32, _: i32, _: i32) -> i32 {
+    Code::BadMsg.number()
+}
+
+#[test]
+fn a_match_function_chooses() {
+    let world = World::default();
+    let library = shared(&world);
+    let me = library.my_tid().unwrap();
+    for tag in [5, 9, 7] {
+        send(library, me, tag, tag);
+    }
+    assert!(library.set_match(Some(highest)).is_none());
+    assert_eq!(receive(library, -1, 8), (7, 7));
+    assert_eq!(receive(library, -1, 100), (9, 9));
+    library.set_match(Some(refuses));
+    assert_eq!(library.receive(-1, 1, Wait::No), Err(Code::BadMsg));
+    assert!(library.set_match(None).is_some());
+    assert_eq!(receive(library, -1, -1), (5, 5));
+}
+
+#[test]
+fn notices_come_after_the_last_message() {
+    let world = World::default();
+    world.program("last", |library, _| {
+        let parent = library.parent().unwrap();
+        receive(library, parent, 1);
+        send(library, parent, 2, 20);
+        send(library, parent, 3, 30);
+    });
+    let library = world.library();
+    let child = library.spawn(b"last", &[], 0, b"", 1).unwrap()[0];
+    library.notify(1, 9, 1, &[child]).unwrap();
+    send(&library, child, 1, 1);
+    assert_eq!(receive(&library, -1, 9), (9, child));
+    assert_eq!(library.buffer_info(library.receive_buffer()).unwrap().2.source, tid::DAEMON);
+    assert_eq!(receive(&library, -1, -1), (2, 20));
+    assert_eq!(receive(&library, -1, -1), (3, 30));
+    // A task that is not there has ended.
+    library.notify(1, 9, 1, &[child]).unwrap();
+    assert_eq!(receive(&library, -1, 9), (9, child));
+    world.finish();
+}
+
+#[test]
+fn notices_are_asked_for_as_in_pvm() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    assert_eq!(library.notify(1, 5, 0, &[]), Err(Code::BadParam));
+    assert_eq!(library.notify(7, 5, 1, &[me]), Err(Code::BadParam));
+    assert_eq!(library.notify(1, 5, 1, &[0x4_0000]), Err(Code::BadParam));
+    assert_eq!(library.notify(1, -5, 1, &[me]), Err(Code::BadParam));
+    // A cancelled notice comes at once.
+    library.notify(1, 5, 1, &[me]).unwrap();
+    assert_eq!(library.receive(-1, 5, Wait::No), Ok(0));
+    library.notify(1 | 256, 5, 1, &[me]).unwrap();
+    assert_eq!(receive(&library, -1, 5), (5, me));
+    // Hosts that join, two of them.
+    library.notify(3, 6, 2, &[]).unwrap();
+    for host in [3 << 18, 4 << 18, 5 << 18] {
+        world.add_host(host);
+    }
+    for host in [3 << 18, 4 << 18] {
+        assert_eq!(receive(&library, -1, 6), (6, 1));
+        assert_eq!(unpack(&library), Ok(host));
+    }
+    assert_eq!(library.receive(-1, 6, Wait::No), Ok(0));
+    library.notify(3, 6, -1, &[]).unwrap();
+    world.add_host(6 << 18);
+    assert_eq!(receive(&library, -1, 6), (6, 1));
+    library.notify(3 | 256, 6, 0, &[]).unwrap();
+    world.add_host(7 << 18);
+    assert_eq!(library.receive(-1, 6, Wait::No), Ok(0));
+}
+
+#[test]
+fn output_of_children_is_printed_by_lines() {
+    let world = World::default();
+    world.program("prints", |library, _| {
+        let parent = library.parent().unwrap();
+        receive(library, parent, 1);
+    });
+    let library = world.library();
+    let (lines, seen) = std::sync::mpsc::channel();
+    let sink = move |line: &[u8]| lines.send(String::from_utf8(line.to_vec()).unwrap()).unwrap();
+    library.catch_output(Some(Box::new(sink))).unwrap();
+    let child = library.spawn(b"prints", &[], 0, b"", 1).unwrap()[0];
+    world.print(child, "one\ntw");
+    world.print(child, "o\nrest");
+    send(&library, child, 1, 0);
+    library.exit().unwrap();
+    world.finish();
+    let seen: Vec<String> = seen.iter().collect();
+    let with = |text: &str| format!("[t{child:x}] {text}\n");
+    assert_eq!(seen, ["BEGIN", "one", "two", "rest", "EOF"].map(with));
+}
+
+#[test]
+fn mailboxes_follow_pvms_rules() {
+    let world = World::default();
+    world.program("other", |library, args| {
+        let parent = library.parent().unwrap();
+        library.init_send(0).unwrap();
+        let buffer = library.send_buffer();
+        // Not over another's entry, unless its owner let others.
+        assert_eq!(library.put_info("m", buffer, 0), Err(Code::Denied));
+        assert_eq!(library.delete_info("m", 0), Err(Code::Denied));
+        assert_eq!(library.receive_info("m", 0, 16), Err(Code::Denied));
+        assert_eq!(library.put_info("open", buffer, 4), Ok(0));
+        assert_eq!(library.put_info("stays", buffer, 1), Ok(0));
+        assert_eq!(library.put_info("goes", buffer, 0), Ok(0));
+        assert_eq!(args.len(), 0);
+        send(library, parent, 1, 0);
+    });
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    library.init_send(0).unwrap();
+    pack(&library, 42);
+    let buffer = library.send_buffer();
+    assert_eq!(library.put_info("", buffer, 0), Err(Code::BadParam));
+    assert_eq!(library.put_info("m", 99, 0), Err(Code::NoSuchBuf));
+    assert_eq!(library.put_info("m", buffer, 0), Ok(0));
+    assert_eq!(library.put_info("m", buffer, 0), Ok(0));
+    assert_eq!(library.put_info("m", buffer, 2), Ok(1));
+    assert_eq!(library.put_info("m", buffer, 7 << 10), Ok(7));
+    assert_eq!(library.put_info("open", buffer, 4), Ok(0));
+    library.receive_info("m", 2, 8).unwrap();
+    assert_eq!(unpack(&library), Ok(42));
+    assert_eq!(library.receive_info("m", 5, 0), Err(Code::NotFound));
+    assert_eq!(library.receive_info("m", -1, 0), Err(Code::BadParam));
+    library.spawn(b"other", &[], 0, b"", 1).unwrap();
+    receive(&library, -1, 1);
+    world.finish();
+    let boxes = library.mailboxes("*").unwrap();
+    let names: Vec<&str> = boxes.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["m", "stays"]);
+    assert_eq!(boxes[0].1.iter().map(|entry| entry.1).collect::<Vec<_>>(), [me; 3]);
+    assert_eq!(boxes[1].1[0].1, 0, "its owner is gone");
+    library.receive_info("m", 0, 16).unwrap();
+    assert_eq!(library.receive_info("m", 0, 0), Err(Code::NotFound));
+    assert_eq!(library.delete_info("m", 1), Ok(1));
+    assert_eq!(library.delete_info("q", 0), Err(Code::NotFound));
+    assert_eq!(library.insert("old", -1, 5), Ok(0));
+    assert_eq!(library.insert("old", 0, 5), Err(Code::Denied));
+    assert_eq!(library.look_up("old", -1), Ok((0, 5)));
+    assert_eq!(library.look_up("old", 3), Err(Code::NotFound));
+}
+
+#[test]
+fn a_task_can_wait_for_an_entry() {
+    let world = World::default();
+    world.program("waits", |library, _| {
+        library.receive_info("later", 0, 32).unwrap();
+        let value = unpack(library).unwrap();
+        send(library, library.parent().unwrap(), 1, value);
+    });
+    let library = world.library();
+    library.spawn(b"waits", &[], 0, b"", 1).unwrap();
+    library.init_send(0).unwrap();
+    pack(&library, 13);
+    library.put_info("later", library.send_buffer(), 0).unwrap();
+    assert_eq!(receive(&library, -1, 1), (1, 13));
+    world.finish();
+}
+
+#[test]
+fn groups_give_the_codes_of_pvm() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    assert_eq!(library.join_group(""), Err(Code::NullGroup));
+    assert_eq!(library.join_group("g"), Ok(0));
+    assert_eq!(library.join_group("g"), Err(Code::DupGroup));
+    assert_eq!(library.group_size("g"), Ok(1));
+    assert_eq!(library.group_size("q"), Err(Code::NoGroup));
+    assert_eq!(library.instance("g", 5), Err(Code::NotInGroup));
+    assert_eq!(library.instance("q", 5), Err(Code::NoGroup));
+    assert_eq!(library.member("g", 0), Ok(me));
+    assert_eq!(library.member("g", 1), Err(Code::NoInst));
+    assert_eq!(library.member("g", -1), Err(Code::NoInst));
+    library.init_send(0).unwrap();
+    assert_eq!(library.broadcast("g", 1), Err(Code::NoInst));
+    assert_eq!(library.broadcast("q", 1), Err(Code::NoGroup));
+    assert_eq!(library.barrier("g", 1), Ok(0));
+    assert_eq!(library.barrier("g", -1), Ok(0));
+    assert_eq!(library.barrier("g", 0), Err(Code::Mismatch));
+    assert_eq!(library.barrier("q", 1), Err(Code::NoGroup));
+    assert_eq!(library.freeze_group("g", 1), Ok(1));
+    assert_eq!(library.freeze_group("g", 1), Err(Code::DupGroup));
+    assert_eq!(library.leave_group("q"), Err(Code::NoGroup));
+    assert_eq!(library.leave_group("g"), Ok(0));
+    assert_eq!(library.leave_group("g"), Err(Code::NoGroup));
+}
+
+unsafe extern "C" fn sum(
+    data_type: *mut i32,
+    data: *mut u8,
+    more: *mut u8,
+    count: *mut i32,
+    code: *mut i32,
+) {
+    // SAFETY: as the library calls it, here with doubles.
+    unsafe {
+        let len = *count as usize * 8;
+        let data = std::slice::from_raw_parts_mut(data, len);
+        let more = std::slice::from_raw_parts(more, len);
+        *code = match built_in(Function::Sum, *data_type, data, more) {
+            Ok(()) => 0,
+            Err(code) => code.number(),
+        };
+    }
+}
+
+/// Joins, waits for four members, and does every operation; the root is instance 2.
+fn member_of_four(library: &Library) {
+    let mine = library.join_group("four").unwrap();
+    library.barrier("four", 4).unwrap();
+    let double = |value: f64| value.to_ne_bytes();
+    let mut data = [double(f64::from(mine)), double(1.0)].concat();
+    library.reduce(sum, &mut data, 6, 5, "four", 2).unwrap();
+    if mine == 2 {
+        assert_eq!(data, [double(6.0), double(4.0)].concat());
+    }
+    let mut bytes = [mine as u8, 100];
+    let mut all = [0_u8; 8];
+    let base = all.as_mut_ptr();
+    let mut place = |at: usize, len: usize| {
+        // SAFETY: inside `all`, which lives as long as the calls.
+        unsafe { Strided::new(base.add(at), len as i32, 1) }
+    };
+    let root = mine == 2;
+    let result = root.then_some(&mut place as &mut dyn FnMut(_, _) -> _);
+    library.gather(result, &mut bytes, 1, 6, "four", 2).unwrap();
+    if root {
+        assert_eq!(all, [0, 100, 1, 100, 2, 100, 3, 100]);
+    }
+    let data = root.then_some(&mut place as &mut dyn FnMut(_, _) -> _);
+    let mut part = [9, 9];
+    library.scatter(&mut part, data, 1, 7, "four", 2).unwrap();
+    assert_eq!(part, [mine as u8, 100]);
+    if mine == 0 {
+        library.init_send(0).unwrap();
+        pack(library, 11);
+        library.broadcast("four", 8).unwrap();
+    } else {
+        assert_eq!(receive(library, -1, 8), (8, 11));
+    }
+    library.barrier("four", -1).unwrap();
+    library.leave_group("four").unwrap();
+}
+
+#[test]
+fn group_operations() {
+    let world = World::default();
+    world.program("member", |library, _| member_of_four(library));
+    let library = world.library();
+    library.my_tid().unwrap();
+    library.spawn(b"member", &[], 0, b"", 1).unwrap();
+    library.spawn(b"member", &[], 1, b"two", 2).unwrap();
+    member_of_four(&library);
+    world.finish();
+}
+
+#[test]
+fn a_thread_that_waits_lets_others_send() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| receive(&library, -1, 7));
+        let id = library.make_buffer(0).unwrap();
+        library.set_send_buffer(id).unwrap();
+        pack(&library, 70);
+        library.send(me, 7).unwrap();
+        assert_eq!(waiting.join().unwrap(), (7, 70));
+    });
+}
+
+#[test]
+fn a_task_that_left_becomes_another() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    send(&library, me, 1, 1);
+    assert_eq!(library.exit(), Ok(0));
+    assert_eq!(library.tid_now(), -1);
+    assert_ne!(library.my_tid().unwrap(), me);
+    assert_eq!(library.receive(-1, -1, Wait::No), Ok(0));
+}
+
+#[test]
+fn a_reset_spares_those_who_ask_for_it() {
+    let world = World::default();
+    world.program("spared", |library, _| {
+        library.my_tid().unwrap();
+        library.set_option(25, 1).unwrap();
+        send(library, library.parent().unwrap(), 1, 0);
+        receive(library, -1, 2);
+    });
+    world.program("ended", |library, _| {
+        send(library, library.parent().unwrap(), 1, 0);
+        receive(library, -1, 2);
+    });
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    let spared = library.spawn(b"spared", &[], 0, b"", 1).unwrap()[0];
+    let ended = library.spawn(b"ended", &[], 0, b"", 1).unwrap()[0];
+    receive(&library, -1, 1);
+    receive(&library, -1, 1);
+    assert_eq!(library.no_resets(), Ok(vec![spared]));
+    library.reset(me, true, "", -1).unwrap();
+    assert_eq!(world.signals(), [(ended, 15)]);
+    for tid in [spared, ended] {
+        send(&library, tid, 2, 0);
+    }
+    world.finish();
+}

@@ -1,0 +1,211 @@
+//! A message: its bytes and what stands beside them.
+
+use std::sync::Arc;
+
+use super::encoding::Encoding;
+use crate::code::Code;
+
+/// Longest message, in bytes: lengths are C ints.
+pub(crate) const LENGTH_MAX: usize = i32::MAX as usize;
+
+/// What `pvm_getminfo` shows besides length and encoding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Info {
+    pub(crate) context: i32,
+    pub(crate) tag: i32,
+    pub(crate) wait: i32,
+    pub(crate) checksum: i32,
+    pub(crate) source: i32,
+    pub(crate) destination: i32,
+}
+
+/// The bytes of a message that came.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// Of this process.
+    Shared(Arc<[u8]>),
+    /// From another task, wherever it lies.
+    Task(towpath_task::Message),
+}
+
+impl Received {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Shared(bytes) => bytes,
+            Self::Task(message) => message.bytes(),
+        }
+    }
+}
+
+/// A piece of a program's memory that is read when the message is sent.
+#[derive(Clone, Copy, Debug)]
+struct Lent {
+    base: *const u8,
+    len: usize,
+}
+
+// SAFETY: the pointer is only followed inside a call of the program, which promised that the
+// memory stays until the message is sent; from which thread does not matter to memory.
+unsafe impl Send for Lent {}
+
+#[derive(Debug)]
+enum Body {
+    Built(Vec<u8>),
+    Lent(Vec<Lent>),
+    Received(Received),
+}
+
+/// What a buffer is being used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Neither was begun.
+    Fresh,
+    /// It is or was the send buffer. `restart`: it had been read before; in PVM the next number
+    /// (not byte) then goes to the beginning of a message with XDR's layout.
+    Packing { restart: bool },
+    /// It is or was the receive buffer.
+    Unpacking,
+}
+
+/// A message.
+#[derive(Debug)]
+pub(crate) struct Message {
+    body: Body,
+    mode: Mode,
+    pub(super) encoding: Encoding,
+    /// Where unpacking goes on. Invariant: at most the body's length.
+    pub(super) at: usize,
+    pub(crate) info: Info,
+}
+
+impl Message {
+    /// An empty one to be packed. `storage` is used for its bytes.
+    pub(crate) fn new(encoding: Encoding, mut storage: Vec<u8>) -> Self {
+        storage.clear();
+        let body = match encoding {
+            Encoding::InPlace => Body::Lent(Vec::new()),
+            _ => Body::Built(storage),
+        };
+        Self { body, mode: Mode::Fresh, encoding, at: 0, info: Info::default() }
+    }
+
+    /// One that came.
+    pub(crate) fn received(format: u32, bytes: Received, info: Info) -> Self {
+        let (body, encoding) = (Body::Received(bytes), Encoding::of_format(format));
+        Self { body, mode: Mode::Fresh, encoding, at: 0, info }
+    }
+
+    /// How its numbers are written.
+    pub(crate) fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        match &self.body {
+            Body::Built(bytes) => bytes.len(),
+            Body::Lent(pieces) => pieces.iter().map(|piece| piece.len).sum(),
+            Body::Received(bytes) => bytes.bytes().len(),
+        }
+    }
+
+    /// Becomes the send buffer.
+    pub(crate) fn begin_packing(&mut self) {
+        if !matches!(self.mode, Mode::Packing { .. }) && self.encoding != Encoding::InPlace {
+            let restart = self.encoding.is_coded() && self.len() > 0;
+            self.mode = Mode::Packing { restart };
+        }
+    }
+
+    /// Becomes the receive buffer: reading begins at the first byte, unless it had begun.
+    pub(crate) fn begin_unpacking(&mut self) {
+        if self.mode != Mode::Unpacking {
+            self.mode = Mode::Unpacking;
+            self.at = 0;
+        }
+    }
+
+    /// Reading begins anew when it next becomes the receive buffer.
+    pub(crate) fn rewind(&mut self) {
+        self.mode = Mode::Fresh;
+    }
+
+    /// It was the send buffer and is empty: PVM has an empty fragment there, which
+    /// `pvm_pkmesg` shows.
+    pub(super) fn has_empty_fragment(&self) -> bool {
+        self.mode != Mode::Fresh && self.len() == 0 && self.encoding != Encoding::InPlace
+    }
+
+    /// The bytes that numbers are appended to. `bytes`: a row of bytes is.
+    pub(super) fn tail(&mut self, bytes: bool) -> &mut Vec<u8> {
+        if let Body::Received(received) = &self.body {
+            self.body = Body::Built(received.bytes().to_vec());
+        }
+        let restart = self.mode == Mode::Packing { restart: true };
+        if restart {
+            self.mode = Mode::Packing { restart: false };
+        }
+        match &mut self.body {
+            Body::Built(built) => {
+                if restart && !bytes {
+                    built.clear();
+                }
+                built
+            }
+            _ => unreachable!("what is lent has no tail"),
+        }
+    }
+
+    /// There is room for `more` bytes.
+    pub(super) fn check_room(&self, more: usize) -> Result<(), Code> {
+        match self.len().checked_add(more) {
+            Some(len) if len <= LENGTH_MAX => Ok(()),
+            _ => Err(Code::NoMem),
+        }
+    }
+
+    /// Takes note of memory to be read when the message is sent.
+    pub(super) fn lend(&mut self, base: *const u8, len: usize) {
+        match &mut self.body {
+            Body::Lent(pieces) if len > 0 => pieces.push(Lent { base, len }),
+            Body::Lent(_) => {}
+            _ => unreachable!("only an in-place message borrows"),
+        }
+    }
+
+    /// Takes over what another in-place message borrows.
+    pub(super) fn lend_from(&mut self, other: &Self) {
+        if let (Body::Lent(pieces), Body::Lent(more)) = (&mut self.body, &other.body) {
+            pieces.extend_from_slice(more);
+        }
+    }
+
+    /// The bytes of a message that has them: not of an in-place one.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.body {
+            Body::Built(bytes) => bytes,
+            Body::Received(bytes) => bytes.bytes(),
+            Body::Lent(_) => &[],
+        }
+    }
+
+    /// The bytes as they are to be sent, in pieces.
+    pub(crate) fn with_parts<R>(&self, send: impl FnOnce(&[&[u8]]) -> R) -> R {
+        let Body::Lent(pieces) = &self.body else { return send(&[self.bytes()]) };
+        // SAFETY: the program promised, by packing in place, that this memory stays as it is
+        // until the message is sent, which happens within its call.
+        let part = |piece: &Lent| unsafe { std::slice::from_raw_parts(piece.base, piece.len) };
+        match pieces.as_slice() {
+            [one] => send(&[part(one)]),
+            many => send(&many.iter().map(part).collect::<Vec<_>>()),
+        }
+    }
+
+    /// The memory, for another message.
+    pub(crate) fn into_storage(self) -> Option<Vec<u8>> {
+        match self.body {
+            Body::Built(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The virtual machine, as the PVM interface needs it: what stands between PVM's meaning and
+//! Towpath's tasks. Tasks and hosts have PVM's 32-bit numbers here.
+
+mod codes;
+mod contract;
+#[cfg(test)]
+pub(crate) mod fake;
+mod names;
+#[cfg(test)]
+mod registry;
+mod towpath;
+
+pub(crate) use contract::{
+    Envelope, Event, HostRow, Identity, Incoming, MailRules, MailWanted, Mailbox, Members, Place,
+    SpawnRequest, TaskRow, Vm, Watched,
+};
+pub(crate) use towpath::connect;

@@ -1,0 +1,481 @@
+//! The virtual machine that this process is in, by towpath-task.
+//!
+//! PVM's 32-bit numbers are the low halves of Towpath's; the high half tells a host's lives
+//! apart. Programs hand numbers about as ints, so the high halves are kept here, by slot.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use towpath_task as towpath;
+use towpath_task::{
+    HostId, HostState, RegistryOp, SpawnTasks, Subject, Task, TaskId, Wanted, WatchEvent,
+};
+
+use super::codes::{of_ask, of_fault, of_receive, of_send};
+use super::contract::{
+    Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, MailWanted, Mailbox, Members,
+    Place, SpawnRequest, TaskRow, Vm, Watched,
+};
+use super::names;
+use crate::code::Code;
+use crate::message::{DSIG, Received};
+use crate::tid;
+
+/// Variables that a child finds as this task has them: without them it might not find the
+/// library.
+const PASSED_ON: [&str; 3] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "PVM_PATH"];
+/// Output streams of a task that end one by one.
+const STREAMS: u8 = 2;
+
+/// A task of a virtual machine.
+pub(super) struct Member {
+    task: Task,
+    /// High half of the ids of each slot's present host, as far as it is known.
+    lives: HashMap<i32, u64>,
+    events: VecDeque<Event>,
+    /// Children of which a stream has ended.
+    ended: HashMap<TaskId, u8>,
+}
+
+/// Enters the virtual machine of this process.
+pub(crate) fn connect() -> Result<Box<dyn Vm>, Code> {
+    match Task::enrol() {
+        Ok(task) => Ok(Box::new(Member::new(task))),
+        Err(error) => {
+            // PVM says why too.
+            eprintln!("libpvm [pid{}] {error}", std::process::id());
+            Err(Code::SysErr)
+        }
+    }
+}
+
+fn low(task: TaskId) -> i32 {
+    task.pvm_tid().cast_signed()
+}
+
+fn slot_of(host: HostId) -> i32 {
+    (host.to_raw() as u32).cast_signed()
+}
+
+fn context_of(context: i32) -> u32 {
+    // The library's own contexts have the top bit, which PVM's never have.
+    context.cast_unsigned() & (u32::MAX >> 1)
+}
+
+fn envelope_of(envelope: Envelope) -> towpath::Envelope {
+    let Envelope { tag, context, format } = envelope;
+    towpath::Envelope { tag, context: context_of(context), format }
+}
+
+fn rules_of(rules: MailRules) -> towpath::MailRules {
+    let MailRules { persistent, many, overwritable } = rules;
+    towpath::MailRules { persistent, many, overwritable }
+}
+
+fn asked<T>(outcome: Result<T, towpath::AskError>) -> Result<T, Code> {
+    outcome.map_err(|error| of_ask(&error))
+}
+
+impl Member {
+    fn new(task: Task) -> Self {
+        let (lives, events, ended) = (HashMap::new(), VecDeque::new(), HashMap::new());
+        let mut member = Self { task, lives, events, ended };
+        let family = [member.task.id()].into_iter().chain(member.task.parent());
+        let family: Vec<TaskId> = family.chain(member.task.siblings().iter().copied()).collect();
+        for task in family {
+            member.learn(task.host());
+        }
+        member
+    }
+
+    /// A host that is there now.
+    fn learn(&mut self, host: HostId) {
+        self.lives.insert(slot_of(host), host.to_raw() >> 32 << 32);
+    }
+
+    /// The host of a number: `None` where there is none.
+    fn host(&mut self, tid: i32) -> Result<Option<HostId>, Code> {
+        let slot = tid::host_of(tid);
+        if !self.lives.contains_key(&slot) {
+            for host in asked(self.task.hosts())? {
+                self.learn(host.id);
+            }
+        }
+        let life = self.lives.get(&slot);
+        Ok(life.and_then(|life| HostId::try_from(life | u64::from(slot.cast_unsigned())).ok()))
+    }
+
+    /// The task of a number: `None` where its host is not there.
+    fn task(&mut self, tid: i32) -> Result<Option<TaskId>, Code> {
+        let number = (tid & tid::LOCAL).cast_unsigned();
+        Ok(self.host(tid)?.and_then(|host| host.task(number)))
+    }
+
+    fn incoming(&mut self, message: towpath::Message) -> Incoming {
+        let about = message.about();
+        self.learn(about.src.host());
+        let towpath::Received { src, tag, context, format, .. } = about;
+        let envelope = Envelope { tag, context: context.cast_signed(), format };
+        Incoming { source: low(src), envelope, body: Received::Task(message) }
+    }
+
+    fn receive(
+        &mut self,
+        outcome: Result<Option<towpath::Message>, towpath::RecvError>,
+    ) -> Result<Option<Incoming>, Code> {
+        let message = outcome.map_err(|error| of_receive(&error))?;
+        Ok(message.map(|message| self.incoming(message)))
+    }
+
+    /// Takes events over as PVM's.
+    fn take_events(&mut self) {
+        while let Some(event) = self.task.next_event() {
+            match event {
+                towpath::Event::Notice { watch, event } => {
+                    let tid = match event {
+                        WatchEvent::TaskEnded { task, .. } => low(task),
+                        WatchEvent::HostGone { host, .. } => {
+                            self.lives.remove(&slot_of(host));
+                            slot_of(host)
+                        }
+                        WatchEvent::HostAdded(host) => {
+                            self.learn(host.id);
+                            slot_of(host.id)
+                        }
+                    };
+                    self.events.push_back(Event::Watched { watch, tid });
+                }
+                towpath::Event::Output { task, bytes, .. } => self.output(task, bytes),
+                // Calls that need the daemon fail from now on, as they do in PVM.
+                towpath::Event::End(_) => {}
+            }
+        }
+    }
+
+    /// Output has ended when both streams have.
+    fn output(&mut self, task: TaskId, bytes: Vec<u8>) {
+        if bytes.is_empty() {
+            let ended = self.ended.entry(task).or_default();
+            *ended += 1;
+            if *ended < STREAMS {
+                return;
+            }
+            self.ended.remove(&task);
+        }
+        self.events.push_back(Event::Output { tid: low(task), bytes });
+    }
+
+    fn place(&mut self, place: &Place) -> Result<Option<towpath::Place>, Code> {
+        let hosts = asked(self.task.hosts())?;
+        let up = || hosts.iter().filter(|host| host.state == HostState::Up);
+        Ok(match place {
+            Place::Any => Some(towpath::Place::Any),
+            Place::Here => Some(towpath::Place::Host(self.task.host())),
+            Place::Named(name) => {
+                up().find(|host| host.name == *name).map(|host| towpath::Place::Host(host.id))
+            }
+            Place::Arch(arch) => {
+                let arch = names::from_pvm(arch);
+                up().find(|host| host.arch == arch).map(|_| towpath::Place::Arch(arch.to_owned()))
+            }
+            Place::NotNamed(name) => match up().find(|host| host.name == *name) {
+                Some(host) => Some(towpath::Place::Not(host.id)),
+                None => Some(towpath::Place::Any),
+            },
+            Place::NotArch(arch) => {
+                let arch = names::from_pvm(arch);
+                up().find(|host| host.arch != arch).map(|host| towpath::Place::Host(host.id))
+            }
+        })
+    }
+
+    fn members_of(&mut self, members: towpath::Members) -> Members {
+        for task in members.members.iter().flatten() {
+            self.learn(task.host());
+        }
+        members.members.into_iter().map(|member| member.map_or(0, low)).collect()
+    }
+}
+
+impl Vm for Member {
+    fn identity(&self) -> Identity {
+        Identity {
+            tid: low(self.task.id()),
+            parent: self.task.parent().map(low),
+            siblings: self.task.siblings().iter().copied().map(low).collect(),
+            context: self.task.context().cast_signed(),
+        }
+    }
+
+    fn leave(self: Box<Self>) {
+        // A daemon that is gone has let the task go.
+        let _ = self.task.leave();
+    }
+
+    fn descriptor(&self) -> i32 {
+        self.task.descriptor().as_raw_fd()
+    }
+
+    fn arm(&mut self) -> Result<bool, Code> {
+        let nothing = self.task.arm().map_err(|error| of_receive(&error))?;
+        self.take_events();
+        Ok(nothing && self.events.is_empty())
+    }
+
+    fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
+        let Some(to) = self.task(to)? else { return Ok(()) };
+        of_send(self.task.send_parts(to, envelope_of(envelope), parts))
+    }
+
+    fn multicast(&mut self, to: &[i32], envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
+        let mut tasks = Vec::with_capacity(to.len());
+        for &tid in to {
+            tasks.extend(self.task(tid)?);
+        }
+        of_send(self.task.multicast(&tasks, envelope_of(envelope), parts))
+    }
+
+    fn take(&mut self) -> Result<Option<Incoming>, Code> {
+        let taken = self.task.recv_by(Some(Duration::ZERO), &mut |_| towpath::Choice::Take);
+        let taken = self.receive(taken);
+        self.take_events();
+        taken
+    }
+
+    fn take_matching(
+        &mut self,
+        source: Option<i32>,
+        tag: Option<i32>,
+        context: i32,
+    ) -> Result<Option<Incoming>, Code> {
+        let source = match source {
+            None => None,
+            Some(source) => match self.task(source)? {
+                None => return Ok(None),
+                found => found,
+            },
+        };
+        let wanted = Wanted { source, tag, context: context_of(context) };
+        let taken = self.task.try_recv(&wanted);
+        let taken = self.receive(taken);
+        self.take_events();
+        taken
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Code> {
+        self.task.wait(timeout).map_err(|error| of_receive(&error))?;
+        self.take_events();
+        Ok(())
+    }
+
+    fn event(&mut self) -> Option<Event> {
+        self.take_events();
+        self.events.pop_front()
+    }
+
+    fn has_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    fn hosts(&mut self) -> Result<Vec<HostRow>, Code> {
+        let hosts = asked(self.task.hosts())?;
+        let mut rows = Vec::with_capacity(hosts.len());
+        for host in hosts.into_iter().filter(|host| host.state == HostState::Up) {
+            self.learn(host.id);
+            rows.push(HostRow {
+                tid: slot_of(host.id),
+                arch: names::to_pvm(&host.arch).to_owned(),
+                name: host.name,
+                speed: host.speed.cast_signed(),
+                // Every machine that Towpath runs on has the formats of this one.
+                dsig: DSIG,
+            });
+        }
+        Ok(rows)
+    }
+
+    fn add_hosts(&mut self, names: &[String]) -> Result<Vec<i32>, Code> {
+        let hosts = self.hosts()?;
+        let there = |name: &String| hosts.iter().any(|row| row.name == *name);
+        let code = |name| if there(name) { Code::DupHost } else { Code::CantStart };
+        Ok(names.iter().map(|name| code(name).number()).collect())
+    }
+
+    fn delete_hosts(&mut self, hosts: &[i32]) -> Result<Vec<i32>, Code> {
+        let mut ids = Vec::with_capacity(hosts.len());
+        for &host in hosts {
+            ids.push(self.host(host)?.ok_or(Code::NoHost)?);
+        }
+        let outcomes = asked(self.task.delete_hosts(ids))?;
+        Ok(outcomes.iter().map(|one| one.as_ref().map_or_else(code_of, |()| 0)).collect())
+    }
+
+    fn clock(&mut self, host: i32) -> Result<u64, Code> {
+        let host = self.host(host)?.ok_or(Code::NoHost)?;
+        asked(self.task.clock(host))
+    }
+
+    fn halt(&mut self) -> Result<(), Code> {
+        asked(self.task.halt())
+    }
+
+    fn tasks(&mut self, host: i32) -> Result<Vec<TaskRow>, Code> {
+        let host = if host == 0 { None } else { Some(self.host(host)?.ok_or(Code::NoHost)?) };
+        let tasks = asked(self.task.tasks(host))?;
+        // What was started by `towpath run` and is no task yet is none of PVM's.
+        let of_vm = tasks.into_iter().filter(|task| task.enrolled || task.parent.is_some());
+        let row = |task: towpath::TaskInfo| TaskRow {
+            tid: low(task.id),
+            parent: task.parent.map_or(0, low),
+            host: slot_of(task.id.host()),
+            program: task.command.split(' ').next().unwrap_or_default().to_owned(),
+            pid: task.pid.cast_signed(),
+        };
+        Ok(of_vm.map(row).collect())
+    }
+
+    fn runs(&mut self, tid: i32) -> Result<bool, Code> {
+        let Some(task) = self.task(tid)? else { return Ok(false) };
+        match asked(self.task.task(task)) {
+            Ok(_) => Ok(true),
+            Err(Code::NoTask | Code::NoHost | Code::HostFail) => Ok(false),
+            Err(code) => Err(code),
+        }
+    }
+
+    fn signal(&mut self, tid: i32, signal: i32) -> Result<(), Code> {
+        let task = self.task(tid)?.ok_or(Code::NoTask)?;
+        asked(self.task.signal(task, signal))
+    }
+
+    fn spawn(&mut self, request: &SpawnRequest) -> Result<Vec<i32>, Code> {
+        let Some(place) = self.place(&request.place)? else {
+            return Ok(vec![Code::NoHost.number(); request.count as usize]);
+        };
+        let mut env = request.env.clone();
+        for name in PASSED_ON {
+            if let Some(value) = std::env::var_os(name) {
+                env.push((name.into(), std::os::unix::ffi::OsStringExt::into_vec(value)));
+            }
+        }
+        let tasks = SpawnTasks {
+            program: names::program(&request.program),
+            args: request.args.clone(),
+            env,
+            cwd: Vec::new(),
+            place,
+            count: request.count,
+            context: context_of(request.context),
+            orphan: request.orphan,
+        };
+        let outcomes = asked(self.task.spawn(tasks))?;
+        let mut tids = Vec::with_capacity(outcomes.len());
+        for outcome in outcomes {
+            tids.push(match outcome {
+                Ok(task) => {
+                    self.learn(task.host());
+                    low(task)
+                }
+                Err(fault) => code_of(&fault),
+            });
+        }
+        Ok(tids)
+    }
+
+    fn catch_output(&mut self, on: bool) -> Result<(), Code> {
+        asked(self.task.catch_output(on))
+    }
+
+    fn watch(&mut self, what: Watched) -> Result<u64, Code> {
+        let subject = match what {
+            Watched::Task(tid) => self.task(tid)?.map(Subject::Task),
+            Watched::Host(tid) => self.host(tid)?.map(Subject::Host),
+            Watched::NewHosts => Some(Subject::NewHosts),
+        };
+        match (subject, what) {
+            (Some(subject), _) => asked(self.task.watch(subject)),
+            // It is gone already. The number of a watch that is over is nobody else's.
+            (None, Watched::Task(tid) | Watched::Host(tid)) => {
+                let watch = asked(self.task.watch(Subject::NewHosts))?;
+                asked(self.task.unwatch(watch))?;
+                self.events.push_back(Event::Watched { watch, tid });
+                Ok(watch)
+            }
+            (None, Watched::NewHosts) => Err(Code::SysErr),
+        }
+    }
+
+    fn unwatch(&mut self, watch: u64) -> Result<(), Code> {
+        asked(self.task.unwatch(watch))
+    }
+
+    fn join(&mut self, group: &str) -> Result<i32, Code> {
+        asked(self.task.join_group(group)).map(u32::cast_signed)
+    }
+
+    fn leave_group(&mut self, group: &str) -> Result<(), Code> {
+        asked(self.task.leave_group(group))
+    }
+
+    fn members(&mut self, group: &str) -> Result<Members, Code> {
+        let members = asked(self.task.group_members(group))?;
+        Ok(self.members_of(members))
+    }
+
+    fn barrier(&mut self, group: &str, count: u32) -> Result<(), Code> {
+        // The only thing that can be bad about it is another count.
+        let outcome = asked(self.task.group_barrier(group, count));
+        outcome.map_err(|code| if code == Code::BadParam { Code::Mismatch } else { code })
+    }
+
+    fn freeze(&mut self, group: &str, count: u32) -> Result<Members, Code> {
+        let members = asked(self.task.freeze_group(group, count));
+        let members =
+            members.map_err(|code| if code == Code::BadParam { Code::Mismatch } else { code })?;
+        Ok(self.members_of(members))
+    }
+
+    fn mail_put(
+        &mut self,
+        name: &str,
+        index: i32,
+        rules: MailRules,
+        content: Vec<u8>,
+    ) -> Result<i32, Code> {
+        // Many entries: the first free place. One: this place.
+        let place = (!rules.many || index > 0).then_some(index.cast_unsigned());
+        let put = asked(self.task.mail_put(name, place, rules_of(rules), 0, content));
+        let place = put.map_err(|code| if code == Code::Exists { Code::Denied } else { code })?;
+        Ok(place.cast_signed())
+    }
+
+    fn mail_get(&mut self, name: &str, wanted: MailWanted) -> Result<Mail, Code> {
+        let MailWanted { index, later, delete, wait } = wanted;
+        let from = index.cast_unsigned();
+        let index = (!later).then_some(from);
+        let get = RegistryOp::Get { name: name.to_owned(), index, from, delete, wait };
+        let mail = asked(self.task.mail_get(get))?;
+        Ok(Mail { index: mail.index.cast_signed(), content: mail.content })
+    }
+
+    fn mail_delete(&mut self, name: &str, index: i32) -> Result<(), Code> {
+        asked(self.task.mail_delete(name, index.cast_unsigned()))
+    }
+
+    fn mailboxes(&mut self, pattern: &str) -> Result<Vec<Mailbox>, Code> {
+        let entry = |(index, owner, rules): &(u32, TaskId, towpath::MailRules)| {
+            let towpath::MailRules { persistent, many, overwritable } = *rules;
+            (index.cast_signed(), low(*owner), MailRules { persistent, many, overwritable })
+        };
+        let boxes = asked(self.task.mailboxes(pattern))?;
+        Ok(boxes
+            .iter()
+            .map(|one| (one.name.clone(), one.entries.iter().map(entry).collect()))
+            .collect())
+    }
+}
+
+fn code_of(fault: &towpath::Fault) -> i32 {
+    of_fault(fault).number()
+}

@@ -1,0 +1,380 @@
+/* towpath.h - tasks, messages and groups of a Towpath virtual machine, from C and C++.
+ *
+ *   cc program.c -I include -L target/release -ltowpath_c
+ *
+ * A program becomes a task with towpath_enrol and ends being one with towpath_leave. Everything
+ * happens inside the calls: there is no thread, no signal handler and no global state.
+ *
+ * Results    Functions that can fail return a code: TOWPATH_OK, TOWPATH_NONE where there was
+ *            nothing in time, else a negative error. towpath_strerror gives a code's text,
+ *            towpath_error the reason in words of the last call that failed on a task.
+ * Memory     What a function fills is the caller's. What it returns in a handle (towpath_message
+ *            and so on) is freed by the function named there, once; freeing NULL does nothing.
+ *            Memory given to a send may be reused as soon as the call returns.
+ * Threads    A task's handle may go from thread to thread, but two calls on it at once are an
+ *            error (TOWPATH_E_BUSY), also a call from inside a function that it was given. A
+ *            message may be read by several threads and outlives its task.
+ * fork       A child's calls on the handle fail with TOWPATH_E_FORKED; it may enrol anew.
+ * Pointers   A null pointer is an error (TOWPATH_E_ARGUMENT), unless it says "may be NULL".
+ * Ids        A task's id names one life of one task for ever; 0 is nobody.
+ * Time-outs  In nanoseconds. 0: do not wait. TOWPATH_FOREVER: wait as long as it takes.
+ */
+#ifndef TOWPATH_H
+#define TOWPATH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Results --------------------------------------------------------------------------- */
+
+enum towpath_code {
+    TOWPATH_OK = 0, /* done */
+    TOWPATH_NONE = 1, /* nothing there in time */
+    TOWPATH_E_ARGUMENT = -1, /* an argument is null or makes no sense */
+    TOWPATH_E_NO_DAEMON = -2, /* no daemon answers on this machine */
+    TOWPATH_E_REFUSED = -3, /* the daemon refused */
+    TOWPATH_E_SYSTEM = -4, /* the operating system refused something */
+    TOWPATH_E_LOST = -5, /* the daemon is gone */
+    TOWPATH_E_FORKED = -6, /* this process was forked from the task: enrol anew */
+    TOWPATH_E_NO_TASK = -7, /* no such task, or it has ended */
+    TOWPATH_E_FULL = -8, /* too many messages wait to be received */
+    TOWPATH_E_TOO_LONG = -9, /* longer than the room, or than it may be */
+    TOWPATH_E_MEMORY = -10, /* no memory for a loan */
+    TOWPATH_E_BUSY = -11, /* the handle is in use by another call */
+    TOWPATH_E_NO_HOST = -12, /* no such host, or none that fits */
+    TOWPATH_E_NOT_JOINED = -13, /* this host is not part of a virtual machine */
+    TOWPATH_E_NOT_STARTED = -14, /* the program could not be started */
+    TOWPATH_E_HOST_LOST = -15, /* the host was lost before it answered */
+    TOWPATH_E_FROZEN = -16, /* the leader is lost: nothing changes until it is back */
+    TOWPATH_E_NO_GROUP = -17, /* no such group */
+    TOWPATH_E_IN_GROUP = -18, /* already in the group */
+    TOWPATH_E_NOT_IN_GROUP = -19, /* not in the group */
+    TOWPATH_E_GROUP_FROZEN = -20, /* the group is frozen */
+    TOWPATH_E_NOT_FOUND = -21, /* no such entry */
+    TOWPATH_E_EXISTS = -22, /* an entry is there that may not be overwritten */
+    TOWPATH_E_DENIED = -23, /* it belongs to somebody else */
+    TOWPATH_E_LIMIT = -24, /* a limit was reached */
+    TOWPATH_E_UNEXPECTED = -25, /* the daemon answered otherwise than was asked */
+    TOWPATH_E_BROKEN = -26, /* a member ended while others waited */
+    TOWPATH_E_MISMATCH = -27, /* the members do not agree on what they do together */
+    TOWPATH_E_PANIC = -28, /* a fault of the library itself: the handle is no longer usable */
+};
+
+/* A code's text; never NULL, never freed. */
+const char *towpath_strerror(int code);
+
+/* Version of the library, such as "0.1.0"; and of what this header declares: programs built for
+ * one number work with every library that gives the same. */
+const char *towpath_version(void);
+uint32_t towpath_abi(void);
+#define TOWPATH_ABI 0
+
+/* ---- Being a task ---------------------------------------------------------------------- */
+
+typedef struct towpath_task towpath_task;
+typedef uint64_t towpath_id;   /* a task */
+typedef uint64_t towpath_host; /* a host */
+
+#define TOWPATH_FOREVER INT64_C(-1)
+
+/* Becomes a task: the one that a daemon started this process as, else a new one of the virtual
+ * machine TOWPATH_VM on this machine. `why` (may be NULL) has room for `room` bytes and is told
+ * in words what went wrong. */
+int towpath_enrol(towpath_task **task, char *why, size_t room);
+
+/* The same at a given daemon, by the path of its socket for tasks. `claimed` and `cookie`: from
+ * TOWPATH_TASK and TOWPATH_COOKIE (hexadecimal); 0: none. */
+int towpath_enrol_at(const char *socket, towpath_id claimed, uint64_t cookie,
+                     towpath_task **task, char *why, size_t room);
+
+/* Ends being a task; what was sent before is delivered. The handle is gone, also after an error;
+ * NULL does nothing. */
+int towpath_leave(towpath_task *task);
+
+/* Why the last call that failed on this task did, in words. Valid until the next one fails. */
+const char *towpath_error(const towpath_task *task);
+
+/* Who one is, who spawned one (0: nobody), on which host a task runs. */
+towpath_id towpath_self(const towpath_task *task);
+towpath_id towpath_parent(const towpath_task *task);
+towpath_host towpath_host_of(towpath_id task);
+
+/* The context that one's spawner chose. */
+uint32_t towpath_context(const towpath_task *task);
+
+/* All that were spawned with one, oneself included. Writes at most `room` ids, and to `count`
+ * (may be NULL) how many there are. */
+int towpath_siblings(const towpath_task *task, towpath_id *ids, size_t room, size_t *count);
+
+/* One's place among the tasks of `towpath run -n`, and their number; TOWPATH_NONE elsewhere. */
+int towpath_rank(uint32_t *rank);
+int towpath_size(uint32_t *size);
+
+/* ---- Sending --------------------------------------------------------------------------- */
+
+/* What is written on a message beside its receiver. */
+typedef struct towpath_envelope {
+    int32_t tag;      /* what receivers select by */
+    uint32_t context; /* separates what must not meet; below 0x80000000 */
+    uint32_t format;  /* how to read the bytes; means nothing to the library */
+} towpath_envelope;
+
+/* A piece of a message. */
+typedef struct towpath_part {
+    const void *bytes;
+    size_t len;
+} towpath_part;
+
+/* Sends `len` bytes, in context 0. Returns when they may be reused; waits while the receiver
+ * does not take more, and takes in what comes meanwhile. TOWPATH_E_NO_TASK once it has ended. */
+int towpath_send(towpath_task *task, towpath_id to, int32_t tag, const void *bytes, size_t len);
+
+/* Sends pieces of memory as one message. `envelope` may be NULL: all zero. */
+int towpath_send_parts(towpath_task *task, towpath_id to, const towpath_envelope *envelope,
+                       const towpath_part *parts, size_t count);
+
+/* The same to several tasks; each host gets it once. Those that have ended are left out. */
+int towpath_multicast(towpath_task *task, const towpath_id *to, size_t to_count,
+                      const towpath_envelope *envelope, const towpath_part *parts, size_t count);
+
+/* @LOANS@ */
+/* ---- Receiving ------------------------------------------------------------------------- */
+
+/* Which message. NULL instead of one: any of context 0. */
+typedef struct towpath_wanted {
+    towpath_id source; /* 0: anyone */
+    int32_t tag;
+    uint32_t any_tag; /* not 0: `tag` does not matter */
+    uint32_t context;
+    uint32_t reserved; /* 0 */
+} towpath_wanted;
+
+/* What is known of a message beside its bytes. */
+typedef struct towpath_received {
+    towpath_id source;
+    int32_t tag;
+    uint32_t context;
+    uint32_t format;
+    uint32_t reserved;
+    size_t len;
+} towpath_received;
+
+typedef struct towpath_message towpath_message;
+
+/* Receives the earliest message that fits; TOWPATH_NONE when none came within `timeout`. */
+int towpath_recv(towpath_task *task, const towpath_wanted *wanted, int64_t timeout,
+                 towpath_message **message);
+
+/* Receives the earliest message that fits into `bytes`; waits for it. One that is longer stays
+ * where it is: TOWPATH_E_TOO_LONG, and `about` (may be NULL) says how long it is. */
+int towpath_recv_into(towpath_task *task, const towpath_wanted *wanted, void *bytes, size_t room,
+                      towpath_received *about);
+
+/* The earliest message that fits, without waiting; it stays. `about` may be NULL. */
+int towpath_probe(towpath_task *task, const towpath_wanted *wanted, towpath_received *about);
+
+/* Receives the message that `choose` chooses among all that wait, of every context, in the order
+ * in which they came. It answers TOWPATH_SKIP, TOWPATH_TAKE (the search ends), or a rank from 0
+ * to 2^32 - 1: then the first of the highest rank is taken. Asked again whenever something came.
+ * It must return (no longjmp, no exception) and must not use the task. */
+typedef int64_t (*towpath_choose)(void *data, const towpath_received *about, const void *bytes);
+#define TOWPATH_SKIP INT64_C(-1)
+#define TOWPATH_TAKE INT64_MAX
+int towpath_recv_by(towpath_task *task, int64_t timeout, towpath_choose choose, void *data,
+                    towpath_message **message);
+
+/* A received message: what is known of it, its bytes where they are, and its end. */
+void towpath_message_about(const towpath_message *message, towpath_received *about);
+const void *towpath_message_bytes(const towpath_message *message);
+size_t towpath_message_len(const towpath_message *message);
+void towpath_message_free(towpath_message *message);
+
+/* ---- Waiting ---------------------------------------------------------------------------- */
+
+/* Takes in what is there. TOWPATH_OK: something new came, a message or an event. */
+int towpath_poll(towpath_task *task);
+
+/* Waits until something new comes. */
+int towpath_wait(towpath_task *task, int64_t timeout);
+
+/* For programs that wait with poll(2) or the like: call towpath_arm; TOWPATH_OK says go ahead
+ * and wait for the descriptor to be readable, TOWPATH_NONE that something is there already. The
+ * descriptor belongs to the library. Negative: an error. */
+int towpath_arm(towpath_task *task);
+int towpath_descriptor(const towpath_task *task);
+
+/* ---- Events ------------------------------------------------------------------------------ */
+
+enum towpath_event_kind {
+    TOWPATH_TASK_ENDED = 1, /* task, ending, value: exit status or signal */
+    TOWPATH_HOST_GONE = 2,  /* host, value: not 0 when it was lost rather than deleted */
+    TOWPATH_HOST_ADDED = 3, /* host, bytes: its name */
+    TOWPATH_OUTPUT = 4,     /* task, value: 1 or 2, bytes: what it wrote; none: it closed it */
+    TOWPATH_END = 5,        /* the daemon ends, so should the task; bytes: why */
+};
+
+enum towpath_ending {
+    TOWPATH_UNKNOWN = 0,
+    TOWPATH_EXITED = 1,    /* value: its status */
+    TOWPATH_SIGNALLED = 2, /* value: the signal */
+    TOWPATH_TIMED_OUT = 3,
+    TOWPATH_NOT_STARTED = 4,
+    TOWPATH_HOST_LOST = 5,
+};
+
+typedef struct towpath_event {
+    uint32_t kind;   /* enum towpath_event_kind */
+    uint32_t ending; /* enum towpath_ending */
+    uint64_t watch;  /* of which watch; 0 where none was needed */
+    towpath_id task;
+    towpath_host host;
+    int32_t value;
+    uint32_t reserved;
+    const void *bytes; /* valid until the next towpath_next_event of this task */
+    size_t len;
+} towpath_event;
+
+/* Has the task told of the end of a task (also of one that has ended already), of the loss or
+ * departure of a host, of hosts that join. `watch` (may be NULL) gets the watch's number. */
+int towpath_watch_task(towpath_task *task, towpath_id watched, uint64_t *watch);
+int towpath_watch_host(towpath_task *task, towpath_host host, uint64_t *watch);
+int towpath_watch_new_hosts(towpath_task *task, uint64_t *watch);
+int towpath_unwatch(towpath_task *task, uint64_t watch);
+
+/* Whether output of tasks spawned from now on comes as TOWPATH_OUTPUT events. */
+int towpath_catch_output(towpath_task *task, int on);
+
+/* What happened next; does not wait (towpath_wait does). Events come in order with messages: the
+ * end of a task after its last message. */
+int towpath_next_event(towpath_task *task, towpath_event *event);
+
+/* An ending in words. */
+const char *towpath_ending_text(uint32_t ending);
+
+/* ---- The virtual machine ----------------------------------------------------------------- */
+
+enum towpath_place {
+    TOWPATH_ANYWHERE = 0,  /* where the load is least */
+    TOWPATH_ON_HOST = 1,   /* on `host` */
+    TOWPATH_ON_NAME = 2,   /* on the host called `name` */
+    TOWPATH_ON_ARCH = 3,   /* on hosts of architecture `name` */
+    TOWPATH_NOT_HOST = 4,  /* anywhere but on `host` */
+};
+
+/* Tasks to start. Set it to all zeros first: fields may be added at the end. */
+typedef struct towpath_spawn {
+    const char *program;     /* a path, or a name looked up on the host */
+    const char *const *args; /* after the program's name, NULL at the end; may be NULL */
+    const char *const *env;  /* "NAME=VALUE", added; NULL at the end; may be NULL */
+    const char *cwd;         /* may be NULL: the daemon's */
+    uint32_t place;          /* enum towpath_place */
+    uint32_t orphan;         /* not 0: they are nobody's children */
+    towpath_host host;
+    const char *name;
+    uint32_t count;   /* how many, 1 to 4096 */
+    uint32_t context; /* that they begin with */
+} towpath_spawn;
+
+/* Starts tasks. `ids` and `codes` (either may be NULL) have room for `count` results: the task's
+ * id, or 0 and why not. */
+int towpath_spawn_tasks(towpath_task *task, const towpath_spawn *spawn, towpath_id *ids,
+                        int *codes);
+
+int towpath_signal(towpath_task *task, towpath_id to, int32_t signal);
+
+typedef struct towpath_host_info {
+    towpath_host id;
+    uint32_t cpus;
+    uint32_t slots; /* jobs that it runs at once */
+    uint32_t up;    /* 0: it is lost */
+    uint32_t reserved;
+    char name[72];
+    char address[64];
+} towpath_host_info;
+
+typedef struct towpath_task_info {
+    towpath_id id;
+    uint64_t age_us;
+    uint32_t pid; /* 0: not running yet */
+    uint32_t reserved;
+    char command[208]; /* cut where it is longer */
+} towpath_task_info;
+
+/* Hosts; tasks of a host (0: of all). Writes at most `room`, and to `count` (may be NULL) how
+ * many there are. */
+int towpath_hosts(towpath_task *task, towpath_host_info *out, size_t room, size_t *count);
+int towpath_tasks(towpath_task *task, towpath_host host, towpath_task_info *out, size_t room,
+                  size_t *count);
+
+/* One task that runs; TOWPATH_E_NO_TASK when it does not. `out` may be NULL. */
+int towpath_task_lookup(towpath_task *task, towpath_id which, towpath_task_info *out);
+
+/* Deletes hosts; `codes` (may be NULL) gets a result for each. */
+int towpath_delete_hosts(towpath_task *task, const towpath_host *hosts, size_t count,
+                         int *codes);
+
+/* A host's wall clock, in microseconds since 1970. */
+int towpath_clock(towpath_task *task, towpath_host host, uint64_t *us);
+
+/* Ends the whole virtual machine, this task included. */
+int towpath_halt(towpath_task *task);
+
+/* ---- Groups and mailboxes ---------------------------------------------------------------- */
+
+/* Joins a group, made by its first member. `instance` (may be NULL): the lowest free number. */
+int towpath_join_group(towpath_task *task, const char *group, uint32_t *instance);
+int towpath_leave_group(towpath_task *task, const char *group);
+
+/* Members by instance number, 0 for a hole; as towpath_siblings. */
+int towpath_group_members(towpath_task *task, const char *group, towpath_id *ids, size_t room,
+                          size_t *count);
+
+/* Waits until `count` members wait here; 0: as many as the group has. */
+int towpath_group_barrier(towpath_task *task, const char *group, uint32_t count);
+
+enum towpath_mail_rule {
+    TOWPATH_PERSISTENT = 1,   /* it outlives its owner */
+    TOWPATH_MANY = 2,         /* the mailbox may have several entries */
+    TOWPATH_OVERWRITABLE = 4, /* others may overwrite and delete it */
+};
+
+enum towpath_mail_how {
+    TOWPATH_MAIL_TAKE = 1, /* take it out */
+    TOWPATH_MAIL_WAIT = 2, /* wait until there is one */
+};
+
+#define TOWPATH_ANY_INDEX UINT32_MAX
+
+typedef struct towpath_mail towpath_mail;
+
+typedef struct towpath_mail_entry {
+    uint32_t index; /* its place in the mailbox */
+    uint32_t rules;
+    towpath_id owner;
+    const void *bytes; /* valid until towpath_mail_free */
+    size_t len;
+} towpath_mail_entry;
+
+/* Puts at most 512 KiB into a mailbox, at `index` or (TOWPATH_ANY_INDEX) the lowest free place,
+ * which `placed` (may be NULL) gets. */
+int towpath_mail_put(towpath_task *task, const char *name, uint32_t index, uint32_t rules,
+                     const void *bytes, size_t len, uint32_t *placed);
+
+/* Reads an entry; TOWPATH_ANY_INDEX: the first there is. `how`: enum towpath_mail_how, added. */
+int towpath_mail_get(towpath_task *task, const char *name, uint32_t index, uint32_t how,
+                     towpath_mail **mail);
+void towpath_mail_look(const towpath_mail *mail, towpath_mail_entry *entry);
+void towpath_mail_free(towpath_mail *mail);
+
+int towpath_mail_delete(towpath_task *task, const char *name, uint32_t index);
+
+/* @TEAMS@ */
+#ifdef __cplusplus
+}
+#endif
+
+#endif
