@@ -63,7 +63,7 @@ impl Task {
         }
         let mut header = self.header(to, envelope, parts);
         if self.by_stream(&mut header, parts)? {
-            return Ok(());
+            return self.wait_for_stragglers(&[to]);
         }
         self.by_daemon(header, parts)
     }

@@ -338,6 +338,10 @@ impl Task {
                     header.offset += len as u64;
                     if header.offset == header.total {
                         self.routes.sent += 1;
+                        if !stream.is_written() {
+                            // The kernel goes on by itself only with what it has.
+                            self.wait_for_stream(dst, Stream::is_written)?;
+                        }
                         return Ok(true);
                     }
                 }

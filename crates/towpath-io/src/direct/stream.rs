@@ -152,6 +152,11 @@ impl Stream {
         }
     }
 
+    /// The kernel has everything that was pushed: it goes on by itself.
+    pub fn is_written(&self) -> bool {
+        self.session.pending().is_empty()
+    }
+
     /// The next piece from the peer; the same one until [`Self::take`]. Reads the socket when
     /// none is here.
     pub fn head(&mut self) -> Option<Piece<'_>> {
@@ -205,7 +210,7 @@ impl Stream {
     /// until an epoll says otherwise: the caller may sleep.
     pub fn quiet(&self) -> bool {
         let read = !self.readable || self.session.head().is_some();
-        let written = !self.writable || self.session.pending().is_empty();
+        let written = !self.writable || self.is_written();
         self.end.is_some() || (read && written)
     }
 
@@ -240,7 +245,7 @@ impl Stream {
     /// with a reset and throws away what it had not yet sent.
     pub fn drained(&self) -> bool {
         let Some(socket) = &self.socket else { return true };
-        self.session.pending().is_empty() && socket::unacknowledged(socket).is_ok_and(|n| n == 0)
+        self.is_written() && socket::unacknowledged(socket).is_ok_and(|n| n == 0)
     }
 
     /// What passed so far.
