@@ -126,10 +126,10 @@ impl Task {
                 let news = self.park(task, ToTask::Notice { watch, event });
                 if let Some(ToTask::Notice { watch, event }) = news {
                     self.last_of(task);
-                    self.happened(Event::Notice { watch, event });
+                    self.noticed(watch, event);
                 }
             }
-            ToTask::Notice { watch, event } => self.happened(Event::Notice { watch, event }),
+            ToTask::Notice { watch, event } => self.noticed(watch, event),
             ToTask::Output { task, stream, bytes } => {
                 self.happened(Event::Output { task, stream, bytes });
             }
@@ -144,6 +144,13 @@ impl Task {
     /// A task has ended: what it left in its ring comes before anything that is said of its end.
     fn last_of(&mut self, peer: TaskId) {
         self.rings.drain(peer, self.welcome.you, &mut self.endpoint);
+    }
+
+    /// A watch says something: one of this library's own, or the program's.
+    fn noticed(&mut self, watch: u64, event: WatchEvent) {
+        if !self.ends.notice(watch, &event) {
+            self.happened(Event::Notice { watch, event });
+        }
     }
 
     /// Something happened: the program's translator may make a message of it.

@@ -20,7 +20,7 @@ use super::plan::{Launch, Plan, PlanEvent, PlanOptions};
 use super::report::{FAILED_LISTED_MAX, Failure, HostReport, Report, WallTimes};
 use super::run::{FarmError, FarmOptions, ItemDone, Outcome, Progress, Sink};
 use crate::client::ClientError;
-use crate::protocol::{HostEvent, Reply, Request, TaskEvent};
+use crate::protocol::{ADOPTED_TAGS, HostEvent, Reply, Request, TaskEvent};
 
 /// How often progress is told, and the interrupt flag looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -301,6 +301,7 @@ impl<'a> Farm<'a> {
             Reply::Failed(text) => self.sink.warn(&text),
             Reply::Info(_)
             | Reply::Tasks { .. }
+            | Reply::Adopted { .. }
             | Reply::Token(_)
             | Reply::Explained(_)
             | Reply::Loads { .. }
@@ -333,10 +334,17 @@ impl<'a> Farm<'a> {
         event: TaskEvent,
     ) -> Result<(), FarmError> {
         match event {
+            // Of a task that an item's command spawned: the item does not depend on it.
+            TaskEvent::Started { .. } | TaskEvent::Ended(_) if tag >= ADOPTED_TAGS => {}
             TaskEvent::Started { .. } => self.plan.started(tag),
             TaskEvent::InputTaken(_) => {} // we send none
             TaskEvent::Output { stream, bytes } => {
-                let Some(account) = self.accounts.get_mut(&tag) else { return Ok(()) };
+                let Some(account) = self.accounts.get_mut(&tag) else {
+                    // Of a task that an item's command spawned: it is no item's output.
+                    let bytes = bytes.len() as u32;
+                    let _ = self.daemons.push(&Request::Credit { tag, bytes });
+                    return Ok(());
+                };
                 account.owed = account.owed.saturating_add(bytes.len() as u32);
                 if account.owed >= account.window / 4 {
                     let bytes = std::mem::take(&mut account.owed);
