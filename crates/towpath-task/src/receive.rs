@@ -258,14 +258,18 @@ impl Task {
             None => Spin::advised(home.card(), rings.iter_mut().take(CARDS).map(|r| &r.card)),
         };
         let wants_room = self.wants_room;
-        let woken = waiter.wait(home.card(), spin, deadline.0, || {
+        let until = [deadline.0, self.routes.deadline()].into_iter().flatten().min();
+        let woken = waiter.wait(home.card(), spin, until, || {
             rings.iter_mut().any(Ring::ready)
                 || wants_room.is_some_and(|peer| rings.get(peer).is_none_or(Ring::has_room))
         });
         self.counts.sleeps += u64::from(!matches!(woken, Ok(Woken::Ready)));
         match woken {
             // The socket has something: the next look goes there.
-            Ok(Woken::Descriptors) => self.looks = LOOKS,
+            Ok(Woken::Descriptors) => {
+                self.looks = LOOKS;
+                self.routes.woken(waiter.events());
+            }
             Ok(_) => {}
             Err(e) => return Err(self.lose(Lost::Daemon(e.to_string()))),
         }

@@ -21,6 +21,7 @@ use crate::link::Link;
 use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
+use crate::streams::Routes;
 use crate::team::Ends;
 
 /// Key of the socket among what is waited for.
@@ -63,6 +64,9 @@ pub struct Task {
     pub(crate) home: Option<Home>,
     pub(crate) rings: Rings,
     pub(crate) directs: Directs,
+    pub(crate) routes: Routes,
+    /// Tasks to which a message is partly out by the daemons.
+    pub(crate) half_sent: Vec<TaskId>,
     /// The ring with room in it that is waited for.
     pub(crate) wants_room: Option<TaskId>,
     /// Whom the next message is expected from.
@@ -156,6 +160,8 @@ impl Task {
             home,
             rings: Rings::default(),
             directs: Directs::default(),
+            routes: Routes::default(),
+            half_sent: Vec::new(),
             wants_room: None,
             awaited: None,
             waiter,
@@ -204,6 +210,7 @@ impl Task {
     /// Leaves the virtual machine; the process goes on. What was sent before is delivered.
     pub fn leave(mut self) -> Result<(), SendError> {
         self.check()?;
+        self.settle_streams()?;
         self.say(&ToDaemon::Leave)?;
         Ok(())
     }
@@ -254,5 +261,14 @@ impl Task {
     /// Remembers that nothing works any more.
     pub(crate) fn lose(&mut self, lost: Lost) -> Lost {
         self.lost.get_or_insert(lost).clone()
+    }
+}
+
+impl Drop for Task {
+    /// What was sent is delivered, as far as that is possible without the daemon.
+    fn drop(&mut self) {
+        if self.check().is_ok() {
+            let _ = self.settle_streams();
+        }
     }
 }
