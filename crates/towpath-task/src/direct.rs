@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use towpath_io::shared::{Head, PushError, SHORT_MAX};
+use towpath_io::shared::{Head, Home, PushError, SHORT_MAX};
 use towpath_vm::talk::ToDaemon;
 use towpath_wire::TaskId;
 
@@ -59,6 +59,16 @@ impl Directs {
     }
 }
 
+/// What a task did so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) ring: u64,
+    pub(crate) daemon: u64,
+    pub(crate) own: u64,
+    pub(crate) multicast: u64,
+    pub(crate) sleeps: u64,
+}
+
 /// What became of a message that was to go through a ring.
 enum Pushed {
     Yes,
@@ -87,6 +97,21 @@ impl Task {
         if on && open { Route::Ring } else { Route::Daemon }
     }
 
+    /// What this task did so far, by name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let Counts { ring, daemon, own, multicast, sleeps } = self.counts;
+        vec![
+            ("sent_by_ring", ring),
+            ("sent_by_daemon", daemon),
+            ("sent_to_self", own),
+            ("multicasts", multicast),
+            ("received_by_ring", self.rings.taken),
+            ("rings_corrupt", self.rings.corrupt),
+            ("sleeps", sleeps),
+            ("unreceived_bytes", self.endpoint.held()),
+        ]
+    }
+
     /// The daemon offers a ring to `peer`.
     pub(crate) fn ring_offered(&mut self, peer: TaskId) {
         let fds = pair_fds(|| self.link.descriptor());
@@ -111,7 +136,7 @@ impl Task {
 
     /// Asks for the direct route to `to` when a message of `len` bytes makes it worth while; a
     /// long message waits for the answer.
-    fn consider_direct(&mut self, to: TaskId, len: usize) -> Result<(), SendError> {
+    pub(crate) fn consider_direct(&mut self, to: TaskId, len: usize) -> Result<(), SendError> {
         if to.host() != self.host() || self.home.is_none() || self.directs.refused_by_us {
             return Ok(());
         }
@@ -150,6 +175,9 @@ impl Task {
     ) -> Result<bool, SendError> {
         let len = parts.iter().map(|p| p.len()).sum();
         if self.route(to) != Route::Ring {
+            if self.endpoint.has_ended(to) {
+                return Err(SendError::NoTask(to));
+            }
             self.consider_direct(to, len)?;
             if self.route(to) != Route::Ring {
                 return Ok(false);
@@ -162,7 +190,7 @@ impl Task {
             match self.push(to, &head, parts) {
                 Pushed::Yes => {
                     self.endpoint.take_number(to);
-                    self.sent_by_ring += 1;
+                    self.counts.ring += 1;
                     return Ok(true);
                 }
                 Pushed::Never => return Ok(false),
@@ -181,13 +209,12 @@ impl Task {
 
     fn push(&mut self, to: TaskId, head: &Head, parts: &[&[u8]]) -> Pushed {
         let len = head.total as usize;
-        let Some(home) = &self.home else { return Pushed::Never };
-        let arena = home.arena().clone();
+        let Some(arena) = self.home.as_ref().map(Home::arena) else { return Pushed::Never };
         let Some(ring) = self.rings.get(to) else { return Pushed::Never };
         let out = &mut ring.out;
         let pushed = match parts {
-            _ if len > arena.block_max() => return Pushed::Never,
             [whole] if len <= SHORT_MAX => out.push(head, whole),
+            _ if len > arena.block_max() => return Pushed::Never,
             [whole] => out.push_copy(head, whole),
             parts if len <= SHORT_MAX => {
                 let mut room = [0; SHORT_MAX];
@@ -216,7 +243,7 @@ impl Task {
     }
 
     /// Waits until the ring to `to` has room, or is gone.
-    fn wait_for_room(&mut self, to: TaskId) -> Result<(), SendError> {
+    pub(crate) fn wait_for_room(&mut self, to: TaskId) -> Result<(), SendError> {
         self.wants_room = Some(to);
         let waited = self.want(|task| {
             task.wait_for(Deadline::NEVER, &mut |task| {
@@ -229,7 +256,7 @@ impl Task {
     }
 
     /// Waits for blocks to come back, a little; false: none did.
-    fn wait_for_blocks(&mut self) -> Result<bool, SendError> {
+    pub(crate) fn wait_for_blocks(&mut self) -> Result<bool, SendError> {
         if self.rings.reclaim() > 0 {
             return Ok(true);
         }

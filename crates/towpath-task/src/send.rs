@@ -49,18 +49,17 @@ impl Task {
     ) -> Result<(), SendError> {
         self.check()?;
         if to == self.id() {
+            self.counts.own += 1;
             self.put_local(to, envelope, parts.concat());
             return Ok(());
         }
         if parts.len() > PARTS_MAX {
             return self.send_parts(to, envelope, &[&parts.concat()]);
         }
-        if self.endpoint.has_ended(to) {
-            return Err(SendError::NoTask(to));
-        }
         if self.by_ring(to, envelope, parts)? {
             return Ok(());
         }
+        self.counts.daemon += 1;
         let header = self.header(to, envelope, parts);
         self.by_daemon(header, parts)
     }
@@ -118,6 +117,7 @@ impl Task {
         if parts.len() > PARTS_MAX {
             return self.multicast(to, envelope, &[&parts.concat()]);
         }
+        self.counts.multicast += 1;
         let mut seen = HashSet::with_capacity(count);
         let mut cursors = Vec::with_capacity(count);
         for &to in to.iter().filter(|t| seen.insert(**t)) {

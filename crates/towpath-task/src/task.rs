@@ -7,21 +7,21 @@ use std::path::Path;
 
 use rustix::event::PollFlags;
 use rustix::process::getpid;
-use towpath_io::ForkMark;
-use towpath_io::shared::{Bell, Home, Interest, Waiter};
+use towpath_io::shared::{Bell, Home, Interest, Origin, Waiter};
 use towpath_vm::endpoint::Endpoint;
 use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode};
 use towpath_wire::talk::FrameKind;
 use towpath_wire::{HostId, TaskId};
 
 use crate::ask::Asked;
-use crate::direct::Directs;
+use crate::direct::{Counts, Directs};
 use crate::error::{EnrolError, Lost, SendError};
 use crate::event::{Event, Translate};
 use crate::link::Link;
 use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
+use crate::team::Ends;
 
 /// Key of the socket among what is waited for.
 const SOCKET: u64 = 1;
@@ -71,8 +71,10 @@ pub struct Task {
     pub(crate) waiter: Option<Waiter>,
     /// Looks at the rings since the socket was looked at.
     pub(crate) looks: u32,
-    pub(crate) sent_by_ring: u64,
-    mark: ForkMark,
+    pub(crate) counts: Counts,
+    origin: Origin,
+    /// Of tasks that teams depend on.
+    pub(crate) ends: Ends,
 }
 
 impl std::fmt::Debug for Task {
@@ -112,6 +114,8 @@ impl Task {
 
     /// Becomes a task at the daemon with this socket for tasks.
     pub fn enrol_at(socket: &Path, claim: Option<Claim>) -> Result<Self, EnrolError> {
+        let why = |why| EnrolError::System { what: "marking the process", why };
+        let origin = Origin::mark().map_err(why)?;
         let connect = Link::connect(socket);
         let mut link =
             connect.map_err(|why| EnrolError::Connect { path: socket.to_path_buf(), why })?;
@@ -138,7 +142,6 @@ impl Task {
             }
         };
         let (home, waiter) = segment(&mut link, &welcome).unzip();
-        let why = |why| EnrolError::System { what: "marking the process", why };
         Ok(Self {
             link,
             welcome,
@@ -157,8 +160,9 @@ impl Task {
             awaited: None,
             waiter,
             looks: 0,
-            sent_by_ring: 0,
-            mark: ForkMark::new().map_err(why)?,
+            counts: Counts::default(),
+            origin,
+            ends: Ends::default(),
         })
     }
 
@@ -206,7 +210,7 @@ impl Task {
 
     /// An error when this process is not the one that enrolled, or the daemon is gone.
     pub(crate) fn check(&mut self) -> Result<(), Lost> {
-        if self.lost.is_none() && self.mark.is_child() {
+        if self.lost.is_none() && !self.origin.is_here() {
             self.lost = Some(Lost::Forked);
         }
         self.lost.clone().map_or(Ok(()), Err)

@@ -138,6 +138,16 @@ impl<P> Endpoint<P> {
         self.hand_on(src);
     }
 
+    /// The message of `src` that is due was received straight from another route.
+    #[inline]
+    pub fn pass(&mut self, src: TaskId) {
+        let peer = self.peer(src);
+        peer.advance();
+        if peer.has_early() {
+            self.hand_on(src);
+        }
+    }
+
     /// Puts a message among the waiting ones, whoever is to be seen as its sender.
     pub fn post(&mut self, key: Key, len: u64, parcel: Parcel<P>) -> Ticket {
         self.arrived += 1;
@@ -171,8 +181,18 @@ impl<P> Endpoint<P> {
 
     // Receiving.
 
+    /// Shows the message that arrived first of all that match.
+    #[inline]
+    pub fn probe(&self, wanted: &Wanted) -> Option<(Ticket, &Waiting<Parcel<P>>)> {
+        if self.store.is_empty() { None } else { self.store.probe(wanted) }
+    }
+
     /// Takes the message that arrived first of all that match.
+    #[inline]
     pub fn take(&mut self, wanted: &Wanted) -> Option<Waiting<Parcel<P>>> {
+        if self.store.is_empty() {
+            return None;
+        }
         let taken = self.store.take(wanted);
         self.taken(taken)
     }

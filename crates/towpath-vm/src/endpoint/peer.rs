@@ -127,6 +127,10 @@ impl Peer {
         self.expected = self.expected.wrapping_add(1);
     }
 
+    pub(super) fn has_early(&self) -> bool {
+        !self.early.is_empty()
+    }
+
     /// The next message by the daemons, if it is due.
     pub(super) fn due(&mut self) -> Option<Partial> {
         if self.early.front()?.header.seq != self.expected {

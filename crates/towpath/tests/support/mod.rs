@@ -51,7 +51,7 @@ impl Vm {
             cpus: 2,
             slots: 2,
             lost_after_ms: 2000,
-            engine: EngineArgs { guard: std::os::unix::process::parent_id(), group: None },
+            engine: EngineArgs::default(),
         };
         let (up, is_up) = channel();
         let run = move || {
