@@ -30,6 +30,23 @@ pub struct VmScenario {
     pub seconds_max: u64,
 }
 
+impl VmScenario {
+    /// Many hosts: fewer acts, short messages.
+    pub fn large() -> Self {
+        Self {
+            hosts: 1000,
+            tasks: 20_000,
+            acts: 6,
+            pace_us: 500_000,
+            message_bytes_max: 20_000,
+            partners: 3,
+            faults: 20,
+            seconds_max: 600,
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for VmScenario {
     fn default() -> Self {
         Self {
