@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BIN := target/release/towpath
 
-.PHONY: help cargo run test build check swarm soak idle fuzz
+.PHONY: help cargo run test build check swarm soak idle loom fuzz
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -14,6 +14,7 @@ help:
 	@echo "make swarm   1000 simulated runs with faults"
 	@echo "make soak    property tests with CASES (default 5000) fresh random cases each"
 	@echo "make idle    what two idle daemons cost: processor time and packets (135 s)"
+	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
 	@echo "make fuzz    fuzz every parser for SECONDS (default 60) each; needs nightly and cargo-fuzz"
 
 cargo:
@@ -56,6 +57,9 @@ swarm: build
 
 idle: build
 	@sh examples/idle.sh $(BIN)
+
+loom: cargo
+	$(CARGO) run --release --locked --manifest-path loom/Cargo.toml
 
 SECONDS ?= 60
 fuzz:

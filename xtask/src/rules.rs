@@ -65,6 +65,9 @@ pub(crate) const TESTS_USES: &[&str] = &[FACADE, IO, SIM];
 /// Pairs that must not meet, not even as dev-dependency: simulated results must not depend on IO.
 pub(crate) const NEVER: &[(&str, &str)] = &[(SIM, IO)];
 
+/// Folders outside `crates/` that run sources of a crate which may hold `unsafe`.
+pub(crate) const MAY_BE_UNSAFE_TOO: &[&str] = &["loom/"];
+
 pub(crate) fn rule(name: &str) -> Option<&'static CrateRule> {
     CRATES.iter().find(|rule| rule.name == name)
 }

@@ -3,9 +3,9 @@
 //! from there.
 //!
 //! Memory: for its own tasks a daemon holds what it granted to their senders
-//! ([`towpath_vm::credit`]). On the way to other hosts it holds at most [`OUTGOING_MAX`]; at that it
-//! takes in nothing more for other hosts. That empties without any task's doing, because whoever
-//! granted it has the room for it.
+//! ([`towpath_vm::credit`]). On the way to other hosts it holds at most [`OUTGOING_MAX`]; at that
+//! it takes in nothing more for other hosts. That empties without any task's doing, because
+//! whoever granted it has the room for it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

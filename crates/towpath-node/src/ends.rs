@@ -96,7 +96,7 @@ impl Node {
     }
 
     /// A host says that a task of its own has ended.
-    pub(crate) fn handle_task_ended(&mut self, now: Instant, from: HostId, ended: TaskEnded) {
+    pub(crate) fn handle_task_ended(&mut self, now: Instant, from: HostId, ended: &TaskEnded) {
         if ended.task.host() == from {
             self.peer_over(now, ended.task, ended.ending.as_ref());
         } else {

@@ -248,7 +248,7 @@ impl Node {
                 if sent { Ok(Answer::Done) } else { Err(Fault::NoTask) }
             }
             Question::Clock(_) => Ok(Answer::Clock(self.unix_us(now))),
-            Question::Registry(op) => return self.registry_ask(now, asker, number, op),
+            Question::Registry(op) => return self.registry_ask(asker, number, op),
             Question::DeleteHosts(hosts) => {
                 let each = hosts.into_iter().map(|host| self.delete(now, host)).collect();
                 Ok(Answer::Each(each))

@@ -371,8 +371,14 @@ impl World {
         while let Some(event) = self.hosts[host].node.as_mut().and_then(Machine::poll_event) {
             self.note(host, &event);
             match event {
-                NodeEvent::Action(action) if !matches!(action, Action::SignalProcess { .. }) => {
+                NodeEvent::Action(action) => {
                     self.act(host, &action);
+                    // A start tells the scenario how the process proves who it is; the process
+                    // that came by itself is the scenario's own.
+                    if let Action::Start { .. } | Action::SignalProcess { .. } = action {
+                        self.steps
+                            .push_back(Step::Event { host, event: NodeEvent::Action(action) });
+                    }
                 }
                 event => self.steps.push_back(Step::Event { host, event }),
             }

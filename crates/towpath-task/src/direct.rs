@@ -111,7 +111,7 @@ impl Task {
 
     /// Asks for the direct route to `to` when a message of `len` bytes makes it worth while; a
     /// long message waits for the answer.
-    fn consider_direct(&mut self, to: TaskId, len: usize) -> Result<(), SendError> {
+    pub(crate) fn consider_direct(&mut self, to: TaskId, len: usize) -> Result<(), SendError> {
         if to.host() != self.host() || self.home.is_none() || self.directs.refused_by_us {
             return Ok(());
         }
@@ -216,7 +216,7 @@ impl Task {
     }
 
     /// Waits until the ring to `to` has room, or is gone.
-    fn wait_for_room(&mut self, to: TaskId) -> Result<(), SendError> {
+    pub(crate) fn wait_for_room(&mut self, to: TaskId) -> Result<(), SendError> {
         self.wants_room = Some(to);
         let waited = self.want(|task| {
             task.wait_for(Deadline::NEVER, &mut |task| {
@@ -229,7 +229,7 @@ impl Task {
     }
 
     /// Waits for blocks to come back, a little; false: none did.
-    fn wait_for_blocks(&mut self) -> Result<bool, SendError> {
+    pub(crate) fn wait_for_blocks(&mut self) -> Result<bool, SendError> {
         if self.rings.reclaim() > 0 {
             return Ok(true);
         }

@@ -108,6 +108,11 @@ impl Task {
                     asked.answer = Some(answer);
                 }
             }
+            ToTask::Notice { watch, event } if self.ends.notice(watch, &event) => {
+                if let WatchEvent::TaskEnded { task, .. } = event {
+                    self.last_of(task);
+                }
+            }
             ToTask::Notice { watch, event } => {
                 if let WatchEvent::TaskEnded { task, .. } = event {
                     self.last_of(task);

@@ -11,6 +11,8 @@
 //! | `ask`, [`groups`] | questions to the virtual machine |
 //! | [`error`] | what can go wrong |
 //! | `rings`, `direct` | shared memory with tasks of the same host, and when it is used |
+//! | [`team`] | what tasks do together: barrier, broadcast, reduce and their like |
+//! | [`loan`] | memory that a message is written into where it is read |
 //! | [`place`] | where the daemon is |
 //! | `link`, `intake` | the connection to the daemon, and what comes in by it |
 #![forbid(unsafe_code)]
@@ -18,9 +20,11 @@
 pub mod error;
 pub mod event;
 pub mod groups;
+pub mod loan;
 pub mod message;
 pub mod place;
 pub mod task;
+pub mod team;
 
 mod ask;
 mod direct;
@@ -34,8 +38,11 @@ pub use direct::Route;
 pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};
 pub use event::{Event, Local, Translate};
 pub use groups::{Mail, Members};
+pub use loan::Loan;
 pub use message::{Arrived, Choice, Envelope, Message, Received};
 pub use task::Task;
+pub use team::{Team, TeamError};
+pub use towpath_vm::collective;
 pub use towpath_vm::matching::Wanted;
 pub use towpath_vm::talk::{
     Answer, Claim, Fault, MailRules, Mailbox, Place, Question, RegistryAnswer, RegistryOp,

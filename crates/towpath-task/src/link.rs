@@ -15,6 +15,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg,
     sendmsg,
 };
+use towpath_io::shared::aside;
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind};
 
 use crate::error::Lost;
@@ -42,7 +43,8 @@ fn gone(why: &dyn Display) -> Lost {
 
 impl Link {
     pub(crate) fn connect(path: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(path)?;
+        // Out of the way of programs that close what they think is theirs.
+        let stream = UnixStream::from(aside(UnixStream::connect(path)?.into()));
         stream.set_nonblocking(true)?;
         let (buf, descriptors, queued) = (vec![0; ROOM], VecDeque::new(), Vec::new());
         Ok(Self { stream, buf, start: 0, end: 0, descriptors, queued })

@@ -7,8 +7,7 @@ use std::path::Path;
 
 use rustix::event::PollFlags;
 use rustix::process::getpid;
-use towpath_io::ForkMark;
-use towpath_io::shared::{Bell, Home, Interest, Waiter};
+use towpath_io::shared::{Bell, Home, Interest, Origin, Waiter};
 use towpath_vm::endpoint::Endpoint;
 use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode};
 use towpath_wire::talk::FrameKind;
@@ -22,6 +21,7 @@ use crate::link::Link;
 use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
+use crate::team::Ends;
 
 /// Key of the socket among what is waited for.
 const SOCKET: u64 = 1;
@@ -72,7 +72,9 @@ pub struct Task {
     /// Looks at the rings since the socket was looked at.
     pub(crate) looks: u32,
     pub(crate) sent_by_ring: u64,
-    mark: ForkMark,
+    origin: Origin,
+    /// Of tasks that teams depend on.
+    pub(crate) ends: Ends,
 }
 
 impl std::fmt::Debug for Task {
@@ -112,6 +114,8 @@ impl Task {
 
     /// Becomes a task at the daemon with this socket for tasks.
     pub fn enrol_at(socket: &Path, claim: Option<Claim>) -> Result<Self, EnrolError> {
+        let why = |why| EnrolError::System { what: "marking the process", why };
+        let origin = Origin::mark().map_err(why)?;
         let connect = Link::connect(socket);
         let mut link =
             connect.map_err(|why| EnrolError::Connect { path: socket.to_path_buf(), why })?;
@@ -138,7 +142,6 @@ impl Task {
             }
         };
         let (home, waiter) = segment(&mut link, &welcome).unzip();
-        let why = |why| EnrolError::System { what: "marking the process", why };
         Ok(Self {
             link,
             welcome,
@@ -158,7 +161,8 @@ impl Task {
             waiter,
             looks: 0,
             sent_by_ring: 0,
-            mark: ForkMark::new().map_err(why)?,
+            origin,
+            ends: Ends::default(),
         })
     }
 
@@ -206,7 +210,7 @@ impl Task {
 
     /// An error when this process is not the one that enrolled, or the daemon is gone.
     pub(crate) fn check(&mut self) -> Result<(), Lost> {
-        if self.lost.is_none() && self.mark.is_child() {
+        if self.lost.is_none() && !self.origin.is_here() {
             self.lost = Some(Lost::Forked);
         }
         self.lost.clone().map_or(Ok(()), Err)

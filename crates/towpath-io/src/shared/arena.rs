@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::buddy::{Buddy, order_for};
@@ -225,7 +225,7 @@ impl Filling {
 
     fn tell(&self) {
         let memory = &self.held.arena.0.memory;
-        // SYNC POINT: pairs with the load in `View::filled`: who sees the count sees the bytes.
+        // SYNC POINT: pairs with the load in `filled`: who sees the count sees the bytes.
         memory.word(ArenaShape::progress(self.held.page)).store(self.filled as u64, Release);
     }
 
@@ -234,4 +234,11 @@ impl Filling {
     pub(super) fn hold(&self) -> Frozen {
         Frozen { held: self.held.clone(), len: self.len }
     }
+}
+
+/// How much of the block of `len` bytes at `page` of a task segment is there.
+pub(super) fn filled(segment: &Memory, page: usize, len: usize) -> usize {
+    // SYNC POINT: pairs with the store in `Filling::tell`.
+    let filled = segment.word(ArenaShape::progress(page)).load(Acquire);
+    usize::try_from(filled).map_or(len, |filled| filled.min(len))
 }

@@ -1,10 +1,9 @@
 //! The receiving end of a pair, and views into the sender's arena.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
 
+use super::arena::filled;
 use super::error::Corrupt;
-use super::layout::ArenaShape;
 use super::pair::Link;
 use super::record::{Body, Head, Record};
 use super::ring::Consumer;
@@ -72,7 +71,7 @@ impl Inbound {
     pub fn next_is_whole(&self) -> bool {
         let body = self.ring.next().map(|record| record.body);
         let Some(Body::Block { page, len, filling: true, .. }) = body else { return true };
-        filled(&self.link, page, len) == len
+        filled(&self.link.segment, page, len) == len
     }
 
     /// Takes the payload of the next arrival, which is of kind [`Kind::Short`] and as long as
@@ -127,7 +126,7 @@ impl View {
 
     /// How much of it is there; it only grows, and stays as it is when its sender has died.
     pub fn filled(&self) -> usize {
-        if self.filling { filled(&self.link, self.page, self.len) } else { self.len }
+        if self.filling { filled(&self.link.segment, self.page, self.len) } else { self.len }
     }
 
     /// Whether all of it is there.
@@ -152,13 +151,6 @@ impl View {
         }
         len
     }
-}
-
-/// How much of a block of `len` bytes is there.
-fn filled(link: &Link, page: usize, len: usize) -> usize {
-    // SYNC POINT: pairs with the store in `Filling::tell`.
-    let filled = link.segment.word(ArenaShape::progress(page)).load(Acquire);
-    usize::try_from(filled).map_or(len, |filled| filled.min(len))
 }
 
 impl Drop for View {

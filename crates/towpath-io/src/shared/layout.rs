@@ -29,12 +29,12 @@
 //! ```
 
 /// Geometry small enough that a model checker sees every order of events.
-const MODEL: bool = cfg!(all(loom, test));
+const MODEL: bool = cfg!(loom);
 
 /// A cache line, and the size of a record, in bytes.
 pub(super) const LINE: usize = 64;
 /// A page, and the smallest block of an arena, in bytes.
-pub(super) const PAGE: usize = 4096;
+pub(super) const PAGE: usize = if MODEL { 2 * LINE } else { 4096 };
 
 /// Records a ring holds at most.
 pub const SLOTS: usize = if MODEL { 2 } else { 128 };
@@ -43,7 +43,7 @@ pub const SHORT_MAX: usize = if MODEL { LINE } else { 4096 };
 /// Blocks of one sender that one receiver may hold at most.
 pub const TICKETS: usize = if MODEL { 2 } else { 512 };
 /// Room for payloads beside the records, in bytes.
-pub(super) const BYTES: usize = if MODEL { 2 * LINE } else { 32 << 10 };
+pub(super) const BYTES: usize = if MODEL { LINE } else { 32 << 10 };
 /// Longest payload inside a record's own line, in bytes.
 pub(super) const TINY_MAX: usize = 40;
 

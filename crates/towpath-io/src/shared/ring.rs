@@ -174,8 +174,8 @@ impl Producer {
     pub(super) fn want(&self, wanting: bool) {
         let word = self.own.word(WANTING);
         if word.load(Relaxed) != u64::from(wanting) {
+            // The fence of `OwnCard::sleep` comes before any sleep.
             word.store(wanting.into(), Release);
-            fence(SeqCst);
         }
     }
 }

@@ -225,7 +225,7 @@ impl Vm for Member {
 
     fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
         let Some(to) = self.task(to)? else { return Ok(()) };
-        of_send(self.task.send_parts(to, envelope_of(envelope), parts))
+        of_send(&self.task.send_parts(to, envelope_of(envelope), parts))
     }
 
     fn multicast(&mut self, to: &[i32], envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
@@ -233,7 +233,7 @@ impl Vm for Member {
         for &tid in to {
             tasks.extend(self.task(tid)?);
         }
-        of_send(self.task.multicast(&tasks, envelope_of(envelope), parts))
+        of_send(&self.task.multicast(&tasks, envelope_of(envelope), parts))
     }
 
     fn take(&mut self) -> Result<Option<Incoming>, Code> {
@@ -464,9 +464,13 @@ impl Vm for Member {
     }
 
     fn mailboxes(&mut self, pattern: &str) -> Result<Vec<Mailbox>, Code> {
-        let entry = |(index, owner, rules): &(u32, TaskId, towpath::MailRules)| {
+        let entry = |(index, owner, rules): &(u32, Option<TaskId>, towpath::MailRules)| {
             let towpath::MailRules { persistent, many, overwritable } = *rules;
-            (index.cast_signed(), low(*owner), MailRules { persistent, many, overwritable })
+            (
+                index.cast_signed(),
+                owner.map_or(0, low),
+                MailRules { persistent, many, overwritable },
+            )
         };
         let boxes = asked(self.task.mailboxes(pattern))?;
         Ok(boxes

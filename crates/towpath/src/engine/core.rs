@@ -220,28 +220,25 @@ impl Engine {
         Ok(())
     }
 
-    // tidy: dispatch
+    /// Does what the node wants of a process.
+    fn act(&mut self, action: Action) {
+        let order = match action {
+            Action::Start { task, spec, cookie } => Order::Start { task, spec, cookie },
+            Action::Signal { task, signal } => Order::Signal { task, signal },
+            Action::Input { task, bytes, end } => Order::Input { task, bytes, end },
+            Action::Credit { task, bytes } => Order::Credit { task, bytes },
+            Action::SignalProcess { pid, signal } => return self.signal_process(pid, signal),
+        };
+        self.control.order(order);
+    }
+
     fn event(
         &mut self,
         event: NodeEvent,
         joined: &mut Option<&mut dyn FnMut(&Node)>,
     ) -> Result<(), EngineError> {
         match event {
-            NodeEvent::Action(Action::Start { task, spec, cookie }) => {
-                self.control.order(Order::Start { task, spec, cookie });
-            }
-            NodeEvent::Action(Action::SignalProcess { pid, signal }) => {
-                self.signal_process(pid, signal);
-            }
-            NodeEvent::Action(Action::Signal { task, signal }) => {
-                self.control.order(Order::Signal { task, signal });
-            }
-            NodeEvent::Action(Action::Input { task, bytes, end }) => {
-                self.control.order(Order::Input { task, bytes, end });
-            }
-            NodeEvent::Action(Action::Credit { task, bytes }) => {
-                self.control.order(Order::Credit { task, bytes });
-            }
+            NodeEvent::Action(action) => self.act(action),
             NodeEvent::Request { id, event } => self.news(id, event),
             NodeEvent::Tasks { query, host, tasks } => {
                 if let Some((client, tag)) = self.clients.queries.remove(&query) {
