@@ -141,7 +141,28 @@ int towpath_send_parts(towpath_task *task, towpath_id to, const towpath_envelope
 int towpath_multicast(towpath_task *task, const towpath_id *to, size_t to_count,
                       const towpath_envelope *envelope, const towpath_part *parts, size_t count);
 
-/* @LOANS@ */
+/* Memory for a message of `len` bytes, to be filled by towpath_loan_bytes and sent by
+ * towpath_send_loan: without another copy where sender and receiver share memory. The loan is gone
+ * when it was sent, also after an error. */
+typedef struct towpath_loan towpath_loan;
+int towpath_loan_new(towpath_task *task, size_t len, towpath_loan **loan);
+void *towpath_loan_bytes(towpath_loan *loan);
+size_t towpath_loan_len(const towpath_loan *loan);
+int towpath_send_loan(towpath_task *task, towpath_id to, const towpath_envelope *envelope,
+                      towpath_loan *loan);
+void towpath_loan_free(towpath_loan *loan);
+
+/* Which way the next message to a task goes; and whether the task takes other ways than the
+ * daemons (it does unless told otherwise). */
+enum towpath_way {
+    TOWPATH_TO_ITSELF = 0,
+    TOWPATH_BY_DAEMON = 1,
+    TOWPATH_BY_RING = 2,   /* shared memory */
+    TOWPATH_BY_STREAM = 3, /* a stream to the other host */
+};
+int towpath_route(towpath_task *task, towpath_id to);
+int towpath_allow_direct(towpath_task *task, int on);
+
 /* ---- Receiving ------------------------------------------------------------------------- */
 
 /* Which message. NULL instead of one: any of context 0. */
@@ -354,7 +375,7 @@ typedef struct towpath_mail towpath_mail;
 typedef struct towpath_mail_entry {
     uint32_t index; /* its place in the mailbox */
     uint32_t rules;
-    towpath_id owner;
+    towpath_id owner;  /* 0: it has ended */
     const void *bytes; /* valid until towpath_mail_free */
     size_t len;
 } towpath_mail_entry;
@@ -372,7 +393,100 @@ void towpath_mail_free(towpath_mail *mail);
 
 int towpath_mail_delete(towpath_task *task, const char *name, uint32_t index);
 
-/* @TEAMS@ */
+/* ---- What tasks do together ---------------------------------------------------------------- */
+
+/* A fixed list of tasks, as one of them sees it. All members call the same functions in the same
+ * order, with the same lengths. When a member ends, whoever depends on it gets TOWPATH_E_BROKEN
+ * instead of waiting. A team is used with the task that made it, by one thread at a time. */
+typedef struct towpath_team towpath_team;
+
+/* Joins `group`, waits until it has `size` members, and makes a team of them. */
+int towpath_team_of_group(towpath_task *task, const char *group, uint32_t size,
+                          towpath_team **team);
+
+/* Makes a team of these tasks; every member gives the same list. */
+int towpath_team_of(towpath_task *task, const towpath_id *members, size_t count,
+                    towpath_team **team);
+void towpath_team_free(towpath_team *team);
+
+uint32_t towpath_team_rank(const towpath_team *team);
+uint32_t towpath_team_size(const towpath_team *team);
+towpath_id towpath_team_member(const towpath_team *team, uint32_t rank);
+
+enum towpath_function {
+    TOWPATH_SUM = 1,
+    TOWPATH_PRODUCT = 2,
+    TOWPATH_MIN = 3,
+    TOWPATH_MAX = 4,
+    TOWPATH_BIT_AND = 5,
+    TOWPATH_BIT_OR = 6,
+    TOWPATH_BIT_XOR = 7,
+    TOWPATH_LOGICAL_AND = 8,
+    TOWPATH_LOGICAL_OR = 9,
+    TOWPATH_LOGICAL_XOR = 10,
+};
+
+enum towpath_element {
+    TOWPATH_I8 = 1,
+    TOWPATH_U8 = 2,
+    TOWPATH_I16 = 3,
+    TOWPATH_U16 = 4,
+    TOWPATH_I32 = 5,
+    TOWPATH_U32 = 6,
+    TOWPATH_I64 = 7,
+    TOWPATH_U64 = 8,
+    TOWPATH_F32 = 9,
+    TOWPATH_F64 = 10,
+    TOWPATH_C32 = 11, /* complex: real and imaginary part, float each */
+    TOWPATH_C64 = 12, /* the same in double */
+};
+
+/* left := left combined with right, `len` bytes of whole elements, at any address. It must be
+ * associative, must return, and must not use the task. */
+typedef void (*towpath_combine)(void *data, void *left, const void *right, size_t len);
+
+/* What vectors are combined by: `function` of `element`s, or, where `combine` is not NULL, that.
+ * Set it to all zeros first. */
+typedef struct towpath_operator {
+    uint32_t function; /* enum towpath_function */
+    uint32_t element;  /* enum towpath_element */
+    towpath_combine combine;
+    void *data;           /* for `combine` */
+    size_t element_bytes; /* for `combine` */
+    uint32_t commutes;    /* for `combine`; 0: it is applied in the order of ranks */
+    uint32_t reserved;
+} towpath_operator;
+
+/* Waits until all members have come here. */
+int towpath_barrier(towpath_task *task, towpath_team *team);
+
+/* Gives everyone the root's `len` bytes. */
+int towpath_broadcast(towpath_task *task, towpath_team *team, uint32_t root, void *bytes,
+                      size_t len);
+
+/* Combines all members' vectors of `len` bytes: for the root (`result` may be NULL elsewhere), for
+ * everyone, of the ranks up to one's own, of those below one's own (TOWPATH_NONE at rank 0). */
+int towpath_reduce(towpath_task *task, towpath_team *team, uint32_t root, const void *bytes,
+                   void *result, size_t len, const towpath_operator *by);
+int towpath_all_reduce(towpath_task *task, towpath_team *team, const void *bytes, void *result,
+                       size_t len, const towpath_operator *by);
+int towpath_scan(towpath_task *task, towpath_team *team, const void *bytes, void *result,
+                 size_t len, const towpath_operator *by);
+int towpath_exclusive_scan(towpath_task *task, towpath_team *team, const void *bytes,
+                           void *result, size_t len, const towpath_operator *by);
+
+/* Parts of `len` bytes, one for each rank, lie one behind the other in `all`: gathered at the root
+ * (`all` may be NULL elsewhere), gathered at everyone, scattered from the root (`all` may be NULL
+ * elsewhere), exchanged by each with each. */
+int towpath_gather(towpath_task *task, towpath_team *team, uint32_t root, const void *bytes,
+                   size_t len, void *all);
+int towpath_all_gather(towpath_task *task, towpath_team *team, const void *bytes, size_t len,
+                       void *all);
+int towpath_scatter(towpath_task *task, towpath_team *team, uint32_t root, const void *all,
+                    void *bytes, size_t len);
+int towpath_all_to_all(towpath_task *task, towpath_team *team, const void *parts, void *all,
+                       size_t len);
+
 #ifdef __cplusplus
 }
 #endif

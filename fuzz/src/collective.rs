@@ -10,6 +10,8 @@ use towpath_vm::collective::{
 const BYTES_MAX: u64 = 4096;
 /// Members at most.
 const SIZE_MAX: usize = 24;
+/// Hosts at most.
+const HOSTS_MAX: u64 = 6;
 /// Events looked at.
 const EVENTS: usize = 200;
 
@@ -80,7 +82,8 @@ pub enum Event {
 
 impl Case {
     fn team(&self) -> std::rc::Rc<Team> {
-        let mut hosts: Vec<u32> = self.hosts.iter().map(|host| u32::from(host % 6)).collect();
+        let mut hosts: Vec<u32> =
+            self.hosts.iter().map(|host| u32::from(*host) % HOSTS_MAX as u32).collect();
         hosts.truncate(SIZE_MAX);
         hosts.push(0);
         let settings = Settings {
@@ -179,8 +182,9 @@ pub fn run(case: &Case, events: &[Event]) {
             check(&team, result.unwrap_or(Output::None));
         }
     }
-    // Segments passed on are as many as came; all else is a few messages for each member.
-    let most = u64::from(team.size()) * (8 + events.len() as u64);
+    // A root sends eight segments for each host, others pass on what came; all else is a few
+    // messages for each member.
+    let most = u64::from(team.size()) * (8 * HOSTS_MAX + 8 + events.len() as u64);
     assert!(sent <= most, "{sent} messages to {} members", team.size());
 }
 

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`clock`] | time as the protocol machines want it |
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
-//! | [`forked`] | whether this process is a forked child |
 //! | [`direct`] | sealed streams between tasks of two hosts |
 //! | [`drive`] | moves datagrams between a link and a machine |
 //! | [`shared`] | the exchange of tasks on one host, in shared memory |
@@ -16,7 +15,6 @@ pub mod clock;
 pub mod crypto;
 pub mod direct;
 pub mod drive;
-pub mod forked;
 pub mod shared;
 pub mod tun;
 pub mod udp;
@@ -25,7 +23,6 @@ pub mod words;
 pub use clock::Clock;
 pub use crypto::RealCrypto;
 pub use drive::{LinkDriver, Turn};
-pub use forked::ForkMark;
 pub use tun::TunDevice;
 pub use udp::UdpLink;
 pub use words::Words;

@@ -306,6 +306,7 @@ impl Node {
             }
             Change::Lost(id) => {
                 self.events.push_back(NodeEvent::HostLost(*id));
+                self.registry_host_over(*id);
                 self.drop_contact(now, *id, reason::FENCED);
                 self.tell_host_watches(&Err((*id, true)));
             }
@@ -314,6 +315,7 @@ impl Node {
             }
             Change::Left(id) => {
                 self.events.push_back(NodeEvent::HostLeft(*id));
+                self.registry_host_over(*id);
                 self.tell_host_watches(&Err((*id, false)));
                 // The leader's word is how a deleted host learns of it.
                 let leads = self.me.is_some() && self.me == self.leader();

@@ -12,6 +12,7 @@ use towpath_proto::{
 };
 use towpath_vm::catching::Catching;
 use towpath_vm::members::Members;
+use towpath_vm::registry::Registry;
 use towpath_vm::requests::REQUESTS_MAX;
 use towpath_vm::spawning::Spawning;
 use towpath_vm::talk::StreamOffer;
@@ -90,6 +91,9 @@ pub(crate) struct Jobs {
 #[derive(Debug, Default)]
 pub(crate) struct Lead {
     pub(crate) broken: Broken,
+    pub(crate) registry: Registry,
+    /// Tasks that asked the registry, by host.
+    pub(crate) registered: BTreeSet<TaskId>,
     /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
     pub(crate) halt_at: Option<Instant>,
 }
@@ -485,6 +489,7 @@ impl Node {
             }
             quiet &= !self.handle_ends(now);
             quiet &= !self.handle_spawned(now);
+            quiet &= !self.handle_registry(now);
             while let Some(action) = self.tasks.as_mut().and_then(Tasks::poll_action) {
                 self.events.push_back(NodeEvent::Action(action));
             }

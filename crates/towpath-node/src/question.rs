@@ -57,6 +57,10 @@ impl Questions {
         self.by_host.is_empty() && self.queries.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.by_host.values().map(BTreeSet::len).sum::<usize>() + self.queries.len()
+    }
+
     pub(crate) fn remove(&mut self, host: HostId, task: TaskId, number: u64) {
         if let Some(set) = self.by_host.get_mut(&host) {
             set.remove(&(task, number));
@@ -248,7 +252,7 @@ impl Node {
                 if sent { Ok(Answer::Done) } else { Err(Fault::NoTask) }
             }
             Question::Clock(_) => Ok(Answer::Clock(self.unix_us(now))),
-            Question::Registry(op) => return self.registry_ask(now, asker, number, op),
+            Question::Registry(op) => return self.registry_ask(asker, number, op),
             Question::DeleteHosts(hosts) => {
                 let each = hosts.into_iter().map(|host| self.delete(now, host)).collect();
                 Ok(Answer::Each(each))

@@ -8,12 +8,13 @@ use towpath_proto::{Config, Crypto, Memory, Rng};
 use towpath_sim::clock::Clock;
 use towpath_sim::crypto::StandIn;
 use towpath_sim::link::LinkSpec;
+use towpath_sim::process::Program;
 use towpath_sim::world::{Step, World, address};
-use towpath_vm::Ending;
 use towpath_vm::talk::{
-    Answer, CREDIT_FIRST, Enrol, Fault, Place, Question, SpawnTasks, Subject, TALK_VERSION,
-    ToDaemon, ToTask, WatchEvent,
+    Answer, CREDIT_FIRST, Claim, Enrol, Fault, MailRules, Place, Question, RegistryAnswer,
+    RegistryOp, SpawnTasks, Subject, TALK_VERSION, ToDaemon, ToTask, WatchEvent,
 };
+use towpath_vm::{Action, Ending, TaskSpec};
 use towpath_wire::talk::{HEADER_LEN, Header, PIECE_CHARGE, PIECE_MAX};
 use towpath_wire::{ByteSize, HostId, LinkId, TaskId};
 
@@ -36,6 +37,7 @@ struct Vm {
     unread: Vec<(usize, Delivery)>,
     reads: bool,
     others: Vec<(usize, NodeEvent)>,
+    started: Vec<(TaskId, u64)>,
 }
 
 fn config(host: usize) -> NodeConfig {
@@ -65,7 +67,7 @@ impl Vm {
         }
         world.boot(0, Node::found(config(0), crypto(0), Rng::new(5, 0), [7; 32]));
         let (got, unread, others) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let mut vm = Self { world, got, unread, reads: true, others };
+        let mut vm = Self { world, got, unread, reads: true, others, started: Vec::new() };
         for host in 1..hosts {
             let invite = |n: &mut Node, now, _: &mut _| n.invite(now, 3600, [host as u8; 16]);
             let invitation = vm.world.with(0, invite).flatten().expect("the founder invites");
@@ -106,6 +108,9 @@ impl Vm {
                 } else {
                     self.unread.push((host, d));
                 }
+            }
+            NodeEvent::Action(Action::Start { task, cookie, .. }) => {
+                self.started.push((task, cookie));
             }
             event => self.others.push((host, event)),
         }
@@ -367,4 +372,154 @@ fn a_task_spawns_where_it_wants_and_hears_what_came_of_each() {
     assert!(matches!(&results[..], [Err(Fault::NotStarted { errno: 2, .. }), Err(_)]));
     let nowhere = vm.ask(1, a, spawn("x", Place::Name("nowhere".into()), 1)).unwrap();
     assert_eq!(nowhere, Answer::Spawned(vec![Err(Fault::NoHost)]));
+}
+
+fn registry(op: RegistryOp) -> Question {
+    Question::Registry(op)
+}
+
+#[test]
+fn groups_and_mail_are_one_for_all_hosts_and_end_with_their_tasks() {
+    let mut vm = Vm::up(3);
+    let tasks = [vm.enrol(0), vm.enrol(1), vm.enrol(2), vm.enrol(2)];
+    let hosts = [0, 1, 2, 2];
+    let join = || registry(RegistryOp::Join("g".into()));
+    for (i, (host, task)) in hosts.into_iter().zip(tasks).enumerate() {
+        let instance = Answer::Registry(RegistryAnswer::Instance(i as u32));
+        assert_eq!(vm.ask(host, task, join()), Ok(instance));
+    }
+    let rules = MailRules::default();
+    let put =
+        RegistryOp::Put { name: "m".into(), index: None, rules, format: 0, content: vec![1; 9000] };
+    assert!(vm.ask(1, tasks[1], registry(put)).is_ok());
+    // Three wait in a barrier for four when the fourth's process ends.
+    let barrier = RegistryOp::Barrier { group: "g".into(), count: 4 };
+    for i in 0..3 {
+        let question = registry(barrier.clone());
+        vm.says(hosts[i], tasks[i], ToDaemon::Ask { number: 1, question });
+    }
+    vm.run(ms(100));
+    vm.left(2, tasks[3]);
+    vm.run(ms(100));
+    for task in &tasks[..3] {
+        let answer = Err(Fault::Broken);
+        assert_eq!(vm.take(*task), [Got::Said(ToTask::Answer { number: 1, answer })]);
+    }
+    // A host is lost: its member is gone from the group, and so is what it left in the mailbox.
+    vm.world.crash(1);
+    vm.run(ms(3000));
+    vm.got.clear();
+    let members = registry(RegistryOp::Members("g".into()));
+    let Ok(Answer::Registry(RegistryAnswer::Members { members, .. })) =
+        vm.ask(2, tasks[2], members)
+    else {
+        panic!()
+    };
+    assert_eq!(members, [Some(tasks[0]), None, Some(tasks[2])]);
+    let get =
+        RegistryOp::Get { name: "m".into(), index: None, from: 0, delete: false, wait: false };
+    assert_eq!(vm.ask(2, tasks[2], registry(get.clone())), Err(Fault::NotFound));
+    // The leader is lost: whoever waits for it, or asks, is told.
+    let wait =
+        RegistryOp::Get { name: "m".into(), index: None, from: 0, delete: false, wait: true };
+    vm.says(2, tasks[2], ToDaemon::Ask { number: 2, question: registry(wait) });
+    vm.run(ms(100));
+    assert_eq!(vm.take(tasks[2]), []);
+    vm.world.crash(0);
+    vm.run(ms(3000));
+    let frozen = Got::Said(ToTask::Answer { number: 2, answer: Err(Fault::Frozen) });
+    assert!(vm.take(tasks[2]).contains(&frozen));
+    assert_eq!(vm.ask(2, tasks[2], registry(get)), Err(Fault::Frozen));
+}
+
+#[test]
+fn a_child_knows_its_family_and_its_parent_catches_its_output() {
+    let mut vm = Vm::up(3);
+    let parent = vm.enrol(1);
+    vm.says(1, parent, ToDaemon::CatchOutput(true));
+    let program = Program { run_us: 300_000, output_bytes: 100_000, status: 4 };
+    let TaskSpec { program, args, env, .. } = program.spec(0, false);
+    let spawn = SpawnTasks { program, args, env, count: 3, context: 9, ..SpawnTasks::default() };
+    let question = Question::Spawn(spawn);
+    vm.says(1, parent, ToDaemon::Ask { number: 5, question });
+    vm.run(ms(50));
+    let mut caught = 0;
+    let mut children = vec![];
+    for got in vm.take(parent) {
+        match got {
+            Got::Said(ToTask::Answer { number: 5, answer: Ok(Answer::Spawned(results)) }) => {
+                children = results.into_iter().map(|r| r.expect("started")).collect();
+            }
+            Got::Said(ToTask::Output { bytes, .. }) => caught += bytes.len() as u32,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(caught, 3 * (32 << 10), "no more until it is paid for");
+    let mut slots: Vec<u16> = children.iter().map(|t| t.host().slot()).collect();
+    slots.sort_unstable();
+    assert_eq!(slots, [1, 1, 3], "the least loaded: the parent is on the second");
+    // They enrol with what they were started with, and no other way.
+    let (child, cookie) = vm.started.iter().find(|(t, _)| *t == children[0]).copied().unwrap();
+    let host = usize::from(child.host().slot()) - 1;
+    for cookie in [cookie + 1, cookie, cookie] {
+        let claim = Some(Claim { task: child, cookie });
+        let enrol = Enrol { version: TALK_VERSION, claim, pid: 2, command: "child".into() };
+        let task = vm.world.with(host, |n, now, m| n.task_enrol(now, &enrol, m));
+        vm.run(ms(1));
+        let task = task.unwrap().unwrap();
+        let [Got::Said(ToTask::Welcome(welcome))] = &vm.take(task)[..] else { panic!() };
+        if task == child {
+            assert_eq!((welcome.parent, welcome.context), (Some(parent), 9));
+            assert_eq!(welcome.siblings, children);
+        } else {
+            assert_eq!((welcome.parent, &welcome.siblings[..]), (None, &[][..]));
+        }
+    }
+    // What is paid for comes, to the end.
+    let mut ended = 0;
+    for _ in 0..20 {
+        vm.says(1, parent, ToDaemon::OutputCredit(50_000));
+        vm.run(ms(50));
+        for got in vm.take(parent) {
+            let Got::Said(ToTask::Output { bytes, .. }) = got else { panic!("{got:?}") };
+            caught += bytes.len() as u32;
+            ended += u32::from(bytes.is_empty());
+        }
+    }
+    assert_eq!((caught, ended), (300_000, 3));
+}
+
+#[test]
+fn of_two_hosts_that_cannot_reach_each_other_one_goes() {
+    let mut vm = Vm::up(4);
+    let (a, b) = (vm.enrol(1), vm.enrol(2));
+    for seq in 0..3 {
+        assert!(vm.send(1, a, b, seq, 1000) && vm.send(2, b, a, seq, 1000));
+    }
+    vm.run(ms(200));
+    assert_eq!((vm.seqs(a).len(), vm.seqs(b).len()), (3, 3));
+    let ids = [1, 2, 3].map(|h| vm.me(h));
+    for (from, to) in [(1, 2), (2, 1)] {
+        let cut = LinkSpec { loss_ppm: 1_000_000, ..LinkSpec::default() };
+        vm.world.link(from, to).set_spec(cut);
+    }
+    vm.run(ms(4000));
+    // Both are told at once that the other is gone; what they send is not delivered late.
+    assert_eq!(vm.take(a), [Got::Said(ToTask::Gone { peer: b })]);
+    assert_eq!(vm.take(b), [Got::Said(ToTask::Gone { peer: a })]);
+    vm.run(ms(6000));
+    let lost: Vec<HostId> = vm
+        .others
+        .iter()
+        .filter_map(|(host, e)| match e {
+            NodeEvent::HostLost(id) if *host == 0 => Some(*id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lost, [ids[1]], "the one that joined last, and only it");
+    // It joins again, as another; its task is told to end.
+    assert_ne!(vm.me(2), ids[1]);
+    let end = |g: &Got| matches!(g, Got::Said(ToTask::End(_)));
+    assert!(vm.take(b).iter().any(end));
+    vm.nothing_is_left();
 }

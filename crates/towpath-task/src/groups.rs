@@ -22,8 +22,8 @@ pub struct Members {
 pub struct Mail {
     /// Its place.
     pub index: u32,
-    /// Who put it.
-    pub owner: TaskId,
+    /// Who put it; `None` once that has ended.
+    pub owner: Option<TaskId>,
     /// Its rules.
     pub rules: MailRules,
     /// As put.

@@ -5,12 +5,16 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`task`] | the handle: enrolment and end |
-//! | `send`, `receive` | messages out and in |
+//! | `send`, `cast`, `receive` | messages out and in |
 //! | [`message`] | messages as programs see them |
 //! | [`event`] | what happens beside messages |
 //! | `ask`, [`groups`] | questions to the virtual machine |
 //! | [`error`] | what can go wrong |
-//! | `rings`, `direct` | shared memory with tasks of the same host, and when it is used |
+//! | `direct` | when direct routes are asked for and used |
+//! | `rings` | shared memory with tasks of the same host |
+//! | `streams` | kernel TCP to tasks of other hosts |
+//! | [`team`] | what tasks do together: barrier, broadcast, reduce and their like |
+//! | [`loan`] | memory that a message is written into where it is read |
 //! | [`place`] | where the daemon is |
 //! | `link`, `intake` | the connection to the daemon, and what comes in by it |
 #![forbid(unsafe_code)]
@@ -18,24 +22,31 @@
 pub mod error;
 pub mod event;
 pub mod groups;
+pub mod loan;
 pub mod message;
 pub mod place;
 pub mod task;
+pub mod team;
 
 mod ask;
+mod cast;
 mod direct;
 mod intake;
 mod link;
 mod receive;
 mod rings;
 mod send;
+mod streams;
 
 pub use direct::Route;
 pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};
 pub use event::{Event, Local, Translate};
 pub use groups::{Mail, Members};
+pub use loan::Loan;
 pub use message::{Arrived, Choice, Envelope, Message, Received};
 pub use task::Task;
+pub use team::{Team, TeamError};
+pub use towpath_vm::collective;
 pub use towpath_vm::matching::Wanted;
 pub use towpath_vm::talk::{
     Answer, Claim, Fault, MailRules, Mailbox, Place, Question, RegistryAnswer, RegistryOp,

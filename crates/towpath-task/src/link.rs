@@ -15,7 +15,8 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg,
     sendmsg,
 };
-use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind};
+use towpath_io::shared::aside;
+use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header};
 
 use crate::error::Lost;
 
@@ -42,7 +43,8 @@ fn gone(why: &dyn Display) -> Lost {
 
 impl Link {
     pub(crate) fn connect(path: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(path)?;
+        // Out of the way of programs that close what they think is theirs.
+        let stream = UnixStream::from(aside(UnixStream::connect(path)?.into()));
         stream.set_nonblocking(true)?;
         let (buf, descriptors, queued) = (vec![0; ROOM], VecDeque::new(), Vec::new());
         Ok(Self { stream, buf, start: 0, end: 0, descriptors, queued })
@@ -119,6 +121,14 @@ impl Link {
         let head = FrameHead { kind: FrameKind::Control, len: body.len() };
         self.queued.extend_from_slice(&head.emit());
         self.queued.extend_from_slice(body);
+    }
+
+    /// Queues a data frame.
+    pub(crate) fn queue_data(&mut self, header: &Header, payload: &[u8]) {
+        let head = FrameHead { kind: FrameKind::Data, len: HEADER_LEN + payload.len() };
+        self.queued.extend_from_slice(&head.emit());
+        self.queued.extend_from_slice(&header.emit());
+        self.queued.extend_from_slice(payload);
     }
 
     pub(crate) const fn has_queued(&self) -> bool {

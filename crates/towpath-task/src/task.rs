@@ -1,27 +1,29 @@
 //! The handle of a task, its enrolment and its end.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::IoSlice;
 use std::path::Path;
 
 use rustix::event::PollFlags;
 use rustix::process::getpid;
-use towpath_io::ForkMark;
-use towpath_io::shared::{Bell, Home, Interest, Waiter};
+use towpath_io::shared::{Bell, Home, Interest, Origin, Waiter};
 use towpath_vm::endpoint::Endpoint;
 use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode};
 use towpath_wire::talk::FrameKind;
 use towpath_wire::{HostId, TaskId};
 
-use crate::ask::Asked;
-use crate::direct::Directs;
+use crate::ask::Questions;
+use crate::direct::{Counts, Directs};
 use crate::error::{EnrolError, Lost, SendError};
 use crate::event::{Event, Translate};
 use crate::link::Link;
 use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
+use crate::send::Sending;
+use crate::streams::Routes;
+use crate::team::Ends;
 
 /// Key of the socket among what is waited for.
 const SOCKET: u64 = 1;
@@ -52,9 +54,7 @@ pub struct Task {
     pub(crate) held_max: u64,
     pub(crate) events: VecDeque<Event>,
     pub(crate) translate: Option<Translate>,
-    /// Questions whose answers were not taken.
-    pub(crate) asked: HashMap<u64, Asked>,
-    pub(crate) next_number: u64,
+    pub(crate) questions: Questions,
     /// Set once: why nothing works any more.
     pub(crate) lost: Option<Lost>,
     /// Events that came in so far.
@@ -63,16 +63,18 @@ pub struct Task {
     pub(crate) home: Option<Home>,
     pub(crate) rings: Rings,
     pub(crate) directs: Directs,
-    /// The ring with room in it that is waited for.
-    pub(crate) wants_room: Option<TaskId>,
+    pub(crate) routes: Routes,
+    pub(crate) sending: Sending,
     /// Whom the next message is expected from.
     pub(crate) awaited: Option<TaskId>,
     /// Sleeps until the bell rings or a descriptor has something.
     pub(crate) waiter: Option<Waiter>,
     /// Looks at the rings since the socket was looked at.
     pub(crate) looks: u32,
-    pub(crate) sent_by_ring: u64,
-    mark: ForkMark,
+    pub(crate) counts: Counts,
+    origin: Origin,
+    /// Of tasks that teams depend on.
+    pub(crate) ends: Ends,
 }
 
 impl std::fmt::Debug for Task {
@@ -112,6 +114,8 @@ impl Task {
 
     /// Becomes a task at the daemon with this socket for tasks.
     pub fn enrol_at(socket: &Path, claim: Option<Claim>) -> Result<Self, EnrolError> {
+        let why = |why| EnrolError::System { what: "marking the process", why };
+        let origin = Origin::mark().map_err(why)?;
         let connect = Link::connect(socket);
         let mut link =
             connect.map_err(|why| EnrolError::Connect { path: socket.to_path_buf(), why })?;
@@ -138,7 +142,6 @@ impl Task {
             }
         };
         let (home, waiter) = segment(&mut link, &welcome).unzip();
-        let why = |why| EnrolError::System { what: "marking the process", why };
         Ok(Self {
             link,
             welcome,
@@ -146,19 +149,20 @@ impl Task {
             held_max: place::number("TOWPATH_UNEXPECTED_MAX").unwrap_or(UNEXPECTED_MAX),
             events: VecDeque::new(),
             translate: None,
-            asked: HashMap::new(),
-            next_number: 0,
+            questions: Questions::default(),
             lost: None,
             happened: 0,
             home,
             rings: Rings::default(),
             directs: Directs::default(),
-            wants_room: None,
+            routes: Routes::default(),
+            sending: Sending::default(),
             awaited: None,
             waiter,
             looks: 0,
-            sent_by_ring: 0,
-            mark: ForkMark::new().map_err(why)?,
+            counts: Counts::default(),
+            origin,
+            ends: Ends::default(),
         })
     }
 
@@ -200,13 +204,14 @@ impl Task {
     /// Leaves the virtual machine; the process goes on. What was sent before is delivered.
     pub fn leave(mut self) -> Result<(), SendError> {
         self.check()?;
+        self.settle_streams()?;
         self.say(&ToDaemon::Leave)?;
         Ok(())
     }
 
     /// An error when this process is not the one that enrolled, or the daemon is gone.
     pub(crate) fn check(&mut self) -> Result<(), Lost> {
-        if self.lost.is_none() && self.mark.is_child() {
+        if self.lost.is_none() && !self.origin.is_here() {
             self.lost = Some(Lost::Forked);
         }
         self.lost.clone().map_or(Ok(()), Err)
@@ -250,5 +255,14 @@ impl Task {
     /// Remembers that nothing works any more.
     pub(crate) fn lose(&mut self, lost: Lost) -> Lost {
         self.lost.get_or_insert(lost).clone()
+    }
+}
+
+impl Drop for Task {
+    /// What was sent is delivered, as far as that is possible without the daemon.
+    fn drop(&mut self) {
+        if self.check().is_ok() {
+            let _ = self.settle_streams();
+        }
     }
 }

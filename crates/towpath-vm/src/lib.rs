@@ -13,6 +13,7 @@
 //! | [`ties`] | who exchanged data with whom, who watches whom |
 //! | [`place`], [`spawning`] | tasks that tasks spawn: where, and what came of it |
 //! | [`catching`] | output of tasks that goes to other tasks |
+//! | [`registry`] | groups and mailboxes, at the leader |
 //! | [`credit`] | how much a task may send another |
 //! | [`data`] | pieces of tasks' messages between daemons |
 //! | [`message`] | what daemons tell each other |
@@ -36,6 +37,7 @@ pub mod matching;
 pub mod members;
 pub mod message;
 pub mod place;
+pub mod registry;
 pub mod requests;
 pub mod spawning;
 pub mod talk;

@@ -109,7 +109,8 @@ mod tests {
             for c in chosen {
                 let i = usize::from(c.slot()) - 1;
                 for (j, others) in tasks.iter().enumerate() {
-                    prop_assert!(tasks[i] * cpus(j) <= others * cpus(i) + 1, "fewest per processor");
+                    let fewest = tasks[i] * cpus(j) <= others * cpus(i) + 1;
+                    prop_assert!(fewest, "fewest per processor");
                 }
                 tasks[i] += 1;
             }

@@ -52,8 +52,8 @@ struct Request {
     exit: Option<(TaskExit, u64)>,
 }
 
-/// All open requests. Invariants: `by_host` has each of `open` at its host; a request leaves with exactly one
-/// [`RequestEvent::Ended`].
+/// All open requests. Invariants: `by_host` has each of `open` at its host; a request leaves with
+/// exactly one [`RequestEvent::Ended`].
 #[derive(Debug, Default)]
 pub struct Requests {
     open: BTreeMap<u64, Request>,

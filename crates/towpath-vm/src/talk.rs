@@ -439,8 +439,8 @@ pub enum RegistryAnswer {
     Mail {
         /// Its place.
         index: u32,
-        /// Who put it.
-        owner: TaskId,
+        /// Who put it; `None` once that has ended.
+        owner: Option<TaskId>,
         /// Its rules.
         rules: MailRules,
         /// As put.
@@ -458,7 +458,7 @@ pub struct Mailbox {
     /// Its name.
     pub name: String,
     /// Place, owner and rules of each entry.
-    pub entries: Vec<(u32, TaskId, MailRules)>,
+    pub entries: Vec<(u32, Option<TaskId>, MailRules)>,
 }
 
 /// Why something asked for was not done.

@@ -68,8 +68,8 @@ pub struct DaemonOptions {
 /// would be seen by tasks, too.
 #[derive(Clone, Debug, Default)]
 pub struct EngineArgs {
-    /// The guard's process.
-    pub guard: u32,
+    /// The guard's process; `None`: there is none, the engine runs on its own.
+    pub guard: Option<u32>,
     /// The control group to be in.
     pub group: Option<PathBuf>,
 }
@@ -343,11 +343,14 @@ fn proto_config(options: &DaemonOptions) -> Config {
     Config { liveness: Liveness::after(lost_after), datagram_max, ..Config::default() }
 }
 
-fn die_with_guard(guard: u32) -> Result<(), DaemonError> {
+fn die_with_guard(guard: Option<u32>) -> Result<(), DaemonError> {
+    if guard.is_none() {
+        return Ok(());
+    }
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(|e| system("asking for the guard's end")(e.into()))?;
     let parent = rustix::process::getppid().map(|p| p.as_raw_nonzero().get().cast_unsigned());
-    if parent != Some(guard) {
+    if parent != guard {
         return Err(system("the guard")(io::Error::other("it has gone already")));
     }
     Ok(())

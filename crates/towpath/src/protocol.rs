@@ -16,6 +16,9 @@ use towpath_wire::{HostId, TaskId};
 /// Longest body accepted from either side, in bytes.
 pub const FRAME_MAX: usize = 4 << 20;
 
+/// Tags from here on are given by the daemon, to tasks that a client's tasks spawn.
+pub const ADOPTED_TAGS: u64 = 1 << 63;
+
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
@@ -33,7 +36,8 @@ pub enum Request {
     /// Run a command; [`Reply::Task`]s follow, the last one `Ended`. If the client goes away
     /// before, the task is ended.
     Spawn {
-        /// Comes back in every reply about it; not in use by another open spawn.
+        /// Comes back in every reply about it; not in use by another open spawn, below
+        /// [`ADOPTED_TAGS`].
         tag: u64,
         /// The host.
         host: HostId,
@@ -111,6 +115,18 @@ pub enum Reply {
         tag: u64,
         /// What happened.
         event: TaskEvent,
+    },
+    /// A task of this client spawned a task: it is one of the client's own from now on, and
+    /// [`Reply::Task`]s about it follow.
+    Adopted {
+        /// Tag of the task that spawned it.
+        parent: u64,
+        /// Its own tag.
+        tag: u64,
+        /// Where it runs.
+        host: HostId,
+        /// Its program.
+        program: String,
     },
     /// Answer to [`Request::Invite`].
     Token(String),

@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use support::{ANY, LONG, Vm, pattern};
-use towpath::task::{Choice, Envelope, RecvError, Wanted};
+use towpath::task::{Choice, Envelope, RecvError, Route, Wanted};
 
 /// Two tasks, `hosts` hosts apart: messages of many lengths arrive whole and in order, both ways.
 fn exchange(hosts: usize) {
@@ -166,4 +166,87 @@ fn both_may_send_much_before_either_receives() {
         s.spawn(|| work(&mut a, second, 0));
         s.spawn(|| work(&mut b, first, 1000));
     });
+}
+
+#[test]
+fn tasks_of_one_host_come_to_use_shared_memory_and_keep_the_order_across_routes() {
+    let vm = Vm::up(1);
+    let (mut a, mut b) = (vm.task(1), vm.task(1));
+    let to = b.id();
+    let count = 6000;
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            for tag in 0..count {
+                // The route changes every few messages, long and short ones among them.
+                a.allow_direct(tag % 11 < 7);
+                let len = [0, 8, 40, 41, 4096, 4097, 70_000, 300][tag as usize % 8];
+                a.send(to, tag, &pattern(tag as u64, len)).unwrap();
+            }
+            a.allow_direct(true);
+            assert_eq!(a.route(to), Route::Ring);
+        });
+        for tag in 0..count {
+            let got = b.recv(&ANY).unwrap();
+            assert_eq!(got.tag(), tag);
+            assert!(got.bytes() == pattern(tag as u64, got.len()), "message {tag}");
+        }
+    });
+}
+
+#[test]
+fn many_senders_to_one_task_that_comes_late() {
+    let vm = Vm::up(2);
+    let mut late = vm.task(1);
+    let to = late.id();
+    std::thread::scope(|s| {
+        for i in 0..16 {
+            let mut task = vm.task(1 + i % 2);
+            s.spawn(move || {
+                for tag in 0..50 {
+                    task.send(to, tag, &pattern(tag as u64, 64_000)).unwrap();
+                }
+            });
+        }
+        // Everybody is at it before anything is taken.
+        let mut next = std::collections::HashMap::new();
+        for _ in 0..16 * 50 {
+            let got = late.recv_timeout(&ANY, LONG).unwrap().expect("nothing is lost");
+            let expected = next.entry(got.src()).or_insert(0);
+            assert_eq!(got.tag(), *expected);
+            assert!(got.bytes() == pattern(got.tag() as u64, 64_000));
+            *expected += 1;
+        }
+    });
+}
+
+#[test]
+fn a_task_that_does_not_read_holds_up_its_sender_and_fills_no_daemon() {
+    const MESSAGES: usize = 100;
+    let vm = Vm::up(2);
+    for host in [1, 2] {
+        let (mut from, mut reader) = (vm.task(1), vm.task(host));
+        from.allow_direct(false);
+        let to = reader.id();
+        let (sent, progress) = std::sync::mpsc::channel();
+        std::thread::scope(|s| {
+            s.spawn(move || {
+                for tag in 0..i32::try_from(MESSAGES).unwrap() {
+                    from.send(to, tag, &pattern(tag as u64, 1 << 20)).unwrap();
+                    sent.send(()).unwrap();
+                }
+            });
+            let quiet = Duration::from_millis(300);
+            let before = std::iter::from_fn(|| progress.recv_timeout(quiet).ok()).count();
+            assert!(before < MESSAGES / 2, "{before} messages went to nobody");
+            for host in [1, 2] {
+                let most = vm.counter(host, "message_memory_bytes_max");
+                assert!(most < 8 << 20, "daemon {host} held {most} bytes for one pair");
+            }
+            for tag in 0..i32::try_from(MESSAGES).unwrap() {
+                let got = reader.recv(&ANY).unwrap();
+                assert_eq!(got.tag(), tag);
+                assert!(got.bytes() == pattern(tag as u64, 1 << 20));
+            }
+        });
+    }
 }

@@ -36,7 +36,67 @@ static towpath_wanted from(towpath_id source, int32_t tag)
     return wanted;
 }
 
-/* Sends everything back under the next tag; ends with the number in a message of tag 99. */
+static void add_first(void *data, void *left, const void *right, size_t len)
+{
+    size_t i;
+    ++*(int *)data;
+    for (i = 0; i < len; i += 2) /* pairs of bytes: the first are added, the second are the right */
+        ((unsigned char *)left)[i] += ((const unsigned char *)right)[i],
+            ((unsigned char *)left)[i + 1] = ((const unsigned char *)right)[i + 1];
+}
+
+/* What all members of a team do in the same order. */
+static void team_work(towpath_task *task, towpath_team *team)
+{
+    uint32_t rank = towpath_team_rank(team), size = towpath_team_size(team), i;
+    double mine[2] = {1.5 + rank, (double)rank}, sum[2] = {0, 0};
+    uint32_t word = rank == 1 ? 77 : 0, part = 100 + rank, all[16] = {0}, parts[16];
+    towpath_operator add = {0}, user = {0};
+    unsigned char pair[2], pairs[2];
+    int calls = 0, code;
+
+    CHECK(size <= 16 && towpath_team_member(team, rank) == towpath_self(task));
+    OK(towpath_barrier(task, team));
+    OK(towpath_broadcast(task, team, 1, &word, sizeof word));
+    CHECK(word == 77);
+    add.function = TOWPATH_SUM;
+    add.element = TOWPATH_F64;
+    OK(towpath_all_reduce(task, team, mine, sum, sizeof mine, &add));
+    CHECK(sum[1] == size * (size - 1) / 2.0 && sum[0] == sum[1] + 1.5 * size);
+    sum[0] = sum[1] = -1;
+    OK(towpath_reduce(task, team, 0, mine, sum, sizeof mine, &add));
+    CHECK(sum[1] == (rank == 0 ? size * (size - 1) / 2.0 : -1));
+    OK(towpath_gather(task, team, 2, &part, sizeof part, rank == 2 ? all : NULL));
+    for (i = 0; i < size; i++)
+        CHECK(all[i] == (rank == 2 ? 100 + i : 0));
+    OK(towpath_all_gather(task, team, &part, sizeof part, all));
+    for (i = 0; i < size; i++)
+        CHECK(all[i] == 100 + i);
+    OK(towpath_scatter(task, team, 0, rank == 0 ? all : NULL, &word, sizeof word));
+    CHECK(word == 100 + rank);
+    for (i = 0; i < size; i++)
+        parts[i] = 10 * rank + i;
+    OK(towpath_all_to_all(task, team, parts, all, sizeof part));
+    for (i = 0; i < size; i++)
+        CHECK(all[i] == 10 * i + rank);
+    user.combine = add_first;
+    user.data = &calls;
+    user.element_bytes = 2;
+    pair[0] = (unsigned char)(rank + 1);
+    pair[1] = (unsigned char)rank;
+    OK(towpath_scan(task, team, pair, pairs, 2, &user));
+    CHECK(pairs[0] == (rank + 1) * (rank + 2) / 2 && pairs[1] == rank);
+    code = towpath_exclusive_scan(task, team, pair, pairs, 2, &user);
+    CHECK(code == (rank == 0 ? TOWPATH_NONE : TOWPATH_OK));
+    if (rank > 0)
+        CHECK(pairs[0] == rank * (rank + 1) / 2 && pairs[1] == rank - 1);
+    CHECK(towpath_barrier(task, NULL) == TOWPATH_E_ARGUMENT);
+    add.function = 99;
+    CHECK(towpath_all_reduce(task, team, mine, sum, sizeof mine, &add) == TOWPATH_E_ARGUMENT);
+}
+
+/* Sends everything back under the next tag; ends with the number in a message of tag 99. A message
+ * of tag 98 lists the members of a team. */
 static int child(towpath_task *task)
 {
     towpath_id parent = towpath_parent(task);
@@ -52,6 +112,14 @@ static int child(towpath_task *task)
             towpath_message_free(message);
             OK(towpath_leave(task));
             return status;
+        }
+        if (about.tag == 98) {
+            towpath_team *team = NULL;
+            OK(towpath_team_of(task, towpath_message_bytes(message), about.len / 8, &team));
+            team_work(task, team);
+            towpath_team_free(team);
+            towpath_message_free(message);
+            continue;
         }
         OK(towpath_send(task, parent, about.tag + 1, towpath_message_bytes(message), about.len));
         towpath_message_free(message);
@@ -127,6 +195,20 @@ static void alone(towpath_task *task)
     CHECK(towpath_send(task, 0, 1, "", 0) == TOWPATH_E_ARGUMENT);
     CHECK(towpath_send(task, me, 1, NULL, 1) == TOWPATH_E_ARGUMENT);
     CHECK(towpath_send(NULL, me, 1, "", 0) == TOWPATH_E_ARGUMENT);
+
+    towpath_loan *loan = NULL;
+    OK(towpath_loan_new(task, 100000, &loan));
+    CHECK(towpath_loan_len(loan) == 100000);
+    memset(towpath_loan_bytes(loan), 'L', 100000);
+    OK(towpath_send_loan(task, me, NULL, loan));
+    OK(towpath_recv(task, NULL, 0, &message));
+    CHECK(towpath_message_len(message) == 100000);
+    CHECK(((const char *)towpath_message_bytes(message))[99999] == 'L');
+    towpath_message_free(message);
+    OK(towpath_loan_new(task, 1, &loan));
+    towpath_loan_free(loan);
+    CHECK(towpath_route(task, me) == TOWPATH_TO_ITSELF);
+    OK(towpath_allow_direct(task, 1));
     CHECK(towpath_self(NULL) == 0);
     towpath_message_free(NULL);
 }
@@ -175,6 +257,14 @@ static void together(towpath_task *task, const char *program)
     OK(towpath_tasks(task, 0, NULL, 0, &count));
     CHECK(count >= 4);
 
+    towpath_id members[4] = {towpath_self(task), ids[0], ids[1], ids[2]};
+    towpath_team *team = NULL;
+    for (i = 0; i < 3; i++)
+        OK(towpath_send(task, ids[i], 98, members, sizeof members));
+    OK(towpath_team_of(task, members, 4, &team));
+    team_work(task, team);
+    towpath_team_free(team);
+
     /* Each ends with a status of its own, the last by a signal. */
     for (i = 0; i < 2; i++) {
         unsigned char status = (unsigned char)(40 + i);
@@ -202,6 +292,9 @@ static void together(towpath_task *task, const char *program)
             }
     }
     CHECK(towpath_send(task, ids[0], 1, "", 0) == TOWPATH_E_NO_TASK);
+    OK(towpath_team_of(task, members, 4, &team));
+    CHECK(towpath_barrier(task, team) == TOWPATH_E_BROKEN);
+    towpath_team_free(team);
 
     spawn.program = "/no/such/program";
     spawn.count = 1;
@@ -229,6 +322,12 @@ static void groups(towpath_task *task)
     OK(towpath_group_barrier(task, "tour", 1));
     OK(towpath_leave_group(task, "tour"));
     CHECK(towpath_leave_group(task, "tour") < 0);
+    towpath_team *team = NULL;
+    OK(towpath_team_of_group(task, "alone", 1, &team));
+    OK(towpath_barrier(task, team));
+    CHECK(towpath_team_size(team) == 1 && towpath_team_rank(team) == 0);
+    towpath_team_free(team);
+    CHECK(towpath_team_of(task, NULL, 0, &team) == TOWPATH_E_ARGUMENT && team == NULL);
     CHECK(towpath_join_group(task, "\xff", NULL) == TOWPATH_E_ARGUMENT);
 
     OK(towpath_mail_put(task, "box", TOWPATH_ANY_INDEX, TOWPATH_MANY, "letter", 6, &placed));

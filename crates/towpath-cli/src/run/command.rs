@@ -12,7 +12,7 @@ use towpath::VmDir;
 use towpath::protocol::Request;
 use towpath::start::limits::Descriptors;
 use towpath_io::RealCrypto;
-use towpath_vm::{Host, TaskSpec};
+use towpath_vm::TaskSpec;
 
 use super::input::{self, Input};
 use super::job::{Job, Rules, signals};
@@ -40,7 +40,8 @@ of the host file, else as `towpath hosts` shows), and again from the first when 
 many there are in TOWPATH_SIZE, its host in TOWPATH_HOST and the job's name in TOWPATH_JOB.
 
 Input goes to the first task. Output of several tasks comes line by line with `[RANK HOST]` before
-it. Ctrl-C is passed on to all; the second one kills.
+it. Ctrl-C is passed on to all; the second one kills. Tasks that tasks spawn belong to the job, as
+`[+N HOST]`: it ends with the last of them; how they end is for those that spawned them.
 
 Exit status: that of the first task that failed, else 0. A task's status is its command's own; 128+n
 if signal n ended it; 124 after --timeout; 127 where there is no such program, 126 where it cannot
@@ -139,10 +140,10 @@ fn spec(args: &RunArgs) -> anyhow::Result<TaskSpec> {
 }
 
 /// What one task is told beside that.
-fn spec_of(common: &TaskSpec, args: &RunArgs, rank: usize, host: &Host, job: &str) -> TaskSpec {
+fn spec_of(common: &TaskSpec, args: &RunArgs, rank: usize, host: &str, job: &str) -> TaskSpec {
     let mut spec = common.clone();
     let own = [
-        ("TOWPATH_HOST", host.name.clone()),
+        ("TOWPATH_HOST", host.to_string()),
         ("TOWPATH_RANK", rank.to_string()),
         ("TOWPATH_SIZE", args.tasks.to_string()),
         ("TOWPATH_JOB", job.to_string()),
@@ -157,7 +158,7 @@ fn spec_of(common: &TaskSpec, args: &RunArgs, rank: usize, host: &Host, job: &st
 fn show(args: &RunArgs, members: &[Member]) -> anyhow::Result<Show> {
     let tagged = args.tag || (members.len() > 1 && !args.no_tag);
     let manner = if tagged { Manner::Tagged } else { Manner::Raw };
-    let tag = |(rank, m): (usize, &Member)| format!("[{rank} {}] ", m.host.name);
+    let tag = |(rank, m): (usize, &Member)| format!("[{rank} {}] ", m.name);
     let show = Show::new(manner, members.iter().enumerate().map(tag).collect(), args.json);
     match &args.output_dir {
         Some(dir) => {
@@ -182,20 +183,20 @@ pub(crate) fn run(vm: &VmDir, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut client = connect(vm)?;
     let hosts = host_table(&mut client)?;
     let rooms = rooms(&hosts, &args.host, args.hostfile.as_deref())?;
-    let member = |at: usize| Member { host: rooms[at].host.clone(), task: None, exit: None };
+    let member = |at: usize| Member::new(&rooms[at].host);
     let placed = place(args.tasks as usize, &rooms, args.spread);
     let members: Vec<Member> = placed.into_iter().map(member).collect();
     let show = show(args, &members)?;
     let mut signals = signals().context("handling signals")?;
     let name = job_name();
     for (rank, member) in members.iter().enumerate() {
-        let host = member.host.id;
-        let spec = spec_of(&common, args, rank, &member.host, &name);
+        let host = member.host;
+        let spec = spec_of(&common, args, rank, &member.name, &name);
         client.sender.send(&Request::Spawn { tag: rank as u64, host, spec })?;
     }
     let input = (!args.no_stdin).then(Input::new);
     let rules = Rules { keep_going: args.keep_going, grace: args.grace };
-    let mut job = Job::new(client, members, show, input, rules, &mut signals);
+    let mut job = Job::new(client, &hosts, members, show, input, rules, &mut signals);
     let status = job.run()?;
     if args.json {
         println!("{}", summary::json(&name, &job.members, status, begin.elapsed()));

@@ -1,5 +1,6 @@
 //! The tasks of a job from start to end: their output out, our input in, signals on.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -8,12 +9,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use towpath::client::{Client, ClientError};
-use towpath::protocol::{Reply, Request, TaskEvent};
-use towpath_vm::{Ending, TaskExit};
+use towpath::protocol::{ADOPTED_TAGS, Reply, Request, TaskEvent};
+use towpath_vm::{Ending, Host, TaskExit};
+use towpath_wire::HostId;
 
 use super::input::Input;
 use super::show::Show;
-use super::summary::Member;
+use super::summary::{Member, Spawned};
 
 const SIGKILL: i32 = 9;
 const SIGPIPE: i32 = 13;
@@ -31,16 +33,19 @@ pub(super) struct Rules {
     pub(super) grace: Duration,
 }
 
-/// A job under way. Its tasks' tags are their ranks. Invariant: `running` counts the members
-/// without `exit`.
+/// A job under way. The tags of the tasks that were asked for are their ranks; behind them in
+/// `members` come those that they spawned. Invariants: `running` counts the members without
+/// `exit`; `spawned` has the place of each member with a tag of the daemon's.
 pub(super) struct Job<'a> {
-    pub(super) client: Client,
+    client: Client,
     pub(super) members: Vec<Member>,
-    pub(super) show: Show,
-    pub(super) input: Option<Input>,
-    pub(super) rules: Rules,
-    pub(super) signals: &'a mut Signals,
+    hosts: &'a [Host],
+    show: Show,
+    input: Option<Input>,
+    rules: Rules,
+    signals: &'a mut Signals,
     running: usize,
+    spawned: HashMap<u64, usize>,
     interrupts: u32,
     /// Exit status of the first task that failed.
     failed: Option<u8>,
@@ -51,8 +56,9 @@ pub(super) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    pub(super) const fn new(
+    pub(super) fn new(
         client: Client,
+        hosts: &'a [Host],
         members: Vec<Member>,
         show: Show,
         input: Option<Input>,
@@ -62,12 +68,14 @@ impl<'a> Job<'a> {
         let running = members.len();
         Self {
             client,
+            hosts,
             members,
             show,
             input,
             rules,
             signals,
             running,
+            spawned: HashMap::new(),
             interrupts: 0,
             failed: None,
             firm_at: None,
@@ -76,7 +84,7 @@ impl<'a> Job<'a> {
     }
 
     /// Sees the job through; its exit status.
-    pub(super) fn run(&mut self) -> Result<u8, ClientError> {
+    pub(super) fn run(&mut self) -> anyhow::Result<u8> {
         while self.running > 0 {
             let mut dry = false;
             for _ in 0..REPLIES_PER_TURN {
@@ -123,9 +131,18 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn reply(&mut self, reply: Reply) -> Result<(), ClientError> {
-        let Reply::Task { tag, event } = reply else { return Ok(()) };
-        let rank = tag as usize;
+    fn reply(&mut self, reply: Reply) -> anyhow::Result<()> {
+        let (tag, event) = match reply {
+            Reply::Task { tag, event } => (tag, event),
+            Reply::Adopted { tag, host, program, .. } => return self.adopt(tag, host, program),
+            _ => return Ok(()),
+        };
+        let rank = if tag < ADOPTED_TAGS {
+            tag as usize
+        } else {
+            let Some(at) = self.spawned.get(&tag) else { return Ok(()) };
+            *at
+        };
         match event {
             TaskEvent::Started { task, pid } => self.members[rank].task = Some((task, pid)),
             TaskEvent::Output { stream, bytes } => {
@@ -144,6 +161,22 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
+    /// A task spawned a task: it is part of the job, under a name of its own.
+    fn adopt(&mut self, tag: u64, host: HostId, program: String) -> anyhow::Result<()> {
+        let name = self.hosts.iter().find(|h| h.id == host).map(|h| h.name.clone());
+        let name = name.unwrap_or_else(|| host.to_string());
+        let number = format!("+{}", self.spawned.len() + 1);
+        self.show.add(format!("[{number} {name}] "), &number)?;
+        self.spawned.insert(tag, self.members.len());
+        let spawned = Some(Spawned { tag, program });
+        self.members.push(Member { host, name, spawned, task: None, exit: None });
+        self.running += 1;
+        if self.ending {
+            self.client.sender.send(&Request::Kill { tag, signal: SIGTERM })?;
+        }
+        Ok(())
+    }
+
     fn ended(&mut self, rank: usize, exit: TaskExit) -> Result<(), ClientError> {
         if self.show.end(rank).is_err() {
             self.output_closed()?;
@@ -154,7 +187,7 @@ impl<'a> Job<'a> {
         self.running -= 1;
         if !exit.ending.is_success() {
             self.tell(rank, &exit.ending);
-            if self.failed.is_none() {
+            if self.members[rank].spawned.is_none() && self.failed.is_none() {
                 self.failed = Some(exit.ending.shell_status());
                 if !self.rules.keep_going && !self.ending && self.running > 0 {
                     self.end_others(rank)?;
@@ -165,16 +198,19 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Says how a task failed: a lone one's exit status says enough.
+    /// Says how a task failed: a lone one's exit status says enough, that of a spawned one is for
+    /// the task that spawned it.
     fn tell(&mut self, rank: usize, ending: &Ending) {
         let _ = self.show.flush();
-        let host = &self.members[rank].host;
-        match (self.members.len(), ending) {
-            (1, Ending::Exited(_)) => {}
-            (1, ending) => eprintln!("{}: {ending}", host.id),
+        let Member { host, name, spawned, .. } = &self.members[rank];
+        match (ending, spawned) {
+            (Ending::Exited(_), Some(_)) => {}
+            (Ending::Exited(_), None) if self.members.len() == 1 => {}
+            (ending, None) if self.members.len() == 1 => eprintln!("{host}: {ending}"),
             // We ended it ourselves, or the user did.
-            (_, Ending::Signalled(_)) if self.ending => {}
-            (_, ending) => eprintln!("towpath: task {rank} on {}: {ending}", host.name),
+            (Ending::Signalled(_), _) if self.ending => {}
+            (ending, None) => eprintln!("towpath: task {rank} on {name}: {ending}"),
+            (ending, Some(s)) => eprintln!("towpath: {} on {name}: {ending}", s.program),
         }
     }
 
@@ -220,7 +256,8 @@ impl<'a> Job<'a> {
     fn signal(&mut self, signal: i32) -> Result<(), ClientError> {
         for (rank, member) in self.members.iter().enumerate() {
             if member.exit.is_none() {
-                self.client.sender.send(&Request::Kill { tag: rank as u64, signal })?;
+                let tag = member.spawned.as_ref().map_or(rank as u64, |s| s.tag);
+                self.client.sender.send(&Request::Kill { tag, signal })?;
             }
         }
         Ok(())

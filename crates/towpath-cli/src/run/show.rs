@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use towpath_vm::Stream;
@@ -27,7 +27,7 @@ pub(super) struct Show {
     tags: Vec<String>,
     /// The beginning of a line, by task and stream.
     lines: Vec<[Vec<u8>; 2]>,
-    files: Option<Vec<[File; 2]>>,
+    files: Option<(PathBuf, Vec<[File; 2]>)>,
     out: Box<dyn Write>,
     err: Box<dyn Write>,
 }
@@ -42,21 +42,26 @@ impl Show {
 
     /// Sends everything into `dir`: `RANK.out` and `RANK.err`.
     pub(super) fn into_files(mut self, dir: &Path) -> anyhow::Result<Self> {
-        let cannot = |path: &Path| format!("cannot write {}", path.display());
-        std::fs::create_dir_all(dir).with_context(|| cannot(dir))?;
-        let open = |name: String| -> anyhow::Result<File> {
-            let path = dir.join(name);
-            File::create(&path).with_context(|| cannot(&path))
-        };
-        let both = |rank| Ok([open(format!("{rank}.out"))?, open(format!("{rank}.err"))?]);
+        std::fs::create_dir_all(dir).with_context(|| cannot_write(dir))?;
+        let both = |rank: usize| open(dir, &rank.to_string());
         let files: anyhow::Result<Vec<[File; 2]>> = (0..self.tags.len()).map(both).collect();
-        self.files = Some(files?);
+        self.files = Some((dir.to_path_buf(), files?));
         Ok(self)
+    }
+
+    /// One task more; `number` names its files.
+    pub(super) fn add(&mut self, tag: String, number: &str) -> anyhow::Result<()> {
+        if let Some((dir, files)) = &mut self.files {
+            files.push(open(dir, number)?);
+        }
+        self.tags.push(tag);
+        self.lines.push([Vec::new(), Vec::new()]);
+        Ok(())
     }
 
     /// Takes output of a task.
     pub(super) fn write(&mut self, rank: usize, stream: Stream, bytes: &[u8]) -> io::Result<()> {
-        if let Some(files) = &mut self.files {
+        if let Some((_, files)) = &mut self.files {
             return files[rank][stream as usize].write_all(bytes);
         }
         if self.manner == Manner::Raw {
@@ -104,6 +109,19 @@ impl Show {
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.out.flush().and(self.err.flush())
     }
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
+}
+
+/// The files of one task.
+fn open(dir: &Path, number: &str) -> anyhow::Result<[File; 2]> {
+    let open = |end: &str| {
+        let path = dir.join(format!("{number}.{end}"));
+        File::create(&path).with_context(|| cannot_write(&path))
+    };
+    Ok([open("out")?, open("err")?])
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub(crate) fn daemon(vm: &VmDir, args: &DaemonArgs) -> anyhow::Result<ExitCode> 
         let name = format!("{}-{}", vm.name, args.number);
         return Ok(daemon::guard(&vm.host(args.number.into()), &name)?);
     };
-    let engine = EngineArgs { guard, group: args.group.clone() };
+    let engine = EngineArgs { guard: Some(guard), group: args.group.clone() };
     let result = options(vm, args, engine).and_then(|options| {
         let mut ready = |started: &Started| {
             say(&json!({ "started": started }));

@@ -46,7 +46,7 @@ pub(super) fn of_receive(error: &RecvError) -> Code {
 }
 
 /// A task that is not there takes a message in silence.
-pub(super) fn of_send(outcome: Result<(), SendError>) -> Result<(), Code> {
+pub(super) fn of_send(outcome: &Result<(), SendError>) -> Result<(), Code> {
     match outcome {
         Ok(()) | Err(SendError::NoTask(_)) => Ok(()),
         Err(SendError::Full(_) | SendError::Memory { .. }) => Err(Code::NoMem),

@@ -49,7 +49,11 @@ async fn of_host(
 }
 
 /// The part of `item`, which comes from `from` if it is not here.
-async fn part(member: &Member, item: Item, from: u32) -> Result<Payload, CollectiveError> {
+pub(super) async fn part(
+    member: &Member,
+    item: Item,
+    from: u32,
+) -> Result<Payload, CollectiveError> {
     let bytes = match item.part {
         Part::Here(data) => return Ok(data),
         Part::Direct(bytes) => bytes,

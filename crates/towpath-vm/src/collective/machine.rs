@@ -66,7 +66,11 @@ pub enum Step {
 #[derive(Debug, Default)]
 struct Traffic {
     out: VecDeque<Step>,
-    /// What has come and is not used yet, by sender and number.
+    /// Whom the program waits for. Nothing of theirs is in `inbox` then.
+    awaited: Option<u32>,
+    /// The first message of `awaited` since.
+    given: Option<Payload>,
+    /// What else has come and is not used yet, by sender and number.
     inbox: BTreeMap<(u32, u64), Payload>,
     /// Messages that have come; the number of the next.
     arrived: u64,
@@ -121,10 +125,11 @@ impl Member {
             if let Some(error) = traffic.failed {
                 return Poll::Ready(Err(error));
             }
-            let next = traffic.inbox.range((from, 0)..=(from, u64::MAX)).next();
-            if let Some((&key, _)) = next {
-                return Poll::Ready(Ok(traffic.inbox.remove(&key).unwrap_or(Payload::EMPTY)));
+            if let Some(body) = traffic.next_of(from) {
+                traffic.awaited = None;
+                return Poll::Ready(Ok(body));
             }
+            traffic.awaited = Some(from);
             match traffic.ended.get(&from) {
                 Some(&error) => Poll::Ready(Err(error)),
                 None => Poll::Pending,
@@ -170,7 +175,8 @@ impl Member {
         .await
     }
 
-    /// Says who waits for messages of this member: they are told if it fails.
+    /// Says who waits for messages of this member: they are told if it fails. To be said before
+    /// this member first waits, and for all that it may still send.
     pub(super) fn serves(&self, ranks: impl IntoIterator<Item = u32>) {
         self.traffic.borrow_mut().dependents.extend(ranks);
     }
@@ -221,6 +227,7 @@ impl Collective {
         self.program = None;
         let traffic = &mut *self.traffic.borrow_mut();
         traffic.inbox.clear();
+        traffic.given = None;
         if let Err(error) = result {
             let format = self.call.format(FAILED);
             let message = Message { format, parts: alloc::vec![error.emit().into()] };
@@ -289,6 +296,17 @@ impl Collective {
 }
 
 impl Traffic {
+    fn next_of(&mut self, from: u32) -> Option<Payload> {
+        if self.awaited == Some(from) {
+            return self.given.take();
+        }
+        if self.inbox.is_empty() {
+            return None;
+        }
+        let (&key, _) = self.inbox.range((from, 0)..=(from, u64::MAX)).next()?;
+        self.inbox.remove(&key)
+    }
+
     fn take(
         &mut self,
         from: u32,
@@ -329,8 +347,12 @@ impl Traffic {
         if self.inbox.len() as u64 >= limit {
             return Err(CollectiveError::Flooded { rank: from, limit });
         }
-        self.inbox.insert((from, self.arrived), body);
-        self.arrived += 1;
+        if self.awaited == Some(from) && self.given.is_none() {
+            self.given = Some(body);
+        } else {
+            self.inbox.insert((from, self.arrived), body);
+            self.arrived += 1;
+        }
         Ok(())
     }
 }

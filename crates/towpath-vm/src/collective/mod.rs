@@ -13,6 +13,42 @@
 //! 4. When [`Collective::poll_result`] has the result, do 2 once more. After an error, drop
 //!    messages that still come with the operation's number.
 //!
+//! Three members on two hosts, their messages moved by hand:
+//!
+//! ```
+//! use std::collections::VecDeque;
+//! use towpath_vm::collective::*;
+//!
+//! let team = |rank| Team::new(rank, &[0, 0, 1], Settings::default()).unwrap();
+//! let sum = || Operator::built_in(Function::Sum, Element::U64).unwrap();
+//! let start = |rank: u32| {
+//!     let data = u64::from(rank + 1).to_le_bytes().to_vec().into();
+//!     Collective::new(&team(rank), Operation::AllReduce { data, operator: sum() }).unwrap()
+//! };
+//! let mut members: Vec<Collective> = (0..3).map(start).collect();
+//! let mut network = VecDeque::new();
+//! loop {
+//!     for (rank, member) in (0..).zip(&mut members) {
+//!         while let Some(step) = member.poll_send() {
+//!             match step {
+//!                 Step::Send { to, message } => network.push_back((rank, to, message)),
+//!                 Step::Multicast { to, message } => {
+//!                     network.extend(to.iter().map(|to| (rank, *to, message.clone())));
+//!                 }
+//!                 Step::Host(_) => unreachable!("only with Settings::host_stage"),
+//!             }
+//!         }
+//!     }
+//!     let Some((from, to, message)) = network.pop_front() else { break };
+//!     let body: Vec<u8> = message.parts.iter().flat_map(|part| part.to_vec()).collect();
+//!     members[to as usize].handle(from, message.format, body.into());
+//! }
+//! for mut member in members {
+//!     let Some(Ok(Output::One(result))) = member.poll_result() else { panic!("not ended") };
+//!     assert_eq!(*result, 6u64.to_le_bytes());
+//! }
+//! ```
+//!
 //! Messages, and how many follow each other at most (the critical path), of n members on h hosts;
 //! d is the depth of the tree within a host, 1 for up to 9 members ([`Settings::local_fan`] + 1)
 //! and on the way down if the caller multicasts within a host:
@@ -31,7 +67,8 @@
 //! | allreduce, long | 2 (n − g) + 2 g (g − 1) | 2 d + 2 |
 //! | gather, scatter | n − 1, and one for each long part from or to another host | 2 (+ 1) |
 //! | allgather | 2 (n − h) + h ⌈log₂ h⌉, and n − 1 for each long part | 2 + ⌈log₂ h⌉ (+ 2) |
-//! | all-to-all | n (n − 1) | 1 |
+//! | all-to-all, of one host, or h = n | n (n − 1) | 1 |
+//! | the same, m on each host | n (m − 1) + 2 (n − h) + h (h − 1), 1 for a long part | 3 (+ 1) |
 //! | scan, exclusive scan | Σ (n − 2ᵏ) over 2ᵏ < n | ⌈log₂ n⌉ |
 //!
 //! h' and n' are the largest powers of two ≤ h and ≤ n. Of long vectors g members combine a share

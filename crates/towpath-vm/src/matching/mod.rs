@@ -16,6 +16,20 @@
 //! messages wait: one look-up, and one removal for each queue that becomes empty. Nothing is
 //! allocated once the store has held as many messages, and as many different queues, as it does
 //! now; it never gives memory back before it is dropped.
+//!
+//! ```
+//! use towpath_vm::matching::{Key, Limits, Store, Wanted};
+//! use towpath_wire::HostId;
+//!
+//! let host = HostId::new(1, 0).unwrap();
+//! let (ann, bob) = (host.task(1).unwrap(), host.task(2).unwrap());
+//! let mut store = Store::new(Limits { messages: 100, bytes: 1 << 20 }, 0x5eed);
+//! store.insert(Key { source: ann, tag: 7, context: 0 }, 5, "hello").unwrap();
+//! store.insert(Key { source: bob, tag: 7, context: 0 }, 3, "hey").unwrap();
+//! assert_eq!(store.take(&Wanted::from(bob, 7, 0)).unwrap().payload, "hey");
+//! assert_eq!(store.take(&Wanted::tag(7, 0)).unwrap().payload, "hello");
+//! assert!(store.take(&Wanted::any(0)).is_none());
+//! ```
 
 mod queues;
 mod store;

@@ -14,7 +14,6 @@ use towpath_vm::Action;
 use towpath_wire::ByteSize;
 
 use super::control::Control;
-use super::jobs::Jobs;
 use super::network::Network;
 use super::poll::{Events, Poll, Waker};
 use super::requests::Clients;
@@ -88,7 +87,6 @@ pub struct Engine {
     pub(super) listener: UnixListener,
     pub(super) poll: Poll,
     pub(super) clients: Clients,
-    pub(super) jobs: Jobs,
     pub(super) conversations: Conversations,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
@@ -120,7 +118,6 @@ impl Engine {
             clock,
             listener,
             poll,
-            jobs: Jobs::default(),
             conversations: Conversations::new(tasks.listener),
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
@@ -223,28 +220,25 @@ impl Engine {
         Ok(())
     }
 
-    // tidy: dispatch
+    /// Does what the node wants of a process.
+    fn act(&mut self, action: Action) {
+        let order = match action {
+            Action::Start { task, spec, cookie } => Order::Start { task, spec, cookie },
+            Action::Signal { task, signal } => Order::Signal { task, signal },
+            Action::Input { task, bytes, end } => Order::Input { task, bytes, end },
+            Action::Credit { task, bytes } => Order::Credit { task, bytes },
+            Action::SignalProcess { pid, signal } => return self.signal_process(pid, signal),
+        };
+        self.control.order(order);
+    }
+
     fn event(
         &mut self,
         event: NodeEvent,
         joined: &mut Option<&mut dyn FnMut(&Node)>,
     ) -> Result<(), EngineError> {
         match event {
-            NodeEvent::Action(Action::Start { task, spec, cookie }) => {
-                self.control.order(Order::Start { task, spec, cookie });
-            }
-            NodeEvent::Action(Action::SignalProcess { pid, signal }) => {
-                self.signal_process(pid, signal);
-            }
-            NodeEvent::Action(Action::Signal { task, signal }) => {
-                self.control.order(Order::Signal { task, signal });
-            }
-            NodeEvent::Action(Action::Input { task, bytes, end }) => {
-                self.control.order(Order::Input { task, bytes, end });
-            }
-            NodeEvent::Action(Action::Credit { task, bytes }) => {
-                self.control.order(Order::Credit { task, bytes });
-            }
+            NodeEvent::Action(action) => self.act(action),
             NodeEvent::Request { id, event } => self.news(id, event),
             NodeEvent::Tasks { query, host, tasks } => {
                 if let Some((client, tag)) = self.clients.queries.remove(&query) {

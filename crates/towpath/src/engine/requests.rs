@@ -10,7 +10,7 @@ use towpath_wire::{HostId, Instant};
 use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
 use super::core::Engine;
 use crate::log;
-use crate::protocol::{HostEvent, Info, Reply, Request, TaskEvent};
+use crate::protocol::{ADOPTED_TAGS, HostEvent, Info, Reply, Request, TaskEvent};
 use crate::token::Token;
 
 /// Clients at once.
@@ -45,9 +45,6 @@ impl Engine {
 
     /// News of a request: to its client, or, if that is gone, only its credit goes on.
     pub(super) fn news(&mut self, id: RequestId, event: RequestEvent) {
-        if self.child_news(id, &event) {
-            return;
-        }
         let ended = matches!(event, RequestEvent::Ended(_));
         if let Some((client, tag)) = self.clients.owners.get(&id).copied() {
             self.reply(client, &Reply::Task { tag, event });
@@ -107,6 +104,7 @@ impl Engine {
         }
     }
 
+    // tidy: dispatch
     fn request(&mut self, key: u64, request: Request) {
         let now = self.clock.now();
         match request {
@@ -143,8 +141,7 @@ impl Engine {
                 }
             }
             Request::Credit { tag, bytes } => {
-                let bytes = self.pay_children(now, (key, tag), bytes);
-                if let Some(id) = self.spawned(key, tag).filter(|_| bytes > 0) {
+                if let Some(id) = self.spawned(key, tag) {
                     self.node.credit(now, id, bytes, &mut self.memory);
                 }
             }
@@ -208,6 +205,9 @@ impl Engine {
     fn spawn(&mut self, now: Instant, key: u64, tag: u64, host: HostId, spec: TaskSpec) {
         let refused = match self.spawned(key, tag) {
             Some(_) => Some(format!("tag {tag} is in use")),
+            None if tag >= ADOPTED_TAGS => {
+                Some(format!("tag {tag}: a client's own are below {ADOPTED_TAGS}"))
+            }
             None => match self.node.spawn(now, host, spec, &mut self.memory) {
                 Ok(id) => {
                     self.clients.owners.insert(id, (key, tag));
@@ -276,8 +276,7 @@ impl Engine {
             Hangup::Stuck => log!("client hung up on: it does not read"),
         }
         let now = self.clock.now();
-        let children = self.children_of(key);
-        for id in client.spawns.into_values().chain(children) {
+        for id in client.spawns.into_values() {
             self.clients.owners.remove(&id);
             self.clients.orphans.insert(id, now + GRACE);
             self.node.kill(now, id, 15, &mut self.memory);

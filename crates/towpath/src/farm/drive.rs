@@ -20,7 +20,7 @@ use super::plan::{Launch, Plan, PlanEvent, PlanOptions};
 use super::report::{FAILED_LISTED_MAX, Failure, HostReport, Report, WallTimes};
 use super::run::{FarmError, FarmOptions, ItemDone, Outcome, Progress, Sink};
 use crate::client::ClientError;
-use crate::protocol::{HostEvent, Reply, Request, TaskEvent};
+use crate::protocol::{ADOPTED_TAGS, HostEvent, Reply, Request, TaskEvent};
 
 /// How often progress is told, and the interrupt flag looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -301,6 +301,7 @@ impl<'a> Farm<'a> {
             Reply::Failed(text) => self.sink.warn(&text),
             Reply::Info(_)
             | Reply::Tasks { .. }
+            | Reply::Adopted { .. }
             | Reply::Token(_)
             | Reply::Explained(_)
             | Reply::Loads { .. }
@@ -332,6 +333,14 @@ impl<'a> Farm<'a> {
         tag: u64,
         event: TaskEvent,
     ) -> Result<(), FarmError> {
+        if tag >= ADOPTED_TAGS {
+            // Of a task that an item's command spawned: it is no item's.
+            if let TaskEvent::Output { bytes, .. } = event {
+                let bytes = bytes.len() as u32;
+                let _ = self.daemons.push(&Request::Credit { tag, bytes });
+            }
+            return Ok(());
+        }
         match event {
             TaskEvent::Started { .. } => self.plan.started(tag),
             TaskEvent::InputTaken(_) => {} // we send none

@@ -40,8 +40,9 @@ impl Descriptors {
     /// ours in its first instructions.
     pub fn spawn(self, command: &mut Command) -> io::Result<Child> {
         let Some(found) = self.found else { return command.spawn() };
-        let ours = getrlimit(Resource::Nofile);
-        let theirs = Rlimit { current: Some(found), ..ours };
+        let hard = getrlimit(Resource::Nofile).maximum;
+        let ours = Rlimit { current: hard, maximum: hard };
+        let theirs = Rlimit { current: Some(found), maximum: hard };
         if lowest_free().is_none_or(|fd| fd + SPARE >= found) {
             let child = command.spawn()?;
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
 use rustix::thread::futex;
-use towpath::task::{Task, TaskId};
+use towpath::task::{Task, TaskId, Team};
 use towpath_io::Words;
 
 use super::args::BarrierArgs;
@@ -27,7 +27,7 @@ const GROUP: &str = "bench";
 /// One member's place at a barrier.
 pub(super) enum Place<'a> {
     Shared { words: Words, members: u32, sleeps: bool },
-    Team { task: &'a mut Task, team: Vec<TaskId> },
+    Team { task: &'a mut Task, team: Team },
     Group { task: &'a mut Task, name: &'a str, members: u32 },
 }
 
@@ -44,7 +44,7 @@ impl<'a> Place<'a> {
             Meeting::Team { tasks, direct } => {
                 let task = own.context("no task yet")?.task(*direct);
                 let members = tasks.iter().map(|raw| TaskId::try_from(*raw));
-                let team = members.collect::<Result<Vec<_>, _>>()?;
+                let team = task.team_of(&members.collect::<Result<Vec<_>, _>>()?)?;
                 Ok(Self::Team { task, team })
             }
             Meeting::Group { name, members } => {
@@ -70,7 +70,7 @@ impl<'a> Place<'a> {
                 }
                 if *sleeps { sleep_on(&words[OVER], over) } else { spin_on(&words[OVER], over) }
             }
-            Self::Team { task, team } => anyhow::bail!("{} {}", task.id(), team.len()),
+            Self::Team { task, team } => Ok(team.barrier(task)?),
             Self::Group { task, name, members } => Ok(task.group_barrier(name, *members)?),
         }
     }

@@ -38,7 +38,7 @@ fn log2_up(n: u64) -> u64 {
 }
 
 /// Host counts and members of each.
-const SHAPES: [(u32, u32); 8] = [(1, 1), (1, 2), (1, 8), (1, 40), (2, 4), (5, 1), (5, 3), (8, 20)];
+const SHAPES: [(u32, u32); 8] = [(1, 1), (1, 2), (1, 8), (1, 20), (2, 4), (5, 1), (5, 3), (7, 6)];
 
 #[test]
 fn barrier() {
@@ -145,6 +145,10 @@ fn parts() {
         assert_eq!(cost(scatter, 70_000), n - 1 + (n - near));
         assert_eq!(cost(all_gather, 9), all);
         assert_eq!(cost(all_gather, 70_000), all + n * (n - 1));
-        assert_eq!(cost(all_to_all, 9), n * (n - 1));
+        let by_hosts = n * (near - 1) + 2 * (n - h) + h * (h - 1);
+        let everyone = h == 1 || h == n;
+        assert_eq!(cost(all_to_all, 9), if everyone { n * (n - 1) } else { by_hosts });
+        let long = if everyone { n * (n - 1) } else { by_hosts + n * (n - near) };
+        assert_eq!(cost(all_to_all, 70_000), long);
     }
 }

@@ -1,0 +1,140 @@
+//! Loans: memory that a message is written into where its receiver will read it.
+
+use std::ops::{Deref, DerefMut};
+
+use towpath_io::shared::{Block, Frozen, Head, PushError, SHORT_MAX};
+use towpath_wire::TaskId;
+
+use crate::direct::Route;
+use crate::error::SendError;
+use crate::message::Envelope;
+use crate::task::Task;
+
+/// Memory for one message, to be filled and sent by [`Task::send_loan`] without another copy
+/// where the receiver is on the same host and reads shared memory. Its bytes are any at first.
+#[derive(Debug)]
+pub struct Loan {
+    room: Room,
+    len: usize,
+}
+
+#[derive(Debug)]
+enum Room {
+    /// In the segment that peers see.
+    Shared(Block),
+    /// In memory of one's own: it is sent like any other bytes.
+    Own(Vec<u8>),
+}
+
+impl Deref for Loan {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.room {
+            Room::Shared(block) => &block.bytes()[..self.len],
+            Room::Own(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Loan {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &mut self.room {
+            Room::Shared(block) => &mut block.bytes_mut()[..self.len],
+            Room::Own(bytes) => bytes,
+        }
+    }
+}
+
+impl Task {
+    /// Memory for a message of `len` bytes. While none is free in the segment that peers see (they
+    /// hold what they have not taken), it is this process' own, which costs a copy.
+    pub fn loan(&mut self, len: usize) -> Result<Loan, SendError> {
+        self.check()?;
+        if len > SHORT_MAX
+            && let Some(home) = &self.home
+        {
+            let arena = home.arena().clone();
+            if arena.block_max() >= len {
+                let block = arena.alloc(len).or_else(|full| match self.rings.reclaim() {
+                    0 => Err(full),
+                    _ => arena.alloc(len),
+                });
+                if let Ok(block) = block {
+                    return Ok(Loan { room: Room::Shared(block), len });
+                }
+            }
+        }
+        Ok(Loan { room: Room::Own(vec![0; len]), len })
+    }
+
+    /// Sends what was written into a loan. Waits as [`Task::send`] does.
+    pub fn send_loan(
+        &mut self,
+        to: TaskId,
+        envelope: Envelope,
+        loan: Loan,
+    ) -> Result<(), SendError> {
+        self.check()?;
+        let len = loan.len;
+        if to == self.id() {
+            return self.send_parts(to, envelope, &[&loan]);
+        }
+        match loan.room {
+            Room::Shared(block) if !self.endpoint.has_ended(to) => {
+                if self.route(to) != Route::Ring {
+                    self.consider_direct(to, len)?;
+                }
+                let frozen = block.freeze_to(len);
+                match self.push_frozen(to, envelope, frozen)? {
+                    None => Ok(()),
+                    Some(unsent) => self.send_parts(to, envelope, &[unsent.bytes()]),
+                }
+            }
+            Room::Shared(_) => Err(SendError::NoTask(to)),
+            Room::Own(bytes) => self.send_parts(to, envelope, &[&bytes]),
+        }
+    }
+
+    /// Sends a block through the ring to `to`; gives it back where there is no ring.
+    pub(crate) fn push_frozen(
+        &mut self,
+        to: TaskId,
+        envelope: Envelope,
+        mut block: Frozen,
+    ) -> Result<Option<Frozen>, SendError> {
+        let Envelope { tag, context, format } = envelope;
+        let total = block.bytes().len() as u64;
+        loop {
+            if self.route(to) != Route::Ring {
+                return Ok(Some(block));
+            }
+            let seq = self.endpoint.next_number(to);
+            let head = Head { tag, context, seq, format, total, offset: 0 };
+            let Some(ring) = self.rings.get(to) else { return Ok(Some(block)) };
+            let unsent = match ring.out.push_block(&head, block) {
+                Ok(()) => {
+                    ring.out.wake();
+                    self.endpoint.take_number(to);
+                    self.counts.ring += 1;
+                    return Ok(None);
+                }
+                Err(unsent) => unsent,
+            };
+            block = unsent.block;
+            let no_tickets = (ring.out.has_room(), ring.out.has_tickets()) == (Ok(true), Ok(false));
+            match unsent.why {
+                PushError::Full if no_tickets => {
+                    if !self.wait_for_blocks()? {
+                        return Ok(Some(block));
+                    }
+                }
+                PushError::Full => self.wait_for_room(to)?,
+                _ => return Ok(Some(block)),
+            }
+            if self.endpoint.has_ended(to) {
+                return Err(SendError::NoTask(to));
+            }
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Teams: tasks that do the same things together in the same order.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use towpath_vm::collective::{
+    Collective, CollectiveError, Lengths, Message as Say, Operation, Operator, Output, Payload,
+    Settings, StartError, Step, Team as Layout,
+};
+use towpath_vm::matching::Wanted;
+use towpath_vm::talk::{Subject, WatchEvent};
+use towpath_wire::TaskId;
+use towpath_wire::talk::CONTEXT_OWN;
+
+use crate::error::{AskError, RecvError, SendError};
+use crate::message::{Envelope, Message};
+use crate::receive::Deadline;
+use crate::task::Task;
+
+/// This bit is set in contexts of teams that no registry made.
+const CONTEXT_LISTED: u32 = CONTEXT_OWN | 1 << 30;
+
+/// Offset basis of FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), the same on every host.
+const FNV: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn fnv(mix: u64, value: u64) -> u64 {
+    let byte = |mix: u64, byte: &u8| (mix ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    value.to_le_bytes().iter().fold(mix, byte)
+}
+
+/// Why members did not do something together.
+#[derive(Debug, thiserror::Error)]
+pub enum TeamError {
+    /// This task is not among the members, or there are too many.
+    #[error("no team: {0}")]
+    Members(#[from] towpath_vm::collective::TeamError),
+    /// A member has ended before the team was there, or is named twice.
+    #[error("no team of {size}: instance {instance} is missing")]
+    Hole {
+        /// The instance number.
+        instance: usize,
+        /// Members wanted.
+        size: usize,
+    },
+    /// What was asked for cannot be.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A member has ended, or the members do not agree.
+    #[error(transparent)]
+    Collective(#[from] CollectiveError),
+    /// The group could not be made.
+    #[error(transparent)]
+    Group(#[from] AskError),
+    /// Nothing can be sent.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// Nothing can be received.
+    #[error(transparent)]
+    Recv(#[from] RecvError),
+}
+
+/// Ends of tasks that teams depend on; programs do not hear of these watches.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    watches: HashMap<u64, TaskId>,
+    watched: HashSet<TaskId>,
+    over: HashSet<TaskId>,
+    /// Teams by list of members, so that the next one of the same gets another context.
+    listed: HashMap<u64, u32>,
+}
+
+impl Ends {
+    /// Takes note of an event, if it is for a team.
+    pub(crate) fn notice(&mut self, watch: u64, event: &WatchEvent) -> bool {
+        let Some(task) = self.watches.get(&watch) else { return false };
+        if matches!(event, WatchEvent::TaskEnded { .. }) {
+            self.over.insert(*task);
+        }
+        true
+    }
+}
+
+/// A fixed list of tasks, as one of them sees it.
+///
+/// All members call the same functions in the same order. Bytes of one function's result are the
+/// same in each run (docs of `towpath_vm::collective`). When one member ends, whoever depends on
+/// it gets an error instead of waiting.
+///
+/// ```no_run
+/// # use towpath_task::Task;
+/// # use towpath_task::collective::{Element, Function, Operator};
+/// let mut task = Task::enrol()?;
+/// let mut team = task.team("solvers", 4)?;
+/// let sum = Operator::built_in(Function::Sum, Element::F64)?;
+/// let residual = 0.5_f64.to_le_bytes().to_vec();
+/// let total = team.all_reduce(&mut task, residual, sum)?;
+/// team.barrier(&mut task)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Team {
+    layout: Rc<Layout>,
+    members: Vec<TaskId>,
+    context: u32,
+    /// Number of the next operation.
+    next: u32,
+    /// Operations that failed: what still comes of them is dropped.
+    failed: Vec<u32>,
+}
+
+struct Bytes(Message);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl Task {
+    /// Joins `group`, waits until it has `size` members, and makes a team of them; ranks are
+    /// instance numbers. The group stays frozen as long as it has members.
+    pub fn team(&mut self, group: &str, size: u32) -> Result<Team, TeamError> {
+        self.join_group(group)?;
+        let frozen = self.freeze_group(group, size)?;
+        let size = frozen.members.len();
+        let member = |(instance, task): (usize, &Option<TaskId>)| {
+            task.ok_or(TeamError::Hole { instance, size })
+        };
+        let members = frozen.members.iter().enumerate().map(member);
+        let members = members.collect::<Result<Vec<_>, _>>()?;
+        self.make_team(members, frozen.context | CONTEXT_OWN)
+    }
+
+    /// Makes a team of these tasks; every member gives the same list, and makes as many teams of
+    /// it. Ranks are places in the list.
+    pub fn team_of(&mut self, members: &[TaskId]) -> Result<Team, TeamError> {
+        let list = members.iter().fold(FNV, |mix, member| fnv(mix, member.to_raw()));
+        let times = self.ends.listed.entry(list).or_default();
+        *times += 1;
+        // Every member counts alike, so that all come to the same context.
+        let mix = fnv(list, u64::from(*times));
+        let context = (mix ^ mix >> 32) as u32 | CONTEXT_LISTED;
+        self.make_team(members.to_vec(), context)
+    }
+
+    fn make_team(&mut self, members: Vec<TaskId>, context: u32) -> Result<Team, TeamError> {
+        let own = self.id();
+        let rank = members.iter().position(|m| *m == own).map_or(u32::MAX, |r| r as u32);
+        let hosts: Vec<u32> = members.iter().map(|m| u32::from(m.host().slot())).collect();
+        let layout = Layout::new(rank, &hosts, Settings::default())?;
+        for (instance, member) in members.iter().enumerate() {
+            if members[..instance].contains(member) {
+                return Err(TeamError::Hole { instance, size: members.len() });
+            }
+        }
+        for member in members.iter().filter(|m| **m != own) {
+            if self.ends.watched.insert(*member) {
+                let watch = self.watch(Subject::Task(*member))?;
+                self.ends.watches.insert(watch, *member);
+            }
+        }
+        Ok(Team { layout, members, context, next: 0, failed: Vec::new() })
+    }
+}
+
+/// What a wait brought.
+enum Came {
+    Message(Message),
+    /// Members that have ended, by rank.
+    Ends(Vec<u32>),
+}
+
+impl Team {
+    /// This task's rank.
+    pub fn rank(&self) -> u32 {
+        self.layout.rank()
+    }
+
+    /// Number of members.
+    pub fn size(&self) -> u32 {
+        self.layout.size()
+    }
+
+    /// The members by rank.
+    pub fn members(&self) -> &[TaskId] {
+        &self.members
+    }
+
+    /// Does one operation together with all other members. The functions below are this one for
+    /// each kind.
+    pub fn perform(&mut self, task: &mut Task, operation: Operation) -> Result<Output, TeamError> {
+        let number = self.next;
+        let mut machine = Collective::new(&self.layout, operation)?;
+        self.next = number.wrapping_add(1);
+        self.drop_failed(task)?;
+        let done = self.drive(task, number, &mut machine);
+        if done.is_err() {
+            self.failed.push(number);
+        }
+        done
+    }
+
+    fn drive(
+        &self,
+        task: &mut Task,
+        number: u32,
+        machine: &mut Collective,
+    ) -> Result<Output, TeamError> {
+        let mut known = HashSet::new();
+        loop {
+            self.send_all(task, number, machine)?;
+            if let Some(result) = machine.poll_result() {
+                self.send_all(task, number, machine)?;
+                return Ok(result?);
+            }
+            match self.wait(task, number, &mut known)? {
+                Came::Message(message) => self.hand(machine, message),
+                Came::Ends(ranks) => {
+                    // Ends come after the last message: what is there is handed in first.
+                    while let Some(message) = task.try_recv(&self.wanted(number))? {
+                        self.hand(machine, message);
+                    }
+                    for rank in ranks {
+                        machine.member_lost(rank);
+                    }
+                }
+            }
+        }
+    }
+
+    const fn wanted(&self, number: u32) -> Wanted {
+        Wanted { source: None, tag: Some(number.cast_signed()), context: self.context }
+    }
+
+    fn hand(&self, machine: &mut Collective, message: Message) {
+        // From a stranger: nobody but members knows the context, unless by guessing.
+        let Some(from) = self.members.iter().position(|m| *m == message.src()) else { return };
+        let format = message.format();
+        machine.handle(from as u32, format, Payload::shared(Rc::new(Bytes(message))));
+    }
+
+    fn wait(
+        &self,
+        task: &mut Task,
+        number: u32,
+        known: &mut HashSet<u32>,
+    ) -> Result<Came, TeamError> {
+        let wanted = self.wanted(number);
+        let came = task.wait_for(Deadline::NEVER, &mut |task| {
+            if let Some(waiting) = task.endpoint.take(&wanted) {
+                return Some(Came::Message(Message::new(waiting)));
+            }
+            if task.ends.over.is_empty() {
+                return None;
+            }
+            let over = |(_, m): &(u32, &TaskId)| task.ends.over.contains(m);
+            let ranks = (0..).zip(&self.members).filter(over).map(|(rank, _)| rank);
+            let new: Vec<u32> = ranks.filter(|rank| known.insert(*rank)).collect();
+            (!new.is_empty()).then_some(Came::Ends(new))
+        })?;
+        Ok(came.expect("a wait without end ends with something"))
+    }
+
+    fn send_all(
+        &self,
+        task: &mut Task,
+        number: u32,
+        machine: &mut Collective,
+    ) -> Result<(), TeamError> {
+        let (tag, context) = (number.cast_signed(), self.context);
+        while let Some(step) = machine.poll_send() {
+            let (to, Say { format, parts }): (Vec<TaskId>, Say) = match step {
+                Step::Send { to, message } => (vec![self.members[to as usize]], message),
+                Step::Multicast { to, message } => {
+                    (to.iter().map(|rank| self.members[*rank as usize]).collect(), message)
+                }
+                Step::Host(_) => unreachable!("teams do not ask for a stage within the host"),
+            };
+            let parts: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
+            let envelope = Envelope { tag, context, format };
+            let sent = match to[..] {
+                [to] => task.send_parts(to, envelope, &parts),
+                _ => task.multicast(&to, envelope, &parts),
+            };
+            match sent {
+                // Its end is told to the machine by the watch.
+                Ok(()) | Err(SendError::NoTask(_)) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops what came of failed operations.
+    fn drop_failed(&mut self, task: &mut Task) -> Result<(), TeamError> {
+        for number in &self.failed {
+            while task.try_recv(&self.wanted(*number))?.is_some() {}
+        }
+        Ok(())
+    }
+
+    /// Waits until all members have come here.
+    pub fn barrier(&mut self, task: &mut Task) -> Result<(), TeamError> {
+        self.perform(task, Operation::Barrier).map(drop)
+    }
+
+    /// Gives everyone the root's bytes; whoever is not the root gives nothing.
+    pub fn broadcast(
+        &mut self,
+        task: &mut Task,
+        root: u32,
+        data: Option<Vec<u8>>,
+    ) -> Result<Vec<u8>, TeamError> {
+        let data = data.map(Payload::from);
+        self.perform(task, Operation::Broadcast { root, data }).map(one)
+    }
+
+    /// Combines all members' vectors; the root gets the result, others nothing.
+    pub fn reduce(
+        &mut self,
+        task: &mut Task,
+        root: u32,
+        data: Vec<u8>,
+        operator: Operator,
+    ) -> Result<Option<Vec<u8>>, TeamError> {
+        let operation = Operation::Reduce { root, data: data.into(), operator };
+        self.perform(task, operation).map(maybe)
+    }
+
+    /// Combines all members' vectors; everyone gets the result, the same bits.
+    pub fn all_reduce(
+        &mut self,
+        task: &mut Task,
+        data: Vec<u8>,
+        operator: Operator,
+    ) -> Result<Vec<u8>, TeamError> {
+        self.perform(task, Operation::AllReduce { data: data.into(), operator }).map(one)
+    }
+
+    /// Gives the root everyone's part, by rank; others get nothing.
+    pub fn gather(
+        &mut self,
+        task: &mut Task,
+        root: u32,
+        data: Vec<u8>,
+        lengths: Lengths,
+    ) -> Result<Option<Vec<Vec<u8>>>, TeamError> {
+        let gathered =
+            self.perform(task, Operation::Gather { root, data: data.into(), lengths })?;
+        Ok(match gathered {
+            Output::None => None,
+            other => Some(many(other)),
+        })
+    }
+
+    /// Gives everyone everyone's part, by rank.
+    pub fn all_gather(
+        &mut self,
+        task: &mut Task,
+        data: Vec<u8>,
+        lengths: Lengths,
+    ) -> Result<Vec<Vec<u8>>, TeamError> {
+        self.perform(task, Operation::AllGather { data: data.into(), lengths }).map(many)
+    }
+
+    /// Gives each member its part, from the root, which gives one for each rank.
+    pub fn scatter(
+        &mut self,
+        task: &mut Task,
+        root: u32,
+        parts: Option<Vec<Vec<u8>>>,
+    ) -> Result<Vec<u8>, TeamError> {
+        let parts = parts.map(|parts| parts.into_iter().map(Payload::from).collect());
+        self.perform(task, Operation::Scatter { root, parts }).map(one)
+    }
+
+    /// Gives each member a part of each member: part k goes to rank k, and from rank k comes what
+    /// is at place k of the result.
+    pub fn all_to_all(
+        &mut self,
+        task: &mut Task,
+        parts: Vec<Vec<u8>>,
+        lengths: Lengths,
+    ) -> Result<Vec<Vec<u8>>, TeamError> {
+        let parts = parts.into_iter().map(Payload::from).collect();
+        self.perform(task, Operation::AllToAll { parts, lengths }).map(many)
+    }
+
+    /// Combines the vectors of the ranks up to one's own, in their order.
+    pub fn scan(
+        &mut self,
+        task: &mut Task,
+        data: Vec<u8>,
+        operator: Operator,
+    ) -> Result<Vec<u8>, TeamError> {
+        self.perform(task, Operation::Scan { data: data.into(), operator }).map(one)
+    }
+
+    /// Combines the vectors of the ranks below one's own; rank 0 gets nothing.
+    pub fn exclusive_scan(
+        &mut self,
+        task: &mut Task,
+        data: Vec<u8>,
+        operator: Operator,
+    ) -> Result<Option<Vec<u8>>, TeamError> {
+        self.perform(task, Operation::ExclusiveScan { data: data.into(), operator }).map(maybe)
+    }
+}
+
+fn maybe(output: Output) -> Option<Vec<u8>> {
+    match output {
+        Output::One(payload) => Some(payload.into_vec()),
+        _ => None,
+    }
+}
+
+fn one(output: Output) -> Vec<u8> {
+    maybe(output).expect("an operation with one result for each member gives it")
+}
+
+fn many(output: Output) -> Vec<Vec<u8>> {
+    match output {
+        Output::Many(parts) => parts.into_iter().map(Payload::into_vec).collect(),
+        _ => unreachable!("an operation with a part for each rank gives them"),
+    }
+}

@@ -1,0 +1,330 @@
+//! Mailboxes: named places for entries that tasks leave for others, with PVM's rules.
+//!
+//! - A mailbox has one entry, or as many as come, if each of them came with
+//!   [`MailRules::many`].
+//! - An entry may be deleted, and one asked for by its place overwritten, by its owner, or by
+//!   anybody if it came with [`MailRules::overwritable`]. Put without a place, it overwrites the
+//!   only one there is if both came so.
+//! - An entry goes when its owner ends, unless it is [`MailRules::persistent`]: then it has no
+//!   owner any more.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use towpath_wire::TaskId;
+
+use super::core::Reply;
+use crate::talk::{Fault, MailRules, Mailbox, RegistryAnswer};
+
+/// Most entries in all.
+pub const ENTRIES_MAX: usize = 65_536;
+/// Most bytes in all entries.
+pub const MAIL_BYTES_MAX: usize = 64 << 20;
+/// Largest place in a mailbox, and one.
+const PLACES_MAX: u32 = 1 << 20;
+/// Longest list told, in bytes.
+const LIST_BYTES_MAX: usize = 512 << 10;
+
+type Answered = Result<RegistryAnswer, Fault>;
+
+#[derive(Debug)]
+struct Entry {
+    owner: Option<TaskId>,
+    rules: MailRules,
+    format: u32,
+    content: Vec<u8>,
+}
+
+impl Entry {
+    fn yields_to(&self, task: TaskId) -> bool {
+        self.rules.overwritable || self.owner == Some(task)
+    }
+}
+
+/// A task that waits for an entry.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    asker: (TaskId, u64),
+    index: Option<u32>,
+    from: u32,
+    delete: bool,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    entries: BTreeMap<u32, Entry>,
+    waits: VecDeque<Wait>,
+}
+
+/// All mailboxes. Invariants: none is empty; `count` and `bytes` sum the entries; `of` has the
+/// mailboxes where a task owns an entry or waits.
+#[derive(Debug, Default)]
+pub(super) struct Mail {
+    by_name: BTreeMap<String, Place>,
+    of: BTreeMap<TaskId, BTreeSet<String>>,
+    count: usize,
+    waiting: usize,
+    bytes: usize,
+}
+
+impl Mail {
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Where an entry is to go.
+    fn place(
+        &self,
+        task: TaskId,
+        name: &str,
+        index: Option<u32>,
+        rules: MailRules,
+    ) -> Result<u32, Fault> {
+        let Some(place) = self.by_name.get(name).filter(|p| !p.entries.is_empty()) else {
+            return match index {
+                Some(i) if i > 0 && !rules.many => Err(Fault::Denied),
+                index => Ok(index.unwrap_or(0)),
+            };
+        };
+        let many = rules.many && place.entries.values().all(|e| e.rules.many);
+        let Some(index) = index else {
+            if many {
+                let free = place.entries.keys().zip(0..).find(|(at, i)| *at != i);
+                return Ok(free.map_or(place.entries.len() as u32, |(_, i)| i));
+            }
+            let (index, entry) = place.entries.first_key_value().ok_or(Fault::NotFound)?;
+            return match (place.entries.len(), rules.overwritable, entry.rules.overwritable) {
+                (1, true, true) => Ok(*index),
+                (1, true, false) => Err(Fault::Denied),
+                _ => Err(Fault::Exists),
+            };
+        };
+        match place.entries.get(&index) {
+            Some(entry) if entry.yields_to(task) => Ok(index),
+            None if many => Ok(index),
+            _ => Err(Fault::Denied),
+        }
+    }
+
+    pub(super) fn put(
+        &mut self,
+        task: TaskId,
+        name: &str,
+        index: Option<u32>,
+        rules: MailRules,
+        (format, content): (u32, Vec<u8>),
+    ) -> Answered {
+        let index = self.place(task, name, index, rules)?;
+        let old = self.by_name.get(name).and_then(|p| p.entries.get(&index));
+        let (freed, entries) = old.map_or((0, 1), |e| (e.content.len(), 0));
+        let limit =
+            |what: &str, limit: usize| Fault::Limit { what: what.into(), limit: limit as u64 };
+        if self.count + entries > ENTRIES_MAX {
+            return Err(limit("mailbox entries", ENTRIES_MAX));
+        }
+        if self.bytes - freed + content.len() > MAIL_BYTES_MAX {
+            return Err(limit("bytes in mailboxes", MAIL_BYTES_MAX));
+        }
+        if index >= PLACES_MAX {
+            return Err(limit("places in a mailbox", PLACES_MAX as usize));
+        }
+        self.remove(name, index);
+        self.count += 1;
+        self.bytes += content.len();
+        let entry = Entry { owner: Some(task), rules, format, content };
+        self.by_name.entry(name.into()).or_default().entries.insert(index, entry);
+        self.of.entry(task).or_default().insert(name.into());
+        Ok(RegistryAnswer::Index(index))
+    }
+
+    /// Takes an entry out; its mailbox goes with the last one, unless somebody waits there.
+    fn remove(&mut self, name: &str, index: u32) -> Option<Entry> {
+        let place = self.by_name.get_mut(name)?;
+        let entry = place.entries.remove(&index)?;
+        self.count -= 1;
+        self.bytes -= entry.content.len();
+        self.settle(name, entry.owner);
+        Some(entry)
+    }
+
+    /// Forgets a mailbox with nothing in it, and that a task has to do with it if it has not.
+    fn settle(&mut self, name: &str, task: Option<TaskId>) {
+        let place = self.by_name.get(name);
+        let tied = task.is_some_and(|task| {
+            place.is_some_and(|p| {
+                p.entries.values().any(|e| e.owner == Some(task))
+                    || p.waits.iter().any(|w| w.asker.0 == task)
+            })
+        });
+        if place.is_some_and(|p| p.entries.is_empty() && p.waits.is_empty()) {
+            self.by_name.remove(name);
+        }
+        if let Some(task) = task.filter(|_| !tied)
+            && let Some(of) = self.of.get_mut(&task)
+        {
+            of.remove(name);
+            if of.is_empty() {
+                self.of.remove(&task);
+            }
+        }
+    }
+
+    pub(super) fn get(
+        &mut self,
+        task: TaskId,
+        name: &str,
+        index: Option<u32>,
+        from: u32,
+        delete: bool,
+    ) -> Answered {
+        let place = self.by_name.get(name).ok_or(Fault::NotFound)?;
+        let found = match index {
+            Some(index) => place.entries.get_key_value(&index),
+            None => place.entries.range(from..).next(),
+        };
+        let (index, entry) = found.ok_or(Fault::NotFound)?;
+        if delete && !entry.yields_to(task) {
+            return Err(Fault::Denied);
+        }
+        let index = *index;
+        let mail = RegistryAnswer::Mail {
+            index,
+            owner: entry.owner,
+            rules: entry.rules,
+            format: entry.format,
+            content: entry.content.clone(),
+        };
+        if delete {
+            self.remove(name, index);
+        }
+        Ok(mail)
+    }
+
+    pub(super) fn wait(
+        &mut self,
+        name: &str,
+        asker: (TaskId, u64),
+        index: Option<u32>,
+        from: u32,
+        delete: bool,
+    ) -> Result<(), Fault> {
+        if self.waiting >= ENTRIES_MAX {
+            return Err(Fault::Limit { what: "waits for mail".into(), limit: ENTRIES_MAX as u64 });
+        }
+        self.waiting += 1;
+        let wait = Wait { asker, index, from, delete };
+        self.by_name.entry(name.into()).or_default().waits.push_back(wait);
+        self.of.entry(asker.0).or_default().insert(name.into());
+        Ok(())
+    }
+
+    /// Something came: those who wait in a mailbox look again, in the order of their coming.
+    pub(super) fn serve(&mut self, name: &str, replies: &mut VecDeque<Reply>) {
+        let Some(place) = self.by_name.get_mut(name) else { return };
+        for wait in core::mem::take(&mut place.waits) {
+            let (task, number) = wait.asker;
+            match self.get(task, name, wait.index, wait.from, wait.delete) {
+                Err(Fault::NotFound) => {
+                    self.by_name.entry(name.into()).or_default().waits.push_back(wait);
+                }
+                answer => {
+                    self.waiting -= 1;
+                    replies.push_back((task, number, answer));
+                    self.settle(name, Some(task));
+                }
+            }
+        }
+        self.settle(name, None);
+    }
+
+    pub(super) fn delete(&mut self, task: TaskId, name: &str, index: u32) -> Answered {
+        let entry = self.by_name.get(name).and_then(|p| p.entries.get(&index));
+        if !entry.ok_or(Fault::NotFound)?.yields_to(task) {
+            return Err(Fault::Denied);
+        }
+        self.remove(name, index);
+        Ok(RegistryAnswer::Done)
+    }
+
+    pub(super) fn list(&self, pattern: &str) -> Answered {
+        let mut boxes = Vec::new();
+        let mut bytes = 0;
+        for (name, place) in &self.by_name {
+            if place.entries.is_empty() || !matches(pattern, name) {
+                continue;
+            }
+            bytes += name.len() + 4 + place.entries.len() * 20;
+            if bytes > LIST_BYTES_MAX {
+                let limit = LIST_BYTES_MAX as u64;
+                return Err(Fault::Limit { what: "bytes of mailboxes listed".into(), limit });
+            }
+            let entries = place.entries.iter().map(|(i, e)| (*i, e.owner, e.rules)).collect();
+            boxes.push(Mailbox { name: name.clone(), entries });
+        }
+        Ok(RegistryAnswer::Mailboxes(boxes))
+    }
+
+    pub(super) fn task_over(&mut self, task: TaskId) {
+        self.forget_waits(task);
+        for name in self.of.remove(&task).unwrap_or_default() {
+            let Some(place) = self.by_name.get_mut(&name) else { continue };
+            let mut gone = Vec::new();
+            for (index, entry) in &mut place.entries {
+                if entry.owner == Some(task) {
+                    entry.owner = None;
+                    if !entry.rules.persistent {
+                        gone.push(*index);
+                    }
+                }
+            }
+            for index in gone {
+                self.remove(&name, index);
+            }
+        }
+    }
+
+    pub(super) fn forget_waits(&mut self, task: TaskId) {
+        for name in self.of.get(&task).cloned().unwrap_or_default() {
+            if let Some(place) = self.by_name.get_mut(&name) {
+                let before = place.waits.len();
+                place.waits.retain(|w| w.asker.0 != task);
+                self.waiting -= before - place.waits.len();
+            }
+            self.settle(&name, Some(task));
+        }
+    }
+}
+
+/// Whether a name fits a pattern, in which each `*` stands for any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut name) = name.strip_prefix(first) else { return false };
+    let mut rest = rest;
+    while let Some((part, more)) = rest.split_once('*') {
+        let Some(at) = name.find(part) else { return false };
+        (name, rest) = (&name[at + part.len()..], more);
+    }
+    name.ends_with(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn stars_stand_for_any_text() {
+        for (pattern, name, fits) in [
+            ("*", "", true),
+            ("*", "abc", true),
+            ("abc", "abc", true),
+            ("abc", "abcd", false),
+            ("a*c", "abcbc", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXcYb", false),
+            ("ab*ba", "aba", false),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Groups and mailboxes of the whole virtual machine, kept by the leader: what is done to them is
+//! done in one order, and depends on nothing but that order.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `groups` | groups, their barriers, their freezing |
+//! | `mail` | mailboxes |
+//! | `core` | [`Registry`] |
+
+mod core;
+mod groups;
+mod mail;
+#[cfg(test)]
+mod tests;
+
+pub use core::{CONTEXT_FIRST, Registry};
+pub use groups::{GROUPS_MAX, MEMBERS_MAX};
+pub use mail::{ENTRIES_MAX, MAIL_BYTES_MAX};

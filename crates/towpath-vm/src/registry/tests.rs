@@ -1,0 +1,272 @@
+use std::collections::BTreeMap;
+use std::string::String;
+use std::vec;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+use towpath_wire::{HostId, TaskId};
+
+use super::Registry;
+use crate::talk::{Fault, MailRules, RegistryAnswer, RegistryOp};
+
+fn task(n: u32) -> TaskId {
+    HostId::new(1, 1).unwrap().task(n).unwrap()
+}
+
+type Answers = Vec<(u32, Result<RegistryAnswer, Fault>)>;
+
+struct Asked {
+    registry: Registry,
+    number: u64,
+}
+
+impl Asked {
+    fn new() -> Self {
+        Self { registry: Registry::default(), number: 0 }
+    }
+
+    fn answers(&mut self) -> Answers {
+        core::iter::from_fn(|| self.registry.poll()).map(|(t, _, a)| (t.number(), a)).collect()
+    }
+
+    fn ask(&mut self, who: u32, op: RegistryOp) -> Answers {
+        self.number += 1;
+        self.registry.apply(task(who), self.number, op);
+        self.answers()
+    }
+
+    fn one(&mut self, who: u32, op: RegistryOp) -> Result<RegistryAnswer, Fault> {
+        let mut answers = self.ask(who, op);
+        assert_eq!((answers.len(), answers[0].0), (1, who));
+        answers.remove(0).1
+    }
+
+    fn join(&mut self, who: u32) -> Result<u32, Fault> {
+        self.one(who, RegistryOp::Join("g".into())).map(|a| match a {
+            RegistryAnswer::Instance(i) => i,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    fn over(&mut self, who: u32) -> Answers {
+        self.registry.task_over(task(who));
+        self.answers()
+    }
+
+    fn put(&mut self, who: u32, index: Option<u32>, rules: MailRules) -> Result<u32, Fault> {
+        let content = vec![who as u8];
+        let put = RegistryOp::Put { name: "m".into(), index, rules, format: 7, content };
+        let mut answers = self.ask(who, put);
+        match answers.remove(0).1? {
+            RegistryAnswer::Index(i) => Ok(i),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn get(&mut self, who: u32, index: Option<u32>, from: u32, delete: bool) -> Result<u32, Fault> {
+        match self.one(who, get(index, from, delete, false))? {
+            RegistryAnswer::Mail { index, .. } => Ok(index),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn get(index: Option<u32>, from: u32, delete: bool, wait: bool) -> RegistryOp {
+    RegistryOp::Get { name: "m".into(), index, from, delete, wait }
+}
+
+fn barrier(count: u32) -> RegistryOp {
+    RegistryOp::Barrier { group: "g".into(), count }
+}
+
+fn freeze(count: u32) -> RegistryOp {
+    RegistryOp::Freeze { group: "g".into(), count }
+}
+
+const DONE: Result<RegistryAnswer, Fault> = Ok(RegistryAnswer::Done);
+
+const fn rules(persistent: bool, many: bool, overwritable: bool) -> MailRules {
+    MailRules { persistent, many, overwritable }
+}
+
+#[test]
+fn a_barrier_lets_everyone_go_at_once_or_nobody() {
+    let mut r = Asked::new();
+    for n in 1..=4 {
+        assert_eq!(r.join(n), Ok(n - 1));
+    }
+    assert_eq!(r.one(9, barrier(2)), Err(Fault::NotInGroup));
+    assert_eq!(r.ask(1, barrier(3)), []);
+    assert!(matches!(r.one(2, barrier(2)), Err(Fault::Bad(_))), "another count");
+    assert_eq!(r.ask(2, barrier(3)), []);
+    assert!(matches!(r.one(2, barrier(3)), Err(Fault::Bad(_))), "it waits already");
+    // One that waits ends: three are left, it can still fill.
+    assert_eq!(r.over(1), []);
+    assert_eq!(r.ask(3, barrier(3)), []);
+    assert_eq!(r.ask(4, barrier(3)), [(2, DONE), (3, DONE), (4, DONE)]);
+    // It cannot fill any more: those who wait are told.
+    assert_eq!(r.ask(2, barrier(3)), []);
+    assert_eq!(r.over(3), [(2, Err(Fault::Broken))]);
+    // As many as there are members, whoever ends meanwhile.
+    assert_eq!(r.ask(2, barrier(0)), []);
+    assert_eq!(r.over(4), [(2, DONE)]);
+    assert_eq!(r.over(2), []);
+    assert!(r.registry.is_empty());
+}
+
+#[test]
+fn a_group_that_fills_is_frozen_once_and_the_same_for_all() {
+    let mut r = Asked::new();
+    assert_eq!(r.ask(1, freeze(2)), []);
+    assert_eq!(r.join(1), Ok(0));
+    let frozen = r.ask(2, RegistryOp::Join("g".into()));
+    let [(1, Ok(RegistryAnswer::Members { members, context, version: 2 })), (2, Ok(_))] =
+        &frozen[..]
+    else {
+        panic!("{frozen:?}")
+    };
+    assert_eq!(members[..], [Some(task(1)), Some(task(2))]);
+    assert!(*context >= super::CONTEXT_FIRST);
+    assert_eq!(r.join(3), Err(Fault::GroupFrozen));
+    assert_eq!(r.one(2, RegistryOp::Leave("g".into())), Err(Fault::GroupFrozen));
+    assert_eq!(r.one(2, freeze(2)), frozen[0].1, "the same list and context");
+    assert_eq!(r.one(2, freeze(3)), Err(Fault::GroupFrozen));
+    r.over(1);
+    assert_eq!(r.one(2, freeze(0)), frozen[0].1, "though one has ended");
+    assert_eq!(r.one(2, barrier(2)), Err(Fault::Broken));
+    r.over(2);
+    assert!(r.registry.is_empty());
+    // The next group of that name has another context.
+    r.join(1).unwrap();
+    let Ok(RegistryAnswer::Members { context: other, .. }) = r.one(1, freeze(1)) else { panic!() };
+    assert_ne!(other, *context);
+}
+
+#[test]
+fn a_group_that_was_to_fill_breaks_when_a_member_ends() {
+    let mut r = Asked::new();
+    assert_eq!(r.join(1), Ok(0));
+    assert_eq!(r.join(2), Ok(1));
+    assert_eq!(r.ask(1, freeze(3)), []);
+    assert_eq!(r.over(2), [(1, Err(Fault::Broken))]);
+    assert_eq!(r.ask(1, freeze(3)), []);
+    assert_eq!(r.over(1), []);
+    assert!(r.registry.is_empty());
+}
+
+#[test]
+fn mail_follows_its_rules() {
+    let mut r = Asked::new();
+    let (plain, many, over) =
+        (rules(false, false, false), rules(false, true, false), rules(false, false, true));
+    assert_eq!(r.put(1, None, plain), Ok(0));
+    assert_eq!(r.put(2, None, plain), Err(Fault::Exists));
+    assert_eq!(r.put(2, None, many), Err(Fault::Exists));
+    assert_eq!(r.put(2, None, over), Err(Fault::Denied));
+    assert_eq!(r.put(1, Some(0), plain), Ok(0), "the owner may");
+    let delete = |index| RegistryOp::Delete { name: "m".into(), index };
+    assert_eq!(r.one(2, delete(0)), Err(Fault::Denied));
+    assert_eq!(r.get(2, None, 0, true), Err(Fault::Denied));
+    assert_eq!(r.get(2, Some(0), 0, false), Ok(0));
+    assert_eq!(r.over(1), []);
+    assert_eq!(r.get(2, None, 0, false), Err(Fault::NotFound), "it went with its owner");
+    // Several.
+    for (n, index) in [(1, 0), (2, 1), (3, 2)] {
+        assert_eq!(r.put(n, None, many), Ok(index));
+    }
+    r.over(2);
+    assert_eq!(r.get(1, None, 1, false), Ok(2), "the first from there on");
+    assert_eq!(r.get(1, Some(1), 0, false), Err(Fault::NotFound));
+    assert_eq!(r.put(4, None, many), Ok(1), "the lowest free place");
+    for n in [1, 3, 4] {
+        r.over(n);
+    }
+    // Overwritable, and one that outlives its owner.
+    assert_eq!(r.put(1, None, over), Ok(0));
+    assert_eq!(r.put(2, None, rules(true, false, true)), Ok(0));
+    r.over(2);
+    let Ok(RegistryAnswer::Mail { owner: None, .. }) = r.one(3, get(Some(0), 0, false, false))
+    else {
+        panic!()
+    };
+    assert_eq!(r.get(3, Some(0), 0, true), Ok(0));
+    assert!(r.registry.is_empty());
+}
+
+#[test]
+fn those_who_wait_for_mail_get_it_in_turn() {
+    let mut r = Asked::new();
+    assert_eq!(r.ask(1, get(None, 0, true, true)), []);
+    assert_eq!(r.ask(2, get(None, 0, true, true)), []);
+    assert_eq!(r.ask(3, get(None, 0, false, true)), []);
+    r.over(1);
+    let over = rules(true, true, true);
+    let served = |r: &mut Asked| -> Vec<u32> {
+        let content = vec![];
+        let put =
+            RegistryOp::Put { name: "m".into(), index: None, rules: over, format: 0, content };
+        r.ask(9, put).iter().map(|(who, _)| *who).collect()
+    };
+    assert_eq!(served(&mut r), [2, 9], "taken away before the third");
+    assert_eq!(served(&mut r), [3, 9]);
+    assert_eq!(r.registry.len(), (0, 1));
+    r.get(4, None, 0, true).unwrap();
+    r.registry.forget_waits(task(4));
+    assert!(r.registry.is_empty());
+}
+
+#[derive(Clone, Debug)]
+enum Do {
+    Join(u32),
+    Leave(u32),
+    Over(u32),
+}
+
+proptest! {
+    /// Against a list that is searched from its front.
+    #[test]
+    fn instances_are_the_lowest_free_ones(
+        ops in proptest::collection::vec(
+            prop_oneof![
+                (1..8u32).prop_map(Do::Join), (1..8u32).prop_map(Do::Leave),
+                (1..8u32).prop_map(Do::Over),
+            ], 0..60),
+    ) {
+        let mut r = Asked::new();
+        let mut model: BTreeMap<u32, u32> = BTreeMap::new();
+        for op in ops {
+            match op {
+                Do::Join(n) => {
+                    let free = (0..).find(|i| !model.values().any(|v| v == i)).unwrap();
+                    let want = if model.contains_key(&n) { Err(Fault::InGroup) } else { Ok(free) };
+                    prop_assert_eq!(r.join(n), want);
+                    model.entry(n).or_insert(free);
+                }
+                Do::Leave(n) => {
+                    let want = match model.remove(&n) {
+                        Some(_) => Ok(RegistryAnswer::Done),
+                        None if model.is_empty() => Err(Fault::NoGroup),
+                        None => Err(Fault::NotInGroup),
+                    };
+                    prop_assert_eq!(r.one(n, RegistryOp::Leave("g".into())), want);
+                }
+                Do::Over(n) => {
+                    r.over(n);
+                    model.remove(&n);
+                }
+            }
+            let last = model.values().max().map_or(0, |i| i + 1);
+            let mut list = vec![None; last as usize];
+            for (n, i) in &model {
+                list[*i as usize] = Some(task(*n));
+            }
+            match r.one(1, RegistryOp::Members(String::from("g"))) {
+                Ok(RegistryAnswer::Members { members, .. }) => prop_assert_eq!(members, list),
+                other => {
+                    prop_assert_eq!(other, Err(Fault::NoGroup));
+                    prop_assert!(model.is_empty());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The examples, each of which checks its own result.
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use support::Vm;
+
+/// The examples of this build, built.
+fn example(name: &str) -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--package", "towpath", "--example", name]);
+    assert!(build.status().unwrap().success());
+    let test = std::env::current_exe().unwrap();
+    test.ancestors().nth(2).unwrap().join("examples").join(name)
+}
+
+/// Starts a program as a task of its own at a host.
+fn start(vm: &Vm, host: usize, program: &PathBuf, size: usize) -> Child {
+    let mut c = Command::new(program);
+    for name in ["TOWPATH_TASK", "TOWPATH_COOKIE", "TOWPATH_VM"] {
+        c.env_remove(name);
+    }
+    c.env("TOWPATH_TASK_SOCKET", vm.socket(host)).env("TOWPATH_SIZE", size.to_string());
+    c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn end(child: Child) -> (Output, String) {
+    let out = child.wait_with_output().unwrap();
+    let text = [&out.stdout[..], &out.stderr[..]].concat();
+    (out, String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn a_farm_that_loses_a_worker_finds_every_prime_once() {
+    let (vm, farm) = (Vm::up(2), example("farm"));
+    let (out, text) = end(start(&vm, 1, &farm, 1));
+    assert!(out.status.success(), "{text}");
+    // π(320 000), from any table of primes.
+    assert!(text.contains("27608 primes below 320000"), "{text}");
+    assert!(text.contains("1 lost"), "{text}");
+}
+
+#[test]
+fn heat_on_four_tasks_is_that_of_one_bit_by_bit() {
+    let (vm, heat) = (Vm::up(2), example("heat"));
+    let children: Vec<Child> = (0..4).map(|n| start(&vm, 1 + n % 2, &heat, 4)).collect();
+    let ended: Vec<(Output, String)> = children.into_iter().map(end).collect();
+    assert!(ended.iter().all(|(out, _)| out.status.success()), "{ended:?}");
+    let said: String = ended.into_iter().map(|(_, text)| text).collect();
+    assert!(said.contains("by 4 tasks") && said.contains(" 0 points differ"), "{said}");
+}
