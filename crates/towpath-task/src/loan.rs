@@ -116,7 +116,7 @@ impl Task {
                 Ok(()) => {
                     ring.out.wake();
                     self.endpoint.take_number(to);
-                    self.sent_by_ring += 1;
+                    self.counts.ring += 1;
                     return Ok(None);
                 }
                 Err(unsent) => unsent,

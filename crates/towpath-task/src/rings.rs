@@ -10,6 +10,7 @@ use towpath_io::shared::{
     Arrival, Corrupt, Head, Home, Inbound, Kind, OpenError, Outbound, PairFds, PeerCard, View,
 };
 use towpath_vm::endpoint::{Body, Endpoint};
+use towpath_vm::matching::{Key, Wanted};
 use towpath_wire::TaskId;
 use towpath_wire::talk::Header;
 
@@ -52,9 +53,47 @@ impl Ring {
         }
     }
 
+    /// Takes the arrival at its head into `out`, which is as long.
+    #[inline]
+    pub(crate) fn take_into(&mut self, arrival: &Arrival, out: &mut [u8]) {
+        match arrival.kind {
+            Kind::Short => self.input.take_short(out),
+            Kind::Block => {
+                self.input.take_block().read(0, out);
+            }
+        }
+    }
+
+    /// Takes the arrival at its head.
+    #[inline]
+    pub(crate) fn take_body(&mut self, arrival: &Arrival) -> Body<View> {
+        match arrival.kind {
+            Kind::Short => {
+                let mut bytes = vec![0; arrival.len];
+                self.input.take_short(&mut bytes);
+                Body::Own(bytes)
+            }
+            Kind::Block => Body::Route(self.input.take_block()),
+        }
+    }
+
     /// Whether a record can be put into it now; also when it is broken, which the next try says.
     pub(crate) fn has_room(&mut self) -> bool {
         self.out.has_room().unwrap_or(true)
+    }
+
+    /// What is at its head, if that is due, whole and fits `wanted`.
+    #[inline]
+    fn wanted(&mut self, wanted: &Wanted, endpoint: &mut Endpoint<View>) -> Option<Arrival> {
+        if self.filling.is_some() || !self.input.ready() {
+            return None;
+        }
+        let arrival = self.input.peek().ok()??;
+        let Head { tag, context, seq, offset, total, .. } = arrival.head;
+        let fits = wanted.matches(&Key { source: self.peer, tag, context });
+        let whole = offset == 0 && total == arrival.len as u64 && self.input.next_is_whole();
+        let due = fits && whole && endpoint.is_turn(self.peer, seq);
+        due.then_some(arrival)
     }
 
     fn step(&mut self, own: TaskId, endpoint: &mut Endpoint<View>) -> Result<Step, Corrupt> {
@@ -82,20 +121,9 @@ impl Ring {
             return Ok(Step::Nothing);
         }
         let header = head.between(self.peer, own);
-        match kind {
-            Kind::Short => {
-                let mut bytes = vec![0; len];
-                self.input.take_short(&mut bytes);
-                endpoint.arrive(&header, Body::Own(bytes));
-            }
-            Kind::Block => {
-                let view = self.input.take_block();
-                if view.is_whole() {
-                    endpoint.arrive(&header, Body::Route(view));
-                } else {
-                    self.filling = Some((header, view));
-                }
-            }
+        match self.take_body(&Arrival { head, len, kind }) {
+            Body::Route(view) if !view.is_whole() => self.filling = Some((header, view)),
+            body => endpoint.arrive(&header, body),
         }
         Ok(Step::Took)
     }
@@ -106,6 +134,8 @@ impl Ring {
 pub(crate) struct Rings {
     all: Vec<Ring>,
     by_peer: HashMap<TaskId, usize>,
+    /// The one that was asked for last.
+    last: usize,
     /// Where the next look begins.
     start: usize,
     /// Rings given up because what was in them made no sense.
@@ -142,8 +172,10 @@ impl Rings {
 
     #[inline]
     pub(crate) fn get(&mut self, peer: TaskId) -> Option<&mut Ring> {
-        let at = *self.by_peer.get(&peer)?;
-        self.all.get_mut(at)
+        if self.all.get(self.last).is_none_or(|ring| ring.peer != peer) {
+            self.last = *self.by_peer.get(&peer)?;
+        }
+        self.all.get_mut(self.last)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Ring> {
@@ -178,6 +210,27 @@ impl Rings {
             self.remove(peer);
         }
         any
+    }
+
+    /// The ring with a message at its head that fits `wanted`, is whole and due: it can be
+    /// received without being put among those that wait, if none of those fits.
+    #[inline]
+    pub(crate) fn find(
+        &mut self,
+        wanted: &Wanted,
+        endpoint: &mut Endpoint<View>,
+    ) -> Option<(&mut Ring, Arrival)> {
+        let at = match wanted.source {
+            Some(peer) => {
+                self.get(peer)?;
+                self.last..self.last + 1
+            }
+            None => 0..self.all.len(),
+        };
+        self.all[at].iter_mut().find_map(|ring| {
+            let arrival = ring.wanted(wanted, endpoint)?;
+            Some((ring, arrival))
+        })
     }
 
     /// Takes what a dead peer left in its ring, and forgets the ring.

@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_char, c_int};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
-use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI32};
 
 use crate::code::{self, Code, Outcome};
 use crate::data::{pvm_errno, pvmautoerr, pvmmyctx, pvmmytid};
@@ -16,6 +16,8 @@ use crate::vm::connect;
 static LIBRARY: Library = Library::new(connect);
 /// The context that `pvmmyctx` showed last: a program that set the variable shows another.
 static SHOWN: AtomicI32 = AtomicI32::new(0);
+/// The program has asked for the descriptor.
+static WATCHED: AtomicBool = AtomicBool::new(false);
 
 /// The task that this process is.
 pub(crate) fn library() -> &'static Library {
@@ -58,7 +60,16 @@ pub(crate) fn guarded(step: impl FnOnce() -> Outcome) -> Outcome {
         library.set_context(context);
         SHOWN.store(context, Relaxed);
     }
-    catch_unwind(AssertUnwindSafe(step)).unwrap_or(Err(Code::SysErr))
+    let outcome = catch_unwind(AssertUnwindSafe(step)).unwrap_or(Err(Code::SysErr));
+    if WATCHED.load(Relaxed) {
+        library.arm();
+    }
+    outcome
+}
+
+/// The program has the descriptor from now on, and may wait for it between calls.
+pub(super) fn watch() {
+    WATCHED.store(true, Relaxed);
 }
 
 /// Brings the variables up to date, after calls that may change them.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::entry::{call, call_quietly, library, show};
+use super::entry::{call, call_quietly, library, show, watch};
 use super::tables::{Given, TaskInfo};
 use super::text::{bytes, put};
 use crate::code::Code;
@@ -144,6 +144,7 @@ static DESCRIPTORS: Given<c_int> = Given::new();
 unsafe extern "C" fn pvm_getfds(list: *mut *const c_int) -> c_int {
     call("pvm_getfds", || {
         let (table, count) = DESCRIPTORS.list(vec![library().descriptor()?]);
+        watch();
         // SAFETY: a place of the program, or null.
         unsafe { put(list, table) };
         Ok(count)

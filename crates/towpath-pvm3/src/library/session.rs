@@ -133,6 +133,16 @@ impl Library {
         self.enrolled(|_, vm| Ok(vm.descriptor()))
     }
 
+    /// The program may wait for the descriptor now: whoever sends has to wake it.
+    pub(crate) fn arm(&self) {
+        self.with(|session| {
+            if let Some(vm) = &mut session.vm {
+                // A connection that is lost is found by the next call.
+                let _ = vm.arm();
+            }
+        });
+    }
+
     /// `pvm_exit`. What waits to be received is dropped; output of children is waited for.
     pub(crate) fn exit(&self) -> Outcome {
         if self.tid_now() < 0 {

@@ -141,7 +141,7 @@ pub(crate) trait Vm: Send {
     /// Leaves; everything sent before is delivered.
     fn leave(self: Box<Self>);
     /// A descriptor that is readable when something came.
-    fn descriptor(&self) -> i32;
+    fn descriptor(&mut self) -> i32;
     /// Before waiting for the descriptor without the state: `true` when there is nothing.
     fn arm(&mut self) -> Result<bool, Code>;
 

@@ -202,7 +202,7 @@ impl Vm for Member {
         self.world.ended(self.tid);
     }
 
-    fn descriptor(&self) -> i32 {
+    fn descriptor(&mut self) -> i32 {
         self.with_inbox(|inbox| inbox.bell).unwrap()
     }
 

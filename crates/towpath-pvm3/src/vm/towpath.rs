@@ -4,7 +4,7 @@
 //! apart. Programs hand numbers about as ints, so the high halves are kept here, by slot.
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use towpath_task as towpath;
@@ -25,8 +25,9 @@ use crate::tid;
 /// Variables that a child finds as this task has them: without them it might not find the
 /// library.
 const PASSED_ON: [&str; 3] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "PVM_PATH"];
-/// Output streams of a task that end one by one.
-const STREAMS: u8 = 2;
+/// Programs wait for descriptors by `select`, which knows none from 1024 on; the task layer's are
+/// higher than theirs.
+const LOWEST: i32 = 3;
 
 /// A task of a virtual machine.
 pub(super) struct Member {
@@ -34,8 +35,8 @@ pub(super) struct Member {
     /// High half of the ids of each slot's present host, as far as it is known.
     lives: HashMap<i32, u64>,
     events: VecDeque<Event>,
-    /// Children of which a stream has ended.
-    ended: HashMap<TaskId, u8>,
+    /// The descriptor that the program has, a copy of the task layer's.
+    shown: Option<OwnedFd>,
 }
 
 /// Enters the virtual machine of this process.
@@ -79,8 +80,8 @@ fn asked<T>(outcome: Result<T, towpath::AskError>) -> Result<T, Code> {
 
 impl Member {
     fn new(task: Task) -> Self {
-        let (lives, events, ended) = (HashMap::new(), VecDeque::new(), HashMap::new());
-        let mut member = Self { task, lives, events, ended };
+        let (lives, events) = (HashMap::new(), VecDeque::new());
+        let mut member = Self { task, lives, events, shown: None };
         let family = [member.task.id()].into_iter().chain(member.task.parent());
         let family: Vec<TaskId> = family.chain(member.task.siblings().iter().copied()).collect();
         for task in family {
@@ -146,24 +147,13 @@ impl Member {
                     };
                     self.events.push_back(Event::Watched { watch, tid });
                 }
-                towpath::Event::Output { task, bytes, .. } => self.output(task, bytes),
+                towpath::Event::Output { task, bytes, .. } => {
+                    self.events.push_back(Event::Output { tid: low(task), bytes });
+                }
                 // Calls that need the daemon fail from now on, as they do in PVM.
                 towpath::Event::End(_) => {}
             }
         }
-    }
-
-    /// Output has ended when both streams have.
-    fn output(&mut self, task: TaskId, bytes: Vec<u8>) {
-        if bytes.is_empty() {
-            let ended = self.ended.entry(task).or_default();
-            *ended += 1;
-            if *ended < STREAMS {
-                return;
-            }
-            self.ended.remove(&task);
-        }
-        self.events.push_back(Event::Output { tid: low(task), bytes });
     }
 
     fn place(&mut self, place: &Place) -> Result<Option<towpath::Place>, Code> {
@@ -213,8 +203,18 @@ impl Vm for Member {
         let _ = self.task.leave();
     }
 
-    fn descriptor(&self) -> i32 {
-        self.task.descriptor().as_raw_fd()
+    fn descriptor(&mut self) -> i32 {
+        if self.shown.is_none() {
+            let own = self.task.descriptor().as_raw_fd();
+            // SAFETY: copies a descriptor.
+            let copy = unsafe { libc::fcntl(own, libc::F_DUPFD_CLOEXEC, LOWEST) };
+            if copy < 0 {
+                return own;
+            }
+            // SAFETY: it was just made, and is nobody else's.
+            self.shown = Some(unsafe { OwnedFd::from_raw_fd(copy) });
+        }
+        self.shown.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
     fn arm(&mut self) -> Result<bool, Code> {
