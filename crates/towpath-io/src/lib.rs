@@ -6,10 +6,10 @@
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
 //! | [`direct`] | sealed streams between tasks of two hosts |
 //! | [`drive`] | moves datagrams between a link and a machine |
-//! | [`forked`] | whether this process is a forked child |
 //! | [`shared`] | the exchange of tasks on one host, in shared memory |
 //! | [`tun`] | network interfaces made of a program |
 //! | [`udp`] | a UDP socket that moves trains of datagrams |
+//! | [`words`] | words that processes share, for measurements |
 
 pub mod clock;
 pub mod crypto;
@@ -18,9 +18,11 @@ pub mod drive;
 pub mod shared;
 pub mod tun;
 pub mod udp;
+pub mod words;
 
 pub use clock::Clock;
 pub use crypto::RealCrypto;
 pub use drive::{LinkDriver, Turn};
 pub use tun::TunDevice;
 pub use udp::UdpLink;
+pub use words::Words;

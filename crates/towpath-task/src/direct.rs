@@ -261,14 +261,14 @@ impl Task {
 
     /// Waits until the ring to `to` has room, or is gone.
     pub(crate) fn wait_for_room(&mut self, to: TaskId) -> Result<(), SendError> {
-        self.wants_room = Some(to);
+        self.sending.wants_room = Some(to);
         let waited = self.want(|task| {
             task.wait_for(Deadline::NEVER, &mut |task| {
                 let room = task.rings.get(to).is_none_or(Ring::has_room);
                 room.then_some(())
             })
         });
-        self.wants_room = None;
+        self.sending.wants_room = None;
         waited.map(drop)
     }
 

@@ -112,12 +112,12 @@ impl Task {
                 }
             }
             ToTask::Part { number, tasks } => {
-                if let Some(asked) = self.asked.get_mut(&number) {
+                if let Some(asked) = self.questions.open.get_mut(&number) {
                     asked.tasks.extend(tasks);
                 }
             }
             ToTask::Answer { number, answer } => {
-                if let Some(asked) = self.asked.get_mut(&number) {
+                if let Some(asked) = self.questions.open.get_mut(&number) {
                     asked.answer = Some(answer);
                 }
             }

@@ -257,7 +257,7 @@ impl Task {
             Some(card) => Spin::advised(home.card(), [card]),
             None => Spin::advised(home.card(), rings.iter_mut().take(CARDS).map(|r| &r.card)),
         };
-        let wants_room = self.wants_room;
+        let wants_room = self.sending.wants_room;
         let until = [deadline.0, self.routes.deadline()].into_iter().flatten().min();
         let woken = waiter.wait(home.card(), spin, until, || {
             rings.iter_mut().any(Ring::ready)

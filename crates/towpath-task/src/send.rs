@@ -23,6 +23,15 @@ struct Cursor {
     done: bool,
 }
 
+/// Where a send stands that has not ended.
+#[derive(Default)]
+pub(crate) struct Sending {
+    /// Tasks to which a message is partly out by the daemons.
+    pub(crate) half: Vec<TaskId>,
+    /// The ring with room in it that is waited for.
+    pub(crate) wants_room: Option<TaskId>,
+}
+
 impl Task {
     /// Sends `bytes` to `to`, in context 0. Returns once they may be reused; waits while the
     /// receiver does not take more, taking in what comes to this task meanwhile.
@@ -83,7 +92,7 @@ impl Task {
     fn by_daemon(&mut self, header: Header, parts: &[&[u8]]) -> Result<(), SendError> {
         self.wait_for_stragglers(&[header.dst])?;
         let sent = self.by_pieces(header, parts);
-        self.half_sent.clear();
+        self.sending.half.clear();
         sent
     }
 
@@ -100,7 +109,7 @@ impl Task {
     /// Sends a message through the daemons, piece by piece as there is credit.
     fn by_pieces(&mut self, mut header: Header, parts: &[&[u8]]) -> Result<(), SendError> {
         let dst = header.dst;
-        self.half_sent.push(dst);
+        self.sending.half.push(dst);
         loop {
             let left = left(&header);
             let piece = self.wait_for_credit([dst].into_iter(), &mut |task| {
@@ -162,10 +171,10 @@ impl Task {
         let mut cast = Ok(());
         while !cursors.is_empty() && cast.is_ok() {
             cast = self.cast(header, &mut cursors, parts);
-            self.half_sent.clear();
-            self.half_sent.extend(cursors.iter().filter(|c| c.offset > 0).map(|c| c.to));
+            self.sending.half.clear();
+            self.sending.half.extend(cursors.iter().filter(|c| c.offset > 0).map(|c| c.to));
         }
-        self.half_sent.clear();
+        self.sending.half.clear();
         cast
     }
 

@@ -287,9 +287,9 @@ impl Task {
     /// Queues pieces of broken streams for the daemons, as far as there is credit. Not in the
     /// middle of a message to the same task.
     fn send_again(&mut self) {
-        let Self { routes, endpoint, link, half_sent, .. } = self;
+        let Self { routes, endpoint, link, sending, .. } = self;
         routes.again.retain(|&peer, pieces| {
-            while !half_sent.contains(&peer)
+            while !sending.half.contains(&peer)
                 && let Some((mut header, bytes)) = pieces.pop_front()
             {
                 let Some(len) = endpoint.room(peer, bytes.len()) else {

@@ -1,6 +1,6 @@
 //! The handle of a task, its enrolment and its end.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::IoSlice;
 use std::path::Path;
@@ -13,7 +13,7 @@ use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, de
 use towpath_wire::talk::FrameKind;
 use towpath_wire::{HostId, TaskId};
 
-use crate::ask::Asked;
+use crate::ask::Questions;
 use crate::direct::{Counts, Directs};
 use crate::error::{EnrolError, Lost, SendError};
 use crate::event::{Event, Translate};
@@ -21,6 +21,7 @@ use crate::link::Link;
 use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
+use crate::send::Sending;
 use crate::streams::Routes;
 use crate::team::Ends;
 
@@ -53,9 +54,7 @@ pub struct Task {
     pub(crate) held_max: u64,
     pub(crate) events: VecDeque<Event>,
     pub(crate) translate: Option<Translate>,
-    /// Questions whose answers were not taken.
-    pub(crate) asked: HashMap<u64, Asked>,
-    pub(crate) next_number: u64,
+    pub(crate) questions: Questions,
     /// Set once: why nothing works any more.
     pub(crate) lost: Option<Lost>,
     /// Events that came in so far.
@@ -65,10 +64,7 @@ pub struct Task {
     pub(crate) rings: Rings,
     pub(crate) directs: Directs,
     pub(crate) routes: Routes,
-    /// Tasks to which a message is partly out by the daemons.
-    pub(crate) half_sent: Vec<TaskId>,
-    /// The ring with room in it that is waited for.
-    pub(crate) wants_room: Option<TaskId>,
+    pub(crate) sending: Sending,
     /// Whom the next message is expected from.
     pub(crate) awaited: Option<TaskId>,
     /// Sleeps until the bell rings or a descriptor has something.
@@ -153,16 +149,14 @@ impl Task {
             held_max: place::number("TOWPATH_UNEXPECTED_MAX").unwrap_or(UNEXPECTED_MAX),
             events: VecDeque::new(),
             translate: None,
-            asked: HashMap::new(),
-            next_number: 0,
+            questions: Questions::default(),
             lost: None,
             happened: 0,
             home,
             rings: Rings::default(),
             directs: Directs::default(),
             routes: Routes::default(),
-            half_sent: Vec::new(),
-            wants_room: None,
+            sending: Sending::default(),
             awaited: None,
             waiter,
             looks: 0,

@@ -139,7 +139,7 @@ fn sending_to_an_ended_task_is_an_error_and_a_wait_for_it_ends() {
         child.kill().unwrap();
         child.wait().unwrap();
         // More than any credit: it cannot end by itself, only by the peer's end.
-        let sent = (0..1000).try_for_each(|_| task.send(peer, 0, &[0; 60_000]));
+        let sent = (0..1000).try_for_each(|_| task.send(peer, 0, &vec![0; 60_000]));
         assert_eq!(sent, Err(towpath::task::SendError::NoTask(peer)));
         end_of(&mut task, peer);
         task.allow_direct(true);
