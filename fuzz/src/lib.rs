@@ -11,6 +11,7 @@
 //! | [`media`] | files read in two ways |
 //! | [`direct`] | two sessions of the direct route, and what must hold |
 //! | [`operations`] | two endpoints, an adversarial network, and the invariants |
+//! | [`shared`] | a peer that writes anything into its shared pages |
 //! | [`qos`] | a port beside a model, under any sequence of calls |
 
 pub mod allocation;
@@ -23,3 +24,4 @@ pub mod keys;
 pub mod media;
 pub mod operations;
 pub mod qos;
+pub mod shared;

@@ -297,7 +297,7 @@ impl Task {
 }
 
 /// Puts parts one behind the other.
-fn gather(parts: &[&[u8]], room: &mut [u8]) {
+pub(crate) fn gather(parts: &[&[u8]], room: &mut [u8]) {
     let mut at = 0;
     for part in parts {
         room[at..at + part.len()].copy_from_slice(part);

@@ -5,7 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`task`] | the handle: enrolment and end |
-//! | `send`, `receive` | messages out and in |
+//! | `send`, `cast`, `receive` | messages out and in |
 //! | [`message`] | messages as programs see them |
 //! | [`event`] | what happens beside messages |
 //! | `ask`, [`groups`] | questions to the virtual machine |
@@ -29,6 +29,7 @@ pub mod task;
 pub mod team;
 
 mod ask;
+mod cast;
 mod direct;
 mod intake;
 mod link;

@@ -150,15 +150,18 @@ impl Task {
         }
         self.counts.multicast += 1;
         let mut seen = HashSet::with_capacity(count);
-        let mut cursors = Vec::with_capacity(count);
+        let mut others = Vec::with_capacity(count);
         for &to in to.iter().filter(|t| seen.insert(**t)) {
             if to == self.id() {
                 self.put_local(to, envelope, parts.concat());
             } else if !self.endpoint.has_ended(to) {
-                let seq = self.endpoint.take_number(to);
-                cursors.push(Cursor { to, seq, offset: 0, done: false });
+                others.push(to);
             }
         }
+        self.cast_by_rings(&mut others, envelope, parts)?;
+        let mut number =
+            |to| Cursor { to, seq: self.endpoint.take_number(to), offset: 0, done: false };
+        let mut cursors: Vec<Cursor> = others.iter().map(|to| number(*to)).collect();
         let Some(first) = cursors.first() else { return Ok(()) };
         let Envelope { tag, context, format } = envelope;
         let total = parts.iter().map(|p| p.len() as u64).sum();
