@@ -8,6 +8,7 @@ use std::path::Path;
 use arbitrary::{Arbitrary, Unstructured};
 use towpath_fuzz::operations::{self, Operation};
 use towpath_fuzz::qos::SCHEDULERS;
+use towpath_fuzz::shared;
 use towpath_media::plan::{Wish, plan};
 use towpath_media::schedule::{self, Scheme};
 use towpath_media::trace::{FrameRate, Trace};
@@ -44,51 +45,12 @@ fn main() -> io::Result<()> {
     write("media_schedule", &schedules())?;
     write("operations", &scripts())?;
     write("collective", &collectives())?;
-    write("shared_ring", &shared_pages())?;
+    write("shared_ring", &shared::seeds())?;
     write("qos_spec", &specifications())?;
     write("qos_topology", &topologies()?)?;
     write("qos_requests", &requests()?)?;
     write("qos_schedulers", &calls())?;
     write("qos_admission", &admissions())
-}
-
-/// Records of each kind, good and bad, taken one by one; blocks sent and given back.
-fn shared_pages() -> Vec<(&'static str, Vec<u8>)> {
-    // As `towpath_fuzz::shared::Step` counts its variants.
-    let step = |which: u64, fields: &[u8]| {
-        let mut bytes = vec![1];
-        bytes.extend(variant(which, 8));
-        bytes.extend(fields);
-        bytes
-    };
-    let record = |kind: u64, small: u64, words: [u64; 4]| {
-        let first = kind << 32 | small << 48;
-        let [total, offset, place, len] = words;
-        let words = [first, 7, 9, total, offset, place, len, 0];
-        step(0, words.map(u64::to_le_bytes).as_flattened())
-    };
-    let (take, give, reclaim) = (step(3, &[]), step(4, &[0]), step(7, &[]));
-    let send = |which, len: u16| step(which, &len.to_le_bytes());
-    let half =
-        |at: u16, word: u64| step(1, &[&at.to_le_bytes()[..], &word.to_le_bytes()[..]].concat());
-    let good = [
-        record(1, 16, [5, 6, 0, 0]),
-        record(2, 0, [100, 50, 64 | 50 << 32, 0]),
-        record(3, 3, [9000, 0, 2, 9000]),
-        record(4, 4, [1 << 20, 0, 0, 1 << 20]),
-    ];
-    let bad = [record(1, 41, [0; 4]), record(2, 0, [9, 0, 32_760 | 9 << 32, 0])];
-    let taken: Vec<u8> =
-        good.iter().chain(&bad).flat_map(|r| [r.clone(), take.clone()].concat()).collect();
-    let blocks =
-        [send(6, 4000), send(6, 60_000), half(4096, 1 << 32), reclaim.clone(), send(5, 4000)];
-    let twice = [send(6, 1), half(4096, 1 << 32), half(4104, 2 << 32), reclaim];
-    vec![
-        ("records", [taken, give].concat()),
-        ("blocks", blocks.concat()),
-        ("given_back_twice", twice.concat()),
-        ("taken_too_much", [send(5, 9), half(64, 2), send(5, 4096)].concat()),
-    ]
 }
 
 /// A team and events as chance has them, for every operation.

@@ -148,3 +148,45 @@ pub fn run(steps: &[Step]) {
     drop(out);
     assert_eq!(home.arena().used(), 0, "a peer that is gone holds nothing");
 }
+
+/// A step as `arbitrary` reads it: one more, which variant, its fields.
+fn seed(variant: u64, fields: &[u8]) -> Vec<u8> {
+    let variants = 8;
+    let variant = ((variant << 32).div_ceil(variants) as u32).to_le_bytes();
+    [&[1], &variant, fields].concat()
+}
+
+fn record_seed(kind: u64, small: u64, words: [u64; 4]) -> Vec<u8> {
+    let [total, offset, place, len] = words;
+    let words = [kind << 32 | small << 48, 7, 9, total, offset, place, len, 0];
+    seed(0, words.map(u64::to_le_bytes).as_flattened())
+}
+
+fn half_seed(at: u16, word: u64) -> Vec<u8> {
+    seed(1, &[&at.to_le_bytes()[..], &word.to_le_bytes()].concat())
+}
+
+/// Records of each kind, good and bad, taken one by one; blocks sent and given back.
+pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let (take, give, reclaim) = (seed(3, &[]), seed(4, &[0]), seed(7, &[]));
+    let push = |len: u16| seed(5, &len.to_le_bytes());
+    let copy = |len: u16| seed(6, &len.to_le_bytes());
+    let records = [
+        record_seed(1, 16, [5, 6, 0, 0]),
+        record_seed(2, 0, [100, 50, 64 | 50 << 32, 0]),
+        record_seed(3, 3, [9000, 0, 2, 9000]),
+        record_seed(4, 4, [1 << 20, 0, 0, 1 << 20]),
+        record_seed(1, 41, [0; 4]),
+        record_seed(2, 0, [9, 0, 32_760 | 9 << 32, 0]),
+    ];
+    let taken: Vec<u8> = records.into_iter().flat_map(|r| [r, take.clone()].concat()).collect();
+    let back = half_seed(4096, 1 << 32);
+    let blocks = [copy(4000), copy(60_000), back.clone(), reclaim.clone(), push(4000)];
+    let twice = [copy(1), back, half_seed(4104, 2 << 32), reclaim];
+    vec![
+        ("records", [taken, give].concat()),
+        ("blocks", blocks.concat()),
+        ("given_back_twice", twice.concat()),
+        ("taken_too_much", [push(9), half_seed(64, 2), push(4096)].concat()),
+    ]
+}

@@ -81,7 +81,8 @@ impl End {
         let Self { home, inbound, card, waiter, others, asleep, .. } = self;
         let others = &mut others[..way.others];
         let mut ready = || {
-            others.iter_mut().for_each(|other| assert!(!other.ready()));
+            let mut all = others.iter_mut();
+            assert!(!all.any(Inbound::ready), "nothing comes there");
             inbound.ready()
         };
         asleep.0 += u32::from(!way.spin);
