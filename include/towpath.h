@@ -375,7 +375,7 @@ typedef struct towpath_mail towpath_mail;
 typedef struct towpath_mail_entry {
     uint32_t index; /* its place in the mailbox */
     uint32_t rules;
-    towpath_id owner;
+    towpath_id owner;  /* 0: it has ended */
     const void *bytes; /* valid until towpath_mail_free */
     size_t len;
 } towpath_mail_entry;

@@ -5,7 +5,8 @@
 //! | [`code`] | result codes: one table for Rust's errors, the header and their texts |
 //! | `handle` | opaque handles, one user at a time, panics stop here |
 //! | `given` | what C hands in, checked |
-//! | `enrol`, `send`, `receive`, `event`, `machine`, `registry`, `team` | the functions, by theme |
+//! | `enrol`, `send`, `receive`, `event` | being a task, messages, events |
+//! | `machine`, `registry`, `team` | the virtual machine, groups, what tasks do together |
 //!
 //! Functions are exported by name and documented in the header; none of them is a Rust interface.
 //! Every handle belongs to its caller. There is no global state.

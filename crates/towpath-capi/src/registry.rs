@@ -146,7 +146,7 @@ extern "C" fn towpath_mail_look(mail: Option<&Mail>, out: Out<'_, CMail>) {
         let about = CMail {
             index: mail.index,
             rules: bits(mail.rules),
-            owner: mail.owner.map_or(0, towpath_task::TaskId::to_raw),
+            owner: member(mail.owner),
             bytes: mail.content.as_ptr().cast(),
             len: mail.content.len(),
         };

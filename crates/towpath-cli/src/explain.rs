@@ -141,16 +141,18 @@ fn why(told: &Explanation) -> &'static str {
 fn text(told: &Explanation) -> String {
     let (route, cost) = route(told);
     let why = why(told);
-    let mut text = format!("  route    {route}\n  why      {why}\n  costs    {cost}\n");
     let e = told.by_daemons;
     let left = e.limit_bytes.saturating_sub(e.sent_bytes);
-    text += &format!("  daemons  {} bytes sent, {left} more may go now\n", e.sent_bytes);
-    match &told.network {
-        Some(network) => text += &format!("  network  {}\n", words(network)),
-        None if told.from.host() == told.to.host() => text += "  network  none: one host\n",
-        None => text += "  network  no association now: made when something is sent\n",
-    }
-    text
+    let network = match &told.network {
+        Some(network) => words(network),
+        None if told.from.host() == told.to.host() => "none: one host".to_string(),
+        None => "no association now: made when something is sent".to_string(),
+    };
+    format!(
+        "  route    {route}\n  why      {why}\n  costs    {cost}\n  \
+         daemons  {} bytes sent, {left} more may go now\n  network  {network}\n",
+        e.sent_bytes
+    )
 }
 
 /// Bytes that pass in a second at most: a window in each round trip.

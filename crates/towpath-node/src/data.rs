@@ -41,11 +41,18 @@ pub struct Delivery {
     pub len: u32,
 }
 
+/// What waits for a task to enrol.
+#[derive(Debug)]
+enum Early {
+    Piece(Delivery),
+    Say(ToTask),
+}
+
 /// Tasks' data under way through this host.
 #[derive(Debug, Default)]
 pub(crate) struct Data {
-    /// For tasks that have not enrolled yet.
-    early: BTreeMap<TaskId, Vec<Delivery>>,
+    /// For tasks that have not enrolled yet, in order.
+    early: BTreeMap<TaskId, Vec<Early>>,
     /// Blocks that several deliveries share: how many still do.
     shared: BTreeMap<u32, u32>,
     /// Blocks for tasks of this host that are gone.
@@ -298,22 +305,31 @@ impl Node {
             self.data.given += 1;
             self.events.push_back(NodeEvent::Deliver(delivery));
         } else {
-            self.data.early.entry(dst).or_default().push(delivery);
+            self.data.early.entry(dst).or_default().push(Early::Piece(delivery));
         }
     }
 
     /// A task takes part now: it gets what came before.
     pub(crate) fn deliver_early(&mut self, task: TaskId) {
-        for delivery in self.data.early.remove(&task).unwrap_or_default() {
-            self.data.given += 1;
-            self.events.push_back(NodeEvent::Deliver(delivery));
+        for early in self.data.early.remove(&task).unwrap_or_default() {
+            let event = match early {
+                Early::Piece(delivery) => {
+                    self.data.given += 1;
+                    NodeEvent::Deliver(delivery)
+                }
+                Early::Say(say) => NodeEvent::ToTask { task, say },
+            };
+            self.events.push_back(event);
         }
     }
 
     /// A task will not take part any more: what came for it is dropped.
     pub(crate) fn drop_early(&mut self, task: TaskId) {
         let early = self.data.early.remove(&task).unwrap_or_default();
-        self.data.dropped.extend(early.into_iter().map(|d| d.block));
+        self.data.dropped.extend(early.into_iter().filter_map(|early| match early {
+            Early::Piece(delivery) => Some(delivery.block),
+            Early::Say(_) => None,
+        }));
     }
 
     /// A delivery was written to its task's connection, or will not be: its block goes back, and
@@ -470,9 +486,14 @@ impl Node {
         self.events.push_back(NodeEvent::CutOff { task, why });
     }
 
-    /// Something to say to a task of this host.
+    /// Something to say to a task of this host, behind what waits for it to enrol.
     pub(crate) fn say(&mut self, task: TaskId, say: ToTask) {
-        self.events.push_back(NodeEvent::ToTask { task, say });
+        let Some(member) = self.local.members.get(task) else { return };
+        if matches!(member.state, State::Starting | State::Welcomed) {
+            self.data.early.entry(task).or_default().push(Early::Say(say));
+        } else {
+            self.events.push_back(NodeEvent::ToTask { task, say });
+        }
     }
 }
 

@@ -1,5 +1,9 @@
 //! Ends of tasks: who is told, and what goes with them.
 
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use towpath_vm::members::Member;
 use towpath_vm::message::{TaskEnded, TaskOver, WatchTask};
 use towpath_vm::talk::{Subject, ToTask, WatchEvent};
@@ -109,10 +113,52 @@ impl Node {
         for peer in self.local.ties.on(host) {
             self.peer_over(now, peer, Some(&Ending::HostLost));
         }
+        for by in self.jobs.catching.on(host) {
+            self.uncatch(now, by);
+        }
+        // Whoever waits to hear from there who its siblings are has none any more.
+        for task in self.local.members.ids() {
+            if let Some(member) = self.local.members.get_mut(task)
+                && member.origin.root.0 == host
+                && member.siblings.is_none()
+            {
+                member.siblings = Some(alloc::vec![task]);
+                self.welcome(task);
+            }
+        }
         for (task, number) in self.local.questions.of(host) {
             let fault = self.lost_fault(host);
             self.answer(task, number, Err(fault));
         }
+    }
+
+    /// What this host still keeps because of tasks: nothing, once none is left anywhere and what
+    /// was told of them has arrived. For those who look for leaks.
+    pub fn remains(&self) -> Vec<String> {
+        let (groups, entries) = self.lead.registry.len();
+        [
+            ("tasks", self.local.members.len()),
+            ("processes", self.tasks.as_ref().map_or(0, Tasks::len)),
+            ("ties", self.local.ties.len()),
+            ("questions", self.local.questions.len()),
+            ("host watches", self.local.host_watches.len()),
+            ("rings", self.local.rings.len()),
+            ("streams asked for", self.local.offers.len()),
+            ("requests", self.requests.len()),
+            ("spawns", self.jobs.spawning.len()),
+            ("catchers", self.jobs.catching.len()),
+            ("tasks started", self.jobs.started_as.len()),
+            ("registered tasks", self.lead.registered.len()),
+            ("groups", groups),
+            ("mailbox entries", entries),
+            ("granted bytes", self.local.members.granted() as usize),
+            ("bytes for tasks here", self.data.inside as usize),
+            ("bytes for other hosts", self.data.outgoing as usize),
+        ]
+        .into_iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(what, n)| format!("{n} {what}"))
+        .collect()
     }
 
     /// This host is no longer who it was: every task is told to end.

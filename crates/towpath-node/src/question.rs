@@ -57,6 +57,10 @@ impl Questions {
         self.by_host.is_empty() && self.queries.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.by_host.values().map(BTreeSet::len).sum::<usize>() + self.queries.len()
+    }
+
     pub(crate) fn remove(&mut self, host: HostId, task: TaskId, number: u64) {
         if let Some(set) = self.by_host.get_mut(&host) {
             set.remove(&(task, number));

@@ -14,6 +14,7 @@
 //! | [`repair`] | the scheme of 1997 and an association over the same lossy link |
 //! | [`swarm`] | random runs of a scenario with faults, and the checkers |
 //! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
+//! | [`vm`] | virtual machines with tasks that do what tasks do, and a checker |
 //! | [`memory`], [`crypto`], [`hash`] | stand-ins for message memory, cryptography and traces |
 #![forbid(unsafe_code)]
 
@@ -30,6 +31,7 @@ pub mod repair;
 pub mod scenario;
 pub mod swarm;
 pub mod transfer;
+pub mod vm;
 pub mod world;
 
 pub use scenario::Scenario;

@@ -42,6 +42,9 @@ pub struct Network {
     links: Vec<Link>,
     /// By host from, then host to.
     routes: Vec<Vec<Vec<usize>>>,
+    /// By host: its links to and from the middle of a star, over which it reaches those that it
+    /// has no route to.
+    star: Vec<[usize; 2]>,
     seed: u64,
     packets: Vec<Vec<u8>>,
     free: Vec<u32>,
@@ -52,7 +55,7 @@ impl Network {
     /// A network without links; `seed` feeds those that come.
     pub fn new(seed: u64) -> Self {
         let (links, routes, packets) = (Vec::new(), Vec::new(), Vec::new());
-        Self { links, routes, seed, packets, free: Vec::new(), tap: None }
+        Self { links, routes, star: Vec::new(), seed, packets, free: Vec::new(), tap: None }
     }
 
     /// Lets someone look on.
@@ -87,7 +90,29 @@ impl Network {
         self.routes[from][to] = links.to_vec();
     }
 
-    /// The links from one host to another; empty when there are none.
+    /// Gives the next host of a star a link to its middle and one back.
+    pub fn add_ray(&mut self, out: LinkSpec, back: LinkSpec) {
+        let ray = [self.add_link(out), self.add_link(back)];
+        self.star.push(ray);
+    }
+
+    /// A star's host's links: to its middle, and back.
+    pub fn ray(&self, host: usize) -> [usize; 2] {
+        self.star[host]
+    }
+
+    /// Link number `hop` from one host to another; `None` behind the last.
+    fn leg(&self, from: usize, to: usize, hop: usize) -> Option<usize> {
+        let route = self.route(from, to);
+        if route.is_empty() && from != to {
+            let ends = [self.star.get(from)?[0], self.star.get(to)?[1]];
+            return ends.get(hop).copied();
+        }
+        route.get(hop).copied()
+    }
+
+    /// The links from one host to another that have a route of their own; empty when there are
+    /// none.
     pub fn route(&self, from: usize, to: usize) -> &[usize] {
         self.routes.get(from).and_then(|row| row.get(to)).map_or(&[], Vec::as_slice)
     }
@@ -118,7 +143,7 @@ impl Network {
         transit: Transit,
         schedule: impl FnMut(Instant, Transit),
     ) -> Option<Transit> {
-        if usize::from(transit.hops) >= self.route(transit.from, transit.to).len() {
+        if self.leg(transit.from, transit.to, transit.hops.into()).is_none() {
             return Some(transit);
         }
         self.hop(now, transit, schedule);
@@ -154,9 +179,8 @@ impl Network {
         transit: Transit,
         mut schedule: impl FnMut(Instant, Transit),
     ) -> usize {
-        let route = self.routes.get(transit.from).and_then(|row| row.get(transit.to));
-        let link = route.and_then(|links| links.get(usize::from(transit.hops)));
-        let Some(link) = link.map(|l| &mut self.links[*l]) else {
+        let link = self.leg(transit.from, transit.to, transit.hops.into());
+        let Some(link) = link.map(|l| &mut self.links[l]) else {
             self.release(transit);
             return 0;
         };

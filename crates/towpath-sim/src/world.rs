@@ -134,6 +134,26 @@ impl World {
         real: bool,
         mut spec: impl FnMut(usize) -> LinkSpec,
     ) -> usize {
+        let index = self.push_host(clock, memory_limit, real);
+        for other in 0..=index {
+            let out = self.network.add_link(spec(other));
+            self.network.set_route(index, other, &[out]);
+            if other < index {
+                let back = self.network.add_link(spec(other));
+                self.network.set_route(other, index, &[back]);
+            }
+        }
+        index
+    }
+
+    /// Adds a host without a node to a star: whatever it sends and receives passes its own links
+    /// to and from the middle. A world has such hosts only, or none.
+    pub fn add_star_host(&mut self, clock: Clock, memory: ByteSize, spec: LinkSpec) -> usize {
+        self.network.add_ray(spec, spec);
+        self.push_host(clock, memory, true)
+    }
+
+    fn push_host(&mut self, clock: Clock, memory_limit: ByteSize, real: bool) -> usize {
         let index = self.hosts.len();
         self.hosts.push(SimHost {
             node: None,
@@ -145,15 +165,20 @@ impl World {
             socket: VecDeque::new(),
             socket_dropped: 0,
         });
-        for other in 0..=index {
-            let out = self.network.add_link(spec(other));
-            self.network.set_route(index, other, &[out]);
-            if other < index {
-                let back = self.network.add_link(spec(other));
-                self.network.set_route(other, index, &[back]);
-            }
-        }
         index
+    }
+
+    /// Cuts a star's host off, or mends its links.
+    pub fn set_ray(&mut self, host: usize, spec: LinkSpec) {
+        for link in self.network.ray(host) {
+            self.network.link(link).set_spec(spec);
+        }
+    }
+
+    /// Ends a task's process as by a signal.
+    pub fn kill(&mut self, host: usize, task: TaskId, signal: i32) {
+        self.hosts[host].processes.signal(task, signal);
+        self.run_process(host, task);
     }
 
     /// The link of one host's own to another.
@@ -375,7 +400,10 @@ impl World {
                     self.act(host, &action);
                     // A start tells the scenario how the process proves who it is; the process
                     // that came by itself is the scenario's own.
-                    if let Action::Start { .. } | Action::SignalProcess { .. } = action {
+                    if let Action::Start { .. }
+                    | Action::Signal { .. }
+                    | Action::SignalProcess { .. } = action
+                    {
                         self.steps
                             .push_back(Step::Event { host, event: NodeEvent::Action(action) });
                     }

@@ -488,3 +488,38 @@ fn a_child_knows_its_family_and_its_parent_catches_its_output() {
     }
     assert_eq!((caught, ended), (300_000, 3));
 }
+
+#[test]
+fn of_two_hosts_that_cannot_reach_each_other_one_goes() {
+    let mut vm = Vm::up(4);
+    let (a, b) = (vm.enrol(1), vm.enrol(2));
+    for seq in 0..3 {
+        assert!(vm.send(1, a, b, seq, 1000) && vm.send(2, b, a, seq, 1000));
+    }
+    vm.run(ms(200));
+    assert_eq!((vm.seqs(a).len(), vm.seqs(b).len()), (3, 3));
+    let ids = [1, 2, 3].map(|h| vm.me(h));
+    for (from, to) in [(1, 2), (2, 1)] {
+        let cut = LinkSpec { loss_ppm: 1_000_000, ..LinkSpec::default() };
+        vm.world.link(from, to).set_spec(cut);
+    }
+    vm.run(ms(4000));
+    // Both are told at once that the other is gone; what they send is not delivered late.
+    assert_eq!(vm.take(a), [Got::Said(ToTask::Gone { peer: b })]);
+    assert_eq!(vm.take(b), [Got::Said(ToTask::Gone { peer: a })]);
+    vm.run(ms(6000));
+    let lost: Vec<HostId> = vm
+        .others
+        .iter()
+        .filter_map(|(host, e)| match e {
+            NodeEvent::HostLost(id) if *host == 0 => Some(*id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lost, [ids[1]], "the one that joined last, and only it");
+    // It joins again, as another; its task is told to end.
+    assert_ne!(vm.me(2), ids[1]);
+    let end = |g: &Got| matches!(g, Got::Said(ToTask::End(_)));
+    assert!(vm.take(b).iter().any(end));
+    vm.nothing_is_left();
+}

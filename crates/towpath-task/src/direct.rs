@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use towpath_io::shared::{Head, PushError, SHORT_MAX};
+use towpath_io::shared::{Head, Home, PushError, SHORT_MAX};
 use towpath_vm::talk::ToDaemon;
 use towpath_wire::TaskId;
 
@@ -40,6 +40,8 @@ pub enum Route {
     Daemon,
     /// Through shared memory.
     Ring,
+    /// Over a TCP connection to a task of another host.
+    Stream,
 }
 
 /// What is known of direct routes.
@@ -54,9 +56,27 @@ impl Directs {
         self.stages.remove(&peer);
     }
 
+    pub(crate) fn asked(&mut self, peer: TaskId) {
+        self.stages.insert(peer, Stage::Asked);
+    }
+
+    pub(crate) fn stands(&mut self, peer: TaskId) {
+        self.stages.insert(peer, Stage::There);
+    }
+
     pub(crate) fn refused(&mut self, peer: TaskId) {
         self.stages.insert(peer, Stage::Refused);
     }
+}
+
+/// What a task did so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) ring: u64,
+    pub(crate) daemon: u64,
+    pub(crate) own: u64,
+    pub(crate) multicast: u64,
+    pub(crate) sleeps: u64,
 }
 
 /// What became of a message that was to go through a ring.
@@ -82,9 +102,30 @@ impl Task {
         if to == self.id() {
             return Route::Own;
         }
-        let on = !self.directs.refused_by_us;
-        let open = self.rings.get(to).is_some_and(|ring| ring.open);
-        if on && open { Route::Ring } else { Route::Daemon }
+        if self.directs.refused_by_us {
+            Route::Daemon
+        } else if self.rings.get(to).is_some_and(|ring| ring.open) {
+            Route::Ring
+        } else if self.routes.is_open(to) {
+            Route::Stream
+        } else {
+            Route::Daemon
+        }
+    }
+
+    /// What this task did so far, by name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let Counts { ring, daemon, own, multicast, sleeps } = self.counts;
+        vec![
+            ("sent_by_ring", ring),
+            ("sent_by_daemon", daemon),
+            ("sent_to_self", own),
+            ("multicasts", multicast),
+            ("received_by_ring", self.rings.taken),
+            ("rings_corrupt", self.rings.corrupt),
+            ("sleeps", sleeps),
+            ("unreceived_bytes", self.endpoint.held()),
+        ]
     }
 
     /// The daemon offers a ring to `peer`.
@@ -112,7 +153,7 @@ impl Task {
     /// Asks for the direct route to `to` when a message of `len` bytes makes it worth while; a
     /// long message waits for the answer.
     pub(crate) fn consider_direct(&mut self, to: TaskId, len: usize) -> Result<(), SendError> {
-        if to.host() != self.host() || self.home.is_none() || self.directs.refused_by_us {
+        if self.home.is_none() || self.directs.refused_by_us || self.routes.is_open(to) {
             return Ok(());
         }
         let stage = self.directs.stages.entry(to).or_insert(Stage::Not(0));
@@ -124,7 +165,8 @@ impl Task {
             *stage = Stage::Asked;
             self.say(&ToDaemon::Direct { peer: to })?;
         }
-        if len <= LONG {
+        // A stream may take as long as its peer computes: meanwhile the daemons have it.
+        if len <= LONG || to.host() != self.host() {
             return Ok(());
         }
         if self.directs.stages.get(&to) == Some(&Stage::Asked) {
@@ -150,6 +192,9 @@ impl Task {
     ) -> Result<bool, SendError> {
         let len = parts.iter().map(|p| p.len()).sum();
         if self.route(to) != Route::Ring {
+            if self.endpoint.has_ended(to) {
+                return Err(SendError::NoTask(to));
+            }
             self.consider_direct(to, len)?;
             if self.route(to) != Route::Ring {
                 return Ok(false);
@@ -162,7 +207,7 @@ impl Task {
             match self.push(to, &head, parts) {
                 Pushed::Yes => {
                     self.endpoint.take_number(to);
-                    self.sent_by_ring += 1;
+                    self.counts.ring += 1;
                     return Ok(true);
                 }
                 Pushed::Never => return Ok(false),
@@ -181,13 +226,12 @@ impl Task {
 
     fn push(&mut self, to: TaskId, head: &Head, parts: &[&[u8]]) -> Pushed {
         let len = head.total as usize;
-        let Some(home) = &self.home else { return Pushed::Never };
-        let arena = home.arena().clone();
+        let Some(arena) = self.home.as_ref().map(Home::arena) else { return Pushed::Never };
         let Some(ring) = self.rings.get(to) else { return Pushed::Never };
         let out = &mut ring.out;
         let pushed = match parts {
-            _ if len > arena.block_max() => return Pushed::Never,
             [whole] if len <= SHORT_MAX => out.push(head, whole),
+            _ if len > arena.block_max() => return Pushed::Never,
             [whole] => out.push_copy(head, whole),
             parts if len <= SHORT_MAX => {
                 let mut room = [0; SHORT_MAX];
@@ -217,14 +261,14 @@ impl Task {
 
     /// Waits until the ring to `to` has room, or is gone.
     pub(crate) fn wait_for_room(&mut self, to: TaskId) -> Result<(), SendError> {
-        self.wants_room = Some(to);
+        self.sending.wants_room = Some(to);
         let waited = self.want(|task| {
             task.wait_for(Deadline::NEVER, &mut |task| {
                 let room = task.rings.get(to).is_none_or(Ring::has_room);
                 room.then_some(())
             })
         });
-        self.wants_room = None;
+        self.sending.wants_room = None;
         waited.map(drop)
     }
 
@@ -253,7 +297,7 @@ impl Task {
 }
 
 /// Puts parts one behind the other.
-fn gather(parts: &[&[u8]], room: &mut [u8]) {
+pub(crate) fn gather(parts: &[&[u8]], room: &mut [u8]) {
     let mut at = 0;
     for part in parts {
         room[at..at + part.len()].copy_from_slice(part);

@@ -97,7 +97,7 @@ impl Task {
     }
 
     /// Sends a block through the ring to `to`; gives it back where there is no ring.
-    fn push_frozen(
+    pub(crate) fn push_frozen(
         &mut self,
         to: TaskId,
         envelope: Envelope,
@@ -116,7 +116,7 @@ impl Task {
                 Ok(()) => {
                     ring.out.wake();
                     self.endpoint.take_number(to);
-                    self.sent_by_ring += 1;
+                    self.counts.ring += 1;
                     return Ok(None);
                 }
                 Err(unsent) => unsent,

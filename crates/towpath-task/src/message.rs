@@ -72,6 +72,10 @@ pub(crate) fn bytes(body: &Body<Far>) -> &[u8] {
 }
 
 impl Message {
+    pub(crate) const fn received(about: Received, body: Body<Far>) -> Self {
+        Self { about, body }
+    }
+
     pub(crate) fn new(waiting: Waiting<Parcel<Far>>) -> Self {
         Self { about: about(&waiting), body: waiting.payload.body }
     }

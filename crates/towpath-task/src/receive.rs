@@ -4,8 +4,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFlags, Timespec};
-use towpath_io::shared::{Spin, Woken};
+use towpath_io::shared::{Head, Spin, Woken};
 use towpath_vm::matching::Wanted;
+use towpath_wire::talk::Header;
 
 use crate::error::{Lost, RecvError};
 use crate::intake::LOOKS;
@@ -64,23 +65,66 @@ impl Task {
     /// Receives the earliest message that fits into `out`; waits for it. One that is longer than
     /// `out` stays where it is, and the error says how long it is.
     pub fn recv_into(&mut self, wanted: &Wanted, out: &mut [u8]) -> Result<Received, RecvError> {
-        let found = self.wait_for(Deadline::NEVER, &mut |task| {
-            let (ticket, waiting) = task.endpoint.store().probe(wanted)?;
-            Some((ticket, about(waiting)))
-        })?;
-        let (ticket, about) = found.expect("a wait without end ends with a message");
-        let (len, room) = (about.len, out.len());
-        if len > room {
-            return Err(RecvError::TooLong { len, room });
+        self.awaited = wanted.source;
+        let found = self.wait_for(Deadline::NEVER, &mut |task| task.take_into(wanted, out));
+        // A message that was copied in part stays whole where it is.
+        self.rings.iter_mut().for_each(Ring::stop_copy);
+        found?.expect("a wait without end ends with a message")
+    }
+
+    fn take_into(
+        &mut self,
+        wanted: &Wanted,
+        out: &mut [u8],
+    ) -> Option<Result<Received, RecvError>> {
+        let room = out.len();
+        if let Some((ticket, waiting)) = self.endpoint.probe(wanted) {
+            let about = about(waiting);
+            let len = about.len;
+            if len > room {
+                return Some(Err(RecvError::TooLong { len, room }));
+            }
+            let taken = self.endpoint.take_ticket(ticket).expect("it was just seen");
+            out[..len].copy_from_slice(bytes(&taken.payload.body));
+            return Some(Ok(about));
         }
-        let taken = self.endpoint.take_ticket(ticket).expect("it was just seen");
-        out[..len].copy_from_slice(bytes(&taken.payload.body));
-        Ok(about)
+        let copied = self.rings.copy_some(wanted, out);
+        if let Some(Header { src, tag, context, format, total, .. }) = copied {
+            self.endpoint.pass(src);
+            self.rings.taken += 1;
+            return Some(Ok(Received { src, tag, context, format, len: total as usize }));
+        }
+        let (ring, arrival) = self.rings.find(wanted, &mut self.endpoint)?;
+        let len = arrival.len;
+        if len > room {
+            return Some(Err(RecvError::TooLong { len, room }));
+        }
+        ring.take_into(&arrival, &mut out[..len]);
+        let Head { tag, context, format, .. } = arrival.head;
+        let src = ring.peer;
+        self.endpoint.pass(src);
+        self.rings.taken += 1;
+        Some(Ok(Received { src, tag, context, format, len }))
+    }
+
+    /// Takes the earliest message that fits: of those that wait, else straight from a ring.
+    #[inline]
+    fn take(&mut self, wanted: &Wanted) -> Option<Message> {
+        if let Some(waiting) = self.endpoint.take(wanted) {
+            return Some(Message::new(waiting));
+        }
+        let (ring, arrival) = self.rings.find(wanted, &mut self.endpoint)?;
+        let body = ring.take_body(&arrival);
+        let (Head { tag, context, format, .. }, len) = (arrival.head, arrival.len);
+        let src = ring.peer;
+        self.endpoint.pass(src);
+        self.rings.taken += 1;
+        Some(Message::received(Received { src, tag, context, format, len }, body))
     }
 
     /// The earliest message that fits, if there is one; it stays.
     pub fn probe(&mut self, wanted: &Wanted) -> Result<Option<Received>, RecvError> {
-        let seen = |task: &Self| task.endpoint.store().probe(wanted).map(|(_, w)| about(w));
+        let seen = |task: &Self| task.endpoint.probe(wanted).map(|(_, w)| about(w));
         if let Some(found) = seen(self) {
             return Ok(Some(found));
         }
@@ -130,7 +174,7 @@ impl Task {
         deadline: Deadline,
     ) -> Result<Option<Message>, RecvError> {
         self.awaited = wanted.source;
-        self.wait_for(deadline, &mut |task| task.endpoint.take(wanted).map(Message::new))
+        self.wait_for(deadline, &mut |task| task.take(wanted))
     }
 
     /// Takes in what is there; true when something new came: a message or an event.
@@ -213,14 +257,19 @@ impl Task {
             Some(card) => Spin::advised(home.card(), [card]),
             None => Spin::advised(home.card(), rings.iter_mut().take(CARDS).map(|r| &r.card)),
         };
-        let wants_room = self.wants_room;
-        let woken = waiter.wait(home.card(), spin, deadline.0, || {
+        let wants_room = self.sending.wants_room;
+        let until = [deadline.0, self.routes.deadline()].into_iter().flatten().min();
+        let woken = waiter.wait(home.card(), spin, until, || {
             rings.iter_mut().any(Ring::ready)
                 || wants_room.is_some_and(|peer| rings.get(peer).is_none_or(Ring::has_room))
         });
+        self.counts.sleeps += u64::from(!matches!(woken, Ok(Woken::Ready)));
         match woken {
             // The socket has something: the next look goes there.
-            Ok(Woken::Descriptors) => self.looks = LOOKS,
+            Ok(Woken::Descriptors) => {
+                self.looks = LOOKS;
+                self.routes.woken(waiter.events());
+            }
             Ok(_) => {}
             Err(e) => return Err(self.lose(Lost::Daemon(e.to_string()))),
         }

@@ -10,6 +10,7 @@ use towpath_io::shared::{
     Arrival, Corrupt, Head, Home, Inbound, Kind, OpenError, Outbound, PairFds, PeerCard, View,
 };
 use towpath_vm::endpoint::{Body, Endpoint};
+use towpath_vm::matching::{Key, Wanted};
 use towpath_wire::TaskId;
 use towpath_wire::talk::Header;
 
@@ -30,6 +31,8 @@ pub(crate) struct Ring {
     input: Inbound,
     /// A message at the head of the ring that its sender is still filling.
     filling: Option<(Header, View)>,
+    /// Bytes of it that a receive which waits for it has copied out; it is received by that.
+    copied: Option<usize>,
     /// Its head waits for a message by another route.
     held_back: bool,
 }
@@ -47,8 +50,58 @@ impl Ring {
     #[inline]
     pub(crate) fn ready(&mut self) -> bool {
         match &self.filling {
-            Some((_, view)) => view.is_whole(),
+            Some((_, view)) => view.filled() > self.copied.unwrap_or(view.len() - 1),
             None => !self.held_back && self.input.ready(),
+        }
+    }
+
+    /// Whether its sender is filling a message that fits `wanted` and `room`.
+    fn fills(&self, wanted: &Wanted, room: usize) -> bool {
+        self.filling.as_ref().is_some_and(|(header, view)| {
+            let Header { src, tag, context, .. } = *header;
+            wanted.matches(&Key { source: src, tag, context }) && view.len() <= room
+        })
+    }
+
+    /// Copies what there is of the message that is being filled; once that was all of it, its
+    /// header.
+    fn copy_some(&mut self, out: &mut [u8]) -> Option<Header> {
+        let (_, view) = self.filling.as_ref()?;
+        let copied = self.copied.get_or_insert(0);
+        *copied += view.read(*copied, &mut out[*copied..view.len()]);
+        if *copied < view.len() {
+            return None;
+        }
+        self.copied = None;
+        self.filling.take().map(|(header, _)| header)
+    }
+
+    /// No receive copies the message that is being filled any more.
+    pub(crate) fn stop_copy(&mut self) {
+        self.copied = None;
+    }
+
+    /// Takes the arrival at its head into `out`, which is as long.
+    #[inline]
+    pub(crate) fn take_into(&mut self, arrival: &Arrival, out: &mut [u8]) {
+        match arrival.kind {
+            Kind::Short => self.input.take_short(out),
+            Kind::Block => {
+                self.input.take_block().read(0, out);
+            }
+        }
+    }
+
+    /// Takes the arrival at its head.
+    #[inline]
+    pub(crate) fn take_body(&mut self, arrival: &Arrival) -> Body<View> {
+        match arrival.kind {
+            Kind::Short => {
+                let mut bytes = vec![0; arrival.len];
+                self.input.take_short(&mut bytes);
+                Body::Own(bytes)
+            }
+            Kind::Block => Body::Route(self.input.take_block()),
         }
     }
 
@@ -57,9 +110,23 @@ impl Ring {
         self.out.has_room().unwrap_or(true)
     }
 
+    /// What is at its head, if that is due, whole and fits `wanted`.
+    #[inline]
+    fn wanted(&mut self, wanted: &Wanted, endpoint: &mut Endpoint<View>) -> Option<Arrival> {
+        if self.filling.is_some() || !self.input.ready() {
+            return None;
+        }
+        let arrival = self.input.peek().ok()??;
+        let Head { tag, context, seq, offset, total, .. } = arrival.head;
+        let fits = wanted.matches(&Key { source: self.peer, tag, context });
+        let whole = offset == 0 && total == arrival.len as u64 && self.input.next_is_whole();
+        let due = fits && whole && endpoint.is_turn(self.peer, seq);
+        due.then_some(arrival)
+    }
+
     fn step(&mut self, own: TaskId, endpoint: &mut Endpoint<View>) -> Result<Step, Corrupt> {
         if let Some((header, view)) = self.filling.take() {
-            if !view.is_whole() {
+            if !view.is_whole() || self.copied.is_some() {
                 self.filling = Some((header, view));
                 return Ok(Step::Nothing);
             }
@@ -82,20 +149,9 @@ impl Ring {
             return Ok(Step::Nothing);
         }
         let header = head.between(self.peer, own);
-        match kind {
-            Kind::Short => {
-                let mut bytes = vec![0; len];
-                self.input.take_short(&mut bytes);
-                endpoint.arrive(&header, Body::Own(bytes));
-            }
-            Kind::Block => {
-                let view = self.input.take_block();
-                if view.is_whole() {
-                    endpoint.arrive(&header, Body::Route(view));
-                } else {
-                    self.filling = Some((header, view));
-                }
-            }
+        match self.take_body(&Arrival { head, len, kind }) {
+            Body::Route(view) if !view.is_whole() => self.filling = Some((header, view)),
+            body => endpoint.arrive(&header, body),
         }
         Ok(Step::Took)
     }
@@ -106,6 +162,8 @@ impl Ring {
 pub(crate) struct Rings {
     all: Vec<Ring>,
     by_peer: HashMap<TaskId, usize>,
+    /// The one that was asked for last.
+    last: usize,
     /// Where the next look begins.
     start: usize,
     /// Rings given up because what was in them made no sense.
@@ -128,7 +186,7 @@ impl Rings {
         out.wake();
         let (open, filling, held_back) = (false, None, false);
         self.by_peer.insert(peer, self.all.len());
-        self.all.push(Ring { peer, out, card, open, input, filling, held_back });
+        self.all.push(Ring { peer, out, card, open, input, filling, copied: None, held_back });
         Ok(())
     }
 
@@ -142,8 +200,10 @@ impl Rings {
 
     #[inline]
     pub(crate) fn get(&mut self, peer: TaskId) -> Option<&mut Ring> {
-        let at = *self.by_peer.get(&peer)?;
-        self.all.get_mut(at)
+        if self.all.get(self.last).is_none_or(|ring| ring.peer != peer) {
+            self.last = *self.by_peer.get(&peer)?;
+        }
+        self.all.get_mut(self.last)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Ring> {
@@ -178,6 +238,42 @@ impl Rings {
             self.remove(peer);
         }
         any
+    }
+
+    /// Copies what there is of a message that fits `wanted` and `out` and is still being filled;
+    /// once that was all of it, its header. One message at a time: between calls, `out` and
+    /// `wanted` must stay the same. A receive that gives up says so ([`Ring::stop_copy`]).
+    pub(crate) fn copy_some(&mut self, wanted: &Wanted, out: &mut [u8]) -> Option<Header> {
+        let begun = self.all.iter().position(|ring| ring.copied.is_some());
+        match begun {
+            Some(at) => self.all[at].copy_some(out),
+            None => self.of(wanted).find(|ring| ring.fills(wanted, out.len()))?.copy_some(out),
+        }
+    }
+
+    /// The rings that a message which fits `wanted` may come by.
+    #[inline]
+    pub(crate) fn of(&mut self, wanted: &Wanted) -> impl Iterator<Item = &mut Ring> {
+        let at = match wanted.source.map(|peer| self.get(peer).is_some()) {
+            Some(true) => self.last..self.last + 1,
+            Some(false) => 0..0,
+            None => 0..self.all.len(),
+        };
+        self.all[at].iter_mut()
+    }
+
+    /// The ring with a message at its head that fits `wanted`, is whole and due: it can be
+    /// received without being put among those that wait, if none of those fits.
+    #[inline]
+    pub(crate) fn find(
+        &mut self,
+        wanted: &Wanted,
+        endpoint: &mut Endpoint<View>,
+    ) -> Option<(&mut Ring, Arrival)> {
+        self.of(wanted).find_map(|ring| {
+            let arrival = ring.wanted(wanted, endpoint)?;
+            Some((ring, arrival))
+        })
     }
 
     /// Takes what a dead peer left in its ring, and forgets the ring.

@@ -4,7 +4,8 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use towpath_wire::TaskId;
+use towpath_wire::id::TASK_MAX;
+use towpath_wire::{HostId, TaskId};
 
 #[derive(Debug, Default)]
 struct Catcher {
@@ -70,6 +71,22 @@ impl Catching {
         }
     }
 
+    /// Tasks of a host that catch output.
+    pub fn on(&self, host: HostId) -> Vec<TaskId> {
+        let ends = [1, TASK_MAX].map(|n| host.task(n).expect("both are task numbers"));
+        self.catchers.range(ends[0]..=ends[1]).map(|(by, _)| *by).collect()
+    }
+
+    /// Number of tasks that catch output.
+    pub fn len(&self) -> usize {
+        self.catchers.len()
+    }
+
+    /// True when none does.
+    pub fn is_empty(&self) -> bool {
+        self.catchers.is_empty()
+    }
+
     /// `by` has ended: what it still had is given back, and its requests' output goes elsewhere.
     pub fn over(&mut self, by: TaskId) -> Vec<(u64, u32)> {
         let Some(catcher) = self.catchers.remove(&by) else { return Vec::new() };
@@ -83,7 +100,6 @@ impl Catching {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use towpath_wire::HostId;
 
     fn task(n: u32) -> TaskId {
         HostId::new(1, 1).unwrap().task(n).unwrap()

@@ -117,10 +117,24 @@ impl<P> Endpoint<P> {
             // A new life of this id, if it had one before.
             self.ended.retain(|t| *t != src);
         }
-        self.peer(src).piece(header, payload)?;
-        self.held += payload.len() as u64;
+        self.held += self.peer(src).piece(header, payload)?;
         self.hand_on(src);
         Ok(())
+    }
+
+    /// A stream to `task` may bring its first messages: what comes by the daemons meanwhile is
+    /// not late.
+    pub fn meet(&mut self, task: TaskId) {
+        self.peer(task);
+    }
+
+    /// A piece is at the head of a stream. True: it was taken in, or is here already; false: it
+    /// is not due, and must come again later.
+    pub fn stream_piece(&mut self, header: &Header, payload: &[u8]) -> Result<bool, BadPiece> {
+        let kept = self.peer(header.src).stream_piece(header, payload)?;
+        self.held += kept.unwrap_or(0);
+        self.hand_on(header.src);
+        Ok(kept.is_some())
     }
 
     /// Whether message `seq` of `src`, at the head of another route, is due.
@@ -136,6 +150,16 @@ impl<P> Endpoint<P> {
         peer.advance();
         self.post(Key { source: src, tag, context }, total, Parcel { format, body });
         self.hand_on(src);
+    }
+
+    /// The message of `src` that is due was received straight from another route.
+    #[inline]
+    pub fn pass(&mut self, src: TaskId) {
+        let peer = self.peer(src);
+        peer.advance();
+        if peer.has_early() {
+            self.hand_on(src);
+        }
     }
 
     /// Puts a message among the waiting ones, whoever is to be seen as its sender.
@@ -171,8 +195,18 @@ impl<P> Endpoint<P> {
 
     // Receiving.
 
+    /// Shows the message that arrived first of all that match.
+    #[inline]
+    pub fn probe(&self, wanted: &Wanted) -> Option<(Ticket, &Waiting<Parcel<P>>)> {
+        if self.store.is_empty() { None } else { self.store.probe(wanted) }
+    }
+
     /// Takes the message that arrived first of all that match.
+    #[inline]
     pub fn take(&mut self, wanted: &Wanted) -> Option<Waiting<Parcel<P>>> {
+        if self.store.is_empty() {
+            return None;
+        }
         let taken = self.store.take(wanted);
         self.taken(taken)
     }

@@ -104,6 +104,7 @@ impl Engine {
         }
     }
 
+    // tidy: dispatch
     fn request(&mut self, key: u64, request: Request) {
         let now = self.clock.now();
         match request {

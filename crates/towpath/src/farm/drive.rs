@@ -333,18 +333,19 @@ impl<'a> Farm<'a> {
         tag: u64,
         event: TaskEvent,
     ) -> Result<(), FarmError> {
+        if tag >= ADOPTED_TAGS {
+            // Of a task that an item's command spawned: it is no item's.
+            if let TaskEvent::Output { bytes, .. } = event {
+                let bytes = bytes.len() as u32;
+                let _ = self.daemons.push(&Request::Credit { tag, bytes });
+            }
+            return Ok(());
+        }
         match event {
-            // Of a task that an item's command spawned: the item does not depend on it.
-            TaskEvent::Started { .. } | TaskEvent::Ended(_) if tag >= ADOPTED_TAGS => {}
             TaskEvent::Started { .. } => self.plan.started(tag),
             TaskEvent::InputTaken(_) => {} // we send none
             TaskEvent::Output { stream, bytes } => {
-                let Some(account) = self.accounts.get_mut(&tag) else {
-                    // Of a task that an item's command spawned: it is no item's output.
-                    let bytes = bytes.len() as u32;
-                    let _ = self.daemons.push(&Request::Credit { tag, bytes });
-                    return Ok(());
-                };
+                let Some(account) = self.accounts.get_mut(&tag) else { return Ok(()) };
                 account.owed = account.owed.saturating_add(bytes.len() as u32);
                 if account.owed >= account.window / 4 {
                     let bytes = std::mem::take(&mut account.owed);

@@ -40,6 +40,12 @@ impl Common {
         (!list.is_empty()).then(|| list[n % list.len()])
     }
 
+    /// The same, not pinned unless that was asked for: what a pinned daemon starts stays where it
+    /// is.
+    pub(super) fn loose(&self) -> Self {
+        Self { cpus: Some(self.cpus.clone().unwrap_or(Cpus(Vec::new()))), ..self.clone() }
+    }
+
     /// The processors in turn; empty: not pinned.
     pub(super) fn list(&self) -> Vec<usize> {
         let all = || (0..processors().min(2)).collect();

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::ProgressBar;
+use towpath::task::Route;
 use towpath_io::Words;
 
 use super::args::EchoArgs;
 use super::line::{Do, Way};
 use super::peers;
-use super::pipe::{self, Datagrams, Messages, Pipe, SHORT, Shared, WORDS};
+use super::pipe::{self, Datagrams, End, Look, Messages, Pipe, SHORT, Shared, WORDS};
 use super::report::{Report, Row, chosen};
 use super::sample::Sample;
 use super::trips::{self, Measured};
@@ -109,6 +110,16 @@ impl Plan {
     }
 }
 
+/// Which way messages between tasks really went, and how many processes that takes.
+fn went(route: Route, hosts: u16) -> (&'static str, usize) {
+    match (route, hosts) {
+        (Route::Ring, _) => ("shared memory", 2),
+        (Route::Daemon, 1) => ("daemon", 3),
+        (Route::Daemon, _) => ("daemons, sealed", 4),
+        _ => ("stream, sealed", 2),
+    }
+}
+
 /// `1 MiB`, `4000000 B`.
 pub(super) fn bytes(len: usize) -> String {
     match len {
@@ -128,15 +139,20 @@ pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
     let relays = [world.add(common.cpu(0))?, world.add(common.cpu(usize::from(common.hosts) - 1))?];
     let members = Members { far, relays };
     let one_cpu = !common.list().is_empty() && common.cpu(0) == common.cpu(1);
-    let plan = Plan::new(args, one_cpu);
+    let mut plan = Plan::new(args, one_cpu);
     let keep = chosen(&plan.rows, common.only.as_deref())?;
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); plan.rows.len()];
     let bar = ProgressBar::new(u64::from(common.runs) * keep.iter().filter(|k| **k).count() as u64);
     for _ in 0..common.runs {
         for n in (0..plan.rows.len()).filter(|n| keep[*n]) {
-            let (row, chain) = (&plan.rows[n], plan.chains[n]);
-            let sample = measure(&mut world, &mut own, &members, chain, row.bytes, args.seconds);
-            samples[n].push(sample.with_context(|| format!("measuring {:?}", row.name))?);
+            let (row, chain) = (&mut plan.rows[n], plan.chains[n]);
+            let measured = measure(&mut world, &mut own, &members, chain, row.bytes, args.seconds);
+            let measured = measured.with_context(|| format!("measuring {:?}", row.name));
+            let (sample, route) = measured?;
+            if let Some(route) = route {
+                (row.route, row.processes) = went(route, common.hosts);
+            }
+            samples[n].push(sample);
             bar.inc(1);
         }
     }
@@ -168,17 +184,19 @@ fn measure(
     chain: Chain,
     len: usize,
     time: Duration,
-) -> anyhow::Result<Sample> {
+) -> anyhow::Result<(Sample, Option<Route>)> {
     let far = members.far;
-    let mut relays: &[usize] = &[];
+    let (mut relays, mut route): (&[usize], _) = (&[], None);
     let run = |pipe: &mut dyn Pipe| trips::measure(pipe, len, time);
     let Measured { sample, trips } = match chain {
         Chain::Spin | Chain::Futex => {
             let (words, _file, path) = shared(WORDS)?;
-            let sleeps = chain == Chain::Futex;
-            let way = if sleeps { Way::Futex(path) } else { Way::Spin(path) };
+            let (way, look) = match chain {
+                Chain::Spin => (Way::Spin(path), Look::Awake),
+                _ => (Way::Futex(path), Look::Asleep),
+            };
             world.ready(far, &Do::Echo { way, len })?;
-            run(&mut Shared::new(words, true, sleeps)?)?
+            run(&mut Shared::new(words, End::Near, look)?)?
         }
         Chain::Unix => {
             let path = world.path();
@@ -215,12 +233,15 @@ fn measure(
             let peer = own.ids()[usize::from(direct)].to_raw();
             world.ready(far, &Do::Echo { way: Way::Task { peer, direct }, len })?;
             let peer = world.task(far, direct)?;
-            run(&mut Messages { task: own.task(direct), peer })?
+            let task = own.task(direct);
+            let measured = run(&mut Messages { task: &mut *task, peer })?;
+            route = Some(task.route(peer));
+            measured
         }
     };
     let mut slept = world.slept(far)?;
     for relay in relays {
         slept += world.slept(*relay)?;
     }
-    Ok(sample.also_slept(slept, trips))
+    Ok((sample.also_slept(slept, trips), route))
 }

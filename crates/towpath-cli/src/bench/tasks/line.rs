@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Longest line in bytes: two times of 5000 barriers.
 const LINE_MAX: u64 = 1 << 20;
 /// Nobody works longer than this without saying anything: the longest measurement and then some.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What a member is to do next.
 #[derive(Clone, Debug, Serialize, Deserialize)]

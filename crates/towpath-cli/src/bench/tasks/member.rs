@@ -1,19 +1,19 @@
 //! A member: does what the measuring process says.
 
 use std::hint::black_box;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use towpath::task::{Task, TaskId, Wanted};
 
 use super::super::machine;
 use super::args::MemberArgs;
 use super::barrier::Place;
 use super::line::{Do, Line, Said, Way};
-use super::pipe::{self, Datagrams, Messages, Pipe, SHORT, Shared, TAG};
+use super::pipe::{self, Datagrams, End, Look, Messages, Pipe, SHORT, Shared, TAG};
 use super::sample::{now_ns, sleeps};
 use super::world::Own;
 use super::{multicast, trips};
@@ -57,7 +57,9 @@ fn child_task() -> anyhow::Result<ExitCode> {
 fn child_pipe() -> anyhow::Result<ExitCode> {
     std::io::stdout().write_all(&[1; SHORT])?;
     std::io::stdout().flush()?;
-    std::io::stdin().read_exact(&mut [0; SHORT])?;
+    // All children share the pipe: none may take more than its own.
+    let heard = rustix::io::read(std::io::stdin(), &mut [0; SHORT])?;
+    ensure!(heard == SHORT, "{heard} bytes instead of {SHORT}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -78,8 +80,8 @@ impl Pending {
     fn begin(way: &Way) -> anyhow::Result<(Self, u16)> {
         let there = |pipe: Box<dyn Pipe>| (Self::There(pipe), 0);
         Ok(match way {
-            Way::Spin(path) => there(Box::new(Shared::open(path, false, false)?)),
-            Way::Futex(path) => there(Box::new(Shared::open(path, false, true)?)),
+            Way::Spin(path) => there(Box::new(Shared::open(path, End::Far, Look::Awake)?)),
+            Way::Futex(path) => there(Box::new(Shared::open(path, End::Far, Look::Asleep)?)),
             Way::Unix(path) => (Self::Unix(UnixListener::bind(path)?), 0),
             Way::UnixTo(path) => there(Box::new(pipe::unix_connect(path)?)),
             Way::Udp => {

@@ -34,6 +34,22 @@ pub(super) trait Pipe {
     fn receive(&mut self, bytes: &mut [u8]) -> anyhow::Result<()>;
 }
 
+/// Which end of a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Near,
+    Far,
+}
+
+/// How an end of shared words waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It looks over and over.
+    Awake,
+    /// In the kernel, by a futex.
+    Asleep,
+}
+
 /// A message of 16 bytes in each direction: four words and their number.
 pub(super) struct Shared {
     words: Words,
@@ -42,19 +58,19 @@ pub(super) struct Shared {
     far: usize,
     sent: u32,
     seen: u32,
-    sleeps: bool,
+    look: Look,
 }
 
 impl Shared {
-    pub(super) fn new(words: Words, near: bool, sleeps: bool) -> anyhow::Result<Self> {
+    pub(super) fn new(words: Words, end: End, look: Look) -> anyhow::Result<Self> {
         ensure!(words.len() >= WORDS, "{} shared words, {WORDS} are needed", words.len());
-        let (own, far) = if near { (0, LINE) } else { (LINE, 0) };
-        Ok(Self { words, own, far, sent: 0, seen: 0, sleeps })
+        let (own, far) = if end == End::Near { (0, LINE) } else { (LINE, 0) };
+        Ok(Self { words, own, far, sent: 0, seen: 0, look })
     }
 
-    pub(super) fn open(path: &Path, near: bool, sleeps: bool) -> anyhow::Result<Self> {
+    pub(super) fn open(path: &Path, end: End, look: Look) -> anyhow::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
-        Self::new(Words::open(&file)?, near, sleeps)
+        Self::new(Words::open(&file)?, end, look)
     }
 }
 
@@ -92,7 +108,7 @@ impl Pipe for Shared {
         self.sent = self.sent.wrapping_add(1);
         // Publishes the words before it; pairs with the other end's look.
         line[0].store(self.sent, Ordering::Release);
-        if self.sleeps {
+        if self.look == Look::Asleep {
             futex::wake(&line[0], futex::Flags::empty(), 1)?;
         }
         Ok(())
@@ -100,7 +116,7 @@ impl Pipe for Shared {
 
     fn receive(&mut self, bytes: &mut [u8]) -> anyhow::Result<()> {
         let line = &self.words[self.far..self.far + LINE];
-        if self.sleeps {
+        if self.look == Look::Asleep {
             sleep_on(&line[0], self.seen)?;
         } else {
             spin_on(&line[0], self.seen)?;

@@ -95,7 +95,7 @@ pub(super) fn measure(pipe: &mut dyn Pipe, len: usize, time: Duration) -> anyhow
             trips += 1;
         }
         let now = begin.elapsed();
-        ns.push(((now - last) / batch).as_nanos() as u64);
+        ns.push((now.saturating_sub(last) / batch).as_nanos() as u64);
         last = now;
     }
     let slept = sleeps()? - slept;

@@ -1,0 +1,83 @@
+//! `towpath bench echo`, `barrier`, `multicast`, `spawn`: what they measure is of whatever machine
+//! runs the tests, so that only the shape of their answers is asked for, and that every row is
+//! held to its floor. That every byte arrives is checked by the benches themselves.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(args: &[&str]) -> Output {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_towpath"));
+    c.arg("bench").args(args).output().expect("the binary was built")
+}
+
+/// The rows by name; each has a median, and one that is held to a floor its ratio.
+fn rows(args: &[&str]) -> Vec<(String, Value)> {
+    let out = bench(&[args, &["--cpus", "none", "--json"]].concat());
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let said: Value = serde_json::from_slice(&out.stdout).expect("one JSON object");
+    let rows = said["rows"].as_array().expect("rows");
+    for row in rows {
+        let p50 = row["median"]["us_p50"].as_f64();
+        assert!(p50 > Some(0.0) && p50 <= row["median"]["us_p99"].as_f64(), "{row}");
+        assert_eq!(row["samples"].as_array().map(Vec::len), Some(5), "{row}");
+        assert_eq!(row["floor"].is_null(), row["of_floor"].is_null(), "{row}");
+    }
+    let named = |row: &Value| (row["name"].as_str().expect("a name").to_string(), row.clone());
+    rows.iter().map(named).collect()
+}
+
+fn has(rows: &[(String, Value)], name: &str) -> Value {
+    let row = rows.iter().find(|(n, _)| n == name);
+    row.unwrap_or_else(|| panic!("no {name:?} in {rows:?}")).1.clone()
+}
+
+#[test]
+fn echo_on_one_host_has_each_route_beside_its_floor() {
+    let rows = rows(&["echo", "--sizes", "16,64KiB", "--seconds", "0.02"]);
+    let direct = has(&rows, "tasks, direct, 16 B");
+    assert_eq!(direct["floor"], "floor: shared memory, spinning, 16 B");
+    assert!(direct["median"]["sleeps"].is_number());
+    let daemon = has(&rows, "tasks, by the daemon, 64 KiB");
+    assert_eq!((&daemon["processes"], &daemon["size_bytes"]), (&3.into(), &65_536.into()));
+    assert_eq!(daemon["floor"], "floor: Unix streams by a process, 64 KiB");
+    assert!(daemon["median"]["bytes_per_s"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn echo_between_hosts_passes_four_processes() {
+    let rows = rows(&["echo", "--hosts", "2", "--sizes", "16", "--seconds", "0.02"]);
+    let row = has(&rows, "tasks, by the daemons, 16 B");
+    assert_eq!((&row["processes"], &row["route"]), (&4.into(), &"daemons, sealed".into()));
+    assert_eq!(row["floor"], "floor: Unix, UDP, Unix by two processes, 16 B");
+}
+
+#[test]
+fn barriers_of_teams_are_held_to_a_futex() {
+    let rows = rows(&["barrier", "--tasks", "3", "--barriers", "20", "--only", "team"]);
+    for name in ["team, direct", "team, by the daemons"] {
+        assert_eq!(has(&rows, name)["floor"], "floor: shared memory, bare futex");
+    }
+}
+
+#[test]
+fn multicasts_arrive_whole() {
+    let rows = rows(&["multicast", "--tasks", "3", "--casts", "5", "--sizes", "16,64KiB"]);
+    has(&rows, "multicast, direct, 64 KiB");
+    has(&rows, "sends, by the daemons, 16 B");
+}
+
+#[test]
+fn spawned_tasks_are_heard_and_reaped() {
+    let rows = rows(&["spawn", "--counts", "3"]);
+    let first = has(&rows, "tasks, 3, first message");
+    let reaped = has(&rows, "tasks, 3, reaped");
+    assert!(first["median"]["us_p50"].as_f64() < reaped["median"]["us_p50"].as_f64());
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let out = bench(&["barrier", "--only", "pigeons", "--tasks", "2"]);
+    assert_eq!(out.status.code(), Some(255));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("pigeons"));
+}

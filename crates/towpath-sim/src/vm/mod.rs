@@ -1,0 +1,25 @@
+//! Virtual machines with tasks: programs that spawn, send, watch, join groups, stop reading and
+//! die at random, on hosts that do the same, and a checker for every promise made to tasks.
+//!
+//! | promise | checked by |
+//! |---|---|
+//! | each message arrives once, whole and in its pair's order | `ledger` |
+//! | whoever hears of a task's end has its last message, unless a host or connection was lost | `ledger` |
+//! | whoever depends on a task hears of its end, once | `ledger`, `run` |
+//! | each question has one answer | `program` |
+//! | a group's list holds each member once, and the asker where it was told it is | `program` |
+//! | a frozen group is the same for all of its members | `ledger` |
+//! | a node keeps its bounds and leaves nothing behind whatever its tasks say | `hostile` |
+//! | nothing is left of tasks that ended: not at daemons, not at the leader, not in memory | `run` |
+//! | a daemon holds what it may for its tasks, and no more | `run` |
+
+mod faults;
+mod hostile;
+mod ledger;
+mod program;
+mod run;
+mod scenario;
+
+pub use hostile::hostile;
+pub use run::{VmOutcome, run};
+pub use scenario::VmScenario;

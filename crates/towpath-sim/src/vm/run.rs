@@ -1,0 +1,657 @@
+//! One run: builds the virtual machine, lets its tasks act, strikes, checks.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use towpath_node::{JoinTarget, Node, NodeConfig, NodeEvent};
+use towpath_proto::{AssociationEvent, Config, Crypto, Rng};
+use towpath_vm::talk::{
+    Claim, Enrol, MailRules, Place, Question, RegistryOp, SpawnTasks, Subject, TALK_VERSION,
+    ToDaemon, ToTask,
+};
+use towpath_vm::{Action, Ending, RequestEvent};
+use towpath_wire::{ByteSize, HostId, Instant, LinkId, TaskId};
+
+use super::faults::Fault;
+use super::ledger::Ledger;
+use super::program::{Pending, Stage, Task, group_op};
+use super::scenario::VmScenario;
+use crate::clock::Clock;
+use crate::crypto::StandIn;
+use crate::process::Program;
+use crate::world::{Step, World, address};
+
+const CALL_BOOT: u64 = 1 << 40;
+const CALL_ENROL: u64 = 2 << 40;
+const CALL_ACT: u64 = 3 << 40;
+const CALL_WAKE: u64 = 4 << 40;
+const CALL_HEAL: u64 = 5 << 40;
+const CALL_TICK: u64 = 6 << 40;
+const KIND: u64 = !((1 << 40) - 1);
+const TICK: Duration = Duration::from_millis(200);
+/// Message memory of a host.
+const MEMORY: ByteSize = ByteSize::from_mib(512);
+/// Names of groups and mailboxes that tasks use.
+const NAMES: u64 = 40;
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub struct VmOutcome {
+    /// The seed.
+    pub seed: u64,
+    /// Same seed, same hash.
+    pub trace_hash: u64,
+    /// Hosts, and how often one was declared lost.
+    pub hosts: usize,
+    /// Times that a host was declared lost.
+    pub hosts_lost: u64,
+    /// Tasks that there were.
+    pub tasks: usize,
+    /// Those that were spawned by tasks.
+    pub spawned: usize,
+    /// Messages received, and their bytes.
+    pub messages: u64,
+    /// Bytes of messages received.
+    pub bytes: u64,
+    /// Ends that were told before all messages had arrived, because a host or connection broke.
+    pub cut_short: u64,
+    /// Faults that struck.
+    pub faults: usize,
+    /// Datagrams delivered.
+    pub datagrams: u64,
+    /// Largest values of a host's counters and of its message memory.
+    pub peaks: Vec<(String, u64)>,
+    /// Simulated time, in seconds.
+    pub seconds: f64,
+    /// Promises that were broken.
+    pub violations: Vec<String>,
+}
+
+struct Run<'a> {
+    scenario: &'a VmScenario,
+    world: World,
+    rng: Rng,
+    targets: Vec<Option<(NodeConfig, Rng, JoinTarget)>>,
+    ids: Vec<Option<HostId>>,
+    /// By host: tasks that were there lately.
+    directory: Vec<Vec<TaskId>>,
+    tasks: Vec<Task>,
+    claims: Vec<Option<Claim>>,
+    by_id: HashMap<TaskId, usize>,
+    faults: Vec<Fault>,
+    struck: Vec<Fault>,
+    healed: usize,
+    crashed: Vec<usize>,
+    ledger: Ledger,
+    over: usize,
+    enrolled_ever: usize,
+    out: VmOutcome,
+    settled_since: Option<Instant>,
+}
+
+/// Runs a virtual machine with `seed`.
+pub fn run(scenario: &VmScenario, seed: u64) -> VmOutcome {
+    let mut run = Run::new(scenario, seed);
+    run.go();
+    run.check();
+    run.out
+}
+
+fn crypto(seed: u64, host: usize) -> Box<dyn Crypto> {
+    Box::new(StandIn::new(Rng::new(seed, 2000 + host as u64)))
+}
+
+impl<'a> Run<'a> {
+    fn new(scenario: &'a VmScenario, seed: u64) -> Self {
+        let mut world = World::new(seed);
+        let mut rng = Rng::new(seed, 1);
+        let hosts = scenario.hosts.max(2);
+        for _ in 0..hosts {
+            world.add_star_host(Clock::new(0, 0), MEMORY, scenario.link);
+        }
+        let faults = (0..scenario.faults).map(|_| Fault::draw(&mut rng, hosts)).collect();
+        let config = |host: usize| NodeConfig {
+            name: format!("sim{host}"),
+            addr: address(host),
+            arch: if host % 2 == 0 { "even" } else { "odd" }.into(),
+            speed: 1000,
+            cpus: 2,
+            slots: 2,
+            link: LinkId(0),
+            unix_s_at_zero: 1_000_000,
+            proto: Config::default(),
+        };
+        let key = crypto(seed, 0).public_key();
+        let founder = Node::found(config(0), crypto(seed, 0), Rng::new(seed, 1000), [7; 32]);
+        world.boot(0, founder);
+        let mut targets = vec![None];
+        for host in 1..hosts {
+            let nonce: [u8; 16] = std::array::from_fn(|i| (host >> (8 * (i % 2))) as u8);
+            let invitation = world.with(0, |n, now, _| n.invite(now, 3600, nonce));
+            let invitation = invitation.flatten().expect("the founder invites");
+            let target = JoinTarget { addr: address(0), key, invitation };
+            targets.push(Some((config(host), Rng::new(seed, 1000 + host as u64), target)));
+            let at = Duration::from_micros(rng.below(20_000 + 2000 * hosts as u64));
+            world.call_at(Instant::ZERO + at, CALL_BOOT | host as u64);
+        }
+        world.call_at(Instant::ZERO + TICK, CALL_TICK);
+        Self {
+            scenario,
+            world,
+            rng,
+            targets,
+            ids: vec![None; hosts],
+            directory: vec![Vec::new(); hosts],
+            tasks: Vec::new(),
+            claims: Vec::new(),
+            by_id: HashMap::new(),
+            faults,
+            struck: Vec::new(),
+            healed: 0,
+            crashed: Vec::new(),
+            ledger: Ledger::default(),
+            over: 0,
+            enrolled_ever: 0,
+            out: VmOutcome { seed, hosts, ..VmOutcome::default() },
+            settled_since: None,
+        }
+    }
+
+    fn go(&mut self) {
+        let end = Instant::ZERO + Duration::from_secs(self.scenario.seconds_max);
+        while let Some(step) = self.world.step(end) {
+            match step {
+                Step::Event { host, event } => self.event(host, event),
+                Step::Call(tag) => {
+                    let index = (tag & !KIND) as usize;
+                    match tag & KIND {
+                        CALL_BOOT => self.boot(index),
+                        CALL_ENROL => self.enrol(index),
+                        CALL_ACT => self.act(index),
+                        CALL_WAKE => self.wake(index),
+                        CALL_HEAL => {
+                            self.struck[index].heal(&mut self.world, self.scenario.link);
+                            self.healed += 1;
+                        }
+                        _ if self.tick() => return,
+                        _ => self.world.call_at(self.world.now() + TICK, CALL_TICK),
+                    }
+                }
+            }
+        }
+        let left = self.tasks.iter().filter(|t| t.stage != Stage::Over).take(5);
+        let left: Vec<String> = left.map(Task::describe).collect();
+        self.ledger.violate(format!("the run does not come to an end: {left:?}"));
+    }
+
+    fn boot(&mut self, host: usize) {
+        let Some((config, rng, target)) = self.targets[host].take() else { return };
+        let now = self.world.local_now(host);
+        let crypto = crypto(self.out.seed, host);
+        self.world.boot(host, Node::join(now, config, crypto, rng, target));
+    }
+
+    fn after(&mut self, mean_us: u64) -> Instant {
+        let us = self.rng.below(2 * mean_us + 1);
+        self.world.now() + Duration::from_micros(us)
+    }
+
+    // Tasks come.
+
+    fn new_task(&mut self, id: TaskId, host: usize, claim: Option<Claim>) -> usize {
+        let index = self.tasks.len();
+        let rng = Rng::new(self.out.seed, 1 << 30 | index as u64);
+        let max = self.scenario.message_bytes_max;
+        self.tasks.push(Task::new(id, host, rng, self.scenario.acts, max));
+        self.claims.push(claim);
+        self.by_id.insert(id, index);
+        index
+    }
+
+    /// A process that nobody spawned wants to be a task.
+    fn come(&mut self, host: usize) {
+        let enrol = Enrol {
+            version: TALK_VERSION,
+            claim: None,
+            pid: self.tasks.len() as u32,
+            command: "came".into(),
+        };
+        let task = self.world.with(host, |n, now, m| n.task_enrol(now, &enrol, m));
+        if let Some(Ok(id)) = task {
+            self.new_task(id, host, None);
+            self.enrolled_ever += 1;
+        }
+    }
+
+    /// A spawned process enrols.
+    fn enrol(&mut self, index: usize) {
+        let (id, host) = (self.tasks[index].id, self.tasks[index].host);
+        if self.tasks[index].stage != Stage::Started || self.world.hosts[host].node.is_none() {
+            return;
+        }
+        let claim = self.claims[index];
+        let enrol = Enrol { version: TALK_VERSION, claim, pid: id.number(), command: "".into() };
+        let task = self.world.with(host, |n, now, m| n.task_enrol(now, &enrol, m));
+        if task != Some(Ok(id)) {
+            self.ledger.violate(format!("{id} enrols and is {task:?}"));
+        }
+        self.enrolled_ever += 1;
+    }
+
+    fn welcomed(&mut self, index: usize, siblings: &[TaskId], parent: Option<TaskId>) {
+        let task = &mut self.tasks[index];
+        task.known.extend(siblings.iter().chain(&parent).filter(|t| **t != task.id));
+        let (id, host, spawned) = (task.id, task.host, task.spawned);
+        if spawned && !siblings.contains(&id) {
+            self.ledger.violate(format!("{id} is not among its siblings {siblings:?}"));
+        }
+        let there = &mut self.directory[host];
+        if there.len() >= 24 {
+            there.remove(0);
+        }
+        there.push(id);
+        let at = self.after(self.scenario.pace_us);
+        self.world.call_at(at, CALL_ACT | index as u64);
+    }
+
+    // Tasks act.
+
+    fn someone(&mut self, index: usize) -> Option<TaskId> {
+        let task = &mut self.tasks[index];
+        if !task.known.is_empty() && task.rng.below(2) == 0 {
+            let i = task.rng.below(task.known.len() as u64) as usize;
+            return Some(task.known[i]);
+        }
+        let hosts = self.directory.len();
+        let away = task.rng.below(self.scenario.partners as u64 + 1) as usize;
+        let there = &self.directory[(task.host + away) % hosts];
+        let i = task.rng.below(there.len().max(1) as u64) as usize;
+        there.get(i).copied()
+    }
+
+    fn act(&mut self, index: usize) {
+        let task = &mut self.tasks[index];
+        if task.stage != Stage::Enrolled || self.world.hosts[task.host].node.is_none() {
+            return;
+        }
+        let at = self.after(self.scenario.pace_us);
+        self.world.call_at(at, CALL_ACT | index as u64);
+        let task = &mut self.tasks[index];
+        if task.asleep {
+            return;
+        }
+        if task.acts_left == 0 {
+            if !task.is_busy() {
+                self.leave(index);
+            }
+            return;
+        }
+        if task.is_busy() && task.rng.below(4) > 0 {
+            return; // a program that waits
+        }
+        task.acts_left -= 1;
+        let choice = task.rng.below(100);
+        self.choose(index, choice);
+    }
+
+    fn choose(&mut self, index: usize, choice: u64) {
+        let someone = self.someone(index);
+        match (choice, someone) {
+            (0..45, Some(to)) => {
+                self.tasks[index].send(&mut self.world, to, &mut self.ledger);
+            }
+            (45..52, _) => {
+                let to: Vec<TaskId> = (0..5).filter_map(|_| self.someone(index)).collect();
+                let mut to = to;
+                to.sort_unstable();
+                to.dedup();
+                self.tasks[index].multicast(&mut self.world, &to, &mut self.ledger);
+            }
+            (52..60, Some(peer)) => {
+                let task = &mut self.tasks[index];
+                task.next += 1;
+                self.ledger.watch(task.id, task.next, peer);
+                let watch = ToDaemon::Watch { watch: task.next, subject: Subject::Task(peer) };
+                self.tasks[index].says(&mut self.world, watch);
+            }
+            (60..72, someone) => self.ask(index, someone),
+            (72..80, _) => self.spawn(index),
+            (80..90, _) => {
+                let task = &mut self.tasks[index];
+                let name = format!("g{}", task.id.to_raw() % NAMES);
+                let (op, pending) = group_op(&mut task.rng, name, task.joined);
+                task.ask(&mut self.world, Question::Registry(op), pending);
+            }
+            (90..94, _) => self.mail(index),
+            (94..97, _) => {
+                let task = &mut self.tasks[index];
+                task.asleep = true;
+                let us = task.rng.below(400_000);
+                let at = self.world.now() + Duration::from_micros(us);
+                self.world.call_at(at, CALL_WAKE | index as u64);
+            }
+            (97, _) => self.leave(index),
+            (98, _) => self.die(index, 9),
+            (99, Some(task)) => {
+                let signal = Question::Signal { task, signal: 15 };
+                self.tasks[index].ask(&mut self.world, signal, Pending::Soon);
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, index: usize, someone: Option<TaskId>) {
+        let task = &mut self.tasks[index];
+        let question = match (task.rng.below(6), someone) {
+            (0..=2, Some(t)) => Question::Task(t),
+            (3, Some(t)) => Question::Tasks(Some(t.host())),
+            (4, Some(t)) => Question::Clock(t.host()),
+            _ => Question::Hosts,
+        };
+        task.ask(&mut self.world, question, Pending::Soon);
+    }
+
+    fn spawn(&mut self, index: usize) {
+        let wanted = self.scenario.tasks.saturating_sub(self.tasks.len());
+        let task = &mut self.tasks[index];
+        let count = (1 + task.rng.below(4)).min(wanted as u64) as u32;
+        if count == 0 {
+            return;
+        }
+        let program = Program { run_us: 1 << 40, output_bytes: task.rng.below(3000), status: 0 };
+        let spec = program.spec(0, false);
+        let place = match task.rng.below(6) {
+            0 => Place::Host(task.id.host()),
+            1 => Place::Arch("odd".into()),
+            2 => Place::Not(task.id.host()),
+            _ => Place::Any,
+        };
+        let (program, args) = if task.rng.below(20) == 0 {
+            (b"missing".to_vec(), Vec::new())
+        } else {
+            (spec.program, spec.args)
+        };
+        let spawn = SpawnTasks { program, args, place, count, ..SpawnTasks::default() };
+        if task.rng.below(2) == 0 {
+            task.says(&mut self.world, ToDaemon::CatchOutput(true));
+        }
+        let task = &mut self.tasks[index];
+        task.ask(&mut self.world, Question::Spawn(spawn), Pending::Spawn(count));
+    }
+
+    fn mail(&mut self, index: usize) {
+        let task = &mut self.tasks[index];
+        let name = format!("m{}", task.rng.below(NAMES));
+        let many = task.rng.below(2) == 0;
+        let overwritable = task.rng.below(2) == 0;
+        let rules = MailRules { persistent: false, many, overwritable };
+        let wait = task.rng.below(4) == 0;
+        let op = if task.rng.below(2) == 0 {
+            let content = vec![1; task.rng.below(3000) as usize];
+            RegistryOp::Put { name, index: None, rules, format: 0, content }
+        } else {
+            RegistryOp::Get { name, index: None, from: 0, delete: many, wait }
+        };
+        let pending = if wait { Pending::Waits } else { Pending::Soon };
+        task.ask(&mut self.world, Question::Registry(op), pending);
+    }
+
+    fn wake(&mut self, index: usize) {
+        self.tasks[index].asleep = false;
+        self.read(index);
+    }
+
+    // Tasks go.
+
+    /// It leaves, or just ends.
+    fn leave(&mut self, index: usize) {
+        let task = &mut self.tasks[index];
+        let (id, host, spawned) = (task.id, task.host, task.spawned);
+        if task.rng.below(2) == 0 {
+            self.ledger.task_ended(id, None);
+            self.tasks[index].says(&mut self.world, ToDaemon::Leave);
+            self.close(index);
+            if spawned {
+                self.world.kill(host, id, 15);
+            }
+        } else {
+            self.die(index, 15);
+        }
+    }
+
+    /// Its process ends, in the middle of whatever it did.
+    fn die(&mut self, index: usize, signal: i32) {
+        let task = &mut self.tasks[index];
+        let (id, host) = (task.id, task.host);
+        let ending = task.spawned.then_some(Ending::Signalled(signal));
+        self.ledger.task_ended(id, ending);
+        let process_first = self.tasks[index].rng.below(2) == 0;
+        if self.tasks[index].spawned && process_first {
+            self.world.kill(host, id, signal);
+        }
+        self.close(index);
+        self.world.with(host, |n, now, m| n.task_left(now, id, m));
+        if self.tasks[index].spawned && !process_first {
+            self.world.kill(host, id, signal);
+        }
+    }
+
+    fn close(&mut self, index: usize) {
+        if self.tasks[index].stage != Stage::Over {
+            self.over += 1;
+            self.tasks[index].close(&mut self.world);
+        }
+    }
+
+    // Nodes say something.
+
+    fn event(&mut self, host: usize, event: NodeEvent) {
+        match event {
+            NodeEvent::ToTask { task, say } => self.say(host, task, say),
+            NodeEvent::Deliver(delivery) => {
+                let task = self.by_id.get(&delivery.header.dst).copied();
+                match task.filter(|i| self.tasks[*i].stage != Stage::Over) {
+                    Some(index) => {
+                        self.tasks[index].deliver(delivery);
+                        self.read(index);
+                    }
+                    None => {
+                        let back = |n: &mut Node, now, m: &mut crate::memory::SimMemory| {
+                            n.task_written(now, &delivery, m);
+                        };
+                        self.world.with(host, back);
+                    }
+                }
+            }
+            NodeEvent::CutOff { task, why } => {
+                self.ledger.violate(format!("{task} is cut off: {why}"));
+            }
+            NodeEvent::Action(Action::Start { task, spec, cookie }) => {
+                if Program::parse(&spec).is_some() {
+                    let claim = Claim { task, cookie };
+                    let index = self.new_task(task, host, Some(claim));
+                    self.tasks[index].spawned = true;
+                    self.out.spawned += 1;
+                    let at = self.after(3000);
+                    self.world.call_at(at, CALL_ENROL | index as u64);
+                }
+            }
+            NodeEvent::Action(Action::Signal { task, signal }) => self.signalled(task, signal),
+            NodeEvent::Action(Action::SignalProcess { pid, signal }) => {
+                let found = self.tasks.iter().position(|t| {
+                    t.host == host
+                        && !t.spawned
+                        && t.stage == Stage::Enrolled
+                        && t.id.number() != 0
+                        && self.by_id[&t.id] as u32 == pid
+                });
+                if let Some(index) = found {
+                    self.die(index, signal);
+                }
+            }
+            NodeEvent::Request { id, event: RequestEvent::Output { bytes, .. } } => {
+                let len = bytes.len() as u32;
+                self.world.with(host, |n, now, m| n.credit(now, id, len, m));
+            }
+            event => self.host_event(host, &event),
+        }
+    }
+
+    fn say(&mut self, host: usize, task: TaskId, say: ToTask) {
+        let Some(index) = self.by_id.get(&task).copied() else {
+            // Its welcome comes before the call that enrols it has returned.
+            let index = self.new_task(task, host, None);
+            self.tasks[index].hear(say);
+            return self.read(index);
+        };
+        match say {
+            ToTask::End(_) => self.signalled(task, 15),
+            ToTask::Output { bytes, .. } if self.tasks[index].stage == Stage::Enrolled => {
+                let credit = ToDaemon::OutputCredit(bytes.len() as u32);
+                self.tasks[index].says(&mut self.world, credit);
+            }
+            say => {
+                self.tasks[index].hear(say);
+                self.read(index);
+            }
+        }
+    }
+
+    fn read(&mut self, index: usize) {
+        if let Some(w) = self.tasks[index].read(&mut self.world, &mut self.ledger) {
+            self.welcomed(index, &w.siblings, w.parent);
+        }
+    }
+
+    /// A task's process is ended from outside; the world ends it, its connection closes.
+    fn signalled(&mut self, task: TaskId, signal: i32) {
+        let Some(index) = self.by_id.get(&task).copied() else { return };
+        let (stage, host) = (self.tasks[index].stage, self.tasks[index].host);
+        if stage == Stage::Over {
+            return;
+        }
+        let ending = self.tasks[index].spawned.then_some(Ending::Signalled(signal));
+        self.ledger.task_ended(task, ending);
+        self.close(index);
+        self.world.with(host, |n, now, m| n.task_left(now, task, m));
+    }
+
+    fn host_event(&mut self, host: usize, event: &NodeEvent) {
+        let me = self.ids[host];
+        match event {
+            NodeEvent::Joined { me, .. } => {
+                if let Some(old) = self.ids[host].replace(*me) {
+                    self.ledger.host_lost(old);
+                }
+            }
+            NodeEvent::JoinFailed(why) => {
+                self.ledger.violate(format!("host {host} cannot join: {why}"));
+            }
+            NodeEvent::HostLost(id) | NodeEvent::HostLeft(id) => {
+                self.out.hosts_lost += u64::from(host == 0);
+                self.ledger.host_lost(*id);
+            }
+            NodeEvent::ContactOver { host: other, .. }
+            | NodeEvent::Channel { host: other, event: AssociationEvent::Over(_), .. } => {
+                if let Some(me) = me {
+                    self.ledger.broke(me, *other);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Strikes what is due; true when the run is over.
+    fn tick(&mut self) -> bool {
+        let joined = self.ids.iter().flatten().count() == self.ids.len();
+        if self.tasks.is_empty() && !joined {
+            return false;
+        }
+        // A third of the tasks come by themselves, a share with each tick.
+        let own = self.scenario.tasks.div_ceil(3);
+        if self.enrolled_ever < own && self.tasks.len() < self.scenario.tasks {
+            for _ in 0..own.div_ceil(10) {
+                let host = self.rng.below(self.ids.len() as u64) as usize;
+                self.come(host);
+            }
+        }
+        let count = self.faults.len() + self.struck.len();
+        let due = self.scenario.tasks * (self.struck.len() + 1) / (count + 2);
+        if !self.faults.is_empty() && self.over >= due / 2 {
+            self.strike();
+        }
+        let done = self.faults.is_empty()
+            && self.healed == self.struck.len()
+            && self.tasks.iter().all(|t| t.stage == Stage::Over)
+            && self.enrolled_ever >= own.min(self.scenario.tasks);
+        if !done {
+            self.settled_since = None;
+            return false;
+        }
+        let since = *self.settled_since.get_or_insert(self.world.now());
+        self.world.now().since(since) > Duration::from_secs(12)
+    }
+
+    fn strike(&mut self) {
+        let fault = self.faults.remove(0);
+        let index = self.struck.len() as u64;
+        self.struck.push(fault);
+        if let Fault::Crash { host } = fault {
+            if self.crashed.len() * 4 >= self.ids.len() || self.crashed.contains(&host) {
+                self.healed += 1;
+                return;
+            }
+            self.crashed.push(host);
+            self.ledger.host_lost(self.ids[host].expect("it joined"));
+            for task in self.tasks.iter_mut().filter(|t| t.host == host) {
+                if task.stage != Stage::Over {
+                    self.over += 1;
+                    self.ledger.task_ended(task.id, None);
+                    task.stage = Stage::Over;
+                }
+            }
+        }
+        self.out.faults += 1;
+        match fault.strike(&mut self.world, self.scenario.link) {
+            Some(at) => self.world.call_at(at, CALL_HEAL | index),
+            None => self.healed += 1,
+        }
+    }
+
+    fn check(&mut self) {
+        let living: Vec<usize> =
+            (0..self.ids.len()).filter(|h| !self.crashed.contains(h)).collect();
+        self.ledger.check_quiet(|t| {
+            self.by_id.get(&t).is_some_and(|i| self.tasks[*i].stage == Stage::Enrolled)
+        });
+        self.ledger.close();
+        let mut peaks: HashMap<String, u64> = HashMap::new();
+        for host in living {
+            let h = &self.world.hosts[host];
+            let used = h.memory.used();
+            if used > 0 && self.ledger.violations.is_empty() {
+                self.ledger.violate(format!("host {host} still holds {used} bytes of messages"));
+            }
+            let Some(node) = &h.node else { continue };
+            for what in node.remains() {
+                self.ledger.violate(format!("host {host} still has {what}"));
+            }
+            let memory = ("message_memory_max", h.memory.used_max());
+            for (name, value) in node.counters().into_iter().chain([memory]) {
+                let peak = peaks.entry(name.into()).or_default();
+                *peak = (*peak).max(value);
+            }
+        }
+        let mut peaks: Vec<(String, u64)> = peaks.into_iter().collect();
+        peaks.sort();
+        self.out.peaks = peaks;
+        self.out.tasks = self.tasks.len();
+        self.out.messages = self.ledger.messages;
+        self.out.bytes = self.ledger.bytes;
+        self.out.cut_short = self.ledger.cut_short;
+        self.out.datagrams = self.world.delivered;
+        self.out.trace_hash = self.world.trace_hash();
+        self.out.seconds = self.world.now().as_nanos() as f64 / 1e9;
+        self.out.violations = std::mem::take(&mut self.ledger.violations);
+    }
+}

@@ -1,0 +1,75 @@
+//! What a run is made of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::link::LinkSpec;
+
+/// A virtual machine and what happens in it. Every field has a default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VmScenario {
+    /// `vm`, so that a file says what it is.
+    pub kind: String,
+    /// Hosts.
+    pub hosts: usize,
+    /// Tasks, spawned and enrolled by themselves together.
+    pub tasks: usize,
+    /// What a task does before it ends: so many acts.
+    pub acts: u32,
+    /// Mean time between two acts of a task, in microseconds.
+    pub pace_us: u64,
+    /// Longest message, in bytes.
+    pub message_bytes_max: u32,
+    /// Other hosts that a host's tasks talk to.
+    pub partners: usize,
+    /// Hosts that fail: crash, stop, are cut off.
+    pub faults: usize,
+    /// Every host's link, to and from the middle.
+    pub link: LinkSpec,
+    /// Simulated seconds after which everything must have come to its end.
+    pub seconds_max: u64,
+}
+
+impl VmScenario {
+    /// Many hosts: fewer acts, short messages.
+    pub fn large() -> Self {
+        Self {
+            hosts: 1000,
+            tasks: 20_000,
+            acts: 6,
+            pace_us: 500_000,
+            message_bytes_max: 20_000,
+            partners: 3,
+            faults: 20,
+            seconds_max: 600,
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for VmScenario {
+    fn default() -> Self {
+        Self {
+            kind: "vm".into(),
+            hosts: 6,
+            tasks: 60,
+            acts: 12,
+            pace_us: 20_000,
+            message_bytes_max: 200_000,
+            partners: 6,
+            faults: 2,
+            link: LinkSpec {
+                rate_bps: 1_000_000_000,
+                delay_us: 100,
+                queue_bytes: 512 * 1024,
+                datagram_bytes_max: 1472,
+                loss_ppm: 2000,
+                reorder_ppm: 10_000,
+                reorder_us: 200,
+                duplicate_ppm: 2000,
+                ..LinkSpec::default()
+            },
+            seconds_max: 120,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Virtual machines with tasks, by seeds: see [`towpath_sim::vm`].
+
+use proptest::prelude::*;
+use towpath_sim::vm::{VmScenario, hostile, run};
+
+#[test]
+fn forty_seeds_keep_every_promise_made_to_tasks() {
+    let scenario = VmScenario::default();
+    let (mut messages, mut spawned, mut cut_short, mut lost) = (0, 0, 0, 0);
+    let mut failed = Vec::new();
+    for seed in 0..40 {
+        let out = run(&scenario, seed);
+        if !out.violations.is_empty() {
+            failed.push(format!("seed {seed}: {:#?}", out.violations));
+        }
+        messages += out.messages;
+        spawned += out.spawned;
+        cut_short += out.cut_short;
+        lost += out.hosts_lost;
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+    // What is not reached is not checked.
+    assert!(messages > 8000, "{messages}");
+    assert!(spawned > 600, "{spawned}");
+    assert!(cut_short > 20, "{cut_short}");
+    assert!(lost > 20, "{lost}");
+}
+
+#[test]
+fn same_seed_same_trace() {
+    let scenario = VmScenario::default();
+    assert_eq!(run(&scenario, 3).trace_hash, run(&scenario, 3).trace_hash);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn tasks_that_keep_no_rules_break_nothing(
+        bytes in proptest::collection::vec(any::<u8>(), 0..3000),
+    ) {
+        hostile(&bytes);
+    }
+}
+
+/// The large run of docs/vm.md: minutes of work, so only where it is asked for.
+#[test]
+fn a_thousand_hosts() {
+    let Ok(size) = std::env::var("TOWPATH_VM_BIG") else {
+        println!("SKIPPED: set TOWPATH_VM_BIG=HOSTSxTASKS, as in 1000x20000, to run it");
+        return;
+    };
+    let (hosts, tasks) = size.split_once('x').expect("HOSTSxTASKS");
+    let (hosts, tasks) = (hosts.parse().expect("hosts"), tasks.parse().expect("tasks"));
+    let scenario = VmScenario { hosts, tasks, faults: hosts / 50, ..VmScenario::large() };
+    let out = run(&scenario, 1);
+    println!("{out:#?}");
+    assert!(out.violations.is_empty());
+}
