@@ -47,12 +47,7 @@ impl Handlers {
 
     /// `pvm_addmhf`; −1 stands for any. No message may have two handlers.
     pub(super) fn add(&mut self, source: i32, tag: i32, context: i32, handler: Handler) -> Outcome {
-        if self.entries.is_empty() {
-            self.entries.extend((0..OWN).map(|kind| {
-                let tag = OWN_TAG + kind;
-                Some(Entry { source: -1, tag, context: OWN_CONTEXT, handler: None })
-            }));
-        }
+        self.add_own();
         let taken = self.entries.iter().flatten().any(|entry| {
             meet(entry.source, source) && meet(entry.tag, tag) && meet(entry.context, context)
         });
@@ -69,8 +64,19 @@ impl Handlers {
         Ok(self.entries.len() as i32 - 1)
     }
 
+    fn add_own(&mut self) {
+        let own = |kind| {
+            let tag = OWN_TAG + kind;
+            Some(Entry { source: -1, tag, context: OWN_CONTEXT, handler: None })
+        };
+        if self.entries.is_empty() {
+            self.entries.extend((0..OWN).map(own));
+        }
+    }
+
     /// `pvm_delmhf`.
     pub(super) fn delete(&mut self, number: i32) -> Outcome {
+        self.add_own();
         let index = usize::try_from(number).map_err(|_| Code::BadParam)?;
         let slot = self.entries.get_mut(index).ok_or(Code::NotFound)?;
         let entry = slot.take().ok_or(Code::NotFound)?;

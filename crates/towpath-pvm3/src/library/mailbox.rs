@@ -13,6 +13,7 @@ use super::options::NO_RESET_CLASS;
 use super::session::Library;
 use crate::code::{Code, Outcome};
 use crate::message::{Encoding, Info, Message, Received};
+use crate::tid;
 use crate::vm::{MailRules, MailWanted, Mailbox};
 
 const PERSISTENT: i32 = 1;
@@ -24,6 +25,9 @@ const WAIT: i32 = 32;
 /// Bits of an index that is asked for, and where they begin.
 const DIRECT: (i32, i32) = (0x1f_ffff, 10);
 const HEADER: usize = 28;
+const DEFAULT: Encoding = Encoding::Default { swapped: false };
+const NO_INFO: Info =
+    Info { context: 0, tag: 0, wait: 0, checksum: 0, source: tid::DAEMON, destination: 0 };
 
 fn rules_of(flags: i32) -> MailRules {
     MailRules {
@@ -109,10 +113,17 @@ impl Library {
         let wanted = MailWanted { index, later, delete, wait };
         self.enrolled(|session, vm| {
             session.buffers.free(session.buffers.receive())?;
-            let mail = vm.mail_get(name, wanted)?;
-            let id = session.buffers.insert(unpack(&mail.content)?);
+            let outcome = vm.mail_get(name, wanted).and_then(|mail| unpack(&mail.content));
+            // In PVM the receive buffer is the daemon's answer, of which nothing is left, where
+            // there is no entry.
+            let nothing = Received::Shared([].into());
+            let (message, code) = match outcome {
+                Ok(message) => (message, None),
+                Err(code) => (Message::received(DEFAULT.format(), nothing, NO_INFO), Some(code)),
+            };
+            let id = session.buffers.insert(message);
             session.buffers.set_receive(id)?;
-            Ok(id)
+            code.map_or(Ok(id), Err)
         })
     }
 
