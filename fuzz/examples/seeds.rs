@@ -8,6 +8,7 @@ use std::path::Path;
 use arbitrary::{Arbitrary, Unstructured};
 use towpath_fuzz::operations::{self, Operation};
 use towpath_fuzz::qos::SCHEDULERS;
+use towpath_fuzz::shared;
 use towpath_media::plan::{Wish, plan};
 use towpath_media::schedule::{self, Scheme};
 use towpath_media::trace::{FrameRate, Trace};
@@ -49,6 +50,7 @@ fn main() -> io::Result<()> {
     write("media_schedule", &schedules())?;
     write("operations", &scripts())?;
     write("collective", &collectives())?;
+    write("shared_ring", &shared::seeds())?;
     write("qos_spec", &specifications())?;
     write("qos_topology", &topologies()?)?;
     write("qos_requests", &requests()?)?;

@@ -10,6 +10,7 @@
 //! | [`collective`] | one member of a team among others that send anything |
 //! | [`media`] | files read in two ways |
 //! | [`operations`] | two endpoints, an adversarial network, and the invariants |
+//! | [`shared`] | a peer that writes anything into its shared pages |
 //! | [`qos`] | a port beside a model, under any sequence of calls |
 
 pub mod allocation;
@@ -21,3 +22,4 @@ pub mod keys;
 pub mod media;
 pub mod operations;
 pub mod qos;
+pub mod shared;

@@ -119,6 +119,7 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((MEDIA, "trace/parse")), target: "media_trace" },
     FuzzRule { module: Some((MEDIA, "schedule/file")), target: "media_schedule" },
     FuzzRule { module: Some((QOS, "scheduler")), target: "qos_schedulers" },
+    FuzzRule { module: Some((IO, "shared")), target: "shared_ring" },
     FuzzRule { module: None, target: "operations" },
 ];
 

@@ -121,6 +121,7 @@ extern "C" fn towpath_route(handle: Option<&Handle>, to: u64) -> c_int {
             Route::Own => 0,
             Route::Daemon => 1,
             Route::Ring => 2,
+            Route::Stream => 3,
         };
         Ok(Done::Yes)
     });

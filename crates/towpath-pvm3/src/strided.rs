@@ -48,7 +48,7 @@ impl<'a> Strided<'a> {
 
     /// Where the elements are, when they follow each other.
     pub(crate) fn contiguous(self) -> Option<*const u8> {
-        (self.stride == 1 || self.count == 0).then_some(self.base.cast_const())
+        (self.stride == 1).then_some(self.base.cast_const())
     }
 
     fn element(self, index: usize, size: usize) -> *mut u8 {

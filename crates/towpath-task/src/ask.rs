@@ -1,5 +1,7 @@
 //! Questions to the virtual machine, and their answers.
 
+use std::collections::HashMap;
+
 use towpath_vm::talk::{Answer, Fault, Question, SpawnTasks, Subject, ToDaemon, encode};
 use towpath_vm::{Host, TaskInfo};
 use towpath_wire::talk::FRAME_BODY_MAX;
@@ -8,6 +10,15 @@ use towpath_wire::{HostId, TaskId};
 use crate::error::{AskError, RecvError};
 use crate::receive::Deadline;
 use crate::task::Task;
+
+/// Questions to the daemon.
+#[derive(Default)]
+pub(crate) struct Questions {
+    /// Those whose answers were not taken.
+    pub(crate) open: HashMap<u64, Asked>,
+    /// The number of the next one, or of the next watch.
+    pub(crate) next: u64,
+}
 
 /// A question and what came of it so far.
 #[derive(Default)]
@@ -38,14 +49,14 @@ impl Task {
     /// Asks; [`Task::answer`] gives the answer to this number once it is there.
     pub fn ask_begin(&mut self, question: Question) -> Result<u64, AskError> {
         self.check()?;
-        let number = self.next_number;
+        let number = self.questions.next;
         let body = encode(&ToDaemon::Ask { number, question }, Vec::new());
         let (len, limit) = (body.len(), FRAME_BODY_MAX);
         if len > limit {
             return Err(AskError::TooLong { len, limit });
         }
-        self.next_number += 1;
-        self.asked.insert(number, Asked::default());
+        self.questions.next += 1;
+        self.questions.open.insert(number, Asked::default());
         self.link.queue(&body);
         self.flush()?;
         Ok(number)
@@ -53,8 +64,8 @@ impl Task {
 
     /// The answer to a question, once; `None`: it has not come in yet.
     pub fn answer(&mut self, number: u64) -> Option<Result<Answer, Fault>> {
-        self.asked.get(&number)?.answer.as_ref()?;
-        let Asked { mut tasks, answer } = self.asked.remove(&number)?;
+        self.questions.open.get(&number)?.answer.as_ref()?;
+        let Asked { mut tasks, answer } = self.questions.open.remove(&number)?;
         let mut answer = answer?;
         if let Ok(Answer::Tasks(last)) = &mut answer {
             tasks.append(last);
@@ -132,8 +143,8 @@ impl Task {
     /// given here.
     pub fn watch(&mut self, subject: Subject) -> Result<u64, AskError> {
         self.check()?;
-        let watch = self.next_number;
-        self.next_number += 1;
+        let watch = self.questions.next;
+        self.questions.next += 1;
         self.say(&ToDaemon::Watch { watch, subject })?;
         Ok(watch)
     }

@@ -40,6 +40,8 @@ pub enum Route {
     Daemon,
     /// Through shared memory.
     Ring,
+    /// Over a TCP connection to a task of another host.
+    Stream,
 }
 
 /// What is known of direct routes.
@@ -52,6 +54,14 @@ pub(crate) struct Directs {
 impl Directs {
     pub(crate) fn forget(&mut self, peer: TaskId) {
         self.stages.remove(&peer);
+    }
+
+    pub(crate) fn asked(&mut self, peer: TaskId) {
+        self.stages.insert(peer, Stage::Asked);
+    }
+
+    pub(crate) fn stands(&mut self, peer: TaskId) {
+        self.stages.insert(peer, Stage::There);
     }
 
     pub(crate) fn refused(&mut self, peer: TaskId) {
@@ -92,9 +102,15 @@ impl Task {
         if to == self.id() {
             return Route::Own;
         }
-        let on = !self.directs.refused_by_us;
-        let open = self.rings.get(to).is_some_and(|ring| ring.open);
-        if on && open { Route::Ring } else { Route::Daemon }
+        if self.directs.refused_by_us {
+            Route::Daemon
+        } else if self.rings.get(to).is_some_and(|ring| ring.open) {
+            Route::Ring
+        } else if self.routes.is_open(to) {
+            Route::Stream
+        } else {
+            Route::Daemon
+        }
     }
 
     /// What this task did so far, by name.
@@ -137,7 +153,7 @@ impl Task {
     /// Asks for the direct route to `to` when a message of `len` bytes makes it worth while; a
     /// long message waits for the answer.
     pub(crate) fn consider_direct(&mut self, to: TaskId, len: usize) -> Result<(), SendError> {
-        if to.host() != self.host() || self.home.is_none() || self.directs.refused_by_us {
+        if self.home.is_none() || self.directs.refused_by_us || self.routes.is_open(to) {
             return Ok(());
         }
         let stage = self.directs.stages.entry(to).or_insert(Stage::Not(0));
@@ -149,7 +165,8 @@ impl Task {
             *stage = Stage::Asked;
             self.say(&ToDaemon::Direct { peer: to })?;
         }
-        if len <= LONG {
+        // A stream may take as long as its peer computes: meanwhile the daemons have it.
+        if len <= LONG || to.host() != self.host() {
             return Ok(());
         }
         if self.directs.stages.get(&to) == Some(&Stage::Asked) {
@@ -244,14 +261,14 @@ impl Task {
 
     /// Waits until the ring to `to` has room, or is gone.
     pub(crate) fn wait_for_room(&mut self, to: TaskId) -> Result<(), SendError> {
-        self.wants_room = Some(to);
+        self.sending.wants_room = Some(to);
         let waited = self.want(|task| {
             task.wait_for(Deadline::NEVER, &mut |task| {
                 let room = task.rings.get(to).is_none_or(Ring::has_room);
                 room.then_some(())
             })
         });
-        self.wants_room = None;
+        self.sending.wants_room = None;
         waited.map(drop)
     }
 
@@ -280,7 +297,7 @@ impl Task {
 }
 
 /// Puts parts one behind the other.
-fn gather(parts: &[&[u8]], room: &mut [u8]) {
+pub(crate) fn gather(parts: &[&[u8]], room: &mut [u8]) {
     let mut at = 0;
     for part in parts {
         room[at..at + part.len()].copy_from_slice(part);

@@ -29,9 +29,18 @@ impl Task {
             if any && self.looks < LOOKS {
                 return Ok(true);
             }
-            return self.read_socket().map(|read| read || any);
+            return self.read_descriptors().map(|read| read || any);
         }
-        self.read_socket()
+        self.read_descriptors()
+    }
+
+    fn read_descriptors(&mut self) -> Result<bool, Lost> {
+        let any = self.read_socket()?;
+        if self.routes.is_idle() {
+            return Ok(any);
+        }
+        self.look_at_streams();
+        Ok(self.take_streams()? || any)
     }
 
     /// Takes in what the socket has.
@@ -84,41 +93,43 @@ impl Task {
     }
 
     // tidy: dispatch
-    fn heard(&mut self, say: ToTask) -> Result<(), Lost> {
+    pub(crate) fn heard(&mut self, say: ToTask) -> Result<(), Lost> {
         match say {
             ToTask::Welcome(_) | ToTask::Refused(_) => {
                 return Err(Lost::Daemon("it answered an enrolment twice".into()));
             }
             ToTask::Credit { peer, limit } => self.endpoint.credit(peer, limit),
             ToTask::Ring { peer } => self.ring_offered(peer),
+            ToTask::NoDirect { peer } if peer.host() != self.host() => self.stream_over(peer),
             ToTask::RingFailed { peer } | ToTask::NoDirect { peer } => self.ring_over(peer),
-            ToTask::Stream(_) => {}
+            ToTask::Stream(offer) => self.stream_offered(&offer),
             ToTask::Gone { peer } => {
-                self.last_of(peer);
-                self.endpoint.gone(peer);
-                self.directs.forget(peer);
+                if self.park(peer, ToTask::Gone { peer }).is_some() {
+                    self.last_of(peer);
+                    self.forget_streams(peer);
+                    self.endpoint.gone(peer);
+                    self.directs.forget(peer);
+                }
             }
             ToTask::Part { number, tasks } => {
-                if let Some(asked) = self.asked.get_mut(&number) {
+                if let Some(asked) = self.questions.open.get_mut(&number) {
                     asked.tasks.extend(tasks);
                 }
             }
             ToTask::Answer { number, answer } => {
-                if let Some(asked) = self.asked.get_mut(&number) {
+                if let Some(asked) = self.questions.open.get_mut(&number) {
                     asked.answer = Some(answer);
                 }
             }
-            ToTask::Notice { watch, event } if self.ends.notice(watch, &event) => {
-                if let WatchEvent::TaskEnded { task, .. } = event {
+            ToTask::Notice { watch, event: WatchEvent::TaskEnded { task, ending } } => {
+                let event = WatchEvent::TaskEnded { task, ending };
+                let news = self.park(task, ToTask::Notice { watch, event });
+                if let Some(ToTask::Notice { watch, event }) = news {
                     self.last_of(task);
+                    self.noticed(watch, event);
                 }
             }
-            ToTask::Notice { watch, event } => {
-                if let WatchEvent::TaskEnded { task, .. } = event {
-                    self.last_of(task);
-                }
-                self.happened(Event::Notice { watch, event });
-            }
+            ToTask::Notice { watch, event } => self.noticed(watch, event),
             ToTask::Output { task, stream, bytes } => {
                 self.happened(Event::Output { task, stream, bytes });
             }
@@ -133,6 +144,13 @@ impl Task {
     /// A task has ended: what it left in its ring comes before anything that is said of its end.
     fn last_of(&mut self, peer: TaskId) {
         self.rings.drain(peer, self.welcome.you, &mut self.endpoint);
+    }
+
+    /// A watch says something: one of this library's own, or the program's.
+    fn noticed(&mut self, watch: u64, event: WatchEvent) {
+        if !self.ends.notice(watch, &event) {
+            self.happened(Event::Notice { watch, event });
+        }
     }
 
     /// Something happened: the program's translator may make a message of it.

@@ -5,12 +5,14 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`task`] | the handle: enrolment and end |
-//! | `send`, `receive` | messages out and in |
+//! | `send`, `cast`, `receive` | messages out and in |
 //! | [`message`] | messages as programs see them |
 //! | [`event`] | what happens beside messages |
 //! | `ask`, [`groups`] | questions to the virtual machine |
 //! | [`error`] | what can go wrong |
-//! | `rings`, `direct` | shared memory with tasks of the same host, and when it is used |
+//! | `direct` | when direct routes are asked for and used |
+//! | `rings` | shared memory with tasks of the same host |
+//! | `streams` | kernel TCP to tasks of other hosts |
 //! | [`team`] | what tasks do together: barrier, broadcast, reduce and their like |
 //! | [`loan`] | memory that a message is written into where it is read |
 //! | [`place`] | where the daemon is |
@@ -27,12 +29,14 @@ pub mod task;
 pub mod team;
 
 mod ask;
+mod cast;
 mod direct;
 mod intake;
 mod link;
 mod receive;
 mod rings;
 mod send;
+mod streams;
 
 pub use direct::Route;
 pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};

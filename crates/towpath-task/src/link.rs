@@ -16,7 +16,7 @@ use rustix::net::{
     sendmsg,
 };
 use towpath_io::shared::aside;
-use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind};
+use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header};
 
 use crate::error::Lost;
 
@@ -121,6 +121,14 @@ impl Link {
         let head = FrameHead { kind: FrameKind::Control, len: body.len() };
         self.queued.extend_from_slice(&head.emit());
         self.queued.extend_from_slice(body);
+    }
+
+    /// Queues a data frame.
+    pub(crate) fn queue_data(&mut self, header: &Header, payload: &[u8]) {
+        let head = FrameHead { kind: FrameKind::Data, len: HEADER_LEN + payload.len() };
+        self.queued.extend_from_slice(&head.emit());
+        self.queued.extend_from_slice(&header.emit());
+        self.queued.extend_from_slice(payload);
     }
 
     pub(crate) const fn has_queued(&self) -> bool {

@@ -97,7 +97,7 @@ impl Task {
     }
 
     /// Sends a block through the ring to `to`; gives it back where there is no ring.
-    fn push_frozen(
+    pub(crate) fn push_frozen(
         &mut self,
         to: TaskId,
         envelope: Envelope,

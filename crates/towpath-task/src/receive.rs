@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFlags, Timespec};
 use towpath_io::shared::{Head, Spin, Woken};
 use towpath_vm::matching::Wanted;
+use towpath_wire::talk::Header;
 
 use crate::error::{Lost, RecvError};
 use crate::intake::LOOKS;
@@ -65,8 +66,10 @@ impl Task {
     /// `out` stays where it is, and the error says how long it is.
     pub fn recv_into(&mut self, wanted: &Wanted, out: &mut [u8]) -> Result<Received, RecvError> {
         self.awaited = wanted.source;
-        let found = self.wait_for(Deadline::NEVER, &mut |task| task.take_into(wanted, out))?;
-        found.expect("a wait without end ends with a message")
+        let found = self.wait_for(Deadline::NEVER, &mut |task| task.take_into(wanted, out));
+        // A message that was copied in part stays whole where it is.
+        self.rings.iter_mut().for_each(Ring::stop_copy);
+        found?.expect("a wait without end ends with a message")
     }
 
     fn take_into(
@@ -84,6 +87,12 @@ impl Task {
             let taken = self.endpoint.take_ticket(ticket).expect("it was just seen");
             out[..len].copy_from_slice(bytes(&taken.payload.body));
             return Some(Ok(about));
+        }
+        let copied = self.rings.copy_some(wanted, out);
+        if let Some(Header { src, tag, context, format, total, .. }) = copied {
+            self.endpoint.pass(src);
+            self.rings.taken += 1;
+            return Some(Ok(Received { src, tag, context, format, len: total as usize }));
         }
         let (ring, arrival) = self.rings.find(wanted, &mut self.endpoint)?;
         let len = arrival.len;
@@ -248,15 +257,19 @@ impl Task {
             Some(card) => Spin::advised(home.card(), [card]),
             None => Spin::advised(home.card(), rings.iter_mut().take(CARDS).map(|r| &r.card)),
         };
-        let wants_room = self.wants_room;
-        let woken = waiter.wait(home.card(), spin, deadline.0, || {
+        let wants_room = self.sending.wants_room;
+        let until = [deadline.0, self.routes.deadline()].into_iter().flatten().min();
+        let woken = waiter.wait(home.card(), spin, until, || {
             rings.iter_mut().any(Ring::ready)
                 || wants_room.is_some_and(|peer| rings.get(peer).is_none_or(Ring::has_room))
         });
         self.counts.sleeps += u64::from(!matches!(woken, Ok(Woken::Ready)));
         match woken {
             // The socket has something: the next look goes there.
-            Ok(Woken::Descriptors) => self.looks = LOOKS,
+            Ok(Woken::Descriptors) => {
+                self.looks = LOOKS;
+                self.routes.woken(waiter.events());
+            }
             Ok(_) => {}
             Err(e) => return Err(self.lose(Lost::Daemon(e.to_string()))),
         }

@@ -31,6 +31,8 @@ pub(crate) struct Ring {
     input: Inbound,
     /// A message at the head of the ring that its sender is still filling.
     filling: Option<(Header, View)>,
+    /// Bytes of it that a receive which waits for it has copied out; it is received by that.
+    copied: Option<usize>,
     /// Its head waits for a message by another route.
     held_back: bool,
 }
@@ -48,9 +50,35 @@ impl Ring {
     #[inline]
     pub(crate) fn ready(&mut self) -> bool {
         match &self.filling {
-            Some((_, view)) => view.is_whole(),
+            Some((_, view)) => view.filled() > self.copied.unwrap_or(view.len() - 1),
             None => !self.held_back && self.input.ready(),
         }
+    }
+
+    /// Whether its sender is filling a message that fits `wanted` and `room`.
+    fn fills(&self, wanted: &Wanted, room: usize) -> bool {
+        self.filling.as_ref().is_some_and(|(header, view)| {
+            let Header { src, tag, context, .. } = *header;
+            wanted.matches(&Key { source: src, tag, context }) && view.len() <= room
+        })
+    }
+
+    /// Copies what there is of the message that is being filled; once that was all of it, its
+    /// header.
+    fn copy_some(&mut self, out: &mut [u8]) -> Option<Header> {
+        let (_, view) = self.filling.as_ref()?;
+        let copied = self.copied.get_or_insert(0);
+        *copied += view.read(*copied, &mut out[*copied..view.len()]);
+        if *copied < view.len() {
+            return None;
+        }
+        self.copied = None;
+        self.filling.take().map(|(header, _)| header)
+    }
+
+    /// No receive copies the message that is being filled any more.
+    pub(crate) fn stop_copy(&mut self) {
+        self.copied = None;
     }
 
     /// Takes the arrival at its head into `out`, which is as long.
@@ -98,7 +126,7 @@ impl Ring {
 
     fn step(&mut self, own: TaskId, endpoint: &mut Endpoint<View>) -> Result<Step, Corrupt> {
         if let Some((header, view)) = self.filling.take() {
-            if !view.is_whole() {
+            if !view.is_whole() || self.copied.is_some() {
                 self.filling = Some((header, view));
                 return Ok(Step::Nothing);
             }
@@ -158,7 +186,7 @@ impl Rings {
         out.wake();
         let (open, filling, held_back) = (false, None, false);
         self.by_peer.insert(peer, self.all.len());
-        self.all.push(Ring { peer, out, card, open, input, filling, held_back });
+        self.all.push(Ring { peer, out, card, open, input, filling, copied: None, held_back });
         Ok(())
     }
 
@@ -212,6 +240,28 @@ impl Rings {
         any
     }
 
+    /// Copies what there is of a message that fits `wanted` and `out` and is still being filled;
+    /// once that was all of it, its header. One message at a time: between calls, `out` and
+    /// `wanted` must stay the same. A receive that gives up says so ([`Ring::stop_copy`]).
+    pub(crate) fn copy_some(&mut self, wanted: &Wanted, out: &mut [u8]) -> Option<Header> {
+        let begun = self.all.iter().position(|ring| ring.copied.is_some());
+        match begun {
+            Some(at) => self.all[at].copy_some(out),
+            None => self.of(wanted).find(|ring| ring.fills(wanted, out.len()))?.copy_some(out),
+        }
+    }
+
+    /// The rings that a message which fits `wanted` may come by.
+    #[inline]
+    pub(crate) fn of(&mut self, wanted: &Wanted) -> impl Iterator<Item = &mut Ring> {
+        let at = match wanted.source.map(|peer| self.get(peer).is_some()) {
+            Some(true) => self.last..self.last + 1,
+            Some(false) => 0..0,
+            None => 0..self.all.len(),
+        };
+        self.all[at].iter_mut()
+    }
+
     /// The ring with a message at its head that fits `wanted`, is whole and due: it can be
     /// received without being put among those that wait, if none of those fits.
     #[inline]
@@ -220,14 +270,7 @@ impl Rings {
         wanted: &Wanted,
         endpoint: &mut Endpoint<View>,
     ) -> Option<(&mut Ring, Arrival)> {
-        let at = match wanted.source {
-            Some(peer) => {
-                self.get(peer)?;
-                self.last..self.last + 1
-            }
-            None => 0..self.all.len(),
-        };
-        self.all[at].iter_mut().find_map(|ring| {
+        self.of(wanted).find_map(|ring| {
             let arrival = ring.wanted(wanted, endpoint)?;
             Some((ring, arrival))
         })

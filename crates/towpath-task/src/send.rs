@@ -13,7 +13,7 @@ use crate::receive::Deadline;
 use crate::task::Task;
 
 /// Parts of one frame beside its front; what has more is copied together first.
-const PARTS_MAX: usize = 16;
+pub(crate) const PARTS_MAX: usize = 16;
 
 /// A receiver of a multicast: the number of the message for it, and how much of it went out.
 struct Cursor {
@@ -21,6 +21,15 @@ struct Cursor {
     seq: u32,
     offset: u64,
     done: bool,
+}
+
+/// Where a send stands that has not ended.
+#[derive(Default)]
+pub(crate) struct Sending {
+    /// Tasks to which a message is partly out by the daemons.
+    pub(crate) half: Vec<TaskId>,
+    /// The ring with room in it that is waited for.
+    pub(crate) wants_room: Option<TaskId>,
 }
 
 impl Task {
@@ -59,8 +68,11 @@ impl Task {
         if self.by_ring(to, envelope, parts)? {
             return Ok(());
         }
+        let mut header = self.header(to, envelope, parts);
+        if self.by_stream(&mut header, parts)? {
+            return self.wait_for_stragglers(&[to]);
+        }
         self.counts.daemon += 1;
-        let header = self.header(to, envelope, parts);
         self.by_daemon(header, parts)
     }
 
@@ -76,9 +88,28 @@ impl Task {
         Header { src: self.id(), dst, tag, context, seq, format, total, offset: 0 }
     }
 
+    /// Sends a message, from `header.offset` on, through the daemons, after what a stream left.
+    fn by_daemon(&mut self, header: Header, parts: &[&[u8]]) -> Result<(), SendError> {
+        self.wait_for_stragglers(&[header.dst])?;
+        let sent = self.by_pieces(header, parts);
+        self.sending.half.clear();
+        sent
+    }
+
+    /// Waits until nothing of a broken stream to any of these is left.
+    fn wait_for_stragglers(&mut self, to: &[TaskId]) -> Result<(), SendError> {
+        while to.iter().any(|peer| self.is_behind(*peer)) {
+            self.wait_for(Deadline::NEVER, &mut |task| {
+                to.iter().all(|peer| !task.is_behind(*peer)).then_some(())
+            })?;
+        }
+        Ok(())
+    }
+
     /// Sends a message through the daemons, piece by piece as there is credit.
-    fn by_daemon(&mut self, mut header: Header, parts: &[&[u8]]) -> Result<(), SendError> {
+    fn by_pieces(&mut self, mut header: Header, parts: &[&[u8]]) -> Result<(), SendError> {
         let dst = header.dst;
+        self.sending.half.push(dst);
         loop {
             let left = left(&header);
             let piece = self.wait_for_credit([dst].into_iter(), &mut |task| {
@@ -119,24 +150,32 @@ impl Task {
         }
         self.counts.multicast += 1;
         let mut seen = HashSet::with_capacity(count);
-        let mut cursors = Vec::with_capacity(count);
+        let mut others = Vec::with_capacity(count);
         for &to in to.iter().filter(|t| seen.insert(**t)) {
             if to == self.id() {
                 self.put_local(to, envelope, parts.concat());
             } else if !self.endpoint.has_ended(to) {
-                let seq = self.endpoint.take_number(to);
-                cursors.push(Cursor { to, seq, offset: 0, done: false });
+                others.push(to);
             }
         }
+        self.cast_by_rings(&mut others, envelope, parts)?;
+        let mut number =
+            |to| Cursor { to, seq: self.endpoint.take_number(to), offset: 0, done: false };
+        let mut cursors: Vec<Cursor> = others.iter().map(|to| number(*to)).collect();
         let Some(first) = cursors.first() else { return Ok(()) };
         let Envelope { tag, context, format } = envelope;
         let total = parts.iter().map(|p| p.len() as u64).sum();
         let (src, dst) = (self.id(), first.to);
         let header = Header { src, dst, tag, context, seq: 0, format, total, offset: 0 };
-        while !cursors.is_empty() {
-            self.cast(header, &mut cursors, parts)?;
+        self.wait_for_stragglers(to)?;
+        let mut cast = Ok(());
+        while !cursors.is_empty() && cast.is_ok() {
+            cast = self.cast(header, &mut cursors, parts);
+            self.sending.half.clear();
+            self.sending.half.extend(cursors.iter().filter(|c| c.offset > 0).map(|c| c.to));
         }
-        Ok(())
+        self.sending.half.clear();
+        cast
     }
 
     /// Sends one piece to all that are equally far and can take it; those that have got
@@ -218,22 +257,37 @@ impl Task {
         len: usize,
     ) -> Result<(), Lost> {
         self.flush()?;
+        let mut room = [&[][..]; PARTS_MAX];
+        let cut = cut(parts, at, len, &mut room);
         let mut slices = [IoSlice::new(&[]); PARTS_MAX + 1];
         slices[0] = IoSlice::new(front);
-        let (mut n, mut skip, mut left) = (1, at, len);
-        for part in parts {
-            let from = skip.min(part.len());
-            skip -= from;
-            let taken = &part[from..][..left.min(part.len() - from)];
-            left -= taken.len();
-            if !taken.is_empty() {
-                slices[n] = IoSlice::new(taken);
-                n += 1;
-            }
+        for (slice, part) in slices[1..].iter_mut().zip(cut) {
+            *slice = IoSlice::new(part);
         }
-        self.write_whole(&slices[..n], front.len() + len)?;
+        self.write_whole(&slices[..=cut.len()], front.len() + len)?;
         self.flush()
     }
+}
+
+/// Bytes `at..at + len` of the parts one after another, in what `room` there is for parts.
+pub(crate) fn cut<'a, 'r>(
+    parts: &[&'a [u8]],
+    at: usize,
+    len: usize,
+    room: &'r mut [&'a [u8]; PARTS_MAX],
+) -> &'r [&'a [u8]] {
+    let (mut n, mut skip, mut left) = (0, at, len);
+    for part in parts {
+        let from = skip.min(part.len());
+        skip -= from;
+        let taken = &part[from..][..left.min(part.len() - from)];
+        left -= taken.len();
+        if !taken.is_empty() {
+            room[n] = taken;
+            n += 1;
+        }
+    }
+    &room[..n]
 }
 
 /// Bytes of a message that have not gone out.

@@ -1,6 +1,6 @@
 //! The handle of a task, its enrolment and its end.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::IoSlice;
 use std::path::Path;
@@ -13,7 +13,7 @@ use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, de
 use towpath_wire::talk::FrameKind;
 use towpath_wire::{HostId, TaskId};
 
-use crate::ask::Asked;
+use crate::ask::Questions;
 use crate::direct::{Counts, Directs};
 use crate::error::{EnrolError, Lost, SendError};
 use crate::event::{Event, Translate};
@@ -21,6 +21,8 @@ use crate::link::Link;
 use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
+use crate::send::Sending;
+use crate::streams::Routes;
 use crate::team::Ends;
 
 /// Key of the socket among what is waited for.
@@ -52,9 +54,7 @@ pub struct Task {
     pub(crate) held_max: u64,
     pub(crate) events: VecDeque<Event>,
     pub(crate) translate: Option<Translate>,
-    /// Questions whose answers were not taken.
-    pub(crate) asked: HashMap<u64, Asked>,
-    pub(crate) next_number: u64,
+    pub(crate) questions: Questions,
     /// Set once: why nothing works any more.
     pub(crate) lost: Option<Lost>,
     /// Events that came in so far.
@@ -63,8 +63,8 @@ pub struct Task {
     pub(crate) home: Option<Home>,
     pub(crate) rings: Rings,
     pub(crate) directs: Directs,
-    /// The ring with room in it that is waited for.
-    pub(crate) wants_room: Option<TaskId>,
+    pub(crate) routes: Routes,
+    pub(crate) sending: Sending,
     /// Whom the next message is expected from.
     pub(crate) awaited: Option<TaskId>,
     /// Sleeps until the bell rings or a descriptor has something.
@@ -149,14 +149,14 @@ impl Task {
             held_max: place::number("TOWPATH_UNEXPECTED_MAX").unwrap_or(UNEXPECTED_MAX),
             events: VecDeque::new(),
             translate: None,
-            asked: HashMap::new(),
-            next_number: 0,
+            questions: Questions::default(),
             lost: None,
             happened: 0,
             home,
             rings: Rings::default(),
             directs: Directs::default(),
-            wants_room: None,
+            routes: Routes::default(),
+            sending: Sending::default(),
             awaited: None,
             waiter,
             looks: 0,
@@ -204,6 +204,7 @@ impl Task {
     /// Leaves the virtual machine; the process goes on. What was sent before is delivered.
     pub fn leave(mut self) -> Result<(), SendError> {
         self.check()?;
+        self.settle_streams()?;
         self.say(&ToDaemon::Leave)?;
         Ok(())
     }
@@ -254,5 +255,14 @@ impl Task {
     /// Remembers that nothing works any more.
     pub(crate) fn lose(&mut self, lost: Lost) -> Lost {
         self.lost.get_or_insert(lost).clone()
+    }
+}
+
+impl Drop for Task {
+    /// What was sent is delivered, as far as that is possible without the daemon.
+    fn drop(&mut self) {
+        if self.check().is_ok() {
+            let _ = self.settle_streams();
+        }
     }
 }

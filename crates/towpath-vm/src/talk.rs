@@ -225,7 +225,7 @@ pub enum RegistryOp {
     Put {
         /// The mailbox.
         name: String,
-        /// Place in it; `None`: the lowest free one.
+        /// Place in it; `None`: the first. With [`MailRules::many`] the first free one from there.
         index: Option<u32>,
         /// Rules.
         rules: MailRules,

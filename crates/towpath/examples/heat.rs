@@ -50,7 +50,7 @@ const SIDES: [(isize, isize); 4] = [(-1, 0), (1, 0), (0, -1), (0, 1)];
 
 /// Temperature at the beginning, inside and at the border.
 fn initial(x: isize, y: isize) -> f64 {
-    let inside = (0..WIDTH as isize).contains(&x) && (0..HEIGHT as isize).contains(&y);
+    let inside = (0..WIDTH.cast_signed()).contains(&x) && (0..HEIGHT.cast_signed()).contains(&y);
     match (inside, y) {
         (true, _) => ((x * 31 + y * 17) % 97) as f64 / 97.0,
         (false, -1) => 1.0,
@@ -59,14 +59,15 @@ fn initial(x: isize, y: isize) -> f64 {
 }
 
 impl Block {
-    fn new(x: usize, y: usize, w: usize, h: usize) -> Self {
-        let mut u = Vec::with_capacity((w + 2) * (h + 2));
-        for row in 0..h + 2 {
-            for column in 0..w + 2 {
-                u.push(initial((x + column) as isize - 1, (y + row) as isize - 1));
+    /// Left column, top row, width and height.
+    fn new([x, y]: [usize; 2], [w, h]: [usize; 2]) -> Self {
+        let mut heat = Vec::with_capacity((w + 2) * (h + 2));
+        for row in y..y + h + 2 {
+            for column in x..x + w + 2 {
+                heat.push(initial(column.cast_signed() - 1, row.cast_signed() - 1));
             }
         }
-        Self { x, y, w, h, next: u.clone(), u }
+        Self { x, y, w, h, next: heat.clone(), u: heat }
     }
 
     /// The block of the member with this rank.
@@ -75,7 +76,7 @@ impl Block {
         let (column, row) = (rank % columns, rank / columns);
         let (x, right) = (WIDTH * column / columns, WIDTH * (column + 1) / columns);
         let (y, bottom) = (HEIGHT * row / rows, HEIGHT * (row + 1) / rows);
-        Self::new(x, y, right - x, bottom - y)
+        Self::new([x, y], [right - x, bottom - y])
     }
 
     const fn at(&self, column: usize, row: usize) -> usize {
@@ -123,7 +124,8 @@ fn temperatures(bytes: &[u8]) -> impl Iterator<Item = f64> {
 
 /// Columns and rows of the grid of members: as square as it can be.
 fn grid(members: usize) -> (usize, usize) {
-    let rows = (1..=members).take_while(|r| r * r <= members).filter(|r| members % r == 0);
+    let rows =
+        (1..=members).take_while(|r| r * r <= members).filter(|r| members.is_multiple_of(*r));
     let rows = rows.last().unwrap_or(1);
     (members / rows, rows)
 }
@@ -155,7 +157,7 @@ fn exchange(
     block: &mut Block,
     step: usize,
 ) -> Outcome<()> {
-    let tag = |side: usize| (4 * step + side) as i32;
+    let tag = |side: usize| i32::try_from(4 * step + side).unwrap_or(i32::MAX);
     let mut bytes = Vec::new();
     for (side, away) in SIDES.into_iter().enumerate() {
         let Some(to) = neighbour(rank, members.len(), away) else { continue };
@@ -177,7 +179,7 @@ fn exchange(
 }
 
 fn gather(task: &mut Task, members: &[TaskId], block: &Block) -> Outcome<ExitCode> {
-    let mut plate = Block::new(0, 0, WIDTH, HEIGHT);
+    let mut plate = Block::new([0, 0], [WIDTH, HEIGHT]);
     let mut put = |part: &Block, bytes: &[u8]| {
         for (n, t) in temperatures(bytes).enumerate() {
             let at = plate.at(part.x + n % part.w + 1, part.y + n / part.w + 1);
@@ -189,7 +191,7 @@ fn gather(task: &mut Task, members: &[TaskId], block: &Block) -> Outcome<ExitCod
         let message = task.recv(&from_with(*member, GATHER))?;
         put(&Block::of(rank, members.len()), message.bytes());
     }
-    let mut alone = Block::new(0, 0, WIDTH, HEIGHT);
+    let mut alone = Block::new([0, 0], [WIDTH, HEIGHT]);
     for _ in 0..STEPS {
         alone.step();
     }

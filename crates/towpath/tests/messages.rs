@@ -250,3 +250,72 @@ fn a_task_that_does_not_read_holds_up_its_sender_and_fills_no_daemon() {
         });
     }
 }
+
+#[test]
+fn long_messages_are_received_into_a_buffer_while_several_tasks_send_them() {
+    const EACH: i32 = 20;
+    let len = |tag: i32| 1_500_000 + 7919 * tag as usize;
+    let vm = Vm::up(1);
+    let mut receiver = vm.task(1);
+    let to = receiver.id();
+    std::thread::scope(|s| {
+        for _ in 0..3 {
+            let mut task = vm.task(1);
+            s.spawn(move || {
+                let seed = task.id().to_raw();
+                for tag in 0..EACH {
+                    task.send(to, tag, &pattern(seed + tag as u64, len(tag))).unwrap();
+                }
+                assert_eq!(task.route(to), Route::Ring);
+            });
+        }
+        let mut room = vec![0; len(EACH)];
+        let mut next = std::collections::HashMap::new();
+        for _ in 0..3 * EACH {
+            let got = receiver.recv_into(&ANY, &mut room).unwrap();
+            let expected = next.entry(got.src).or_insert(0);
+            assert_eq!((got.tag, got.len), (*expected, len(got.tag)));
+            let sent = pattern(got.src.to_raw() + got.tag as u64, got.len);
+            assert!(room[..got.len] == sent, "message {} of {}", got.tag, got.src);
+            *expected += 1;
+        }
+    });
+}
+
+#[test]
+fn a_multicast_to_tasks_of_the_same_host_goes_through_shared_memory() {
+    let vm = Vm::up(2);
+    let mut from = vm.task(1);
+    let mut receivers: Vec<_> = [1, 1, 1, 2].map(|host| vm.task(host)).into();
+    let all: Vec<_> = receivers.iter().map(towpath::Task::id).collect();
+    let bodies: Vec<_> =
+        [20_000, 0, 100, 5000, 300_000].map(|len| pattern(len, len as usize)).into();
+    std::thread::scope(|s| {
+        for task in &mut receivers {
+            let bodies = &bodies;
+            s.spawn(move || {
+                for (tag, body) in (0..).zip(bodies) {
+                    let got = task.recv(&ANY).unwrap();
+                    assert_eq!(got.tag(), tag);
+                    assert!(got.bytes() == *body, "message {tag}");
+                    task.send(got.src(), tag, &[]).unwrap();
+                }
+            });
+        }
+        for (tag, body) in (0..).zip(&bodies) {
+            if tag == 0 {
+                // Long enough to bring the rings about.
+                for to in &all {
+                    from.send(*to, tag, body).unwrap();
+                }
+            } else {
+                from.multicast(&all, Envelope::tag(tag), &[body]).unwrap();
+            }
+            for _ in &all {
+                from.recv(&Wanted { tag: Some(tag), ..ANY }).unwrap();
+            }
+        }
+    });
+    let sent = |name| from.counters().into_iter().find(|(n, _)| *n == name).unwrap().1;
+    assert!(sent("sent_by_ring") >= 3 * 4, "{:?}", from.counters());
+}

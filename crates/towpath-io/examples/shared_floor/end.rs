@@ -1,5 +1,6 @@
 //! One end of a pair, opened as a daemon would hand it out, and the handing out.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -8,7 +9,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use towpath_io::shared::{
     Bell, Head, Home, Inbound, Kind, Outbound, PairFds, PeerCard, SHORT_MAX, Segment, Spin, View,
-    Waiter,
+    Waiter, Woken,
 };
 
 /// What one end gets: its own segment and bell, and the pair's.
@@ -25,6 +26,31 @@ pub(crate) struct End {
     card: PeerCard,
     waiter: Waiter,
     view: Option<View>,
+    /// Views that are kept while others come.
+    kept: VecDeque<View>,
+    /// Rings in which nothing ever comes.
+    others: Vec<Inbound>,
+    /// Sleeping receives, and how often they slept.
+    asleep: (u32, u32),
+}
+
+/// How to wait and what to do with a long payload.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    spin: bool,
+    keep: usize,
+    /// Other rings looked at as often.
+    others: usize,
+}
+
+impl Way {
+    pub(crate) const SPIN: Self = Self { spin: true, keep: 0, others: 0 };
+    pub(crate) const KEEP: Self = Self { keep: 8, ..Self::SPIN };
+    pub(crate) const SLEEP: Self = Self { spin: false, ..Self::SPIN };
+
+    pub(crate) fn among(others: usize) -> Self {
+        Self { others, ..Self::SPIN }
+    }
 }
 
 fn head(len: usize) -> Head {
@@ -36,7 +62,9 @@ impl End {
         let home = Home::open(fds.home).expect("own segment");
         let (out, inbound, card) = home.pair(fds.pair).expect("a pair");
         let waiter = Waiter::new(Bell::from(fds.bell)).expect("waits");
-        Self { home, out, inbound, card, waiter, view: None }
+        let others = (0..256).map(|_| idle(&home)).collect();
+        let (view, kept) = (None, VecDeque::new());
+        Self { home, out, inbound, card, waiter, view, kept, others, asleep: (0, 0) }
     }
 
     pub(crate) fn send(&mut self, data: &[u8]) {
@@ -49,16 +77,30 @@ impl End {
     }
 
     /// Waits for an arrival.
-    fn wait(&mut self, spin: bool) {
-        while !self.inbound.ready() {
-            let card = self.home.card();
-            let spin = if spin { Spin::advised(card, [&self.card]) } else { Spin::NONE };
-            self.waiter.wait(card, spin, None, || self.inbound.ready()).expect("waits");
+    fn wait(&mut self, way: Way) {
+        let Self { home, inbound, card, waiter, others, asleep, .. } = self;
+        let others = &mut others[..way.others];
+        let mut ready = || {
+            let mut all = others.iter_mut();
+            assert!(!all.any(Inbound::ready), "nothing comes there");
+            inbound.ready()
+        };
+        asleep.0 += u32::from(!way.spin);
+        while !ready() {
+            let own = home.card();
+            let spin = if way.spin { Spin::advised(own, [&*card]) } else { Spin::NONE };
+            let woken = waiter.wait(own, spin, None, &mut ready).expect("waits");
+            asleep.1 += u32::from(!way.spin && woken == Woken::Bell);
         }
     }
 
-    pub(crate) fn receive(&mut self, to: &mut [u8], spin: bool) {
-        self.wait(spin);
+    /// How often a receive that sleeps did sleep.
+    pub(crate) fn sleeps(&self) -> f64 {
+        f64::from(self.asleep.1) / f64::from(self.asleep.0)
+    }
+
+    pub(crate) fn receive(&mut self, to: &mut [u8], way: Way) {
+        self.wait(way);
         let arrival = self.inbound.peek().expect("intact").expect("ready");
         assert_eq!(arrival.len, to.len());
         if arrival.kind == Kind::Short {
@@ -70,6 +112,8 @@ impl End {
         while done < to.len() {
             done += view.read(done, &mut to[done..]);
         }
+        self.kept.push_back(view);
+        self.kept.drain(..self.kept.len().saturating_sub(way.keep));
     }
 
     /// Sends a block of `size` bytes that was not copied; `touch` writes its first and last.
@@ -86,7 +130,7 @@ impl End {
     }
 
     pub(crate) fn borrow(&mut self, touch: bool) {
-        self.wait(true);
+        self.wait(Way::SPIN);
         self.inbound.peek().expect("intact");
         let view = self.inbound.take_block();
         if touch {
@@ -95,6 +139,18 @@ impl End {
         }
         self.view = Some(view);
     }
+}
+
+/// A ring in which nothing ever comes.
+fn idle(home: &Home) -> Inbound {
+    let [own, peer] = [0, 1].map(|_| Segment::half().expect("a half"));
+    let fds = PairFds {
+        own_half: own.owner,
+        peer_half: peer.peers,
+        peer_segment: Segment::task(1).expect("a segment").peers,
+        peer_bell: OwnedFd::from(File::open("/dev/null").expect("never rung")),
+    };
+    home.pair(fds).expect("a pair").1
 }
 
 /// The floors' page, and what two ends get.

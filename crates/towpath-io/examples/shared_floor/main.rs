@@ -17,7 +17,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Instant;
 
 use bare::Bare;
-use end::End;
+use end::{End, Way};
 
 /// What one side asks the other to echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,10 @@ enum Task {
     Futex,
     /// Our ring, spinning, payloads of this many bytes.
     Ring(usize),
+    /// The same, each of the last eight blocks still held, so that nine take turns.
+    Rotating(usize),
+    /// 16 bytes through our ring, this many other rings looked at as well.
+    Among(usize),
     /// Our ring, sleeping at once.
     Asleep,
     /// Loans of a block of this many bytes, of which none is touched.
@@ -42,6 +46,8 @@ impl Task {
             Self::Flags => ("flags", 16),
             Self::Futex => ("futex", 16),
             Self::Ring(size) => ("ring", size),
+            Self::Rotating(size) => ("rotating", size),
+            Self::Among(others) => ("among", others),
             Self::Asleep => ("asleep", 16),
             Self::Loan(size) => ("loan", size),
             Self::Touched(size) => ("touched", size),
@@ -53,6 +59,8 @@ impl Task {
             "flags" => Self::Flags,
             "futex" => Self::Futex,
             "ring" => Self::Ring(size),
+            "rotating" => Self::Rotating(size),
+            "among" => Self::Among(size),
             "asleep" => Self::Asleep,
             "loan" => Self::Loan(size),
             "touched" => Self::Touched(size),
@@ -73,8 +81,8 @@ impl Side {
         match task {
             Task::Flags => self.bare.set(),
             Task::Futex => self.bare.wake(),
-            Task::Ring(size) => self.end.send(&self.buffer[..size]),
-            Task::Asleep => self.end.send(&self.buffer[..16]),
+            Task::Ring(size) | Task::Rotating(size) => self.end.send(&self.buffer[..size]),
+            Task::Among(_) | Task::Asleep => self.end.send(&self.buffer[..16]),
             Task::Loan(size) => self.end.loan(size, false),
             Task::Touched(size) => self.end.loan(size, true),
         }
@@ -84,8 +92,12 @@ impl Side {
         match task {
             Task::Flags => self.bare.spin(),
             Task::Futex => self.bare.sleep(),
-            Task::Ring(size) => self.end.receive(&mut self.buffer[..size], true),
-            Task::Asleep => self.end.receive(&mut self.buffer[..16], false),
+            Task::Ring(size) => self.end.receive(&mut self.buffer[..size], Way::SPIN),
+            Task::Rotating(size) => self.end.receive(&mut self.buffer[..size], Way::KEEP),
+            Task::Among(others) => {
+                self.end.receive(&mut self.buffer[..16], Way::among(others));
+            }
+            Task::Asleep => self.end.receive(&mut self.buffer[..16], Way::SLEEP),
             Task::Loan(_) => self.end.borrow(false),
             Task::Touched(_) => self.end.borrow(true),
         }
@@ -146,6 +158,20 @@ impl Asker {
         writeln!(self.orders, "pin {far}").expect("the other process reads");
     }
 
+    /// Sends what can be told apart at every size, and sees that it comes back as it was.
+    fn check(&mut self) {
+        for size in SIZES {
+            let (name, _) = Task::Ring(size).name();
+            writeln!(self.orders, "{name} {size} 1").expect("the other process reads");
+            let sent: Vec<u8> = (0..size).map(|i| (i ^ i >> 8) as u8).collect();
+            self.side.buffer[..size].copy_from_slice(&sent);
+            self.side.send(Task::Ring(size));
+            self.side.buffer[..size].fill(0);
+            self.side.receive(Task::Ring(size));
+            assert!(self.side.buffer[..size] == sent, "{size} bytes come back as they were");
+        }
+    }
+
     /// Seconds of a round trip: the median of `batches` of `each` round trips.
     fn time(&mut self, task: Task, batches: usize, each: usize) -> f64 {
         let (name, size) = task.name();
@@ -192,7 +218,9 @@ fn ask(rounds: usize) {
     let mut spin = [const { Vec::new() }; 4];
     let mut two = [Vec::new(), Vec::new()];
     let mut one = [Vec::new(), Vec::new()];
+    let mut among = [const { Vec::new() }; 2];
     let mut sizes = vec![Vec::new(); SIZES.len()];
+    let mut rotating = Vec::new();
     for _ in 0..rounds {
         asker.pin(0, 1);
         let tasks = [Task::Flags, Task::Ring(16), Task::Loan(1 << 20), Task::Touched(1 << 20)];
@@ -205,13 +233,20 @@ fn ask(rounds: usize) {
         for (size, times) in SIZES.into_iter().zip(&mut sizes) {
             times.push(asker.time(Task::Ring(size), 401, ((512 << 10) / size).clamp(1, 200)));
         }
+        rotating.push(asker.time(Task::Rotating(1 << 20), 101, 1));
+        for (others, times) in [16, 256].into_iter().zip(&mut among) {
+            times.push(asker.time(Task::Among(others), 401, 100));
+        }
         asker.pin(0, 0);
         for (task, times) in [Task::Futex, Task::Asleep].into_iter().zip(&mut one) {
             times.push(asker.time(task, 401, 10));
         }
     }
+    asker.check();
+    let sleeps = asker.side.end.sleeps();
     drop(asker.orders);
     asker.child.wait().expect("the other process ends");
+    let [sixteen, many] = among.map(median);
     let [flags, ring, loan, touched] = spin.map(median);
     println!("{}; {rounds} rounds, two processes, no encryption", machine());
     let line = |what: &str, time: f64, floor: f64| {
@@ -219,6 +254,8 @@ fn ask(rounds: usize) {
     };
     line("16 B round trip, bare flags, processors 0 1", flags, flags);
     line("  ours", ring, flags);
+    line("  ours, 16 other rings looked at", sixteen, flags);
+    line("  ours, 256 other rings looked at", many, flags);
     line("  loan of 1 MiB, untouched (x of ours)", loan, ring);
     line("  loan of 1 MiB, both ends touched", touched, ring);
     for (what, times) in [("processors 0 1", two), ("processor 0 both", one)] {
@@ -226,12 +263,18 @@ fn ask(rounds: usize) {
         line(&format!("16 B, both asleep, bare futex, {what}"), futex, futex);
         line("  ours", asleep, futex);
     }
-    for (size, times) in SIZES.into_iter().zip(sizes) {
-        let time = median(times);
+    println!("sleeps a trip and side while both sleep {sleeps:>22.3}");
+    let rate = |what: &str, size: usize, time: f64| {
         let rate = size as f64 / (time / 2.0) / 1e9;
-        println!("{:>5} KiB one way {rate:>37.2} GB/s", size >> 10);
+        println!("{:>5} KiB one way{what:<30} {rate:>9.2} GB/s", size >> 10);
+    };
+    for (size, times) in SIZES.into_iter().zip(sizes) {
+        rate("", size, median(times));
     }
+    rate(", nine blocks in turn", 1 << 20, median(rotating));
 }
+
+const _: () = assert!(SIZES[SIZES.len() - 1] <= BUFFER);
 
 fn machine() -> String {
     let info = std::fs::File::open("/proc/cpuinfo").map(BufReader::new);

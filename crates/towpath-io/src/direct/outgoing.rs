@@ -104,6 +104,17 @@ impl Outgoing {
         Some(self.tail)
     }
 
+    /// Whether any piece has room.
+    pub(super) fn has_room(&self) -> bool {
+        let need = RECORD_MAX + RESERVE;
+        let tail = self.open.map_or(self.tail, |open| open.end + TAG_LEN);
+        let Some(front) = self.kept.front().map(|kept| kept.at as usize) else { return true };
+        if tail < front {
+            return front - tail > need;
+        }
+        self.ring.len() - tail >= need || front > need
+    }
+
     /// A piece of the bytes of all `parts`, `len` in all. False when there is no room for it.
     pub(super) fn push(
         &mut self,

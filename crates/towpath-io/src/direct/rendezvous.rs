@@ -16,6 +16,7 @@ use super::keys::Offer;
 use super::socket;
 use super::stream::Stream;
 use crate::crypto::random;
+use crate::shared::aside;
 
 /// Streams being set up at once, at most; as many strangers may be connected.
 pub const SETTING_UP_MAX: usize = 64;
@@ -188,7 +189,7 @@ impl Rendezvous {
     /// With nothing under way.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
-            epoll: socket::high(epoll::create(epoll::CreateFlags::CLOEXEC)?),
+            epoll: aside(epoll::create(epoll::CreateFlags::CLOEXEC)?),
             listener: None,
             expected: Vec::new(),
             strangers: VecDeque::new(),

@@ -76,6 +76,16 @@ impl Session {
         }
     }
 
+    /// Whether a piece of any length would be taken now.
+    pub fn has_room(&self) -> bool {
+        !self.closing && self.outgoing.has_room()
+    }
+
+    /// No more pieces go out from here: one of the two has closed.
+    pub const fn is_closing(&self) -> bool {
+        self.closing
+    }
+
     /// Seals what was pushed and says what must be said: after this, [`Self::pending`] has all.
     pub fn seal(&mut self) {
         let taken = self.incoming.taken();

@@ -7,24 +7,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::{Resource, getrlimit};
+
+use crate::shared::aside;
 
 /// Connections that the kernel holds until they are accepted, at most.
 const BACKLOG: i32 = 64;
-/// Descriptors are moved to the top of the table, or below this: the kernel's table grows with
-/// the highest one.
-const TABLE: u64 = 4096;
-/// How far below the top.
-const BELOW: u64 = 512;
-
-/// Moves a descriptor out of the way of programs that close all low ones and open their own.
-pub(super) fn high(low: OwnedFd) -> OwnedFd {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(TABLE).min(TABLE);
-    let least = limit.saturating_sub(BELOW).max(limit / 2) as i32;
-    // Where the table is full up there, down here must do.
-    rustix::io::fcntl_dupfd_cloexec(&low, least).unwrap_or(low)
-}
-
 fn flags() -> SocketFlags {
     SocketFlags::CLOEXEC | SocketFlags::NONBLOCK
 }
@@ -45,7 +32,7 @@ pub(super) fn listen() -> io::Result<OwnedFd> {
     };
     let socket = any_v6().or_else(|_| any_v4())?;
     rustix::net::listen(&socket, BACKLOG)?;
-    Ok(high(socket))
+    Ok(aside(socket))
 }
 
 /// The port that a socket is bound to.
@@ -82,7 +69,7 @@ pub(super) fn connect(address: SocketAddr) -> io::Result<OwnedFd> {
 
 fn prepare(socket: OwnedFd) -> io::Result<OwnedFd> {
     sockopt::set_tcp_nodelay(&socket, true)?;
-    Ok(high(socket))
+    Ok(aside(socket))
 }
 
 /// Gives bytes to the kernel, as many as it takes; `None` when it takes none now.

@@ -101,7 +101,7 @@ impl Stream {
     /// [`PIECE_MAX`](towpath_wire::talk::PIECE_MAX). They may be reused as soon as this returns.
     /// [`Self::flush`] sends it.
     pub fn push(&mut self, header: &Header, parts: &[&[u8]]) -> Push {
-        if self.end.is_some() || self.broken.is_some() {
+        if !self.is_open() {
             return Push::Closed;
         }
         let pushed = self.session.push(header, parts);
@@ -111,6 +111,16 @@ impl Stream {
             Push::Closed => {}
         }
         pushed
+    }
+
+    /// Whether [`Self::push`] would take a piece of any length now.
+    pub fn has_room(&self) -> bool {
+        self.is_open() && self.session.has_room()
+    }
+
+    /// Pieces can be sent: it has not ended, and nobody closes it.
+    pub fn is_open(&self) -> bool {
+        self.end.is_none() && self.broken.is_none() && !self.session.is_closing()
     }
 
     /// Gives the kernel what it takes of all that was pushed, and tells the peer what it must
@@ -140,6 +150,11 @@ impl Stream {
         if self.session.is_done() {
             self.finish(End::Closed);
         }
+    }
+
+    /// The kernel has everything that was pushed: it goes on by itself.
+    pub fn is_written(&self) -> bool {
+        self.session.pending().is_empty()
     }
 
     /// The next piece from the peer; the same one until [`Self::take`]. Reads the socket when
@@ -195,7 +210,7 @@ impl Stream {
     /// until an epoll says otherwise: the caller may sleep.
     pub fn quiet(&self) -> bool {
         let read = !self.readable || self.session.head().is_some();
-        let written = !self.writable || self.session.pending().is_empty();
+        let written = !self.writable || self.is_written();
         self.end.is_some() || (read && written)
     }
 
@@ -230,7 +245,7 @@ impl Stream {
     /// with a reset and throws away what it had not yet sent.
     pub fn drained(&self) -> bool {
         let Some(socket) = &self.socket else { return true };
-        self.session.pending().is_empty() && socket::unacknowledged(socket).is_ok_and(|n| n == 0)
+        self.is_written() && socket::unacknowledged(socket).is_ok_and(|n| n == 0)
     }
 
     /// What passed so far.

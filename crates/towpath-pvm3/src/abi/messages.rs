@@ -18,15 +18,18 @@ pub(crate) extern "C" fn pvm_send(to: c_int, tag: c_int) -> c_int {
 /// `pvm_mcast`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_mcast(to: *const c_int, count: c_int, tag: c_int) -> c_int {
-    // SAFETY: as many ints of the program.
-    call("pvm_mcast", || library().multicast(unsafe { ints(to, count) }?, tag))
+    call("pvm_mcast", || {
+        // SAFETY: as many ints of the program.
+        let list = unsafe { ints(to, count.max(0)) }?;
+        library().multicast((count >= 0).then_some(list), tag)
+    })
 }
 
-/// Bytes of an array of `count` elements.
+/// Bytes of an array of `count` elements. PVM sends and receives nothing of an array of less than
+/// none, but does send and receive.
 fn array_len(count: c_int, data_type: c_int) -> Result<usize, Code> {
     let size = Element::of_data_type(data_type)?.size();
-    let count = usize::try_from(count).map_err(|_| Code::BadParam)?;
-    count.checked_mul(size).ok_or(Code::BadParam)
+    usize::try_from(count).unwrap_or(0).checked_mul(size).ok_or(Code::BadParam)
 }
 
 /// `pvm_psend`.

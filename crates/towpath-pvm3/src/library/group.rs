@@ -77,7 +77,7 @@ impl Library {
             let members = present(&session.members(vm, group)?);
             if members.is_empty() || members == [me] { Err(Code::NoInst) } else { Ok(members) }
         })?;
-        self.multicast(&others, tag)
+        self.multicast(Some(&others), tag)
     }
 
     /// `pvm_grphostinfo`: lowest member and number of members on a host, and the number of hosts.

@@ -82,9 +82,9 @@ impl Library {
                     Err(Code::BadParam)
                 }
                 ROUTE_DELETE => {
-                    let context = session.context;
+                    let (context, me) = (session.context, session.tid()?);
                     for &tid in about {
-                        session.tell(tag, context, &[tid]);
+                        session.tell_from(me, tag, context, &[tid]);
                     }
                     Ok(0)
                 }
@@ -175,15 +175,14 @@ impl Session {
     }
 
     /// A message of the daemon.
-    pub(super) fn tell(&mut self, tag: i32, context: i32, ints: &[i32]) {
+    fn tell(&mut self, tag: i32, context: i32, ints: &[i32]) {
+        self.tell_from(tid::DAEMON, tag, context, ints);
+    }
+
+    fn tell_from(&mut self, source: i32, tag: i32, context: i32, ints: &[i32]) {
         let body: Vec<u8> = ints.iter().flat_map(|int| int.to_ne_bytes()).collect();
-        let info = Info {
-            context,
-            tag,
-            source: tid::DAEMON,
-            destination: self.tid().unwrap_or(-1),
-            ..Info::default()
-        };
+        let info =
+            Info { context, tag, source, destination: self.tid().unwrap_or(-1), ..Info::default() };
         let format = Encoding::Default { swapped: false }.format();
         let message = Message::received(format, Received::Shared(body.into()), info);
         self.notices.push_told(message);

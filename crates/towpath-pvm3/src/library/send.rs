@@ -24,10 +24,11 @@ impl Library {
         })
     }
 
-    /// `pvm_mcast`: to each once, and not to the caller.
-    pub(crate) fn multicast(&self, to: &[i32], tag: i32) -> Outcome {
+    /// `pvm_mcast`: to each once, and not to the caller. `None`: a count that makes no sense.
+    pub(crate) fn multicast(&self, to: Option<&[i32]>, tag: i32) -> Outcome {
         self.enrolled(|session, vm| {
             session.buffers.sending()?;
+            let to = to.ok_or(Code::BadParam)?;
             if !session.options.reserved && (tag < 0 || !to.iter().all(|&to| tid::is_task(to))) {
                 return Err(Code::BadParam);
             }

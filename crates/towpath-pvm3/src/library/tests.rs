@@ -102,7 +102,7 @@ fn wrong_calls_get_the_codes_of_pvm() {
     assert_eq!(library.send(me, -5), Err(Code::BadParam));
     // A task that is not there takes it in silence.
     assert_eq!(library.send(0x6_0001, 1), Ok(0));
-    assert_eq!(library.multicast(&[me, -5], 1), Err(Code::BadParam));
+    assert_eq!(library.multicast(Some(&[me, -5]), 1), Err(Code::BadParam));
     library.set_option(11, 1).unwrap();
     assert_eq!(library.send(me, -5), Ok(0));
     assert_eq!(library.task_status(0x6_0001), Err(Code::NoTask));
@@ -139,7 +139,7 @@ fn multicast_leaves_the_caller_out_and_sends_once() {
     let tids = library.spawn(b"echo", &[], 0, b"", 2).unwrap();
     library.init_send(1).unwrap();
     pack(&library, 7);
-    library.multicast(&[me, tids[1], tids[0], tids[1]], 5).unwrap();
+    library.multicast(Some(&[me, tids[1], tids[0], tids[1]]), 5).unwrap();
     assert_eq!(receive(&library, tids[0], 6), (6, 7));
     assert_eq!(receive(&library, tids[1], 6), (6, 7));
     assert_eq!(library.receive(-1, -1, Wait::No), Ok(0));

@@ -117,10 +117,24 @@ impl<P> Endpoint<P> {
             // A new life of this id, if it had one before.
             self.ended.retain(|t| *t != src);
         }
-        self.peer(src).piece(header, payload)?;
-        self.held += payload.len() as u64;
+        self.held += self.peer(src).piece(header, payload)?;
         self.hand_on(src);
         Ok(())
+    }
+
+    /// A stream to `task` may bring its first messages: what comes by the daemons meanwhile is
+    /// not late.
+    pub fn meet(&mut self, task: TaskId) {
+        self.peer(task);
+    }
+
+    /// A piece is at the head of a stream. True: it was taken in, or is here already; false: it
+    /// is not due, and must come again later.
+    pub fn stream_piece(&mut self, header: &Header, payload: &[u8]) -> Result<bool, BadPiece> {
+        let kept = self.peer(header.src).stream_piece(header, payload)?;
+        self.held += kept.unwrap_or(0);
+        self.hand_on(header.src);
+        Ok(kept.is_some())
     }
 
     /// Whether message `seq` of `src`, at the head of another route, is due.

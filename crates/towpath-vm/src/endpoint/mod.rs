@@ -11,8 +11,13 @@
 //!
 //! - the daemon route brings pieces ([`Endpoint::piece`]); messages that are whole but early wait
 //!   in the peer's queue, which credit bounds;
-//! - any other route (shared memory, a stream) shows the number at its head; its owner asks
+//! - a stream to another host brings pieces, too ([`Endpoint::stream_piece`]), taken only when
+//!   they are due;
+//! - any other route (shared memory) shows the number at its head; its owner asks
 //!   [`Endpoint::is_turn`] and hands the message over ([`Endpoint::arrive`]) when it is.
+//!
+//! When a stream breaks, its sender sends by the daemons what the receiver has not said to have
+//! taken, also from the middle of a message on: pieces that are here already are dropped.
 //!
 //! Once a peer is gone ([`Endpoint::gone`]), what it left half is dropped, and its numbers are
 //! forgotten.
@@ -25,3 +30,6 @@ mod peer;
 
 pub use self::core::{Body, Endpoint, Parcel};
 pub use self::peer::{BadPiece, charge};
+
+#[cfg(test)]
+mod tests;

@@ -35,8 +35,36 @@ pub(super) struct Partial {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Invariants: `sent` ≤ `limit`; `early` holds whole messages by the daemons, their numbers
-/// rising; all of them are beyond `expected`, except between a piece and [`Peer::due`].
+impl Partial {
+    fn begin(header: &Header) -> Self {
+        let room = usize::try_from(header.total).unwrap_or(0).min(ROOM_MAX);
+        Self { header: *header, bytes: Vec::with_capacity(room) }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.bytes.len() as u64 == self.header.total
+    }
+
+    /// Adds what is new of a piece; how many bytes. What came by a route that broke may come
+    /// again by another, perhaps cut elsewhere.
+    fn add(&mut self, header: &Header, payload: &[u8]) -> Result<u64, &'static str> {
+        if header.total != self.header.total || payload.len() as u64 > header.total - header.offset
+        {
+            return Err("a piece does not fit into its message");
+        }
+        let have = self.bytes.len() as u64;
+        let Some(known) = have.checked_sub(header.offset) else {
+            return Err("a piece does not begin where the last one ended");
+        };
+        let known = usize::try_from(known).unwrap_or(usize::MAX).min(payload.len());
+        self.bytes.extend_from_slice(&payload[known..]);
+        Ok((payload.len() - known) as u64)
+    }
+}
+
+/// Invariants: `sent` ≤ `limit`; `early` holds whole messages, their numbers rising; all of them
+/// are beyond `expected`, except between a piece and [`Peer::due`]; `due_half` is of message
+/// `expected`.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) next: u32,
@@ -45,7 +73,10 @@ pub(super) struct Peer {
     /// It was said that more cannot be sent without credit.
     said_blocked: bool,
     pub(super) expected: u32,
+    /// What is here of a message that comes by the daemons.
     half: Option<Partial>,
+    /// What is here of the message that is due, if it began on a stream.
+    due_half: Option<Partial>,
     early: VecDeque<Partial>,
 }
 
@@ -58,6 +89,7 @@ impl Peer {
             said_blocked: false,
             expected: 0,
             half: None,
+            due_half: None,
             early: VecDeque::new(),
         }
     }
@@ -93,33 +125,60 @@ impl Peer {
         first
     }
 
-    pub(super) fn piece(&mut self, header: &Header, payload: &[u8]) -> Result<(), BadPiece> {
+    /// A piece by the daemons; how many of its bytes are kept.
+    pub(super) fn piece(&mut self, header: &Header, payload: &[u8]) -> Result<u64, BadPiece> {
         let bad = |what| BadPiece { src: header.src, seq: header.seq, what };
-        let mut partial = match self.half.take() {
-            None if header.offset == 0 => {
-                let room = usize::try_from(header.total).unwrap_or(0).min(ROOM_MAX);
-                Partial { header: *header, bytes: Vec::with_capacity(room) }
-            }
-            Some(p) if p.header.seq == header.seq && p.header.total == header.total => p,
-            Some(_) => return Err(bad("another message's end is missing")),
-            None => return Err(bad("its beginning is missing")),
+        if self.has(header.seq) {
+            return Ok(0);
+        }
+        let slot = match &self.due_half {
+            Some(due) if due.header.seq == header.seq => &mut self.due_half,
+            _ => &mut self.half,
         };
-        let fits = payload.len() as u64 <= header.total - header.offset;
-        if partial.bytes.len() as u64 != header.offset || !fits {
-            return Err(bad("a piece does not begin where the last one ended"));
+        match slot {
+            None if header.offset == 0 => *slot = Some(Partial::begin(header)),
+            None => return Err(bad("its beginning is missing")),
+            Some(half) if half.header.seq == header.seq => {}
+            Some(_) => return Err(bad("another message's end is missing")),
         }
-        if self.early.back().is_some_and(|last| !is_after(header.seq, last.header.seq))
-            || is_after(self.expected, header.seq)
-        {
-            return Err(bad("its number was used before"));
+        let kept = slot.as_mut().map_or(Ok(0), |half| half.add(header, payload)).map_err(bad)?;
+        if let Some(whole) = slot.take_if(|half| half.is_whole()) {
+            self.keep(whole);
         }
-        partial.bytes.extend_from_slice(payload);
-        if partial.bytes.len() as u64 == header.total {
-            self.early.push_back(partial);
-        } else {
-            self.half = Some(partial);
+        Ok(kept)
+    }
+
+    /// A piece at the head of a stream; how many of its bytes are kept. `None`: it is not due.
+    pub(super) fn stream_piece(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<Option<u64>, BadPiece> {
+        if !self.has(header.seq) {
+            if header.seq != self.expected {
+                return Ok(None);
+            }
+            let by_daemons = self.half.as_ref().is_some_and(|half| half.header.seq == header.seq);
+            if !by_daemons && self.due_half.is_none() && header.offset == 0 {
+                self.due_half = Some(Partial::begin(header));
+            }
         }
-        Ok(())
+        self.piece(header, payload).map(Some)
+    }
+
+    /// Whether message `seq` was here, or is here entirely.
+    fn has(&self, seq: u32) -> bool {
+        let last = self.early.back().map(|early| early.header.seq);
+        is_after(self.expected, seq)
+            || (last.is_some_and(|last| !is_after(seq, last))
+                && self.early.iter().any(|early| early.header.seq == seq))
+    }
+
+    /// Keeps a whole message until it is due.
+    fn keep(&mut self, whole: Partial) {
+        let before = |early: &Partial| is_after(whole.header.seq, early.header.seq);
+        let at = self.early.iter().rposition(before).map_or(0, |at| at + 1);
+        self.early.insert(at, whole);
     }
 
     /// The message `expected` was taken from its route.
@@ -143,7 +202,12 @@ impl Peer {
 
     /// Bytes of messages that are here and were not handed out.
     pub(super) fn held(&self) -> u64 {
-        self.half.iter().chain(&self.early).map(|p| p.bytes.len() as u64).sum()
+        self.half
+            .iter()
+            .chain(&self.due_half)
+            .chain(&self.early)
+            .map(|p| p.bytes.len() as u64)
+            .sum()
     }
 }
 

@@ -9,7 +9,7 @@ use super::groups::Groups;
 use super::mail::Mail;
 use crate::talk::{Fault, RegistryAnswer, RegistryOp};
 
-/// Contexts of frozen groups count from here to [`CONTEXT_LAST`]; the library's other contexts
+/// Contexts of frozen groups count from here to `CONTEXT_LAST`; the library's other contexts
 /// are above.
 pub const CONTEXT_FIRST: u32 = CONTEXT_OWN + 1;
 const CONTEXT_LAST: u32 = CONTEXT_OWN | ((1 << 30) - 1);

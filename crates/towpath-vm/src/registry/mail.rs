@@ -73,7 +73,8 @@ impl Mail {
         self.count
     }
 
-    /// Where an entry is to go.
+    /// Where an entry is to go, by PVM's rules: one of many to the first free place, another to
+    /// its place, in the stead of one of the same owner or one that anybody may write over.
     fn place(
         &self,
         task: TaskId,
@@ -81,29 +82,15 @@ impl Mail {
         index: Option<u32>,
         rules: MailRules,
     ) -> Result<u32, Fault> {
-        let Some(place) = self.by_name.get(name).filter(|p| !p.entries.is_empty()) else {
-            return match index {
-                Some(i) if i > 0 && !rules.many => Err(Fault::Denied),
-                index => Ok(index.unwrap_or(0)),
-            };
-        };
-        let many = rules.many && place.entries.values().all(|e| e.rules.many);
-        let Some(index) = index else {
-            if many {
-                let free = place.entries.keys().zip(0..).find(|(at, i)| *at != i);
-                return Ok(free.map_or(place.entries.len() as u32, |(_, i)| i));
-            }
-            let (index, entry) = place.entries.first_key_value().ok_or(Fault::NotFound)?;
-            return match (place.entries.len(), rules.overwritable, entry.rules.overwritable) {
-                (1, true, true) => Ok(*index),
-                (1, true, false) => Err(Fault::Denied),
-                _ => Err(Fault::Exists),
-            };
-        };
-        match place.entries.get(&index) {
-            Some(entry) if entry.yields_to(task) => Ok(index),
-            None if many => Ok(index),
-            _ => Err(Fault::Denied),
+        let from = index.unwrap_or(0);
+        let Some(place) = self.by_name.get(name) else { return Ok(from) };
+        if rules.many {
+            let taken = place.entries.range(from..).zip(from..);
+            return Ok(from + taken.take_while(|((at, _), i)| **at == *i).count() as u32);
+        }
+        match place.entries.get(&from) {
+            Some(entry) if !entry.yields_to(task) => Err(Fault::Denied),
+            _ => Ok(from),
         }
     }
 

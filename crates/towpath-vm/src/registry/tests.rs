@@ -160,9 +160,13 @@ fn mail_follows_its_rules() {
     let (plain, many, over) =
         (rules(false, false, false), rules(false, true, false), rules(false, false, true));
     assert_eq!(r.put(1, None, plain), Ok(0));
-    assert_eq!(r.put(2, None, plain), Err(Fault::Exists));
-    assert_eq!(r.put(2, None, many), Err(Fault::Exists));
+    assert_eq!(r.put(2, None, plain), Err(Fault::Denied));
     assert_eq!(r.put(2, None, over), Err(Fault::Denied));
+    assert_eq!(r.put(2, None, many), Ok(1), "one of many finds a place");
+    assert_eq!(r.put(2, Some(7), plain), Ok(7), "another goes where it is to go");
+    assert_eq!(r.put(3, Some(7), many), Ok(8), "the first free place from there");
+    assert_eq!(r.over(3), []);
+    assert_eq!(r.over(2), []);
     assert_eq!(r.put(1, Some(0), plain), Ok(0), "the owner may");
     let delete = |index| RegistryOp::Delete { name: "m".into(), index };
     assert_eq!(r.one(2, delete(0)), Err(Fault::Denied));

@@ -10,6 +10,7 @@ use towpath::daemon::EngineArgs;
 use towpath::protocol::{Reply, Request};
 use towpath::task::Wanted;
 use towpath::{Client, DaemonOptions, Home, Role, Task, Token, daemon};
+use towpath_wire::TaskId;
 
 /// What takes longer than this has gone wrong, also on a busy machine.
 pub const LONG: Duration = Duration::from_mins(1);
@@ -114,4 +115,29 @@ pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| next().to_le_bytes()).collect();
     bytes.truncate(len);
     bytes
+}
+
+/// Sends and receives `count` messages of many lengths at once.
+pub fn work(task: &mut Task, peer: TaskId, count: u64) {
+    let len = |n: u64| [10, 0, 70_000, 3, 400_000, 16_384][n as usize % 6];
+    let mut received = 0;
+    let receive = |task: &mut Task, wait: bool, received: &mut u64| loop {
+        let got = if wait { Some(task.recv(&ANY).unwrap()) } else { task.try_recv(&ANY).unwrap() };
+        let Some(got) = got else { return };
+        assert_eq!((got.src(), got.tag() as u64), (peer, *received), "in order");
+        assert!(got.bytes() == pattern(*received, len(*received)), "message {received}");
+        *received += 1;
+        if *received == count {
+            return;
+        }
+    };
+    for n in 0..count {
+        task.send(peer, n as i32, &pattern(n, len(n))).unwrap();
+        if received < count {
+            receive(task, false, &mut received);
+        }
+    }
+    if received < count {
+        receive(task, true, &mut received);
+    }
 }

@@ -1,0 +1,415 @@
+//! Streams to tasks of other hosts: setting up, sending, taking in, and what happens when one
+//! ends.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use towpath_io::direct::{End, Offer, Outcome, Push, Rendezvous, Stream, Streams};
+use towpath_io::shared::{Event, Interest, Waiter};
+use towpath_vm::talk::{StreamOffer, ToDaemon, ToTask, encode};
+use towpath_wire::talk::{Header, PIECE_MAX};
+use towpath_wire::{Instant as Time, TaskId};
+
+use crate::error::{Lost, RecvError, SendError};
+use crate::receive::Deadline;
+use crate::task::Task;
+
+/// Key of the set-up's descriptor among what is waited for; streams have their peer's number.
+const RENDEZVOUS: u64 = 2;
+/// Pieces taken from one stream before the others have their turn.
+const QUOTA: usize = 64;
+/// That a task has ended is believed when its stream has ended too, or after this time: the time
+/// after which a silent host is given up.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long a task that leaves waits for its peers' kernels, before what they have not
+/// acknowledged goes by the daemons.
+const DRAIN: Duration = Duration::from_millis(50);
+/// Between two looks whether they have.
+const DRAIN_LOOK: Duration = Duration::from_millis(1);
+
+/// News of a task's end that waits for the end of its stream.
+struct Parked {
+    peer: TaskId,
+    until: Instant,
+    news: ToTask,
+}
+
+/// All streams of a task.
+pub(crate) struct Routes {
+    rendezvous: Option<Rendezvous>,
+    streams: Streams,
+    /// Peers that this task connected to: it says when a stream is over.
+    dialled: HashSet<TaskId>,
+    /// Pieces of broken streams that go by the daemons, as there is credit.
+    again: HashMap<TaskId, VecDeque<(Header, Vec<u8>)>>,
+    parked: Vec<Parked>,
+    zero: Instant,
+    /// Messages sent.
+    pub(crate) sent: u64,
+    /// Streams that ended because of what came on them.
+    pub(crate) bad: u64,
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Self {
+            rendezvous: None,
+            streams: Streams::new(),
+            dialled: HashSet::new(),
+            again: HashMap::new(),
+            parked: Vec::new(),
+            zero: Instant::now(),
+            sent: 0,
+            bad: 0,
+        }
+    }
+}
+
+impl Routes {
+    /// Nothing of this needs to be looked at.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.rendezvous.is_none()
+            && self.streams.is_empty()
+            && self.again.is_empty()
+            && self.parked.is_empty()
+    }
+
+    /// When to look although no descriptor has anything.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let set_up = self.rendezvous.as_ref().and_then(Rendezvous::deadline);
+        let set_up = set_up.map(|at| self.zero + at.since(Time::ZERO));
+        self.parked.iter().map(|p| p.until).chain(set_up).min()
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.zero.elapsed()
+    }
+
+    pub(crate) fn is_open(&mut self, peer: TaskId) -> bool {
+        self.streams.get(peer).is_some_and(|stream| stream.is_open())
+    }
+
+    /// What the descriptors have.
+    pub(crate) fn woken(&mut self, events: &[Event]) {
+        for event in events {
+            if let Ok(peer) = TaskId::try_from(event.key)
+                && let Some(stream) = self.streams.get(peer)
+            {
+                stream.woken();
+            }
+        }
+    }
+
+    fn rendezvous(&mut self, waiter: &Waiter) -> Option<&mut Rendezvous> {
+        if self.rendezvous.is_none() {
+            let rendezvous = Rendezvous::new().ok()?;
+            let read = Interest { readable: true, writable: false };
+            waiter.watch(rendezvous.descriptor(), RENDEZVOUS, read).ok()?;
+            self.rendezvous = Some(rendezvous);
+        }
+        self.rendezvous.as_mut()
+    }
+
+    fn forget(&mut self, peer: TaskId) {
+        if let Some(rendezvous) = &mut self.rendezvous {
+            rendezvous.forget(peer);
+        }
+    }
+}
+
+impl Task {
+    /// The daemon offers a stream to `peer`: this task is to listen, or to connect.
+    pub(crate) fn stream_offered(&mut self, offer: &StreamOffer) {
+        let StreamOffer { peer, address, send_key, receive_key } = *offer;
+        let me = self.welcome.you;
+        let wanted = !self.directs.refused_by_us && !self.routes.is_open(peer);
+        self.endpoint.meet(peer);
+        let now = self.routes.now();
+        let rendezvous = self.waiter.as_ref().and_then(|waiter| self.routes.rendezvous(waiter));
+        let offer = Offer { me, peer, send_key, receive_key, sealed: true };
+        let begun = match (rendezvous.filter(|_| wanted), address) {
+            (None, _) => Err(()),
+            (Some(rendezvous), Some(to)) => rendezvous.dial(offer, to, now).map_err(drop),
+            (Some(rendezvous), None) => match rendezvous.listen(offer, now) {
+                Ok(port) => {
+                    self.queue(&ToDaemon::Listening { peer, port });
+                    Ok(())
+                }
+                Err(_) => Err(()),
+            },
+        };
+        if begun.is_ok() {
+            self.directs.asked(peer);
+            if address.is_some() {
+                self.routes.dialled.insert(peer);
+            }
+        } else {
+            self.no_stream(peer);
+        }
+    }
+
+    fn no_stream(&mut self, peer: TaskId) {
+        self.directs.refused(peer);
+        self.queue(&ToDaemon::CloseDirect { peer });
+    }
+
+    /// The daemon says that there is no stream to `peer`, or that the other side gave it up.
+    pub(crate) fn stream_over(&mut self, peer: TaskId) {
+        self.routes.forget(peer);
+        // One that stands ends by itself, after its last bytes.
+        if self.routes.streams.get(peer).is_none() {
+            self.directs.refused(peer);
+        }
+    }
+
+    /// Takes in what streams bring; true when there was something.
+    pub(crate) fn take_streams(&mut self) -> Result<bool, Lost> {
+        let mut any = self.set_up();
+        let mut over = Vec::new();
+        let full = self.full().is_some();
+        for stream in self.routes.streams.iter_mut() {
+            let mut bad = false;
+            for _ in 0..QUOTA {
+                // Beyond the limit they stay unread, and senders wait.
+                if full {
+                    break;
+                }
+                let Some(piece) = stream.head() else { break };
+                match self.endpoint.stream_piece(&piece.header, piece.payload) {
+                    Ok(true) => stream.take(),
+                    Ok(false) => break,
+                    Err(_) => {
+                        bad = true;
+                        break;
+                    }
+                }
+                any = true;
+            }
+            stream.flush();
+            if bad || stream.ended().is_some() {
+                over.push(stream.peer());
+            }
+        }
+        for peer in over {
+            self.end_stream(peer);
+            any = true;
+        }
+        any |= self.unpark()?;
+        self.send_again();
+        Ok(any)
+    }
+
+    /// Goes on with streams that are being set up.
+    fn set_up(&mut self) -> bool {
+        let now = self.routes.now();
+        let mut any = false;
+        while let Some(outcome) = self.routes.rendezvous.as_mut().and_then(|r| r.advance(now)) {
+            any = true;
+            match outcome {
+                Outcome::Open(stream) => self.stream_stands(stream),
+                Outcome::Failed { peer, .. } => self.no_stream(peer),
+            }
+        }
+        any
+    }
+
+    fn stream_stands(&mut self, stream: Box<Stream>) {
+        let peer = stream.peer();
+        let Some(waiter) = &self.waiter else { return };
+        if self.endpoint.has_ended(peer) || stream.register(waiter.as_fd(), peer.to_raw()).is_err()
+        {
+            return self.no_stream(peer);
+        }
+        self.directs.stands(peer);
+        if let (_, Some(mut old)) = self.routes.streams.insert(stream) {
+            self.keep_untaken(peer, &mut old);
+        }
+    }
+
+    /// A stream has ended: what its peer is not known to have taken goes by the daemons.
+    fn end_stream(&mut self, peer: TaskId) {
+        let Some(mut stream) = self.routes.streams.remove(peer) else { return };
+        self.keep_untaken(peer, &mut stream);
+        if matches!(stream.ended(), Some(End::Bad(_))) {
+            self.routes.bad += 1;
+            self.directs.refused(peer);
+        } else {
+            // When there is enough to send, it may be worth another.
+            self.directs.forget(peer);
+        }
+        if self.routes.dialled.remove(&peer) {
+            self.queue(&ToDaemon::CloseDirect { peer });
+        }
+    }
+
+    fn keep_untaken(&mut self, peer: TaskId, stream: &mut Stream) {
+        let mut pieces = VecDeque::new();
+        stream.untaken(&mut |header, bytes| pieces.push_back((*header, bytes.to_vec())));
+        if !pieces.is_empty() && !self.endpoint.has_ended(peer) {
+            self.routes.again.entry(peer).or_default().append(&mut pieces);
+        }
+    }
+
+    /// News of the end of `peer` that come by the daemons wait for what it sent by a stream.
+    pub(crate) fn park(&mut self, peer: TaskId, news: ToTask) -> Option<ToTask> {
+        if self.routes.streams.get(peer).is_none() {
+            return Some(news);
+        }
+        let until = Instant::now() + LAST_WORDS;
+        self.routes.parked.push(Parked { peer, until, news });
+        None
+    }
+
+    fn unpark(&mut self) -> Result<bool, Lost> {
+        let mut any = false;
+        let mut at = 0;
+        while at < self.routes.parked.len() {
+            let Parked { peer, until, .. } = self.routes.parked[at];
+            if self.routes.streams.get(peer).is_some() && Instant::now() < until {
+                at += 1;
+                continue;
+            }
+            self.end_stream(peer);
+            let parked = self.routes.parked.remove(at);
+            self.heard(parked.news)?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Nothing is to be sent to a task that has ended.
+    pub(crate) fn forget_streams(&mut self, peer: TaskId) {
+        self.routes.again.remove(&peer);
+        self.routes.forget(peer);
+    }
+
+    /// Queues pieces of broken streams for the daemons, as far as there is credit. Not in the
+    /// middle of a message to the same task.
+    fn send_again(&mut self) {
+        let Self { routes, endpoint, link, sending, .. } = self;
+        routes.again.retain(|&peer, pieces| {
+            while !sending.half.contains(&peer)
+                && let Some((mut header, bytes)) = pieces.pop_front()
+            {
+                let Some(len) = endpoint.room(peer, bytes.len()) else {
+                    pieces.push_front((header, bytes));
+                    if endpoint.blocked(peer) {
+                        link.queue(&encode(&ToDaemon::Blocked { peer }, Vec::new()));
+                    }
+                    return true;
+                };
+                endpoint.wrote(peer, len);
+                link.queue_data(&header, &bytes[..len]);
+                if len < bytes.len() {
+                    header.offset += len as u64;
+                    pieces.push_front((header, bytes[len..].to_vec()));
+                }
+            }
+            !pieces.is_empty()
+        });
+    }
+
+    /// Whether pieces of a broken stream to `peer` still have to go by the daemons.
+    pub(crate) fn is_behind(&self, peer: TaskId) -> bool {
+        self.routes.again.contains_key(&peer)
+    }
+
+    /// Sends a message by the stream to its receiver, if there is one. False: it, or the rest of
+    /// it from `header.offset` on, must go by the daemons.
+    pub(crate) fn by_stream(
+        &mut self,
+        header: &mut Header,
+        parts: &[&[u8]],
+    ) -> Result<bool, SendError> {
+        let dst = header.dst;
+        if self.directs.refused_by_us || !self.routes.is_open(dst) {
+            return Ok(false);
+        }
+        loop {
+            let Some(stream) = self.routes.streams.to(dst) else { return Ok(false) };
+            let left = usize::try_from(header.total - header.offset).unwrap_or(usize::MAX);
+            let len = left.min(PIECE_MAX);
+            let mut room = [&[][..]; crate::send::PARTS_MAX];
+            let cut = crate::send::cut(parts, header.offset as usize, len, &mut room);
+            match stream.push(header, cut) {
+                Push::Taken => {
+                    stream.flush();
+                    header.offset += len as u64;
+                    if header.offset == header.total {
+                        self.routes.sent += 1;
+                        if !stream.is_written() {
+                            // The kernel goes on by itself only with what it has.
+                            self.wait_for_stream(dst, Stream::is_written)?;
+                        }
+                        return Ok(true);
+                    }
+                }
+                Push::Full => self.wait_for_stream(dst, Stream::has_room)?,
+                Push::Closed if header.offset == 0 => return Ok(false),
+                // What went out goes before the rest, also if it goes another way.
+                Push::Closed => self.wait_for_stream(dst, |_| false)?,
+            }
+            if self.endpoint.has_ended(dst) {
+                return Err(SendError::NoTask(dst));
+            }
+        }
+    }
+
+    /// Waits until a stream is over, closed or as `ready` wants it.
+    fn wait_for_stream(
+        &mut self,
+        peer: TaskId,
+        ready: fn(&Stream) -> bool,
+    ) -> Result<(), RecvError> {
+        let was_open = self.routes.is_open(peer);
+        let waited = self.wait_for(Deadline::NEVER, &mut |task| {
+            let stream = task.routes.streams.get(peer);
+            let on = stream.is_none_or(|s| ready(s) || (was_open && !s.is_open()));
+            on.then_some(())
+        });
+        waited.map(drop)
+    }
+
+    /// Waits until what went out by streams needs this process no more; what may, goes again by
+    /// the daemons.
+    pub(crate) fn settle_streams(&mut self) -> Result<(), SendError> {
+        let over = Instant::now() + DRAIN;
+        loop {
+            let mut drained = true;
+            for stream in self.routes.streams.iter_mut() {
+                stream.woken();
+                stream.flush();
+                drained &= stream.drained();
+            }
+            if drained || Instant::now() >= over {
+                break;
+            }
+            // No descriptor tells of acknowledgements.
+            let look = Deadline::after(Some(DRAIN_LOOK));
+            self.wait_for(look, &mut |_| None::<()>)?;
+        }
+        let late: Vec<TaskId> = self
+            .routes
+            .streams
+            .iter_mut()
+            .filter(|stream| !stream.drained())
+            .map(|stream| stream.peer())
+            .collect();
+        for peer in late {
+            self.end_stream(peer);
+        }
+        self.send_again();
+        self.wait_for(Deadline::NEVER, &mut |task| task.routes.again.is_empty().then_some(()))?;
+        Ok(())
+    }
+
+    /// Sees whether streams have something, without waiting.
+    pub(crate) fn look_at_streams(&mut self) {
+        if let Some(waiter) = &mut self.waiter
+            && waiter.look().is_ok()
+        {
+            self.routes.woken(waiter.events());
+        }
+    }
+}
