@@ -97,7 +97,7 @@ impl Load {
                 [part] => part.clone(),
                 parts => {
                     let mut whole = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
-                    for part in parts.iter() {
+                    for part in parts {
                         whole.extend_from_slice(part);
                     }
                     whole.into()
