@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use towpath_io::shared::{
-    Bell, Head, Home, Inbound, Kind, Outbound, PairFds, PeerCard, Segment, Spin, Waiter,
+    Bell, Head, Home, Inbound, Kind, Outbound, PairFds, PeerCard, Segment, Spin, Waiter, Woken,
 };
 
 /// What a daemon keeps of a task.
@@ -63,14 +63,15 @@ impl End {
         Self { home, waiter: place.waiter(), out, inbound, card }
     }
 
-    /// Sleeps until `ready` says so; panics after long.
+    /// Sleeps until `ready` says so, which it does once: it may send. Panics after long.
     pub(crate) fn sleep(&mut self, mut ready: impl FnMut(&mut Outbound, &mut Inbound) -> bool) {
         let deadline = Instant::now() + Duration::from_mins(1);
         let Self { home, waiter, out, inbound, .. } = self;
-        while !ready(out, inbound) {
-            assert!(Instant::now() < deadline, "nobody wakes this end");
+        let mut woken = Woken::Bell;
+        while woken != Woken::Ready {
+            assert_ne!(woken, Woken::TimedOut, "nobody wakes this end");
             let ready = || ready(out, inbound);
-            waiter.wait(home.card(), Spin::NONE, Some(deadline), ready).expect("waits");
+            woken = waiter.wait(home.card(), Spin::NONE, Some(deadline), ready).expect("waits");
         }
     }
 
