@@ -198,10 +198,14 @@ fn message_calls() -> BoxedStrategy<Call> {
         2 => four("probe", (0..2, -1..5, none(), none())),
         1 => four("recvf", (0..2, none(), none(), none())),
         1 => four("addmhf", (0..2, 5..8, -1..3, none())),
-        1 => four("delmhf", (prop::sample::select(vec![9, 10, 11, 12, -1, 99]), none(), none(), none())),
+        1 => four("delmhf", (
+            prop::sample::select(vec![9, 10, 11, 12, -1, 99]), none(), none(), none(),
+        )),
         2 => four("setcontext", (prop_oneof![6 => 0..3, 1 => Just(-1)], none(), none(), none())),
         1 => four("infor", (none(), none(), none(), none())),
-        1 => four("notify", (prop::sample::select(vec![0, 1, 2, 3, 6, 97]), small(5), -1..2, none())),
+        1 => four("notify", (
+            prop::sample::select(vec![0, 1, 2, 3, 6, 97]), small(5), -1..2, none(),
+        )),
         1 => four("pstat", (0..2, prop::sample::select(vec![0, 5, 0x3_fffe]), none(), none())),
         1 => four("setopt", (
             prop::sample::select(vec![0, 1, 9, 10, 16, 17, 18, 19, 20, 23, 24, 26]),
