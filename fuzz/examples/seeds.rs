@@ -13,7 +13,9 @@ use towpath_media::plan::{Wish, plan};
 use towpath_media::schedule::{self, Scheme};
 use towpath_media::trace::{FrameRate, Trace};
 use towpath_qos::scheduler::Discipline;
+use towpath_vm::data;
 use towpath_vm::message::{Credit, Exited, Kill, List, Output, Spawn, Started, TaskList};
+use towpath_vm::talk::{Question, SpawnTasks, ToDaemon, ToTask, encode};
 use towpath_vm::{Ending, Message, Stream, TaskExit, TaskSpec};
 use towpath_wire::bytes::Writer;
 use towpath_wire::frame;
@@ -21,6 +23,7 @@ use towpath_wire::packet::{
     Cookie, DATA_HEADER, Data, INITIATION_HEADER, Initiation, RESPONSE_HEADER, Response, TAG,
     Versions,
 };
+use towpath_wire::talk::Header;
 use towpath_wire::{
     Admission, ByteSize, ChannelId, ChannelOpen, Direction, HostId, PathId, Rate, Reliability,
     TrafficSpec, VersionRange,
@@ -32,6 +35,8 @@ fn main() -> io::Result<()> {
     write("hello", &hellos())?;
     write("message", &messages())?;
     write("client", &clients())?;
+    write("talk", &talks())?;
+    write("tasks", &hostile_tasks())?;
     write("start_hosts", &host_lists())?;
     write(
         "media_read",
@@ -378,7 +383,7 @@ fn messages() -> Vec<(&'static str, Vec<u8>)> {
     let task = HostId::new(3, 1).and_then(|h| h.task(5)).expect("in range");
     let exit = TaskExit { ending: Ending::Exited(3), wall_us: 7 };
     vec![
-        ("spawn", Message::Spawn(Spawn { request: 1, spec }).encode()),
+        ("spawn", Message::Spawn(Spawn { request: 1, spec, family: None }).encode()),
         ("started", Message::Started(Started { request: 1, task, pid: 99 }).encode()),
         ("output", {
             let bytes = b"hello\n".to_vec();
@@ -388,10 +393,34 @@ fn messages() -> Vec<(&'static str, Vec<u8>)> {
         ("kill", Message::Kill(Kill { request: 1, signal: 15 }).encode()),
         ("credit", Message::Credit(Credit { request: 1, bytes: 4096 }).encode()),
         ("list", Message::List(List { request: 2 }).encode()),
-        ("tasks", Message::Tasks(TaskList { request: 2, tasks: Vec::new() }).encode()),
+        ("tasks", Message::Tasks(TaskList { request: 2, tasks: Vec::new(), more: false }).encode()),
         ("welcome_empty", vec![1, 0, 0]),
         ("entry_empty", vec![2, 0, 0]),
     ]
+}
+
+/// Control frames' bodies, a header, a piece for two.
+fn talks() -> Vec<(&'static str, Vec<u8>)> {
+    let task = HostId::new(3, 1).and_then(|h| h.task(5)).expect("in range");
+    let spawn = SpawnTasks { program: b"gzip".to_vec(), count: 3, ..SpawnTasks::default() };
+    let ask = ToDaemon::Ask { number: 2, question: Question::Spawn(spawn) };
+    let (src, dst) = (task, task);
+    let header = Header { src, dst, tag: -1, context: 0, seq: 7, format: 1, total: 9, offset: 3 };
+    let several = data::front_several(&[(task, 1), (task, 2)]);
+    vec![
+        ("ask", encode(&ask, Vec::new())),
+        ("blocked", encode(&ToDaemon::Blocked { peer: task }, Vec::new())),
+        ("gone", encode(&ToTask::Gone { peer: task }, Vec::new())),
+        ("header", header.emit().to_vec()),
+        ("piece", [&data::FRONT_ONE[..], &header.emit(), b"abcdef"].concat()),
+        ("several", [&several[..], &header.emit(), b"abc"].concat()),
+    ]
+}
+
+/// See `towpath_sim::vm::hostile`: two enrol, then each byte decides a step.
+fn hostile_tasks() -> Vec<(&'static str, Vec<u8>)> {
+    let mixed = (0..=255u8).map(|b| b.wrapping_mul(37)).collect();
+    vec![("enrol", vec![0; 64]), ("count", (0..=255).collect()), ("mixed", mixed)]
 }
 
 /// A cut size, then frames: length (u32), kind and fields as postcard writes them.

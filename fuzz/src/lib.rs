@@ -9,12 +9,14 @@
 //! | [`handshake`] | handshake messages with any payload behind the seal |
 //! | [`collective`] | one member of a team among others that send anything |
 //! | [`media`] | files read in two ways |
+//! | [`direct`] | two sessions of the direct route, and what must hold |
 //! | [`operations`] | two endpoints, an adversarial network, and the invariants |
 //! | [`shared`] | a peer that writes anything into its shared pages |
 //! | [`qos`] | a port beside a model, under any sequence of calls |
 
 pub mod allocation;
 pub mod collective;
+pub mod direct;
 pub mod emit;
 pub mod handshake;
 pub mod hostile;

@@ -100,6 +100,10 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((WIRE, "packet")), target: "packet" },
     FuzzRule { module: Some((WIRE, "frame")), target: "frame" },
     FuzzRule { module: Some((VM, "message")), target: "message" },
+    FuzzRule { module: Some((VM, "talk")), target: "talk" },
+    FuzzRule { module: Some((VM, "data")), target: "talk" },
+    FuzzRule { module: Some((WIRE, "talk")), target: "talk" },
+    FuzzRule { module: None, target: "tasks" },
     FuzzRule { module: Some((FACADE, "start/hostlist")), target: "start_hosts" },
     FuzzRule { module: Some((FACADE, "start/hostfile")), target: "start_hosts" },
     FuzzRule { module: Some((VM, "collective")), target: "collective" },
@@ -115,6 +119,7 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((MEDIA, "trace/parse")), target: "media_trace" },
     FuzzRule { module: Some((MEDIA, "schedule/file")), target: "media_schedule" },
     FuzzRule { module: Some((QOS, "scheduler")), target: "qos_schedulers" },
+    FuzzRule { module: Some((IO, "direct")), target: "direct_records" },
     FuzzRule { module: Some((IO, "shared")), target: "shared_ring" },
     FuzzRule { module: None, target: "operations" },
 ];

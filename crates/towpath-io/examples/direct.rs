@@ -18,9 +18,9 @@ use towpath_wire::talk::{HEADER_LEN, Header, PIECE_MAX};
 use towpath_wire::{HostId, Instant, TaskId};
 
 /// Round trips of one round.
-const TRIPS: usize = 4000;
+const TRIPS: usize = 2000;
 /// Bytes of one round of a stream of messages.
-const STREAMED: usize = 256 << 20;
+const STREAMED: usize = 128 << 20;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Case {
@@ -70,12 +70,10 @@ fn task(slot: u16) -> TaskId {
     HostId::new(slot, 1).and_then(|host| host.task(1)).expect("small numbers")
 }
 
-fn offer(asks: bool, sealed: bool) -> Offer {
-    let [(me, send_key), (peer, receive_key)] = if asks {
-        [(task(1), [1; 32]), (task(2), [2; 32])]
-    } else {
-        [(task(2), [2; 32]), (task(1), [1; 32])]
-    };
+/// What the task on host `own`, 1 or 2, is offered.
+fn offer(own: u16, sealed: bool) -> Offer {
+    let side = |n: u16| (task(n), [n as u8; 32]);
+    let [(me, send_key), (peer, receive_key)] = [side(own), side(3 - own)];
     Offer { me, peer, send_key, receive_key, sealed }
 }
 
@@ -120,7 +118,10 @@ impl End {
                     let header = Header { total, offset, ..*header };
                     while stream.push(&header, &[piece]) != Push::Taken {
                         assert!(stream.head().is_none(), "nothing comes meanwhile");
-                        rest(stream, epoll, polled)?;
+                        // What was read may have made room.
+                        if !stream.has_room() {
+                            rest(stream, epoll, polled)?;
+                        }
                         stream.flush();
                     }
                     stream.flush();
@@ -212,7 +213,7 @@ fn serve(rounds: usize) -> io::Result<()> {
     let mut ends = vec![End::Bare(bare)];
     for sealed in [false, true] {
         let mut rendezvous = Rendezvous::new()?;
-        let port = rendezvous.listen(offer(false, sealed), Instant::ZERO);
+        let port = rendezvous.listen(offer(2, sealed), Instant::ZERO);
         writeln!(out, "{}", port.map_err(io::Error::other)?)?;
         ends.push(open(&mut rendezvous, false)?);
     }
@@ -265,7 +266,7 @@ fn ask(rounds: usize) -> io::Result<()> {
     for sealed in [false, true] {
         let mut rendezvous = Rendezvous::new()?;
         let to = SocketAddr::new(address, port()?);
-        let dialled = rendezvous.dial(offer(true, sealed), to, Instant::ZERO);
+        let dialled = rendezvous.dial(offer(1, sealed), to, Instant::ZERO);
         dialled.map_err(io::Error::other)?;
         ends.push(open(&mut rendezvous, true)?);
     }

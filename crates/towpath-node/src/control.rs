@@ -272,6 +272,9 @@ impl Node {
         for host in self.peers.hosts() {
             self.contact_lost(now, host, reason::REPLACED);
         }
+        if let Some(old) = self.me {
+            self.give_up_work(now, old);
+        }
         self.end_tasks("this host was lost and has joined again");
         if let Some(tasks) = &mut self.tasks {
             tasks.end_all(now);

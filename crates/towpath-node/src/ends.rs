@@ -45,6 +45,7 @@ impl Node {
             self.tell(now, leader, Message::TaskOver(TaskOver { task }));
         }
         for host in member.told {
+            self.peers.look_at(host);
             let ended = TaskEnded { task, ending: member.ending.clone() };
             self.tell(now, host, Message::TaskEnded(ended));
         }
@@ -52,7 +53,7 @@ impl Node {
         if let Some(tasks) = &mut self.tasks {
             tasks.release(task);
         }
-        self.peers.all_dirty();
+        self.waiting_changed();
     }
 
     fn untie_all(&mut self, task: TaskId, member: &Member) {

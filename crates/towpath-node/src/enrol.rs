@@ -46,7 +46,7 @@ impl Node {
             member.state = State::Welcomed;
         }
         self.welcome(id);
-        self.peers.all_dirty();
+        self.waiting_changed();
         self.pump(now, memory);
         Ok(id)
     }
@@ -174,14 +174,25 @@ impl Node {
 
     /// Tasks of this host as listed: with what the virtual machine knows of them.
     pub(crate) fn infos(&self, now: Instant) -> alloc::vec::Vec<TaskInfo> {
-        let mut list = self.tasks.as_ref().map_or_else(alloc::vec::Vec::new, |t| t.list(now));
-        for info in &mut list {
-            if let Some(member) = self.local.members.get(info.id) {
-                info.parent = member.origin.parent;
-                info.enrolled = matches!(member.state, State::Welcomed | State::Enrolled);
-            }
+        let list = self.tasks.as_ref().map_or_else(alloc::vec::Vec::new, |t| t.list(now));
+        list.into_iter().map(|info| self.with_member(info)).collect()
+    }
+
+    /// One of them.
+    pub(crate) fn info(&self, now: Instant, task: TaskId) -> Option<TaskInfo> {
+        let info = self.tasks.as_ref()?.info(now, task)?;
+        Some(self.with_member(info))
+    }
+
+    fn with_member(&self, info: TaskInfo) -> TaskInfo {
+        match self.local.members.get(info.id) {
+            None => info,
+            Some(member) => TaskInfo {
+                parent: member.origin.parent,
+                enrolled: matches!(member.state, State::Welcomed | State::Enrolled),
+                ..info
+            },
         }
-        list
     }
 
     /// A question of a task: what this host knows it answers, the rest goes to whoever does.

@@ -111,6 +111,13 @@ impl Peers {
         self.dirty.extend(self.by_host.keys());
     }
 
+    /// Has one looked at again, if there is a connection to it.
+    pub(crate) fn look_at(&mut self, host: HostId) {
+        if self.by_host.contains_key(&host) {
+            self.dirty.insert(host);
+        }
+    }
+
     fn entry(&mut self, host: HostId) -> &mut Peer {
         self.by_host
             .entry(host)

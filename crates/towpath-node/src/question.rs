@@ -166,7 +166,7 @@ impl Node {
         if let Some(member) = self.local.members.get_mut(task) {
             member.questions.insert(number, host);
             self.local.questions.by_host.entry(host).or_default().insert((task, number));
-            self.peers.all_dirty();
+            self.peers.look_at(host);
         }
     }
 
@@ -243,7 +243,7 @@ impl Node {
         }
         let answer = match question {
             Question::Tasks(_) => Ok(Answer::Tasks(self.infos(now))),
-            Question::Task(task) => match self.infos(now).into_iter().find(|t| t.id == task) {
+            Question::Task(task) => match self.info(now, task) {
                 Some(info) => Ok(Answer::Tasks(alloc::vec![info])),
                 None => Err(Fault::NoTask),
             },

@@ -19,6 +19,8 @@ pub(crate) struct Watch {
     others: BTreeSet<HostId>,
     /// The leader knows that we do, by this association.
     told: Option<AssociationId>,
+    /// Something here waited when this was looked at last.
+    waited: bool,
 }
 
 impl Node {
@@ -46,11 +48,20 @@ impl Node {
             || !self.local.members.is_empty()
     }
 
+    /// A task came or ended: if that is the first or the last thing here that waits for news of
+    /// hosts, those who tell them are looked at again.
+    pub(crate) fn waiting_changed(&mut self) {
+        let waits = self.waits();
+        if core::mem::replace(&mut self.watch.waited, waits) != waits {
+            self.peers.all_dirty();
+        }
+    }
+
     /// Whether something depends on `host`, to which `id` leads.
     fn depends_on(&self, host: HostId, id: AssociationId) -> bool {
         let Some(log) = &self.log else { return true };
         let news = if self.me == Some(log.leader()) {
-            self.watch.owner || !self.watch.others.is_empty()
+            self.waits() || !self.watch.others.is_empty()
         } else {
             host == log.leader() && self.waits()
         };

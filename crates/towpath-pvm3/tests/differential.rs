@@ -139,6 +139,10 @@ fn four(
     numbers.prop_map(move |(a, b, c, d)| (name, [a, b, c, d])).boxed()
 }
 
+fn among(values: &[i32]) -> impl Strategy<Value = i32> + use<> {
+    prop::sample::select(values.to_vec())
+}
+
 fn none() -> Just<i32> {
     Just(0)
 }
@@ -156,8 +160,8 @@ fn buffer_calls(element: i32) -> BoxedStrategy<Call> {
     let slot = || 0..5;
     let tag = || 0..4;
     prop_oneof![
-        3 => four("initsend", (prop::sample::select(ENCODINGS.to_vec()), none(), none(), none())),
-        2 => four("mkbuf", (prop::sample::select(ENCODINGS.to_vec()), 0..4, none(), none())),
+        3 => four("initsend", (among(&ENCODINGS), none(), none(), none())),
+        2 => four("mkbuf", (among(&ENCODINGS), 0..4, none(), none())),
         1 => four("freebuf", (slot(), none(), none(), none())),
         1 => four("setsbuf", (slot(), none(), none(), none())),
         1 => four("setrbuf", (slot(), none(), none(), none())),
@@ -186,7 +190,7 @@ fn message_calls() -> BoxedStrategy<Call> {
         3 => four("unpack", (Just(3), 0..5, 1..3, none())),
         6 => four("send", (0..2, small(5), none(), none())),
         1 => four("sendbad", (
-            prop::sample::select(vec![0, -1, 0x4_0000, 0x4000_0000, i32::MIN, i32::MAX]),
+            among(&[0, -1, 0x4_0000, 0x4000_0000, i32::MIN, i32::MAX]),
             tag(), none(), none(),
         )),
         1 => four("mcast", (count(3), tag(), none(), none())),
@@ -198,20 +202,16 @@ fn message_calls() -> BoxedStrategy<Call> {
         2 => four("probe", (0..2, -1..5, none(), none())),
         1 => four("recvf", (0..2, none(), none(), none())),
         1 => four("addmhf", (0..2, 5..8, -1..3, none())),
-        1 => four("delmhf", (
-            prop::sample::select(vec![9, 10, 11, 12, -1, 99]), none(), none(), none(),
-        )),
+        1 => four("delmhf", (among(&[9, 10, 11, 12, -1, 99]), none(), none(), none())),
         2 => four("setcontext", (prop_oneof![6 => 0..3, 1 => Just(-1)], none(), none(), none())),
         1 => four("infor", (none(), none(), none(), none())),
-        1 => four("notify", (
-            prop::sample::select(vec![0, 1, 2, 3, 6, 97]), small(5), -1..2, none(),
-        )),
-        1 => four("pstat", (0..2, prop::sample::select(vec![0, 5, 0x3_fffe]), none(), none())),
+        1 => four("notify", (among(&[0, 1, 2, 3, 6, 97]), small(5), -1..2, none())),
+        1 => four("pstat", (0..2, among(&[0, 5, 0x3_fffe]), none(), none())),
         1 => four("setopt", (
-            prop::sample::select(vec![0, 1, 9, 10, 16, 17, 18, 19, 20, 23, 24, 26]),
+            among(&[0, 1, 9, 10, 16, 17, 18, 19, 20, 23, 24, 26]),
             small(6), none(), none(),
         )),
-        1 => four("getopt", (prop::sample::select(vec![0, 1, 9, 10, 18, 19, 26]),
+        1 => four("getopt", (among(&[0, 1, 9, 10, 18, 19, 26]),
             none(), none(), none())),
     ]
     .boxed()
@@ -232,7 +232,7 @@ fn shared_calls() -> BoxedStrategy<Call> {
         2 => four("pack", (Just(3), 0..5, 1..3, 0..90)),
         4 => four("putinfo", (0..3, 0..4, prop_oneof![0..7, Just(2 << 10), Just((3 << 10) + 2)],
             none())),
-        4 => four("recvinfo", (0..3, small(4), prop::sample::select(vec![0, 8, 16, 24]), none())),
+        4 => four("recvinfo", (0..3, small(4), among(&[0, 8, 16, 24]), none())),
         2 => four("unpack", (Just(3), 0..5, 1..3, none())),
         2 => four("delinfo", (0..3, small(4), none(), none())),
         1 => four("insert", (0..3, -1..3, 0..50, none())),

@@ -147,7 +147,7 @@ impl Vm {
 
     /// A message of one piece.
     fn send(&mut self, host: usize, src: TaskId, dst: TaskId, seq: u32, len: usize) -> bool {
-        let tag = (seq & 0xff) as i32;
+        let tag = (seq & 0xff).cast_signed();
         let header =
             Header { src, dst, tag, context: 0, seq, format: 0, total: len as u64, offset: 0 };
         let (header, payload) = (header.emit(), vec![tag as u8; len]);

@@ -231,7 +231,12 @@ impl Task {
             }
             self.check()?;
             match self.take_in().and_then(|any| self.flush().map(|()| any)) {
-                Ok(false) => {}
+                // What was written meanwhile may be what is waited for.
+                Ok(false) => {
+                    if let Some(found) = found(self) {
+                        return Ok(Some(found));
+                    }
+                }
                 // An error is remembered, and comes back from the check.
                 Ok(true) | Err(_) => continue,
             }

@@ -169,7 +169,7 @@ impl Task {
         let mut over = Vec::new();
         let full = self.full().is_some();
         for stream in self.routes.streams.iter_mut() {
-            let mut bad = false;
+            let (mut bad, before) = (false, stream.progress());
             for _ in 0..QUOTA {
                 // Beyond the limit they stay unread, and senders wait.
                 if full {
@@ -187,6 +187,8 @@ impl Task {
                 any = true;
             }
             stream.flush();
+            // Also what brings no piece may be waited for: room, or the kernel's.
+            any |= stream.progress() != before;
             if bad || stream.ended().is_some() {
                 over.push(stream.peer());
             }

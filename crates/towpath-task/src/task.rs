@@ -35,7 +35,8 @@ const UNEXPECTED_MAX: u64 = 1 << 30;
 ///
 /// Everything happens inside its calls: there is no thread. A call that waits takes in what
 /// comes meanwhile. After a `fork`, the child's calls all fail with [`Lost::Forked`]; it may
-/// enrol anew.
+/// enrol anew. It must not look at messages that its parent received, nor drop them: they stand in
+/// pages that it has not.
 ///
 /// ```no_run
 /// use towpath_task::{Task, Wanted};
@@ -261,6 +262,14 @@ impl Task {
 impl Drop for Task {
     /// What was sent is delivered, as far as that is possible without the daemon.
     fn drop(&mut self) {
+        if !self.origin.is_here() {
+            // A forked child does not have its parent's shared pages: what would give blocks
+            // back there is left alone.
+            std::mem::forget(std::mem::replace(&mut self.endpoint, Endpoint::new(0)));
+            std::mem::forget(std::mem::take(&mut self.rings));
+            std::mem::forget(self.home.take());
+            return;
+        }
         if self.check().is_ok() {
             let _ = self.settle_streams();
         }

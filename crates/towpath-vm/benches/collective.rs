@@ -97,7 +97,9 @@ impl Load {
                 [part] => part.clone(),
                 parts => {
                     let mut whole = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
-                    parts.iter().for_each(|part| whole.extend_from_slice(part));
+                    for part in parts.iter() {
+                        whole.extend_from_slice(part);
+                    }
                     whole.into()
                 }
             };

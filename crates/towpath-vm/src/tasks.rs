@@ -231,25 +231,20 @@ impl Tasks {
 
     /// Every task.
     pub fn list(&self, now: Instant) -> Vec<TaskInfo> {
-        let info = |(id, t): (&TaskId, &Task)| TaskInfo {
-            id: *id,
-            requester: t.requester,
-            pid: t.pid,
-            age_us: now.since(t.accepted).as_micros() as u64,
-            command: t.spec.command(),
-            parent: None,
-            enrolled: false,
+        let ids = self.by_id.keys().chain(self.adopted.keys());
+        ids.filter_map(|id| self.info(now, *id)).collect()
+    }
+
+    /// One task.
+    pub fn info(&self, now: Instant, id: TaskId) -> Option<TaskInfo> {
+        let (requester, pid, since, command) = if let Some(t) = self.by_id.get(&id) {
+            (t.requester, t.pid, t.accepted, t.spec.command())
+        } else {
+            let t = self.adopted.get(&id)?;
+            (self.host, t.pid, t.since, t.command.clone())
         };
-        let adopted = |(id, t): (&TaskId, &Adopted)| TaskInfo {
-            id: *id,
-            requester: self.host,
-            pid: t.pid,
-            age_us: now.since(t.since).as_micros() as u64,
-            command: t.command.clone(),
-            parent: None,
-            enrolled: false,
-        };
-        self.by_id.iter().map(info).chain(self.adopted.iter().map(adopted)).collect()
+        let age_us = now.since(since).as_micros() as u64;
+        Some(TaskInfo { id, requester, pid, age_us, command, parent: None, enrolled: false })
     }
 
     /// A request to run something; its number, unless it is refused. A repeated request is

@@ -68,3 +68,18 @@ fn what_was_sent_before_leaving_arrives_and_the_end_is_told_after_it() {
     };
     assert_eq!(failed, SendError::NoTask(first));
 }
+
+#[test]
+fn much_goes_one_way_while_nothing_comes_the_other() {
+    let vm = Vm::up(2);
+    let (mut a, mut b) = (vm.task(1), vm.task(2));
+    let second = b.id();
+    until_stream(&mut a, &mut b);
+    thread::scope(|s| {
+        s.spawn(|| (0..60).for_each(|n| a.send(second, n, &pattern(9, 1 << 20)).unwrap()));
+        for n in 0..60 {
+            let got = b.recv(&ANY).unwrap();
+            assert!(got.tag() == n && got.bytes() == pattern(9, 1 << 20), "message {n}");
+        }
+    });
+}

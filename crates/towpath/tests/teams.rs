@@ -141,16 +141,16 @@ fn teams_that_cannot_be_are_refused() {
 fn loans_arrive_whole_on_every_route() {
     let vm = Vm::up(HOSTS);
     let (mut a, mut b, mut far) = (vm.task(1), vm.task(1), vm.task(2));
-    for (n, len) in [0, 1, 4096, 4097, 100_000, 3 << 20].into_iter().enumerate() {
-        let data = pattern(n as u64, len);
+    for (n, len) in (0_i32..).zip([0, 1, 4096, 4097, 100_000, 3 << 20]) {
+        let data = pattern(n.cast_unsigned().into(), len);
         for to in [b.id(), far.id()] {
             let mut loan = a.loan(len).unwrap();
             loan.copy_from_slice(&data);
             // The receiver takes it in while the sender waits for room.
             let receiver = if to == b.id() { &mut b } else { &mut far };
             std::thread::scope(|scope| {
-                let sending = scope.spawn(|| a.send_loan(to, Envelope::tag(n as i32), loan));
-                let wanted = Wanted { source: None, tag: Some(n as i32), context: 0 };
+                let sending = scope.spawn(|| a.send_loan(to, Envelope::tag(n), loan));
+                let wanted = Wanted { source: None, tag: Some(n), context: 0 };
                 let got = receiver.recv_timeout(&wanted, LONG).unwrap().expect("it comes");
                 assert!(got.bytes() == data, "a loan of {len} bytes");
                 sending.join().unwrap().unwrap();

@@ -22,7 +22,9 @@
 //! When a process ends, its kernel goes on sending what the process had written, as long as the
 //! peer does not write to it: data for a closed socket makes the kernel answer with a reset and
 //! drop what is unsent (`tcp_rcv_state_process`). Whoever leaves therefore waits until
-//! [`Stream::drained`], or sends what is [untaken](Stream::untaken) by the daemons.
+//! [`Stream::drained`], or sends what is [untaken](Stream::untaken) by the daemons. Of a process
+//! that is killed, what its kernel had not sent is lost when the peer writes to it: also when it
+//! only says what it has taken, once for 256 KiB.
 
 mod handshake;
 mod incoming;

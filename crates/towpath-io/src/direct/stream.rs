@@ -158,7 +158,8 @@ impl Stream {
     }
 
     /// The next piece from the peer; the same one until [`Self::take`]. Reads the socket when
-    /// none is here.
+    /// none is here: that may make room for sending even where no piece has come
+    /// ([`Self::progress`]).
     pub fn head(&mut self) -> Option<Piece<'_>> {
         if self.find() { self.session.head() } else { None }
     }
@@ -204,6 +205,11 @@ impl Stream {
         if self.session.owes() {
             self.flush();
         }
+    }
+
+    /// Bytes that the kernel took and gave so far: as long as it is the same, nothing has changed.
+    pub const fn progress(&self) -> u64 {
+        self.counters.bytes_sent + self.counters.bytes_received
     }
 
     /// True when the kernel has nothing for this stream and the stream nothing for the kernel,

@@ -233,7 +233,7 @@ impl Bench {
                 }
             }
             _ => {
-                self.now = self.now + Duration::from_millis(1 << c.below(12));
+                self.now += Duration::from_millis(1 << c.below(12));
                 self.node.handle_timeout(self.now, &mut self.memory);
             }
         }
@@ -249,7 +249,7 @@ impl Bench {
             self.exited(task);
             self.drain();
         }
-        self.now = self.now + Duration::from_secs(20);
+        self.now += Duration::from_secs(20);
         self.node.handle_timeout(self.now, &mut self.memory);
         self.drain();
         while let Some(delivery) = self.unread.pop_front() {

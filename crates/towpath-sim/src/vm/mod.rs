@@ -4,15 +4,16 @@
 //! | promise | checked by |
 //! |---|---|
 //! | each message arrives once, whole and in its pair's order | `ledger` |
-//! | whoever hears of a task's end has its last message, unless a host or connection was lost | `ledger` |
+//! | an end is told after the last message, unless a host or connection was lost | `ledger` |
 //! | whoever depends on a task hears of its end, once | `ledger`, `run` |
 //! | each question has one answer | `program` |
-//! | a group's list holds each member once, and the asker where it was told it is | `program` |
+//! | a group's list holds each member once, the asker in its place | `program` |
 //! | a frozen group is the same for all of its members | `ledger` |
 //! | a node keeps its bounds and leaves nothing behind whatever its tasks say | `hostile` |
-//! | nothing is left of tasks that ended: not at daemons, not at the leader, not in memory | `run` |
+//! | nothing is left of tasks that ended, at no daemon and in no memory | `run` |
 //! | a daemon holds what it may for its tasks, and no more | `run` |
 
+mod acts;
 mod faults;
 mod hostile;
 mod ledger;

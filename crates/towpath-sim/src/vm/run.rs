@@ -5,16 +5,13 @@ use std::time::Duration;
 
 use towpath_node::{JoinTarget, Node, NodeConfig, NodeEvent};
 use towpath_proto::{AssociationEvent, Config, Crypto, Rng};
-use towpath_vm::talk::{
-    Claim, Enrol, MailRules, Place, Question, RegistryOp, SpawnTasks, Subject, TALK_VERSION,
-    ToDaemon, ToTask,
-};
+use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask};
 use towpath_vm::{Action, Ending, RequestEvent};
 use towpath_wire::{ByteSize, HostId, Instant, LinkId, TaskId};
 
 use super::faults::Fault;
 use super::ledger::Ledger;
-use super::program::{Pending, Stage, Task, group_op};
+use super::program::{Stage, Task};
 use super::scenario::VmScenario;
 use crate::clock::Clock;
 use crate::crypto::StandIn;
@@ -23,16 +20,14 @@ use crate::world::{Step, World, address};
 
 const CALL_BOOT: u64 = 1 << 40;
 const CALL_ENROL: u64 = 2 << 40;
-const CALL_ACT: u64 = 3 << 40;
-const CALL_WAKE: u64 = 4 << 40;
+pub(super) const CALL_ACT: u64 = 3 << 40;
+pub(super) const CALL_WAKE: u64 = 4 << 40;
 const CALL_HEAL: u64 = 5 << 40;
 const CALL_TICK: u64 = 6 << 40;
 const KIND: u64 = !((1 << 40) - 1);
 const TICK: Duration = Duration::from_millis(200);
 /// Message memory of a host.
 const MEMORY: ByteSize = ByteSize::from_mib(512);
-/// Names of groups and mailboxes that tasks use.
-const NAMES: u64 = 40;
 
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
@@ -67,22 +62,23 @@ pub struct VmOutcome {
     pub violations: Vec<String>,
 }
 
-struct Run<'a> {
-    scenario: &'a VmScenario,
-    world: World,
+/// A run under way.
+pub(super) struct Run<'a> {
+    pub(super) scenario: &'a VmScenario,
+    pub(super) world: World,
     rng: Rng,
     targets: Vec<Option<(NodeConfig, Rng, JoinTarget)>>,
     ids: Vec<Option<HostId>>,
     /// By host: tasks that were there lately.
-    directory: Vec<Vec<TaskId>>,
-    tasks: Vec<Task>,
+    pub(super) directory: Vec<Vec<TaskId>>,
+    pub(super) tasks: Vec<Task>,
     claims: Vec<Option<Claim>>,
     by_id: HashMap<TaskId, usize>,
     faults: Vec<Fault>,
     struck: Vec<Fault>,
     healed: usize,
     crashed: Vec<usize>,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     over: usize,
     enrolled_ever: usize,
     out: VmOutcome,
@@ -113,7 +109,7 @@ impl<'a> Run<'a> {
         let config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
             addr: address(host),
-            arch: if host % 2 == 0 { "even" } else { "odd" }.into(),
+            arch: if host.is_multiple_of(2) { "even" } else { "odd" }.into(),
             speed: 1000,
             cpus: 2,
             slots: 2,
@@ -191,7 +187,7 @@ impl<'a> Run<'a> {
         self.world.boot(host, Node::join(now, config, crypto, rng, target));
     }
 
-    fn after(&mut self, mean_us: u64) -> Instant {
+    pub(super) fn after(&mut self, mean_us: u64) -> Instant {
         let us = self.rng.below(2 * mean_us + 1);
         self.world.now() + Duration::from_micros(us)
     }
@@ -230,7 +226,8 @@ impl<'a> Run<'a> {
             return;
         }
         let claim = self.claims[index];
-        let enrol = Enrol { version: TALK_VERSION, claim, pid: id.number(), command: "".into() };
+        let enrol =
+            Enrol { version: TALK_VERSION, claim, pid: id.number(), command: String::new() };
         let task = self.world.with(host, |n, now, m| n.task_enrol(now, &enrol, m));
         if task != Some(Ok(id)) {
             self.ledger.violate(format!("{id} enrols and is {task:?}"));
@@ -254,148 +251,6 @@ impl<'a> Run<'a> {
         self.world.call_at(at, CALL_ACT | index as u64);
     }
 
-    // Tasks act.
-
-    fn someone(&mut self, index: usize) -> Option<TaskId> {
-        let task = &mut self.tasks[index];
-        if !task.known.is_empty() && task.rng.below(2) == 0 {
-            let i = task.rng.below(task.known.len() as u64) as usize;
-            return Some(task.known[i]);
-        }
-        let hosts = self.directory.len();
-        let away = task.rng.below(self.scenario.partners as u64 + 1) as usize;
-        let there = &self.directory[(task.host + away) % hosts];
-        let i = task.rng.below(there.len().max(1) as u64) as usize;
-        there.get(i).copied()
-    }
-
-    fn act(&mut self, index: usize) {
-        let task = &mut self.tasks[index];
-        if task.stage != Stage::Enrolled || self.world.hosts[task.host].node.is_none() {
-            return;
-        }
-        let at = self.after(self.scenario.pace_us);
-        self.world.call_at(at, CALL_ACT | index as u64);
-        let task = &mut self.tasks[index];
-        if task.asleep {
-            return;
-        }
-        if task.acts_left == 0 {
-            if !task.is_busy() {
-                self.leave(index);
-            }
-            return;
-        }
-        if task.is_busy() && task.rng.below(4) > 0 {
-            return; // a program that waits
-        }
-        task.acts_left -= 1;
-        let choice = task.rng.below(100);
-        self.choose(index, choice);
-    }
-
-    fn choose(&mut self, index: usize, choice: u64) {
-        let someone = self.someone(index);
-        match (choice, someone) {
-            (0..45, Some(to)) => {
-                self.tasks[index].send(&mut self.world, to, &mut self.ledger);
-            }
-            (45..52, _) => {
-                let to: Vec<TaskId> = (0..5).filter_map(|_| self.someone(index)).collect();
-                let mut to = to;
-                to.sort_unstable();
-                to.dedup();
-                self.tasks[index].multicast(&mut self.world, &to, &mut self.ledger);
-            }
-            (52..60, Some(peer)) => {
-                let task = &mut self.tasks[index];
-                task.next += 1;
-                self.ledger.watch(task.id, task.next, peer);
-                let watch = ToDaemon::Watch { watch: task.next, subject: Subject::Task(peer) };
-                self.tasks[index].says(&mut self.world, watch);
-            }
-            (60..72, someone) => self.ask(index, someone),
-            (72..80, _) => self.spawn(index),
-            (80..90, _) => {
-                let task = &mut self.tasks[index];
-                let name = format!("g{}", task.id.to_raw() % NAMES);
-                let (op, pending) = group_op(&mut task.rng, name, task.joined);
-                task.ask(&mut self.world, Question::Registry(op), pending);
-            }
-            (90..94, _) => self.mail(index),
-            (94..97, _) => {
-                let task = &mut self.tasks[index];
-                task.asleep = true;
-                let us = task.rng.below(400_000);
-                let at = self.world.now() + Duration::from_micros(us);
-                self.world.call_at(at, CALL_WAKE | index as u64);
-            }
-            (97, _) => self.leave(index),
-            (98, _) => self.die(index, 9),
-            (99, Some(task)) => {
-                let signal = Question::Signal { task, signal: 15 };
-                self.tasks[index].ask(&mut self.world, signal, Pending::Soon);
-            }
-            _ => {}
-        }
-    }
-
-    fn ask(&mut self, index: usize, someone: Option<TaskId>) {
-        let task = &mut self.tasks[index];
-        let question = match (task.rng.below(6), someone) {
-            (0..=2, Some(t)) => Question::Task(t),
-            (3, Some(t)) => Question::Tasks(Some(t.host())),
-            (4, Some(t)) => Question::Clock(t.host()),
-            _ => Question::Hosts,
-        };
-        task.ask(&mut self.world, question, Pending::Soon);
-    }
-
-    fn spawn(&mut self, index: usize) {
-        let wanted = self.scenario.tasks.saturating_sub(self.tasks.len());
-        let task = &mut self.tasks[index];
-        let count = (1 + task.rng.below(4)).min(wanted as u64) as u32;
-        if count == 0 {
-            return;
-        }
-        let program = Program { run_us: 1 << 40, output_bytes: task.rng.below(3000), status: 0 };
-        let spec = program.spec(0, false);
-        let place = match task.rng.below(6) {
-            0 => Place::Host(task.id.host()),
-            1 => Place::Arch("odd".into()),
-            2 => Place::Not(task.id.host()),
-            _ => Place::Any,
-        };
-        let (program, args) = if task.rng.below(20) == 0 {
-            (b"missing".to_vec(), Vec::new())
-        } else {
-            (spec.program, spec.args)
-        };
-        let spawn = SpawnTasks { program, args, place, count, ..SpawnTasks::default() };
-        if task.rng.below(2) == 0 {
-            task.says(&mut self.world, ToDaemon::CatchOutput(true));
-        }
-        let task = &mut self.tasks[index];
-        task.ask(&mut self.world, Question::Spawn(spawn), Pending::Spawn(count));
-    }
-
-    fn mail(&mut self, index: usize) {
-        let task = &mut self.tasks[index];
-        let name = format!("m{}", task.rng.below(NAMES));
-        let many = task.rng.below(2) == 0;
-        let overwritable = task.rng.below(2) == 0;
-        let rules = MailRules { persistent: false, many, overwritable };
-        let wait = task.rng.below(4) == 0;
-        let op = if task.rng.below(2) == 0 {
-            let content = vec![1; task.rng.below(3000) as usize];
-            RegistryOp::Put { name, index: None, rules, format: 0, content }
-        } else {
-            RegistryOp::Get { name, index: None, from: 0, delete: many, wait }
-        };
-        let pending = if wait { Pending::Waits } else { Pending::Soon };
-        task.ask(&mut self.world, Question::Registry(op), pending);
-    }
-
     fn wake(&mut self, index: usize) {
         self.tasks[index].asleep = false;
         self.read(index);
@@ -404,7 +259,7 @@ impl<'a> Run<'a> {
     // Tasks go.
 
     /// It leaves, or just ends.
-    fn leave(&mut self, index: usize) {
+    pub(super) fn leave(&mut self, index: usize) {
         let task = &mut self.tasks[index];
         let (id, host, spawned) = (task.id, task.host, task.spawned);
         if task.rng.below(2) == 0 {
@@ -420,7 +275,7 @@ impl<'a> Run<'a> {
     }
 
     /// Its process ends, in the middle of whatever it did.
-    fn die(&mut self, index: usize, signal: i32) {
+    pub(super) fn die(&mut self, index: usize, signal: i32) {
         let task = &mut self.tasks[index];
         let (id, host) = (task.id, task.host);
         let ending = task.spawned.then_some(Ending::Signalled(signal));
@@ -450,17 +305,14 @@ impl<'a> Run<'a> {
             NodeEvent::ToTask { task, say } => self.say(host, task, say),
             NodeEvent::Deliver(delivery) => {
                 let task = self.by_id.get(&delivery.header.dst).copied();
-                match task.filter(|i| self.tasks[*i].stage != Stage::Over) {
-                    Some(index) => {
-                        self.tasks[index].deliver(delivery);
-                        self.read(index);
-                    }
-                    None => {
-                        let back = |n: &mut Node, now, m: &mut crate::memory::SimMemory| {
-                            n.task_written(now, &delivery, m);
-                        };
-                        self.world.with(host, back);
-                    }
+                if let Some(index) = task.filter(|i| self.tasks[*i].stage != Stage::Over) {
+                    self.tasks[index].deliver(delivery);
+                    self.read(index);
+                } else {
+                    let back = |n: &mut Node, now, m: &mut crate::memory::SimMemory| {
+                        n.task_written(now, &delivery, m);
+                    };
+                    self.world.with(host, back);
                 }
             }
             NodeEvent::CutOff { task, why } => {

@@ -1,0 +1,39 @@
+//! What a task may write to its daemon, and a daemon to another about tasks: headers, fronts of
+//! frames, control frames, pieces. Any bytes decode or fail, what decodes comes back from its
+//! encoding, and what is allocated on the way is bounded by the bytes' length.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use towpath_fuzz::allocation;
+use towpath_vm::data;
+use towpath_vm::talk::{ToDaemon, ToTask, decode, encode};
+use towpath_wire::talk::{FrameHead, Header};
+
+/// As in the `message` target.
+const FACTOR: usize = 512;
+const FLOOR: usize = 2 << 20;
+
+fn control<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
+    if let Ok(say) = decode::<T>(bytes) {
+        assert_eq!(decode::<T>(&encode(&say, Vec::new())), Ok(say));
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let ((), heap) = allocation::during(|| {
+        control::<ToDaemon>(bytes);
+        control::<ToTask>(bytes);
+        if let Some(Ok(piece)) = data::parse(bytes) {
+            assert!(piece.at <= bytes.len());
+        }
+    });
+    assert!(heap <= FACTOR * bytes.len() + FLOOR, "{heap} B for {} B", bytes.len());
+    if let Some(Ok(header)) = bytes.first_chunk().map(Header::parse) {
+        assert_eq!(Some(&header.emit()), bytes.first_chunk());
+    }
+    if let Some(Ok(head)) = bytes.first_chunk().map(FrameHead::parse) {
+        assert_eq!(Some(&head.emit()), bytes.first_chunk());
+    }
+});
