@@ -17,12 +17,23 @@ fn run(command: &mut Command) -> Output {
     out
 }
 
-/// Where this build's binaries and libraries are: the command and the library, built.
-fn built() -> PathBuf {
-    let packages = ["-p", "towpath-cli", "-p", "towpath-capi"];
-    run(Command::new(env!("CARGO")).args(["build", "--quiet"]).args(packages).current_dir(ROOT));
+/// Where cargo has put the library that this test depends on.
+fn libraries() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    test.ancestors().nth(2).unwrap().to_path_buf()
+    let libraries = test.parent().unwrap().to_path_buf();
+    assert!(libraries.join("libtowpath_c.so").exists(), "no library in {libraries:?}");
+    libraries
+}
+
+/// The command of this build. Tests of the whole workspace build it anyway; where only this crate
+/// is tested it may be missing.
+fn command() -> PathBuf {
+    let command = libraries().parent().unwrap().join("towpath");
+    if !command.exists() {
+        let cargo = env!("CARGO");
+        run(Command::new(cargo).args(["build", "--quiet", "-p", "towpath-cli"]).current_dir(ROOT));
+    }
+    command
 }
 
 /// Names followed by an opening parenthesis, such as `towpath_send(`.
@@ -53,7 +64,7 @@ fn header() -> String {
 
 #[test]
 fn the_library_exports_what_the_header_declares() {
-    let library = built().join("libtowpath_c.so");
+    let library = libraries().join("libtowpath_c.so");
     let out = run(Command::new("nm").args(["--dynamic", "--defined-only"]).arg(library));
     let names = text(&out.stdout);
     let names = names.lines().filter_map(|line| line.split_whitespace().last());
@@ -74,14 +85,15 @@ fn compile(compiler: &str, flags: &[&str], out: &Path, libraries: &Path) {
 
 #[test]
 fn a_c_program_takes_the_tour_under_a_daemon() {
-    let built = built();
+    let built = libraries();
     let dir = tempfile::Builder::new().prefix("tpc").tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     compile("cc", &["-std=c99", "-D_POSIX_C_SOURCE=200809L"], &at("tour"), &built);
     // The name that programs ask for at run time.
     std::os::unix::fs::symlink(built.join("libtowpath_c.so"), at("libtowpath_c.so.0")).unwrap();
+    let command = command();
     let towpath = |args: &[&str]| {
-        let mut c = Command::new(built.join("towpath"));
+        let mut c = Command::new(&command);
         c.args(args).env("TOWPATH_HOME", dir.path()).env_remove("TOWPATH_VM");
         c.env("LD_LIBRARY_PATH", dir.path()).current_dir(dir.path());
         c
@@ -97,7 +109,7 @@ fn a_c_program_takes_the_tour_under_a_daemon() {
 
 #[test]
 fn without_a_daemon_the_error_says_so() {
-    let built = built();
+    let built = libraries();
     let dir = tempfile::Builder::new().prefix("tpc").tempdir().unwrap();
     let tour = dir.path().join("tour");
     compile("cc", &["-std=c11", "-D_POSIX_C_SOURCE=200809L"], &tour, &built);

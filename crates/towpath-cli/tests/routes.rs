@@ -84,7 +84,7 @@ fn who_is_not_there_is_named() {
     for args in [["explain", &a, nobody], ["explain", nobody, &a], ["explain", &a, &a]] {
         let out = vm.towpath(&args);
         assert_eq!(out.status.code(), Some(255));
-        assert!(text(&out.stderr).contains("h1:t"), "{}", text(&out.stderr));
+        assert!(text(&out.stderr).contains("h1.1:t"), "{}", text(&out.stderr));
     }
     let out = vm.towpath(&["explain", &a, "h9:t1"]);
     assert!(text(&out.stderr).contains("no host `h9`"), "{}", text(&out.stderr));
