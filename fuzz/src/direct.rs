@@ -70,7 +70,9 @@ pub fn run(operations: &[Operation]) {
         apply(operation, &mut sides, &mut honest);
     }
     if !honest {
-        sides.map(|mut side| side.session.untaken(&mut |_, _| {}));
+        for side in &mut sides {
+            side.session.untaken(&mut |_, _| {});
+        }
         return;
     }
     for from in [0, 1] {

@@ -5,13 +5,15 @@
 //! `TOWPATH_PEER="ip netns exec b" TOWPATH_PEER_ADDRESS=10.0.0.2 ip netns exec a direct`.
 //! Medians over rounds; in each round every case comes once, so that all meet the same machine.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::time::Instant as WallClock;
 
 use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use towpath_io::direct::{Offer, Outcome, Push, Rendezvous, Stream};
 use towpath_wire::talk::{HEADER_LEN, Header, PIECE_MAX};
@@ -136,17 +138,15 @@ impl End {
         match self {
             Self::Bare(stream) => {
                 let mut header = [0; HEADER_LEN];
-                stream.set_nonblocking(polled)?;
                 // As whoever knows what comes would: small ones at once.
                 if out.len() <= 4096 {
                     let mut whole = [0; HEADER_LEN + 4096];
-                    read(stream, &mut whole[..HEADER_LEN + out.len()])?;
+                    read(stream, &mut whole[..HEADER_LEN + out.len()], polled)?;
                     out.copy_from_slice(&whole[HEADER_LEN..HEADER_LEN + out.len()]);
                 } else {
-                    read(stream, &mut header)?;
-                    read(stream, out)?;
+                    read(stream, &mut header, polled)?;
+                    read(stream, out, polled)?;
                 }
-                stream.set_nonblocking(false)?;
             }
             Self::Direct { stream, epoll, .. } => {
                 let mut have = 0;
@@ -178,13 +178,14 @@ impl End {
     }
 }
 
-fn read(stream: &mut TcpStream, mut into: &mut [u8]) -> io::Result<()> {
+fn read(stream: &TcpStream, mut into: &mut [u8], polled: bool) -> io::Result<()> {
+    let flags = if polled { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
     while !into.is_empty() {
-        match stream.read(into) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(n) => into = &mut into[n..],
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            Err(e) => return Err(e),
+        match rustix::net::recv(stream, &mut *into, flags) {
+            Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((n, _)) => into = &mut into[n..],
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
         }
     }
     Ok(())
