@@ -82,8 +82,9 @@ impl Node {
 
     /// A task's end: its direct routes go with it.
     pub(crate) fn forget_routes(&mut self, task: TaskId, member: &Member) {
+        // Not only those of its pairs: a pair ends with either task's data, a ring with a task.
+        self.local.rings.retain(|(a, b), _| *a != task && *b != task);
         for peer in member.pairs.keys() {
-            self.local.rings.remove(&ordered(task, *peer));
             self.local.offers.remove(&(task, *peer));
         }
     }

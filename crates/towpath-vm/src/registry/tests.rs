@@ -64,14 +64,16 @@ impl Asked {
     }
 
     fn get(&mut self, who: u32, index: Option<u32>, from: u32, delete: bool) -> Result<u32, Fault> {
-        match self.one(who, get(index, from, delete, false))? {
+        match self.one(who, get(index, from, if delete { "d" } else { "" }))? {
             RegistryAnswer::Mail { index, .. } => Ok(index),
             other => panic!("{other:?}"),
         }
     }
 }
 
-fn get(index: Option<u32>, from: u32, delete: bool, wait: bool) -> RegistryOp {
+/// `how`: `d` to take it out, `w` to wait for it.
+fn get(index: Option<u32>, from: u32, how: &str) -> RegistryOp {
+    let (delete, wait) = (how.contains('d'), how.contains('w'));
     RegistryOp::Get { name: "m".into(), index, from, delete, wait }
 }
 
@@ -85,8 +87,10 @@ fn freeze(count: u32) -> RegistryOp {
 
 const DONE: Result<RegistryAnswer, Fault> = Ok(RegistryAnswer::Done);
 
-const fn rules(persistent: bool, many: bool, overwritable: bool) -> MailRules {
-    MailRules { persistent, many, overwritable }
+/// `how`: the rules' first letters.
+fn rules(how: &str) -> MailRules {
+    let has = |letter| how.contains(letter);
+    MailRules { persistent: has('p'), many: has('m'), overwritable: has('o') }
 }
 
 #[test]
@@ -157,8 +161,7 @@ fn a_group_that_was_to_fill_breaks_when_a_member_ends() {
 #[test]
 fn mail_follows_its_rules() {
     let mut r = Asked::new();
-    let (plain, many, over) =
-        (rules(false, false, false), rules(false, true, false), rules(false, false, true));
+    let (plain, many, over) = (rules(""), rules("m"), rules("o"));
     assert_eq!(r.put(1, None, plain), Ok(0));
     assert_eq!(r.put(2, None, plain), Err(Fault::Denied));
     assert_eq!(r.put(2, None, over), Err(Fault::Denied));
@@ -187,10 +190,9 @@ fn mail_follows_its_rules() {
     }
     // Overwritable, and one that outlives its owner.
     assert_eq!(r.put(1, None, over), Ok(0));
-    assert_eq!(r.put(2, None, rules(true, false, true)), Ok(0));
+    assert_eq!(r.put(2, None, rules("po")), Ok(0));
     r.over(2);
-    let Ok(RegistryAnswer::Mail { owner: None, .. }) = r.one(3, get(Some(0), 0, false, false))
-    else {
+    let Ok(RegistryAnswer::Mail { owner: None, .. }) = r.one(3, get(Some(0), 0, "")) else {
         panic!()
     };
     assert_eq!(r.get(3, Some(0), 0, true), Ok(0));
@@ -200,11 +202,11 @@ fn mail_follows_its_rules() {
 #[test]
 fn those_who_wait_for_mail_get_it_in_turn() {
     let mut r = Asked::new();
-    assert_eq!(r.ask(1, get(None, 0, true, true)), []);
-    assert_eq!(r.ask(2, get(None, 0, true, true)), []);
-    assert_eq!(r.ask(3, get(None, 0, false, true)), []);
+    assert_eq!(r.ask(1, get(None, 0, "dw")), []);
+    assert_eq!(r.ask(2, get(None, 0, "dw")), []);
+    assert_eq!(r.ask(3, get(None, 0, "w")), []);
     r.over(1);
-    let over = rules(true, true, true);
+    let over = rules("pmo");
     let served = |r: &mut Asked| -> Vec<u32> {
         let content = vec![];
         let put =
@@ -241,7 +243,7 @@ proptest! {
         for op in ops {
             match op {
                 Do::Join(n) => {
-                    let free = (0..).find(|i| !model.values().any(|v| v == i)).unwrap();
+                    let free = (0..9).find(|i| !model.values().any(|v| v == i)).unwrap();
                     let want = if model.contains_key(&n) { Err(Fault::InGroup) } else { Ok(free) };
                     prop_assert_eq!(r.join(n), want);
                     model.entry(n).or_insert(free);
