@@ -21,7 +21,7 @@ fn run(command: &mut Command) -> Output {
 fn libraries() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let libraries = test.parent().unwrap().to_path_buf();
-    assert!(libraries.join("libtowpath_c.so").exists(), "no library in {libraries:?}");
+    assert!(libraries.join("libtowpath_c.so").exists(), "no library in {}", libraries.display());
     libraries
 }
 
