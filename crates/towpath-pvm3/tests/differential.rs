@@ -82,6 +82,7 @@ impl Pvm {
             .env("PVM_TMP", self.folder.path())
             .env("PVM_ALLOW_ROOT", "1")
             .env("PVM_VMID", "towpath-test")
+            .env("PVM_PATH", "/usr/bin")
             .env_remove("LD_LIBRARY_PATH");
         command
     }

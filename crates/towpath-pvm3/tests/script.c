@@ -179,6 +179,8 @@ static void clear(void)
             pvm_delinfo(name, index, 0);
         pvm_lvgroup(group);
     }
+    /* A call of PVM's own that fails leaves the daemon's answer there. */
+    pvm_freebuf(pvm_setrbuf(0));
     pvm_setopt(PvmRoute, PvmAllowDirect);
     pvm_setopt(PvmFragSize, 4080);
     pvm_setopt(PvmResvTids, 0);
