@@ -7,10 +7,10 @@
 //! Left out, because Towpath means them to differ (docs/pvm.md): longs beyond 32 bits, unpacking as
 //! another type than was packed, invalid buffers in mailboxes (PVM hangs).
 //!
-//! Left out too, because Towpath is wrong there: `pvm_lookup` of an entry without a datum (PVM gives
-//! its index, Towpath `PvmNoData`), and the context −1 (Towpath loses its top bit). And the
-//! notice about a task or host that is gone already, which PVM delivers before any message that the
-//! task sends to itself afterwards; Towpath, seldom, behind it.
+//! Left out too, because Towpath is wrong there: `pvm_lookup` of an entry without a datum (PVM
+//! gives its index, Towpath `PvmNoData`); the context −1 (Towpath loses its top bit); the notice
+//! about a task or host that is gone already, which PVM delivers before any message that the task
+//! sends to itself afterwards (Towpath, seldom, behind it).
 
 mod support;
 
