@@ -82,6 +82,14 @@ pub(crate) fn explain(vm: &VmDir, args: &ExplainArgs) -> anyhow::Result<ExitCode
 }
 
 /// What the daemon of `from`'s host says, if that is on this machine.
+/// A plain command is in the list of `ps`, but has no messages whose way could be told.
+fn absent(task: TaskId) -> String {
+    format!(
+        "{task} is not there, or is no program that exchanges messages\n\
+         hint: `towpath ps` lists what runs; plain commands among it exchange none"
+    )
+}
+
 fn ask(vm: &VmDir, from: TaskId, to: TaskId) -> anyhow::Result<Option<Explanation>> {
     for socket in sockets(vm)? {
         let Ok(mut client) = Client::connect(&socket) else { continue };
@@ -90,10 +98,10 @@ fn ask(vm: &VmDir, from: TaskId, to: TaskId) -> anyhow::Result<Option<Explanatio
         }
         return match client.ask(&Request::Explain { from, to }, ANSWER)? {
             Reply::Explained(told) if !told.known => {
-                bail!("{from} is not part of the virtual machine\nhint: `towpath ps`")
+                bail!(absent(from))
             }
             Reply::Explained(told) if told.peer_known == Some(false) => {
-                bail!("{to} is not part of the virtual machine\nhint: `towpath ps`")
+                bail!(absent(to))
             }
             Reply::Explained(told) => Ok(Some(told)),
             _ => bail!("the daemon answers something else than was asked"),

@@ -2,7 +2,8 @@
 //! runs the tests, so that only the shape of their answers is asked for, and that every row is
 //! held to its floor. That every byte arrives is checked by the benches themselves.
 
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -80,4 +81,34 @@ fn what_is_not_there_is_named() {
     let out = bench(&["barrier", "--only", "pigeons", "--tasks", "2"]);
     assert_eq!(out.status.code(), Some(255));
     assert!(String::from_utf8_lossy(&out.stderr).contains("pigeons"));
+}
+
+/// The daemon's socket of the bench's virtual machine, once it is there.
+fn socket_in(dir: &std::path::Path) -> Option<PathBuf> {
+    let home = std::fs::read_dir(dir).ok()?.next()?.ok()?.path();
+    Some(home.join("bench/hosts/1/sock")).filter(|socket| socket.exists())
+}
+
+#[test]
+fn an_interrupted_bench_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_towpath"))
+        .args(["bench", "echo", "--sizes", "16", "--seconds", "60", "--cpus", "none"])
+        .env("TMPDIR", dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let socket = loop {
+        assert_eq!(bench.try_wait().unwrap(), None, "it runs for minutes");
+        match socket_in(dir.path()) {
+            Some(socket) => break socket,
+            None => std::thread::yield_now(),
+        }
+    };
+    let pid = rustix::process::Pid::from_child(&bench);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(bench.wait().unwrap().code(), Some(130));
+    assert!(std::os::unix::net::UnixStream::connect(&socket).is_err(), "its daemon goes on");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "its files are left");
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
@@ -16,6 +16,7 @@ use towpath::{Client, Home, VmDir};
 use super::super::machine;
 use super::args::Common;
 use super::line::{Do, Line, Said};
+use crate::interrupt::{INTERRUPTED, Interrupt};
 
 /// Longest wait for a member to start, in seconds.
 const START_S: i64 = 20;
@@ -76,8 +77,10 @@ impl World {
     /// Starts the virtual machine; each host's daemon stays on a processor of its own, in turn.
     pub(super) fn start(common: &Common) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("tpbench").tempdir()?;
+        end_when_interrupted(Interrupt::new()?, dir.path().into());
         let world = Self { dir, members: Vec::new(), sockets: 0 };
-        let out = world.towpath(&["up", "--hosts", &common.hosts.to_string()]).output()?;
+        let out =
+            towpath(world.dir.path(), &["up", "--hosts", &common.hosts.to_string()]).output()?;
         if !out.status.success() {
             bail!("cannot start a virtual machine: {}", String::from_utf8_lossy(&out.stderr));
         }
@@ -91,14 +94,6 @@ impl World {
             machine::pin(cpu)?;
         }
         Ok(world)
-    }
-
-    fn towpath(&self, args: &[&str]) -> Command {
-        let exe = std::env::current_exe().unwrap_or_else(|_| "towpath".into());
-        let mut c = Command::new(exe);
-        c.args(args).env("TOWPATH_HOME", self.dir.path()).env("TOWPATH_VM", VM);
-        c.stdin(Stdio::null());
-        c
     }
 
     fn vm(&self) -> anyhow::Result<VmDir> {
@@ -200,8 +195,33 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.members.clear();
-        let _ = self.towpath(&["down"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        down(self.dir.path());
     }
+}
+
+/// The command on the bench's own virtual machine.
+fn towpath(home: &Path, args: &[&str]) -> Command {
+    let exe = std::env::current_exe().unwrap_or_else(|_| "towpath".into());
+    let mut c = Command::new(exe);
+    c.args(args).env("TOWPATH_HOME", home).env("TOWPATH_VM", VM).stdin(Stdio::null());
+    c
+}
+
+fn down(home: &Path) {
+    let _ = towpath(home, &["down"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+}
+
+/// An interrupt ends the virtual machine and its files, then this process: whatever it measures
+/// is not asked, since it may be waiting for a member.
+fn end_when_interrupted(interrupt: Interrupt, home: PathBuf) {
+    std::thread::spawn(move || {
+        while !interrupt.is_set() {
+            let _ = poll(&mut [PollFd::new(&interrupt, PollFlags::IN)], None);
+        }
+        down(&home);
+        let _ = fs::remove_dir_all(&home);
+        std::process::exit(INTERRUPTED.into());
+    });
 }
 
 /// Keeps all threads of a process on a processor.
