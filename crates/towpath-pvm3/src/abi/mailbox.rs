@@ -78,8 +78,10 @@ unsafe extern "C" fn pvm_lookup(name: *const c_char, index: c_int, data: *mut c_
     call_quietly("pvm_lookup", &[Code::NotFound], || {
         // SAFETY: a C string of the program, or null.
         let (found, value) = library().look_up(&unsafe { text(name) }, index)?;
-        // SAFETY: a place of the program, or null.
-        unsafe { put(data, value) };
+        if let Some(value) = value {
+            // SAFETY: a place of the program, or null.
+            unsafe { put(data, value) };
+        }
         Ok(found)
     })
 }

@@ -1,6 +1,7 @@
 //! Options, roles, exported variables, and what PVM's own tools use.
 
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::io::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::entry::{call, guarded, library, show, speaker};
@@ -252,7 +253,8 @@ extern "C" fn pvmbeatask() -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvmlogerror(line: *const c_char) -> c_int {
     // SAFETY: a C string of the program, or null.
-    eprint!("{}: {}", speaker(), unsafe { text(line) });
+    let line = unsafe { text(line) };
+    let _ = write!(std::io::stderr(), "{}: {line}", speaker());
     0
 }
 

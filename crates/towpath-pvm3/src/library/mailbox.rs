@@ -160,7 +160,8 @@ impl Library {
     }
 
     /// `pvm_lookup`: index and datum of the entry at an index, or of the first (−1).
-    pub(crate) fn look_up(&self, name: &str, index: i32) -> Result<(i32, i32), Code> {
+    /// Without a value where the entry holds no number.
+    pub(crate) fn look_up(&self, name: &str, index: i32) -> Result<(i32, Option<i32>), Code> {
         let name = checked(name)?;
         if index < -1 {
             return Err(Code::BadParam);
@@ -169,7 +170,7 @@ impl Library {
             let mail = vm.mail_get(name, MailWanted { later: index < 0, ..at(index.max(0)) })?;
             let mut message = unpack(&mail.content)?;
             message.begin_unpacking();
-            Ok((mail.index, message.unpack_int()?))
+            Ok((mail.index, message.unpack_int().ok()))
         })
     }
 
@@ -178,11 +179,14 @@ impl Library {
         self.enrolled(|_, vm| {
             let (mut tids, mut from) = (Vec::new(), 0);
             let from_on = |index| MailWanted { later: true, ..at(index) };
-            while let Ok(mail) = vm.mail_get(NO_RESET_CLASS, from_on(from)) {
+            loop {
+                let mail = match vm.mail_get(NO_RESET_CLASS, from_on(from)) {
+                    Err(Code::NotFound) => return Ok(tids),
+                    mail => mail?,
+                };
                 from = mail.index + 1;
-                tids.push(unpack(&mail.content)?.unpack_int()?);
+                tids.extend(unpack(&mail.content)?.unpack_int());
             }
-            Ok(tids)
         })
     }
 

@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 
 use super::receive::Wait;
 use super::session::{Library, Session};
@@ -65,7 +66,8 @@ impl Library {
         };
         if self.with(caught) {
             let me = self.tid_now();
-            eprintln!("libpvm [t{me:x}]: child task(s) still running.  waiting...");
+            let still = "child task(s) still running.  waiting...";
+            let _ = writeln!(std::io::stderr(), "libpvm [t{me:x}]: {still}");
         }
         while self.with(caught) {
             self.take_all_in()?;

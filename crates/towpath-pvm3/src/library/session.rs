@@ -1,7 +1,7 @@
 //! The state of a task, and how it enters and leaves the virtual machine.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::handlers::Handlers;
 use super::notify::Notices;
@@ -163,12 +163,16 @@ impl Library {
     }
 
     /// The process was copied by `fork`: the child is no task yet. Its copy of the connection is
-    /// left alone, for the parent uses it.
+    /// left alone, for the parent uses it. Where another thread was inside a call at the time,
+    /// the state is never free again in the child: it may `exec`, but cannot become a task.
     pub(crate) fn forked(&self) {
-        self.with(|session| {
-            std::mem::forget(session.vm.take());
-            session.forget();
-        });
+        let mut session = match self.session.try_lock() {
+            Ok(session) => session,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        std::mem::forget(session.vm.take());
+        session.forget();
     }
 }
 

@@ -396,7 +396,7 @@ fn mailboxes_follow_pvms_rules() {
     assert_eq!(library.delete_info("q", 0), Err(Code::NotFound));
     assert_eq!(library.insert("old", -1, 5), Ok(0));
     assert_eq!(library.insert("old", 0, 5), Err(Code::Denied));
-    assert_eq!(library.look_up("old", -1), Ok((0, 5)));
+    assert_eq!(library.look_up("old", -1), Ok((0, Some(5))));
     assert_eq!(library.look_up("old", 3), Err(Code::NotFound));
 }
 

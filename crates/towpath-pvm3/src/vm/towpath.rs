@@ -4,6 +4,7 @@
 //! apart. Programs hand numbers about as ints, so the high halves are kept here, by slot.
 
 use std::collections::{HashMap, VecDeque};
+use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ pub(crate) fn connect() -> Result<Box<dyn Vm>, Code> {
         Ok(task) => Ok(Box::new(Member::new(task))),
         Err(error) => {
             // PVM says why too.
-            eprintln!("libpvm [pid{}] {error}", std::process::id());
+            let _ = writeln!(io::stderr(), "libpvm [pid{}] {error}", std::process::id());
             Err(Code::SysErr)
         }
     }
@@ -59,9 +60,13 @@ fn slot_of(host: HostId) -> i32 {
     (host.to_raw() as u32).cast_signed()
 }
 
+/// A program's context has 31 bits, with sign: the top bit marks contexts of the machine's own.
 fn context_of(context: i32) -> u32 {
-    // The library's own contexts have the top bit, which PVM's never have.
     context.cast_unsigned() & (u32::MAX >> 1)
+}
+
+fn context_from(context: u32) -> i32 {
+    (context << 1).cast_signed() >> 1
 }
 
 fn envelope_of(envelope: Envelope) -> towpath::Envelope {
@@ -117,7 +122,7 @@ impl Member {
         let about = message.about();
         self.learn(about.src.host());
         let towpath::Received { src, tag, context, format, .. } = about;
-        let envelope = Envelope { tag, context: context.cast_signed(), format };
+        let envelope = Envelope { tag, context: context_from(context), format };
         Incoming { source: low(src), envelope, body: Received::Task(message) }
     }
 
@@ -194,7 +199,7 @@ impl Vm for Member {
             tid: low(self.task.id()),
             parent: self.task.parent().map(low),
             siblings: self.task.siblings().iter().copied().map(low).collect(),
-            context: self.task.context().cast_signed(),
+            context: context_from(self.task.context()),
         }
     }
 
