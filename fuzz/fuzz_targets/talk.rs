@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use towpath_fuzz::allocation;
-use towpath_vm::data;
+use towpath_vm::data::{self, Continued, Multicast};
 use towpath_vm::talk::{ToDaemon, ToTask, decode, encode};
 use towpath_wire::talk::{FrameHead, Header};
 
@@ -26,7 +26,15 @@ fuzz_target!(|bytes: &[u8]| {
         control::<ToDaemon>(bytes);
         control::<ToTask>(bytes);
         if let Some(Ok(piece)) = data::parse(bytes) {
-            assert!(piece.at <= bytes.len());
+            let front = piece.to.front();
+            assert_eq!([&front[..], &piece.header.emit(), &bytes[piece.at..]].concat(), bytes);
+        }
+        if let Some(Ok(continued)) = Continued::parse(bytes) {
+            assert_eq!(continued.front(), bytes[..Continued::LEN]);
+        }
+        if let Ok(Multicast { receivers, header, payload }) = Multicast::parse(bytes) {
+            let front = data::front_several(&receivers);
+            assert_eq!([&front[2..], header, payload].concat(), bytes);
         }
     });
     assert!(heap <= FACTOR * bytes.len() + FLOOR, "{heap} B for {} B", bytes.len());

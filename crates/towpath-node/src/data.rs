@@ -10,13 +10,15 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationId, Block, Memory};
+use towpath_vm::data::{Continued, Placed, To};
 use towpath_vm::members::{Pair, State};
 use towpath_vm::message::{Blocked, TaskCredit, TaskEnded};
-use towpath_vm::talk::ToTask;
+use towpath_vm::talk::{CREDIT_FIRST, ToTask};
 use towpath_vm::{Message, data};
 use towpath_wire::talk::{HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX};
 use towpath_wire::{ChannelId, HostId, Instant, TaskId};
@@ -24,6 +26,7 @@ use towpath_wire::{ChannelId, HostId, Instant, TaskId};
 use crate::event::NodeEvent;
 use crate::node::Node;
 use crate::peers::Waiting;
+use crate::relay::Relays;
 
 /// Bytes on their way to other hosts, at which a daemon takes in no more.
 pub const OUTGOING_MAX: u64 = 128 << 20;
@@ -39,6 +42,8 @@ pub struct Delivery {
     pub at: u32,
     /// Its length in bytes.
     pub len: u32,
+    /// What it takes of its sender's credit, in charged bytes.
+    pub charge: u32,
 }
 
 /// What waits for a task to enrol.
@@ -56,7 +61,9 @@ pub(crate) struct Data {
     /// Blocks that several deliveries share: how many still do.
     shared: BTreeMap<u32, u32>,
     /// Blocks for tasks of this host that are gone.
-    dropped: Vec<Block>,
+    pub(crate) dropped: Vec<Block>,
+    /// What goes along chains of hosts.
+    pub(crate) relays: Relays,
     /// Bytes in blocks for tasks of this host.
     pub(crate) inside: u64,
     /// The most there ever were.
@@ -84,8 +91,19 @@ impl Data {
     }
 }
 
-fn charge(payload: usize) -> u64 {
+pub(crate) fn charge(payload: usize) -> u64 {
     payload as u64 + PIECE_CHARGE
+}
+
+/// Whether a task may send a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Credit {
+    Enough,
+    /// Not to a receiver from which it never had credit; but perhaps to one that has ended
+    /// since, of which it has not read yet.
+    Late,
+    /// It keeps no rules.
+    Spent,
 }
 
 /// A header from `task` and the length of its payload make sense.
@@ -99,6 +117,13 @@ fn check_piece(task: TaskId, header: &[u8; HEADER_LEN], len: usize) -> Result<He
     }
     data::check(&header, len).map_err(|e| format!("{e}"))?;
     Ok(header)
+}
+
+/// Whether a receiver is there twice: its credit would count once for two pieces.
+fn has_repeats(to: &[(TaskId, u32)]) -> bool {
+    let mut ids: Vec<TaskId> = to.iter().map(|(id, _)| *id).collect();
+    ids.sort_unstable();
+    ids.windows(2).any(|w| w[0] == w[1])
 }
 
 impl Node {
@@ -121,13 +146,17 @@ impl Node {
             return true;
         }
         let done = match check_piece(task, header, payload.len()) {
-            Ok(piece) if self.has_credit(task, piece.dst, charge(payload.len())) => {
-                self.forward(now, task, &piece, header, payload, memory)
-            }
-            Ok(piece) => {
-                self.cut_off(task, format!("it sent {} more than it may", piece.dst));
-                true
-            }
+            Ok(piece) => match self.judge_credit(task, piece.dst, charge(payload.len())) {
+                Credit::Enough => self.forward(now, task, &piece, header, payload, memory),
+                Credit::Late => {
+                    self.stray(task, piece.dst);
+                    true
+                }
+                Credit::Spent => {
+                    self.cut_off(task, format!("it sent {} more than it may", piece.dst));
+                    true
+                }
+            },
             Err(why) => {
                 self.cut_off(task, why);
                 true
@@ -151,13 +180,22 @@ impl Node {
             return true;
         }
         let cost = charge(payload.len());
-        let broke = to.iter().find(|(dst, _)| !self.has_credit(task, *dst, cost));
+        let credit = |(dst, _): &&(TaskId, u32)| self.judge_credit(task, *dst, cost);
+        let broke = to.iter().find(|to| credit(to) == Credit::Spent);
+        let late: Vec<(TaskId, u32)> =
+            to.iter().filter(|to| credit(to) == Credit::Late).copied().collect();
         let fault = match (check_piece(task, header, payload.len()), broke) {
             (Err(why), _) => Some(why),
             _ if to.len() > MULTICAST_MAX => Some(format!("{} receivers at once", to.len())),
+            _ if has_repeats(to) => Some("a receiver twice in one multicast".into()),
             (_, Some((dst, _))) => Some(format!("it sent {dst} more than it may")),
             (Ok(piece), None) => {
-                let done = self.spread(now, task, to, &piece, payload, memory);
+                let in_time: Vec<(TaskId, u32)> =
+                    to.iter().filter(|to| !late.contains(to)).copied().collect();
+                let done = self.spread(now, task, &in_time, &piece, payload, memory);
+                for (dst, _) in late.into_iter().filter(|_| done) {
+                    self.stray(task, dst);
+                }
                 self.pump(now, memory);
                 return done;
             }
@@ -168,10 +206,16 @@ impl Node {
         true
     }
 
-    fn has_credit(&self, task: TaskId, dst: TaskId, cost: u64) -> bool {
+    fn judge_credit(&self, task: TaskId, dst: TaskId, cost: u64) -> Credit {
         let pair = self.local.members.get(task).and_then(|m| m.pairs.get(&dst)).copied();
         let pair = pair.unwrap_or_default();
-        pair.sent + cost <= pair.limit
+        if pair.sent + cost <= pair.limit {
+            Credit::Enough
+        } else if pair.limit == CREDIT_FIRST {
+            Credit::Late
+        } else {
+            Credit::Spent
+        }
     }
 
     /// What `task` exchanges with `peer`, begun if it is new.
@@ -206,7 +250,11 @@ impl Node {
             self.stray(task, piece.dst);
             return true;
         }
-        let whole: [&[u8]; 3] = [&data::FRONT_ONE, header, payload];
+        let front = match self.place_of(task, piece.dst) {
+            Some(at) if !here => Placed::straight(vec![(piece.dst, piece.seq, at)]).front(),
+            _ => data::FRONT_ONE.to_vec(),
+        };
+        let whole: [&[u8]; 3] = [&front, header, payload];
         let parts = if here { &whole[2..] } else { &whole[..] };
         if !here && !self.task_budget_left() {
             return false;
@@ -217,7 +265,8 @@ impl Node {
         self.pay(task, piece.dst, charge(payload.len()));
         if here {
             self.data.hold_inside(len);
-            self.deliver(Delivery { header: *piece, block, at: 0, len });
+            let charge = charge(payload.len()) as u32;
+            self.deliver(Delivery { header: *piece, block, at: 0, len, charge });
         } else {
             self.data.hold_outgoing(len);
             self.queue_data(now, piece.dst.host(), Waiting::Block(block, len));
@@ -246,33 +295,44 @@ impl Node {
                 by_host.entry(dst.host()).or_default().push((*dst, *seq));
             }
         }
+        let plan = self.plan_relay(now, piece, &by_host, payload, memory);
+        by_host.retain(|host, _| !plan.as_ref().is_some_and(|plan| plan.has(*host)));
         let mut blocks = Vec::with_capacity(by_host.len());
         for (host, receivers) in &by_host {
             let block = if self.me == Some(*host) {
                 memory.put(payload)
             } else {
-                memory.put_parts(&[&data::front_several(receivers), &piece.emit(), payload])
+                let front = self.front(task, receivers);
+                memory.put_parts(&[&front, &piece.emit(), payload])
             };
             let Some(block) = block else {
                 for block in blocks {
                     memory.release(block);
+                }
+                if let Some(plan) = plan {
+                    plan.release(memory);
                 }
                 return false;
             };
             blocks.push(block);
         }
         self.data.taken += 1;
+        let cost = charge(payload.len());
+        if let Some(plan) = plan {
+            self.relay(now, plan, cost);
+        }
         for ((host, receivers), block) in by_host.into_iter().zip(blocks) {
             let len = memory.len(block);
             for (dst, _) in &receivers {
-                self.pay(task, *dst, charge(payload.len()));
+                self.pay(task, *dst, cost);
             }
             if self.me == Some(host) {
                 self.data.hold_inside(len);
                 self.data.share(block, receivers.len());
                 for (dst, seq) in receivers {
                     let header = Header { dst, seq, ..*piece };
-                    self.deliver(Delivery { header, block, at: 0, len });
+                    let charge = cost as u32;
+                    self.deliver(Delivery { header, block, at: 0, len, charge });
                 }
             } else {
                 self.data.hold_outgoing(len);
@@ -282,8 +342,24 @@ impl Node {
         true
     }
 
+    /// The place of what `task` sends `dst` next, where it must be said.
+    fn place_of(&self, task: TaskId, dst: TaskId) -> Option<u32> {
+        let pair = self.local.members.get(task)?.pairs.get(&dst)?;
+        pair.placed.then_some(pair.sent as u32)
+    }
+
+    /// What stands in front of a piece for several tasks of one host.
+    fn front(&self, task: TaskId, to: &[(TaskId, u32)]) -> Vec<u8> {
+        if to.iter().all(|(dst, _)| self.place_of(task, *dst).is_none()) {
+            return data::front_several(to);
+        }
+        let pairs = self.local.members.get(task).map(|m| &m.pairs);
+        let sent = |dst| pairs.and_then(|p| p.get(dst)).map_or(0, |p| p.sent) as u32;
+        Placed::straight(to.iter().map(|(dst, seq)| (*dst, *seq, sent(dst))).collect()).front()
+    }
+
     /// Whether a task of this host takes messages.
-    fn receives(&self, task: TaskId) -> bool {
+    pub(crate) fn receives(&self, task: TaskId) -> bool {
         self.local.members.get(task).is_some_and(|m| !matches!(m.state, State::Left(_)))
     }
 
@@ -293,11 +369,20 @@ impl Node {
         self.say(task, ToTask::Gone { peer: dst });
     }
 
-    /// Hands a piece to its receiver, which [`Node::receives`], now or when it enrols.
-    fn deliver(&mut self, delivery: Delivery) {
+    /// Hands a piece to its receiver, which [`Node::receives`], now or when it enrols, and those
+    /// behind it that were early.
+    pub(crate) fn deliver(&mut self, delivery: Delivery) {
+        let Header { src, dst, .. } = delivery.header;
+        self.deliver_one(delivery);
+        while let Some(delivery) = self.next_in_turn(dst, src) {
+            self.deliver_one(delivery);
+        }
+    }
+
+    fn deliver_one(&mut self, delivery: Delivery) {
         let Header { src, dst, .. } = delivery.header;
         self.pair(dst, src);
-        if !self.local.members.arrive(dst, src, charge(delivery.len as usize)) {
+        if !self.local.members.arrive(dst, src, delivery.charge.into()) {
             // Its daemon should have seen to that. What is kept for it anyway is one message.
             self.malformed += 1;
         }
@@ -337,14 +422,14 @@ impl Node {
     pub fn task_written(&mut self, now: Instant, delivery: &Delivery, memory: &mut dyn Memory) {
         self.written(delivery.block, memory);
         let Header { src, dst, .. } = delivery.header;
-        if let Some(limit) = self.local.members.written(dst, src, charge(delivery.len as usize)) {
+        if let Some(limit) = self.local.members.written(dst, src, delivery.charge.into()) {
             self.allow(now, dst, src, limit);
             self.pump(now, memory);
         }
     }
 
     /// One delivery of a block less.
-    fn written(&mut self, block: Block, memory: &mut dyn Memory) {
+    pub(crate) fn written(&mut self, block: Block, memory: &mut dyn Memory) {
         if let Some(count) = self.data.shared.get_mut(&block.index) {
             *count -= 1;
             if *count > 0 {
@@ -419,7 +504,12 @@ impl Node {
         memory: &mut dyn Memory,
     ) {
         let len = memory.len(block);
+        let continued = Continued::parse(memory.bytes(block));
         match data::parse(memory.bytes(block)) {
+            None if let Some(Ok(continued)) = continued => {
+                self.data.hold_inside(len);
+                self.take_continued(now, from, continued, block, memory);
+            }
             None => {
                 let decoded = Message::decode(memory.bytes(block));
                 memory.release(block);
@@ -429,6 +519,10 @@ impl Node {
                     }
                     _ => self.malformed += 1,
                 }
+            }
+            Some(Ok(data::Piece { header, to: To::Placed(placed), at })) => {
+                self.data.hold_inside(len);
+                self.take_placed(now, from, (header, placed), (block, at as u32), memory);
             }
             Some(Ok(piece)) if piece.header.src.host() == from => {
                 self.data.hold_inside(len);
@@ -451,9 +545,11 @@ impl Node {
         memory: &mut dyn Memory,
     ) {
         let (first, at) = (piece.header, piece.at as u32);
-        let Some(receivers) = piece.receivers else {
+        let len = len - at;
+        let charge = charge(len as usize) as u32;
+        let To::Several(receivers) = piece.to else {
             if self.receives(first.dst) {
-                return self.deliver(Delivery { header: first, block, at, len: len - at });
+                return self.deliver(Delivery { header: first, block, at, len, charge });
             }
             self.unknown(now, first.dst, &first);
             return self.written(block, memory);
@@ -463,7 +559,7 @@ impl Node {
         for (dst, seq) in receivers {
             if self.receives(dst) {
                 let header = Header { dst, seq, ..first };
-                self.deliver(Delivery { header, block, at, len: len - at });
+                self.deliver(Delivery { header, block, at, len, charge });
             } else {
                 self.unknown(now, dst, &first);
                 self.written(block, memory);
@@ -473,7 +569,7 @@ impl Node {
     }
 
     /// A piece came for a task that is not here (any more): its sender is told, with its first.
-    fn unknown(&mut self, now: Instant, task: TaskId, piece: &Header) {
+    pub(crate) fn unknown(&mut self, now: Instant, task: TaskId, piece: &Header) {
         self.data.stray += 1;
         if piece.offset == 0 {
             let ended = TaskEnded { task, ending: None };
@@ -498,7 +594,7 @@ impl Node {
 }
 
 impl Data {
-    fn share(&mut self, block: Block, count: usize) {
+    pub(crate) fn share(&mut self, block: Block, count: usize) {
         if count > 1 {
             self.shared.insert(block.index, count as u32);
         }

@@ -20,14 +20,21 @@ impl Node {
         self.say(task, ToTask::NoDirect { peer });
     }
 
-    fn has_room(&self, task: TaskId) -> bool {
-        self.local.members.get(task).is_some_and(|m| m.direct.len() < ROUTES_MAX)
+    /// Whether `task` of this host can have no direct route to `peer` because of those it has.
+    pub(crate) fn is_full(&self, task: TaskId, peer: TaskId) -> bool {
+        let full = |m: &Member| m.direct.len() >= ROUTES_MAX && !m.direct.contains(&peer);
+        self.local.members.get(task).is_some_and(full)
+    }
+
+    /// Whether this host can have no more rings.
+    pub(crate) fn is_full_of_rings(&self) -> bool {
+        self.local.rings.len() >= RINGS_MAX
     }
 
     /// `task` wants a direct route to `peer`.
     pub(crate) fn direct(&mut self, now: Instant, task: TaskId, peer: TaskId) {
         let failed = self.local.rings.get(&ordered(task, peer)) == Some(&Ring::Failed);
-        if task == peer || failed || !self.has_room(task) {
+        if task == peer || failed || self.is_full(task, peer) {
             return self.no_direct(task, peer);
         }
         if self.me != Some(peer.host()) {
@@ -36,7 +43,7 @@ impl Node {
         if self.local.rings.contains_key(&ordered(task, peer)) {
             return; // it is being made: both will be told
         }
-        let full = self.local.rings.len() >= RINGS_MAX || !self.has_room(peer);
+        let full = self.is_full_of_rings() || self.is_full(peer, task);
         if full || self.local.members.enrolled(peer).is_none() {
             return self.no_direct(task, peer);
         }
@@ -111,7 +118,7 @@ impl Node {
         }
         // When both ask at once, the smaller one connects.
         let crossed = self.local.offers.contains_key(&(to, from)) && to < from;
-        let room = self.has_room(to) && self.local.members.enrolled(to).is_some();
+        let room = !self.is_full(to, from) && self.local.members.enrolled(to).is_some();
         if crossed || !room {
             let at = StreamAt { from, to, port: None };
             if !crossed {
@@ -162,6 +169,7 @@ pub(crate) enum Ring {
     Failed,
 }
 
-fn ordered(a: TaskId, b: TaskId) -> (TaskId, TaskId) {
+/// Both tasks of a ring as [`crate::node::Local::rings`] has them.
+pub(crate) fn ordered(a: TaskId, b: TaskId) -> (TaskId, TaskId) {
     if a < b { (a, b) } else { (b, a) }
 }

@@ -34,6 +34,7 @@ impl Node {
     pub(crate) fn task_over(&mut self, now: Instant, task: TaskId) {
         let Some(member) = self.local.members.remove(task) else { return };
         self.drop_early(task);
+        self.data.relays.part_all(task, &mut self.data.dropped);
         self.untie_all(task, &member);
         for (number, host) in &member.questions {
             self.local.questions.remove(*host, task, *number);
@@ -47,12 +48,12 @@ impl Node {
         for host in member.told {
             self.peers.look_at(host);
             let ended = TaskEnded { task, ending: member.ending.clone() };
-            self.tell(now, host, Message::TaskEnded(ended));
+            if self.data.relays.may_end(host, &ended) {
+                self.tell(now, host, Message::TaskEnded(ended));
+            }
         }
         self.peer_over(now, task, member.ending.as_ref());
-        if let Some(tasks) = &mut self.tasks {
-            tasks.release(task);
-        }
+        self.release_id(task);
         self.waiting_changed();
     }
 
@@ -75,6 +76,7 @@ impl Node {
         let Some(Tie { partners, watches }) = self.local.ties.take(peer) else { return };
         for task in partners {
             self.local.members.part(task, peer);
+            self.data.relays.part(task, peer, &mut self.data.dropped);
             self.local.offers.remove(&(task, peer));
             self.say(task, ToTask::Gone { peer });
         }
@@ -93,6 +95,7 @@ impl Node {
         match self.local.members.get_mut(task) {
             Some(_) if self.me == Some(from) => {}
             Some(member) => _ = member.told.insert(from),
+            None if self.data.relays.will_end(from, task) => {}
             None => {
                 let ended = TaskEnded { task, ending: None };
                 self.tell(now, from, Message::TaskEnded(ended));
@@ -157,6 +160,7 @@ impl Node {
             ("bytes for other hosts", self.data.outgoing as usize),
         ]
         .into_iter()
+        .chain(self.data.relays.remains())
         .filter(|(_, n)| *n > 0)
         .map(|(what, n)| format!("{n} {what}"))
         .collect()
@@ -169,6 +173,7 @@ impl Node {
                 self.say(task, ToTask::End(why.into()));
             }
             self.drop_early(task);
+            self.data.relays.part_all(task, &mut self.data.dropped);
             if let Some(member) = self.local.members.remove(task) {
                 self.untie_all(task, &member);
             }

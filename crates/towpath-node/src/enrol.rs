@@ -75,22 +75,52 @@ impl Node {
         self.pump(now, memory);
     }
 
-    /// A task says something.
+    /// A task says something. False: too much waits already for the host that it concerns; say
+    /// it again once [`Node::all_have_room`].
     pub fn task_says(
         &mut self,
         now: Instant,
         task: TaskId,
         say: ToDaemon,
         memory: &mut dyn Memory,
-    ) {
-        if self.local.members.enrolled(task).is_some() {
+    ) -> bool {
+        let heard = self.may_say(task, &say);
+        if heard {
             self.hear(now, task, say);
         }
         self.pump(now, memory);
+        heard
+    }
+
+    /// Whether what waits for other hosts is so little that whatever a task says can be heard.
+    pub fn all_have_room(&self) -> bool {
+        self.peers.all_have_room()
+    }
+
+    /// Whether there is room for what follows from `say` in what waits for other hosts.
+    fn may_say(&self, task: TaskId, say: &ToDaemon) -> bool {
+        let root = || self.local.members.get(task).map(|m| m.origin.root.0);
+        let host = match say {
+            ToDaemon::Ask { question: Question::Tasks(None), .. } => return self.all_have_room(),
+            ToDaemon::Ask { question: Question::Spawn(_), .. } | ToDaemon::OutputCredit(_) => {
+                root()
+            }
+            ToDaemon::Ask { question, .. } => self.who_answers(question).ok(),
+            ToDaemon::Blocked { peer }
+            | ToDaemon::Direct { peer }
+            | ToDaemon::CloseDirect { peer }
+            | ToDaemon::Listening { peer, .. }
+            | ToDaemon::Watch { subject: Subject::Task(peer), .. } => Some(peer.host()),
+            _ => None,
+        };
+        host.is_none_or(|host| self.peers.has_room(host))
     }
 
     // tidy: dispatch
     fn hear(&mut self, now: Instant, task: TaskId, say: ToDaemon) {
+        if self.local.members.enrolled(task).is_none() {
+            return;
+        }
         match say {
             ToDaemon::Enrol(_) => self.cut_off(task, "it enrolled twice".into()),
             ToDaemon::Blocked { peer } => {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use towpath_vm::members::State;
 use towpath_wire::{HostId, TaskId};
 
-use crate::direct::Ring;
+use crate::direct::{Ring, ordered};
 use crate::node::Node;
 
 /// The way from a task of this host to another task.
@@ -111,24 +111,16 @@ impl Node {
 
     fn direct_state(&self, from: TaskId, to: TaskId) -> DirectState {
         let has = self.local.members.get(from).is_some_and(|m| m.direct.contains(&to));
-        let ordered = if from < to { (from, to) } else { (to, from) };
-        match self.local.rings.get(&ordered) {
+        let near = self.me == Some(to.host());
+        let full =
+            (near && self.is_full_of_rings()) || self.is_full(from, to) || self.is_full(to, from);
+        match self.local.rings.get(&ordered(from, to)) {
             Some(Ring::Stands) => DirectState::Ring,
             Some(Ring::Failed) => DirectState::RingFailed,
             None if has => DirectState::Stream,
-            None if self.is_full_of_routes(from, to) => DirectState::Full,
+            None if full => DirectState::Full,
             None => DirectState::None,
         }
-    }
-
-    fn is_full_of_routes(&self, from: TaskId, to: TaskId) -> bool {
-        let rings =
-            self.me == Some(to.host()) && self.local.rings.len() >= crate::direct::RINGS_MAX;
-        let full = |task| {
-            let member = self.local.members.get(task);
-            member.is_some_and(|m| m.direct.len() >= crate::direct::ROUTES_MAX)
-        };
-        rings || full(from) || full(to)
     }
 
     fn network(&self, host: HostId) -> Option<Network> {

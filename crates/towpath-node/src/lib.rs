@@ -14,6 +14,7 @@
 //! | `work` | which message leads to what |
 //! | `enrol`, `ends` | tasks of this host: how they come, what they say, who is told of their end |
 //! | [`data`] | tasks' messages |
+//! | [`relay`] | long messages for several hosts, along chains of them |
 //! | [`direct`] | who may have a direct route |
 //! | [`explain`] | which way messages take, for people who ask |
 //! | `question`, `spawn`, `group`, `halt` | what tasks ask for |
@@ -28,6 +29,7 @@ pub mod direct;
 pub mod event;
 pub mod explain;
 pub mod node;
+pub mod relay;
 
 mod broken;
 mod control;
@@ -39,6 +41,8 @@ mod hello;
 mod peers;
 mod question;
 mod spawn;
+#[cfg(test)]
+mod tests;
 mod watch;
 mod work;
 

@@ -438,7 +438,7 @@ impl Node {
 
     /// Counters by name: what the endpoint turned away, and sums over the associations that stand
     /// now.
-    pub fn counters(&self) -> [(&'static str, u64); 25] {
+    pub fn counters(&self) -> [(&'static str, u64); 27] {
         let e = self.endpoint.stats();
         let sum = |f: fn(&AssociationStats) -> u64| -> u64 {
             self.endpoint.associations().map(|(_, a)| f(a.stats())).sum()
@@ -465,6 +465,8 @@ impl Node {
             ("pieces_taken", self.data.taken),
             ("pieces_given", self.data.given),
             ("pieces_stray", self.data.stray),
+            ("pieces_passed_on", self.data.relays.passed),
+            ("pieces_sent_again", self.data.relays.repeated),
             ("task_bytes_inside", self.data.inside),
             ("task_bytes_inside_max", self.data.inside_max),
             ("task_bytes_outgoing", self.data.outgoing),
@@ -494,6 +496,7 @@ impl Node {
                 self.events.push_back(NodeEvent::Action(action));
             }
             self.release_dropped(memory);
+            self.send_again(now, memory);
             self.flush(now, memory);
             if quiet {
                 break;
@@ -524,6 +527,7 @@ impl Machine for Node {
         self.handle_retries(now);
         self.settle_halt(now);
         self.settle_broken(now);
+        self.settle_acks(now);
         self.pump(now, memory);
     }
 
@@ -547,6 +551,7 @@ impl Machine for Node {
             self.local.members.poll_timeout(),
             self.lead.halt_at.filter(|at| *at != Instant::NEVER),
             self.lead.broken.at,
+            self.data.relays.ack_at,
         ];
         let control = control.into_iter().flatten().map(|at| (at, TimerKind::Control));
         control.chain(self.endpoint.poll_timeout()).min()

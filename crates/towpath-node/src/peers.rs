@@ -12,6 +12,7 @@ use towpath_proto::{
     Memory, Psk,
 };
 use towpath_vm::message::{LABEL_DATA, LABEL_LOG, LABEL_OUTPUT, LABEL_OWNER, LABEL_TASK};
+use towpath_vm::talk::Fault;
 use towpath_vm::{HostState, Message};
 use towpath_wire::frame::Direction;
 use towpath_wire::{Admission, ChannelId, HostId, Instant};
@@ -26,8 +27,15 @@ pub(crate) const CHANNELS: [(u16, u16); 4] =
     [(LABEL_LOG, 300), (LABEL_TASK, 200), (LABEL_OUTPUT, 100), (LABEL_DATA, 100)];
 /// Which of them carries tasks' data.
 const DATA: usize = 3;
-/// Messages that wait for a peer at most, tasks' data aside.
-const OUTBOX_MAX: usize = 262_144;
+/// Bytes of messages that wait for a peer at most, tasks' data aside: one that lets so much gather
+/// does not read any more.
+const OUTBOX_MAX: u64 = 256 << 20;
+/// At so many, tasks are not listened to who would add to it ...
+const TALK_MAX: u64 = 8 << 20;
+/// ... and at so many, questions from there are turned away, and nothing is spawned there.
+const ANSWERS_MAX: u64 = 64 << 20;
+/// What keeping a message costs beside its bytes.
+const WAITING_COST: u64 = 64;
 /// How long a refused connection is tried again: the peer may not have heard of us yet.
 const RETRY_FOR: Duration = Duration::from_secs(3);
 const RETRY_EVERY: Duration = Duration::from_millis(50);
@@ -64,6 +72,24 @@ struct Peer {
     contact: Contact,
     /// Messages by channel, in order.
     outbox: [VecDeque<Waiting>; 4],
+    /// What those of our own among them take.
+    waiting: u64,
+}
+
+impl Waiting {
+    fn cost(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64 + WAITING_COST,
+            Self::Block(..) => 0,
+        }
+    }
+}
+
+impl Peer {
+    fn push(&mut self, index: usize, waiting: Waiting) {
+        self.waiting += waiting.cost();
+        self.outbox[index].push_back(waiting);
+    }
 }
 
 /// An established association: whose it is and its channels.
@@ -119,9 +145,33 @@ impl Peers {
     }
 
     fn entry(&mut self, host: HostId) -> &mut Peer {
-        self.by_host
-            .entry(host)
-            .or_insert_with(|| Peer { contact: Contact::None, outbox: Default::default() })
+        self.by_host.entry(host).or_insert_with(|| Peer {
+            contact: Contact::None,
+            outbox: Default::default(),
+            waiting: 0,
+        })
+    }
+
+    fn waiting(&self, host: HostId) -> u64 {
+        self.by_host.get(&host).map_or(0, |p| p.waiting)
+    }
+
+    /// Whether a task may add to what waits for `host`.
+    pub(crate) fn has_room(&self, host: HostId) -> bool {
+        self.waiting(host) < TALK_MAX
+    }
+
+    /// Whether every host has room.
+    pub(crate) fn all_have_room(&self) -> bool {
+        self.by_host.values().all(|p| p.waiting < TALK_MAX)
+    }
+
+    /// Why `host` can be sent neither answers nor spawns, if it cannot.
+    pub(crate) fn glut(&self, host: HostId) -> Result<(), Fault> {
+        if self.waiting(host) < ANSWERS_MAX {
+            return Ok(());
+        }
+        Err(Fault::Limit { what: alloc::format!("bytes that wait for {host}"), limit: ANSWERS_MAX })
     }
 
     /// Puts an established association in place; returns the one that it replaces.
@@ -166,6 +216,7 @@ impl Peers {
     fn drop_data(&mut self, host: HostId) {
         if let Some(peer) = self.by_host.get_mut(&host) {
             for waiting in core::mem::take(&mut peer.outbox[DATA]) {
+                peer.waiting -= waiting.cost();
                 if let Waiting::Block(block, _) = waiting {
                     self.freed.push(block);
                 }
@@ -205,10 +256,10 @@ impl Node {
         }
         let Some(index) = CHANNELS.iter().position(|(l, _)| *l == message.label()) else { return };
         let peer = self.peers.entry(host);
-        peer.outbox[index].push_back(Waiting::Bytes(message.encode()));
-        let waiting: usize = peer.outbox[..DATA].iter().map(VecDeque::len).sum();
+        peer.push(index, Waiting::Bytes(message.encode()));
+        let stuck = peer.waiting > OUTBOX_MAX;
         self.peers.dirty.insert(host);
-        if waiting > OUTBOX_MAX {
+        if stuck {
             self.contact_lost(now, host, reason::STUCK);
         } else {
             self.ensure_connection(now, host);
@@ -217,7 +268,7 @@ impl Node {
 
     /// Queues a piece of a task's message for another host.
     pub(crate) fn queue_data(&mut self, now: Instant, host: HostId, piece: Waiting) {
-        self.peers.entry(host).outbox[DATA].push_back(piece);
+        self.peers.entry(host).push(DATA, piece);
         self.peers.dirty.insert(host);
         self.ensure_connection(now, host);
     }
@@ -307,6 +358,7 @@ impl Node {
                         }
                         conn.in_flight += u64::from(len) + BLOCK_COST;
                     }
+                    peer.waiting -= waiting.cost();
                     outbox.pop_front();
                 }
             }
@@ -460,6 +512,9 @@ impl Node {
                 match self.peers.conns.get_mut(&id) {
                     Some(conn) if conn.channels[DATA] == Some(channel) => {
                         conn.in_flight -= u64::from(memory.len(block)) + BLOCK_COST;
+                        if let Some(host) = conn.host {
+                            self.data.relays.sent(host, block);
+                        }
                         self.sent(block, memory);
                     }
                     _ => memory.release(block),
@@ -502,6 +557,17 @@ impl Node {
     /// Forgets an association; whose it was, if that was known.
     pub(crate) fn forget_conn(&mut self, id: AssociationId) -> Option<HostId> {
         self.peers.forget(id)
+    }
+
+    /// What waits for `host` and was not handed to an association.
+    #[cfg(test)]
+    pub(crate) fn queued(&self, host: HostId) -> Vec<Message> {
+        let own = |w: &Waiting| match w {
+            Waiting::Bytes(bytes) => Message::decode(bytes).ok(),
+            Waiting::Block(..) => None,
+        };
+        let outbox = self.peers.by_host.get(&host).map(|p| &p.outbox);
+        outbox.into_iter().flatten().flatten().filter_map(own).collect()
     }
 
     /// The address that an association leads to.

@@ -4,9 +4,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::vec::Vec;
 
-use towpath_vm::message::{Answered, Asked, List};
+use towpath_vm::message::{Answered, AnsweredAll, Asked, List};
 use towpath_vm::talk::{
-    Answer, Fault, MAIL_MAX, NAME_MAX, Place, Question, RegistryOp, SPAWN_MAX, ToTask,
+    Answer, Fault, MAIL_MAX, NAME_MAX, Place, Question, RegistryOp, SPAWN_MAX, SpawnTasks, ToTask,
 };
 use towpath_vm::{HostState, Message, TaskInfo};
 use towpath_wire::{HostId, Instant, TaskId};
@@ -16,10 +16,24 @@ use crate::node::Node;
 
 /// Most bytes that a command with its environment may have.
 const COMMAND_BYTES_MAX: usize = 512 << 10;
+/// Most bytes that the commands of one spawn may have together: each task gets its own.
+const SPAWN_BYTES_MAX: usize = 64 << 20;
 /// Most hosts named by one question.
 const HOSTS_MAX: usize = 4096;
+/// Most lists of all hosts' tasks that one host's tasks wait for.
+const GATHERS_MAX: usize = 256;
 /// Tasks in one message of a list.
-pub(crate) const LIST_PART: usize = 1000;
+const LIST_PART: usize = 1000;
+
+/// A list of tasks as the messages that it takes: all but the last, and the last.
+pub(crate) fn parts_of(mut tasks: Vec<TaskInfo>) -> (Vec<Vec<TaskInfo>>, Vec<TaskInfo>) {
+    let mut first = Vec::new();
+    while tasks.len() > LIST_PART {
+        let rest = tasks.split_off(LIST_PART);
+        first.push(core::mem::replace(&mut tasks, rest));
+    }
+    (first, tasks)
+}
 
 /// Who wants a host's list of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,27 +100,35 @@ fn limit(what: &str, limit: usize) -> Fault {
     Fault::Limit { what: what.into(), limit: limit as u64 }
 }
 
+fn name(what: &str, name: &str) -> Result<(), Fault> {
+    if name.len() > NAME_MAX { Err(limit(what, NAME_MAX)) } else { Ok(()) }
+}
+
+/// Whether a spawn is within its limits. Hosts check what comes from others, too: a count that no
+/// library would ask for is as many places in memory.
+pub(crate) fn check_spawn(spawn: &SpawnTasks) -> Result<(), Fault> {
+    let env = spawn.env.iter().map(|(k, v)| k.len() + v.len() + 20);
+    let args = spawn.args.iter().map(|a| a.len() + 10);
+    let bytes = spawn.program.len() + spawn.cwd.len() + args.chain(env).sum::<usize>();
+    if bytes > COMMAND_BYTES_MAX {
+        return Err(limit("bytes of a command", COMMAND_BYTES_MAX));
+    }
+    if spawn.count == 0 || spawn.count > SPAWN_MAX {
+        return Err(Fault::Bad(format!("{} tasks, 1 to {SPAWN_MAX} at once", spawn.count)));
+    }
+    if bytes * spawn.count as usize > SPAWN_BYTES_MAX {
+        return Err(limit("bytes of all commands of a spawn", SPAWN_BYTES_MAX));
+    }
+    match &spawn.place {
+        Place::Name(n) | Place::Arch(n) => name("bytes of a name", n),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a question is within its limits.
 pub(crate) fn check(question: &Question) -> Result<(), Fault> {
-    let name = |what, name: &str| {
-        if name.len() > NAME_MAX { Err(limit(what, NAME_MAX)) } else { Ok(()) }
-    };
     match question {
-        Question::Spawn(s) => {
-            let env = s.env.iter().map(|(k, v)| k.len() + v.len() + 20);
-            let args = s.args.iter().map(|a| a.len() + 10);
-            let bytes = s.program.len() + s.cwd.len() + args.chain(env).sum::<usize>();
-            if bytes > COMMAND_BYTES_MAX {
-                return Err(limit("bytes of a command", COMMAND_BYTES_MAX));
-            }
-            if s.count == 0 || s.count > SPAWN_MAX {
-                return Err(Fault::Bad(format!("{} tasks, 1 to {SPAWN_MAX} at once", s.count)));
-            }
-            match &s.place {
-                Place::Name(n) | Place::Arch(n) => name("bytes of a name", n),
-                _ => Ok(()),
-            }
-        }
+        Question::Spawn(spawn) => check_spawn(spawn),
         Question::DeleteHosts(hosts) if hosts.len() > HOSTS_MAX => {
             Err(limit("hosts at once", HOSTS_MAX))
         }
@@ -184,13 +206,12 @@ impl Node {
     }
 
     /// Tells a long list of tasks in parts; gives the last one.
-    fn parts(&mut self, task: TaskId, number: u64, mut tasks: Vec<TaskInfo>) -> Vec<TaskInfo> {
-        while tasks.len() > LIST_PART {
-            let rest = tasks.split_off(LIST_PART);
+    fn parts(&mut self, task: TaskId, number: u64, tasks: Vec<TaskInfo>) -> Vec<TaskInfo> {
+        let (first, last) = parts_of(tasks);
+        for tasks in first {
             self.say(task, ToTask::Part { number, tasks });
-            tasks = rest;
         }
-        tasks
+        last
     }
 
     /// Why a question that `host` was to answer has no answer.
@@ -210,6 +231,14 @@ impl Node {
         }
     }
 
+    /// Another host, or ourselves, has the same answer for several tasks.
+    pub(crate) fn handle_answered_all(&mut self, from: HostId, all: AnsweredAll) {
+        for (asker, number) in all.askers {
+            let answer = all.answer.clone();
+            self.handle_answered(from, Answered { asker, number, answer, more: false });
+        }
+    }
+
     /// Answers a task of any host.
     pub(crate) fn reply(
         &mut self,
@@ -218,19 +247,19 @@ impl Node {
         number: u64,
         answer: Result<Answer, Fault>,
     ) {
-        let mut answer = answer;
-        let mut more = true;
-        while more {
-            let mut rest = Vec::new();
-            if let Ok(Answer::Tasks(tasks)) = &mut answer
-                && tasks.len() > LIST_PART
-            {
-                rest = tasks.split_off(LIST_PART);
-            }
-            more = !rest.is_empty();
-            let part = core::mem::replace(&mut answer, Ok(Answer::Tasks(rest)));
-            let answered = Answered { asker, number, answer: part, more };
+        let mut tell = |answer, more| {
+            let answered = Answered { asker, number, answer, more };
             self.tell(now, asker.host(), Message::Answered(answered));
+        };
+        match answer {
+            Ok(Answer::Tasks(tasks)) => {
+                let (first, last) = parts_of(tasks);
+                for tasks in first {
+                    tell(Ok(Answer::Tasks(tasks)), true);
+                }
+                tell(Ok(Answer::Tasks(last)), false);
+            }
+            answer => tell(answer, false),
         }
     }
 
@@ -240,6 +269,9 @@ impl Node {
         if asker.host() != from {
             self.malformed += 1;
             return;
+        }
+        if let Err(fault) = check(&question).and_then(|()| self.peers.glut(from)) {
+            return self.reply(now, asker, number, Err(fault));
         }
         let answer = match question {
             Question::Tasks(_) => Ok(Answer::Tasks(self.infos(now))),
@@ -271,6 +303,10 @@ impl Node {
     /// Asks every host for its tasks.
     pub(crate) fn ask_everyone(&mut self, now: Instant, task: TaskId, number: u64) {
         let Some(me) = self.me else { return };
+        if self.local.questions.gathers.len() >= GATHERS_MAX {
+            let fault = limit("lists of all tasks at once", GATHERS_MAX);
+            return self.answer(task, number, Err(fault));
+        }
         let lost = self.leader().filter(|_| self.leader_lost);
         let hosts: Vec<HostId> =
             self.log.iter().flat_map(|l| l.table().up()).map(|h| h.id).collect();

@@ -16,6 +16,7 @@ use towpath_wire::{HostId, Instant, TaskId};
 
 use crate::event::NodeEvent;
 use crate::node::Node;
+use crate::question::check_spawn;
 
 /// Output of a spawned task that may be under way.
 const OUTPUT_WINDOW: u32 = 32 << 10;
@@ -55,6 +56,9 @@ impl Node {
             let fault = Fault::Bad("the job is not of this host".into());
             return self.reply(now, asker, number, Err(fault));
         }
+        if let Err(fault) = check_spawn(&spawn) {
+            return self.reply(now, asker, number, Err(fault));
+        }
         let hosts = self.choose(&spawn);
         let count = spawn.count as usize;
         let set = self.jobs.spawning.begin(asker, number, count);
@@ -75,6 +79,10 @@ impl Node {
         let program: Vec<u8> = spawn.program.clone();
         let spec = spec(spawn);
         for (index, host) in hosts.into_iter().enumerate() {
+            if let Err(fault) = self.peers.glut(host) {
+                self.jobs.spawning.refused(set, index, fault);
+                continue;
+            }
             let Some(id) = self.requests.open(host, OUTPUT_WINDOW, job) else {
                 let fault = Fault::Limit { what: "requests".into(), limit: REQUESTS_MAX as u64 };
                 self.jobs.spawning.refused(set, index, fault);

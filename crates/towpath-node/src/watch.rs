@@ -69,6 +69,7 @@ impl Node {
         news || channels > CHANNELS.len()
             || self.requests.any_on(host)
             || self.local.ties.any_on(host)
+            || self.data.relays.any_for(host)
             || self.local.questions.any_of(host)
             || self.local.questions.queries.values().any(|q| q.host == host)
             || self.tasks.as_ref().is_some_and(|t: &Tasks| t.any_for(host))

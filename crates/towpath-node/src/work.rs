@@ -7,7 +7,7 @@ use towpath_vm::{Ending, Message, RequestId};
 use towpath_wire::{HostId, Instant};
 
 use crate::node::Node;
-use crate::question::LIST_PART;
+use crate::question::parts_of;
 
 impl Node {
     /// A message from `from` (which may be ourselves).
@@ -72,6 +72,7 @@ impl Node {
             Message::SpawnFor(ask) => self.handle_spawn_for(now, from, ask),
             Message::Asked(asked) => self.handle_asked(now, from, asked),
             Message::Answered(answered) => self.handle_answered(from, answered),
+            Message::AnsweredAll(all) => self.handle_answered_all(from, all),
             Message::TaskCredit(credit) => self.handle_task_credit(from, credit),
             Message::Blocked(blocked) => self.handle_blocked(now, from, blocked),
             Message::Unreachable(u) => self.handle_unreachable(now, from, u.host),
@@ -83,18 +84,17 @@ impl Node {
             Message::Caught(caught) => self.handle_caught(from, caught),
             Message::CaughtCredit(credit) => self.handle_caught_credit(now, from, credit),
             Message::Halt(_) => self.handle_halt(from),
+            Message::Relay(relay) => self.handle_relay(now, from, relay),
+            Message::RelayReady(_) => self.handle_relay_ready(from),
+            Message::Relayed(numbers) => self.handle_relayed(now, from, &numbers),
+            Message::Unrelayed(numbers) => self.handle_unrelayed(from, &numbers),
         }
     }
 
     fn handle_list(&mut self, now: Instant, from: HostId, request: u64) {
-        let mut rest = self.infos(now);
-        loop {
-            let tasks: Vec<_> = rest.drain(..rest.len().min(LIST_PART)).collect();
-            let more = !rest.is_empty();
+        let (first, last) = parts_of(self.infos(now));
+        for (tasks, more) in first.into_iter().map(|t| (t, true)).chain([(last, false)]) {
             self.tell(now, from, Message::Tasks(TaskList { request, tasks, more }));
-            if !more {
-                break;
-            }
         }
     }
 
@@ -111,6 +111,7 @@ impl Node {
             self.query_done(query, Some("the connection to it was lost"));
         }
         self.give_up_ties(now, host);
+        self.relays_over(now, host);
         self.registry_forget_waits(host);
         if let Some(tasks) = &mut self.tasks {
             tasks.requester_lost(now, host);

@@ -1,189 +1,20 @@
 //! Tasks on whole nodes in virtual time: messages between hosts, credit, ends and who is told.
 
-use std::collections::BTreeMap;
+mod hosts;
+
 use std::time::Duration;
 
-use towpath_node::{Delivery, JoinTarget, Node, NodeConfig, NodeEvent};
-use towpath_proto::{Config, Crypto, Memory, Rng};
-use towpath_sim::clock::Clock;
-use towpath_sim::crypto::StandIn;
+use hosts::{Got, Vm, ms};
+use towpath_node::NodeEvent;
 use towpath_sim::link::LinkSpec;
 use towpath_sim::process::Program;
-use towpath_sim::world::{Step, World, address};
 use towpath_vm::talk::{
     Answer, CREDIT_FIRST, Claim, Enrol, Fault, MailRules, Place, Question, RegistryAnswer,
     RegistryOp, SpawnTasks, Subject, TALK_VERSION, ToDaemon, ToTask, WatchEvent,
 };
-use towpath_vm::{Action, Ending, TaskSpec};
+use towpath_vm::{Ending, TaskSpec};
 use towpath_wire::talk::{HEADER_LEN, Header, PIECE_CHARGE, PIECE_MAX};
-use towpath_wire::{ByteSize, HostId, LinkId, TaskId};
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-/// What a task got, in order.
-#[derive(Debug, PartialEq)]
-enum Got {
-    Said(ToTask),
-    /// Header and length of a piece.
-    Piece(Header, usize),
-}
-
-struct Vm {
-    world: World,
-    got: BTreeMap<TaskId, Vec<Got>>,
-    /// Deliveries to tasks that do not read.
-    unread: Vec<(usize, Delivery)>,
-    reads: bool,
-    others: Vec<(usize, NodeEvent)>,
-    started: Vec<(TaskId, u64)>,
-}
-
-fn config(host: usize) -> NodeConfig {
-    NodeConfig {
-        name: format!("h{host}"),
-        addr: address(host),
-        arch: if host == 0 { "x86_64-linux" } else { "aarch64-linux" }.into(),
-        speed: 1000,
-        cpus: 2,
-        slots: 2,
-        link: LinkId(0),
-        unix_s_at_zero: 1_000_000,
-        proto: Config::default(),
-    }
-}
-
-fn crypto(host: usize) -> Box<dyn Crypto> {
-    Box::new(StandIn::new(Rng::new(77, host as u64)))
-}
-
-impl Vm {
-    fn up(hosts: usize) -> Self {
-        let mut world = World::new(1);
-        for _ in 0..hosts {
-            let spec = LinkSpec { delay_us: 200, ..LinkSpec::default() };
-            world.add_host(Clock::new(0, 0), ByteSize::from_mib(512), true, |_| spec);
-        }
-        world.boot(0, Node::found(config(0), crypto(0), Rng::new(5, 0), [7; 32]));
-        let (got, unread, others) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let mut vm = Self { world, got, unread, reads: true, others, started: Vec::new() };
-        for host in 1..hosts {
-            let invite = |n: &mut Node, now, _: &mut _| n.invite(now, 3600, [host as u8; 16]);
-            let invitation = vm.world.with(0, invite).flatten().expect("the founder invites");
-            let target = JoinTarget { addr: address(0), key: crypto(0).public_key(), invitation };
-            let now = vm.world.local_now(host);
-            let rng = Rng::new(6, host as u64);
-            vm.world.boot(host, Node::join(now, config(host), crypto(host), rng, target));
-        }
-        vm.run(ms(1000));
-        vm.others.clear();
-        vm
-    }
-
-    fn run(&mut self, d: Duration) {
-        let until = self.world.now() + d;
-        self.world.call_at(until, 0);
-        while let Some(step) = self.world.step(until) {
-            match step {
-                Step::Call(_) => break,
-                Step::Event { host, event } => self.event(host, event),
-            }
-        }
-    }
-
-    fn event(&mut self, host: usize, event: NodeEvent) {
-        match event {
-            NodeEvent::ToTask { task, say } => {
-                self.got.entry(task).or_default().push(Got::Said(say));
-            }
-            NodeEvent::Deliver(d) => {
-                let task = d.header.dst;
-                let bytes = self.world.hosts[host].memory.bytes(d.block);
-                let bytes = &bytes[d.at as usize..][..d.len as usize];
-                assert!(bytes.iter().all(|b| *b == d.header.tag as u8), "the payload");
-                self.got.entry(task).or_default().push(Got::Piece(d.header, bytes.len()));
-                if self.reads {
-                    self.world.with(host, |n, now, m| n.task_written(now, &d, m));
-                } else {
-                    self.unread.push((host, d));
-                }
-            }
-            NodeEvent::Action(Action::Start { task, cookie, .. }) => {
-                self.started.push((task, cookie));
-            }
-            event => self.others.push((host, event)),
-        }
-    }
-
-    fn me(&self, host: usize) -> HostId {
-        self.world.hosts[host].node.as_ref().unwrap().me().expect("it joined")
-    }
-
-    fn enrol(&mut self, host: usize) -> TaskId {
-        let enrol = Enrol { version: TALK_VERSION, claim: None, pid: 1, command: "program".into() };
-        let task = self.world.with(host, |n, now, m| n.task_enrol(now, &enrol, m));
-        let task = task.expect("the host is there").expect("it enrols");
-        self.run(Duration::ZERO);
-        let got = self.take(task);
-        assert!(matches!(&got[..], [Got::Said(ToTask::Welcome(w))] if w.you == task), "{got:?}");
-        task
-    }
-
-    fn says(&mut self, host: usize, task: TaskId, say: ToDaemon) {
-        self.world.with(host, |n, now, m| n.task_says(now, task, say, m));
-    }
-
-    fn ask(&mut self, host: usize, task: TaskId, question: Question) -> Result<Answer, Fault> {
-        self.says(host, task, ToDaemon::Ask { number: 7, question });
-        self.run(ms(100));
-        let got = self.got.remove(&task).unwrap_or_default();
-        let mut answers = got.into_iter().filter_map(|g| match g {
-            Got::Said(ToTask::Answer { number: 7, answer }) => Some(answer),
-            _ => None,
-        });
-        answers.next().expect("an answer")
-    }
-
-    /// A message of one piece.
-    fn send(&mut self, host: usize, src: TaskId, dst: TaskId, seq: u32, len: usize) -> bool {
-        let tag = (seq & 0xff).cast_signed();
-        let header =
-            Header { src, dst, tag, context: 0, seq, format: 0, total: len as u64, offset: 0 };
-        let (header, payload) = (header.emit(), vec![tag as u8; len]);
-        let sent = self.world.with(host, |n, now, m| n.task_data(now, src, &header, &payload, m));
-        sent.expect("the host is there")
-    }
-
-    fn take(&mut self, task: TaskId) -> Vec<Got> {
-        self.got.remove(&task).unwrap_or_default()
-    }
-
-    fn seqs(&mut self, task: TaskId) -> Vec<u32> {
-        let pieces = self.take(task).into_iter();
-        pieces.map(|g| if let Got::Piece(h, _) = g { h.seq } else { panic!("{g:?}") }).collect()
-    }
-
-    fn left(&mut self, host: usize, task: TaskId) {
-        self.world.with(host, |n, now, m| n.task_left(now, task, m));
-    }
-
-    fn counter(&self, host: usize, name: &str) -> u64 {
-        let node = self.world.hosts[host].node.as_ref().unwrap();
-        node.counters().iter().find(|(n, _)| *n == name).expect("a counter").1
-    }
-
-    /// Everything is given back once nobody is left.
-    fn nothing_is_left(&mut self) {
-        for host in 0..self.world.hosts.len() {
-            if self.world.hosts[host].node.is_some() {
-                assert_eq!(self.counter(host, "task_bytes_inside"), 0, "host {host}");
-                assert_eq!(self.counter(host, "task_bytes_outgoing"), 0, "host {host}");
-                assert_eq!(self.world.hosts[host].memory.used(), 0, "host {host}");
-            }
-        }
-    }
-}
+use towpath_wire::{HostId, TaskId};
 
 #[test]
 fn messages_arrive_in_order_here_and_on_another_host() {
@@ -240,6 +71,26 @@ fn credit_lets_a_sender_go_on_as_the_receiver_reads_and_no_further() {
     vm.send(0, a, b, seq, len);
     vm.run(Duration::ZERO);
     assert!(matches!(&vm.others[..], [(0, NodeEvent::CutOff { task, .. })] if *task == a));
+}
+
+#[test]
+fn a_task_that_has_not_read_yet_that_its_receiver_ended_may_go_on() {
+    for host in 0..2 {
+        let mut vm = Vm::up(2);
+        let (a, b) = (vm.enrol(0), vm.enrol(host));
+        for _ in 0..3 {
+            vm.says(0, a, ToDaemon::Blocked { peer: b });
+            vm.run(ms(50));
+        }
+        vm.left(host, b);
+        vm.run(ms(50));
+        for seq in 0..3 {
+            assert!(vm.send(0, a, b, seq, 60_000));
+        }
+        vm.run(ms(50));
+        assert!(vm.others.is_empty(), "{:?}", vm.others);
+        vm.nothing_is_left();
+    }
 }
 
 #[test]

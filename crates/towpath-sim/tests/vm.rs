@@ -7,6 +7,7 @@ use towpath_sim::vm::{VmOutcome, VmScenario, hostile, run};
 fn forty_seeds_keep_every_promise_made_to_tasks() {
     let scenario = VmScenario::default();
     let (mut messages, mut spawned, mut cut_short, mut lost) = (0, 0, 0, 0);
+    let mut passed_on = 0;
     let mut failed = Vec::new();
     for seed in 0..40 {
         let out = run(&scenario, seed);
@@ -17,6 +18,8 @@ fn forty_seeds_keep_every_promise_made_to_tasks() {
         spawned += out.spawned;
         cut_short += out.cut_short;
         lost += out.hosts_lost;
+        let most = out.peaks.iter().find(|(name, _)| name == "pieces_passed_on");
+        passed_on += most.map_or(0, |(_, n)| *n);
     }
     assert!(failed.is_empty(), "{failed:#?}");
     // What is not reached is not checked.
@@ -24,12 +27,15 @@ fn forty_seeds_keep_every_promise_made_to_tasks() {
     assert!(spawned > 600, "{spawned}");
     assert!(cut_short > 20, "{cut_short}");
     assert!(lost > 20, "{lost}");
+    assert!(passed_on > 20, "{passed_on} pieces went by way of other hosts");
 }
 
 #[test]
 fn same_seed_same_trace() {
     let scenario = VmScenario::default();
-    assert_eq!(run(&scenario, 3).trace_hash, run(&scenario, 3).trace_hash);
+    let hash = |seed| run(&scenario, seed).trace_hash;
+    assert_eq!(hash(3), hash(3));
+    assert_ne!(hash(3), hash(4), "a hash of nothing would be the same, too");
 }
 
 proptest! {

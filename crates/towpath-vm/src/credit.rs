@@ -55,6 +55,17 @@ impl Window {
         true
     }
 
+    /// Charged bytes that came so far.
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether what comes at place `at`, counted like [`Window::received`], is within what was
+    /// granted.
+    pub const fn may_come(&self, at: u64, charge: u64) -> bool {
+        at <= self.granted && charge <= self.granted - at
+    }
+
     /// Something was written to the receiver; the new limit, if the sender is to hear of one.
     pub fn written(&mut self, charge: u64, budget: &mut Budget) -> Option<u64> {
         let before = self.extra();

@@ -55,13 +55,15 @@ pub struct Pair {
     pub sent: u64,
     /// Charged bytes that it may have sent.
     pub limit: u64,
+    /// Something of it went by way of other hosts: from then on every piece says its place.
+    pub placed: bool,
     /// What the other may send to it.
     pub window: Window,
 }
 
 impl Default for Pair {
     fn default() -> Self {
-        Self { sent: 0, limit: CREDIT_FIRST, window: Window::default() }
+        Self { sent: 0, limit: CREDIT_FIRST, placed: false, window: Window::default() }
     }
 }
 

@@ -66,6 +66,8 @@ pub enum Message {
     Asked(Asked),
     /// The answer to a task.
     Answered(Answered),
+    /// The same answer to several tasks.
+    AnsweredAll(AnsweredAll),
     /// A task may send more to another.
     TaskCredit(TaskCredit),
     /// A task wants to.
@@ -88,6 +90,14 @@ pub enum Message {
     CaughtCredit(CaughtCredit),
     /// The virtual machine ends.
     Halt(Halt),
+    /// Pieces of ours may come to you by way of other hosts.
+    Relay(Relay),
+    /// They may.
+    RelayReady(Relay),
+    /// These pieces of yours are here.
+    Relayed(Numbers),
+    /// These pieces of yours did not get past this host.
+    Unrelayed(Numbers),
 }
 
 /// Body of [`Message::Welcome`].
@@ -267,6 +277,15 @@ pub struct Answered {
     pub more: bool,
 }
 
+/// Body of [`Message::AnsweredAll`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnsweredAll {
+    /// Who asked, each with its number for the question.
+    pub askers: Vec<(TaskId, u64)>,
+    /// The answer.
+    pub answer: Result<Answer, Fault>,
+}
+
 /// Body of [`Message::TaskCredit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskCredit {
@@ -373,6 +392,36 @@ pub struct CaughtCredit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Halt {}
 
+/// Body of [`Message::Relay`] and [`Message::RelayReady`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Relay {
+    /// Number of the first piece that belongs to this association; earlier ones are of one that
+    /// is over.
+    pub first: u64,
+}
+
+/// Body of [`Message::Relayed`] and [`Message::Unrelayed`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbers {
+    /// Ranges of numbers of pieces, first and last.
+    pub ranges: Vec<(u64, u64)>,
+}
+
+impl Numbers {
+    /// These numbers.
+    pub fn of(mut numbers: Vec<u64>) -> Self {
+        numbers.sort_unstable();
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for number in numbers {
+            match ranges.last_mut() {
+                Some((_, last)) if number <= last.saturating_add(1) => *last = number,
+                _ => ranges.push((number, number)),
+            }
+        }
+        Self { ranges }
+    }
+}
+
 /// Why a message was not understood.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MessageError {
@@ -416,6 +465,7 @@ kinds! {
     23 Tasks, 24 Watch, 25 Input, 26 InputTaken, 32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked,
     36 Answered, 37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt,
     43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
+    48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed,
 }
 
 fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
@@ -451,13 +501,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..50u16, body: Vec<u8>) {
+        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..55u16, body: Vec<u8>) {
             let mut bytes = kind.to_le_bytes().to_vec();
             bytes.extend(body);
             if let Ok(message) = Message::decode(&bytes) {
                 prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
             }
         }
+    }
+
+    #[test]
+    fn numbers_are_told_as_ranges() {
+        let numbers = Numbers::of(vec![7, 3, 4, 5, 9, 4, u64::MAX]);
+        assert_eq!(numbers.ranges, [(3, 5), (7, 7), (9, 9), (u64::MAX, u64::MAX)]);
     }
 
     #[test]

@@ -76,6 +76,11 @@ impl HostId {
 }
 
 impl TaskId {
+    /// Before all tasks, for ranges; no task has it.
+    pub const MIN: Self = Self(0);
+    /// Behind all tasks, for ranges; no task has it.
+    pub const MAX: Self = Self(u64::MAX);
+
     /// The host that runs it.
     pub const fn host(self) -> HostId {
         HostId(self.0 & !(TASK_MAX as u64))

@@ -44,7 +44,9 @@ pub(super) fn message_len(src: TaskId, seq: u32, max: u32) -> u32 {
     match n % 10 {
         0 => 0,
         1..=6 => (n >> 8) as u32 % 200.min(max),
-        7..=8 => (n >> 8) as u32 % 5000.min(max),
+        7 => (n >> 8) as u32 % 5000.min(max),
+        // Long enough to go along a chain of hosts, and within the first credit.
+        8 => (8192 + (n >> 8) as u32 % 7000).min(max),
         _ => (n >> 8) as u32 % max,
     }
 }

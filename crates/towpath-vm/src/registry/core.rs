@@ -1,6 +1,8 @@
 //! Everything asked of the registry goes through here, and so do the ends of tasks.
 
 use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use towpath_wire::TaskId;
 use towpath_wire::talk::CONTEXT_OWN;
@@ -14,8 +16,17 @@ use crate::talk::{Fault, RegistryAnswer, RegistryOp};
 pub const CONTEXT_FIRST: u32 = CONTEXT_OWN + 1;
 const CONTEXT_LAST: u32 = CONTEXT_OWN | ((1 << 30) - 1);
 
-/// An answer: to whom, to which of its questions, and what.
-pub(super) type Reply = (TaskId, u64, Result<RegistryAnswer, Fault>);
+/// A task and its number for a question.
+pub(super) type Asker = (TaskId, u64);
+
+/// An answer: the same to all of the askers, so that it is there once however many they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// To whom, and to which of its questions.
+    pub askers: Vec<(TaskId, u64)>,
+    /// What.
+    pub answer: Result<RegistryAnswer, Fault>,
+}
 
 /// Groups and mailboxes.
 #[derive(Debug)]
@@ -74,7 +85,7 @@ impl Registry {
             RegistryOp::Delete { name, index } => mail.delete(asker, &name, index),
             RegistryOp::Mailboxes { pattern } => mail.list(&pattern),
         };
-        self.replies.push_back((asker, number, answer));
+        self.replies.push_back(Reply { askers: vec![(asker, number)], answer });
     }
 
     /// A task has ended: it leaves its groups, its mail goes unless it is to stay, and it waits
@@ -82,7 +93,10 @@ impl Registry {
     pub fn task_over(&mut self, task: TaskId) {
         self.groups.task_over(task, &mut self.replies);
         self.mail.task_over(task);
-        self.replies.retain(|(asker, ..)| *asker != task);
+        self.replies.retain_mut(|reply| {
+            reply.askers.retain(|(asker, _)| *asker != task);
+            !reply.askers.is_empty()
+        });
     }
 
     /// What a task waits for will not reach it any more.

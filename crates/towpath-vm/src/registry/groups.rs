@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use towpath_wire::TaskId;
 
-use super::core::{Reply, next_context};
+use super::core::{Asker, Reply, next_context};
 use crate::talk::{Fault, RegistryAnswer};
 
 /// Most groups.
@@ -22,8 +22,6 @@ pub const MEMBERS_MAX: usize = 65_536;
 const LIST_BYTES_MAX: usize = 512 << 10;
 
 type Answered = Result<RegistryAnswer, Fault>;
-/// A task and its number for the question.
-type Asker = (TaskId, u64);
 
 #[derive(Debug, Default)]
 struct Group {
@@ -48,6 +46,14 @@ pub(super) struct Groups {
     of: BTreeMap<TaskId, BTreeSet<String>>,
 }
 
+/// Answers all who wait, if there is anybody.
+fn tell(waiting: impl Iterator<Item = Asker>, answer: Answered, replies: &mut VecDeque<Reply>) {
+    let askers: Vec<Asker> = waiting.collect();
+    if !askers.is_empty() {
+        replies.push_back(Reply { askers, answer });
+    }
+}
+
 impl Group {
     fn living(&self) -> usize {
         self.instances.len()
@@ -70,9 +76,8 @@ impl Group {
         let count =
             if self.barrier_count == 0 { self.living() } else { self.barrier_count as usize };
         if !self.barrier.is_empty() && self.barrier.len() >= count {
-            for (task, number) in core::mem::take(&mut self.barrier) {
-                replies.push_back((task, number, Ok(RegistryAnswer::Done)));
-            }
+            let waiting = core::mem::take(&mut self.barrier);
+            tell(waiting.into_iter(), Ok(RegistryAnswer::Done), replies);
         }
     }
 
@@ -83,10 +88,11 @@ impl Group {
             return;
         }
         self.context = next_context(context);
-        for ((task, number), count) in core::mem::take(&mut self.filling) {
-            let full = count as usize <= living;
-            let answer = if full { Ok(self.list()) } else { Err(Fault::GroupFrozen) };
-            replies.push_back((task, number, answer));
+        let filling = core::mem::take(&mut self.filling).into_iter();
+        let (full, short): (Vec<_>, Vec<_>) =
+            filling.partition(|(_, count)| *count as usize <= living);
+        for (waiting, answer) in [(full, Ok(self.list())), (short, Err(Fault::GroupFrozen))] {
+            tell(waiting.into_iter().map(|(asker, _)| asker), answer, replies);
         }
     }
 
@@ -94,13 +100,11 @@ impl Group {
     fn settle_gone(&mut self, replies: &mut VecDeque<Reply>) {
         let living = self.living();
         if self.barrier_count as usize > living {
-            for (task, number) in core::mem::take(&mut self.barrier) {
-                replies.push_back((task, number, Err(Fault::Broken)));
-            }
+            let waiting = core::mem::take(&mut self.barrier);
+            tell(waiting.into_iter(), Err(Fault::Broken), replies);
         }
-        for ((task, number), _) in core::mem::take(&mut self.filling) {
-            replies.push_back((task, number, Err(Fault::Broken)));
-        }
+        let waiting = core::mem::take(&mut self.filling);
+        tell(waiting.into_keys(), Err(Fault::Broken), replies);
         self.settle_barrier(replies);
     }
 
@@ -210,7 +214,7 @@ impl Groups {
             Some(_) => None,
         };
         if let Some(fault) = fault {
-            replies.push_back((task, number, Err(fault)));
+            tell([(task, number)].into_iter(), Err(fault), replies);
         } else if let Some(group) = self.by_name.get_mut(name) {
             group.barrier_count = count;
             group.barrier.insert(task, number);
@@ -238,11 +242,11 @@ impl Groups {
             _ => None,
         };
         if let Some(fault) = fault {
-            return replies.push_back((task, number, Err(fault)));
+            return tell([(task, number)].into_iter(), Err(fault), replies);
         }
         let group = self.by_name.entry(name.into()).or_default();
         if group.context != 0 {
-            return replies.push_back((task, number, Ok(group.list())));
+            return tell([(task, number)].into_iter(), Ok(group.list()), replies);
         }
         group.filling.insert((task, number), count);
         self.of.entry(task).or_default().insert(name.into());

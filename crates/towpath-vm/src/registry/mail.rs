@@ -157,6 +157,15 @@ impl Mail {
         }
     }
 
+    /// The place asked for, or the first from `from` on, where there is an entry.
+    fn find(&self, name: &str, index: Option<u32>, from: u32) -> Option<u32> {
+        let entries = &self.by_name.get(name)?.entries;
+        match index {
+            Some(index) => entries.contains_key(&index).then_some(index),
+            None => entries.range(from..).next().map(|(index, _)| *index),
+        }
+    }
+
     pub(super) fn get(
         &mut self,
         task: TaskId,
@@ -165,16 +174,12 @@ impl Mail {
         from: u32,
         delete: bool,
     ) -> Answered {
-        let place = self.by_name.get(name).ok_or(Fault::NotFound)?;
-        let found = match index {
-            Some(index) => place.entries.get_key_value(&index),
-            None => place.entries.range(from..).next(),
-        };
-        let (index, entry) = found.ok_or(Fault::NotFound)?;
+        let index = self.find(name, index, from).ok_or(Fault::NotFound)?;
+        let entry = self.by_name.get(name).and_then(|p| p.entries.get(&index));
+        let entry = entry.ok_or(Fault::NotFound)?;
         if delete && !entry.yields_to(task) {
             return Err(Fault::Denied);
         }
-        let index = *index;
         let mail = RegistryAnswer::Mail {
             index,
             owner: entry.owner,
@@ -209,18 +214,27 @@ impl Mail {
     /// Something came: those who wait in a mailbox look again, in the order of their coming.
     pub(super) fn serve(&mut self, name: &str, replies: &mut VecDeque<Reply>) {
         let Some(place) = self.by_name.get_mut(name) else { return };
+        // The entry that the last reply holds: who wants the same and leaves it shares the reply.
+        let mut last = None;
         for wait in core::mem::take(&mut place.waits) {
-            let (task, number) = wait.asker;
-            match self.get(task, name, wait.index, wait.from, wait.delete) {
-                Err(Fault::NotFound) => {
+            let task = wait.asker.0;
+            let found = self.find(name, wait.index, wait.from);
+            if let (Some(index), Some(reply)) = (found, replies.back_mut())
+                && !wait.delete
+                && last == Some(index)
+            {
+                reply.askers.push(wait.asker);
+            } else {
+                let answer = self.get(task, name, wait.index, wait.from, wait.delete);
+                if answer == Err(Fault::NotFound) {
                     self.by_name.entry(name.into()).or_default().waits.push_back(wait);
+                    continue;
                 }
-                answer => {
-                    self.waiting -= 1;
-                    replies.push_back((task, number, answer));
-                    self.settle(name, Some(task));
-                }
+                replies.push_back(Reply { askers: alloc::vec![wait.asker], answer });
+                last = if wait.delete { None } else { found };
             }
+            self.waiting -= 1;
+            self.settle(name, Some(task));
         }
         self.settle(name, None);
     }

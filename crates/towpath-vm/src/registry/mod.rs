@@ -13,6 +13,6 @@ mod mail;
 #[cfg(test)]
 mod tests;
 
-pub use core::{CONTEXT_FIRST, Registry};
+pub use core::{CONTEXT_FIRST, Registry, Reply};
 pub use groups::{GROUPS_MAX, MEMBERS_MAX};
 pub use mail::{ENTRIES_MAX, MAIL_BYTES_MAX};

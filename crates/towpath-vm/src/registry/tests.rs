@@ -6,7 +6,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 use towpath_wire::{HostId, TaskId};
 
-use super::Registry;
+use super::{Registry, Reply};
 use crate::talk::{Fault, MailRules, RegistryAnswer, RegistryOp};
 
 fn task(n: u32) -> TaskId {
@@ -26,7 +26,10 @@ impl Asked {
     }
 
     fn answers(&mut self) -> Answers {
-        core::iter::from_fn(|| self.registry.poll()).map(|(t, _, a)| (t.number(), a)).collect()
+        let replies = core::iter::from_fn(|| self.registry.poll());
+        let each =
+            |r: Reply| r.askers.into_iter().map(move |(t, _)| (t.number(), r.answer.clone()));
+        replies.flat_map(each).collect()
     }
 
     fn ask(&mut self, who: u32, op: RegistryOp) -> Answers {
@@ -275,4 +278,27 @@ proptest! {
             }
         }
     }
+}
+
+/// What is kept for those who wait does not grow with their number times the answer's length.
+#[test]
+fn all_who_wait_for_the_same_share_one_answer() {
+    let mut asked = Asked::new();
+    for who in 1..=50 {
+        asked.join(who).unwrap();
+        let freeze = RegistryOp::Freeze { group: "g".into(), count: 51 };
+        asked.registry.apply(task(who), 100, freeze);
+        let get =
+            RegistryOp::Get { name: "m".into(), index: None, from: 0, delete: false, wait: true };
+        asked.registry.apply(task(who), 101, get);
+    }
+    asked.registry.apply(task(51), 1, RegistryOp::Join("g".into()));
+    let rules = MailRules::default();
+    let put =
+        RegistryOp::Put { name: "m".into(), index: None, rules, format: 7, content: vec![1; 9] };
+    asked.registry.apply(task(51), 2, put);
+    let replies: Vec<Reply> = core::iter::from_fn(|| asked.registry.poll()).collect();
+    let shares: Vec<usize> = replies.iter().map(|r| r.askers.len()).collect();
+    assert_eq!(shares.iter().filter(|n| **n == 50).count(), 2, "{shares:?}");
+    assert_eq!(shares.iter().sum::<usize>(), 102);
 }

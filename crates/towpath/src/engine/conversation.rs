@@ -113,11 +113,17 @@ impl Conversation {
         self.process.as_fd()
     }
 
-    /// Puts what was left and what is there into `buf`, which has [`ROOM`]; how much that is.
+    /// Puts what was left and, unless that is a whole frame, what is there into `buf`, which has
+    /// [`ROOM`]; how much that is.
     pub(super) fn read(&mut self, buf: &mut [u8]) -> (usize, Reading) {
         let had = self.rest.len();
         buf[..had].copy_from_slice(&self.rest);
         self.rest.clear();
+        if had >= FRAME_HEAD_LEN + FRAME_BODY_MAX {
+            // What is left for want of memory must not grow until nothing more can be read: that
+            // would look like the end.
+            return (had, Reading::More);
+        }
         match (&self.stream).read(&mut buf[had..]) {
             Ok(0) => (had, Reading::Over),
             Ok(n) => (had + n, Reading::More),
@@ -259,5 +265,34 @@ impl Conversation {
 impl AsFd for Conversation {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use rustix::process::{PidfdFlags, getpid, pidfd_open};
+
+    use super::*;
+
+    #[test]
+    fn a_task_whose_frames_nobody_can_take_for_long_is_not_taken_for_gone() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        let mut c = Conversation::new(ours, getpid(), process);
+        let mut buf = vec![0; ROOM];
+        let (bytes, mut kept) = (vec![0; 64 << 10], 0);
+        for _ in 0..2 * ROOM / (64 << 10) {
+            // As much as the socket takes.
+            let _ = theirs.write(&bytes);
+            let (len, reading) = c.read(&mut buf);
+            assert_ne!(reading, Reading::Over, "after {len} bytes");
+            c.keep(&buf[..len]);
+            kept = len;
+        }
+        assert!(kept >= FRAME_HEAD_LEN + FRAME_BODY_MAX, "a longest frame can be whole: {kept}");
     }
 }

@@ -15,8 +15,9 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use towpath_io::shared::{Bell, Segment};
 use towpath_node::Delivery;
+use towpath_vm::data::Multicast;
 use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode};
-use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, MULTICAST_MAX};
+use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
 use towpath_wire::{Instant, TaskId};
 
 use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading};
@@ -47,19 +48,28 @@ pub(super) struct Conversations {
     next: u64,
     /// Those that have something to write and were not written to since.
     dirty: Vec<u64>,
-    /// Those that could not hand in what they sent, because memory was short.
-    paused: Vec<u64>,
+    /// Those that could not hand in what they sent, and what they wait for.
+    paused: Vec<(u64, Lacks)>,
     /// Where one of them is read into.
     buf: Vec<u8>,
     done: Vec<Delivery>,
     cut_off: u64,
 }
 
+/// What there is too little of for what a task sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lacks {
+    /// Memory for data on its way to other hosts.
+    Memory,
+    /// Room in what waits for a host that does not take it.
+    Room,
+}
+
 /// What became of a frame.
 enum Taken {
     Yes,
     /// Nobody can take it now.
-    Later,
+    Later(Lacks),
     /// The task is at fault.
     Broken(String),
 }
@@ -179,8 +189,8 @@ impl Engine {
             let Some(body) = bytes.get(at + FRAME_HEAD_LEN..end) else { break };
             match self.frame(key, head.kind, body) {
                 Taken::Yes => at = end,
-                Taken::Later => {
-                    self.pause(key);
+                Taken::Later(lacks) => {
+                    self.pause(key, lacks);
                     break;
                 }
                 Taken::Broken(why) => return Err(why),
@@ -206,15 +216,16 @@ impl Engine {
                     return Taken::Broken(format!("data frame of {} bytes", body.len()));
                 };
                 let taken = self.node.task_data(now, task, header, payload, &mut self.memory);
-                if taken { Taken::Yes } else { Taken::Later }
+                if taken { Taken::Yes } else { Taken::Later(Lacks::Memory) }
             }
             (FrameKind::Multicast, Some(task)) => {
-                let Some((receivers, header, payload)) = multicast(body) else {
-                    return Taken::Broken(format!("multicast frame of {} bytes", body.len()));
+                let Multicast { receivers, header, payload } = match Multicast::parse(body) {
+                    Ok(multicast) => multicast,
+                    Err(e) => return Taken::Broken(format!("multicast frame: {e}")),
                 };
                 let (node, memory) = (&mut self.node, &mut self.memory);
                 let taken = node.task_multicast(now, task, &receivers, header, payload, memory);
-                if taken { Taken::Yes } else { Taken::Later }
+                if taken { Taken::Yes } else { Taken::Later(Lacks::Memory) }
             }
         }
     }
@@ -251,8 +262,8 @@ impl Engine {
             (ToDaemon::Enrol(_), Some(_)) => Taken::Broken("enrolled twice".into()),
             (_, None) => Taken::Broken("spoke before it enrolled".into()),
             (say, Some(task)) => {
-                self.node.task_says(now, task, say, &mut self.memory);
-                Taken::Yes
+                let heard = self.node.task_says(now, task, say, &mut self.memory);
+                if heard { Taken::Yes } else { Taken::Later(Lacks::Room) }
             }
         }
     }
@@ -352,12 +363,18 @@ impl Engine {
         self.conversations.done = done;
     }
 
-    /// Tasks that had to wait for memory go on, when there is some.
+    /// Tasks that had to wait for memory or room go on, when there is some.
     pub(super) fn resume_tasks(&mut self) {
-        if self.conversations.paused.is_empty() || !self.node.task_budget_left() {
+        if self.conversations.paused.is_empty() {
             return;
         }
-        for key in std::mem::take(&mut self.conversations.paused) {
+        let (memory, room) = (self.node.task_budget_left(), self.node.all_have_room());
+        let goes_on = |(_, lacks): &mut (u64, Lacks)| match lacks {
+            Lacks::Memory => memory,
+            Lacks::Room => room,
+        };
+        let paused = &mut self.conversations.paused;
+        for (key, _) in paused.extract_if(.., goes_on).collect::<Vec<_>>() {
             if let Some(c) = self.conversations.all.get_mut(&key) {
                 c.paused = false;
                 let interest = Interest { read: true, write: c.has_out() };
@@ -367,12 +384,12 @@ impl Engine {
         }
     }
 
-    fn pause(&mut self, key: u64) {
+    fn pause(&mut self, key: u64, lacks: Lacks) {
         if let Some(c) = self.conversations.all.get_mut(&key) {
             c.paused = true;
             let interest = Interest { read: false, write: c.has_out() };
             let _ = self.poll.set_interest(&*c, key, interest);
-            self.conversations.paused.push(key);
+            self.conversations.paused.push((key, lacks));
         }
     }
 
@@ -423,24 +440,4 @@ impl Engine {
             let _ = pidfd_send_signal(c.process(), signal);
         }
     }
-}
-
-type Multicast<'a> = (Vec<(TaskId, u32)>, &'a [u8; HEADER_LEN], &'a [u8]);
-
-/// Takes a multicast frame's body apart.
-fn multicast(body: &[u8]) -> Option<Multicast<'_>> {
-    let (count, rest) = body.split_first_chunk::<2>()?;
-    let count = usize::from(u16::from_le_bytes(*count));
-    if count > MULTICAST_MAX {
-        return None;
-    }
-    let (list, rest) = rest.split_at_checked(12 * count)?;
-    let (header, payload) = rest.split_first_chunk::<HEADER_LEN>()?;
-    let receiver = |entry: &[u8]| {
-        let (task, seq) = entry.split_first_chunk::<8>()?;
-        let task = TaskId::try_from(u64::from_le_bytes(*task)).ok()?;
-        Some((task, u32::from_le_bytes(seq.try_into().ok()?)))
-    };
-    let receivers = list.chunks_exact(12).map(receiver).collect::<Option<Vec<_>>>()?;
-    Some((receivers, header, payload))
 }

@@ -1,0 +1,233 @@
+//! Chains as hosts on the way, and those of receivers, see them.
+
+use alloc::vec::Vec;
+
+use towpath_proto::{Block, Memory};
+use towpath_vm::data::{Continued, Placed, check};
+use towpath_vm::message::{Numbers, Relay};
+use towpath_vm::{HostState, Message};
+use towpath_wire::talk::{Header, PIECE_CHARGE};
+use towpath_wire::{HostId, Instant, TaskId};
+
+use super::table::{ACK_AFTER, ACKS, LIST_MAX, List, PASSING_MAX, Passing, continued};
+use crate::data::{Delivery, charge};
+use crate::node::Node;
+use crate::peers::Waiting;
+
+impl Node {
+    /// Pieces of `origin` did not get past this host.
+    pub(super) fn unrelayed(&mut self, now: Instant, origin: HostId, numbers: Vec<u64>) {
+        // Without a contact it knows that it must send again.
+        if self.peers.up(origin).is_some() {
+            self.tell(now, origin, Message::Unrelayed(Numbers::of(numbers)));
+        }
+    }
+
+    /// `from` says which of its pieces belong to this association.
+    pub(crate) fn handle_relay(&mut self, now: Instant, from: HostId, relay: Relay) {
+        self.data.relays.first.insert(from, relay.first);
+        self.tell(now, from, Message::RelayReady(relay));
+    }
+
+    /// `from` takes pieces by way of other hosts.
+    pub(crate) fn handle_relay_ready(&mut self, from: HostId) {
+        if let Some(ready) = self.data.relays.ready.get_mut(&from) {
+            *ready = true;
+        }
+    }
+
+    /// Passes a piece on to the next host that is there. `base`: the piece that it goes on from.
+    fn pass_on(
+        &mut self,
+        now: Instant,
+        (header, placed, base): (&Header, Placed, Option<(u64, u32)>),
+        payload: &[u8],
+        memory: &mut dyn Memory,
+    ) {
+        let (origin, number) = (header.src.host(), placed.number);
+        let up = |host: HostId| {
+            let entry = self.log.as_ref().and_then(|l| l.table().get(host));
+            entry.is_some_and(|h| h.state == HostState::Up)
+                && !(self.leader_lost && self.leader() == Some(host))
+        };
+        let receivers: Vec<_> =
+            placed.receivers.into_iter().skip_while(|(task, ..)| !up(task.host())).collect();
+        let Some(next) = receivers.first().map(|(task, ..)| task.host()) else { return };
+        let placed = Placed { receivers, ..placed };
+        let room = self.data.relays.passing_bytes < PASSING_MAX;
+        let known = self.data.relays.passed_on.get(&(next, origin)).copied();
+        let base = base.filter(|(base, _)| known == Some(*base));
+        let front = base.and_then(|(base, shift)| continued(header, &placed, shift, base));
+        let front = front.unwrap_or_else(|| [&placed.front()[..], &header.emit()].concat());
+        let Some(block) = room.then(|| memory.put_parts(&[&front, payload])).flatten() else {
+            return self.unrelayed(now, origin, alloc::vec![number]);
+        };
+        if !placed.goes_on {
+            self.data.relays.passed_on.insert((next, origin), number);
+        }
+        let len = memory.len(block);
+        let relays = &mut self.data.relays;
+        relays.passed += 1;
+        relays.passing_bytes += u64::from(len);
+        let passing = Passing { origin, number, len };
+        relays.passing.entry(next).or_default().insert(block.index, passing);
+        self.data.hold_outgoing(len);
+        self.queue_data(now, next, Waiting::Block(block, len));
+    }
+
+    /// A piece with its place came from `from`, in `block` from `at` on.
+    pub(crate) fn take_placed(
+        &mut self,
+        now: Instant,
+        from: HostId,
+        (header, placed): (Header, Placed),
+        (block, at): (Block, u32),
+        memory: &mut dyn Memory,
+    ) {
+        let Placed { number, goes_on, .. } = placed;
+        if number > 0 && !goes_on && placed.receivers.len() <= LIST_MAX {
+            let receivers = placed.receivers.clone();
+            let key = (from, header.src.host());
+            self.data.relays.lists.insert(key, List { number, header, receivers });
+        }
+        self.take_relayed(now, from, (header, placed, None), (block, at), memory);
+    }
+
+    /// A piece came from `from` that goes on from one that came before.
+    pub(crate) fn take_continued(
+        &mut self,
+        now: Instant,
+        from: HostId,
+        continued: Continued,
+        block: Block,
+        memory: &mut dyn Memory,
+    ) {
+        let Continued { number, src, back, shift } = continued;
+        let base = number.wrapping_sub(back.into());
+        let list = self.data.relays.lists.get(&(from, src.host()));
+        let list = list.filter(|list| list.number == base && list.header.src == src);
+        let ahead = u64::from(shift).checked_sub(PIECE_CHARGE);
+        let len = memory.len(block) as usize - Continued::LEN;
+        let header = list.zip(ahead).map(|(list, ahead)| {
+            let offset = list.header.offset.saturating_add(ahead);
+            Header { offset, ..list.header }
+        });
+        let fits = |h: &Header| h.offset <= h.total && check(h, len).is_ok();
+        let (Some(list), Some(header)) = (list, header.filter(fits)) else {
+            self.written(block, memory);
+            return self.unrelayed(now, src.host(), alloc::vec![number]);
+        };
+        let shifted = |(task, seq, at): &(TaskId, u32, u32)| (*task, *seq, at.wrapping_add(shift));
+        let receivers = list.receivers.iter().map(shifted).collect();
+        let placed = Placed { number, goes_on: true, receivers };
+        let piece = (header, placed, Some((base, shift)));
+        self.take_relayed(now, from, piece, (block, Continued::LEN as u32), memory);
+    }
+
+    fn take_relayed(
+        &mut self,
+        now: Instant,
+        from: HostId,
+        (header, placed, base): (Header, Placed, Option<(u64, u32)>),
+        (block, at): (Block, u32),
+        memory: &mut dyn Memory,
+    ) {
+        let (origin, len) = (header.src.host(), memory.len(block) - at);
+        let Placed { number, goes_on, receivers } = placed;
+        let (mine, rest): (Vec<_>, Vec<_>) =
+            receivers.into_iter().partition(|(task, ..)| self.me == Some(task.host()));
+        let known = if number == 0 {
+            origin == from && rest.is_empty()
+        } else {
+            self.peers.up(origin).is_some()
+                && self.data.relays.first.get(&origin).is_some_and(|first| *first <= number)
+        };
+        // One that none of ours is to have might go round for ever.
+        if mine.is_empty() || self.me == Some(origin) || (goes_on && len == 0) {
+            self.malformed += 1;
+            return self.written(block, memory);
+        }
+        if !rest.is_empty() && number != 0 {
+            let payload = memory.bytes(block)[at as usize..].to_vec();
+            let placed = Placed { number, goes_on, receivers: rest };
+            self.pass_on(now, (&header, placed, base), &payload, memory);
+        }
+        if known {
+            self.data.share(block, mine.len() + 1);
+            let charge = if goes_on { u64::from(len) } else { charge(len as usize) };
+            for (dst, seq, place) in mine {
+                if self.receives(dst) {
+                    let header = Header { dst, seq, ..header };
+                    self.place(Delivery { header, block, at, len, charge: charge as u32 }, place);
+                } else {
+                    self.unknown(now, dst, &header);
+                    self.written(block, memory);
+                }
+            }
+            if number != 0 {
+                let whole = header.offset + u64::from(len) == header.total;
+                self.acknowledge(now, origin, number, whole);
+            }
+        }
+        self.written(block, memory);
+    }
+
+    /// Hands a piece on if it is its turn, keeps it if it is early, drops it if it was there.
+    fn place(&mut self, delivery: Delivery, at: u32) {
+        let Header { src, dst, .. } = delivery.header;
+        let Some(pair) = self.pair(dst, src) else {
+            return self.data.dropped.push(delivery.block);
+        };
+        let received = pair.window.received();
+        let ahead = at.wrapping_sub(received as u32).cast_signed();
+        if ahead == 0 {
+            return self.deliver(delivery);
+        }
+        let place = received.wrapping_add_signed(ahead.into());
+        let fits = ahead > 0 && pair.window.may_come(place, delivery.charge.into());
+        let early = fits.then(|| self.data.relays.early.entry((dst, src)).or_default());
+        match early.filter(|early| !early.contains_key(&place)) {
+            Some(early) => _ = early.insert(place, delivery),
+            None => self.data.dropped.push(delivery.block),
+        }
+    }
+
+    /// The piece whose turn it is, if it was early.
+    pub(crate) fn next_in_turn(&mut self, dst: TaskId, src: TaskId) -> Option<Delivery> {
+        let early = self.data.relays.early.get_mut(&(dst, src))?;
+        let received = self.local.members.get(dst)?.pairs.get(&src)?.window.received();
+        let delivery = early.remove(&received);
+        if early.is_empty() {
+            self.data.relays.early.remove(&(dst, src));
+        }
+        delivery
+    }
+
+    fn acknowledge(&mut self, now: Instant, origin: HostId, number: u64, whole: bool) {
+        let relays = &mut self.data.relays;
+        let acks = relays.acks.entry(origin).or_default();
+        acks.push(number);
+        if whole || acks.len() >= ACKS {
+            self.tell_acks(now, origin);
+        } else {
+            relays.ack_at.get_or_insert(now + ACK_AFTER);
+        }
+    }
+
+    fn tell_acks(&mut self, now: Instant, origin: HostId) {
+        if let Some(acks) = self.data.relays.acks.remove(&origin) {
+            self.tell(now, origin, Message::Relayed(Numbers::of(acks)));
+        }
+    }
+
+    /// Tells what was to be told together and waited long enough.
+    pub(crate) fn settle_acks(&mut self, now: Instant) {
+        if self.data.relays.ack_at.is_some_and(|at| at <= now) {
+            self.data.relays.ack_at = None;
+            let origins: Vec<HostId> = self.data.relays.acks.keys().copied().collect();
+            for origin in origins {
+                self.tell_acks(now, origin);
+            }
+        }
+    }
+}

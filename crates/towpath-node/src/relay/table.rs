@@ -1,0 +1,184 @@
+//! What a host keeps of chains.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use towpath_proto::Block;
+use towpath_vm::data::{Continued, Placed};
+use towpath_vm::message::TaskEnded;
+use towpath_wire::talk::Header;
+use towpath_wire::{HostId, Instant, TaskId};
+
+use crate::data::Delivery;
+
+/// Messages of so many bytes go along a chain; shorter ones would gain less than they wait.
+pub const RELAY_MIN: u64 = 8 << 10;
+/// Bytes of a piece on its way along a chain, unless its list of receivers is long: with what
+/// stands in front, two datagrams of an Ethernet. Each host of a chain adds the time of a piece.
+pub const RELAY_PIECE: usize = 2600;
+/// Hosts of a chain; further ones have a chain of their own.
+pub const CHAIN_MAX: usize = 16;
+/// Bytes of pieces that an origin keeps until they have arrived everywhere.
+pub const HELD_MAX: u64 = 16 << 20;
+/// Bytes of pieces on their way through a host.
+pub const PASSING_MAX: u64 = 64 << 20;
+/// Receivers of a list that hosts on the way remember; longer ones come with each piece.
+pub(super) const LIST_MAX: usize = 64;
+/// Pieces that are acknowledged together, and how long the first of them waits.
+pub(super) const ACKS: usize = 16;
+pub(super) const ACK_AFTER: Duration = Duration::from_millis(2);
+
+/// The receivers of one host.
+#[derive(Debug)]
+pub(super) struct Leg {
+    pub(super) host: HostId,
+    /// With the number of the message and the place of the piece that was charged.
+    pub(super) receivers: Vec<(TaskId, u32, u32)>,
+}
+
+impl Leg {
+    pub(super) fn receivers(&self, shift: u32) -> impl Iterator<Item = (TaskId, u32, u32)> + '_ {
+        self.receivers.iter().map(move |(task, seq, at)| (*task, *seq, at.wrapping_add(shift)))
+    }
+}
+
+/// A piece of ours that has not arrived everywhere.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) payload: Block,
+    pub(super) len: u32,
+    pub(super) header: Header,
+    /// Charged bytes of the piece that was charged which come before it.
+    pub(super) shift: u32,
+    /// All hosts, in chains of [`CHAIN_MAX`].
+    pub(super) legs: Arc<Vec<Leg>>,
+    /// Those that have not answered.
+    pub(super) open: BTreeSet<HostId>,
+}
+
+/// Whom the pieces that go on from a piece are for, and what they are part of.
+#[derive(Debug)]
+pub(super) struct List {
+    pub(super) number: u64,
+    pub(super) header: Header,
+    pub(super) receivers: Vec<(TaskId, u32, u32)>,
+}
+
+/// A block on its way through this host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passing {
+    pub(super) origin: HostId,
+    pub(super) number: u64,
+    pub(super) len: u32,
+}
+
+/// Invariants: `open` counts, for each host and sender, the pieces of `held` whose `open` has the
+/// host; `ended` has keys of `open` only; `passing_bytes` sums `passing`.
+#[derive(Debug, Default)]
+pub(crate) struct Relays {
+    // As an origin.
+    pub(super) last: u64,
+    pub(super) held: BTreeMap<u64, Held>,
+    pub(super) held_bytes: u64,
+    /// Hosts that were told what to take, and whether they answered.
+    pub(super) ready: BTreeMap<HostId, bool>,
+    pub(super) open: BTreeMap<(HostId, TaskId), u32>,
+    /// Ends of tasks to be told once nothing of theirs is on the way.
+    pub(super) ended: BTreeMap<(HostId, TaskId), TaskEnded>,
+    pub(super) again: BTreeSet<(u64, HostId)>,
+    // As a host on the way, by the next host.
+    pub(super) passing: BTreeMap<HostId, BTreeMap<u32, Passing>>,
+    pub(super) passing_bytes: u64,
+    /// The last list that came, by the host that it came from and the origin ...
+    pub(super) lists: BTreeMap<(HostId, HostId), List>,
+    /// ... and the number of the one that was passed on, by the next host and the origin.
+    pub(super) passed_on: BTreeMap<(HostId, HostId), u64>,
+    // As a receiver's host.
+    pub(super) first: BTreeMap<HostId, u64>,
+    pub(super) acks: BTreeMap<HostId, Vec<u64>>,
+    pub(crate) ack_at: Option<Instant>,
+    /// Pieces that came before their turn, by receiver and sender, by place.
+    pub(super) early: BTreeMap<(TaskId, TaskId), BTreeMap<u64, Delivery>>,
+    /// Pieces passed on, and sent again, so far.
+    pub(crate) passed: u64,
+    pub(crate) repeated: u64,
+}
+
+impl Relays {
+    /// Whether pieces to `host` are on their way, or ends of tasks wait for them.
+    pub(crate) fn any_for(&self, host: HostId) -> bool {
+        self.open.range((host, TaskId::MIN)..).next().is_some_and(|((h, _), _)| *h == host)
+    }
+
+    /// The end of a task is to be told to `host`: false when it must wait, and will be told.
+    pub(crate) fn may_end(&mut self, host: HostId, ended: &TaskEnded) -> bool {
+        let open = self.open.contains_key(&(host, ended.task));
+        if open {
+            self.ended.insert((host, ended.task), ended.clone());
+        }
+        !open
+    }
+
+    /// Whether `host` will be told the end of `task`.
+    pub(crate) fn will_end(&self, host: HostId, task: TaskId) -> bool {
+        self.ended.contains_key(&(host, task))
+    }
+
+    /// What is left, for those who look for leaks.
+    pub(crate) fn remains(&self) -> [(&'static str, usize); 4] {
+        [
+            ("pieces on chains", self.held.len()),
+            ("pieces passing", self.passing.values().map(BTreeMap::len).sum()),
+            ("pieces before their turn", self.early.values().map(BTreeMap::len).sum()),
+            ("ends to tell", self.ended.len()),
+        ]
+    }
+
+    /// `task` and `peer` have nothing more to do with each other: what was early is dropped.
+    pub(crate) fn part(&mut self, task: TaskId, peer: TaskId, dropped: &mut Vec<Block>) {
+        let early = self.early.remove(&(task, peer)).unwrap_or_default();
+        dropped.extend(early.into_values().map(|delivery| delivery.block));
+    }
+
+    /// `task` has nothing more to do with anybody.
+    pub(crate) fn part_all(&mut self, task: TaskId, dropped: &mut Vec<Block>) {
+        let of = (task, TaskId::MIN)..=(task, TaskId::MAX);
+        let peers: Vec<TaskId> = self.early.range(of).map(|((_, peer), _)| *peer).collect();
+        for peer in peers {
+            self.part(task, peer, dropped);
+        }
+    }
+
+    /// A block that passed this host is at the next one.
+    pub(crate) fn sent(&mut self, next: HostId, block: Block) {
+        let Some(passing) = self.passing.get_mut(&next) else { return };
+        if let Some(piece) = passing.remove(&block.index) {
+            self.passing_bytes -= u64::from(piece.len);
+        }
+        if passing.is_empty() {
+            self.passing.remove(&next);
+        }
+    }
+
+    /// `host` and those behind it in its chain, as far as they have not answered.
+    pub(super) fn from_on(held: &Held, host: HostId) -> Vec<HostId> {
+        let chain = held.legs.chunks(CHAIN_MAX).find(|c| c.iter().any(|leg| leg.host == host));
+        let chain = chain.into_iter().flatten().map(|leg| leg.host);
+        chain.skip_while(|h| *h != host).filter(|h| held.open.contains(h)).collect()
+    }
+}
+
+/// What stands in front of a piece that goes on from piece `base` in short, if it can.
+pub(super) fn continued(
+    header: &Header,
+    placed: &Placed,
+    shift: u32,
+    base: u64,
+) -> Option<Vec<u8>> {
+    let back = u16::try_from(placed.number - base).ok()?;
+    let short = placed.receivers.len() <= LIST_MAX;
+    let Placed { number, .. } = *placed;
+    short.then(|| Continued { number, src: header.src, back, shift }.front())
+}

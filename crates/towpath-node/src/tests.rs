@@ -1,0 +1,219 @@
+//! What comes from another host's daemon, straight into one node: there is no network.
+
+extern crate std;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use towpath_proto::crypto::{CryptoError, Handshake, HeaderKey, PacketKey, Secrets};
+use towpath_proto::{Config, Crypto, HeapMemory, HostKey, Machine, Psk, Rng};
+use towpath_vm::message::{Asked, SpawnFor, StreamAsk};
+use towpath_vm::talk::{
+    Enrol, Fault, MAIL_MAX, MailRules, Question, RegistryOp, SpawnTasks, Subject, TALK_VERSION,
+    ToDaemon, ToTask,
+};
+use towpath_vm::{Change, Host, HostState, Message, Tasks};
+use towpath_wire::talk::Header;
+use towpath_wire::{ByteSize, HostId, Instant, LinkId, TaskId};
+
+use crate::direct::ROUTES_MAX;
+use crate::{Node, NodeConfig, NodeEvent};
+
+/// No cryptography: nothing of these tests goes out.
+struct Mute;
+
+impl Crypto for Mute {
+    fn public_key(&self) -> HostKey {
+        HostKey([1; 32])
+    }
+
+    fn initiate(&mut self, _: &HostKey, _: &Psk, _: &[u8]) -> Box<dyn Handshake> {
+        Box::new(Self)
+    }
+
+    fn respond(&mut self, _: &[u8]) -> Box<dyn Handshake> {
+        Box::new(Self)
+    }
+
+    fn packet_key(&self, secret: &[u8; 32]) -> Box<dyn PacketKey> {
+        Box::new(HeaderKey::new(secret))
+    }
+
+    fn mac(&self, _: &[u8; 32], _: &[u8]) -> [u8; 16] {
+        [0; 16]
+    }
+
+    fn derive(&self, secret: &[u8; 32], _: &[u8]) -> [u8; 32] {
+        *secret
+    }
+
+    fn random(&mut self) -> [u8; 32] {
+        [3; 32]
+    }
+}
+
+impl Handshake for Mute {
+    fn write(&mut self, payload: &[u8], out: &mut [u8]) -> Result<usize, CryptoError> {
+        out[..payload.len()].copy_from_slice(payload);
+        Ok(payload.len())
+    }
+
+    fn read(&mut self, _: &[u8], _: &mut [u8]) -> Result<usize, CryptoError> {
+        Err(CryptoError)
+    }
+
+    fn remote_key(&self) -> Option<HostKey> {
+        None
+    }
+
+    fn set_psk(&mut self, _: &Psk) -> Result<(), CryptoError> {
+        Ok(())
+    }
+
+    fn split(self: Box<Self>) -> Secrets {
+        Secrets { send: [0; 32], receive: [0; 32] }
+    }
+}
+
+const NOW: Instant = Instant::ZERO;
+
+/// A node that founded a virtual machine and believes in another host, and its memory.
+fn node() -> (Node, HostId, HeapMemory) {
+    let config = NodeConfig {
+        name: "one".into(),
+        addr: ([10, 0, 0, 1], 7077).into(),
+        arch: "any".into(),
+        speed: 1000,
+        cpus: 2,
+        slots: 2,
+        link: LinkId(0),
+        unix_s_at_zero: 1,
+        proto: Config::default(),
+    };
+    let mut node = Node::found(config, Box::new(Mute), Rng::new(1, 2), [7; 32]);
+    let other = HostId::new(2, 2).expect("a host");
+    let mut host = node.hosts().next().expect("itself").clone();
+    host = Host { id: other, name: "two".into(), key: [2; 32], state: HostState::Up, ..host };
+    node.log.as_mut().expect("it founded one").append(Change::Added(host));
+    (node, other, HeapMemory::new(ByteSize::from_mib(4)))
+}
+
+fn enrol(node: &mut Node, memory: &mut HeapMemory) -> TaskId {
+    let enrol = Enrol { version: TALK_VERSION, claim: None, pid: 1, command: String::new() };
+    node.task_enrol(NOW, &enrol, memory).expect("it enrols")
+}
+
+fn events(node: &mut Node) -> Vec<NodeEvent> {
+    core::iter::from_fn(|| node.poll_event()).collect()
+}
+
+fn faults(node: &Node, host: HostId) -> Vec<Fault> {
+    let fault = |m| if let Message::Answered(a) = m { a.answer.err() } else { None };
+    node.queued(host).into_iter().filter_map(fault).collect()
+}
+
+#[test]
+fn another_hosts_spawn_is_held_to_the_limits_of_a_task() {
+    let (mut node, other, _) = node();
+    // What the asker's job came of: a request of ours that runs there.
+    let request = node.requests.open(other, 1, true).expect("a request").0;
+    let asker = other.task(5).expect("a task");
+    let large = alloc::vec![b'x'; 400 << 10];
+    for (count, arg) in [(u32::MAX, Vec::new()), (0, Vec::new()), (4000, large)] {
+        let spawn =
+            SpawnTasks { program: b"p".to_vec(), args: [arg].into(), count, ..<_>::default() };
+        let ask = SpawnFor { request, asker, number: 1, catch: false, spawn };
+        node.handle_message(NOW, other, Message::SpawnFor(ask));
+    }
+    let faults = faults(&node, other);
+    assert!(
+        matches!(&faults[..], [Fault::Bad(_), Fault::Bad(_), Fault::Limit { limit, .. }]
+            if *limit == 64 << 20),
+        "{faults:?}"
+    );
+    assert!(node.jobs.spawning.is_empty());
+    assert_eq!(node.requests.len(), 1, "nothing was asked of anybody");
+}
+
+#[test]
+fn another_hosts_questions_are_held_to_the_limits_of_a_task() {
+    let (mut node, other, _) = node();
+    let put = RegistryOp::Put {
+        name: "box".into(),
+        index: None,
+        rules: MailRules::default(),
+        format: 0,
+        content: alloc::vec![0; MAIL_MAX + 1],
+    };
+    let asker = other.task(5).expect("a task");
+    let asked = Asked { asker, number: 1, question: Question::Registry(put) };
+    node.handle_message(NOW, other, Message::Asked(asked));
+    let faults = faults(&node, other);
+    assert!(matches!(&faults[..], [Fault::Limit { .. }]), "{faults:?}");
+    assert!(node.lead.registry.is_empty());
+}
+
+#[test]
+fn two_that_ask_each_other_at_the_limit_of_routes_get_theirs() {
+    let (mut node, two, mut memory) = node();
+    // We are the second host: of two that ask each other, the other one's task connects.
+    let other = node.me.replace(two).expect("the first");
+    node.tasks = Some(Tasks::new(two, 2));
+    let task = enrol(&mut node, &mut memory);
+    let peers = (1..).map(|n| other.task(n).expect("a task"));
+    let peers: Vec<TaskId> = peers.take(ROUTES_MAX + 1).collect();
+    for peer in &peers[..ROUTES_MAX] {
+        node.task_says(NOW, task, ToDaemon::Direct { peer: *peer }, &mut memory);
+    }
+    events(&mut node);
+    let ask =
+        |from| Message::StreamAsk(StreamAsk { from, to: task, forth: [1; 32], back: [2; 32] });
+    let (last, beyond) = (peers[ROUTES_MAX - 1], peers[ROUTES_MAX]);
+    node.handle_message(NOW, other, ask(last));
+    let listens = |e: &NodeEvent| match e {
+        NodeEvent::ToTask { say: ToTask::Stream(offer), .. } => offer.peer == last,
+        _ => false,
+    };
+    assert!(events(&mut node).iter().any(listens), "both asked, so there is room");
+    node.handle_message(NOW, other, ask(beyond));
+    let refusal = node.queued(other).pop();
+    assert!(matches!(refusal, Some(Message::StreamAt(at)) if at.port.is_none()), "{refusal:?}");
+}
+
+#[test]
+fn a_multicast_that_names_a_receiver_twice_is_the_end_of_its_sender() {
+    let (mut node, other, mut memory) = node();
+    let task = enrol(&mut node, &mut memory);
+    events(&mut node);
+    let peer = other.task(1).expect("a task");
+    let header =
+        Header { src: task, dst: peer, tag: 0, context: 0, seq: 0, format: 0, total: 9, offset: 0 };
+    let to = [(peer, 0), (other.task(2).expect("a task"), 0), (peer, 1)];
+    node.task_multicast(NOW, task, &to, &header.emit(), &[0; 9], &mut memory);
+    assert!(matches!(&events(&mut node)[..], [NodeEvent::CutOff { task: t, .. }] if *t == task));
+}
+
+#[test]
+fn a_task_that_floods_a_host_that_does_not_read_is_not_listened_to_and_the_host_stays() {
+    let (mut node, other, mut memory) = node();
+    let (task, peer) = (enrol(&mut node, &mut memory), other.task(1).expect("a task"));
+    let mut heard = 0;
+    let name = "n".repeat(200);
+    while heard < 1_000_000 {
+        let watch = ToDaemon::Watch { watch: 1, subject: Subject::Task(peer) };
+        if !node.task_says(NOW, task, watch, &mut memory) {
+            break;
+        }
+        node.task_says(NOW, task, ToDaemon::Unwatch { watch: 1 }, &mut memory);
+        heard += 1;
+    }
+    assert!((1000..200_000).contains(&heard), "{heard} words were taken in");
+    assert!(!node.all_have_room());
+    // What does not concern that host is heard.
+    let mine = ToDaemon::Ask { number: 1, question: Question::Registry(RegistryOp::Join(name)) };
+    assert!(node.task_says(NOW, task, mine, &mut memory));
+    assert!(node.hosts().all(|h| h.state == HostState::Up));
+    let lost = |e: &NodeEvent| matches!(e, NodeEvent::HostLost(_));
+    assert!(!events(&mut node).iter().any(lost));
+}
