@@ -118,6 +118,9 @@ impl Conversation {
         let had = self.rest.len();
         buf[..had].copy_from_slice(&self.rest);
         self.rest.clear();
+        if had == buf.len() {
+            return (had, Reading::More);
+        }
         match (&self.stream).read(&mut buf[had..]) {
             Ok(0) => (had, Reading::Over),
             Ok(n) => (had + n, Reading::More),
@@ -259,5 +262,23 @@ impl Conversation {
 impl AsFd for Conversation {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{PidfdFlags, getpid, pidfd_open};
+
+    #[test]
+    fn a_full_buffer_is_no_end() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        let mut conversation = Conversation::new(ours, getpid(), process);
+        let mut buf = vec![0; 8];
+        conversation.keep(&[7; 8]);
+        assert_eq!(conversation.read(&mut buf), (8, Reading::More));
+        drop(theirs);
+        assert_eq!(conversation.read(&mut buf), (0, Reading::Over));
     }
 }

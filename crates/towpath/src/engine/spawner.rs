@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
@@ -177,12 +177,12 @@ impl Spawner {
         command.env(TASK_VAR, task.to_raw().to_string()).env(COOKIE_VAR, cookie.to_string());
         let mut child = self.descriptors.spawn(&mut command)?;
         let pid = child.id();
-        let watch = || -> io::Result<(Pid, OwnedFd)> {
-            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-            let pid = pid.ok_or(io::ErrorKind::InvalidData)?;
-            Ok((pid, pidfd_open(pid, PidfdFlags::empty())?))
-        };
-        let (own_pid, exit) = match watch() {
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let input = Input::new(child.stdin.take());
+        self.next += 1;
+        let n = self.next;
+        let pipes = [out.as_ref().map(AsFd::as_fd), err.as_ref().map(AsFd::as_fd), input.fd()];
+        let (own_pid, exit) = match self.look_after(n, pid, pipes) {
             Ok(found) => found,
             Err(e) => {
                 let _ = child.kill();
@@ -190,15 +190,6 @@ impl Spawner {
                 return Err(e);
             }
         };
-        self.next += 1;
-        let n = self.next;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let input = Input::new(child.stdin.take());
-        let pipes = [out.as_ref().map(AsFd::as_fd), err.as_ref().map(AsFd::as_fd), input.fd()];
-        for pipe in pipes.into_iter().flatten() {
-            rustix::io::ioctl_fionbio(pipe, true)?;
-        }
-        self.poll.add(&exit, 4 * n + KIND_EXIT)?;
         let credit = spec.output_window.into();
         let (watched, exited, signalled) = (false, false, false);
         let process = Process {
@@ -218,6 +209,23 @@ impl Spawner {
         self.by_task.insert(task, n);
         self.watch(n);
         Ok(pid)
+    }
+
+    /// Has process `n` tell of its end, and its pipes never block us.
+    fn look_after(
+        &self,
+        n: u64,
+        pid: u32,
+        pipes: [Option<BorrowedFd<'_>>; 3],
+    ) -> io::Result<(Pid, OwnedFd)> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::InvalidData)?;
+        let exit = pidfd_open(pid, PidfdFlags::empty())?;
+        for pipe in pipes.into_iter().flatten() {
+            rustix::io::ioctl_fionbio(pipe, true)?;
+        }
+        self.poll.add(&exit, 4 * n + KIND_EXIT)?;
+        Ok((pid, exit))
     }
 
     /// Watches the pipes of a process while it has credit, and only then: a pipe whose writers
