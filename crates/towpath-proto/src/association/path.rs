@@ -169,12 +169,12 @@ impl Path {
         if room < self.datagram.into() || self.pacer.ready_at() > now { 0 } else { room }
     }
 
-    /// When the pacer lets data go on, if nothing but the pacer holds it.
     /// Bytes that may be under way.
     pub(super) fn window(&self) -> u64 {
         self.congestion.window()
     }
 
+    /// When the pacer lets data go on, if nothing but the pacer holds it.
     pub(super) fn pace_at(&self) -> Option<Instant> {
         if !self.up || self.window_room() < self.datagram.into() {
             return None;

@@ -53,10 +53,7 @@ pub enum HostlistError {
 /// True for what can be a host's name or address, and never an option of a command.
 pub fn is_name(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-:%".contains(c);
-    !name.is_empty()
-        && name.len() <= NAME_MAX
-        && !name.starts_with('-')
-        && name.chars().all(fine)
+    !name.is_empty() && name.len() <= NAME_MAX && !name.starts_with('-') && name.chars().all(fine)
 }
 
 /// The names that a list stands for.
