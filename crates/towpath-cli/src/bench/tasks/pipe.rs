@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -156,16 +156,17 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    pub(super) fn serve() -> anyhow::Result<(Self, u16)> {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    pub(super) fn serve(at: IpAddr) -> anyhow::Result<(Self, u16)> {
+        let socket = UdpSocket::bind((at, 0))?;
         socket.set_read_timeout(Some(SILENCE))?;
         let port = socket.local_addr()?.port();
         Ok((Self { socket, met: false }, port))
     }
 
-    pub(super) fn connect(port: u16) -> anyhow::Result<Self> {
-        let (mut pipe, _) = Self::serve()?;
-        pipe.socket.connect((Ipv4Addr::LOCALHOST, port))?;
+    pub(super) fn connect(to: SocketAddr) -> anyhow::Result<Self> {
+        let any = if to.ip().is_loopback() { to.ip() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let (mut pipe, _) = Self::serve(any)?;
+        pipe.socket.connect(to)?;
         pipe.met = true;
         Ok(pipe)
     }
@@ -213,8 +214,8 @@ pub(super) fn tcp_accept(listener: &TcpListener) -> anyhow::Result<TcpStream> {
     tcp_ready(listener.accept()?.0)
 }
 
-pub(super) fn tcp_connect(port: u16) -> anyhow::Result<TcpStream> {
-    tcp_ready(TcpStream::connect((Ipv4Addr::LOCALHOST, port))?)
+pub(super) fn tcp_connect(to: SocketAddr) -> anyhow::Result<TcpStream> {
+    tcp_ready(TcpStream::connect(to)?)
 }
 
 /// Messages between tasks, copied out into the receiver's buffer.
