@@ -13,11 +13,14 @@ use towpath_io::Words;
 use super::args::EchoArgs;
 use super::line::{Do, Way};
 use super::peers;
-use super::pipe::{self, Datagrams, End, Look, Messages, Pipe, SHORT, Shared, WORDS};
+use super::pipe::{self, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, WORDS};
 use super::report::{Report, Row, chosen};
 use super::sample::Sample;
 use super::trips::{self, Measured};
 use super::world::{Own, World};
+
+/// Messages that are lent, too: shorter ones are copied as fast.
+const LOAN_MIN: usize = 1 << 20;
 
 /// What a row goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ enum Chain {
     Tasks {
         direct: bool,
     },
+    /// Memory lent from task to task.
+    Loan,
 }
 
 /// Members: the far end and, for floors, who stands where the daemons stand.
@@ -65,6 +70,7 @@ impl Plan {
         let one_host = args.common.hosts == 1;
         // One after another: floors that take turns cannot.
         let turns = !args.one_way;
+        let mut trip_of_short = None;
         for &len in &args.sizes {
             let size = bytes(len);
             let floor = |what: &str| format!("floor: {what}, {size}");
@@ -82,6 +88,13 @@ impl Plan {
                 let direct = Chain::Tasks { direct: true };
                 let row = plan.add(format!("tasks, direct, {size}"), "ring", direct, len);
                 plan.rows[row].floor = spin.or(futex).or(Some(unix));
+                if short {
+                    trip_of_short = Some(row);
+                }
+                if turns && len >= LOAN_MIN {
+                    let row = plan.add(format!("tasks, loan, {size}"), "ring", Chain::Loan, len);
+                    plan.rows[row].floor = trip_of_short;
+                }
                 let daemon = Chain::Tasks { direct: false };
                 let row = plan.add(format!("tasks, by the daemon, {size}"), "daemon", daemon, len);
                 plan.rows[row].processes = 3;
@@ -171,6 +184,8 @@ pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
             format!("{seconds} s each; a trip is there and back; GB/s counts both ways.")
         },
         "Messages are copied in and out at both ends; 8 buffers take turns.".to_string(),
+        "Loans are not copied: a line of memory at each of their ends is; they are held to 16 B."
+            .to_string(),
     ];
     notes.extend(peers::notes());
     let rows = plan.rows.into_iter().zip(samples).collect();
@@ -251,6 +266,12 @@ fn measure(
         Chain::Tcp => {
             let port = world.ready(far, &served(Way::Tcp(at)))?;
             run(&mut pipe::tcp_connect(SocketAddr::new(at, port))?)?
+        }
+        Chain::Loan => {
+            let peer = own.direct.id().to_raw();
+            world.ready(far, &served(Way::Loan { peer }))?;
+            let peer = world.task(far, true)?;
+            run(&mut Loans::new(&mut own.direct, peer, trips::COMPARED))?
         }
         Chain::Tasks { direct } => {
             let peer = own.ids()[usize::from(direct)].to_raw();

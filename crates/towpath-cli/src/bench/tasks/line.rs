@@ -75,6 +75,8 @@ pub(super) enum Way {
     Tcp(IpAddr),
     /// Messages with this task; by the direct route where that is allowed.
     Task { peer: u64, direct: bool },
+    /// Loans to and from this task, by the direct route.
+    Loan { peer: u64 },
 }
 
 /// What a barrier is made of.

@@ -13,7 +13,7 @@ use super::super::machine;
 use super::args::MemberArgs;
 use super::barrier::Place;
 use super::line::{Do, Line, Said, Way};
-use super::pipe::{self, Datagrams, End, Look, Messages, Pipe, SHORT, Shared, TAG};
+use super::pipe::{self, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, TAG};
 use super::sample::{now_ns, sleeps};
 use super::world::Own;
 use super::{multicast, trips};
@@ -94,7 +94,7 @@ impl Pending {
                 let port = listener.local_addr()?.port();
                 (Self::Tcp(listener), port)
             }
-            Way::Task { .. } => bail!("tasks are not in the middle"),
+            Way::Task { .. } | Way::Loan { .. } => bail!("tasks are not in the middle"),
         })
     }
 
@@ -164,6 +164,11 @@ impl Member {
             self.line.say(&Said::Ready(0))?;
             let peer = TaskId::try_from(*peer)?;
             return work(&mut Messages { task, peer });
+        }
+        if let Way::Loan { peer } = way {
+            let task = self.own.as_mut().context("no task yet")?.task(true);
+            self.line.say(&Said::Ready(0))?;
+            return work(&mut Loans::new(task, TaskId::try_from(*peer)?, trips::COMPARED));
         }
         let (pending, port) = Pending::begin(way)?;
         self.line.say(&Said::Ready(port))?;

@@ -19,7 +19,7 @@ const TURN_MESSAGES: usize = 4096;
 /// Buffers that take turns, so that no row lives on one warm piece of memory.
 const BUFFERS: usize = 8;
 /// Round trips whose bytes are compared before any is timed.
-const COMPARED: u64 = 8;
+pub(super) const COMPARED: u64 = 8;
 /// Round trips remembered at most.
 const TIMES_MAX: usize = 1 << 20;
 /// What is shorter than this is timed in batches: looking at the clock takes its time, too.
