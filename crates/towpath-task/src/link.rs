@@ -11,6 +11,7 @@ use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg,
     sendmsg,
@@ -19,6 +20,7 @@ use towpath_io::shared::aside;
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header};
 
 use crate::error::Lost;
+use crate::place::SOCKET_BUFFER;
 
 /// Room for what is read and not yet taken, in bytes; longer frames make it grow.
 const ROOM: usize = 256 << 10;
@@ -46,6 +48,8 @@ impl Link {
         // Out of the way of programs that close what they think is theirs.
         let stream = UnixStream::from(aside(UnixStream::connect(path)?.into()));
         stream.set_nonblocking(true)?;
+        // A refusal costs time only.
+        let _ = set_socket_send_buffer_size(&stream, SOCKET_BUFFER);
         let (buf, descriptors, queued) = (vec![0; ROOM], VecDeque::new(), Vec::new());
         Ok(Self { stream, buf, start: 0, end: 0, descriptors, queued })
     }

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use towpath_wire::{HostId, Instant, TaskId};
 
-use crate::credit::{Budget, Window};
+use crate::credit::{Budget, WINDOW_FAR, WINDOW_NEAR, Window};
 use crate::talk::{CREDIT_FIRST, Claim, Subject};
 use crate::task::Ending;
 
@@ -219,7 +219,8 @@ impl Members {
     /// `sender` wants to send more: its new limit, if there is one now.
     pub fn blocked(&mut self, receiver: TaskId, sender: TaskId) -> Option<u64> {
         let (window, budget) = self.window(receiver, sender)?;
-        window.blocked(budget)
+        let far = sender.host() != receiver.host();
+        window.blocked(if far { WINDOW_FAR } else { WINDOW_NEAR }, budget)
     }
 
     /// `task` has nothing more to do with `peer`.

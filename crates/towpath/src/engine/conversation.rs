@@ -17,6 +17,8 @@ use towpath_vm::talk::{ToTask, encode};
 use towpath_wire::TaskId;
 use towpath_wire::talk::{FRAME_BODY_MAX, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
 
+use super::poll::{Interest, Poll};
+
 /// Room for what is read from a task in one turn, in bytes: a longest frame and more behind it.
 pub(super) const ROOM: usize = FRAME_HEAD_LEN + FRAME_BODY_MAX + (256 << 10);
 /// Bytes of control frames that wait for a task at most. A task that lets so much gather does
@@ -83,6 +85,8 @@ pub(super) struct Conversation {
     pub(super) paused: bool,
     /// It waits for its turn to be written to.
     pub(super) dirty: bool,
+    /// What is reported of it.
+    watched: Interest,
     rest: Vec<u8>,
     out: VecDeque<Out>,
     written: usize,
@@ -90,6 +94,7 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
+    /// One that is watched for what comes from it.
     pub(super) fn new(stream: UnixStream, pid: Pid, process: OwnedFd) -> Self {
         Self {
             stream,
@@ -101,10 +106,18 @@ impl Conversation {
             ending: false,
             paused: false,
             dirty: false,
+            watched: Interest::READ,
             rest: Vec::new(),
             out: VecDeque::new(),
             written: 0,
             control: 0,
+        }
+    }
+
+    /// Has `poll`, which it was added to under `key`, report this of it from now on.
+    pub(super) fn watch(&mut self, poll: &Poll, key: u64, interest: Interest) {
+        if interest != self.watched && poll.set_interest(&self.stream, key, interest).is_ok() {
+            self.watched = interest;
         }
     }
 

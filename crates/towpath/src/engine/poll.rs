@@ -39,7 +39,7 @@ pub(super) struct Ready {
 }
 
 /// What to report of a descriptor, beside that its other end is gone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interest {
     pub(super) read: bool,
     pub(super) write: bool,

@@ -11,10 +11,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_peercred};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use towpath_io::shared::{Bell, Segment};
 use towpath_node::Delivery;
+use towpath_task::place::SOCKET_BUFFER;
 use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode};
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, MULTICAST_MAX};
 use towpath_wire::{Instant, TaskId};
@@ -117,6 +118,8 @@ impl Engine {
             return Err(io::Error::other(format!("{CONNECTIONS_MAX} are connected, the limit")));
         }
         stream.set_nonblocking(true)?;
+        // A refusal costs time only.
+        let _ = set_socket_send_buffer_size(&stream, SOCKET_BUFFER);
         let process = pidfd_open(peer.pid, PidfdFlags::empty())?;
         let key = self.conversations.next;
         self.conversations.next += 2;
@@ -229,7 +232,7 @@ impl Engine {
                             c.task = Some(task);
                             // Until it is welcome.
                             c.enrolling = true;
-                            let _ = self.poll.set_interest(&*c, key, Interest::NOTHING);
+                            c.watch(&self.poll, key, Interest::NOTHING);
                         }
                         Taken::Yes
                     }
@@ -281,7 +284,7 @@ impl Engine {
         let made = Segment::task(ARENA).and_then(|segment| Ok((segment, Bell::new()?)));
         let Some((key, c)) = self.conversations.of(task) else { return };
         c.enrolling = false;
-        let _ = self.poll.set_interest(&*c, key, Interest::READ);
+        c.watch(&self.poll, key, Interest::READ);
         let mut descriptors: Descriptors = Vec::new();
         match made {
             Ok((Segment { owner, peers }, bell)) => {
@@ -338,8 +341,7 @@ impl Engine {
                 Ok(true) if c.enrolling && c.task.is_none() => self.forget(key, &mut done),
                 Ok(all) => {
                     let read = !c.paused && !c.enrolling;
-                    let interest = Interest { read, write: !all };
-                    let _ = self.poll.set_interest(&*c, key, interest);
+                    c.watch(&self.poll, key, Interest { read, write: !all });
                 }
                 // What it sent is still to be read; then its end is seen.
                 Err(_) => c.drop_out(&mut done),
@@ -360,8 +362,8 @@ impl Engine {
         for key in std::mem::take(&mut self.conversations.paused) {
             if let Some(c) = self.conversations.all.get_mut(&key) {
                 c.paused = false;
-                let interest = Interest { read: true, write: c.has_out() };
-                let _ = self.poll.set_interest(&*c, key, interest);
+                let write = c.has_out();
+                c.watch(&self.poll, key, Interest { read: true, write });
                 self.read_task(key);
             }
         }
@@ -370,8 +372,8 @@ impl Engine {
     fn pause(&mut self, key: u64) {
         if let Some(c) = self.conversations.all.get_mut(&key) {
             c.paused = true;
-            let interest = Interest { read: false, write: c.has_out() };
-            let _ = self.poll.set_interest(&*c, key, interest);
+            let write = c.has_out();
+            c.watch(&self.poll, key, Interest { read: false, write });
             self.conversations.paused.push(key);
         }
     }
