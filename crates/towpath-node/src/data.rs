@@ -124,6 +124,10 @@ impl Node {
             Ok(piece) if self.has_credit(task, piece.dst, charge(payload.len())) => {
                 self.forward(now, task, &piece, header, payload, memory)
             }
+            Ok(piece) if self.may_have_ended(task, piece.dst) => {
+                self.stray(task, piece.dst);
+                true
+            }
             Ok(piece) => {
                 self.cut_off(task, format!("it sent {} more than it may", piece.dst));
                 true
@@ -150,14 +154,21 @@ impl Node {
         if self.local.members.enrolled(task).is_none() {
             return true;
         }
-        let cost = charge(payload.len());
-        let broke = to.iter().find(|(dst, _)| !self.has_credit(task, *dst, cost));
+        let (cost, count) = (charge(payload.len()), to.len());
+        let (to, over): (Vec<_>, Vec<_>) =
+            to.iter().copied().partition(|(dst, _)| self.has_credit(task, *dst, cost));
+        let broke = over.iter().find(|(dst, _)| !self.may_have_ended(task, *dst));
         let fault = match (check_piece(task, header, payload.len()), broke) {
             (Err(why), _) => Some(why),
-            _ if to.len() > MULTICAST_MAX => Some(format!("{} receivers at once", to.len())),
+            _ if count > MULTICAST_MAX => Some(format!("{count} receivers at once")),
             (_, Some((dst, _))) => Some(format!("it sent {dst} more than it may")),
             (Ok(piece), None) => {
-                let done = self.spread(now, task, to, &piece, payload, memory);
+                let done = self.spread(now, task, &to, &piece, payload, memory);
+                if done {
+                    for (dst, _) in over {
+                        self.stray(task, dst);
+                    }
+                }
                 self.pump(now, memory);
                 return done;
             }
@@ -172,6 +183,13 @@ impl Node {
         let pair = self.local.members.get(task).and_then(|m| m.pairs.get(&dst)).copied();
         let pair = pair.unwrap_or_default();
         pair.sent + cost <= pair.limit
+    }
+
+    /// Whether what `task` may send `dst` was forgotten because that has ended, which `task` may
+    /// not have read yet: more than a new pair may have is no fault then.
+    fn may_have_ended(&self, task: TaskId, dst: TaskId) -> bool {
+        let here = self.me == Some(dst.host());
+        here && !self.receives(dst) || self.local.members.get(task).is_some_and(|m| m.was_told(dst))
     }
 
     /// What `task` exchanges with `peer`, begun if it is new.
@@ -290,7 +308,7 @@ impl Node {
     /// `task` sent to one of this host that is not there.
     fn stray(&mut self, task: TaskId, dst: TaskId) {
         self.data.stray += 1;
-        self.say(task, ToTask::Gone { peer: dst });
+        self.tell_gone(task, dst);
     }
 
     /// Hands a piece to its receiver, which [`Node::receives`], now or when it enrols.

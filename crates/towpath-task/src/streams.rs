@@ -19,8 +19,8 @@ use crate::task::Task;
 const RENDEZVOUS: u64 = 2;
 /// Pieces taken from one stream before the others have their turn.
 const QUOTA: usize = 64;
-/// That a task has ended is believed when its stream has ended too, or after this time: the time
-/// after which a silent host is given up.
+/// That a task has ended is believed when its stream has ended too, or when nothing came by that
+/// for so long: the time after which a silent host is given up.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long a task that leaves waits for its peers' kernels, before what they have not
 /// acknowledged goes by the daemons.
@@ -32,6 +32,8 @@ const DRAIN_LOOK: Duration = Duration::from_millis(1);
 struct Parked {
     peer: TaskId,
     until: Instant,
+    /// How far its stream was.
+    progress: u64,
     news: ToTask,
 }
 
@@ -99,6 +101,13 @@ impl Routes {
                 stream.woken();
             }
         }
+    }
+
+    /// Something of `peer` may still come by a stream: how far that is.
+    fn may_bring(&mut self, peer: TaskId) -> Option<u64> {
+        let proving = self.rendezvous.as_ref().is_some_and(|r| r.is_proving(peer));
+        let stream = self.streams.get(peer).map(|stream| stream.progress());
+        stream.or_else(|| proving.then_some(0))
     }
 
     fn rendezvous(&mut self, waiter: &Waiter) -> Option<&mut Rendezvous> {
@@ -223,6 +232,10 @@ impl Task {
         {
             return self.no_stream(peer);
         }
+        if let Some(socket) = stream.share() {
+            self.link.hand(socket);
+            self.queue(&ToDaemon::Hold);
+        }
         self.directs.stands(peer);
         if let (_, Some(mut old)) = self.routes.streams.insert(stream) {
             self.keep_untaken(peer, &mut old);
@@ -255,11 +268,9 @@ impl Task {
 
     /// News of the end of `peer` that come by the daemons wait for what it sent by a stream.
     pub(crate) fn park(&mut self, peer: TaskId, news: ToTask) -> Option<ToTask> {
-        if self.routes.streams.get(peer).is_none() {
-            return Some(news);
-        }
+        let Some(progress) = self.routes.may_bring(peer) else { return Some(news) };
         let until = Instant::now() + LAST_WORDS;
-        self.routes.parked.push(Parked { peer, until, news });
+        self.routes.parked.push(Parked { peer, until, progress, news });
         None
     }
 
@@ -267,10 +278,19 @@ impl Task {
         let mut any = false;
         let mut at = 0;
         while at < self.routes.parked.len() {
-            let Parked { peer, until, .. } = self.routes.parked[at];
-            if self.routes.streams.get(peer).is_some() && Instant::now() < until {
-                at += 1;
-                continue;
+            let Parked { peer, until, progress, .. } = self.routes.parked[at];
+            let now = Instant::now();
+            if let Some(here) = self.routes.may_bring(peer) {
+                // What is not read because memory is full may be there still.
+                let goes_on = here != progress || self.full().is_some();
+                if goes_on {
+                    let parked = &mut self.routes.parked[at];
+                    (parked.until, parked.progress) = (now + LAST_WORDS, here);
+                }
+                if goes_on || now < until {
+                    at += 1;
+                    continue;
+                }
             }
             self.end_stream(peer);
             let parked = self.routes.parked.remove(at);

@@ -1,14 +1,17 @@
 //! One task's connection: frames out of its socket, frames into it.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
 use rustix::process::Pid;
 use towpath_io::shared::Bell;
 use towpath_node::Delivery;
@@ -28,6 +31,8 @@ const CONTROL_MAX: usize = 16 << 20;
 const GATHER: usize = 32;
 /// Descriptors sent with one frame at most.
 const DESCRIPTORS_MAX: usize = 4;
+/// Descriptors that a task has handed in and that are not looked at yet, at most.
+const HANDED_MAX: usize = 64;
 
 /// Descriptors that go with a frame.
 pub(super) type Descriptors = Vec<Rc<dyn AsFd>>;
@@ -87,6 +92,10 @@ pub(super) struct Conversation {
     pub(super) dirty: bool,
     /// What is reported of it.
     watched: Interest,
+    /// Descriptors that came and were not asked about yet.
+    pub(super) handed: VecDeque<OwnedFd>,
+    /// Keys of the sockets held for it.
+    pub(super) held: Vec<u64>,
     rest: Vec<u8>,
     out: VecDeque<Out>,
     written: usize,
@@ -107,6 +116,8 @@ impl Conversation {
             paused: false,
             dirty: false,
             watched: Interest::READ,
+            handed: VecDeque::new(),
+            held: Vec::new(),
             rest: Vec::new(),
             out: VecDeque::new(),
             written: 0,
@@ -134,7 +145,7 @@ impl Conversation {
         if had == buf.len() {
             return (had, Reading::More);
         }
-        match (&self.stream).read(&mut buf[had..]) {
+        match self.receive(&mut buf[had..]) {
             Ok(0) => (had, Reading::Over),
             Ok(n) => (had + n, Reading::More),
             Err(e) => match e.kind() {
@@ -143,6 +154,23 @@ impl Conversation {
                 _ => (had, Reading::Over),
             },
         }
+    }
+
+    /// Bytes, and descriptors with them.
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED_MAX))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(into)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let got = recvmsg(&self.stream, &mut into, &mut ancillary, flags)?;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(handed) = message {
+                // More than are asked about are closed at once.
+                let room = HANDED_MAX.saturating_sub(self.handed.len());
+                self.handed.extend(handed.take(room));
+            }
+        }
+        Ok(got.bytes)
     }
 
     /// Keeps what could not be taken yet for the next [`Conversation::read`].

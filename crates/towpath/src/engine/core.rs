@@ -14,6 +14,7 @@ use towpath_vm::Action;
 use towpath_wire::ByteSize;
 
 use super::control::Control;
+use super::held::{Held, KEY_HELD};
 use super::network::Network;
 use super::poll::{Events, Poll, Waker};
 use super::requests::Clients;
@@ -88,6 +89,7 @@ pub struct Engine {
     pub(super) poll: Poll,
     pub(super) clients: Clients,
     pub(super) conversations: Conversations,
+    pub(super) held: Held,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
     signals: UnixStream,
@@ -119,6 +121,7 @@ impl Engine {
             listener,
             poll,
             conversations: Conversations::new(tasks.listener),
+            held: Held::default(),
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
             ending: false,
@@ -162,6 +165,7 @@ impl Engine {
                     KEY_WAKE => self.waker.reset(),
                     KEY_SIGNAL => self.ending = true,
                     KEY_TASK_LISTENER => self.accept_tasks(),
+                    key if key >= KEY_HELD => self.serve_held(key),
                     key if key >= KEY_TASKS => self.serve_task(key, r.writable),
                     key => self.serve(key),
                 }

@@ -66,6 +66,12 @@ impl Poll {
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), Interest::READ.flags())?)
     }
 
+    /// Reports only that `fd` is over: closed at both ends, or given up.
+    pub(super) fn add_for_end(&self, fd: impl AsFd, key: u64) -> io::Result<()> {
+        let nothing = Interest::NOTHING.flags();
+        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), nothing)?)
+    }
+
     /// Whether to report that `fd` can be written, too.
     pub(super) fn set_writable(&self, fd: impl AsFd, key: u64, on: bool) -> io::Result<()> {
         self.set_interest(fd, key, Interest { read: true, write: on })

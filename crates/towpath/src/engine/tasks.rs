@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -88,6 +88,18 @@ impl Conversations {
     fn of(&mut self, task: TaskId) -> Option<(u64, &mut Conversation)> {
         let key = *self.by_task.get(&task)?;
         Some((key, self.all.get_mut(&key)?))
+    }
+
+    /// The next socket that a task has handed in, and the keys of those held for it.
+    pub(super) fn handed(&mut self, key: u64) -> Option<(OwnedFd, &mut Vec<u64>)> {
+        let c = self.all.get_mut(&key)?;
+        Some((c.handed.pop_front()?, &mut c.held))
+    }
+
+    pub(super) fn forget_held(&mut self, key: u64, held: u64) {
+        if let Some(c) = self.all.get_mut(&key) {
+            c.held.retain(|k| *k != held);
+        }
     }
 
     /// Something was queued for `key`.
@@ -253,6 +265,10 @@ impl Engine {
             }
             (ToDaemon::Enrol(_), Some(_)) => Taken::Broken("enrolled twice".into()),
             (_, None) => Taken::Broken("spoke before it enrolled".into()),
+            (ToDaemon::Hold, Some(_)) => {
+                self.hold(key);
+                Taken::Yes
+            }
             (say, Some(task)) => {
                 self.node.task_says(now, task, say, &mut self.memory);
                 Taken::Yes
@@ -412,6 +428,7 @@ impl Engine {
     fn forget(&mut self, key: u64, done: &mut Vec<Delivery>) {
         let Some(mut c) = self.conversations.all.remove(&key) else { return };
         c.drop_out(done);
+        self.bury_held(&c.held);
         if let Some(task) = c.task {
             self.conversations.by_task.remove(&task);
         }
