@@ -38,6 +38,8 @@ pub(crate) fn install(folder: &Path) {
 pub(crate) struct Machine {
     towpath: PathBuf,
     pub(crate) folder: tempfile::TempDir,
+    /// Where spawned programs are looked for.
+    pub(crate) programs: PathBuf,
     _one: std::sync::MutexGuard<'static, ()>,
 }
 
@@ -55,7 +57,7 @@ impl Machine {
         }
         let one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let folder = tempfile::tempdir().expect("a folder");
-        let machine = Self { towpath, folder, _one: one };
+        let machine = Self { towpath, folder, programs: "/usr/bin".into(), _one: one };
         install(machine.folder.path());
         let mut up = machine.command(&machine.towpath);
         let up = up.args(["up", "--hosts", &hosts.to_string()]).output().expect("towpath");
@@ -68,7 +70,7 @@ impl Machine {
         command
             .env("TOWPATH_HOME", self.folder.path().join("home"))
             .env("LD_LIBRARY_PATH", self.folder.path().join("lib"))
-            .env("PVM_PATH", "/usr/bin")
+            .env("PVM_PATH", &self.programs)
             .env_remove("TOWPATH_VM");
         command
     }
