@@ -309,7 +309,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_gives_hosts_or_an_error(text in "[a-c*&=$#\\- \n]{0,12}([elswpod]{2}=[a$1/]{0,4}[ \n]){0,6}") {
+        fn any_text_gives_hosts_or_an_error(
+            text in "[a-c*&=$#\\- \n]{0,12}([elswpod]{2}=[a$1/]{0,4}[ \n]){0,6}",
+        ) {
             if let Ok(found) = parse(&text, &|name| Some(name.to_lowercase())) {
                 prop_assert!(found.hosts.iter().all(|host| is_name(&host.name)));
                 prop_assert!(found.hosts.len() <= text.lines().count());
@@ -318,7 +320,12 @@ mod tests {
 
         /// What was written comes back.
         #[test]
-        fn options_come_back(speed in 1..=1_000_000u32, folder in "/[a-z]{0,9}", user in "[a-z]{1,9}", start: bool) {
+        fn options_come_back(
+            speed in 1..=1_000_000u32,
+            folder in "/[a-z]{0,9}",
+            user in "[a-z]{1,9}",
+            start: bool,
+        ) {
             let sign = if start { "" } else { "&" };
             let hosts = read(&format!("{sign}host1 sp={speed} wd={folder} lo={user}")).hosts;
             let options = PvmOptions {

@@ -1,8 +1,8 @@
 //! Where PVM looked for programs: the folders of `PVM_PATH`, `$HOME/pvm3/bin/$PVM_ARCH`,
 //! `$PVM_ROOT/bin/$PVM_ARCH`.
 //!
-//! `PVM_PATH` may hold `$NAME` (PVM's host files do: `ep=$PVM_ROOT/bin/$PVM_ARCH`); a folder that is
-//! not absolute is one of the home directory.
+//! `PVM_PATH` may hold `$NAME` (PVM's host files do: `ep=$PVM_ROOT/bin/$PVM_ARCH`); a folder that
+//! is not absolute is one of the home directory.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
