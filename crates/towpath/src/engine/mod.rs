@@ -11,6 +11,7 @@ mod conversation;
 mod core;
 mod input;
 mod jobs;
+mod launch;
 mod network;
 mod poll;
 mod requests;
@@ -18,4 +19,5 @@ mod spawner;
 mod tasks;
 
 pub use core::{Engine, EngineError, EngineOptions};
+pub use launch::Launch;
 pub use tasks::TaskSocket;
