@@ -133,7 +133,7 @@ impl<'a> Console<'a> {
     fn command(&mut self, name: &str, args: &[&str]) -> anyhow::Result<Next> {
         let text = match name {
             "add" => self.add(args),
-            "alias" => self.settings.alias(args),
+            "alias" => Ok(self.settings.alias(args)),
             "conf" => self.conf(),
             "delete" => self.delete(args),
             "echo" => Ok(format!("{}\n", args.join(" "))),

@@ -130,13 +130,12 @@ impl Console<'_> {
                 None => "No such host".to_string(),
                 // PVM does not let a console delete its own host either.
                 Some(host) if host.id == self.task.host() => "Bad parameter".to_string(),
-                Some(host) => match self.task.delete_hosts(vec![host.id])?.pop() {
-                    Some(Err(fault)) => fault.to_string(),
-                    _ => {
-                        done += 1;
-                        "deleted".to_string()
-                    }
-                },
+                Some(host) => {
+                    let deleted = self.task.delete_hosts(vec![host.id])?.pop();
+                    done += u32::from(!matches!(deleted, Some(Err(_))));
+                    let fault = deleted.and_then(Result::err).map(|fault| fault.to_string());
+                    fault.unwrap_or_else(|| "deleted".to_string())
+                }
             };
             rows.push(((*name).to_string(), what));
         }

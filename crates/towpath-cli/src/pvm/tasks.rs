@@ -57,8 +57,9 @@ fn heading(long: bool) -> String {
     format!("{:>24} {:>8}{more}   FLAG 0x COMMAND\n", "HOST", "TID")
 }
 
-/// A line about a task; `own` is the console itself.
-fn row(task: &TaskInfo, host: &str, long: bool, own: bool) -> String {
+/// A line about a task; `console` is the task that asks.
+fn row(task: &TaskInfo, host: &str, long: bool, console: Option<TaskId>) -> String {
+    let own = console == Some(task.id);
     let mut out = if own {
         format!("{host:>24} {:>8}", "(cons)")
     } else {
@@ -112,11 +113,11 @@ impl Console<'_> {
             let mut tasks = self.task.tasks(Some(host.id))?;
             tasks.sort_by_key(|task| task.id.number());
             for task in &tasks {
-                let own = task.id == self.task.id();
+                let own = self.task.id();
                 // What `towpath run` started may be no task of PVM's.
-                let shown = !own && (task.enrolled || task.parent.is_some());
+                let shown = task.id != own && (task.enrolled || task.parent.is_some());
                 if shown || listing.others {
-                    out += &row(task, &host.name, listing.long, own);
+                    out += &row(task, &host.name, listing.long, Some(own));
                 }
             }
         }
@@ -145,7 +146,7 @@ impl Console<'_> {
                 let name = host.map_or("-", |host| host.name.as_str());
                 // It may be over by now.
                 if let Ok(task) = self.task.task(task) {
-                    out += &row(&task, name, false, false);
+                    out += &row(&task, name, false, None);
                 }
             }
         }
@@ -259,14 +260,14 @@ mod tests {
             enrolled: false,
         };
         let short = "                      vm    40005       2/f /usr/bin/hello.pvm\n";
-        assert_eq!(row(&task, "vm", false, false), short);
+        assert_eq!(row(&task, "vm", false, None), short);
         task.enrolled = true;
         task.command = "pvmgs".into();
         let long = "                      vm    40005    40001  12189     6/c,f pvmgs       \n";
-        assert_eq!(row(&task, "vm", true, false), long);
+        assert_eq!(row(&task, "vm", true, None), long);
         task.parent = None;
         let own = "                      vm   (cons)        -  12189       4/c -           \n";
-        assert_eq!(row(&task, "vm", true, true), own);
+        assert_eq!(row(&task, "vm", true, Some(task.id)), own);
         let head = "                    HOST      TID     PTID    PID   FLAG 0x COMMAND\n";
         assert_eq!(heading(true), head);
         assert_eq!(heading(false), "                    HOST      TID   FLAG 0x COMMAND\n");
