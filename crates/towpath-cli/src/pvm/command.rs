@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use towpath::pvm::hostfile::{self, FILE_BYTES_MAX, PvmHost};
+use towpath::start::hostlist::is_name;
 use towpath::task::place::SOCKET_NAME;
 use towpath::{Client, Task, VmDir, daemon};
 
@@ -40,9 +41,12 @@ pub(crate) struct PvmArgs {
     /// PVM's host file, for the start of the virtual machine
     #[arg(value_name = "HOSTFILE")]
     hostfile: Option<PathBuf>,
-    /// Name of this host
+    /// Name of this host (default: this machine's)
     #[arg(short = 'n', value_name = "NAME")]
     name: Option<String>,
+    /// Add a host as the command `add` does, and end; can be given more than once
+    #[arg(long, value_name = "HOST", conflicts_with = "hostfile")]
+    add: Vec<String>,
     #[command(flatten)]
     start: ListedArgs,
 }
@@ -55,7 +59,10 @@ pub(crate) fn pvm(vm: &VmDir, args: &PvmArgs) -> anyhow::Result<ExitCode> {
             eprintln!("virtual machine `{}` is up already: its hosts stay as they are", vm.name);
         }
     } else {
-        args.start.found(vm, &start, args.name.as_deref())?;
+        // As PVM has it, the host's name is this machine's.
+        let uname = rustix::system::uname();
+        let own = args.name.as_deref().or_else(|| uname.nodename().to_str().ok());
+        args.start.found(vm, &start, own.filter(|name| is_name(name)))?;
     }
     let task = enrol(vm)?;
     let first = std::env::home_dir().map(|home| home.join(FIRST_COMMANDS));
@@ -63,6 +70,11 @@ pub(crate) fn pvm(vm: &VmDir, args: &PvmArgs) -> anyhow::Result<ExitCode> {
         first.filter(|path| path.is_file()).map_or(Ok(String::new()), |path| text(&path))?;
     let settings = Settings::from_environment();
     let mut console = Console::new(task, vm, &args.start, described, settings);
+    if !args.add.is_empty() {
+        let hosts: Vec<&str> = args.add.iter().map(String::as_str).collect();
+        print!("{}", console.add(&hosts)?);
+        return Ok(ExitCode::SUCCESS);
+    }
     console.run(Input::new(&first))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,7 @@ use super::help;
 use super::input::Input;
 use super::jobs::Jobs;
 use super::settings::Settings;
+use super::tids::Tid;
 use super::words;
 use crate::up::ListedArgs;
 
@@ -134,14 +135,14 @@ impl<'a> Console<'a> {
         let text = match name {
             "add" => self.add(args),
             "alias" => Ok(self.settings.alias(args)),
-            "conf" => self.conf(),
+            "conf" if args.is_empty() => self.conf(),
             "delete" => self.delete(args),
             "echo" => Ok(format!("{}\n", args.join(" "))),
             "export" => Ok(self.settings.export(args)),
             "getopt" => self.settings.getopt(args),
-            "halt" => return self.halt(),
+            "halt" if args.is_empty() => return self.halt(),
             "help" | "?" => Ok(help::text(args)),
-            "id" => Ok(format!("t{:x}\n", super::tids::Tid::from(self.task.id()))),
+            "id" if args.is_empty() => Ok(format!("t{:x}\n", Tid::from(self.task.id()))),
             "idump" | "tickle" | "trace" => Ok(help::without_meaning(name)),
             "insert" => self.insert(args),
             "jobs" => self.list_jobs(args),
@@ -153,7 +154,6 @@ impl<'a> Console<'a> {
             "pstat" => self.pstat(args),
             "put" => self.put(args),
             "quit" if args.is_empty() => return Ok(Next::Quit),
-            "quit" => wrong_args(),
             "remove" => self.remove(args),
             "reset" => self.reset(args),
             "setenv" => self.settings.setenv(args),
@@ -161,8 +161,9 @@ impl<'a> Console<'a> {
             "sig" => self.sig(args),
             "spawn" => self.spawn(args),
             "unalias" => self.settings.unalias(args),
-            "unexport" => self.settings.unexport(args),
-            "version" => Ok(format!("3.4.6 (Towpath {})\n", towpath::VERSION)),
+            "unexport" => Ok(self.settings.unexport(args)),
+            "version" if args.is_empty() => Ok(format!("3.4.6 (Towpath {})\n", towpath::VERSION)),
+            "conf" | "halt" | "id" | "quit" | "version" => wrong_args(),
             _ => Ok(format!("{name}: not found\n")),
         };
         match text {

@@ -21,9 +21,13 @@ const COMMANDS: [(&str, &str, &str); 32] = [
     ("lookup", "NAME [INDEX]", "Show an entry of a mailbox"),
     ("mstat", "HOST…", "Show whether hosts are up"),
     ("names", "[PATTERN]", "List mailboxes"),
-    ("ps", "[-alx] [-hDTID | -nHOST]", "List tasks of this host; -a all, -l long, -x others too"),
+    (
+        "ps",
+        "[-alx] [-hDTID | -nHOST]",
+        "List tasks of this host; -a all, -l long, -x this console too",
+    ),
     ("pstat", "TASK…", "Show whether tasks run"),
-    ("put", "NAME FLAGS", "Put an entry into a mailbox: 1 persistent, 2 many, 4 overwritable"),
+    ("put", "NAME FLAGS [TEXT]", "Put a text into a mailbox: 1 persistent, 2 many, 4 overwritable"),
     ("quit", "", "Leave the console; the virtual machine goes on"),
     ("remove", "NAME [INDEX]", "Delete an entry of a mailbox"),
     ("reset", "[info [NAME [INDEX]]]", "End all tasks; delete entries that nobody owns"),
@@ -38,8 +42,7 @@ const COMMANDS: [(&str, &str, &str); 32] = [
     ("version", "", "Print the version of PVM's interface"),
 ];
 
-const SPAWN: &str = "\
-  -N           so many tasks
+const SPAWN: &str = "  -N           so many tasks
   -HOST        on a host, by name, number or address
   -ARCH        on hosts of an architecture, such as LINUX64
   -HOST:DIR    in a folder there; -:DIR in a folder of any host

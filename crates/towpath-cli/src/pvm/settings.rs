@@ -126,19 +126,16 @@ impl Settings {
         String::new()
     }
 
-    pub(super) fn unexport(&mut self, args: &[&str]) -> anyhow::Result<String> {
-        if args.is_empty() {
-            return wrong_args();
-        }
+    pub(super) fn unexport(&mut self, args: &[&str]) -> String {
         self.exported.retain(|name| !args.contains(&name.as_str()));
-        Ok(String::new())
+        String::new()
     }
 
     pub(super) fn setenv(&mut self, args: &[&str]) -> anyhow::Result<String> {
         let line = |(name, value): (&String, &String)| format!("{name}={value}\n");
         match args {
             [] => Ok(self.variables.iter().map(line).collect()),
-            [name] => Ok(self.variables.get_key_value(*name).map(line).unwrap_or_default()),
+            [name] => Ok(self.variable(name).map(|value| format!("{value}\n")).unwrap_or_default()),
             [name, value] => {
                 self.variables.insert((*name).into(), (*value).into());
                 Ok(String::new())
@@ -200,7 +197,7 @@ mod tests {
     fn children_get_what_is_exported() {
         let mut settings = settings();
         settings.export(&["B", "A"]);
-        settings.unexport(&["A"]).unwrap();
+        settings.unexport(&["A"]);
         settings.setenv(&["B", "3"]).unwrap();
         assert_eq!(settings.export(&[]), "PVM_EXPORT=C:B\n");
         let env = [("B", "3"), ("PVM_PATH", "/x"), ("PVM_EXPORT", "C:B")];

@@ -91,15 +91,14 @@ impl Wanted {
         Ok(())
     }
 
-    /// Where to start them.
-    fn place(&self, hosts: &[Host]) -> anyhow::Result<Place> {
-        let Some(name) = &self.place else { return Ok(Place::Any) };
+    /// Where to start them; `None`: it names neither a host nor an architecture.
+    fn place(&self, hosts: &[Host]) -> Option<Place> {
+        let Some(name) = &self.place else { return Some(Place::Any) };
         let by_name = hosts.iter().find(|host| control::is_called(host, name));
         let by_address = || hosts.iter().find(|host| host.addr.ip().to_string() == *name);
         match (by_name.or_else(by_address), from_pvm(name)) {
-            (Some(host), _) => Ok(Place::Host(host.id)),
-            (None, Some(arch)) => Ok(Place::Arch(arch.into())),
-            (None, None) => bail!("`{name}` is neither a host nor an architecture"),
+            (Some(host), _) => Some(Place::Host(host.id)),
+            (None, arch) => arch.map(|arch| Place::Arch(arch.into())),
         }
     }
 }
@@ -108,7 +107,9 @@ impl Console<'_> {
     pub(super) fn spawn(&mut self, args: &[&str]) -> anyhow::Result<String> {
         let wanted = Wanted::parse(args)?;
         let hosts = self.hosts()?;
-        let place = wanted.place(&hosts)?;
+        let Some(place) = wanted.place(&hosts) else {
+            return Ok("0 successful\nNo such host\n".into());
+        };
         let mut out = String::new();
         if wanted.trace {
             out += "-@ has no effect: tasks are not traced by the console\n";
@@ -159,6 +160,8 @@ impl Console<'_> {
             cwd: bytes(&wanted.folder),
             place,
             count: wanted.count,
+            // As PVM has it: a program started from the console is a master, not a slave.
+            orphan: true,
             ..SpawnTasks::default()
         }
     }
@@ -196,6 +199,6 @@ mod tests {
             let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
             assert!(Wanted::parse(&words).is_err(), "{line}");
         }
-        assert!(parse("-nowhere p").place(&[]).is_err());
+        assert_eq!(parse("-nowhere p").place(&[]), None);
     }
 }

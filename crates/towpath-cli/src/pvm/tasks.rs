@@ -24,7 +24,7 @@ const CONNECTED: (u8, char) = (4, 'c');
 struct Listing {
     all: bool,
     long: bool,
-    /// Also consoles and what is no task of PVM's.
+    /// Also this console.
     others: bool,
     host: Option<String>,
 }
@@ -69,14 +69,13 @@ fn row(task: &TaskInfo, host: &str, long: bool, console: Option<TaskId>) -> Stri
         let parent = task.parent.map_or(NO_PARENT.into(), |p| format!("{:x}", Tid::from(p)));
         let _ = write!(out, " {parent:>8} {:>6}", task.pid);
     }
-    // One that enrolled by itself was started by nobody.
-    let by_daemon = task.parent.is_some() || !task.enrolled;
-    let flags = [(task.enrolled, CONNECTED), (by_daemon && !own, STARTED)];
+    let flags = [(task.enrolled, CONNECTED), (task.started, STARTED)];
     let set = || flags.iter().filter(|(set, _)| *set).map(|(_, flag)| *flag);
     let bits: u8 = set().map(|(bit, _)| bit).sum();
     let letters: Vec<String> = set().map(|(_, letter)| letter.to_string()).collect();
     let flags = format!("{bits:x}/{}", letters.join(","));
-    let command = if own { "-" } else { task.command.split(' ').next().unwrap_or("-") };
+    // PVM knows no program of those that enrolled by themselves.
+    let command = task.command.split(' ').next().filter(|_| task.started).unwrap_or("-");
     let _ = writeln!(out, " {flags:>9} {command:<12}");
     out
 }
@@ -114,9 +113,7 @@ impl Console<'_> {
             tasks.sort_by_key(|task| task.id.number());
             for task in &tasks {
                 let own = self.task.id();
-                // What `towpath run` started may be no task of PVM's.
-                let shown = task.id != own && (task.enrolled || task.parent.is_some());
-                if shown || listing.others {
+                if task.id != own || listing.others {
                     out += &row(task, &host.name, listing.long, Some(own));
                 }
             }
@@ -161,8 +158,10 @@ impl Console<'_> {
         let hosts = self.hosts()?;
         let mut named = Vec::new();
         for arg in args {
-            let Some(tid) = Tid::parse(arg) else { bail!("`{arg}` is no task such as t40001") };
-            named.push((tid, tid.task(&hosts)));
+            match Tid::parse(arg) {
+                Some(tid) => named.push((tid, tid.task(&hosts))),
+                None => bail!("`{arg}` is no task such as t40001"),
+            }
         }
         Ok(named)
     }
@@ -233,8 +232,7 @@ impl Console<'_> {
         let entries = boxes.iter().flat_map(|mailbox| &mailbox.entries);
         let spared: Vec<TaskId> = entries.filter_map(|(_, owner, _)| *owner).collect();
         for task in self.task.tasks(None)? {
-            let of_pvm = task.enrolled || task.parent.is_some();
-            if of_pvm && task.id != self.task.id() && !spared.contains(&task.id) {
+            if task.id != self.task.id() && !spared.contains(&task.id) {
                 self.signal(task.id, TERMINATE)?;
             }
         }
@@ -258,6 +256,7 @@ mod tests {
             command: "/usr/bin/hello.pvm x".into(),
             parent: host.task(1),
             enrolled: false,
+            started: true,
         };
         let short = "                      vm    40005       2/f /usr/bin/hello.pvm\n";
         assert_eq!(row(&task, "vm", false, None), short);
@@ -265,7 +264,7 @@ mod tests {
         task.command = "pvmgs".into();
         let long = "                      vm    40005    40001  12189     6/c,f pvmgs       \n";
         assert_eq!(row(&task, "vm", true, None), long);
-        task.parent = None;
+        (task.parent, task.started) = (None, false);
         let own = "                      vm   (cons)        -  12189       4/c -           \n";
         assert_eq!(row(&task, "vm", true, Some(task.id)), own);
         let head = "                    HOST      TID     PTID    PID   FLAG 0x COMMAND\n";

@@ -12,6 +12,8 @@ use towpath_vm::{Ending, TaskSpec};
 use crate::pvm::library::{Library, SWITCH};
 use crate::pvm::search;
 
+/// The name by which tasks find the program that their daemon is.
+const OWN: &str = "towpath";
 /// Error number "no program that can be run here".
 const ENOEXEC: i32 = 8;
 
@@ -34,6 +36,8 @@ impl Launch {
         let value = |name: &str| given(name).map(OsStr::to_os_string).or_else(|| own(name));
         let found = if spec.program.contains(&b'/') {
             None
+        } else if name == OWN {
+            std::env::current_exe().ok().filter(|path| path.is_file())
         } else {
             search::program(name, &own, &|name| given(name).map(OsStr::to_os_string))
         };
