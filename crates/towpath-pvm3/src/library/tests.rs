@@ -120,7 +120,7 @@ fn wrong_calls_get_the_codes_of_pvm() {
     assert_eq!(library.tasks(5), Err(Code::NoHost));
     assert_eq!(library.tasks(0x99 << 18), Err(Code::NoHost));
     assert_eq!(library.tickle(0), Err(Code::BadParam));
-    assert_eq!(library.start_daemon(), Err(Code::DupHost));
+    assert_eq!(library.start_daemon(&[]), Err(Code::DupHost));
     assert_eq!(library.add_hosts(&[]), Err(Code::BadParam));
     assert_eq!(library.delete_hosts(&["nowhere".into()]), Ok(vec![Code::NoHost.number()]));
     assert_eq!(library.delete_hosts(&["x".into(), "two".into()]), Ok(vec![-6, 0]));

@@ -19,6 +19,7 @@ use super::contract::{
     Place, SpawnRequest, TaskRow, Vm, Watched,
 };
 use super::names;
+use super::start::Starter;
 use crate::code::Code;
 use crate::message::{DSIG, Received};
 use crate::tid;
@@ -32,12 +33,13 @@ const LOWEST: i32 = 3;
 
 /// A task of a virtual machine.
 pub(super) struct Member {
-    task: Task,
+    pub(super) task: Task,
     /// The last known life of each slot's host.
     lives: HashMap<i32, Life>,
     events: VecDeque<Event>,
     /// The descriptor that the program has, a copy of the task layer's.
     shown: Option<OwnedFd>,
+    pub(super) starter: Starter,
 }
 
 /// A host's life.
@@ -87,14 +89,14 @@ fn rules_of(rules: MailRules) -> towpath::MailRules {
     towpath::MailRules { persistent, many, overwritable }
 }
 
-fn asked<T>(outcome: Result<T, towpath::AskError>) -> Result<T, Code> {
+pub(super) fn asked<T>(outcome: Result<T, towpath::AskError>) -> Result<T, Code> {
     outcome.map_err(|error| of_ask(&error))
 }
 
 impl Member {
     fn new(task: Task) -> Self {
         let (lives, events) = (HashMap::new(), VecDeque::new());
-        let mut member = Self { task, lives, events, shown: None };
+        let mut member = Self { task, lives, events, shown: None, starter: Starter::default() };
         let family = [member.task.id()].into_iter().chain(member.task.parent());
         let family: Vec<TaskId> = family.chain(member.task.siblings().iter().copied()).collect();
         for task in family {
@@ -122,7 +124,7 @@ impl Member {
     }
 
     /// The host of a number: `None` where there is none.
-    fn host(&mut self, tid: i32) -> Result<Option<HostId>, Code> {
+    pub(super) fn host(&mut self, tid: i32) -> Result<Option<HostId>, Code> {
         let slot = tid::host_of(tid);
         if let Some(life) = self.lives.get(&slot).filter(|life| life.is_there) {
             return Ok(Some(life.host));
@@ -161,9 +163,10 @@ impl Member {
     }
 
     /// Takes events over as PVM's.
-    fn take_events(&mut self) {
+    pub(super) fn take_events(&mut self) {
         while let Some(event) = self.task.next_event() {
             match event {
+                event if self.starter.takes(&event) => {}
                 towpath::Event::Notice { watch, event } => {
                     let tid = match event {
                         WatchEvent::TaskEnded { task, .. } => low(task),
@@ -337,10 +340,7 @@ impl Vm for Member {
     }
 
     fn add_hosts(&mut self, names: &[String]) -> Result<Vec<i32>, Code> {
-        let hosts = self.hosts()?;
-        let there = |name: &String| hosts.iter().any(|row| row.name == *name);
-        let code = |name| if there(name) { Code::DupHost } else { Code::CantStart };
-        Ok(names.iter().map(|name| code(name).number()).collect())
+        self.add(names)
     }
 
     fn delete_hosts(&mut self, hosts: &[i32]) -> Result<Vec<i32>, Code> {

@@ -12,6 +12,7 @@ mod core;
 mod held;
 mod input;
 mod jobs;
+mod launch;
 mod network;
 mod poll;
 mod requests;
@@ -19,4 +20,5 @@ mod spawner;
 mod tasks;
 
 pub use core::{Engine, EngineError, EngineOptions};
+pub use launch::Launch;
 pub use tasks::TaskSocket;

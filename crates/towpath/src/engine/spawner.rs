@@ -5,12 +5,10 @@
 //! last output.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, ChildStdout};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
@@ -21,6 +19,7 @@ use towpath_vm::{Ending, Stream, TaskSpec};
 use towpath_wire::{Instant, TaskId};
 
 use super::input::Input;
+use super::launch::{Launch, not_started};
 use super::poll::{Events, Poll, Waker};
 use crate::start::limits::Descriptors;
 
@@ -82,7 +81,7 @@ pub(super) struct Spawner {
     next: u64,
     buf: Vec<u8>,
     reported: bool,
-    environment: Vec<(OsString, OsString)>,
+    launch: Launch,
     descriptors: Descriptors,
 }
 
@@ -92,7 +91,7 @@ impl Spawner {
         reports: Sender<Report>,
         [own, engine]: [Waker; 2],
         clock: Clock,
-        environment: Vec<(OsString, OsString)>,
+        launch: Launch,
         descriptors: Descriptors,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
@@ -109,7 +108,7 @@ impl Spawner {
             next: 0,
             buf: vec![0; PIECE],
             reported: false,
-            environment,
+            launch,
             descriptors,
         })
     }
@@ -173,7 +172,7 @@ impl Spawner {
     }
 
     fn try_start(&mut self, task: TaskId, spec: &TaskSpec, cookie: u64) -> io::Result<u32> {
-        let mut command = command(spec, &self.environment);
+        let mut command = self.launch.command(spec)?;
         command.env(TASK_VAR, task.to_raw().to_string()).env(COOKIE_VAR, cookie.to_string());
         let mut child = self.descriptors.spawn(&mut command)?;
         let pid = child.id();
@@ -391,35 +390,4 @@ fn close(p: &mut Process, stream: Stream) {
         Stream::Out => p.out = None,
         Stream::Err => p.err = None,
     }
-}
-
-fn command(spec: &TaskSpec, environment: &[(OsString, OsString)]) -> Command {
-    let os = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-    let mut command = Command::new(os(&spec.program));
-    command
-        .args(spec.args.iter().map(|a| os(a)))
-        // The daemon's own affair with systemd.
-        .env_remove("NOTIFY_SOCKET")
-        .envs(environment.iter().map(|(k, v)| (k, v)))
-        .envs(spec.env.iter().map(|(k, v)| (os(k), os(v))))
-        .stdin(if spec.input_window == 0 { Stdio::null() } else { Stdio::piped() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    if !spec.cwd.is_empty() {
-        command.current_dir(os(&spec.cwd));
-    }
-    command
-}
-
-fn not_started(spec: &TaskSpec, e: &io::Error) -> Ending {
-    let program = String::from_utf8_lossy(&spec.program).into_owned();
-    let errno = e.raw_os_error().unwrap_or(0);
-    let cwd = String::from_utf8_lossy(&spec.cwd).into_owned();
-    let text = if errno == 2 && !cwd.is_empty() && !std::path::Path::new(&cwd).is_dir() {
-        format!("working directory {cwd}: {e}")
-    } else {
-        format!("{program}: {e}")
-    };
-    Ending::NotStarted { errno, text }
 }

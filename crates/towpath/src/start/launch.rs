@@ -170,8 +170,12 @@ impl Launcher {
         let options = &machine.options;
         let program = options.towpath.as_ref().unwrap_or(&self.towpath);
         let mut there: Vec<String> = Vec::new();
-        if let Some(home) = &options.home {
-            there.extend(["env".into(), format!("TOWPATH_HOME={home}")]);
+        let home = options.home.iter().map(|home| format!("TOWPATH_HOME={home}"));
+        let env = options.env.iter().map(|(name, value)| format!("{name}={value}"));
+        let settings: Vec<String> = home.chain(env).collect();
+        if !settings.is_empty() {
+            there.push("env".into());
+            there.extend(settings);
         }
         there.extend([program.clone(), "--vm".into(), self.vm.clone()]);
         there.extend(["join", "-", "--json", "--name"].map(String::from));
