@@ -43,7 +43,7 @@ enum towpath_code {
     TOWPATH_E_NO_TASK = -7, /* no such task, or it has ended */
     TOWPATH_E_FULL = -8, /* too many messages wait to be received */
     TOWPATH_E_TOO_LONG = -9, /* longer than the room, or than it may be */
-    TOWPATH_E_MEMORY = -10, /* no memory for a loan */
+    TOWPATH_E_UNDELIVERED = -10, /* what was sent before could not be delivered */
     TOWPATH_E_BUSY = -11, /* the handle is in use by another call */
     TOWPATH_E_NO_HOST = -12, /* no such host, or none that fits */
     TOWPATH_E_NOT_JOINED = -13, /* this host is not part of a virtual machine */

@@ -38,6 +38,7 @@ fn main() -> io::Result<()> {
     write("talk", &talks())?;
     write("tasks", &hostile_tasks())?;
     write("start_hosts", &host_lists())?;
+    write("pvm_hosts", &pvm_hosts())?;
     write(
         "media_read",
         &clips(&[7], &["mpeg2.ts", "h264.ts", "mpeg2.m2ts", "mpeg1.mpg", "jpeg.avi"])?,
@@ -51,6 +52,7 @@ fn main() -> io::Result<()> {
     write("operations", &scripts())?;
     write("collective", &collectives())?;
     write("shared_ring", &shared::seeds())?;
+    write("direct_records", &direct_records())?;
     write("qos_spec", &specifications())?;
     write("qos_topology", &topologies()?)?;
     write("qos_requests", &requests()?)?;
@@ -89,6 +91,49 @@ fn collectives() -> Vec<(&'static str, Vec<u8>)> {
         (*name, bytes)
     };
     (0..).zip(&names).map(seed).collect()
+}
+
+/// Pieces of both sides, long and short, there and taken; and the same with a byte changed, a
+/// stranger's bytes between, a close in the middle.
+fn direct_records() -> Vec<(&'static str, Vec<u8>)> {
+    let then = |bytes: &mut Vec<u8>, operation: u64, fields: &[u8]| {
+        bytes.push(1);
+        bytes.extend(variant(operation, 7));
+        bytes.extend(fields);
+    };
+    let exchange = |bytes: &mut Vec<u8>, second: u8| {
+        for (len, small) in [(40_u16, 1), (3000, 0), (0, 1), (60_000, 0)] {
+            let [a, b] = len.to_le_bytes();
+            then(bytes, 0, &[second, a, b, small]);
+        }
+        for _ in 0..4 {
+            then(bytes, 1, &[second]);
+            then(bytes, 2, &[second, 255, 255]);
+            then(bytes, 5, &[1 - second, 255]);
+        }
+    };
+    let with = |between: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = Vec::new();
+        exchange(&mut bytes, 0);
+        between(&mut bytes);
+        exchange(&mut bytes, 1);
+        bytes
+    };
+    vec![
+        ("both_ways", with(&|_| {})),
+        ("changed", {
+            with(&|bytes| {
+                then(bytes, 0, &[0, 9, 0, 1]);
+                then(bytes, 1, &[0]);
+                then(bytes, 3, &[0, 2, 0, 77]);
+                then(bytes, 2, &[0, 255, 255]);
+                then(bytes, 5, &[1, 9]);
+            })
+        }),
+        ("closed", with(&|bytes| then(bytes, 6, &[1]))),
+        // A list of bytes is read as the operations are: 1 before each, 0 after the last.
+        ("inserted", with(&|bytes| then(bytes, 4, &[1, 1, 9, 1, 9, 1, 9, 0]))),
+    ]
 }
 
 /// A variant of an enum of `all`, as `arbitrary` chooses it.
@@ -353,7 +398,14 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
                 frame::emit_path_response(w, 77);
                 w.u64(8);
                 w.u64(78);
-                w.put(&[128, 0, 3, 0, 1, 2, 3]);
+                w.put(&[200, 0, 3, 0, 1, 2, 3]);
+            }),
+        ),
+        (
+            "marks_and_ack_rate",
+            written(|w| {
+                frame::emit_marks(w, PathId(0), 9);
+                frame::emit_ack_rate(w, PathId(0), 16, 2000);
             }),
         ),
     ]
@@ -451,6 +503,13 @@ fn host_lists() -> Vec<(&'static str, Vec<u8>)> {
         ("too_many", b"n[1-64]m[1-64]".to_vec()),
         ("no_partner", b"n[1-2".to_vec()),
     ]
+}
+
+/// Host files of PVM's.
+fn pvm_hosts() -> Vec<(&'static str, Vec<u8>)> {
+    let file = "# ours\n* ep=$PVM_ROOT/bin/$PVM_ARCH:/opt wd=$HOME\n\
+        a lo=eve sp=500 bx=/usr/bin/gdb ip=192.0.2.1\n&b so=ms dx=/opt/pvmd id=1\n";
+    vec![("file", file.as_bytes().to_vec()), ("fault", b"a\na sp=0".to_vec())]
 }
 
 /// Each format of [`towpath_media::trace::TraceFormat`].

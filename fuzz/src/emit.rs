@@ -70,6 +70,10 @@ pub fn frame(frame: &Frame<'_>) -> Option<Vec<u8>> {
             frame::emit_marks(&mut w, *path, *marked);
             assert_eq!(w.used(), frame::MARKS_LEN);
         }
+        Frame::AckRate { path, every, delay_us } => {
+            frame::emit_ack_rate(&mut w, *path, *every, *delay_us);
+            assert_eq!(w.used(), frame::ACK_RATE_LEN);
+        }
         Frame::Open(open) => {
             frame::emit_open(&mut w, open);
             assert_eq!(w.used(), frame::open_len(open));

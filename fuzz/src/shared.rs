@@ -153,7 +153,7 @@ pub fn run(steps: &[Step]) {
 fn seed(variant: u64, fields: &[u8]) -> Vec<u8> {
     let variants = 8;
     let variant = ((variant << 32).div_ceil(variants) as u32).to_le_bytes();
-    [&[1], &variant, fields].concat()
+    [&[1][..], &variant, fields].concat()
 }
 
 fn record_seed(kind: u64, small: u64, words: [u64; 4]) -> Vec<u8> {

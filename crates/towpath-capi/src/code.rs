@@ -39,7 +39,7 @@ codes! {
     NoTask "TOWPATH_E_NO_TASK" = -7, "no such task, or it has ended";
     Full "TOWPATH_E_FULL" = -8, "too many messages wait to be received";
     TooLong "TOWPATH_E_TOO_LONG" = -9, "longer than the room, or than it may be";
-    Memory "TOWPATH_E_MEMORY" = -10, "no memory for a loan";
+    Undelivered "TOWPATH_E_UNDELIVERED" = -10, "what was sent before could not be delivered";
     Busy "TOWPATH_E_BUSY" = -11, "the handle is in use by another call";
     NoHost "TOWPATH_E_NO_HOST" = -12, "no such host, or none that fits";
     NotJoined "TOWPATH_E_NOT_JOINED" = -13, "this host is not part of a virtual machine";
@@ -126,7 +126,7 @@ impl From<&SendError> for Code {
         match e {
             SendError::NoTask(_) => Self::NoTask,
             SendError::Receivers { .. } => Self::Limit,
-            SendError::Memory { .. } => Self::Memory,
+            SendError::Undelivered { .. } => Self::Undelivered,
             SendError::Full(_) => Self::Full,
             SendError::Lost(lost) => lost.into(),
         }

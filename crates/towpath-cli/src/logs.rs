@@ -63,8 +63,12 @@ pub(crate) fn logs(vm: &VmDir, args: &LogsArgs) -> anyhow::Result<ExitCode> {
         for log in &mut logs {
             log.show(&mut out)?;
         }
+        let last = !args.follow || interrupted.load(std::sync::atomic::Ordering::Relaxed);
+        for log in logs.iter_mut().filter(|_| last) {
+            log.end_line(&mut out)?;
+        }
         out.flush()?;
-        if !args.follow || interrupted.load(std::sync::atomic::Ordering::Relaxed) {
+        if last {
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(TICK);
@@ -111,13 +115,22 @@ impl Log {
             for piece in buf[..n].split_inclusive(|b| *b == b'\n') {
                 self.line.extend_from_slice(piece);
                 if self.line.ends_with(b"\n") || self.line.len() >= LINE_MAX {
-                    out.write_all(self.tag.as_bytes())?;
-                    out.write_all(self.line.strip_suffix(b"\n").unwrap_or(&self.line))?;
-                    out.write_all(b"\n")?;
-                    self.line.clear();
+                    self.end_line(out)?;
                 }
             }
         }
+    }
+
+    /// Shows the line that was begun, if one was.
+    fn end_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if self.line.is_empty() {
+            return Ok(());
+        }
+        out.write_all(self.tag.as_bytes())?;
+        out.write_all(self.line.strip_suffix(b"\n").unwrap_or(&self.line))?;
+        out.write_all(b"\n")?;
+        self.line.clear();
+        Ok(())
     }
 }
 
@@ -139,6 +152,10 @@ mod tests {
         assert_eq!(said("one\ntw"), "[1] one\n");
         assert_eq!(said("one\ntwo\nthree\n"), "[1] two\n[1] three\n");
         assert_eq!(said("one\ntwo\nthree\n"), "");
-        assert_eq!(said("new\n"), "[1] new\n");
+        assert_eq!(said("new\ncut"), "[1] new\n");
+        let mut out = Vec::new();
+        log.end_line(&mut out).unwrap();
+        log.end_line(&mut out).unwrap();
+        assert_eq!(out, b"[1] cut\n");
     }
 }

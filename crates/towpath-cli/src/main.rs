@@ -16,6 +16,7 @@ mod logs;
 mod media;
 mod plan;
 mod plot;
+mod pvm;
 mod reserve;
 mod run;
 mod schedulers;
@@ -95,6 +96,8 @@ enum Command {
     Run(run::RunArgs),
     /// Run a command over many inputs on all hosts
     Farm(farm::FarmArgs),
+    /// PVM's console
+    Pvm(pvm::PvmArgs),
     /// Look into video files
     Media(media::MediaArgs),
     /// Find out what rate, buffer and wait stored video needs
@@ -180,6 +183,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Logs(args) => logs::logs(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
         Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),
+        Command::Pvm(args) => pvm::pvm(&vm()?, &args),
         Command::Media(args) => media::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -53,6 +53,37 @@ fn echo_between_hosts_passes_four_processes() {
     assert_eq!(row["floor"], "floor: Unix, UDP, Unix by two processes, 16 B");
 }
 
+/// True where this user may make network namespaces.
+fn namespaces() -> bool {
+    let add = ["-r", "-n", "ip", "link", "add", "tp9", "type", "bridge"];
+    let made = Command::new("unshare").args(add).output();
+    let can = made.is_ok_and(|out| out.status.success());
+    if !can {
+        eprintln!("SKIPPED: no network namespaces here (unshare, ip)");
+    }
+    can
+}
+
+#[test]
+fn between_namespaces_each_way_is_held_to_its_floor() {
+    if !namespaces() {
+        return;
+    }
+    let at = ["--hosts", "2", "--netns", "--seconds", "0.02"];
+    let echoes = rows(&[&["echo", "--sizes", "16"], &at[..]].concat());
+    assert_eq!(has(&echoes, "tasks, direct, 16 B")["floor"], "floor: TCP, blocking, 16 B");
+    let stream = rows(&[&["echo", "--sizes", "64KiB", "--one-way"], &at[..]].concat());
+    assert_eq!(has(&stream, "tasks, by the daemons, 64 KiB")["processes"], 4);
+    let args = ["multicast", "--tasks", "2", "--casts", "5", "--sizes", "64KiB"];
+    let cast = rows(&[&args[..], &["--hosts", "3", "--netns", "--rate", "100mbit"]].concat());
+    let to_all = has(&cast, "multicast, by the daemons, 64 KiB");
+    assert_eq!(to_all["floor"], "floor: to one task, by the daemons, 64 KiB");
+    // 64 KiB at 100 Mbit/s are 5.2 ms, less what a link passes at once.
+    assert!(to_all["median"]["us_p50"].as_f64() > Some(4000.0), "{to_all}");
+    let out = bench(&["echo", "--rate", "100mbit"]);
+    assert!(String::from_utf8_lossy(&out.stderr).contains("--netns"));
+}
+
 #[test]
 fn barriers_of_teams_are_held_to_a_futex() {
     let rows = rows(&["barrier", "--tasks", "3", "--barriers", "20", "--only", "team"]);

@@ -84,6 +84,17 @@ fn input_goes_to_the_first_task_however_long_it_is() {
 }
 
 #[test]
+fn output_that_finds_no_room_is_told_and_ends_the_tasks() {
+    let vm = Vm::up(1);
+    let mut command = vm.command(&["run", "--", "sh", "-c", "while :; do echo line; done"]);
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let out = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(out.status.code(), Some(255));
+    let said = text(&out.stderr);
+    assert!(said.contains("No space left on device"), "{said}");
+}
+
+#[test]
 fn input_typed_bit_by_bit_is_answered_bit_by_bit() {
     let vm = Vm::up(2);
     let mut command = vm.command(&["run", "--host", "h2", "--", "sh"]);

@@ -167,8 +167,9 @@ fn a_killed_receiver_keeps_no_block() {
         }
         child.kill().expect("kills");
         child.wait().expect("ends");
-        let End { home, out, .. } = end;
-        let untaken = out.into_untaken().expect("intact");
+        let End { home, mut out, .. } = end;
+        let untaken = out.untaken().expect("intact");
+        drop(out);
         let first = last - untaken.len() as u32;
         for (seq, (head_of, data)) in (first..).zip(untaken) {
             assert_eq!(head_of, head(seq, len(seq)));

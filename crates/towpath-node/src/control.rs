@@ -212,7 +212,7 @@ impl Node {
             state: HostState::Up,
         };
         self.peers.set_up(new, id);
-        self.decide(now, Change::Added(host), Some(new));
+        self.decide(now, &Change::Added(host));
         if let Some(log) = &self.log {
             let snapshot = log.snapshot().clone();
             self.tell(now, new, Message::Welcome(Welcome { you: new, snapshot }));
@@ -240,24 +240,16 @@ impl Node {
             return Err(DeleteError::Leader(host));
         }
         log.table().get(host).ok_or(DeleteError::Unknown(host))?;
-        self.decide(now, Change::Left(host), Some(host));
+        self.decide(now, &Change::Left(host));
         Ok(())
     }
 
-    /// Appends a change (leader only) and sends it to every host that is up, but `except`.
-    fn decide(&mut self, now: Instant, change: Change, except: Option<HostId>) {
+    /// Appends a change (leader only), which every host is told of.
+    fn decide(&mut self, now: Instant, change: &Change) {
         let Some(log) = &mut self.log else { return };
-        let entry = log.append(change);
-        let others: alloc::vec::Vec<HostId> = log
-            .table()
-            .up()
-            .map(|h| h.id)
-            .filter(|h| Some(*h) != self.me && Some(*h) != except)
-            .collect();
-        for host in others {
-            self.tell(now, host, Message::Entry(entry.clone()));
-        }
-        self.changed(now, &entry.change);
+        let entry = log.append(change.clone());
+        self.announce(now, entry);
+        self.changed(now, change);
     }
 
     /// The leader says who we are.
@@ -380,7 +372,7 @@ impl Node {
             if log.table().get(host).is_some_and(|h| h.state == HostState::Up) {
                 let change =
                     if why == reason::LEFT { Change::Left(host) } else { Change::Lost(host) };
-                self.decide(now, change, Some(host));
+                self.decide(now, &change);
             }
         } else if host != log.leader() {
             if why == reason::FENCED {

@@ -142,6 +142,7 @@ impl Node {
             }
             ToDaemon::OutputCredit(bytes) => self.pay_caught(now, task, bytes),
             ToDaemon::Leave => self.task_over(now, task),
+            ToDaemon::Hold => {} // the owner's, who has the socket
         }
     }
 

@@ -9,7 +9,7 @@
 //! | [`config`] | what a host is started with, tokens |
 //! | [`event`] | what a node tells its owner |
 //! | `peers` | one connection per host, made on first use |
-//! | `control` | joining, leaving, losing hosts |
+//! | `control`, `telling` | joining, leaving, losing hosts, and how all hear of it |
 //! | `broken` | hosts that cannot reach each other |
 //! | `work` | which message leads to what |
 //! | `enrol`, `ends` | tasks of this host: how they come, what they say, who is told of their end |
@@ -41,6 +41,7 @@ mod hello;
 mod peers;
 mod question;
 mod spawn;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod watch;

@@ -32,6 +32,7 @@ use crate::direct::Ring;
 use crate::event::{NodeEvent, SpawnError};
 use crate::peers::Peers;
 use crate::question::{Asker, Questions};
+use crate::telling::Telling;
 use crate::watch::Watch;
 
 /// One host. Invariants: `me` is set exactly when `log` and `tasks` are; every open request is in
@@ -91,6 +92,7 @@ pub(crate) struct Jobs {
 #[derive(Debug, Default)]
 pub(crate) struct Lead {
     pub(crate) broken: Broken,
+    pub(crate) telling: Telling,
     pub(crate) registry: Registry,
     /// Tasks that asked the registry, by host.
     pub(crate) registered: BTreeSet<TaskId>,
@@ -192,6 +194,13 @@ impl Node {
     /// Index of the last control log entry applied here.
     pub fn log_index(&self) -> u64 {
         self.log.as_ref().map_or(0, |l| l.snapshot().index)
+    }
+
+    /// Bytes of the snapshot of the control log that a newcomer would get now.
+    pub fn snapshot_bytes(&self) -> usize {
+        let (Some(log), Some(you)) = (&self.log, self.me) else { return 0 };
+        let snapshot = log.snapshot().clone();
+        Message::Welcome(message::Welcome { you, snapshot }).encode().len()
     }
 
     /// The transport beneath.
@@ -528,6 +537,7 @@ impl Machine for Node {
         self.settle_halt(now);
         self.settle_broken(now);
         self.settle_acks(now);
+        self.tell_entries(now);
         self.pump(now, memory);
     }
 
@@ -552,6 +562,7 @@ impl Machine for Node {
             self.lead.halt_at.filter(|at| *at != Instant::NEVER),
             self.lead.broken.at,
             self.data.relays.ack_at,
+            self.lead.telling.at,
         ];
         let control = control.into_iter().flatten().map(|at| (at, TimerKind::Control));
         control.chain(self.endpoint.poll_timeout()).min()

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use towpath_vm::message::{Exited, Started, TaskList};
+use towpath_vm::message::{Entries, Exited, Started, TaskList};
 use towpath_vm::{Ending, Message, RequestId};
 use towpath_wire::{HostId, Instant};
 
@@ -15,7 +15,11 @@ impl Node {
     pub(crate) fn handle_message(&mut self, now: Instant, from: HostId, message: Message) {
         match message {
             Message::Welcome(_) => self.malformed += 1,
-            Message::Entry(entry) => self.handle_entry(now, from, &entry),
+            Message::Entries(Entries { entries }) => {
+                for entry in &entries {
+                    self.handle_entry(now, from, entry);
+                }
+            }
             Message::Spawn(spawn) => self.handle_spawn(now, from, spawn),
             Message::Kill(k) => {
                 if let Some(tasks) = &mut self.tasks {

@@ -228,12 +228,14 @@ impl Buffers {
         }
     }
 
-    /// A waiting message is received: it becomes the receive buffer, read from its beginning.
-    pub(crate) fn take_waiting(&mut self, id: i32) -> Result<(), Code> {
-        self.unlink(id);
-        self.get_mut(id)?.rewind();
-        self.set_receive(id)?;
-        Ok(())
+    /// A message waits no longer, and will be read from its beginning. `false`: it did not wait.
+    pub(crate) fn take_waiting(&mut self, id: i32) -> Result<bool, Code> {
+        let waited = self.is_waiting(id);
+        if waited {
+            self.unlink(id);
+            self.get_mut(id)?.rewind();
+        }
+        Ok(waited)
     }
 }
 
@@ -295,8 +297,8 @@ mod tests {
                     if step % 2 == 0 {
                         buffers.free(id).unwrap();
                     } else {
-                        buffers.take_waiting(id).unwrap();
-                        prop_assert_eq!(buffers.receive(), id);
+                        prop_assert_eq!(buffers.take_waiting(id), Ok(true));
+                        prop_assert_eq!(buffers.take_waiting(id), Ok(false));
                     }
                     prop_assert!(!buffers.is_waiting(id));
                 }

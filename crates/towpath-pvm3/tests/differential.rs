@@ -21,6 +21,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use support::pvm::Pvm;
 use support::{Machine, skip};
 
 /// Sequences.
@@ -71,44 +72,6 @@ impl Drop for Script {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// A virtual machine of PVM, ended when dropped.
-struct Pvm {
-    folder: tempfile::TempDir,
-}
-
-impl Pvm {
-    fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        command
-            .env("PVM_TMP", self.folder.path())
-            .env("PVM_ALLOW_ROOT", "1")
-            .env("PVM_VMID", "towpath-test")
-            .env("PVM_PATH", "/usr/bin")
-            .env_remove("LD_LIBRARY_PATH");
-        command
-    }
-
-    fn console(&self, input: &str) {
-        let mut console = self.command(Path::new("timeout"));
-        console.args(["30", "/usr/bin/pvm"]).stdin(Stdio::piped());
-        let mut child = console.stdout(Stdio::null()).spawn().expect("PVM's console");
-        let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
-        child.wait().expect("its end");
-    }
-
-    fn new() -> Self {
-        let pvm = Self { folder: tempfile::tempdir().expect("a folder") };
-        pvm.console("conf\nquit\n");
-        pvm
-    }
-}
-
-impl Drop for Pvm {
-    fn drop(&mut self) {
-        self.console("halt\n");
     }
 }
 

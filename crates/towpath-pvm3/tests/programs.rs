@@ -53,6 +53,7 @@ fn groups_on_three_hosts() {
     let Some(machine) = Machine::new(3, "/usr/bin/gexample") else { return };
     let run = |program: &str, args: &[&str], input: &str, expected: &[&str]| {
         let text = machine.run(&format!("/usr/bin/{program}"), args, input);
+        machine.wait_for_end_of_tasks();
         for expected in expected {
             assert!(text.contains(expected), "{program}: no `{expected}` in\n{text}");
         }

@@ -46,6 +46,8 @@ pub struct SimHost {
     pub processes: Processes,
     timer: Option<(Handle, Instant)>,
     paused: bool,
+    /// Hosts of different sides do not reach each other.
+    side: usize,
     socket: VecDeque<Transit>,
     /// Datagrams dropped because the host was stopped and its socket full.
     pub socket_dropped: u64,
@@ -162,6 +164,7 @@ impl World {
             processes: Processes::default(),
             timer: None,
             paused: false,
+            side: 0,
             socket: VecDeque::new(),
             socket_dropped: 0,
         });
@@ -173,6 +176,11 @@ impl World {
         for link in self.network.ray(host) {
             self.network.link(link).set_spec(spec);
         }
+    }
+
+    /// Puts a host on a side: those of different sides do not reach each other. All begin on 0.
+    pub fn set_side(&mut self, host: usize, side: usize) {
+        self.hosts[host].side = side;
     }
 
     /// Ends a task's process as by a signal.
@@ -291,6 +299,9 @@ impl World {
     }
 
     fn receive(&mut self, transit: Transit) {
+        if self.hosts[transit.from].side != self.hosts[transit.to].side {
+            return self.network.release(transit);
+        }
         let h = &mut self.hosts[transit.to];
         if !h.paused {
             self.deliver(transit);

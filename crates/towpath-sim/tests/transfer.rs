@@ -78,6 +78,37 @@ fn two_flows_over_one_link_and_echoes_arrive_whole_and_the_same_each_time() {
     assert_ne!(a.trace_hash, other.trace_hash);
 }
 
+/// A flow over 100 Mbit/s and 20 ms, whose way back has another rate: its report, its goodput as a
+/// share of the link, and datagrams on the way back per one there.
+fn asymmetric(back_bps: u64, queue_bytes: u64) -> (TransferReport, f64, f64) {
+    let text = format!(
+        "kind = 'transfer'\n[link.there]\nrate_bps = 100000000\ndelay_us = 10000\n\
+         queue_bytes = 250000\n[link.back]\nrate_bps = {back_bps}\ndelay_us = 10000\n\
+         queue_bytes = {queue_bytes}\n[[flow]]\nforward = ['there']\nbackward = ['back']\n\
+         bytes = 30000000\nwindow_bytes = 4194304\n"
+    );
+    let report = run(&TransferScenario::parse(&text).unwrap(), None).unwrap();
+    assert_eq!(report.broken, [""; 0]);
+    let share = report.flows[0].later_half_bps / 100e6;
+    let offered = |name| report.links.iter().find(|l| l.name == name).unwrap().stats.offered;
+    let back = offered("back") as f64 / offered("there") as f64;
+    (report, share, back)
+}
+
+#[test]
+fn few_acknowledgements_are_enough_and_do_not_fill_a_narrow_way_back() {
+    let (_, share, back) = asymmetric(100_000_000, 250_000);
+    assert!(share > 0.85 && back < 0.12, "{share} of the link, {back} datagrams back");
+    // With one for every second packet: 38 of 100 Mbit/s, a round trip of 179 ms.
+    let (report, share, _) = asymmetric(2_000_000, 30_000);
+    assert!(share > 0.85, "{share}");
+    assert!(report.flows[0].rtt_ms_mean < 45.0, "{}", report.flows[0].rtt_ms_mean);
+    // A five-hundredth: the queue on the way back is what holds the flow. Before: 535 ms.
+    let (report, share, _) = asymmetric(200_000, 10_000);
+    assert!(share > 0.2, "{share}");
+    assert!(report.flows[0].rtt_ms_mean < 200.0, "{}", report.flows[0].rtt_ms_mean);
+}
+
 /// Links, flows that share them, stops and steps of clocks, all drawn from the seed.
 fn drawn(seed: u64) -> TransferScenario {
     let (swarm, mut rng) = (Scenario::default(), Rng::new(seed, 77));

@@ -38,6 +38,21 @@ fn same_seed_same_trace() {
     assert_ne!(hash(3), hash(4), "a hash of nothing would be the same, too");
 }
 
+#[test]
+fn joins_in_quick_succession_are_told_together() {
+    let hosts = 100;
+    let out = run(&VmScenario { hosts, tasks: 0, faults: 0, ..VmScenario::large() }, 1);
+    assert!(out.violations.is_empty(), "{:#?}", out.violations);
+    let growth = out.growth;
+    assert_eq!((growth.table, growth.log_entries), (hosts, hosts as u64));
+    // One message for each host and entry would be this many.
+    let each = (hosts * (hosts - 1) / 2) as u64;
+    assert!(growth.log_messages < each * 3 / 4, "{growth:?}");
+    // No more than 20 000 a second, and those of the first and the last moment.
+    let most = (20_000.0 * growth.joined_s) as u64 + 2 * hosts as u64;
+    assert!(growth.log_messages <= most, "{growth:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -59,7 +74,8 @@ fn a_thousand_hosts() {
     let (hosts, tasks) = size.split_once('x').expect("HOSTSxTASKS");
     let (hosts, tasks) = (hosts.parse().expect("hosts"), tasks.parse().expect("tasks"));
     let scenario = VmScenario { hosts, tasks, faults: hosts / 50, ..VmScenario::large() };
-    let out = run(&scenario, 1);
+    let seed = std::env::var("TOWPATH_VM_SEED").map_or(1, |seed| seed.parse().expect("a seed"));
+    let out = run(&scenario, seed);
     for (name, peak) in &out.peaks {
         println!("{name:28} {peak} at most on a host");
     }

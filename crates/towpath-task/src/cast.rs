@@ -1,7 +1,6 @@
 //! The part of a multicast that goes through shared memory: one block that all receivers of this
 //! host read.
 
-use towpath_io::shared::{Frozen, SHORT_MAX};
 use towpath_wire::TaskId;
 
 use crate::direct::{Route, gather};
@@ -12,13 +11,14 @@ use crate::task::Task;
 
 impl Task {
     /// Sends to those of `to` that have a ring, the ones with room first; who is left must get
-    /// it by the daemons.
+    /// it by the daemons, as when this task takes in no more before a ring has room. True: some
+    /// have got it.
     pub(crate) fn cast_by_rings(
         &mut self,
         to: &mut Vec<TaskId>,
         envelope: Envelope,
         parts: &[&[u8]],
-    ) -> Result<(), SendError> {
+    ) -> Result<bool, SendError> {
         let mut near: Vec<TaskId> = Vec::new();
         to.retain(|task| {
             let ring = self.route(*task) == Route::Ring;
@@ -28,11 +28,16 @@ impl Task {
             !ring
         });
         if near.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         near.sort_by_key(|task| !self.rings.get(*task).is_some_and(Ring::has_room));
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        let block = if len > SHORT_MAX && near.len() > 1 { self.block(len, parts) } else { None };
+        let block = if near.len() > 1 { self.block(len) } else { None };
+        let block = block.map(|mut block| {
+            gather(parts, block.bytes_mut());
+            block.freeze_to(len)
+        });
+        let mut some = false;
         for task in near {
             let sent = match &block {
                 Some(block) => {
@@ -41,18 +46,12 @@ impl Task {
                 None => self.by_ring(task, envelope, parts),
             };
             match sent {
-                Ok(true) | Err(SendError::NoTask(_)) => {}
-                Ok(false) => to.push(task),
+                Ok(true) => some = true,
+                Err(SendError::NoTask(_)) => {}
+                Ok(false) | Err(SendError::Full(_)) => to.push(task),
                 Err(e) => return Err(e),
             }
         }
-        Ok(())
-    }
-
-    /// A block of the arena that holds the parts; none: there is no room.
-    fn block(&self, len: usize, parts: &[&[u8]]) -> Option<Frozen> {
-        let mut block = self.home.as_ref()?.arena().alloc(len).ok()?;
-        gather(parts, block.bytes_mut());
-        Some(block.freeze_to(len))
+        Ok(some)
     }
 }

@@ -113,6 +113,12 @@ impl Task {
         }
     }
 
+    /// Whether [`Task::route`] is [`Route::Ring`].
+    #[inline]
+    fn has_ring(&mut self, to: TaskId) -> bool {
+        !self.directs.refused_by_us && self.rings.get(to).is_some_and(|ring| ring.open)
+    }
+
     /// What this task did so far, by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let Counts { ring, daemon, own, multicast, sleeps } = self.counts;
@@ -122,7 +128,7 @@ impl Task {
             ("sent_to_self", own),
             ("multicasts", multicast),
             ("received_by_ring", self.rings.taken),
-            ("rings_corrupt", self.rings.corrupt),
+            ("rings_corrupt", self.rings.corrupted),
             ("sleeps", sleeps),
             ("unreceived_bytes", self.endpoint.held()),
         ]
@@ -144,9 +150,14 @@ impl Task {
         }
     }
 
-    /// There is no ring to `peer`, or not any more.
+    /// There is no ring to `peer`, or not any more: what it has sent there is taken, and what it
+    /// has not taken goes by the daemons.
     pub(crate) fn ring_over(&mut self, peer: TaskId) {
-        self.rings.drain(peer, self.welcome.you, &mut self.endpoint);
+        let own = self.welcome.you;
+        self.rings.drain(peer, own, &mut self.endpoint);
+        for (head, bytes) in self.rings.retire(peer) {
+            self.routes.keep(head.between(own, peer), bytes.into(), head.offset);
+        }
         self.directs.refused(peer);
     }
 
@@ -191,12 +202,12 @@ impl Task {
         parts: &[&[u8]],
     ) -> Result<bool, SendError> {
         let len = parts.iter().map(|p| p.len()).sum();
-        if self.route(to) != Route::Ring {
+        if !self.has_ring(to) {
             if self.endpoint.has_ended(to) {
                 return Err(SendError::NoTask(to));
             }
             self.consider_direct(to, len)?;
-            if self.route(to) != Route::Ring {
+            if !self.has_ring(to) {
                 return Ok(false);
             }
         }

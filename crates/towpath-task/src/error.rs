@@ -67,17 +67,16 @@ pub enum SendError {
         /// The limit.
         limit: usize,
     },
-    /// There is no memory for a loan.
-    #[error("loan of {len} bytes: {free} bytes are free, of {limit}")]
-    Memory {
-        /// Bytes wanted.
-        len: usize,
-        /// Bytes that could be had.
-        free: usize,
-        /// The limit.
-        limit: usize,
+    /// A task that leaves could not get rid of what it had sent.
+    #[error("{pieces} pieces of messages are lost: their receivers took nothing for {seconds} s")]
+    Undelivered {
+        /// How many.
+        pieces: usize,
+        /// How long it waited since something was last taken.
+        seconds: u64,
     },
-    /// Messages that came in while this one waited do not fit.
+    /// Messages that came in while this one waited do not fit. Nothing of it was sent: once some
+    /// were received, it can be sent again.
     #[error(transparent)]
     Full(#[from] Full),
     /// No way to the daemon.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use towpath_vm::endpoint::{Body, Parcel};
 use towpath_vm::matching::Key;
-use towpath_vm::talk::{ToTask, WatchEvent, decode};
+use towpath_vm::talk::{ToDaemon, ToTask, WatchEvent, decode};
 use towpath_wire::TaskId;
 use towpath_wire::talk::{FrameKind, HEADER_LEN, Header};
 
@@ -23,8 +23,10 @@ impl Task {
     /// something, the socket is looked at only now and then. Control frames that this gives rise
     /// to are queued ([`Task::flush`] writes them): the caller may be in the middle of a frame.
     pub(crate) fn take_in(&mut self) -> Result<bool, Lost> {
-        if !self.rings.is_empty() {
+        // Beyond its limit rings stay as they are, and senders wait for room in them.
+        if !self.rings.is_empty() && self.full().is_none() {
             let any = self.rings.take(self.welcome.you, &mut self.endpoint);
+            self.give_up_corrupt();
             self.looks += 1;
             if any && self.looks < LOOKS {
                 return Ok(true);
@@ -34,7 +36,16 @@ impl Task {
         self.read_descriptors()
     }
 
-    fn read_descriptors(&mut self) -> Result<bool, Lost> {
+    /// Tells the daemon of rings in which something made no sense: their peers are to send what
+    /// was not taken by the daemons.
+    fn give_up_corrupt(&mut self) {
+        while let Some(peer) = self.rings.corrupt.pop() {
+            self.directs.refused(peer);
+            self.queue(&ToDaemon::RingFailed { peer });
+        }
+    }
+
+    pub(crate) fn read_descriptors(&mut self) -> Result<bool, Lost> {
         let any = self.read_socket()?;
         if self.routes.is_idle() {
             return Ok(any);
@@ -144,6 +155,7 @@ impl Task {
     /// A task has ended: what it left in its ring comes before anything that is said of its end.
     fn last_of(&mut self, peer: TaskId) {
         self.rings.drain(peer, self.welcome.you, &mut self.endpoint);
+        self.rings.forget(peer);
     }
 
     /// A watch says something: one of this library's own, or the program's.
@@ -153,13 +165,7 @@ impl Task {
         }
     }
 
-    /// Something happened: the program's translator may make a message of it.
     fn happened(&mut self, event: Event) {
-        if let Some(local) = self.translate.as_mut().and_then(|translate| translate(&event)) {
-            self.output_taken(&event);
-            self.put_local(local.src, local.envelope, local.bytes);
-            return;
-        }
         self.happened += 1;
         self.events.push_back(event);
     }

@@ -37,10 +37,12 @@ mod receive;
 mod rings;
 mod send;
 mod streams;
+#[cfg(test)]
+mod tests;
 
 pub use direct::Route;
 pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};
-pub use event::{Event, Local, Translate};
+pub use event::Event;
 pub use groups::{Mail, Members};
 pub use loan::Loan;
 pub use message::{Arrived, Choice, Envelope, Message, Received};

@@ -11,14 +11,16 @@ use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg,
-    sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use towpath_io::shared::aside;
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header};
 
 use crate::error::Lost;
+use crate::place::SOCKET_BUFFER;
 
 /// Room for what is read and not yet taken, in bytes; longer frames make it grow.
 const ROOM: usize = 256 << 10;
@@ -35,6 +37,8 @@ pub(crate) struct Link {
     descriptors: VecDeque<OwnedFd>,
     /// Control frames that wait until no other frame is half out.
     queued: Vec<u8>,
+    /// Descriptors that go with what is written next.
+    handed: Vec<OwnedFd>,
 }
 
 fn gone(why: &dyn Display) -> Lost {
@@ -46,8 +50,11 @@ impl Link {
         // Out of the way of programs that close what they think is theirs.
         let stream = UnixStream::from(aside(UnixStream::connect(path)?.into()));
         stream.set_nonblocking(true)?;
+        // A refusal costs time only.
+        let _ = set_socket_send_buffer_size(&stream, SOCKET_BUFFER);
         let (buf, descriptors, queued) = (vec![0; ROOM], VecDeque::new(), Vec::new());
-        Ok(Self { stream, buf, start: 0, end: 0, descriptors, queued })
+        let handed = Vec::new();
+        Ok(Self { stream, buf, start: 0, end: 0, descriptors, queued, handed })
     }
 
     /// Reads once; false when nothing was there.
@@ -123,6 +130,11 @@ impl Link {
         self.queued.extend_from_slice(body);
     }
 
+    /// Hands the daemon a descriptor, for a frame that was queued before or is queued next.
+    pub(crate) fn hand(&mut self, descriptor: OwnedFd) {
+        self.handed.push(descriptor);
+    }
+
     /// Queues a data frame.
     pub(crate) fn queue_data(&mut self, header: &Header, payload: &[u8]) {
         let head = FrameHead { kind: FrameKind::Data, len: HEADER_LEN + payload.len() };
@@ -149,7 +161,7 @@ impl Link {
     }
 
     /// Writes as much of `slices`, from byte `done` on, as the socket takes; how much.
-    pub(crate) fn write(&self, slices: &[IoSlice<'_>], done: usize) -> Result<usize, Lost> {
+    pub(crate) fn write(&mut self, slices: &[IoSlice<'_>], done: usize) -> Result<usize, Lost> {
         const MAX: usize = 32;
         let mut rest = [IoSlice::new(&[]); MAX];
         let (mut n, mut skip) = (0, done);
@@ -161,9 +173,18 @@ impl Link {
                 (n, skip) = (n + 1, 0);
             }
         }
-        let mut nothing = SendAncillaryBuffer::default();
-        match sendmsg(&self.stream, &rest[..n], &mut nothing, SendFlags::NOSIGNAL) {
-            Ok(written) => Ok(written),
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let count = self.handed.len().min(DESCRIPTORS_MAX);
+        let handed: Vec<BorrowedFd<'_>> = self.handed[..count].iter().map(AsFd::as_fd).collect();
+        if !handed.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(&handed));
+        }
+        match sendmsg(&self.stream, &rest[..n], &mut ancillary, SendFlags::NOSIGNAL) {
+            Ok(written) => {
+                self.handed.drain(..count);
+                Ok(written)
+            }
             Err(Errno::AGAIN | Errno::INTR) => Ok(0),
             Err(e) => Err(gone(&e)),
         }

@@ -51,21 +51,21 @@ impl Task {
     /// hold what they have not taken), it is this process' own, which costs a copy.
     pub fn loan(&mut self, len: usize) -> Result<Loan, SendError> {
         self.check()?;
-        if len > SHORT_MAX
-            && let Some(home) = &self.home
-        {
-            let arena = home.arena().clone();
-            if arena.block_max() >= len {
-                let block = arena.alloc(len).or_else(|full| match self.rings.reclaim() {
-                    0 => Err(full),
-                    _ => arena.alloc(len),
-                });
-                if let Ok(block) = block {
-                    return Ok(Loan { room: Room::Shared(block), len });
-                }
-            }
+        let room = match self.block(len) {
+            Some(block) => Room::Shared(block),
+            None => Room::Own(vec![0; len]),
+        };
+        Ok(Loan { room, len })
+    }
+
+    /// A block of the arena for `len` bytes; none: they go without one, or there is no room.
+    pub(crate) fn block(&mut self, len: usize) -> Option<Block> {
+        let arena = self.home.as_ref()?.arena();
+        if len <= SHORT_MAX || len > arena.block_max() {
+            return None;
         }
-        Ok(Loan { room: Room::Own(vec![0; len]), len })
+        let free = arena.alloc(len).ok();
+        free.or_else(|| if self.rings.reclaim() > 0 { arena.alloc(len).ok() } else { None })
     }
 
     /// Sends what was written into a loan. Waits as [`Task::send`] does.

@@ -68,7 +68,7 @@ impl Task {
         self.awaited = wanted.source;
         let found = self.wait_for(Deadline::NEVER, &mut |task| task.take_into(wanted, out));
         // A message that was copied in part stays whole where it is.
-        self.rings.iter_mut().for_each(Ring::stop_copy);
+        self.rings.of(wanted).for_each(Ring::stop_copy);
         found?.expect("a wait without end ends with a message")
     }
 
@@ -206,10 +206,29 @@ impl Task {
     /// To be called before [`Task::descriptor`] is waited for: takes in what is there. True: go
     /// ahead and wait; false: something came, look at it first.
     pub fn arm(&mut self) -> Result<bool, RecvError> {
+        self.check()?;
         if let Some(home) = &self.home {
             home.card().sleep();
+            self.armed = true;
+            // What the bell announced so far is found below. Left unread, it would keep the
+            // descriptor readable.
+            self.look_at_streams();
         }
-        self.poll().map(|came| !came)
+        let before = self.came();
+        self.poll_unless_lost()?;
+        let came = self.came() != before;
+        if came {
+            self.disarm();
+        }
+        Ok(!came)
+    }
+
+    /// This task runs again: peers need not ring its bell.
+    fn disarm(&mut self) {
+        self.armed = false;
+        if let Some(home) = &self.home {
+            home.run();
+        }
     }
 
     /// Readable when [`Task::poll`] has something to do, for a program that waits for other
@@ -224,21 +243,26 @@ impl Task {
         deadline: Deadline,
         found: &mut dyn FnMut(&mut Self) -> Option<T>,
     ) -> Result<Option<T>, RecvError> {
+        self.check_origin()?;
+        if self.armed {
+            self.disarm();
+        }
+        let mut busy = 0_u32;
         loop {
             // What came before the daemon went is given out still.
             if let Some(found) = found(self) {
                 return Ok(Some(found));
             }
             self.check()?;
-            match self.take_in().and_then(|any| self.flush().map(|()| any)) {
-                // What was written meanwhile may be what is waited for.
-                Ok(false) => {
-                    if let Some(found) = found(self) {
-                        return Ok(Some(found));
-                    }
-                }
-                // An error is remembered, and comes back from the check.
-                Ok(true) | Err(_) => continue,
+            // An error is remembered, and comes back from the check.
+            let any = self.take_in().and_then(|any| self.flush().map(|()| any)).unwrap_or(true);
+            busy = if any { busy + 1 } else { 0 };
+            if any && !busy.is_multiple_of(LOOKS) {
+                continue;
+            }
+            // What was written meanwhile may be what is waited for.
+            if let Some(found) = found(self) {
+                return Ok(Some(found));
             }
             if let Some(full) = self.full() {
                 return Err(full.into());
@@ -246,7 +270,9 @@ impl Task {
             if deadline.is_over() {
                 return Ok(None);
             }
-            self.sleep(deadline)?;
+            if !any {
+                self.sleep(deadline)?;
+            }
         }
     }
 

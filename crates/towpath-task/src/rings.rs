@@ -136,7 +136,7 @@ impl Ring {
         let Some(Arrival { head, len, kind }) = self.input.peek()? else {
             return Ok(Step::Nothing);
         };
-        if head.context == MARK && kind == Kind::Short && len == 0 {
+        if !self.open && head.context == MARK && kind == Kind::Short && len == 0 {
             self.input.take_short(&mut []);
             self.open = true;
             return Ok(Step::Took);
@@ -166,8 +166,13 @@ pub(crate) struct Rings {
     last: usize,
     /// Where the next look begins.
     start: usize,
-    /// Rings given up because what was in them made no sense.
-    pub(crate) corrupt: u64,
+    /// The sending ends of rings that were given up. Their peers may still read blocks of this
+    /// task's arena: those are free when they come back, or the peer is gone.
+    retired: Vec<(TaskId, Outbound)>,
+    /// Peers of rings just given up because what was in them made no sense.
+    pub(crate) corrupt: Vec<TaskId>,
+    /// How many those were so far.
+    pub(crate) corrupted: u64,
     /// Records taken.
     pub(crate) taken: u64,
 }
@@ -234,8 +239,9 @@ impl Rings {
             }
         }
         if let Some(peer) = broken {
-            self.corrupt += 1;
-            self.remove(peer);
+            self.corrupted += 1;
+            self.corrupt.push(peer);
+            self.retire(peer);
         }
         any
     }
@@ -244,11 +250,10 @@ impl Rings {
     /// once that was all of it, its header. One message at a time: between calls, `out` and
     /// `wanted` must stay the same. A receive that gives up says so ([`Ring::stop_copy`]).
     pub(crate) fn copy_some(&mut self, wanted: &Wanted, out: &mut [u8]) -> Option<Header> {
-        let begun = self.all.iter().position(|ring| ring.copied.is_some());
-        match begun {
-            Some(at) => self.all[at].copy_some(out),
-            None => self.of(wanted).find(|ring| ring.fills(wanted, out.len()))?.copy_some(out),
+        if let Some(begun) = self.of(wanted).find(|ring| ring.copied.is_some()) {
+            return begun.copy_some(out);
         }
+        self.of(wanted).find(|ring| ring.fills(wanted, out.len()))?.copy_some(out)
     }
 
     /// The rings that a message which fits `wanted` may come by.
@@ -276,25 +281,43 @@ impl Rings {
         })
     }
 
-    /// Takes what a dead peer left in its ring, and forgets the ring.
+    /// Takes what a peer left in its ring, of which nothing more comes.
     pub(crate) fn drain(&mut self, peer: TaskId, own: TaskId, endpoint: &mut Endpoint<View>) {
         if let Some(ring) = self.get(peer) {
             while let Ok(Step::Took) = ring.step(own, endpoint) {}
         }
-        self.remove(peer);
     }
 
-    fn remove(&mut self, peer: TaskId) {
-        let Some(at) = self.by_peer.remove(&peer) else { return };
-        self.all.swap_remove(at);
+    /// Gives up the ring of a peer that lives. What went into it and was not taken, as far as the
+    /// peer has said so.
+    pub(crate) fn retire(&mut self, peer: TaskId) -> Vec<(Head, Vec<u8>)> {
+        let Some(mut ring) = self.remove(peer) else { return Vec::new() };
+        let mut untaken = ring.out.untaken().unwrap_or_default();
+        untaken.retain(|(head, bytes)| head.context != MARK || !bytes.is_empty());
+        self.retired.push((peer, ring.out));
+        untaken
+    }
+
+    /// A peer is gone, and with it what it held.
+    pub(crate) fn forget(&mut self, peer: TaskId) {
+        self.remove(peer);
+        self.retired.retain(|(task, _)| *task != peer);
+    }
+
+    fn remove(&mut self, peer: TaskId) -> Option<Ring> {
+        let at = self.by_peer.remove(&peer)?;
+        let ring = self.all.swap_remove(at);
         if let Some(moved) = self.all.get(at) {
             self.by_peer.insert(moved.peer, at);
         }
+        Some(ring)
     }
 
     /// Takes back what peers gave up; how many blocks.
     pub(crate) fn reclaim(&mut self) -> usize {
-        self.all.iter_mut().map(|ring| ring.out.reclaim().unwrap_or(0)).sum()
+        let retired = self.retired.iter_mut().map(|(_, out)| out);
+        let all = self.all.iter_mut().map(|ring| &mut ring.out).chain(retired);
+        all.map(|out| out.reclaim().unwrap_or(0)).sum()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::IoSlice;
+use std::sync::Arc;
 
 use towpath_vm::talk::{ToDaemon, encode};
 use towpath_wire::TaskId;
@@ -15,7 +16,8 @@ use crate::task::Task;
 /// Parts of one frame beside its front; what has more is copied together first.
 pub(crate) const PARTS_MAX: usize = 16;
 
-/// A receiver of a multicast: the number of the message for it, and how much of it went out.
+/// A receiver of a multicast: the number of the message for it (taken once something went out),
+/// and how much of it went out.
 struct Cursor {
     to: TaskId,
     seq: u32,
@@ -68,12 +70,24 @@ impl Task {
         if self.by_ring(to, envelope, parts)? {
             return Ok(());
         }
+        self.wait_for_stragglers(&[to])?;
         let mut header = self.header(to, envelope, parts);
-        if self.by_stream(&mut header, parts)? {
-            return self.wait_for_stragglers(&[to]);
+        let mut sent = self.by_stream(&mut header, parts);
+        if matches!(sent, Err(SendError::Full(_))) && left(&header) > 0 && self.has_begun(&header) {
+            // Its receiver must not see the rest before the beginning: both go by the daemons.
+            self.end_stream(to);
         }
-        self.counts.daemon += 1;
-        self.by_daemon(header, parts)
+        if matches!(sent, Ok(false)) {
+            self.counts.daemon += 1;
+            sent = self.by_daemon(&mut header, parts).map(|()| true);
+        }
+        match sent {
+            Err(SendError::Full(_)) if self.has_begun(&header) => {
+                self.finish_later(&[header], parts);
+                Ok(())
+            }
+            other => other.map(drop),
+        }
     }
 
     /// Puts a message among this task's own waiting ones, seen as sent by `src`.
@@ -81,15 +95,43 @@ impl Task {
         self.put_local(src, envelope, bytes);
     }
 
+    /// The header of the next message to `dst`. Its number is taken when its first piece goes out
+    /// ([`Task::begin`]): a send that fails before leaves no gap in the pair's order.
     fn header(&mut self, dst: TaskId, envelope: Envelope, parts: &[&[u8]]) -> Header {
         let Envelope { tag, context, format } = envelope;
         let total = parts.iter().map(|p| p.len() as u64).sum();
-        let seq = self.endpoint.take_number(dst);
+        let seq = self.endpoint.next_number(dst);
         Header { src: self.id(), dst, tag, context, seq, format, total, offset: 0 }
     }
 
+    /// A piece of the message goes out.
+    pub(crate) fn begin(&mut self, dst: TaskId, seq: u32) {
+        if self.endpoint.next_number(dst) == seq {
+            self.endpoint.take_number(dst);
+        }
+    }
+
+    /// Whether a piece of the message went out.
+    fn has_begun(&mut self, header: &Header) -> bool {
+        self.endpoint.next_number(header.dst) != header.seq
+    }
+
+    /// Keeps what is left of the same message to several tasks, for the daemons to take when
+    /// they can. Nothing else is sent to those tasks before.
+    fn finish_later(&mut self, headers: &[Header], parts: &[&[u8]]) {
+        let Some(from) = headers.iter().map(|header| header.offset).min() else { return };
+        let bytes: Arc<[u8]> = parts.concat()[from as usize..].into();
+        for header in headers {
+            let begun = self.has_begun(header);
+            if !begun || left(header) > 0 {
+                self.begin(header.dst, header.seq);
+                self.routes.keep(*header, Arc::clone(&bytes), from);
+            }
+        }
+    }
+
     /// Sends a message, from `header.offset` on, through the daemons, after what a stream left.
-    fn by_daemon(&mut self, header: Header, parts: &[&[u8]]) -> Result<(), SendError> {
+    fn by_daemon(&mut self, header: &mut Header, parts: &[&[u8]]) -> Result<(), SendError> {
         self.wait_for_stragglers(&[header.dst])?;
         let sent = self.by_pieces(header, parts);
         self.sending.half.clear();
@@ -107,17 +149,18 @@ impl Task {
     }
 
     /// Sends a message through the daemons, piece by piece as there is credit.
-    fn by_pieces(&mut self, mut header: Header, parts: &[&[u8]]) -> Result<(), SendError> {
+    fn by_pieces(&mut self, header: &mut Header, parts: &[&[u8]]) -> Result<(), SendError> {
         let dst = header.dst;
         self.sending.half.push(dst);
         loop {
-            let left = left(&header);
+            let left = left(header);
             let piece = self.wait_for_credit([dst].into_iter(), &mut |task| {
                 if task.endpoint.has_ended(dst) {
                     return Some(Err(SendError::NoTask(dst)));
                 }
                 task.endpoint.room(dst, left).map(Ok)
             })??;
+            self.begin(dst, header.seq);
             self.endpoint.wrote(dst, piece);
             let mut front = [0; FRAME_HEAD_LEN + HEADER_LEN];
             let head = FrameHead { kind: FrameKind::Data, len: HEADER_LEN + piece };
@@ -133,7 +176,8 @@ impl Task {
 
     /// Sends a message to several tasks, to each once; each of their hosts gets it once. Tasks
     /// that have ended are left out. A receiver that takes more slowly than others holds up this
-    /// call, but not what goes to the others.
+    /// call, but not what goes to the others. Where it fails with [`SendError::Full`], none of
+    /// them gets it; where this task is full when some have it, the others get it later.
     pub fn multicast(
         &mut self,
         to: &[TaskId],
@@ -148,26 +192,34 @@ impl Task {
         if parts.len() > PARTS_MAX {
             return self.multicast(to, envelope, &[&parts.concat()]);
         }
+        self.wait_for_stragglers(to)?;
         self.counts.multicast += 1;
         let mut seen = HashSet::with_capacity(count);
-        let mut others = Vec::with_capacity(count);
-        for &to in to.iter().filter(|t| seen.insert(**t)) {
-            if to == self.id() {
-                self.put_local(to, envelope, parts.concat());
-            } else if !self.endpoint.has_ended(to) {
-                others.push(to);
-            }
+        let mut others: Vec<TaskId> = to.iter().copied().filter(|t| seen.insert(*t)).collect();
+        let own = self.id();
+        others.retain(|to| *to != own && !self.endpoint.has_ended(*to));
+        let some_have_it = self.cast_by_rings(&mut others, envelope, parts)?;
+        self.cast_by_daemons(&others, envelope, parts, some_have_it)?;
+        if seen.contains(&own) {
+            self.put_local(own, envelope, parts.concat());
         }
-        self.cast_by_rings(&mut others, envelope, parts)?;
-        let mut number =
-            |to| Cursor { to, seq: self.endpoint.take_number(to), offset: 0, done: false };
-        let mut cursors: Vec<Cursor> = others.iter().map(|to| number(*to)).collect();
-        let Some(first) = cursors.first() else { return Ok(()) };
-        let Envelope { tag, context, format } = envelope;
-        let total = parts.iter().map(|p| p.len() as u64).sum();
-        let (src, dst) = (self.id(), first.to);
-        let header = Header { src, dst, tag, context, seq: 0, format, total, offset: 0 };
+        Ok(())
+    }
+
+    /// The part of a multicast that goes by the daemons.
+    fn cast_by_daemons(
+        &mut self,
+        to: &[TaskId],
+        envelope: Envelope,
+        parts: &[&[u8]],
+        some_have_it: bool,
+    ) -> Result<(), SendError> {
         self.wait_for_stragglers(to)?;
+        let Some(first) = to.first() else { return Ok(()) };
+        let header = self.header(*first, envelope, parts);
+        let mut number =
+            |to| Cursor { to, seq: self.endpoint.next_number(to), offset: 0, done: false };
+        let mut cursors: Vec<Cursor> = to.iter().map(|to| number(*to)).collect();
         let mut cast = Ok(());
         while !cursors.is_empty() && cast.is_ok() {
             cast = self.cast(header, &mut cursors, parts);
@@ -175,6 +227,13 @@ impl Task {
             self.sending.half.extend(cursors.iter().filter(|c| c.offset > 0).map(|c| c.to));
         }
         self.sending.half.clear();
+        let begun = cursors.len() < to.len() || cursors.iter().any(|c| c.offset > 0);
+        if matches!(cast, Err(SendError::Full(_))) && (some_have_it || begun) {
+            let rest = |c: &Cursor| Header { dst: c.to, seq: c.seq, offset: c.offset, ..header };
+            let rests: Vec<Header> = cursors.iter().map(rest).collect();
+            self.finish_later(&rests, parts);
+            return Ok(());
+        }
         cast
     }
 
@@ -214,6 +273,7 @@ impl Task {
                 list.extend_from_slice(&cursor.to.to_raw().to_le_bytes());
                 list.extend_from_slice(&cursor.seq.to_le_bytes());
                 count += 1;
+                self.begin(cursor.to, cursor.seq);
                 self.endpoint.wrote(cursor.to, piece);
                 cursor.offset += piece as u64;
                 cursor.done = cursor.offset == header.total;

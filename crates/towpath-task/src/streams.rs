@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use towpath_io::direct::{End, Offer, Outcome, Push, Rendezvous, Stream, Streams};
@@ -19,8 +20,8 @@ use crate::task::Task;
 const RENDEZVOUS: u64 = 2;
 /// Pieces taken from one stream before the others have their turn.
 const QUOTA: usize = 64;
-/// That a task has ended is believed when its stream has ended too, or after this time: the time
-/// after which a silent host is given up.
+/// That a task has ended is believed when its stream has ended too, or when nothing came by that
+/// for so long: the time after which a silent host is given up.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long a task that leaves waits for its peers' kernels, before what they have not
 /// acknowledged goes by the daemons.
@@ -28,10 +29,30 @@ const DRAIN: Duration = Duration::from_millis(50);
 /// Between two looks whether they have.
 const DRAIN_LOOK: Duration = Duration::from_millis(1);
 
+/// How long a task that leaves waits for receivers that take nothing of what is left for them.
+pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is left of a piece or message, to go by the daemons.
+struct Rest {
+    /// `offset` is where the rest begins.
+    header: Header,
+    /// Bytes of the message, from byte `from` on.
+    bytes: Arc<[u8]>,
+    from: u64,
+}
+
+impl Rest {
+    fn left(&self) -> &[u8] {
+        &self.bytes[(self.header.offset - self.from) as usize..]
+    }
+}
+
 /// News of a task's end that waits for the end of its stream.
 struct Parked {
     peer: TaskId,
     until: Instant,
+    /// How far its stream was.
+    progress: u64,
     news: ToTask,
 }
 
@@ -41,8 +62,8 @@ pub(crate) struct Routes {
     streams: Streams,
     /// Peers that this task connected to: it says when a stream is over.
     dialled: HashSet<TaskId>,
-    /// Pieces of broken streams that go by the daemons, as there is credit.
-    again: HashMap<TaskId, VecDeque<(Header, Vec<u8>)>>,
+    /// What other routes left, which goes by the daemons as there is credit.
+    again: HashMap<TaskId, VecDeque<Rest>>,
     parked: Vec<Parked>,
     zero: Instant,
     /// Messages sent.
@@ -86,6 +107,11 @@ impl Routes {
         Time::ZERO + self.zero.elapsed()
     }
 
+    #[cfg(test)]
+    pub(crate) fn dialled(&self) -> usize {
+        self.dialled.len()
+    }
+
     pub(crate) fn is_open(&mut self, peer: TaskId) -> bool {
         self.streams.get(peer).is_some_and(|stream| stream.is_open())
     }
@@ -101,6 +127,24 @@ impl Routes {
         }
     }
 
+    /// Something of `peer` may still come by a stream: how far that is.
+    fn may_bring(&mut self, peer: TaskId) -> Option<u64> {
+        let proving = self.rendezvous.as_ref().is_some_and(|r| r.is_proving(peer));
+        let stream = self.streams.get(peer).map(|stream| stream.progress());
+        stream.or_else(|| proving.then_some(0))
+    }
+
+    /// Leaves the rest of a message, from `header.offset` on, to the daemons; `bytes` are those of
+    /// the message from byte `from` on.
+    pub(crate) fn keep(&mut self, header: Header, bytes: Arc<[u8]>, from: u64) {
+        self.again.entry(header.dst).or_default().push_back(Rest { header, bytes, from });
+    }
+
+    /// How much is left for the daemons: bytes, and one for each piece.
+    fn left(&self) -> u64 {
+        self.again.values().flatten().map(|rest| rest.left().len() as u64 + 1).sum()
+    }
+
     fn rendezvous(&mut self, waiter: &Waiter) -> Option<&mut Rendezvous> {
         if self.rendezvous.is_none() {
             let rendezvous = Rendezvous::new().ok()?;
@@ -112,6 +156,7 @@ impl Routes {
     }
 
     fn forget(&mut self, peer: TaskId) {
+        self.dialled.remove(&peer);
         if let Some(rendezvous) = &mut self.rendezvous {
             rendezvous.forget(peer);
         }
@@ -150,15 +195,16 @@ impl Task {
     }
 
     fn no_stream(&mut self, peer: TaskId) {
+        self.routes.dialled.remove(&peer);
         self.directs.refused(peer);
         self.queue(&ToDaemon::CloseDirect { peer });
     }
 
     /// The daemon says that there is no stream to `peer`, or that the other side gave it up.
     pub(crate) fn stream_over(&mut self, peer: TaskId) {
-        self.routes.forget(peer);
         // One that stands ends by itself, after its last bytes.
         if self.routes.streams.get(peer).is_none() {
+            self.routes.forget(peer);
             self.directs.refused(peer);
         }
     }
@@ -223,6 +269,10 @@ impl Task {
         {
             return self.no_stream(peer);
         }
+        if let Some(socket) = stream.share() {
+            self.link.hand(socket);
+            self.queue(&ToDaemon::Hold);
+        }
         self.directs.stands(peer);
         if let (_, Some(mut old)) = self.routes.streams.insert(stream) {
             self.keep_untaken(peer, &mut old);
@@ -230,7 +280,7 @@ impl Task {
     }
 
     /// A stream has ended: what its peer is not known to have taken goes by the daemons.
-    fn end_stream(&mut self, peer: TaskId) {
+    pub(crate) fn end_stream(&mut self, peer: TaskId) {
         let Some(mut stream) = self.routes.streams.remove(peer) else { return };
         self.keep_untaken(peer, &mut stream);
         if matches!(stream.ended(), Some(End::Bad(_))) {
@@ -246,20 +296,18 @@ impl Task {
     }
 
     fn keep_untaken(&mut self, peer: TaskId, stream: &mut Stream) {
-        let mut pieces = VecDeque::new();
-        stream.untaken(&mut |header, bytes| pieces.push_back((*header, bytes.to_vec())));
-        if !pieces.is_empty() && !self.endpoint.has_ended(peer) {
-            self.routes.again.entry(peer).or_default().append(&mut pieces);
+        if self.endpoint.has_ended(peer) {
+            return;
         }
+        let routes = &mut self.routes;
+        stream.untaken(&mut |header, bytes| routes.keep(*header, bytes.into(), header.offset));
     }
 
     /// News of the end of `peer` that come by the daemons wait for what it sent by a stream.
     pub(crate) fn park(&mut self, peer: TaskId, news: ToTask) -> Option<ToTask> {
-        if self.routes.streams.get(peer).is_none() {
-            return Some(news);
-        }
+        let Some(progress) = self.routes.may_bring(peer) else { return Some(news) };
         let until = Instant::now() + LAST_WORDS;
-        self.routes.parked.push(Parked { peer, until, news });
+        self.routes.parked.push(Parked { peer, until, progress, news });
         None
     }
 
@@ -267,10 +315,19 @@ impl Task {
         let mut any = false;
         let mut at = 0;
         while at < self.routes.parked.len() {
-            let Parked { peer, until, .. } = self.routes.parked[at];
-            if self.routes.streams.get(peer).is_some() && Instant::now() < until {
-                at += 1;
-                continue;
+            let Parked { peer, until, progress, .. } = self.routes.parked[at];
+            let now = Instant::now();
+            if let Some(here) = self.routes.may_bring(peer) {
+                // What is not read because memory is full may be there still.
+                let goes_on = here != progress || self.full().is_some();
+                if goes_on {
+                    let parked = &mut self.routes.parked[at];
+                    (parked.until, parked.progress) = (now + LAST_WORDS, here);
+                }
+                if goes_on || now < until {
+                    at += 1;
+                    continue;
+                }
             }
             self.end_stream(peer);
             let parked = self.routes.parked.remove(at);
@@ -290,29 +347,28 @@ impl Task {
     /// middle of a message to the same task.
     fn send_again(&mut self) {
         let Self { routes, endpoint, link, sending, .. } = self;
-        routes.again.retain(|&peer, pieces| {
+        routes.again.retain(|&peer, rests| {
             while !sending.half.contains(&peer)
-                && let Some((mut header, bytes)) = pieces.pop_front()
+                && let Some(rest) = rests.front_mut()
             {
-                let Some(len) = endpoint.room(peer, bytes.len()) else {
-                    pieces.push_front((header, bytes));
+                let Some(len) = endpoint.room(peer, rest.left().len()) else {
                     if endpoint.blocked(peer) {
                         link.queue(&encode(&ToDaemon::Blocked { peer }, Vec::new()));
                     }
                     return true;
                 };
                 endpoint.wrote(peer, len);
-                link.queue_data(&header, &bytes[..len]);
-                if len < bytes.len() {
-                    header.offset += len as u64;
-                    pieces.push_front((header, bytes[len..].to_vec()));
+                link.queue_data(&rest.header, &rest.left()[..len]);
+                rest.header.offset += len as u64;
+                if rest.left().is_empty() {
+                    rests.pop_front();
                 }
             }
-            !pieces.is_empty()
+            !rests.is_empty()
         });
     }
 
-    /// Whether pieces of a broken stream to `peer` still have to go by the daemons.
+    /// Whether something that another route left for `peer` still has to go by the daemons.
     pub(crate) fn is_behind(&self, peer: TaskId) -> bool {
         self.routes.again.contains_key(&peer)
     }
@@ -337,10 +393,12 @@ impl Task {
             match stream.push(header, cut) {
                 Push::Taken => {
                     stream.flush();
+                    let is_written = stream.is_written();
+                    self.begin(dst, header.seq);
                     header.offset += len as u64;
                     if header.offset == header.total {
                         self.routes.sent += 1;
-                        if !stream.is_written() {
+                        if !is_written {
                             // The kernel goes on by itself only with what it has.
                             self.wait_for_stream(dst, Stream::is_written)?;
                         }
@@ -374,23 +432,11 @@ impl Task {
     }
 
     /// Waits until what went out by streams needs this process no more; what may, goes again by
-    /// the daemons.
-    pub(crate) fn settle_streams(&mut self) -> Result<(), SendError> {
-        let over = Instant::now() + DRAIN;
-        loop {
-            let mut drained = true;
-            for stream in self.routes.streams.iter_mut() {
-                stream.woken();
-                stream.flush();
-                drained &= stream.drained();
-            }
-            if drained || Instant::now() >= over {
-                break;
-            }
-            // No descriptor tells of acknowledgements.
-            let look = Deadline::after(Some(DRAIN_LOOK));
-            self.wait_for(look, &mut |_| None::<()>)?;
-        }
+    /// the daemons. Gives up when receivers take nothing of that for `patience`. This task
+    /// receives no more: what comes meanwhile is taken in without a limit.
+    pub(crate) fn settle_streams(&mut self, patience: Duration) -> Result<(), SendError> {
+        self.held_max = u64::MAX;
+        self.drain_streams()?;
         let late: Vec<TaskId> = self
             .routes
             .streams
@@ -401,9 +447,40 @@ impl Task {
         for peer in late {
             self.end_stream(peer);
         }
-        self.send_again();
-        self.wait_for(Deadline::NEVER, &mut |task| task.routes.again.is_empty().then_some(()))?;
-        Ok(())
+        loop {
+            self.send_again();
+            let left = self.routes.left();
+            if left == 0 {
+                return Ok(self.flush()?);
+            }
+            let on = self.wait_for(Deadline::after(Some(patience)), &mut |task| {
+                (task.routes.left() < left).then_some(())
+            })?;
+            if on.is_none() {
+                let pieces = self.routes.again.values().map(VecDeque::len).sum();
+                self.routes.again.clear();
+                return Err(SendError::Undelivered { pieces, seconds: patience.as_secs() });
+            }
+        }
+    }
+
+    /// Waits a little until the kernels of peers have what went out by streams.
+    fn drain_streams(&mut self) -> Result<(), SendError> {
+        let over = Instant::now() + DRAIN;
+        loop {
+            let mut drained = true;
+            for stream in self.routes.streams.iter_mut() {
+                stream.woken();
+                stream.flush();
+                drained &= stream.drained();
+            }
+            if drained || Instant::now() >= over {
+                return Ok(());
+            }
+            // No descriptor tells of acknowledgements.
+            let look = Deadline::after(Some(DRAIN_LOOK));
+            self.wait_for(look, &mut |_| None::<()>)?;
+        }
     }
 
     /// Sees whether streams have something, without waiting.

@@ -16,13 +16,13 @@ use towpath_wire::{HostId, TaskId};
 use crate::ask::Questions;
 use crate::direct::{Counts, Directs};
 use crate::error::{EnrolError, Lost, SendError};
-use crate::event::{Event, Translate};
+use crate::event::Event;
 use crate::link::Link;
 use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
 use crate::send::Sending;
-use crate::streams::Routes;
+use crate::streams::{LEAVE_PATIENCE, Routes};
 use crate::team::Ends;
 
 /// Key of the socket among what is waited for.
@@ -54,7 +54,6 @@ pub struct Task {
     /// Most bytes of private memory for messages that nobody has received yet.
     pub(crate) held_max: u64,
     pub(crate) events: VecDeque<Event>,
-    pub(crate) translate: Option<Translate>,
     pub(crate) questions: Questions,
     /// Set once: why nothing works any more.
     pub(crate) lost: Option<Lost>,
@@ -72,6 +71,9 @@ pub struct Task {
     pub(crate) waiter: Option<Waiter>,
     /// Looks at the rings since the socket was looked at.
     pub(crate) looks: u32,
+    /// The card says that this task sleeps, for a program that waits on its own
+    /// ([`Task::arm`]).
+    pub(crate) armed: bool,
     pub(crate) counts: Counts,
     origin: Origin,
     /// Of tasks that teams depend on.
@@ -149,7 +151,6 @@ impl Task {
             endpoint: Endpoint::new(seed()),
             held_max: place::number("TOWPATH_UNEXPECTED_MAX").unwrap_or(UNEXPECTED_MAX),
             events: VecDeque::new(),
-            translate: None,
             questions: Questions::default(),
             lost: None,
             happened: 0,
@@ -161,6 +162,7 @@ impl Task {
             awaited: None,
             waiter,
             looks: 0,
+            armed: false,
             counts: Counts::default(),
             origin,
             ends: Ends::default(),
@@ -202,20 +204,30 @@ impl Task {
         place::number("TOWPATH_SIZE").and_then(|n| u32::try_from(n).ok())
     }
 
-    /// Leaves the virtual machine; the process goes on. What was sent before is delivered.
+    /// Leaves the virtual machine; the process goes on. What was sent before is delivered: by
+    /// streams that broke, too, unless a receiver takes nothing for 10 s
+    /// ([`SendError::Undelivered`]). What comes meanwhile is taken in without a limit.
     pub fn leave(mut self) -> Result<(), SendError> {
         self.check()?;
-        self.settle_streams()?;
+        let settled = self.settle_streams(LEAVE_PATIENCE);
         self.say(&ToDaemon::Leave)?;
-        Ok(())
+        settled
+    }
+
+    /// An error when this process is not the one that enrolled: it must not touch shared pages.
+    #[inline]
+    pub(crate) fn check_origin(&mut self) -> Result<(), Lost> {
+        if self.origin.is_here() { Ok(()) } else { Err(self.lose(Lost::Forked)) }
     }
 
     /// An error when this process is not the one that enrolled, or the daemon is gone.
+    #[inline]
     pub(crate) fn check(&mut self) -> Result<(), Lost> {
-        if self.lost.is_none() && !self.origin.is_here() {
-            self.lost = Some(Lost::Forked);
+        self.check_origin()?;
+        match &self.lost {
+            None => Ok(()),
+            Some(lost) => Err(lost.clone()),
         }
-        self.lost.clone().map_or(Ok(()), Err)
     }
 
     /// Queues a control frame.
@@ -260,7 +272,8 @@ impl Task {
 }
 
 impl Drop for Task {
-    /// What was sent is delivered, as far as that is possible without the daemon.
+    /// What was sent is delivered, as [`Task::leave`] says, as far as that is possible without the
+    /// daemon.
     fn drop(&mut self) {
         if !self.origin.is_here() {
             // A forked child does not have its parent's shared pages: what would give blocks
@@ -271,7 +284,7 @@ impl Drop for Task {
             return;
         }
         if self.check().is_ok() {
-            let _ = self.settle_streams();
+            let _ = self.settle_streams(LEAVE_PATIENCE);
         }
     }
 }

@@ -7,7 +7,7 @@ use towpath_vm::collective::{
     Collective, CollectiveError, Lengths, Message as Say, Operation, Operator, Output, Payload,
     Settings, StartError, Step, Team as Layout,
 };
-use towpath_vm::matching::Wanted;
+use towpath_vm::matching::{Ticket, Wanted};
 use towpath_vm::talk::{Subject, WatchEvent};
 use towpath_wire::TaskId;
 use towpath_wire::talk::CONTEXT_OWN;
@@ -104,8 +104,8 @@ pub struct Team {
     context: u32,
     /// Number of the next operation.
     next: u32,
-    /// Operations that failed: what still comes of them is dropped.
-    failed: Vec<u32>,
+    /// An operation failed: what still comes of it, or of a later one that is over, is dropped.
+    has_failed: bool,
 }
 
 struct Bytes(Message);
@@ -159,7 +159,7 @@ impl Task {
                 self.ends.watches.insert(watch, *member);
             }
         }
-        Ok(Team { layout, members, context, next: 0, failed: Vec::new() })
+        Ok(Team { layout, members, context, next: 0, has_failed: false })
     }
 }
 
@@ -192,11 +192,11 @@ impl Team {
         let number = self.next;
         let mut machine = Collective::new(&self.layout, operation)?;
         self.next = number.wrapping_add(1);
-        self.drop_failed(task)?;
-        let done = self.drive(task, number, &mut machine);
-        if done.is_err() {
-            self.failed.push(number);
+        if self.has_failed {
+            self.drop_old(task, number);
         }
+        let done = self.drive(task, number, &mut machine);
+        self.has_failed |= done.is_err();
         done
     }
 
@@ -291,12 +291,16 @@ impl Team {
         Ok(())
     }
 
-    /// Drops what came of failed operations.
-    fn drop_failed(&mut self, task: &mut Task) -> Result<(), TeamError> {
-        for number in &self.failed {
-            while task.try_recv(&self.wanted(*number))?.is_some() {}
+    /// Drops what came of operations before number `next`. What is still under way of them is
+    /// dropped by one of the next calls.
+    fn drop_old(&self, task: &mut Task, next: u32) {
+        let waiting = task.endpoint.store().iter_context(self.context);
+        let is_old = |tag: i32| next.wrapping_sub(tag.cast_unsigned()).cast_signed() > 0;
+        let old = waiting.filter(|(_, waiting)| is_old(waiting.key.tag));
+        let old: Vec<Ticket> = old.map(|(ticket, _)| ticket).collect();
+        for ticket in old {
+            task.endpoint.take_ticket(ticket);
         }
-        Ok(())
     }
 
     /// Waits until all members have come here.

@@ -3,15 +3,18 @@
 //!
 //! A pair's *window* is what may be granted beyond what was written to the receiver. It begins with
 //! [`CREDIT_FIRST`], which every pair always has, and grows fourfold each time the sender says that
-//! it is not enough, to [`WINDOW_MAX`]. What pairs have beyond their first bytes comes out of one
-//! budget for the whole daemon. So a daemon holds at most
+//! it is not enough, to [`WINDOW_NEAR`] or [`WINDOW_FAR`]. What pairs have beyond their first bytes
+//! comes out of one budget for the whole daemon. So a daemon holds at most
 //! `budget + pairs × CREDIT_FIRST` bytes for its tasks, however few of them read, and a pair whose
 //! receiver reads always goes on, however little is left of the budget.
 
 use crate::talk::CREDIT_FIRST;
 
-/// Largest window of a pair, in charged bytes.
-pub const WINDOW_MAX: u64 = 1 << 20;
+/// Largest window of a pair on one host, in charged bytes: more would only leave the processor's
+/// caches before it is read.
+pub const WINDOW_NEAR: u64 = 1 << 20;
+/// Largest window of a pair on two hosts: what is on its way, and its answer, fill a round trip.
+pub const WINDOW_FAR: u64 = 4 << 20;
 
 /// What all pairs of a daemon may have beyond their first bytes.
 #[derive(Clone, Copy, Debug)]
@@ -75,10 +78,11 @@ impl Window {
         if self.wanted || (low && self.size > CREDIT_FIRST) { self.grant(budget) } else { None }
     }
 
-    /// The sender wants to send more; the new limit, if there is one now.
-    pub fn blocked(&mut self, budget: &mut Budget) -> Option<u64> {
+    /// The sender wants to send more; the new limit, if there is one now. The window grows to `max`
+    /// at most.
+    pub fn blocked(&mut self, max: u64, budget: &mut Budget) -> Option<u64> {
         self.wanted = true;
-        self.size = (self.size * 4).min(WINDOW_MAX);
+        self.size = (self.size * 4).min(max);
         self.grant(budget)
     }
 
@@ -122,12 +126,12 @@ mod tests {
         assert!(!w.arrive(1));
         let mut limit = CREDIT_FIRST;
         for size in [64 << 10, 256 << 10, 1 << 20, 1 << 20] {
-            let new = w.blocked(&mut budget);
+            let new = w.blocked(WINDOW_NEAR, &mut budget);
             assert_eq!(new, (size > limit).then_some(size), "nothing was written yet");
             limit = new.unwrap_or(limit);
             w.arrive(limit - w.received);
         }
-        assert_eq!(w.written(limit, &mut budget), Some(limit + WINDOW_MAX));
+        assert_eq!(w.written(limit, &mut budget), Some(limit + WINDOW_NEAR));
         w.over(&mut budget);
         assert_eq!(budget.used, 0);
     }
@@ -152,7 +156,7 @@ mod tests {
                     }
                     1 if !s.2 => {
                         s.2 = true;
-                        w.blocked(&mut budget)
+                        w.blocked(WINDOW_NEAR, &mut budget)
                     }
                     _ => w.written(n, &mut budget),
                 };

@@ -6,13 +6,13 @@
 //!     └──────────── process ends ──────────────────────────────────────────────────────┘
 //! ```
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_wire::{HostId, Instant, TaskId};
 
-use crate::credit::{Budget, Window};
+use crate::credit::{Budget, WINDOW_FAR, WINDOW_NEAR, Window};
 use crate::talk::{CREDIT_FIRST, Claim, Subject};
 use crate::task::Ending;
 
@@ -78,6 +78,8 @@ pub struct Member {
     pub siblings: Option<Vec<TaskId>>,
     /// With whom it exchanges data.
     pub pairs: BTreeMap<TaskId, Pair>,
+    /// Whose end it was told of lately.
+    gone: VecDeque<TaskId>,
     /// To whom it has a direct route, or asked for one.
     pub direct: BTreeSet<TaskId>,
     /// Hosts to be told of its end.
@@ -92,6 +94,25 @@ pub struct Member {
     pub registered: bool,
     /// Its process ended like this.
     pub ending: Option<Ending>,
+}
+
+/// Ends that a task may not have read of while it sends.
+const GONE_MAX: usize = 1024;
+
+impl Member {
+    /// It is told of the end of `peer`, and with that is forgotten what it may send there. It may
+    /// not have read so when it sends the next time.
+    pub fn tell_gone(&mut self, peer: TaskId) {
+        if self.gone.len() == GONE_MAX {
+            self.gone.pop_front();
+        }
+        self.gone.push_back(peer);
+    }
+
+    /// Whether it was told of the end of `peer` lately.
+    pub fn was_told(&self, peer: TaskId) -> bool {
+        self.gone.contains(&peer)
+    }
 }
 
 /// Charged bytes that all pairs of a daemon may have beyond their first ones.
@@ -121,6 +142,7 @@ impl Members {
             state: State::Starting,
             siblings: if origin.family.is_some() { None } else { Some(Vec::new()) },
             pairs: BTreeMap::new(),
+            gone: VecDeque::new(),
             direct: BTreeSet::new(),
             told: BTreeSet::new(),
             watches: BTreeMap::new(),
@@ -221,7 +243,8 @@ impl Members {
     /// `sender` wants to send more: its new limit, if there is one now.
     pub fn blocked(&mut self, receiver: TaskId, sender: TaskId) -> Option<u64> {
         let (window, budget) = self.window(receiver, sender)?;
-        window.blocked(budget)
+        let far = sender.host() != receiver.host();
+        window.blocked(if far { WINDOW_FAR } else { WINDOW_NEAR }, budget)
     }
 
     /// `task` has nothing more to do with `peer`.

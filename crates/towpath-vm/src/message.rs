@@ -32,8 +32,8 @@ pub const LABEL_OWNER: u16 = 0x100;
 pub enum Message {
     /// To a host that joined: who it is, and the state so far.
     Welcome(Welcome),
-    /// The next entry of the control log.
-    Entry(Entry),
+    /// The next entries of the control log.
+    Entries(Entries),
     /// Run this.
     Spawn(Spawn),
     /// It runs.
@@ -107,6 +107,13 @@ pub struct Welcome {
     pub you: HostId,
     /// Control state, the newcomer included.
     pub snapshot: Snapshot,
+}
+
+/// Body of [`Message::Entries`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entries {
+    /// In order, without gaps.
+    pub entries: Vec<Entry>,
 }
 
 /// Body of [`Message::Spawn`].
@@ -461,7 +468,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    1 Welcome, 2 Entry, 16 Spawn, 17 Started, 18 Output, 19 Exited, 20 Kill, 21 Credit, 22 List,
+    1 Welcome, 2 Entries, 16 Spawn, 17 Started, 18 Output, 19 Exited, 20 Kill, 21 Credit, 22 List,
     23 Tasks, 24 Watch, 25 Input, 26 InputTaken, 32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked,
     36 Answered, 37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt,
     43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
@@ -484,7 +491,7 @@ impl Message {
     /// The channel that carries it.
     pub const fn label(&self) -> u16 {
         match self {
-            Self::Welcome(_) | Self::Entry(_) => LABEL_LOG,
+            Self::Welcome(_) | Self::Entries(_) => LABEL_LOG,
             Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
             Self::TaskEnded(_) => LABEL_DATA,
             _ => LABEL_TASK,

@@ -93,6 +93,9 @@ pub enum ToDaemon {
     /// This task leaves the virtual machine; its process goes on. Everything sent before is
     /// delivered.
     Leave,
+    /// A stream stands; its socket comes with this frame. The daemon holds it until the stream is
+    /// over, so that the kernel sends what the task has written even when the task is killed.
+    Hold,
 }
 
 /// Body of [`ToDaemon::Enrol`].

@@ -125,6 +125,8 @@ pub struct TaskInfo {
     pub parent: Option<TaskId>,
     /// It is part of the virtual machine now.
     pub enrolled: bool,
+    /// Its daemon started its process; else it enrolled by itself.
+    pub started: bool,
 }
 
 /// Longest command text in a [`TaskInfo`], in bytes.

@@ -237,14 +237,16 @@ impl Tasks {
 
     /// One task.
     pub fn info(&self, now: Instant, id: TaskId) -> Option<TaskInfo> {
-        let (requester, pid, since, command) = if let Some(t) = self.by_id.get(&id) {
+        let started = self.by_id.get(&id);
+        let (requester, pid, since, command) = if let Some(t) = started {
             (t.requester, t.pid, t.accepted, t.spec.command())
         } else {
             let t = self.adopted.get(&id)?;
             (self.host, t.pid, t.since, t.command.clone())
         };
         let age_us = now.since(since).as_micros() as u64;
-        Some(TaskInfo { id, requester, pid, age_us, command, parent: None, enrolled: false })
+        let (parent, enrolled, started) = (None, false, started.is_some());
+        Some(TaskInfo { id, requester, pid, age_us, command, parent, enrolled, started })
     }
 
     /// A request to run something; its number, unless it is refused. A repeated request is

@@ -21,12 +21,15 @@
 //!                16..24 charge: credit that the message was charged, 0 if none of it was sent
 //! MARKS          0 type=128 | 1 zero | 2..4 length n=10 | 4..6 path | 6..14 packets of the path
 //!                received so far that routers had marked (ECN CE)
-//! (extension)    0 type=129..=255 | 1 zero | 2..4 length n
+//! ACK_RATE       0 type=129 | 1 zero | 2..4 length n=8 | 4..6 path | 6..8 packets that ask for an
+//!                acknowledgement until one goes out | 8..12 longest wait for that (us)
+//! (extension)    0 type=130..=255 | 1 zero | 2..4 length n
 //!                4..4+n anything: skipped where not known
 //! ```
 //! A packet may hold several ACK frames for one path, each with a lower `largest`, so that any
 //! number of packets can be covered; only the first one's delay and top give a time sample.
-//! MARKS stands before the ACK frames of its path. It is an extension, so that older hosts skip it.
+//! MARKS stands before the ACK frames of its path. It and ACK_RATE are extensions, so that older
+//! hosts skip them. ACK_RATE is a wish; the last one counts.
 //! Every frame may be applied twice without harm.
 //!
 //! A limit is absolute: the message memory, in bytes since the channel opened, that the peer may
@@ -62,6 +65,7 @@ const PATH_CHALLENGE: u8 = 8;
 const PATH_RESPONSE: u8 = 9;
 const SKIP: u8 = 10;
 const MARKS: u8 = 128;
+const ACK_RATE: u8 = 129;
 /// First of the frame types that a receiver skips when it does not know them.
 const EXTENSION: u8 = 128;
 
@@ -183,6 +187,15 @@ pub enum Frame<'a> {
         /// How many so far.
         marked: u64,
     },
+    /// How often the sender wants its packets acknowledged.
+    AckRate {
+        /// The path whose packets are meant.
+        path: PathId,
+        /// After so many packets that ask for it.
+        every: u16,
+        /// After so long at the latest, in microseconds.
+        delay_us: u32,
+    },
     /// Opens a channel.
     Open(ChannelOpen),
     /// Part of a message.
@@ -295,6 +308,10 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
             let mut body = Reader::new(r.take(n.into())?);
             match kind {
                 MARKS => Frame::Marks { path: PathId(body.u16()?), marked: body.u64()? },
+                ACK_RATE => {
+                    let path = PathId(body.u16()?);
+                    Frame::AckRate { path, every: body.u16()?, delay_us: body.u32()? }
+                }
                 _ => Frame::Extension(kind),
             }
         }
@@ -403,6 +420,19 @@ pub fn emit_marks(w: &mut Writer<'_>, path: PathId, marked: u64) {
     w.u16(MARKS_LEN as u16 - 4);
     w.u16(path.0);
     w.u64(marked);
+}
+
+/// Bytes of an `ACK_RATE` frame.
+pub const ACK_RATE_LEN: usize = 12;
+
+/// Writes `ACK_RATE`.
+pub fn emit_ack_rate(w: &mut Writer<'_>, path: PathId, every: u16, delay_us: u32) {
+    w.u8(ACK_RATE);
+    w.u8(0);
+    w.u16(ACK_RATE_LEN as u16 - 4);
+    w.u16(path.0);
+    w.u16(every);
+    w.u32(delay_us);
 }
 
 /// Bytes of an OPEN frame.

@@ -42,6 +42,14 @@ proptest! {
     }
 
     #[test]
+    fn a_wish_for_acknowledgements_comes_back(path: u16, every: u16, delay_us: u32) {
+        let path = PathId(path);
+        let buf = emitted(ACK_RATE_LEN, |w| emit_ack_rate(w, path, every, delay_us));
+        prop_assert_eq!(only(&buf), Ok(Frame::AckRate { path, every, delay_us }));
+        prop_assert!(only(&buf[..ACK_RATE_LEN - 1]).is_err());
+    }
+
+    #[test]
     fn a_piece_comes_back(
         channel: u32,
         message: u64,

@@ -118,6 +118,9 @@ impl Display for Frame<'_> {
             Self::Ping => f.write_str("PING"),
             Self::Ack(ack) => ack.fmt(f),
             Self::Marks { path, marked } => write!(f, "MARKS path {} {marked} marked", path.0),
+            Self::AckRate { path, every, delay_us } => {
+                write!(f, "ACK_RATE path {} every {every} within {delay_us} us", path.0)
+            }
             Self::Open(open) => open.fmt(f),
             Self::Data(p) => {
                 let end = p.offset + p.bytes.len() as u32;

@@ -27,7 +27,8 @@ use towpath_task::place::SOCKET_NAME;
 use towpath_wire::LinkId;
 
 use crate::config::{ConfigError, key_file, make_dir, socket_path};
-use crate::engine::{Engine, EngineError, EngineOptions, TaskSocket};
+use crate::engine::{Engine, EngineError, EngineOptions, Launch, TaskSocket};
+use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
 use crate::start::limits::Descriptors;
 use crate::token::Token;
@@ -54,6 +55,8 @@ pub struct DaemonOptions {
     pub role: Role,
     /// The host's name.
     pub name: String,
+    /// How fast it is beside others; 1000 is usual.
+    pub speed: u32,
     /// Processors that it offers.
     pub cpus: u16,
     /// Jobs that it runs at once.
@@ -276,7 +279,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         name: options.name.clone(),
         addr,
         arch: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
-        speed: 1000,
+        speed: options.speed,
         cpus: options.cpus,
         slots: options.slots,
         link: LinkId(0),
@@ -301,7 +304,10 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         udp,
         clock,
         signals: signals()?,
-        environment: environment(&options.vm),
+        launch: Launch {
+            environment: environment(&options.vm),
+            library: Library::find(&options.dir),
+        },
         descriptors,
     };
     let mut engine = Engine::new(node, engine_options)?;

@@ -10,6 +10,7 @@
 //! | [`start`] | hosts on many machines: lists, ssh, limits, control groups |
 //! | [`client`], [`protocol`] | talking to a daemon |
 //! | [`task`] | what lives inside a task: messages, groups, spawning |
+//! | [`pvm`] | what a daemon does for programs that were written for PVM |
 //! | [`farm`] | one command over many inputs on all hosts |
 
 pub mod client;
@@ -19,6 +20,7 @@ pub mod engine;
 pub mod farm;
 mod log;
 pub mod protocol;
+pub mod pvm;
 pub mod start;
 pub mod token;
 mod version;

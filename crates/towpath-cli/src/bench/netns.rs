@@ -71,7 +71,8 @@ pub(super) fn join(peer: u32) -> anyhow::Result<()> {
     run(&format!("{there} ip link set tp0 up"))
 }
 
-fn run(line: &str) -> anyhow::Result<()> {
+/// Runs a command of words.
+pub(super) fn run(line: &str) -> anyhow::Result<()> {
     let mut words = line.split(' ');
     let program = words.next().unwrap_or_default();
     let out = Command::new(program).args(words).output();

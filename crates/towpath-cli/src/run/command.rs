@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use towpath::VmDir;
 use towpath::protocol::Request;
+use towpath::pvm::library::SWITCH;
 use towpath::start::limits::Descriptors;
 use towpath_io::RealCrypto;
 use towpath_vm::TaskSpec;
@@ -82,6 +83,9 @@ pub(crate) struct RunArgs {
     /// No input for the first task
     #[arg(long)]
     no_stdin: bool,
+    /// PVM's own library for programs written for PVM, instead of ours in its place
+    #[arg(long)]
+    no_pvm: bool,
     /// Let the others run when a task fails
     #[arg(long)]
     keep_going: bool,
@@ -125,6 +129,9 @@ fn spec(args: &RunArgs) -> anyhow::Result<TaskSpec> {
             let value = value.with_context(|| format!("--env {}: not set here", name.display()))?;
             env.push((setting, value.into_vec()));
         }
+    }
+    if args.no_pvm {
+        env.push((SWITCH.into(), b"no".to_vec()));
     }
     let window = (WINDOW_ALL / args.tasks as usize).clamp(WINDOW_MIN, WINDOW_MAX);
     Ok(TaskSpec {

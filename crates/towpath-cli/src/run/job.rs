@@ -19,6 +19,8 @@ use super::summary::{Member, Spawned};
 
 const SIGKILL: i32 = 9;
 const SIGPIPE: i32 = 13;
+/// Exit status when the tasks' output could not be written.
+const OUTPUT_FAILED: u8 = 255;
 /// How often signals and time are looked at when nothing else happens.
 const TICK: Duration = Duration::from_millis(100);
 /// Replies handled before output is shown and signals are looked at.
@@ -94,8 +96,8 @@ impl<'a> Job<'a> {
                 };
                 self.reply(reply)?;
             }
-            if self.show.flush().is_err() {
-                self.output_closed()?;
+            if let Err(e) = self.show.flush() {
+                self.output_closed(&e)?;
             }
             self.take_signals()?;
             self.be_firm()?;
@@ -146,8 +148,8 @@ impl<'a> Job<'a> {
         match event {
             TaskEvent::Started { task, pid } => self.members[rank].task = Some((task, pid)),
             TaskEvent::Output { stream, bytes } => {
-                if self.show.write(rank, stream, &bytes).is_err() {
-                    self.output_closed()?;
+                if let Err(e) = self.show.write(rank, stream, &bytes) {
+                    self.output_closed(&e)?;
                 }
                 self.client.sender.send(&Request::Credit { tag, bytes: bytes.len() as u32 })?;
             }
@@ -178,8 +180,8 @@ impl<'a> Job<'a> {
     }
 
     fn ended(&mut self, rank: usize, exit: TaskExit) -> Result<(), ClientError> {
-        if self.show.end(rank).is_err() {
-            self.output_closed()?;
+        if let Err(e) = self.show.end(rank) {
+            self.output_closed(&e)?;
         }
         if rank == 0 {
             self.input = None;
@@ -224,10 +226,15 @@ impl<'a> Job<'a> {
         self.signal(SIGTERM)
     }
 
-    /// Nobody reads any more: as if the tasks had got the signal themselves.
-    fn output_closed(&mut self) -> Result<(), ClientError> {
+    /// Nobody reads any more, or there is no room for more: as if the tasks had got the signal
+    /// themselves.
+    fn output_closed(&mut self, why: &io::Error) -> Result<(), ClientError> {
         if std::mem::replace(&mut self.ending, true) {
             return Ok(());
+        }
+        if why.kind() != io::ErrorKind::BrokenPipe {
+            eprintln!("error: output cannot be written: {why}; the tasks are ended");
+            self.failed.get_or_insert(OUTPUT_FAILED);
         }
         self.firm_at = Some(Instant::now() + self.rules.grace);
         self.signal(SIGPIPE)

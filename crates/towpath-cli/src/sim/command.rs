@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
-use super::{repair, swarm, transfer};
+use super::{repair, swarm, transfer, vm};
 use crate::files::{not_among, shown};
 use crate::topology::read_text;
 use crate::units::{Delay, delay};
@@ -26,6 +26,8 @@ enum SimCommand {
     Run(SimRunArgs),
     /// Compare the repair of lost packets with that of 1997
     Repair(repair::RepairArgs),
+    /// Run virtual machines with tasks under faults, and check every promise made to tasks
+    Vm(vm::VmArgs),
     /// Run experiments with reserved and unreserved channels
     Qos(crate::experiment::QosArgs),
 }
@@ -102,6 +104,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         SimCommand::Run(args) => run_scenarios(args),
         SimCommand::Repair(args) => repair::run(args),
+        SimCommand::Vm(args) => vm::run(args),
         SimCommand::Qos(args) => crate::experiment::run(args),
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `command` | arguments; which kind of scenario a file is |
 //! | `swarm` | random runs with faults, and what came of them |
+//! | `vm` | virtual machines with tasks, under faults |
 //! | `transfer`, `report` | flows over links: runs, tables, charts |
 //! | `dump` | every datagram of a run in words |
 //! | `repair` | the scheme of 1997 beside the present one |
@@ -14,5 +15,6 @@ mod repair;
 mod report;
 mod swarm;
 mod transfer;
+mod vm;
 
 pub(crate) use command::{SimArgs, run};

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 use towpath::VmDir;
 use towpath::daemon::{self, Started};
-use towpath::start::hostfile::Options;
+use towpath::start::hostfile::{Machine, Options};
 use towpath::start::machines::Source;
 
 use super::local::{Start, Tuning};
@@ -80,10 +80,11 @@ pub(crate) fn init(vm: &VmDir, args: &InitArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// This machine's part of the list, and the others.
-fn split(mut machines: Machines) -> (Options, Option<String>, Machines) {
-    let here = machines.list.iter().position(|m| is_here(&m.name));
+fn split(mut machines: Machines, own: Option<&str>) -> (Options, Option<String>, Machines) {
+    let is_own = |m: &Machine| own == Some(m.name.as_str()) || is_here(&m.name);
+    let here = machines.list.iter().position(is_own);
     let here = here.map(|at| machines.list.remove(at));
-    let name = here.as_ref().map(|m| m.name.clone());
+    let name = here.as_ref().map(|m| m.name.clone()).or_else(|| own.map(String::from));
     (here.map_or_else(Options::default, |m| m.options), name, machines)
 }
 
@@ -97,7 +98,7 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
     let Some(machines) = named else {
         let listen = args.listen.unwrap_or(([127, 0, 0, 1], 0).into());
         let tuning = args.tuning.for_hosts(hosts);
-        let mut started = vec![found(vm, listen, &tuning, None)?];
+        let mut started = vec![found(vm, listen, &tuning, None, &[])?];
         if let Err(e) = start_rest(vm, hosts, listen, &tuning, &mut started) {
             // Half a virtual machine is of no use to anyone.
             let _ = control::end_all(vm, true);
@@ -112,43 +113,45 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         let from = if machines.source == Source::Slurm { "Slurm" } else { "TOWPATH_HOSTS" };
         eprintln!("hosts of {from}: {}{more}", list.join(", "));
     }
-    let (own, name, mut machines) = split(machines);
-    for machine in &mut machines.list {
-        machine.options.slots = machine.options.slots.or(args.tuning.slots);
+    let Outcome { started, failed, interrupted } =
+        start_machines(vm, machines, None, args.listen, (&args.remote, &args.tuning))?;
+    if interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
     }
-    let listen = match args.listen.or(own.addr) {
+    report(vm, &started, &failed, args.json);
+    Ok(ExitCode::from(if failed.is_empty() { 0 } else { SOME_FAILED }))
+}
+
+/// Founds the virtual machine here and starts a host on each of the other machines; ends what it
+/// started where it cannot go on. `own` names this machine, beside the names that it has anyway.
+pub(super) fn start_machines(
+    vm: &VmDir,
+    machines: Machines,
+    own: Option<&str>,
+    listen: Option<SocketAddr>,
+    (remote, tuning): (&RemoteArgs, &Tuning),
+) -> anyhow::Result<Outcome> {
+    let (options, name, mut machines) = split(machines, own);
+    for machine in &mut machines.list {
+        machine.options.slots = machine.options.slots.or(tuning.slots);
+    }
+    let listen = match listen.or(options.addr) {
         Some(listen) => listen,
         None if machines.list.is_empty() => ([127, 0, 0, 1], 0).into(),
         None => SocketAddr::new(reachable(&machines.list)?, 0),
     };
-    let tuning = Tuning { slots: own.slots.or(args.tuning.slots), ..args.tuning.clone() };
-    let first = found(vm, listen, &tuning.for_hosts(1), name.as_deref())?;
-    let outcome = args.remote.start(vm, &machines, tuning.lost_after_ms);
-    end_if_interrupted(vm, outcome).map(|outcome| match outcome {
-        None => ExitCode::from(INTERRUPTED),
-        Some(Outcome { mut started, failed, .. }) => {
-            started.insert(0, first);
-            report(vm, &started, &failed, args.json);
-            ExitCode::from(if failed.is_empty() { 0 } else { SOME_FAILED })
-        }
-    })
-}
-
-/// Ends what was started when the user, or an error, stopped the rest.
-fn end_if_interrupted(
-    vm: &VmDir,
-    outcome: anyhow::Result<Outcome>,
-) -> anyhow::Result<Option<Outcome>> {
-    match outcome {
-        Ok(outcome) if !outcome.interrupted => Ok(Some(outcome)),
-        stopped => {
-            let _ = control::end_all(vm, true);
-            stopped.map(|_| None)
-        }
+    let tuning = Tuning { slots: options.slots.or(tuning.slots), ..tuning.clone() };
+    let first = found(vm, listen, &tuning.for_hosts(1), name.as_deref(), &options.env)?;
+    let outcome = remote.start(vm, &machines, tuning.lost_after_ms);
+    if outcome.as_ref().map_or(true, |outcome| outcome.interrupted) {
+        let _ = control::end_all(vm, true);
     }
+    let mut outcome = outcome?;
+    outcome.started.insert(0, first);
+    Ok(outcome)
 }
 
-fn check_down(vm: &VmDir) -> anyhow::Result<()> {
+pub(super) fn check_down(vm: &VmDir) -> anyhow::Result<()> {
     vm.found()?;
     if let Some(n) = vm.local_hosts().into_iter().find(|n| daemon::is_locked(&vm.host(*n))) {
         let pid =
@@ -168,8 +171,9 @@ fn found(
     listen: SocketAddr,
     tuning: &Tuning,
     name: Option<&str>,
+    env: &[(String, String)],
 ) -> anyhow::Result<Started> {
-    let start = Start { vm, number: 1, listen, tuning, token: None, name };
+    let start = Start { vm, number: 1, listen, tuning, token: None, name, env };
     Ok(start.start()?.wait()?.0)
 }
 
@@ -191,7 +195,7 @@ fn start_rest(
             let port = listen.port().checked_add(number - 1).context("ports end at 65535")?;
             listen.set_port(port);
         }
-        let start = Start { vm, number, listen, tuning, token: Some(&token), name: None };
+        let start = Start { vm, number, listen, tuning, token: Some(&token), name: None, env: &[] };
         started.push(start.start()?.wait()?.0);
     }
     Ok(())

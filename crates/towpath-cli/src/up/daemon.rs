@@ -15,6 +15,9 @@ use towpath::start::processors;
 
 use super::local::Tuning;
 
+/// Names how fast a host is beside others.
+pub(super) const SPEED_VAR: &str = "TOWPATH_SPEED";
+
 #[derive(Debug, Args)]
 pub(crate) struct DaemonArgs {
     /// Number of the daemon on this machine
@@ -84,6 +87,12 @@ fn tell_systemd() {
     }
 }
 
+/// Of `TOWPATH_SPEED`; 1000 is usual.
+fn speed() -> u32 {
+    let set = std::env::var(SPEED_VAR).ok().and_then(|text| text.parse().ok());
+    set.filter(|speed| (1..=1_000_000).contains(speed)).unwrap_or(1000)
+}
+
 fn options(vm: &VmDir, args: &DaemonArgs, engine: EngineArgs) -> anyhow::Result<DaemonOptions> {
     let role = if args.join {
         let mut text = String::new();
@@ -103,6 +112,7 @@ fn options(vm: &VmDir, args: &DaemonArgs, engine: EngineArgs) -> anyhow::Result<
         listen: args.listen,
         role,
         name,
+        speed: speed(),
         cpus,
         slots: args.tuning.slots.unwrap_or(cpus + 1),
         lost_after_ms: args.tuning.lost_after_ms,

@@ -64,7 +64,8 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     };
     let tuning = args.tuning.for_hosts(1);
     let (token, name) = (token.to_string(), args.name.as_deref());
-    let start = Start { vm, number, listen, tuning: &tuning, token: Some(&token), name };
+    let (tuning, token) = (&tuning, Some(token.as_str()));
+    let start = Start { vm, number, listen, tuning, token, name, env: &[] };
     let (started, mut child) = start.start()?.wait()?;
     report(vm, &[started], &[], args.json);
     if args.foreground {

@@ -28,7 +28,7 @@ pub(crate) struct Tuning {
     /// A host that answers nothing for so long is lost, in milliseconds
     #[arg(long, default_value_t = 2000, value_name = "MS")]
     #[arg(value_parser = clap::value_parser!(u32).range(200..=600_000))]
-    pub(super) lost_after_ms: u32,
+    pub(crate) lost_after_ms: u32,
 }
 
 impl Tuning {
@@ -50,6 +50,8 @@ pub(super) struct Start<'a> {
     pub(super) token: Option<&'a str>,
     /// Its host's name; `None`: this machine's name and its number.
     pub(super) name: Option<&'a str>,
+    /// Variables for it.
+    pub(super) env: &'a [(String, String)],
 }
 
 /// A daemon that has been started and not yet reported.
@@ -80,6 +82,7 @@ impl Start<'_> {
             .args(tuning.slots.iter().flat_map(|s| ["--slots".to_string(), s.to_string()]))
             .args(self.name.iter().flat_map(|n| ["--name", n]))
             .args(self.token.map(|_| "--join"))
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(stderr);

@@ -245,6 +245,12 @@ impl Rendezvous {
         Ok(())
     }
 
+    /// Whether `peer` may hold a stream to stand already, and have sent something on it.
+    pub fn is_proving(&self, peer: TaskId) -> bool {
+        self.shakes.iter().any(|shake| shake.is_answering(peer))
+            || self.outcomes.iter().any(|outcome| outcome.open() == Some(peer))
+    }
+
     /// Drops what is under way with `peer`, without an outcome.
     pub fn forget(&mut self, peer: TaskId) {
         self.expected.retain(|e| e.offer.peer != peer);

@@ -92,6 +92,12 @@ impl Stream {
         Ok(epoll::add(epoll, socket, data, flags)?)
     }
 
+    /// The socket once more, for a process that outlives this one: as long as somebody holds it,
+    /// the kernel sends what was written. `None` when there are no descriptors left.
+    pub fn share(&self) -> Option<OwnedFd> {
+        self.socket.as_ref().and_then(|socket| socket.try_clone().ok())
+    }
+
     /// The kernel may have something or room again: said by an epoll, or tried without.
     pub const fn woken(&mut self) {
         (self.readable, self.writable) = (true, true);
@@ -234,8 +240,10 @@ impl Stream {
 
     fn finish(&mut self, end: End) {
         self.end.get_or_insert(end);
-        // Closing tells the peer, whatever the reason.
-        self.socket = None;
+        // Closing tells the peer, whatever the reason, and whoever else holds the socket.
+        if let Some(socket) = self.socket.take() {
+            let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
+        }
     }
 
     /// Gives out the pieces that the peer is not known to have taken, in order, so that they can

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-use super::layout::{CARD, PRESSED, epoch};
+use super::layout::{CARD, epoch};
 use super::memory::{Memory, fence};
 
 const SLEEPING: u64 = 1;
@@ -65,13 +65,6 @@ impl OwnCard {
         }
     }
 
-    /// Says that this task's arena is full, so that neighbours copy out what they only keep. Wake
-    /// those who hold blocks ([`Outbound::wake`](super::Outbound::wake)) afterwards.
-    pub fn press(&self) {
-        let word = self.memory.word(PRESSED);
-        word.store(word.load(Relaxed).wrapping_add(1), Release);
-    }
-
     /// Says how far this task is in something that tasks of this host have in common. Wake those
     /// who wait for it afterwards.
     pub fn set_epoch(&self, which: usize, value: u64) {
@@ -89,11 +82,6 @@ impl OwnCard {
 /// What a mapped task segment's card says.
 pub(super) fn showing(memory: &Memory) -> Showing {
     Showing::of(memory.word(CARD).load(Relaxed))
-}
-
-/// How often the task found its arena full.
-pub(super) fn pressed(memory: &Memory) -> u64 {
-    memory.word(PRESSED).load(Relaxed)
 }
 
 /// What stands in one of its epochs, and all that its task wrote before it.

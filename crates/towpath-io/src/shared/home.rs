@@ -3,6 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use rustix::thread::sched_getcpu;
+
 use super::arena::Arena;
 use super::card::OwnCard;
 use super::inbound::Inbound;
@@ -33,6 +35,11 @@ impl Home {
     /// What neighbours see of this task.
     pub fn card(&self) -> &OwnCard {
         &self.card
+    }
+
+    /// Says on the card that the task runs, and where it does.
+    pub fn run(&self) {
+        self.card.run_on(sched_getcpu() as u32);
     }
 
     /// Where its messages stand.

@@ -5,7 +5,6 @@
 //! task segment, written by its task, read by every neighbour
 //!     0     stamp: what this is, in which version
 //!    64     card: 0..4 state (0 running, 1 sleeping) | 4..8 processor
-//!    72     pressed: how often this task found its arena full
 //!  1024     epochs: 8 words, a line each, for whoever meets there
 //!  4096     progress: per arena page a line whose first word says how far its block is filled
 //!   ...     arena: 64 pages for each page of the progress table
@@ -49,7 +48,6 @@ pub(super) const TINY_MAX: usize = 40;
 
 pub(super) const STAMP: usize = 0;
 pub(super) const CARD: usize = LINE;
-pub(super) const PRESSED: usize = CARD + 8;
 /// Words in which tasks of one host say how far they are in something common.
 pub const EPOCHS: usize = 8;
 /// Where such a word stands.

@@ -22,10 +22,6 @@
 //! **Fork.** A child has none of the shared mappings, or it would be a second writer; touching
 //! what it inherits ends it. It asks [`Origin`] first, and enrols anew.
 //!
-//! **Full arena.** Payloads stay in their sender's arena until receivers give them back, which may
-//! be long after: a sender that needs room *presses* ([`OwnCard::press`]), and every receiver that
-//! sees it copies out what it only keeps.
-//!
 //! | module | what it holds |
 //! |---|---|
 //! | `layout` | byte maps |

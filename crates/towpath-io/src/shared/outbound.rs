@@ -165,10 +165,10 @@ impl Outbound {
         if self.link.is_lost() { Err(PushError::Lost) } else { Ok(()) }
     }
 
-    /// What the peer has not taken, in order: to be sent another way once it is known that the
-    /// peer does not take from this ring.
-    pub fn into_untaken(mut self) -> Result<Vec<(Head, Vec<u8>)>, Corrupt> {
-        let Self { ring, arena, tickets, .. } = &mut self;
+    /// What the peer is not known to have taken, in order: to be sent another way once it is known
+    /// that the peer does not take from this ring any more.
+    pub fn untaken(&mut self) -> Result<Vec<(Head, Vec<u8>)>, Corrupt> {
+        let Self { ring, arena, tickets, .. } = self;
         let mut untaken = Vec::new();
         ring.untaken(arena.shape(), |record, payload| {
             let block = match record.body {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::arena::Arena;
 use super::bell::Bell;
-use super::card::{Showing, epoch_of, must_be_woken, pressed, showing};
+use super::card::{Showing, epoch_of, must_be_woken, showing};
 use super::inbound::Inbound;
 use super::layout::ArenaShape;
 use super::memory::Memory;
@@ -78,12 +78,6 @@ impl PeerCard {
     /// What it says now.
     pub fn showing(&self) -> Showing {
         showing(&self.0.segment)
-    }
-
-    /// How often the peer found its arena full. Where this changes, give back the blocks of it
-    /// that are only kept: copy them out.
-    pub fn pressed(&self) -> u64 {
-        pressed(&self.0.segment)
     }
 
     /// What the peer last set with [`OwnCard::set_epoch`](super::OwnCard::set_epoch).

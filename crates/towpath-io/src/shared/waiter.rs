@@ -170,23 +170,6 @@ impl Waiter {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), flags(interest))?)
     }
 
-    /// Watches it for something else.
-    ///
-    /// # Errors
-    /// Whatever the kernel says, as of one that is not watched.
-    pub fn rewatch(&self, fd: impl AsFd, key: u64, interest: Interest) -> io::Result<()> {
-        assert_ne!(key, BELL, "the last key is the bell's");
-        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), flags(interest))?)
-    }
-
-    /// Watches it no more.
-    ///
-    /// # Errors
-    /// Whatever the kernel says, as of one that is not watched.
-    pub fn unwatch(&self, fd: impl AsFd) -> io::Result<()> {
-        Ok(epoll::delete(&self.epoll, fd)?)
-    }
-
     /// Waits until `ready` says so, a descriptor has something, the bell rings or the deadline
     /// has come. `ready` looks at every ring from which something is wanted, and at nothing that
     /// the bell does not announce.

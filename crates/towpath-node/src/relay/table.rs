@@ -127,12 +127,13 @@ impl Relays {
     }
 
     /// What is left, for those who look for leaks.
-    pub(crate) fn remains(&self) -> [(&'static str, usize); 4] {
+    pub(crate) fn remains(&self) -> [(&'static str, u64); 4] {
+        let count = |n: usize| n as u64;
         [
-            ("pieces on chains", self.held.len()),
-            ("pieces passing", self.passing.values().map(BTreeMap::len).sum()),
-            ("pieces before their turn", self.early.values().map(BTreeMap::len).sum()),
-            ("ends to tell", self.ended.len()),
+            ("pieces on chains", count(self.held.len())),
+            ("pieces passing", count(self.passing.values().map(BTreeMap::len).sum())),
+            ("pieces before their turn", count(self.early.values().map(BTreeMap::len).sum())),
+            ("ends to tell", count(self.ended.len())),
         ]
     }
 

@@ -6,13 +6,22 @@ use towpath_wire::Instant;
 
 use super::received::{Received, Seen};
 
-/// An acknowledgement goes out at once after so many packets that ask for one.
-const ACK_EVERY: u32 = 2;
+/// An acknowledgement goes out at once after so many packets that ask for one, unless the peer
+/// wants it otherwise.
+pub(super) const ACK_EVERY: u32 = 2;
+/// What it may want at most.
+const ACK_EVERY_MAX: u32 = 256;
+const DELAY_MAX: Duration = Duration::from_millis(100);
 
 /// What arrived on a path. Invariant: `deadline` is set while `eliciting > 0`.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
     pub(super) received: Received,
+    /// Packets recorded.
+    pub(super) count: u64,
+    /// What the peer wants: packets to an acknowledgement, and the wait for one.
+    every: u32,
+    delay: Duration,
     eliciting: u32,
     now: bool,
     deadline: Option<Instant>,
@@ -29,6 +38,9 @@ impl Arrivals {
     pub(super) fn new() -> Self {
         Self {
             received: Received::new(),
+            count: 0,
+            every: ACK_EVERY,
+            delay: Duration::ZERO,
             eliciting: 0,
             now: false,
             deadline: None,
@@ -43,8 +55,15 @@ impl Arrivals {
         self.received.status(number)
     }
 
-    /// Records an arrival, and decides when to acknowledge it.
+    /// The peer says how often it wants to hear from us.
+    pub(super) fn asked(&mut self, every: u16, delay: Duration) {
+        self.every = u32::from(every).clamp(1, ACK_EVERY_MAX);
+        self.delay = delay.min(DELAY_MAX);
+    }
+
+    /// Records an arrival, and decides when to acknowledge it; `delay` is the least wait.
     pub(super) fn arrived(&mut self, now: Instant, number: u64, eliciting: bool, delay: Duration) {
+        self.count += 1;
         let expected = self.received.largest().map_or(0, |n| n + 1);
         if self.received.insert(number) {
             self.largest_at = now;
@@ -57,8 +76,8 @@ impl Arrivals {
             return;
         }
         self.eliciting += 1;
-        self.now |= number != expected || self.eliciting >= ACK_EVERY;
-        self.deadline.get_or_insert(now + delay);
+        self.now |= number != expected || self.eliciting >= self.every;
+        self.deadline.get_or_insert(now + delay.max(self.delay));
     }
 
     /// When to acknowledge at the latest; `None` when the driver has only to ask.

@@ -135,6 +135,9 @@ impl Association {
         let p = &self.paths[path];
         let probing = p.owes_probe();
         if probing || p.room(now) > 0 {
+            if self.channels.has_data(channel) {
+                write_ack_rate(now, &mut self.paths[path], &mut w);
+            }
             self.write_data(now, channel, &mut w, &mut items);
         }
         eliciting |= !items.is_empty();
@@ -348,7 +351,18 @@ fn write_next(
     }
 }
 
-/// Writes the path's acknowledgement map, in as many frames as it takes (at most four); returns
+/// Writes how often we want to hear from the peer, when that is news.
+fn write_ack_rate(now: Instant, path: &mut Path, w: &mut PacketWriter<'_, '_>) {
+    if let Some((every, delay_us)) = path.ack_rate.news(now)
+        && w.room() >= 2 * frame::ACK_RATE_LEN + DATA_OVERHEAD + PIECE_MIN
+    {
+        w.frame(frame::ACK_RATE_LEN, |w| frame::emit_ack_rate(w, path.id, every, delay_us));
+        path.ack_rate.told(now);
+    }
+}
+
+/// Writes the path's acknowledgement map, in as many frames as it takes (at most eight, which span the
+/// window); returns
 /// the largest packet acknowledged.
 fn write_acks(now: Instant, path: &Path, w: &mut PacketWriter<'_, '_>) -> Option<u64> {
     let (largest, low, delay_us) = path.arrivals.range(now)?;
@@ -358,7 +372,7 @@ fn write_acks(now: Instant, path: &Path, w: &mut PacketWriter<'_, '_>) -> Option
     if marked > 0 && w.room() >= frame::MARKS_LEN + frame::ack_len(1) {
         w.frame(frame::MARKS_LEN, |w| frame::emit_marks(w, path.id, marked));
     }
-    for _ in 0..4 {
+    for _ in 0..8 {
         let fits = w.room().saturating_sub(frame::ack_len(0)) / 8;
         let words = path.arrivals.received.map(top, low, &mut map).min(fits);
         if words == 0 {

@@ -87,10 +87,10 @@ pub struct AssociationStats {
     pub bytes_sent: u64,
     /// Datagrams received and authenticated.
     pub packets_received: u64,
-    /// Received packets that routers had marked: they met congestion.
-    pub packets_marked: u64,
     /// Bytes of them.
     pub bytes_received: u64,
+    /// Received packets that routers had marked: they met congestion.
+    pub packets_marked: u64,
     /// Datagrams dropped: same number as one received before.
     pub duplicates: u64,
     /// Datagrams dropped: did not authenticate, or an unknown path or epoch.

@@ -1,5 +1,7 @@
 //! What arrives: packets, their frames, and what acknowledgements bring to the channels.
 
+use core::time::Duration;
+
 use alloc::string::String;
 
 use towpath_wire::frame::{Ack, Frame, Frames, Piece};
@@ -140,6 +142,13 @@ impl Association {
             Frame::Marks { path, marked } => {
                 if let Some(path) = self.paths.iter_mut().find(|p| p.id == path) {
                     path.on_marks(marked);
+                }
+                Ok(())
+            }
+            Frame::AckRate { path, every, delay_us } => {
+                let delay = Duration::from_micros(delay_us.into());
+                if let Some(path) = self.paths.iter_mut().find(|p| p.id == path) {
+                    path.arrivals.asked(every, delay);
                 }
                 Ok(())
             }

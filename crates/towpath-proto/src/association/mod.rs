@@ -18,6 +18,7 @@
 //! - Until OPEN is acknowledged it goes along with every packet that carries the channel's data,
 //!   so that data never arrives for a channel not yet known.
 
+mod ack_rate;
 mod arrivals;
 mod build;
 mod channel;

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use towpath_wire::frame::{ACK_WORDS_MAX, Ack};
 use towpath_wire::{Instant, LinkId, PathId};
 
+use super::ack_rate::AckRate;
 use super::arrivals::Arrivals;
 use super::delivery::Delivery;
 use super::flight::{Flight, Item, Sent, State};
@@ -96,6 +97,7 @@ pub(super) struct Path {
     marks: Marks,
     pub(super) rtt: Rtt,
     ack_delay: Duration,
+    pub(super) ack_rate: AckRate,
     delivery: Delivery,
     congestion: Box<dyn Congestion>,
     pacer: Pacer,
@@ -128,6 +130,7 @@ impl Path {
             marks: Marks::default(),
             rtt: Rtt::new(config.rtt_initial),
             ack_delay: config.ack_delay,
+            ack_rate: AckRate::new(config.ack_delay),
             delivery: Delivery::default(),
             congestion: config.congestion.build(config.datagram.into()),
             pacer: Pacer::new(),
@@ -169,12 +172,12 @@ impl Path {
         if room < self.datagram.into() || self.pacer.ready_at() > now { 0 } else { room }
     }
 
-    /// When the pacer lets data go on, if nothing but the pacer holds it.
     /// Bytes that may be under way.
     pub(super) fn window(&self) -> u64 {
         self.congestion.window()
     }
 
+    /// When the pacer lets data go on, if nothing but the pacer holds it.
     pub(super) fn pace_at(&self) -> Option<Instant> {
         if !self.up || self.window_room() < self.datagram.into() {
             return None;
@@ -318,6 +321,7 @@ impl Path {
             let delay = Duration::from_micros(ack.delay_us.into());
             rtt = Some(self.rtt.sample(now, now.since(settled.newest), delay));
         }
+        self.wish(settled.delivered, settled.prior_delivered);
         self.congestion.on_acked(&Sample {
             now,
             rtt,
@@ -329,6 +333,14 @@ impl Path {
             congestion_met: core::mem::take(&mut self.marks.fresh),
         });
         self.repace();
+    }
+
+    /// How often we want to hear from the peer.
+    fn wish(&mut self, delivered: u64, prior: u64) {
+        let Some(largest) = self.arrivals.received.largest() else { return };
+        self.ack_rate.look_back(delivered, prior, largest, self.arrivals.count);
+        let packets = (delivered - prior) / u64::from(self.datagram);
+        self.ack_rate.take(packets, self.rtt.smoothed(), self.ack_delay);
     }
 
     fn settle(&mut self, now: Instant, number: u64, out: &mut Outcome) {
@@ -367,7 +379,7 @@ impl Path {
         let (mut newest_lost, mut bytes, mut from) = (None, 0, 0);
         // Whether all packets of so long a time were lost.
         let (mut silent, mut first_of_run) = (false, now);
-        let most = self.rtt.probe_timeout(self.ack_delay) * SILENT;
+        let most = self.rtt.probe_timeout(self.ack_rate.delay()) * SILENT;
         while let Some((number, s)) = self.flight.outstanding(from, top) {
             // Later packets were sent later and overtaken by fewer: none of them is lost.
             if top - number < overtaken && s.at + delay > now {
@@ -415,7 +427,7 @@ impl Path {
         if self.flight.bytes() == 0 {
             return None;
         }
-        let timeout = self.rtt.probe_timeout(self.ack_delay);
+        let timeout = self.rtt.probe_timeout(self.ack_rate.delay());
         let backed_off = timeout * (1 << self.probing.count.min(8));
         Some(self.probing.last_eliciting + backed_off.min(config.probe_max.max(timeout)))
     }

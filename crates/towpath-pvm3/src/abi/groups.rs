@@ -165,12 +165,15 @@ pub(crate) unsafe extern "C" fn pvm_reduce(
     })
 }
 
-/// An array of the program that only the root has.
-fn places(base: *mut u8) -> Option<impl FnMut(usize, usize) -> Result<Strided<'static>, Code>> {
-    (!base.is_null()).then_some(move |at: usize, len: usize| {
-        let len = c_int::try_from(len).map_err(|_| Code::BadParam)?;
+/// An array of the program that only the root has: `count` elements of each instance.
+fn places(
+    base: *mut u8,
+    count: c_int,
+    len: usize,
+) -> Option<impl Fn(usize) -> Result<Strided<'static>, Code>> {
+    (!base.is_null()).then_some(move |instance: usize| {
         // SAFETY: the root's array has room for the values of every member.
-        unsafe { Strided::new(base.add(at), len, 1) }
+        unsafe { Strided::new(base.add(instance * len), count, 1) }
     })
 }
 
@@ -189,13 +192,11 @@ pub(crate) unsafe extern "C" fn pvm_gather(
         if data.is_null() || count <= 0 {
             return Err(Code::BadParam);
         }
-        let len = len_of(count, data_type)?;
+        let place = places(result, count, len_of(count, data_type)?);
         // SAFETY: an array of the program. PVM's interface lets nobody change it.
-        let mut values = unsafe { std::slice::from_raw_parts(data, len) }.to_vec();
-        let mut places = places(result);
-        let place = places.as_mut().map(|place| place as &mut dyn FnMut(_, _) -> _);
+        let values = unsafe { Strided::new(data, count, 1) }?;
         // SAFETY: a C string of the program, or null.
-        library().gather(place, &mut values, data_type, tag, &unsafe { text(group) }, root)
+        library().gather(place, values, data_type, tag, &unsafe { text(group) }, root)
     })
 }
 
@@ -214,17 +215,39 @@ pub(crate) unsafe extern "C" fn pvm_scatter(
         if result.is_null() || count <= 0 {
             return Err(Code::BadParam);
         }
-        let len = len_of(count, data_type)?;
-        let mut mine = vec![0; len];
-        let mut places = places(data);
-        let place = places.as_mut().map(|place| place as &mut dyn FnMut(_, _) -> _);
-        // SAFETY: a C string of the program, or null.
-        let group = unsafe { text(group) };
-        let outcome = library().scatter(&mut mine, place, data_type, tag, &group, root)?;
+        let place = places(data, count, len_of(count, data_type)?);
         // SAFETY: an array of the program, which may be a part of the root's.
-        unsafe { result.copy_from(mine.as_ptr(), len) };
-        Ok(outcome)
+        let mine = unsafe { Strided::new(result, count, 1) }?;
+        // SAFETY: a C string of the program, or null.
+        library().scatter(mine, place, data_type, tag, &unsafe { text(group) }, root)
     })
+}
+
+/// Combines two arrays, the first of which takes the result.
+///
+/// # Safety
+/// PVM's signature: two arrays of as many elements of this type, and a place for the code.
+unsafe fn combine(
+    function: Function,
+    data_type: *mut c_int,
+    (data, more): (*mut u8, *mut u8),
+    count: *mut c_int,
+    code: *mut c_int,
+) {
+    let outcome = guarded(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let len = match *count {
+                1.. => len_of(*count, *data_type)?,
+                _ => return size_of(*data_type).map(|_| 0),
+            };
+            let data = std::slice::from_raw_parts_mut(data, len);
+            let more = std::slice::from_raw_parts(more, len);
+            built_in(function, *data_type, data, more).map(|()| 0)
+        }
+    });
+    // SAFETY: a place of the program.
+    unsafe { put(code, flat(outcome)) };
 }
 
 macro_rules! operators {
@@ -239,20 +262,8 @@ macro_rules! operators {
             count: *mut c_int,
             code: *mut c_int,
         ) {
-            let outcome = guarded(|| {
-                // SAFETY: PVM's signature: two arrays of as many elements of this type.
-                unsafe {
-                    let len = match *count {
-                        1.. => len_of(*count, *data_type)?,
-                        _ => return size_of(*data_type).map(|_| 0),
-                    };
-                    let data = std::slice::from_raw_parts_mut(data, len);
-                    let more = std::slice::from_raw_parts(more, len);
-                    built_in(Function::$function, *data_type, data, more).map(|()| 0)
-                }
-            });
-            // SAFETY: a place of the program.
-            unsafe { put(code, flat(outcome)) };
+            // SAFETY: PVM's signature.
+            unsafe { combine(Function::$function, data_type, (data, more), count, code) };
         }
     )* };
 }

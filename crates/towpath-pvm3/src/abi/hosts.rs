@@ -133,14 +133,18 @@ pub(crate) extern "C" fn pvm_halt() -> c_int {
     call("pvm_halt", || library().halt())
 }
 
-/// `pvm_start_pvmd`.
+/// `pvm_start_pvmd`. Whether to wait for the hosts of a host file makes no difference: it does.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_start_pvmd(
-    _count: c_int,
-    _args: *const *const c_char,
+    count: c_int,
+    args: *const *const c_char,
     _block: c_int,
 ) -> c_int {
-    call("pvm_start_pvmd", || library().start_daemon())
+    call("pvm_start_pvmd", || {
+        // SAFETY: as many strings of the program.
+        let args = if count > 0 { unsafe { texts(args, count) }? } else { Vec::new() };
+        library().start_daemon(&args)
+    })
 }
 
 /// `pvm_tickle`.

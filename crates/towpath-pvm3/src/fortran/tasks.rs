@@ -16,7 +16,13 @@ by_value! {
     pvmftidtohost_(tid) abi::pvm_tidtohost;
     pvmfgetopt_(what) abi::pvm_getopt;
     pvmfsetopt_(what, value) abi::pvm_setopt;
-    pvmfsleep_(seconds) abi::pvmsleep;
+}
+
+/// `pvmfsleep`: unlike the others it gives no result.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pvmfsleep_(seconds: *const c_int) {
+    // SAFETY: Fortran's arguments are references.
+    unsafe { abi::pvmsleep(*seconds) };
 }
 
 by_name! {

@@ -132,11 +132,11 @@ impl Library {
     }
 
     /// `pvm_start_pvmd`: there is a virtual machine already, or none can be started from here.
-    pub(crate) fn start_daemon(&self) -> Outcome {
-        match self.my_tid() {
-            Ok(_) => Err(Code::DupHost),
-            Err(_) => Err(Code::CantStart),
+    pub(crate) fn start_daemon(&self, args: &[String]) -> Outcome {
+        if self.with(|session| session.vm.is_some()) {
+            return Err(Code::DupHost);
         }
+        crate::vm::start(args)
     }
 }
 

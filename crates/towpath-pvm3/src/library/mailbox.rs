@@ -25,7 +25,6 @@ const WAIT: i32 = 32;
 /// Bits of an index that is asked for, and where they begin.
 const DIRECT: (i32, i32) = (0x1f_ffff, 10);
 const HEADER: usize = 28;
-const DEFAULT: Encoding = Encoding::Default { swapped: false };
 const NO_INFO: Info =
     Info { context: 0, tag: 0, wait: 0, checksum: 0, source: tid::DAEMON, destination: 0 };
 
@@ -75,7 +74,7 @@ fn unpack(content: &[u8]) -> Result<Message, Code> {
 
 /// Content of an entry with these ints.
 pub(super) fn content_of(ints: &[i32]) -> Result<Vec<u8>, Code> {
-    let mut message = Message::new(Encoding::Default { swapped: false }, Vec::new());
+    let mut message = Message::new(Encoding::DEFAULT, Vec::new());
     for &int in ints {
         message.pack_int(int)?;
     }
@@ -119,7 +118,9 @@ impl Library {
             let nothing = Received::Shared([].into());
             let (message, code) = match outcome {
                 Ok(message) => (message, None),
-                Err(code) => (Message::received(DEFAULT.format(), nothing, NO_INFO), Some(code)),
+                Err(code) => {
+                    (Message::received(Encoding::DEFAULT.format(), nothing, NO_INFO), Some(code))
+                }
             };
             let id = session.buffers.insert(message);
             session.buffers.set_receive(id)?;
@@ -152,10 +153,12 @@ impl Library {
         let content = content_of(&[data])?;
         self.enrolled(|_, vm| {
             let rules = MailRules { persistent: true, many: true, overwritable: false };
-            if index >= 0 && vm.mail_get(name, at(index)).is_ok() {
+            let place = vm.mail_put(name, index.max(0), rules, content)?;
+            if index >= 0 && place != index {
+                vm.mail_delete(name, place)?;
                 return Err(Code::Denied);
             }
-            vm.mail_put(name, index.max(0), rules, content)
+            Ok(place)
         })
     }
 
@@ -222,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_message_goes_into_an_entry_and_out() {
-        let mut message = Message::new(Encoding::Default { swapped: false }, Vec::new());
+        let mut message = Message::new(Encoding::DEFAULT, Vec::new());
         message.pack_int(-7).unwrap();
         message.info =
             Info { context: 3, tag: -4, wait: 5, checksum: 6, source: 7, destination: 8 };

@@ -183,7 +183,7 @@ impl Session {
         let body: Vec<u8> = ints.iter().flat_map(|int| int.to_ne_bytes()).collect();
         let info =
             Info { context, tag, source, destination: self.tid().unwrap_or(-1), ..Info::default() };
-        let format = Encoding::Default { swapped: false }.format();
+        let format = Encoding::DEFAULT.format();
         let message = Message::received(format, Received::Shared(body.into()), info);
         self.notices.push_told(message);
     }

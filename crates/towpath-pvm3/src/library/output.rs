@@ -133,7 +133,7 @@ impl Session {
     /// A message about output, in the context and with the tag that the program wants.
     fn tell_output(&mut self, ints: &[i32], bytes: &[u8]) {
         let settings = self.options.child;
-        let mut message = Message::new(Encoding::Default { swapped: false }, Vec::new());
+        let mut message = Message::new(Encoding::DEFAULT, Vec::new());
         for &int in ints {
             // A message of a few bytes has room.
             let _ = message.pack_int(int);

@@ -18,6 +18,24 @@ use crate::vm::{Event, Incoming, Vm};
 /// 1 for the message to take, more for one that may do (the most wins), 0 for another, or a code.
 pub(crate) type MatchFunction = unsafe extern "C" fn(i32, i32, i32) -> i32;
 
+/// Which message is wanted; −1 stands for any source, tag and context.
+#[derive(Clone, Copy)]
+pub(super) struct Sought {
+    pub(super) source: i32,
+    pub(super) tag: i32,
+    pub(super) context: i32,
+    /// A match function of the program's own, that chooses.
+    pub(super) matches: Option<MatchFunction>,
+}
+
+impl Sought {
+    fn fits(&self, info: &Info) -> bool {
+        (self.source == -1 || self.source == info.source)
+            && (self.tag == -1 || self.tag == info.tag)
+            && (self.context == -1 || self.context == info.context)
+    }
+}
+
 /// How long to wait for a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
@@ -49,18 +67,31 @@ impl Library {
     /// `pvm_recv`, `pvm_nrecv`, `pvm_trecv`: −1 stands for any. The number of the buffer, 0 when
     /// there is no message (in time).
     pub(crate) fn receive(&self, source: i32, tag: i32, wait: Wait) -> Outcome {
-        let mut last = matches!(wait, Wait::No);
-        self.enrolled(|session, vm| {
+        let sought = self.enrolled(|session, _| {
             session.buffers.free(session.buffers.receive())?;
-            if last { vm.wait(Some(Duration::ZERO)) } else { Ok(()) }
+            Ok(Sought { source, tag, context: session.context, matches: session.matches })
         })?;
+        let id = self.take_message(sought, wait)?;
+        self.with(|session| session.buffers.set_receive(id))?;
+        Ok(id)
+    }
+
+    /// A message that is no longer waiting and not yet the receive buffer; 0: none came in time.
+    /// Nothing of the task's state is lent while this waits: handlers and other threads find the
+    /// context and the buffers as they left them.
+    fn take_message(&self, sought: Sought, wait: Wait) -> Outcome {
+        let mut last = matches!(wait, Wait::No);
+        if last {
+            self.enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))?;
+        }
         loop {
-            if let Some(id) = self.receive_directly(source, tag)? {
+            if let Some(id) = self.take_directly(sought)? {
                 return Ok(id);
             }
-            self.take_in()?;
-            if let Some(id) = self.find(source, tag)? {
-                self.with(|session| session.buffers.take_waiting(id))?;
+            self.take_in(sought)?;
+            if let Some(id) = self.find(sought)?
+                && self.with(|session| session.buffers.take_waiting(id))?
+            {
                 return Ok(id);
             }
             if last {
@@ -74,7 +105,13 @@ impl Library {
     pub(crate) fn probe(&self, source: i32, tag: i32) -> Outcome {
         self.enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))?;
         self.take_all_in()?;
-        let found = self.find(source, tag)?.unwrap_or(0);
+        let sought = self.with(|session| Sought {
+            source,
+            tag,
+            context: session.context,
+            matches: session.matches,
+        });
+        let found = self.find(sought)?.unwrap_or(0);
         if found != 0 {
             self.with(|session| session.buffers.get_mut(found).map(Message::rewind))?;
         }
@@ -89,7 +126,10 @@ impl Library {
     /// PVM's own match function.
     pub(crate) fn match_plainly(&self, id: i32, source: i32, tag: i32) -> i32 {
         self.with(|session| match session.buffers.get(id) {
-            Ok(message) => i32::from(session.fits(&message.info, source, tag)),
+            Ok(message) => {
+                let sought = Sought { source, tag, context: session.context, matches: None };
+                i32::from(sought.fits(&message.info))
+            }
             Err(_) => Code::NoSuchBuf.number(),
         })
     }
@@ -102,44 +142,56 @@ impl Library {
         tag: i32,
         into: &mut [u8],
     ) -> Result<(i32, i32, i32), Code> {
-        let before = self.with(|session| session.buffers.set_receive(0))?;
-        let outcome = self.receive(source, tag, Wait::Forever).and_then(|id| {
-            self.with(|session| {
-                let message = session.buffers.get_mut(id)?;
-                let (info, len) = (message.info, message.len());
-                let room = len.min(into.len());
-                let unpacked = message.unpack(Element::Byte, Strided::bytes_mut(&mut into[..room]));
-                session.buffers.free(id)?;
-                unpacked.map(|()| (info.source, info.tag, len as i32))
-            })
-        });
-        self.with(|session| session.buffers.set_receive(before))?;
-        outcome
+        let sought = self.enrolled(|session, _| {
+            Ok(Sought { source, tag, context: session.context, matches: session.matches })
+        })?;
+        self.take_and_free(sought, |message| {
+            let (info, len) = (message.info, message.len());
+            let room = len.min(into.len());
+            message.unpack(Element::Byte, Strided::bytes_mut(&mut into[..room]))?;
+            Ok((info.source, info.tag, len as i32))
+        })
+    }
+
+    /// Waits for a message that only `read` sees.
+    pub(super) fn take_and_free<R>(
+        &self,
+        sought: Sought,
+        read: impl FnOnce(&mut Message) -> Result<R, Code>,
+    ) -> Result<R, Code> {
+        let id = self.take_message(sought, Wait::Forever)?;
+        self.with(|session| {
+            let message = session.buffers.get_mut(id)?;
+            message.begin_unpacking();
+            let outcome = read(message);
+            session.buffers.free(id)?;
+            outcome
+        })
     }
 
     /// Asks the virtual machine for the message itself, where that is the same.
-    fn receive_directly(&self, source: i32, tag: i32) -> Result<Option<i32>, Code> {
+    fn take_directly(&self, sought: Sought) -> Result<Option<i32>, Code> {
         self.enrolled(|session, vm| {
-            if !session.is_plain() || session.has_news(vm) {
+            if !session.is_plain(sought) || session.has_news(vm) {
                 return Ok(None);
             }
-            if let Some(id) = session.first_fitting(source, tag) {
+            if let Some(id) = session.first_fitting(sought) {
                 session.buffers.take_waiting(id)?;
                 return Ok(Some(id));
             }
             let any = |value: i32| (value != -1).then_some(value);
-            let incoming = vm.take_matching(any(source), any(tag), session.context)?;
+            let Sought { source, tag, context, .. } = sought;
+            let incoming = vm.take_matching(any(source), any(tag), context)?;
             let Some(incoming) = incoming else { return Ok(None) };
             let message = session.message(incoming);
-            let id = session.buffers.insert(message);
-            session.buffers.set_receive(id)?;
-            Ok(Some(id))
+            Ok(Some(session.buffers.insert(message)))
         })
     }
 
     /// Takes in what came if it cannot stay with the virtual machine.
-    fn take_in(&self) -> Result<(), Code> {
-        let stays = self.enrolled(|session, vm| Ok(session.is_plain() && !session.has_news(vm)))?;
+    fn take_in(&self, sought: Sought) -> Result<(), Code> {
+        let stays =
+            self.enrolled(|session, vm| Ok(session.is_plain(sought) && !session.has_news(vm)))?;
         if stays { Ok(()) } else { self.take_all_in() }
     }
 
@@ -174,15 +226,15 @@ impl Library {
     }
 
     /// The waiting message that a match function chooses.
-    fn find(&self, source: i32, tag: i32) -> Result<Option<i32>, Code> {
-        let Some(matches) = self.with(|session| session.matches) else {
-            return Ok(self.with(|session| session.first_fitting(source, tag)));
+    fn find(&self, sought: Sought) -> Result<Option<i32>, Code> {
+        let Some(matches) = sought.matches else {
+            return Ok(self.with(|session| session.first_fitting(sought)));
         };
         let (mut best, mut best_id) = (0, None);
         let mut id = self.with(|session| session.buffers.next_waiting(0));
         while id != 0 {
             // SAFETY: the program gave a function of this type for this.
-            match unsafe { matches(id, source, tag) } {
+            match unsafe { matches(id, sought.source, sought.tag) } {
                 1 => return Ok(Some(id)),
                 rank if rank < 0 => return Err(Code::from_number(rank).unwrap_or(Code::BadParam)),
                 rank if rank > best => (best, best_id) = (rank, Some(id)),
@@ -241,8 +293,8 @@ impl Session {
     }
 
     /// Messages may be asked for by source and tag where they are.
-    fn is_plain(&self) -> bool {
-        self.matches.is_none() && self.handlers.is_empty() && self.context != -1
+    fn is_plain(&self, sought: Sought) -> bool {
+        sought.matches.is_none() && self.handlers.is_empty() && sought.context != -1
     }
 
     /// Something came besides messages.
@@ -250,17 +302,10 @@ impl Session {
         vm.has_event() || self.notices.has_told()
     }
 
-    fn fits(&self, info: &Info, source: i32, tag: i32) -> bool {
-        (source == -1 || source == info.source)
-            && (tag == -1 || tag == info.tag)
-            && (self.context == -1 || self.context == info.context)
-    }
-
-    fn first_fitting(&self, source: i32, tag: i32) -> Option<i32> {
+    fn first_fitting(&self, sought: Sought) -> Option<i32> {
         let mut id = self.buffers.next_waiting(0);
         while id != 0 {
-            let fits = |message: &Message| self.fits(&message.info, source, tag);
-            if self.buffers.get(id).is_ok_and(fits) {
+            if self.buffers.get(id).is_ok_and(|message| sought.fits(&message.info)) {
                 return Some(id);
             }
             id = self.buffers.next_waiting(id);

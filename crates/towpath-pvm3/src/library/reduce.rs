@@ -4,12 +4,13 @@
 //! order of combining is that of instance numbers, so that the same values give the same result.
 //! Messages are in PVM's context for dynamic groups and do not meet those of the program.
 
-use super::receive::Wait;
+use super::receive::Sought;
 use super::session::Library;
 use crate::code::{Code, Outcome};
-use crate::message::{Element, Encoding};
+use crate::message::{Element, Encoding, Message};
 use crate::strided::Strided;
 use crate::tid;
+use crate::vm::Envelope;
 
 /// Context of the messages of group operations.
 const GROUP_CONTEXT: i32 = 0x7_fffc;
@@ -58,9 +59,10 @@ impl Library {
         let on_host = |tid: i32| move |other: &i32| *other != 0 && tid::host_of(*other ^ tid) == 0;
         let lowest = |tid: i32| members.iter().copied().filter(on_host(tid)).min().unwrap_or(tid);
         let coordinator = lowest(me);
-        let combine = |from: i32, data: &mut [u8]| {
-            let mut more = vec![0; data.len()];
-            self.receive_values(from, tag, element, &mut more)?;
+        let mut more = Vec::new();
+        let mut combine = |from: i32, data: &mut [u8]| {
+            more.resize(data.len(), 0);
+            self.receive_values(from, tag, element, elements(&mut more, element)?)?;
             apply(operator, data_type, data, &mut more, element)
         };
         if me == coordinator {
@@ -68,11 +70,11 @@ impl Library {
                 combine(from, data)?;
             }
         } else {
-            self.send_values(coordinator, tag, element, data)?;
+            self.send_values(coordinator, tag, element, elements(data, element)?)?;
         }
         if me == root {
             if me != coordinator {
-                self.receive_values(coordinator, tag, element, data)?;
+                self.receive_values(coordinator, tag, element, elements(data, element)?)?;
             }
             for (from, _) in super::group::by_host(&members) {
                 if from != coordinator {
@@ -80,16 +82,17 @@ impl Library {
                 }
             }
         } else if me == coordinator {
-            self.send_values(root, tag, element, data)?;
+            self.send_values(root, tag, element, elements(data, element)?)?;
         }
         Ok(0)
     }
 
-    /// `pvm_gather`: `result` of the root takes the values of all by instance number.
-    pub(crate) fn gather(
+    /// `pvm_gather`: `result` gives the place for an instance's values at the root, which has
+    /// it, for all by instance number.
+    pub(crate) fn gather<'a>(
         &self,
-        result: Option<&mut dyn FnMut(usize, usize) -> Result<Strided<'static>, Code>>,
-        data: &mut [u8],
+        result: Option<impl Fn(usize) -> Result<Strided<'a>, Code>>,
+        data: Strided<'_>,
         data_type: i32,
         tag: i32,
         group: &str,
@@ -104,25 +107,22 @@ impl Library {
             return Ok(0);
         }
         let place = result.ok_or(Code::BadParam)?;
-        let len = data.len();
         for (instance, from) in self.without_holes(group)?.into_iter().enumerate() {
-            let to = place(instance * len, len)?;
             if from == me {
-                to.scatter(1, 0, data);
+                copy(data, place(instance)?, element);
             } else {
-                let mut values = vec![0; len];
-                self.receive_values(from, tag, element, &mut values)?;
-                to.scatter(1, 0, &values);
+                self.receive_values(from, tag, element, place(instance)?)?;
             }
         }
         Ok(0)
     }
 
-    /// `pvm_scatter`: `result` takes this member's part of the root's values.
-    pub(crate) fn scatter(
+    /// `pvm_scatter`: `result` takes this member's part of the root's values; `data` is where an
+    /// instance's are at the root.
+    pub(crate) fn scatter<'a>(
         &self,
-        result: &mut [u8],
-        data: Option<&mut dyn FnMut(usize, usize) -> Result<Strided<'static>, Code>>,
+        result: Strided<'_>,
+        data: Option<impl Fn(usize) -> Result<Strided<'a>, Code>>,
         data_type: i32,
         tag: i32,
         group: &str,
@@ -136,15 +136,13 @@ impl Library {
             return Ok(0);
         }
         let place = data.ok_or(Code::BadParam)?;
-        let len = result.len();
-        for (instance, to) in self.without_holes(group)?.into_iter().enumerate() {
-            let mut values = Vec::with_capacity(len);
-            place(instance * len, len)?.gather(1, &mut values);
-            if to == me {
-                result.copy_from_slice(&values);
-            } else {
-                self.send_values(to, tag, element, &mut values)?;
-            }
+        // What the root keeps may lie over what others get: theirs go first.
+        let members = self.without_holes(group)?;
+        for (instance, &to) in members.iter().enumerate().filter(|(_, to)| **to != me) {
+            self.send_values(to, tag, element, place(instance)?)?;
+        }
+        if let Some(mine) = members.iter().position(|&to| to == me) {
+            copy(place(mine)?, result, element);
         }
         Ok(0)
     }
@@ -158,56 +156,44 @@ impl Library {
         if members.contains(&0) { Err(Code::NoInst) } else { Ok(members) }
     }
 
-    /// Sends values by a buffer of their own.
+    /// Sends values, by no buffer that the program could see.
     fn send_values(
         &self,
         to: i32,
         tag: i32,
         element: Element,
-        values: &mut [u8],
+        values: Strided<'_>,
     ) -> Result<(), Code> {
+        let mut message = Message::new(Encoding::DEFAULT, Vec::new());
+        message.pack(element, values)?;
         self.enrolled(|session, vm| {
-            let source = session.tid()?;
-            let id = session.buffers.make(Encoding::Default { swapped: false }, source);
-            let before = session.buffers.set_send(id)?;
-            let context = std::mem::replace(&mut session.context, GROUP_CONTEXT);
-            let packed = elements(values, element)
-                .and_then(|from| session.buffers.sending()?.pack(element, from));
-            let outcome = packed.and_then(|()| {
-                if tag < 0 && !session.options.reserved {
-                    return Err(Code::BadParam);
-                }
-                session.send_buffer_to(vm, &[to], tag)
-            });
-            session.context = context;
-            session.buffers.set_send(before)?;
-            session.buffers.free(id)?;
-            outcome.map(|_| ())
+            if tag < 0 && !session.options.reserved {
+                return Err(Code::BadParam);
+            }
+            let format = message.encoding().format();
+            let envelope = Envelope { tag, context: GROUP_CONTEXT, format };
+            message.with_parts(|parts| vm.send(to, envelope, parts))
         })
     }
 
-    /// Receives values by a buffer of their own.
+    /// Receives values, by no buffer that the program could see.
     fn receive_values(
         &self,
         from: i32,
         tag: i32,
         element: Element,
-        values: &mut [u8],
+        to: Strided<'_>,
     ) -> Result<(), Code> {
-        let before = self.set_receive_buffer(0)?;
-        let context = self.set_context(GROUP_CONTEXT);
-        let outcome = self.receive(from, tag, Wait::Forever).and_then(|id| {
-            self.with(|session| {
-                let to = elements(values, element)?;
-                let outcome = session.buffers.get_mut(id)?.unpack(element, to);
-                session.buffers.free(id)?;
-                outcome
-            })
-        });
-        self.set_context(context);
-        self.set_receive_buffer(before)?;
-        outcome
+        let sought = Sought { source: from, tag, context: GROUP_CONTEXT, matches: None };
+        self.take_and_free(sought, |message| message.unpack(element, to))
     }
+}
+
+/// Copies values, which may lie over each other.
+fn copy(from: Strided<'_>, to: Strided<'_>, element: Element) {
+    let mut values = Vec::new();
+    from.gather(element.size(), &mut values);
+    to.scatter(element.size(), 0, &values);
 }
 
 /// Calls the program's operator.
@@ -263,23 +249,14 @@ pub(crate) fn built_in(
                 *x = chosen.to_ne_bytes()[0];
             }
         }
-        2 => each(data, more, i16::from_ne_bytes, i16::to_ne_bytes, |x, y| match function {
-            Function::Max => x.max(y),
-            Function::Min => x.min(y),
-            Function::Sum => x.wrapping_add(y),
-            Function::Product => x.wrapping_mul(y),
+        2 => each(data, more, i16::from_ne_bytes, i16::to_ne_bytes, |x, y| {
+            whole(function, x, y, i16::wrapping_add, i16::wrapping_mul)
         }),
-        3 => each(data, more, i32::from_ne_bytes, i32::to_ne_bytes, |x, y| match function {
-            Function::Max => x.max(y),
-            Function::Min => x.min(y),
-            Function::Sum => x.wrapping_add(y),
-            Function::Product => x.wrapping_mul(y),
+        3 => each(data, more, i32::from_ne_bytes, i32::to_ne_bytes, |x, y| {
+            whole(function, x, y, i32::wrapping_add, i32::wrapping_mul)
         }),
-        8 => each(data, more, i64::from_ne_bytes, i64::to_ne_bytes, |x, y| match function {
-            Function::Max => x.max(y),
-            Function::Min => x.min(y),
-            Function::Sum => x.wrapping_add(y),
-            Function::Product => x.wrapping_mul(y),
+        8 => each(data, more, i64::from_ne_bytes, i64::to_ne_bytes, |x, y| {
+            whole(function, x, y, i64::wrapping_add, i64::wrapping_mul)
         }),
         4 => each(data, more, f32::from_ne_bytes, f32::to_ne_bytes, |x, y| real(function, x, y)),
         6 => each(data, more, f64::from_ne_bytes, f64::to_ne_bytes, |x, y| real(function, x, y)),
@@ -288,6 +265,22 @@ pub(crate) fn built_in(
         _ => return Err(Code::BadParam),
     }
     Ok(())
+}
+
+/// Combines two whole numbers.
+fn whole<T: Ord>(
+    function: Function,
+    x: T,
+    y: T,
+    add: impl FnOnce(T, T) -> T,
+    multiply: impl FnOnce(T, T) -> T,
+) -> T {
+    match function {
+        Function::Max => x.max(y),
+        Function::Min => x.min(y),
+        Function::Sum => add(x, y),
+        Function::Product => multiply(x, y),
+    }
 }
 
 /// Combines two real numbers. Comparing is C's `x > y ? x : y`, which matters where one is no

@@ -84,10 +84,9 @@ impl Library {
         let mut session = self.lock();
         session.enrol(self.connect)?;
         // The machine is taken out so that both can be used; a step never looks for it.
-        let mut vm = session.vm.take().ok_or(Code::SysErr)?;
-        let outcome = step(&mut session, vm.as_mut());
-        session.vm = Some(vm);
-        outcome
+        let vm = session.vm.take().ok_or(Code::SysErr)?;
+        let mut apart = Apart { session: &mut session, vm: Some(vm) };
+        step(apart.session, apart.vm.as_deref_mut().ok_or(Code::SysErr)?)
     }
 
     /// `pvm_mytid`.
@@ -173,6 +172,18 @@ impl Library {
         };
         std::mem::forget(session.vm.take());
         session.forget();
+    }
+}
+
+/// The state and its machine, which goes back when this is dropped: by a panic too.
+struct Apart<'a> {
+    session: &'a mut Session,
+    vm: Option<Box<dyn Vm>>,
+}
+
+impl Drop for Apart<'_> {
+    fn drop(&mut self) {
+        self.session.vm = self.vm.take();
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use super::{Function, Library, Wait, built_in};
-use crate::code::Code;
+use crate::code::{Code, Outcome};
 use crate::message::Element;
 use crate::strided::Strided;
 use crate::tid;
@@ -120,7 +120,7 @@ fn wrong_calls_get_the_codes_of_pvm() {
     assert_eq!(library.tasks(5), Err(Code::NoHost));
     assert_eq!(library.tasks(0x99 << 18), Err(Code::NoHost));
     assert_eq!(library.tickle(0), Err(Code::BadParam));
-    assert_eq!(library.start_daemon(), Err(Code::DupHost));
+    assert_eq!(library.start_daemon(&[]), Err(Code::DupHost));
     assert_eq!(library.add_hosts(&[]), Err(Code::BadParam));
     assert_eq!(library.delete_hosts(&["nowhere".into()]), Ok(vec![Code::NoHost.number()]));
     assert_eq!(library.delete_hosts(&["x".into(), "two".into()]), Ok(vec![-6, 0]));
@@ -243,6 +243,38 @@ fn handlers_are_called_with_the_message_and_nothing_is_changed() {
     library.delete_handler(number).unwrap();
     send(library, me, 77, 6);
     assert_eq!(receive(library, -1, 77), (77, 6));
+}
+
+#[test]
+fn a_thread_that_waits_for_an_array_lends_nothing() {
+    let world = World::default();
+    let library = shared(&world);
+    let me = library.my_tid().unwrap();
+    send(library, me, 1, 5);
+    let buffer = library.receive(-1, 1, Wait::Forever).unwrap();
+    let waits = std::thread::spawn(move || {
+        let mut byte = [0];
+        library.receive_array(me, 2, &mut byte).map(|got| (got, byte))
+    });
+    for _ in 0..1000 {
+        assert_eq!(library.receive_buffer(), buffer);
+        std::thread::yield_now();
+    }
+    library.send_array(me, 2, &[7]).unwrap();
+    assert_eq!(waits.join().unwrap(), Ok(((me, 2, 1), [7])));
+    assert_eq!(unpack(library), Ok(5));
+}
+
+#[test]
+fn a_panic_in_a_step_costs_no_task() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    let step = || library.enrolled(|_, _| -> Outcome { panic!("meant") });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(step)).is_err());
+    assert_eq!(library.my_tid(), Ok(me));
+    send(&library, me, 1, 5);
+    assert_eq!(receive(&library, me, 1), (1, 5));
 }
 
 unsafe extern "C" fn highest(id: i32, _: i32, limit: i32) -> i32 {
@@ -478,19 +510,16 @@ fn member_of_four(library: &Library) {
     let mut bytes = [mine as u8, 100];
     let mut all = [0_u8; 8];
     let base = all.as_mut_ptr();
-    let mut place = |at: usize, len: usize| {
-        // SAFETY: inside `all`, which lives as long as the calls.
-        unsafe { Strided::new(base.add(at), len as i32, 1) }
-    };
-    let root = mine == 2;
-    let result = root.then_some(&mut place as &mut dyn FnMut(_, _) -> _);
-    library.gather(result, &mut bytes, 1, 6, "four", 2).unwrap();
-    if root {
+    // SAFETY: inside `all`, which lives as long as the calls.
+    let place = |instance: usize| unsafe { Strided::new(base.add(instance * 2), 2, 1) };
+    let result = (mine == 2).then_some(place);
+    library.gather(result, Strided::bytes_mut(&mut bytes), 1, 6, "four", 2).unwrap();
+    if mine == 2 {
         assert_eq!(all, [0, 100, 1, 100, 2, 100, 3, 100]);
     }
-    let data = root.then_some(&mut place as &mut dyn FnMut(_, _) -> _);
+    let data = (mine == 2).then_some(place);
     let mut part = [9, 9];
-    library.scatter(&mut part, data, 1, 7, "four", 2).unwrap();
+    library.scatter(Strided::bytes_mut(&mut part), data, 1, 7, "four", 2).unwrap();
     assert_eq!(part, [mine as u8, 100]);
     if mine == 0 {
         library.init_send(0).unwrap();

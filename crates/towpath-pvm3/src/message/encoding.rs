@@ -36,10 +36,13 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
+    /// `PvmDataDefault`, as this machine writes it.
+    pub(crate) const DEFAULT: Self = Self::Default { swapped: false };
+
     /// What `pvm_mkbuf` and `pvm_initsend` are asked for.
     pub(crate) const fn asked(encoding: i32) -> Result<Self, Code> {
         Ok(match encoding {
-            0 => Self::Default { swapped: false },
+            0 => Self::DEFAULT,
             1 => Self::Raw,
             2 => Self::InPlace,
             4 => Self::Trace { swapped: false },

@@ -6,8 +6,6 @@ use super::{Element, Encoding, Info, Message, Received};
 use crate::code::Code;
 use crate::strided::Strided;
 
-const DEFAULT: Encoding = Encoding::Default { swapped: false };
-
 /// Elements of memory, `stride` apart.
 #[derive(Clone, Debug)]
 struct Array {
@@ -90,7 +88,7 @@ proptest! {
         mut arrays in prop::collection::vec(arrays(), 0..6),
         raw: bool,
     ) {
-        let encoding = if raw { Encoding::Raw } else { DEFAULT };
+        let encoding = if raw { Encoding::Raw } else { Encoding::DEFAULT };
         let mut message = Message::new(encoding, vec![1, 2, 3]);
         message.begin_packing();
         for array in &mut arrays {
@@ -139,18 +137,18 @@ proptest! {
 
     #[test]
     fn messages_are_nested(mut inner in arrays(), mut outer in arrays(), raw: bool) {
-        let mut first = Message::new(DEFAULT, Vec::new());
+        let mut first = Message::new(Encoding::DEFAULT, Vec::new());
         first.begin_packing();
         first.pack(inner.element, inner.lent()).unwrap();
         first.info = Info { context: 1, tag: 2, wait: 3, checksum: 4, source: 5, destination: 6 };
         let mut second =
-            Message::new(if raw { Encoding::Raw } else { DEFAULT }, Vec::new());
+            Message::new(if raw { Encoding::Raw } else { Encoding::DEFAULT }, Vec::new());
         second.begin_packing();
         second.pack_message(&first).unwrap();
         second.pack(outer.element, outer.lent()).unwrap();
         let mut came = sent(&second);
         let mut out = came.unpack_message().unwrap();
-        prop_assert_eq!((out.info, out.encoding()), (first.info, DEFAULT));
+        prop_assert_eq!((out.info, out.encoding()), (first.info, Encoding::DEFAULT));
         if first.len() == 0 {
             // PVM's empty fragment, which it does not take out again.
             prop_assert_eq!(came.unpack_int(), Ok(0));
@@ -177,17 +175,17 @@ fn packed(encoding: Encoding, values: &[i32]) -> Message {
 /// Lengths as PVM 3.4.6 shows them by `pvm_bufinfo`.
 #[test]
 fn lengths_are_those_of_pvm() {
-    let mut message = packed(DEFAULT, &[5]);
+    let mut message = packed(Encoding::DEFAULT, &[5]);
     message.pack(Element::Short, of(&mut 3_i16.to_ne_bytes(), 1)).unwrap();
     message.pack(Element::Long, of(&mut 7_i64.to_ne_bytes(), 1)).unwrap();
     message.pack(Element::Byte, of(&mut *b"abcde".to_vec().leak(), 5)).unwrap();
     message.pack_text(b"hi").unwrap();
     assert_eq!(message.len(), 28);
-    let mut outer = packed(DEFAULT, &[]);
+    let mut outer = packed(Encoding::DEFAULT, &[]);
     outer.pack_message(&message).unwrap();
     assert_eq!(outer.len(), 64);
-    let mut of_empty = packed(DEFAULT, &[]);
-    of_empty.pack_message(&packed(DEFAULT, &[])).unwrap();
+    let mut of_empty = packed(Encoding::DEFAULT, &[]);
+    of_empty.pack_message(&packed(Encoding::DEFAULT, &[])).unwrap();
     assert_eq!(of_empty.len(), 36);
 }
 
@@ -198,7 +196,7 @@ fn of(bytes: &mut [u8], count: i32) -> Strided<'_> {
 
 #[test]
 fn the_end_of_a_message_leaves_the_rest_as_it_was() {
-    for encoding in [DEFAULT, Encoding::Raw] {
+    for encoding in [Encoding::DEFAULT, Encoding::Raw] {
         let mut message = packed(encoding, &[1, 2, 3]);
         message.begin_unpacking();
         let mut got = [9_i32; 5];
@@ -215,7 +213,7 @@ fn the_end_of_a_message_leaves_the_rest_as_it_was() {
 fn longs_that_do_not_fit_are_refused_by_the_default_encoding_only() {
     let mut long = 0x1_0000_0005_i64.to_ne_bytes();
     let mut negative = (-7_i64).to_ne_bytes();
-    let mut message = packed(DEFAULT, &[]);
+    let mut message = packed(Encoding::DEFAULT, &[]);
     assert_eq!(message.pack(Element::Long, of(&mut long, 1)), Err(Code::Overflow));
     assert_eq!(message.pack(Element::ULong, of(&mut negative, 1)), Err(Code::Overflow));
     assert_eq!(message.pack(Element::Long, of(&mut negative, 1)), Ok(()));
@@ -251,7 +249,7 @@ fn what_is_lent_is_read_when_it_is_sent() {
 /// end; raw ones are appended.
 #[test]
 fn packing_after_unpacking() {
-    for (encoding, first, then) in [(DEFAULT, 4, 8), (Encoding::Raw, 12, 16)] {
+    for (encoding, first, then) in [(Encoding::DEFAULT, 4, 8), (Encoding::Raw, 12, 16)] {
         let mut message = packed(encoding, &[1, 2]);
         message.begin_unpacking();
         message.unpack_int().unwrap();
@@ -261,7 +259,7 @@ fn packing_after_unpacking() {
         message.pack(Element::Byte, Strided::bytes(b"abcd")).unwrap();
         assert_eq!(message.len(), then);
     }
-    let mut message = packed(DEFAULT, &[1, 2]);
+    let mut message = packed(Encoding::DEFAULT, &[1, 2]);
     message.begin_unpacking();
     message.begin_packing();
     message.pack(Element::Byte, Strided::bytes(b"abcd")).unwrap();
@@ -286,7 +284,7 @@ fn bodies_are_joined_where_they_are_written_alike() {
     let mut message = packed(Encoding::Raw, &[1]);
     message.pack_body(&packed(Encoding::Raw, &[2, 3])).unwrap();
     assert_eq!(message.len(), 12);
-    assert_eq!(message.pack_body(&packed(DEFAULT, &[2])), Err(Code::Mismatch));
+    assert_eq!(message.pack_body(&packed(Encoding::DEFAULT, &[2])), Err(Code::Mismatch));
 }
 
 /// Lengths as in PVM 3.4.6.
@@ -307,11 +305,11 @@ fn trace_messages_say_what_they_hold() {
 #[test]
 fn impossible_lengths_of_nested_messages_are_refused() {
     for ints in [&[-1, 0, 0, 0, 0, 0, 0, 0][..], &[4, 0, 0, 0, 0, 0, 0, 0, 0], &[4; 8]] {
-        let mut message = packed(DEFAULT, ints);
+        let mut message = packed(Encoding::DEFAULT, ints);
         message.begin_unpacking();
         assert!(matches!(message.unpack_message(), Err(Code::BadMsg | Code::NoData)), "{ints:?}");
     }
-    let mut message = packed(DEFAULT, &[9, 0, 0, 0, 0, 0, 0, 0, i32::MAX]);
+    let mut message = packed(Encoding::DEFAULT, &[9, 0, 0, 0, 0, 0, 0, 0, i32::MAX]);
     message.begin_unpacking();
     assert_eq!(message.unpack_message().err(), Some(Code::NoData));
 }

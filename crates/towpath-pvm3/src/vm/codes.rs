@@ -49,9 +49,9 @@ pub(super) fn of_receive(error: &RecvError) -> Code {
 pub(super) fn of_send(outcome: &Result<(), SendError>) -> Result<(), Code> {
     match outcome {
         Ok(()) | Err(SendError::NoTask(_)) => Ok(()),
-        Err(SendError::Full(_) | SendError::Memory { .. }) => Err(Code::NoMem),
+        Err(SendError::Full(_)) => Err(Code::NoMem),
         Err(SendError::Receivers { .. }) => Err(Code::OutOfRes),
-        Err(SendError::Lost(_)) => Err(Code::SysErr),
+        Err(SendError::Lost(_) | SendError::Undelivered { .. }) => Err(Code::SysErr),
     }
 }
 

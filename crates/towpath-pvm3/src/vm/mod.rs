@@ -8,10 +8,12 @@ pub(crate) mod fake;
 mod names;
 #[cfg(test)]
 mod registry;
+mod start;
 mod towpath;
 
 pub(crate) use contract::{
     Envelope, Event, HostRow, Identity, Incoming, MailRules, MailWanted, Mailbox, Members, Place,
     SpawnRequest, TaskRow, Vm, Watched,
 };
+pub(crate) use start::start;
 pub(crate) use towpath::connect;

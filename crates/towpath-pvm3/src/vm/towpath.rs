@@ -19,6 +19,7 @@ use super::contract::{
     Place, SpawnRequest, TaskRow, Vm, Watched,
 };
 use super::names;
+use super::start::Starter;
 use crate::code::Code;
 use crate::message::{DSIG, Received};
 use crate::tid;
@@ -32,12 +33,21 @@ const LOWEST: i32 = 3;
 
 /// A task of a virtual machine.
 pub(super) struct Member {
-    task: Task,
-    /// High half of the ids of each slot's present host, as far as it is known.
-    lives: HashMap<i32, u64>,
+    pub(super) task: Task,
+    /// The last known life of each slot's host.
+    lives: HashMap<i32, Life>,
     events: VecDeque<Event>,
     /// The descriptor that the program has, a copy of the task layer's.
     shown: Option<OwnedFd>,
+    pub(super) starter: Starter,
+}
+
+/// A host's life.
+#[derive(Clone, Copy)]
+struct Life {
+    host: HostId,
+    /// As far as is known; else it is asked for.
+    is_there: bool,
 }
 
 /// Enters the virtual machine of this process.
@@ -79,14 +89,14 @@ fn rules_of(rules: MailRules) -> towpath::MailRules {
     towpath::MailRules { persistent, many, overwritable }
 }
 
-fn asked<T>(outcome: Result<T, towpath::AskError>) -> Result<T, Code> {
+pub(super) fn asked<T>(outcome: Result<T, towpath::AskError>) -> Result<T, Code> {
     outcome.map_err(|error| of_ask(&error))
 }
 
 impl Member {
     fn new(task: Task) -> Self {
         let (lives, events) = (HashMap::new(), VecDeque::new());
-        let mut member = Self { task, lives, events, shown: None };
+        let mut member = Self { task, lives, events, shown: None, starter: Starter::default() };
         let family = [member.task.id()].into_iter().chain(member.task.parent());
         let family: Vec<TaskId> = family.chain(member.task.siblings().iter().copied()).collect();
         for task in family {
@@ -95,21 +105,39 @@ impl Member {
         member
     }
 
-    /// A host that is there now.
+    /// A host that is there, or was when it sent something: what comes late of an old life does
+    /// not hide the new one, and revives nobody.
     fn learn(&mut self, host: HostId) {
-        self.lives.insert(slot_of(host), host.to_raw() >> 32 << 32);
+        let life = Life { host, is_there: true };
+        let known = self.lives.entry(slot_of(host)).or_insert(life);
+        if known.host < host {
+            *known = life;
+        }
+    }
+
+    /// A host that is there no more, or may not be.
+    fn doubt(&mut self, host: HostId) {
+        self.learn(host);
+        if let Some(known) = self.lives.get_mut(&slot_of(host)).filter(|known| known.host == host) {
+            known.is_there = false;
+        }
     }
 
     /// The host of a number: `None` where there is none.
-    fn host(&mut self, tid: i32) -> Result<Option<HostId>, Code> {
+    pub(super) fn host(&mut self, tid: i32) -> Result<Option<HostId>, Code> {
         let slot = tid::host_of(tid);
-        if !self.lives.contains_key(&slot) {
-            for host in asked(self.task.hosts())? {
+        if let Some(life) = self.lives.get(&slot).filter(|life| life.is_there) {
+            return Ok(Some(life.host));
+        }
+        for host in asked(self.task.hosts())? {
+            if host.state == HostState::Up {
                 self.learn(host.id);
+                if let Some(life) = self.lives.get_mut(&slot).filter(|life| life.host == host.id) {
+                    life.is_there = true;
+                }
             }
         }
-        let life = self.lives.get(&slot);
-        Ok(life.and_then(|life| HostId::try_from(life | u64::from(slot.cast_unsigned())).ok()))
+        Ok(self.lives.get(&slot).filter(|life| life.is_there).map(|life| life.host))
     }
 
     /// The task of a number: `None` where its host is not there.
@@ -135,14 +163,15 @@ impl Member {
     }
 
     /// Takes events over as PVM's.
-    fn take_events(&mut self) {
+    pub(super) fn take_events(&mut self) {
         while let Some(event) = self.task.next_event() {
             match event {
+                event if self.starter.takes(&event) => {}
                 towpath::Event::Notice { watch, event } => {
                     let tid = match event {
                         WatchEvent::TaskEnded { task, .. } => low(task),
                         WatchEvent::HostGone { host, .. } => {
-                            self.lives.remove(&slot_of(host));
+                            self.doubt(host);
                             slot_of(host)
                         }
                         WatchEvent::HostAdded(host) => {
@@ -229,8 +258,18 @@ impl Vm for Member {
     }
 
     fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
-        let Some(to) = self.task(to)? else { return Ok(()) };
-        of_send(&self.task.send_parts(to, envelope_of(envelope), parts))
+        let Some(task) = self.task(to)? else { return Ok(()) };
+        let envelope = envelope_of(envelope);
+        let outcome = self.task.send_parts(task, envelope, parts);
+        // Another host may have the number meanwhile.
+        if matches!(outcome, Err(towpath::SendError::NoTask(_))) && task.host() != self.task.host()
+        {
+            self.doubt(task.host());
+            if let Some(now) = self.task(to)?.filter(|now| *now != task) {
+                return of_send(&self.task.send_parts(now, envelope, parts));
+            }
+        }
+        of_send(&outcome)
     }
 
     fn multicast(&mut self, to: &[i32], envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
@@ -301,10 +340,7 @@ impl Vm for Member {
     }
 
     fn add_hosts(&mut self, names: &[String]) -> Result<Vec<i32>, Code> {
-        let hosts = self.hosts()?;
-        let there = |name: &String| hosts.iter().any(|row| row.name == *name);
-        let code = |name| if there(name) { Code::DupHost } else { Code::CantStart };
-        Ok(names.iter().map(|name| code(name).number()).collect())
+        self.add(names)
     }
 
     fn delete_hosts(&mut self, hosts: &[i32]) -> Result<Vec<i32>, Code> {

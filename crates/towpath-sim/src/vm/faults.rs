@@ -19,6 +19,10 @@ pub(super) enum Fault {
     Cut { host: usize, ms: u64 },
     /// Half of everything is lost.
     Burst { host: usize, ms: u64 },
+    /// Some hosts reach each other, but nobody else.
+    Part { first: usize, count: usize, ms: u64 },
+    /// Its clock jumps ahead, by hours at worst.
+    Step { host: usize, ms: u64 },
 }
 
 impl Fault {
@@ -27,10 +31,12 @@ impl Fault {
         let host = 1 + rng.below(hosts as u64 - 1) as usize;
         let long = rng.below(3) == 0;
         let ms = if long { between(rng, 2500, 6000) } else { between(rng, 50, 1500) };
-        match rng.below(4) {
+        match rng.below(6) {
             0 => Self::Crash { host },
             1 => Self::Pause { host, ms },
             2 => Self::Cut { host, ms },
+            3 => Self::Part { first: host, count: 1 + rng.below(4) as usize, ms },
+            4 => Self::Step { host, ms: if long { 1000 * ms } else { ms } },
             _ => Self::Burst { host, ms },
         }
     }
@@ -58,12 +64,27 @@ impl Fault {
                 world.set_ray(host, LinkSpec { loss_ppm: 500_000, ..link });
                 Some(until)
             }
+            Self::Part { first, count, ms } => {
+                let until = until(ms);
+                let last = (first + count).min(world.hosts.len());
+                (first..last).for_each(|host| world.set_side(host, first));
+                Some(until)
+            }
+            Self::Step { host, ms } => {
+                world.step_clock(host, Duration::from_millis(ms));
+                None
+            }
         }
     }
 
     pub(super) fn heal(self, world: &mut World, link: LinkSpec) {
-        if let Self::Cut { host, .. } | Self::Burst { host, .. } = self {
-            world.set_ray(host, link);
+        match self {
+            Self::Cut { host, .. } | Self::Burst { host, .. } => world.set_ray(host, link),
+            Self::Part { first, count, .. } => {
+                let last = (first + count).min(world.hosts.len());
+                (first..last).for_each(|host| world.set_side(host, 0));
+            }
+            Self::Crash { .. } | Self::Pause { .. } | Self::Step { .. } => {}
         }
     }
 }

@@ -109,6 +109,11 @@ impl Ledger {
         }
     }
 
+    /// Every (sender, receiver) between which there ever was a message.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (TaskId, TaskId)> {
+        self.ways.keys().copied()
+    }
+
     pub(super) fn broke(&mut self, a: HostId, b: HostId) {
         self.broken.insert((a.min(b), a.max(b)));
     }

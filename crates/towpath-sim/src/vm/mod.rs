@@ -10,17 +10,21 @@
 //! | a group's list holds each member once, the asker in its place | `program` |
 //! | a frozen group is the same for all of its members | `ledger` |
 //! | a node keeps its bounds and leaves nothing behind whatever its tasks say | `hostile` |
-//! | nothing is left of tasks that ended, at no daemon and in no memory | `run` |
-//! | a daemon holds what it may for its tasks, and no more | `run` |
+//! | every host knows all hosts in the end | `settle` |
+//! | nothing is left of tasks that ended, at no daemon and in no memory | `settle` |
+//! | a daemon holds what it may for its tasks, and no more | `settle` |
 
 mod acts;
 mod faults;
 mod hostile;
 mod ledger;
+mod outcome;
 mod program;
 mod run;
 mod scenario;
+mod settle;
 
 pub use hostile::hostile;
-pub use run::{VmOutcome, run};
+pub use outcome::{Growth, VmOutcome};
+pub use run::run;
 pub use scenario::VmScenario;

@@ -11,6 +11,7 @@ use towpath_wire::{ByteSize, HostId, Instant, LinkId, TaskId};
 
 use super::faults::Fault;
 use super::ledger::Ledger;
+use super::outcome::VmOutcome;
 use super::program::{Stage, Task};
 use super::scenario::VmScenario;
 use crate::clock::Clock;
@@ -29,60 +30,29 @@ const TICK: Duration = Duration::from_millis(200);
 /// Message memory of a host.
 const MEMORY: ByteSize = ByteSize::from_mib(512);
 
-/// What came of a run.
-#[derive(Clone, Debug, Default)]
-pub struct VmOutcome {
-    /// The seed.
-    pub seed: u64,
-    /// Same seed, same hash.
-    pub trace_hash: u64,
-    /// Hosts, and how often one was declared lost.
-    pub hosts: usize,
-    /// Times that a host was declared lost.
-    pub hosts_lost: u64,
-    /// Tasks that there were.
-    pub tasks: usize,
-    /// Those that were spawned by tasks.
-    pub spawned: usize,
-    /// Messages received, and their bytes.
-    pub messages: u64,
-    /// Bytes of messages received.
-    pub bytes: u64,
-    /// Ends that were told before all messages had arrived, because a host or connection broke.
-    pub cut_short: u64,
-    /// Faults that struck.
-    pub faults: usize,
-    /// Datagrams delivered.
-    pub datagrams: u64,
-    /// Largest values of a host's counters and of its message memory.
-    pub peaks: Vec<(String, u64)>,
-    /// Simulated time, in seconds.
-    pub seconds: f64,
-    /// Promises that were broken.
-    pub violations: Vec<String>,
-}
-
 /// A run under way.
 pub(super) struct Run<'a> {
     pub(super) scenario: &'a VmScenario,
     pub(super) world: World,
     rng: Rng,
     targets: Vec<Option<(NodeConfig, Rng, JoinTarget)>>,
-    ids: Vec<Option<HostId>>,
+    pub(super) ids: Vec<Option<HostId>>,
     /// By host: tasks that were there lately.
     pub(super) directory: Vec<Vec<TaskId>>,
     pub(super) tasks: Vec<Task>,
     claims: Vec<Option<Claim>>,
-    by_id: HashMap<TaskId, usize>,
+    pub(super) by_id: HashMap<TaskId, usize>,
     faults: Vec<Fault>,
     struck: Vec<Fault>,
     healed: usize,
-    crashed: Vec<usize>,
+    pub(super) crashed: Vec<usize>,
     pub(super) ledger: Ledger,
     over: usize,
     enrolled_ever: usize,
-    out: VmOutcome,
-    settled_since: Option<Instant>,
+    pub(super) out: VmOutcome,
+    pub(super) settled_since: Option<Instant>,
+    /// Datagrams delivered, and packets of the leader, a little later.
+    pub(super) settled_at: Option<(u64, u64)>,
 }
 
 /// Runs a virtual machine with `seed`.
@@ -103,7 +73,10 @@ impl<'a> Run<'a> {
         let mut rng = Rng::new(seed, 1);
         let hosts = scenario.hosts.max(2);
         for _ in 0..hosts {
-            world.add_star_host(Clock::new(0, 0), MEMORY, scenario.link);
+            // Nobody has set these clocks, and none runs like another.
+            let offset_ns = rng.below(10 * 3_600_000_000_000);
+            let drift_ppm = rng.below(401) as i32 - 200;
+            world.add_star_host(Clock::new(offset_ns, drift_ppm), MEMORY, scenario.link);
         }
         let faults = (0..scenario.faults).map(|_| Fault::draw(&mut rng, hosts)).collect();
         let config = |host: usize| NodeConfig {
@@ -150,6 +123,7 @@ impl<'a> Run<'a> {
             enrolled_ever: 0,
             out: VmOutcome { seed, hosts, ..VmOutcome::default() },
             settled_since: None,
+            settled_at: None,
         }
     }
 
@@ -419,6 +393,10 @@ impl<'a> Run<'a> {
         if self.tasks.is_empty() && !joined {
             return false;
         }
+        if self.out.growth.joined_s == 0.0 {
+            self.out.growth.joined_s = self.world.now().as_nanos() as f64 / 1e9;
+            self.out.growth.join_datagrams = self.world.delivered;
+        }
         // A third of the tasks come by themselves, a share with each tick.
         let own = self.scenario.tasks.div_ceil(3);
         if self.enrolled_ever < own && self.tasks.len() < self.scenario.tasks {
@@ -440,8 +418,7 @@ impl<'a> Run<'a> {
             self.settled_since = None;
             return false;
         }
-        let since = *self.settled_since.get_or_insert(self.world.now());
-        self.world.now().since(since) > Duration::from_secs(12)
+        self.has_settled()
     }
 
     fn strike(&mut self) {
@@ -468,42 +445,5 @@ impl<'a> Run<'a> {
             Some(at) => self.world.call_at(at, CALL_HEAL | index),
             None => self.healed += 1,
         }
-    }
-
-    fn check(&mut self) {
-        let living: Vec<usize> =
-            (0..self.ids.len()).filter(|h| !self.crashed.contains(h)).collect();
-        self.ledger.check_quiet(|t| {
-            self.by_id.get(&t).is_some_and(|i| self.tasks[*i].stage == Stage::Enrolled)
-        });
-        self.ledger.close();
-        let mut peaks: HashMap<String, u64> = HashMap::new();
-        for host in living {
-            let h = &self.world.hosts[host];
-            let used = h.memory.used();
-            if used > 0 && self.ledger.violations.is_empty() {
-                self.ledger.violate(format!("host {host} still holds {used} bytes of messages"));
-            }
-            let Some(node) = &h.node else { continue };
-            for what in node.remains() {
-                self.ledger.violate(format!("host {host} still has {what}"));
-            }
-            let memory = ("message_memory_max", h.memory.used_max());
-            for (name, value) in node.counters().into_iter().chain([memory]) {
-                let peak = peaks.entry(name.into()).or_default();
-                *peak = (*peak).max(value);
-            }
-        }
-        let mut peaks: Vec<(String, u64)> = peaks.into_iter().collect();
-        peaks.sort();
-        self.out.peaks = peaks;
-        self.out.tasks = self.tasks.len();
-        self.out.messages = self.ledger.messages;
-        self.out.bytes = self.ledger.bytes;
-        self.out.cut_short = self.ledger.cut_short;
-        self.out.datagrams = self.world.delivered;
-        self.out.trace_hash = self.world.trace_hash();
-        self.out.seconds = self.world.now().as_nanos() as f64 / 1e9;
-        self.out.violations = std::mem::take(&mut self.ledger.violations);
     }
 }

@@ -229,16 +229,6 @@ impl<P> Endpoint<P> {
         &self.store
     }
 
-    /// Takes a waiting message's bytes from its route into private memory, by `copy`.
-    pub fn bring_home(&mut self, ticket: Ticket, copy: impl FnOnce(&P) -> Vec<u8>) {
-        let Some(parcel) = self.store.payload_mut(ticket) else { return };
-        if let Body::Route(there) = &parcel.body {
-            let bytes = copy(there);
-            self.held += bytes.len() as u64;
-            parcel.body = Body::Own(bytes);
-        }
-    }
-
     /// Bytes of private memory that messages take.
     pub const fn held(&self) -> u64 {
         self.held

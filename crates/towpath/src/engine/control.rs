@@ -1,12 +1,12 @@
 //! The engine's side of the control thread.
 
-use std::ffi::OsString;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use towpath_io::Clock;
 
+use super::launch::Launch;
 use super::poll::Waker;
 use super::spawner::{Order, Report, Spawner};
 use crate::start::limits::Descriptors;
@@ -25,7 +25,7 @@ impl Control {
     pub(super) fn start(
         engine: &Waker,
         clock: Clock,
-        environment: Vec<(OsString, OsString)>,
+        launch: Launch,
         descriptors: Descriptors,
     ) -> io::Result<Self> {
         let waker = Waker::new()?;
@@ -37,7 +37,7 @@ impl Control {
             reports_out,
             [own, engine.clone()],
             clock,
-            environment,
+            launch,
             descriptors,
         )?;
         let thread =

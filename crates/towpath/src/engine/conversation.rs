@@ -1,14 +1,17 @@
 //! One task's connection: frames out of its socket, frames into it.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
 use rustix::process::Pid;
 use towpath_io::shared::Bell;
 use towpath_node::Delivery;
@@ -16,6 +19,8 @@ use towpath_proto::{HeapMemory, Memory};
 use towpath_vm::talk::{ToTask, encode};
 use towpath_wire::TaskId;
 use towpath_wire::talk::{FRAME_BODY_MAX, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
+
+use super::poll::{Interest, Poll};
 
 /// Room for what is read from a task in one turn, in bytes: a longest frame and more behind it.
 pub(super) const ROOM: usize = FRAME_HEAD_LEN + FRAME_BODY_MAX + (256 << 10);
@@ -26,6 +31,8 @@ const CONTROL_MAX: usize = 16 << 20;
 const GATHER: usize = 32;
 /// Descriptors sent with one frame at most.
 const DESCRIPTORS_MAX: usize = 4;
+/// Descriptors that a task has handed in and that are not looked at yet, at most.
+const HANDED_MAX: usize = 64;
 
 /// Descriptors that go with a frame.
 pub(super) type Descriptors = Vec<Rc<dyn AsFd>>;
@@ -83,6 +90,12 @@ pub(super) struct Conversation {
     pub(super) paused: bool,
     /// It waits for its turn to be written to.
     pub(super) dirty: bool,
+    /// What is reported of it.
+    watched: Interest,
+    /// Descriptors that came and were not asked about yet.
+    pub(super) handed: VecDeque<OwnedFd>,
+    /// Keys of the sockets held for it.
+    pub(super) held: Vec<u64>,
     rest: Vec<u8>,
     out: VecDeque<Out>,
     written: usize,
@@ -90,6 +103,7 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
+    /// One that is watched for what comes from it.
     pub(super) fn new(stream: UnixStream, pid: Pid, process: OwnedFd) -> Self {
         Self {
             stream,
@@ -101,10 +115,20 @@ impl Conversation {
             ending: false,
             paused: false,
             dirty: false,
+            watched: Interest::READ,
+            handed: VecDeque::new(),
+            held: Vec::new(),
             rest: Vec::new(),
             out: VecDeque::new(),
             written: 0,
             control: 0,
+        }
+    }
+
+    /// Has `poll`, which it was added to under `key`, report this of it from now on.
+    pub(super) fn watch(&mut self, poll: &Poll, key: u64, interest: Interest) {
+        if interest != self.watched && poll.set_interest(&self.stream, key, interest).is_ok() {
+            self.watched = interest;
         }
     }
 
@@ -124,7 +148,7 @@ impl Conversation {
             // would look like the end.
             return (had, Reading::More);
         }
-        match (&self.stream).read(&mut buf[had..]) {
+        match self.receive(&mut buf[had..]) {
             Ok(0) => (had, Reading::Over),
             Ok(n) => (had + n, Reading::More),
             Err(e) => match e.kind() {
@@ -133,6 +157,23 @@ impl Conversation {
                 _ => (had, Reading::Over),
             },
         }
+    }
+
+    /// Bytes, and descriptors with them.
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED_MAX))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(into)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let got = recvmsg(&self.stream, &mut into, &mut ancillary, flags)?;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(handed) = message {
+                // More than are asked about are closed at once.
+                let room = HANDED_MAX.saturating_sub(self.handed.len());
+                self.handed.extend(handed.take(room));
+            }
+        }
+        Ok(got.bytes)
     }
 
     /// Keeps what could not be taken yet for the next [`Conversation::read`].

@@ -1,6 +1,5 @@
 //! The engine's loop and everything that passes through it.
 
-use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,6 +13,8 @@ use towpath_vm::Action;
 use towpath_wire::ByteSize;
 
 use super::control::Control;
+use super::held::{Held, KEY_HELD};
+use super::launch::Launch;
 use super::network::Network;
 use super::poll::{Events, Poll, Waker};
 use super::requests::Clients;
@@ -46,8 +47,8 @@ pub struct EngineOptions {
     pub clock: Clock,
     /// Readable once a signal asks the daemon to end.
     pub signals: UnixStream,
-    /// Variables for every task.
-    pub environment: Vec<(OsString, OsString)>,
+    /// What tasks are started with.
+    pub launch: Launch,
     /// The limit of descriptors that tasks see.
     pub descriptors: Descriptors,
 }
@@ -88,6 +89,7 @@ pub struct Engine {
     pub(super) poll: Poll,
     pub(super) clients: Clients,
     pub(super) conversations: Conversations,
+    pub(super) held: Held,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
     signals: UnixStream,
@@ -99,8 +101,8 @@ impl Engine {
     /// An engine around a node.
     pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
         let EngineOptions { vm, listener, tasks, udp, clock, .. } = options;
-        let EngineOptions { signals, mut environment, descriptors, .. } = options;
-        environment.push((SOCKET_VAR.into(), tasks.path.into()));
+        let EngineOptions { signals, mut launch, descriptors, .. } = options;
+        launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
         let poll = Poll::new().map_err(system("epoll"))?;
         let waker = Waker::new().map_err(system("eventfd"))?;
         let network = Network::new(udp, KEY_UDP, &poll).map_err(system("watching the socket"))?;
@@ -108,8 +110,8 @@ impl Engine {
         poll.add(&tasks.listener, KEY_TASK_LISTENER).map_err(system("watching for tasks"))?;
         poll.add(&waker, KEY_WAKE).map_err(system("watching the control thread"))?;
         poll.add(&signals, KEY_SIGNAL).map_err(system("watching for signals"))?;
-        let control = Control::start(&waker, clock, environment, descriptors)
-            .map_err(system("control thread"))?;
+        let control =
+            Control::start(&waker, clock, launch, descriptors).map_err(system("control thread"))?;
         Ok(Self {
             node,
             memory: HeapMemory::new(MEMORY),
@@ -119,6 +121,7 @@ impl Engine {
             listener,
             poll,
             conversations: Conversations::new(tasks.listener),
+            held: Held::default(),
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
             ending: false,
@@ -162,6 +165,7 @@ impl Engine {
                     KEY_WAKE => self.waker.reset(),
                     KEY_SIGNAL => self.ending = true,
                     KEY_TASK_LISTENER => self.accept_tasks(),
+                    key if key >= KEY_HELD => self.serve_held(key),
                     key if key >= KEY_TASKS => self.serve_task(key, r.writable),
                     key => self.serve(key),
                 }

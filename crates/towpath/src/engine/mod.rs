@@ -9,8 +9,10 @@ mod clients;
 mod control;
 mod conversation;
 mod core;
+mod held;
 mod input;
 mod jobs;
+mod launch;
 mod network;
 mod poll;
 mod requests;
@@ -18,4 +20,5 @@ mod spawner;
 mod tasks;
 
 pub use core::{Engine, EngineError, EngineOptions};
+pub use launch::Launch;
 pub use tasks::TaskSocket;

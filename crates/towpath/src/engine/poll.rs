@@ -39,7 +39,7 @@ pub(super) struct Ready {
 }
 
 /// What to report of a descriptor, beside that its other end is gone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interest {
     pub(super) read: bool,
     pub(super) write: bool,
@@ -64,6 +64,12 @@ impl Poll {
 
     pub(super) fn add(&self, fd: impl AsFd, key: u64) -> io::Result<()> {
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), Interest::READ.flags())?)
+    }
+
+    /// Reports only that `fd` is over: closed at both ends, or given up.
+    pub(super) fn add_for_end(&self, fd: impl AsFd, key: u64) -> io::Result<()> {
+        let nothing = Interest::NOTHING.flags();
+        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), nothing)?)
     }
 
     /// Whether to report that `fd` can be written, too.

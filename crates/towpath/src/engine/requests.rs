@@ -192,6 +192,9 @@ impl Engine {
             ("message_memory_bytes_max", self.memory.used_max()),
             ("send_errors", self.network.send_errors()),
             ("clients", self.clients.all.len() as u64),
+            ("streams_held", self.held.len() as u64),
+            // Things and bytes together: of use only when it is to be 0.
+            ("kept_for_tasks", self.node.kept_for_tasks().iter().map(|(_, n)| n).sum()),
         ];
         let tasks = self.conversations.counters();
         let all = self.node.counters().into_iter().chain(own).chain(tasks);

@@ -5,12 +5,10 @@
 //! last output.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, ChildStdout};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
@@ -21,6 +19,7 @@ use towpath_vm::{Ending, Stream, TaskSpec};
 use towpath_wire::{Instant, TaskId};
 
 use super::input::Input;
+use super::launch::{Launch, not_started};
 use super::poll::{Events, Poll, Waker};
 use crate::start::limits::Descriptors;
 
@@ -82,7 +81,7 @@ pub(super) struct Spawner {
     next: u64,
     buf: Vec<u8>,
     reported: bool,
-    environment: Vec<(OsString, OsString)>,
+    launch: Launch,
     descriptors: Descriptors,
 }
 
@@ -92,7 +91,7 @@ impl Spawner {
         reports: Sender<Report>,
         [own, engine]: [Waker; 2],
         clock: Clock,
-        environment: Vec<(OsString, OsString)>,
+        launch: Launch,
         descriptors: Descriptors,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
@@ -109,7 +108,7 @@ impl Spawner {
             next: 0,
             buf: vec![0; PIECE],
             reported: false,
-            environment,
+            launch,
             descriptors,
         })
     }
@@ -173,16 +172,16 @@ impl Spawner {
     }
 
     fn try_start(&mut self, task: TaskId, spec: &TaskSpec, cookie: u64) -> io::Result<u32> {
-        let mut command = command(spec, &self.environment);
+        let mut command = self.launch.command(spec)?;
         command.env(TASK_VAR, task.to_raw().to_string()).env(COOKIE_VAR, cookie.to_string());
         let mut child = self.descriptors.spawn(&mut command)?;
         let pid = child.id();
-        let watch = || -> io::Result<(Pid, OwnedFd)> {
-            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-            let pid = pid.ok_or(io::ErrorKind::InvalidData)?;
-            Ok((pid, pidfd_open(pid, PidfdFlags::empty())?))
-        };
-        let (own_pid, exit) = match watch() {
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let input = Input::new(child.stdin.take());
+        self.next += 1;
+        let n = self.next;
+        let pipes = [out.as_ref().map(AsFd::as_fd), err.as_ref().map(AsFd::as_fd), input.fd()];
+        let (own_pid, exit) = match self.look_after(n, pid, pipes) {
             Ok(found) => found,
             Err(e) => {
                 let _ = child.kill();
@@ -190,15 +189,6 @@ impl Spawner {
                 return Err(e);
             }
         };
-        self.next += 1;
-        let n = self.next;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let input = Input::new(child.stdin.take());
-        let pipes = [out.as_ref().map(AsFd::as_fd), err.as_ref().map(AsFd::as_fd), input.fd()];
-        for pipe in pipes.into_iter().flatten() {
-            rustix::io::ioctl_fionbio(pipe, true)?;
-        }
-        self.poll.add(&exit, 4 * n + KIND_EXIT)?;
         let credit = spec.output_window.into();
         let (watched, exited, signalled) = (false, false, false);
         let process = Process {
@@ -218,6 +208,23 @@ impl Spawner {
         self.by_task.insert(task, n);
         self.watch(n);
         Ok(pid)
+    }
+
+    /// Has process `n` tell of its end, and its pipes never block us.
+    fn look_after(
+        &self,
+        n: u64,
+        pid: u32,
+        pipes: [Option<BorrowedFd<'_>>; 3],
+    ) -> io::Result<(Pid, OwnedFd)> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::InvalidData)?;
+        let exit = pidfd_open(pid, PidfdFlags::empty())?;
+        for pipe in pipes.into_iter().flatten() {
+            rustix::io::ioctl_fionbio(pipe, true)?;
+        }
+        self.poll.add(&exit, 4 * n + KIND_EXIT)?;
+        Ok((pid, exit))
     }
 
     /// Watches the pipes of a process while it has credit, and only then: a pipe whose writers
@@ -383,35 +390,4 @@ fn close(p: &mut Process, stream: Stream) {
         Stream::Out => p.out = None,
         Stream::Err => p.err = None,
     }
-}
-
-fn command(spec: &TaskSpec, environment: &[(OsString, OsString)]) -> Command {
-    let os = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-    let mut command = Command::new(os(&spec.program));
-    command
-        .args(spec.args.iter().map(|a| os(a)))
-        // The daemon's own affair with systemd.
-        .env_remove("NOTIFY_SOCKET")
-        .envs(environment.iter().map(|(k, v)| (k, v)))
-        .envs(spec.env.iter().map(|(k, v)| (os(k), os(v))))
-        .stdin(if spec.input_window == 0 { Stdio::null() } else { Stdio::piped() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    if !spec.cwd.is_empty() {
-        command.current_dir(os(&spec.cwd));
-    }
-    command
-}
-
-fn not_started(spec: &TaskSpec, e: &io::Error) -> Ending {
-    let program = String::from_utf8_lossy(&spec.program).into_owned();
-    let errno = e.raw_os_error().unwrap_or(0);
-    let cwd = String::from_utf8_lossy(&spec.cwd).into_owned();
-    let text = if errno == 2 && !cwd.is_empty() && !std::path::Path::new(&cwd).is_dir() {
-        format!("working directory {cwd}: {e}")
-    } else {
-        format!("{program}: {e}")
-    };
-    Ending::NotStarted { errno, text }
 }

@@ -6,15 +6,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_peercred};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use towpath_io::shared::{Bell, Segment};
 use towpath_node::Delivery;
+use towpath_task::place::SOCKET_BUFFER;
 use towpath_vm::data::Multicast;
 use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode};
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
@@ -99,6 +100,18 @@ impl Conversations {
         Some((key, self.all.get_mut(&key)?))
     }
 
+    /// The next socket that a task has handed in, and the keys of those held for it.
+    pub(super) fn handed(&mut self, key: u64) -> Option<(OwnedFd, &mut Vec<u64>)> {
+        let c = self.all.get_mut(&key)?;
+        Some((c.handed.pop_front()?, &mut c.held))
+    }
+
+    pub(super) fn forget_held(&mut self, key: u64, held: u64) {
+        if let Some(c) = self.all.get_mut(&key) {
+            c.held.retain(|k| *k != held);
+        }
+    }
+
     /// Something was queued for `key`.
     fn touch(&mut self, key: u64) {
         if let Some(c) = self.all.get_mut(&key).filter(|c| !c.dirty) {
@@ -127,6 +140,8 @@ impl Engine {
             return Err(io::Error::other(format!("{CONNECTIONS_MAX} are connected, the limit")));
         }
         stream.set_nonblocking(true)?;
+        // A refusal costs time only.
+        let _ = set_socket_send_buffer_size(&stream, SOCKET_BUFFER);
         let process = pidfd_open(peer.pid, PidfdFlags::empty())?;
         let key = self.conversations.next;
         self.conversations.next += 2;
@@ -240,7 +255,7 @@ impl Engine {
                             c.task = Some(task);
                             // Until it is welcome.
                             c.enrolling = true;
-                            let _ = self.poll.set_interest(&*c, key, Interest::NOTHING);
+                            c.watch(&self.poll, key, Interest::NOTHING);
                         }
                         Taken::Yes
                     }
@@ -261,6 +276,10 @@ impl Engine {
             }
             (ToDaemon::Enrol(_), Some(_)) => Taken::Broken("enrolled twice".into()),
             (_, None) => Taken::Broken("spoke before it enrolled".into()),
+            (ToDaemon::Hold, Some(_)) => {
+                self.hold(key);
+                Taken::Yes
+            }
             (say, Some(task)) => {
                 let heard = self.node.task_says(now, task, say, &mut self.memory);
                 if heard { Taken::Yes } else { Taken::Later(Lacks::Room) }
@@ -292,7 +311,7 @@ impl Engine {
         let made = Segment::task(ARENA).and_then(|segment| Ok((segment, Bell::new()?)));
         let Some((key, c)) = self.conversations.of(task) else { return };
         c.enrolling = false;
-        let _ = self.poll.set_interest(&*c, key, Interest::READ);
+        c.watch(&self.poll, key, Interest::READ);
         let mut descriptors: Descriptors = Vec::new();
         match made {
             Ok((Segment { owner, peers }, bell)) => {
@@ -349,8 +368,7 @@ impl Engine {
                 Ok(true) if c.enrolling && c.task.is_none() => self.forget(key, &mut done),
                 Ok(all) => {
                     let read = !c.paused && !c.enrolling;
-                    let interest = Interest { read, write: !all };
-                    let _ = self.poll.set_interest(&*c, key, interest);
+                    c.watch(&self.poll, key, Interest { read, write: !all });
                 }
                 // What it sent is still to be read; then its end is seen.
                 Err(_) => c.drop_out(&mut done),
@@ -377,8 +395,8 @@ impl Engine {
         for (key, _) in paused.extract_if(.., goes_on).collect::<Vec<_>>() {
             if let Some(c) = self.conversations.all.get_mut(&key) {
                 c.paused = false;
-                let interest = Interest { read: true, write: c.has_out() };
-                let _ = self.poll.set_interest(&*c, key, interest);
+                let write = c.has_out();
+                c.watch(&self.poll, key, Interest { read: true, write });
                 self.read_task(key);
             }
         }
@@ -387,8 +405,8 @@ impl Engine {
     fn pause(&mut self, key: u64, lacks: Lacks) {
         if let Some(c) = self.conversations.all.get_mut(&key) {
             c.paused = true;
-            let interest = Interest { read: false, write: c.has_out() };
-            let _ = self.poll.set_interest(&*c, key, interest);
+            let write = c.has_out();
+            c.watch(&self.poll, key, Interest { read: false, write });
             self.conversations.paused.push((key, lacks));
         }
     }
@@ -427,6 +445,7 @@ impl Engine {
     fn forget(&mut self, key: u64, done: &mut Vec<Delivery>) {
         let Some(mut c) = self.conversations.all.remove(&key) else { return };
         c.drop_out(done);
+        self.bury_held(&c.held);
         if let Some(task) = c.task {
             self.conversations.by_task.remove(&task);
         }

@@ -16,7 +16,7 @@ const PREFIX: &str = "towpath-";
 const GONE_WAIT: Duration = Duration::from_secs(2);
 
 /// Where cgroup v2 is mounted, and the group of this process below it.
-pub fn own() -> Option<(PathBuf, PathBuf)> {
+fn own() -> Option<(PathBuf, PathBuf)> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let (root, mounted) = mount_of(&mounts)?;

@@ -43,6 +43,8 @@ pub struct Options {
     pub home: Option<String>,
     /// The program there.
     pub towpath: Option<String>,
+    /// Variables for its daemon.
+    pub env: Vec<(String, String)>,
 }
 
 /// Why a file cannot be read.
@@ -223,7 +225,7 @@ mod tests {
                 slots: Some(3),
                 home: Some("/scratch".into()),
                 towpath: Some("/opt/towpath".into()),
-                addr: None,
+                ..Options::default()
             }
         );
         assert_eq!(machines[3].options.addr, Some(([192, 0, 2, 1], 70).into()));

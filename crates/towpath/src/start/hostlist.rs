@@ -7,12 +7,12 @@
 //! ```
 //! Names come out in the order of the list; of several brackets the last one runs fastest.
 
+use towpath_vm::host::NAME_MAX;
+
 /// Most names that a list may stand for: as many as a virtual machine has room for.
 pub const NAMES_MAX: usize = 4095;
 /// Longest list read, in bytes.
 pub const LIST_BYTES_MAX: usize = 64 * 1024;
-/// Longest host name, in bytes.
-pub const NAME_BYTES_MAX: usize = 255;
 
 /// Why a list cannot be read.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum HostlistError {
     #[error("host list of more than {NAMES_MAX} names, the limit")]
     TooMany,
     /// A name is too long.
-    #[error("host name `{start}…` of {len} bytes, limit {NAME_BYTES_MAX}")]
+    #[error("host name `{start}…` of {len} bytes, limit {NAME_MAX}")]
     LongName {
         /// How it begins.
         start: String,
@@ -53,10 +53,7 @@ pub enum HostlistError {
 /// True for what can be a host's name or address, and never an option of a command.
 pub fn is_name(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-:%".contains(c);
-    !name.is_empty()
-        && name.len() <= NAME_BYTES_MAX
-        && !name.starts_with('-')
-        && name.chars().all(fine)
+    !name.is_empty() && name.len() <= NAME_MAX && !name.starts_with('-') && name.chars().all(fine)
 }
 
 /// The names that a list stands for.
@@ -113,14 +110,14 @@ fn expand_part(part: &str, names: &mut Vec<String>) -> Result<(), HostlistError>
             numbers.iter().map(|n| format!("{start}{text}{n}")).collect()
         };
         partial = partial.iter().flat_map(grow).collect();
-        if let Some(long) = partial.iter().find(|n| n.len() > NAME_BYTES_MAX) {
+        if let Some(long) = partial.iter().find(|n| n.len() > NAME_MAX) {
             return Err(HostlistError::LongName { start: excerpt(long), len: long.len() });
         }
         rest = after;
     }
     for name in partial {
         let name = name + rest;
-        if name.len() > NAME_BYTES_MAX {
+        if name.len() > NAME_MAX {
             return Err(HostlistError::LongName { start: excerpt(&name), len: name.len() });
         }
         if !is_name(&name) {
@@ -147,7 +144,7 @@ fn numbers(part: &str, ranges: &str) -> Result<Vec<String>, HostlistError> {
             return Err(HostlistError::TooMany);
         }
         let width = low.len();
-        if width > NAME_BYTES_MAX {
+        if width > NAME_MAX {
             return Err(HostlistError::LongName { start: excerpt(low), len: width });
         }
         numbers.extend((first..=last).map(|n| format!("{n:0width$}")));

@@ -22,6 +22,9 @@ const SHOWN_MAX: usize = 600;
 /// How often an interrupt is looked for.
 const TICK: Duration = Duration::from_millis(100);
 
+/// How long a machine may take to answer at all: time for a packet that is lost to be sent again.
+const CONNECT_MAX_S: u64 = 2;
+
 /// What runs a command on another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -33,13 +36,14 @@ pub enum Way {
 }
 
 impl Way {
-    /// By a command of words. Plain `ssh` never asks the user and gives up after `limit`.
+    /// By a command of words. Plain `ssh` never asks the user, and gives up after `limit`; a
+    /// machine that does not answer at all, after 2 s.
     pub fn ssh(command: &str, limit: Duration) -> Self {
         let mut words: Vec<String> = command.split_whitespace().map(String::from).collect();
         let is_ssh = words.first().is_some_and(|w| w == "ssh" || w.ends_with("/ssh"));
         if is_ssh {
             // Of an option that is given twice ssh takes the first one: the user's go before.
-            let limit = limit.as_secs().max(1);
+            let limit = limit.as_secs().clamp(1, CONNECT_MAX_S);
             words.extend(["-o".into(), "BatchMode=yes".into()]);
             words.extend(["-o".into(), format!("ConnectTimeout={limit}")]);
         }
@@ -166,8 +170,12 @@ impl Launcher {
         let options = &machine.options;
         let program = options.towpath.as_ref().unwrap_or(&self.towpath);
         let mut there: Vec<String> = Vec::new();
-        if let Some(home) = &options.home {
-            there.extend(["env".into(), format!("TOWPATH_HOME={home}")]);
+        let home = options.home.iter().map(|home| format!("TOWPATH_HOME={home}"));
+        let env = options.env.iter().map(|(name, value)| format!("{name}={value}"));
+        let settings: Vec<String> = home.chain(env).collect();
+        if !settings.is_empty() {
+            there.push("env".into());
+            there.extend(settings);
         }
         there.extend([program.clone(), "--vm".into(), self.vm.clone()]);
         there.extend(["join", "-", "--json", "--name"].map(String::from));
@@ -346,7 +354,7 @@ mod tests {
         let (program, args) = l.command(&machine());
         assert_eq!(program, "ssh");
         let args: Vec<&str> = args.iter().map(|a| a.to_str().unwrap()).collect();
-        let options = ["-p", "2222", "-o", "BatchMode=yes", "-o", "ConnectTimeout=7", "eve@n1"];
+        let options = ["-p", "2222", "-o", "BatchMode=yes", "-o", "ConnectTimeout=2", "eve@n1"];
         assert_eq!(args[..7], options);
         let script = format!("printf '%s\\n' {}", args[7]);
         let out = shell_output(Command::new("sh").args(["-c", &script]));

@@ -6,6 +6,8 @@
 //! | `SLURM_JOB_NODELIST` | the nodes of a Slurm job, in the same form |
 //! | `SLURM_TASKS_PER_NODE`, `SLURM_JOB_CPUS_PER_NODE` | slots of each node: `4(x2),1` |
 
+use std::collections::BTreeSet;
+
 use super::hostfile::{Machine, Options};
 use super::hostlist::{self, HostlistError, NAMES_MAX};
 
@@ -65,6 +67,10 @@ pub fn from_slurm(
     let Some(list) = list.filter(|l| !l.trim().is_empty()) else { return Ok(None) };
     let names = hostlist::expand(&list)
         .map_err(|why| MachinesError::Names { variable: "SLURM_JOB_NODELIST", why })?;
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
+        return Err(MachinesError::Twice(twice.clone()));
+    }
     let counts = variable("SLURM_TASKS_PER_NODE").or_else(|| variable("SLURM_JOB_CPUS_PER_NODE"));
     let slots = counts.map_or_else(Vec::new, |c| repeated(&c));
     let machine = |(at, name)| {
@@ -166,6 +172,8 @@ mod tests {
         let wanted = [("n01", Some(4)), ("n02", Some(4)), ("n03", Some(1)), ("m", None)];
         assert_eq!(slots(&machines), wanted);
         assert_eq!(from_environment(&environment(&[])), Ok(None));
+        let twice = environment(&[("SLURM_JOB_NODELIST", "n1,n[1-2]")]);
+        assert_eq!(from_environment(&twice), Err(MachinesError::Twice("n1".into())));
     }
 
     #[test]

@@ -49,6 +49,7 @@ impl Vm {
             listen: ([127, 0, 0, 1], 0).into(),
             role,
             name: format!("h{number}"),
+            speed: 1000,
             cpus: 2,
             slots: 2,
             lost_after_ms: 2000,

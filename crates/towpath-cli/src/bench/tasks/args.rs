@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::ensure;
 use clap::Args;
 use towpath_wire::ByteSize;
 
 use super::super::machine::processors;
+use super::super::netns;
 
 /// What all of them take.
 #[derive(Clone, Debug, Args)]
@@ -18,6 +20,15 @@ pub(in super::super) struct Common {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     #[arg(value_name = "N")]
     pub(super) hosts: u16,
+    /// Each host in a network namespace of its own, at one switch; gone when it ends
+    #[arg(long)]
+    pub(super) netns: bool,
+    /// It runs in the first of them already
+    #[arg(long, hide = true, conflicts_with = "netns")]
+    pub(super) inside: bool,
+    /// What each host's link takes each way, as `tc` writes it: 100mbit (with --netns)
+    #[arg(long, value_parser = rate, value_name = "RATE")]
+    pub(super) rate: Option<String>,
     /// Rounds, 5 to 101: each measures every row once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(5..=101))]
     #[arg(value_name = "N")]
@@ -34,6 +45,15 @@ pub(in super::super) struct Common {
 }
 
 impl Common {
+    /// Starts this command anew in a network namespace of its own, where that is asked for.
+    pub(super) fn in_own_namespace(&self) -> anyhow::Result<()> {
+        if self.netns {
+            return Err(netns::enter().context("cannot make a network namespace"));
+        }
+        ensure!(self.inside || self.rate.is_none(), "--rate is of links made by --netns");
+        Ok(())
+    }
+
     /// Where process `n` runs.
     pub(super) fn cpu(&self, n: usize) -> Option<usize> {
         let list = self.list();
@@ -75,8 +95,10 @@ fn cpus(text: &str) -> Result<Cpus, String> {
 Examples:
   towpath bench echo                          two tasks on one host, all sizes and routes
   towpath bench echo --hosts 2                two tasks on two hosts
+  towpath bench echo --hosts 2 --netns        the same between two network namespaces
   towpath bench echo --cpus 0,0               both on one processor: neither can spin
   towpath bench echo --sizes 16,1MiB --only direct --json
+  towpath bench echo --one-way --sizes 1MiB   how much goes one way
 
 A virtual machine is started for it and gone when it ends. Each round measures every row once; the
 table shows medians over all rounds. `sleeps` counts how often the two processes slept per round
@@ -90,6 +112,9 @@ pub(in super::super) struct EchoArgs {
     #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZES")]
     #[arg(default_value = "16,1KiB,4KiB,16KiB,64KiB,256KiB,1MiB,4MB")]
     pub(super) sizes: Vec<usize>,
+    /// Messages one way, one after another, instead of there and back
+    #[arg(long)]
+    pub(super) one_way: bool,
     /// Seconds for each measurement, 0.01 to 60
     #[arg(long, default_value = "0.2", value_parser = seconds, value_name = "S")]
     pub(super) seconds: Duration,
@@ -127,6 +152,7 @@ pub(in super::super) struct BarrierArgs {
 Examples:
   towpath bench multicast                     to 5 tasks on one host
   towpath bench multicast --tasks 5 --hosts 6 --sizes 64KiB
+  towpath bench multicast --tasks 5 --hosts 6 --sizes 64KiB --netns --rate 100mbit
 
 A multicast takes from its start until the last receiver has copied the message out.
 
@@ -193,6 +219,19 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A rate that `tc` can read.
+fn rate(text: &str) -> Result<String, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let fine = (1..=9).contains(&digits) && number.bytes().any(|b| b != b'0');
+    let unit = unit.to_ascii_lowercase();
+    if fine && ["kbit", "mbit", "gbit"].contains(&unit.as_str()) {
+        Ok(format!("{number}{unit}"))
+    } else {
+        Err(format!("{text:?} is no rate such as 100mbit, 1gbit"))
+    }
+}
+
 fn size(text: &str) -> Result<usize, String> {
     let size = crate::units::size(text)?;
     if size.as_bytes() < 16 || size > ByteSize::from_mib(64) {
@@ -214,6 +253,8 @@ mod tests {
         assert!(seconds("0").unwrap_err().contains("limits"));
         assert_eq!(cpus("none"), Ok(Cpus(vec![])));
         assert_eq!(cpus("0,0"), Ok(Cpus(vec![0, 0])));
+        assert_eq!(rate("100Mbit"), Ok("100mbit".into()));
+        assert!(rate("100").is_err() && rate("0mbit").is_err() && rate("mbit").is_err());
         assert!(cpus("0,9999").unwrap_err().contains("counted from 0") && cpus("").is_err());
     }
 }

@@ -120,10 +120,11 @@ fn plan(args: &BarrierArgs) -> Vec<(Row, Kind)> {
 
 pub(in super::super) fn barrier(args: &BarrierArgs) -> anyhow::Result<ExitCode> {
     let (common, n) = (&args.common, usize::from(args.tasks));
+    common.in_own_namespace()?;
     let mut world = World::start(common)?;
     for k in 0..n {
-        let member = world.add(common.cpu(k))?;
-        world.enrol(member, (k % usize::from(common.hosts)) as u16 + 1)?;
+        let member = world.add(common.cpu(k), (k % usize::from(common.hosts)) as u16 + 1)?;
+        world.enrol(member)?;
     }
     let exe = std::env::current_exe()?;
     let burn = |_| {

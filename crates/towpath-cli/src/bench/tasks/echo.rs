@@ -1,9 +1,9 @@
 //! `bench echo`: a message there and back between two tasks.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::ProgressBar;
@@ -13,11 +13,14 @@ use towpath_io::Words;
 use super::args::EchoArgs;
 use super::line::{Do, Way};
 use super::peers;
-use super::pipe::{self, Datagrams, End, Look, Messages, Pipe, SHORT, Shared, WORDS};
+use super::pipe::{self, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, WORDS};
 use super::report::{Report, Row, chosen};
 use super::sample::Sample;
 use super::trips::{self, Measured};
 use super::world::{Own, World};
+
+/// Messages that are lent, too: shorter ones are copied as fast.
+const LOAN_MIN: usize = 1 << 20;
 
 /// What a row goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ enum Chain {
     Tasks {
         direct: bool,
     },
+    /// Memory lent from task to task.
+    Loan,
 }
 
 /// Members: the far end and, for floors, who stands where the daemons stand.
@@ -63,10 +68,13 @@ impl Plan {
     fn new(args: &EchoArgs, one_cpu: bool) -> Self {
         let mut plan = Self { rows: Vec::new(), chains: Vec::new() };
         let one_host = args.common.hosts == 1;
+        // One after another: floors that take turns cannot.
+        let turns = !args.one_way;
+        let mut trip_of_short = None;
         for &len in &args.sizes {
             let size = bytes(len);
             let floor = |what: &str| format!("floor: {what}, {size}");
-            let short = len == SHORT;
+            let short = len == SHORT && turns;
             if one_host {
                 let spin = (short && !one_cpu).then(|| {
                     plan.add(floor("shared memory, spinning"), "memory", Chain::Spin, len)
@@ -74,15 +82,23 @@ impl Plan {
                 let futex =
                     short.then(|| plan.add(floor("bare futex"), "memory", Chain::Futex, len));
                 let unix = plan.add(floor("Unix stream, blocking"), "socket", Chain::Unix, len);
-                let relayed =
-                    plan.add(floor("Unix streams by a process"), "sockets", Chain::Relayed, len);
+                let relayed = turns.then(|| {
+                    plan.add(floor("Unix streams by a process"), "sockets", Chain::Relayed, len)
+                });
                 let direct = Chain::Tasks { direct: true };
                 let row = plan.add(format!("tasks, direct, {size}"), "ring", direct, len);
                 plan.rows[row].floor = spin.or(futex).or(Some(unix));
+                if short {
+                    trip_of_short = Some(row);
+                }
+                if turns && len >= LOAN_MIN {
+                    let row = plan.add(format!("tasks, loan, {size}"), "ring", Chain::Loan, len);
+                    plan.rows[row].floor = trip_of_short;
+                }
                 let daemon = Chain::Tasks { direct: false };
                 let row = plan.add(format!("tasks, by the daemon, {size}"), "daemon", daemon, len);
                 plan.rows[row].processes = 3;
-                plan.rows[row].floor = Some(relayed);
+                plan.rows[row].floor = relayed.or(Some(unix));
             } else {
                 if short {
                     plan.add(floor("UDP, blocking"), "socket", Chain::Udp, len);
@@ -131,12 +147,15 @@ pub(super) fn bytes(len: usize) -> String {
 
 pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
     let common = &args.common;
+    common.in_own_namespace()?;
     let mut world = World::start(common)?;
     let mut own = Own::enrol(&world.task_socket(1)?)?;
-    let far = world.add(common.cpu(1))?;
-    world.enrol(far, common.hosts)?;
+    let last = common.hosts;
+    let far = world.add(common.cpu(1), last)?;
+    world.enrol(far)?;
     // A relay stands where the daemon of its host does.
-    let relays = [world.add(common.cpu(0))?, world.add(common.cpu(usize::from(common.hosts) - 1))?];
+    let cpu = common.cpu(usize::from(last) - 1);
+    let relays = [world.add(common.cpu(0), 1)?, world.add(cpu, last)?];
     let members = Members { far, relays };
     let one_cpu = !common.list().is_empty() && common.cpu(0) == common.cpu(1);
     let mut plan = Plan::new(args, one_cpu);
@@ -146,7 +165,7 @@ pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
     for _ in 0..common.runs {
         for n in (0..plan.rows.len()).filter(|n| keep[*n]) {
             let (row, chain) = (&mut plan.rows[n], plan.chains[n]);
-            let measured = measure(&mut world, &mut own, &members, chain, row.bytes, args.seconds);
+            let measured = measure(&mut world, &mut own, &members, chain, (row.bytes, args));
             let measured = measured.with_context(|| format!("measuring {:?}", row.name));
             let (sample, route) = measured?;
             if let Some(route) = route {
@@ -157,16 +176,21 @@ pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
         }
     }
     bar.finish_and_clear();
+    let seconds = args.seconds.as_secs_f64();
     let mut notes = vec![
-        format!(
-            "{} s each; a trip is there and back; GB/s counts both ways.",
-            args.seconds.as_secs_f64()
-        ),
+        if args.one_way {
+            format!("{seconds} s each; one way, answered now and then; times are by the message.")
+        } else {
+            format!("{seconds} s each; a trip is there and back; GB/s counts both ways.")
+        },
         "Messages are copied in and out at both ends; 8 buffers take turns.".to_string(),
+        "Loans are not copied: a line of memory at each of their ends is; they are held to 16 B."
+            .to_string(),
     ];
     notes.extend(peers::notes());
     let rows = plan.rows.into_iter().zip(samples).collect();
-    Report { what: "echo between two tasks", common, notes, rows }.print();
+    let what = if args.one_way { "messages one way" } else { "echo between two tasks" };
+    Report { what, common, notes, rows }.print();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -177,17 +201,41 @@ pub(super) fn shared(len: usize) -> anyhow::Result<(Words, OwnedFd, PathBuf)> {
     Ok((words, file, path.into()))
 }
 
+/// Has relays join a path to listen at to one that is listened at.
+fn relay(
+    world: &mut World,
+    relays: &[usize],
+    (from, to): (&Path, PathBuf),
+    len: usize,
+) -> anyhow::Result<()> {
+    let (left, right) = (Way::Unix(from.into()), Way::UnixTo(to));
+    let [first, second] = *relays else {
+        world.ready(relays[0], &Do::Relay { left, right, len })?;
+        return Ok(());
+    };
+    let at = world.address(world.host(second));
+    let port = world.ready(second, &Do::Relay { left: Way::Udp(at), right, len })?;
+    let right = Way::UdpTo(SocketAddr::new(at, port));
+    world.ready(first, &Do::Relay { left, right, len })?;
+    Ok(())
+}
+
 fn measure(
     world: &mut World,
     own: &mut Own,
     members: &Members,
     chain: Chain,
-    len: usize,
-    time: Duration,
+    (len, args): (usize, &EchoArgs),
 ) -> anyhow::Result<(Sample, Option<Route>)> {
     let far = members.far;
+    let at = world.address(world.host(far));
     let (mut relays, mut route): (&[usize], _) = (&[], None);
-    let run = |pipe: &mut dyn Pipe| trips::measure(pipe, len, time);
+    let time = args.seconds;
+    let run = |pipe: &mut dyn Pipe| {
+        let measure = if args.one_way { trips::measure_one_way } else { trips::measure };
+        measure(pipe, len, time)
+    };
+    let served = |way| if args.one_way { Do::Drain { way, len } } else { Do::Echo { way, len } };
     let Measured { sample, trips } = match chain {
         Chain::Spin | Chain::Futex => {
             let (words, _file, path) = shared(WORDS)?;
@@ -195,43 +243,39 @@ fn measure(
                 Chain::Spin => (Way::Spin(path), Look::Awake),
                 _ => (Way::Futex(path), Look::Asleep),
             };
-            world.ready(far, &Do::Echo { way, len })?;
+            world.ready(far, &served(way))?;
             run(&mut Shared::new(words, End::Near, look)?)?
         }
         Chain::Unix => {
             let path = world.path();
-            world.ready(far, &Do::Echo { way: Way::Unix(path.clone()), len })?;
+            world.ready(far, &served(Way::Unix(path.clone())))?;
             run(&mut pipe::unix_connect(&path)?)?
         }
-        Chain::Relayed => {
-            relays = &members.relays[..1];
+        Chain::Relayed | Chain::Relayed2 => {
+            let count = if chain == Chain::Relayed { 1 } else { 2 };
+            relays = &members.relays[..count];
             let (a, b) = (world.path(), world.path());
-            world.ready(far, &Do::Echo { way: Way::Unix(b.clone()), len })?;
-            let (left, right) = (Way::Unix(a.clone()), Way::UnixTo(b));
-            world.ready(relays[0], &Do::Relay { left, right, len })?;
-            run(&mut pipe::unix_connect(&a)?)?
-        }
-        Chain::Relayed2 => {
-            relays = &members.relays;
-            let (a, b) = (world.path(), world.path());
-            world.ready(far, &Do::Echo { way: Way::Unix(b.clone()), len })?;
-            let (left, right) = (Way::Udp, Way::UnixTo(b));
-            let port = world.ready(relays[1], &Do::Relay { left, right, len })?;
-            let (left, right) = (Way::Unix(a.clone()), Way::UdpTo(port));
-            world.ready(relays[0], &Do::Relay { left, right, len })?;
+            world.ready(far, &served(Way::Unix(b.clone())))?;
+            relay(world, relays, (&a, b), len)?;
             run(&mut pipe::unix_connect(&a)?)?
         }
         Chain::Udp => {
-            let port = world.ready(far, &Do::Echo { way: Way::Udp, len })?;
-            run(&mut Datagrams::connect(port)?)?
+            let port = world.ready(far, &served(Way::Udp(at)))?;
+            run(&mut Datagrams::connect(SocketAddr::new(at, port))?)?
         }
         Chain::Tcp => {
-            let port = world.ready(far, &Do::Echo { way: Way::Tcp, len })?;
-            run(&mut pipe::tcp_connect(port)?)?
+            let port = world.ready(far, &served(Way::Tcp(at)))?;
+            run(&mut pipe::tcp_connect(SocketAddr::new(at, port))?)?
+        }
+        Chain::Loan => {
+            let peer = own.direct.id().to_raw();
+            world.ready(far, &served(Way::Loan { peer }))?;
+            let peer = world.task(far, true)?;
+            run(&mut Loans::new(&mut own.direct, peer, trips::COMPARED))?
         }
         Chain::Tasks { direct } => {
             let peer = own.ids()[usize::from(direct)].to_raw();
-            world.ready(far, &Do::Echo { way: Way::Task { peer, direct }, len })?;
+            world.ready(far, &served(Way::Task { peer, direct }))?;
             let peer = world.task(far, direct)?;
             let task = own.task(direct);
             let measured = run(&mut Messages { task: &mut *task, peer })?;

@@ -2,6 +2,7 @@
 //! socket.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +25,9 @@ pub(super) enum Do {
     Enrol(PathBuf),
     /// Be the far end of a pipe. [`Said::Ready`], and at its end [`Said::Did`].
     Echo { way: Way, len: usize },
+    /// Be the far end of a pipe by which messages come one after another.
+    /// [`Said::Ready`], and at its end [`Said::Did`].
+    Drain { way: Way, len: usize },
     /// Be in the middle of a chain: open the way to the right, wait for who comes from the left,
     /// pass messages on in turn. [`Said::Ready`], and at its end [`Said::Did`].
     Relay { left: Way, right: Way, len: usize },
@@ -63,16 +67,16 @@ pub(super) enum Way {
     Unix(PathBuf),
     /// A Unix stream, blocking: connect to this path.
     UnixTo(PathBuf),
-    /// Datagrams, blocking, to whoever sends first.
-    Udp,
-    /// Datagrams to this port of the loopback.
-    UdpTo(u16),
-    /// A TCP stream, blocking: listen.
-    Tcp,
-    /// A TCP stream to this port of the loopback.
-    TcpTo(u16),
+    /// Datagrams, blocking, at any port of this address, to whoever sends first.
+    Udp(IpAddr),
+    /// Datagrams to this address.
+    UdpTo(SocketAddr),
+    /// A TCP stream, blocking: listen at any port of this address.
+    Tcp(IpAddr),
     /// Messages with this task; by the direct route where that is allowed.
     Task { peer: u64, direct: bool },
+    /// Loans to and from this task, by the direct route.
+    Loan { peer: u64 },
 }
 
 /// What a barrier is made of.

@@ -13,7 +13,7 @@ use super::super::machine;
 use super::args::MemberArgs;
 use super::barrier::Place;
 use super::line::{Do, Line, Said, Way};
-use super::pipe::{self, Datagrams, End, Look, Messages, Pipe, SHORT, Shared, TAG};
+use super::pipe::{self, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, TAG};
 use super::sample::{now_ns, sleeps};
 use super::world::Own;
 use super::{multicast, trips};
@@ -84,18 +84,17 @@ impl Pending {
             Way::Futex(path) => there(Box::new(Shared::open(path, End::Far, Look::Asleep)?)),
             Way::Unix(path) => (Self::Unix(UnixListener::bind(path)?), 0),
             Way::UnixTo(path) => there(Box::new(pipe::unix_connect(path)?)),
-            Way::Udp => {
-                let (pipe, port) = Datagrams::serve()?;
+            Way::Udp(at) => {
+                let (pipe, port) = Datagrams::serve(*at)?;
                 (Self::There(Box::new(pipe)), port)
             }
-            Way::UdpTo(port) => there(Box::new(Datagrams::connect(*port)?)),
-            Way::Tcp => {
-                let listener = TcpListener::bind(("127.0.0.1", 0))?;
+            Way::UdpTo(to) => there(Box::new(Datagrams::connect(*to)?)),
+            Way::Tcp(at) => {
+                let listener = TcpListener::bind((*at, 0))?;
                 let port = listener.local_addr()?.port();
                 (Self::Tcp(listener), port)
             }
-            Way::TcpTo(port) => there(Box::new(pipe::tcp_connect(*port)?)),
-            Way::Task { .. } => bail!("tasks are not in the middle"),
+            Way::Task { .. } | Way::Loan { .. } => bail!("tasks are not in the middle"),
         })
     }
 
@@ -118,12 +117,8 @@ impl Member {
                 self.own = Some(own);
                 self.line.say(&Said::Tasks(ids))
             }
-            Do::Echo { way, len } => {
-                let slept = sleeps()?;
-                self.with_pipe(&way, |pipe| trips::serve(pipe, len))?;
-                let sleeps = sleeps()? - slept;
-                self.line.say(&Said::Did { sleeps })
-            }
+            Do::Echo { way, len } => self.far_end(&way, |pipe| trips::serve(pipe, len)),
+            Do::Drain { way, len } => self.far_end(&way, |pipe| trips::drain(pipe, len)),
             Do::Relay { left, right, len } => {
                 let (right, _) = Pending::begin(&right)?;
                 let (left, port) = Pending::begin(&left)?;
@@ -146,6 +141,18 @@ impl Member {
         }
     }
 
+    /// Does something with a pipe, and says how often it slept.
+    fn far_end(
+        &mut self,
+        way: &Way,
+        work: impl FnOnce(&mut dyn Pipe) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let slept = sleeps()?;
+        self.with_pipe(way, work)?;
+        let sleeps = sleeps()? - slept;
+        self.line.say(&Said::Did { sleeps })
+    }
+
     /// Says that it is ready, and does something with a pipe.
     fn with_pipe(
         &mut self,
@@ -157,6 +164,11 @@ impl Member {
             self.line.say(&Said::Ready(0))?;
             let peer = TaskId::try_from(*peer)?;
             return work(&mut Messages { task, peer });
+        }
+        if let Way::Loan { peer } = way {
+            let task = self.own.as_mut().context("no task yet")?.task(true);
+            self.line.say(&Said::Ready(0))?;
+            return work(&mut Loans::new(task, TaskId::try_from(*peer)?, trips::COMPARED));
         }
         let (pending, port) = Pending::begin(way)?;
         self.line.say(&Said::Ready(port))?;

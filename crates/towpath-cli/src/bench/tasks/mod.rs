@@ -22,6 +22,7 @@ mod peers;
 mod pipe;
 mod report;
 mod sample;
+mod spaces;
 mod spawn;
 mod trips;
 mod world;

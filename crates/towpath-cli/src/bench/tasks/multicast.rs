@@ -42,6 +42,8 @@ pub(super) fn receive(pipe: &mut dyn Pipe, len: usize, count: u32) -> anyhow::Re
 enum Kind {
     /// A Unix stream to each.
     Unix,
+    /// A send to the first only.
+    One { direct: bool },
     /// A send to each.
     Sends { direct: bool },
     /// One multicast.
@@ -53,12 +55,21 @@ fn plan(args: &MulticastArgs) -> Vec<(Row, Kind)> {
     let mut rows = Vec::new();
     for &len in &args.sizes {
         let size = bytes(len);
-        let floor = Some(rows.len());
+        let base = rows.len();
         let mut add = |name: String, route, processes, floor, kind| {
             rows.push((Row { name, route, bytes: len, processes, floor }, kind));
         };
-        add(format!("floor: Unix streams, {size}"), "sockets", n, None, Kind::Unix);
-        let direct = if daemons == 1 { "rings" } else { "rings and streams" };
+        // Between hosts, what one receiver costs is the least for several.
+        let (direct, floors) = if daemons == 1 {
+            add(format!("floor: Unix streams, {size}"), "sockets", n, None, Kind::Unix);
+            ("rings", [base, base])
+        } else {
+            let (direct, one) = ("rings and streams", Kind::One { direct: true });
+            add(format!("floor: to one task, direct, {size}"), direct, 2, None, one);
+            let (name, one) = ("floor: to one task, by the daemons", Kind::One { direct: false });
+            add(format!("{name}, {size}"), "daemons", 4, None, one);
+            (direct, [base + 1, base])
+        };
         let kinds = [
             ("sends, direct", direct, n, Kind::Sends { direct: true }),
             ("multicast, direct", direct, n, Kind::Multicast { direct: true }),
@@ -71,6 +82,9 @@ fn plan(args: &MulticastArgs) -> Vec<(Row, Kind)> {
             ),
         ];
         for (name, route, processes, kind) in kinds {
+            let is_direct =
+                matches!(kind, Kind::Sends { direct: true } | Kind::Multicast { direct: true });
+            let floor = Some(floors[usize::from(is_direct)]);
             add(format!("{name}, {size}"), route, processes, floor, kind);
         }
     }
@@ -79,12 +93,14 @@ fn plan(args: &MulticastArgs) -> Vec<(Row, Kind)> {
 
 pub(in super::super) fn multicast(args: &MulticastArgs) -> anyhow::Result<ExitCode> {
     let (common, n) = (&args.common, usize::from(args.tasks));
+    common.in_own_namespace()?;
     let mut world = World::start(common)?;
     let mut own = Own::enrol(&world.task_socket(1)?)?;
     for k in 0..n {
-        let member = world.add(common.cpu(k + 1))?;
         // The sender is on the first host.
-        world.enrol(member, ((k + 1) % usize::from(common.hosts)) as u16 + 1)?;
+        let host = ((k + 1) % usize::from(common.hosts)) as u16 + 1;
+        let member = world.add(common.cpu(k + 1), host)?;
+        world.enrol(member)?;
     }
     let plan = plan(args);
     let rows: Vec<Row> = plan.iter().map(|(row, _)| row.clone()).collect();
@@ -169,6 +185,7 @@ fn measure(
     kind: Kind,
     (len, casts): (usize, u32),
 ) -> anyhow::Result<Sample> {
+    let n = if matches!(kind, Kind::One { .. }) { 1 } else { n };
     let mut sender = match kind {
         Kind::Unix => {
             let mut streams = Vec::new();
@@ -180,7 +197,7 @@ fn measure(
             }
             Sender::Unix(streams)
         }
-        Kind::Sends { direct } | Kind::Multicast { direct } => {
+        Kind::One { direct } | Kind::Sends { direct } | Kind::Multicast { direct } => {
             let peer = own.ids()[usize::from(direct)].to_raw();
             let mut to = Vec::new();
             for member in 0..n {

@@ -55,6 +55,15 @@ impl Report<'_> {
         format!("pinned to processors {} in turn", list.join(", "))
     }
 
+    /// What is between the hosts.
+    fn links(&self) -> String {
+        match (&self.common.rate, self.common.inside) {
+            (_, false) => String::new(),
+            (None, true) => " in a network namespace of its own".to_string(),
+            (Some(rate), true) => format!(" in a network namespace of its own, links of {rate}"),
+        }
+    }
+
     fn median(&self, row: usize) -> Sample {
         Sample::median(&self.rows[row].1)
     }
@@ -120,6 +129,7 @@ impl Report<'_> {
         });
         json!({
             "what": self.what, "machine": description(), "hosts": self.common.hosts,
+            "netns": self.common.inside, "rate": self.common.rate,
             "cpus": self.common.list(), "runs": self.common.runs, "notes": self.notes,
             "rows": rows.collect::<Vec<_>>(),
         })
@@ -134,7 +144,8 @@ impl Report<'_> {
             println!("{}", description());
             let (what, hosts, runs) = (self.what, self.common.hosts, self.common.runs);
             println!(
-                "{what}; hosts: {hosts}, each a daemon; {}; medians of {runs} rounds.",
+                "{what}; hosts: {hosts}, each a daemon{}; {}; medians of {runs} rounds.",
+                self.links(),
                 self.pinned()
             );
             for note in &self.notes {

@@ -90,6 +90,7 @@ fn tasks(task: &mut Task, count: u32) -> anyhow::Result<Times> {
 
 pub(in super::super) fn spawn(args: &SpawnArgs) -> anyhow::Result<ExitCode> {
     let common = &args.common.loose();
+    common.in_own_namespace()?;
     let world = World::start(common)?;
     let mut own = Own::enrol(&world.task_socket(1)?)?;
     let daemons = usize::from(common.hosts);

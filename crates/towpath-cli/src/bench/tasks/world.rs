@@ -2,6 +2,7 @@
 //! gone when the bench ends.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,10 +17,14 @@ use towpath::{Client, Home, VmDir};
 use super::super::machine;
 use super::args::Common;
 use super::line::{Do, Line, Said};
+use super::spaces::{Spaces, address};
+use crate::control;
 use crate::interrupt::{INTERRUPTED, Interrupt};
 
 /// Longest wait for a member to start, in seconds.
 const START_S: i64 = 20;
+/// How long the token lives that further hosts join with.
+const TOKEN_S: u64 = 120;
 /// Name of the virtual machine, in a home of its own.
 const VM: &str = "bench";
 
@@ -28,11 +33,14 @@ pub(super) struct World {
     dir: tempfile::TempDir,
     members: Vec<Member>,
     sockets: u32,
+    /// The hosts' network namespaces, where they have some.
+    spaces: Option<Spaces>,
 }
 
 /// A process that is the far end of everything.
 pub(super) struct Member {
     line: Line,
+    host: u16,
     process: Process,
     /// Its tasks: the one without direct routes, the one with.
     tasks: Option<[TaskId; 2]>,
@@ -78,11 +86,17 @@ impl World {
     pub(super) fn start(common: &Common) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("tpbench").tempdir()?;
         end_when_interrupted(Interrupt::new()?, dir.path().into());
-        let world = Self { dir, members: Vec::new(), sockets: 0 };
-        let out =
-            towpath(world.dir.path(), &["up", "--hosts", &common.hosts.to_string()]).output()?;
-        if !out.status.success() {
-            bail!("cannot start a virtual machine: {}", String::from_utf8_lossy(&out.stderr));
+        let mut world = Self { dir, members: Vec::new(), sockets: 0, spaces: None };
+        if common.inside {
+            world.spaces = Some(Spaces::make(common.hosts, common.rate.as_deref())?);
+            let at = SocketAddr::new(address(1), 0).to_string();
+            world.bring_up(1, &["up", "--listen", &at])?;
+            let token = control::issue_token(&world.vm()?, TOKEN_S)?;
+            for host in 2..=common.hosts {
+                world.bring_up(host, &["join", &token])?;
+            }
+        } else {
+            world.bring_up(1, &["up", "--hosts", &common.hosts.to_string()])?;
         }
         for host in 1..=usize::from(common.hosts) {
             let daemon = Client::connect(&world.vm()?.host(host).join("sock"))?.info()?.pid;
@@ -94,6 +108,32 @@ impl World {
             machine::pin(cpu)?;
         }
         Ok(world)
+    }
+
+    /// Starts daemons by a command of ours on a host.
+    fn bring_up(&self, host: u16, args: &[&str]) -> anyhow::Result<()> {
+        let out = towpath(self.command(host)?, self.dir.path(), args).output()?;
+        if !out.status.success() {
+            bail!("cannot start a virtual machine: {}", String::from_utf8_lossy(&out.stderr));
+        }
+        Ok(())
+    }
+
+    /// This very program, on a host.
+    fn command(&self, host: u16) -> anyhow::Result<Command> {
+        let exe = std::env::current_exe()?;
+        Ok(match &self.spaces {
+            Some(spaces) => spaces.command(host, exe),
+            None => Command::new(exe),
+        })
+    }
+
+    /// Where a host's sockets are.
+    pub(super) fn address(&self, host: u16) -> IpAddr {
+        match &self.spaces {
+            Some(_) => address(host),
+            None => Ipv4Addr::LOCALHOST.into(),
+        }
     }
 
     fn vm(&self) -> anyhow::Result<VmDir> {
@@ -111,18 +151,18 @@ impl World {
         self.dir.path().join(format!("p{}", self.sockets))
     }
 
-    /// Starts a member on a processor.
-    pub(super) fn add(&mut self, cpu: Option<usize>) -> anyhow::Result<usize> {
+    /// Starts a member on a processor of a host, counted from 1.
+    pub(super) fn add(&mut self, cpu: Option<usize>, host: u16) -> anyhow::Result<usize> {
         let path = self.path();
         let listener = UnixListener::bind(&path)?;
-        let mut c = Command::new(std::env::current_exe()?);
+        let mut c = self.command(host)?;
         c.args(["bench", "member", "--meet"]).arg(&path).stdin(Stdio::null());
         let process = Process(c.stdout(Stdio::null()).spawn().context("cannot start a process")?);
         let time = Timespec { tv_sec: START_S, tv_nsec: 0 };
         let came = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&time))?;
         ensure!(came > 0, "a process of the bench does not start");
         let line = Line::new(listener.accept()?.0)?;
-        self.members.push(Member { line, process, tasks: None });
+        self.members.push(Member { line, host, process, tasks: None });
         let n = self.members.len() - 1;
         if let Some(cpu) = cpu {
             self.say(n, &Do::Pin(cpu))?;
@@ -143,9 +183,15 @@ impl World {
         }
     }
 
-    /// Has a member become a task of host `host`.
-    pub(super) fn enrol(&mut self, member: usize, host: u16) -> anyhow::Result<()> {
-        self.say(member, &Do::Enrol(self.task_socket(host)?))?;
+    /// The host that a member is on.
+    pub(super) fn host(&self, member: usize) -> u16 {
+        self.members[member].host
+    }
+
+    /// Has a member become a task of its host.
+    pub(super) fn enrol(&mut self, member: usize) -> anyhow::Result<()> {
+        let socket = self.task_socket(self.host(member))?;
+        self.say(member, &Do::Enrol(socket))?;
         match self.hear(member)? {
             Said::Tasks(raw) => {
                 let id = |raw| TaskId::try_from(raw).context("no id of a task");
@@ -200,15 +246,17 @@ impl Drop for World {
 }
 
 /// The command on the bench's own virtual machine.
-fn towpath(home: &Path, args: &[&str]) -> Command {
-    let exe = std::env::current_exe().unwrap_or_else(|_| "towpath".into());
-    let mut c = Command::new(exe);
+fn towpath(mut c: Command, home: &Path, args: &[&str]) -> Command {
     c.args(args).env("TOWPATH_HOME", home).env("TOWPATH_VM", VM).stdin(Stdio::null());
     c
 }
 
 fn down(home: &Path) {
-    let _ = towpath(home, &["down"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let exe = std::env::current_exe().unwrap_or_else(|_| "towpath".into());
+    let _ = towpath(Command::new(exe), home, &["down"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
 }
 
 /// An interrupt ends the virtual machine and its files, then this process: whatever it measures

@@ -1,0 +1,117 @@
+//! A network namespace for each host, all of them at one switch: gone when the processes in them
+//! are, however those end.
+
+use std::ffi::OsStr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context;
+
+use super::super::netns::{self, run};
+
+/// Name of a host's own end of its link.
+const LINK: &str = "tp0";
+
+/// A process that does nothing, in a namespace of its own, until its owner is gone.
+struct Holder(Child);
+
+impl Holder {
+    fn start() -> anyhow::Result<Self> {
+        // It ends at the end of its input.
+        let mut c = netns::second();
+        c.arg("cat").stdin(Stdio::piped()).stdout(Stdio::null());
+        Ok(Self(c.spawn().context("cannot run `unshare`")?))
+    }
+
+    fn enter(&self) -> String {
+        format!("nsenter --target {} --net", self.0.id())
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The namespaces: host 1 is in this process's own.
+pub(super) struct Spaces {
+    switch: Holder,
+    others: Vec<Holder>,
+}
+
+impl Spaces {
+    /// Makes the namespaces of hosts 2 to `hosts`, the switch and the links; each link takes `rate`
+    /// (as `tc` writes rates) each way, or whatever the machine can.
+    pub(super) fn make(hosts: u16, rate: Option<&str>) -> anyhow::Result<Self> {
+        let switch = Holder::start()?;
+        let atswitch = switch.enter();
+        // What `unshare` runs is in its namespace only once it runs.
+        wait_for_namespace(&switch)?;
+        run(&format!("{atswitch} ip link add br0 type bridge"))?;
+        run(&format!("{atswitch} ip link set br0 up"))?;
+        let mut spaces = Self { switch, others: Vec::new() };
+        for host in 1..=hosts {
+            if host > 1 {
+                let other = Holder::start()?;
+                wait_for_namespace(&other)?;
+                spaces.others.push(other);
+            }
+            spaces.link(host, &atswitch, rate)?;
+        }
+        Ok(spaces)
+    }
+
+    fn link(&self, host: u16, atswitch: &str, rate: Option<&str>) -> anyhow::Result<()> {
+        let here = self.other(host).map_or(String::new(), |other| other.enter() + " ");
+        let switch = self.switch.0.id();
+        let (port, address) = (format!("p{host}"), address(host));
+        run(&format!("{here}ip link set lo up"))?;
+        run(&format!("{here}ip link add {LINK} type veth peer name {port} netns {switch}"))?;
+        run(&format!("{here}ip addr add {address}/24 dev {LINK}"))?;
+        run(&format!("{here}ip link set {LINK} up"))?;
+        run(&format!("{atswitch} ip link set {port} master br0 up"))?;
+        if let Some(rate) = rate {
+            let shape = format!("root tbf rate {rate} burst 8kb latency 50ms");
+            run(&format!("{here}tc qdisc add dev {LINK} {shape}"))?;
+            run(&format!("{atswitch} tc qdisc add dev {port} {shape}"))?;
+        }
+        Ok(())
+    }
+
+    fn other(&self, host: u16) -> Option<&Holder> {
+        self.others.get(usize::from(host).checked_sub(2)?)
+    }
+
+    /// The start of a command that runs `program` on a host, counted from 1.
+    pub(super) fn command(&self, host: u16, program: impl AsRef<OsStr>) -> Command {
+        match self.other(host) {
+            None => Command::new(program),
+            Some(other) => {
+                let mut c = netns::beside(other.0.id());
+                c.arg(program);
+                c
+            }
+        }
+    }
+}
+
+/// A host's address, counted from 1.
+pub(super) fn address(host: u16) -> IpAddr {
+    let [_, last] = host.to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(10, 213, 78, last))
+}
+
+/// Until the namespace of a process is another than ours.
+fn wait_for_namespace(holder: &Holder) -> anyhow::Result<()> {
+    let of = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net"));
+    let (own, pid) = (of("self")?, holder.0.id().to_string());
+    for _ in 0..2000 {
+        if of(&pid).context("no network namespace could be made")? != own {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    anyhow::bail!("no network namespace could be made\nhint: it takes root, or user namespaces")
+}

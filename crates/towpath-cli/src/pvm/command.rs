@@ -1,0 +1,116 @@
+//! The command line of `pvm`; brings the virtual machine up where there is none.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use towpath::pvm::hostfile::{self, FILE_BYTES_MAX, PvmHost};
+use towpath::start::hostlist::is_name;
+use towpath::task::place::SOCKET_NAME;
+use towpath::{Client, Task, VmDir, daemon};
+
+use super::console::Console;
+use super::input::Input;
+use super::settings::Settings;
+use crate::up::ListedArgs;
+
+/// Commands that are carried out first, in the home directory.
+const FIRST_COMMANDS: &str = ".pvmrc";
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath pvm hosts.pvm                          PVM's host file
+  printf 'conf\\nquit\\n' | towpath pvm
+  printf 'spawn -4 -> spmd\\n' | towpath pvm       to the end of what spmd prints
+  towpath run --host h1 -- hello.pvm             without a console
+
+Brings the virtual machine up if it is not, else goes to the one that runs. Commands come from
+~/.pvmrc and then from standard input; `help` lists them. At the end of input the console waits for
+jobs whose output it shows; `quit` does not. The virtual machine goes on: `halt` or `towpath down`
+ends it.
+
+Host file: one host a line with PVM's options; `*` for a name gives options to the lines below it,
+`&` describes a host for a later `add`. ep= wd= bx= sp= lo= ip= count; so= dx= id= have no meaning
+here, which is said. Programs are found on the host that runs them: in its ep=, in the PVM_PATH of
+who spawns, in $HOME/pvm3/bin/$PVM_ARCH, $PVM_ROOT/bin/$PVM_ARCH, and in its PATH.")]
+pub(crate) struct PvmArgs {
+    /// PVM's host file, for the start of the virtual machine
+    #[arg(value_name = "HOSTFILE")]
+    hostfile: Option<PathBuf>,
+    /// Name of this host (default: this machine's)
+    #[arg(short = 'n', value_name = "NAME")]
+    name: Option<String>,
+    /// Add a host as the command `add` does, and end; can be given more than once
+    #[arg(long, value_name = "HOST", conflicts_with = "hostfile")]
+    add: Vec<String>,
+    #[command(flatten)]
+    start: ListedArgs,
+}
+
+pub(crate) fn pvm(vm: &VmDir, args: &PvmArgs) -> anyhow::Result<ExitCode> {
+    let hosts = args.hostfile.as_deref().map_or(Ok(Vec::new()), read)?;
+    let (start, described): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| host.start);
+    if is_up(vm) {
+        if !start.is_empty() {
+            eprintln!("virtual machine `{}` is up already: its hosts stay as they are", vm.name);
+        }
+    } else {
+        // As PVM has it, the host's name is this machine's.
+        let uname = rustix::system::uname();
+        let own = args.name.as_deref().or_else(|| uname.nodename().to_str().ok());
+        args.start.found(vm, &start, own.filter(|name| is_name(name)))?;
+    }
+    let task = enrol(vm)?;
+    let first = std::env::home_dir().map(|home| home.join(FIRST_COMMANDS));
+    let first =
+        first.filter(|path| path.is_file()).map_or(Ok(String::new()), |path| text(&path))?;
+    let settings = Settings::from_environment();
+    let mut console = Console::new(task, vm, &args.start, described, settings);
+    if !args.add.is_empty() {
+        let hosts: Vec<&str> = args.add.iter().map(String::as_str).collect();
+        print!("{}", console.add(&hosts)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    console.run(Input::new(&first))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text)
+}
+
+/// The hosts of a file; what of it has no effect is told.
+fn read(path: &Path) -> anyhow::Result<Vec<PvmHost>> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let found = hostfile::parse(&text(path)?, &variable);
+    let found = found.with_context(|| path.display().to_string())?;
+    for note in found.notes {
+        eprintln!("{}: {note}", path.display());
+    }
+    Ok(found.hosts)
+}
+
+fn running(vm: &VmDir) -> impl Iterator<Item = PathBuf> {
+    let dirs = vm.local_hosts().into_iter().map(|number| vm.host(number));
+    dirs.filter(|dir| daemon::is_locked(dir))
+}
+
+fn is_up(vm: &VmDir) -> bool {
+    running(vm).next().is_some()
+}
+
+/// Becomes a task of this machine's first host that answers.
+fn enrol(vm: &VmDir) -> anyhow::Result<Task> {
+    let answers = |dir: &PathBuf| Client::connect(&dir.join("sock")).is_ok();
+    let dir = running(vm).find(answers);
+    let dir = dir.context("no daemon answers\nhint: `towpath hosts` shows what is up")?;
+    Ok(Task::enrol_at(&dir.join(SOCKET_NAME), None)?)
+}

@@ -1,0 +1,195 @@
+//! The console's loop: commands in, and what happens meanwhile.
+
+use std::io::{IsTerminal, Write, stdin, stdout};
+
+use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+use towpath::pvm::hostfile::PvmHost;
+use towpath::{Event, Task, VmDir};
+use towpath_vm::{Host, HostState};
+
+use super::help;
+use super::input::Input;
+use super::jobs::Jobs;
+use super::settings::Settings;
+use super::tids::Tid;
+use super::words;
+use crate::up::ListedArgs;
+
+const PROMPT: &str = "pvm> ";
+/// Most words that aliases make of a line.
+const ALIASES_MAX: usize = 16;
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    On,
+    Quit,
+}
+
+/// A task with a person, or a script, that tells it what to do.
+pub(super) struct Console<'a> {
+    pub(super) task: Task,
+    pub(super) vm: &'a VmDir,
+    pub(super) start: &'a ListedArgs,
+    /// Hosts that the host file describes and did not start.
+    pub(super) described: Vec<PvmHost>,
+    pub(super) jobs: Jobs,
+    pub(super) settings: Settings,
+    /// Why the virtual machine is over.
+    end: Option<String>,
+}
+
+impl<'a> Console<'a> {
+    pub(super) fn new(
+        task: Task,
+        vm: &'a VmDir,
+        start: &'a ListedArgs,
+        described: Vec<PvmHost>,
+        settings: Settings,
+    ) -> Self {
+        Self { task, vm, start, described, jobs: Jobs::default(), settings, end: None }
+    }
+
+    /// Takes commands to their end.
+    pub(super) fn run(&mut self, mut input: Input) -> anyhow::Result<()> {
+        let shown = stdin().is_terminal();
+        let mut asked = false;
+        loop {
+            self.take_events()?;
+            if let Some(why) = &self.end {
+                bail!("the virtual machine has ended: {why}");
+            }
+            if let Some(line) = input.next() {
+                asked = false;
+                if self.line(&line)? == Next::Quit {
+                    return Ok(());
+                }
+                continue;
+            }
+            if input.is_over() && !self.jobs.any() {
+                return Ok(());
+            }
+            if shown && !std::mem::replace(&mut asked, true) {
+                say(PROMPT.as_bytes())?;
+            }
+            self.wait(&mut input)?;
+        }
+    }
+
+    /// Waits for input or for something to happen.
+    fn wait(&mut self, input: &mut Input) -> anyhow::Result<()> {
+        if !self.task.arm()? {
+            return Ok(());
+        }
+        let mut descriptors = vec![PollFd::from_borrowed_fd(self.task.descriptor(), PollFlags::IN)];
+        let stdin = input.fd();
+        descriptors.extend(stdin.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        match poll(&mut descriptors, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e).context("waiting"),
+        }
+        let typed = descriptors.get(1).is_some_and(|fd| !fd.revents().is_empty());
+        drop(descriptors);
+        if typed {
+            input.read().context("reading commands")?;
+        }
+        self.task.poll()?;
+        Ok(())
+    }
+
+    /// Shows what came of jobs.
+    pub(super) fn take_events(&mut self) -> anyhow::Result<()> {
+        let mut out = Vec::new();
+        while let Some(event) = self.task.next_event() {
+            match event {
+                Event::Output { task, bytes, .. } => {
+                    if !self.jobs.knows(task) {
+                        // Where it has ended, the job is not known any more.
+                        let info = self.task.task(task).ok();
+                        self.jobs.adopt(task, info.and_then(|info| info.parent));
+                    }
+                    self.jobs.output(task, &bytes, &mut out)?;
+                }
+                Event::End(why) => self.end = Some(why),
+                Event::Notice { .. } => {}
+            }
+        }
+        say(&out)
+    }
+
+    fn line(&mut self, line: &str) -> anyhow::Result<Next> {
+        let words = match words::split(line) {
+            Ok(words) => self.settings.unaliased(words, ALIASES_MAX),
+            Err(e) => {
+                say(format!("{e}\n").as_bytes())?;
+                return Ok(Next::On);
+            }
+        };
+        let Some((name, args)) = words.split_first() else { return Ok(Next::On) };
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        self.command(name, &args)
+    }
+
+    fn command(&mut self, name: &str, args: &[&str]) -> anyhow::Result<Next> {
+        let text = match name {
+            "add" => self.add(args),
+            "alias" => Ok(self.settings.alias(args)),
+            "conf" if args.is_empty() => self.conf(),
+            "delete" => self.delete(args),
+            "echo" => Ok(format!("{}\n", args.join(" "))),
+            "export" => Ok(self.settings.export(args)),
+            "getopt" => self.settings.getopt(args),
+            "halt" if args.is_empty() => return self.halt(),
+            "help" | "?" => Ok(help::text(args)),
+            "id" if args.is_empty() => Ok(format!("t{:x}\n", Tid::from(self.task.id()))),
+            "idump" | "tickle" | "trace" => Ok(help::without_meaning(name)),
+            "insert" => self.insert(args),
+            "jobs" => self.list_jobs(args),
+            "kill" => self.kill(args),
+            "lookup" => self.lookup(args),
+            "mstat" => self.mstat(args),
+            "names" => self.names(args),
+            "ps" => self.ps(args),
+            "pstat" => self.pstat(args),
+            "put" => self.put(args),
+            "quit" if args.is_empty() => return Ok(Next::Quit),
+            "remove" => self.remove(args),
+            "reset" => self.reset(args),
+            "setenv" => self.settings.setenv(args),
+            "setopt" => self.settings.setopt(args),
+            "sig" => self.sig(args),
+            "spawn" => self.spawn(args),
+            "unalias" => self.settings.unalias(args),
+            "unexport" => Ok(self.settings.unexport(args)),
+            "version" if args.is_empty() => Ok(format!("3.4.6 (Towpath {})\n", towpath::VERSION)),
+            "conf" | "halt" | "id" | "quit" | "version" => wrong_args(),
+            _ => Ok(format!("{name}: not found\n")),
+        };
+        match text {
+            Ok(text) => say(text.as_bytes())?,
+            // Without a daemon nothing works any more.
+            Err(e) if e.is::<towpath::task::RecvError>() => return Err(e),
+            Err(e) => say(format!("{name}: {e:#}\n").as_bytes())?,
+        }
+        Ok(Next::On)
+    }
+
+    /// The hosts that are up.
+    pub(super) fn hosts(&mut self) -> anyhow::Result<Vec<Host>> {
+        let mut hosts = self.task.hosts()?;
+        hosts.retain(|host| host.state == HostState::Up);
+        hosts.sort_by_key(|host| host.id.slot());
+        Ok(hosts)
+    }
+}
+
+/// What PVM says to a command with the wrong number of arguments.
+pub(super) fn wrong_args<T>() -> anyhow::Result<T> {
+    bail!("wrong #args")
+}
+
+fn say(text: &[u8]) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    out.write_all(text).and_then(|()| out.flush()).context("cannot write output")
+}

@@ -1,0 +1,192 @@
+//! Output of what was spawned with `->`: each line with the job's number and the task's.
+//!
+//! ```text
+//! [1:t40002] line
+//! [1:t40002] EOF
+//! [1] finished
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+
+use anyhow::{Context, bail};
+use towpath::TaskId;
+
+use super::tids::Tid;
+
+/// Most jobs of a console.
+const JOBS_MAX: usize = 4096;
+/// Longest line that is kept until its end comes, in bytes; a longer one is cut.
+const LINE_MAX: usize = 64 << 10;
+
+/// Where a job's output goes.
+#[derive(Debug)]
+pub(super) enum Sink {
+    /// The console.
+    Console,
+    /// A file.
+    File(File),
+}
+
+impl Sink {
+    /// `->file`, or `->>file` to `append`.
+    pub(super) fn file(path: &str, append: bool) -> anyhow::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.create(true).append(append).write(true).truncate(!append);
+        let file = options.open(path).with_context(|| format!("cannot write {path}"))?;
+        Ok(Self::File(file))
+    }
+}
+
+#[derive(Debug)]
+struct Job {
+    sink: Sink,
+    /// Tasks whose output goes on, with the beginning of a line.
+    open: BTreeMap<TaskId, Vec<u8>>,
+}
+
+/// Jobs by number, from 1. Invariant: `of` names jobs that are there.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    jobs: Vec<Job>,
+    of: HashMap<TaskId, usize>,
+}
+
+impl Jobs {
+    /// Begins a job; its number.
+    pub(super) fn begin(&mut self, sink: Sink) -> anyhow::Result<usize> {
+        if self.jobs.len() == JOBS_MAX {
+            bail!("{JOBS_MAX} jobs were spawned by this console, the limit");
+        }
+        self.jobs.push(Job { sink, open: BTreeMap::new() });
+        Ok(self.jobs.len())
+    }
+
+    /// A task of a job runs.
+    pub(super) fn add(&mut self, job: usize, task: TaskId) {
+        self.of.insert(task, job - 1);
+        self.jobs[job - 1].open.insert(task, Vec::new());
+    }
+
+    pub(super) fn knows(&self, task: TaskId) -> bool {
+        self.of.contains_key(&task)
+    }
+
+    /// A task that one of a job has spawned: of its parent's job, else of the last one that runs.
+    pub(super) fn adopt(&mut self, task: TaskId, parent: Option<TaskId>) {
+        let job = parent.and_then(|parent| self.of.get(&parent).copied());
+        let job = job.or_else(|| self.jobs.iter().rposition(|job| !job.open.is_empty()));
+        if let Some(job) = job.or_else(|| self.jobs.len().checked_sub(1)) {
+            self.add(job + 1, task);
+        }
+    }
+
+    /// Output of a task; none: it has ended.
+    pub(super) fn output(
+        &mut self,
+        task: TaskId,
+        bytes: &[u8],
+        console: &mut Vec<u8>,
+    ) -> anyhow::Result<()> {
+        let Some(number) = self.of.get(&task).copied() else { return Ok(()) };
+        let job = &mut self.jobs[number];
+        let name = format!("[{}:t{:x}] ", number + 1, Tid::from(task)).into_bytes();
+        let mut rest = job.open.remove(&task).unwrap_or_default();
+        let mut lines = Vec::new();
+        let mut line = |text: &[u8]| lines.extend([&name, text, b"\n"].concat());
+        if bytes.is_empty() {
+            if !rest.is_empty() {
+                line(&rest);
+            }
+            line(b"EOF");
+            if job.open.is_empty() {
+                lines.extend(format!("[{}] finished\n", number + 1).into_bytes());
+            }
+        } else {
+            for &byte in bytes {
+                if byte != b'\n' {
+                    rest.push(byte);
+                }
+                if byte == b'\n' || rest.len() == LINE_MAX {
+                    line(&rest);
+                    rest.clear();
+                }
+            }
+            job.open.insert(task, rest);
+        }
+        match &mut job.sink {
+            Sink::Console => console.extend(lines),
+            Sink::File(file) => file.write_all(&lines).context("cannot write a job's output")?,
+        }
+        Ok(())
+    }
+
+    /// Whether any goes on.
+    pub(super) fn any(&self) -> bool {
+        self.jobs.iter().any(|job| !job.open.is_empty())
+    }
+
+    /// Those that go on, by number, with the tasks that run.
+    pub(super) fn list(&self) -> impl Iterator<Item = (usize, BTreeSet<TaskId>)> {
+        let jobs = self.jobs.iter().enumerate().filter(|(_, job)| !job.open.is_empty());
+        jobs.map(|(at, job)| (at + 1, job.open.keys().copied().collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use towpath_wire::HostId;
+
+    fn task(number: u32) -> TaskId {
+        HostId::new(1, 1).unwrap().task(number).unwrap()
+    }
+
+    #[test]
+    fn lines_have_names_and_jobs_an_end() {
+        let mut jobs = Jobs::default();
+        let job = jobs.begin(Sink::Console).unwrap();
+        jobs.add(job, task(2));
+        let mut out = Vec::new();
+        for bytes in [&b"a\nb"[..], b"c\n\nrest"] {
+            jobs.output(task(2), bytes, &mut out).unwrap();
+        }
+        jobs.adopt(task(3), Some(task(2)));
+        jobs.output(task(3), b"x\n", &mut out).unwrap();
+        jobs.output(task(2), b"", &mut out).unwrap();
+        assert!(jobs.any());
+        jobs.output(task(3), b"", &mut out).unwrap();
+        assert!(!jobs.any());
+        let expected = "[1:t40002] a\n[1:t40002] bc\n[1:t40002] \n[1:t40003] x\n\
+             [1:t40002] rest\n[1:t40002] EOF\n[1:t40003] EOF\n[1] finished\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn an_unknown_task_belongs_to_the_last_job_that_runs() {
+        let mut jobs = Jobs::default();
+        for number in [2, 3] {
+            let job = jobs.begin(Sink::Console).unwrap();
+            jobs.add(job, task(number));
+        }
+        let mut out = Vec::new();
+        jobs.output(task(3), b"", &mut out).unwrap();
+        jobs.adopt(task(9), None);
+        assert_eq!(jobs.list().collect::<Vec<_>>(), [(1, BTreeSet::from([task(2), task(9)]))]);
+    }
+
+    #[test]
+    fn a_job_can_write_into_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        for (round, append) in [(1, false), (2, true), (3, false)] {
+            let mut jobs = Jobs::default();
+            let job = jobs.begin(Sink::file(path.to_str().unwrap(), append).unwrap()).unwrap();
+            jobs.add(job, task(2));
+            jobs.output(task(2), b"a\n", &mut Vec::new()).unwrap();
+            let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+            assert_eq!(lines, [1, 2, 1][round - 1]);
+        }
+    }
+}

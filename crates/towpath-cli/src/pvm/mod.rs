@@ -1,0 +1,26 @@
+//! `pvm`: PVM's console.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `command` | the command line; bringing the virtual machine up |
+//! | `console` | the loop: lines in, events in, commands by name |
+//! | `input`, `words` | lines of standard input; words of a line |
+//! | `tids` | task numbers as PVM writes them |
+//! | `hosts`, `tasks`, `spawn`, `mail`, `settings` | what the commands do |
+//! | `jobs` | output of what was spawned with `->` |
+//! | `help` | what `help` says |
+
+mod command;
+mod console;
+mod help;
+mod hosts;
+mod input;
+mod jobs;
+mod mail;
+mod settings;
+mod spawn;
+mod tasks;
+mod tids;
+mod words;
+
+pub(crate) use command::{PvmArgs, pvm};

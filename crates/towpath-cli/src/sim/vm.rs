@@ -1,0 +1,189 @@
+//! Virtual machines with tasks: random programs on hosts that fail, every promise checked.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::json;
+use towpath_sim::vm::{VmOutcome, VmScenario, run as run_seed};
+
+/// More would not fit into what simulated hosts have for addresses and slots.
+const HOSTS_MAX: u64 = 4000;
+/// Tasks at once on one host are bounded by the daemon; these are all that there ever are.
+const TASKS_MAX: u64 = 1_000_000;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath sim vm                                      six hosts, sixty tasks, two faults
+  towpath sim vm --seeds 100                          a hundred such runs
+  towpath sim vm --hosts 1000 --tasks 20000 --faults 20
+  towpath sim vm --hosts 100 --tasks 200 --faults 0 --json
+
+Tasks come, spawn others, send, multicast, watch, join groups, leave messages in mailboxes, stop
+reading for a while, are killed. Hosts crash, stand still, are cut off alone or together, lose half
+of all packets, and have clocks that jump by hours. Checked is every promise made to tasks: each
+message once, whole and in order; an end told once and after the last message; each question
+answered once; no member twice in a group; memory within its bounds; nothing left of what ended.
+
+Same options and seed, same run (the trace hash tells). docs/vm.md says what grows with the number
+of hosts.
+
+Exit status: 0 when every promise was kept in every run, 1 when not, 255 for errors.")]
+pub(super) struct VmArgs {
+    /// Hosts
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    #[arg(value_parser = clap::value_parser!(u64).range(2..=HOSTS_MAX))]
+    hosts: u64,
+    /// Tasks in all, a third of which come by themselves; the others are spawned
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=TASKS_MAX))]
+    tasks: u64,
+    /// Faults of hosts
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
+    faults: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How many seeds to run, one after the other
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// Print one JSON object per run
+    #[arg(long)]
+    json: bool,
+}
+
+impl VmArgs {
+    fn scenario(&self) -> VmScenario {
+        // Long messages and many acts of each task are for small ones.
+        let base = if self.hosts > 50 { VmScenario::large() } else { VmScenario::default() };
+        VmScenario {
+            hosts: self.hosts as usize,
+            tasks: self.tasks as usize,
+            faults: self.faults as usize,
+            ..base
+        }
+    }
+
+    /// The command that runs one seed again.
+    fn replay(&self, seed: u64) -> String {
+        let Self { hosts, tasks, faults, .. } = self;
+        format!("towpath sim vm --hosts {hosts} --tasks {tasks} --faults {faults} --seed {seed}")
+    }
+}
+
+pub(super) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
+    let Some(end) = args.seed.checked_add(args.seeds) else {
+        anyhow::bail!("--seed {} with --seeds {} goes beyond the last seed", args.seed, args.seeds)
+    };
+    let (scenario, mut failed) = (args.scenario(), false);
+    for seed in args.seed..end {
+        let begin = Instant::now();
+        let outcome = run_seed(&scenario, seed);
+        let took = begin.elapsed().as_secs_f64();
+        let mut out = std::io::stdout().lock();
+        if args.json {
+            writeln!(out, "{}", as_json(&outcome, took))?;
+        } else if args.seeds == 1 {
+            out.write_all(report(&outcome, took).as_bytes())?;
+        } else {
+            writeln!(out, "{}", line(&outcome, took))?;
+        }
+        for violation in &outcome.violations {
+            eprintln!("seed {seed}: {violation}");
+        }
+        if !outcome.violations.is_empty() {
+            failed = true;
+            eprintln!("replay: {}", args.replay(seed));
+        }
+    }
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+fn as_json(o: &VmOutcome, took: f64) -> serde_json::Value {
+    let g = &o.growth;
+    let peaks: serde_json::Map<String, serde_json::Value> =
+        o.peaks.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    json!({
+        "seed": o.seed, "trace_hash": format!("{:016x}", o.trace_hash), "hosts": o.hosts,
+        "hosts_lost": o.hosts_lost, "faults": o.faults, "tasks": o.tasks, "spawned": o.spawned,
+        "messages": o.messages, "bytes": o.bytes, "cut_short": o.cut_short,
+        "datagrams": o.datagrams, "simulated_s": o.seconds, "took_s": took,
+        "growth": {
+            "joined_s": g.joined_s, "join_datagrams": g.join_datagrams, "log_entries": g.log_entries,
+            "log_messages": g.log_messages, "table": g.table, "snapshot_bytes": g.snapshot_bytes,
+            "idle_datagrams_per_s": g.idle_datagrams_per_s,
+            "idle_leader_packets_per_s": g.idle_leader_packets_per_s,
+        },
+        "most_on_a_host": peaks, "violations": o.violations,
+    })
+}
+
+fn line(o: &VmOutcome, took: f64) -> String {
+    format!(
+        "seed {:5}  {:016x}  {} tasks, {} messages, {} faults, {} hosts lost, {:.1} s: {}",
+        o.seed,
+        o.trace_hash,
+        o.tasks,
+        o.messages,
+        o.faults,
+        o.hosts_lost,
+        took,
+        if o.violations.is_empty() { "kept" } else { "BROKEN" }
+    )
+}
+
+fn report(o: &VmOutcome, took: f64) -> String {
+    let g = &o.growth;
+    let peak = |name: &str| o.peaks.iter().find(|(n, _)| n == name).map_or(0, |(_, value)| *value);
+    let rows = [
+        ("seed", o.seed.to_string()),
+        ("trace hash", format!("{:016x}", o.trace_hash)),
+        ("hosts", format!("{} ({} times one was declared lost)", o.hosts, o.hosts_lost)),
+        ("faults", o.faults.to_string()),
+        ("tasks", format!("{}, {} of them spawned by tasks", o.tasks, o.spawned)),
+        ("messages", format!("{}, {} bytes", o.messages, o.bytes)),
+        ("cut short", format!("{} ends, by a lost host or connection", o.cut_short)),
+        ("joining", format!("{:.3} s, {} datagrams", g.joined_s, g.join_datagrams)),
+        ("log entries", format!("{}, told in {} messages", g.log_entries, g.log_messages)),
+        ("snapshot", format!("{} bytes for {} hosts", g.snapshot_bytes, g.table)),
+        (
+            "idle",
+            format!(
+                "{:.1} datagrams/s in all, {:.1} packets/s at the leader",
+                g.idle_datagrams_per_s, g.idle_leader_packets_per_s
+            ),
+        ),
+        ("daemon's memory", format!("{} bytes at most on a host", peak("message_memory_max"))),
+        ("datagrams", o.datagrams.to_string()),
+        ("simulated time", format!("{:.3} s, in {took:.1} s", o.seconds)),
+        ("promises broken", o.violations.len().to_string()),
+    ];
+    rows.map(|(name, value)| format!("{name:16} {value}\n")).concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        args: VmArgs,
+    }
+
+    #[test]
+    fn what_is_said_to_replay_is_the_same_run() {
+        for given in ["vm --hosts 9 --tasks 70 --faults 3 --seeds 5", "vm --hosts 60", "vm"] {
+            let args = Only::parse_from(given.split(' ')).args;
+            let replay = args.replay(17);
+            let again = Only::parse_from(replay.split(' ').skip(2)).args;
+            assert_eq!(again.scenario(), args.scenario(), "{replay}");
+            assert_eq!((again.seed, again.seeds), (17, 1), "{replay}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! `towpath pvm`, and programs written for PVM that nobody compiled anew.
+//!
+//! Needs `libpvm3.so` beside the `towpath` program (`cargo build --workspace` puts it there) and
+//! Debian's packages pvm and pvm-examples; says so and skips where they are not.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::{Vm, text};
+
+fn skip(what: &str) -> bool {
+    println!("SKIPPED: {what}");
+    eprintln!("SKIPPED: {what}");
+    false
+}
+
+/// Whether programs of PVM's can run here.
+fn ready(program: &str) -> bool {
+    let towpath = Path::new(env!("CARGO_BIN_EXE_towpath"));
+    let built = ["libpvm3.so", "deps/libpvm3.so"].map(|name| towpath.with_file_name(name));
+    if !built.iter().any(|path| path.is_file()) {
+        return skip("libpvm3.so is not built: cargo build -p towpath-pvm3");
+    }
+    Path::new(program).is_file() || skip(&format!("{program} is not installed"))
+}
+
+/// What the console prints for commands.
+fn console(vm: &Vm, args: &[&str], commands: &str) -> String {
+    // So that the user's own commands and variables do not count.
+    let mut args = [&["pvm"], args].concat();
+    args.extend(["--start-timeout", "10s"]);
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(env!("CARGO_BIN_EXE_towpath")).args(args);
+    command.env("TOWPATH_HOME", vm.dir.path()).env("HOME", vm.dir.path());
+    command.env_remove("TOWPATH_VM").env_remove("PVM_EXPORT").current_dir(vm.dir.path());
+    let file = vm.file("commands");
+    std::fs::write(&file, commands).unwrap();
+    let out = command.stdin(std::fs::File::open(&file).unwrap()).output().unwrap();
+    assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
+    text(&out.stdout)
+}
+
+fn lines_with(text: &str, part: &str) -> usize {
+    text.lines().filter(|line| line.contains(part)).count()
+}
+
+#[test]
+fn the_console_brings_the_machine_up_lists_it_and_halts_it() {
+    let vm = Vm::new();
+    let said = console(&vm, &["-n", "here"], "conf\nid\nps -ax\nquit\n");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], "1 host, 1 data format");
+    assert_eq!(lines[1], "                    HOST     DTID     ARCH   SPEED       DSIG");
+    assert!(lines[2].starts_with("                    here    40000  LINUX"), "{said}");
+    assert!(lines[3].starts_with("t4000"), "{said}");
+    assert!(lines[5].contains("(cons)       4/c -"), "{said}");
+    // It goes on until it is told to end.
+    assert!(vm.towpath(&["hosts"]).status.success());
+    console(&vm, &[], "halt\nconf\n");
+    assert_eq!(vm.towpath(&["hosts"]).status.code(), Some(255));
+}
+
+#[test]
+fn spawned_tasks_are_found_by_ep_and_what_they_say_comes_with_names() {
+    let vm = Vm::new();
+    let programs = vm.file("programs");
+    std::fs::create_dir(&programs).unwrap();
+    let script = "#!/bin/sh\necho \"$1 in $(pwd) with $COLOUR\"\n";
+    let program = programs.join("say");
+    std::fs::write(&program, script).unwrap();
+    assert!(Command::new("chmod").arg("+x").arg(&program).status().unwrap().success());
+    let hostfile = vm.file("hosts.pvm");
+    std::fs::write(&hostfile, "* ep=$HOME/programs:/x wd=/usr so=pw\nlocalhost\n&other\n").unwrap();
+    let commands = "setenv COLOUR blue\nexport COLOUR\nspawn -2 -> say 'a b'\n\
+                    spawn -:/tmp ->out say c\nspawn nothing\n";
+    let said = console(&vm, &["hosts.pvm"], commands);
+    assert_eq!(lines_with(&said, "] a b in /usr with blue"), 2, "{said}");
+    assert_eq!(lines_with(&said, "EOF"), 2, "{said}");
+    assert_eq!(lines_with(&said, "[1] finished"), 1, "{said}");
+    assert!(said.contains("0 successful\nNo such file\n"), "{said}");
+    let file = std::fs::read_to_string(vm.file("out")).unwrap();
+    assert!(file.starts_with("[2:t4000") && file.contains("] c in /tmp with blue\n"), "{file}");
+    assert!(file.ends_with("EOF\n[2] finished\n"), "{file}");
+}
+
+#[test]
+fn tasks_are_listed_asked_after_and_killed() {
+    let vm = Vm::up(2);
+    let commands = "spawn -> sleep 1000\nspawn -h2 -> sleep 1000\njobs\nps -a\nmstat h2 nohost\n\
+         pstat t40003 t40999\nnames\nput box 1\nnames box\nlookup box\nremove box\nlookup box\n\
+         bogus\ntickle 0\nsig 15 t40999\nreset\n";
+    let said = console(&vm, &[], commands);
+    assert_eq!(lines_with(&said, "1 successful"), 2, "{said}");
+    assert!(said.contains("t80001"), "{said}");
+    assert_eq!(lines_with(&said, "2/f sleep"), 2, "{said}");
+    assert!(said.contains("                      h2  ok\n"), "{said}");
+    assert!(said.contains("                  nohost  No such host\n"), "{said}");
+    assert!(said.contains("t   40999  No such task\n"), "{said}");
+    assert!(said.contains("box:\n\tindex=0 owner=0x4000"), "{said}");
+    assert_eq!(lines_with(&said, "Not found"), 1, "{said}");
+    assert!(said.contains("bogus: not found\n"), "{said}");
+    assert!(said.contains("tickle: no effect"), "{said}");
+    // The end of input waits for jobs: they ended because `reset` killed them.
+    assert_eq!(lines_with(&said, "finished"), 2, "{said}");
+}
+
+#[test]
+fn pvms_programs_run_from_the_console() {
+    if !ready("/usr/bin/hello.pvm") {
+        return;
+    }
+    for hosts in [1, 3] {
+        let vm = Vm::up(hosts);
+        let commands = "spawn -> hello.pvm\nspawn -4 -> spmd\nspawn -> master1\n";
+        let said = console(&vm, &[], &format!("setenv PVM_PATH /usr/bin\n{commands}"));
+        assert_eq!(lines_with(&said, "hello, world from"), 1, "{said}");
+        assert_eq!(lines_with(&said, "token ring done"), 1, "{said}");
+        let got = said.lines().filter(|line| line.contains("I got")).collect::<Vec<_>>();
+        assert_eq!(got.len(), 3 * hosts, "{said}");
+        assert_eq!(lines_with(&said, "finished"), 3, "{said}");
+        for line in got {
+            // `I got X from N; (expecting X)`
+            let number = |after: &str| {
+                let rest = &line[line.find(after).unwrap() + after.len()..];
+                rest.trim_start().split([' ', ')']).next().unwrap().parse::<f64>().unwrap()
+            };
+            let (got, expected) = (number("I got"), number("expecting"));
+            assert!((got - expected).abs() < 1e-6 * expected.abs().max(1.0), "{line}");
+        }
+    }
+}
+
+#[test]
+fn pvms_programs_run_without_a_console() {
+    if !ready("/usr/bin/hello.pvm") {
+        return;
+    }
+    let vm = Vm::up(3);
+    let out = vm.towpath(&["run", "--timeout", "30s", "--", "hello.pvm"]);
+    assert!(text(&out.stdout).contains("hello, world from"), "{}", text(&out.stderr));
+    // A shell hands the library on.
+    let out = vm.towpath(&["run", "--timeout", "30s", "--", "sh", "-c", "exec hello.pvm"]);
+    assert!(text(&out.stdout).contains("hello, world from"), "{}", text(&out.stderr));
+    // With PVM's own library it looks for a pvmd, and there is none.
+    let own = ["run", "--no-pvm", "--timeout", "30s", "--env", "PVM_TMP=/nowhere", "--"];
+    let out = vm.towpath(&[&own[..], &["hello.pvm"]].concat());
+    assert!(!text(&out.stdout).contains("hello, world from"), "{}", text(&out.stdout));
+}
+
+#[test]
+fn a_program_with_pvm_linked_in_is_refused_with_the_way_out() {
+    if !ready("/usr/bin/cc") {
+        return;
+    }
+    let vm = Vm::up(1);
+    let source = "int pvm_mytid(void) { return 7; } int main(void) { return pvm_mytid(); }";
+    std::fs::write(vm.file("old.c"), source).unwrap();
+    let cc = Command::new("cc").args(["-o", "old", "old.c"]).current_dir(vm.dir.path()).status();
+    assert!(cc.unwrap().success());
+    let out = vm.towpath(&["run", "--", "./old"]);
+    assert_eq!(out.status.code(), Some(126));
+    assert!(text(&out.stderr).contains("cc -o old OBJECTS -lpvm3"), "{}", text(&out.stderr));
+    let out = vm.towpath(&["run", "--no-pvm", "--", "./old"]);
+    assert_eq!(out.status.code(), Some(7), "{}", text(&out.stderr));
+}
+
+#[test]
+fn pvms_own_console_shows_our_hosts() {
+    if !ready("/usr/bin/pvm") {
+        return;
+    }
+    let vm = Vm::up(2);
+    let out = vm.with_input(&["run", "--timeout", "30s", "--", "pvm"], b"conf\nps -a\nquit\n");
+    let said = text(&out.stdout);
+    assert!(said.contains("2 hosts, 1 data format"), "{said}{}", text(&out.stderr));
+}

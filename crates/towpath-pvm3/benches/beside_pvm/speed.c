@@ -1,0 +1,240 @@
+/* How fast messages and spawning are through PVM's interface: the same program for PVM and for
+ * Towpath, compiled once.
+ *
+ *   speed echo ROUTE HOST MS   round trips with a task on HOST; prints
+ *                              "echo PLACEMENT MODE FRAGMENT BYTES MICROSECONDS" for each kind,
+ *                              the median of what fits into MS milliseconds
+ *   speed spawn COUNT HOST     prints "spawn COUNT MICROSECONDS": until the last task's message
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <pvm3.h>
+
+#define LONGEST (4 << 20)
+#define MOST 20000
+#define FEWEST 5
+
+enum { SETTING = 1, PING, PONG, HELLO, END };
+enum { RAW, DEFAULT, IN_PLACE, ARRAY, MODES };
+
+static const char *const names[MODES] = {"raw", "default", "in_place", "psend"};
+static const int fragments[] = {4080, 65536, 1000000};
+static const int sizes[] = {16, 256, 4096, 65536, 1 << 20, LONGEST};
+static int data[LONGEST / 4];
+static double times[MOST];
+
+struct setting {
+    int mode, fragment, size, processor;
+};
+
+static void failed(const char *what)
+{
+    fprintf(stderr, "speed: %s\n", what);
+    pvm_exit();
+    exit(1);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(int count)
+{
+    qsort(times, count, sizeof times[0], ascending);
+    return times[count / 2];
+}
+
+static void run_on(int processor)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+static void send_data(const struct setting *s, int to, int tag)
+{
+    static const int encodings[] = {PvmDataRaw, PvmDataDefault, PvmDataInPlace};
+    if (s->mode == ARRAY) {
+        if (pvm_psend(to, tag, (char *)data, s->size, PVM_BYTE) < 0)
+            failed("pvm_psend");
+        return;
+    }
+    pvm_initsend(encodings[s->mode]);
+    pvm_pkint(data, s->size / 4, 1);
+    if (pvm_send(to, tag) < 0)
+        failed("pvm_send");
+}
+
+static void receive_data(const struct setting *s, int from, int tag)
+{
+    if (s->mode == ARRAY) {
+        if (pvm_precv(from, tag, (char *)data, s->size, PVM_BYTE, 0, 0, 0) < 0)
+            failed("pvm_precv");
+    } else if (pvm_recv(from, tag) < 0 || pvm_upkint(data, s->size / 4, 1) < 0)
+        failed("pvm_recv");
+}
+
+/* The other task: does what it is told. */
+static void echo(int parent)
+{
+    struct setting s;
+    int id, tag;
+    for (;;) {
+        pvm_recv(parent, SETTING);
+        pvm_upkint((int *)&s, 4, 1);
+        if (s.size == 0)
+            return;
+        run_on(s.processor);
+        pvm_setopt(PvmFragSize, s.fragment);
+        pvm_initsend(PvmDataDefault);
+        pvm_send(parent, SETTING);
+        for (;;) {
+            if (s.mode == ARRAY) {
+                /* What ends it is shorter. */
+                int len;
+                pvm_precv(parent, -1, (char *)data, s.size, PVM_BYTE, 0, &tag, &len);
+            } else {
+                id = pvm_recv(parent, -1);
+                pvm_bufinfo(id, 0, &tag, 0);
+                if (tag == PING)
+                    pvm_upkint(data, s.size / 4, 1);
+            }
+            if (tag == END)
+                break;
+            send_data(&s, parent, PONG);
+        }
+    }
+}
+
+static void tell(const struct setting *s, int to)
+{
+    pvm_initsend(PvmDataDefault);
+    pvm_pkint((int *)s, 4, 1);
+    pvm_send(to, SETTING);
+    if (s->size)
+        pvm_recv(to, SETTING);
+}
+
+static double trips(const struct setting *s, int to, double budget)
+{
+    int warm = s->size > 65536 ? 1 : 5, count = 0, at;
+    double end = 0, start;
+    for (at = 0; at < s->size / 4; at++)
+        data[at] = at * 2654435761u ^ s->size;
+    while (count < FEWEST || (count < MOST && now() < end)) {
+        start = now();
+        send_data(s, to, PING);
+        receive_data(s, to, PONG);
+        times[count] = now() - start;
+        if (warm > 0)
+            warm--;
+        else
+            count++;
+        if (warm == 0 && end == 0)
+            end = now() + budget;
+    }
+    for (at = 0; at < s->size / 4; at++)
+        if (data[at] != (int)(at * 2654435761u ^ s->size))
+            failed("other data came back");
+    pvm_psend(to, END, (char *)data, 1, PVM_BYTE);
+    return median(count);
+}
+
+static void all_trips(int to, const int *processors, double budget)
+{
+    static const char *const placements[] = {"apart", "together"};
+    struct setting s;
+    int place, mode, fragment, size;
+    for (place = 0; place < 2; place++) {
+        run_on(processors[0]);
+        s.processor = processors[place == 0];
+        for (mode = 0; mode < MODES; mode++)
+            for (fragment = 0; fragment < 3; fragment++)
+                for (size = 0; size < 6; size++) {
+                    s.mode = mode;
+                    s.fragment = fragments[fragment];
+                    s.size = sizes[size];
+                    /* Fragments make no difference to what fits into one, and to arrays. */
+                    if (fragment && (mode == ARRAY || s.size < 4096))
+                        continue;
+                    pvm_setopt(PvmFragSize, s.fragment);
+                    tell(&s, to);
+                    printf("echo %s %s %d %d %.3f\n", placements[place], names[mode], s.fragment,
+                           s.size, trips(&s, to, budget));
+                    fflush(stdout);
+                }
+    }
+    s.size = 0;
+    tell(&s, to);
+}
+
+/* Two processors of those that this task may run on: the first and the last. */
+static void find_processors(int *processors)
+{
+    cpu_set_t set;
+    int at;
+    sched_getaffinity(0, sizeof set, &set);
+    processors[0] = processors[1] = -1;
+    for (at = 0; at < CPU_SETSIZE; at++)
+        if (CPU_ISSET(at, &set)) {
+            if (processors[0] < 0)
+                processors[0] = at;
+            processors[1] = at;
+        }
+}
+
+static void spawn(char *program, int count, char *host)
+{
+    char *args[] = {"hello", 0};
+    int *tids = malloc(count * sizeof(int)), at;
+    double start = now();
+    if (pvm_spawn(program, args, PvmTaskHost, host, count, tids) != count)
+        failed("pvm_spawn");
+    for (at = 0; at < count; at++)
+        pvm_recv(-1, HELLO);
+    printf("spawn %d %.3f\n", count, now() - start);
+    pvm_notify(PvmTaskExit, END, count, tids);
+    for (at = 0; at < count; at++)
+        pvm_recv(-1, END);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    int tid, processors[2];
+    find_processors(processors);
+    if (pvm_mytid() < 0)
+        return 1;
+    if (strcmp(what, "hello") == 0) {
+        pvm_initsend(PvmDataDefault);
+        pvm_send(pvm_parent(), HELLO);
+    } else if (strcmp(what, "spawn") == 0 && argc == 4)
+        spawn(argv[0], atoi(argv[2]), argv[3]);
+    else if (argc > 2) {
+        pvm_setopt(PvmRoute, strcmp(argv[2], "direct") == 0 ? PvmRouteDirect : PvmDontRoute);
+        if (strcmp(what, "echo") != 0)
+            echo(pvm_parent());
+        else if (argc == 5) {
+            char *args[] = {"back", argv[2], 0};
+            if (pvm_spawn(argv[0], args, PvmTaskHost, argv[3], 1, &tid) != 1)
+                failed("pvm_spawn");
+            all_trips(tid, processors, atof(argv[4]) * 1000);
+        }
+    }
+    pvm_exit();
+    return 0;
+}

@@ -1,0 +1,117 @@
+//! What PVM does not live through, or takes minutes for: many tasks on one host, hosts that die,
+//! tasks that do not receive, tasks that all send first. One program (hard.c), compiled against
+//! our header.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::Machine;
+
+/// A machine with the program.
+struct Hard {
+    machine: Machine,
+    program: PathBuf,
+}
+
+impl Hard {
+    fn new(hosts: u32) -> Option<Self> {
+        let machine = Machine::new(hosts, "/usr/bin/cc")?;
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hard.c");
+        let folder = machine.folder.path();
+        let program = folder.join("hard");
+        let mut cc = Command::new("cc");
+        cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&program).arg(source);
+        cc.arg(format!("-I{}/include", folder.display()));
+        cc.arg(format!("-L{}/lib", folder.display())).arg("-lpvm3");
+        assert!(cc.status().expect("a C compiler").success());
+        Some(Self { machine, program })
+    }
+
+    fn run(&self, args: &[&str]) -> String {
+        self.machine.run(&self.program.display().to_string(), args, "")
+    }
+
+    /// Names and engines' processes of the hosts.
+    fn hosts(&self) -> Vec<(String, u32)> {
+        let mut hosts = Vec::new();
+        for line in self.machine.towpath(&["hosts", "--json"]).split("{\"addr\"").skip(1) {
+            let field = |name: &str| {
+                let at = line.find(&format!("{name}\":")).expect("a field") + name.len() + 2;
+                let rest = line[at..].trim_start_matches('"');
+                let end = rest.find(['"', ',', '}']).expect("its end");
+                rest[..end].to_owned()
+            };
+            hosts.push((field("name"), field("pid").parse().expect("a process")));
+        }
+        hosts
+    }
+}
+
+/// Most memory that a process has had, in MiB.
+fn peak_of(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a line");
+    line.split_whitespace().nth(1).expect("a number").parse::<u64>().expect("a number") >> 10
+}
+
+/// PVM's daemon ends at descriptor 1024, with 720 tasks.
+#[test]
+fn two_thousand_tasks_on_one_host() {
+    let Some(hard) = Hard::new(1) else { return };
+    let text = hard.run(&["many", "2000"]);
+    assert!(text.contains("2000 tasks at once\n2000 ends told\n"), "{text}");
+    eprintln!("the daemon had {} MiB at most", peak_of(hard.hosts()[0].1));
+}
+
+/// PVM's daemon takes 442 MB for this.
+#[test]
+fn a_task_that_sleeps_fills_no_daemon() {
+    let Some(hard) = Hard::new(2) else { return };
+    let text = hard.run(&["asleep", "400", "1000000"]);
+    assert!(text.contains("400 messages came as they were sent"), "{text}");
+    for (host, process) in hard.hosts() {
+        let peak = peak_of(process);
+        eprintln!("the daemon of {host} had {peak} MiB at most");
+        assert!(peak < 256, "the daemon of {host}: {peak} MiB");
+    }
+}
+
+#[test]
+fn both_may_send_64_mb_before_they_receive() {
+    let Some(hard) = Hard::new(2) else { return };
+    for (host, _) in hard.hosts() {
+        let text = hard.run(&["both", &host, "64000000"]);
+        assert!(text.contains("both sent first: 1 and 1"), "{host}: {text}");
+    }
+}
+
+/// PVM takes 184 to 310 s. The limit here is no measure of the time, which is printed: the machine
+/// may be busy.
+#[test]
+fn a_dead_host_is_known_soon() {
+    let Some(hard) = Hard::new(3) else { return };
+    let (host, process) = hard.hosts().pop().expect("a host");
+    let mut command = hard.machine.command(Path::new("timeout"));
+    command.args(["60", &hard.program.display().to_string(), "dead", &host]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("coreutils");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut next = || lines.next().expect("a line").expect("text");
+    assert_eq!(next(), "ready");
+    let killed = Instant::now();
+    // The guard too, which would tell of the engine's end.
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
+    let guard = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)).expect("a parent");
+    let kill = format!("kill -9 {guard} {process}");
+    assert!(Command::new("sh").args(["-c", &kill]).status().is_ok_and(|status| status.success()));
+    assert_eq!(next(), "host gone");
+    let took = killed.elapsed();
+    eprintln!("known after {took:?}");
+    assert_eq!(next(), "task gone");
+    assert_eq!(next(), "mstat -6 pstat -31");
+    assert!(child.wait().expect("its end").success());
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}

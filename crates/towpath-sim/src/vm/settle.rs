@@ -1,0 +1,124 @@
+//! The end of a run: when it is quiet, and what must be left then.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use towpath_node::Node;
+use towpath_vm::credit::WINDOW_FAR;
+use towpath_vm::members::GRANTED_MAX;
+use towpath_vm::talk::CREDIT_FIRST;
+
+use super::program::Stage;
+use super::run::Run;
+
+/// What was under way when the last task ended is not what an idle virtual machine does.
+const SETTLING: Duration = Duration::from_secs(4);
+/// How long it is looked at after that.
+const IDLE: Duration = Duration::from_secs(8);
+
+/// Most bytes that a daemon holds for tasks of its own, by [`towpath_vm::credit`].
+fn held_max(pairs: u64) -> u64 {
+    (pairs * WINDOW_FAR).min(GRANTED_MAX + pairs * CREDIT_FIRST)
+}
+
+impl Run<'_> {
+    /// Nothing is left to do since long enough; counts what an idle virtual machine sends.
+    pub(super) fn has_settled(&mut self) -> bool {
+        let traffic = (self.world.delivered, self.leader_packets());
+        let now = self.world.now();
+        let since = *self.settled_since.get_or_insert_with(|| {
+            self.settled_at = None;
+            now
+        });
+        let idle = now.since(since);
+        if idle < SETTLING {
+            return false;
+        }
+        let (all, leader) = *self.settled_at.get_or_insert(traffic);
+        if idle < SETTLING + IDLE {
+            return false;
+        }
+        let growth = &mut self.out.growth;
+        let seconds = IDLE.as_secs_f64();
+        growth.idle_datagrams_per_s = (traffic.0 - all) as f64 / seconds;
+        // Of associations that ended meanwhile nothing is counted any more.
+        growth.idle_leader_packets_per_s = traffic.1.saturating_sub(leader) as f64 / seconds;
+        true
+    }
+
+    fn leader_packets(&self) -> u64 {
+        let node = self.world.hosts[0].node.as_ref();
+        let counters = node.map(Node::counters).into_iter().flatten();
+        let wanted = |name: &str| name == "packets_sent" || name == "packets_received";
+        counters.filter(|(name, _)| wanted(name)).map(|(_, n)| n).sum()
+    }
+
+    /// By host: pairs of tasks that there ever were, the receiver on this host.
+    fn pairs_by_host(&self) -> Vec<u64> {
+        let mut pairs = vec![0; self.ids.len()];
+        for (_, dst) in self.ledger.pairs() {
+            if let Some(index) = self.by_id.get(&dst) {
+                pairs[self.tasks[*index].host] += 1;
+            }
+        }
+        pairs
+    }
+
+    /// Looks at what is left, and writes the outcome.
+    pub(super) fn check(&mut self) {
+        let living: Vec<usize> =
+            (0..self.ids.len()).filter(|h| !self.crashed.contains(h)).collect();
+        self.ledger.check_quiet(|t| {
+            self.by_id.get(&t).is_some_and(|i| self.tasks[*i].stage == Stage::Enrolled)
+        });
+        self.ledger.close();
+        let mut peaks: HashMap<String, u64> = HashMap::new();
+        let pairs = self.pairs_by_host();
+        let entries = self.world.hosts[0].node.as_ref().map_or(0, Node::log_index);
+        for host in living {
+            let h = &self.world.hosts[host];
+            let used = h.memory.used();
+            if used > 0 && self.ledger.violations.is_empty() {
+                self.ledger.violate(format!("host {host} still holds {used} bytes of messages"));
+            }
+            let Some(node) = &h.node else { continue };
+            if node.log_index() != entries {
+                let has = node.log_index();
+                self.ledger.violate(format!("host {host} has {has} of {entries} log entries"));
+            }
+            for what in node.remains() {
+                self.ledger.violate(format!("host {host} still has {what}"));
+            }
+            let bound = held_max(pairs[host]);
+            let held =
+                node.counters().iter().find(|(n, _)| *n == "task_bytes_inside_max").unwrap().1;
+            if held > bound {
+                let pairs = pairs[host];
+                let what = format!("host {host} held {held} bytes for {pairs} pairs, not {bound}");
+                self.ledger.violate(what);
+            }
+            let memory = ("message_memory_max", h.memory.used_max());
+            for (name, value) in node.counters().into_iter().chain([memory]) {
+                let peak = peaks.entry(name.into()).or_default();
+                *peak = (*peak).max(value);
+            }
+        }
+        let mut peaks: Vec<(String, u64)> = peaks.into_iter().collect();
+        peaks.sort();
+        self.out.peaks = peaks;
+        if let Some(node) = &self.world.hosts[0].node {
+            self.out.growth.table = node.hosts().count();
+            self.out.growth.snapshot_bytes = node.snapshot_bytes();
+            self.out.growth.log_messages = node.log_messages();
+            self.out.growth.log_entries = node.log_index();
+        }
+        self.out.tasks = self.tasks.len();
+        self.out.messages = self.ledger.messages;
+        self.out.bytes = self.ledger.bytes;
+        self.out.cut_short = self.ledger.cut_short;
+        self.out.datagrams = self.world.delivered;
+        self.out.trace_hash = self.world.trace_hash();
+        self.out.seconds = self.world.now().as_nanos() as f64 / 1e9;
+        self.out.violations = std::mem::take(&mut self.ledger.violations);
+    }
+}

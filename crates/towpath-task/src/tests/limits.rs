@@ -1,0 +1,137 @@
+//! A task whose memory for messages that nobody has received is full.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use towpath_vm::matching::Wanted;
+use towpath_vm::talk::{CREDIT_FIRST, ToTask};
+use towpath_wire::TaskId;
+use towpath_wire::talk::PIECE_CHARGE;
+
+use super::stage::{Heard, Side, Stage};
+use super::{ANY, enrol, header, sent, with_ring};
+use crate::error::{RecvError, SendError};
+use crate::message::Envelope;
+use crate::task::Task;
+
+/// Payload that uses up a pair's first credit in one piece.
+const FIRST: usize = (CREDIT_FIRST - PIECE_CHARGE) as usize;
+const NOTHING: Wanted = Wanted { source: None, tag: Some(-77), context: 0 };
+
+/// A task with no room for messages beyond the one that has come, and a task of another host.
+fn full_task(stage: &mut Stage) -> (Task, Side, TaskId) {
+    let (mut task, mut side) = enrol(stage, 1);
+    let (peer, sender) = (towpath_wire::HostId::new(2, 1).unwrap(), side.id.host());
+    let (peer, sender) = (peer.task(1).unwrap(), sender.task(99).unwrap());
+    side.piece(&header(sender, task.id(), 50, 0, 100), &[5; 100]);
+    while !task.poll().unwrap() {}
+    task.held_max = 100;
+    (task, side, peer)
+}
+
+/// Receives what fills the task, and gives credit.
+fn relieve(task: &mut Task, side: &mut Side, peer: TaskId) {
+    assert_eq!(task.recv(&ANY).unwrap().tag(), 50);
+    side.say(&ToTask::Credit { peer, limit: 1 << 30 });
+}
+
+#[test]
+fn a_send_that_does_not_begin_leaves_no_gap_in_the_order() {
+    let (mut task, mut side, peer) = full_task(&mut Stage::new());
+    task.send(peer, 1, &[1; FIRST]).unwrap();
+    let full = task.send(peer, 2, b"no credit");
+    assert!(matches!(full, Err(SendError::Full(_))), "{full:?}");
+    relieve(&mut task, &mut side, peer);
+    task.send(peer, 3, b"goes on").unwrap();
+    let sent: Vec<_> = sent(&mut side, peer).into_iter().map(|(n, tag, _)| (n, tag)).collect();
+    assert_eq!(sent, [(0, 1), (1, 3)]);
+}
+
+#[test]
+fn a_send_that_has_begun_ends_before_anything_else_is_sent() {
+    let (mut task, mut side, peer) = full_task(&mut Stage::new());
+    let long: Vec<u8> = (0..200_000_u32).map(|i| i as u8).collect();
+    task.send(peer, 1, &long).unwrap();
+    let full = task.send(peer, 2, b"not yet");
+    assert!(matches!(full, Err(SendError::Full(_))), "{full:?}");
+    relieve(&mut task, &mut side, peer);
+    task.send(peer, 3, b"goes on").unwrap();
+    let sent = sent(&mut side, peer);
+    assert_eq!((sent[0].0, sent[0].1, sent[0].2 == long), (0, 1, true));
+    assert_eq!(sent[1..], [(1, 3, b"goes on".to_vec())]);
+}
+
+#[test]
+fn a_multicast_reaches_all_or_none() {
+    let (mut task, mut side, p) = full_task(&mut Stage::new());
+    let q = p.host().task(2).unwrap();
+    task.send(p, 1, &[1; FIRST]).unwrap();
+    let none = task.multicast(&[p], Envelope::tag(2), &[b"none"]);
+    assert!(matches!(none, Err(SendError::Full(_))), "{none:?}");
+    // One of them has credit: the other gets it later.
+    task.multicast(&[p, q], Envelope::tag(3), &[b"both"]).unwrap();
+    relieve(&mut task, &mut side, p);
+    task.send(p, 4, b"goes on").unwrap();
+    let mut casts = 0;
+    let mut to_p = Vec::new();
+    while let Some(heard) = side.heard() {
+        match heard {
+            Heard::Multicast(body) => {
+                casts += 1;
+                assert_eq!(body[..2], 1_u16.to_le_bytes(), "a cast to one");
+                assert_eq!(body[2..10], q.to_raw().to_le_bytes());
+            }
+            Heard::Data(header, bytes) => to_p.push((header.seq, header.tag, bytes)),
+            Heard::Control(_) => {}
+        }
+    }
+    assert_eq!(casts, 1);
+    let expected = [(0, 1, vec![1; FIRST]), (1, 3, b"both".to_vec()), (2, 4, b"goes on".to_vec())];
+    assert_eq!(to_p, expected);
+}
+
+/// How many messages a flood has at most: far more than a wait that ends in time sees.
+const FLOOD: u64 = 3_000_000;
+
+/// Runs `wait` in a task that messages flow to; fails when it has not ended before the flood.
+fn in_a_flood(wait: impl FnOnce(&mut Task)) {
+    let (mut a, _a_side, mut b, _b_side) = with_ring();
+    let (to, over, count) = (b.id(), AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            while !over.load(Ordering::Relaxed) && count.load(Ordering::Relaxed) < FLOOD {
+                a.send(to, 1, &[3; 100]).unwrap();
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        wait(&mut b);
+        over.store(true, Ordering::Relaxed);
+        // Whoever waits for room is let go.
+        b.held_max = u64::MAX;
+        while b.recv_timeout(&ANY, Duration::from_millis(20)).unwrap().is_some() {}
+    });
+    assert!(count.into_inner() < FLOOD, "the wait went on as long as messages came");
+}
+
+#[test]
+fn a_receive_ends_in_time_although_other_messages_flow() {
+    in_a_flood(|b| {
+        let none = b.recv_timeout(&NOTHING, Duration::from_millis(5)).unwrap();
+        assert!(none.is_none());
+    });
+}
+
+#[test]
+fn the_memory_limit_holds_while_messages_flow() {
+    in_a_flood(|b| {
+        b.held_max = 20_000;
+        let full = b.recv(&NOTHING);
+        assert!(matches!(full, Err(RecvError::Full(_))), "{full:?}");
+        // One look into a ring may bring 64 records of at most 4 KiB.
+        assert!(b.endpoint.held() <= 20_000 + 64 * 100, "{} bytes", b.endpoint.held());
+        for _ in 0..100 {
+            b.poll().unwrap();
+        }
+        assert!(b.endpoint.held() <= 20_000 + 64 * 100, "{} bytes", b.endpoint.held());
+    });
+}
