@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BIN := target/release/towpath
 
-.PHONY: help cargo run test build check swarm soak idle loom fuzz
+.PHONY: help cargo run test build check swarm soak idle loom kills fuzz
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -15,6 +15,7 @@ help:
 	@echo "make soak    property tests with CASES (default 5000) fresh random cases each"
 	@echo "make idle    what two idle daemons cost: processor time and packets (135 s)"
 	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
+	@echo "make kills   10000 tasks killed at random moments on real daemons (minutes)"
 	@echo "make fuzz    fuzz every parser for SECONDS (default 60) each; needs nightly and cargo-fuzz"
 
 cargo:
@@ -54,6 +55,9 @@ soak: cargo
 
 swarm: build
 	$(BIN) sim run --seeds 1000
+
+kills: cargo
+	TOWPATH_KILLS=10000 $(CARGO) test --release --locked -p towpath --test kills -- --nocapture
 
 idle: build
 	@sh examples/idle.sh $(BIN)

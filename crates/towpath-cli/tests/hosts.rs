@@ -3,6 +3,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::time::Instant;
 
 use support::{PROMPT, Vm, fifo, processes_with, text, wait_for, watch};
@@ -106,6 +107,39 @@ fn a_killed_daemon_is_known_within_seconds_and_leaves_no_process() {
     assert!(left.is_empty(), "{left:?}");
     let hosts = text(&vm.towpath(&["hosts"]).stdout);
     assert!(hosts.contains("lost"), "{hosts}");
+}
+
+/// When the loss of a killed daemon's host is known to those who watch. Prints figures; judges no
+/// machine.
+#[test]
+fn a_killed_daemon_is_known_as_soon_as_asked_for() {
+    for lost_after_ms in ["200", "2000"] {
+        let vm = Vm::new();
+        let up = vm.towpath(&["up", "--hosts", "4", "--lost-after-ms", lost_after_ms]);
+        assert!(up.status.success(), "{}", text(&up.stderr));
+        let mut client = watch(&vm, 1);
+        let mut took = Vec::new();
+        for host in 2..=4 {
+            let started = vm.file("started");
+            fifo(&started);
+            let script = format!("echo > {}; exec cat", started.display());
+            let name = format!("h{host}");
+            // Somebody depends on the host: one that nobody depends on is asked seldom.
+            let mut run = vm.command(&["run", "--host", &name, "--", "sh", "-c", &script]);
+            let mut run = run.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+            std::fs::read_to_string(&started).unwrap();
+            std::fs::remove_file(&started).unwrap();
+            let begin = Instant::now();
+            Vm::signal(vm.pid(host), "-KILL");
+            let lost =
+                |e: &HostEvent| matches!(e, HostEvent::Lost(id) if usize::from(id.slot()) == host);
+            assert!(wait_for(&mut client, lost), "{name} is not lost");
+            took.push(begin.elapsed());
+            assert_eq!(run.wait().unwrap().code(), Some(255));
+        }
+        took.sort_unstable();
+        println!("--lost-after-ms {lost_after_ms}: a killed daemon's host known after {took:?}");
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn sizes_are_bounded_with_a_reason() {
     for (args, named) in [
         (["--hosts", "1"], "1 is not in 2..=4000"),
         (["--hosts", "4001"], "4001 is not in 2..=4000"),
-        (["--tasks", "0"], "0 is not in 1..=1000000"),
+        (["--tasks", "1000001"], "1000001 is not in 0..=1000000"),
     ] {
         let (code, _, fault) = run(&args);
         assert!(code == Some(255) && fault.contains(named), "{fault}");

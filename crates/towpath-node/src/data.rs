@@ -18,7 +18,7 @@ use towpath_proto::{AssociationId, Block, Memory};
 use towpath_vm::data::{Continued, Placed, To};
 use towpath_vm::members::{Pair, State};
 use towpath_vm::message::{Blocked, TaskCredit, TaskEnded};
-use towpath_vm::talk::ToTask;
+use towpath_vm::talk::{CREDIT_FIRST, ToTask};
 use towpath_vm::{Message, data};
 use towpath_wire::talk::{HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX};
 use towpath_wire::{ChannelId, HostId, Instant, TaskId};
@@ -95,6 +95,17 @@ pub(crate) fn charge(payload: usize) -> u64 {
     payload as u64 + PIECE_CHARGE
 }
 
+/// Whether a task may send a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Credit {
+    Enough,
+    /// Not to a receiver from which it never had credit; but perhaps to one that has ended
+    /// since, of which it has not read yet.
+    Late,
+    /// It keeps no rules.
+    Spent,
+}
+
 /// A header from `task` and the length of its payload make sense.
 fn check_piece(task: TaskId, header: &[u8; HEADER_LEN], len: usize) -> Result<Header, String> {
     let header = Header::parse(header).map_err(|e| format!("{e}"))?;
@@ -135,17 +146,17 @@ impl Node {
             return true;
         }
         let done = match check_piece(task, header, payload.len()) {
-            Ok(piece) if self.has_credit(task, piece.dst, charge(payload.len())) => {
-                self.forward(now, task, &piece, header, payload, memory)
-            }
-            Ok(piece) if self.may_have_ended(task, piece.dst) => {
-                self.stray(task, piece.dst);
-                true
-            }
-            Ok(piece) => {
-                self.cut_off(task, format!("it sent {} more than it may", piece.dst));
-                true
-            }
+            Ok(piece) => match self.judge_credit(task, piece.dst, charge(payload.len())) {
+                Credit::Enough => self.forward(now, task, &piece, header, payload, memory),
+                Credit::Late => {
+                    self.stray(task, piece.dst);
+                    true
+                }
+                Credit::Spent => {
+                    self.cut_off(task, format!("it sent {} more than it may", piece.dst));
+                    true
+                }
+            },
             Err(why) => {
                 self.cut_off(task, why);
                 true
@@ -168,21 +179,22 @@ impl Node {
         if self.local.members.enrolled(task).is_none() {
             return true;
         }
-        let (cost, count, repeats) = (charge(payload.len()), to.len(), has_repeats(to));
-        let (to, over): (Vec<_>, Vec<_>) =
-            to.iter().copied().partition(|(dst, _)| self.has_credit(task, *dst, cost));
-        let broke = over.iter().find(|(dst, _)| !self.may_have_ended(task, *dst));
+        let cost = charge(payload.len());
+        let credit = |(dst, _): &&(TaskId, u32)| self.judge_credit(task, *dst, cost);
+        let broke = to.iter().find(|to| credit(to) == Credit::Spent);
+        let late: Vec<(TaskId, u32)> =
+            to.iter().filter(|to| credit(to) == Credit::Late).copied().collect();
         let fault = match (check_piece(task, header, payload.len()), broke) {
             (Err(why), _) => Some(why),
-            _ if count > MULTICAST_MAX => Some(format!("{count} receivers at once")),
-            _ if repeats => Some("a receiver twice in one multicast".into()),
+            _ if to.len() > MULTICAST_MAX => Some(format!("{} receivers at once", to.len())),
+            _ if has_repeats(to) => Some("a receiver twice in one multicast".into()),
             (_, Some((dst, _))) => Some(format!("it sent {dst} more than it may")),
             (Ok(piece), None) => {
-                let done = self.spread(now, task, &to, &piece, payload, memory);
-                if done {
-                    for (dst, _) in over {
-                        self.stray(task, dst);
-                    }
+                let in_time: Vec<(TaskId, u32)> =
+                    to.iter().filter(|to| !late.contains(to)).copied().collect();
+                let done = self.spread(now, task, &in_time, &piece, payload, memory);
+                for (dst, _) in late.into_iter().filter(|_| done) {
+                    self.stray(task, dst);
                 }
                 self.pump(now, memory);
                 return done;
@@ -194,17 +206,16 @@ impl Node {
         true
     }
 
-    fn has_credit(&self, task: TaskId, dst: TaskId, cost: u64) -> bool {
+    fn judge_credit(&self, task: TaskId, dst: TaskId, cost: u64) -> Credit {
         let pair = self.local.members.get(task).and_then(|m| m.pairs.get(&dst)).copied();
         let pair = pair.unwrap_or_default();
-        pair.sent + cost <= pair.limit
-    }
-
-    /// Whether what `task` may send `dst` was forgotten because that has ended, which `task` may
-    /// not have read yet: more than a new pair may have is no fault then.
-    fn may_have_ended(&self, task: TaskId, dst: TaskId) -> bool {
-        let here = self.me == Some(dst.host());
-        here && !self.receives(dst) || self.local.members.get(task).is_some_and(|m| m.was_told(dst))
+        if pair.sent + cost <= pair.limit {
+            Credit::Enough
+        } else if pair.limit == CREDIT_FIRST {
+            Credit::Late
+        } else {
+            Credit::Spent
+        }
     }
 
     /// What `task` exchanges with `peer`, begun if it is new.
@@ -355,7 +366,7 @@ impl Node {
     /// `task` sent to one of this host that is not there.
     fn stray(&mut self, task: TaskId, dst: TaskId) {
         self.data.stray += 1;
-        self.tell_gone(task, dst);
+        self.say(task, ToTask::Gone { peer: dst });
     }
 
     /// Hands a piece to its receiver, which [`Node::receives`], now or when it enrols, and those

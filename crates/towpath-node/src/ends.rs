@@ -78,7 +78,7 @@ impl Node {
             self.local.members.part(task, peer);
             self.data.relays.part(task, peer, &mut self.data.dropped);
             self.local.offers.remove(&(task, peer));
-            self.tell_gone(task, peer);
+            self.say(task, ToTask::Gone { peer });
         }
         for (task, watch) in watches {
             if let Some(member) = self.local.members.get_mut(task) {
@@ -87,14 +87,6 @@ impl Node {
                 self.say(task, ToTask::Notice { watch, event });
             }
         }
-    }
-
-    /// A task is told that it has nothing more to do with `peer`.
-    pub(crate) fn tell_gone(&mut self, task: TaskId, peer: TaskId) {
-        if let Some(member) = self.local.members.get_mut(task) {
-            member.tell_gone(peer);
-        }
-        self.say(task, ToTask::Gone { peer });
     }
 
     /// A host wants to know of a task's end.
@@ -144,38 +136,34 @@ impl Node {
         }
     }
 
-    /// What this host keeps because of tasks, by name: nothing, once none is left anywhere and what
-    /// was told of them has arrived.
-    pub fn kept_for_tasks(&self) -> [(&'static str, u64); 17] {
-        let (groups, entries) = self.lead.registry.len();
-        let count = |n: usize| n as u64;
-        [
-            ("tasks", count(self.local.members.len())),
-            ("processes", count(self.tasks.as_ref().map_or(0, Tasks::len))),
-            ("ties", count(self.local.ties.len())),
-            ("questions", count(self.local.questions.len())),
-            ("host watches", count(self.local.host_watches.len())),
-            ("rings", count(self.local.rings.len())),
-            ("streams asked for", count(self.local.offers.len())),
-            ("requests", count(self.requests.len())),
-            ("spawns", count(self.jobs.spawning.len())),
-            ("catchers", count(self.jobs.catching.len())),
-            ("tasks started", count(self.jobs.started_as.len())),
-            ("registered tasks", count(self.lead.registered.len())),
-            ("groups", count(groups)),
-            ("mailbox entries", count(entries)),
-            ("granted bytes", self.local.members.granted()),
-            ("bytes for tasks here", self.data.inside),
-            ("bytes for other hosts", self.data.outgoing),
-        ]
-    }
-
-    /// [`Node::kept_for_tasks`] in words, without what there is none of. For those who look for
-    /// leaks.
+    /// What this host still keeps because of tasks: nothing, once none is left anywhere and what
+    /// was told of them has arrived. For those who look for leaks.
     pub fn remains(&self) -> Vec<String> {
-        let relays = self.data.relays.remains();
-        let kept = self.kept_for_tasks().into_iter().chain(relays).filter(|(_, n)| *n > 0);
-        kept.map(|(what, n)| format!("{n} {what}")).collect()
+        let (groups, entries) = self.lead.registry.len();
+        [
+            ("tasks", self.local.members.len()),
+            ("processes", self.tasks.as_ref().map_or(0, Tasks::len)),
+            ("ties", self.local.ties.len()),
+            ("questions", self.local.questions.len()),
+            ("host watches", self.local.host_watches.len()),
+            ("rings", self.local.rings.len()),
+            ("streams asked for", self.local.offers.len()),
+            ("requests", self.requests.len()),
+            ("spawns", self.jobs.spawning.len()),
+            ("catchers", self.jobs.catching.len()),
+            ("tasks started", self.jobs.started_as.len()),
+            ("registered tasks", self.lead.registered.len()),
+            ("groups", groups),
+            ("mailbox entries", entries),
+            ("granted bytes", self.local.members.granted() as usize),
+            ("bytes for tasks here", self.data.inside as usize),
+            ("bytes for other hosts", self.data.outgoing as usize),
+        ]
+        .into_iter()
+        .chain(self.data.relays.remains().map(|(what, n)| (what, n as usize)))
+        .filter(|(_, n)| *n > 0)
+        .map(|(what, n)| format!("{n} {what}"))
+        .collect()
     }
 
     /// This host is no longer who it was: every task is told to end.

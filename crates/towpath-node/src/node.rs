@@ -534,10 +534,10 @@ impl Machine for Node {
             tasks.handle_timeout(now);
         }
         self.handle_retries(now);
+        self.tell_entries(now);
         self.settle_halt(now);
         self.settle_broken(now);
         self.settle_acks(now);
-        self.tell_entries(now);
         self.pump(now, memory);
     }
 
@@ -559,10 +559,10 @@ impl Machine for Node {
             self.tasks.as_ref().and_then(Tasks::poll_timeout),
             self.next_retry(),
             self.local.members.poll_timeout(),
+            self.lead.telling.at,
             self.lead.halt_at.filter(|at| *at != Instant::NEVER),
             self.lead.broken.at,
             self.data.relays.ack_at,
-            self.lead.telling.at,
         ];
         let control = control.into_iter().flatten().map(|at| (at, TimerKind::Control));
         control.chain(self.endpoint.poll_timeout()).min()

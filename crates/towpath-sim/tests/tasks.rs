@@ -74,40 +74,6 @@ fn credit_lets_a_sender_go_on_as_the_receiver_reads_and_no_further() {
 }
 
 #[test]
-fn a_sender_that_has_not_read_of_its_receivers_end_is_not_at_fault() {
-    // Credit as it grew is forgotten with the receiver; what is under way then is more than a new
-    // pair may have.
-    let long = CREDIT_FIRST as usize + 1000;
-    for host in [0, 1] {
-        let mut vm = Vm::up(2);
-        let (a, b, c) = (vm.enrol(0), vm.enrol(host), vm.enrol(host));
-        for seq in 0..3 {
-            assert!(vm.send(0, a, b, seq, 4000));
-        }
-        vm.says(0, a, ToDaemon::Blocked { peer: b });
-        vm.run(ms(50));
-        assert!(vm.send(0, a, b, 3, long), "it has credit");
-        vm.left(host, b);
-        vm.run(ms(50));
-        vm.take(a);
-        assert!(vm.send(0, a, b, 4, long) && vm.send(0, a, b, 5, 10) && vm.send(0, a, b, 6, long));
-        let header =
-            Header { src: a, dst: a, tag: 0, context: 0, seq: 0, format: 0, total: 10, offset: 0 };
-        let (header, both) = (header.emit(), [(b, 7), (c, 0)]);
-        let given =
-            vm.world.with(0, |n, now, m| n.task_multicast(now, a, &both, &header, &[0; 10], m));
-        assert_eq!(given, Some(true));
-        vm.run(ms(100));
-        assert!(vm.others.is_empty(), "{:?}", vm.others);
-        let gone = |g: &Got| matches!(g, Got::Said(ToTask::Gone { peer }) if *peer == b);
-        let told = vm.take(a);
-        assert!(told.iter().any(gone), "{told:?}");
-        assert_eq!(vm.seqs(c), [0], "others of a multicast get theirs");
-        vm.nothing_is_left();
-    }
-}
-
-#[test]
 fn a_header_that_lies_cuts_its_sender_off() {
     let mut vm = Vm::up(1);
     let (a, b) = (vm.enrol(0), vm.enrol(0));

@@ -6,7 +6,7 @@
 //!     └──────────── process ends ──────────────────────────────────────────────────────┘
 //! ```
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -78,8 +78,6 @@ pub struct Member {
     pub siblings: Option<Vec<TaskId>>,
     /// With whom it exchanges data.
     pub pairs: BTreeMap<TaskId, Pair>,
-    /// Whose end it was told of lately.
-    gone: VecDeque<TaskId>,
     /// To whom it has a direct route, or asked for one.
     pub direct: BTreeSet<TaskId>,
     /// Hosts to be told of its end.
@@ -94,25 +92,6 @@ pub struct Member {
     pub registered: bool,
     /// Its process ended like this.
     pub ending: Option<Ending>,
-}
-
-/// Ends that a task may not have read of while it sends.
-const GONE_MAX: usize = 1024;
-
-impl Member {
-    /// It is told of the end of `peer`, and with that is forgotten what it may send there. It may
-    /// not have read so when it sends the next time.
-    pub fn tell_gone(&mut self, peer: TaskId) {
-        if self.gone.len() == GONE_MAX {
-            self.gone.pop_front();
-        }
-        self.gone.push_back(peer);
-    }
-
-    /// Whether it was told of the end of `peer` lately.
-    pub fn was_told(&self, peer: TaskId) -> bool {
-        self.gone.contains(&peer)
-    }
 }
 
 /// Charged bytes that all pairs of a daemon may have beyond their first ones.
@@ -142,7 +121,6 @@ impl Members {
             state: State::Starting,
             siblings: if origin.family.is_some() { None } else { Some(Vec::new()) },
             pairs: BTreeMap::new(),
-            gone: VecDeque::new(),
             direct: BTreeSet::new(),
             told: BTreeSet::new(),
             watches: BTreeMap::new(),

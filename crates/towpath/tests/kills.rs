@@ -14,6 +14,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, process};
 
@@ -35,6 +36,9 @@ const STOP: i32 = 3;
 const WORKERS: usize = 8;
 /// Bytes of one entry of a book: receiver, count, hash, and none left over at the end of a page.
 const ENTRY: usize = 32;
+
+/// Descriptors are counted of the whole process: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 struct Rng(u64);
 
@@ -408,6 +412,7 @@ fn summary(took: &mut [Duration]) -> String {
 
 #[test]
 fn killed_at_random_they_leave_whole_messages_and_nothing_else() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let kills = env::var("TOWPATH_KILLS").ok().map_or(200, |n| n.parse().expect("a number"));
     let vm = Vm::up(2);
     let mut clients = [vm.client(1), vm.client(2)];
@@ -455,6 +460,7 @@ fn settled(clients: &mut [Client], right: impl Fn(&Kept) -> bool) -> Kept {
 /// figures; judges no machine.
 #[test]
 fn a_watcher_knows_of_a_killed_task() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let vm = Vm::up(2);
     let books = tempfile::tempdir().unwrap();
     for host in [1, 2] {

@@ -38,7 +38,7 @@ pub(super) struct VmArgs {
     hosts: u64,
     /// Tasks in all, a third of which come by themselves; the others are spawned
     #[arg(long, value_name = "N", default_value_t = 60)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=TASKS_MAX))]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=TASKS_MAX))]
     tasks: u64,
     /// Faults of hosts
     #[arg(long, value_name = "N", default_value_t = 2)]
@@ -113,8 +113,9 @@ fn as_json(o: &VmOutcome, took: f64) -> serde_json::Value {
         "messages": o.messages, "bytes": o.bytes, "cut_short": o.cut_short,
         "datagrams": o.datagrams, "simulated_s": o.seconds, "took_s": took,
         "growth": {
-            "joined_s": g.joined_s, "join_datagrams": g.join_datagrams, "log_entries": g.log_entries,
-            "log_messages": g.log_messages, "table": g.table, "snapshot_bytes": g.snapshot_bytes,
+            "joined_s": g.joined_s, "join_datagrams": g.join_datagrams,
+            "log_entries": g.log_entries, "log_messages": g.log_messages,
+            "table": g.table, "snapshot_bytes": g.snapshot_bytes,
             "idle_datagrams_per_s": g.idle_datagrams_per_s,
             "idle_leader_packets_per_s": g.idle_leader_packets_per_s,
         },

@@ -13,8 +13,8 @@ use super::run::Run;
 
 /// What was under way when the last task ended is not what an idle virtual machine does.
 const SETTLING: Duration = Duration::from_secs(4);
-/// How long it is looked at after that.
-const IDLE: Duration = Duration::from_secs(8);
+/// How long it is looked at after that: twice as long as an idle connection is silent.
+const IDLE: Duration = Duration::from_secs(50);
 
 /// Most bytes that a daemon holds for tasks of its own, by [`towpath_vm::credit`].
 fn held_max(pairs: u64) -> u64 {

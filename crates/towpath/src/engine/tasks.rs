@@ -274,12 +274,12 @@ impl Engine {
                     }
                 }
             }
-            (ToDaemon::Enrol(_), Some(_)) => Taken::Broken("enrolled twice".into()),
-            (_, None) => Taken::Broken("spoke before it enrolled".into()),
             (ToDaemon::Hold, Some(_)) => {
                 self.hold(key);
                 Taken::Yes
             }
+            (ToDaemon::Enrol(_), Some(_)) => Taken::Broken("enrolled twice".into()),
+            (_, None) => Taken::Broken("spoke before it enrolled".into()),
             (say, Some(task)) => {
                 let heard = self.node.task_says(now, task, say, &mut self.memory);
                 if heard { Taken::Yes } else { Taken::Later(Lacks::Room) }
