@@ -2,12 +2,14 @@
 
 use alloc::vec::Vec;
 
-use towpath_vm::message::{Entries, Exited, Started, TaskList};
+use towpath_vm::message::{Entries, Exited, Kill, Started, TaskList};
 use towpath_vm::{Ending, Message, RequestId};
 use towpath_wire::{HostId, Instant};
 
 use crate::node::Node;
 use crate::question::parts_of;
+
+const SIGKILL: i32 = 9;
 
 impl Node {
     /// A message from `from` (which may be ourselves).
@@ -42,6 +44,12 @@ impl Node {
             }
             Message::Started(Started { request, task, pid }) => {
                 let event = self.requests.started(from, request, task, pid);
+                if event.is_none() {
+                    // It was given up with a connection before it was even sent: nobody else ends
+                    // it, or tells it who its siblings are.
+                    let kill = Kill { request, signal: SIGKILL };
+                    self.tell(now, from, Message::Kill(kill));
+                }
                 self.report(now, request, event);
             }
             Message::Output(o) => {
