@@ -248,6 +248,7 @@ impl Task {
 
     /// Takes in what is there. That the daemon is gone is said only when nothing came before.
     fn poll_unless_lost(&mut self) -> Result<(), RecvError> {
+        self.check_origin()?;
         let before = self.came();
         match self.take_in().and_then(|_| self.flush()) {
             Err(_) if self.came() != before => Ok(()),
