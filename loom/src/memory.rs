@@ -44,6 +44,10 @@ impl Memory {
         &self.words[at / 8]
     }
 
+    pub(super) fn line(&self, at: usize) -> Line<'_> {
+        Line { memory: self, at }
+    }
+
     pub(super) fn read(&self, at: usize, to: &mut [u8]) {
         for (cell, bytes) in self.payload[at / 8..].iter().zip(to.chunks_mut(8)) {
             // SAFETY: loom's threads take turns; it reports what would have been a race.
@@ -72,5 +76,18 @@ impl Memory {
     #[expect(clippy::mut_from_ref, reason = "as the real one")]
     pub(super) unsafe fn bytes_mut(&self, _: usize, _: usize) -> &mut [u8] {
         unreachable!("payloads are copied in the model")
+    }
+}
+
+/// The words of a line, each an access of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    memory: &'a Memory,
+    at: usize,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn word(self, i: usize) -> &'a AtomicU64 {
+        self.memory.word(self.at + 8 * i)
     }
 }

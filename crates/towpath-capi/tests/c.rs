@@ -1,4 +1,4 @@
-//! The header against a C compiler, the library's symbols, and a program run under a daemon.
+//! The header against a C compiler, the library's symbols, and programs run under a daemon.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -75,11 +75,13 @@ fn the_library_exports_what_the_header_declares() {
     assert_eq!(exported, declared);
 }
 
+/// Compiles `tour.c` or the like to a program of the same name.
 fn compile(compiler: &str, flags: &[&str], out: &Path, libraries: &Path) {
-    let tour = format!("{ROOT}/crates/towpath-capi/tests/c/tour.c");
+    let name = out.file_name().unwrap().display();
+    let source = format!("{ROOT}/crates/towpath-capi/tests/c/{name}.c");
     let strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
     let mut c = Command::new(compiler);
-    c.args(flags).args(strict).arg(format!("-I{ROOT}/include")).arg(tour).arg("-o").arg(out);
+    c.args(flags).args(strict).arg(format!("-I{ROOT}/include")).arg(source).arg("-o").arg(out);
     run(c.arg("-L").arg(libraries).arg("-ltowpath_c"));
 }
 
@@ -105,6 +107,60 @@ fn a_c_program_takes_the_tour_under_a_daemon() {
     assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
     assert_eq!(text(&out.stdout), "alone\ntogether\ngroups\n");
     assert!(down.is_ok_and(|out| out.status.success()));
+}
+
+/// Runs `misuse.c` as two tasks of one host; what they said.
+fn misuse(what: &str) -> String {
+    let built = libraries();
+    let dir = tempfile::Builder::new().prefix("tpc").tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    compile("cc", &["-std=c99", "-D_DEFAULT_SOURCE", "-pthread"], &at("misuse"), &built);
+    std::os::unix::fs::symlink(built.join("libtowpath_c.so"), at("libtowpath_c.so.0")).unwrap();
+    let command = command();
+    let towpath = |args: &[&str]| {
+        let mut c = Command::new(&command);
+        c.args(args).env("TOWPATH_HOME", dir.path()).env_remove("TOWPATH_VM");
+        c.env("LD_LIBRARY_PATH", dir.path()).current_dir(dir.path());
+        c
+    };
+    run(&mut towpath(&["up"]));
+    let program = at("misuse");
+    let args = ["run", "-n", "2", "--timeout", "120s", "--", program.to_str().unwrap(), what];
+    let out = towpath(&args).output().unwrap();
+    let down = towpath(&["down"]).output();
+    let (said, cried) = (text(&out.stdout), text(&out.stderr));
+    assert!(out.status.success(), "{what}: {}\n{said}{cried}", out.status);
+    assert!(down.is_ok_and(|out| out.status.success()), "the daemon goes on");
+    said
+}
+
+#[test]
+fn a_forked_child_hears_so_and_becomes_another_task_while_its_parent_goes_on() {
+    assert!(misuse("forks").contains("counted 2"));
+}
+
+#[test]
+fn a_task_that_closes_all_descriptors_hears_that_it_is_lost() {
+    assert!(misuse("closes").contains("counted 0"));
+}
+
+#[test]
+fn ten_thousand_threads_take_turns_or_hear_that_the_task_is_busy() {
+    let said = misuse("threads");
+    let number = |what: &str| {
+        let after = said.split(what).nth(1).and_then(|rest| rest.split_whitespace().next());
+        after.and_then(|n| n.parse::<u32>().ok()).unwrap_or_else(|| panic!("no {what}in {said}"))
+    };
+    let threads = number("threads ");
+    assert_eq!(number("counted "), threads, "every message arrived");
+    if threads < 10_000 {
+        eprintln!("note: this machine allows {threads} threads");
+    }
+}
+
+#[test]
+fn a_task_without_address_space_for_its_segment_goes_by_the_daemon() {
+    assert!(misuse("memory").contains("counted 0"));
 }
 
 #[test]

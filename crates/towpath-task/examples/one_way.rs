@@ -1,20 +1,33 @@
-//! What the library's own path of a short message costs, in instructions: two tasks of one process
-//! send 16 bytes to and fro by shared memory, each message there before it is asked for. The
-//! daemon is played; it says nothing after the beginning.
+//! What a short message costs between two tasks of one host. The daemon is played; it says nothing
+//! after the beginning.
 //!
 //! ```text
 //! cargo build --release -p towpath-task --example one_way
-//! valgrind --tool=callgrind target/release/examples/one_way 100000
+//! valgrind --tool=callgrind target/release/examples/one_way 20
+//! target/release/examples/one_way echo 1000000
 //! ```
-//! Instructions per message are the difference of two runs, by the difference of their messages.
+//! The first form sends 16 bytes to and fro by shared memory in one thread, each message there
+//! before it is asked for: the library's own path, in instructions. Those of a message are the
+//! difference of two runs by the difference of their messages (20 and 120: beyond some 120, the
+//! library looks at the processor it runs on, by a way that valgrind does not know).
+//!
+//! The second form is a round trip between two threads on processors 0 and 1, beside that of a
+//! word which both look at; both in nanoseconds, least and median of batches.
 
 #![allow(dead_code)] // not all that a test says is said here
 
 #[path = "../src/tests/stage.rs"]
 mod stage;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
 use stage::{Side, Stage};
 use towpath_task::{Route, Task, Wanted};
+
+/// Round trips between two looks at the clock.
+const BATCH: u64 = 1000;
 
 fn enrol(stage: &mut Stage) -> (Task, Side) {
     let socket = stage.socket();
@@ -24,7 +37,9 @@ fn enrol(stage: &mut Stage) -> (Task, Side) {
 }
 
 fn main() {
-    let messages = std::env::args().nth(1).map_or(100_000, |n| n.parse().expect("a number"));
+    let mut args = std::env::args().skip(1).peekable();
+    let echo = args.next_if(|arg| arg == "echo").is_some();
+    let count = args.next().map_or(100_000, |n| n.parse().expect("a number"));
     let mut stage = Stage::new();
     let ((mut a, mut a_side), (mut b, mut b_side)) = (enrol(&mut stage), enrol(&mut stage));
     stage::ring(&mut a_side, &mut b_side);
@@ -32,9 +47,18 @@ fn main() {
         a.poll().expect("polls");
         b.poll().expect("polls");
     }
-    let from_a = Wanted::from(a.id(), 1, 0);
+    if echo {
+        floor(count);
+        trips(a, b, count);
+    } else {
+        one_thread(a, b, count);
+    }
+}
+
+fn one_thread(mut a: Task, mut b: Task, messages: u64) {
+    let mut wanted = Wanted::from(a.id(), 1, 0);
     let mut room = [0; 16];
-    let (mut sender, mut receiver, mut wanted) = (&mut a, &mut b, from_a);
+    let (mut sender, mut receiver) = (&mut a, &mut b);
     for _ in 0..messages {
         sender.send(receiver.id(), 1, &[7; 16]).expect("sends");
         receiver.recv_into(&wanted, &mut room).expect("receives");
@@ -42,4 +66,74 @@ fn main() {
         wanted.source = Some(sender.id());
     }
     println!("{messages} messages");
+}
+
+fn pin(processor: usize) {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    sched_setaffinity(None, &set).expect("such a processor");
+}
+
+/// Runs batches of `trip`; says how long a trip takes.
+fn timed(what: &str, count: u64, mut trip: impl FnMut()) {
+    pin(0);
+    let mut ns: Vec<u128> = Vec::new();
+    for _ in 0..count / BATCH {
+        let begin = Instant::now();
+        (0..BATCH).for_each(|_| trip());
+        ns.push(begin.elapsed().as_nanos() / u128::from(BATCH));
+    }
+    ns.sort_unstable();
+    let (least, median) = (ns.first(), ns.get(ns.len() / 2));
+    println!("{what}: least {least:?} ns, median {median:?} ns");
+}
+
+/// Words on lines of their own.
+#[repr(align(128))]
+struct Word(AtomicU64);
+
+fn floor(count: u64) {
+    static THERE: Word = Word(AtomicU64::new(0));
+    static BACK: Word = Word(AtomicU64::new(0));
+    let wait = |word: &AtomicU64, n| {
+        while word.load(Ordering::Acquire) != n {
+            std::hint::spin_loop();
+        }
+    };
+    let count = count / BATCH * BATCH;
+    let far = std::thread::spawn(move || {
+        pin(1);
+        for n in 1..=count {
+            wait(&THERE.0, n);
+            BACK.0.store(n, Ordering::Release);
+        }
+    });
+    let mut n = 0;
+    timed("shared word", count, || {
+        n += 1;
+        THERE.0.store(n, Ordering::Release);
+        wait(&BACK.0, n);
+    });
+    far.join().expect("ends");
+}
+
+fn trips(mut a: Task, mut b: Task, count: u64) {
+    let (near, far) = (a.id(), b.id());
+    let count = count / BATCH * BATCH;
+    let serving = std::thread::spawn(move || {
+        pin(1);
+        let (wanted, mut room) = (Wanted::from(near, 1, 0), [0; 16]);
+        for _ in 0..count {
+            b.recv_into(&wanted, &mut room).expect("receives");
+            b.send(near, 1, &room).expect("sends");
+        }
+        b
+    });
+    let (wanted, mut room) = (Wanted::from(far, 1, 0), [0; 16]);
+    timed("tasks, 16 B", count, || {
+        a.send(far, 1, &[7; 16]).expect("sends");
+        a.recv_into(&wanted, &mut room).expect("receives");
+    });
+    drop(serving.join().expect("ends"));
+    println!("{:?}", a.counters());
 }

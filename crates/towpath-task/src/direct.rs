@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use towpath_io::shared::{Head, Home, PushError, SHORT_MAX};
+use towpath_io::shared::{Head, Home, Outbound, PushError, SHORT_MAX};
 use towpath_vm::talk::ToDaemon;
 use towpath_wire::TaskId;
 
@@ -244,11 +244,7 @@ impl Task {
             [whole] if len <= SHORT_MAX => out.push(head, whole),
             _ if len > arena.block_max() => return Pushed::Never,
             [whole] => out.push_copy(head, whole),
-            parts if len <= SHORT_MAX => {
-                let mut room = [0; SHORT_MAX];
-                gather(parts, &mut room);
-                out.push(head, &room[..len])
-            }
+            parts if len <= SHORT_MAX => push_parts(out, head, parts),
             parts => arena.alloc(len).map_err(PushError::from).and_then(|mut block| {
                 gather(parts, block.bytes_mut());
                 out.push_block(head, block.freeze_to(len)).map_err(|unsent| unsent.why)
@@ -305,6 +301,15 @@ impl Task {
         self.rings.iter_mut().for_each(|ring| ring.out.want(false));
         Ok(waited?)
     }
+}
+
+/// Sends a short message of several parts. On its own, so that messages of one part do not pay for
+/// its room.
+#[inline(never)]
+fn push_parts(out: &mut Outbound, head: &Head, parts: &[&[u8]]) -> Result<(), PushError> {
+    let mut room = [0; SHORT_MAX];
+    gather(parts, &mut room);
+    out.push(head, &room[..head.total as usize])
 }
 
 /// Puts parts one behind the other.

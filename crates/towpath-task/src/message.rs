@@ -1,6 +1,6 @@
 //! Messages as programs see them.
 
-use towpath_io::shared::View;
+use towpath_io::shared::{TINY_MAX, View};
 use towpath_vm::endpoint::{Body, Parcel};
 use towpath_vm::matching::{Key, Waiting};
 use towpath_wire::TaskId;
@@ -52,7 +52,15 @@ pub struct Arrived<'a> {
 #[derive(Debug)]
 pub struct Message {
     about: Received,
-    body: Body<Far>,
+    content: Content,
+}
+
+/// Where a received message's bytes are.
+#[derive(Debug)]
+enum Content {
+    /// Here: nothing is allocated for them.
+    Tiny([u8; TINY_MAX]),
+    There(Body<Far>),
 }
 
 /// Where the bytes of a message are that came by another route than the daemons'.
@@ -73,11 +81,19 @@ pub(crate) fn bytes(body: &Body<Far>) -> &[u8] {
 
 impl Message {
     pub(crate) const fn received(about: Received, body: Body<Far>) -> Self {
-        Self { about, body }
+        Self { about, content: Content::There(body) }
+    }
+
+    /// A message of at most [`TINY_MAX`] bytes, which `fill` fills in.
+    #[inline]
+    pub(crate) fn tiny(about: Received, fill: impl FnOnce(&mut [u8])) -> Self {
+        let mut bytes = [0; TINY_MAX];
+        fill(&mut bytes[..about.len]);
+        Self { about, content: Content::Tiny(bytes) }
     }
 
     pub(crate) fn new(waiting: Waiting<Parcel<Far>>) -> Self {
-        Self { about: about(&waiting), body: waiting.payload.body }
+        Self::received(about(&waiting), waiting.payload.body)
     }
 
     /// Who sent it, its tag, context, format and length.
@@ -117,14 +133,17 @@ impl Message {
 
     /// Its bytes, where they are.
     pub fn bytes(&self) -> &[u8] {
-        bytes(&self.body)
+        match &self.content {
+            Content::Tiny(bytes) => &bytes[..self.about.len],
+            Content::There(body) => bytes(body),
+        }
     }
 
     /// Its bytes as the caller's own.
     pub fn into_bytes(self) -> Vec<u8> {
-        match self.body {
-            Body::Own(bytes) => bytes,
-            Body::Route(_) => self.bytes().to_vec(),
+        match self.content {
+            Content::There(Body::Own(bytes)) => bytes,
+            _ => self.bytes().to_vec(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFlags, Timespec};
-use towpath_io::shared::{Head, Spin, Woken};
+use towpath_io::shared::{Head, Kind, Spin, TINY_MAX, Woken};
 use towpath_vm::matching::Wanted;
 use towpath_wire::talk::Header;
 
@@ -16,6 +16,9 @@ use crate::task::Task;
 
 /// Neighbours looked at to decide whether to spin for a message from anybody.
 const CARDS: usize = 16;
+
+/// Rings glanced at for a message from anybody.
+const GLANCES: usize = 4;
 
 /// When a wait is over; `None`: never.
 #[derive(Clone, Copy)]
@@ -66,9 +69,13 @@ impl Task {
     /// `out` stays where it is, and the error says how long it is.
     pub fn recv_into(&mut self, wanted: &Wanted, out: &mut [u8]) -> Result<Received, RecvError> {
         self.awaited = wanted.source;
+        if let Some(found) = self.soon(&mut |task| task.take_into(wanted, out))? {
+            self.rings.stop_copy(wanted);
+            return found;
+        }
         let found = self.wait_for(Deadline::NEVER, &mut |task| task.take_into(wanted, out));
         // A message that was copied in part stays whole where it is.
-        self.rings.of(wanted).for_each(Ring::stop_copy);
+        self.rings.stop_copy(wanted);
         found?.expect("a wait without end ends with a message")
     }
 
@@ -88,8 +95,10 @@ impl Task {
             out[..len].copy_from_slice(bytes(&taken.payload.body));
             return Some(Ok(about));
         }
-        let copied = self.rings.copy_some(wanted, out);
-        if let Some(Header { src, tag, context, format, total, .. }) = copied {
+        if self.rings.may_fill()
+            && let Some(header) = self.rings.copy_some(wanted, out)
+        {
+            let Header { src, tag, context, format, total, .. } = header;
             self.endpoint.pass(src);
             self.rings.taken += 1;
             return Some(Ok(Received { src, tag, context, format, len: total as usize }));
@@ -114,12 +123,16 @@ impl Task {
             return Some(Message::new(waiting));
         }
         let (ring, arrival) = self.rings.find(wanted, &mut self.endpoint)?;
-        let body = ring.take_body(&arrival);
         let (Head { tag, context, format, .. }, len) = (arrival.head, arrival.len);
-        let src = ring.peer;
-        self.endpoint.pass(src);
+        let about = Received { src: ring.peer, tag, context, format, len };
+        let message = if len <= TINY_MAX && arrival.kind == Kind::Short {
+            Message::tiny(about, |bytes| ring.take_into(&arrival, bytes))
+        } else {
+            Message::received(about, ring.take_body(&arrival))
+        };
+        self.endpoint.pass(about.src);
         self.rings.taken += 1;
-        Some(Message::received(Received { src, tag, context, format, len }, body))
+        Some(message)
     }
 
     /// The earliest message that fits, if there is one; it stays.
@@ -174,7 +187,55 @@ impl Task {
         deadline: Deadline,
     ) -> Result<Option<Message>, RecvError> {
         self.awaited = wanted.source;
+        if let Some(message) = self.soon(&mut |task| task.take(wanted))? {
+            return Ok(Some(message));
+        }
         self.wait_for(deadline, &mut |task| task.take(wanted))
+    }
+
+    /// What a receive finds at once, or after a glance at the rings: what comes from a neighbour
+    /// that runs costs no system call. Now and then, descriptors have their turn.
+    #[inline]
+    fn soon<T>(
+        &mut self,
+        found: &mut impl FnMut(&mut Self) -> Option<T>,
+    ) -> Result<Option<T>, Lost> {
+        self.check_origin()?;
+        if self.armed {
+            self.disarm();
+        }
+        self.looks += 1;
+        if self.looks >= LOOKS {
+            self.look_elsewhere();
+        }
+        match found(self) {
+            None if self.glance() => Ok(found(self)),
+            found => Ok(found),
+        }
+    }
+
+    /// Takes in what descriptors have. An error is remembered.
+    #[cold]
+    fn look_elsewhere(&mut self) {
+        if let Some(home) = &self.home {
+            home.run();
+        }
+        let _ = self.read_descriptors().and_then(|_| self.flush());
+    }
+
+    /// Looks for a moment at the rings of those who are awaited, if they run on other processors.
+    #[inline]
+    fn glance(&mut self) -> bool {
+        let (Some(home), Some(waiter)) = (&self.home, &mut self.waiter) else { return false };
+        let own = home.card();
+        if let Some(peer) = self.awaited {
+            let ring = self.rings.get(peer);
+            return ring
+                .is_some_and(|ring| ring.card.is_beside(own) && waiter.glance(|| ring.ready()));
+        }
+        let rings = &mut self.rings;
+        let beside = rings.iter_mut().take(GLANCES).any(|ring| ring.card.is_beside(own));
+        beside && waiter.glance(|| rings.iter_mut().take(GLANCES).any(Ring::ready))
     }
 
     /// Takes in what is there; true when something new came: a message or an event.
@@ -187,6 +248,7 @@ impl Task {
 
     /// Takes in what is there. That the daemon is gone is said only when nothing came before.
     fn poll_unless_lost(&mut self) -> Result<(), RecvError> {
+        self.check_origin()?;
         let before = self.came();
         match self.take_in().and_then(|_| self.flush()) {
             Err(_) if self.came() != before => Ok(()),
@@ -283,8 +345,8 @@ impl Task {
             return waited.map_err(|lost| self.lose(lost));
         };
         let rings = &mut self.rings;
-        let awaited = self.awaited.and_then(|peer| rings.get(peer)).map(|ring| ring.card.clone());
-        let spin = match &awaited {
+        let awaited = self.awaited.and_then(|peer| rings.get(peer)).map(|ring| &ring.card);
+        let spin = match awaited {
             Some(card) => Spin::advised(home.card(), [card]),
             None => Spin::advised(home.card(), rings.iter_mut().take(CARDS).map(|r| &r.card)),
         };

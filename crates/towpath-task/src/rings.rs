@@ -76,11 +76,6 @@ impl Ring {
         self.filling.take().map(|(header, _)| header)
     }
 
-    /// No receive copies the message that is being filled any more.
-    pub(crate) fn stop_copy(&mut self) {
-        self.copied = None;
-    }
-
     /// Takes the arrival at its head into `out`, which is as long.
     #[inline]
     pub(crate) fn take_into(&mut self, arrival: &Arrival, out: &mut [u8]) {
@@ -113,7 +108,7 @@ impl Ring {
     /// What is at its head, if that is due, whole and fits `wanted`.
     #[inline]
     fn wanted(&mut self, wanted: &Wanted, endpoint: &mut Endpoint<View>) -> Option<Arrival> {
-        if self.filling.is_some() || !self.input.ready() {
+        if self.filling.is_some() {
             return None;
         }
         let arrival = self.input.peek().ok()??;
@@ -169,6 +164,8 @@ pub(crate) struct Rings {
     /// The sending ends of rings that were given up. Their peers may still read blocks of this
     /// task's arena: those are free when they come back, or the peer is gone.
     retired: Vec<(TaskId, Outbound)>,
+    /// False: no ring has a message that is being filled.
+    may_fill: bool,
     /// Peers of rings just given up because what was in them made no sense.
     pub(crate) corrupt: Vec<TaskId>,
     /// How many those were so far.
@@ -220,6 +217,7 @@ impl Rings {
         let count = self.all.len();
         let (mut any, mut broken) = (false, None);
         self.start = if self.start + 1 < count { self.start + 1 } else { 0 };
+        self.may_fill = false;
         for i in 0..count {
             let at = if self.start + i < count { self.start + i } else { self.start + i - count };
             let ring = &mut self.all[at];
@@ -237,6 +235,7 @@ impl Rings {
                     }
                 }
             }
+            self.may_fill |= ring.filling.is_some();
         }
         if let Some(peer) = broken {
             self.corrupted += 1;
@@ -246,9 +245,24 @@ impl Rings {
         any
     }
 
+    /// Whether a message may still be being filled.
+    #[inline]
+    pub(crate) const fn may_fill(&self) -> bool {
+        self.may_fill
+    }
+
+    /// No receive copies what fits `wanted` and is being filled any more: it stays whole where it
+    /// is.
+    #[inline]
+    pub(crate) fn stop_copy(&mut self, wanted: &Wanted) {
+        if self.may_fill {
+            self.of(wanted).for_each(|ring| ring.copied = None);
+        }
+    }
+
     /// Copies what there is of a message that fits `wanted` and `out` and is still being filled;
     /// once that was all of it, its header. One message at a time: between calls, `out` and
-    /// `wanted` must stay the same. A receive that gives up says so ([`Ring::stop_copy`]).
+    /// `wanted` must stay the same. A receive that gives up says so ([`Rings::stop_copy`]).
     pub(crate) fn copy_some(&mut self, wanted: &Wanted, out: &mut [u8]) -> Option<Header> {
         if let Some(begun) = self.of(wanted).find(|ring| ring.copied.is_some()) {
             return begun.copy_some(out);
@@ -275,10 +289,13 @@ impl Rings {
         wanted: &Wanted,
         endpoint: &mut Endpoint<View>,
     ) -> Option<(&mut Ring, Arrival)> {
-        self.of(wanted).find_map(|ring| {
-            let arrival = ring.wanted(wanted, endpoint)?;
-            Some((ring, arrival))
-        })
+        let mut look = |ring: &'_ mut Ring| ring.wanted(wanted, endpoint);
+        if let Some(peer) = wanted.source {
+            let ring = self.get(peer)?;
+            let arrival = look(ring)?;
+            return Some((ring, arrival));
+        }
+        self.all.iter_mut().find_map(|ring| look(ring).map(|arrival| (ring, arrival)))
     }
 
     /// Takes what a peer left in its ring, of which nothing more comes.

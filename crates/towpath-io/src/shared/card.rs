@@ -35,6 +35,7 @@ pub struct Showing {
 }
 
 impl Showing {
+    #[inline]
     fn of(word: u64) -> Self {
         Self { sleeping: word & SLEEPING != 0, processor: (word >> 32) as u32 }
     }
@@ -52,6 +53,7 @@ impl OwnCard {
     }
 
     /// What it says now.
+    #[inline]
     pub fn showing(&self) -> Showing {
         Showing::of(self.memory.word(CARD).load(Relaxed))
     }
@@ -80,6 +82,7 @@ impl OwnCard {
 }
 
 /// What a mapped task segment's card says.
+#[inline]
 pub(super) fn showing(memory: &Memory) -> Showing {
     Showing::of(memory.word(CARD).load(Relaxed))
 }
@@ -90,6 +93,7 @@ pub(super) fn epoch_of(memory: &Memory, which: usize) -> u64 {
 }
 
 /// Whether the task must be woken to see what was published before this call.
+#[inline]
 pub(super) fn must_be_woken(memory: &Memory) -> bool {
     fence(SeqCst);
     showing(memory).sleeping

@@ -47,7 +47,8 @@ impl Inbound {
         Self { link, ring }
     }
 
-    /// Whether something has come. One load where nothing has.
+    /// Whether something has come; where nothing has, the sender learns how far this end is. One
+    /// load where it knows.
     #[inline]
     pub fn ready(&mut self) -> bool {
         let ready = self.ring.ready();
@@ -60,9 +61,6 @@ impl Inbound {
     /// What has come first and was not yet taken.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Arrival>, Corrupt> {
-        if !self.ready() {
-            return Ok(None);
-        }
         Ok(self.ring.peek()?.map(Arrival::of))
     }
 

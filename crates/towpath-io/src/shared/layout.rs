@@ -44,7 +44,7 @@ pub const TICKETS: usize = if MODEL { 2 } else { 512 };
 /// Room for payloads beside the records, in bytes.
 pub(super) const BYTES: usize = if MODEL { LINE } else { 32 << 10 };
 /// Longest payload inside a record's own line, in bytes.
-pub(super) const TINY_MAX: usize = 40;
+pub const TINY_MAX: usize = 40;
 
 pub(super) const STAMP: usize = 0;
 pub(super) const CARD: usize = LINE;

@@ -9,6 +9,9 @@ use rustix::fd::BorrowedFd;
 use rustix::io;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
+use super::layout::LINE;
+use super::record::WORDS;
+
 /// A shared mapping of a sealed memory file. Invariant: `base` is page-aligned and points to
 /// `len` mapped bytes for as long as this lives; the file can never become shorter.
 #[derive(Debug)]
@@ -45,6 +48,7 @@ impl Memory {
     }
 
     /// The start of a range that lies in the mapping.
+    #[inline]
     fn at(&self, at: usize, len: usize) -> *mut u8 {
         let fits = at <= self.len && len <= self.len - at;
         assert!(fits, "{len} bytes at {at} lie in a mapping of {}", self.len);
@@ -62,6 +66,17 @@ impl Memory {
         // plain ones on the machines we run on, which read-only pages allow (`core::sync::atomic`,
         // "Atomic accesses to read-only memory").
         unsafe { AtomicU64::from_ptr(word) }
+    }
+
+    /// The words of a line, checked at once. Only loads may be done on pages that are mapped
+    /// read-only.
+    #[inline]
+    pub(super) fn line(&self, at: usize) -> Line<'_> {
+        assert!(at.is_multiple_of(LINE), "a line at {at} is aligned");
+        let line: *mut [AtomicU64; WORDS] = self.at(at, LINE).cast();
+        // SAFETY: in the mapping and aligned (asserted; the base is a page's), alive as long as
+        // `self`; what is said of words at `word` holds for each of these.
+        Line(unsafe { &*line })
     }
 
     /// Copies bytes out. What the writer changes meanwhile comes out as it happens to be.
@@ -107,6 +122,18 @@ impl Memory {
         let from = self.at(at, len);
         // SAFETY: the range lies in the mapping, is writable and the caller's alone.
         unsafe { slice::from_raw_parts_mut(from, len) }
+    }
+}
+
+/// The words of a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a>(&'a [AtomicU64; WORDS]);
+
+impl<'a> Line<'a> {
+    /// Word `i`, counted from 0.
+    #[inline]
+    pub(super) fn word(self, i: usize) -> &'a AtomicU64 {
+        &self.0[i]
     }
 }
 

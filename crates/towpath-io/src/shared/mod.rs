@@ -56,7 +56,7 @@ pub use card::{OwnCard, Showing};
 pub use error::Corrupt;
 pub use home::Home;
 pub use inbound::{Arrival, Inbound, Kind, View};
-pub use layout::{EPOCHS, SHORT_MAX, SLOTS, TICKETS};
+pub use layout::{EPOCHS, SHORT_MAX, SLOTS, TICKETS, TINY_MAX};
 pub use origin::Origin;
 pub use outbound::{Outbound, PushError, Unsent};
 pub use pair::{PairFds, PeerCard};

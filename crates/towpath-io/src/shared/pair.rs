@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::arena::Arena;
 use super::bell::Bell;
-use super::card::{Showing, epoch_of, must_be_woken, showing};
+use super::card::{OwnCard, Showing, epoch_of, must_be_woken, showing};
 use super::inbound::Inbound;
 use super::layout::ArenaShape;
 use super::memory::Memory;
@@ -45,18 +45,25 @@ pub(super) struct Link {
 
 impl Link {
     /// Rings if the peer sleeps; true if so.
+    #[inline]
     pub(super) fn wake(&self) -> bool {
         let sleeps = must_be_woken(&self.segment);
         if sleeps {
-            self.rung.store(true, Ordering::Relaxed);
-            if self.bell.ring().is_err() {
-                self.lost.store(true, Ordering::Relaxed);
-            }
+            self.ring();
         }
         sleeps
     }
 
+    #[cold]
+    fn ring(&self) {
+        self.rung.store(true, Ordering::Relaxed);
+        if self.bell.ring().is_err() {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Whether the peer could not be woken: somebody closed our descriptors.
+    #[inline]
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
@@ -76,6 +83,7 @@ pub struct PeerCard(Arc<Link>);
 
 impl PeerCard {
     /// What it says now.
+    #[inline]
     pub fn showing(&self) -> Showing {
         showing(&self.0.segment)
     }
@@ -83,6 +91,14 @@ impl PeerCard {
     /// What the peer last set with [`OwnCard::set_epoch`](super::OwnCard::set_epoch).
     pub fn epoch(&self, which: usize) -> u64 {
         epoch_of(&self.0.segment, which)
+    }
+
+    /// Whether it runs, and on another processor than the task with this card, as far as the two
+    /// cards say.
+    #[inline]
+    pub fn is_beside(&self, own: &OwnCard) -> bool {
+        let showing = self.showing();
+        !showing.sleeping && showing.processor != own.showing().processor
     }
 
     /// Whether it was woken by us and has not been seen to run since.

@@ -146,6 +146,7 @@ impl Record {
     }
 
     /// Bytes of payload.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         match self.body {
             Body::Tiny { len, .. } | Body::Short { len, .. } | Body::Block { len, .. } => len,

@@ -14,7 +14,7 @@ use super::layout::{
     ArenaShape, BYTE_ARRAY, BYTES, LINE, SLOT_ARRAY, SLOTS, TAKEN, TINY_MAX, WANTING,
 };
 use super::memory::{Memory, fence};
-use super::record::{Body, Head, Record, number, tiny, untiny};
+use super::record::{Body, Head, Record, WORDS, number, tiny, untiny};
 
 /// Records after which the consumer says how far it is.
 const TELL_RECORDS: u64 = SLOTS as u64 / 4;
@@ -98,7 +98,12 @@ impl Producer {
         let len = payload.len();
         let is_whole = head.offset == 0 && head.total == len as u64;
         if len <= TINY_MAX && is_whole {
-            return self.push_body(head, Body::Tiny { len, words: tiny(payload) });
+            let room = self.has_slot()?;
+            if room {
+                let body = Body::Tiny { len, words: tiny(payload) };
+                self.put(&Record { head: *head, body }.words(number_of(self.sent)));
+            }
+            return Ok(room);
         }
         if !self.has_room(len)? {
             return Ok(false);
@@ -116,26 +121,36 @@ impl Producer {
     /// Sends what needs a record only; false when there is no room.
     #[inline]
     pub(super) fn push_body(&mut self, head: &Head, body: Body) -> Result<bool, Corrupt> {
-        if !self.slot_free() {
-            self.look()?;
-            if !self.slot_free() {
-                return Ok(false);
-            }
+        let room = self.has_slot()?;
+        if room {
+            self.publish(&Record { head: *head, body });
         }
-        self.publish(&Record { head: *head, body });
-        Ok(true)
+        Ok(room)
     }
 
+    /// Whether a record has room that needs no bytes beside it.
     #[inline]
+    fn has_slot(&mut self) -> Result<bool, Corrupt> {
+        if !self.slot_free() {
+            self.look()?;
+        }
+        Ok(self.slot_free())
+    }
+
     fn publish(&mut self, record: &Record) {
-        let (at, number) = (slot(self.sent), number_of(self.sent));
-        let words = record.words(number);
+        self.put(&record.words(number_of(self.sent)));
+    }
+
+    /// Writes the next record.
+    #[inline]
+    fn put(&mut self, words: &[u64; WORDS]) {
+        let line = self.own.line(slot(self.sent));
         for (i, word) in words.iter().enumerate().skip(1) {
-            self.own.word(at + 8 * i).store(*word, Relaxed);
+            line.word(i).store(*word, Relaxed);
         }
         // SYNC POINT: pairs with the load in `Consumer::arrival`: whoever sees the number sees
         // the record, and its payload.
-        self.own.word(at).store(words[0], Release);
+        line.word(0).store(words[0], Release);
         self.used_after[(self.sent % SLOTS as u64) as usize] = self.used;
         self.sent += 1;
     }
@@ -149,8 +164,8 @@ impl Producer {
     ) -> Result<(), Corrupt> {
         self.look()?;
         for count in self.taken..self.sent {
-            let at = slot(count);
-            let words = std::array::from_fn(|i| self.own.word(at + 8 * i).load(Relaxed));
+            let line = self.own.line(slot(count));
+            let words = std::array::from_fn(|i| line.word(i).load(Relaxed));
             let record = Record::read(&words, shape)?;
             let payload = match record.body {
                 Body::Tiny { len, words } => {
@@ -222,8 +237,8 @@ impl Consumer {
     pub(super) fn peek(&mut self) -> Result<Option<&Record>, Corrupt> {
         if self.next.is_none() {
             let Some(first) = self.arrival() else { return Ok(None) };
-            let at = slot(self.taken);
-            let word = |i: usize| self.peer.word(at + 8 * i).load(Relaxed);
+            let line = self.peer.line(slot(self.taken));
+            let word = |i: usize| line.word(i).load(Relaxed);
             let words = [first, word(1), word(2), word(3), word(4), word(5), word(6), word(7)];
             self.next = Some(Record::read(&words, self.shape)?);
         }
@@ -245,13 +260,11 @@ impl Consumer {
     /// long as it. True when the producer should be told.
     #[inline]
     pub(super) fn take_short(&mut self, to: &mut [u8]) -> bool {
-        match self.next.take().expect("`peek` showed a record").body {
-            Body::Tiny { words, len } => {
-                assert_eq!(len, to.len(), "a buffer of the payload's length");
-                untiny(&words, to);
-            }
+        let next = self.next.as_ref().expect("`peek` showed a record");
+        assert_eq!(next.len(), to.len(), "a buffer of the payload's length");
+        match &next.body {
+            Body::Tiny { words, .. } => untiny(words, to),
             Body::Short { at, len } => {
-                assert_eq!(len, to.len(), "a buffer of the payload's length");
                 self.peer.read(BYTE_ARRAY + at, to);
                 self.bytes += len.next_multiple_of(LINE);
             }

@@ -2,7 +2,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{ANY, with_ring};
+use super::actors::{ANY, with_ring};
 use crate::task::Task;
 
 /// Whether the task's descriptor is readable now.

@@ -8,8 +8,8 @@ use towpath_vm::talk::{CREDIT_FIRST, ToTask};
 use towpath_wire::TaskId;
 use towpath_wire::talk::PIECE_CHARGE;
 
+use super::actors::{ANY, enrol, header, sent, with_ring};
 use super::stage::{Heard, Side, Stage};
-use super::{ANY, enrol, header, sent, with_ring};
 use crate::error::{RecvError, SendError};
 use crate::message::Envelope;
 use crate::task::Task;

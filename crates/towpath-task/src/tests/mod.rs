@@ -1,74 +1,9 @@
 //! Tasks and a daemon that the test plays: what real daemons do seldom or never.
 
+mod actors;
 mod stage;
 
 mod arming;
 mod limits;
 mod rings;
 mod streams;
-
-use towpath_vm::matching::Wanted;
-use towpath_wire::TaskId;
-use towpath_wire::talk::Header;
-
-use crate::task::Task;
-use stage::{Heard, Side, Stage};
-
-const ANY: Wanted = Wanted::any(0);
-
-/// A task on host `slot`, with shared memory, and the daemon's side of it.
-fn enrol(stage: &mut Stage, slot: u16) -> (Task, Side) {
-    let socket = stage.socket();
-    let enrolling = std::thread::spawn(move || Task::enrol_at(&socket, None).unwrap());
-    let side = stage.accept(slot, true);
-    (enrolling.join().unwrap(), side)
-}
-
-/// Two tasks of one host.
-fn neighbours() -> (Task, Side, Task, Side) {
-    let mut stage = Stage::new();
-    let (a, a_side) = enrol(&mut stage, 1);
-    let (b, b_side) = enrol(&mut stage, 1);
-    (a, a_side, b, b_side)
-}
-
-/// Two tasks of one host with an open ring.
-fn with_ring() -> (Task, Side, Task, Side) {
-    let (mut a, mut a_side, mut b, mut b_side) = neighbours();
-    stage::ring(&mut a_side, &mut b_side);
-    for _ in 0..2 {
-        a.poll().unwrap();
-        b.poll().unwrap();
-    }
-    assert_eq!(a.route(b.id()), crate::Route::Ring);
-    assert_eq!(b.route(a.id()), crate::Route::Ring);
-    (a, a_side, b, b_side)
-}
-
-/// The header of a message of one piece.
-fn header(src: TaskId, dst: TaskId, tag: i32, seq: u32, len: usize) -> Header {
-    Header { src, dst, tag, context: 0, seq, format: 0, total: len as u64, offset: 0 }
-}
-
-/// The messages that a task has sent to `dst` through its daemon, whole, as numbers, tags and
-/// bytes.
-fn sent(side: &mut Side, dst: TaskId) -> Vec<(u32, i32, Vec<u8>)> {
-    let mut messages: Vec<(u32, i32, Vec<u8>)> = Vec::new();
-    let mut whole = true;
-    while let Some(heard) = side.heard() {
-        let Heard::Data(header, bytes) = heard else { continue };
-        if header.dst != dst {
-            continue;
-        }
-        if header.offset == 0 {
-            assert!(whole, "a message begins before the last one has ended");
-            messages.push((header.seq, header.tag, Vec::new()));
-        }
-        let (seq, _, message) = messages.last_mut().unwrap();
-        assert_eq!((*seq, message.len() as u64), (header.seq, header.offset), "pieces in order");
-        message.extend_from_slice(&bytes);
-        whole = message.len() as u64 == header.total;
-    }
-    assert!(whole, "the last message is whole");
-    messages
-}

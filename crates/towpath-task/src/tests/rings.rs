@@ -5,8 +5,8 @@ use std::time::Duration;
 use towpath_io::shared::{Head, Inbound, Kind, Outbound, PeerCard};
 use towpath_vm::talk::{ToDaemon, ToTask};
 
+use super::actors::{ANY, enrol, sent};
 use super::stage::{Heard, LONG, Side, Stage};
-use super::{ANY, enrol, sent};
 use crate::direct::Route;
 use crate::message::Envelope;
 use crate::task::Task;

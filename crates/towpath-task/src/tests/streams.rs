@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use towpath_vm::talk::{StreamOffer, ToDaemon, ToTask};
 
+use super::actors::{enrol, header, sent};
 use super::stage::{Heard, Stage};
-use super::{enrol, header, sent};
 use crate::error::SendError;
 
 #[test]

@@ -1,12 +1,13 @@
 //! All peers of a task, and the messages that wait to be received.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use towpath_wire::TaskId;
 use towpath_wire::talk::Header;
 
 use super::peer::{BadPiece, Peer};
+use super::peers::Peers;
 use crate::matching::{Key, Limits, Store, Ticket, Waiting, Wanted};
 
 /// Ended tasks remembered, so that sending to them is an error at once.
@@ -44,7 +45,7 @@ impl<P> Parcel<P> {
 /// early or waiting; no task in `ended` is in `peers`.
 #[derive(Debug)]
 pub struct Endpoint<P> {
-    peers: BTreeMap<TaskId, Peer>,
+    peers: Peers,
     ended: VecDeque<TaskId>,
     store: Store<Parcel<P>>,
     held: u64,
@@ -56,7 +57,7 @@ impl<P> Endpoint<P> {
     pub fn new(seed: u64) -> Self {
         let limits = Limits { messages: u32::MAX, bytes: u64::MAX };
         Self {
-            peers: BTreeMap::new(),
+            peers: Peers::default(),
             ended: VecDeque::new(),
             store: Store::new(limits, seed),
             held: 0,
@@ -67,16 +68,19 @@ impl<P> Endpoint<P> {
     // Sending.
 
     /// True when `task` has ended, as far as is known here.
+    #[inline]
     pub fn has_ended(&self, task: TaskId) -> bool {
         !self.ended.is_empty() && self.ended.contains(&task)
     }
 
     /// The number of the next message to `to`.
+    #[inline]
     pub fn next_number(&mut self, to: TaskId) -> u32 {
         self.peer(to).next
     }
 
     /// The number of the next message to `to`, which is used with that.
+    #[inline]
     pub fn take_number(&mut self, to: TaskId) -> u32 {
         self.peer(to).take_number()
     }
@@ -94,7 +98,7 @@ impl<P> Endpoint<P> {
 
     /// The daemons take more for `to`.
     pub fn credit(&mut self, to: TaskId, limit: u64) {
-        if let Some(peer) = self.peers.get_mut(&to) {
+        if let Some(peer) = self.peers.get(to) {
             peer.raise(limit);
         }
     }
@@ -109,7 +113,7 @@ impl<P> Endpoint<P> {
     /// A piece came through the daemons. Messages that are whole and due wait from now on.
     pub fn piece(&mut self, header: &Header, payload: &[u8]) -> Result<(), BadPiece> {
         let src = header.src;
-        if !self.peers.contains_key(&src) {
+        if !self.peers.contains(src) {
             if header.seq != 0 || header.offset != 0 {
                 // Something late of a peer that was given up.
                 return Ok(());
@@ -138,6 +142,7 @@ impl<P> Endpoint<P> {
     }
 
     /// Whether message `seq` of `src`, at the head of another route, is due.
+    #[inline]
     pub fn is_turn(&mut self, src: TaskId, seq: u32) -> bool {
         self.peer(src).expected == seq
     }
@@ -171,7 +176,7 @@ impl<P> Endpoint<P> {
     }
 
     fn hand_on(&mut self, src: TaskId) {
-        while let Some(due) = self.peers.get_mut(&src).and_then(Peer::due) {
+        while let Some(due) = self.peers.get(src).and_then(Peer::due) {
             let Header { tag, context, format, total, .. } = due.header;
             self.held -= due.bytes.len() as u64;
             let parcel = Parcel { format, body: Body::Own(due.bytes) };
@@ -182,7 +187,7 @@ impl<P> Endpoint<P> {
     /// `task` is gone, and everything of it was taken from every route: what it left half is
     /// dropped; what was whole stays.
     pub fn gone(&mut self, task: TaskId) {
-        if let Some(peer) = self.peers.remove(&task) {
+        if let Some(peer) = self.peers.remove(task) {
             self.held -= peer.held();
         }
         if !self.has_ended(task) {
@@ -244,7 +249,8 @@ impl<P> Endpoint<P> {
         self.peers.len()
     }
 
+    #[inline]
     fn peer(&mut self, task: TaskId) -> &mut Peer {
-        self.peers.entry(task).or_insert_with(Peer::new)
+        self.peers.of(task)
     }
 }

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `peer` | numbers, credit and half-taken messages of one peer |
+//! | `peers` | all peers |
 //! | `core` | [`Endpoint`]: all peers and the messages that wait to be received |
 //!
 //! Each message of a (sender, receiver) pair has a number, counted over all routes. Each route is
@@ -27,6 +28,7 @@
 
 mod core;
 mod peer;
+mod peers;
 
 pub use self::core::{Body, Endpoint, Parcel};
 pub use self::peer::{BadPiece, charge};
