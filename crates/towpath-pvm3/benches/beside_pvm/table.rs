@@ -68,7 +68,8 @@ impl Figures {
         cells.dedup();
         let mut text = String::from(
             "| hosts | route asked for | size | PVM, best way | µs | Towpath, best way | µs | \
-             PVM / Towpath | raw only: PVM, Towpath, ratio |\n|---|---|---|---|---|---|---|---|---|\n",
+             PVM / Towpath | raw only: PVM, Towpath, ratio |\n\
+             |---|---|---|---|---|---|---|---|---|\n",
         );
         for cell in &cells {
             let ways = [System::Pvm, System::Towpath].map(|system| self.best(cell, system, ""));
