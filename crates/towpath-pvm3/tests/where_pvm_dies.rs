@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::Machine;
+use support::net::Net;
+use support::{Machine, beside_tests, skip};
 
 /// A machine with the program.
 struct Hard {
@@ -124,4 +125,34 @@ fn a_dead_host_is_known_soon() {
         assert!(child.wait().expect("its end").success());
         assert!(took < Duration::from_secs(20), "{took:?}");
     }
+}
+
+/// PVM's start hangs for more than 30 s. By ssh, as users have it.
+#[test]
+fn a_host_that_cannot_be_reached_holds_nobody_up() {
+    let towpath = beside_tests("..").join("towpath");
+    let folder = tempfile::Builder::new().prefix("tp").tempdir().expect("a folder");
+    let Some(net) = Net::new(folder.path()) else {
+        return skip("no network namespaces: nothing was started");
+    };
+    if !towpath.exists() || !Path::new("/usr/bin/ssh").exists() {
+        return skip("no towpath program or no ssh: nothing was started");
+    }
+    let run = |args: &[&str]| {
+        let mut command = net.on("a", &towpath);
+        command.args(args).env("TOWPATH_HOME", folder.path().join("home"));
+        command.env_remove("TOWPATH_VM").env_remove("TOWPATH_SSH");
+        command.output().expect("a shell")
+    };
+    let list = folder.path().join("list");
+    std::fs::write(&list, "nowhere\n").expect("a file");
+    let began = Instant::now();
+    let up = run(&["up", "--hostfile", &list.display().to_string()]);
+    let took = began.elapsed();
+    let said = String::from_utf8_lossy(&up.stderr).into_owned();
+    run(&["down"]);
+    eprintln!("reported after {took:?}");
+    assert_eq!(up.status.code(), Some(1), "{said}");
+    assert!(said.contains("nowhere"), "{said}");
+    assert!(took < Duration::from_secs(20), "{took:?}: {said}");
 }

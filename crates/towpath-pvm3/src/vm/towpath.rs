@@ -30,6 +30,8 @@ const PASSED_ON: [&str; 3] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "PVM_PATH"];
 /// higher than theirs.
 const LOWEST: i32 = 3;
 
+/// Most tasks that one question may start.
+const SPAWN_MAX: u32 = 4096;
 /// How long `pvm_notify` waits for the notice about a task that is over: its last messages come
 /// before it, and may be on their way. Later it comes, too, but its place is not that of PVM.
 const NOTICE_TIME: Duration = Duration::from_secs(1);
@@ -411,6 +413,9 @@ impl Vm for Member {
     }
 
     fn spawn(&mut self, request: &SpawnRequest) -> Result<Vec<i32>, Code> {
+        if request.count > SPAWN_MAX {
+            return Err(Code::OutOfRes);
+        }
         let Some(place) = self.place(&request.place)? else {
             return Ok(vec![Code::NoHost.number(); request.count as usize]);
         };
