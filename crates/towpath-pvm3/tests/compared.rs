@@ -208,7 +208,7 @@ fn programs_from_source_print_what_shipped_ones_print_with_pvm() {
     }
 }
 
-/// NetPIPE checks what comes back itself (for messages of 4 bytes and more: below, it fails with
+/// `NetPIPE` checks what comes back itself (for messages of 4 bytes and more: below, it fails with
 /// PVM too).
 #[test]
 fn netpipe_checks_what_it_gets() {

@@ -202,8 +202,10 @@ static void run(const char *call, int a, int b, int c, int d)
         forget(pvm_getsbuf());
         result(pvm_initsend(a));
     } else if (IS("mkbuf")) {
-        if (slot(b) > 0) {
-            pvm_freebuf(slot(b));
+        id = slot(b);
+        if (id > 0) {
+            forget(id);
+            pvm_freebuf(id);
         }
         id = pvm_mkbuf(a);
         slots[b % SLOTS] = id > 0 ? id : 0;
@@ -224,8 +226,11 @@ static void run(const char *call, int a, int b, int c, int d)
         /* The receive buffer becomes a slot's. */
         id = pvm_setrbuf(0);
         if (id > 0) {
-            if (slots[a % SLOTS] > 0 && slots[a % SLOTS] != id)
-                pvm_freebuf(slots[a % SLOTS]);
+            value = slots[a % SLOTS];
+            if (value > 0 && value != id) {
+                forget(value);
+                pvm_freebuf(value);
+            }
             slots[a % SLOTS] = id;
         }
         buffer(id);
@@ -335,6 +340,10 @@ static void run(const char *call, int a, int b, int c, int d)
     } else if (IS("notify")) {
         dead[0] = 0x3fffe;
         result(pvm_notify(a, b, c, dead));
+    } else if (IS("notifygone")) {
+        /* About a task of this host that there never was. */
+        dead[0] = (me & ~0x3ffff) | 0x3fffe;
+        result(pvm_notify(a, b, 1, dead));
     } else if (IS("pstat"))
         printf(" %d", pvm_pstat(a ? me : b));
     else

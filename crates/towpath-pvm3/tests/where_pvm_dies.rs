@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::Machine;
+use support::net::Net;
+use support::{Machine, beside_tests, skip};
 
 /// A machine with the program.
 struct Hard {
@@ -45,7 +46,10 @@ impl Hard {
                 let end = rest.find(['"', ',', '}']).expect("its end");
                 rest[..end].to_owned()
             };
-            hosts.push((field("name"), field("pid").parse().expect("a process")));
+            // A host that is lost has none.
+            if let Ok(process) = field("pid").parse() {
+                hosts.push((field("name"), process));
+            }
         }
         hosts
     }
@@ -89,29 +93,66 @@ fn both_may_send_64_mb_before_they_receive() {
     }
 }
 
+/// A process ends: the engine alone, or its guard with it, which would tell of its end.
+fn kill(engine: u32, guard_too: bool) {
+    let stat = std::fs::read_to_string(format!("/proc/{engine}/stat")).expect("a process");
+    let guard = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)).expect("a parent");
+    let guard = if guard_too { guard } else { "" };
+    let kill = format!("kill -9 {guard} {engine}");
+    assert!(Command::new("sh").args(["-c", &kill]).status().is_ok_and(|status| status.success()));
+}
+
 /// PVM takes 184 to 310 s. The limit here is no measure of the time, which is printed: the machine
 /// may be busy.
 #[test]
 fn a_dead_host_is_known_soon() {
     let Some(hard) = Hard::new(3) else { return };
-    let (host, process) = hard.hosts().pop().expect("a host");
-    let mut command = hard.machine.command(Path::new("timeout"));
-    command.args(["60", &hard.program.display().to_string(), "dead", &host]);
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("coreutils");
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let mut next = || lines.next().expect("a line").expect("text");
-    assert_eq!(next(), "ready");
-    let killed = Instant::now();
-    // The guard too, which would tell of the engine's end.
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
-    let guard = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)).expect("a parent");
-    let kill = format!("kill -9 {guard} {process}");
-    assert!(Command::new("sh").args(["-c", &kill]).status().is_ok_and(|status| status.success()));
-    assert_eq!(next(), "host gone");
-    let took = killed.elapsed();
-    eprintln!("known after {took:?}");
-    assert_eq!(next(), "task gone");
-    assert_eq!(next(), "mstat -6 pstat -31");
-    assert!(child.wait().expect("its end").success());
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    for guard_too in [true, false] {
+        let (host, process) = hard.hosts().pop().expect("a host");
+        let mut command = hard.machine.command(Path::new("timeout"));
+        command.args(["60", &hard.program.display().to_string(), "dead", &host]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("coreutils");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut next = || lines.next().expect("a line").expect("text");
+        assert_eq!(next(), "ready");
+        let killed = Instant::now();
+        kill(process, guard_too);
+        assert_eq!(next(), "host gone");
+        let took = killed.elapsed();
+        eprintln!("guard killed too: {guard_too}; known after {took:?}");
+        assert_eq!(next(), "task gone");
+        assert_eq!(next(), "mstat -6 pstat -31");
+        assert!(child.wait().expect("its end").success());
+        assert!(took < Duration::from_secs(20), "{took:?}");
+    }
+}
+
+/// PVM's start hangs for more than 30 s. By ssh, as users have it.
+#[test]
+fn a_host_that_cannot_be_reached_holds_nobody_up() {
+    let towpath = beside_tests("..").join("towpath");
+    let folder = tempfile::Builder::new().prefix("tp").tempdir().expect("a folder");
+    let Some(net) = Net::new(folder.path()) else {
+        return skip("no network namespaces: nothing was started");
+    };
+    if !towpath.exists() || !Path::new("/usr/bin/ssh").exists() {
+        return skip("no towpath program or no ssh: nothing was started");
+    }
+    let run = |args: &[&str]| {
+        let mut command = net.on("a", &towpath);
+        command.args(args).env("TOWPATH_HOME", folder.path().join("home"));
+        command.env_remove("TOWPATH_VM").env_remove("TOWPATH_SSH");
+        command.output().expect("a shell")
+    };
+    let list = folder.path().join("list");
+    std::fs::write(&list, "nowhere\n").expect("a file");
+    let began = Instant::now();
+    let up = run(&["up", "--hostfile", &list.display().to_string()]);
+    let took = began.elapsed();
+    let said = String::from_utf8_lossy(&up.stderr).into_owned();
+    run(&["down"]);
+    eprintln!("reported after {took:?}");
+    assert_eq!(up.status.code(), Some(1), "{said}");
+    assert!(said.contains("nowhere"), "{said}");
+    assert!(took < Duration::from_secs(20), "{took:?}: {said}");
 }

@@ -124,10 +124,10 @@ impl Machines {
             let script = script
                 .replace("FOLDER", &folder.display().to_string())
                 .replace("ENTER", &net.enter().display().to_string());
-            write_script(&folder.join("ssh"), &script);
+            write_script(&folder.join("reach"), &script);
             std::fs::write(folder.join("list"), "b\n").expect("a file");
             command.arg("--hostfile").arg(folder.join("list"));
-            command.arg("--ssh").arg(folder.join("ssh")).arg("--towpath").arg(&self.towpath);
+            command.arg("--ssh").arg(folder.join("reach")).arg("--towpath").arg(&self.towpath);
         }
         let output = command.output().expect("a shell");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -50,15 +50,27 @@ impl Figures {
         self.medians = medians.collect();
     }
 
-    /// The fastest setting of a cell, of those that begin with `mode`.
-    fn best(&self, cell: &(u32, String, u32), system: System, mode: &str) -> Option<(&str, f64)> {
+    /// The fastest setting of a cell, of those that have `word`.
+    fn best(&self, cell: &(u32, String, u32), system: System, word: &str) -> Option<(&str, f64)> {
         let (hosts, route, bytes) = cell;
         let of_cell = |key: &Key| {
             (key.hosts, &key.route, key.bytes, key.system) == (*hosts, route, *bytes, system)
-                && key.setting.starts_with(mode)
+                && key.setting.contains(word)
         };
         let fitting = self.medians.iter().filter(|(key, _)| of_cell(key));
         fitting.min_by(|a, b| a.1.total_cmp(b.1)).map(|(key, time)| (key.setting.as_str(), *time))
+    }
+
+    /// PVM's best and ours, of the settings that have `word`, and how many times faster ours is.
+    fn compared(&self, cell: &(u32, String, u32), word: &str) -> String {
+        let of = |system| self.best(cell, system, word).map(|(_, time)| time);
+        match (of(System::Pvm), of(System::Towpath)) {
+            (Some(theirs), Some(ours)) => {
+                let slower = if ours > theirs { " slower" } else { "" };
+                format!("{theirs:.1}, {ours:.1}: {:.2}{slower}", theirs / ours)
+            }
+            _ => String::new(),
+        }
     }
 
     /// Markdown: a line for each cell.
@@ -67,28 +79,23 @@ impl Figures {
             self.medians.keys().map(|key| (key.hosts, key.route.clone(), key.bytes)).collect();
         cells.dedup();
         let mut text = String::from(
-            "| hosts | route asked for | size | PVM, best way | µs | Towpath, best way | µs | \
-             PVM / Towpath | raw only: PVM, Towpath, ratio |\n|---|---|---|---|---|---|---|---|---|\n",
+            "| hosts | route asked for | size | best way of PVM, of Towpath | µs, PVM and Towpath: \
+             ratio | raw only | two processors only | one processor only |\n\
+             |---|---|---|---|---|---|---|---|\n",
         );
         for cell in &cells {
             let ways = [System::Pvm, System::Towpath].map(|system| self.best(cell, system, ""));
-            let [Some((their_way, theirs)), Some((our_way, ours))] = ways else { continue };
-            let raw = [System::Pvm, System::Towpath].map(|system| self.best(cell, system, "raw"));
-            let raw = match raw {
-                [Some((_, theirs)), Some((_, ours))] => {
-                    format!("{theirs:.1}, {ours:.1}, {:.2}", theirs / ours)
-                }
-                _ => String::new(),
-            };
+            let [Some((their_way, _)), Some((our_way, _))] = ways else { continue };
             let (hosts, route, bytes) = cell;
             let size =
                 if route == "spawn" { format!("{bytes} tasks") } else { bytes_shown(*bytes) };
-            let slower = if ours > theirs { " slower" } else { "" };
             writeln!(
                 text,
-                "| {hosts} | {route} | {size} | {their_way} | {theirs:.1} | {our_way} | {ours:.1} \
-                 | {:.2}{slower} | {raw} |",
-                theirs / ours
+                "| {hosts} | {route} | {size} | {their_way}, {our_way} | {} | {} | {} | {} |",
+                self.compared(cell, ""),
+                self.compared(cell, "raw"),
+                self.compared(cell, "apart"),
+                self.compared(cell, "together"),
             )
             .expect("memory");
         }

@@ -67,7 +67,7 @@ impl Library {
     /// `pvm_notify`.
     pub(crate) fn notify(&self, what: i32, tag: i32, count: i32, about: &[i32]) -> Outcome {
         let (kind, cancel) = (what & !CANCEL, what & CANCEL != 0);
-        self.enrolled(|session, vm| {
+        let outcome = self.enrolled(|session, vm| {
             if !session.options.reserved && tag < 0 {
                 return Err(Code::BadParam);
             }
@@ -94,7 +94,12 @@ impl Library {
                     .await_each(vm, kind, tag, about, |about| Watched::Host(tid::host_of(about))),
                 _ => Err(Code::BadParam),
             }
-        })
+        });
+        // What is over already is told before anything that comes later.
+        if self.with(|session| session.vm.as_deref().is_some_and(|vm| session.has_news(vm))) {
+            self.take_all_in()?;
+        }
+        outcome
     }
 }
 

@@ -298,7 +298,7 @@ impl Session {
     }
 
     /// Something came besides messages.
-    fn has_news(&self, vm: &dyn Vm) -> bool {
+    pub(super) fn has_news(&self, vm: &dyn Vm) -> bool {
         vm.has_event() || self.notices.has_told()
     }
 

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use towpath_task as towpath;
 use towpath_task::{
@@ -30,6 +30,12 @@ const PASSED_ON: [&str; 3] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "PVM_PATH"];
 /// Programs wait for descriptors by `select`, which knows none from 1024 on; the task layer's are
 /// higher than theirs.
 const LOWEST: i32 = 3;
+
+/// Most tasks that one question may start.
+const SPAWN_MAX: u32 = 4096;
+/// How long `pvm_notify` waits for the notice about a task that is over: its last messages come
+/// before it, and may be on their way. Later it comes, too, but its place is not that of PVM.
+const NOTICE_TIME: Duration = Duration::from_secs(1);
 
 /// A task of a virtual machine.
 pub(super) struct Member {
@@ -160,6 +166,22 @@ impl Member {
     ) -> Result<Option<Incoming>, Code> {
         let message = outcome.map_err(|error| of_receive(&error))?;
         Ok(message.map(|message| self.incoming(message)))
+    }
+
+    /// Waits until a watch has told what is over already: behind what the task sent, and before
+    /// whatever comes from now on.
+    fn wait_for_notice(&mut self, wanted: u64) -> Result<(), Code> {
+        let end = Instant::now() + NOTICE_TIME;
+        loop {
+            self.take_events();
+            let is_it =
+                |event: &Event| matches!(event, Event::Watched { watch, .. } if *watch == wanted);
+            let left = end.saturating_duration_since(Instant::now());
+            if self.events.iter().any(is_it) || left.is_zero() {
+                return Ok(());
+            }
+            self.task.wait(Some(left)).map_err(|error| of_receive(&error))?;
+        }
     }
 
     /// Takes events over as PVM's.
@@ -391,6 +413,9 @@ impl Vm for Member {
     }
 
     fn spawn(&mut self, request: &SpawnRequest) -> Result<Vec<i32>, Code> {
+        if request.count > SPAWN_MAX {
+            return Err(Code::OutOfRes);
+        }
         let Some(place) = self.place(&request.place)? else {
             return Ok(vec![Code::NoHost.number(); request.count as usize]);
         };
@@ -435,6 +460,13 @@ impl Vm for Member {
             Watched::NewHosts => Some(Subject::NewHosts),
         };
         match (subject, what) {
+            (Some(subject), Watched::Task(tid)) => {
+                let watch = asked(self.task.watch(subject))?;
+                if !self.runs(tid)? {
+                    self.wait_for_notice(watch)?;
+                }
+                Ok(watch)
+            }
             (Some(subject), _) => asked(self.task.watch(subject)),
             // It is gone already. The number of a watch that is over is nobody else's.
             (None, Watched::Task(tid) | Watched::Host(tid)) => {
