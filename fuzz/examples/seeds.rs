@@ -456,9 +456,9 @@ fn host_lists() -> Vec<(&'static str, Vec<u8>)> {
 
 /// Host files of PVM's.
 fn pvm_hosts() -> Vec<(&'static str, Vec<u8>)> {
-    let file = "# ours\n* ep=$PVM_ROOT/bin/$PVM_ARCH:/opt wd=$HOME\n\
-        a lo=eve sp=500 bx=/usr/bin/gdb ip=192.0.2.1\n&b so=ms dx=/opt/pvmd id=1\n";
-    vec![("file", file.as_bytes().to_vec()), ("fault", b"a\na sp=0".to_vec())]
+    let file =
+        "# ours\n* ep=$PVM_ROOT/bin:/x wd=$HOME\na lo=eve sp=5 ip=192.0.2.1\n&b so=ms id=1\n";
+    vec![("file", file.into()), ("fault", "a\na sp=0".into())]
 }
 
 /// Each format of [`towpath_media::trace::TraceFormat`].
