@@ -38,7 +38,8 @@ fn main() -> io::Result<()> {
     write("talk", &talks())?;
     write("tasks", &hostile_tasks())?;
     write("start_hosts", &host_lists())?;
-    write("pvm_hosts", &pvm_hosts())?;
+    let pvm = "* ep=$A/bin:/x wd=$B\na lo=eve sp=5 ip=192.0.2.1\n&b so=ms id=1\n";
+    write("pvm_hosts", &[("file", pvm.into()), ("fault", b"a\na sp=0".to_vec())])?;
     write(
         "media_read",
         &clips(&[7], &["mpeg2.ts", "h264.ts", "mpeg2.m2ts", "mpeg1.mpg", "jpeg.avi"])?,
@@ -503,13 +504,6 @@ fn host_lists() -> Vec<(&'static str, Vec<u8>)> {
         ("too_many", b"n[1-64]m[1-64]".to_vec()),
         ("no_partner", b"n[1-2".to_vec()),
     ]
-}
-
-/// Host files of PVM's.
-fn pvm_hosts() -> Vec<(&'static str, Vec<u8>)> {
-    let file = "# ours\n* ep=$PVM_ROOT/bin/$PVM_ARCH:/opt wd=$HOME\n\
-        a lo=eve sp=500 bx=/usr/bin/gdb ip=192.0.2.1\n&b so=ms dx=/opt/pvmd id=1\n";
-    vec![("file", file.as_bytes().to_vec()), ("fault", b"a\na sp=0".to_vec())]
 }
 
 /// Each format of [`towpath_media::trace::TraceFormat`].

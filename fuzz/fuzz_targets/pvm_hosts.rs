@@ -10,26 +10,27 @@ use towpath_fuzz::allocation;
 #[path = "../../crates/towpath/src/pvm/hostfile.rs"]
 #[allow(dead_code, unreachable_pub, reason = "only the parser is driven")]
 mod hostfile;
-/// Where the parser looks for it.
+#[path = "../../crates/towpath/src/start/hostlist.rs"]
+#[allow(dead_code, unreachable_pub, reason = "only the names are driven")]
+mod hostlist;
+/// Where the parser looks for them.
 mod start {
-    #[path = "../../../crates/towpath/src/start/hostlist.rs"]
-    #[allow(dead_code, unreachable_pub, reason = "only the names are driven")]
-    pub mod hostlist;
+    pub(crate) use super::hostlist;
 }
 
 /// Names of the longest length and notes, in vectors that double.
 const FLOOR: usize = 16 << 20;
 /// Values with their variables put in are copied to each of the lines below.
-const FACTOR: usize = 2 * start::hostlist::NAMES_MAX;
+const FACTOR: usize = 2 * hostlist::NAMES_MAX;
 
 fuzz_target!(|text: &str| {
     let variable = |name: &str| (name.len() % 2 == 1).then(|| format!("/{name}"));
     let ((), heap) = allocation::during(|| {
         let Ok(found) = hostfile::parse(text, &variable) else { return };
-        assert!(found.hosts.len() <= start::hostlist::NAMES_MAX);
+        assert!(found.hosts.len() <= hostlist::NAMES_MAX);
         assert!(found.notes.len() <= hostfile::NOTES_MAX);
         for host in &found.hosts {
-            assert!(start::hostlist::is_name(&host.name));
+            assert!(hostlist::is_name(&host.name));
             let options = &host.options;
             assert!(options.user.as_ref().is_none_or(|user| !user.starts_with('-')));
             assert!(options.speed.is_none_or(|speed| (1..=1_000_000).contains(&speed)));

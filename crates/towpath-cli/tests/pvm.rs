@@ -5,7 +5,8 @@
 
 mod support;
 
-use std::path::Path;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::{Vm, text};
@@ -16,14 +17,52 @@ fn skip(what: &str) -> bool {
     false
 }
 
-/// Whether programs of PVM's can run here.
-fn ready(program: &str) -> bool {
+/// Our library, where it is built.
+fn library() -> Option<PathBuf> {
     let towpath = Path::new(env!("CARGO_BIN_EXE_towpath"));
     let built = ["libpvm3.so", "deps/libpvm3.so"].map(|name| towpath.with_file_name(name));
-    if !built.iter().any(|path| path.is_file()) {
+    built.into_iter().find(|path| path.is_file())
+}
+
+/// Whether programs of PVM's can run here.
+fn ready(program: &str) -> bool {
+    if library().is_none() {
         return skip("libpvm3.so is not built: cargo build -p towpath-pvm3");
     }
     Path::new(program).is_file() || skip(&format!("{program} is not installed"))
+}
+
+/// A C program linked with PVM's own library; `false` where that cannot be had.
+fn compiled(vm: &Vm, name: &str, source: &str) -> bool {
+    if !(ready("/usr/bin/cc") && ready("/usr/include/pvm3.h")) {
+        return false;
+    }
+    std::fs::write(vm.file("source.c"), source).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-o", name, "source.c", "-lpvm3"]).current_dir(vm.dir.path());
+    let out = cc.output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    true
+}
+
+/// Runs the words for a shell as ssh would, with a home of its own for each host.
+const SSH: &str = r#"#!/bin/sh
+while [ "$1" = -o ]; do shift 2; done
+host=$1
+case $host in refuse*) echo "Connection refused" >&2; exit 255 ;; esac
+TOWPATH_HOME=$FAKE/$host; export TOWPATH_HOME
+exec sh -c "$2"
+"#;
+
+/// With machines that are directories of a virtual machine's.
+fn with_machines<'a>(vm: &Vm, command: &'a mut Command) -> &'a mut Command {
+    let ssh = vm.file("ssh");
+    if !ssh.is_file() {
+        std::fs::write(&ssh, SSH).unwrap();
+        std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let own = env!("CARGO_BIN_EXE_towpath");
+    command.env("TOWPATH_SSH", ssh).env("TOWPATH_REMOTE", own).env("FAKE", vm.dir.path())
 }
 
 /// What the console prints for commands.
@@ -32,6 +71,7 @@ fn console(vm: &Vm, args: &[&str], commands: &str) -> String {
     let mut args = [&["pvm"], args].concat();
     args.extend(["--start-timeout", "10s"]);
     let mut command = Command::new("timeout");
+    with_machines(vm, &mut command);
     command.arg("60").arg(env!("CARGO_BIN_EXE_towpath")).args(args);
     command.env("TOWPATH_HOME", vm.dir.path()).env("HOME", vm.dir.path());
     command.env_remove("TOWPATH_VM").env_remove("PVM_EXPORT").current_dir(vm.dir.path());
@@ -98,7 +138,7 @@ fn tasks_are_listed_asked_after_and_killed() {
     assert!(said.contains("                      h2  ok\n"), "{said}");
     assert!(said.contains("                  nohost  No such host\n"), "{said}");
     assert!(said.contains("t   40999  No such task\n"), "{said}");
-    assert!(said.contains("box:\n\tindex=0 owner=0x4000"), "{said}");
+    assert!(said.contains("<box>:\n\tindex=0 owner=0x4000"), "{said}");
     assert_eq!(lines_with(&said, "Not found"), 1, "{said}");
     assert!(said.contains("bogus: not found\n"), "{said}");
     assert!(said.contains("tickle: no effect"), "{said}");
@@ -175,4 +215,85 @@ fn pvms_own_console_shows_our_hosts() {
     let out = vm.with_input(&["run", "--timeout", "30s", "--", "pvm"], b"conf\nps -a\nquit\n");
     let said = text(&out.stdout);
     assert!(said.contains("2 hosts, 1 data format"), "{said}{}", text(&out.stderr));
+}
+
+#[test]
+fn hosts_are_added_as_the_host_file_says_and_deleted() {
+    let vm = Vm::new();
+    let hosts = "localhost\nalpha ip=127.0.0.2 sp=500\n&beta ip=127.0.0.3 wd=/usr\n";
+    std::fs::write(vm.file("hosts.pvm"), hosts).unwrap();
+    let commands = "conf\nadd beta refuse alpha\nadd 'gamma ip=127.0.0.4 sp=7'\nconf\n\
+         spawn -beta -> pwd\ndelete alpha nobody localhost\nconf\nhalt\n";
+    let said = console(&vm, &["hosts.pvm"], commands);
+    let row = |name: &str, rest: &str| lines_with(&said, &format!("{name:>24}{rest}"));
+    assert_eq!(
+        (lines_with(&said, "2 hosts, 1"), lines_with(&said, "4 hosts, 1")),
+        (1, 1),
+        "{said}"
+    );
+    assert_eq!(row("alpha", "    80000  LINUX64     500 0x00408c41"), 2, "{said}");
+    assert_eq!(row("alpha", " Duplicate host"), 1, "{said}");
+    assert_eq!(row("refuse", " Can't start pvmd: "), 1, "{said}");
+    assert_eq!(row("beta", "    c0000\n".trim_end()), 3, "{said}");
+    assert_eq!(row("gamma", "   100000  LINUX64       7 "), 2, "{said}");
+    assert_eq!(lines_with(&said, "[1:tc0001] /usr"), 1, "{said}");
+    assert_eq!(row("alpha", "  deleted") + row("nobody", "  No such host"), 2, "{said}");
+    assert_eq!(row("localhost", "  Bad parameter"), 1, "{said}");
+    assert_eq!(lines_with(&said, "3 hosts, 1"), 1, "{said}");
+    assert_eq!(vm.towpath(&["hosts"]).status.code(), Some(255));
+}
+
+#[test]
+fn a_program_adds_and_deletes_hosts() {
+    let vm = Vm::new();
+    let source = r#"
+#include <stdio.h>
+#include <pvm3.h>
+int main(void) {
+    char *names[] = {"alpha ip=127.0.0.2", "refuse", "localhost"}, *gone[] = {"alpha", "nobody"};
+    int codes[3], hosts, added;
+    pvm_setopt(PvmAutoErr, 0);
+    added = pvm_addhosts(names, 3, codes);
+    pvm_config(&hosts, 0, 0);
+    printf("%d: %x %d %d, %d hosts\n", added, codes[0], codes[1], codes[2], hosts);
+    added = pvm_delhosts(gone, 2, codes);
+    pvm_config(&hosts, 0, 0);
+    printf("%d: %d %d, %d hosts\n", added, codes[0], codes[1], hosts);
+    return pvm_exit();
+}"#;
+    if !compiled(&vm, "grow", source) {
+        return;
+    }
+    console(&vm, &["-n", "localhost"], "quit\n");
+    let out = vm.towpath(&["run", "--timeout", "60s", "--", "./grow"]);
+    let expected = "1: 80000 -29 -28, 2 hosts\n1: 0 -6, 1 hosts\n";
+    assert_eq!(text(&out.stdout), expected, "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_program_starts_the_first_daemon() {
+    let vm = Vm::new();
+    let source = r#"
+#include <stdio.h>
+#include <pvm3.h>
+int main(void) {
+    char *args[] = {"-nfirst"};
+    struct pvmhostinfo *hosts;
+    int started, again, count;
+    pvm_setopt(PvmAutoErr, 0);
+    started = pvm_start_pvmd(1, args, 1);
+    again = pvm_start_pvmd(0, 0, 1);
+    pvm_config(&count, 0, &hosts);
+    printf("%d %d %d %s\n", started, again, count, hosts[0].hi_name);
+    return pvm_exit();
+}"#;
+    if !compiled(&vm, "begin", source) {
+        return;
+    }
+    symlink(library().unwrap(), vm.file("libpvm3.so.3")).unwrap();
+    let mut program = Command::new("timeout");
+    program.args(["60", "./begin"]).current_dir(vm.dir.path());
+    program.env("LD_LIBRARY_PATH", vm.dir.path()).env_remove("TOWPATH_VM");
+    let out = program.env("TOWPATH_HOME", vm.dir.path()).output().unwrap();
+    assert_eq!(text(&out.stdout), "0 -28 1 first\n", "{}", text(&out.stderr));
 }

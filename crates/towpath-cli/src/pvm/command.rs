@@ -72,7 +72,8 @@ pub(crate) fn pvm(vm: &VmDir, args: &PvmArgs) -> anyhow::Result<ExitCode> {
     let mut console = Console::new(task, vm, &args.start, described, settings);
     if !args.add.is_empty() {
         let hosts: Vec<&str> = args.add.iter().map(String::as_str).collect();
-        print!("{}", console.add(&hosts)?);
+        // What came of them is told on standard error. Standard output may be that of a job.
+        console.add(&hosts)?;
         return Ok(ExitCode::SUCCESS);
     }
     console.run(Input::new(&first))?;

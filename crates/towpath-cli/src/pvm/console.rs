@@ -67,8 +67,9 @@ impl<'a> Console<'a> {
                 }
                 continue;
             }
-            if input.is_over() && !self.jobs.any() {
-                return Ok(());
+            if input.is_over() && (shown || !self.jobs.any()) {
+                // Behind the prompt.
+                return if shown { say(b"\n") } else { Ok(()) };
             }
             if shown && !std::mem::replace(&mut asked, true) {
                 say(PROMPT.as_bytes())?;
@@ -104,7 +105,12 @@ impl<'a> Console<'a> {
         while let Some(event) = self.task.next_event() {
             match event {
                 Event::Output { task, bytes, .. } => {
-                    if !self.jobs.knows(task) {
+                    if bytes.is_empty() && self.jobs.is_last(task) {
+                        // A job goes on as long as children of its tasks.
+                        for child in self.task.tasks(None)? {
+                            self.jobs.add_child(child.id, child.parent);
+                        }
+                    } else if !bytes.is_empty() && !self.jobs.knows(task) {
                         // Where it has ended, the job is not known any more.
                         let info = self.task.task(task).ok();
                         self.jobs.adopt(task, info.and_then(|info| info.parent));

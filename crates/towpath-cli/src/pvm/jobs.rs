@@ -73,6 +73,20 @@ impl Jobs {
         self.of.contains_key(&task)
     }
 
+    /// Whether it is the only one of its job whose output goes on.
+    pub(super) fn is_last(&self, task: TaskId) -> bool {
+        let job = self.of.get(&task).map(|number| &self.jobs[*number]);
+        job.is_some_and(|job| job.open.len() == 1 && job.open.contains_key(&task))
+    }
+
+    /// A task that runs: of its parent's job, if that has one.
+    pub(super) fn add_child(&mut self, task: TaskId, parent: Option<TaskId>) {
+        let job = parent.and_then(|parent| self.of.get(&parent).copied());
+        if let (Some(job), false) = (job, self.knows(task)) {
+            self.add(job + 1, task);
+        }
+    }
+
     /// A task that one of a job has spawned: of its parent's job, else of the last one that runs.
     pub(super) fn adopt(&mut self, task: TaskId, parent: Option<TaskId>) {
         let job = parent.and_then(|parent| self.of.get(&parent).copied());
@@ -152,7 +166,10 @@ mod tests {
         for bytes in [&b"a\nb"[..], b"c\n\nrest"] {
             jobs.output(task(2), bytes, &mut out).unwrap();
         }
-        jobs.adopt(task(3), Some(task(2)));
+        assert!(jobs.is_last(task(2)) && !jobs.is_last(task(3)));
+        jobs.add_child(task(3), Some(task(2)));
+        jobs.add_child(task(7), Some(task(8)));
+        assert!(!jobs.is_last(task(2)) && !jobs.knows(task(7)));
         jobs.output(task(3), b"x\n", &mut out).unwrap();
         jobs.output(task(2), b"", &mut out).unwrap();
         assert!(jobs.any());

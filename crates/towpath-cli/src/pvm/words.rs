@@ -12,14 +12,13 @@ pub(super) fn split(line: &str) -> anyhow::Result<Vec<String>> {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
             (None | Some('"'), '\\') => word.get_or_insert_default().extend(chars.next()),
-            (Some(_), c) => word.get_or_insert_default().push(c),
             (None, '"' | '\'') => {
                 word.get_or_insert_default();
                 quote = Some(c);
             }
             (None, c) if c.is_whitespace() => words.extend(word.take()),
             (None, '#') if word.is_none() => break,
-            (None, c) => word.get_or_insert_default().push(c),
+            (_, c) => word.get_or_insert_default().push(c),
         }
     }
     if let Some(open) = quote {

@@ -2,8 +2,8 @@
 //!
 //! To start a host takes keys, a shell on another machine, and time: that is the `towpath`
 //! program's work, not a library's in somebody else's process. The first daemon is started by
-//! `towpath pvm`. Where there is one, `towpath pvm --add` runs as a task on the founder's host, which
-//! alone admits hosts, and its end is waited for.
+//! `towpath pvm`. Where there is one, `towpath pvm --add` runs as a task on the founder's host,
+//! which alone admits hosts, and its end is waited for.
 
 use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
