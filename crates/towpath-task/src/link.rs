@@ -8,8 +8,10 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{
@@ -30,7 +32,9 @@ const DESCRIPTORS_MAX: usize = 8;
 /// The connection. Invariant: `start` ≤ `end` ≤ `buf.len()`.
 #[derive(Debug)]
 pub(crate) struct Link {
-    stream: UnixStream,
+    stream: Arc<UnixStream>,
+    /// Which socket that is, whatever becomes of its number.
+    inode: u64,
     buf: Vec<u8>,
     start: usize,
     end: usize,
@@ -54,7 +58,20 @@ impl Link {
         let _ = set_socket_send_buffer_size(&stream, SOCKET_BUFFER);
         let (buf, descriptors, queued) = (vec![0; ROOM], VecDeque::new(), Vec::new());
         let handed = Vec::new();
-        Ok(Self { stream, buf, start: 0, end: 0, descriptors, queued, handed })
+        let (inode, stream) = (fstat(&stream)?.st_ino, Arc::new(stream));
+        Ok(Self { stream, inode, buf, start: 0, end: 0, descriptors, queued, handed })
+    }
+
+    /// False: the program has closed the socket under us. Its number, and those of the library's
+    /// other descriptors, may be the program's own by now.
+    pub(crate) fn is_ours(&self) -> bool {
+        fstat(&self.stream).is_ok_and(|stat| stat.st_ino == self.inode)
+    }
+
+    /// The socket is never closed from here.
+    pub(crate) fn leak(&mut self) {
+        std::mem::forget(Arc::clone(&self.stream));
+        std::mem::forget(std::mem::take(&mut self.descriptors));
     }
 
     /// Reads once; false when nothing was there.

@@ -55,11 +55,16 @@ pub struct Message {
     content: Content,
 }
 
+/// Short messages stand as well aligned as allocated ones: programs read numbers there.
+#[derive(Debug)]
+#[repr(align(16))]
+struct Tiny([u8; TINY_MAX]);
+
 /// Where a received message's bytes are.
 #[derive(Debug)]
 enum Content {
     /// Here: nothing is allocated for them.
-    Tiny([u8; TINY_MAX]),
+    Tiny(Tiny),
     There(Body<Far>),
 }
 
@@ -89,7 +94,7 @@ impl Message {
     pub(crate) fn tiny(about: Received, fill: impl FnOnce(&mut [u8])) -> Self {
         let mut bytes = [0; TINY_MAX];
         fill(&mut bytes[..about.len]);
-        Self { about, content: Content::Tiny(bytes) }
+        Self { about, content: Content::Tiny(Tiny(bytes)) }
     }
 
     pub(crate) fn new(waiting: Waiting<Parcel<Far>>) -> Self {
@@ -134,7 +139,7 @@ impl Message {
     /// Its bytes, where they are.
     pub fn bytes(&self) -> &[u8] {
         match &self.content {
-            Content::Tiny(bytes) => &bytes[..self.about.len],
+            Content::Tiny(Tiny(bytes)) => &bytes[..self.about.len],
             Content::There(body) => bytes(body),
         }
     }

@@ -283,6 +283,15 @@ impl Drop for Task {
             std::mem::forget(self.home.take());
             return;
         }
+        if !self.link.is_ours() {
+            // The program has closed all descriptors: what has these numbers now is not ours to
+            // close.
+            self.link.leak();
+            std::mem::forget(self.waiter.take());
+            std::mem::forget(std::mem::take(&mut self.rings));
+            std::mem::forget(std::mem::take(&mut self.routes));
+            return;
+        }
         if self.check().is_ok() {
             let _ = self.settle_streams(LEAVE_PATIENCE);
         }

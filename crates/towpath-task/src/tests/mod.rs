@@ -5,5 +5,6 @@ mod stage;
 
 mod arming;
 mod limits;
+mod messages;
 mod rings;
 mod streams;
