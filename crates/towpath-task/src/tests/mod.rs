@@ -5,5 +5,6 @@ mod stage;
 
 mod arming;
 mod limits;
+mod meeting;
 mod rings;
 mod streams;
