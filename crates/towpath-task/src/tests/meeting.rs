@@ -7,6 +7,7 @@ use towpath_wire::TaskId;
 use super::actors::enrol;
 use super::stage::{Stage, ring};
 use crate::meeting::PRACTICE;
+use crate::task::Task;
 
 const MEMBERS: usize = 5;
 const ROUNDS: u64 = 60;
@@ -18,12 +19,16 @@ fn nobody_goes_on_before_all_are_there_in_whatever_team() {
         (0..MEMBERS).map(|_| enrol(&mut stage, 1)).unzip();
     for b in 1..MEMBERS {
         let (before, rest) = sides.split_at_mut(b);
-        before.iter_mut().for_each(|a| ring(a, &mut rest[0]));
+        for a in before {
+            ring(a, &mut rest[0]);
+        }
     }
     for _ in 0..2 {
-        tasks.iter_mut().for_each(|task| _ = task.poll().unwrap());
+        for task in &mut tasks {
+            task.poll().unwrap();
+        }
     }
-    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id()).collect();
+    let ids: Vec<TaskId> = tasks.iter().map(Task::id).collect();
     let came = [AtomicU64::new(0), AtomicU64::new(0)];
     std::thread::scope(|scope| {
         let (ids, came) = (&ids, &came);
