@@ -161,6 +161,23 @@ impl Task {
         self.directs.refused(peer);
     }
 
+    /// Asks for a ring to `peer`, of this host, unless that was done.
+    pub(crate) fn ask_ring(&mut self, peer: TaskId) {
+        if self.home.is_none() || self.directs.refused_by_us {
+            return self.directs.refused(peer);
+        }
+        let stage = self.directs.stages.entry(peer).or_insert(Stage::Not(0));
+        if matches!(stage, Stage::Not(_)) {
+            *stage = Stage::Asked;
+            self.queue(&ToDaemon::Direct { peer });
+        }
+    }
+
+    /// Whether it is known if there is a ring to `peer`.
+    pub(crate) fn knows_ring(&self, peer: TaskId) -> bool {
+        !matches!(self.directs.stages.get(&peer), None | Some(Stage::Not(_) | Stage::Asked))
+    }
+
     /// Asks for the direct route to `to` when a message of `len` bytes makes it worth while; a
     /// long message waits for the answer.
     pub(crate) fn consider_direct(&mut self, to: TaskId, len: usize) -> Result<(), SendError> {

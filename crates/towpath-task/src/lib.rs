@@ -33,6 +33,7 @@ mod cast;
 mod direct;
 mod intake;
 mod link;
+mod meeting;
 mod receive;
 mod rings;
 mod send;

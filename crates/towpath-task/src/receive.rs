@@ -10,6 +10,7 @@ use towpath_wire::talk::Header;
 
 use crate::error::{Lost, RecvError};
 use crate::intake::LOOKS;
+use crate::meeting::Meets;
 use crate::message::{Arrived, Choice, Message, Received, about, bytes};
 use crate::rings::Ring;
 use crate::task::Task;
@@ -350,10 +351,11 @@ impl Task {
             Some(card) => Spin::advised(home.card(), [card]),
             None => Spin::advised(home.card(), rings.iter_mut().take(CARDS).map(|r| &r.card)),
         };
-        let wants_room = self.sending.wants_room;
+        let (wants_room, meets) = (self.sending.wants_room, self.ends.meets.as_ref());
         let until = [deadline.0, self.routes.deadline()].into_iter().flatten().min();
         let woken = waiter.wait(home.card(), spin, until, || {
             rings.iter_mut().any(Ring::ready)
+                || meets.is_some_and(Meets::all_there)
                 || wants_room.is_some_and(|peer| rings.get(peer).is_none_or(Ring::has_room))
         });
         self.counts.sleeps += u64::from(!matches!(woken, Ok(Woken::Ready)));

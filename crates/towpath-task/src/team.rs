@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use towpath_vm::collective::{
-    Collective, CollectiveError, Lengths, Message as Say, Operation, Operator, Output, Payload,
-    Settings, StartError, Step, Team as Layout,
+    Collective, CollectiveError, Element, Function, Lengths, Message as Say, Operation, Operator,
+    Output, Payload, Settings, StartError, Step, Team as Layout,
 };
 use towpath_vm::matching::{Ticket, Wanted};
 use towpath_vm::talk::{Subject, WatchEvent};
@@ -13,6 +13,7 @@ use towpath_wire::TaskId;
 use towpath_wire::talk::CONTEXT_OWN;
 
 use crate::error::{AskError, RecvError, SendError};
+use crate::meeting::{MEMBERS_MAX, Meeting, Meets, PRACTICE, Words};
 use crate::message::{Envelope, Message};
 use crate::receive::Deadline;
 use crate::task::Task;
@@ -67,6 +68,10 @@ pub(crate) struct Ends {
     over: HashSet<TaskId>,
     /// Teams by list of members, so that the next one of the same gets another context.
     listed: HashMap<u64, u32>,
+    /// For teams that meet without messages.
+    pub(crate) words: Words,
+    /// What is waited for in such a meeting.
+    pub(crate) meets: Option<Meets>,
 }
 
 impl Ends {
@@ -106,6 +111,10 @@ pub struct Team {
     next: u32,
     /// An operation failed: what still comes of it, or of a later one that is over, is dropped.
     has_failed: bool,
+    /// Barriers begun.
+    barriers: u32,
+    /// How members of one host meet without messages, once they do.
+    meeting: Option<Meeting>,
 }
 
 struct Bytes(Message);
@@ -159,13 +168,23 @@ impl Task {
                 self.ends.watches.insert(watch, *member);
             }
         }
-        Ok(Team { layout, members, context, next: 0, has_failed: false })
+        Ok(Team {
+            layout,
+            members,
+            context,
+            next: 0,
+            has_failed: false,
+            barriers: 0,
+            meeting: None,
+        })
     }
 }
 
 /// What a wait brought.
 enum Came {
     Message(Message),
+    /// All members of this host are here.
+    Host,
     /// Members that have ended, by rank.
     Ends(Vec<u32>),
 }
@@ -186,9 +205,21 @@ impl Team {
         &self.members
     }
 
+    /// Whether barriers go without messages.
+    #[cfg(test)]
+    pub(crate) const fn meets_by_words(&self) -> bool {
+        self.meeting.is_some()
+    }
+
     /// Does one operation together with all other members. The functions below are this one for
     /// each kind.
     pub fn perform(&mut self, task: &mut Task, operation: Operation) -> Result<Output, TeamError> {
+        if matches!(operation, Operation::Barrier) {
+            self.barriers = self.barriers.saturating_add(1);
+            if self.barriers == PRACTICE {
+                self.arrange(task)?;
+            }
+        }
         let number = self.next;
         let mut machine = Collective::new(&self.layout, operation)?;
         self.next = number.wrapping_add(1);
@@ -197,11 +228,41 @@ impl Team {
         }
         let done = self.drive(task, number, &mut machine);
         self.has_failed |= done.is_err();
+        task.ends.meets = None;
         done
     }
 
+    /// From now on barriers need no messages, if all members are on one host and can do without.
+    fn arrange(&mut self, task: &mut Task) -> Result<(), TeamError> {
+        let own = task.id();
+        let near = self.members.iter().all(|m| m.host() == own.host());
+        if !near || !(2..=MEMBERS_MAX).contains(&self.members.len()) {
+            return Ok(());
+        }
+        let peers: Vec<TaskId> = self.members.iter().copied().filter(|m| *m != own).collect();
+        let offer = task.offer_words(&peers)?;
+        let combine = |function| {
+            Operator::built_in(function, Element::U64).expect("integers have all functions")
+        };
+        let free = offer.free.to_le_bytes().to_vec();
+        let free = self.all_reduce(task, free, combine(Function::BitAnd))?;
+        let values = offer.values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let values = self.all_reduce(task, values, combine(Function::Max))?;
+        let words = |bytes: &[u8]| -> Vec<u64> {
+            bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+        };
+        let which = words(&free).first().map_or(64, |free| free.trailing_zeros()) as usize;
+        if let Some(value) = words(&values).get(which) {
+            let hosts = vec![0; self.members.len()];
+            let settings = Settings { host_stage: true, ..Settings::default() };
+            self.layout = Layout::new(self.rank(), &hosts, settings)?;
+            self.meeting = Some(task.take_word(offer, which, *value));
+        }
+        Ok(())
+    }
+
     fn drive(
-        &self,
+        &mut self,
         task: &mut Task,
         number: u32,
         machine: &mut Collective,
@@ -215,6 +276,7 @@ impl Team {
             }
             match self.wait(task, number, &mut known)? {
                 Came::Message(message) => self.hand(machine, message),
+                Came::Host => machine.host_arrived(),
                 Came::Ends(ranks) => {
                     // Ends come after the last message: what is there is handed in first.
                     while let Some(message) = task.try_recv(&self.wanted(number))? {
@@ -247,6 +309,10 @@ impl Team {
     ) -> Result<Came, TeamError> {
         let wanted = self.wanted(number);
         let came = task.wait_for(Deadline::NEVER, &mut |task| {
+            if task.ends.meets.as_ref().is_some_and(Meets::all_there) {
+                task.ends.meets = None;
+                return Some(Came::Host);
+            }
             if let Some(waiting) = task.endpoint.take(&wanted) {
                 return Some(Came::Message(Message::new(waiting)));
             }
@@ -262,7 +328,7 @@ impl Team {
     }
 
     fn send_all(
-        &self,
+        &mut self,
         task: &mut Task,
         number: u32,
         machine: &mut Collective,
@@ -274,7 +340,13 @@ impl Team {
                 Step::Multicast { to, message } => {
                     (to.iter().map(|rank| self.members[*rank as usize]).collect(), message)
                 }
-                Step::Host(_) => unreachable!("teams do not ask for a stage within the host"),
+                Step::Host(_) => {
+                    if let Some(meeting) = &mut self.meeting {
+                        meeting.arrive(task);
+                        meeting.begin_wait(task);
+                    }
+                    continue;
+                }
             };
             let parts: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
             let envelope = Envelope { tag, context, format };

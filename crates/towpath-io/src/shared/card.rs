@@ -68,9 +68,11 @@ impl OwnCard {
     }
 
     /// Says how far this task is in something that tasks of this host have in common. Wake those
-    /// who wait for it afterwards.
+    /// who wait for it afterwards ([`PeerCard::wake`](super::PeerCard::wake)). Of tasks that say
+    /// so and then look at each other's, the last one sees what all of them said.
     pub fn set_epoch(&self, which: usize, value: u64) {
         self.memory.word(epoch(which)).store(value, Release);
+        fence(SeqCst);
     }
 
     /// Says that the task sleeps. Look at every ring once more afterwards, then sleep on the bell.

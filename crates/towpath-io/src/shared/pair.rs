@@ -93,6 +93,11 @@ impl PeerCard {
         epoch_of(&self.0.segment, which)
     }
 
+    /// Rings its bell if it sleeps; true if so. To be called after what it is to see.
+    pub fn wake(&self) -> bool {
+        self.0.wake()
+    }
+
     /// Whether it runs, and on another processor than the task with this card, as far as the two
     /// cards say.
     #[inline]

@@ -6,5 +6,6 @@ mod stage;
 mod arming;
 mod limits;
 mod messages;
+mod meeting;
 mod rings;
 mod streams;
