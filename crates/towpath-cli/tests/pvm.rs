@@ -297,3 +297,17 @@ int main(void) {
     let out = program.env("TOWPATH_HOME", vm.dir.path()).output().unwrap();
     assert_eq!(text(&out.stdout), "0 -28 1 first\n", "{}", text(&out.stderr));
 }
+
+#[test]
+fn output_that_nobody_takes_goes_to_the_daemons_log() {
+    let vm = Vm::up(1);
+    let script = "sh -c 'echo here it is; echo done >&2; kill -9 $$'";
+    console(&vm, &[], &format!("spawn {script}\n"));
+    let log = || text(&vm.towpath(&["logs"]).stdout) + &text(&vm.towpath(&["logs"]).stderr);
+    let deadline = std::time::Instant::now() + support::PROMPT;
+    while !log().contains("[h1.1:t2] here it is") && std::time::Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    let log = log();
+    assert_eq!(lines_with(&log, "[h1.1:t2] here it is"), 1, "{log}");
+}

@@ -33,7 +33,7 @@ const LOWEST: i32 = 3;
 
 /// A task of a virtual machine.
 pub(super) struct Member {
-    pub(super) task: Task,
+    task: Task,
     /// High half of the ids of each slot's present host, as far as it is known.
     lives: HashMap<i32, u64>,
     events: VecDeque<Event>,
@@ -134,6 +134,10 @@ impl Member {
     ) -> Result<Option<Incoming>, Code> {
         let message = outcome.map_err(|error| of_receive(&error))?;
         Ok(message.map(|message| self.incoming(message)))
+    }
+
+    pub(super) const fn layer(&mut self) -> &mut Task {
+        &mut self.task
     }
 
     /// Takes events over as PVM's.
