@@ -136,10 +136,6 @@ impl Member {
         Ok(message.map(|message| self.incoming(message)))
     }
 
-    pub(super) const fn layer(&mut self) -> &mut Task {
-        &mut self.task
-    }
-
     /// Takes events over as PVM's.
     pub(super) fn take_events(&mut self) {
         while let Some(event) = self.task.next_event() {
@@ -190,6 +186,10 @@ impl Member {
                 up().find(|host| host.arch != arch).map(|host| towpath::Place::Host(host.id))
             }
         })
+    }
+
+    pub(super) const fn layer(&mut self) -> &mut Task {
+        &mut self.task
     }
 
     fn members_of(&mut self, members: towpath::Members) -> Members {
