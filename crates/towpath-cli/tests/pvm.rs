@@ -223,7 +223,7 @@ fn hosts_are_added_as_the_host_file_says_and_deleted() {
     let hosts = "localhost\nalpha ip=127.0.0.2 sp=500\n&beta ip=127.0.0.3 wd=/usr\n";
     std::fs::write(vm.file("hosts.pvm"), hosts).unwrap();
     let commands = "conf\nadd beta refuse alpha\nadd 'gamma ip=127.0.0.4 sp=7'\nconf\n\
-         spawn -beta -> pwd\ndelete alpha nobody localhost\nconf\nhalt\n";
+         spawn -beta -> pwd\ndelete alpha nobody localhost\nconf\n";
     let said = console(&vm, &["hosts.pvm"], commands);
     let row = |name: &str, rest: &str| lines_with(&said, &format!("{name:>24}{rest}"));
     assert_eq!(
@@ -240,6 +240,7 @@ fn hosts_are_added_as_the_host_file_says_and_deleted() {
     assert_eq!(row("alpha", "  deleted") + row("nobody", "  No such host"), 2, "{said}");
     assert_eq!(row("localhost", "  Bad parameter"), 1, "{said}");
     assert_eq!(lines_with(&said, "3 hosts, 1"), 1, "{said}");
+    console(&vm, &[], "halt\n");
     assert_eq!(vm.towpath(&["hosts"]).status.code(), Some(255));
 }
 
