@@ -223,7 +223,7 @@ fn hosts_are_added_as_the_host_file_says_and_deleted() {
     let hosts = "localhost\nalpha ip=127.0.0.2 sp=500\n&beta ip=127.0.0.3 wd=/usr\n";
     std::fs::write(vm.file("hosts.pvm"), hosts).unwrap();
     let commands = "conf\nadd beta refuse alpha\nadd 'gamma ip=127.0.0.4 sp=7'\nconf\n\
-         spawn -beta -> pwd\ndelete alpha nobody localhost\nconf\nhalt\n";
+         spawn -beta -> pwd\ndelete alpha nobody localhost\nconf\n";
     let said = console(&vm, &["hosts.pvm"], commands);
     let row = |name: &str, rest: &str| lines_with(&said, &format!("{name:>24}{rest}"));
     assert_eq!(
@@ -240,6 +240,7 @@ fn hosts_are_added_as_the_host_file_says_and_deleted() {
     assert_eq!(row("alpha", "  deleted") + row("nobody", "  No such host"), 2, "{said}");
     assert_eq!(row("localhost", "  Bad parameter"), 1, "{said}");
     assert_eq!(lines_with(&said, "3 hosts, 1"), 1, "{said}");
+    console(&vm, &[], "halt\n");
     assert_eq!(vm.towpath(&["hosts"]).status.code(), Some(255));
 }
 
@@ -296,4 +297,18 @@ int main(void) {
     program.env("LD_LIBRARY_PATH", vm.dir.path()).env_remove("TOWPATH_VM");
     let out = program.env("TOWPATH_HOME", vm.dir.path()).output().unwrap();
     assert_eq!(text(&out.stdout), "0 -28 1 first\n", "{}", text(&out.stderr));
+}
+
+#[test]
+fn output_that_nobody_takes_goes_to_the_daemons_log() {
+    let vm = Vm::up(1);
+    let script = "sh -c 'echo here it is; echo done >&2; kill -9 $$'";
+    console(&vm, &[], &format!("spawn {script}\n"));
+    let log = || text(&vm.towpath(&["logs"]).stdout) + &text(&vm.towpath(&["logs"]).stderr);
+    let deadline = std::time::Instant::now() + support::PROMPT;
+    while !log().contains("[h1.1:t2] here it is") && std::time::Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    let log = log();
+    assert_eq!(lines_with(&log, "[h1.1:t2] here it is"), 1, "{log}");
 }

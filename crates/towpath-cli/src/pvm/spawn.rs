@@ -21,9 +21,9 @@ const ROOT: &str = "/usr/lib/pvm3";
 /// Where output goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Output {
-    /// Nobody sees it.
+    /// Into the daemon's log.
     #[default]
-    Unseen,
+    Log,
     Console,
     File {
         path: String,
@@ -115,7 +115,7 @@ impl Console<'_> {
             out += "-@ has no effect: tasks are not traced by the console\n";
         }
         let sink = match &wanted.output {
-            Output::Unseen => None,
+            Output::Log => None,
             Output::Console => Some(Sink::Console),
             Output::File { path, append } => Some(Sink::file(path, *append)?),
         };

@@ -77,13 +77,13 @@ impl Member {
         let program = PROGRAM.into();
         let tasks =
             SpawnTasks { program, args, place, count: 1, orphan: true, ..Default::default() };
-        let task = match asked(self.task.spawn(tasks))?.pop() {
+        let task = match asked(self.layer().spawn(tasks))?.pop() {
             Some(Ok(task)) => task,
             Some(Err(fault)) => return Err(of_fault(&fault)),
             None => return Err(Code::SysErr),
         };
         self.starter.task = Some(task);
-        self.starter.watch = Some(asked(self.task.watch(Subject::Task(task)))?);
+        self.starter.watch = Some(asked(self.layer().watch(Subject::Task(task)))?);
         self.take_events();
         while self.starter.watch.is_some() {
             self.wait(None)?;

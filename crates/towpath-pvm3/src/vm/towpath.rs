@@ -39,7 +39,7 @@ const NOTICE_TIME: Duration = Duration::from_secs(1);
 
 /// A task of a virtual machine.
 pub(super) struct Member {
-    pub(super) task: Task,
+    task: Task,
     /// The last known life of each slot's host.
     lives: HashMap<i32, Life>,
     events: VecDeque<Event>,
@@ -234,6 +234,10 @@ impl Member {
                 up().find(|host| host.arch != arch).map(|host| towpath::Place::Host(host.id))
             }
         })
+    }
+
+    pub(super) const fn layer(&mut self) -> &mut Task {
+        &mut self.task
     }
 
     fn members_of(&mut self, members: towpath::Members) -> Members {

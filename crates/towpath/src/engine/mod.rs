@@ -18,6 +18,7 @@ mod poll;
 mod requests;
 mod spawner;
 mod tasks;
+mod unclaimed;
 
 pub use core::{Engine, EngineError, EngineOptions};
 pub use launch::Launch;

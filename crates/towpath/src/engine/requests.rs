@@ -9,6 +9,7 @@ use towpath_wire::{HostId, Instant};
 
 use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
 use super::core::Engine;
+use super::unclaimed::Unclaimed;
 use crate::log;
 use crate::protocol::{ADOPTED_TAGS, HostEvent, Info, Reply, Request, TaskEvent};
 use crate::token::Token;
@@ -28,6 +29,7 @@ pub(super) struct Clients {
     pub(super) queries: HashMap<u64, (u64, u64)>,
     /// Requests whose client went away, and when to send the firm signal.
     pub(super) orphans: HashMap<RequestId, Instant>,
+    pub(super) unclaimed: Unclaimed,
 }
 
 impl Engine {
@@ -43,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// News of a request: to its client, or, if that is gone, only its credit goes on.
+    /// News of a request: to its client; without one into the log, and its credit goes on.
     pub(super) fn news(&mut self, id: RequestId, event: RequestEvent) {
         let ended = matches!(event, RequestEvent::Ended(_));
         if let Some((client, tag)) = self.clients.owners.get(&id).copied() {
@@ -55,6 +57,9 @@ impl Engine {
                 }
             }
         } else {
+            for line in self.clients.unclaimed.take(id, &event) {
+                log!("{line}");
+            }
             if let RequestEvent::Output { bytes, .. } = &event {
                 let now = self.clock.now();
                 self.node.credit(now, id, bytes.len() as u32, &mut self.memory);
