@@ -14,6 +14,8 @@ const LEAST_SPAN: Duration = Duration::from_secs(15);
 const MOST_SPAN: Duration = Duration::from_secs(5);
 /// Smaller differences say nothing about a queue.
 const VISIBLE: Duration = Duration::from_micros(100);
+/// So much of the least round-trip time, but no more than is visible, is no queue either.
+const EMPTY_PART: u32 = 8;
 /// Nor do those below this part of the least round-trip time.
 const VISIBLE_PART: u32 = 20;
 
@@ -78,6 +80,13 @@ impl Queue {
             self.most.take(now, self.round);
         }
         self.round = Duration::MAX;
+    }
+
+    /// Hardly a packet waited when this was measured. Late hosts make round trips longer, never
+    /// shorter.
+    pub(super) fn is_empty(&self) -> bool {
+        let least = self.least();
+        self.present.saturating_sub(least) <= (least / EMPTY_PART).min(VISIBLE)
     }
 
     pub(super) fn level(&self) -> Level {
