@@ -536,7 +536,7 @@ fn schedules() -> Vec<(&'static str, Vec<u8>)> {
 #[derive(Default)]
 struct Script(Vec<u8>);
 
-const VARIANTS: u64 = 14;
+const VARIANTS: u64 = 15;
 
 impl Script {
     fn then(mut self, variant: u64, fields: &[u8]) -> Self {
@@ -547,29 +547,29 @@ impl Script {
         self
     }
     fn open(self, side: u8, direction: u8) -> Self {
-        self.then(0, &[side, direction, 0])
+        self.then(0, &[side, direction, 0, 0])
     }
     fn send(self, side: u8, channel: u8, len: u16) -> Self {
         let [a, b] = len.to_le_bytes();
         self.then(1, &[side, channel, a, b])
     }
     fn finish(self, side: u8, channel: u8) -> Self {
-        self.then(2, &[side, channel])
+        self.then(3, &[side, channel])
     }
     fn consume(self, side: u8) -> Self {
-        self.then(3, &[side, 1])
+        self.then(4, &[side, 1])
     }
     fn transmit(self, side: u8) -> Self {
-        self.then(5, &[side, 255, 255])
+        self.then(6, &[side, 255, 255])
     }
     fn deliver_all(self) -> Self {
-        self.then(7, &[])
+        self.then(8, &[])
     }
     fn lose(self, index: u8) -> Self {
-        self.then(8, &[index])
+        self.then(9, &[index])
     }
     fn advance(self, step: u8) -> Self {
-        self.then(12, &[step])
+        self.then(13, &[step])
     }
     fn end(self, count: usize) -> Vec<u8> {
         let read = Vec::<Operation>::arbitrary_take_rest(Unstructured::new(&self.0));
@@ -586,18 +586,17 @@ fn scripts() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("exchange", exchange.consume(0).consume(1).advance(14).finish(0, 0).end(11)),
         ("loss", start().lose(0).transmit(0).deliver_all().advance(17).advance(17).end(8)),
-        ("close", start().deliver_all().then(4, &[1]).transmit(1).deliver_all().end(7)),
+        ("close", start().deliver_all().then(5, &[1]).transmit(1).deliver_all().end(7)),
         ("small_grants", {
-            let small = |s: Script| s.then(5, &[0, 200, 0]).deliver_all();
+            let small = |s: Script| s.then(6, &[0, 200, 0]).deliver_all();
             small(small(start().send(0, 0, 500))).end(8)
         }),
         // Forge with one frame (a question), and garbage of three bytes.
         ("forged", {
-            let challenge = (6u64 << 32).div_ceil(7) as u32;
             let mut fields = vec![1, 0, 1];
-            fields.extend(challenge.to_le_bytes());
+            fields.extend(variant(7, 9));
             fields.extend([9, 0, 0, 0, 0, 0, 0, 0, 0]);
-            start().then(10, &fields).then(11, &[0, 1, 4, 1, 0, 1, 0, 0]).end(5)
+            start().then(11, &fields).then(12, &[0, 1, 4, 1, 0, 1, 0, 0]).end(5)
         }),
     ]
 }

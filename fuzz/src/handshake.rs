@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 
 use towpath_proto::endpoint::Answer;
+use std::time::Duration;
+
 use towpath_proto::{
     Config, Connect, Crypto, Endpoint, EndpointEvent, Grant, HeapMemory, Machine, Psk, Rng, RxMeta,
     TxBatch,
@@ -22,7 +24,7 @@ fn endpoint(n: u64) -> Endpoint {
 }
 
 fn rx() -> RxMeta {
-    RxMeta { link: LINK, remote: remote(), ecn: 0 }
+    RxMeta { link: LINK, remote: remote(), ecn: 0, late: Duration::ZERO }
 }
 
 fn remote() -> SocketAddr {

@@ -298,7 +298,7 @@ impl World {
     }
 
     fn deliver(&mut self, to: usize, mut datagram: Vec<u8>) {
-        let rx = RxMeta { link: LINK, remote: address(1 - to), ecn: 0 };
+        let rx = RxMeta { link: LINK, remote: address(1 - to), ecn: 0, late: Duration::ZERO };
         let h = &mut self.hosts[to];
         h.endpoint.handle_datagram(self.now, rx, &mut datagram, &mut h.memory);
         self.events(to);

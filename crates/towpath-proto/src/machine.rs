@@ -17,6 +17,7 @@
 //! belongs to the host, not to a conversation: see docs/decisions/0002.
 
 use core::net::SocketAddr;
+use core::time::Duration;
 
 use alloc::vec::Vec;
 
@@ -37,6 +38,9 @@ pub struct RxMeta {
     pub remote: SocketAddr,
     /// The ECN bits of the IP header (0 where the driver cannot tell).
     pub ecn: u8,
+    /// How long ago it reached the machine, as far as the driver knows: round trips are measured
+    /// without the time that it waited for us.
+    pub late: Duration,
 }
 
 /// What happened to a path or link.

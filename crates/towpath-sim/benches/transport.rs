@@ -158,7 +158,8 @@ impl Pair {
         for n in 0..2 {
             self.transmit(n);
             let Self { sides, flight, spare, .. } = self;
-            let rx = RxMeta { link: LinkId(0), remote: sides[n].addr, ecn: 0 };
+            let rx =
+                RxMeta { link: LinkId(0), remote: sides[n].addr, ecn: 0, late: Duration::ZERO };
             let to = &mut sides[1 - n];
             while let Some(mut data) = flight[n].pop_front() {
                 to.endpoint.handle_datagram(self.now, rx, &mut data, &mut to.memory);

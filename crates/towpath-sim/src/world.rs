@@ -320,7 +320,7 @@ impl World {
         let h = &mut self.hosts[transit.to];
         if let Some(node) = &mut h.node {
             let remote = address(transit.from);
-            let rx = RxMeta { link: LinkId(0), remote, ecn: transit.ecn };
+            let rx = RxMeta { link: LinkId(0), remote, ecn: transit.ecn, late: Duration::ZERO };
             node.handle_datagram(now, rx, self.network.bytes(transit), &mut h.memory);
             self.delivered += 1;
         }

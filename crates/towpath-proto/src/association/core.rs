@@ -154,6 +154,8 @@ pub struct Association {
     pub(super) liveness: Liveness,
     pub(super) outcome: Outcome,
     pub(super) events: VecDeque<AssociationEvent>,
+    /// How long ago the packet that is being taken in reached the machine.
+    pub(super) late: Duration,
     /// Nothing is told before a packet of the first path from this one on is acknowledged.
     pub(super) held: Option<u64>,
 }
@@ -182,6 +184,7 @@ impl Association {
             liveness: Liveness::new(now, initiator, config.liveness),
             outcome: Outcome::default(),
             events: VecDeque::new(),
+            late: Duration::ZERO,
             held: None,
         }
     }

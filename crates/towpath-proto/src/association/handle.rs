@@ -29,6 +29,9 @@ const KEPT_TIMEOUTS: u32 = 3;
 /// Largest packet number accepted: at 10⁹ packets a second, 146 years of them.
 const NUMBER_MAX: u64 = 1 << 62;
 
+/// A datagram waited for us no longer than this, whatever the driver says.
+const LATE_MAX: Duration = Duration::from_secs(1);
+
 impl Association {
     /// Takes a data packet in. Returns true when it was authentic.
     pub fn handle_packet(
@@ -71,6 +74,7 @@ impl Association {
                 return false;
             }
         }
+        self.late = rx.late.min(LATE_MAX);
         let met_congestion = rx.ecn & 3 == 3;
         self.stats.packets_marked += u64::from(met_congestion);
         self.paths[path].arrivals.marked += u64::from(met_congestion);
@@ -124,8 +128,8 @@ impl Association {
         if refused {
             self.stats.refused += 1;
         } else {
-            let delay = self.config.ack_delay;
-            self.paths[path].arrivals.arrived(now, number, eliciting, delay);
+            let (came, delay) = (now - self.late, self.config.ack_delay);
+            self.paths[path].arrivals.arrived(came, number, eliciting, delay);
         }
     }
 
@@ -265,7 +269,7 @@ impl Association {
         let Some(path) = self.paths.iter_mut().find(|p| p.id == ack.path) else {
             return Err(Refused::Fault);
         };
-        if !path.on_ack(now, ack, &mut self.outcome) {
+        if !path.on_ack(now, self.late, ack, &mut self.outcome) {
             self.fault(now, "acknowledges a packet never sent", memory);
             return Ok(());
         }

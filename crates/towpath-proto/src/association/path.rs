@@ -277,8 +277,15 @@ impl Path {
         }
     }
 
-    /// Takes an acknowledgement of our packets in. False when it speaks of a packet never sent.
-    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, out: &mut Outcome) -> bool {
+    /// Takes an acknowledgement of our packets in that came so long ago. False when it speaks of a
+    /// packet never sent.
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        late: Duration,
+        ack: &Ack<'_>,
+        out: &mut Outcome,
+    ) -> bool {
         if ack.largest >= self.flight.next() {
             return false;
         }
@@ -304,22 +311,26 @@ impl Path {
                 self.settle(now, hi - below, out);
             }
         }
-        self.conclude(now, ack, newest);
-        self.detect_losses(now, out);
+        self.conclude(now, late, ack, newest);
+        // What came later may still wait to be read.
+        self.detect_losses(now - late, out);
         self.flight.shrink(now, self.rtt.probe_timeout(Duration::ZERO) * 3);
         true
     }
 
     /// Tells the controller what the packets just settled say together.
-    fn conclude(&mut self, now: Instant, ack: &Ack<'_>, newest: bool) {
+    fn conclude(&mut self, now: Instant, late: Duration, ack: &Ack<'_>, newest: bool) {
         let Some(settled) = self.delivery.conclude() else { return };
         let mut rtt = None;
         if newest
             && self.flight.get(ack.largest).is_some_and(|s| s.at == settled.newest)
             && !settled.late
         {
+            // Timers have to wait for late hosts (RFC 9002 §5.3); of the path those say nothing.
             let delay = Duration::from_micros(ack.delay_us.into());
-            rtt = Some(self.rtt.sample(now, now.since(settled.newest), delay));
+            let trip = now.since(settled.newest);
+            self.rtt.sample(now, trip, delay.min(self.ack_rate.delay()));
+            rtt = Some(trip.saturating_sub(late + delay).max(self.rtt.min() / 4));
         }
         self.wish(settled.delivered, settled.prior_delivered);
         self.congestion.on_acked(&Sample {
@@ -482,7 +493,7 @@ mod tests {
         let mut out = Outcome::default();
         for frame in towpath_wire::frame::Frames::new(&bytes) {
             if let Ok(towpath_wire::frame::Frame::Ack(ack)) = frame {
-                assert!(path.on_ack(now, &ack, &mut out));
+                assert!(path.on_ack(now, Duration::ZERO, &ack, &mut out));
             }
         }
         out

@@ -19,7 +19,7 @@ use crate::world::{address, index_of};
 
 /// Datagrams in one train at most.
 const TRAIN: usize = 16;
-/// Datagrams that a stopped host's socket holds.
+/// Datagrams that the socket of a host holds that does not run.
 const SOCKET_MAX: usize = 256;
 /// Once every flow is done: time for what is still under way.
 const LINGER: Duration = Duration::from_secs(2);
@@ -91,7 +91,10 @@ impl<'a> Run<'a> {
             };
             for index in [2 * n, 2 * n + 1] {
                 let (seed, real) = (scenario.seed, scenario.real_bytes);
-                hosts.push(Host::new(index, seed, config.clone(), real));
+                let mut host = Host::new(index, seed, config.clone(), real);
+                host.wake = Duration::from_micros(spec.wake_us);
+                host.stamps = spec.stamps;
+                hosts.push(host);
             }
             let route = |names: &[String]| names.iter().map(number).collect::<Vec<_>>();
             network.set_route(2 * n, 2 * n + 1, &route(&spec.forward));
@@ -131,6 +134,9 @@ impl<'a> Run<'a> {
                 Happening::Datagram(transit) => self.arrive(now, transit),
                 Happening::Timer(host) => {
                     self.hosts[host].timer = None;
+                    if let Some(at) = self.hosts[host].wakes(now) {
+                        self.kernel.schedule(at, Happening::Resume(host));
+                    }
                     self.wake(now, host);
                 }
                 Happening::Start(flow) => self.start(now, flow),
@@ -204,8 +210,9 @@ impl<'a> Run<'a> {
         if self.hosts[host].stopped_until > now {
             return;
         }
-        while let Some(transit) = self.hosts[host].socket.pop_front() {
-            self.deliver(now, transit);
+        while let Some((came, transit)) = self.hosts[host].socket.pop_front() {
+            let late = if self.hosts[host].stamps { now.since(came) } else { Duration::ZERO };
+            self.deliver(now, late, transit);
         }
         self.wake(now, host);
     }
@@ -215,18 +222,22 @@ impl<'a> Run<'a> {
         let go_on = |at, t| _ = kernel.schedule(at, Happening::Datagram(t));
         let Some(transit) = network.arrive(now, transit, go_on) else { return };
         let h = &mut self.hosts[transit.to];
+        if let Some(at) = h.wakes(now) {
+            self.kernel.schedule(at, Happening::Resume(transit.to));
+        }
         if h.stopped_until <= now {
-            self.deliver(now, transit);
+            self.deliver(now, Duration::ZERO, transit);
             self.drain(now, transit.to);
         } else if h.socket.len() < SOCKET_MAX {
-            h.socket.push_back(transit);
+            h.socket.push_back((now, transit));
         } else {
             h.socket_dropped += 1;
             self.network.release(transit);
         }
     }
 
-    fn deliver(&mut self, now: Instant, transit: Transit) {
+    /// `late`: so long ago it reached the socket.
+    fn deliver(&mut self, now: Instant, late: Duration, transit: Transit) {
         self.datagrams += 1;
         let h = &mut self.hosts[transit.to];
         let flow = &mut self.flows[transit.to / 2];
@@ -235,7 +246,7 @@ impl<'a> Run<'a> {
         };
         let before = taken(h);
         let remote = address(transit.from);
-        let rx = RxMeta { link: LinkId(0), remote, ecn: transit.ecn };
+        let rx = RxMeta { link: LinkId(0), remote, ecn: transit.ecn, late };
         let data = self.network.bytes(transit);
         h.endpoint.handle_datagram(h.clock.local(now), rx, data, &mut h.memory);
         // Opened in place: what authenticated can be read now.

@@ -85,6 +85,11 @@ pub struct FlowSpec {
     pub window_bytes: u32,
     /// Largest datagram.
     pub datagram_bytes: u16,
+    /// Both hosts wake up late: by a time drawn evenly from twice this, one time in a hundred by
+    /// ten times that.
+    pub wake_us: u64,
+    /// They know when a datagram reached their sockets, as kernels tell.
+    pub stamps: bool,
     /// The receiver sends each message back, and the sender waits for it before the next one.
     pub echo: bool,
 }
@@ -102,6 +107,8 @@ impl Default for FlowSpec {
             start_ms: 0,
             window_bytes: config.window,
             datagram_bytes: config.datagram,
+            wake_us: 0,
+            stamps: true,
             echo: false,
         }
     }
@@ -273,6 +280,9 @@ impl TransferScenario {
         }
         if flow.datagram_bytes < 1232 {
             return Err(range(field("datagram_bytes"), &flow.datagram_bytes, "at least 1232"));
+        }
+        if flow.wake_us > 50_000 {
+            return Err(range(field("wake_us"), &flow.wake_us, "at most 50000"));
         }
         self.within(field("start_ms"), flow.start_ms)
     }

@@ -423,7 +423,7 @@ impl Network {
             self.flight.insert((h.stalled_until, self.sequence), (to, from, bytes));
             return;
         }
-        let rx = RxMeta { link: LINK, remote: from, ecn: 0 };
+        let rx = RxMeta { link: LINK, remote: from, ecn: 0, late: Duration::ZERO };
         h.endpoint.handle_datagram(self.now, rx, &mut bytes, &mut h.memory);
         self.drain(to);
     }
