@@ -16,7 +16,8 @@ fn a_run_is_told_as_a_table_lines_and_json() {
     assert_eq!((code, faults.as_str()), (Some(0), ""), "{shown}");
     let row = |name: &str| shown.lines().find(|l| l.starts_with(name)).expect(name).to_string();
     assert!(row("promises broken").ends_with(" 0"), "{shown}");
-    assert!(row("tasks").contains("60, "), "{shown}");
+    let tasks: u64 = row("tasks").split([' ', ',']).find_map(|word| word.parse().ok()).unwrap();
+    assert!(tasks >= 60, "{shown}");
     let hash = row("trace hash").split_whitespace().last().unwrap().to_string();
 
     let (code, lines, _) = run(&["--seed", "2", "--seeds", "2"]);
