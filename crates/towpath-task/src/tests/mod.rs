@@ -5,7 +5,7 @@ mod stage;
 
 mod arming;
 mod limits;
-mod messages;
 mod meeting;
+mod messages;
 mod rings;
 mod streams;
