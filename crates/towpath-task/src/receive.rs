@@ -18,6 +18,10 @@ use crate::task::Task;
 /// Neighbours looked at to decide whether to spin for a message from anybody.
 const CARDS: usize = 16;
 
+/// Looks that bring something between two looks at the clock and the memory limit: each may read
+/// the socket sixteen times.
+const BUSY: u32 = 4;
+
 /// Rings glanced at for a message from anybody.
 const GLANCES: usize = 4;
 
@@ -320,7 +324,7 @@ impl Task {
             // An error is remembered, and comes back from the check.
             let any = self.take_in().and_then(|any| self.flush().map(|()| any)).unwrap_or(true);
             busy = if any { busy + 1 } else { 0 };
-            if any && !busy.is_multiple_of(LOOKS) {
+            if any && !busy.is_multiple_of(BUSY) {
                 continue;
             }
             // What was written meanwhile may be what is waited for.
