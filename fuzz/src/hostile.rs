@@ -24,6 +24,8 @@ pub enum Hostile {
     CloseChannel { channel: u8, messages: u8 },
     /// A question.
     Challenge(u64),
+    /// A wish for acknowledgements.
+    AckRate { path: u8, every: u16, delay_us: u32 },
 }
 
 /// A direction of a byte.
@@ -55,6 +57,9 @@ pub fn content(frames: &[Hostile]) -> Vec<u8> {
 fn hostile(w: &mut Writer<'_>, f: &Hostile) {
     match f {
         Hostile::Raw(bytes) => w.put(&bytes[..bytes.len().min(300)]),
+        Hostile::AckRate { path, every, delay_us } => {
+            frame::emit_ack_rate(w, PathId(u16::from(*path / 128)), *every, *delay_us);
+        }
         Hostile::Ack { path, delay_us, largest, map } => {
             frame::emit_ack(w, PathId(u16::from(*path / 128)), *delay_us, (*largest).into(), map);
         }

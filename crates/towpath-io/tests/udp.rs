@@ -227,3 +227,30 @@ fn an_idle_link_is_never_looked_at_before_sleeping() {
     }
     assert_eq!(driver.counters().receive_calls, 0);
 }
+
+#[test]
+fn a_datagram_tells_how_long_it_waited() {
+    let (mut near, mut far) = (bind(Ipv4Addr::LOCALHOST), bind(Ipv4Addr::LOCALHOST));
+    let remote = far.local_addr().unwrap();
+    let mut batch = SendBatch::new();
+    train(&mut batch, remote, 100, 300, 0);
+    let before = std::time::Instant::now();
+    assert!(near.flush(&mut batch));
+    let sent = std::time::Instant::now();
+    // Time passes: others talk.
+    let (mut one, mut other) = (bind(Ipv4Addr::LOCALHOST), bind(Ipv4Addr::LOCALHOST));
+    let (from, to) = (one.local_addr().unwrap(), other.local_addr().unwrap());
+    for _ in 0..200 {
+        train(&mut batch, to, 100, 100, 0);
+        assert!(one.flush(&mut batch));
+        arrivals(&mut other, from, 1);
+    }
+    let passed = sent.elapsed();
+    let mut late = Vec::new();
+    far.receive(|rx, _| late.push(rx.late)).expect("receives");
+    let most = before.elapsed();
+    assert_eq!(late.len(), 3);
+    for late in late {
+        assert!(passed <= late && late <= most, "{passed:?} <= {late:?} <= {most:?}");
+    }
+}

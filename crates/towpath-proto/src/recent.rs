@@ -19,6 +19,11 @@ impl<T: Copy + Ord> Recent<T> {
         Self { span, since: Instant::ZERO, present: None, before: None }
     }
 
+    /// What is taken from now on counts for so long.
+    pub(crate) const fn set_span(&mut self, span: Duration) {
+        self.span = span;
+    }
+
     pub(crate) fn get(&self) -> Option<T> {
         self.present.max(self.before)
     }

@@ -28,8 +28,8 @@
 //! ```
 //! A packet may hold several ACK frames for one path, each with a lower `largest`, so that any
 //! number of packets can be covered; only the first one's delay and top give a time sample.
-//! MARKS stands before the ACK frames of its path. It and ACK_RATE are extensions, so that older
-//! hosts skip them. ACK_RATE is a wish; the last one counts.
+//! MARKS stands before the ACK frames of its path. It and `ACK_RATE` are extensions, so that older
+//! hosts skip them. `ACK_RATE` is a wish; the last one counts.
 //! Every frame may be applied twice without harm.
 //!
 //! A limit is absolute: the message memory, in bytes since the channel opened, that the peer may

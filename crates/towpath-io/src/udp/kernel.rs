@@ -12,8 +12,9 @@ use std::ptr;
 
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, sockaddr_in, sockaddr_in6, sockaddr_storage};
 
-/// Bytes for the control messages of one message: type of service and segment size need 24 each.
-const CONTROL: usize = 64;
+/// Bytes for the control messages of one message: type of service and segment size need 24 each,
+/// the time of arrival 32.
+const CONTROL: usize = 96;
 
 /// Parts of one message at most (`UIO_MAXIOV`).
 pub(super) const PARTS_MAX: usize = 1024;
@@ -46,6 +47,8 @@ pub(super) struct Incoming {
     pub(super) len: usize,
     pub(super) segment: usize,
     pub(super) ecn: u8,
+    /// Nanoseconds since the Unix epoch at which the kernel got the first of them; 0: not told.
+    pub(super) came_ns: u64,
     /// The kernel had more than the buffer holds.
     pub(super) cut: bool,
 }
@@ -56,6 +59,7 @@ impl Incoming {
         len: 0,
         segment: 1,
         ecn: 0,
+        came_ns: 0,
         cut: false,
     };
 }
@@ -167,12 +171,13 @@ pub(super) fn receive<const N: usize>(
     let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     for ((header, name), meta) in headers[..n].iter().zip(&names).zip(metas) {
         let len = header.msg_len as usize;
-        let (segment, ecn) = read_control(&header.msg_hdr, len);
+        let told = read_control(&header.msg_hdr, len);
         *meta = Incoming {
             remote: read_name(name, header.msg_hdr.msg_namelen).unwrap_or(Incoming::EMPTY.remote),
             len,
-            segment: segment.max(1),
-            ecn,
+            segment: told.segment.max(1),
+            ecn: told.ecn,
+            came_ns: told.came_ns,
             cut: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         };
     }
@@ -265,29 +270,40 @@ fn write_control(message: &Outgoing<'_>, control: &mut Control) -> usize {
     used
 }
 
-/// Segment size (`len` where the kernel joined nothing) and ECN bits.
-fn read_control(header: &libc::msghdr, len: usize) -> (usize, u8) {
-    let (mut segment, mut ecn) = (len, 0);
+/// What control messages tell: see [`Incoming`]. `segment` is the length where the kernel joined
+/// nothing.
+struct Told {
+    segment: usize,
+    ecn: u8,
+    came_ns: u64,
+}
+
+fn read_control(header: &libc::msghdr, len: usize) -> Told {
+    let mut told = Told { segment: len, ecn: 0, came_ns: 0 };
     // SAFETY: the kernel wrote `msg_controllen` bytes of control messages where `msg_control`
     // points; the macros keep within them.
     let mut at = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !at.is_null() {
         // SAFETY: `at` is a whole control message; the data of these kinds is an int, of the
-        // type of service one byte.
+        // type of service one byte, of the time of arrival a timespec.
         unsafe {
             let data = libc::CMSG_DATA(at);
             match ((*at).cmsg_level, (*at).cmsg_type) {
                 (libc::SOL_UDP, libc::UDP_GRO) => {
-                    segment = data.cast::<c_int>().read_unaligned().max(1) as usize;
+                    told.segment = data.cast::<c_int>().read_unaligned().max(1) as usize;
                 }
-                (libc::IPPROTO_IP, libc::IP_TOS) => ecn = data.read() & 3,
+                (libc::IPPROTO_IP, libc::IP_TOS) => told.ecn = data.read() & 3,
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                    ecn = (data.cast::<c_int>().read_unaligned() & 3) as u8;
+                    told.ecn = (data.cast::<c_int>().read_unaligned() & 3) as u8;
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let t = data.cast::<libc::timespec>().read_unaligned();
+                    told.came_ns = t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64;
                 }
                 _ => {}
             }
             at = libc::CMSG_NXTHDR(header, at);
         }
     }
-    (segment, ecn)
+    told
 }

@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use towpath_proto::machine::INSETS_MAX;
@@ -202,8 +203,14 @@ impl UdpLink {
             }
         };
         let counters = &mut self.counters;
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = |came_ns| match came_ns {
+            0 => Duration::ZERO,
+            ns => unix.saturating_sub(Duration::from_nanos(ns)),
+        };
         for (part, meta) in self.buffer.chunks_exact_mut(RECEIVE_BYTES).zip(&self.metas[..n]) {
-            let rx = RxMeta { link: self.id, remote: meta.remote, ecn: meta.ecn };
+            let late = since(meta.came_ns);
+            let rx = RxMeta { link: self.id, remote: meta.remote, ecn: meta.ecn, late };
             // What was cut off belongs to the last datagram: it would not authenticate anyhow.
             let mut len = meta.len;
             if meta.cut {
@@ -377,6 +384,8 @@ fn options(fd: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
     kernel::set(fd, IPPROTO_IP, libc::IP_RECVTOS, 1)?;
     // An old kernel that does not join datagrams still delivers them.
     let _ = kernel::set(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
+    // Without it, how late we wake up counts as time on the way.
+    let _ = kernel::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
     Ok(())
 }
 

@@ -14,6 +14,8 @@ const LEAST_SPAN: Duration = Duration::from_secs(15);
 const MOST_SPAN: Duration = Duration::from_secs(5);
 /// Smaller differences say nothing about a queue.
 const VISIBLE: Duration = Duration::from_micros(100);
+/// Of the least round-trip time.
+const STANDING_PART: u32 = 4;
 /// So much of the least round-trip time, but no more than is visible, is no queue either.
 const EMPTY_PART: u32 = 8;
 /// Nor do those below this part of the least round-trip time.
@@ -39,6 +41,9 @@ pub(super) struct Queue {
     /// The present round-trip time: up at once, down by an eighth of the way at each sample. A
     /// drop is noticed a few packets after the full queue that caused it.
     present: Duration,
+    /// The least within a quarter to a half of a round trip: a burst of our own comes and goes
+    /// within that, a queue stands.
+    standing: Recent<Reverse<Duration>>,
     /// Least of the present round.
     round: Duration,
 }
@@ -49,6 +54,7 @@ impl Queue {
             least: Recent::new(LEAST_SPAN),
             most: Recent::new(MOST_SPAN),
             present: Duration::ZERO,
+            standing: Recent::new(Duration::ZERO),
             round: Duration::MAX,
         }
     }
@@ -69,6 +75,8 @@ impl Queue {
         let before = self.least();
         self.least.take(now, Reverse(rtt));
         self.round = self.round.min(rtt);
+        self.standing.set_span(self.least() / STANDING_PART);
+        self.standing.take(now, Reverse(rtt));
         let above = self.present.saturating_sub(rtt);
         self.present = rtt + above * 7 / 8;
         before != Duration::MAX && rtt + Self::visible(rtt) < before
@@ -91,9 +99,10 @@ impl Queue {
 
     pub(super) fn level(&self) -> Level {
         let least = self.least();
-        let most = self.most.get().unwrap_or_default().max(self.present);
+        let standing = self.standing.get().map_or(Duration::ZERO, |r| r.0);
+        let most = self.most.get().unwrap_or_default().max(standing);
         let range = most.saturating_sub(least);
-        let above = self.present.saturating_sub(least);
+        let above = standing.saturating_sub(least);
         if range < Self::visible(least) || above * 3 < range {
             Level::Low
         } else if above * 2 > range {
