@@ -33,14 +33,16 @@ struct Bottleneck {
     loss_ppm: u32,
     /// Datagrams delayed by up to a quarter of the round trip.
     reorder_ppm: u32,
+    /// How late hosts wake, in microseconds.
+    wake_us: u64,
 }
 
 const PLAIN: Bottleneck =
-    Bottleneck { mbps: 100, rtt_ms: 20, buffer: 1.0, loss_ppm: 0, reorder_ppm: 0 };
+    Bottleneck { mbps: 100, rtt_ms: 20, buffer: 1.0, loss_ppm: 0, reorder_ppm: 0, wake_us: 0 };
 
 impl Bottleneck {
     fn run(&self, seed: u64, seconds: u64, bytes: Option<u64>, flows: Flows<'_>) -> TransferReport {
-        let Self { mbps, rtt_ms, buffer, loss_ppm, reorder_ppm } = self;
+        let Self { mbps, rtt_ms, buffer, loss_ppm, reorder_ppm, wake_us } = self;
         let (delay_us, reorder_us) = (rtt_ms * 500, rtt_ms * 250);
         let queue = (buffer * (mbps * rtt_ms * 125) as f64) as u64;
         let mut text = format!(
@@ -55,7 +57,8 @@ impl Bottleneck {
             let _ = write!(
                 text,
                 "[[flow]]\nname = '{n}'\nforward = ['there']\nbackward = ['back']\n{bytes}\
-                 congestion = '{congestion}'\nstart_ms = {start_ms}\nwindow_bytes = 33554432\n"
+                 congestion = '{congestion}'\nstart_ms = {start_ms}\nwindow_bytes = 33554432\n\
+                 wake_us = {wake_us}\n"
             );
         }
         let report = run(&TransferScenario::parse(&text).unwrap(), None).unwrap();
@@ -120,6 +123,27 @@ fn a_transfer_over_a_link_that_loses_and_reorders_takes_hardly_longer_than_it_mu
     let link = Bottleneck { mbps: 1000, rtt_ms: 5, loss_ppm: 50_000, reorder_ppm: 10_000, ..PLAIN };
     let times = link.transfer(1, 50_000_000);
     assert!(times <= 1.15, "{times}");
+}
+
+#[test]
+fn hosts_that_wake_late_take_their_own_lateness_for_no_queue() {
+    // 1.42 times; 2.3 before datagrams told when they came, and while the latest round trip stood
+    // for the queue.
+    let link = Bottleneck { mbps: 300, loss_ppm: 50_000, reorder_ppm: 20_000, ..PLAIN };
+    let times = Bottleneck { wake_us: 2000, ..link }.transfer(1, 100_000_000);
+    assert!(times <= 1.6, "{times}");
+    for (buffer, (what, flows)) in [(1.0, PAIRS[1]), (2.0, PAIRS[2]), (2.0, PAIRS[3])] {
+        let shares = Bottleneck { buffer, wake_us: 1000, ..PLAIN }.shares(1, 20, flows);
+        assert!(least(&shares) >= 0.25, "buffer {buffer}, {what}: {shares:.3?}");
+    }
+}
+
+#[test]
+fn a_short_path_that_loses_much_is_used_as_far_as_its_queue_is_seen_empty() {
+    // Before: 48 times.
+    let link = Bottleneck { mbps: 1000, rtt_ms: 2, loss_ppm: 50_000, ..PLAIN };
+    let times = link.transfer(1, 50_000_000);
+    assert!(times <= 4.0, "{times}");
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub(super) struct AckRate {
     wanted: u16,
     told: u16,
     delay: Duration,
+    /// Not less than this.
+    least: Duration,
     told_at: Option<Instant>,
     /// So many times fewer than usual.
     sparse: u64,
@@ -50,12 +52,14 @@ pub(super) struct AckRate {
 }
 
 impl AckRate {
-    pub(super) const fn new(delay: Duration) -> Self {
+    /// The peer waits for `least` in any case.
+    pub(super) const fn new(least: Duration) -> Self {
         let every = ACK_EVERY as u16;
         Self {
             wanted: every,
             told: every,
-            delay,
+            delay: least,
+            least,
             told_at: None,
             sparse: 1,
             round: (0, 0, 0),
@@ -63,14 +67,13 @@ impl AckRate {
         }
     }
 
-    /// `packets` of ours were delivered within the last round trip, of `rtt`. The least wait that
-    /// makes sense is `least`.
-    pub(super) fn take(&mut self, packets: u64, rtt: Duration, least: Duration) {
+    /// `packets` of ours were delivered within the last round trip, of `rtt`.
+    pub(super) fn take(&mut self, packets: u64, rtt: Duration) {
         let most = if self.sparse > 1 { EVERY_MAX } else { EVERY_MAX_WIDE };
         let every = packets * self.sparse / PER_ROUND;
         self.wanted = every.clamp(ACK_EVERY.into(), most) as u16;
         let part = rtt * self.sparse as u32 / PER_ROUND as u32;
-        self.delay = part.min(DELAY_MAX).max(least);
+        self.delay = part.min(DELAY_MAX).max(self.least);
     }
 
     /// Counts what the peer sends: its `largest` packet, and how many came.
@@ -133,29 +136,29 @@ mod tests {
     fn sixteen_a_round_trip_but_never_more_than_one_in_two_nor_fewer_than_one_in_64() {
         let mut rate = AckRate::new(LEAST);
         for (packets, every) in [(0, 2), (32, 2), (47, 2), (160, 10), (1024, 64), (9000, 64)] {
-            rate.take(packets, Duration::from_millis(20), LEAST);
+            rate.take(packets, Duration::from_millis(20));
             assert_eq!((rate.wanted, rate.delay()), (every, LEAST), "{packets}");
         }
-        rate.take(1000, Duration::from_millis(160), LEAST);
+        rate.take(1000, Duration::from_millis(160));
         assert_eq!(rate.delay(), Duration::from_millis(10));
     }
 
     #[test]
     fn news_is_told_and_told_again_after_a_second() {
         let mut rate = AckRate::new(LEAST);
-        rate.take(20, Duration::from_millis(20), LEAST);
+        rate.take(20, Duration::from_millis(20));
         assert_eq!(rate.news(at(0)), None, "as everybody does");
-        rate.take(160, Duration::from_millis(20), LEAST);
+        rate.take(160, Duration::from_millis(20));
         assert_eq!(rate.news(at(1)), Some((10, 2000)));
         rate.told(at(1));
         assert_eq!(rate.news(at(2)), None);
-        rate.take(13 * 16, Duration::from_millis(20), LEAST);
+        rate.take(13 * 16, Duration::from_millis(20));
         assert_eq!(rate.news(at(2)), None, "not a third more");
-        rate.take(14 * 16, Duration::from_millis(20), LEAST);
+        rate.take(14 * 16, Duration::from_millis(20));
         assert_eq!(rate.news(at(2)), Some((14, 2000)));
-        rate.take(160, Duration::from_millis(20), LEAST);
+        rate.take(160, Duration::from_millis(20));
         assert_eq!(rate.news(at(1001)), Some((10, 2000)), "it may have been lost");
-        rate.take(0, Duration::from_millis(20), LEAST);
+        rate.take(0, Duration::from_millis(20));
         rate.told(at(1001));
         assert_eq!(rate.news(at(5000)), None, "what everybody does need not be repeated");
     }
@@ -173,7 +176,7 @@ mod tests {
         assert_eq!((round(&mut rate, 7), round(&mut rate, 10)), (2, 4));
         (0..10).for_each(|_| _ = round(&mut rate, 19));
         assert_eq!(rate.sparse, SPARSE_MAX);
-        rate.take(4000, Duration::from_millis(20), LEAST);
+        rate.take(4000, Duration::from_millis(20));
         assert_eq!((rate.wanted, rate.delay()), (256, Duration::from_millis(20)));
         (0..CALM).for_each(|_| _ = round(&mut rate, 0));
         assert_eq!(rate.sparse, SPARSE_MAX / 2);

@@ -96,7 +96,6 @@ pub(super) struct Path {
     largest_acked: Option<u64>,
     marks: Marks,
     pub(super) rtt: Rtt,
-    ack_delay: Duration,
     pub(super) ack_rate: AckRate,
     delivery: Delivery,
     congestion: Box<dyn Congestion>,
@@ -129,7 +128,6 @@ impl Path {
             largest_acked: None,
             marks: Marks::default(),
             rtt: Rtt::new(config.rtt_initial),
-            ack_delay: config.ack_delay,
             ack_rate: AckRate::new(config.ack_delay),
             delivery: Delivery::default(),
             congestion: config.congestion.build(config.datagram.into()),
@@ -351,7 +349,7 @@ impl Path {
         let Some(largest) = self.arrivals.received.largest() else { return };
         self.ack_rate.look_back(delivered, prior, largest, self.arrivals.count);
         let packets = (delivered - prior) / u64::from(self.datagram);
-        self.ack_rate.take(packets, self.rtt.smoothed(), self.ack_delay);
+        self.ack_rate.take(packets, self.rtt.smoothed());
     }
 
     fn settle(&mut self, now: Instant, number: u64, out: &mut Outcome) {
