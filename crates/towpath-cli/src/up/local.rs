@@ -26,7 +26,7 @@ pub(crate) struct Tuning {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) slots: Option<u16>,
     /// A host that answers nothing for so long is lost, in milliseconds
-    #[arg(long, default_value_t = 2000, value_name = "MS")]
+    #[arg(long, default_value_t = 1800, value_name = "MS")]
     #[arg(value_parser = clap::value_parser!(u32).range(200..=600_000))]
     pub(crate) lost_after_ms: u32,
 }
