@@ -85,12 +85,13 @@ fn compile(compiler: &str, flags: &[&str], out: &Path, libraries: &Path) {
     run(c.arg("-L").arg(libraries).arg("-ltowpath_c"));
 }
 
-#[test]
-fn a_c_program_takes_the_tour_under_a_daemon() {
+/// Compiles a program of `tests/c` and runs it under a virtual machine of its own, which must go on
+/// to its end; `up` and `how` are options of `up` and `run`, `with` what it is given. What it said.
+fn under_a_daemon(name: &str, flags: &[&str], up: &[&str], [how, with]: [&[&str]; 2]) -> String {
     let built = libraries();
     let dir = tempfile::Builder::new().prefix("tpc").tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    compile("cc", &["-std=c99", "-D_POSIX_C_SOURCE=200809L"], &at("tour"), &built);
+    compile("cc", flags, &at(name), &built);
     // The name that programs ask for at run time.
     std::os::unix::fs::symlink(built.join("libtowpath_c.so"), at("libtowpath_c.so.0")).unwrap();
     let command = command();
@@ -100,38 +101,28 @@ fn a_c_program_takes_the_tour_under_a_daemon() {
         c.env("LD_LIBRARY_PATH", dir.path()).current_dir(dir.path());
         c
     };
-    run(&mut towpath(&["up", "--hosts", "2"]));
-    let tour = at("tour");
-    let out = towpath(&["run", "--host", "h1", "--", tour.to_str().unwrap()]).output().unwrap();
+    run(&mut towpath(&[&["up"], up].concat()));
+    let program = at(name);
+    let args = [&["run"], how, &["--", program.to_str().unwrap()], with].concat();
+    let out = towpath(&args).output().unwrap();
     let down = towpath(&["down"]).output();
-    assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
-    assert_eq!(text(&out.stdout), "alone\ntogether\ngroups\n");
-    assert!(down.is_ok_and(|out| out.status.success()));
+    let (said, cried) = (text(&out.stdout), text(&out.stderr));
+    assert!(out.status.success(), "{args:?}: {}\n{said}{cried}", out.status);
+    assert!(down.is_ok_and(|out| out.status.success()), "the daemon goes on");
+    said
+}
+
+#[test]
+fn a_c_program_takes_the_tour_under_a_daemon() {
+    let flags = ["-std=c99", "-D_POSIX_C_SOURCE=200809L"];
+    let said = under_a_daemon("tour", &flags, &["--hosts", "2"], [&["--host", "h1"], &[]]);
+    assert_eq!(said, "alone\ntogether\ngroups\n");
 }
 
 /// Runs `misuse.c` as two tasks of one host; what they said.
 fn misuse(what: &str) -> String {
-    let built = libraries();
-    let dir = tempfile::Builder::new().prefix("tpc").tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name);
-    compile("cc", &["-std=c99", "-D_DEFAULT_SOURCE", "-pthread"], &at("misuse"), &built);
-    std::os::unix::fs::symlink(built.join("libtowpath_c.so"), at("libtowpath_c.so.0")).unwrap();
-    let command = command();
-    let towpath = |args: &[&str]| {
-        let mut c = Command::new(&command);
-        c.args(args).env("TOWPATH_HOME", dir.path()).env_remove("TOWPATH_VM");
-        c.env("LD_LIBRARY_PATH", dir.path()).current_dir(dir.path());
-        c
-    };
-    run(&mut towpath(&["up"]));
-    let program = at("misuse");
-    let args = ["run", "-n", "2", "--timeout", "120s", "--", program.to_str().unwrap(), what];
-    let out = towpath(&args).output().unwrap();
-    let down = towpath(&["down"]).output();
-    let (said, cried) = (text(&out.stdout), text(&out.stderr));
-    assert!(out.status.success(), "{what}: {}\n{said}{cried}", out.status);
-    assert!(down.is_ok_and(|out| out.status.success()), "the daemon goes on");
-    said
+    let flags = ["-std=c99", "-D_DEFAULT_SOURCE", "-pthread"];
+    under_a_daemon("misuse", &flags, &[], [&["-n", "2", "--timeout", "120s"], &[what]])
 }
 
 #[test]

@@ -24,7 +24,8 @@ impl Node {
     ) -> Result<TaskId, String> {
         if enrol.version != TALK_VERSION {
             return Err(format!(
-                "the task speaks version {}, its daemon {TALK_VERSION}",
+                "the task speaks version {}, its daemon {TALK_VERSION}\n\
+                 hint: start the daemons anew, with the Towpath that the task's library is of",
                 enrol.version
             ));
         }

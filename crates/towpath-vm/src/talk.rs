@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::task::{Ending, Stream, TaskInfo};
 
 /// Version of this vocabulary; both sides must say the same.
-pub const TALK_VERSION: u32 = 1;
+pub const TALK_VERSION: u32 = 2;
 /// What a task may send to another through the daemons before it was given credit, in charged
 /// bytes: a piece costs its payload and [`towpath_wire::talk::PIECE_CHARGE`].
 pub const CREDIT_FIRST: u64 = 16 << 10;

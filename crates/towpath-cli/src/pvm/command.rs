@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use towpath::pvm::hostfile::{self, FILE_BYTES_MAX, PvmHost};
+use towpath::pvm::hostfile::{self, PvmHost};
+use towpath::start::hostfile::FILE_BYTES_MAX;
 use towpath::start::hostlist::is_name;
 use towpath::task::place::SOCKET_NAME;
 use towpath::{Client, Task, VmDir, daemon};

@@ -20,10 +20,9 @@
 
 use std::collections::HashMap;
 
+use crate::start::hostfile::FILE_BYTES_MAX;
 use crate::start::hostlist::{NAMES_MAX, is_name};
 
-/// Longest file read, in bytes.
-pub const FILE_BYTES_MAX: usize = 1 << 20;
 /// Longest value of an option once its variables are put in, in bytes.
 pub const VALUE_BYTES_MAX: usize = 4096;
 /// Most notes; what is above is not told.

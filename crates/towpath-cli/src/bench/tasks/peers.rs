@@ -9,12 +9,13 @@ pub(super) fn notes() -> Vec<String> {
         let found = Command::new("sh").args(["-c", &shell]).stdout(Stdio::null()).status();
         found.is_ok_and(|status| status.success())
     };
-    let line = |name: &str, program: &str| {
+    let line = |name: &str, program: &str, how: &str| {
         if there(program) {
-            format!("{name}: `{program}` is installed, but not measured here.")
+            format!("{name}: `{program}` is installed, but not measured here{how}.")
         } else {
             format!("{name}: `{program}` is not installed.")
         }
     };
-    vec![line("MPI", "mpirun"), line("PVM", "pvm")]
+    let beside = "; `cargo bench -p towpath-pvm3 --bench beside_pvm` does";
+    vec![line("MPI", "mpirun", ""), line("PVM", "pvm", beside)]
 }

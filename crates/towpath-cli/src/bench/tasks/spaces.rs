@@ -2,10 +2,11 @@
 //! are, however those end.
 
 use std::ffi::OsStr;
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use super::super::netns::{self, run};
 
@@ -17,10 +18,14 @@ struct Holder(Child);
 
 impl Holder {
     fn start() -> anyhow::Result<Self> {
-        // It ends at the end of its input.
+        // It says when it is there, and ends at the end of its input.
         let mut c = netns::second();
-        c.arg("cat").stdin(Stdio::piped()).stdout(Stdio::null());
-        Ok(Self(c.spawn().context("cannot run `unshare`")?))
+        c.args(["sh", "-c", "echo; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut holder = Self(c.spawn().context("cannot run `unshare`")?);
+        let said = holder.0.stdout.take().map_or(Ok(0), |mut out| out.read(&mut [0]));
+        let hint = "hint: it takes root, or user namespaces";
+        ensure!(said? == 1, "no network namespace could be made\n{hint}");
+        Ok(holder)
     }
 
     fn enter(&self) -> String {
@@ -47,16 +52,12 @@ impl Spaces {
     pub(super) fn make(hosts: u16, rate: Option<&str>) -> anyhow::Result<Self> {
         let switch = Holder::start()?;
         let atswitch = switch.enter();
-        // What `unshare` runs is in its namespace only once it runs.
-        wait_for_namespace(&switch)?;
         run(&format!("{atswitch} ip link add br0 type bridge"))?;
         run(&format!("{atswitch} ip link set br0 up"))?;
         let mut spaces = Self { switch, others: Vec::new() };
         for host in 1..=hosts {
             if host > 1 {
-                let other = Holder::start()?;
-                wait_for_namespace(&other)?;
-                spaces.others.push(other);
+                spaces.others.push(Holder::start()?);
             }
             spaces.link(host, &atswitch, rate)?;
         }
@@ -101,17 +102,4 @@ impl Spaces {
 pub(super) fn address(host: u16) -> IpAddr {
     let [_, last] = host.to_be_bytes();
     IpAddr::V4(Ipv4Addr::new(10, 213, 78, last))
-}
-
-/// Until the namespace of a process is another than ours.
-fn wait_for_namespace(holder: &Holder) -> anyhow::Result<()> {
-    let of = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net"));
-    let (own, pid) = (of("self")?, holder.0.id().to_string());
-    for _ in 0..2000 {
-        if of(&pid).context("no network namespace could be made")? != own {
-            return Ok(());
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    anyhow::bail!("no network namespace could be made\nhint: it takes root, or user namespaces")
 }
