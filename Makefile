@@ -69,6 +69,6 @@ SECONDS ?= 60
 fuzz:
 	@for t in $$(cd fuzz/fuzz_targets && ls *.rs | sed 's/\.rs$$//'); do \
 	  echo "== $$t"; \
-	  (cd fuzz && mkdir -p corpus/$$t && $(CARGO) +nightly fuzz run --fuzz-dir . $$t corpus/$$t seeds/$$t \
+	  (cd fuzz && mkdir -p corpus/$$t seeds/$$t && $(CARGO) +nightly fuzz run --fuzz-dir . $$t corpus/$$t seeds/$$t \
 	    -- -max_total_time=$(SECONDS)) || exit 1; \
 	done

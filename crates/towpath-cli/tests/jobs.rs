@@ -62,10 +62,13 @@ fn a_job_lasts_as_long_as_its_last_task_and_shows_what_each_says() {
 #[test]
 #[ignore = "a program for another test"]
 fn program_with_one_that_waits() {
-    spawn(
-        1,
-        "trap 'echo caught; exit 0' INT; echo ready; while :; do tail -f /dev/null & wait; done",
+    // It is ready when this task is gone, which the signal would end.
+    let script = format!(
+        "trap 'echo caught; exit 0' INT; while kill -0 {} 2>/dev/null; do sleep 0.01; done; \
+         echo ready; while :; do tail -f /dev/null & wait; done",
+        std::process::id()
     );
+    spawn(1, &script);
 }
 
 #[test]

@@ -211,7 +211,8 @@ impl Node {
         let pair = pair.unwrap_or_default();
         if pair.sent + cost <= pair.limit {
             Credit::Enough
-        } else if pair.limit == CREDIT_FIRST {
+        } else if pair.limit == CREDIT_FIRST && !(self.me == Some(dst.host()) && self.receives(dst))
+        {
             Credit::Late
         } else {
             Credit::Spent

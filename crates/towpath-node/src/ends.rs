@@ -54,7 +54,6 @@ impl Node {
         }
         self.peer_over(now, task, member.ending.as_ref());
         self.release_id(task);
-        self.waiting_changed();
     }
 
     fn untie_all(&mut self, task: TaskId, member: &Member) {

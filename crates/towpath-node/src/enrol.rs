@@ -47,7 +47,6 @@ impl Node {
             member.state = State::Welcomed;
         }
         self.welcome(id);
-        self.waiting_changed();
         self.pump(now, memory);
         Ok(id)
     }

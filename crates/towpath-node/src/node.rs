@@ -506,6 +506,7 @@ impl Node {
             }
             self.release_dropped(memory);
             self.send_again(now, memory);
+            self.waiting_changed();
             self.flush(now, memory);
             if quiet {
                 break;

@@ -48,8 +48,8 @@ impl Node {
             || !self.local.members.is_empty()
     }
 
-    /// A task came or ended: if that is the first or the last thing here that waits for news of
-    /// hosts, those who tell them are looked at again.
+    /// If the first thing came, or the last one went, that waits here for news of hosts, those who
+    /// tell them are looked at again.
     pub(crate) fn waiting_changed(&mut self) {
         let waits = self.waits();
         if core::mem::replace(&mut self.watch.waited, waits) != waits {

@@ -42,8 +42,12 @@ impl Task {
     /// Asks, and waits for the answer.
     pub fn ask(&mut self, question: Question) -> Result<Answer, AskError> {
         let number = self.ask_begin(question)?;
-        let answer = self.wait_for(Deadline::NEVER, &mut |task| task.answer(number))?;
-        Ok(answer.expect("a wait without end ends with an answer")?)
+        let answer = self.wait_for(Deadline::NEVER, &mut |task| task.answer(number));
+        if answer.is_err() {
+            // Nobody will take the answer.
+            self.questions.open.remove(&number);
+        }
+        Ok(answer?.expect("a wait without end ends with an answer")?)
     }
 
     /// Asks; [`Task::answer`] gives the answer to this number once it is there.

@@ -124,11 +124,13 @@ impl Task {
         let Counts { ring, daemon, own, multicast, sleeps } = self.counts;
         vec![
             ("sent_by_ring", ring),
+            ("sent_by_stream", self.routes.sent),
             ("sent_by_daemon", daemon),
             ("sent_to_self", own),
             ("multicasts", multicast),
             ("received_by_ring", self.rings.taken),
             ("rings_corrupt", self.rings.corrupted),
+            ("streams_bad", self.routes.bad),
             ("sleeps", sleeps),
             ("unreceived_bytes", self.endpoint.held()),
         ]

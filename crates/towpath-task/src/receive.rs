@@ -74,7 +74,7 @@ impl Task {
     /// `out` stays where it is, and the error says how long it is.
     pub fn recv_into(&mut self, wanted: &Wanted, out: &mut [u8]) -> Result<Received, RecvError> {
         self.awaited = wanted.source;
-        if let Some(found) = self.soon(&mut |task| task.take_into(wanted, out))? {
+        if let Some(found) = self.soon(true, &mut |task| task.take_into(wanted, out))? {
             self.rings.stop_copy(wanted);
             return found;
         }
@@ -192,7 +192,9 @@ impl Task {
         deadline: Deadline,
     ) -> Result<Option<Message>, RecvError> {
         self.awaited = wanted.source;
-        if let Some(message) = self.soon(&mut |task| task.take(wanted))? {
+        // Who does not wait does not spin either.
+        let glances = !deadline.is_over();
+        if let Some(message) = self.soon(glances, &mut |task| task.take(wanted))? {
             return Ok(Some(message));
         }
         self.wait_for(deadline, &mut |task| task.take(wanted))
@@ -203,6 +205,7 @@ impl Task {
     #[inline]
     fn soon<T>(
         &mut self,
+        glances: bool,
         found: &mut impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<Option<T>, Lost> {
         self.check_origin()?;
@@ -214,7 +217,7 @@ impl Task {
             self.look_elsewhere();
         }
         match found(self) {
-            None if self.glance() => Ok(found(self)),
+            None if glances && self.glance() => Ok(found(self)),
             found => Ok(found),
         }
     }

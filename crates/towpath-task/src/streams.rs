@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use towpath_io::direct::{End, Offer, Outcome, Push, Rendezvous, Stream, Streams};
 use towpath_io::shared::{Event, Interest, Waiter};
-use towpath_vm::talk::{StreamOffer, ToDaemon, ToTask, encode};
+use towpath_vm::Ending;
+use towpath_vm::talk::{StreamOffer, ToDaemon, ToTask, WatchEvent, encode};
 use towpath_wire::talk::{Header, PIECE_MAX};
 use towpath_wire::{Instant as Time, TaskId};
 
@@ -23,6 +24,8 @@ const QUOTA: usize = 64;
 /// That a task has ended is believed when its stream has ended too, or when nothing came by that
 /// for so long: the time after which a silent host is given up.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// The same for a task whose host is lost: that it is silent is known already.
+const LOST_WORDS: Duration = Duration::from_millis(150);
 /// How long a task that leaves waits for its peers' kernels, before what they have not
 /// acknowledged goes by the daemons.
 const DRAIN: Duration = Duration::from_millis(50);
@@ -51,6 +54,8 @@ impl Rest {
 struct Parked {
     peer: TaskId,
     until: Instant,
+    /// How long its stream may bring nothing.
+    patience: Duration,
     /// How far its stream was.
     progress: u64,
     news: ToTask,
@@ -306,8 +311,15 @@ impl Task {
     /// News of the end of `peer` that come by the daemons wait for what it sent by a stream.
     pub(crate) fn park(&mut self, peer: TaskId, news: ToTask) -> Option<ToTask> {
         let Some(progress) = self.routes.may_bring(peer) else { return Some(news) };
-        let until = Instant::now() + LAST_WORDS;
-        self.routes.parked.push(Parked { peer, until, progress, news });
+        let ending = match &news {
+            ToTask::Notice { event: WatchEvent::TaskEnded { ending, .. }, .. } => ending.as_ref(),
+            _ => None,
+        };
+        let of_host = |p: &Parked| p.peer.host() == peer.host() && p.patience == LOST_WORDS;
+        let is_lost = ending == Some(&Ending::HostLost) || self.routes.parked.iter().any(of_host);
+        let patience = if is_lost { LOST_WORDS } else { LAST_WORDS };
+        let until = Instant::now() + patience;
+        self.routes.parked.push(Parked { peer, until, patience, progress, news });
         None
     }
 
@@ -315,14 +327,14 @@ impl Task {
         let mut any = false;
         let mut at = 0;
         while at < self.routes.parked.len() {
-            let Parked { peer, until, progress, .. } = self.routes.parked[at];
+            let Parked { peer, until, patience, progress, .. } = self.routes.parked[at];
             let now = Instant::now();
             if let Some(here) = self.routes.may_bring(peer) {
                 // What is not read because memory is full may be there still.
                 let goes_on = here != progress || self.full().is_some();
                 if goes_on {
                     let parked = &mut self.routes.parked[at];
-                    (parked.until, parked.progress) = (now + LAST_WORDS, here);
+                    (parked.until, parked.progress) = (now + patience, here);
                 }
                 if goes_on || now < until {
                     at += 1;

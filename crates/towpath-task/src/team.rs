@@ -217,7 +217,12 @@ impl Team {
         if matches!(operation, Operation::Barrier) {
             self.barriers = self.barriers.saturating_add(1);
             if self.barriers == PRACTICE {
-                self.arrange(task)?;
+                let begun = self.next;
+                if let Err(e) = self.arrange(task) {
+                    // Members fail at different steps: none of the three numbers is used again.
+                    (self.next, self.has_failed) = (begun.wrapping_add(3), true);
+                    return Err(e);
+                }
             }
         }
         let number = self.next;

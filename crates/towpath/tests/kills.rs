@@ -95,6 +95,15 @@ impl Book {
         self.file.write_all_at(&entry, *slot * ENTRY as u64).unwrap();
     }
 
+    /// How many messages all workers have sent.
+    fn all(books: &Path) -> u64 {
+        let books = std::fs::read_dir(books).unwrap().map(|book| book.unwrap().path());
+        let entries = books.flat_map(|book| std::fs::read(book).unwrap());
+        let bytes: Vec<u8> = entries.collect();
+        let messages = |e: &[u8]| u64::from_le_bytes(e[8..16].try_into().expect("8 bytes"));
+        bytes.chunks_exact(ENTRY).map(messages).sum()
+    }
+
     /// What `from`, which has ended, had sent to `to`.
     fn read(books: &Path, from: TaskId, to: TaskId) -> Count {
         let bytes = std::fs::read(Self::path(books, from)).unwrap_or_default();
@@ -439,6 +448,9 @@ fn killed_at_random_they_leave_whole_messages_and_nothing_else() {
     }
     let mut took = driver.stop();
     println!("{kills} kills under load; {}", summary(&mut took));
+    let sent = Book::all(books.path());
+    println!("{sent} messages were sent");
+    assert!(sent > 0, "workers that say nothing show nothing");
     let after = settled(&mut clients, |kept| *kept == before);
     println!("left as before: {after:?}");
 }

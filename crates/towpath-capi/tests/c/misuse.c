@@ -204,6 +204,7 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "memory") == 0) {
         trips(task, peer, 100, 100);
         trips(task, peer, 20, LONG);
+        CHECK(towpath_route(task, peer) == TOWPATH_BY_DAEMON);
         OK(towpath_leave(task));
     } else {
         CHECK(!"such a misuse");

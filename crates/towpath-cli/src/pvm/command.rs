@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use towpath::pvm::hostfile::{self, PvmHost};
 use towpath::start::hostfile::FILE_BYTES_MAX;
@@ -86,6 +86,9 @@ fn text(path: &Path) -> anyhow::Result<String> {
     File::open(path)
         .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text))
         .with_context(|| format!("cannot read {}", path.display()))?;
+    if text.len() > FILE_BYTES_MAX {
+        bail!("{} is longer than {FILE_BYTES_MAX} bytes, the limit", path.display());
+    }
     Ok(text)
 }
 

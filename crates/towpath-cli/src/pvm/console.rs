@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write, stdin, stdout};
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use towpath::pvm::hostfile::PvmHost;
+use towpath::task::AskError;
 use towpath::{Event, Task, VmDir};
 use towpath_vm::{Host, HostState};
 
@@ -175,7 +176,7 @@ impl<'a> Console<'a> {
         match text {
             Ok(text) => say(text.as_bytes())?,
             // Without a daemon nothing works any more.
-            Err(e) if e.is::<towpath::task::RecvError>() => return Err(e),
+            Err(e) if matches!(e.downcast_ref(), Some(AskError::Lost(_))) => return Err(e),
             Err(e) => say(format!("{name}: {e:#}\n").as_bytes())?,
         }
         Ok(Next::On)

@@ -23,9 +23,10 @@ Examples:
 
 Tasks come, spawn others, send, multicast, watch, join groups, leave messages in mailboxes, stop
 reading for a while, are killed. Hosts crash, stand still, are cut off alone or together, lose half
-of all packets, and have clocks that jump by hours. Checked is every promise made to tasks: each
-message once, whole and in order; an end told once and after the last message; each question
-answered once; no member twice in a group; memory within its bounds; nothing left of what ended.
+of all packets, and have clocks that jump by up to 100 minutes. Checked is every promise made to
+tasks: each message once, whole and in order; an end told once and after the last message; each
+question answered once; no member twice in a group; memory within its bounds; nothing left of what
+ended.
 
 Same options and seed, same run (the trace hash tells). docs/vm.md says what grows with the number
 of hosts.

@@ -46,7 +46,11 @@ impl ListedArgs {
 
     /// Adds hosts to the virtual machine.
     pub(crate) fn add(&self, vm: &VmDir, hosts: &[PvmHost]) -> anyhow::Result<Vec<Added>> {
-        let machines = Machines { source: Source::Names, list: list(hosts)? };
+        let mut list = list(hosts)?;
+        for machine in &mut list {
+            machine.options.slots = machine.options.slots.or(self.tuning.slots);
+        }
+        let machines = Machines { source: Source::Names, list };
         let outcome = self.remote.start(vm, &machines, self.tuning.lost_after_ms)?;
         let started = outcome.started.into_iter().map(|s| (s.name, Ok(s.host)));
         let failed = outcome.failed.into_iter().map(|f| (f.name, Err(f.why)));

@@ -19,6 +19,9 @@ use towpath::start::processors;
 
 /// How long a daemon may take to say that it is part of its virtual machine.
 const START_WAIT: Duration = Duration::from_secs(15);
+/// A host that answers nothing for so long is lost, unless told otherwise, in milliseconds: all
+/// know within two seconds.
+pub(super) const LOST_AFTER_MS: u32 = 1800;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Tuning {
@@ -26,7 +29,7 @@ pub(crate) struct Tuning {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) slots: Option<u16>,
     /// A host that answers nothing for so long is lost, in milliseconds
-    #[arg(long, default_value_t = 1800, value_name = "MS")]
+    #[arg(long, default_value_t = LOST_AFTER_MS, value_name = "MS")]
     #[arg(value_parser = clap::value_parser!(u32).range(200..=600_000))]
     pub(crate) lost_after_ms: u32,
 }

@@ -85,7 +85,9 @@ impl Node {
         memory: &mut dyn Memory,
     ) {
         let Placed { number, goes_on, .. } = placed;
-        if number > 0 && !goes_on && placed.receivers.len() <= LIST_MAX {
+        // A list of a host that nobody knows would never be forgotten.
+        let known = self.peers.up(header.src.host()).is_some();
+        if number > 0 && !goes_on && known && placed.receivers.len() <= LIST_MAX {
             let receivers = placed.receivers.clone();
             let key = (from, header.src.host());
             self.data.relays.lists.insert(key, List { number, header, receivers });
@@ -103,7 +105,7 @@ impl Node {
         memory: &mut dyn Memory,
     ) {
         let Continued { number, src, back, shift } = continued;
-        let base = number.wrapping_sub(back.into());
+        let base = number.saturating_sub(back.into());
         let list = self.data.relays.lists.get(&(from, src.host()));
         let list = list.filter(|list| list.number == base && list.header.src == src);
         let ahead = u64::from(shift).checked_sub(PIECE_CHARGE);
@@ -185,10 +187,15 @@ impl Node {
         }
         let place = received.wrapping_add_signed(ahead.into());
         let fits = ahead > 0 && pair.window.may_come(place, delivery.charge.into());
-        let early = fits.then(|| self.data.relays.early.entry((dst, src)).or_default());
-        match early.filter(|early| !early.contains_key(&place)) {
-            Some(early) => _ = early.insert(place, delivery),
-            None => self.data.dropped.push(delivery.block),
+        let early = &mut self.data.relays.early;
+        // Early pieces do not overlap, so that all together are within what was granted.
+        let end = place + u64::from(delivery.charge);
+        let before = early.get(&(dst, src)).and_then(|e| e.range(..end).next_back());
+        let apart = before.is_none_or(|(at, d)| at + u64::from(d.charge) <= place);
+        if fits && apart {
+            early.entry((dst, src)).or_default().insert(place, delivery);
+        } else {
+            self.data.dropped.push(delivery.block);
         }
     }
 

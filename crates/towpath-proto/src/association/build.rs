@@ -361,8 +361,8 @@ fn write_ack_rate(now: Instant, path: &mut Path, w: &mut PacketWriter<'_, '_>) {
     }
 }
 
-/// Writes the path's acknowledgement map, in as many frames as it takes (at most eight, which
-/// span the window); returns the largest packet acknowledged.
+/// Writes the path's acknowledgement map, in as many frames as it takes (at most eight: 8192
+/// packets); returns the largest packet acknowledged.
 fn write_acks(now: Instant, path: &Path, w: &mut PacketWriter<'_, '_>) -> Option<u64> {
     let (largest, low, delay_us) = path.arrivals.range(now)?;
     let mut map = [0; ACK_WORDS_MAX];

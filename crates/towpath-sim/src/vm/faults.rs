@@ -21,7 +21,7 @@ pub(super) enum Fault {
     Burst { host: usize, ms: u64 },
     /// Some hosts reach each other, but nobody else.
     Part { first: usize, count: usize, ms: u64 },
-    /// Its clock jumps ahead, by hours at worst.
+    /// Its clock jumps ahead, by 100 minutes at worst.
     Step { host: usize, ms: u64 },
 }
 

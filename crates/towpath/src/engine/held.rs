@@ -65,6 +65,13 @@ fn bury(fd: &OwnedFd) -> io::Result<()> {
 impl Engine {
     /// A task hands in the socket of a stream.
     pub(super) fn hold(&mut self, conversation: u64) {
+        // Those of tasks that go on are worth more than one whose peer never reads to its end.
+        let buried = || self.held.all.iter().find(|(_, s)| s.buried).map(|(key, _)| *key);
+        if self.held.all.len() >= HELD_MAX
+            && let Some(oldest) = buried()
+        {
+            self.let_go(oldest);
+        }
         let full = self.held.all.len() >= HELD_MAX;
         let Some((fd, sockets)) = self.conversations.handed(conversation) else { return };
         let is_tcp = sockopt::tcp_nodelay(&fd).is_ok();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -91,7 +92,10 @@ impl Library {
     }
 
     fn linkage(&mut self, program: &Path) -> Linkage {
-        let Ok(meta) = program.metadata() else { return Linkage::None };
+        // A FIFO would hold the daemon up.
+        let Some(meta) = program.metadata().ok().filter(Metadata::is_file) else {
+            return Linkage::None;
+        };
         let changed = meta.mtime().wrapping_mul(1_000_000_000).wrapping_add(meta.mtime_nsec());
         let key = (meta.dev(), meta.ino(), meta.len(), changed);
         if self.known.len() >= KNOWN_MAX && !self.known.contains_key(&key) {

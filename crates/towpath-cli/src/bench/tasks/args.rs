@@ -16,7 +16,7 @@ pub(in super::super) struct Common {
     /// Processors that the processes are pinned to, in turn, or `none` (default: 0,1)
     #[arg(long, value_parser = cpus, value_name = "LIST")]
     cpus: Option<Cpus>,
-    /// Hosts of the virtual machine, each a daemon of its own on this machine's loopback
+    /// Hosts of the virtual machine, each a daemon of its own on this machine
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     #[arg(value_name = "N")]
     pub(super) hosts: u16,
