@@ -47,7 +47,7 @@ PROPTEST_RNG_SEED ?= 1
 test: check build
 	$(BIN) sim run --seeds 500
 	@sh examples/first-run.sh $(BIN)
-	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked
+	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked --no-fail-fast
 
 CASES ?= 5000
 soak: cargo
