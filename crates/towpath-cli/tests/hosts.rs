@@ -71,8 +71,14 @@ fn ps_shows_what_runs_and_a_client_that_goes_away_takes_its_task_along() {
     );
     let mut run = vm.command(&["run", "--host", "h2", "--", "sh", "-c", &script]).spawn().unwrap();
     let pid = std::fs::read_to_string(&started).unwrap();
-    let ps = text(&vm.towpath(&["ps"]).stdout);
-    assert!(ps.contains(pid.trim()) && ps.contains("h2"), "{ps}");
+    // The task may speak before its daemon has seen it run.
+    let begun = Instant::now();
+    let shown = |ps: &str| ps.contains(pid.trim()) && ps.contains("h2");
+    let mut ps = text(&vm.towpath(&["ps"]).stdout);
+    while !shown(&ps) && begun.elapsed() < PROMPT {
+        ps = text(&vm.towpath(&["ps"]).stdout);
+    }
+    assert!(shown(&ps), "{ps}");
     run.kill().unwrap();
     run.wait().unwrap();
     assert_eq!(std::fs::read_to_string(&ended).unwrap(), "gone\n");

@@ -4,6 +4,7 @@
 //! $TOWPATH_HOME (default ~/.towpath)
 //! └── NAME/                 one virtual machine
 //!     ├── vm.key            the VM key (on the founder's machine only)
+//!     ├── turn              held by a `join` while it starts a daemon
 //!     └── hosts/N/          one daemon of this machine
 //!         ├── host.key      its static secret key
 //!         ├── lock          held while it runs; holds its process id
@@ -12,13 +13,15 @@
 //!         ├── group         its control group, where it has one
 //!         └── daemon.log    what it has to say
 //! ```
-//! Directories are for their owner only (0700), keys too (0600).
+//! Directories are for their owner only (0700), keys too (0600). Where the home is on a file system
+//! that several machines may see, each has a part of its own in it, called as the machine is.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
 use towpath_io::RealCrypto;
 
 /// Longest path of a Unix socket (`sun_path`, less its final zero).
@@ -79,11 +82,9 @@ fn file_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Conf
 pub struct Home(PathBuf);
 
 impl Home {
-    /// From `TOWPATH_HOME`, else `~/.towpath`.
+    /// From `TOWPATH_HOME`, else `~/.towpath`; this machine's part of it, if it is shared.
     pub fn from_env() -> Result<Self, ConfigError> {
-        let var = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        let home = var("TOWPATH_HOME").or_else(|| Some(var("HOME")?.join(".towpath")));
-        home.map(Self).ok_or(ConfigError::NoHome)
+        towpath_task::place::home().map(Self).ok_or(ConfigError::NoHome)
     }
 
     /// At a path.
@@ -128,6 +129,22 @@ impl VmDir {
     pub fn vm_key(&self) -> Result<[u8; 32], ConfigError> {
         make_dir(&self.path)?;
         key_file(&self.path.join("vm.key"))
+    }
+
+    /// Waits for other starts on this machine; while the file is held, none looks for a number.
+    pub fn turn(&self) -> Result<fs::File, ConfigError> {
+        make_dir(&self.path)?;
+        let path = self.path.join("turn");
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(file_error("cannot open", &path))?;
+        flock(&file, FlockOperation::LockExclusive)
+            .map_err(|e| file_error("cannot lock", &path)(e.into()))?;
+        Ok(file)
     }
 
     /// The directory of local daemon `number`.

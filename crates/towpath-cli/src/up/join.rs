@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use towpath::config::{LOCAL_HOSTS_MAX, make_dir};
+use towpath::config::LOCAL_HOSTS_MAX;
 use towpath::{Token, VmDir, daemon};
 
 use super::command::report;
@@ -53,7 +53,7 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
         std::io::stdin().take(4096).read_to_string(&mut text)?;
     }
     let token: Token = text.parse()?;
-    make_dir(&vm.path)?;
+    let turn = vm.turn()?;
     let free = (1..=LOCAL_HOSTS_MAX as u16).find(|n| !daemon::is_locked(&vm.host((*n).into())));
     let number = free.with_context(|| {
         format!("{LOCAL_HOSTS_MAX} daemons of `{}` run here, the limit", vm.name)
@@ -67,6 +67,7 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let (tuning, token) = (&tuning, Some(token.as_str()));
     let start = Start { vm, number, listen, tuning, token, name, env: &[] };
     let (started, mut child) = start.start()?.wait()?;
+    drop(turn);
     report(vm, &[started], &[], args.json);
     if args.foreground {
         child.wait()?;

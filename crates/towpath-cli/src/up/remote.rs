@@ -170,8 +170,11 @@ fn is_command(command: &str) -> bool {
     places.iter().any(|p| p.is_file())
 }
 
-/// True for names of this machine.
+/// True for names of this machine; Slurm may call it by one of its own.
 pub(super) fn is_here(name: &str) -> bool {
+    if std::env::var("SLURMD_NODENAME").is_ok_and(|node| node == name) {
+        return true;
+    }
     let uname = rustix::system::uname();
     let node = uname.nodename().to_string_lossy();
     let short = |n: &str| n.split('.').next().unwrap_or_default().to_string();
