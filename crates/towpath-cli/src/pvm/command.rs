@@ -10,12 +10,12 @@ use clap::Args;
 use towpath::pvm::hostfile::{self, PvmHost};
 use towpath::start::hostfile::FILE_BYTES_MAX;
 use towpath::start::hostlist::is_name;
-use towpath::task::place::SOCKET_NAME;
-use towpath::{Client, Task, VmDir, daemon};
+use towpath::{VmDir, daemon};
 
 use super::console::Console;
 use super::input::Input;
 use super::settings::Settings;
+use crate::control::enrol;
 use crate::up::ListedArgs;
 
 /// Commands that are carried out first, in the home directory.
@@ -110,12 +110,4 @@ fn running(vm: &VmDir) -> impl Iterator<Item = PathBuf> {
 
 fn is_up(vm: &VmDir) -> bool {
     running(vm).next().is_some()
-}
-
-/// Becomes a task of this machine's first host that answers.
-fn enrol(vm: &VmDir) -> anyhow::Result<Task> {
-    let answers = |dir: &PathBuf| Client::connect(&dir.join("sock")).is_ok();
-    let dir = running(vm).find(answers);
-    let dir = dir.context("no daemon answers\nhint: `towpath hosts` shows what is up")?;
-    Ok(Task::enrol_at(&dir.join(SOCKET_NAME), None)?)
 }
