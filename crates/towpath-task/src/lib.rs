@@ -45,7 +45,7 @@ pub use direct::Route;
 pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};
 pub use event::Event;
 pub use groups::{Mail, Members};
-pub use loan::Loan;
+pub use loan::{Loan, Sealed};
 pub use message::{Arrived, Choice, Envelope, Message, Received};
 pub use task::Task;
 pub use team::{Team, TeamError};

@@ -330,6 +330,14 @@ impl Rings {
         Some(ring)
     }
 
+    /// Takes back what the peer that was asked for last gave up.
+    pub(crate) fn reclaim_last(&mut self) {
+        if let Some(ring) = self.all.get_mut(self.last) {
+            // What is wrong with it is found when something is sent there.
+            let _ = ring.out.reclaim();
+        }
+    }
+
     /// Takes back what peers gave up; how many blocks.
     pub(crate) fn reclaim(&mut self) -> usize {
         let retired = self.retired.iter_mut().map(|(_, out)| out);

@@ -195,7 +195,7 @@ impl Frozen {
     }
 
     /// Whether it is a block of this arena.
-    pub(super) fn is_of(&self, arena: &Arena) -> bool {
+    pub fn is_of(&self, arena: &Arena) -> bool {
         Arc::ptr_eq(&self.held.arena.0, &arena.0)
     }
 }

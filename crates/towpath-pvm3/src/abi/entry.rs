@@ -25,9 +25,13 @@ pub(crate) fn library() -> &'static Library {
     FORK.call_once(|| {
         // SAFETY: registers a function of ours; when there is no memory for it, a child of a
         // fork finds the connection closed to it.
-        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        unsafe { libc::pthread_atfork(Some(before_fork), None, Some(forked)) };
     });
     &LIBRARY
+}
+
+extern "C" fn before_fork() {
+    LIBRARY.before_fork();
 }
 
 extern "C" fn forked() {

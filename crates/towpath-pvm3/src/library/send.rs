@@ -64,10 +64,13 @@ impl Session {
             message.info.destination = *one;
         }
         let envelope = Envelope { tag, context, format: message.encoding().format() };
-        message.with_parts(|parts| match to {
-            [one] => vm.send(*one, envelope, parts),
-            many => vm.multicast(many, envelope, parts),
-        })?;
+        match (to, message.seal()) {
+            ([one], Some(sealed)) => vm.send_sealed(*one, envelope, sealed)?,
+            _ => message.with_parts(|parts| match to {
+                [one] => vm.send(*one, envelope, parts),
+                many => vm.multicast(many, envelope, parts),
+            })?,
+        }
         Ok(0)
     }
 

@@ -161,6 +161,16 @@ impl Library {
         })
     }
 
+    /// The process is about to be copied by `fork`. The child has none of the memory that tasks
+    /// share: messages move out of it. Where another thread is inside a call, they stay.
+    pub(crate) fn before_fork(&self) {
+        match self.session.try_lock() {
+            Ok(mut session) => session.buffers.keep(),
+            Err(TryLockError::Poisoned(error)) => error.into_inner().buffers.keep(),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+
     /// The process was copied by `fork`: the child is no task yet. Its copy of the connection is
     /// left alone, for the parent uses it. Where another thread was inside a call at the time,
     /// the state is never free again in the child: it may `exec`, but cannot become a task.

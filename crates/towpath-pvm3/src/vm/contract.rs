@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use towpath_task::{Loan, Sealed};
+
 use crate::code::Code;
 use crate::message::Received;
 
@@ -147,11 +149,17 @@ pub(crate) trait Vm: Send {
 
     /// Sends; `parts` may be reused afterwards. A task that is not there takes it in silence.
     fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code>;
+    /// Memory for a message of `len` bytes from which a task of this host would read it; `None`:
+    /// there is no such task, or no such memory to spare.
+    fn loan(&mut self, len: usize) -> Option<Loan>;
+    /// Sends what was written there.
+    fn send_sealed(&mut self, to: i32, envelope: Envelope, sealed: &Sealed) -> Result<(), Code>;
     /// Sends to several.
     fn multicast(&mut self, to: &[i32], envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code>;
     /// Takes the waiting message that came first.
     fn take(&mut self) -> Result<Option<Incoming>, Code>;
-    /// Takes the waiting message that came first of those from `source` with `tag`.
+    /// Takes the waiting message that came first of those from `source` with `tag`. Of what came
+    /// since the last [`wait`](Self::wait), it may see none.
     fn take_matching(
         &mut self,
         source: Option<i32>,

@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use towpath_task::{Loan, Sealed};
+
 use super::contract::{
     Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, MailWanted, Mailbox, Members,
     Place, SpawnRequest, TaskRow, Vm, Watched,
@@ -213,6 +215,14 @@ impl Vm for Member {
     fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
         self.world.deliver(self.tid, to, envelope, parts);
         Ok(())
+    }
+
+    fn loan(&mut self, len: usize) -> Option<Loan> {
+        Some(Loan::own(len))
+    }
+
+    fn send_sealed(&mut self, to: i32, envelope: Envelope, sealed: &Sealed) -> Result<(), Code> {
+        self.send(to, envelope, &[sealed])
     }
 
     fn multicast(&mut self, to: &[i32], envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use towpath_task as towpath;
 use towpath_task::{
-    HostId, HostState, RegistryOp, SpawnTasks, Subject, Task, TaskId, Wanted, WatchEvent,
+    HostId, HostState, Loan, RegistryOp, Sealed, SpawnTasks, Subject, Task, TaskId, Wanted,
+    WatchEvent,
 };
 
 use super::codes::{of_ask, of_fault, of_receive, of_send};
@@ -152,6 +153,25 @@ impl Member {
         Ok(self.host(tid)?.and_then(|host| host.task(number)))
     }
 
+    /// Sends to the task of a number.
+    fn send_by(
+        &mut self,
+        to: i32,
+        mut send: impl FnMut(&mut Task, TaskId) -> Result<(), towpath::SendError>,
+    ) -> Result<(), Code> {
+        let Some(task) = self.task(to)? else { return Ok(()) };
+        let outcome = send(&mut self.task, task);
+        // Another host may have the number meanwhile.
+        if matches!(outcome, Err(towpath::SendError::NoTask(_))) && task.host() != self.task.host()
+        {
+            self.doubt(task.host());
+            if let Some(now) = self.task(to)?.filter(|now| *now != task) {
+                return of_send(&send(&mut self.task, now));
+            }
+        }
+        of_send(&outcome)
+    }
+
     fn incoming(&mut self, message: towpath::Message) -> Incoming {
         let about = message.about();
         self.learn(about.src.host());
@@ -284,18 +304,17 @@ impl Vm for Member {
     }
 
     fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
-        let Some(task) = self.task(to)? else { return Ok(()) };
         let envelope = envelope_of(envelope);
-        let outcome = self.task.send_parts(task, envelope, parts);
-        // Another host may have the number meanwhile.
-        if matches!(outcome, Err(towpath::SendError::NoTask(_))) && task.host() != self.task.host()
-        {
-            self.doubt(task.host());
-            if let Some(now) = self.task(to)?.filter(|now| *now != task) {
-                return of_send(&self.task.send_parts(now, envelope, parts));
-            }
-        }
-        of_send(&outcome)
+        self.send_by(to, |task, to| task.send_parts(to, envelope, parts))
+    }
+
+    fn loan(&mut self, len: usize) -> Option<Loan> {
+        self.task.spare_loan(len)
+    }
+
+    fn send_sealed(&mut self, to: i32, envelope: Envelope, sealed: &Sealed) -> Result<(), Code> {
+        let envelope = envelope_of(envelope);
+        self.send_by(to, |task, to| task.send_sealed(to, envelope, sealed))
     }
 
     fn multicast(&mut self, to: &[i32], envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
@@ -327,7 +346,7 @@ impl Vm for Member {
             },
         };
         let wanted = Wanted { source, tag, context: context_of(context) };
-        let taken = self.task.try_recv(&wanted);
+        let taken = self.task.recv_at_hand(&wanted);
         let taken = self.receive(taken);
         self.take_events();
         taken
