@@ -1,7 +1,7 @@
-/* A resource manager, and a program that is managed: `manager manage HOST` puts every task on the
-   host with this name, until the task it started for the first request has ended; `manager use N`
-   spawns N children, asks after hosts and tasks, and waits for the children's ends; `manager child`
-   is one of them; `manager over` registers beside the first and is handed the role. */
+/* A resource manager, and a program that is managed: `manager manage` puts every task on the last
+   host, until another wants to manage; `manager use N` spawns N children, waits for their ends, and
+   asks after hosts and tasks; `manager child` is one of them; `manager over` registers beside the
+   first and is handed the role; `manager hang` never answers; `manager config` asks it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,24 +167,22 @@ static void over(void)
         }
 }
 
-/* Manages until `left` tasks have ended and another wants to manage. */
-static int manage(const char *name)
+/* Manages until another wants to manage. */
+static int manage(void)
 {
     struct pvmhostinfo *list, *master;
-    int nhost, i, where = 0, tag, who, zero = 0, next;
+    int nhost, where, who, zero = 0, next;
     struct pvmminfo info;
     pvm_mytid();
     pvm_config(&nhost, 0, &list);
-    for (i = 0; i < nhost; i++)
-        if (!strcmp(list[i].hi_name, name))
-            where = list[i].hi_tid;
+    where = list[nhost - 1].hi_tid;
     printf("no manager: %d\n", pvm_reg_rm(&master));
-    printf("first host: %s\n", master->hi_name);
+    printf("first host: %d\n", master->hi_tid == list[0].hi_tid);
     pvm_setopt(PvmResvTids, 1);
     while (pvm_recv(-1, -1) > 0) {
         pvm_getminfo(pvm_getrbuf(), &info);
         who = info.src;
-        switch (tag = info.tag) {
+        switch (info.tag) {
         case SM_SPAWN: place(who, where, &info); break;
         case SM_CONFIG: hosts(who, &info); break;
         case SM_TASK: tasks(who, &info); break;
@@ -202,7 +200,7 @@ static int manage(const char *name)
             pvm_send(0x80000000, SM_HANDOFF);
             pvm_exit();
             return 0;
-        default: printf("tag %x from %x\n", tag, who);
+        default: printf("tag %x from %x\n", info.tag, who);
         }
         fflush(stdout);
     }
@@ -258,7 +256,6 @@ static int child(void)
     pvm_pkint(&number, 1, 1);
     pvm_send(parent, 1);
     pvm_recv(parent, 2);
-    pvm_exit();
     return 3;
 }
 
@@ -297,8 +294,8 @@ static int config(void)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, 0, _IOLBF, 0);
-    if (argc > 2 && !strcmp(argv[1], "manage"))
-        return manage(argv[2]);
+    if (argc > 1 && !strcmp(argv[1], "manage"))
+        return manage();
     if (argc > 2 && !strcmp(argv[1], "use"))
         return use(argv[0], atoi(argv[2]));
     if (argc > 1 && !strcmp(argv[1], "over"))

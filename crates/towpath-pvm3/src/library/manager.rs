@@ -36,7 +36,8 @@ impl Wanted {
         let program = message.unpack_text()?;
         let flags = message.unpack_int()?;
         let count = message.unpack_int()?;
-        let count = if (1..=COUNT_MAX).contains(&count) { count } else { return Err(Code::BadMsg) };
+        let count =
+            if (1..=COUNT_MAX).contains(&count) { count } else { return Err(Code::BadMsg) };
         let args = texts(message)?;
         for _ in 0..6 {
             message.unpack_int()?;
@@ -240,7 +241,9 @@ impl Library {
             return Err(Code::OutOfRes);
         }
         answer.unpack_int()?;
-        (0..count).map(|_| unpack_host(&mut answer).map(|row| row.tid)).collect::<Result<_, _>>()
+        (0..count)
+            .map(|_| unpack_host(&mut answer).map(|row| row.tid))
+            .collect::<Result<_, _>>()
             .map(Some)
     }
 

@@ -113,7 +113,10 @@ pub(super) struct Start {
 #[derive(Debug)]
 enum Pending {
     Nothing,
-    Start { host: i32, what: Message },
+    Start {
+        host: i32,
+        what: Message,
+    },
     Answer(Message),
     /// Who was asked is there no more.
     Gone,
@@ -199,9 +202,8 @@ impl Library {
         })?;
         let outcome = loop {
             self.take_all_in()?;
-            let next = self.with(|session| {
-                session.system.asked.get_mut(&wait).and_then(VecDeque::pop_front)
-            });
+            let next = self
+                .with(|session| session.system.asked.get_mut(&wait).and_then(VecDeque::pop_front));
             match next.unwrap_or(Pending::Nothing) {
                 Pending::Answer(answer) => break Ok(Some(answer)),
                 Pending::Gone => break Ok(None),
@@ -219,7 +221,8 @@ impl Library {
         };
         self.enrolled(|session, vm| {
             session.system.asked.remove(&wait);
-            let is_it = |watching: &Watching| matches!(watching, Watching::Asked(of) if *of == wait);
+            let is_it =
+                |watching: &Watching| matches!(watching, Watching::Asked(of) if *of == wait);
             let mut watches = session.system.watches.iter();
             if let Some(watch) = watches.find(|(_, what)| is_it(what)).map(|(&watch, _)| watch) {
                 session.system.watches.remove(&watch);
@@ -365,7 +368,9 @@ impl Session {
                     let mut message = blank();
                     let failed = (0..start.count).map(|_| Code::NoTask.number());
                     // A message of a few ints has room.
-                    let _ = [start.count].into_iter().chain(failed)
+                    let _ = [start.count]
+                        .into_iter()
+                        .chain(failed)
                         .try_for_each(|int| message.pack_int(int));
                     self.info_of_start(&start, &mut message);
                     self.notices.push_told(message);
