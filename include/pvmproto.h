@@ -1,5 +1,6 @@
 /* Tags of PVM's system messages, for programs that are resource manager, hoster or tasker.
-   pvm_setopt(PvmResvTids, 1) lets a program send them. What is in each: docs/pvm.md. */
+   pvm_setopt(PvmResvTids, 1) lets a program send them. What is in them: PVM's manual pages
+   pvm_reg_rm, pvm_reg_hoster, pvm_reg_tasker. */
 #ifndef _PVMPROTO_H_
 #define _PVMPROTO_H_
 

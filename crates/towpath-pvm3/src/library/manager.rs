@@ -269,7 +269,7 @@ impl Library {
             for &int in [what, session.context, tag, count].iter().chain(about) {
                 message.pack_int(int)?;
             }
-            session.tell_system(vm, manager, system::NOTIFY, &message)?;
+            Session::tell_system(vm, manager, system::NOTIFY, &message)?;
             Ok(Some(()))
         })
     }

@@ -39,14 +39,13 @@ impl Library {
     /// asked by others until it hands that over or ends.
     pub(crate) fn become_manager(&self) -> Result<(i32, HostRow), Code> {
         let me = self.my_tid()?;
-        let before = match self.with(|session| session.roles.contains_key(MANAGER)) {
-            true => me,
-            false => {
-                let before = self.ask_to_manage()?.unwrap_or(0);
-                self.toggle_role(MANAGER, &[], true)?;
-                self.enrolled(|session, vm| session.watch_hosts(vm))?;
-                before
-            }
+        let before = if self.with(|session| session.roles.contains_key(MANAGER)) {
+            me
+        } else {
+            let before = self.ask_to_manage()?.unwrap_or(0);
+            self.toggle_role(MANAGER, &[], true)?;
+            self.enrolled(|session, vm| session.watch_hosts(vm))?;
+            before
         };
         let first = self.hosts()?.into_iter().min_by_key(|row| row.tid);
         Ok((before, first.ok_or(Code::NoHost)?))

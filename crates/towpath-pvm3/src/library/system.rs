@@ -197,7 +197,7 @@ impl Library {
             system.asked.insert(wait, VecDeque::new());
             system.watches.insert(watch, Watching::Asked(wait));
             let host = tid::host_of(session.tid()?);
-            session.send_system(vm, to, Header { kind, tag, wait, host }, question)?;
+            Session::send_system(vm, to, Header { kind, tag, wait, host }, question)?;
             Ok(wait)
         })?;
         let outcome = loop {
@@ -210,7 +210,7 @@ impl Library {
                 Pending::Start { host, mut what } => {
                     let started = start(host, &mut what);
                     let header = Header { kind: Kind::Started, tag: EXEC_ACK, wait, host };
-                    self.enrolled(|session, vm| session.send_system(vm, to, header, &started))?;
+                    self.enrolled(|_, vm| Session::send_system(vm, to, header, &started))?;
                 }
                 Pending::Nothing => {
                     if self.wait(until.map_or(Wait::Forever, Wait::Until))? {
@@ -238,7 +238,6 @@ impl Library {
 impl Session {
     /// Sends a message to a library.
     fn send_system(
-        &self,
         vm: &mut dyn Vm,
         to: i32,
         header: Header,
@@ -261,13 +260,12 @@ impl Session {
 
     /// Tells a task something that has no answer.
     pub(super) fn tell_system(
-        &mut self,
         vm: &mut dyn Vm,
         to: i32,
         tag: i32,
         message: &Message,
     ) -> Result<(), Code> {
-        self.send_system(vm, to, Header { kind: Kind::Question, tag, wait: 0, host: 0 }, message)
+        Self::send_system(vm, to, Header { kind: Kind::Question, tag, wait: 0, host: 0 }, message)
     }
 
     /// What a message of another library is for the program; `None`: nothing.
@@ -408,7 +406,7 @@ impl Session {
     ) {
         let source = tid::DAEMON | host;
         let destination = self.tid().unwrap_or(-1);
-        message.info = Info { tag, context, wait, source, destination, ..Info::default() };
+        message.info = Info { context, tag, wait, source, destination, ..Info::default() };
         self.notices.push_told(message);
     }
 
@@ -432,7 +430,7 @@ impl Session {
         let start = Start { by: to.from, wait: to.wait, host, count, asked, watch };
         self.system.starts.push(start);
         let header = Header { kind: Kind::Start, tag: EXEC, wait: to.wait, host };
-        self.send_system(vm, to.from, header, what).map(|()| 0)
+        Self::send_system(vm, to.from, header, what).map(|()| 0)
     }
 
     /// The program's message is an answer to a question: `Some` when it was, and was sent.
@@ -451,7 +449,7 @@ impl Session {
         let Question { from, tag, wait } = question;
         let id = self.buffers.send();
         let header = Header { kind: Kind::Answer, tag, wait, host: 0 };
-        self.send_system(vm, from, header, self.buffers.get(id)?)?;
+        Self::send_system(vm, from, header, self.buffers.get(id)?)?;
         Ok(Some(0))
     }
 }
