@@ -18,7 +18,7 @@ pub(crate) unsafe extern "C" fn pvm_config(
     list: *mut *const HostInfo,
 ) -> c_int {
     call("pvm_config", || {
-        let rows = library().hosts()?;
+        let rows = library().config()?;
         let mut dsigs: Vec<i32> = rows.iter().map(|row| row.dsig).collect();
         dsigs.sort_unstable();
         dsigs.dedup();
@@ -169,10 +169,10 @@ static MANAGED: Given<HostInfo> = Given::new();
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvm_reg_rm(host: *mut *const HostInfo) -> c_int {
     call("pvm_reg_rm", || {
-        let row = library().become_manager()?;
+        let (before, row) = library().become_manager()?;
         let (table, _) = MANAGED.hosts(&[row]);
         // SAFETY: a place of the program, or null.
         unsafe { put(host, table) };
-        Ok(0)
+        Ok(before)
     })
 }

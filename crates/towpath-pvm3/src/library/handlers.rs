@@ -6,9 +6,9 @@ use crate::code::{Code, Outcome};
 pub(crate) type Handler = unsafe extern "C" fn(i32) -> i32;
 
 /// Context of the library's own messages.
-const OWN_CONTEXT: i32 = 0x7_ffff;
+pub(super) const OWN_CONTEXT: i32 = 0x7_ffff;
 /// Tag of the first of PVM's own control messages.
-const OWN_TAG: i32 = 0x8003_0001_u32.cast_signed();
+pub(super) const OWN_TAG: i32 = 0x8003_0001_u32.cast_signed();
 /// Handlers that PVM's library has of its own: they take the first numbers, and keep programs
 /// from handlers for every message.
 const OWN: i32 = 9;

@@ -55,7 +55,7 @@ fn pack(message: &Message) -> Vec<u8> {
     content
 }
 
-fn unpack(content: &[u8]) -> Result<Message, Code> {
+pub(super) fn unpack(content: &[u8]) -> Result<Message, Code> {
     let (header, bytes) = content.split_at_checked(HEADER).ok_or(Code::BadMsg)?;
     let int = |index: usize| {
         let at = index * 4;

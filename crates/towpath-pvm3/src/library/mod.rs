@@ -13,7 +13,9 @@
 //! | `spawn`, `machine` | tasks and hosts |
 //! | `mailbox` | named messages |
 //! | `group`, `reduce` | groups and what they do together |
-//! | `roles` | resource manager, hoster, tasker, tracer |
+//! | `roles` | resource manager, hoster, tasker, tracer: who is what |
+//! | `system` | messages between libraries: questions to those, and their answers |
+//! | `manager` | what a resource manager is asked, and does |
 
 mod buffers;
 mod format;
@@ -21,6 +23,7 @@ mod group;
 mod handlers;
 mod machine;
 mod mailbox;
+mod manager;
 mod notify;
 mod options;
 mod output;
@@ -30,6 +33,7 @@ mod roles;
 mod send;
 mod session;
 mod spawn;
+mod system;
 #[cfg(test)]
 mod tests;
 

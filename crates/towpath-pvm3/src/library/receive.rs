@@ -294,7 +294,10 @@ impl Session {
 
     /// Messages may be asked for by source and tag where they are.
     fn is_plain(&self, sought: Sought) -> bool {
-        sought.matches.is_none() && self.handlers.is_empty() && sought.context != -1
+        sought.matches.is_none()
+            && self.handlers.is_empty()
+            && self.roles.is_empty()
+            && sought.context != -1
     }
 
     /// Something came besides messages.
@@ -317,7 +320,11 @@ impl Session {
     /// it sent.
     fn take_messages(&mut self, vm: &mut dyn Vm) -> Result<Came, Code> {
         while let Some(incoming) = vm.take()? {
-            let message = self.message(incoming);
+            let mut message = self.message(incoming);
+            if Self::is_system_message(&message.info) {
+                let Some(shown) = self.take_system(vm, &message) else { continue };
+                message = shown;
+            }
             if let came @ Came::Handle(..) = self.sort(message) {
                 return Ok(came);
             }
@@ -344,7 +351,7 @@ impl Session {
     fn take_events(&mut self, vm: &mut dyn Vm) {
         while let Some(event) = vm.event() {
             match event {
-                Event::Watched { watch, tid } => self.watched(vm, watch, tid),
+                Event::Watched { watch, tid, status } => self.watched(vm, watch, tid, status),
                 Event::Output { tid, bytes } => self.print(tid, &bytes),
             }
         }

@@ -1,17 +1,21 @@
 //! Tasks that do a part of the system's work: resource manager, hoster, tasker, tracer.
 //!
-//! A task that registers stands in the mailbox of its role, as in PVM, and other programs find it
-//! there. Nothing is asked of it: Towpath's daemons start hosts and tasks themselves.
+//! A task that registers stands in the mailbox of its role, as in PVM, and is found there by those
+//! who have something to ask it. When it ends, it is found no more.
 
 use super::session::Library;
 use crate::code::{Code, Outcome};
-use crate::vm::MailRules;
+use crate::vm::{HostRow, MailRules};
 
 /// A role, by the mailbox of those who play it.
 pub(crate) const MANAGER: &str = "###_PVM_RM_###";
 pub(crate) const HOSTER: &str = "###_PVM_HOSTER_###";
 pub(crate) const TASKER: &str = "###_PVM_TASKER_###";
 pub(crate) const TRACER: &str = "###_PVM_TRACER_###";
+
+pub(super) fn rules(many: bool) -> MailRules {
+    MailRules { many, ..MailRules::default() }
+}
 
 impl Library {
     /// Registers this task, or, if it is registered, ends that. `ints` stand behind its number.
@@ -23,21 +27,27 @@ impl Library {
             }
             let mut content = vec![session.tid()?];
             content.extend_from_slice(ints);
-            let rules = MailRules { many, ..MailRules::default() };
             let content = super::mailbox::content_of(&content)?;
-            let place = vm.mail_put(role, 0, rules, content)?;
+            let place = vm.mail_put(role, 0, rules(many), content)?;
             session.roles.insert(role, place);
             Ok(0)
         })
     }
 
-    /// `pvm_reg_rm`: again is no mistake, and changes nothing.
-    pub(crate) fn become_manager(&self) -> Result<crate::vm::HostRow, Code> {
-        if !self.with(|session| session.roles.contains_key(MANAGER)) {
+    /// `pvm_reg_rm`: the first host, and which task managed before: itself, when it did already,
+    /// and 0 for none. One that manages is asked whether it allows another, and goes on being
+    /// asked by others until it hands that over or ends.
+    pub(crate) fn become_manager(&self) -> Result<(i32, HostRow), Code> {
+        let me = self.my_tid()?;
+        let before = if self.with(|session| session.roles.contains_key(MANAGER)) {
+            me
+        } else {
+            let before = self.ask_to_manage()?.unwrap_or(0);
             self.toggle_role(MANAGER, &[], true)?;
-        }
-        let host = crate::tid::host_of(self.my_tid()?);
-        let hosts = self.hosts()?;
-        hosts.into_iter().find(|row| row.tid == host).ok_or(Code::NoHost)
+            self.enrolled(|session, vm| session.watch_hosts(vm))?;
+            before
+        };
+        let first = self.hosts()?.into_iter().min_by_key(|row| row.tid);
+        Ok((before, first.ok_or(Code::NoHost)?))
     }
 }

@@ -13,6 +13,12 @@ const TRACE: (i32, i32) = (-1111, -2222);
 impl Library {
     /// `pvm_send`.
     pub(crate) fn send(&self, to: i32, tag: i32) -> Outcome {
+        if super::system::is_system(tag)
+            && self.with(|session| session.options.reserved)
+            && let Some(sent) = self.send_of_system(to, tag)?
+        {
+            return Ok(sent);
+        }
         self.enrolled(|session, vm| {
             if (to, tag) == TRACE {
                 return session.send_trace(vm);

@@ -8,6 +8,7 @@ use super::notify::Notices;
 use super::options::Options;
 use super::output::Output;
 use super::receive::MatchFunction;
+use super::system::System;
 use crate::buffers::Buffers;
 use crate::code::{Code, Outcome};
 use crate::vm::{Identity, Members, Vm};
@@ -34,6 +35,7 @@ pub(super) struct Session {
     pub(super) no_reset: Option<i32>,
     /// Roles that it plays, with the place of its entry in their mailboxes.
     pub(super) roles: BTreeMap<&'static str, i32>,
+    pub(super) system: System,
 }
 
 /// A task of a virtual machine, or one that can become one.
@@ -62,6 +64,7 @@ impl Library {
             frozen: BTreeMap::new(),
             no_reset: None,
             roles: BTreeMap::new(),
+            system: System::new(),
         };
         Self { session: Mutex::new(session), connect }
     }
@@ -218,6 +221,7 @@ impl Session {
         self.frozen.clear();
         self.no_reset = None;
         self.roles.clear();
+        self.system = System::new();
     }
 
     pub(super) fn tid(&self) -> Outcome {

@@ -13,7 +13,7 @@ const HOST: i32 = 1;
 const ARCH: i32 = 2;
 const DEBUG: i32 = 4;
 const COMPLEMENT: i32 = 32;
-const ORPHAN: i32 = 64;
+pub(super) const ORPHAN: i32 = 64;
 /// `pvm_kill` sends this.
 const TERMINATE: i32 = 15;
 
@@ -28,12 +28,27 @@ impl Library {
         count: i32,
     ) -> Result<Vec<i32>, Code> {
         let flags = flags | environment_flags();
+        self.my_tid()?;
+        let wanted = u32::try_from(count).ok().filter(|&count| count > 0);
+        let wanted = wanted.filter(|_| !program.is_empty()).ok_or(Code::BadParam)?;
+        let managed = self.spawn_managed((program, args), flags, place, count)?;
+        let mut tids = match managed {
+            Some(tids) => tids,
+            None => self.spawn_here((program, args), flags, place, wanted)?,
+        };
+        tids.sort_by_key(|&tid| tid < 0);
+        Ok(tids)
+    }
+
+    /// `pvm_spawn` without a manager.
+    fn spawn_here(
+        &self,
+        (program, args): (&[u8], &[&[u8]]),
+        flags: i32,
+        place: &[u8],
+        count: u32,
+    ) -> Result<Vec<i32>, Code> {
         self.enrolled(|session, vm| {
-            let count = u32::try_from(count).ok().filter(|&count| count > 0);
-            let count = count.ok_or(Code::BadParam)?;
-            if program.is_empty() {
-                return Err(Code::BadParam);
-            }
             let mut request = SpawnRequest {
                 program: program.to_vec(),
                 args: args.iter().map(|arg| arg.to_vec()).collect(),
@@ -43,15 +58,11 @@ impl Library {
                 context: session.context,
                 orphan: flags & ORPHAN != 0,
             };
-            if flags & DEBUG != 0 {
-                let debugger = debugger();
-                request.args.insert(0, std::mem::replace(&mut request.program, debugger));
-            }
-            let mut tids = vm.spawn(&request)?;
+            under_debugger(flags, &mut request);
+            let tids = vm.spawn(&request)?;
             for &tid in tids.iter().filter(|&&tid| tid > 0) {
                 session.begin_output(tid);
             }
-            tids.sort_by_key(|&tid| tid < 0);
             Ok(tids)
         })
     }
@@ -85,6 +96,9 @@ impl Library {
 
     /// `pvm_tasks`: of a host, of all (0), or one task.
     pub(crate) fn tasks(&self, which: i32) -> Result<Vec<TaskRow>, Code> {
+        if let Some(tasks) = self.tasks_managed(which)? {
+            return Ok(tasks);
+        }
         self.enrolled(|_, vm| {
             let host = tid::host_of(which);
             if which != 0 {
@@ -104,7 +118,7 @@ impl Library {
 
 impl Session {
     /// What a child finds in its environment: what `PVM_EXPORT` names, and trace settings.
-    fn child_environment(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub(super) fn child_environment(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let child = self.options.child;
         let mask = child.mask.split(|&byte| byte == 0).next().unwrap_or_default();
         let mut env = vec![
@@ -144,6 +158,13 @@ pub(crate) fn parse_int(text: &str) -> i32 {
     let end = digits.find(|letter: char| !letter.is_digit(radix)).unwrap_or(digits.len());
     let value = i64::from_str_radix(&digits[..end], radix).unwrap_or(0);
     (if negative { -value } else { value }) as i32
+}
+
+/// A task that is to be started under a debugger is its first argument.
+pub(super) fn under_debugger(flags: i32, request: &mut SpawnRequest) {
+    if flags & DEBUG != 0 {
+        request.args.insert(0, std::mem::replace(&mut request.program, debugger()));
+    }
 }
 
 /// The program that starts others under a debugger.

@@ -50,8 +50,9 @@ pub(crate) enum Watched {
 /// Something that happened. Of a task it comes after its last message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// What watch `watch` is for; `tid` is the task, or the host that is gone or joined.
-    Watched { watch: u64, tid: i32 },
+    /// What watch `watch` is for; `tid` is the task, or the host that is gone or joined;
+    /// `status` what `wait` tells of the end of a task, where it is known.
+    Watched { watch: u64, tid: i32, status: i32 },
     /// Output of a child; empty: it has ended.
     Output { tid: i32, bytes: Vec<u8> },
 }
@@ -84,6 +85,8 @@ pub(crate) enum Place {
     Any,
     /// The host of this task.
     Here,
+    /// This host.
+    On(i32),
     Named(String),
     Arch(String),
     /// Not on the host with this name.

@@ -94,7 +94,7 @@ impl World {
             .map(|(watch, watcher, _)| (*watch, *watcher))
             .collect();
         for (watch, watcher) in watchers {
-            self.event(&mut state, watcher, Event::Watched { watch, tid: host });
+            self.event(&mut state, watcher, Event::Watched { watch, tid: host, status: 0 });
         }
     }
 
@@ -164,7 +164,7 @@ impl World {
             state.watches.drain(..).partition(|(_, _, what)| *what == Watched::Task(tid));
         state.watches = rest;
         for (watch, watcher, _) in told {
-            self.event(&mut state, watcher, Event::Watched { watch, tid });
+            self.event(&mut state, watcher, Event::Watched { watch, tid, status: 0 });
         }
         self.0.1.notify_all();
     }
@@ -334,6 +334,7 @@ impl Vm for Member {
         };
         let host = match &request.place {
             Place::Named(name) => HOSTS.iter().find(|(host, _)| host == name).map(|host| host.1),
+            Place::On(tid) => HOSTS.iter().find(|(_, host)| host == tid).map(|host| host.1),
             Place::Arch(arch) => (arch == "LINUX64").then_some(HOSTS[0].1),
             _ => Some(HOSTS[0].1),
         };
@@ -368,7 +369,7 @@ impl Vm for Member {
         let watch = state.next_watch;
         match what {
             Watched::Task(tid) if !state.tasks.contains_key(&tid) => {
-                self.world.event(&mut state, self.tid, Event::Watched { watch, tid });
+                self.world.event(&mut state, self.tid, Event::Watched { watch, tid, status: 0 });
             }
             _ => state.watches.push((watch, self.tid, what)),
         }

@@ -210,8 +210,12 @@ impl Member {
             match event {
                 event if self.starter.takes(&event) => {}
                 towpath::Event::Notice { watch, event } => {
+                    let mut status = 0;
                     let tid = match event {
-                        WatchEvent::TaskEnded { task, .. } => low(task),
+                        WatchEvent::TaskEnded { task, ending } => {
+                            status = status_of(ending.as_ref());
+                            low(task)
+                        }
                         WatchEvent::HostGone { host, .. } => {
                             self.doubt(host);
                             slot_of(host)
@@ -221,7 +225,7 @@ impl Member {
                             slot_of(host.id)
                         }
                     };
-                    self.events.push_back(Event::Watched { watch, tid });
+                    self.events.push_back(Event::Watched { watch, tid, status });
                 }
                 towpath::Event::Output { task, bytes, .. } => {
                     self.events.push_back(Event::Output { tid: low(task), bytes });
@@ -238,6 +242,7 @@ impl Member {
         Ok(match place {
             Place::Any => Some(towpath::Place::Any),
             Place::Here => Some(towpath::Place::Host(self.task.host())),
+            Place::On(tid) => self.host(*tid)?.map(towpath::Place::Host),
             Place::Named(name) => {
                 up().find(|host| host.name == *name).map(|host| towpath::Place::Host(host.id))
             }
@@ -495,7 +500,7 @@ impl Vm for Member {
             (None, Watched::Task(tid) | Watched::Host(tid)) => {
                 let watch = asked(self.task.watch(Subject::NewHosts))?;
                 asked(self.task.unwatch(watch))?;
-                self.events.push_back(Event::Watched { watch, tid });
+                self.events.push_back(Event::Watched { watch, tid, status: 0 });
                 Ok(watch)
             }
             (None, Watched::NewHosts) => Err(Code::SysErr),
@@ -573,6 +578,17 @@ impl Vm for Member {
             .iter()
             .map(|one| (one.name.clone(), one.entries.iter().map(entry).collect()))
             .collect())
+    }
+}
+
+/// The end of a task as `wait` tells it.
+fn status_of(ending: Option<&towpath::Ending>) -> i32 {
+    match ending {
+        Some(towpath::Ending::Exited(status)) => (status & 0xff) << 8,
+        Some(towpath::Ending::Signalled(signal)) => signal & 0x7f,
+        Some(towpath::Ending::TimedOut) => 9,
+        Some(towpath::Ending::NotStarted { .. }) => 127 << 8,
+        _ => 0,
     }
 }
 
