@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use towpath_fuzz::allocation;
 
 #[path = "../../crates/towpath/src/protocol.rs"]
-#[allow(dead_code, unreachable_pub, reason = "only the reader is driven")]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "only the reader is driven")]
 mod protocol;
 
 use protocol::{FrameReader, Reply, Request, encode};
