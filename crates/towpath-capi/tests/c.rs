@@ -1,5 +1,8 @@
 //! The header against a C compiler, the library's symbols, and programs run under a daemon.
 
+#[path = "../../towpath-cli/tests/support/built.rs"]
+mod built;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -23,17 +26,6 @@ fn libraries() -> PathBuf {
     let libraries = test.parent().unwrap().to_path_buf();
     assert!(libraries.join("libtowpath_c.so").exists(), "no library in {}", libraries.display());
     libraries
-}
-
-/// The command of this build. Tests of the whole workspace build it anyway; where only this crate
-/// is tested it may be missing.
-fn command() -> PathBuf {
-    let command = libraries().parent().unwrap().join("towpath");
-    if !command.exists() {
-        let cargo = env!("CARGO");
-        run(Command::new(cargo).args(["build", "--quiet", "-p", "towpath-cli"]).current_dir(ROOT));
-    }
-    command
 }
 
 /// Names followed by an opening parenthesis, such as `towpath_send(`.
@@ -94,7 +86,7 @@ fn under_a_daemon(name: &str, flags: &[&str], up: &[&str], [how, with]: [&[&str]
     compile("cc", flags, &at(name), &built);
     // The name that programs ask for at run time.
     std::os::unix::fs::symlink(built.join("libtowpath_c.so"), at("libtowpath_c.so.0")).unwrap();
-    let command = command();
+    let command = built::built(&["towpath"], &["-p", "towpath-cli"]);
     let towpath = |args: &[&str]| {
         let mut c = Command::new(&command);
         c.args(args).env("TOWPATH_HOME", dir.path()).env_remove("TOWPATH_VM");

@@ -1,5 +1,7 @@
 //! The examples, each of which checks its own result.
 
+#[path = "../../towpath-cli/tests/support/built.rs"]
+mod built;
 mod support;
 
 use std::path::PathBuf;
@@ -10,14 +12,7 @@ use support::Vm;
 /// An example of this build. Cargo builds them with the tests, unless it was asked for this file
 /// alone.
 fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let example = test.ancestors().nth(2).unwrap().join("examples").join(name);
-    if !example.exists() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "towpath", "--example", name]);
-        assert!(build.status().unwrap().success());
-    }
-    example
+    built::built(&[&format!("examples/{name}")], &["-p", "towpath", "--example", name])
 }
 
 /// Starts a program as a task of its own at a host.
