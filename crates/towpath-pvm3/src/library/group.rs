@@ -18,8 +18,9 @@ impl Library {
     pub(crate) fn leave_group(&self, group: &str) -> Outcome {
         let group = named(group)?;
         self.enrolled(|session, vm| {
+            vm.leave_group(group)?;
             session.frozen.remove(group);
-            vm.leave_group(group).map(|()| 0)
+            Ok(0)
         })
     }
 

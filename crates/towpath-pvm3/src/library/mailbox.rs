@@ -137,9 +137,9 @@ impl Library {
         self.enrolled(|_, vm| vm.mail_delete(name, index).map(|()| index))
     }
 
-    /// `pvm_getmboxinfo`.
+    /// `pvm_getmboxinfo`: names that begin as the pattern says.
     pub(crate) fn mailboxes(&self, pattern: &str) -> Result<Vec<Mailbox>, Code> {
-        let mut boxes = self.enrolled(|_, vm| vm.mailboxes(pattern))?;
+        let mut boxes = self.enrolled(|_, vm| vm.mailboxes(&format!("{pattern}*")))?;
         boxes.retain(|(name, _)| name != CONTEXT_CLASS);
         Ok(boxes)
     }

@@ -161,7 +161,8 @@ impl Session {
         Ok(0)
     }
 
-    /// Ends waiting: the notices come at once, but none of hosts that have not joined.
+    /// Ends waiting, of equal requests one: the notices come at once, but none of hosts that have
+    /// not joined.
     fn cancel(&mut self, vm: &mut dyn Vm, kind: i32, tag: i32, about: &[i32]) -> Outcome {
         let context = self.context;
         for &about in about {
@@ -169,7 +170,8 @@ impl Session {
                 (notice.kind, notice.tag, notice.context) == (kind, tag, context)
                     && (kind == HOST_ADD || notice.about == about)
             };
-            for watch in self.notices.watches(fits) {
+            let one = if kind == HOST_ADD { usize::MAX } else { 1 };
+            for watch in self.notices.watches(fits).into_iter().take(one) {
                 self.notices.awaited.remove(&watch);
                 vm.unwatch(watch)?;
                 if kind != HOST_ADD {

@@ -13,6 +13,7 @@ const HOST: i32 = 1;
 const ARCH: i32 = 2;
 const DEBUG: i32 = 4;
 const COMPLEMENT: i32 = 32;
+const BOTH: i32 = HOST | ARCH;
 pub(super) const ORPHAN: i32 = 64;
 /// `pvm_kill` sends this.
 const TERMINATE: i32 = 15;
@@ -179,8 +180,12 @@ fn debugger() -> Vec<u8> {
 }
 
 fn place_of(flags: i32, place: &[u8]) -> Result<Place, Code> {
-    if flags & (HOST | ARCH) == 0 || place.is_empty() {
+    if flags & (HOST | ARCH | COMPLEMENT) == 0 {
         return Ok(Place::Any);
+    }
+    // As with PVM no host is without a name, is of both kinds, or is outside of all.
+    if place.is_empty() || matches!(flags & (HOST | ARCH), 0 | BOTH) {
+        return Ok(Place::Named(String::new()));
     }
     let name = String::from_utf8(place.to_vec()).map_err(|_| Code::NoHost)?;
     Ok(match (flags & ARCH != 0, flags & COMPLEMENT != 0) {
@@ -208,7 +213,11 @@ mod tests {
     #[test]
     fn places() {
         assert_eq!(place_of(0, b"there"), Ok(Place::Any));
-        assert_eq!(place_of(HOST, b""), Ok(Place::Any));
+        for flags in [HOST, ARCH, HOST | ARCH, COMPLEMENT] {
+            assert_eq!(place_of(flags, b""), Ok(Place::Named(String::new())));
+        }
+        assert_eq!(place_of(HOST | ARCH, b"LINUX64"), Ok(Place::Named(String::new())));
+        assert_eq!(place_of(COMPLEMENT, b"a"), Ok(Place::Named(String::new())));
         assert_eq!(place_of(HOST, b"."), Ok(Place::Here));
         assert_eq!(place_of(HOST | COMPLEMENT, b"a"), Ok(Place::NotNamed("a".into())));
         assert_eq!(place_of(ARCH, b"LINUX64"), Ok(Place::Arch("LINUX64".into())));

@@ -429,7 +429,8 @@ impl Vm for Member {
     fn runs(&mut self, tid: i32) -> Result<bool, Code> {
         let Some(task) = self.task(tid)? else { return Ok(false) };
         match asked(self.task.task(task)) {
-            Ok(_) => Ok(true),
+            // One that has left may still run, as another program does.
+            Ok(info) => Ok(info.enrolled || info.parent.is_some()),
             Err(Code::NoTask | Code::NoHost | Code::HostFail) => Ok(false),
             Err(code) => Err(code),
         }
