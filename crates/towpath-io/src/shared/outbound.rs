@@ -145,8 +145,10 @@ impl Outbound {
     pub fn push_copy(&mut self, head: &Head, data: &[u8]) -> Result<(), PushError> {
         debug_assert!(fits(head, data.len()), "the piece lies in its message");
         self.reclaim()?;
-        let mut block = self.arena.alloc(data.len())?.filling();
-        let first = if self.link.is_here() { data.len() } else { data.len().min(FIRST) };
+        let here = self.is_here();
+        let block = self.arena.alloc(data.len())?.read_elsewhere(!here);
+        let mut block = block.filling();
+        let first = if here { data.len() } else { data.len().min(FIRST) };
         let (first, rest) = data.split_at(first);
         block.append(first);
         let (page, len, filling) = (block.page(), data.len(), !rest.is_empty());
@@ -159,6 +161,11 @@ impl Outbound {
             block.append(part);
         }
         Ok(())
+    }
+
+    /// Whether the peer was last seen on the processor that this task runs on.
+    pub fn is_here(&self) -> bool {
+        self.link.is_here()
     }
 
     #[inline]

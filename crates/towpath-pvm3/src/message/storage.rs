@@ -77,9 +77,9 @@ impl Storage {
 
     pub(super) fn append(&mut self, bytes: &[u8]) {
         if let Self::Loan { loan, len } = self
-            && let Some(room) = loan.get_mut(*len..*len + bytes.len())
+            && bytes.len() <= loan.len() - *len
         {
-            room.copy_from_slice(bytes);
+            loan.write(*len, bytes);
             *len += bytes.len();
             return;
         }
