@@ -49,7 +49,7 @@ impl Wanted {
         let env = texts(message)?.into_iter().filter_map(variable).collect();
         let (place, count) = (Place::On(host), count.cast_unsigned());
         let orphan = flags & super::spawn::ORPHAN != 0;
-        let request = SpawnRequest { program, args, env, place, count, context, orphan };
+        let request = SpawnRequest { program, args, flags, env, place, count, context, orphan };
         Ok(Self { parent, flags, request })
     }
 }
@@ -289,6 +289,9 @@ impl Library {
     pub(super) fn send_of_system(&self, to: i32, tag: i32) -> Result<Option<i32>, Code> {
         if to & tid::DAEMON == 0 {
             return self.enrolled(|session, vm| session.send_answer(vm, to, tag));
+        }
+        if let system::HOST_ACK | system::TASK_OVER = tag {
+            return self.enrolled(|session, vm| session.report_start(vm, tag)).map(Some);
         }
         let copy = self.enrolled(|session, _| {
             let sending = session.buffers.sending()?;

@@ -38,7 +38,12 @@ pub(super) const TASK_OVER: i32 = FIRST + 10;
 pub(super) const HOST_OVER: i32 = FIRST + 11;
 pub(super) const HAND_OFF: i32 = FIRST + 12;
 pub(super) const SCHEDULE: i32 = FIRST + 13;
-pub(super) const LAST: i32 = FIRST + 16;
+/// A hoster starts hosts, and says what came of them.
+pub(super) const START_HOST: i32 = FIRST + 14;
+pub(super) const HOST_ACK: i32 = FIRST + 15;
+/// A tasker starts a task.
+pub(super) const START_TASK: i32 = FIRST + 16;
+pub(super) const LAST: i32 = START_TASK;
 
 /// Tag of the messages between libraries: one that handlers of programs cannot be for.
 const TAG: i32 = OWN_TAG + 3;
@@ -94,6 +99,8 @@ pub(super) struct Question {
     pub(super) from: i32,
     pub(super) tag: i32,
     pub(super) wait: i32,
+    /// The task that is to be started, where one is.
+    about: i32,
 }
 
 /// Tasks that somebody else was told to start.
@@ -280,7 +287,9 @@ impl Session {
         match kind {
             Kind::Question | Kind::OfDaemon => {
                 if tag != NOTIFY {
-                    self.system.questions.push_back(Question { from, tag, wait });
+                    let about =
+                        if tag == START_TASK { message.unpack_int().unwrap_or(0) } else { 0 };
+                    self.system.questions.push_back(Question { from, tag, wait, about });
                     self.system.questions.truncate(QUESTIONS_MAX);
                 }
                 if kind == Kind::OfDaemon {
@@ -446,11 +455,29 @@ impl Session {
         let Some(question) = exact.or_else(|| self.system.take_question(fits)) else {
             return Ok(None);
         };
-        let Question { from, tag, wait } = question;
-        let id = self.buffers.send();
+        self.answer(vm, question).map(Some)
+    }
+
+    /// The program's message is the answer.
+    fn answer(&mut self, vm: &mut dyn Vm, question: Question) -> Outcome {
+        let Question { from, tag, wait, .. } = question;
         let header = Header { kind: Kind::Answer, tag, wait, host: 0 };
-        Self::send_system(vm, from, header, self.buffers.get(id)?)?;
-        Ok(Some(0))
+        Self::send_system(vm, from, header, self.buffers.sending()?).map(|()| 0)
+    }
+
+    /// A hoster or tasker tells the daemon what came of what it was asked to start. As in PVM,
+    /// what nobody asked for is passed over.
+    pub(super) fn report_start(&mut self, vm: &mut dyn Vm, tag: i32) -> Outcome {
+        let message = self.buffers.sending()?;
+        let wait = message.info.wait;
+        let about = message.first_int();
+        let question = if tag == HOST_ACK {
+            let exact = self.system.take_question(|one| one.tag == START_HOST && one.wait == wait);
+            exact.or_else(|| self.system.take_question(|one| one.tag == START_HOST))
+        } else {
+            self.system.take_question(|one| one.tag == START_TASK && Some(one.about) == about)
+        };
+        question.map_or(Ok(0), |question| self.answer(vm, question))
     }
 }
 
