@@ -56,12 +56,12 @@ static void place(int who, int where, struct pvmminfo *info)
             pvm_pkstr(env[j]);
         pvm_setminfo(pvm_getsbuf(), info);
         pvm_send(where | 0x80000000, SM_EXEC);
-        pvm_recv(where | 0x80000000, SM_EXECACK);
+        pvm_recv(-1, SM_EXECACK);
         pvm_bufinfo(pvm_getrbuf(), 0, 0, &from);
         pvm_upkint(&acks, 1, 1);
         pvm_upkint(&tid, 1, 1);
-        if (acks != 1 || tid < 0 || pvm_tidtohost(tid) != where)
-            printf("started %d, %d on %x\n", acks, tid, where);
+        if (acks != 1 || tid < 0 || from > 0 || pvm_tidtohost(tid) != where)
+            printf("started %d, %x on %x by %x\n", acks, tid, where, from);
         tids[i] = tid;
     }
     pvm_initsend(PvmDataDefault);
@@ -183,6 +183,7 @@ static int manage(void)
         pvm_getminfo(pvm_getrbuf(), &info);
         who = info.src;
         switch (info.tag) {
+        case SM_EXECACK: printf("a task came\n"); break;
         case SM_SPAWN: place(who, where, &info); break;
         case SM_CONFIG: hosts(who, &info); break;
         case SM_TASK: tasks(who, &info); break;

@@ -78,7 +78,12 @@ fn a_manager_decides_for_the_others() {
     assert_eq!(over, "allowed: 0\nagain the task itself: 1\n");
     let told = manager.rest();
     let ended = "a task ended with 3";
-    assert_eq!(told, ["spawn 3 of manager, argument child", "notify 1 of 3", ended, ended, ended]);
+    let spawned = "spawn 3 of manager, argument child";
+    let came = "a task came";
+    let heard = told.iter().filter(|line| *line != came).collect::<Vec<_>>();
+    assert_eq!(heard, [spawned, "notify 1 of 3", ended, ended, ended, "a task ended with 0"]);
+    // The user, and who takes over.
+    assert_eq!(told.len() - heard.len(), 2, "{told:?}");
     // Nobody manages any more.
     let mut alone = machine.command(Path::new("timeout"));
     alone.args(["60", &program, "use", "1"]).env("PVM_EXPORT", "NUMBER").env("NUMBER", "42");
@@ -152,6 +157,23 @@ fn a_tasker_starts_the_tasks_of_its_host() {
     machine.wait_for_end_of_tasks();
     // Daemons start tasks again.
     assert_eq!(machine.run(&program, &["try"], ""), "by a tasker: 0, mine: 1\n");
+}
+
+/// Tasks of the console are started by it too, and what they print is the tasker's.
+#[test]
+fn a_tasker_starts_tasks_of_the_console() {
+    let Some(machine) = Machine::new(1, "/usr/bin/cc") else { return };
+    let program = compiled(&machine, "tasker").display().to_string();
+    let mut command = machine.command(Path::new("timeout"));
+    command.env("BY_TASKER", "yes");
+    let mut tasker = Beside::start_with(command, &program, &["serve", "1"]);
+    assert_eq!(tasker.line(), "tasker: 0");
+    let towpath = support::beside_tests("..").join("towpath").display().to_string();
+    let said = machine.run(&towpath, &["pvm"], &format!("spawn {program} say\nquit\n"));
+    assert!(said.contains("1 successful"), "{said}");
+    let told = tasker.rest();
+    let said = "said by a child of the tasker: 1";
+    assert_eq!(told, ["start say, 0, of a daemon: 1", said, "end 0", "tasker no more: 0"]);
 }
 
 /// A tasker that ends with a question before it: the task is started nevertheless.

@@ -1,5 +1,6 @@
 /* `tasker serve N` starts tasks until N have ended; `tasker hang` never does; `tasker use` spawns two
-   children, kills one, and says what it sees of them; `tasker try` spawns one; `tasker child` is one. */
+   children, kills one, and says what it sees of them; `tasker try` spawns one; `tasker child`
+   and `tasker say` are such. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,6 +158,8 @@ int main(int argc, char **argv)
         return hang();
     if (argc > 1 && !strcmp(argv[1], "use"))
         return use(argv[0]);
+    if (argc > 1 && !strcmp(argv[1], "say"))
+        return printf("said by a child of the tasker: %d\n", getenv("BY_TASKER") != 0), pvm_mytid() < 0;
     if (argc > 1 && !strcmp(argv[1], "try"))
         return try(argv[0]);
     return child();

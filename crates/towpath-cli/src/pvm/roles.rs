@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use towpath::task::{Envelope, Subject, Wanted, WatchEvent};
+use towpath::task::{Envelope, SpawnTasks, Subject, Wanted, WatchEvent};
 use towpath::{Event, Task};
 use towpath_wire::TaskId;
 
@@ -29,8 +29,9 @@ pub(super) const START_HOST: i32 = 0x8004_000f_u32.cast_signed();
 pub(super) const START_TASK: i32 = 0x8004_0011_u32.cast_signed();
 const HEADER: usize = 16;
 
-/// Mailbox of hosters.
+/// Mailboxes of hosters and taskers.
 const HOSTERS: &str = "###_PVM_HOSTER_###";
+const TASKERS: &str = "###_PVM_TASKER_###";
 
 /// Ints and texts as PVM packs them.
 #[derive(Debug, Default)]
@@ -42,8 +43,13 @@ impl Packed {
         self
     }
 
+    /// A length or number of things. Command lines are far shorter than an int can say.
+    pub(super) fn count(&mut self, count: usize) -> &mut Self {
+        self.int(i32::try_from(count).unwrap_or(i32::MAX))
+    }
+
     pub(super) fn text(&mut self, text: &[u8]) -> &mut Self {
-        self.int(text.len() as i32 + 1);
+        self.count(text.len() + 1);
         self.0.extend_from_slice(text);
         self.0.push(0);
         self.0.resize(self.0.len().next_multiple_of(4), 0);
@@ -150,6 +156,20 @@ pub(super) fn hoster(task: &mut Task) -> Option<TaskId> {
     // Without a leader there are no mailboxes, and no hosts are added.
     let boxes = task.mailboxes(HOSTERS).ok()?;
     boxes.iter().flat_map(|one| &one.entries).find_map(|(_, owner, _)| *owner)
+}
+
+/// Tasks are started by taskers, on hosts that have one: this program asks them.
+pub(super) fn by_taskers(task: &mut Task, tasks: &mut SpawnTasks) {
+    let boxes = task.mailboxes(TASKERS).unwrap_or_default();
+    let taskers = boxes.iter().flat_map(|one| &one.entries).filter_map(|entry| entry.1);
+    let taskers: Vec<String> = taskers.map(|task| task.to_raw().to_string()).collect();
+    if taskers.is_empty() {
+        return;
+    }
+    let words =
+        ["pvm", "--by-tasker", &taskers.join(","), "--"].map(|word| word.as_bytes().to_vec());
+    let program = std::mem::replace(&mut tasks.program, b"towpath".to_vec());
+    tasks.args.splice(..0, words.into_iter().chain([program]));
 }
 
 /// Has a hoster start a host: `login` is `[user@]machine`, `command` what is to be run there, and

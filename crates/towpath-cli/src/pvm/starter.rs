@@ -40,18 +40,16 @@ pub(super) fn start(taskers: &str, flags: i32, command: &[OsString]) -> anyhow::
     let mut taskers = taskers.filter_map(|raw| TaskId::try_from(raw).ok());
     let tasker = taskers.find(|task: &TaskId| task.host() == own.host());
     let program = found(name);
+    let program = program.with_context(|| format!("{}: no such program", name.display()))?;
     let Some(tasker) = tasker else { return become_program(&program, args) };
-    let Some(program) = program else {
-        bail!("{}: no such program", name.display());
-    };
     let mut question = Packed::default();
     question.int(own.pvm_tid().cast_signed()).int(flags).text(program.as_os_str().as_bytes());
-    question.int(args.len() as i32 + 1).text(program.as_os_str().as_bytes());
+    question.count(args.len() + 1).text(program.as_os_str().as_bytes());
     for arg in args {
         question.text(arg.as_bytes());
     }
     let variables = variables();
-    question.int(variables.len() as i32);
+    question.count(variables.len());
     for (name, value) in variables {
         question.text(&[name.as_bytes(), b"=", value.as_bytes()].concat());
     }
@@ -67,7 +65,7 @@ pub(super) fn start(taskers: &str, flags: i32, command: &[OsString]) -> anyhow::
     });
     let asker = Task::enrol_at(Path::new(&variable(SOCKET_VAR)?), None)?;
     let question = Question::ask(asker, tasker, START_TASK, &question)?;
-    follow(question, own, &cookie, || become_program(&Some(program), args))
+    follow(question, own, &cookie, || become_program(&program, args))
 }
 
 /// Waits until the program that a tasker started has ended. `instead`: what to do when the tasker
@@ -132,8 +130,7 @@ fn found(name: &OsStr) -> Option<PathBuf> {
     of_pvm.or_else(|| search::in_path(name, &own("PATH")?))
 }
 
-fn become_program(program: &Option<PathBuf>, args: &[OsString]) -> anyhow::Result<ExitCode> {
-    let Some(program) = program else { return Ok(ExitCode::from(NOT_STARTED)) };
+fn become_program(program: &Path, args: &[OsString]) -> anyhow::Result<ExitCode> {
     let why = Command::new(program).args(args).exec();
     bail!("{}: {why}", program.display());
 }

@@ -127,9 +127,12 @@ impl Session {
 impl Library {
     /// Asks the resource manager; `None`: there is none, or it ended over it.
     fn ask_manager(&self, tag: i32, question: &Message) -> Result<Option<Message>, Code> {
-        let Some(manager) = self.enrolled(|session, vm| session.manager(vm))? else {
-            return Ok(None);
-        };
+        let manager = self.enrolled(|session, vm| {
+            let manager = session.manager(vm)?;
+            manager.map_or(Ok(()), |manager| session.announce(vm, manager))?;
+            Ok(manager)
+        })?;
+        let Some(manager) = manager else { return Ok(None) };
         let start = |host: i32, what: &mut Message| {
             let tids = self.start_as_told(host, what);
             tids.and_then(|tids| counted(&tids)).unwrap_or_else(|_| blank())
@@ -265,6 +268,7 @@ impl Library {
     ) -> Result<Option<()>, Code> {
         self.enrolled(|session, vm| {
             let Some(manager) = session.manager(vm)? else { return Ok(None) };
+            session.announce(vm, manager)?;
             let mut message = blank();
             for &int in [what, session.context, tag, count].iter().chain(about) {
                 message.pack_int(int)?;

@@ -145,6 +145,8 @@ enum Watching {
 /// Questions, asked and to be answered.
 pub(super) struct System {
     last_wait: i32,
+    /// The manager that knows of this task.
+    announced: i32,
     asked: BTreeMap<i32, VecDeque<Pending>>,
     questions: VecDeque<Question>,
     starts: Vec<Start>,
@@ -155,6 +157,7 @@ impl System {
     pub(super) const fn new() -> Self {
         Self {
             last_wait: 0,
+            announced: 0,
             asked: BTreeMap::new(),
             questions: VecDeque::new(),
             starts: Vec::new(),
@@ -275,6 +278,21 @@ impl Session {
         Self::send_system(vm, to, Header { kind: Kind::Question, tag, wait: 0, host: 0 }, message)
     }
 
+    /// A task that nobody placed is announced to the manager once, before it asks anything.
+    pub(super) fn announce(&mut self, vm: &mut dyn Vm, manager: i32) -> Result<(), Code> {
+        let placed = self.identity.as_ref().is_some_and(|identity| identity.parent.is_some());
+        if placed || self.system.announced == manager {
+            return Ok(());
+        }
+        self.system.announced = manager;
+        let mut message = blank();
+        message.pack_int(1)?;
+        message.pack_int(self.tid()?)?;
+        let host = tid::host_of(self.tid()?);
+        let header = Header { kind: Kind::OfDaemon, tag: EXEC_ACK, wait: 0, host };
+        Self::send_system(vm, manager, header, &message)
+    }
+
     /// What a message of another library is for the program; `None`: nothing.
     pub(super) fn take_system(&mut self, vm: &mut dyn Vm, message: &Message) -> Option<Message> {
         let from = message.info.source;
@@ -286,14 +304,17 @@ impl Session {
         message.begin_unpacking();
         match kind {
             Kind::Question | Kind::OfDaemon => {
-                if tag != NOTIFY {
+                if tag == EXEC_ACK {
+                    // A task that enrolled by itself.
+                    self.watch_started(vm, &mut message);
+                } else if tag != NOTIFY {
                     let about =
                         if tag == START_TASK { message.unpack_int().unwrap_or(0) } else { 0 };
                     self.system.questions.push_back(Question { from, tag, wait, about });
                     self.system.questions.truncate(QUESTIONS_MAX);
                 }
                 if kind == Kind::OfDaemon {
-                    message.info.source = tid::DAEMON | host;
+                    message.info.source = self.daemon_of(host);
                 }
                 message.rewind();
                 Some(message)
@@ -316,9 +337,16 @@ impl Session {
         None
     }
 
+    /// A host's daemon, as it is the source of messages: that of this host is the one without a
+    /// host.
+    fn daemon_of(&self, host: i32) -> i32 {
+        let own = self.tid().map_or(0, tid::host_of);
+        tid::DAEMON | if host == own { 0 } else { host }
+    }
+
     fn info_of_start(&self, start: &Start, message: &mut Message) {
         let (context, wait) = start.asked;
-        let source = tid::DAEMON | start.host;
+        let source = self.daemon_of(start.host);
         let destination = self.tid().unwrap_or(-1);
         message.info =
             Info { tag: EXEC_ACK, context, wait, source, destination, ..Info::default() };
@@ -413,7 +441,7 @@ impl Session {
         host: i32,
         (context, wait): (i32, i32),
     ) {
-        let source = tid::DAEMON | host;
+        let source = self.daemon_of(host);
         let destination = self.tid().unwrap_or(-1);
         message.info = Info { context, tag, wait, source, destination, ..Info::default() };
         self.notices.push_told(message);
