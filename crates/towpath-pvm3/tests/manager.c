@@ -224,12 +224,13 @@ static int use(char *self, int n)
     printf("here: %d\n", pvm_tidtohost(tids[0]) == pvm_tidtohost(pvm_mytid()));
     pvm_notify(PvmTaskExit, 9, started, tids);
     for (i = 0; i < started; i++) {
-        int parent, number;
+        int parent, number, siblings;
         pvm_recv(tids[i], 1);
         pvm_upkint(&parent, 1, 1);
         pvm_upkint(&number, 1, 1);
-        if (parent != pvm_mytid() || number != 42)
-            printf("parent %x, number %d\n", parent, number);
+        pvm_upkint(&siblings, 1, 1);
+        if (parent != pvm_mytid() || number != 42 || siblings != started)
+            printf("parent %x, number %d, %d siblings\n", parent, number, siblings);
         pvm_initsend(PvmDataDefault);
         pvm_send(tids[i], 2);
     }
@@ -252,9 +253,12 @@ static int use(char *self, int n)
 static int child(void)
 {
     int parent = pvm_parent(), number = atoi(getenv("NUMBER") ? getenv("NUMBER") : "0");
+    int siblings, *list;
+    siblings = pvm_siblings(&list);
     pvm_initsend(PvmDataDefault);
     pvm_pkint(&parent, 1, 1);
     pvm_pkint(&number, 1, 1);
+    pvm_pkint(&siblings, 1, 1);
     pvm_send(parent, 1);
     pvm_recv(parent, 2);
     return 3;

@@ -8,7 +8,7 @@
 use super::machine::NAMES_MAX;
 use super::roles::MANAGER;
 use super::session::{Library, Session};
-use super::system::{self, Kind, blank};
+use super::system::{self, Kind, SIBLINGS_VAR, blank};
 use crate::code::{Code, Outcome};
 use crate::message::Message;
 use crate::tid;
@@ -146,6 +146,7 @@ impl Library {
             let mut wanted = Wanted::read(what, host, session.context)?;
             let me = session.tid()?;
             wanted.request.orphan |= wanted.parent != me;
+            wanted.request.env.push((SIBLINGS_VAR.into(), b"later".to_vec()));
             super::spawn::under_debugger(wanted.flags, &mut wanted.request);
             let tids = vm.spawn(&wanted.request)?;
             for &tid in tids.iter().filter(|&&tid| tid > 0) {
@@ -194,7 +195,9 @@ impl Library {
         let Some(mut answer) = self.ask_manager(system::SPAWN, &question)? else {
             return Ok(None);
         };
-        statuses(&mut answer, count as usize).map(Some)
+        let tids = statuses(&mut answer, count as usize)?;
+        self.enrolled(|_, vm| Session::tell_siblings(vm, &tids))?;
+        Ok(Some(tids))
     }
 
     /// `pvm_config` by the manager.

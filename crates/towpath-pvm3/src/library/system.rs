@@ -7,12 +7,13 @@
 //!
 //! ```text
 //! 0 kind | 4 tag | 8 wait id | 12 host | 16 the message's own bytes
-//! kind   0 question, 1 question of a daemon, 2 answer, 3 tasks to start for who asked, 4 those
+//! kind   0 question, 1 question of a daemon, 2 answer, 3 tasks to start for who asked, 4 those,
+//!        5 siblings of tasks that were placed one by one
 //! ```
 //! The ints are little-endian. Who asks chooses the wait id; the answer has the same.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::handlers::{OWN_CONTEXT, OWN_TAG};
 use super::receive::Wait;
@@ -63,6 +64,8 @@ pub(super) enum Kind {
     Start = 3,
     /// Those that were started.
     Started = 4,
+    /// To tasks that were placed one by one: who was spawned together.
+    Siblings = 5,
 }
 
 /// What stands in front of a message.
@@ -87,7 +90,14 @@ impl Header {
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, rest) = bytes.split_at_checked(HEADER)?;
         let int = |at: usize| header[at..at + 4].try_into().map(i32::from_le_bytes).ok();
-        let kinds = [Kind::Question, Kind::OfDaemon, Kind::Answer, Kind::Start, Kind::Started];
+        let kinds = [
+            Kind::Question,
+            Kind::OfDaemon,
+            Kind::Answer,
+            Kind::Start,
+            Kind::Started,
+            Kind::Siblings,
+        ];
         let kind = *kinds.get(usize::try_from(int(0)?).ok()?)?;
         Some((Self { kind, tag: int(4)?, wait: int(8)?, host: int(12)? }, rest))
     }
@@ -147,6 +157,8 @@ pub(super) struct System {
     last_wait: i32,
     /// The manager that knows of this task.
     announced: i32,
+    /// The parent has still to tell who was spawned together with this task.
+    pub(super) awaits_siblings: bool,
     asked: BTreeMap<i32, VecDeque<Pending>>,
     questions: VecDeque<Question>,
     starts: Vec<Start>,
@@ -158,6 +170,7 @@ impl System {
         Self {
             last_wait: 0,
             announced: 0,
+            awaits_siblings: false,
             asked: BTreeMap::new(),
             questions: VecDeque::new(),
             starts: Vec::new(),
@@ -176,6 +189,16 @@ impl System {
         self.watches.remove(&start.watch);
         Some(start)
     }
+}
+
+/// Says to a task that its parent tells who its siblings are.
+pub(super) const SIBLINGS_VAR: &str = "TOWPATH_PVM_SIBLINGS";
+/// How long a task waits for that: its parent may have ended.
+const SIBLINGS_TIME: Duration = Duration::from_secs(10);
+
+/// Whether this task's parent tells it who its siblings are.
+pub(super) fn told_later() -> bool {
+    std::env::var_os(SIBLINGS_VAR).is_some()
 }
 
 /// An empty message to write a question or answer into.
@@ -242,6 +265,21 @@ impl Library {
             Ok(())
         })?;
         outcome
+    }
+}
+
+impl Library {
+    /// Waits until the parent has told who the siblings are, if it does.
+    pub(super) fn wait_for_siblings(&self) -> Result<(), Code> {
+        let until = Instant::now() + SIBLINGS_TIME;
+        while self.with(|session| session.system.awaits_siblings) {
+            self.take_all_in()?;
+            let still = self.with(|session| session.system.awaits_siblings);
+            if still && self.wait(Wait::Until(until))? {
+                self.with(|session| session.system.awaits_siblings = false);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -321,6 +359,10 @@ impl Session {
             }
             Kind::Answer => self.pending(wait, Pending::Answer(message)),
             Kind::Start => self.pending(wait, Pending::Start { host, what: message }),
+            Kind::Siblings => {
+                self.take_siblings(from, &mut message);
+                None
+            }
             Kind::Started => {
                 let start = self.system.take_start(from, wait)?;
                 self.watch_started(vm, &mut message);
@@ -329,6 +371,29 @@ impl Session {
                 Some(message)
             }
         }
+    }
+
+    fn take_siblings(&mut self, from: i32, message: &mut Message) {
+        let count = message.unpack_int().unwrap_or(0);
+        let siblings = (0..count).map_while(|_| message.unpack_int().ok()).collect();
+        if let Some(identity) = &mut self.identity
+            && identity.parent == Some(from)
+        {
+            identity.siblings = siblings;
+            self.system.awaits_siblings = false;
+        }
+    }
+
+    /// Tells tasks that were placed one by one that they were spawned together.
+    pub(super) fn tell_siblings(vm: &mut dyn Vm, tids: &[i32]) -> Result<(), Code> {
+        let started: Vec<i32> = tids.iter().copied().filter(|&tid| tid::is_task(tid)).collect();
+        let mut message = blank();
+        message.pack_int(started.len() as i32)?;
+        for &tid in &started {
+            message.pack_int(tid)?;
+        }
+        let header = Header { kind: Kind::Siblings, tag: 0, wait: 0, host: 0 };
+        started.iter().try_for_each(|&tid| Self::send_system(vm, tid, header, &message))
     }
 
     fn pending(&mut self, wait: i32, what: Pending) -> Option<Message> {
