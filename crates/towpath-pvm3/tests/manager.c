@@ -56,12 +56,12 @@ static void place(int who, int where, struct pvmminfo *info)
             pvm_pkstr(env[j]);
         pvm_setminfo(pvm_getsbuf(), info);
         pvm_send(where | 0x80000000, SM_EXEC);
-        pvm_recv(where | 0x80000000, SM_EXECACK);
+        pvm_recv(-1, SM_EXECACK);
         pvm_bufinfo(pvm_getrbuf(), 0, 0, &from);
         pvm_upkint(&acks, 1, 1);
         pvm_upkint(&tid, 1, 1);
-        if (acks != 1 || tid < 0 || pvm_tidtohost(tid) != where)
-            printf("started %d, %d on %x\n", acks, tid, where);
+        if (acks != 1 || tid < 0 || from > 0 || pvm_tidtohost(tid) != where)
+            printf("started %d, %x on %x by %x\n", acks, tid, where, from);
         tids[i] = tid;
     }
     pvm_initsend(PvmDataDefault);
@@ -183,6 +183,7 @@ static int manage(void)
         pvm_getminfo(pvm_getrbuf(), &info);
         who = info.src;
         switch (info.tag) {
+        case SM_EXECACK: printf("a task came\n"); break;
         case SM_SPAWN: place(who, where, &info); break;
         case SM_CONFIG: hosts(who, &info); break;
         case SM_TASK: tasks(who, &info); break;
@@ -223,12 +224,13 @@ static int use(char *self, int n)
     printf("here: %d\n", pvm_tidtohost(tids[0]) == pvm_tidtohost(pvm_mytid()));
     pvm_notify(PvmTaskExit, 9, started, tids);
     for (i = 0; i < started; i++) {
-        int parent, number;
+        int parent, number, siblings;
         pvm_recv(tids[i], 1);
         pvm_upkint(&parent, 1, 1);
         pvm_upkint(&number, 1, 1);
-        if (parent != pvm_mytid() || number != 42)
-            printf("parent %x, number %d\n", parent, number);
+        pvm_upkint(&siblings, 1, 1);
+        if (parent != pvm_mytid() || number != 42 || siblings != started)
+            printf("parent %x, number %d, %d siblings\n", parent, number, siblings);
         pvm_initsend(PvmDataDefault);
         pvm_send(tids[i], 2);
     }
@@ -251,9 +253,12 @@ static int use(char *self, int n)
 static int child(void)
 {
     int parent = pvm_parent(), number = atoi(getenv("NUMBER") ? getenv("NUMBER") : "0");
+    int siblings, *list;
+    siblings = pvm_siblings(&list);
     pvm_initsend(PvmDataDefault);
     pvm_pkint(&parent, 1, 1);
     pvm_pkint(&number, 1, 1);
+    pvm_pkint(&siblings, 1, 1);
     pvm_send(parent, 1);
     pvm_recv(parent, 2);
     return 3;

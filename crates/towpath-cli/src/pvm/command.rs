@@ -1,7 +1,8 @@
 //! The command line of `pvm`; brings the virtual machine up where there is none.
 
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, stdin};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,14 +11,18 @@ use clap::Args;
 use towpath::pvm::hostfile::{self, PvmHost};
 use towpath::start::hostfile::FILE_BYTES_MAX;
 use towpath::start::hostlist::is_name;
-use towpath::{VmDir, daemon};
+use towpath::{Task, VmDir, daemon};
+use towpath_wire::TaskId;
 
 use super::console::Console;
 use super::input::Input;
 use super::settings::Settings;
+use super::{roles, starter};
 use crate::control::enrol;
 use crate::up::ListedArgs;
 
+/// Longest token that is read, in bytes.
+const TOKEN_MAX: u64 = 4096;
 /// Commands that are carried out first, in the home directory.
 const FIRST_COMMANDS: &str = ".pvmrc";
 
@@ -48,11 +53,35 @@ pub(crate) struct PvmArgs {
     /// Add a host as the command `add` does, and end; can be given more than once
     #[arg(long, value_name = "HOST", conflicts_with = "hostfile")]
     add: Vec<String>,
+    /// Has a hoster start a host: the hoster, who and where, what to run; the token on standard
+    /// input
+    #[arg(long, hide = true, num_args = 3, value_names = ["TASK", "LOGIN", "COMMAND"])]
+    ask_hoster: Vec<String>,
+    /// Starts a program as this task, by the tasker of this host among these, if one is
+    #[arg(long, hide = true, value_name = "TASKS", requires = "program")]
+    by_tasker: Option<String>,
+    /// Flags of the spawn
+    #[arg(long, hide = true, value_name = "N", default_value_t = 0, requires = "by_tasker")]
+    flags: i32,
+    #[arg(last = true, hide = true, requires = "by_tasker")]
+    program: Vec<OsString>,
     #[command(flatten)]
     start: ListedArgs,
 }
 
 pub(crate) fn pvm(vm: &VmDir, args: &PvmArgs) -> anyhow::Result<ExitCode> {
+    if let Some(taskers) = &args.by_tasker {
+        return starter::start(taskers, args.flags, &args.program);
+    }
+    if let [hoster, login, command] = args.ask_hoster.as_slice() {
+        let hoster = hoster.parse().ok().and_then(|raw: u64| TaskId::try_from(raw).ok());
+        let hoster = hoster.context("no task")?;
+        let mut token = String::new();
+        stdin().take(TOKEN_MAX).read_to_string(&mut token)?;
+        let said = roles::ask_hoster(enrol(vm)?, hoster, [login, command], &token)?;
+        println!("{said}");
+        return Ok(ExitCode::SUCCESS);
+    }
     let hosts = args.hostfile.as_deref().map_or(Ok(Vec::new()), read)?;
     let (start, described): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| host.start);
     if is_up(vm) {

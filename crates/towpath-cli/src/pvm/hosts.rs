@@ -86,8 +86,12 @@ impl Console<'_> {
                 wanted.push(host);
             }
         }
-        let added =
-            if wanted.is_empty() { Vec::new() } else { self.start.add(self.vm, &wanted)? };
+        let added = if wanted.is_empty() {
+            Vec::new()
+        } else {
+            let hoster = super::roles::hoster(&mut self.task);
+            self.start.add(self.vm, &wanted, hoster)?
+        };
         let done = added.iter().filter(|(_, outcome)| outcome.is_ok()).count();
         let now = self.hosts()?;
         for (name, outcome) in added {

@@ -9,6 +9,7 @@ use towpath_vm::Host;
 use super::console::{Console, wrong_args};
 use super::hosts::from_pvm;
 use super::jobs::Sink;
+use super::roles;
 use super::tasks::word;
 use super::tids::Tid;
 use crate::control;
@@ -121,7 +122,9 @@ impl Console<'_> {
         };
         let job = sink.map(|sink| self.jobs.begin(sink)).transpose()?;
         self.task.catch_output(job.is_some())?;
-        let spawned = self.task.spawn(self.tasks(&wanted, place))?;
+        let mut tasks = self.tasks(&wanted, place);
+        roles::by_taskers(&mut self.task, &mut tasks);
+        let spawned = self.task.spawn(tasks)?;
         let done = spawned.iter().filter(|task| task.is_ok()).count();
         if let Some(job) = job {
             let _ = writeln!(out, "[{job}]");

@@ -108,7 +108,7 @@ fn add(vm: &VmDir, args: &AddArgs) -> anyhow::Result<ExitCode> {
         there.is_none()
     });
     let machines = Machines { source: Source::Names, list };
-    let outcome = args.remote.start(vm, &machines, args.lost_after_ms)?;
+    let outcome = args.remote.start(vm, &machines, args.lost_after_ms, None)?;
     failed.extend(outcome.failed);
     let added = &outcome.started;
     if args.json {

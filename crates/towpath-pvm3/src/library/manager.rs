@@ -8,7 +8,7 @@
 use super::machine::NAMES_MAX;
 use super::roles::MANAGER;
 use super::session::{Library, Session};
-use super::system::{self, Kind, blank};
+use super::system::{self, Kind, SIBLINGS_VAR, blank};
 use crate::code::{Code, Outcome};
 use crate::message::Message;
 use crate::tid;
@@ -49,7 +49,7 @@ impl Wanted {
         let env = texts(message)?.into_iter().filter_map(variable).collect();
         let (place, count) = (Place::On(host), count.cast_unsigned());
         let orphan = flags & super::spawn::ORPHAN != 0;
-        let request = SpawnRequest { program, args, env, place, count, context, orphan };
+        let request = SpawnRequest { program, args, flags, env, place, count, context, orphan };
         Ok(Self { parent, flags, request })
     }
 }
@@ -127,9 +127,12 @@ impl Session {
 impl Library {
     /// Asks the resource manager; `None`: there is none, or it ended over it.
     fn ask_manager(&self, tag: i32, question: &Message) -> Result<Option<Message>, Code> {
-        let Some(manager) = self.enrolled(|session, vm| session.manager(vm))? else {
-            return Ok(None);
-        };
+        let manager = self.enrolled(|session, vm| {
+            let manager = session.manager(vm)?;
+            manager.map_or(Ok(()), |manager| session.announce(vm, manager))?;
+            Ok(manager)
+        })?;
+        let Some(manager) = manager else { return Ok(None) };
         let start = |host: i32, what: &mut Message| {
             let tids = self.start_as_told(host, what);
             tids.and_then(|tids| counted(&tids)).unwrap_or_else(|_| blank())
@@ -143,6 +146,7 @@ impl Library {
             let mut wanted = Wanted::read(what, host, session.context)?;
             let me = session.tid()?;
             wanted.request.orphan |= wanted.parent != me;
+            wanted.request.env.push((SIBLINGS_VAR.into(), b"later".to_vec()));
             super::spawn::under_debugger(wanted.flags, &mut wanted.request);
             let tids = vm.spawn(&wanted.request)?;
             for &tid in tids.iter().filter(|&&tid| tid > 0) {
@@ -191,7 +195,9 @@ impl Library {
         let Some(mut answer) = self.ask_manager(system::SPAWN, &question)? else {
             return Ok(None);
         };
-        statuses(&mut answer, count as usize).map(Some)
+        let tids = statuses(&mut answer, count as usize)?;
+        self.enrolled(|_, vm| Session::tell_siblings(vm, &tids))?;
+        Ok(Some(tids))
     }
 
     /// `pvm_config` by the manager.
@@ -265,6 +271,7 @@ impl Library {
     ) -> Result<Option<()>, Code> {
         self.enrolled(|session, vm| {
             let Some(manager) = session.manager(vm)? else { return Ok(None) };
+            session.announce(vm, manager)?;
             let mut message = blank();
             for &int in [what, session.context, tag, count].iter().chain(about) {
                 message.pack_int(int)?;
@@ -289,6 +296,9 @@ impl Library {
     pub(super) fn send_of_system(&self, to: i32, tag: i32) -> Result<Option<i32>, Code> {
         if to & tid::DAEMON == 0 {
             return self.enrolled(|session, vm| session.send_answer(vm, to, tag));
+        }
+        if let system::HOST_ACK | system::TASK_OVER = tag {
+            return self.enrolled(|session, vm| session.report_start(vm, tag)).map(Some);
         }
         let copy = self.enrolled(|session, _| {
             let sending = session.buffers.sending()?;

@@ -3,9 +3,10 @@
 //! A task that registers stands in the mailbox of its role, as in PVM, and is found there by those
 //! who have something to ask it. When it ends, it is found no more.
 
-use super::session::Library;
+use super::session::{Library, Session};
 use crate::code::{Code, Outcome};
-use crate::vm::{HostRow, MailRules};
+use crate::tid;
+use crate::vm::{HostRow, MailRules, Vm};
 
 /// A role, by the mailbox of those who play it.
 pub(crate) const MANAGER: &str = "###_PVM_RM_###";
@@ -25,10 +26,20 @@ impl Library {
                 vm.mail_delete(role, place)?;
                 return Ok(0);
             }
+            if role == HOSTER && !session.is_on_first_host(vm)? {
+                return Err(Code::HostrNMstr);
+            }
             let mut content = vec![session.tid()?];
             content.extend_from_slice(ints);
             let content = super::mailbox::content_of(&content)?;
-            let place = vm.mail_put(role, 0, rules(many), content)?;
+            let put = vm.mail_put(role, 0, rules(many), content);
+            let place =
+                put.map_err(|code| if code == Code::Denied { Code::Already } else { code })?;
+            // One after the other: of two who register at once, neither may be it.
+            if session.has_rival(vm, role, place)? {
+                vm.mail_delete(role, place)?;
+                return Err(Code::Already);
+            }
             session.roles.insert(role, place);
             Ok(0)
         })
@@ -49,5 +60,25 @@ impl Library {
         };
         let first = self.hosts()?.into_iter().min_by_key(|row| row.tid);
         Ok((before, first.ok_or(Code::NoHost)?))
+    }
+}
+
+impl Session {
+    fn is_on_first_host(&self, vm: &mut dyn Vm) -> Result<bool, Code> {
+        let first = vm.hosts()?.iter().map(|row| row.tid).min();
+        Ok(first == Some(tid::host_of(self.tid()?)))
+    }
+
+    /// Another task plays a role that only one can: of taskers, one on each host.
+    fn has_rival(&self, vm: &mut dyn Vm, role: &str, own: i32) -> Result<bool, Code> {
+        let here = tid::host_of(self.tid()?);
+        let counts = |owner: i32| match role {
+            HOSTER => true,
+            TASKER => tid::host_of(owner) == here,
+            _ => false,
+        };
+        let boxes = vm.mailboxes(role)?;
+        let mut entries = boxes.iter().flat_map(|(_, entries)| entries);
+        Ok(entries.any(|&(place, owner, _)| place != own && counts(owner)))
     }
 }

@@ -121,6 +121,8 @@ impl Library {
 
     /// `pvm_siblings`.
     pub(crate) fn siblings(&self) -> Result<Vec<i32>, Code> {
+        self.my_tid()?;
+        self.wait_for_siblings()?;
         self.enrolled(|session, _| {
             let identity = session.identity.as_ref().ok_or(Code::SysErr)?;
             match identity.siblings.as_slice() {
@@ -206,6 +208,7 @@ impl Session {
             let vm = connect()?;
             let identity = vm.identity();
             self.context = identity.context;
+            self.system.awaits_siblings = super::system::told_later();
             self.identity = Some(identity);
             self.vm = Some(vm);
         }

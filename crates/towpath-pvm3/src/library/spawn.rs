@@ -53,6 +53,7 @@ impl Library {
             let mut request = SpawnRequest {
                 program: program.to_vec(),
                 args: args.iter().map(|arg| arg.to_vec()).collect(),
+                flags,
                 env: session.child_environment(),
                 place: place_of(flags, place)?,
                 count,

@@ -7,12 +7,13 @@
 //!
 //! ```text
 //! 0 kind | 4 tag | 8 wait id | 12 host | 16 the message's own bytes
-//! kind   0 question, 1 question of a daemon, 2 answer, 3 tasks to start for who asked, 4 those
+//! kind   0 question, 1 question of a daemon, 2 answer, 3 tasks to start for who asked, 4 those,
+//!        5 siblings of tasks that were placed one by one
 //! ```
 //! The ints are little-endian. Who asks chooses the wait id; the answer has the same.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::handlers::{OWN_CONTEXT, OWN_TAG};
 use super::receive::Wait;
@@ -38,7 +39,12 @@ pub(super) const TASK_OVER: i32 = FIRST + 10;
 pub(super) const HOST_OVER: i32 = FIRST + 11;
 pub(super) const HAND_OFF: i32 = FIRST + 12;
 pub(super) const SCHEDULE: i32 = FIRST + 13;
-pub(super) const LAST: i32 = FIRST + 16;
+/// A hoster starts hosts, and says what came of them.
+pub(super) const START_HOST: i32 = FIRST + 14;
+pub(super) const HOST_ACK: i32 = FIRST + 15;
+/// A tasker starts a task.
+pub(super) const START_TASK: i32 = FIRST + 16;
+pub(super) const LAST: i32 = START_TASK;
 
 /// Tag of the messages between libraries: one that handlers of programs cannot be for.
 const TAG: i32 = OWN_TAG + 3;
@@ -58,6 +64,8 @@ pub(super) enum Kind {
     Start = 3,
     /// Those that were started.
     Started = 4,
+    /// To tasks that were placed one by one: who was spawned together.
+    Siblings = 5,
 }
 
 /// What stands in front of a message.
@@ -82,7 +90,14 @@ impl Header {
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, rest) = bytes.split_at_checked(HEADER)?;
         let int = |at: usize| header[at..at + 4].try_into().map(i32::from_le_bytes).ok();
-        let kinds = [Kind::Question, Kind::OfDaemon, Kind::Answer, Kind::Start, Kind::Started];
+        let kinds = [
+            Kind::Question,
+            Kind::OfDaemon,
+            Kind::Answer,
+            Kind::Start,
+            Kind::Started,
+            Kind::Siblings,
+        ];
         let kind = *kinds.get(usize::try_from(int(0)?).ok()?)?;
         Some((Self { kind, tag: int(4)?, wait: int(8)?, host: int(12)? }, rest))
     }
@@ -94,6 +109,8 @@ pub(super) struct Question {
     pub(super) from: i32,
     pub(super) tag: i32,
     pub(super) wait: i32,
+    /// The task that is to be started, where one is.
+    about: i32,
 }
 
 /// Tasks that somebody else was told to start.
@@ -138,6 +155,10 @@ enum Watching {
 /// Questions, asked and to be answered.
 pub(super) struct System {
     last_wait: i32,
+    /// The manager that knows of this task.
+    announced: i32,
+    /// The parent has still to tell who was spawned together with this task.
+    pub(super) awaits_siblings: bool,
     asked: BTreeMap<i32, VecDeque<Pending>>,
     questions: VecDeque<Question>,
     starts: Vec<Start>,
@@ -148,6 +169,8 @@ impl System {
     pub(super) const fn new() -> Self {
         Self {
             last_wait: 0,
+            announced: 0,
+            awaits_siblings: false,
             asked: BTreeMap::new(),
             questions: VecDeque::new(),
             starts: Vec::new(),
@@ -166,6 +189,16 @@ impl System {
         self.watches.remove(&start.watch);
         Some(start)
     }
+}
+
+/// Says to a task that its parent tells who its siblings are.
+pub(super) const SIBLINGS_VAR: &str = "TOWPATH_PVM_SIBLINGS";
+/// How long a task waits for that: its parent may have ended.
+const SIBLINGS_TIME: Duration = Duration::from_secs(10);
+
+/// Whether this task's parent tells it who its siblings are.
+pub(super) fn told_later() -> bool {
+    std::env::var_os(SIBLINGS_VAR).is_some()
 }
 
 /// An empty message to write a question or answer into.
@@ -235,6 +268,21 @@ impl Library {
     }
 }
 
+impl Library {
+    /// Waits until the parent has told who the siblings are, if it does.
+    pub(super) fn wait_for_siblings(&self) -> Result<(), Code> {
+        let until = Instant::now() + SIBLINGS_TIME;
+        while self.with(|session| session.system.awaits_siblings) {
+            self.take_all_in()?;
+            let still = self.with(|session| session.system.awaits_siblings);
+            if still && self.wait(Wait::Until(until))? {
+                self.with(|session| session.system.awaits_siblings = false);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Session {
     /// Sends a message to a library.
     fn send_system(
@@ -268,6 +316,21 @@ impl Session {
         Self::send_system(vm, to, Header { kind: Kind::Question, tag, wait: 0, host: 0 }, message)
     }
 
+    /// A task that nobody placed is announced to the manager once, before it asks anything.
+    pub(super) fn announce(&mut self, vm: &mut dyn Vm, manager: i32) -> Result<(), Code> {
+        let placed = self.identity.as_ref().is_some_and(|identity| identity.parent.is_some());
+        if placed || self.system.announced == manager {
+            return Ok(());
+        }
+        self.system.announced = manager;
+        let mut message = blank();
+        message.pack_int(1)?;
+        message.pack_int(self.tid()?)?;
+        let host = tid::host_of(self.tid()?);
+        let header = Header { kind: Kind::OfDaemon, tag: EXEC_ACK, wait: 0, host };
+        Self::send_system(vm, manager, header, &message)
+    }
+
     /// What a message of another library is for the program; `None`: nothing.
     pub(super) fn take_system(&mut self, vm: &mut dyn Vm, message: &Message) -> Option<Message> {
         let from = message.info.source;
@@ -279,18 +342,27 @@ impl Session {
         message.begin_unpacking();
         match kind {
             Kind::Question | Kind::OfDaemon => {
-                if tag != NOTIFY {
-                    self.system.questions.push_back(Question { from, tag, wait });
+                if tag == EXEC_ACK {
+                    // A task that enrolled by itself.
+                    self.watch_started(vm, &mut message);
+                } else if tag != NOTIFY {
+                    let about =
+                        if tag == START_TASK { message.unpack_int().unwrap_or(0) } else { 0 };
+                    self.system.questions.push_back(Question { from, tag, wait, about });
                     self.system.questions.truncate(QUESTIONS_MAX);
                 }
                 if kind == Kind::OfDaemon {
-                    message.info.source = tid::DAEMON | host;
+                    message.info.source = self.daemon_of(host);
                 }
                 message.rewind();
                 Some(message)
             }
             Kind::Answer => self.pending(wait, Pending::Answer(message)),
             Kind::Start => self.pending(wait, Pending::Start { host, what: message }),
+            Kind::Siblings => {
+                self.take_siblings(from, &mut message);
+                None
+            }
             Kind::Started => {
                 let start = self.system.take_start(from, wait)?;
                 self.watch_started(vm, &mut message);
@@ -301,15 +373,45 @@ impl Session {
         }
     }
 
+    fn take_siblings(&mut self, from: i32, message: &mut Message) {
+        let count = message.unpack_int().unwrap_or(0);
+        let siblings = (0..count).map_while(|_| message.unpack_int().ok()).collect();
+        if let Some(identity) = &mut self.identity
+            && identity.parent == Some(from)
+        {
+            identity.siblings = siblings;
+            self.system.awaits_siblings = false;
+        }
+    }
+
+    /// Tells tasks that were placed one by one that they were spawned together.
+    pub(super) fn tell_siblings(vm: &mut dyn Vm, tids: &[i32]) -> Result<(), Code> {
+        let started: Vec<i32> = tids.iter().copied().filter(|&tid| tid::is_task(tid)).collect();
+        let mut message = blank();
+        message.pack_int(started.len() as i32)?;
+        for &tid in &started {
+            message.pack_int(tid)?;
+        }
+        let header = Header { kind: Kind::Siblings, tag: 0, wait: 0, host: 0 };
+        started.iter().try_for_each(|&tid| Self::send_system(vm, tid, header, &message))
+    }
+
     fn pending(&mut self, wait: i32, what: Pending) -> Option<Message> {
         // Nobody waits for what comes too late.
         self.system.asked.get_mut(&wait)?.push_back(what);
         None
     }
 
+    /// A host's daemon, as it is the source of messages: that of this host is the one without a
+    /// host.
+    fn daemon_of(&self, host: i32) -> i32 {
+        let own = self.tid().map_or(0, tid::host_of);
+        tid::DAEMON | if host == own { 0 } else { host }
+    }
+
     fn info_of_start(&self, start: &Start, message: &mut Message) {
         let (context, wait) = start.asked;
-        let source = tid::DAEMON | start.host;
+        let source = self.daemon_of(start.host);
         let destination = self.tid().unwrap_or(-1);
         message.info =
             Info { tag: EXEC_ACK, context, wait, source, destination, ..Info::default() };
@@ -404,7 +506,7 @@ impl Session {
         host: i32,
         (context, wait): (i32, i32),
     ) {
-        let source = tid::DAEMON | host;
+        let source = self.daemon_of(host);
         let destination = self.tid().unwrap_or(-1);
         message.info = Info { context, tag, wait, source, destination, ..Info::default() };
         self.notices.push_told(message);
@@ -446,11 +548,29 @@ impl Session {
         let Some(question) = exact.or_else(|| self.system.take_question(fits)) else {
             return Ok(None);
         };
-        let Question { from, tag, wait } = question;
-        let id = self.buffers.send();
+        self.answer(vm, question).map(Some)
+    }
+
+    /// The program's message is the answer.
+    fn answer(&mut self, vm: &mut dyn Vm, question: Question) -> Outcome {
+        let Question { from, tag, wait, .. } = question;
         let header = Header { kind: Kind::Answer, tag, wait, host: 0 };
-        Self::send_system(vm, from, header, self.buffers.get(id)?)?;
-        Ok(Some(0))
+        Self::send_system(vm, from, header, self.buffers.sending()?).map(|()| 0)
+    }
+
+    /// A hoster or tasker tells the daemon what came of what it was asked to start. As in PVM,
+    /// what nobody asked for is passed over.
+    pub(super) fn report_start(&mut self, vm: &mut dyn Vm, tag: i32) -> Outcome {
+        let message = self.buffers.sending()?;
+        let wait = message.info.wait;
+        let about = message.first_int();
+        let question = if tag == HOST_ACK {
+            let exact = self.system.take_question(|one| one.tag == START_HOST && one.wait == wait);
+            exact.or_else(|| self.system.take_question(|one| one.tag == START_HOST))
+        } else {
+            self.system.take_question(|one| one.tag == START_TASK && Some(one.about) == about)
+        };
+        question.map_or(Ok(0), |question| self.answer(vm, question))
     }
 }
 

@@ -99,6 +99,8 @@ pub(crate) enum Place {
 pub(crate) struct SpawnRequest {
     pub(crate) program: Vec<u8>,
     pub(crate) args: Vec<Vec<u8>>,
+    /// As the program gave them, for a tasker.
+    pub(crate) flags: i32,
     pub(crate) env: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) place: Place,
     pub(crate) count: u32,

@@ -18,7 +18,7 @@ use super::towpath::{Member, asked};
 use crate::code::{Code, Outcome};
 
 /// The program, as daemons find it too.
-const PROGRAM: &str = "towpath";
+pub(super) const PROGRAM: &str = "towpath";
 
 /// The task that starts hosts for this one. The program hears nothing of it.
 #[derive(Debug, Default)]

@@ -21,6 +21,7 @@ use super::contract::{
 };
 use super::names;
 use super::start::Starter;
+use super::tasker;
 use crate::code::Code;
 use crate::message::{DSIG, Received};
 use crate::tid;
@@ -415,12 +416,14 @@ impl Vm for Member {
         let host = if host == 0 { None } else { Some(self.host(host)?.ok_or(Code::NoHost)?) };
         let tasks = asked(self.task.tasks(host))?;
         // What was started by `towpath run` and is no task yet is none of PVM's.
+        let starters = tasker::starters(&tasks);
         let of_vm = tasks.into_iter().filter(|task| task.enrolled || task.parent.is_some());
+        let of_vm = of_vm.filter(|task| !tasker::only_asks(task, &starters));
         let row = |task: towpath::TaskInfo| TaskRow {
             tid: low(task.id),
             parent: task.parent.map_or(0, low),
             host: slot_of(task.id.host()),
-            program: task.command.split(' ').next().unwrap_or_default().to_owned(),
+            program: tasker::shown(&task.command).to_owned(),
             pid: task.pid.cast_signed(),
         };
         Ok(of_vm.map(row).collect())
@@ -454,9 +457,10 @@ impl Vm for Member {
                 env.push((name.into(), std::os::unix::ffi::OsStringExt::into_vec(value)));
             }
         }
+        let (program, args) = self.with_taskers(names::program(&request.program), request);
         let tasks = SpawnTasks {
-            program: names::program(&request.program),
-            args: request.args.clone(),
+            program,
+            args,
             env,
             cwd: Vec::new(),
             place,
