@@ -11,7 +11,7 @@ use clap::Args;
 use towpath::pvm::hostfile::{self, PvmHost};
 use towpath::start::hostfile::FILE_BYTES_MAX;
 use towpath::start::hostlist::is_name;
-use towpath::{Task, VmDir, daemon};
+use towpath::{VmDir, daemon};
 use towpath_wire::TaskId;
 
 use super::console::Console;
