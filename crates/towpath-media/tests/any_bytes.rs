@@ -136,3 +136,15 @@ fn a_short_stream_header_is_a_fault_where_it_starts() {
         assert_eq!(log.told, [Told::Fault(FaultKind::StreamHeader, 20)], "{cuts:?}");
     }
 }
+
+/// Found by fuzzing: it was told as a frame of no bytes.
+#[test]
+fn a_frame_of_which_nothing_came_is_none() {
+    let avi = CLIPS[7].1;
+    let name = avi.windows(8).position(|window| window == b"movi00dc").expect("a frame") + 4;
+    for (len, frames) in [(name + 8, 0), (name + 9, 1)] {
+        let log = read(Some(Format::Avi), &avi[..len], &[]);
+        check(&log, &avi[..len]);
+        assert_eq!(log.told.iter().filter(|told| matches!(told, Told::Frame(_))).count(), frames);
+    }
+}

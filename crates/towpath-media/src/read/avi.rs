@@ -112,8 +112,8 @@ impl Avi {
         }
         if let State::Chunk { frame, left, .. } = self.state {
             sink.fault(FaultKind::Truncated, self.offset);
-            if frame {
-                self.frame.size -= left.min(self.frame.size);
+            self.frame.size -= left.min(self.frame.size);
+            if frame && self.frame.size > 0 {
                 self.frame.damaged = true;
                 sink.frame(&self.frame);
             }
