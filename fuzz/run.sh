@@ -54,9 +54,10 @@ trap 'rm -f "$table"' EXIT
 printf '%s\n' "$@" | xargs -I{} -P "$jobs" sh run.sh --one {} "$programs" "$seconds" |
   tee "$table"
 awk -v seconds=$(($(date +%s) - began)) '
-  / FAILED, / { failed++; next }
+  / FAILED, / { failed++; again = again $0 "\n"; next }
   { inputs += $2; targets++ }
   END {
+    printf "%s", again
     printf "%d targets, %.0f inputs, %.0f/s, %d crashes\n", targets + failed, inputs,
       inputs / (seconds > 0 ? seconds : 1), failed
     exit failed > 0
