@@ -16,7 +16,7 @@ use towpath::{Client, Task, VmDir, daemon};
 use super::console::Console;
 use super::input::Input;
 use super::settings::Settings;
-use crate::up::ListedArgs;
+use crate::up::{self, ListedArgs};
 
 /// Commands that are carried out first, in the home directory.
 const FIRST_COMMANDS: &str = ".pvmrc";
@@ -37,7 +37,9 @@ ends it.
 Host file: one host a line with PVM's options; `*` for a name gives options to the lines below it,
 `&` describes a host for a later `add`. ep= wd= bx= sp= lo= ip= count; so= dx= id= have no meaning
 here, which is said. Programs are found on the host that runs them: in its ep=, in the PVM_PATH of
-who spawns, in $HOME/pvm3/bin/$PVM_ARCH, $PVM_ROOT/bin/$PVM_ARCH, and in its PATH.")]
+who spawns, in $HOME/pvm3/bin/$PVM_ARCH, $PVM_ROOT/bin/$PVM_ARCH, and in its PATH.
+
+Exit status with --add: 0 all were added; 1 some were not, each with its reason; 255 none.")]
 pub(crate) struct PvmArgs {
     /// PVM's host file, for the start of the virtual machine
     #[arg(value_name = "HOSTFILE")]
@@ -48,6 +50,9 @@ pub(crate) struct PvmArgs {
     /// Add a host as the command `add` does, and end; can be given more than once
     #[arg(long, value_name = "HOST", conflicts_with = "hostfile")]
     add: Vec<String>,
+    /// Leave the commands of ~/.pvmrc alone
+    #[arg(long)]
+    no_commands: bool,
     #[command(flatten)]
     start: ListedArgs,
 }
@@ -67,15 +72,22 @@ pub(crate) fn pvm(vm: &VmDir, args: &PvmArgs) -> anyhow::Result<ExitCode> {
     }
     let task = enrol(vm)?;
     let first = std::env::home_dir().map(|home| home.join(FIRST_COMMANDS));
-    let first =
-        first.filter(|path| path.is_file()).map_or(Ok(String::new()), |path| text(&path))?;
+    let first = first.filter(|path| path.is_file() && !args.no_commands);
+    let first = first.map_or(Ok(String::new()), |path| text(&path))?;
     let settings = Settings::from_environment();
     let mut console = Console::new(task, vm, &args.start, described, settings);
     if !args.add.is_empty() {
         let hosts: Vec<&str> = args.add.iter().map(String::as_str).collect();
-        // What came of them is told on standard error. Standard output may be that of a job.
-        console.add(&hosts)?;
-        return Ok(ExitCode::SUCCESS);
+        // Standard output may be that of a job.
+        let rows = console.start_hosts(&hosts)?;
+        let mut failed = 0;
+        for (name, outcome) in &rows {
+            if let Err(why) = outcome {
+                failed += 1;
+                eprintln!("not added: {name}: {why}");
+            }
+        }
+        return Ok(up::exit(rows.len() - failed, failed));
     }
     console.run(Input::new(&first))?;
     Ok(ExitCode::SUCCESS)
