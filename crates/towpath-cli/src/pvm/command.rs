@@ -1,7 +1,7 @@
 //! The command line of `pvm`; brings the virtual machine up where there is none.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,6 +16,7 @@ use towpath::{Client, Task, VmDir, daemon};
 use super::console::Console;
 use super::input::Input;
 use super::settings::Settings;
+use super::summary::Summary;
 use crate::up::{self, ListedArgs};
 
 /// Commands that are carried out first, in the home directory.
@@ -28,6 +29,7 @@ Examples:
   printf 'conf\\nquit\\n' | towpath pvm
   printf 'spawn -4 -> spmd\\n' | towpath pvm       to the end of what spmd prints
   towpath run --host h1 -- hello.pvm             without a console
+  towpath pvm --trace trace.file                 calls and times of a trace
 
 Brings the virtual machine up if it is not, else goes to the one that runs. Commands come from
 ~/.pvmrc and then from standard input; `help` lists them. At the end of input the console waits for
@@ -50,6 +52,9 @@ pub(crate) struct PvmArgs {
     /// Add a host as the command `add` does, and end; can be given more than once
     #[arg(long, value_name = "HOST", conflicts_with = "hostfile")]
     add: Vec<String>,
+    /// Show what a trace file of PVM's `tracer` or console says, and end
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hostfile", "add"])]
+    trace: Option<PathBuf>,
     /// Leave the commands of ~/.pvmrc alone
     #[arg(long)]
     no_commands: bool,
@@ -58,6 +63,12 @@ pub(crate) struct PvmArgs {
 }
 
 pub(crate) fn pvm(vm: &VmDir, args: &PvmArgs) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.trace {
+        let summary =
+            File::open(path).map_err(Into::into).and_then(|f| Summary::read(BufReader::new(f)));
+        print!("{}", summary.with_context(|| path.display().to_string())?.table());
+        return Ok(ExitCode::SUCCESS);
+    }
     let hosts = args.hostfile.as_deref().map_or(Ok(Vec::new()), read)?;
     let (start, described): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| host.start);
     if is_up(vm) {

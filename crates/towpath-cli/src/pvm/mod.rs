@@ -8,6 +8,7 @@
 //! | `tids` | task numbers as PVM writes them |
 //! | `hosts`, `tasks`, `spawn`, `mail`, `settings` | what the commands do |
 //! | `jobs` | output of what was spawned with `->` |
+//! | `summary` | what a trace file says |
 //! | `help` | what `help` says |
 
 mod command;
@@ -19,6 +20,7 @@ mod jobs;
 mod mail;
 mod settings;
 mod spawn;
+mod summary;
 mod tasks;
 mod tids;
 mod words;

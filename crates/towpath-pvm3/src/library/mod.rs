@@ -14,8 +14,10 @@
 //! | `mailbox` | named messages |
 //! | `group`, `reduce` | groups and what they do together |
 //! | `roles` | resource manager, hoster, tasker, tracer |
+//! | `trace`, `events` | calls told to a tracer; how that is written |
 
 mod buffers;
+mod events;
 mod format;
 mod group;
 mod handlers;
@@ -32,7 +34,9 @@ mod session;
 mod spawn;
 #[cfg(test)]
 mod tests;
+mod trace;
 
+pub(crate) use events::{Data, Moment, Value};
 pub(crate) use format::Arguments;
 pub(crate) use handlers::Handler;
 pub(crate) use machine::Minfo;
@@ -44,3 +48,4 @@ pub(crate) use reduce::{Function, Operator, built_in, size_of};
 pub(crate) use roles::{HOSTER, TASKER, TRACER};
 pub(crate) use session::Library;
 pub(crate) use spawn::parse_int;
+pub(crate) use trace::{Inside, Traced, now, registration};
