@@ -68,7 +68,7 @@ pub(crate) extern "C" fn pvm_setrbuf(id: c_int) -> c_int {
 pub(crate) extern "C" fn pvm_getsbuf() -> c_int {
     traced_as(
         event_number!("getsbuf"),
-        || data![],
+        Vec::new,
         |id| data![MSB: id],
         || call("pvm_getsbuf", || Ok(library().send_buffer())),
     )
@@ -79,7 +79,7 @@ pub(crate) extern "C" fn pvm_getsbuf() -> c_int {
 pub(crate) extern "C" fn pvm_getrbuf() -> c_int {
     traced_as(
         event_number!("getrbuf"),
-        || data![],
+        Vec::new,
         |id| data![MRB: id],
         || call("pvm_getrbuf", || Ok(library().receive_buffer())),
     )

@@ -21,28 +21,23 @@ pub(crate) unsafe extern "C" fn pvm_config(
 ) -> c_int {
     let seen = Cell::new((0, 0));
     let came = |code| data![NH: seen.get().0, NA: seen.get().1, CC: code];
-    traced_as(
-        event_number!("config"),
-        || data![],
-        came,
-        || {
-            call("pvm_config", || {
-                let rows = library().hosts()?;
-                let mut dsigs: Vec<i32> = rows.iter().map(|row| row.dsig).collect();
-                dsigs.sort_unstable();
-                dsigs.dedup();
-                let (table, count) = HOSTS.hosts(&rows);
-                seen.set((count, dsigs.len() as c_int));
-                // SAFETY: places of the program, or null.
-                unsafe {
-                    put(hosts, count);
-                    put(formats, dsigs.len() as c_int);
-                    put(list, table);
-                }
-                Ok(0)
-            })
-        },
-    )
+    traced_as(event_number!("config"), Vec::new, came, || {
+        call("pvm_config", || {
+            let rows = library().hosts()?;
+            let mut dsigs: Vec<i32> = rows.iter().map(|row| row.dsig).collect();
+            dsigs.sort_unstable();
+            dsigs.dedup();
+            let (table, count) = HOSTS.hosts(&rows);
+            seen.set((count, dsigs.len() as c_int));
+            // SAFETY: places of the program, or null.
+            unsafe {
+                put(hosts, count);
+                put(formats, dsigs.len() as c_int);
+                put(list, table);
+            }
+            Ok(0)
+        })
+    })
 }
 
 /// A code for each name; gives how many are none.
@@ -168,7 +163,7 @@ pub(crate) unsafe extern "C" fn pvm_hostsync(
 /// `pvm_halt`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_halt() -> c_int {
-    traced(event_number!("halt"), || data![], || call("pvm_halt", || library().halt()))
+    traced(event_number!("halt"), Vec::new, || call("pvm_halt", || library().halt()))
 }
 
 /// `pvm_start_pvmd`. Whether to wait for the hosts of a host file makes no difference: it does.
@@ -219,17 +214,13 @@ static MANAGED: Given<HostInfo> = Given::new();
 /// `pvm_reg_rm`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvm_reg_rm(host: *mut *const HostInfo) -> c_int {
-    traced(
-        event_number!("reg_rm"),
-        || data![],
-        || {
-            call("pvm_reg_rm", || {
-                let row = library().become_manager()?;
-                let (table, _) = MANAGED.hosts(&[row]);
-                // SAFETY: a place of the program, or null.
-                unsafe { put(host, table) };
-                Ok(0)
-            })
-        },
-    )
+    traced(event_number!("reg_rm"), Vec::new, || {
+        call("pvm_reg_rm", || {
+            let row = library().become_manager()?;
+            let (table, _) = MANAGED.hosts(&[row]);
+            // SAFETY: a place of the program, or null.
+            unsafe { put(host, table) };
+            Ok(0)
+        })
+    })
 }

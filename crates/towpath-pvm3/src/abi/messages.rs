@@ -76,9 +76,12 @@ pub(crate) unsafe extern "C" fn pvm_psend(
             if from.is_null() && len > 0 {
                 return Err(Code::BadParam);
             }
-            // SAFETY: an array of the program; nothing is read when it has no elements.
-            let bytes =
-                if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(from, len) } };
+            let bytes = if len == 0 {
+                &[]
+            } else {
+                // SAFETY: an array of the program.
+                unsafe { std::slice::from_raw_parts(from, len) }
+            };
             library().send_array(to, tag, bytes)
         })
     })
@@ -215,7 +218,7 @@ extern "C" fn default_match(id: c_int, source: c_int, tag: c_int) -> c_int {
 extern "C" fn pvm_recvf(new: Option<MatchFunction>) -> MatchFunction {
     traced_as(
         event_number!("recvf"),
-        || data![],
+        Vec::new,
         |_| Vec::new(),
         || {
             let own: MatchFunction = default_match;
@@ -286,7 +289,7 @@ pub(crate) unsafe extern "C" fn pvm_notify(
 pub(crate) extern "C" fn pvm_getcontext() -> c_int {
     traced_as(
         event_number!("getcontext"),
-        || data![],
+        Vec::new,
         |context| data![CXC: context],
         || call("pvm_getcontext", || Ok(library().context())),
     )
@@ -311,7 +314,7 @@ pub(crate) extern "C" fn pvm_setcontext(context: c_int) -> c_int {
 pub(crate) extern "C" fn pvm_newcontext() -> c_int {
     traced_as(
         event_number!("newcontext"),
-        || data![],
+        Vec::new,
         |context| data![CXN: context],
         || call("pvm_newcontext", || library().new_context()),
     )

@@ -88,21 +88,17 @@ extern "C" fn pvm_version() -> *const c_char {
 /// `pvm_reg_hoster`.
 #[unsafe(no_mangle)]
 extern "C" fn pvm_reg_hoster() -> c_int {
-    traced(
-        event_number!("reg_hoster"),
-        || data![],
-        || call("pvm_reg_hoster", || library().toggle_role(HOSTER, &[], true)),
-    )
+    traced(event_number!("reg_hoster"), Vec::new, || {
+        call("pvm_reg_hoster", || library().toggle_role(HOSTER, &[], true))
+    })
 }
 
 /// `pvm_reg_tasker`.
 #[unsafe(no_mangle)]
 extern "C" fn pvm_reg_tasker() -> c_int {
-    traced(
-        event_number!("reg_tasker"),
-        || data![],
-        || call("pvm_reg_tasker", || library().toggle_role(TASKER, &[], true)),
-    )
+    traced(event_number!("reg_tasker"), Vec::new, || {
+        call("pvm_reg_tasker", || library().toggle_role(TASKER, &[], true))
+    })
 }
 
 /// `pvm_reg_tracer`.

@@ -18,7 +18,7 @@ const ARGS_MAX: usize = 1 << 16;
 pub(crate) extern "C" fn pvm_mytid() -> c_int {
     traced_as(
         event_number!("mytid"),
-        || data![],
+        Vec::new,
         |tid| data![MT: tid],
         || {
             let tid = call("pvm_mytid", || library().my_tid());
@@ -33,7 +33,7 @@ pub(crate) extern "C" fn pvm_mytid() -> c_int {
 pub(crate) extern "C" fn pvm_parent() -> c_int {
     traced_as(
         event_number!("parent"),
-        || data![],
+        Vec::new,
         |tid| data![PT: tid],
         || {
             let tid = call_quietly("pvm_parent", &[Code::NoParent, Code::ParentNotSet], || {
@@ -48,19 +48,15 @@ pub(crate) extern "C" fn pvm_parent() -> c_int {
 /// `pvm_exit`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_exit() -> c_int {
-    traced(
-        event_number!("exit"),
-        || data![],
-        || {
-            let code = call("pvm_exit", || {
-                // SAFETY: flushes what the program has written so far.
-                unsafe { libc::fflush(std::ptr::null_mut()) };
-                library().exit()
-            });
-            show();
-            code
-        },
-    )
+    traced(event_number!("exit"), Vec::new, || {
+        let code = call("pvm_exit", || {
+            // SAFETY: flushes what the program has written so far.
+            unsafe { libc::fflush(std::ptr::null_mut()) };
+            library().exit()
+        });
+        show();
+        code
+    })
 }
 
 /// Strings up to a null.
@@ -186,19 +182,14 @@ static SIBLINGS: Given<c_int> = Given::new();
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_siblings(list: *mut *const c_int) -> c_int {
     let came = |_| data![SIB: library().siblings().unwrap_or_default()];
-    traced_as(
-        event_number!("siblings"),
-        || data![],
-        came,
-        || {
-            call("pvm_siblings", || {
-                let (table, count) = SIBLINGS.list(library().siblings()?);
-                // SAFETY: a place of the program, or null.
-                unsafe { put(list, table) };
-                Ok(count)
-            })
-        },
-    )
+    traced_as(event_number!("siblings"), Vec::new, came, || {
+        call("pvm_siblings", || {
+            let (table, count) = SIBLINGS.list(library().siblings()?);
+            // SAFETY: a place of the program, or null.
+            unsafe { put(list, table) };
+            Ok(count)
+        })
+    })
 }
 
 static DESCRIPTORS: Given<c_int> = Given::new();
@@ -207,20 +198,15 @@ static DESCRIPTORS: Given<c_int> = Given::new();
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvm_getfds(list: *mut *const c_int) -> c_int {
     let came = |code| data![CC: code, FDS: library().descriptor().into_iter().collect::<Vec<_>>()];
-    traced_as(
-        event_number!("getfds"),
-        || data![],
-        came,
-        || {
-            call("pvm_getfds", || {
-                let (table, count) = DESCRIPTORS.list(vec![library().descriptor()?]);
-                watch();
-                // SAFETY: a place of the program, or null.
-                unsafe { put(list, table) };
-                Ok(count)
-            })
-        },
-    )
+    traced_as(event_number!("getfds"), Vec::new, came, || {
+        call("pvm_getfds", || {
+            let (table, count) = DESCRIPTORS.list(vec![library().descriptor()?]);
+            watch();
+            // SAFETY: a place of the program, or null.
+            unsafe { put(list, table) };
+            Ok(count)
+        })
+    })
 }
 
 static SPARED: Given<c_int> = Given::new();

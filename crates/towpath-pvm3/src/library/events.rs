@@ -137,11 +137,15 @@ impl Value {
             Self::Text(text) => put_text(out, text),
             Self::Ints(ints) => {
                 put_int(out, ints.len() as i32);
-                ints.iter().for_each(|&int| put_int(out, int));
+                for &int in ints {
+                    put_int(out, int);
+                }
             }
             Self::Texts(texts) => {
                 put_int(out, texts.len() as i32);
-                texts.iter().for_each(|text| put_text(out, text));
+                for text in texts {
+                    put_text(out, text);
+                }
             }
         }
     }
@@ -182,13 +186,13 @@ mod tests {
         let mut out = Vec::new();
         event.write(false, &mut out);
         let values = [3, 4, 5, 2, 8, 9, 7, slave[0], slave[1], slave[2], 1, 1, 0];
-        let expected = [&[-7, 23 | 0x4000][..], &values, &[-8]].concat();
+        let expected = [&[-7, 0x4017][..], &values, &[-8]].concat();
         assert_eq!(ints(&out), expected);
         out.clear();
         event.write(true, &mut out);
         let mcast = [6, i32::from_ne_bytes(*b"mcas"), i32::from_ne_bytes(*b"t\0\0\0")];
         let expected = [
-            &[-5, 23 | 0x4000][..],
+            &[-5, 0x4017][..],
             &mcast,
             &[106, 6, 3, 107, 6, 4, 88, 6, 5, 51, 0x86, 2, 8, 9, 71, 8, 7, 82, 12],
             &slave,

@@ -22,7 +22,7 @@ use crate::message::Encoding;
 use crate::trace_names::{EVENT, EVENTS, datum, event};
 use crate::vm::{Envelope, MailWanted, Vm};
 
-/// Who traces a task and how its messages are marked: task, context and tag, with colons; 0: nobody.
+/// Who traces a task and how its messages are marked: task, context, tag, with colons; 0: nobody.
 const VARIABLE: &str = "TOWPATH_PVM_TRACER";
 /// Values of `PvmTraceOptions`; all others are full traces.
 const TIME: i32 = 2;
