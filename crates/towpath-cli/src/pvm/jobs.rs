@@ -61,7 +61,7 @@ struct Job {
 /// Jobs by number, from 1. Invariants: `of` names jobs that are there; tasks of `silent` are open.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    jobs: Vec<Job>,
+    all: Vec<Job>,
     of: HashMap<TaskId, usize>,
     /// Children that nothing was heard of yet, and whether they were missed when last asked after.
     silent: BTreeMap<TaskId, bool>,
@@ -70,17 +70,17 @@ pub(super) struct Jobs {
 impl Jobs {
     /// Begins a job; its number.
     pub(super) fn begin(&mut self, sink: Sink) -> anyhow::Result<usize> {
-        if self.jobs.len() == JOBS_MAX {
+        if self.all.len() == JOBS_MAX {
             bail!("{JOBS_MAX} jobs were spawned by this console, the limit");
         }
-        self.jobs.push(Job { sink, open: BTreeMap::new() });
-        Ok(self.jobs.len())
+        self.all.push(Job { sink, open: BTreeMap::new() });
+        Ok(self.all.len())
     }
 
     /// A task of a job runs.
     pub(super) fn add(&mut self, job: usize, task: TaskId) {
         self.of.insert(task, job - 1);
-        self.jobs[job - 1].open.insert(task, Vec::new());
+        self.all[job - 1].open.insert(task, Vec::new());
     }
 
     pub(super) fn knows(&self, task: TaskId) -> bool {
@@ -89,7 +89,7 @@ impl Jobs {
 
     /// Whether it is the only one of its job whose output goes on.
     pub(super) fn is_last(&self, task: TaskId) -> bool {
-        let job = self.of.get(&task).map(|number| &self.jobs[*number]);
+        let job = self.of.get(&task).map(|number| &self.all[*number]);
         job.is_some_and(|job| job.open.len() == 1 && job.open.contains_key(&task))
     }
 
@@ -124,7 +124,7 @@ impl Jobs {
         });
         for task in over {
             let Some(&number) = self.of.get(&task) else { continue };
-            let job = &mut self.jobs[number];
+            let job = &mut self.all[number];
             job.open.remove(&task);
             if job.open.is_empty() {
                 job.sink.write(finished(number), console)?;
@@ -136,8 +136,8 @@ impl Jobs {
     /// A task that one of a job has spawned: of its parent's job, else of the last one that runs.
     pub(super) fn adopt(&mut self, task: TaskId, parent: Option<TaskId>) {
         let job = parent.and_then(|parent| self.of.get(&parent).copied());
-        let job = job.or_else(|| self.jobs.iter().rposition(|job| !job.open.is_empty()));
-        if let Some(job) = job.or_else(|| self.jobs.len().checked_sub(1)) {
+        let job = job.or_else(|| self.all.iter().rposition(|job| !job.open.is_empty()));
+        if let Some(job) = job.or_else(|| self.all.len().checked_sub(1)) {
             self.add(job + 1, task);
         }
     }
@@ -151,7 +151,7 @@ impl Jobs {
     ) -> anyhow::Result<()> {
         let Some(number) = self.of.get(&task).copied() else { return Ok(()) };
         self.silent.remove(&task);
-        let job = &mut self.jobs[number];
+        let job = &mut self.all[number];
         let name = format!("[{}:t{:x}] ", number + 1, Tid::from(task)).into_bytes();
         let mut rest = job.open.remove(&task).unwrap_or_default();
         let mut lines = Vec::new();
@@ -181,12 +181,12 @@ impl Jobs {
 
     /// Whether any goes on.
     pub(super) fn any(&self) -> bool {
-        self.jobs.iter().any(|job| !job.open.is_empty())
+        self.all.iter().any(|job| !job.open.is_empty())
     }
 
     /// Those that go on, by number, with the tasks that run.
     pub(super) fn list(&self) -> impl Iterator<Item = (usize, BTreeSet<TaskId>)> {
-        let jobs = self.jobs.iter().enumerate().filter(|(_, job)| !job.open.is_empty());
+        let jobs = self.all.iter().enumerate().filter(|(_, job)| !job.open.is_empty());
         jobs.map(|(at, job)| (at + 1, job.open.keys().copied().collect()))
     }
 }
