@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, stdin};
+use std::io::{BufReader, Read, stdin};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,9 +17,10 @@ use towpath_wire::TaskId;
 use super::console::Console;
 use super::input::Input;
 use super::settings::Settings;
+use super::summary::Summary;
 use super::{roles, starter};
 use crate::control::enrol;
-use crate::up::ListedArgs;
+use crate::up::{self, ListedArgs};
 
 /// Longest token that is read, in bytes.
 const TOKEN_MAX: u64 = 4096;
@@ -33,6 +34,7 @@ Examples:
   printf 'conf\\nquit\\n' | towpath pvm
   printf 'spawn -4 -> spmd\\n' | towpath pvm       to the end of what spmd prints
   towpath run --host h1 -- hello.pvm             without a console
+  towpath pvm --trace trace.file                 calls and times of a trace
 
 Brings the virtual machine up if it is not, else goes to the one that runs. Commands come from
 ~/.pvmrc and then from standard input; `help` lists them. At the end of input the console waits for
@@ -42,7 +44,9 @@ ends it.
 Host file: one host a line with PVM's options; `*` for a name gives options to the lines below it,
 `&` describes a host for a later `add`. ep= wd= bx= sp= lo= ip= count; so= dx= id= have no meaning
 here, which is said. Programs are found on the host that runs them: in its ep=, in the PVM_PATH of
-who spawns, in $HOME/pvm3/bin/$PVM_ARCH, $PVM_ROOT/bin/$PVM_ARCH, and in its PATH.")]
+who spawns, in $HOME/pvm3/bin/$PVM_ARCH, $PVM_ROOT/bin/$PVM_ARCH, and in its PATH.
+
+Exit status with --add: 0 all were added; 1 some were not, each with its reason; 255 none.")]
 pub(crate) struct PvmArgs {
     /// PVM's host file, for the start of the virtual machine
     #[arg(value_name = "HOSTFILE")]
@@ -65,6 +69,12 @@ pub(crate) struct PvmArgs {
     flags: i32,
     #[arg(last = true, hide = true, requires = "by_tasker")]
     program: Vec<OsString>,
+    /// Show what a trace file of PVM's `tracer` or console says, and end
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hostfile", "add"])]
+    trace: Option<PathBuf>,
+    /// Leave the commands of ~/.pvmrc alone
+    #[arg(long)]
+    no_commands: bool,
     #[command(flatten)]
     start: ListedArgs,
 }
@@ -82,6 +92,12 @@ pub(crate) fn pvm(vm: &VmDir, args: &PvmArgs) -> anyhow::Result<ExitCode> {
         println!("{said}");
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(path) = &args.trace {
+        let summary =
+            File::open(path).map_err(Into::into).and_then(|f| Summary::read(BufReader::new(f)));
+        print!("{}", summary.with_context(|| path.display().to_string())?.table());
+        return Ok(ExitCode::SUCCESS);
+    }
     let hosts = args.hostfile.as_deref().map_or(Ok(Vec::new()), read)?;
     let (start, described): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| host.start);
     if is_up(vm) {
@@ -96,15 +112,22 @@ pub(crate) fn pvm(vm: &VmDir, args: &PvmArgs) -> anyhow::Result<ExitCode> {
     }
     let task = enrol(vm)?;
     let first = std::env::home_dir().map(|home| home.join(FIRST_COMMANDS));
-    let first =
-        first.filter(|path| path.is_file()).map_or(Ok(String::new()), |path| text(&path))?;
+    let first = first.filter(|path| path.is_file() && !args.no_commands);
+    let first = first.map_or(Ok(String::new()), |path| text(&path))?;
     let settings = Settings::from_environment();
     let mut console = Console::new(task, vm, &args.start, described, settings);
     if !args.add.is_empty() {
         let hosts: Vec<&str> = args.add.iter().map(String::as_str).collect();
-        // What came of them is told on standard error. Standard output may be that of a job.
-        console.add(&hosts)?;
-        return Ok(ExitCode::SUCCESS);
+        // Standard output may be that of a job.
+        let rows = console.start_hosts(&hosts)?;
+        let mut failed = 0;
+        for (name, outcome) in &rows {
+            if let Err(why) = outcome {
+                failed += 1;
+                eprintln!("not added: {name}: {why}");
+            }
+        }
+        return Ok(up::exit(rows.len() - failed, failed));
     }
     console.run(Input::new(&first))?;
     Ok(ExitCode::SUCCESS)

@@ -9,6 +9,7 @@
 //! | `hosts`, `tasks`, `spawn`, `mail`, `settings` | what the commands do |
 //! | `jobs` | output of what was spawned with `->` |
 //! | `roles`, `starter` | hosters and taskers: what they are asked; programs that they start |
+//! | `summary` | what a trace file says |
 //! | `help` | what `help` says |
 
 mod command;
@@ -22,6 +23,7 @@ mod roles;
 mod settings;
 mod spawn;
 mod starter;
+mod summary;
 mod tasks;
 mod tids;
 mod words;

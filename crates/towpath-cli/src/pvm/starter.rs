@@ -18,8 +18,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use towpath::Task;
-use towpath::pvm::search;
 use towpath::task::place::{COOKIE_VAR, SOCKET_VAR, TASK_VAR};
+use towpath::task::pvm as search;
 use towpath_wire::TaskId;
 
 use super::roles::{Came, Packed, Question, START_TASK};

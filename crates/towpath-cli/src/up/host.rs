@@ -159,7 +159,8 @@ fn delete(vm: &VmDir, args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     Ok(exit(deleted.len(), failed.len()))
 }
 
-fn exit(done: usize, failed: usize) -> ExitCode {
+/// What a command for several hosts ends with.
+pub(crate) fn exit(done: usize, failed: usize) -> ExitCode {
     ExitCode::from(match (done, failed) {
         (_, 0) => 0,
         (0, _) => 255,

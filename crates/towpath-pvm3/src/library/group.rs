@@ -81,6 +81,17 @@ impl Library {
         self.multicast(Some(&others), tag)
     }
 
+    /// The members that a broadcast goes to, as far as they are known.
+    pub(crate) fn others(&self, group: &str) -> Vec<i32> {
+        let others = self.enrolled(|session, vm| {
+            let me = session.tid()?;
+            let mut members = present(&session.members(vm, group)?);
+            members.retain(|&member| member != me);
+            Ok(members)
+        });
+        others.unwrap_or_default()
+    }
+
     /// `pvm_grphostinfo`: lowest member and number of members on a host, and the number of hosts.
     pub(crate) fn group_on_host(&self, group: &str, host: i32) -> Result<(i32, i32, i32), Code> {
         let hosts = self.group_hosts(group)?;

@@ -93,8 +93,8 @@ impl Handlers {
         self.entries.iter().enumerate().filter_map(row).collect()
     }
 
-    /// Whom to call for a message.
-    pub(super) fn find(&self, source: i32, tag: i32, context: i32) -> Option<Handler> {
+    /// Whom to call for a message, and the source, tag and context that he is there for.
+    pub(super) fn find(&self, source: i32, tag: i32, context: i32) -> Option<(Handler, [i32; 3])> {
         if self.is_empty() {
             return None;
         }
@@ -103,7 +103,8 @@ impl Handlers {
                 && (entry.tag == -1 || entry.tag == tag)
                 && (entry.context == -1 || entry.context == context)
         };
-        self.entries.iter().flatten().find(fits).and_then(|entry| entry.handler)
+        let entry = self.entries.iter().flatten().find(fits)?;
+        Some((entry.handler?, [entry.source, entry.tag, entry.context]))
     }
 }
 

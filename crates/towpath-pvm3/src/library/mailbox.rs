@@ -81,6 +81,13 @@ pub(super) fn content_of(ints: &[i32]) -> Result<Vec<u8>, Code> {
     Ok(pack(&message))
 }
 
+/// The ints of an entry, as far as it holds some.
+pub(super) fn ints_of(content: &[u8]) -> Vec<i32> {
+    let Ok(mut message) = unpack(content) else { return Vec::new() };
+    message.begin_unpacking();
+    std::iter::from_fn(|| message.unpack_int().ok()).collect()
+}
+
 /// The entry at an index.
 fn at(index: i32) -> MailWanted {
     MailWanted { index, ..MailWanted::default() }

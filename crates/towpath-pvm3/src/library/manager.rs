@@ -164,7 +164,7 @@ impl Library {
         place: &[u8],
         count: i32,
     ) -> Result<Option<Vec<i32>>, Code> {
-        let question = self.enrolled(|session, _| {
+        let question = self.enrolled(|session, vm| {
             let mut message = blank();
             message.pack_text(program)?;
             message.pack_int(flags)?;
@@ -185,7 +185,7 @@ impl Library {
             ] {
                 message.pack_int(int)?;
             }
-            let env = session.child_environment();
+            let env = session.child_environment(vm);
             message.pack_int(env.len() as i32)?;
             for (name, value) in &env {
                 message.pack_text(&[name.as_slice(), b"=", value].concat())?;

@@ -16,8 +16,10 @@
 //! | `roles` | resource manager, hoster, tasker, tracer: who is what |
 //! | `system` | messages between libraries: questions to those, and their answers |
 //! | `manager` | what a resource manager is asked, and does |
+//! | `trace`, `events` | calls told to a tracer; how that is written |
 
 mod buffers;
+mod events;
 mod format;
 mod group;
 mod handlers;
@@ -36,7 +38,9 @@ mod spawn;
 mod system;
 #[cfg(test)]
 mod tests;
+mod trace;
 
+pub(crate) use events::{Data, Moment, Value};
 pub(crate) use format::Arguments;
 pub(crate) use handlers::Handler;
 pub(crate) use machine::Minfo;
@@ -48,3 +52,4 @@ pub(crate) use reduce::{Function, Operator, built_in, size_of};
 pub(crate) use roles::{HOSTER, TASKER, TRACER};
 pub(crate) use session::Library;
 pub(crate) use spawn::parse_int;
+pub(crate) use trace::{Inside, Traced, now, registration};

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use super::session::{Library, Session};
 use crate::code::{Code, Outcome};
 use crate::tid;
-use crate::vm::{Place, SpawnRequest, TaskRow};
+use crate::vm::{Place, SpawnRequest, TaskRow, Vm};
 
 /// Flags of `pvm_spawn`.
 const HOST: i32 = 1;
@@ -54,7 +54,7 @@ impl Library {
                 program: program.to_vec(),
                 args: args.iter().map(|arg| arg.to_vec()).collect(),
                 flags,
-                env: session.child_environment(),
+                env: session.child_environment(vm),
                 place: place_of(flags, place)?,
                 count,
                 context: session.context,
@@ -120,15 +120,9 @@ impl Library {
 
 impl Session {
     /// What a child finds in its environment: what `PVM_EXPORT` names, and trace settings.
-    pub(super) fn child_environment(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let child = self.options.child;
-        let mask = child.mask.split(|&byte| byte == 0).next().unwrap_or_default();
-        let mut env = vec![
-            (b"PVMTMASK".to_vec(), mask.to_vec()),
-            (b"PVMTRCBUF".to_vec(), child.buffer.to_string().into_bytes()),
-            (b"PVMTRCOPT".to_vec(), child.options.to_string().into_bytes()),
-            (b"PVMCTX".to_vec(), format!("{:#x}", self.context).into_bytes()),
-        ];
+    pub(super) fn child_environment(&self, vm: &mut dyn Vm) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut env = self.tracer_of_children(vm);
+        env.push((b"PVMCTX".to_vec(), format!("{:#x}", self.context).into_bytes()));
         let Some(names) = std::env::var_os("PVM_EXPORT") else { return env };
         for name in names.as_bytes().split(|&byte| byte == b':').filter(|name| !name.is_empty()) {
             if let Some(value) = std::env::var_os(OsStr::from_bytes(name)) {
