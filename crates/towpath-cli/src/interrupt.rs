@@ -35,8 +35,21 @@ pub(crate) struct Interrupt {
 impl Interrupt {
     /// As [`flag`].
     pub(crate) fn new() -> std::io::Result<Self> {
+        Self::told(flag()?)
+    }
+
+    /// Further interrupts do nothing: whoever was told cleans up.
+    pub(crate) fn lasting() -> std::io::Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in SIGNALS {
+            signal_hook::flag::register(signal, flag.clone())?;
+        }
+        Self::told(flag)
+    }
+
+    /// Of a flag that the signals set.
+    fn told(flag: Arc<AtomicBool>) -> std::io::Result<Self> {
         let (came, tell) = UnixStream::pair()?;
-        let flag = flag()?;
         for signal in SIGNALS {
             signal_hook::low_level::pipe::register(signal, tell.try_clone()?)?;
         }
