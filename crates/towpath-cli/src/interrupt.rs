@@ -21,8 +21,9 @@ struct State {
     idle: Arc<AtomicBool>,
 }
 
+static STATE: OnceLock<std::io::Result<State>> = OnceLock::new();
+
 fn state() -> std::io::Result<&'static State> {
-    static STATE: OnceLock<std::io::Result<State>> = OnceLock::new();
     let state = STATE.get_or_init(|| {
         let (flag, idle) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
         for signal in SIGNALS {
@@ -60,7 +61,7 @@ impl Deref for Flag {
 
 impl Drop for Flag {
     fn drop(&mut self) {
-        if let Ok(state) = state() {
+        if let Some(Ok(state)) = STATE.get() {
             state.idle.store(true, Ordering::Relaxed);
         }
     }
@@ -77,8 +78,21 @@ pub(crate) struct Interrupt {
 impl Interrupt {
     /// As [`flag`].
     pub(crate) fn new() -> std::io::Result<Self> {
+        Self::told(flag()?)
+    }
+
+    /// Further interrupts do nothing: whoever was told cleans up.
+    pub(crate) fn lasting() -> std::io::Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in SIGNALS {
+            signal_hook::flag::register(signal, flag.clone())?;
+        }
+        Self::told(Flag(flag))
+    }
+
+    /// Of a flag that the signals set.
+    fn told(flag: Flag) -> std::io::Result<Self> {
         let (came, tell) = UnixStream::pair()?;
-        let flag = flag()?;
         for signal in SIGNALS {
             signal_hook::low_level::pipe::register(signal, tell.try_clone()?)?;
         }

@@ -260,3 +260,43 @@ fn logs_show_what_daemons_say_now_and_later() {
     let out = vm.towpath(&["logs", "--host", "h9"]);
     assert!(text(&out.stderr).contains("no host `h9`"), "{}", text(&out.stderr));
 }
+
+#[test]
+fn a_host_that_receives_at_two_addresses_is_joined_and_reached_by_either() {
+    if std::net::UdpSocket::bind("[::1]:0").is_err() {
+        println!("left out: this machine has no IPv6");
+        return;
+    }
+    let vm = Vm::new();
+    let two = ["--listen", "127.0.0.1:0", "--listen", "[::1]:0"];
+    let ok = |args: &[&str]| {
+        let out = vm.towpath(args);
+        assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
+        text(&out.stdout)
+    };
+    ok(&[&["up"], &two[..]].concat());
+    let token = ok(&["token"]);
+    // Hosts of one family each, and one of both: the founder has a way to all of them.
+    ok(&["join", token.trim(), "--listen", "[::1]:0", "--name", "six"]);
+    ok(&["join", token.trim(), "--listen", "127.0.0.1:0", "--name", "four"]);
+    ok(&[&["join", token.trim(), "--name", "both"], &two[..]].concat());
+    let hosts: serde_json::Value = serde_json::from_str(&ok(&["hosts", "--json"])).unwrap();
+    for host in hosts["hosts"].as_array().unwrap() {
+        let addr: std::net::SocketAddr = host["addr"].as_str().unwrap().parse().unwrap();
+        assert_eq!(addr.is_ipv6(), host["name"] == "six", "{host}");
+        assert!(addr.ip().is_loopback() && addr.port() != 0, "{host}");
+    }
+    for name in ["six", "four", "both"] {
+        assert_eq!(ok(&["run", "--host", name, "--", "echo", name]), format!("{name}\n"));
+    }
+}
+
+#[test]
+fn too_many_addresses_are_refused() {
+    let vm = Vm::new();
+    let listen = ["--listen", "127.0.0.1:0"].repeat(9);
+    let out = vm.towpath(&[&["up"], &listen[..]].concat());
+    assert_eq!(out.status.code(), Some(255));
+    let said = text(&out.stderr);
+    assert!(said.contains("9 addresses to receive at, limits 1 and 8"), "{said}");
+}

@@ -4,7 +4,9 @@ use alloc::string::String;
 use core::net::SocketAddr;
 
 use towpath_proto::{Config, Crypto, HostKey, Psk};
-use towpath_wire::{Admission, LinkId};
+use towpath_wire::Admission;
+
+use crate::links::Links;
 
 /// Facts about this host.
 #[derive(Clone, Debug)]
@@ -12,7 +14,7 @@ pub struct NodeConfig {
     /// Name for people.
     pub name: String,
     /// Where this host's daemon receives.
-    pub addr: SocketAddr,
+    pub links: Links,
     /// What programs it can run, as `x86_64-linux`.
     pub arch: String,
     /// How fast it is beside others; 1000 unless said otherwise.
@@ -21,8 +23,6 @@ pub struct NodeConfig {
     pub cpus: u16,
     /// Jobs at once, of those that wait for their turn.
     pub slots: u16,
-    /// The link that leads to the other hosts.
-    pub link: LinkId,
     /// Wall-clock time at instant zero, in microseconds since the Unix epoch.
     pub unix_us_at_zero: u64,
     /// Transport options.

@@ -55,7 +55,7 @@ impl Node {
         let purpose = if j.again { Purpose::Rejoin } else { Purpose::Join };
         let hello = self.hello(purpose).encode();
         let connect = Connect {
-            link: self.config.link,
+            link: self.config.links.to(j.addr),
             remote: j.addr,
             key: j.key,
             admission: j.admission,
@@ -387,7 +387,7 @@ impl Node {
                 self.joining = Some(Joining {
                     id: None,
                     retry_at: Some(now + REJOIN_EVERY),
-                    addr: leader.addr,
+                    addr: self.addr_of(&leader),
                     key: HostKey(leader.key),
                     admission: Admission::Member,
                     psk: Psk::MEMBER,

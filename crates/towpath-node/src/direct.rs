@@ -149,7 +149,8 @@ impl Node {
             return;
         }
         let offer = self.local.offers.remove(&(from, to));
-        let address = self.log.as_ref().and_then(|l| l.table().get(host)).map(|h| h.addr);
+        let entry = self.log.as_ref().and_then(|l| l.table().get(host));
+        let address = entry.map(|h| self.addr_of(h));
         if let (Some(offer), Some(port), Some(mut address)) = (offer, port, address) {
             address.set_port(port);
             self.say(from, ToTask::Stream(StreamOffer { address: Some(address), ..offer }));

@@ -28,6 +28,7 @@ pub mod data;
 pub mod direct;
 pub mod event;
 pub mod explain;
+pub mod links;
 pub mod node;
 pub mod relay;
 
@@ -50,4 +51,5 @@ mod work;
 pub use config::{Invitation, JoinTarget, NodeConfig};
 pub use data::Delivery;
 pub use event::{DeleteError, JoinFailure, NodeEvent, SpawnError};
+pub use links::Links;
 pub use node::Node;

@@ -134,7 +134,7 @@ impl Node {
         let host = Host {
             id,
             name: node.config.name.clone(),
-            addr: node.config.addr,
+            addr: node.config.links.addr(),
             key: node.endpoint.public_key().0,
             arch: node.config.arch.clone(),
             speed: node.config.speed,

@@ -13,7 +13,7 @@ use towpath_proto::{
 };
 use towpath_vm::message::{LABEL_DATA, LABEL_LOG, LABEL_OUTPUT, LABEL_OWNER, LABEL_TASK};
 use towpath_vm::talk::Fault;
-use towpath_vm::{HostState, Message};
+use towpath_vm::{Host, HostState, Message};
 use towpath_wire::frame::Direction;
 use towpath_wire::{Admission, ChannelId, HostId, Instant};
 
@@ -286,10 +286,10 @@ impl Node {
             return;
         };
         let Some(me) = self.me else { return };
-        let (addr, key) = (entry.addr, HostKey(entry.key));
+        let (addr, key) = (self.addr_of(entry), HostKey(entry.key));
         let hello = self.hello(Purpose::Member(me)).encode();
         let connect = Connect {
-            link: self.config.link,
+            link: self.config.links.to(addr),
             remote: addr,
             key,
             admission: Admission::Member,
@@ -568,6 +568,13 @@ impl Node {
         };
         let outbox = self.peers.by_host.get(&host).map(|p| &p.outbox);
         outbox.into_iter().flatten().flatten().filter_map(own).collect()
+    }
+
+    /// Where a host receives: the leader where it was found when we joined, since the table may
+    /// have another address of it, or that it receives at all of them.
+    pub(crate) fn addr_of(&self, host: &Host) -> SocketAddr {
+        let leads = self.leader() == Some(host.id);
+        self.join_addr.filter(|_| leads).unwrap_or(host.addr)
     }
 
     /// The address that an association leads to.

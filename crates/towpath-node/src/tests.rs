@@ -15,10 +15,10 @@ use towpath_vm::talk::{
 };
 use towpath_vm::{Change, Host, HostState, Message, Tasks};
 use towpath_wire::talk::Header;
-use towpath_wire::{ByteSize, HostId, Instant, LinkId, TaskId};
+use towpath_wire::{ByteSize, HostId, Instant, TaskId};
 
 use crate::direct::ROUTES_MAX;
-use crate::{Node, NodeConfig, NodeEvent};
+use crate::{Links, Node, NodeConfig, NodeEvent};
 
 /// No cryptography: nothing of these tests goes out.
 struct Mute;
@@ -82,12 +82,11 @@ const NOW: Instant = Instant::ZERO;
 fn node() -> (Node, HostId, HeapMemory) {
     let config = NodeConfig {
         name: "one".into(),
-        addr: ([10, 0, 0, 1], 7077).into(),
+        links: Links::one(([10, 0, 0, 1], 7077).into()),
         arch: "any".into(),
         speed: 1000,
         cpus: 2,
         slots: 2,
-        link: LinkId(0),
         unix_us_at_zero: 1_000_000,
         proto: Config::default(),
     };

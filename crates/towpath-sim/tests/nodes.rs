@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use towpath_node::{DeleteError, JoinTarget, Node, NodeConfig, NodeEvent};
+use towpath_node::{DeleteError, JoinTarget, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::association::End;
 use towpath_proto::{Config, Crypto, Rng};
 use towpath_sim::clock::Clock;
@@ -12,7 +12,7 @@ use towpath_sim::link::LinkSpec;
 use towpath_sim::process::Program;
 use towpath_sim::world::{Step, World, address};
 use towpath_vm::{Ending, RequestEvent};
-use towpath_wire::{ByteSize, HostId, Instant, LinkId};
+use towpath_wire::{ByteSize, HostId, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,12 +28,11 @@ struct Vm {
 fn config(host: usize) -> NodeConfig {
     NodeConfig {
         name: format!("h{host}"),
-        addr: address(host),
+        links: Links::one(address(host)),
         arch: "x86_64-linux".into(),
         speed: 1000,
         cpus: 2,
         slots: 2,
-        link: LinkId(0),
         unix_us_at_zero: 1_000_000_000_000,
         proto: Config::default(),
     }

@@ -20,14 +20,13 @@ use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, WaitOptions};
 use towpath_io::udp::BindError;
 use towpath_io::{Clock, RealCrypto, UdpLink};
-use towpath_node::{Node, NodeConfig};
+use towpath_node::{JoinTarget, Links, Node, NodeConfig};
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Rng};
 use towpath_task::place::SOCKET_NAME;
-use towpath_wire::LinkId;
 
 use crate::config::{ConfigError, key_file, make_dir, socket_path};
-use crate::engine::{Engine, EngineError, EngineOptions, Launch, TaskSocket};
+use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket};
 use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
 use crate::start::limits::Descriptors;
@@ -49,8 +48,9 @@ pub struct DaemonOptions {
     pub vm: String,
     /// The daemon's directory.
     pub dir: PathBuf,
-    /// Where to receive; port 0: the kernel chooses.
-    pub listen: SocketAddr,
+    /// Where to receive, at one to [`LINKS_MAX`] addresses, of which other hosts are told the
+    /// first; port 0: the kernel chooses.
+    pub listen: Vec<SocketAddr>,
     /// Founder or newcomer.
     pub role: Role,
     /// The host's name.
@@ -93,6 +93,9 @@ pub enum DaemonError {
     /// Its address cannot be used.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// It should receive at none, or too many.
+    #[error("{0} addresses to receive at, limits 1 and {LINKS_MAX}")]
+    Links(usize),
     /// The engine cannot go on.
     #[error("{why}{}", join_hint(.why))]
     Engine {
@@ -273,16 +276,20 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let socket = socket_path(&options.dir, "sock")?;
     let secret = key_file(&options.dir.join("host.key"))?;
     let clock = Clock::start();
-    let udp = UdpLink::bind(LinkId(0), options.listen)?;
-    let addr = udp.local_addr().map_err(system("reading our address"))?;
+    if !(1..=LINKS_MAX).contains(&options.listen.len()) {
+        return Err(DaemonError::Links(options.listen.len()));
+    }
+    let udp = UdpLink::bind_all(&options.listen)?;
+    let addrs: io::Result<_> = udp.iter().map(UdpLink::local_addr).collect();
+    let links = Links::new(addrs.map_err(system("reading our address"))?);
+    let addr = links.addr();
     let config = NodeConfig {
         name: options.name.clone(),
-        addr,
+        links: links.clone(),
         arch: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
         speed: options.speed,
         cpus: options.cpus,
         slots: options.slots,
-        link: LinkId(0),
         unix_us_at_zero: clock.unix_us_at_zero(),
         proto: proto_config(options),
     };
@@ -291,7 +298,11 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let crypto = Box::new(RealCrypto::new(secret));
     let node = match &options.role {
         Role::Found(vm_key) => Node::found(config, crypto, rng, *vm_key),
-        Role::Join(token) => Node::join(clock.now(), config, crypto, rng, token.0.clone()),
+        Role::Join(token) => {
+            let addr = links.nearest(&token.addrs()).unwrap_or(token.0.addr);
+            let target = JoinTarget { addr, ..token.0.clone() };
+            Node::join(clock.now(), config, crypto, rng, target)
+        }
     };
     let listener = listen(&socket)?;
     let task_socket = socket_path(&options.dir, SOCKET_NAME)?;

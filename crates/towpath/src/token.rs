@@ -3,7 +3,8 @@
 //! ```text
 //! "tow1-" base64url of:
 //!   0..8 expiry (unix s) | 8..24 nonce | 24..56 pre-shared key | 56..88 leader's static key
-//!   88..92 checksum over everything else | 92.. leader's address as text
+//!   88..92 checksum over everything else | 92.. leader's addresses as text,
+//!   a comma between two
 //! ```
 //! The secret is derived from the VM key, expiry and nonce; it does not give the VM key away.
 
@@ -19,11 +20,18 @@ use towpath_proto::{HostKey, Psk};
 const PREFIX: &str = "tow1-";
 const FIXED: usize = 92;
 /// Longest token text accepted.
-const TEXT_MAX: usize = 512;
+const TEXT_MAX: usize = 1024;
 
-/// A token.
+/// A token; with the other addresses where the leader receives, if there are any.
 #[derive(Clone, Debug)]
-pub struct Token(pub JoinTarget);
+pub struct Token(pub JoinTarget, pub Vec<SocketAddr>);
+
+impl Token {
+    /// Every address of the leader, its first one first.
+    pub fn addrs(&self) -> Vec<SocketAddr> {
+        [&[self.0.addr], &self.1[..]].concat()
+    }
+}
 
 /// Why a text is not a token.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
@@ -54,10 +62,11 @@ impl fmt::Display for Token {
         head.extend_from_slice(&invitation.nonce);
         head.extend_from_slice(&invitation.psk.0);
         head.extend_from_slice(&key.0);
-        let addr = addr.to_string();
-        let sum = checksum([&head, addr.as_bytes()]);
+        let others = self.1.iter().map(|other| format!(",{other}"));
+        let addrs = addr.to_string() + &others.collect::<String>();
+        let sum = checksum([&head, addrs.as_bytes()]);
         head.extend_from_slice(&sum);
-        head.extend_from_slice(addr.as_bytes());
+        head.extend_from_slice(addrs.as_bytes());
         write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(head))
     }
 }
@@ -72,8 +81,8 @@ impl FromStr for Token {
             return Err(TokenError::Damaged);
         }
         let bytes = URL_SAFE_NO_PAD.decode(body).map_err(|_| TokenError::Damaged)?;
-        let (fixed, addr) = bytes.split_at_checked(FIXED).ok_or(TokenError::Damaged)?;
-        if checksum([&fixed[..88], addr]) != fixed[88..] {
+        let (fixed, addrs) = bytes.split_at_checked(FIXED).ok_or(TokenError::Damaged)?;
+        if checksum([&fixed[..88], addrs]) != fixed[88..] {
             return Err(TokenError::Damaged);
         }
         let field = |at: usize| -> [u8; 32] {
@@ -84,13 +93,13 @@ impl FromStr for Token {
         let (mut expiry, mut nonce) = ([0; 8], [0; 16]);
         expiry.copy_from_slice(&fixed[..8]);
         nonce.copy_from_slice(&fixed[8..24]);
-        let addr: SocketAddr = std::str::from_utf8(addr)
-            .ok()
-            .and_then(|a| a.parse().ok())
-            .ok_or(TokenError::Damaged)?;
+        let addrs = std::str::from_utf8(addrs).map_err(|_| TokenError::Damaged)?.split(',');
+        let addrs: Result<Vec<SocketAddr>, _> = addrs.map(str::parse).collect();
+        let mut others = addrs.map_err(|_| TokenError::Damaged)?;
+        let addr = others.remove(0);
         let expiry_unix_s = u64::from_le_bytes(expiry);
         let invitation = Invitation { expiry_unix_s, nonce, psk: Psk(field(24)) };
-        Ok(Self(JoinTarget { addr, key: HostKey(field(56)), invitation }))
+        Ok(Self(JoinTarget { addr, key: HostKey(field(56)), invitation }, others))
     }
 }
 
@@ -102,7 +111,7 @@ mod tests {
     fn token(expiry_unix_s: u64, nonce: [u8; 16], port: u16) -> Token {
         let invitation = Invitation { expiry_unix_s, nonce, psk: Psk([5; 32]) };
         let addr = ([127, 0, 0, 1], port).into();
-        Token(JoinTarget { addr, key: HostKey([6; 32]), invitation })
+        Token(JoinTarget { addr, key: HostKey([6; 32]), invitation }, Vec::new())
     }
 
     proptest! {
@@ -112,6 +121,15 @@ mod tests {
             let back: Token = t.to_string().parse().unwrap();
             prop_assert_eq!(back.to_string(), t.to_string());
             prop_assert_eq!(back.0.invitation, t.0.invitation);
+        }
+
+        #[test]
+        fn every_address_comes_back(addrs in proptest::collection::vec(any::<SocketAddr>(), 1..9)) {
+            let mut t = token(9, [1; 16], 7077);
+            (t.0.addr, t.1) = (addrs[0], addrs[1..].to_vec());
+            let back: Token = t.to_string().parse().unwrap();
+            let plain = |a: &SocketAddr| (a.ip(), a.port());
+            prop_assert!(back.addrs().iter().map(plain).eq(addrs.iter().map(plain)));
         }
 
         #[test]

@@ -35,17 +35,24 @@ pub(super) fn second() -> Command {
     c
 }
 
+/// The first words of a command that runs beside process `peer`.
+pub(super) fn enter_beside(peer: u32) -> String {
+    format!("nsenter --target {peer} --net --")
+}
+
 /// The start of a command that runs beside process `peer`.
 pub(super) fn beside(peer: u32) -> Command {
-    let mut c = Command::new("nsenter");
-    c.args(["--target", &peer.to_string(), "--net", "--"]);
+    let words = enter_beside(peer);
+    let mut words = words.split(' ');
+    let mut c = Command::new(words.next().unwrap_or_default());
+    c.args(words);
     c
 }
 
 /// Joins this process's namespace and that of process `peer` by what passes packets between the
 /// devices returned: this namespace's first.
 pub(super) fn join_by_tun(peer: u32) -> anyhow::Result<[TunDevice; 2]> {
-    let there = format!("nsenter --target {peer} --net");
+    let there = enter_beside(peer);
     let open = |name| {
         let hint = "hint: it takes root, or user namespaces and a /dev/net/tun that all may open";
         TunDevice::open(name).with_context(|| format!("cannot make a TUN device\n{hint}"))
@@ -62,7 +69,7 @@ pub(super) fn join_by_tun(peer: u32) -> anyhow::Result<[TunDevice; 2]> {
 
 /// Joins this process's namespace and that of process `peer`.
 pub(super) fn join(peer: u32) -> anyhow::Result<()> {
-    let there = format!("nsenter --target {peer} --net");
+    let there = enter_beside(peer);
     run("ip link set lo up")?;
     run(&format!("ip link add tp0 type veth peer name tp0 netns {peer}"))?;
     run("ip addr add 10.213.77.1/24 dev tp0")?;

@@ -35,6 +35,8 @@ Examples:
   towpath up                        one host
   towpath up --hosts 3              three hosts, on loopback addresses
   towpath up --listen 0.0.0.0:7077  one host that other machines can join (see `towpath token`)
+  towpath up --listen 192.0.2.1:7077 --listen '[2001:db8::1]:7077'
+                                    one that receives at both addresses
   towpath up --hostfile hosts.txt   this machine and those of the file, started by ssh
   TOWPATH_HOSTS=a,b[1-3]:4 towpath up
   towpath up                        in a Slurm job: on its nodes
@@ -58,9 +60,10 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     remote: RemoteArgs,
     /// Where the first host receives; the others here take the next ports (port 0: any free one)
-    /// [default: 127.0.0.1:0, or the address that leads to the other machines]
+    /// [default: 127.0.0.1:0, or the address that leads to the other machines]. May be given up to
+    /// eight times, the address for other hosts first
     #[arg(long, value_name = "ADDR:PORT")]
-    listen: Option<SocketAddr>,
+    listen: Vec<SocketAddr>,
     #[command(flatten)]
     tuning: Tuning,
     /// Print a JSON object
@@ -96,7 +99,8 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
     check_down(vm)?;
     let hosts = args.hosts.unwrap_or(1);
     let Some(machines) = named else {
-        let listen = args.listen.unwrap_or(([127, 0, 0, 1], 0).into());
+        let here: SocketAddr = ([127, 0, 0, 1], 0).into();
+        let listen = if args.listen.is_empty() { &[here][..] } else { &args.listen };
         let tuning = args.tuning.for_hosts(hosts);
         let mut started = vec![found(vm, listen, &tuning, None, &[])?];
         if let Err(e) = start_rest(vm, hosts, listen, &tuning, &mut started) {
@@ -114,7 +118,7 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         eprintln!("hosts of {from}: {}{more}", list.join(", "));
     }
     let Outcome { started, failed, interrupted } =
-        start_machines(vm, machines, None, args.listen, (&args.remote, &args.tuning))?;
+        start_machines(vm, machines, None, &args.listen, (&args.remote, &args.tuning))?;
     if interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
@@ -128,18 +132,20 @@ pub(super) fn start_machines(
     vm: &VmDir,
     machines: Machines,
     own: Option<&str>,
-    listen: Option<SocketAddr>,
+    listen: &[SocketAddr],
     (remote, tuning): (&RemoteArgs, &Tuning),
 ) -> anyhow::Result<Outcome> {
     let (options, name, mut machines) = split(machines, own);
     for machine in &mut machines.list {
         machine.options.slots = machine.options.slots.or(tuning.slots);
     }
-    let listen = match listen.or(options.addr) {
-        Some(listen) => listen,
-        None if machines.list.is_empty() => ([127, 0, 0, 1], 0).into(),
-        None => SocketAddr::new(reachable(&machines.list)?, 0),
+    let own_addr = match options.addr {
+        _ if !listen.is_empty() => None,
+        Some(addr) => Some(addr),
+        None if machines.list.is_empty() => Some(([127, 0, 0, 1], 0).into()),
+        None => Some(SocketAddr::new(reachable(&machines.list)?, 0)),
     };
+    let listen = own_addr.as_ref().map_or(listen, std::slice::from_ref);
     let tuning = Tuning { slots: options.slots.or(tuning.slots), ..tuning.clone() };
     let first = found(vm, listen, &tuning.for_hosts(1), name.as_deref(), &options.env)?;
     let outcome = remote.start(vm, &machines, tuning.lost_after_ms, None);
@@ -168,7 +174,7 @@ pub(super) fn check_down(vm: &VmDir) -> anyhow::Result<()> {
 /// Starts the founder.
 fn found(
     vm: &VmDir,
-    listen: SocketAddr,
+    listen: &[SocketAddr],
     tuning: &Tuning,
     name: Option<&str>,
     env: &[(String, String)],
@@ -180,7 +186,7 @@ fn found(
 fn start_rest(
     vm: &VmDir,
     hosts: u16,
-    first: SocketAddr,
+    first: &[SocketAddr],
     tuning: &Tuning,
     started: &mut Vec<Started>,
 ) -> anyhow::Result<()> {
@@ -190,12 +196,20 @@ fn start_rest(
     let token = control::issue_token(vm, OWN_TOKEN_S)?;
     // One after the other, so that daemon n of this machine is host n.
     for number in 2..=hosts {
-        let mut listen = first;
-        if listen.port() != 0 {
-            let port = listen.port().checked_add(number - 1).context("ports end at 65535")?;
-            listen.set_port(port);
+        let mut listen = first.to_vec();
+        for addr in listen.iter_mut().filter(|addr| addr.port() != 0) {
+            let port = addr.port().checked_add(number - 1).context("ports end at 65535")?;
+            addr.set_port(port);
         }
-        let start = Start { vm, number, listen, tuning, token: Some(&token), name: None, env: &[] };
+        let start = Start {
+            vm,
+            number,
+            listen: &listen,
+            tuning,
+            token: Some(&token),
+            name: None,
+            env: &[],
+        };
         started.push(start.start()?.wait()?.0);
     }
     Ok(())

@@ -29,9 +29,9 @@ pub(crate) struct DaemonArgs {
     /// Leave the terminal's session
     #[arg(long)]
     detach: bool,
-    /// Where to receive
-    #[arg(long)]
-    listen: std::net::SocketAddr,
+    /// Where to receive; may be given several times
+    #[arg(long, required = true)]
+    listen: Vec<std::net::SocketAddr>,
     /// The host's name (default: this machine's and the number)
     #[arg(long)]
     name: Option<String>,
@@ -109,7 +109,7 @@ fn options(vm: &VmDir, args: &DaemonArgs, engine: EngineArgs) -> anyhow::Result<
     Ok(DaemonOptions {
         vm: vm.name.clone(),
         dir: vm.host(args.number.into()),
-        listen: args.listen,
+        listen: args.listen.clone(),
         role,
         name,
         speed: speed(),

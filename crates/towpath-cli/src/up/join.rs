@@ -11,7 +11,7 @@ use towpath::{Token, VmDir, daemon};
 
 use super::command::report;
 use super::local::{Start, Tuning};
-use super::remote::towards;
+use super::remote::towards_any;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -22,9 +22,10 @@ Examples:
 pub(crate) struct JoinArgs {
     /// The token; `-` reads it from standard input
     token: String,
-    /// Where this host receives (default: any port of the address that leads to the founder)
+    /// Where this host receives, the address for other hosts first; may be given up to eight times
+    /// (default: any port of the address that leads to the founder)
     #[arg(long, value_name = "ADDR:PORT")]
-    listen: Option<SocketAddr>,
+    listen: Vec<SocketAddr>,
     /// The host's name (default: this machine's, and a number)
     #[arg(long, value_name = "NAME", value_parser = host_name)]
     name: Option<String>,
@@ -58,14 +59,14 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let number = free.with_context(|| {
         format!("{LOCAL_HOSTS_MAX} daemons of `{}` run here, the limit", vm.name)
     })?;
-    let listen = match args.listen {
-        Some(listen) => listen,
-        None => SocketAddr::new(towards(token.0.addr)?, 0),
-    };
+    let mut listen = args.listen.clone();
+    if listen.is_empty() {
+        listen.push(SocketAddr::new(towards_any(&token.addrs())?, 0));
+    }
     let tuning = args.tuning.for_hosts(1);
     let (token, name) = (token.to_string(), args.name.as_deref());
     let (tuning, token) = (&tuning, Some(token.as_str()));
-    let start = Start { vm, number, listen, tuning, token, name, env: &[] };
+    let start = Start { vm, number, listen: &listen, tuning, token, name, env: &[] };
     let (started, mut child) = start.start()?.wait()?;
     drop(turn);
     report(vm, &[started], &[], args.json);

@@ -38,7 +38,7 @@ impl ListedArgs {
     ) -> anyhow::Result<()> {
         check_down(vm)?;
         let machines = Machines { source: Source::Hostfile, list: list(hosts)? };
-        let outcome = start_machines(vm, machines, own, None, (&self.remote, &self.tuning))?;
+        let outcome = start_machines(vm, machines, own, &[], (&self.remote, &self.tuning))?;
         if outcome.interrupted {
             bail!("interrupted");
         }

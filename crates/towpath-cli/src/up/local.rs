@@ -47,7 +47,7 @@ impl Tuning {
 pub(super) struct Start<'a> {
     pub(super) vm: &'a VmDir,
     pub(super) number: u16,
-    pub(super) listen: SocketAddr,
+    pub(super) listen: &'a [SocketAddr],
     pub(super) tuning: &'a Tuning,
     /// It joins; else it founds.
     pub(super) token: Option<&'a str>,
@@ -80,7 +80,8 @@ impl Start<'_> {
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(["--vm", &self.vm.name, "daemon", "--detach"])
-            .args(["--number", &self.number.to_string(), "--listen", &self.listen.to_string()])
+            .args(["--number", &self.number.to_string()])
+            .args(self.listen.iter().flat_map(|addr| ["--listen".to_string(), addr.to_string()]))
             .args(["--lost-after-ms", &tuning.lost_after_ms.to_string()])
             .args(tuning.slots.iter().flat_map(|s| ["--slots".to_string(), s.to_string()]))
             .args(self.name.iter().flat_map(|n| ["--name", n]))

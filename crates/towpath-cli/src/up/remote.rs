@@ -190,6 +190,12 @@ pub(super) fn towards(remote: SocketAddr) -> anyhow::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
+/// The address that this machine uses towards the first of several to which there is a way.
+pub(super) fn towards_any(remotes: &[SocketAddr]) -> anyhow::Result<IpAddr> {
+    let ways = || remotes.iter().map(|remote| towards(*remote));
+    ways().find(Result::is_ok).or_else(|| ways().next()).context("no address")?
+}
+
 /// The address by which the other machines reach this one: the one that leads to the first of
 /// them whose own address is known and is not of this machine only.
 pub(super) fn reachable(machines: &[Machine]) -> anyhow::Result<IpAddr> {

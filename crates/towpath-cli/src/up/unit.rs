@@ -18,9 +18,9 @@ The host of the unit founds the virtual machine; with --join it joins with the t
 $TOWPATH_HOME/VM/token (`towpath token --ttl SECONDS` on the founder's machine). Other hosts are
 added as to any virtual machine (`towpath host add`).")]
 pub(crate) struct UnitArgs {
-    /// Where the host receives
+    /// Where the host receives; may be given up to eight times
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
-    listen: SocketAddr,
+    listen: Vec<SocketAddr>,
     /// Join with a token from a file, instead of founding
     #[arg(long)]
     join: bool,
@@ -40,7 +40,9 @@ fn quote(word: &str) -> String {
 }
 
 fn text(vm: &VmDir, args: &UnitArgs, program: &str, home: &str) -> String {
-    let (name, program, listen) = (&vm.name, quote(program), args.listen);
+    let (name, program) = (&vm.name, quote(program));
+    let listen: Vec<_> = args.listen.iter().map(|addr| format!("--listen {addr}")).collect();
+    let listen = listen.join(" ");
     let join = if args.join { " --join" } else { "" };
     let token = vm.path.join("token").to_string_lossy().replace('%', "%%");
     let input = if args.join { format!("StandardInput=file:{token}\n") } else { String::new() };
@@ -54,7 +56,7 @@ fn text(vm: &VmDir, args: &UnitArgs, program: &str, home: &str) -> String {
          Type=notify\n\
          NotifyAccess=all\n\
          Environment={home}\n\
-         ExecStart={program} --vm {name} daemon --number 1 --listen {listen}{join}\n\
+         ExecStart={program} --vm {name} daemon --number 1 {listen}{join}\n\
          {input}\
          # It ends its tasks itself, politely first; what is left is killed.\n\
          KillMode=mixed\n\
@@ -77,7 +79,7 @@ mod tests {
     #[test]
     fn the_unit_starts_this_program_and_quotes_what_needs_it() {
         let vm = Home::at("/x y/50%".into()).vm("lab").unwrap();
-        let args = UnitArgs { listen: ([192, 0, 2, 1], 7077).into(), join: true };
+        let args = UnitArgs { listen: vec![([192, 0, 2, 1], 7077).into()], join: true };
         let unit = text(&vm, &args, "/opt/a \"b\"/towpath", "/x y/50%");
         assert!(unit.contains(
             "ExecStart=\"/opt/a \\\"b\\\"/towpath\" --vm lab daemon --number 1 \

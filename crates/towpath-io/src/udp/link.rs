@@ -114,7 +114,19 @@ impl UdpLink {
     /// Opens a non-blocking socket at `addr` (port 0: the kernel chooses). `[::]` receives IPv4,
     /// too.
     pub fn bind(id: LinkId, addr: SocketAddr) -> Result<Self, BindError> {
-        let socket = open(addr).map_err(|why| BindError { addr, why })?;
+        Self::open(id, addr, true)
+    }
+
+    /// A link at each address, numbered in order from zero. Where one of them is of IPv4, those of
+    /// IPv6 receive nothing else.
+    pub fn bind_all(addrs: &[SocketAddr]) -> Result<Vec<Self>, BindError> {
+        let both = addrs.iter().all(SocketAddr::is_ipv6);
+        let bind = |(i, addr): (usize, &SocketAddr)| Self::open(LinkId(i as u16), *addr, both);
+        addrs.iter().enumerate().map(bind).collect()
+    }
+
+    fn open(id: LinkId, addr: SocketAddr, both: bool) -> Result<Self, BindError> {
+        let socket = open(addr, both).map_err(|why| BindError { addr, why })?;
         // Zero takes nothing away: it only asks whether the kernel knows the option.
         let segmentation = kernel::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
         Ok(Self {
@@ -354,14 +366,15 @@ fn gather<'a>(
     count + 1
 }
 
-fn open(addr: SocketAddr) -> io::Result<UdpSocket> {
+/// `both`: an IPv6 socket receives IPv4, too.
+fn open(addr: SocketAddr, both: bool) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
     if addr.is_ipv6() {
-        socket.set_only_v6(false)?;
+        socket.set_only_v6(!both)?;
     }
     socket.bind(&addr.into())?;
-    options(socket.as_fd(), addr.is_ipv6())?;
+    options(socket.as_fd(), addr, both)?;
     // Privileged processes may go beyond the system's limit.
     let buffer = |name| kernel::set(socket.as_fd(), libc::SOL_SOCKET, name, SOCKET_BUFFER);
     let _ = buffer(libc::SO_RCVBUFFORCE).or_else(|_| buffer(libc::SO_RCVBUF));
@@ -369,19 +382,21 @@ fn open(addr: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// No fragments; ECN bits and joined trains reported.
-fn options(fd: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
+/// No fragments; ECN bits and joined trains reported, of both families that the socket receives.
+fn options(fd: BorrowedFd<'_>, addr: SocketAddr, both: bool) -> io::Result<()> {
     use libc::{IPPROTO_IP, IPPROTO_IPV6};
     // `PROBE`: don't-fragment is set, and the kernel's own guess of the path's limit does not
     // stand in the way of finding a larger one (RFC 8899, section 4.1).
-    if v6 {
+    if addr.is_ipv6() {
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
     }
     // On an IPv6 socket these are for the IPv4 datagrams that come through it.
-    kernel::set(fd, IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
-    kernel::set(fd, IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+    if both || addr.is_ipv4() {
+        kernel::set(fd, IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
+        kernel::set(fd, IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+    }
     // An old kernel that does not join datagrams still delivers them.
     let _ = kernel::set(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
     // Without it, how late we wake up counts as time on the way.

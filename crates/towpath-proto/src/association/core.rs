@@ -199,6 +199,11 @@ impl Association {
         self.paths[0].remote
     }
 
+    /// True when a path of it goes out on `link`.
+    pub fn uses(&self, link: LinkId) -> bool {
+        self.paths.iter().any(|p| p.link == link)
+    }
+
     /// True unless both sides trust the link: packets are hidden and protected against change.
     pub fn is_sealed(&self) -> bool {
         self.identity.keys.send.key.seals()

@@ -29,8 +29,8 @@ const KEPT_TIMEOUTS: u32 = 3;
 /// Largest packet number accepted: at 10⁹ packets a second, 146 years of them.
 const NUMBER_MAX: u64 = 1 << 62;
 
-/// A datagram waited for us no longer than this, whatever the driver says.
-const LATE_MAX: Duration = Duration::from_secs(1);
+/// A datagram waited no longer than this, for us or for the peer, whatever driver or peer say.
+pub(super) const LATE_MAX: Duration = Duration::from_secs(1);
 
 impl Association {
     /// Takes a data packet in. Returns true when it was authentic.

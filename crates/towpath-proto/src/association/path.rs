@@ -13,6 +13,7 @@ use super::ack_rate::AckRate;
 use super::arrivals::Arrivals;
 use super::delivery::Delivery;
 use super::flight::{Flight, Item, Sent, State};
+use super::handle::LATE_MAX;
 use super::mtu::{Lost, Mtu};
 use super::pacer::Pacer;
 use super::reordering::Reordering;
@@ -81,6 +82,19 @@ pub(super) struct Departure {
     pub(super) acked_up_to: Option<u64>,
 }
 
+/// What decides how much may be under way. Invariant: `window` is the controller's, as it was when
+/// it last heard something: asked for with each packet, it is not computed each time.
+struct Control {
+    congestion: Box<dyn Congestion>,
+    window: u64,
+}
+
+impl Control {
+    fn new(congestion: Box<dyn Congestion>) -> Self {
+        Self { window: congestion.window(), congestion }
+    }
+}
+
 /// One way to the peer.
 pub(super) struct Path {
     pub(super) id: PathId,
@@ -98,9 +112,7 @@ pub(super) struct Path {
     pub(super) rtt: Rtt,
     pub(super) ack_rate: AckRate,
     delivery: Delivery,
-    congestion: Box<dyn Congestion>,
-    /// The controller's, as it was when it last heard something.
-    window: u64,
+    control: Control,
     pacer: Pacer,
     reordering: Reordering,
     pub(super) loss_at: Option<Instant>,
@@ -118,7 +130,6 @@ impl Path {
         {
             arrivals.received.off_by_one = config.plant == crate::config::Plant::BitmapOffByOne;
         }
-        let congestion = config.congestion.build(config.datagram.into());
         Self {
             id,
             link,
@@ -133,8 +144,7 @@ impl Path {
             rtt: Rtt::new(config.rtt_initial),
             ack_rate: AckRate::new(config.ack_delay),
             delivery: Delivery::default(),
-            window: congestion.window(),
-            congestion,
+            control: Control::new(config.congestion.build(config.datagram.into())),
             pacer: Pacer::new(),
             reordering: Reordering::default(),
             loss_at: None,
@@ -165,7 +175,7 @@ impl Path {
         if !self.flight.has_room() {
             return 0;
         }
-        self.window.saturating_sub(self.flight.bytes())
+        self.control.window.saturating_sub(self.flight.bytes())
     }
 
     /// Bytes of data that may be sent now; 0 unless a whole datagram may.
@@ -176,7 +186,7 @@ impl Path {
 
     /// Bytes that may be under way.
     pub(super) const fn window(&self) -> u64 {
-        self.window
+        self.control.window
     }
 
     /// When the pacer lets data go on, if nothing but the pacer holds it.
@@ -207,8 +217,9 @@ impl Path {
 
     /// To be called whenever the controller has heard something.
     fn repace(&mut self) {
-        self.window = self.congestion.window();
-        self.pacer.set_rate(self.congestion.pacing(), self.window, self.datagram.into());
+        self.control.window = self.control.congestion.window();
+        let (rate, window) = (self.control.congestion.pacing(), self.control.window);
+        self.pacer.set_rate(rate, window, self.datagram.into());
     }
 
     /// The owner had nothing more to send though the path had room.
@@ -237,7 +248,7 @@ impl Path {
     fn resize(&mut self, size: u16) {
         if size != self.datagram {
             self.datagram = size;
-            self.congestion.on_datagram(size.into());
+            self.control.congestion.on_datagram(size.into());
             self.repace();
         }
     }
@@ -271,7 +282,7 @@ impl Path {
             self.probing.acks_alone += 1;
         }
         let in_flight = self.flight.bytes() + u64::from(d.bytes);
-        let stamp = self.delivery.stamp(in_flight, self.window);
+        let stamp = self.delivery.stamp(in_flight, self.control.window);
         let ack_top = d.acked_up_to.map_or(0, |n| n + 1);
         let (at, bytes) = (d.now, d.bytes);
         self.flight.push(Sent { at, bytes, items: 0, state, items_at: 0, ack_top, stamp }, items);
@@ -333,10 +344,11 @@ impl Path {
             let delay = Duration::from_micros(ack.delay_us.into());
             let trip = now.since(settled.newest);
             self.rtt.sample(now, trip, delay.min(self.ack_rate.delay()));
-            rtt = Some(trip.saturating_sub(late + delay).max(self.rtt.min() / 4));
+            let said = delay.min(LATE_MAX);
+            rtt = Some(trip.saturating_sub(late + said).max(self.rtt.min() / 4));
         }
         self.wish(settled.delivered, settled.prior_delivered);
-        self.congestion.on_acked(&Sample {
+        self.control.congestion.on_acked(&Sample {
             now,
             rtt,
             acked: settled.bytes,
@@ -365,7 +377,7 @@ impl Path {
             // Wait longer before giving one up.
             out.spurious += 1;
             self.reordering.late(now, s.at, &self.rtt);
-            self.congestion.on_spurious(s.at, s.bytes.into());
+            self.control.congestion.on_spurious(s.at, s.bytes.into());
         }
         self.delivery.settled(s.at, s.stamp, s.bytes.into(), late);
         if s.ack_top > 0 {
@@ -412,9 +424,9 @@ impl Path {
             from = number + 1;
         }
         if let Some(s) = newest_lost {
-            self.congestion.on_lost(&Loss { now, sent: s.at, bytes });
+            self.control.congestion.on_lost(&Loss { now, sent: s.at, bytes });
             if silent {
-                self.congestion.on_silence();
+                self.control.congestion.on_silence();
             }
             self.repace();
         }

@@ -482,7 +482,12 @@ impl Endpoint {
         if let Some(id) = grant.association {
             return self.transmit_one(now, id, grant, out);
         }
-        while let Some(id) = self.ready.pop_front() {
+        for _ in 0..self.ready.len() {
+            let Some(id) = self.ready.pop_front() else { break };
+            if self.association(id).is_some_and(|a| !a.uses(grant.link)) {
+                self.ready.push_back(id); // another link's turn
+                continue;
+            }
             if let Some(transmit) = self.transmit_one(now, id, grant, out) {
                 // There may be more: to the end of the queue, so that everyone gets a turn.
                 if self.slot(id).is_some() {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use towpath_node::{JoinTarget, Node, NodeConfig, NodeEvent};
+use towpath_node::{JoinTarget, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::{Config, Crypto, Rng};
 use towpath_vm::HostState;
-use towpath_wire::{ByteSize, Instant, LinkId};
+use towpath_wire::{ByteSize, Instant};
 
 use super::fault::Fault;
 use super::flows::Flows;
@@ -191,12 +191,11 @@ impl<'a> Run<'a> {
         config(&mut proto);
         let node_config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
-            addr: address(host),
+            links: Links::one(address(host)),
             arch: "x86_64-linux".into(),
             speed: 1000,
             cpus: 2,
             slots: 2,
-            link: LinkId(0),
             unix_us_at_zero: 1_000_000_000_000,
             proto: proto.clone(),
         };

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use towpath_node::{Delivery, Node, NodeConfig, NodeEvent};
+use towpath_node::{Delivery, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::{Config, HeapMemory, Machine, Rng};
 use towpath_vm::talk::{
     Claim, Enrol, MailRules, Question, RegistryOp, SpawnTasks, Subject, TALK_VERSION, ToDaemon,
@@ -12,7 +12,7 @@ use towpath_vm::talk::{
 };
 use towpath_vm::{Action, Ending};
 use towpath_wire::talk::{HEADER_LEN, PIECE_MAX};
-use towpath_wire::{ByteSize, HostId, Instant, LinkId, TaskId};
+use towpath_wire::{ByteSize, HostId, Instant, TaskId};
 
 use crate::crypto::StandIn;
 
@@ -54,12 +54,11 @@ impl Bench {
     fn new() -> Self {
         let config = NodeConfig {
             name: "bench".into(),
-            addr: ([10, 0, 0, 1], 7077).into(),
+            links: Links::one(([10, 0, 0, 1], 7077).into()),
             arch: "any".into(),
             speed: 1000,
             cpus: 2,
             slots: 2,
-            link: LinkId(0),
             unix_us_at_zero: 1_000_000,
             proto: Config::default(),
         };

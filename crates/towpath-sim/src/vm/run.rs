@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use towpath_node::{JoinTarget, Node, NodeConfig, NodeEvent};
+use towpath_node::{JoinTarget, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::{AssociationEvent, Config, Crypto, Rng};
 use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask};
 use towpath_vm::{Action, Ending, RequestEvent};
-use towpath_wire::{ByteSize, HostId, Instant, LinkId, TaskId};
+use towpath_wire::{ByteSize, HostId, Instant, TaskId};
 
 use super::faults::Fault;
 use super::ledger::Ledger;
@@ -81,12 +81,11 @@ impl<'a> Run<'a> {
         let faults = (0..scenario.faults).map(|_| Fault::draw(&mut rng, hosts)).collect();
         let config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
-            addr: address(host),
+            links: Links::one(address(host)),
             arch: if host.is_multiple_of(2) { "even" } else { "odd" }.into(),
             speed: 1000,
             cpus: 2,
             slots: 2,
-            link: LinkId(0),
             unix_us_at_zero: 1_000_000_000_000,
             proto: Config::default(),
         };

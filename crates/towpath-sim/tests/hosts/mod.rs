@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use towpath_node::{Delivery, JoinTarget, Node, NodeConfig, NodeEvent};
+use towpath_node::{Delivery, JoinTarget, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::{Config, Crypto, Memory, Rng};
 use towpath_sim::clock::Clock;
 use towpath_sim::crypto::StandIn;
@@ -13,7 +13,7 @@ use towpath_sim::world::{Step, World, address};
 use towpath_vm::Action;
 use towpath_vm::talk::{Answer, Enrol, Fault, Question, TALK_VERSION, ToDaemon, ToTask};
 use towpath_wire::talk::Header;
-use towpath_wire::{ByteSize, HostId, Instant, LinkId, TaskId};
+use towpath_wire::{ByteSize, HostId, Instant, TaskId};
 
 pub(crate) fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -42,12 +42,11 @@ pub(crate) struct Vm {
 fn config(host: usize) -> NodeConfig {
     NodeConfig {
         name: format!("h{host}"),
-        addr: address(host),
+        links: Links::one(address(host)),
         arch: if host == 0 { "x86_64-linux" } else { "aarch64-linux" }.into(),
         speed: 1000,
         cpus: 2,
         slots: 2,
-        link: LinkId(0),
         unix_us_at_zero: 1_000_000_000_000,
         proto: Config::default(),
     }

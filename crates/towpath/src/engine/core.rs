@@ -24,12 +24,16 @@ use crate::log;
 use crate::protocol::{HostEvent, Reply};
 use crate::start::limits::Descriptors;
 
-const KEY_UDP: u64 = 0;
 const KEY_LISTENER: u64 = 1;
 const KEY_WAKE: u64 = 2;
 const KEY_SIGNAL: u64 = 3;
 const KEY_TASK_LISTENER: u64 = 4;
+/// The first link's; each has one.
+const KEY_LINKS: u64 = 8;
 const KEY_CLIENTS: u64 = 16;
+
+/// Links of a daemon at most.
+pub const LINKS_MAX: usize = (KEY_CLIENTS - KEY_LINKS) as usize;
 
 /// Message memory of a daemon.
 const MEMORY: ByteSize = ByteSize::from_mib(512);
@@ -43,8 +47,8 @@ pub struct EngineOptions {
     pub listener: UnixListener,
     /// The socket for tasks.
     pub tasks: TaskSocket,
-    /// The socket for hosts.
-    pub udp: UdpLink,
+    /// The sockets for hosts, at least one and at most [`LINKS_MAX`].
+    pub udp: Vec<UdpLink>,
     /// The clock.
     pub clock: Clock,
     /// Readable once a signal asks the daemon to end.
@@ -109,7 +113,7 @@ impl Engine {
         launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
         let poll = Poll::new().map_err(system("epoll"))?;
         let waker = Waker::new().map_err(system("eventfd"))?;
-        let network = Network::new(udp, KEY_UDP, &poll).map_err(system("watching the socket"))?;
+        let network = Network::new(udp, KEY_LINKS, &poll).map_err(system("watching the links"))?;
         poll.add(&listener, KEY_LISTENER).map_err(system("watching for clients"))?;
         poll.add(&tasks.listener, KEY_TASK_LISTENER).map_err(system("watching for tasks"))?;
         poll.add(&waker, KEY_WAKE).map_err(system("watching the control thread"))?;
@@ -158,29 +162,24 @@ impl Engine {
             let timeout = if came { Some(Duration::ZERO) } else { self.timeout() };
             self.poll.wait(&mut events, timeout).map_err(system("waiting"))?;
             self.follow_clock();
-            let mut readable = false;
             for r in (0..).map_while(|i| events.get(i)) {
                 match r.key {
-                    KEY_UDP => {
-                        readable = true;
-                        if r.writable {
-                            self.network.writable(&self.poll).map_err(system("the socket"))?;
-                        }
-                    }
                     KEY_LISTENER => self.accept(),
                     KEY_WAKE => self.waker.reset(),
                     KEY_SIGNAL => self.ending = true,
                     KEY_TASK_LISTENER => self.accept_tasks(),
+                    KEY_LINKS..KEY_CLIENTS => {
+                        let ready = self.network.is_ready(r.key, r.writable, &self.poll);
+                        ready.map_err(system("watching the links"))?;
+                    }
                     key if key >= KEY_HELD => self.serve_held(key),
                     key if key >= KEY_TASKS => self.serve_task(key, r.writable),
                     key => self.serve(key),
                 }
             }
-            if readable {
-                let (clock, node) = (self.clock, &mut self.node);
-                let received = self.network.receive(node, &clock, &mut self.memory);
-                received.map_err(system("receiving"))?;
-            }
+            let (clock, node) = (self.clock, &mut self.node);
+            let received = self.network.receive(node, &clock, &mut self.memory);
+            received.map_err(system("receiving"))?;
             self.take_reports();
             let now = self.clock.now();
             if self.node.poll_timeout().is_some_and(|(at, _)| at <= now) {
@@ -338,7 +337,7 @@ impl Engine {
         self.control.stop();
         let now = self.clock.now();
         self.node.leave(now, "left", &mut self.memory);
-        let _ = self.network.writable(&self.poll);
+        let _ = self.network.unblock(&self.poll);
         let _ = self.transmit();
         let mut unused = [0; 16];
         let _ = rustix::io::read(&self.signals, &mut unused);

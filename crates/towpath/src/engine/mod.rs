@@ -20,6 +20,6 @@ mod spawner;
 mod tasks;
 mod unclaimed;
 
-pub use core::{Engine, EngineError, EngineOptions};
+pub use core::{Engine, EngineError, EngineOptions, LINKS_MAX};
 pub use launch::Launch;
 pub use tasks::TaskSocket;

@@ -1,6 +1,7 @@
-//! The engine's link: a driver, watched by the engine's `epoll`.
+//! The engine's links: a driver each, watched by the engine's `epoll`.
 
 use std::io;
+use std::net::SocketAddr;
 
 use towpath_io::udp::Notice;
 use towpath_io::{Clock, LinkDriver, Turn, UdpLink};
@@ -10,30 +11,61 @@ use towpath_proto::HeapMemory;
 use super::poll::Poll;
 use crate::log;
 
-/// A link's driver. Invariant: `epoll` reports that the socket is writable exactly while it is
-/// `blocked`.
-pub(super) struct Network {
-    pub(super) driver: LinkDriver,
+/// A link. Invariant: `epoll` reports that the socket is writable exactly while it is `blocked`.
+struct Link {
+    driver: LinkDriver,
     key: u64,
     blocked: bool,
+    /// Datagrams wait.
+    readable: bool,
     /// The last turn of sending was over before everything was sent.
     more: bool,
 }
 
+/// All links. Invariant: link `i` is at place `i`, and `busy` is one of them.
+pub(super) struct Network {
+    links: Vec<Link>,
+    /// The link by which datagrams came last: where the next ones are looked for before sleeping.
+    busy: usize,
+}
+
 impl Network {
-    pub(super) fn new(udp: UdpLink, key: u64, poll: &Poll) -> io::Result<Self> {
-        poll.add(&udp, key)?;
-        Ok(Self { driver: LinkDriver::new(udp), key, blocked: false, more: false })
+    /// Watches each link under a key of its own, from `first_key` on.
+    pub(super) fn new(udp: Vec<UdpLink>, first_key: u64, poll: &Poll) -> io::Result<Self> {
+        let watch = |(key, udp): (u64, UdpLink)| {
+            poll.add(&udp, key)?;
+            let driver = LinkDriver::new(udp);
+            Ok(Link { driver, key, blocked: false, readable: false, more: false })
+        };
+        let links: io::Result<_> = (first_key..).zip(udp).map(watch).collect();
+        Ok(Self { links: links?, busy: 0 })
     }
 
-    /// Hands waiting datagrams to the node, as many as fit into a turn.
+    /// Where datagrams are received.
+    pub(super) fn addrs(&self) -> io::Result<Vec<SocketAddr>> {
+        self.links.iter().map(|l| l.driver.link().local_addr()).collect()
+    }
+
+    /// Something waits at the link with this key, or it takes datagrams again.
+    pub(super) fn is_ready(&mut self, key: u64, writable: bool, poll: &Poll) -> io::Result<()> {
+        let Some(link) = self.links.iter_mut().find(|l| l.key == key) else { return Ok(()) };
+        link.readable = true;
+        if writable { link.unblock(poll) } else { Ok(()) }
+    }
+
+    /// Hands datagrams that wait to the node, of each link as many as fit into a turn.
     pub(super) fn receive(
         &mut self,
         node: &mut Node,
         clock: &Clock,
         memory: &mut HeapMemory,
     ) -> io::Result<()> {
-        self.driver.receive(clock, node, memory).map(drop)
+        for (i, link) in self.links.iter_mut().enumerate() {
+            if std::mem::take(&mut link.readable) && link.driver.receive(clock, node, memory)? {
+                self.busy = i;
+            }
+        }
+        Ok(())
     }
 
     /// [`LinkDriver::spin`].
@@ -43,21 +75,21 @@ impl Network {
         clock: &Clock,
         memory: &mut HeapMemory,
     ) -> io::Result<bool> {
-        self.driver.spin(clock, node, memory)
+        self.links[self.busy].driver.spin(clock, node, memory)
     }
 
     /// Sleeps for a moment where datagrams come so fast that it pays, and nothing waits to be
     /// sent; true when it did.
     pub(super) fn gather(&mut self, clock: &Clock) -> bool {
-        let pause = self.driver.gather(clock);
-        if self.blocked || self.more || pause.is_zero() {
+        let pause = self.links[self.busy].driver.gather(clock);
+        if pause.is_zero() || self.links.iter().any(|l| l.blocked || l.more) {
             return false;
         }
         std::thread::sleep(pause);
         true
     }
 
-    /// Sends what the node has to send. True when there may be more: the turn was over first.
+    /// Sends what the node has to send. True when there may be more: a turn was over first.
     pub(super) fn transmit(
         &mut self,
         node: &mut Node,
@@ -65,33 +97,40 @@ impl Network {
         memory: &HeapMemory,
         poll: &Poll,
     ) -> io::Result<bool> {
-        if self.blocked {
-            return Ok(false);
+        let mut more = false;
+        for link in self.links.iter_mut().filter(|l| !l.blocked) {
+            let turn = link.driver.transmit(clock, node, memory);
+            while let Some(notice) = link.driver.notice() {
+                tell(&notice);
+            }
+            if turn == Turn::Blocked {
+                link.blocked = true;
+                poll.set_writable(&link.driver, link.key, true)?;
+            }
+            link.more = turn == Turn::More;
+            more |= link.more;
         }
-        let turn = self.driver.transmit(clock, node, memory);
-        while let Some(notice) = self.driver.notice() {
-            tell(&notice);
-        }
-        if turn == Turn::Blocked {
-            self.block(true, poll)?;
-        }
-        self.more = turn == Turn::More;
-        Ok(self.more)
+        Ok(more)
     }
 
-    /// The socket takes datagrams again.
-    pub(super) fn writable(&mut self, poll: &Poll) -> io::Result<()> {
-        if self.blocked { self.block(false, poll) } else { Ok(()) }
+    /// Whatever blocked, it is tried again.
+    pub(super) fn unblock(&mut self, poll: &Poll) -> io::Result<()> {
+        self.links.iter_mut().try_for_each(|l| l.unblock(poll))
     }
 
     /// Trains that the kernel refused.
     pub(super) fn send_errors(&self) -> u64 {
-        self.driver.counters().send_errors + self.driver.counters().too_long
+        let errors = |l: &Link| l.driver.counters().send_errors + l.driver.counters().too_long;
+        self.links.iter().map(errors).sum()
     }
+}
 
-    fn block(&mut self, blocked: bool, poll: &Poll) -> io::Result<()> {
-        self.blocked = blocked;
-        poll.set_writable(&self.driver, self.key, blocked)
+impl Link {
+    fn unblock(&mut self, poll: &Poll) -> io::Result<()> {
+        if !std::mem::take(&mut self.blocked) {
+            return Ok(());
+        }
+        poll.set_writable(&self.driver, self.key, false)
     }
 }
 

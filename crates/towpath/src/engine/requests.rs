@@ -242,10 +242,11 @@ impl Engine {
         let mut nonce = [0; 16];
         nonce.copy_from_slice(&towpath_io::RealCrypto::generate_secret()[..16]);
         let key = self.node.endpoint().public_key();
-        match (self.node.invite(now, ttl_s, nonce), self.network.driver.link().local_addr()) {
-            (Some(invitation), Ok(addr)) => {
+        match (self.node.invite(now, ttl_s, nonce), self.network.addrs()) {
+            (Some(invitation), Ok(mut addrs)) => {
+                let addr = addrs.remove(0);
                 let target = towpath_node::JoinTarget { addr, key, invitation };
-                Reply::Token(Token(target).to_string())
+                Reply::Token(Token(target, addrs).to_string())
             }
             _ => Reply::Failed(
                 "only the daemon that founded the virtual machine can issue tokens\n\

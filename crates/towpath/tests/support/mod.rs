@@ -46,7 +46,7 @@ impl Vm {
         let options = DaemonOptions {
             vm: "default".into(),
             dir: self.host(number),
-            listen: ([127, 0, 0, 1], 0).into(),
+            listen: vec![([127, 0, 0, 1], 0).into()],
             role,
             name: format!("h{number}"),
             speed: 1000,

@@ -29,7 +29,7 @@ impl Holder {
     }
 
     fn enter(&self) -> String {
-        format!("nsenter --target {} --net", self.0.id())
+        netns::enter_beside(self.0.id())
     }
 }
 

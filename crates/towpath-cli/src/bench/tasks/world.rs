@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -35,7 +36,11 @@ pub(super) struct World {
     sockets: u32,
     /// The hosts' network namespaces, where they have some.
     spaces: Option<Spaces>,
+    starting: Starting,
 }
+
+/// Held while daemons are being started; by an interrupt for good, so that none starts afterwards.
+type Starting = Arc<Mutex<()>>;
 
 /// A process that is the far end of everything.
 pub(super) struct Member {
@@ -85,8 +90,9 @@ impl World {
     /// Starts the virtual machine; each host's daemon stays on a processor of its own, in turn.
     pub(super) fn start(common: &Common) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("tpbench").tempdir()?;
-        end_when_interrupted(Interrupt::new()?, dir.path().into());
-        let mut world = Self { dir, members: Vec::new(), sockets: 0, spaces: None };
+        let starting = Starting::default();
+        end_when_interrupted(Interrupt::lasting()?, dir.path().into(), starting.clone());
+        let mut world = Self { dir, members: Vec::new(), sockets: 0, spaces: None, starting };
         if common.inside {
             world.spaces = Some(Spaces::make(common.hosts, common.rate.as_deref())?);
             let at = SocketAddr::new(address(1), 0).to_string();
@@ -112,6 +118,7 @@ impl World {
 
     /// Starts daemons by a command of ours on a host.
     fn bring_up(&self, host: u16, args: &[&str]) -> anyhow::Result<()> {
+        let _held = self.starting.lock();
         let out = towpath(self.command(host)?, self.dir.path(), args).output()?;
         if !out.status.success() {
             bail!("cannot start a virtual machine: {}", String::from_utf8_lossy(&out.stderr));
@@ -261,11 +268,12 @@ fn down(home: &Path) {
 
 /// An interrupt ends the virtual machine and its files, then this process: whatever it measures
 /// is not asked, since it may be waiting for a member.
-fn end_when_interrupted(interrupt: Interrupt, home: PathBuf) {
+fn end_when_interrupted(interrupt: Interrupt, home: PathBuf, starting: Starting) {
     std::thread::spawn(move || {
         while !interrupt.is_set() {
             let _ = poll(&mut [PollFd::new(&interrupt, PollFlags::IN)], None);
         }
+        let _held = starting.lock();
         down(&home);
         let _ = fs::remove_dir_all(&home);
         std::process::exit(INTERRUPTED.into());

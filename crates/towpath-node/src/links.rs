@@ -1,0 +1,126 @@
+//! Over which of this host's links another address is reached.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+
+use towpath_wire::LinkId;
+
+/// The links of a host: where each of them receives. Invariant: there is at least one; the link at
+/// place `i` is `LinkId(i)`.
+#[derive(Clone, Debug)]
+pub struct Links(Vec<SocketAddr>);
+
+impl Links {
+    /// Links at these addresses, numbered in order from zero; the first is the one that other hosts
+    /// are told. Asserts that there is one.
+    pub fn new(addrs: Vec<SocketAddr>) -> Self {
+        assert!(!addrs.is_empty(), "a host receives somewhere");
+        Self(addrs)
+    }
+
+    /// A single link.
+    pub fn one(addr: SocketAddr) -> Self {
+        Self::new([addr].into())
+    }
+
+    /// Where each of them receives.
+    pub fn addrs(&self) -> &[SocketAddr] {
+        &self.0
+    }
+
+    /// The address that other hosts are told.
+    pub fn addr(&self) -> SocketAddr {
+        self.0[0]
+    }
+
+    /// The link that leads to `remote`: one of its family, then one of its kind (this machine only,
+    /// or not), then the one whose address has most leading bits in common with it, as those of a
+    /// network have; among equals the first.
+    pub fn to(&self, remote: SocketAddr) -> LinkId {
+        let near = |i: &usize| (nearness(self.0[*i].ip(), remote.ip()), core::cmp::Reverse(*i));
+        LinkId((0..self.0.len()).max_by_key(near).unwrap_or(0) as u16)
+    }
+
+    /// Which of several addresses of one host is nearest to any of the links: the first of these.
+    pub fn nearest(&self, remotes: &[SocketAddr]) -> Option<SocketAddr> {
+        let near = |r: &SocketAddr| self.0.iter().map(|l| nearness(l.ip(), r.ip())).max();
+        remotes.iter().rev().max_by_key(|r| near(r)).copied()
+    }
+}
+
+/// Bits before an IPv4 address that is written as an IPv6 one.
+const MAPPED: u32 = 96;
+
+/// How likely a socket at `local` reaches `remote`: family, kind, leading bits in common.
+fn nearness(local: IpAddr, remote: IpAddr) -> (u8, bool, u32) {
+    let kind = local.is_unspecified() || local.is_loopback() == remote.is_loopback();
+    match (local, remote) {
+        (IpAddr::V4(l), IpAddr::V4(r)) if !l.is_unspecified() => {
+            (2, kind, MAPPED + (l.to_bits() ^ r.to_bits()).leading_zeros())
+        }
+        (IpAddr::V6(l), IpAddr::V6(r)) if !l.is_unspecified() => {
+            (2, kind, (l.to_bits() ^ r.to_bits()).leading_zeros())
+        }
+        (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => (2, kind, 0),
+        // A socket at every IPv6 address has the IPv4 ones, too, where no other has.
+        (IpAddr::V6(l), IpAddr::V4(_)) if l.is_unspecified() => (1, kind, 0),
+        _ => (0, kind, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    fn links(texts: &[&str]) -> Links {
+        Links::new(texts.iter().map(|t| at(t)).collect())
+    }
+
+    #[test]
+    fn the_family_decides_then_the_kind_then_the_network() {
+        let l =
+            links(&["127.0.0.1:1", "[::1]:1", "192.0.2.7:1", "198.51.100.7:1", "[2001:db8::1]:1"]);
+        for (remote, link) in [
+            ("127.0.0.2:9", 0),
+            ("[::1]:9", 1),
+            ("192.0.2.200:9", 2),
+            ("198.51.100.1:9", 3),
+            ("[2001:db8::9]:9", 4),
+            ("[2001:db9::9]:9", 4),
+        ] {
+            assert_eq!(l.to(at(remote)), LinkId(link), "{remote}");
+        }
+    }
+
+    #[test]
+    fn every_address_of_one_family_or_of_both() {
+        let both = links(&["127.0.0.1:1", "0.0.0.0:2", "[::]:3"]);
+        assert_eq!(both.to(at("203.0.113.4:9")), LinkId(1));
+        assert_eq!(both.to(at("[2001:db8::9]:9")), LinkId(2));
+        let one = links(&["[::1]:1", "[::]:2"]);
+        assert_eq!(one.to(at("203.0.113.4:9")), LinkId(1));
+        assert_eq!(one.to(at("[::1]:9")), LinkId(0));
+        assert_eq!(links(&["192.0.2.7:1", "192.0.2.7:2"]).to(at("192.0.2.9:9")), LinkId(0));
+    }
+
+    #[test]
+    fn of_the_addresses_of_a_host_the_nearest_counts() {
+        let host = [at("192.0.2.1:7"), at("[2001:db8::1]:7"), at("198.51.100.1:7")];
+        for (own, nearest) in [
+            ("[2001:db8::2]:1", 1),
+            ("198.51.100.2:1", 2),
+            ("192.0.2.2:1", 0),
+            ("[::1]:1", 1),
+            ("0.0.0.0:1", 0),
+        ] {
+            assert_eq!(links(&[own]).nearest(&host), Some(host[nearest]), "{own}");
+        }
+        assert_eq!(links(&["0.0.0.0:1"]).nearest(&[]), None);
+        let here = ["127.0.0.1:1", "[::1]:1"];
+        assert_eq!(links(&["[::1]:9", "127.0.0.1:9"]).nearest(&here.map(at)), Some(at(here[0])));
+    }
+}
