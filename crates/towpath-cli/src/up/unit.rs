@@ -41,7 +41,8 @@ fn quote(word: &str) -> String {
 
 fn text(vm: &VmDir, args: &UnitArgs, program: &str, home: &str) -> String {
     let (name, program) = (&vm.name, quote(program));
-    let listen: String = args.listen.iter().map(|addr| format!(" --listen {addr}")).collect();
+    let listen: Vec<_> = args.listen.iter().map(|addr| format!("--listen {addr}")).collect();
+    let listen = listen.join(" ");
     let join = if args.join { " --join" } else { "" };
     let token = vm.path.join("token").to_string_lossy().replace('%', "%%");
     let input = if args.join { format!("StandardInput=file:{token}\n") } else { String::new() };
@@ -55,7 +56,7 @@ fn text(vm: &VmDir, args: &UnitArgs, program: &str, home: &str) -> String {
          Type=notify\n\
          NotifyAccess=all\n\
          Environment={home}\n\
-         ExecStart={program} --vm {name} daemon --number 1{listen}{join}\n\
+         ExecStart={program} --vm {name} daemon --number 1 {listen}{join}\n\
          {input}\
          # It ends its tasks itself, politely first; what is left is killed.\n\
          KillMode=mixed\n\

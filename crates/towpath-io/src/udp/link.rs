@@ -374,7 +374,7 @@ fn open(addr: SocketAddr, both: bool) -> io::Result<UdpSocket> {
         socket.set_only_v6(!both)?;
     }
     socket.bind(&addr.into())?;
-    options(socket.as_fd(), addr.is_ipv6(), both || addr.is_ipv4())?;
+    options(socket.as_fd(), addr, both)?;
     // Privileged processes may go beyond the system's limit.
     let buffer = |name| kernel::set(socket.as_fd(), libc::SOL_SOCKET, name, SOCKET_BUFFER);
     let _ = buffer(libc::SO_RCVBUFFORCE).or_else(|_| buffer(libc::SO_RCVBUF));
@@ -383,17 +383,17 @@ fn open(addr: SocketAddr, both: bool) -> io::Result<UdpSocket> {
 }
 
 /// No fragments; ECN bits and joined trains reported, of both families that the socket receives.
-fn options(fd: BorrowedFd<'_>, v6: bool, v4: bool) -> io::Result<()> {
+fn options(fd: BorrowedFd<'_>, addr: SocketAddr, both: bool) -> io::Result<()> {
     use libc::{IPPROTO_IP, IPPROTO_IPV6};
     // `PROBE`: don't-fragment is set, and the kernel's own guess of the path's limit does not
     // stand in the way of finding a larger one (RFC 8899, section 4.1).
-    if v6 {
+    if addr.is_ipv6() {
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
     }
     // On an IPv6 socket these are for the IPv4 datagrams that come through it.
-    if v4 {
+    if both || addr.is_ipv4() {
         kernel::set(fd, IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
         kernel::set(fd, IPPROTO_IP, libc::IP_RECVTOS, 1)?;
     }
