@@ -1,15 +1,15 @@
 /* Calls while another call waits: from signal handlers, from message handlers, from threads; and
    what a task's exit waits for. The first argument says what to try. */
 #include <pthread.h>
-#include <pvm3.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include <pvm3.h>
 
 static int me, parent, hits;
 static char *program;

@@ -49,13 +49,10 @@ impl Sleepers {
     /// Takes a place: its number, and the descriptor of its bell.
     fn lie_down(&mut self, seen: u64) -> Result<(usize, i32), Code> {
         let free = self.places.iter().position(|(_, sleeper)| *sleeper == Sleeper::Nobody);
-        let place = match free {
-            Some(place) => place,
-            None => {
-                self.places.push((bell().ok_or(Code::OutOfRes)?, Sleeper::Nobody));
-                self.places.len() - 1
-            }
-        };
+        let place = free.unwrap_or(self.places.len());
+        if free.is_none() {
+            self.places.push((bell().ok_or(Code::OutOfRes)?, Sleeper::Nobody));
+        }
         let (bell, sleeper) = &mut self.places[place];
         *sleeper = Sleeper::Seen(seen);
         Ok((place, bell.as_raw_fd()))
