@@ -98,8 +98,8 @@ impl Task {
         if bytes < limit { None } else { Some(Full { bytes, limit }) }
     }
 
-    /// What came in so far: messages and events.
-    pub(crate) const fn came(&self) -> u64 {
+    /// How much came in so far: messages, events, answers.
+    pub const fn came(&self) -> u64 {
         self.endpoint.arrived() + self.happened
     }
 
@@ -130,6 +130,7 @@ impl Task {
             ToTask::Answer { number, answer } => {
                 if let Some(asked) = self.questions.open.get_mut(&number) {
                     asked.answer = Some(answer);
+                    self.happened += 1;
                 }
             }
             ToTask::Notice { watch, event: WatchEvent::TaskEnded { task, ending } } => {

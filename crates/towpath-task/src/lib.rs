@@ -51,6 +51,7 @@ pub use loan::{Loan, Sealed};
 pub use message::{Arrived, Choice, Envelope, Message, Received};
 pub use task::Task;
 pub use team::{Team, TeamError};
+pub use towpath_io::shared::aside;
 pub use towpath_vm::collective;
 pub use towpath_vm::matching::Wanted;
 pub use towpath_vm::talk::{

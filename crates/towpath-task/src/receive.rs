@@ -301,11 +301,55 @@ impl Task {
         Ok(!came)
     }
 
+    /// As [`Task::wait`], up to where it would sleep. True: nothing came; now
+    /// [`Task::descriptor`] may be waited for, until [`Task::wakes_at`]. False: something came,
+    /// look at it first.
+    pub fn settle(&mut self) -> Result<bool, RecvError> {
+        self.check_origin()?;
+        if self.armed {
+            self.disarm();
+        }
+        let before = self.came();
+        loop {
+            self.check()?;
+            // An error is remembered, and comes back from the check.
+            let any = self.take_in().and_then(|any| self.flush().map(|()| any)).unwrap_or(true);
+            if self.came() != before {
+                return Ok(false);
+            }
+            if let Some(full) = self.full() {
+                return Err(full.into());
+            }
+            if !any {
+                break;
+            }
+        }
+        let idle = self.look_for_a_moment();
+        self.armed = idle && self.home.is_some();
+        Ok(idle)
+    }
+
+    /// Whether whoever waits for [`Task::descriptor`] is woken by whatever comes: not once this
+    /// task has looked for messages since [`Task::arm`].
+    pub const fn is_armed(&self) -> bool {
+        self.armed || self.home.is_none()
+    }
+
+    /// When to look again, whatever the descriptor says.
+    pub fn wakes_at(&self) -> Option<Instant> {
+        self.routes.deadline()
+    }
+
     /// This task runs again: peers need not ring its bell.
     fn disarm(&mut self) {
         self.armed = false;
         if let Some(home) = &self.home {
             home.run();
+        }
+        // Bells that have rung are not to end the next wait. With streams, they are looked at
+        // with these.
+        if self.routes.is_idle() {
+            self.look_at_streams();
         }
     }
 
@@ -354,12 +398,10 @@ impl Task {
         }
     }
 
-    /// Sleeps until something may have come or `deadline` is over.
-    fn sleep(&mut self, deadline: Deadline) -> Result<(), Lost> {
-        let (Some(home), Some(waiter)) = (&self.home, &mut self.waiter) else {
-            let waited = self.link.wait(PollFlags::IN, deadline.left().as_ref());
-            return waited.map_err(|lost| self.lose(lost));
-        };
+    /// Looks at the rings for as long as it pays. True: nothing came, and whatever comes rings the
+    /// bell.
+    fn look_for_a_moment(&mut self) -> bool {
+        let (Some(home), Some(waiter)) = (&self.home, &mut self.waiter) else { return true };
         let rings = &mut self.rings;
         let awaited = self.awaited.and_then(|peer| rings.get(peer)).map(|ring| &ring.card);
         let spin = match awaited {
@@ -367,12 +409,24 @@ impl Task {
             None => Spin::advised(home.card(), rings.iter_mut().take(CARDS).map(|r| &r.card)),
         };
         let (wants_room, meets) = (self.sending.wants_room, self.ends.meets.as_ref());
-        let until = [deadline.0, self.routes.deadline()].into_iter().flatten().min();
-        let woken = waiter.wait(home.card(), spin, until, || {
+        waiter.settle(home.card(), spin, || {
             rings.iter_mut().any(Ring::ready)
                 || meets.is_some_and(Meets::all_there)
                 || wants_room.is_some_and(|peer| rings.get(peer).is_none_or(Ring::has_room))
-        });
+        })
+    }
+
+    /// Sleeps until something may have come or `deadline` is over.
+    fn sleep(&mut self, deadline: Deadline) -> Result<(), Lost> {
+        if !self.look_for_a_moment() {
+            return Ok(());
+        }
+        let (Some(home), Some(waiter)) = (&self.home, &mut self.waiter) else {
+            let waited = self.link.wait(PollFlags::IN, deadline.left().as_ref());
+            return waited.map_err(|lost| self.lose(lost));
+        };
+        let until = [deadline.0, self.routes.deadline()].into_iter().flatten().min();
+        let woken = waiter.sleep(home.card(), until);
         self.counts.sleeps += u64::from(!matches!(woken, Ok(Woken::Ready)));
         match woken {
             // The socket has something: the next look goes there.

@@ -57,7 +57,7 @@ pub struct Task {
     pub(crate) questions: Questions,
     /// Set once: why nothing works any more.
     pub(crate) lost: Option<Lost>,
-    /// Events that came in so far.
+    /// Events and answers that came in so far.
     pub(crate) happened: u64,
     /// Its own segment; none: everything goes by the daemons.
     pub(crate) home: Option<Home>,

@@ -196,29 +196,47 @@ impl Waiter {
         card: &OwnCard,
         spin: Spin,
         deadline: Option<Instant>,
-        mut ready: impl FnMut() -> bool,
+        ready: impl FnMut() -> bool,
     ) -> io::Result<Woken> {
+        if !self.settle(card, spin, ready) {
+            return Ok(Woken::Ready);
+        }
+        self.sleep(card, deadline)
+    }
+
+    /// Sleeps after [`Waiter::settle`] until a descriptor has something, the bell rings or the
+    /// deadline has come.
+    ///
+    /// # Errors
+    /// Whatever the kernel says.
+    pub fn sleep(&mut self, card: &OwnCard, deadline: Option<Instant>) -> io::Result<Woken> {
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let woken = self.take_events(left);
+        card.run_on(sched_getcpu() as u32);
+        woken
+    }
+
+    /// What [`Waiter::wait`] does before it sleeps: false once `ready` says so; true: the card says
+    /// that the task sleeps, and its descriptor may be waited for.
+    pub fn settle(&mut self, card: &OwnCard, spin: Spin, mut ready: impl FnMut() -> bool) -> bool {
         self.events.clear();
         if ready() {
-            return Ok(Woken::Ready);
+            return false;
         }
         let longest = self.patience.of(spin.0);
         if !longest.is_zero() {
             let success = spun(longest, &mut ready);
             self.patience.judge(success);
             if success {
-                return Ok(Woken::Ready);
+                return false;
             }
         }
         card.sleep();
-        let woken = if ready() {
-            Ok(Woken::Ready)
-        } else {
-            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-            self.take_events(left)
-        };
-        card.run_on(sched_getcpu() as u32);
-        woken
+        if ready() {
+            card.run_on(sched_getcpu() as u32);
+            return false;
+        }
+        true
     }
 
     /// Sees what the descriptors have, without waiting ([`Woken::TimedOut`] where nothing). For a

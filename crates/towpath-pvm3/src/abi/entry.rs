@@ -1,5 +1,6 @@
 //! What every exported function does first and last.
 
+use std::any::Any;
 use std::ffi::{CStr, c_char, c_int};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -144,16 +145,22 @@ pub(crate) fn call_quietly(name: &str, expected: &[Code], step: impl FnOnce() ->
 /// Runs a step of which a panic must not get out.
 pub(crate) fn guarded(step: impl FnOnce() -> Outcome) -> Outcome {
     let library = library();
-    let context = pvmmyctx.load(Relaxed);
-    if context != SHOWN.load(Relaxed) {
-        library.set_context(context);
-        SHOWN.store(context, Relaxed);
-    }
-    let outcome = catch_unwind(AssertUnwindSafe(step)).unwrap_or(Err(Code::SysErr));
-    if WATCHED.load(Relaxed) {
-        library.arm();
-    }
-    outcome
+    let whole = || {
+        let context = pvmmyctx.load(Relaxed);
+        if context != SHOWN.load(Relaxed) {
+            library.set_context(context);
+            SHOWN.store(context, Relaxed);
+        }
+        let outcome = step();
+        library.handle();
+        if WATCHED.load(Relaxed) {
+            library.arm();
+        }
+        outcome
+    };
+    // What is thrown on purpose is a code.
+    let thrown = |what: Box<dyn Any + Send>| what.downcast_ref().copied().unwrap_or(Code::SysErr);
+    catch_unwind(AssertUnwindSafe(whole)).unwrap_or_else(|what| Err(thrown(what)))
 }
 
 /// The program has the descriptor from now on, and may wait for it between calls.
@@ -163,7 +170,8 @@ pub(super) fn watch() {
 
 /// Brings the variables up to date, after calls that may change them.
 pub(crate) fn show() {
-    let (tid, context) = library().shown();
+    // In the middle of a step there is nothing to show.
+    let Ok((tid, context)) = library().shown() else { return };
     pvmmytid.store(tid, Relaxed);
     pvmmyctx.store(context, Relaxed);
     SHOWN.store(context, Relaxed);

@@ -5,7 +5,7 @@
 
 use super::session::{Library, Session};
 use crate::code::{Code, Outcome};
-use crate::vm::{Members, Vm};
+use crate::vm::{Answer, Members, Question, Vm};
 
 impl Library {
     /// `pvm_joingroup`: the instance number, the lowest free one.
@@ -49,10 +49,9 @@ impl Library {
     /// `pvm_barrier`; −1: as many as there are members.
     pub(crate) fn barrier(&self, group: &str, count: i32) -> Outcome {
         let group = named(group)?;
-        self.enrolled(|session, vm| {
-            session.check_member(vm, group)?;
-            vm.barrier(group, count_of(count)?).map(|()| 0)
-        })
+        self.enrolled(|session, vm| session.check_member(vm, group))?;
+        let count = count_of(count)?;
+        self.ask(Question::Barrier { group, count }).map_err(of_other_count).map(|_| 0)
     }
 
     /// `pvm_freezegroup`.
@@ -62,12 +61,17 @@ impl Library {
             if session.frozen.contains_key(group) {
                 return Err(Code::DupGroup);
             }
-            session.check_member(vm, group)?;
-            let members = vm.freeze(group, count_of(count)?)?;
-            let size = present(&members).len();
-            session.frozen.insert(group.to_owned(), members);
-            Ok(size as i32)
-        })
+            session.check_member(vm, group)
+        })?;
+        let count = count_of(count)?;
+        let members = match self.ask(Question::Freeze { group, count }) {
+            Ok(Answer::Members(members)) => members,
+            Ok(_) => return Err(Code::SysErr),
+            Err(code) => return Err(of_other_count(code)),
+        };
+        let size = present(&members).len();
+        self.with(|session| session.frozen.insert(group.to_owned(), members));
+        Ok(size as i32)
     }
 
     /// `pvm_bcast`: to all members but the caller, which need not be one.
@@ -148,6 +152,11 @@ fn present(members: &[i32]) -> Members {
 
 fn named(group: &str) -> Result<&str, Code> {
     if group.is_empty() { Err(Code::NullGroup) } else { Ok(group) }
+}
+
+/// The only thing that can be bad about meeting the others is another count.
+fn of_other_count(code: Code) -> Code {
+    if code == Code::BadParam { Code::Mismatch } else { code }
 }
 
 /// How many are to come; −1: all. None is PVM's mismatch: one did come.

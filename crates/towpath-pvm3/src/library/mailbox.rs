@@ -14,7 +14,7 @@ use super::session::Library;
 use crate::code::{Code, Outcome};
 use crate::message::{Encoding, Info, Message, Received};
 use crate::tid;
-use crate::vm::{MailRules, MailWanted, Mailbox};
+use crate::vm::{Answer, MailRules, MailWanted, Mailbox, Question};
 
 const PERSISTENT: i32 = 1;
 const MANY: i32 = 2;
@@ -117,9 +117,14 @@ impl Library {
         let has = |flag: i32| flags & flag != 0;
         let (later, delete, wait) = (has(FIRST), has(READ_AND_DELETE), has(WAIT));
         let wanted = MailWanted { index, later, delete, wait };
-        self.enrolled(|session, vm| {
-            session.buffers.free(session.buffers.receive())?;
-            let outcome = vm.mail_get(name, wanted).and_then(|mail| unpack(&mail.content));
+        self.enrolled(|session, _| session.buffers.free(session.buffers.receive()))?;
+        let mail = match self.ask(Question::Mail { name, wanted }) {
+            Ok(Answer::Mail(mail)) => Ok(mail),
+            Ok(_) => Err(Code::SysErr),
+            Err(code) => Err(code),
+        };
+        self.enrolled(|session, _| {
+            let outcome = mail.and_then(|mail| unpack(&mail.content));
             // In PVM the receive buffer is the daemon's answer, of which nothing is left, where
             // there is no entry.
             let nothing = Received::Shared([].into());

@@ -137,7 +137,7 @@ impl Library {
             let tids = self.start_as_told(host, what);
             tids.and_then(|tids| counted(&tids)).unwrap_or_else(|_| blank())
         };
-        self.ask(manager, (Kind::Question, tag), question, None, start)
+        self.ask_task(manager, (Kind::Question, tag), question, None, start)
     }
 
     /// Starts what a manager placed on a host.

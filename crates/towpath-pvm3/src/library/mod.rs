@@ -6,6 +6,7 @@
 //! | `buffers` | message buffers |
 //! | `format` | `pvm_packf` and `pvm_unpackf` |
 //! | `send`, `receive` | messages out and in; matching; handlers |
+//! | `waiting` | how a thread waits, and lets others in |
 //! | `handlers` | who is called for which message |
 //! | `options` | `pvm_setopt` |
 //! | `notify` | ends and beginnings that a task wants to be told of |
@@ -39,6 +40,7 @@ mod system;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod waiting;
 
 pub(crate) use events::{Data, Moment, Value};
 pub(crate) use format::Arguments;
@@ -47,9 +49,10 @@ pub(crate) use machine::Minfo;
 pub(crate) use mailbox::flags_of;
 pub(crate) use options::{MASK, Trace};
 pub(crate) use output::Sink;
-pub(crate) use receive::{MatchFunction, Wait};
+pub(crate) use receive::MatchFunction;
 pub(crate) use reduce::{Function, Operator, built_in, size_of};
 pub(crate) use roles::{HOSTER, TASKER, TRACER};
 pub(crate) use session::Library;
 pub(crate) use spawn::parse_int;
 pub(crate) use trace::{Inside, Traced, now, registration};
+pub(crate) use waiting::Wait;

@@ -36,11 +36,13 @@ pub(super) struct Notices {
     awaited: BTreeMap<u64, Notice>,
     /// Messages that have not met the handlers yet.
     told: VecDeque<Message>,
+    /// How many there were so far.
+    so_far: u64,
 }
 
 impl Notices {
     pub(super) const fn new() -> Self {
-        Self { awaited: BTreeMap::new(), told: VecDeque::new() }
+        Self { awaited: BTreeMap::new(), told: VecDeque::new(), so_far: 0 }
     }
 
     /// The next message.
@@ -51,6 +53,12 @@ impl Notices {
     /// A message of the library's own.
     pub(super) fn push_told(&mut self, message: Message) {
         self.told.push_back(message);
+        self.so_far += 1;
+    }
+
+    /// How many messages of the library's own there were.
+    pub(super) const fn told_so_far(&self) -> u64 {
+        self.so_far
     }
 
     /// There is one.

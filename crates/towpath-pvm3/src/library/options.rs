@@ -1,5 +1,7 @@
 //! `pvm_setopt` and `pvm_getopt`, and the trace settings.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::session::{Library, Session};
 use crate::code::{Code, Outcome};
 use crate::vm::MailRules;
@@ -331,7 +333,11 @@ impl Library {
         context: i32,
         handler: super::handlers::Handler,
     ) -> Outcome {
-        self.with(|session| session.handlers.add(source, tag, context, handler))
+        self.with(|session| {
+            let number = session.handlers.add(source, tag, context, handler)?;
+            self.has_handlers.store(true, Relaxed);
+            Ok(number)
+        })
     }
 
     /// The handlers: number, source, tag, context.
@@ -341,7 +347,11 @@ impl Library {
 
     /// `pvm_delmhf`.
     pub(crate) fn delete_handler(&self, number: i32) -> Outcome {
-        self.with(|session| session.handlers.delete(number))
+        self.with(|session| {
+            session.handlers.delete(number)?;
+            self.has_handlers.store(!session.handlers.is_empty(), Relaxed);
+            Ok(0)
+        })
     }
 }
 

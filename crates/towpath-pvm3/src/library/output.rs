@@ -3,14 +3,14 @@
 //!
 //! ```text
 //! file     [tTID] BEGIN | [tTID] line | [tTID] EOF        (PvmShowTids 0: the lines alone)
-//! message  tid | -2 | parent      tid | length | bytes      tid | 0
+//! message  tid | -2 | parent      tid | -1 | parent      tid | length | bytes      tid | 0
 //! ```
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use super::receive::Wait;
 use super::session::{Library, Session};
+use super::waiting::Wait;
 use crate::code::{Code, Outcome};
 use crate::message::{Element, Encoding, Message};
 use crate::strided::Strided;
@@ -19,8 +19,9 @@ use crate::tid;
 /// Where lines go.
 pub(crate) type Sink = Box<dyn FnMut(&[u8]) + Send>;
 
-/// A child that has begun.
-const BEGIN: i32 = -2;
+/// A child that was spawned, and then one whose output begins.
+const SPAWNED: i32 = -2;
+const BEGIN: i32 = -1;
 /// A child whose output has ended.
 const END: i32 = 0;
 /// Longest line that is kept until its end comes, in bytes; a longer one is cut.
@@ -53,16 +54,21 @@ impl Library {
     pub(crate) fn catch_output(&self, sink: Option<Sink>) -> Outcome {
         let me = if sink.is_some() { self.my_tid()? } else { 0 };
         self.set_option(OPTION_OUTPUT_TID, me)?;
-        if sink.is_some() {
-            self.with(|session| session.output.sink = sink);
-        }
+        self.with(|session| {
+            if sink.is_none() && session.output.sink.is_some() {
+                // What they print from now on goes nowhere.
+                session.output.lines.clear();
+            }
+            session.output.sink = sink;
+        });
         Ok(0)
     }
 
     /// Waits until the output of all children that are caught has ended.
     pub(super) fn wait_for_output(&self) -> Result<(), Code> {
         let caught = |session: &mut Session| {
-            session.output.sink.is_some() && !session.output.lines.is_empty()
+            let on = session.tid() == Ok(session.options.child.output_tid);
+            on && session.output.sink.is_some() && !session.output.lines.is_empty()
         };
         if self.with(caught) {
             let me = self.tid_now();
@@ -70,9 +76,10 @@ impl Library {
             let _ = writeln!(std::io::stderr(), "libpvm [t{me:x}]: {still}");
         }
         while self.with(caught) {
+            let seen = self.enrolled(|session, vm| Ok(session.came(vm)))?;
             self.take_all_in()?;
             if self.with(caught) {
-                self.wait(Wait::Forever)?;
+                self.wait(Wait::Forever, seen)?;
             }
         }
         Ok(())
@@ -88,6 +95,7 @@ impl Session {
         self.output.lines.insert(tid, Vec::new());
         if self.output.sink.is_none() {
             let me = self.tid().unwrap_or(-1);
+            self.tell_output(&[tid, SPAWNED, me], &[]);
             self.tell_output(&[tid, BEGIN, me], &[]);
         } else if self.options.show_tids != 0 {
             self.output.line(true, tid, b"BEGIN");
@@ -97,6 +105,9 @@ impl Session {
     /// Output of a child; none: it has ended.
     pub(super) fn print(&mut self, tid: i32, bytes: &[u8]) {
         self.begin_output(tid);
+        if !self.output.lines.contains_key(&tid) {
+            return;
+        }
         let shown = self.options.show_tids != 0;
         if self.output.sink.is_none() {
             if bytes.is_empty() {

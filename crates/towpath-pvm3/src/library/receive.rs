@@ -5,11 +5,13 @@
 //! machine and are asked for by source and tag; else they are all taken in and wait here.
 //! Invariant: what waits here came before what waits there.
 
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use super::handlers::Handler;
 use super::session::{Library, Session};
 use super::trace::outside;
+use super::waiting::Wait;
 use crate::code::{Code, Outcome};
 use crate::message::{Element, Info, Message};
 use crate::strided::Strided;
@@ -37,12 +39,12 @@ impl Sought {
     }
 }
 
-/// How long to wait for a message.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wait {
-    No,
-    Until(Instant),
-    Forever,
+/// Whether the virtual machine had the message itself.
+enum Directly {
+    /// Its buffer.
+    Taken(i32),
+    /// It is none of those that had come by then.
+    Not { seen: u64 },
 }
 
 /// What there is to do next about what came.
@@ -50,18 +52,6 @@ enum Came {
     Nothing,
     /// A message that has a handler: whom, for which messages, its buffer, its context.
     Handle(Handler, [i32; 3], i32, i32),
-}
-
-unsafe extern "C" {
-    /// Of the C library (2.32 and later): not 0 while the process has one thread.
-    #[link_name = "__libc_single_threaded"]
-    static SINGLE_THREADED: u8;
-}
-
-fn single_threaded() -> bool {
-    // SAFETY: a byte of the C library that only changes when a thread is made, by this thread
-    // if it is the only one.
-    unsafe { (&raw const SINGLE_THREADED).read_volatile() != 0 }
 }
 
 impl Library {
@@ -86,9 +76,10 @@ impl Library {
             self.enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))?;
         }
         loop {
-            if let Some(id) = self.take_directly(sought)? {
-                return Ok(id);
-            }
+            let seen = match self.take_directly(sought)? {
+                Directly::Taken(id) => return Ok(id),
+                Directly::Not { seen } => seen,
+            };
             self.take_in(sought)?;
             if let Some(id) = self.find(sought)?
                 && self.with(|session| session.buffers.take_waiting(id))?
@@ -98,7 +89,7 @@ impl Library {
             if last {
                 return Ok(0);
             }
-            last = self.wait(wait)?;
+            last = self.wait(wait, seen)?;
         }
     }
 
@@ -171,21 +162,23 @@ impl Library {
     }
 
     /// Asks the virtual machine for the message itself, where that is the same.
-    fn take_directly(&self, sought: Sought) -> Result<Option<i32>, Code> {
+    fn take_directly(&self, sought: Sought) -> Result<Directly, Code> {
         self.enrolled(|session, vm| {
             if !session.is_plain(sought) || session.has_news(vm) {
-                return Ok(None);
+                return Ok(Directly::Not { seen: session.came(vm) });
             }
             if let Some(id) = session.first_fitting(sought) {
                 session.buffers.take_waiting(id)?;
-                return Ok(Some(id));
+                return Ok(Directly::Taken(id));
             }
             let any = |value: i32| (value != -1).then_some(value);
             let Sought { source, tag, context, .. } = sought;
             let incoming = vm.take_matching(any(source), any(tag), context)?;
-            let Some(incoming) = incoming else { return Ok(None) };
+            let Some(incoming) = incoming else {
+                return Ok(Directly::Not { seen: session.came(vm) });
+            };
             let message = session.message(incoming);
-            Ok(Some(session.buffers.insert(message)))
+            Ok(Directly::Taken(session.buffers.insert(message)))
         })
     }
 
@@ -206,6 +199,26 @@ impl Library {
                     self.call_handler(handler, id, context)?;
                 }
             }
+        }
+    }
+
+    /// After a call: what came meets its handlers, though the program does not receive. Not inside
+    /// of a handler, nor where the call did not enter the virtual machine.
+    pub(crate) fn handle(&self) {
+        if !self.has_handlers.load(Relaxed) {
+            return;
+        }
+        let due = self.with(|session| {
+            session.vm.is_some()
+                && std::mem::take(&mut session.entered)
+                && !std::mem::replace(&mut session.handling, true)
+        });
+        if due {
+            // A connection that is lost is found by the next call.
+            let _ = self
+                .enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))
+                .and_then(|()| self.take_all_in());
+            self.with(|session| (session.entered, session.handling) = (false, false));
         }
     }
 
@@ -248,38 +261,6 @@ impl Library {
         }
         Ok(best_id)
     }
-
-    /// Waits until something came; `true`: the time is over.
-    pub(super) fn wait(&self, wait: Wait) -> Result<bool, Code> {
-        let left = match wait {
-            Wait::Forever => None,
-            Wait::No => Some(Duration::ZERO),
-            Wait::Until(until) => Some(until.saturating_duration_since(Instant::now())),
-        };
-        if single_threaded() {
-            self.enrolled(|_, vm| vm.wait(left))?;
-        } else {
-            let (idle, descriptor) = self.enrolled(|_, vm| Ok((vm.arm()?, vm.descriptor())))?;
-            if idle {
-                wait_for(descriptor, left);
-            }
-            self.enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))?;
-        }
-        Ok(match wait {
-            Wait::Forever => false,
-            Wait::No => true,
-            Wait::Until(until) => Instant::now() >= until,
-        })
-    }
-}
-
-/// Waits for a descriptor, without anything of ours.
-fn wait_for(descriptor: i32, left: Option<Duration>) {
-    let millis =
-        left.map_or(-1, |left| i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
-    let mut what = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry, which is ours. What it gives does not matter: the caller looks.
-    unsafe { libc::poll(&raw mut what, 1, millis) };
 }
 
 impl Session {

@@ -1,7 +1,9 @@
 //! The state of a task, and how it enters and leaves the virtual machine.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU8;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::handlers::Handlers;
@@ -11,6 +13,7 @@ use super::output::Output;
 use super::receive::MatchFunction;
 use super::system::System;
 use super::trace::{Traced, Tracing};
+use super::waiting::Sleepers;
 use crate::buffers::Buffers;
 use crate::code::{Code, Outcome};
 use crate::vm::{Identity, Members, Vm};
@@ -39,18 +42,71 @@ pub(super) struct Session {
     pub(super) roles: BTreeMap<&'static str, i32>,
     pub(super) system: System,
     pub(super) tracing: Tracing,
+    pub(super) sleepers: Sleepers,
+    /// The virtual machine was entered since handlers had their turn.
+    pub(super) entered: bool,
+    /// They have it now.
+    pub(super) handling: bool,
 }
 
 /// A task of a virtual machine, or one that can become one.
 ///
 /// Calls may come from any thread. Each step of a call has the state to itself; what the program
 /// gave to be called (handlers, match functions) runs without it, and may call again. A thread
-/// that waits for a message does so without the state, unless it is the only one.
+/// that waits, for a message, a barrier or an entry, does so without the state, and signal
+/// handlers may call meanwhile; in the middle of a step they get [`Code::NotImpl`], as in PVM.
 pub(crate) struct Library {
     session: Mutex<Session>,
+    /// The thread that has the state, where there are several; 0: none.
+    holder: AtomicUsize,
     connect: Connect,
     /// [`super::trace::Traced`], to be looked at without the state.
     pub(super) traced: AtomicU8,
+    /// The program has handlers, to be looked at without the state.
+    pub(super) has_handlers: AtomicBool,
+}
+
+/// The state, for one thread.
+struct Held<'a> {
+    session: MutexGuard<'a, Session>,
+    holder: &'a AtomicUsize,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.holder.store(0, Relaxed);
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+}
+
+unsafe extern "C" {
+    /// Of the C library (2.32 and later): not 0 while the process has one thread.
+    #[link_name = "__libc_single_threaded"]
+    static SINGLE_THREADED: u8;
+}
+
+/// Which thread this is; the only one is 1.
+fn this_thread() -> usize {
+    // SAFETY: a byte of the C library that only changes when a thread is made, by this thread
+    // if it is the only one.
+    if unsafe { (&raw const SINGLE_THREADED).read_volatile() } != 0 {
+        return 1;
+    }
+    // SAFETY: no more than a number.
+    unsafe { libc::pthread_self() as usize }
 }
 
 impl Library {
@@ -71,19 +127,46 @@ impl Library {
             roles: BTreeMap::new(),
             system: System::new(),
             tracing: Tracing::new(),
+            sleepers: Sleepers::new(),
+            entered: false,
+            handling: false,
         };
+        let (holder, has_handlers) = (AtomicUsize::new(0), AtomicBool::new(false));
         let traced = AtomicU8::new(Traced::NotKnown as u8);
-        Self { session: Mutex::new(session), connect, traced }
+        Self { session: Mutex::new(session), holder, connect, traced, has_handlers }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Session> {
-        // A panic in the middle of a call is our mistake; the call has failed, others may not.
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Fails where this very thread has the state: a signal handler calls in the middle of a step,
+    /// or has left one by `longjmp`.
+    fn lock(&self) -> Result<Held<'_>, Code> {
+        let me = this_thread();
+        let session = match self.session.try_lock() {
+            Ok(session) => session,
+            // A panic in the middle of a call is our mistake; the call has failed, others may not.
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) if self.holder.load(Relaxed) == me => {
+                return Err(Code::NotImpl);
+            }
+            Err(TryLockError::WouldBlock) => {
+                self.session.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        self.holder.store(me, Relaxed);
+        Ok(Held { session, holder: &self.holder })
     }
 
-    /// With the state to itself.
+    /// With the state to itself, which must not be this thread's already: else it unwinds with
+    /// the code.
     pub(super) fn with<R>(&self, step: impl FnOnce(&mut Session) -> R) -> R {
-        step(&mut self.lock())
+        match self.try_with(step) {
+            Ok(result) => result,
+            Err(code) => std::panic::resume_unwind(Box::new(code)),
+        }
+    }
+
+    /// With the state to itself, if this thread does not have it already.
+    pub(super) fn try_with<R>(&self, step: impl FnOnce(&mut Session) -> R) -> Result<R, Code> {
+        Ok(step(&mut *self.lock()?))
     }
 
     /// With the state and the virtual machine, which is entered first if need be.
@@ -91,19 +174,23 @@ impl Library {
         &self,
         step: impl FnOnce(&mut Session, &mut dyn Vm) -> Result<R, Code>,
     ) -> Result<R, Code> {
-        let mut session = self.lock();
+        let mut session = self.lock()?;
         if session.enrol(self.connect)? {
             self.note_tracing(&session);
         }
+        session.entered = true;
         // The machine is taken out so that both can be used; a step never looks for it.
         let vm = session.vm.take().ok_or(Code::SysErr)?;
         let mut apart = Apart { session: &mut session, vm: Some(vm) };
-        step(apart.session, apart.vm.as_deref_mut().ok_or(Code::SysErr)?)
+        let vm = apart.vm.as_deref_mut().ok_or(Code::SysErr)?;
+        let outcome = step(apart.session, vm);
+        apart.session.let_others_see(vm);
+        outcome
     }
 
     /// With the state and the virtual machine, if the process is in one.
     pub(super) fn if_enrolled(&self, step: impl FnOnce(&mut Session, &mut dyn Vm)) {
-        let mut session = self.lock();
+        let Ok(mut session) = self.lock() else { return };
         if let Some(vm) = session.vm.take() {
             let mut apart = Apart { session: &mut session, vm: Some(vm) };
             if let Some(vm) = apart.vm.as_deref_mut() {
@@ -119,12 +206,14 @@ impl Library {
 
     /// The task's number, or −1 outside a virtual machine.
     pub(crate) fn tid_now(&self) -> i32 {
-        self.with(|session| session.identity.as_ref().map_or(-1, |identity| identity.tid))
+        let tid = |session: &mut Session| session.identity.as_ref().map(|identity| identity.tid);
+        self.try_with(tid).ok().flatten().unwrap_or(-1)
     }
 
-    /// The task's number (−1 outside a virtual machine) and its context.
-    pub(crate) fn shown(&self) -> (i32, i32) {
-        self.with(|session| (session.tid().unwrap_or(-1), session.context))
+    /// The task's number (−1 outside a virtual machine) and its context. Fails in the middle of a
+    /// step.
+    pub(crate) fn shown(&self) -> Result<(i32, i32), Code> {
+        self.try_with(|session| (session.tid().unwrap_or(-1), session.context))
     }
 
     /// `pvm_parent`.
@@ -160,16 +249,18 @@ impl Library {
     /// The program may wait for the descriptor now: whoever sends has to wake it.
     pub(crate) fn arm(&self) {
         self.with(|session| {
-            if let Some(vm) = &mut session.vm {
+            if let Some(mut vm) = session.vm.take() {
                 // A connection that is lost is found by the next call.
                 let _ = vm.arm();
+                session.let_others_see(&mut *vm);
+                session.vm = Some(vm);
             }
         });
     }
 
     /// `pvm_exit`. What waits to be received is dropped; output of children is waited for.
     pub(crate) fn exit(&self) -> Outcome {
-        if self.tid_now() < 0 {
+        if !self.try_with(|session| session.vm.is_some())? {
             return Ok(0);
         }
         self.wait_for_output()?;
@@ -184,6 +275,7 @@ impl Library {
             }
             session.forget();
             self.note_tracing(session);
+            self.has_handlers.store(false, Relaxed);
             Ok(0)
         })
     }
@@ -208,6 +300,9 @@ impl Library {
             Err(TryLockError::WouldBlock) => return,
         };
         std::mem::forget(session.vm.take());
+        // The bells are the parent's too.
+        session.sleepers = Sleepers::new();
+        self.has_handlers.store(false, Relaxed);
         session.forget();
         self.note_tracing(&session);
     }
@@ -244,7 +339,9 @@ impl Session {
     /// What belonged to the task that this process was.
     fn forget(&mut self) {
         self.identity = None;
+        self.sleepers.wake(None);
         self.handlers = Handlers::new();
+        self.handling = false;
         self.notices = Notices::new();
         self.output = Output::new();
         self.frozen.clear();

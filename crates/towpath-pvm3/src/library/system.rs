@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::handlers::{OWN_CONTEXT, OWN_TAG};
-use super::receive::Wait;
 use super::session::{Library, Session};
+use super::waiting::Wait;
 use crate::code::{Code, Outcome};
 use crate::message::{Encoding, Info, Message, Received};
 use crate::tid;
@@ -214,7 +214,7 @@ pub(super) const fn is_system(tag: i32) -> bool {
 impl Library {
     /// Asks a task, and waits for the answer. What it says has to be started meanwhile, `start`
     /// does. `None`: it ended without one.
-    pub(super) fn ask(
+    pub(super) fn ask_task(
         &self,
         to: i32,
         (kind, tag): (Kind, i32),
@@ -234,6 +234,7 @@ impl Library {
             Ok(wait)
         })?;
         let outcome = loop {
+            let seen = self.seen()?;
             self.take_all_in()?;
             let next = self
                 .with(|session| session.system.asked.get_mut(&wait).and_then(VecDeque::pop_front));
@@ -246,7 +247,7 @@ impl Library {
                     self.enrolled(|_, vm| Session::send_system(vm, to, header, &started))?;
                 }
                 Pending::Nothing => {
-                    if self.wait(until.map_or(Wait::Forever, Wait::Until))? {
+                    if self.wait(until.map_or(Wait::Forever, Wait::Until), seen)? {
                         break Err(Code::DSysErr);
                     }
                 }
@@ -273,9 +274,10 @@ impl Library {
     pub(super) fn wait_for_siblings(&self) -> Result<(), Code> {
         let until = Instant::now() + SIBLINGS_TIME;
         while self.with(|session| session.system.awaits_siblings) {
+            let seen = self.seen()?;
             self.take_all_in()?;
             let still = self.with(|session| session.system.awaits_siblings);
-            if still && self.wait(Wait::Until(until))? {
+            if still && self.wait(Wait::Until(until), seen)? {
                 self.with(|session| session.system.awaits_siblings = false);
             }
         }

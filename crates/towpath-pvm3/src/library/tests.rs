@@ -277,6 +277,37 @@ fn a_panic_in_a_step_costs_no_task() {
     assert_eq!(receive(&library, me, 1), (1, 5));
 }
 
+/// As a signal handler may find it.
+#[test]
+fn a_call_in_the_middle_of_a_step_gives_a_code() {
+    let world = World::default();
+    let library = world.library();
+    let inner = library.enrolled(|_, _| {
+        let unwound = std::panic::AssertUnwindSafe(|| library.init_send(0));
+        let thrown = std::panic::catch_unwind(unwound).unwrap_err();
+        assert_eq!(thrown.downcast_ref(), Some(&Code::NotImpl));
+        assert_eq!((library.tid_now(), library.shown()), (-1, Err(Code::NotImpl)));
+        Ok((library.exit(), library.my_tid()))
+    });
+    assert_eq!(inner, Ok((Err(Code::NotImpl), Err(Code::NotImpl))));
+    assert!(library.my_tid().is_ok());
+}
+
+#[test]
+fn handlers_have_their_turn_after_other_calls() {
+    let world = World::default();
+    let library = shared(&world);
+    let me = library.my_tid().unwrap();
+    library.add_handler(-1, 77, -1, handler).unwrap();
+    send(library, me, 77, 5);
+    library.handle();
+    let count = || CALLED.with_borrow(|called| called.1.len());
+    assert_eq!(count(), 1);
+    library.exit().unwrap();
+    library.handle();
+    assert_eq!((count(), library.tid_now()), (1, -1));
+}
+
 unsafe extern "C" fn highest(id: i32, _: i32, limit: i32) -> i32 {
     // A match function may call the library.
     let tag = current().buffer_info(id).unwrap().2.tag;

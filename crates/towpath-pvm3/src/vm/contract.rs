@@ -1,6 +1,6 @@
 //! What a virtual machine does for a task.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use towpath_task::{Loan, Sealed};
 
@@ -128,7 +128,7 @@ pub(crate) struct MailWanted {
     pub(crate) later: bool,
     /// Take it out.
     pub(crate) delete: bool,
-    /// Wait until there is one.
+    /// Wait until there is one ([`Question::Mail`] only).
     pub(crate) wait: bool,
 }
 
@@ -142,6 +142,34 @@ pub(crate) struct Mail {
 /// A mailbox: its name, and place, owner (0: gone) and rules of its entries.
 pub(crate) type Mailbox = (String, Vec<(i32, i32, MailRules)>);
 
+/// A question of which the answer may take long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Question<'a> {
+    /// `count` members (0: all there are) have asked this.
+    Barrier { group: &'a str, count: u32 },
+    /// As many have asked this; the group then stays.
+    Freeze { group: &'a str, count: u32 },
+    /// An entry of a mailbox.
+    Mail { name: &'a str, wanted: MailWanted },
+}
+
+/// What comes of a [`Question`].
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Passed,
+    Members(Members),
+    Mail(Mail),
+}
+
+/// How to wait without the state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nap {
+    /// Readable when something came.
+    pub(crate) descriptor: i32,
+    /// When to look again all the same.
+    pub(crate) until: Option<Instant>,
+}
+
 /// A task's view of its virtual machine.
 pub(crate) trait Vm: Send {
     fn identity(&self) -> Identity;
@@ -151,6 +179,15 @@ pub(crate) trait Vm: Send {
     fn descriptor(&mut self) -> i32;
     /// Before waiting for the descriptor without the state: `true` when there is nothing.
     fn arm(&mut self) -> Result<bool, Code>;
+    /// Whether whatever comes makes the descriptor readable.
+    fn is_armed(&self) -> bool;
+    /// As [`arm`](Self::arm), after a moment in which something may come; `None`: something came.
+    fn settle(&mut self) -> Result<Option<Nap>, Code>;
+    /// How much came so far: messages, events, answers.
+    fn came(&self) -> u64;
+    /// Asks; [`answer`](Self::answer) has the answer to this number, once.
+    fn ask(&mut self, question: Question<'_>) -> Result<u64, Code>;
+    fn answer(&mut self, number: u64) -> Option<Result<Answer, Code>>;
 
     /// Sends; `parts` may be reused afterwards. A task that is not there takes it in silence.
     fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code>;
@@ -200,10 +237,6 @@ pub(crate) trait Vm: Send {
     fn join(&mut self, group: &str) -> Result<i32, Code>;
     fn leave_group(&mut self, group: &str) -> Result<(), Code>;
     fn members(&mut self, group: &str) -> Result<Members, Code>;
-    /// Waits until `count` members (0: all there are) have called this.
-    fn barrier(&mut self, group: &str, count: u32) -> Result<(), Code>;
-    /// Waits until `count` members (0: all there are) have called this; the group then stays.
-    fn freeze(&mut self, group: &str, count: u32) -> Result<Members, Code>;
 
     /// Puts an entry at `index`, or with [`MailRules::many`] at the first free place from there.
     fn mail_put(

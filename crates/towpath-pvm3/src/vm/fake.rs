@@ -9,8 +9,8 @@ use std::time::Duration;
 use towpath_task::{Loan, Sealed};
 
 use super::contract::{
-    Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, MailWanted, Mailbox, Members,
-    Place, SpawnRequest, TaskRow, Vm, Watched,
+    Answer, Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, MailWanted, Mailbox,
+    Members, Nap, Place, Question, SpawnRequest, TaskRow, Vm, Watched,
 };
 use super::registry::Registry;
 use crate::code::Code;
@@ -29,6 +29,15 @@ struct Inbox {
     catches: bool,
     caught_by: Option<i32>,
     bell: i32,
+    came: u64,
+    asked: BTreeMap<u64, Asked>,
+}
+
+/// A question that is open.
+enum Asked {
+    /// A barrier or a freezing, and its number.
+    Meeting(String, u64, bool),
+    Mail(String, MailWanted),
 }
 
 #[derive(Default)]
@@ -37,6 +46,7 @@ struct State {
     tasks: BTreeMap<i32, Inbox>,
     next_task: i32,
     next_watch: u64,
+    next_question: u64,
     /// Watch, watcher, what.
     watches: Vec<(u64, i32, Watched)>,
     registry: Registry,
@@ -130,10 +140,16 @@ impl World {
         tid
     }
 
-    fn ring(&self, inbox: &Inbox) {
+    fn ring(&self, inbox: &mut Inbox) {
+        inbox.came += 1;
         // SAFETY: eight bytes of ours to a descriptor of ours.
         unsafe { libc::write(inbox.bell, (&raw const ONE).cast(), 8) };
         self.0.1.notify_all();
+    }
+
+    /// Groups or mailboxes are not what they were.
+    fn changed(&self, state: &mut State) {
+        state.tasks.values_mut().for_each(|inbox| self.ring(inbox));
     }
 
     fn event(&self, state: &mut State, to: i32, event: Event) {
@@ -166,7 +182,7 @@ impl World {
         for (watch, watcher, _) in told {
             self.event(&mut state, watcher, Event::Watched { watch, tid, status: 0 });
         }
-        self.0.1.notify_all();
+        self.changed(&mut state);
     }
 }
 
@@ -183,15 +199,12 @@ impl Member {
         self.world.state().tasks.get_mut(&self.tid).map(step).ok_or(Code::SysErr)
     }
 
-    fn until<R>(&self, mut step: impl FnMut(&mut State) -> Option<R>) -> R {
+    /// A change of groups or mailboxes.
+    fn change<R>(&self, step: impl FnOnce(&mut Registry) -> R) -> R {
         let mut state = self.world.state();
-        loop {
-            if let Some(result) = step(&mut state) {
-                self.world.0.1.notify_all();
-                return result;
-            }
-            state = self.world.0.1.wait(state).unwrap();
-        }
+        let result = step(&mut state.registry);
+        self.world.changed(&mut state);
+        result
     }
 }
 
@@ -210,6 +223,67 @@ impl Vm for Member {
 
     fn arm(&mut self) -> Result<bool, Code> {
         self.with_inbox(|inbox| inbox.messages.is_empty() && inbox.events.is_empty())
+    }
+
+    fn is_armed(&self) -> bool {
+        true
+    }
+
+    fn settle(&mut self) -> Result<Option<Nap>, Code> {
+        let descriptor = self.descriptor();
+        let mut count = 0_u64;
+        // SAFETY: eight bytes of ours from a descriptor of ours.
+        unsafe { libc::read(descriptor, (&raw mut count).cast(), 8) };
+        Ok(Some(Nap { descriptor, until: None }))
+    }
+
+    fn came(&self) -> u64 {
+        self.with_inbox(|inbox| inbox.came).unwrap()
+    }
+
+    fn ask(&mut self, question: Question<'_>) -> Result<u64, Code> {
+        let tid = self.tid;
+        let asked = match question {
+            Question::Barrier { group, count } => {
+                let number = self.change(|registry| registry.arrive(group, tid, count, false))?;
+                Asked::Meeting(group.to_owned(), number, false)
+            }
+            Question::Freeze { group, count } => {
+                let number = self.change(|registry| registry.arrive(group, tid, count, true))?;
+                Asked::Meeting(group.to_owned(), number, true)
+            }
+            Question::Mail { name, wanted } => Asked::Mail(name.to_owned(), wanted),
+        };
+        let mut state = self.world.state();
+        state.next_question += 1;
+        let number = state.next_question;
+        state.tasks.get_mut(&tid).ok_or(Code::SysErr)?.asked.insert(number, asked);
+        Ok(number)
+    }
+
+    fn answer(&mut self, number: u64) -> Option<Result<Answer, Code>> {
+        let mut state = self.world.state();
+        let state = &mut *state;
+        let asked = &mut state.tasks.get_mut(&self.tid)?.asked;
+        let answer = match asked.get(&number)? {
+            Asked::Meeting(group, number, freeze) => {
+                if state.registry.passed(group).is_some_and(|now| now <= *number) {
+                    return None;
+                }
+                let members = |members| Ok(Answer::Members(members));
+                if *freeze {
+                    state.registry.members(group).and_then(members)
+                } else {
+                    Ok(Answer::Passed)
+                }
+            }
+            Asked::Mail(name, wanted) => match state.registry.get(name, self.tid, *wanted) {
+                Err(Code::NotFound) if wanted.wait => return None,
+                outcome => outcome.map(Answer::Mail),
+            },
+        };
+        asked.remove(&number);
+        Some(answer)
     }
 
     fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
@@ -382,31 +456,15 @@ impl Vm for Member {
     }
 
     fn join(&mut self, group: &str) -> Result<i32, Code> {
-        self.world.state().registry.join(group, self.tid)
+        self.change(|registry| registry.join(group, self.tid))
     }
 
     fn leave_group(&mut self, group: &str) -> Result<(), Code> {
-        self.world.state().registry.leave(group, self.tid)
+        self.change(|registry| registry.leave(group, self.tid))
     }
 
     fn members(&mut self, group: &str) -> Result<Members, Code> {
         self.world.state().registry.members(group)
-    }
-
-    fn barrier(&mut self, group: &str, count: u32) -> Result<(), Code> {
-        let number = self.world.state().registry.arrive(group, self.tid, count, false)?;
-        self.until(|state| {
-            state.registry.passed(group).is_none_or(|now| now > number).then_some(())
-        });
-        Ok(())
-    }
-
-    fn freeze(&mut self, group: &str, count: u32) -> Result<Members, Code> {
-        let number = self.world.state().registry.arrive(group, self.tid, count, true)?;
-        self.until(|state| {
-            state.registry.passed(group).is_none_or(|now| now > number).then_some(())
-        });
-        self.members(group)
     }
 
     fn mail_put(
@@ -416,21 +474,15 @@ impl Vm for Member {
         rules: MailRules,
         content: Vec<u8>,
     ) -> Result<i32, Code> {
-        let outcome = self.world.state().registry.put(name, self.tid, index, rules, content);
-        self.world.0.1.notify_all();
-        outcome
+        self.change(|registry| registry.put(name, self.tid, index, rules, content))
     }
 
     fn mail_get(&mut self, name: &str, wanted: MailWanted) -> Result<Mail, Code> {
-        let tid = self.tid;
-        self.until(|state| match state.registry.get(name, tid, wanted) {
-            Err(Code::NotFound) if wanted.wait => None,
-            outcome => Some(outcome),
-        })
+        self.world.state().registry.get(name, self.tid, wanted)
     }
 
     fn mail_delete(&mut self, name: &str, index: i32) -> Result<(), Code> {
-        self.world.state().registry.delete(name, self.tid, index)
+        self.change(|registry| registry.delete(name, self.tid, index))
     }
 
     fn mailboxes(&mut self, pattern: &str) -> Result<Vec<Mailbox>, Code> {

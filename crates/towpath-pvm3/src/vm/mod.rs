@@ -13,8 +13,9 @@ mod tasker;
 mod towpath;
 
 pub(crate) use contract::{
-    Envelope, Event, HostRow, Identity, Incoming, MailRules, MailWanted, Mailbox, Members, Place,
-    SpawnRequest, TaskRow, Vm, Watched,
+    Answer, Envelope, Event, HostRow, Identity, Incoming, MailRules, MailWanted, Mailbox, Members,
+    Nap, Place, Question, SpawnRequest, TaskRow, Vm, Watched,
 };
 pub(crate) use start::start;
 pub(crate) use towpath::connect;
+pub(crate) use towpath_task::aside;

@@ -16,8 +16,8 @@ use towpath_task::{
 
 use super::codes::{of_ask, of_fault, of_receive, of_send};
 use super::contract::{
-    Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, MailWanted, Mailbox, Members,
-    Place, SpawnRequest, TaskRow, Vm, Watched,
+    Answer, Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, MailWanted, Mailbox,
+    Members, Nap, Place, Question, SpawnRequest, TaskRow, Vm, Watched,
 };
 use super::names;
 use super::start::Starter;
@@ -309,6 +309,53 @@ impl Vm for Member {
         Ok(nothing && self.events.is_empty())
     }
 
+    fn is_armed(&self) -> bool {
+        self.task.is_armed()
+    }
+
+    fn settle(&mut self) -> Result<Option<Nap>, Code> {
+        let nothing = self.task.settle().map_err(|error| of_receive(&error))?;
+        self.take_events();
+        if !nothing || !self.events.is_empty() {
+            return Ok(None);
+        }
+        let descriptor = self.task.descriptor().as_raw_fd();
+        Ok(Some(Nap { descriptor, until: self.task.wakes_at() }))
+    }
+
+    fn came(&self) -> u64 {
+        self.task.came()
+    }
+
+    fn ask(&mut self, question: Question<'_>) -> Result<u64, Code> {
+        let op = match question {
+            Question::Barrier { group, count } => {
+                RegistryOp::Barrier { group: group.to_owned(), count }
+            }
+            Question::Freeze { group, count } => {
+                RegistryOp::Freeze { group: group.to_owned(), count }
+            }
+            Question::Mail { name, wanted } => get_of(name, wanted),
+        };
+        asked(self.task.ask_begin(towpath::Question::Registry(op)))
+    }
+
+    fn answer(&mut self, number: u64) -> Option<Result<Answer, Code>> {
+        use towpath::RegistryAnswer::{Done, Mail as Entry, Members};
+        Some(match self.task.answer(number)? {
+            Ok(towpath::Answer::Registry(Done)) => Ok(Answer::Passed),
+            Ok(towpath::Answer::Registry(Members { members, version, context })) => {
+                let members = towpath::Members { members, version, context };
+                Ok(Answer::Members(self.members_of(members)))
+            }
+            Ok(towpath::Answer::Registry(Entry { index, content, .. })) => {
+                Ok(Answer::Mail(Mail { index: index.cast_signed(), content }))
+            }
+            Ok(_) => Err(Code::DSysErr),
+            Err(fault) => Err(of_fault(&fault)),
+        })
+    }
+
     fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
         let envelope = envelope_of(envelope);
         self.send_by(to, |task, to| task.send_parts(to, envelope, parts))
@@ -529,19 +576,6 @@ impl Vm for Member {
         Ok(self.members_of(members))
     }
 
-    fn barrier(&mut self, group: &str, count: u32) -> Result<(), Code> {
-        // The only thing that can be bad about it is another count.
-        let outcome = asked(self.task.group_barrier(group, count));
-        outcome.map_err(|code| if code == Code::BadParam { Code::Mismatch } else { code })
-    }
-
-    fn freeze(&mut self, group: &str, count: u32) -> Result<Members, Code> {
-        let members = asked(self.task.freeze_group(group, count));
-        let members =
-            members.map_err(|code| if code == Code::BadParam { Code::Mismatch } else { code })?;
-        Ok(self.members_of(members))
-    }
-
     fn mail_put(
         &mut self,
         name: &str,
@@ -557,11 +591,7 @@ impl Vm for Member {
     }
 
     fn mail_get(&mut self, name: &str, wanted: MailWanted) -> Result<Mail, Code> {
-        let MailWanted { index, later, delete, wait } = wanted;
-        let from = index.cast_unsigned();
-        let index = (!later).then_some(from);
-        let get = RegistryOp::Get { name: name.to_owned(), index, from, delete, wait };
-        let mail = asked(self.task.mail_get(get))?;
+        let mail = asked(self.task.mail_get(get_of(name, wanted)))?;
         Ok(Mail { index: mail.index.cast_signed(), content: mail.content })
     }
 
@@ -595,6 +625,13 @@ fn status_of(ending: Option<&towpath::Ending>) -> i32 {
         Some(towpath::Ending::NotStarted { .. }) => 127 << 8,
         _ => 0,
     }
+}
+
+fn get_of(name: &str, wanted: MailWanted) -> RegistryOp {
+    let MailWanted { index, later, delete, wait } = wanted;
+    let from = index.cast_unsigned();
+    let index = (!later).then_some(from);
+    RegistryOp::Get { name: name.to_owned(), index, from, delete, wait }
 }
 
 fn code_of(fault: &towpath::Fault) -> i32 {

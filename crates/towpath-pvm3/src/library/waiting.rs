@@ -1,0 +1,169 @@
+//! Waiting without the state.
+//!
+//! Who waits sleeps on the task's descriptor, and on a bell of its own: what it waits for may be
+//! taken in, or put there, by another thread or by a call of a signal handler. After each step
+//! that leaves more than there was, the bells of those ring who have not seen it.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use super::session::{Library, Session};
+use crate::code::Code;
+use crate::vm::{Answer, Nap, Question, Vm};
+
+/// How long to wait for a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    No,
+    Until(Instant),
+    Forever,
+}
+
+/// Whether somebody sleeps at a bell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sleeper {
+    Nobody,
+    /// Who has seen what had come by then ([`Session::came`]).
+    Seen(u64),
+    /// Whose bell has rung.
+    Woken,
+}
+
+/// Bells, and who sleeps there. A place that was left by `longjmp` is not used again.
+pub(super) struct Sleepers {
+    places: Vec<(File, Sleeper)>,
+}
+
+impl Sleepers {
+    pub(super) const fn new() -> Self {
+        Self { places: Vec::new() }
+    }
+
+    /// Whether somebody sleeps who has not been woken.
+    fn any(&self) -> bool {
+        self.places.iter().any(|(_, sleeper)| matches!(sleeper, Sleeper::Seen(_)))
+    }
+
+    /// Takes a place: its number, and the descriptor of its bell.
+    fn lie_down(&mut self, seen: u64) -> Result<(usize, i32), Code> {
+        let free = self.places.iter().position(|(_, sleeper)| *sleeper == Sleeper::Nobody);
+        let place = free.unwrap_or(self.places.len());
+        if free.is_none() {
+            self.places.push((bell().ok_or(Code::OutOfRes)?, Sleeper::Nobody));
+        }
+        let (bell, sleeper) = &mut self.places[place];
+        *sleeper = Sleeper::Seen(seen);
+        Ok((place, bell.as_raw_fd()))
+    }
+
+    /// Leaves a place.
+    fn get_up(&mut self, place: usize) {
+        // None: the process became another by `fork` meanwhile.
+        let Some((bell, sleeper)) = self.places.get_mut(place) else { return };
+        if *sleeper == Sleeper::Woken {
+            // It has rung: there is something to read.
+            let _ = bell.read(&mut [0; 8]);
+        }
+        *sleeper = Sleeper::Nobody;
+    }
+
+    /// Wakes those who have not seen what has `came`; all of them: `None`.
+    pub(super) fn wake(&mut self, came: Option<u64>) {
+        for (bell, sleeper) in &mut self.places {
+            if matches!(*sleeper, Sleeper::Seen(seen) if came != Some(seen)) {
+                *sleeper = Sleeper::Woken;
+                // A bell that was never read takes 2⁶⁴ writes.
+                let _ = bell.write(&1_u64.to_ne_bytes());
+            }
+        }
+    }
+}
+
+fn bell() -> Option<File> {
+    // SAFETY: makes a descriptor.
+    let bell = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+    // SAFETY: it was just made, and is nobody else's.
+    let bell = (bell >= 0).then(|| unsafe { OwnedFd::from_raw_fd(bell) })?;
+    Some(crate::vm::aside(bell).into())
+}
+
+impl Session {
+    /// How much came so far: from the machine, and from the library itself.
+    pub(super) fn came(&self, vm: &dyn Vm) -> u64 {
+        vm.came() + self.notices.told_so_far()
+    }
+
+    /// At the end of a step: those who sleep are to find what it left, and what comes.
+    pub(super) fn let_others_see(&mut self, vm: &mut dyn Vm) {
+        if !self.sleepers.any() {
+            return;
+        }
+        if !vm.is_armed() {
+            // A connection that is lost is found by those who wake.
+            let _ = vm.arm();
+        }
+        let came = self.came(vm);
+        self.sleepers.wake(Some(came));
+    }
+}
+
+impl Library {
+    /// Waits until something came that is not in `seen`, without the state; `true`: the time is
+    /// over. It may come back early.
+    pub(super) fn wait(&self, wait: Wait, seen: u64) -> Result<bool, Code> {
+        let until = match wait {
+            Wait::No => return Ok(true),
+            Wait::Until(until) => Some(until),
+            Wait::Forever => None,
+        };
+        let bed = self.enrolled(|session, vm| {
+            if session.came(vm) != seen {
+                return Ok(None);
+            }
+            let Some(nap) = vm.settle()? else { return Ok(None) };
+            if session.came(vm) != seen {
+                return Ok(None);
+            }
+            Ok(Some((nap, session.sleepers.lie_down(seen)?)))
+        })?;
+        if let Some((Nap { descriptor, until: sooner }, (place, bell))) = bed {
+            sleep([descriptor, bell], [until, sooner].into_iter().flatten().min());
+            self.with(|session| session.sleepers.get_up(place));
+            self.enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))?;
+        }
+        Ok(until.is_some_and(|until| Instant::now() >= until))
+    }
+
+    /// What has come so far, for [`Self::wait`].
+    pub(super) fn seen(&self) -> Result<u64, Code> {
+        self.enrolled(|session, vm| Ok(session.came(vm)))
+    }
+
+    /// Asks what may take long, and waits without the state; messages that have handlers meet
+    /// them.
+    pub(super) fn ask(&self, question: Question<'_>) -> Result<Answer, Code> {
+        let number = self.enrolled(|_, vm| vm.ask(question))?;
+        loop {
+            let (answer, seen) =
+                self.enrolled(|session, vm| Ok((vm.answer(number), session.came(vm))))?;
+            if let Some(answer) = answer {
+                return answer;
+            }
+            self.handle();
+            self.wait(Wait::Forever, seen)?;
+        }
+    }
+}
+
+/// Waits for one of two descriptors, without anything of ours.
+fn sleep(descriptors: [i32; 2], until: Option<Instant>) {
+    let millis = |until: Instant| {
+        let left = until.saturating_duration_since(Instant::now());
+        i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
+    };
+    let mut what = descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    // SAFETY: entries that are ours. What it gives does not matter: the caller looks.
+    unsafe { libc::poll(what.as_mut_ptr(), 2, until.map_or(-1, millis)) };
+}
