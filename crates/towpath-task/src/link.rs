@@ -29,6 +29,15 @@ const ROOM: usize = 256 << 10;
 /// Most descriptors that come with one frame.
 const DESCRIPTORS_MAX: usize = 8;
 
+/// What one reading got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Got {
+    Nothing,
+    Some,
+    /// As much as one call gives: there may be more.
+    Full,
+}
+
 /// The connection. Invariant: `start` ≤ `end` ≤ `buf.len()`.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -74,28 +83,32 @@ impl Link {
         std::mem::forget(std::mem::take(&mut self.descriptors));
     }
 
-    /// Reads once; false when nothing was there.
-    pub(crate) fn read(&mut self) -> Result<bool, Lost> {
+    /// Reads once.
+    pub(crate) fn read(&mut self) -> Result<Got, Lost> {
         self.make_room()?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let room = self.buf.len() - self.end;
         let mut into = [IoSliceMut::new(&mut self.buf[self.end..])];
         let flags = RecvFlags::CMSG_CLOEXEC;
         let got = match recvmsg(&self.stream, &mut into, &mut ancillary, flags) {
             Ok(got) => got.bytes,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(Got::Nothing),
             Err(e) => return Err(gone(&e)),
         };
+        // A call gives nothing that is behind descriptors.
+        let mut all = got < room;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = message {
                 self.descriptors.extend(fds);
+                all = false;
             }
         }
         if got == 0 {
             return Err(gone(&"it has ended the connection"));
         }
         self.end += got;
-        Ok(true)
+        Ok(if all { Got::Some } else { Got::Full })
     }
 
     /// Moves what is left to the front, and grows for a frame that does not fit.

@@ -127,7 +127,11 @@ impl Routes {
             if let Ok(peer) = TaskId::try_from(event.key)
                 && let Some(stream) = self.streams.get(peer)
             {
-                stream.woken();
+                if event.ended {
+                    stream.ending();
+                } else {
+                    stream.woken();
+                }
             }
         }
     }
@@ -492,15 +496,6 @@ impl Task {
             // No descriptor tells of acknowledgements.
             let look = Deadline::after(Some(DRAIN_LOOK));
             self.wait_for(look, &mut |_| None::<()>)?;
-        }
-    }
-
-    /// Sees whether streams have something, without waiting.
-    pub(crate) fn look_at_streams(&mut self) {
-        if let Some(waiter) = &mut self.waiter
-            && waiter.look().is_ok()
-        {
-            self.routes.woken(waiter.events());
         }
     }
 }

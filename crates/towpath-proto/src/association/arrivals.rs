@@ -80,6 +80,11 @@ impl Arrivals {
         self.deadline.get_or_insert(now + delay.max(self.delay));
     }
 
+    /// An acknowledgement goes out before long: what is not urgent may ride along.
+    pub(super) const fn awaits_telling(&self) -> bool {
+        self.eliciting > 0
+    }
+
     /// When to acknowledge at the latest; `None` when the driver has only to ask.
     pub(super) fn due_at(&self) -> Option<Instant> {
         if self.now { None } else { self.deadline }

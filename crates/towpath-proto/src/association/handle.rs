@@ -228,7 +228,7 @@ impl Association {
         let skipped = self.channels.with(channel, |c| {
             let Some(receive) = &mut c.receive else { return Err(Refused::Fault) };
             c.stats.dropped += u64::from(receive.skip(message, charge, memory)?);
-            c.due.limit |= receive.may_renew();
+            c.due.renew(receive.renewal(), false);
             Ok(())
         });
         skipped.unwrap_or_else(|| self.past_or_unknown(channel))
