@@ -28,6 +28,7 @@ pub mod place;
 pub mod task;
 pub mod team;
 
+mod alarm;
 mod ask;
 mod cast;
 mod direct;

@@ -290,6 +290,8 @@ impl Task {
         let came = self.came() != before;
         if came {
             self.disarm();
+        } else if let Some(waiter) = &self.waiter {
+            self.routes.alarm(waiter, true);
         }
         Ok(!came)
     }
@@ -299,6 +301,9 @@ impl Task {
         self.armed = false;
         if let Some(home) = &self.home {
             home.run();
+        }
+        if let Some(waiter) = &self.waiter {
+            self.routes.alarm(waiter, false);
         }
     }
 
