@@ -7,7 +7,7 @@
 //! it takes in nothing more for other hosts. That empties without any task's doing, because
 //! whoever granted it has the room for it.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -121,12 +121,8 @@ fn check_piece(task: TaskId, header: &[u8; HEADER_LEN], len: usize) -> Result<He
 
 /// Whether a receiver is there twice: its credit would count once for two pieces.
 fn has_repeats(to: &[(TaskId, u32)]) -> bool {
-    if to.is_sorted_by(|(a, _), (b, _)| a < b) {
-        return false;
-    }
-    let mut ids: Vec<TaskId> = to.iter().map(|(id, _)| *id).collect();
-    ids.sort_unstable();
-    ids.windows(2).any(|w| w[0] == w[1])
+    let mut seen = BTreeSet::new();
+    !to.is_sorted_by(|(a, _), (b, _)| a < b) && !to.iter().all(|(id, _)| seen.insert(*id))
 }
 
 impl Node {
@@ -182,11 +178,9 @@ impl Node {
         if self.local.members.enrolled(task).is_none() {
             return true;
         }
-        let cost = charge(payload.len());
-        let (mut in_time, mut late) = (Vec::with_capacity(to.len()), Vec::new());
-        let mut broke = None;
+        let (mut in_time, mut late, mut broke) = (Vec::with_capacity(to.len()), Vec::new(), None);
         for (dst, seq) in to {
-            match self.judge_credit(task, *dst, cost) {
+            match self.judge_credit(task, *dst, charge(payload.len())) {
                 Credit::Enough => in_time.push((*dst, *seq)),
                 Credit::Late => late.push(*dst),
                 Credit::Spent => _ = broke.get_or_insert(dst),

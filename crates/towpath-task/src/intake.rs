@@ -45,7 +45,7 @@ impl Task {
         }
         self.looks += 1;
         let is_due = self.looks >= LOOKS;
-        if any && !is_due && !self.socket_has {
+        if any && !is_due && !self.link.has_more {
             return Ok(true);
         }
         // Where something always comes, nobody sleeps.
@@ -79,13 +79,13 @@ impl Task {
     pub(crate) fn seen(&mut self) {
         self.looks = 0;
         let Some(waiter) = &self.waiter else { return };
-        self.socket_has |= waiter.events().iter().any(|event| event.key == SOCKET);
+        self.link.has_more |= waiter.events().iter().any(|event| event.key == SOCKET);
         self.routes.woken(waiter.events());
     }
 
     /// Takes in what descriptors have, as far as is known.
     pub(crate) fn read_descriptors(&mut self) -> Result<bool, Lost> {
-        let any = if self.waiter.is_none() || std::mem::take(&mut self.socket_has) {
+        let any = if self.waiter.is_none() || std::mem::take(&mut self.link.has_more) {
             self.read_socket()?
         } else {
             false

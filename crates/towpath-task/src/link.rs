@@ -48,6 +48,8 @@ pub(crate) struct Link {
     start: usize,
     end: usize,
     descriptors: VecDeque<OwnedFd>,
+    /// The kernel said that there is something to read.
+    pub(crate) has_more: bool,
     /// Control frames that wait until no other frame is half out.
     queued: Vec<u8>,
     /// Descriptors that go with what is written next.
@@ -66,9 +68,9 @@ impl Link {
         // A refusal costs time only.
         let _ = set_socket_send_buffer_size(&stream, SOCKET_BUFFER);
         let (buf, descriptors, queued) = (vec![0; ROOM], VecDeque::new(), Vec::new());
-        let handed = Vec::new();
+        let (handed, has_more) = (Vec::new(), false);
         let (inode, stream) = (fstat(&stream)?.st_ino, Arc::new(stream));
-        Ok(Self { stream, inode, buf, start: 0, end: 0, descriptors, queued, handed })
+        Ok(Self { stream, inode, buf, start: 0, end: 0, descriptors, has_more, queued, handed })
     }
 
     /// False: the program has closed the socket under us. Its number, and those of the library's

@@ -71,8 +71,6 @@ pub struct Task {
     pub(crate) waiter: Option<Waiter>,
     /// Looks since the kernel was asked what descriptors have.
     pub(crate) looks: u32,
-    /// The kernel said that the socket has something.
-    pub(crate) socket_has: bool,
     /// The card says that this task sleeps, for a program that waits on its own
     /// ([`Task::arm`]).
     pub(crate) armed: bool,
@@ -164,7 +162,6 @@ impl Task {
             awaited: None,
             waiter,
             looks: 0,
-            socket_has: false,
             armed: false,
             counts: Counts::default(),
             origin,

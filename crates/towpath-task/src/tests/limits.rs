@@ -91,31 +91,21 @@ fn a_multicast_reaches_all_or_none() {
 }
 
 #[test]
-fn a_receive_ends_in_time_although_other_messages_flow() {
-    /// Looks after which the flow ends, and the wait with it.
-    const FLOW: u32 = 10_000;
-    /// Looks that a wait whose time is over may take.
-    const LATE: u32 = 16;
-    let over = || Deadline::after(Some(Duration::ZERO));
-    let mut stage = Stage::new();
-    let (mut task, mut side) = enrol(&mut stage, 1);
+fn a_wait_ends_in_time_although_something_comes_at_every_look() {
+    const FLOOD: u32 = 1000;
+    let (mut task, mut side) = enrol(&mut Stage::new(), 1);
     let (sender, id) = (side.id.host().task(99).unwrap(), task.id());
     let mut looks = 0;
-    let none = task.wait_for(over(), &mut |_| {
-        side.piece(&header(sender, id, 1, looks, 0), &[]);
+    let over = Deadline::after(Some(Duration::ZERO));
+    let found = task.wait_for(over, &mut |_| {
+        if looks < FLOOD {
+            side.piece(&header(sender, id, 1, looks, 0), &[]);
+        }
         looks += 1;
-        (looks == FLOW).then_some(())
+        None::<()>
     });
-    assert!(none.unwrap().is_none() && looks <= LATE, "the socket: {looks} looks");
-    let (mut a, _a_side, mut b, _b_side) = with_ring();
-    let id = b.id();
-    looks = 0;
-    let none = b.wait_for(over(), &mut |_| {
-        a.send(id, 1, &[]).unwrap();
-        looks += 1;
-        (looks == FLOW).then_some(())
-    });
-    assert!(none.unwrap().is_none() && looks <= LATE, "a ring: {looks} looks");
+    assert!(found.unwrap().is_none());
+    assert!(looks < 20, "{looks} looks before the clock was looked at");
 }
 
 #[test]
