@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use towpath_io::shared::EPOCHS;
-use towpath_vm::talk::{ToDaemon, ToTask, WatchEvent};
 use towpath_wire::TaskId;
 
 use super::actors::enrol;
-use super::stage::{Heard, Stage, ring};
+use super::stage::{Stage, ring};
 use crate::meeting::PRACTICE;
 use crate::task::Task;
-use crate::team::{Team, TeamError};
+use crate::team::Team;
 
 const MEMBERS: usize = 5;
 const ROUNDS: u64 = 60;
@@ -67,24 +66,4 @@ fn member(mut task: Task, ids: &[TaskId], came: &[AtomicU64; 2]) -> (u64, u64, u
         teams_after += usize::from(team.meets_by_words());
     }
     (early, rounds, teams_after)
-}
-
-#[test]
-fn nothing_is_kept_of_members_that_have_ended() {
-    let (mut task, mut side) = enrol(&mut Stage::new(), 1);
-    let host = towpath_wire::HostId::new(2, 1).unwrap();
-    for n in 1..=50 {
-        let peer = host.task(n).unwrap();
-        let mut first = task.team_of(&[task.id(), peer]).unwrap();
-        let mut second = task.team_of(&[peer, task.id()]).unwrap();
-        let Heard::Control(ToDaemon::Watch { watch, .. }) = side.hear() else { panic!("no watch") };
-        let event = WatchEvent::TaskEnded { task: peer, ending: None };
-        side.say(&ToTask::Notice { watch, event });
-        for team in [&mut first, &mut second] {
-            let lost = team.barrier(&mut task);
-            assert!(matches!(lost, Err(TeamError::Collective(_))), "{lost:?}");
-        }
-        assert_eq!(task.ends.kept(), 0);
-        while side.heard().is_some() {}
-    }
 }
