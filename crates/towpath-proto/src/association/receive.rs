@@ -227,12 +227,12 @@ impl ReceiveHalf {
             Renewal::Now
         } else if fresh == 0 || self.released != self.charged {
             Renewal::Later
-        } else if fresh >= self.window / 16 {
-            // Nothing is under way: whatever waits may need all of it.
-            Renewal::Now
-        } else {
+        } else if fresh < self.window / 256 && self.class == Reliability::ReliableOrdered {
             // A short message came, and perhaps its answer goes soon.
             Renewal::Along
+        } else {
+            // Nothing is under way: whatever waits may need all of it.
+            Renewal::Now
         }
     }
 
