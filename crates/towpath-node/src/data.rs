@@ -7,7 +7,7 @@
 //! it takes in nothing more for other hosts. That empties without any task's doing, because
 //! whoever granted it has the room for it.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -121,9 +121,8 @@ fn check_piece(task: TaskId, header: &[u8; HEADER_LEN], len: usize) -> Result<He
 
 /// Whether a receiver is there twice: its credit would count once for two pieces.
 fn has_repeats(to: &[(TaskId, u32)]) -> bool {
-    let mut ids: Vec<TaskId> = to.iter().map(|(id, _)| *id).collect();
-    ids.sort_unstable();
-    ids.windows(2).any(|w| w[0] == w[1])
+    let mut seen = BTreeSet::new();
+    !to.is_sorted_by(|(a, _), (b, _)| a < b) && !to.iter().all(|(id, _)| seen.insert(*id))
 }
 
 impl Node {
@@ -179,21 +178,22 @@ impl Node {
         if self.local.members.enrolled(task).is_none() {
             return true;
         }
-        let cost = charge(payload.len());
-        let credit = |(dst, _): &&(TaskId, u32)| self.judge_credit(task, *dst, cost);
-        let broke = to.iter().find(|to| credit(to) == Credit::Spent);
-        let late: Vec<(TaskId, u32)> =
-            to.iter().filter(|to| credit(to) == Credit::Late).copied().collect();
+        let (mut in_time, mut late, mut broke) = (Vec::with_capacity(to.len()), Vec::new(), None);
+        for (dst, seq) in to {
+            match self.judge_credit(task, *dst, charge(payload.len())) {
+                Credit::Enough => in_time.push((*dst, *seq)),
+                Credit::Late => late.push(*dst),
+                Credit::Spent => _ = broke.get_or_insert(dst),
+            }
+        }
         let fault = match (check_piece(task, header, payload.len()), broke) {
             (Err(why), _) => Some(why),
             _ if to.len() > MULTICAST_MAX => Some(format!("{} receivers at once", to.len())),
             _ if has_repeats(to) => Some("a receiver twice in one multicast".into()),
-            (_, Some((dst, _))) => Some(format!("it sent {dst} more than it may")),
+            (_, Some(dst)) => Some(format!("it sent {dst} more than it may")),
             (Ok(piece), None) => {
-                let in_time: Vec<(TaskId, u32)> =
-                    to.iter().filter(|to| !late.contains(to)).copied().collect();
                 let done = self.spread(now, task, &in_time, &piece, payload, memory);
-                for (dst, _) in late.into_iter().filter(|_| done) {
+                for dst in late.into_iter().filter(|_| done) {
                     self.stray(task, dst);
                 }
                 self.pump(now, memory);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use towpath_io::shared::Woken;
 use towpath_vm::endpoint::{Body, Parcel};
 use towpath_vm::matching::Key;
 use towpath_vm::talk::{ToDaemon, ToTask, WatchEvent, decode};
@@ -10,30 +11,48 @@ use towpath_wire::talk::{FrameKind, HEADER_LEN, Header};
 
 use crate::error::{Full, Lost};
 use crate::event::Event;
+use crate::link::Got;
 use crate::message::Envelope;
-use crate::task::Task;
+use crate::task::{SOCKET, Task};
 
-/// Looks at rings that bring something before the socket is looked at, too.
+/// Looks at rings, and takes of what is known to be there, before the kernel is asked what
+/// descriptors have, too.
 pub(crate) const LOOKS: u32 = 64;
 /// Reads of the socket at most before the caller looks at what came.
 const READS: usize = 16;
 
 impl Task {
     /// Takes in what is there, without waiting; true when there was something. While rings bring
-    /// something, the socket is looked at only now and then. Control frames that this gives rise
-    /// to are queued ([`Task::flush`] writes them): the caller may be in the middle of a frame.
+    /// something, descriptors are looked at only now and then. Control frames that this gives
+    /// rise to are queued ([`Task::flush`] writes them): the caller may be in the middle of a
+    /// frame.
     pub(crate) fn take_in(&mut self) -> Result<bool, Lost> {
+        self.take_all(true)
+    }
+
+    /// [`Task::take_in`] for a caller that sleeps when there is nothing: the sleep asks the kernel
+    /// what descriptors have, so this does not.
+    pub(crate) fn take_known(&mut self) -> Result<bool, Lost> {
+        self.take_all(false)
+    }
+
+    fn take_all(&mut self, look: bool) -> Result<bool, Lost> {
+        let mut any = false;
         // Beyond its limit rings stay as they are, and senders wait for room in them.
         if !self.rings.is_empty() && self.full().is_none() {
-            let any = self.rings.take(self.welcome.you, &mut self.endpoint);
+            any = self.rings.take(self.welcome.you, &mut self.endpoint);
             self.give_up_corrupt();
-            self.looks += 1;
-            if any && self.looks < LOOKS {
-                return Ok(true);
-            }
-            return self.read_descriptors().map(|read| read || any);
         }
-        self.read_descriptors()
+        self.looks += 1;
+        let is_due = self.looks >= LOOKS;
+        if any && !is_due && !self.link.has_more {
+            return Ok(true);
+        }
+        // Where something always comes, nobody sleeps.
+        if look || is_due {
+            self.look();
+        }
+        Ok(self.read_descriptors()? || any)
     }
 
     /// Tells the daemon of rings in which something made no sense: their peers are to send what
@@ -45,27 +64,53 @@ impl Task {
         }
     }
 
+    /// Asks the kernel what descriptors have, without waiting; false: nothing.
+    pub(crate) fn look(&mut self) -> bool {
+        self.looks = 0;
+        let Some(waiter) = &mut self.waiter else { return false };
+        let has = waiter.look().is_ok_and(|woken| woken != Woken::TimedOut);
+        if has {
+            self.seen();
+        }
+        has
+    }
+
+    /// Takes note of what the kernel said last.
+    pub(crate) fn seen(&mut self) {
+        self.looks = 0;
+        let Some(waiter) = &self.waiter else { return };
+        self.link.has_more |= waiter.events().iter().any(|event| event.key == SOCKET);
+        self.routes.woken(waiter.events());
+    }
+
+    /// Takes in what descriptors have, as far as is known.
     pub(crate) fn read_descriptors(&mut self) -> Result<bool, Lost> {
-        let any = self.read_socket()?;
+        let any = if self.waiter.is_none() || std::mem::take(&mut self.link.has_more) {
+            self.read_socket()?
+        } else {
+            false
+        };
         if self.routes.is_idle() {
             return Ok(any);
         }
-        self.look_at_streams();
         Ok(self.take_streams()? || any)
     }
 
-    /// Takes in what the socket has.
+    /// Takes in what the socket has. What it still has afterwards the next look says again.
     fn read_socket(&mut self) -> Result<bool, Lost> {
-        self.looks = 0;
         let mut any = false;
         for _ in 0..READS {
             // Beyond its limit the socket stays unread, and senders run out of credit.
-            if self.full().is_some() || !self.link.read().map_err(|l| self.lose(l))? {
+            if self.full().is_some() {
                 break;
             }
-            any = true;
+            let got = self.link.read().map_err(|l| self.lose(l))?;
+            any |= got != Got::Nothing;
             while let Some((kind, body)) = self.link.next_frame().map_err(|l| self.lose(l))? {
                 self.frame(kind, body).map_err(|l| self.lose(l))?;
+            }
+            if got != Got::Full {
+                break;
             }
         }
         Ok(any)

@@ -30,6 +30,7 @@ pub mod pvm;
 pub mod task;
 pub mod team;
 
+mod alarm;
 mod ask;
 mod cast;
 mod direct;

@@ -29,6 +29,15 @@ const ROOM: usize = 256 << 10;
 /// Most descriptors that come with one frame.
 const DESCRIPTORS_MAX: usize = 8;
 
+/// What one reading got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Got {
+    Nothing,
+    Some,
+    /// As much as one call gives: there may be more.
+    Full,
+}
+
 /// The connection. Invariant: `start` ≤ `end` ≤ `buf.len()`.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -39,6 +48,8 @@ pub(crate) struct Link {
     start: usize,
     end: usize,
     descriptors: VecDeque<OwnedFd>,
+    /// The kernel said that there is something to read.
+    pub(crate) has_more: bool,
     /// Control frames that wait until no other frame is half out.
     queued: Vec<u8>,
     /// Descriptors that go with what is written next.
@@ -57,9 +68,9 @@ impl Link {
         // A refusal costs time only.
         let _ = set_socket_send_buffer_size(&stream, SOCKET_BUFFER);
         let (buf, descriptors, queued) = (vec![0; ROOM], VecDeque::new(), Vec::new());
-        let handed = Vec::new();
+        let (handed, has_more) = (Vec::new(), false);
         let (inode, stream) = (fstat(&stream)?.st_ino, Arc::new(stream));
-        Ok(Self { stream, inode, buf, start: 0, end: 0, descriptors, queued, handed })
+        Ok(Self { stream, inode, buf, start: 0, end: 0, descriptors, has_more, queued, handed })
     }
 
     /// False: the program has closed the socket under us. Its number, and those of the library's
@@ -74,28 +85,32 @@ impl Link {
         std::mem::forget(std::mem::take(&mut self.descriptors));
     }
 
-    /// Reads once; false when nothing was there.
-    pub(crate) fn read(&mut self) -> Result<bool, Lost> {
+    /// Reads once.
+    pub(crate) fn read(&mut self) -> Result<Got, Lost> {
         self.make_room()?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let room = self.buf.len() - self.end;
         let mut into = [IoSliceMut::new(&mut self.buf[self.end..])];
         let flags = RecvFlags::CMSG_CLOEXEC;
         let got = match recvmsg(&self.stream, &mut into, &mut ancillary, flags) {
             Ok(got) => got.bytes,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(Got::Nothing),
             Err(e) => return Err(gone(&e)),
         };
+        // A call gives nothing that is behind descriptors.
+        let mut all = got < room;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = message {
                 self.descriptors.extend(fds);
+                all = false;
             }
         }
         if got == 0 {
             return Err(gone(&"it has ended the connection"));
         }
         self.end += got;
-        Ok(true)
+        Ok(if all { Got::Some } else { Got::Full })
     }
 
     /// Moves what is left to the front, and grows for a frame that does not fit.

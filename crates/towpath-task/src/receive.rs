@@ -236,6 +236,7 @@ impl Task {
         if let Some(home) = &self.home {
             home.run();
         }
+        self.look();
         let _ = self.read_descriptors().and_then(|_| self.flush());
     }
 
@@ -290,13 +291,15 @@ impl Task {
             self.armed = true;
             // What the bell announced so far is found below. Left unread, it would keep the
             // descriptor readable.
-            self.look_at_streams();
+            self.look();
         }
         let before = self.came();
         self.poll_unless_lost()?;
         let came = self.came() != before;
         if came {
             self.disarm();
+        } else if let Some(waiter) = &self.waiter {
+            self.routes.alarm(waiter, true);
         }
         Ok(!came)
     }
@@ -346,10 +349,12 @@ impl Task {
         if let Some(home) = &self.home {
             home.run();
         }
-        // Bells that have rung are not to end the next wait. With streams, they are looked at
-        // with these.
+        if let Some(waiter) = &self.waiter {
+            self.routes.alarm(waiter, false);
+        }
+        // Bells that have rung are not to end the next wait.
         if self.routes.is_idle() {
-            self.look_at_streams();
+            self.look();
         }
     }
 
@@ -369,7 +374,7 @@ impl Task {
         if self.armed {
             self.disarm();
         }
-        let mut busy = 0_u32;
+        let (mut busy, mut late) = (0_u32, 0_u32);
         loop {
             // What came before the daemon went is given out still.
             if let Some(found) = found(self) {
@@ -377,7 +382,7 @@ impl Task {
             }
             self.check()?;
             // An error is remembered, and comes back from the check.
-            let any = self.take_in().and_then(|any| self.flush().map(|()| any)).unwrap_or(true);
+            let any = self.take_known().and_then(|any| self.flush().map(|()| any)).unwrap_or(true);
             busy = if any { busy + 1 } else { 0 };
             if any && !busy.is_multiple_of(BUSY) {
                 continue;
@@ -389,11 +394,11 @@ impl Task {
             if let Some(full) = self.full() {
                 return Err(full.into());
             }
-            if deadline.is_over() {
-                return Ok(None);
-            }
-            if !any {
-                self.sleep(deadline)?;
+            match (any, deadline.is_over()) {
+                (true, false) => {}
+                (false, false) => self.sleep(deadline)?,
+                (false, true) if late < BUSY && self.look() => late += 1,
+                (_, true) => return Ok(None),
             }
         }
     }
@@ -429,11 +434,7 @@ impl Task {
         let woken = waiter.sleep(home.card(), until);
         self.counts.sleeps += u64::from(!matches!(woken, Ok(Woken::Ready)));
         match woken {
-            // The socket has something: the next look goes there.
-            Ok(Woken::Descriptors) => {
-                self.looks = LOOKS;
-                self.routes.woken(waiter.events());
-            }
+            Ok(Woken::Descriptors) => self.seen(),
             Ok(_) => {}
             Err(e) => return Err(self.lose(Lost::Daemon(e.to_string()))),
         }

@@ -13,6 +13,7 @@ use towpath_vm::talk::{StreamOffer, ToDaemon, ToTask, WatchEvent, encode};
 use towpath_wire::talk::{Header, PIECE_MAX};
 use towpath_wire::{Instant as Time, TaskId};
 
+use crate::alarm::Alarm;
 use crate::error::{Lost, RecvError, SendError};
 use crate::receive::Deadline;
 use crate::task::Task;
@@ -70,6 +71,8 @@ pub(crate) struct Routes {
     /// What other routes left, which goes by the daemons as there is credit.
     again: HashMap<TaskId, VecDeque<Rest>>,
     parked: Vec<Parked>,
+    /// For a program that waits for the task's descriptor ([`Task::arm`]).
+    alarm: Alarm,
     zero: Instant,
     /// Messages sent.
     pub(crate) sent: u64,
@@ -85,6 +88,7 @@ impl Default for Routes {
             dialled: HashSet::new(),
             again: HashMap::new(),
             parked: Vec::new(),
+            alarm: Alarm::default(),
             zero: Instant::now(),
             sent: 0,
             bad: 0,
@@ -108,6 +112,19 @@ impl Routes {
         self.parked.iter().map(|p| p.until).chain(set_up).min()
     }
 
+    /// Has `waiter` report something when there is to look, or no more.
+    pub(crate) fn alarm(&mut self, waiter: &Waiter, on: bool) {
+        let at = self.deadline().filter(|_| on);
+        self.alarm.set(waiter, at);
+    }
+
+    /// Keeps news of a peer's end back, as if its stream might still bring something.
+    #[cfg(test)]
+    pub(crate) fn hold_back(&mut self, peer: TaskId, patience: Duration, news: ToTask) {
+        let until = Instant::now() + patience;
+        self.parked.push(Parked { peer, until, patience, progress: 0, news });
+    }
+
     fn now(&self) -> Time {
         Time::ZERO + self.zero.elapsed()
     }
@@ -127,7 +144,11 @@ impl Routes {
             if let Ok(peer) = TaskId::try_from(event.key)
                 && let Some(stream) = self.streams.get(peer)
             {
-                stream.woken();
+                if event.ended {
+                    stream.ending();
+                } else {
+                    stream.woken();
+                }
             }
         }
     }
@@ -492,15 +513,6 @@ impl Task {
             // No descriptor tells of acknowledgements.
             let look = Deadline::after(Some(DRAIN_LOOK));
             self.wait_for(look, &mut |_| None::<()>)?;
-        }
-    }
-
-    /// Sees whether streams have something, without waiting.
-    pub(crate) fn look_at_streams(&mut self) {
-        if let Some(waiter) = &mut self.waiter
-            && waiter.look().is_ok()
-        {
-            self.routes.woken(waiter.events());
         }
     }
 }

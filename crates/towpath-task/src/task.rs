@@ -17,7 +17,7 @@ use crate::ask::Questions;
 use crate::direct::{Counts, Directs};
 use crate::error::{EnrolError, Lost, SendError};
 use crate::event::Event;
-use crate::link::Link;
+use crate::link::{Got, Link};
 use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
@@ -26,7 +26,7 @@ use crate::streams::{LEAVE_PATIENCE, Routes};
 use crate::team::Ends;
 
 /// Key of the socket among what is waited for.
-const SOCKET: u64 = 1;
+pub(crate) const SOCKET: u64 = 1;
 /// Bytes of messages that nobody has received yet, unless `TOWPATH_UNEXPECTED_MAX` says
 /// otherwise.
 const UNEXPECTED_MAX: u64 = 1 << 30;
@@ -69,7 +69,7 @@ pub struct Task {
     pub(crate) awaited: Option<TaskId>,
     /// Sleeps until the bell rings or a descriptor has something.
     pub(crate) waiter: Option<Waiter>,
-    /// Looks at the rings since the socket was looked at.
+    /// Looks since the kernel was asked what descriptors have.
     pub(crate) looks: u32,
     /// The card says that this task sleeps, for a program that waits on its own
     /// ([`Task::arm`]).
@@ -140,7 +140,7 @@ impl Task {
                     _ => return Err(Lost::Daemon("it speaks another language".into()).into()),
                 }
             }
-            if !link.read()? {
+            if link.read()? == Got::Nothing {
                 link.wait(PollFlags::IN, None)?;
             }
         };

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use towpath_vm::collective::{
     Collective, CollectiveError, Element, Function, Lengths, Message as Say, Operation, Operator,
@@ -63,9 +65,12 @@ pub enum TeamError {
 /// Ends of tasks that teams depend on; programs do not hear of these watches.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
+    /// Tasks that have not ended, by watch.
     watches: HashMap<u64, TaskId>,
-    watched: HashSet<TaskId>,
-    over: HashSet<TaskId>,
+    /// Whether each of them is over, as the teams that it is a member of see it.
+    watched: HashMap<TaskId, Weak<AtomicBool>>,
+    /// How many have ended.
+    over: u64,
     /// Teams by list of members, so that the next one of the same gets another context.
     listed: HashMap<u64, u32>,
     /// For teams that meet without messages.
@@ -75,11 +80,21 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
+    /// Tasks of which something is kept.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.watches.len() + self.watched.len()
+    }
+
     /// Takes note of an event, if it is for a team.
     pub(crate) fn notice(&mut self, watch: u64, event: &WatchEvent) -> bool {
         let Some(task) = self.watches.get(&watch) else { return false };
         if matches!(event, WatchEvent::TaskEnded { .. }) {
-            self.over.insert(*task);
+            if let Some(over) = self.watched.remove(task).and_then(|over| over.upgrade()) {
+                over.store(true, Ordering::Relaxed);
+            }
+            self.over += 1;
+            self.watches.remove(&watch);
         }
         true
     }
@@ -106,6 +121,8 @@ impl Ends {
 pub struct Team {
     layout: Rc<Layout>,
     members: Vec<TaskId>,
+    /// Whether each member has ended.
+    over: Vec<Arc<AtomicBool>>,
     context: u32,
     /// Number of the next operation.
     next: u32,
@@ -162,15 +179,14 @@ impl Task {
                 return Err(TeamError::Hole { instance, size: members.len() });
             }
         }
-        for member in members.iter().filter(|m| **m != own) {
-            if self.ends.watched.insert(*member) {
-                let watch = self.watch(Subject::Task(*member))?;
-                self.ends.watches.insert(watch, *member);
-            }
+        let mut over = Vec::with_capacity(members.len());
+        for member in &members {
+            over.push(if *member == own { Arc::default() } else { self.watch_member(*member)? });
         }
         Ok(Team {
             layout,
             members,
+            over,
             context,
             next: 0,
             has_failed: false,
@@ -178,6 +194,30 @@ impl Task {
             meeting: None,
         })
     }
+
+    /// What becomes true when a member of a team ends.
+    fn watch_member(&mut self, member: TaskId) -> Result<Arc<AtomicBool>, AskError> {
+        let ends = &mut self.ends;
+        if let Some(over) = ends.watched.get(&member).and_then(Weak::upgrade) {
+            return Ok(over);
+        }
+        let over = Arc::new(AtomicBool::new(false));
+        // A team that is gone may have watched it.
+        if !ends.watched.contains_key(&member) {
+            let watch = self.watch(Subject::Task(member))?;
+            self.ends.watches.insert(watch, member);
+        }
+        self.ends.watched.insert(member, Arc::downgrade(&over));
+        Ok(over)
+    }
+}
+
+/// Ends that one operation knows of.
+#[derive(Default)]
+struct Known {
+    ranks: HashSet<u32>,
+    /// Ends of all tasks when they were last looked for.
+    over: u64,
 }
 
 /// What a wait brought.
@@ -272,7 +312,7 @@ impl Team {
         number: u32,
         machine: &mut Collective,
     ) -> Result<Output, TeamError> {
-        let mut known = HashSet::new();
+        let mut known = Known::default();
         loop {
             self.send_all(task, number, machine)?;
             if let Some(result) = machine.poll_result() {
@@ -306,12 +346,7 @@ impl Team {
         machine.handle(from as u32, format, Payload::shared(Rc::new(Bytes(message))));
     }
 
-    fn wait(
-        &self,
-        task: &mut Task,
-        number: u32,
-        known: &mut HashSet<u32>,
-    ) -> Result<Came, TeamError> {
+    fn wait(&self, task: &mut Task, number: u32, known: &mut Known) -> Result<Came, TeamError> {
         let wanted = self.wanted(number);
         let came = task.wait_for(Deadline::NEVER, &mut |task| {
             if task.ends.meets.as_ref().is_some_and(Meets::all_there) {
@@ -321,12 +356,13 @@ impl Team {
             if let Some(waiting) = task.endpoint.take(&wanted) {
                 return Some(Came::Message(Message::new(waiting)));
             }
-            if task.ends.over.is_empty() {
+            if known.over == task.ends.over {
                 return None;
             }
-            let over = |(_, m): &(u32, &TaskId)| task.ends.over.contains(m);
-            let ranks = (0..).zip(&self.members).filter(over).map(|(rank, _)| rank);
-            let new: Vec<u32> = ranks.filter(|rank| known.insert(*rank)).collect();
+            known.over = task.ends.over;
+            let is_over = |(_, over): &(u32, &Arc<AtomicBool>)| over.load(Ordering::Relaxed);
+            let ranks = (0..).zip(&self.over).filter(is_over).map(|(rank, _)| rank);
+            let new: Vec<u32> = ranks.filter(|rank| known.ranks.insert(*rank)).collect();
             (!new.is_empty()).then_some(Came::Ends(new))
         })?;
         Ok(came.expect("a wait without end ends with something"))

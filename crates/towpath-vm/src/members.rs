@@ -18,7 +18,7 @@ use crate::task::Ending;
 
 /// How long a task whose connection ended is waited for to end as a process, so that those who
 /// watch it can be told how.
-pub const LEAVE_GRACE: Duration = Duration::from_millis(500);
+pub const LEAVE_GRACE: Duration = Duration::from_secs(2);
 
 /// Where a task comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

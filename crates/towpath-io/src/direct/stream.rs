@@ -56,6 +56,8 @@ pub struct Stream {
     /// The kernel may have something, or room: cleared when it says that it has not.
     readable: bool,
     writable: bool,
+    /// Nothing more will come behind what the kernel has: it is read until it says so.
+    last: bool,
     /// Writing failed; what has come is still read.
     broken: Option<io::ErrorKind>,
     end: Option<End>,
@@ -69,6 +71,7 @@ impl Stream {
             socket: Some(socket),
             readable: true,
             writable: true,
+            last: false,
             broken: None,
             end: None,
             counters: Counters::default(),
@@ -101,6 +104,12 @@ impl Stream {
     /// The kernel may have something or room again: said by an epoll, or tried without.
     pub const fn woken(&mut self) {
         (self.readable, self.writable) = (true, true);
+    }
+
+    /// [`Self::woken`], and an epoll says that nothing more will come.
+    pub const fn ending(&mut self) {
+        self.last = true;
+        self.woken();
     }
 
     /// A piece for the peer: the bytes of all `parts`, at most
@@ -149,7 +158,7 @@ impl Stream {
                 Ok(None) => self.writable = false,
                 Err(e) => {
                     self.broken = Some(e.kind());
-                    (self.readable, self.writable) = (true, false);
+                    (self.readable, self.writable, self.last) = (true, false, true);
                 }
             }
         }
@@ -190,7 +199,9 @@ impl Stream {
     fn read(&mut self) {
         let Some(socket) = &self.socket else { return };
         self.counters.receive_calls += 1;
-        match socket::read(socket, self.session.space()) {
+        let space = self.session.space();
+        let room = space.len();
+        match socket::read(socket, space) {
             Ok(Some(0)) => {
                 let cut = if self.session.is_between() { End::Left } else { End::Cut };
                 self.finish(self.broken.map_or(cut, End::Reset));
@@ -198,6 +209,9 @@ impl Stream {
             Ok(Some(n)) => {
                 self.counters.bytes_received += n as u64;
                 self.session.filled(n);
+                // It gave all it had (epoll(7), "edge-triggered"). An end is said once, with or
+                // after the last bytes.
+                self.readable = n == room || self.last;
             }
             Ok(None) => self.readable = false,
             Err(e) => self.finish(End::Reset(e.kind())),

@@ -123,14 +123,18 @@ pub struct Event {
     pub readable: bool,
     /// Room to write, or an error.
     pub writable: bool,
+    /// Nothing more will come, or an error.
+    pub ended: bool,
 }
 
 impl Event {
     fn of(event: &epoll::Event) -> Self {
         let (flags, key) = (event.flags, event.data.u64());
-        let end = epoll::EventFlags::ERR | epoll::EventFlags::HUP;
-        let readable = flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP | end);
-        Self { key, readable, writable: flags.intersects(epoll::EventFlags::OUT | end) }
+        let broken = epoll::EventFlags::ERR | epoll::EventFlags::HUP;
+        let ended = flags.intersects(epoll::EventFlags::RDHUP | broken);
+        let readable = ended || flags.contains(epoll::EventFlags::IN);
+        let writable = flags.intersects(epoll::EventFlags::OUT | broken);
+        Self { key, readable, writable, ended }
     }
 }
 

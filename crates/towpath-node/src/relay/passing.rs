@@ -36,14 +36,15 @@ impl Node {
         }
     }
 
-    /// Passes a piece on to the next host that is there. `base`: the piece that it goes on from.
+    /// Passes a piece on to the next host that is there; false: there is no room for that.
+    /// `base`: the piece that it goes on from.
     fn pass_on(
         &mut self,
         now: Instant,
         (header, placed, base): (&Header, Placed, Option<(u64, u32)>),
         payload: &[u8],
         memory: &mut dyn Memory,
-    ) {
+    ) -> bool {
         let (origin, number) = (header.src.host(), placed.number);
         let up = |host: HostId| {
             let entry = self.log.as_ref().and_then(|l| l.table().get(host));
@@ -52,7 +53,7 @@ impl Node {
         };
         let receivers: Vec<_> =
             placed.receivers.into_iter().skip_while(|(task, ..)| !up(task.host())).collect();
-        let Some(next) = receivers.first().map(|(task, ..)| task.host()) else { return };
+        let Some(next) = receivers.first().map(|(task, ..)| task.host()) else { return true };
         let placed = Placed { receivers, ..placed };
         let room = self.data.relays.passing_bytes < PASSING_MAX;
         let known = self.data.relays.passed_on.get(&(next, origin)).copied();
@@ -60,7 +61,7 @@ impl Node {
         let front = base.and_then(|(base, shift)| continued(header, &placed, shift, base));
         let front = front.unwrap_or_else(|| [&placed.front()[..], &header.emit()].concat());
         let Some(block) = room.then(|| memory.put_parts(&[&front, payload])).flatten() else {
-            return self.unrelayed(now, origin, alloc::vec![number]);
+            return false;
         };
         if !placed.goes_on {
             self.data.relays.passed_on.insert((next, origin), number);
@@ -73,6 +74,7 @@ impl Node {
         relays.passing.entry(next).or_default().insert(block.index, passing);
         self.data.hold_outgoing(len);
         self.queue_data(now, next, Waiting::Block(block, len));
+        true
     }
 
     /// A piece with its place came from `from`, in `block` from `at` on.
@@ -149,10 +151,11 @@ impl Node {
             self.malformed += 1;
             return self.written(block, memory);
         }
+        let mut passed = true;
         if !rest.is_empty() && number != 0 {
             let payload = memory.bytes(block)[at as usize..].to_vec();
             let placed = Placed { number, goes_on, receivers: rest };
-            self.pass_on(now, (&header, placed, base), &payload, memory);
+            passed = self.pass_on(now, (&header, placed, base), &payload, memory);
         }
         if known {
             self.data.share(block, mine.len() + 1);
@@ -168,8 +171,12 @@ impl Node {
             }
             if number != 0 {
                 let whole = header.offset + u64::from(len) == header.total;
-                self.acknowledge(now, origin, number, whole);
+                // Before it is said that others do not have it: it is not to come here again.
+                self.acknowledge(now, origin, number, whole || !passed);
             }
+        }
+        if !passed {
+            self.unrelayed(now, origin, alloc::vec![number]);
         }
         self.written(block, memory);
     }

@@ -1,15 +1,10 @@
 //! What a run is made of.
 
-use serde::{Deserialize, Serialize};
-
 use crate::link::LinkSpec;
 
 /// A virtual machine and what happens in it. Every field has a default.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmScenario {
-    /// `vm`, so that a file says what it is.
-    pub kind: String,
     /// Hosts.
     pub hosts: usize,
     /// Tasks, spawned and enrolled by themselves together.
@@ -50,7 +45,6 @@ impl VmScenario {
 impl Default for VmScenario {
     fn default() -> Self {
         Self {
-            kind: "vm".into(),
             hosts: 6,
             tasks: 60,
             acts: 12,

@@ -1,15 +1,26 @@
 //! Programs that wait on their own, for the descriptor of a task.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::time::Duration;
 
-use super::actors::{ANY, with_ring};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use towpath_vm::Ending;
+use towpath_vm::talk::{ToTask, WatchEvent};
+
+use super::actors::{ANY, enrol, with_ring};
+use super::stage::Stage;
+use crate::event::Event;
 use crate::task::Task;
 
 /// Whether the task's descriptor is readable now.
 fn is_readable(task: &Task) -> bool {
+    becomes_readable(task, 0)
+}
+
+/// Whether it is, within so many seconds.
+fn becomes_readable(task: &Task, seconds: i64) -> bool {
     let descriptor = task.descriptor();
     let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap() == 1
 }
 
 #[test]
@@ -37,4 +48,24 @@ fn a_task_that_came_back_from_its_descriptor_is_not_woken_for_every_message() {
     a.send(b.id(), 2, b"2").unwrap();
     assert!(!b.arm().unwrap());
     assert!(!sleeps(&b), "it runs");
+}
+
+#[test]
+fn a_program_that_waits_on_its_own_hears_of_an_end_that_was_kept_back() {
+    let (mut task, _side) = enrol(&mut Stage::new(), 1);
+    let peer = towpath_wire::HostId::new(2, 1).unwrap().task(1).unwrap();
+    for watch in 1..=2 {
+        let event = WatchEvent::TaskEnded { task: peer, ending: Some(Ending::HostLost) };
+        let patience = Duration::from_millis(100);
+        task.routes.hold_back(peer, patience, ToTask::Notice { watch, event });
+        // False only where the time is over before it begins to wait.
+        if task.arm().unwrap() {
+            assert!(becomes_readable(&task, 60), "watch {watch}");
+            while !task.poll().unwrap() {}
+        }
+        assert!(matches!(task.next_event(), Some(Event::Notice { watch: w, .. }) if w == watch));
+        // The timer has run out, and is silent again.
+        while !task.arm().unwrap() {}
+        assert!(!is_readable(&task), "watch {watch}");
+    }
 }

@@ -6,6 +6,7 @@ mod stage;
 mod arming;
 mod limits;
 mod meeting;
+mod members;
 mod messages;
 mod rings;
 mod streams;
