@@ -87,7 +87,7 @@ typedef uint64_t towpath_host; /* a host */
 int towpath_enrol(towpath_task **task, char *why, size_t room);
 
 /* The same at a given daemon, by the path of its socket for tasks. `claimed` and `cookie`: from
- * TOWPATH_TASK and TOWPATH_COOKIE (decimal); 0: none. */
+ * TOWPATH_TASK and TOWPATH_COOKIE (decimal); 0, or what does not hold: a new task. */
 int towpath_enrol_at(const char *socket, towpath_id claimed, uint64_t cookie,
                      towpath_task **task, char *why, size_t room);
 

@@ -151,12 +151,12 @@ fn a_c_program_takes_the_tour_under_a_daemon() {
 fn a_c_program_hears_of_hosts_that_come_and_go_and_ends_them_all() {
     let place = Place::of("hosts", &["-std=c99", "-D_POSIX_C_SOURCE=200809L"]);
     run(&mut place.towpath(&["up"]));
-    let (command, ended) = (command(), place.dir.path().join("ended"));
-    let with = [command.to_str().unwrap(), ended.to_str().unwrap()];
-    // Its daemon may end before it says how the task did.
+    let (command, right) = (command(), place.dir.path().join("right"));
+    let with = [command.to_str().unwrap(), right.to_str().unwrap()];
+    // The daemon ends before it could say how the task did.
     let out = place.run(&["--timeout", "120s"], &with);
     let hosts = place.towpath(&["hosts"]).output().unwrap();
-    if !ended.exists() {
+    if !right.exists() {
         let down = place.towpath(&["down"]).output();
         panic!("{}{}{down:?}", text(&out.stdout), text(&out.stderr));
     }

@@ -148,7 +148,8 @@ fn what_nobody_finishes_goes_on_for_the_others_and_leaves_nothing() {
             }
         }
         // Messages of two tasks keep their order: afterwards everything has come.
-        for other in team.members().iter().filter(|m| **m != task.id()) {
+        let own = task.id();
+        for other in team.members().iter().filter(|m| **m != own) {
             task.send(*other, 9, b"").unwrap();
         }
         let wanted = Wanted { source: None, tag: Some(9), context: 0 };

@@ -1,6 +1,5 @@
 /* Hosts that come and go, and the end of them all: a task with two arguments, the `towpath` command
- * and a file that is written when the virtual machine has ended. */
-#include <signal.h>
+ * and a file that is written before it ends the virtual machine, and itself with it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,12 +70,8 @@ int main(int argc, char **argv)
     /* Those that were not wanted any more said nothing. */
     CHECK(towpath_next_event(task, &event) == TOWPATH_NONE);
 
-    signal(SIGTERM, SIG_IGN);
-    OK(towpath_halt(task));
-    next(task, TOWPATH_END, 0);
-    CHECK(towpath_poll(task) == TOWPATH_E_LOST);
     file = fopen(argv[2], "w");
-    CHECK(file != NULL && fputs("ended\n", file) >= 0 && fclose(file) == 0);
-    towpath_leave(task);
+    CHECK(file != NULL && fputs("all right\n", file) >= 0 && fclose(file) == 0);
+    towpath_halt(task);
     return 0;
 }
