@@ -8,7 +8,7 @@ BIN := target/release/towpath
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
-	@echo "make test    everything that CI runs"
+	@echo "make test    everything that CI runs, but for half a minute of fuzzing each parser"
 	@echo "make build   release build of the towpath command: $(BIN)"
 	@echo "make check   formatting, lints, documentation, house rules, purity, dependencies"
 	@echo "make swarm   1000 simulated runs with faults"
@@ -16,7 +16,7 @@ help:
 	@echo "make idle    what two idle daemons cost: processor time and packets (135 s)"
 	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
 	@echo "make kills   10000 tasks killed at random moments on real daemons (minutes)"
-	@echo "make fuzz    fuzz every parser for SECONDS (default 60) each; needs nightly and cargo-fuzz"
+	@echo "make fuzz    fuzz every parser (or TARGETS) for SECONDS (default 60) each, JOBS at a time"
 
 cargo:
 	@command -v $(CARGO) >/dev/null || { \
@@ -66,9 +66,6 @@ loom: cargo
 	$(CARGO) run --release --locked --manifest-path loom/Cargo.toml
 
 SECONDS ?= 60
-fuzz:
-	@for t in $$(cd fuzz/fuzz_targets && ls *.rs | sed 's/\.rs$$//'); do \
-	  echo "== $$t"; \
-	  (cd fuzz && mkdir -p corpus/$$t seeds/$$t && $(CARGO) +nightly fuzz run --fuzz-dir . $$t corpus/$$t seeds/$$t \
-	    -- -max_total_time=$(SECONDS)) || exit 1; \
-	done
+JOBS ?= 1
+fuzz: cargo
+	@sh fuzz/run.sh $(SECONDS) $(JOBS) $(TARGETS)

@@ -110,7 +110,8 @@ uint32_t towpath_context(const towpath_task *task);
  * (may be NULL) how many there are. */
 int towpath_siblings(const towpath_task *task, towpath_id *ids, size_t room, size_t *count);
 
-/* One's place among the tasks of `towpath run -n`, and their number; TOWPATH_NONE elsewhere. */
+/* One's place among the tasks of `towpath run -n`, and their number; TOWPATH_NONE elsewhere. The
+ * name of that run, which no other has, stands in the environment: getenv("TOWPATH_JOB"). */
 int towpath_rank(uint32_t *rank);
 int towpath_size(uint32_t *size);
 

@@ -19,7 +19,7 @@ ln -sf libgpvm3.so.3.4.6 "$lib/libgpvm3.so.3"
 ln -sf libgpvm3.so.3 "$lib/libgpvm3.so"
 # So are the Fortran entry points; this is a linker script.
 printf 'INPUT ( -lpvm3 )\n' > "$lib/libfpvm3.a"
-for header in pvm3.h fpvm3.h pvmtev.h; do
+for header in pvm3.h fpvm3.h pvmtev.h pvmproto.h; do
     cp "$here/../../include/$header" "$prefix/include/$header"
 done
 for name in pvm3 gpvm3 fpvm3; do

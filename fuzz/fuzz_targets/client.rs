@@ -6,15 +6,18 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use towpath_fuzz::allocation;
+use towpath_fuzz::allocation::{self, PeakAlloc};
 
 #[path = "../../crates/towpath/src/protocol.rs"]
-#[allow(dead_code, unreachable_pub, reason = "only the reader is driven")]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "only the reader is driven")]
 mod protocol;
 
 use protocol::{FrameReader, Reply, Request, encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+#[global_allocator]
+static COUNTING: PeakAlloc = PeakAlloc;
 
 /// As in the `message` target.
 const FACTOR: usize = 512;

@@ -3,8 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use towpath_fuzz::allocation;
+use towpath_fuzz::allocation::{self, PeakAlloc};
 use towpath_media::schedule::{emit, parse};
+
+#[global_allocator]
+static COUNTING: PeakAlloc = PeakAlloc;
 
 /// A segment takes at least eight bytes of text and 32 of memory, doubled by growth.
 const FACTOR: usize = 16;

@@ -3,8 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use towpath_fuzz::allocation;
+use towpath_fuzz::allocation::{self, PeakAlloc};
 use towpath_media::trace::{BareUnit, FrameRate, Trace, parse};
+
+#[global_allocator]
+static COUNTING: PeakAlloc = PeakAlloc;
 
 /// A frame takes at least two bytes of text and nine of memory, doubled by growth.
 const FACTOR: usize = 32;

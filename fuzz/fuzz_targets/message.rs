@@ -3,8 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use towpath_fuzz::allocation;
+use towpath_fuzz::allocation::{self, PeakAlloc};
 use towpath_vm::Message;
+
+#[global_allocator]
+static COUNTING: PeakAlloc = PeakAlloc;
 
 /// Bytes of memory per byte of input at most: an element of a list takes at least one byte, and
 /// the largest element in memory (a host, with its key and names) 24 words, doubled by growth.

@@ -5,7 +5,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use towpath_fuzz::allocation;
+use towpath_fuzz::allocation::{self, PeakAlloc};
+
+#[global_allocator]
+static COUNTING: PeakAlloc = PeakAlloc;
 
 #[path = "../../crates/towpath/src/pvm/hostfile.rs"]
 #[allow(dead_code, unreachable_pub, reason = "only the parser is driven")]
@@ -13,9 +16,12 @@ mod hostfile;
 #[path = "../../crates/towpath/src/start/hostlist.rs"]
 #[allow(dead_code, unreachable_pub, reason = "only the names are driven")]
 mod hostlist;
+#[path = "../../crates/towpath/src/start/hostfile.rs"]
+#[allow(dead_code, unreachable_pub, reason = "only its limit is used")]
+mod start_hostfile;
 /// Where the parser looks for them.
 mod start {
-    pub(crate) use super::hostlist;
+    pub(crate) use super::{hostlist, start_hostfile as hostfile};
 }
 
 /// Names of the longest length and notes, in vectors that double.

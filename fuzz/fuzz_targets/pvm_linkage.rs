@@ -4,7 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use towpath_fuzz::allocation;
+use towpath_fuzz::allocation::{self, PeakAlloc};
+
+#[global_allocator]
+static COUNTING: PeakAlloc = PeakAlloc;
 
 #[path = "../../crates/towpath/src/pvm/linkage.rs"]
 #[allow(dead_code, unreachable_pub, reason = "only the reader is driven")]

@@ -6,10 +6,13 @@
 use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use towpath_fuzz::allocation;
+use towpath_fuzz::allocation::{self, PeakAlloc};
 use towpath_vm::data::{self, Continued, Multicast};
 use towpath_vm::talk::{ToDaemon, ToTask, decode, encode};
 use towpath_wire::talk::{FrameHead, Header};
+
+#[global_allocator]
+static COUNTING: PeakAlloc = PeakAlloc;
 
 /// As in the `message` target.
 const FACTOR: usize = 512;

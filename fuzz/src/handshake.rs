@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use towpath_proto::endpoint::Answer;
 use std::time::Duration;
 
+use towpath_proto::endpoint::Answer;
 use towpath_proto::{
     Config, Connect, Crypto, Endpoint, EndpointEvent, Grant, HeapMemory, Machine, Psk, Rng, RxMeta,
     TxBatch,

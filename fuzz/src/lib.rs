@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`emit`] | parsed packets and frames back into bytes |
-//! | [`allocation`] | a global allocator that counts |
+//! | [`allocation`] | how far the heap grows |
 //! | [`keys`] | stand-in cryptography that lets its packet keys be heard |
 //! | [`hostile`] | frames of a peer that keeps to no rule |
 //! | [`handshake`] | handshake messages with any payload behind the seal |

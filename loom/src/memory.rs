@@ -66,6 +66,13 @@ impl Memory {
     }
 
     /// # Safety
+    /// As for `write`, which it is in the model.
+    pub(super) unsafe fn write_past(&self, at: usize, from: &[u8]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.write(at, from) }
+    }
+
+    /// # Safety
     /// Not part of the model.
     pub(super) unsafe fn bytes(&self, _: usize, _: usize) -> &[u8] {
         unreachable!("payloads are copied in the model")

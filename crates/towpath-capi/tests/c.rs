@@ -1,5 +1,8 @@
 //! The header against a C compiler, the library's symbols, and programs run under a daemon.
 
+#[path = "../../towpath-cli/tests/support/built.rs"]
+mod built;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -23,17 +26,6 @@ fn libraries() -> PathBuf {
     let libraries = test.parent().unwrap().to_path_buf();
     assert!(libraries.join("libtowpath_c.so").exists(), "no library in {}", libraries.display());
     libraries
-}
-
-/// The command of this build. Tests of the whole workspace build it anyway; where only this crate
-/// is tested it may be missing.
-fn command() -> PathBuf {
-    let command = libraries().parent().unwrap().join("towpath");
-    if !command.exists() {
-        let cargo = env!("CARGO");
-        run(Command::new(cargo).args(["build", "--quiet", "-p", "towpath-cli"]).current_dir(ROOT));
-    }
-    command
 }
 
 /// Names followed by an opening parenthesis, such as `towpath_send(`.
@@ -99,6 +91,7 @@ fn compile(compiler: &str, flags: &[&str], out: &Path, libraries: &Path) {
 struct Place {
     dir: tempfile::TempDir,
     program: PathBuf,
+    command: PathBuf,
 }
 
 impl Place {
@@ -110,11 +103,12 @@ impl Place {
         // The name that programs ask for at run time.
         let library = dir.path().join("libtowpath_c.so.0");
         std::os::unix::fs::symlink(built.join("libtowpath_c.so"), library).unwrap();
-        Self { dir, program }
+        let command = built::built(&["towpath"], &["-p", "towpath-cli"]);
+        Self { dir, program, command }
     }
 
     fn towpath(&self, args: &[&str]) -> Command {
-        let mut c = Command::new(command());
+        let mut c = Command::new(&self.command);
         c.args(args).env("TOWPATH_HOME", self.dir.path()).env_remove("TOWPATH_VM");
         c.env("LD_LIBRARY_PATH", self.dir.path()).current_dir(self.dir.path());
         c
@@ -151,8 +145,8 @@ fn a_c_program_takes_the_tour_under_a_daemon() {
 fn a_c_program_hears_of_hosts_that_come_and_go_and_ends_them_all() {
     let place = Place::of("hosts", &["-std=c99", "-D_POSIX_C_SOURCE=200809L"]);
     run(&mut place.towpath(&["up"]));
-    let (command, right) = (command(), place.dir.path().join("right"));
-    let with = [command.to_str().unwrap(), right.to_str().unwrap()];
+    let right = place.dir.path().join("right");
+    let with = [place.command.to_str().unwrap(), right.to_str().unwrap()];
     // The daemon ends before it could say how the task did.
     let out = place.run(&["--timeout", "120s"], &with);
     let hosts = place.towpath(&["hosts"]).output().unwrap();

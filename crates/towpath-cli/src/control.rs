@@ -10,7 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use towpath::daemon;
 use towpath::protocol::{Reply, Request};
-use towpath::{Client, VmDir};
+use towpath::task::place::SOCKET_NAME;
+use towpath::{Client, Task, VmDir};
 use towpath_vm::{Host, HostState};
 
 /// How long an answer may take.
@@ -52,6 +53,15 @@ pub(crate) fn sockets(vm: &VmDir) -> anyhow::Result<Vec<PathBuf>> {
         );
     }
     Ok(sockets)
+}
+
+/// Becomes a task of this machine's first host that answers.
+pub(crate) fn enrol(vm: &VmDir) -> anyhow::Result<Task> {
+    let sockets = sockets(vm)?;
+    let answers = |socket: &&PathBuf| Client::connect(socket).is_ok();
+    let socket = sockets.iter().find(answers);
+    let socket = socket.context("no daemon answers\nhint: `towpath hosts` shows what is up")?;
+    Ok(Task::enrol_at(&socket.with_file_name(SOCKET_NAME), None)?)
 }
 
 /// A connection to the first of this machine's daemons that answers.

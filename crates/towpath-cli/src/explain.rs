@@ -33,7 +33,7 @@ pub(crate) struct ExplainArgs {
 }
 
 /// A task by its name: `h1:t3`, or `h1.2:t3` in host 1's second life.
-fn task(text: &str, hosts: &[HostId]) -> anyhow::Result<TaskId> {
+pub(crate) fn task(text: &str, hosts: &[HostId]) -> anyhow::Result<TaskId> {
     let bad = || format!("{text:?} is no task\nhint: `towpath ps` lists them, such as h1:t3");
     let (host, number) = text.split_once(':').with_context(bad)?;
     let number: u32 = number.trim_start_matches('t').parse().ok().with_context(bad)?;
@@ -141,7 +141,7 @@ fn why(told: &Explanation) -> &'static str {
         DirectState::Full => "no room for another direct route: of this host, or of one of the two",
         DirectState::None => {
             "nobody asked for a direct route yet (after 4 messages, or one of more than 16 KiB), \
-             or a task does not want one"
+             a task does not want one, or it could not be had"
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Ctrl-C and its like: asked about by who computes, waited for by who reads.
 
+use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -12,22 +13,63 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// A flag that the first interrupt sets; the second one ends the process.
-pub(crate) fn flag() -> std::io::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in SIGNALS {
-        // In this order: the first signal must not find the flag set by itself.
-        let status = INTERRUPTED.into();
-        signal_hook::flag::register_conditional_shutdown(signal, status, flag.clone())?;
-        signal_hook::flag::register(signal, flag.clone())?;
+/// What interrupts do at the moment. Handlers are set once in the life of a process: each that is
+/// added stays, and would end the process for an interrupt that another was meant for.
+struct State {
+    flag: Arc<AtomicBool>,
+    /// Nobody asks for the flag: an interrupt does what it does by itself.
+    idle: Arc<AtomicBool>,
+}
+
+fn state() -> std::io::Result<&'static State> {
+    static STATE: OnceLock<std::io::Result<State>> = OnceLock::new();
+    let state = STATE.get_or_init(|| {
+        let (flag, idle) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
+        for signal in SIGNALS {
+            // In this order: the first signal must not find the flag set by itself.
+            let status = INTERRUPTED.into();
+            signal_hook::flag::register_conditional_default(signal, idle.clone())?;
+            signal_hook::flag::register_conditional_shutdown(signal, status, flag.clone())?;
+            signal_hook::flag::register(signal, flag.clone())?;
+        }
+        Ok(State { flag, idle })
+    });
+    state.as_ref().map_err(|e| e.kind().into())
+}
+
+/// A flag that the first interrupt sets, as long as this is there; the second one ends the
+/// process. Afterwards interrupts do what they do by themselves. One at a time.
+#[derive(Debug)]
+pub(crate) struct Flag(Arc<AtomicBool>);
+
+/// Takes interrupts from now on; none has come yet.
+pub(crate) fn flag() -> std::io::Result<Flag> {
+    let state = state()?;
+    state.flag.store(false, Ordering::Relaxed);
+    state.idle.store(false, Ordering::Relaxed);
+    Ok(Flag(state.flag.clone()))
+}
+
+impl Deref for Flag {
+    type Target = AtomicBool;
+
+    fn deref(&self) -> &AtomicBool {
+        &self.0
     }
-    Ok(flag)
+}
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        if let Ok(state) = state() {
+            state.idle.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A flag that can be waited for together with input.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
-    flag: Arc<AtomicBool>,
+    flag: Flag,
     /// Can be read from once an interrupt came, for ever: nobody empties it.
     came: UnixStream,
 }

@@ -12,6 +12,7 @@ mod explain;
 mod farm;
 mod files;
 mod interrupt;
+mod kill;
 mod logs;
 mod media;
 mod plan;
@@ -86,6 +87,8 @@ enum Command {
     Hosts(status::HostsArgs),
     /// List tasks
     Ps(status::PsArgs),
+    /// Send a signal to tasks
+    Kill(kill::KillArgs),
     /// Watch hosts, tasks, rates and routes
     Top(top::TopArgs),
     /// Tell which way messages between two tasks take, why, and what it costs
@@ -178,6 +181,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Token(args) => control::token(&vm()?, &args),
         Command::Hosts(args) => status::hosts(&vm()?, &args),
         Command::Ps(args) => status::ps(&vm()?, &args),
+        Command::Kill(args) => kill::kill(&vm()?, &args),
         Command::Top(args) => top::top(&vm()?, &args),
         Command::Explain(args) => explain::explain(&vm()?, &args),
         Command::Logs(args) => logs::logs(&vm()?, &args),

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 use towpath::protocol::{Info, Reply, Request};
 use towpath::{Client, VmDir};
-use towpath_vm::{HostState, TaskInfo};
+use towpath_vm::{Host, HostState, TaskInfo};
 use towpath_wire::HostId;
 
 use crate::control::{ANSWER, connect, host_table};
@@ -50,7 +50,7 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
                 json!({
                     "id": h.id.to_string(), "slot": h.id.slot(),
                     "incarnation": h.id.incarnation(), "name": h.name,
-                    "addr": h.addr.to_string(), "cpus": h.cpus, "slots": h.slots,
+                    "addr": h.addr.to_string(), "arch": h.arch, "cpus": h.cpus, "slots": h.slots,
                     "state": state(h.state), "leader": Some(h.id) == info.leader,
                     "pid": local.get(&h.id).map(|i| i.pid),
                     "counters": local.get(&h.id).map(|i| -> BTreeMap<_, _> {
@@ -62,11 +62,15 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
         println!("{}", json!({ "vm": info.vm, "frozen": info.frozen, "hosts": list }));
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{:<8} {:<20} {:<22} {:>4} {:>5}  STATE", "HOST", "NAME", "ADDRESS", "CPUS", "SLOTS");
+    println!(
+        "{:<8} {:<20} {:<22} {:<14} {:>4} {:>5}  STATE",
+        "HOST", "NAME", "ADDRESS", "ARCH", "CPUS", "SLOTS"
+    );
     for h in &hosts {
         let leads = if Some(h.id) == info.leader { ", leader" } else { "" };
         let (id, addr, state) = (h.id.to_string(), h.addr.to_string(), state(h.state));
-        println!("{id:<8} {:<20} {addr:<22} {:>4} {:>5}  {state}{leads}", h.name, h.cpus, h.slots);
+        let Host { name, arch, cpus, slots, .. } = h;
+        println!("{id:<8} {name:<20} {addr:<22} {arch:<14} {cpus:>4} {slots:>5}  {state}{leads}");
     }
     if info.frozen {
         eprintln!("the leader is lost: hosts can neither join nor leave until it is back");

@@ -31,8 +31,9 @@ Examples:
   towpath top --once
   towpath top --once --json
 
-Rates are what tasks send by the daemons; what goes by shared memory passes no daemon and is not
-counted. Tasks of hosts on other machines are listed without rates.
+Rates are what tasks send by the daemons; what goes by shared memory or by a stream of two tasks
+passes no daemon and is not counted: DIRECT says to how many peers. Tasks of hosts on other machines
+are listed without rates.
 
 Exit status: 0 shown, 255 could not.")]
 pub(crate) struct TopArgs {

@@ -82,3 +82,33 @@ fn ctrl_c_reaches_spawned_tasks_too() {
     assert!(lines.any(|l| l == "caught"));
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+#[ignore = "a program for another test"]
+fn program_with_one_that_outlives_it() {
+    spawn(1, "tail -f /dev/null");
+}
+
+#[test]
+fn a_time_limit_ends_spawned_tasks_too() {
+    let vm = Vm::up(2);
+    let options = ["--timeout", "1s", "--grace", "1s"];
+    let out = job(&vm, &options, "program_with_one_that_outlives_it").output().unwrap();
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(124), "{said}");
+    assert!(said.contains("the time is over: the 1 that still run"), "{said}");
+}
+
+#[test]
+fn a_signal_reaches_a_task_by_its_name() {
+    let vm = Vm::up(2);
+    let mut run = vm.command(&["run", "--host", "h2", "--", "sh", "-c"]);
+    run.arg("trap 'exit 7' USR1; echo ready; while :; do tail -f /dev/null & wait; done");
+    let mut child = run.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|l| l == "ready"));
+    let out = vm.towpath(&["kill", "-s", "USR1", "h2:t1", "h2:t77"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).starts_with("h2:t77: ") || text(&out.stderr).contains("t77"));
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+}

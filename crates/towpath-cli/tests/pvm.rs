@@ -1,8 +1,9 @@
 //! `towpath pvm`, and programs written for PVM that nobody compiled anew.
 //!
-//! Needs `libpvm3.so` beside the `towpath` program (`cargo build --workspace` puts it there) and
-//! Debian's packages pvm and pvm-examples; says so and skips where they are not.
+//! Needs Debian's packages pvm and pvm-examples; says so and skips where they are not.
 
+#[path = "support/built.rs"]
+mod built;
 mod support;
 
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -17,18 +18,14 @@ fn skip(what: &str) -> bool {
     false
 }
 
-/// Our library, where it is built.
-fn library() -> Option<PathBuf> {
-    let towpath = Path::new(env!("CARGO_BIN_EXE_towpath"));
-    let built = ["libpvm3.so", "deps/libpvm3.so"].map(|name| towpath.with_file_name(name));
-    built.into_iter().find(|path| path.is_file())
+/// Our library, where `towpath` looks for it.
+fn library() -> PathBuf {
+    built::built(&["libpvm3.so", "deps/libpvm3.so"], &["-p", "towpath-pvm3"])
 }
 
 /// Whether programs of PVM's can run here.
 fn ready(program: &str) -> bool {
-    if library().is_none() {
-        return skip("libpvm3.so is not built: cargo build -p towpath-pvm3");
-    }
+    library();
     Path::new(program).is_file() || skip(&format!("{program} is not installed"))
 }
 
@@ -291,7 +288,7 @@ int main(void) {
     if !compiled(&vm, "begin", source) {
         return;
     }
-    symlink(library().unwrap(), vm.file("libpvm3.so.3")).unwrap();
+    symlink(library(), vm.file("libpvm3.so.3")).unwrap();
     let mut program = Command::new("timeout");
     program.args(["60", "./begin"]).current_dir(vm.dir.path());
     program.env("LD_LIBRARY_PATH", vm.dir.path()).env_remove("TOWPATH_VM");

@@ -8,14 +8,13 @@ use towpath_wire::Instant;
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     zero: std::time::Instant,
-    unix_s_at_zero: u64,
+    unix_us_at_zero: u64,
 }
 
 impl Clock {
     /// A clock that starts now.
     pub fn start() -> Self {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { zero: std::time::Instant::now(), unix_s_at_zero: unix.as_secs() }
+        Self { zero: std::time::Instant::now(), unix_us_at_zero: unix_us() }
     }
 
     /// Time since zero.
@@ -23,8 +22,19 @@ impl Clock {
         Instant::ZERO + self.zero.elapsed()
     }
 
-    /// Wall-clock time at zero, in seconds since the Unix epoch.
-    pub const fn unix_s_at_zero(&self) -> u64 {
-        self.unix_s_at_zero
+    /// Wall-clock time at zero, in microseconds since the Unix epoch.
+    pub const fn unix_us_at_zero(&self) -> u64 {
+        self.unix_us_at_zero
     }
+
+    /// Asks the machine for its wall clock again, which may have been set since.
+    pub fn follow(&mut self) {
+        let since = self.zero.elapsed().as_micros();
+        self.unix_us_at_zero = unix_us().saturating_sub(u64::try_from(since).unwrap_or(u64::MAX));
+    }
+}
+
+fn unix_us() -> u64 {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(unix.as_micros()).unwrap_or(u64::MAX)
 }

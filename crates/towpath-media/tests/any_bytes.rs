@@ -3,10 +3,10 @@
 #[path = "events/log.rs"]
 mod log;
 
-use log::{check, read};
+use log::{Told, check, read};
 use proptest::prelude::*;
 use towpath_media::inspect::Inspector;
-use towpath_media::read::{Format, Reader};
+use towpath_media::read::{FaultKind, Format, Reader};
 
 const CLIPS: [(&str, &[u8]); 8] = [
     ("mpeg2.ts", include_bytes!("../data/mpeg2.ts")),
@@ -122,5 +122,29 @@ proptest! {
         let whole = read(Some(format), &bytes, &[usize::MAX >> 1]);
         check(&whole, &bytes);
         prop_assert_eq!(&read(Some(format), &bytes, &cuts), &whole);
+    }
+}
+
+/// Found by fuzzing: where the fault was depended on the cut.
+#[test]
+fn a_short_stream_header_is_a_fault_where_it_starts() {
+    let mut bytes = b"RIFF\x20\0\0\0AVI ".to_vec();
+    bytes.extend(b"strh\x06\0\0\0videos");
+    bytes.extend(b"JUNK\x02\0\0\0..");
+    for cuts in [&[][..], &[1], &[7], &[11, 2]] {
+        let log = read(Some(Format::Avi), &bytes, cuts);
+        assert_eq!(log.told, [Told::Fault(FaultKind::StreamHeader, 20)], "{cuts:?}");
+    }
+}
+
+/// Found by fuzzing: it was told as a frame of no bytes.
+#[test]
+fn a_frame_of_which_nothing_came_is_none() {
+    let avi = CLIPS[7].1;
+    let name = avi.windows(8).position(|window| window == b"movi00dc").expect("a frame") + 4;
+    for (len, frames) in [(name + 8, 0), (name + 9, 1)] {
+        let log = read(Some(Format::Avi), &avi[..len], &[]);
+        check(&log, &avi[..len]);
+        assert_eq!(log.told.iter().filter(|told| matches!(told, Told::Frame(_))).count(), frames);
     }
 }

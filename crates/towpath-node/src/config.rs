@@ -23,8 +23,8 @@ pub struct NodeConfig {
     pub slots: u16,
     /// The link that leads to the other hosts.
     pub link: LinkId,
-    /// Wall-clock time at instant zero, in seconds since the Unix epoch: token expiry only.
-    pub unix_s_at_zero: u64,
+    /// Wall-clock time at instant zero, in microseconds since the Unix epoch.
+    pub unix_us_at_zero: u64,
     /// Transport options.
     pub proto: Config,
 }

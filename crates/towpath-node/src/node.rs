@@ -102,7 +102,7 @@ pub(crate) struct Lead {
 
 impl Node {
     fn new(mut config: NodeConfig, crypto: Box<dyn Crypto>, rng: Rng) -> Self {
-        config.proto.unix_ns_at_zero = config.unix_s_at_zero.saturating_mul(1_000_000_000);
+        config.proto.unix_ns_at_zero = config.unix_us_at_zero.saturating_mul(1000);
         let endpoint = Endpoint::new(config.proto.clone(), crypto, rng);
         Self {
             config,
@@ -230,6 +230,12 @@ impl Node {
 
     // What can be done.
 
+    /// The machine's wall clock, as it is now: where it would have been at instant zero, in
+    /// microseconds since the Unix epoch.
+    pub const fn set_clock(&mut self, unix_us_at_zero: u64) {
+        self.config.unix_us_at_zero = unix_us_at_zero;
+    }
+
     /// Issues a token for a newcomer; `None` where this host does not hold the VM key.
     pub fn invite(&mut self, now: Instant, ttl_s: u64, nonce: [u8; 16]) -> Option<Invitation> {
         let vm_key = self.vm_key.as_ref()?;
@@ -239,7 +245,7 @@ impl Node {
     }
 
     pub(crate) const fn unix_s(&self, now: Instant) -> u64 {
-        self.config.unix_s_at_zero.saturating_add(now.as_nanos() / 1_000_000_000)
+        self.unix_us(now) / 1_000_000
     }
 
     /// Asks `host` to run something. News comes as [`NodeEvent::Request`], ending in exactly one

@@ -296,8 +296,8 @@ impl Node {
     }
 
     /// Wall clock, in microseconds since 1970.
-    const fn unix_us(&self, now: Instant) -> u64 {
-        self.config.unix_s_at_zero.saturating_mul(1_000_000).saturating_add(now.as_nanos() / 1000)
+    pub(crate) const fn unix_us(&self, now: Instant) -> u64 {
+        self.config.unix_us_at_zero.saturating_add(now.as_nanos() / 1000)
     }
 
     /// Asks every host for its tasks.

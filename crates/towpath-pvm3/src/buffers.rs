@@ -162,6 +162,11 @@ impl Buffers {
         Ok(std::mem::replace(&mut self.receive, id))
     }
 
+    /// All messages move into memory of this process' own.
+    pub(crate) fn keep(&mut self) {
+        self.slots.iter_mut().filter_map(|slot| slot.message.as_mut()).for_each(Message::keep);
+    }
+
     /// The send buffer.
     pub(crate) fn sending(&mut self) -> Result<&mut Message, Code> {
         let slot = self.slots.get_mut(self.send as usize).ok_or(Code::NoBuf)?;

@@ -31,7 +31,7 @@ impl<T: Copy> Variable<T> {
 /// A row of texts.
 type Texts<const N: usize> = Variable<[*const c_char; N]>;
 
-/// `struct Pvmtevdid`: a kind of data in traces. The description repeats the name.
+/// `struct Pvmtevdid`: a kind of data in traces.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Datum {
@@ -64,8 +64,8 @@ const fn data() -> [Datum; DATA] {
     let mut list = [Datum { name: std::ptr::null(), description: std::ptr::null() }; DATA];
     let mut index = 0;
     while index < DATA {
-        let name = DATUM[index].as_ptr();
-        list[index] = Datum { name, description: name };
+        let (name, description) = DATUM[index];
+        list[index] = Datum { name: name.as_ptr(), description: description.as_ptr() };
         index += 1;
     }
     list

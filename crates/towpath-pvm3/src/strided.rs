@@ -55,24 +55,20 @@ impl<'a> Strided<'a> {
         self.base.wrapping_offset(index as isize * self.stride * size as isize)
     }
 
-    /// Appends elements of `size` bytes to `out`.
-    pub(crate) fn gather(self, size: usize, out: &mut Vec<u8>) {
+    /// Hands out elements of `size` bytes: all at once where they follow each other, else one by
+    /// one.
+    pub(crate) fn gather(self, size: usize, mut put: impl FnMut(&[u8])) {
         if self.count == 0 {
             return;
         }
         if self.stride == 1 {
             // SAFETY: `new`'s promise for elements that follow each other.
-            out.extend_from_slice(unsafe {
-                std::slice::from_raw_parts(self.base, self.count * size)
-            });
+            put(unsafe { std::slice::from_raw_parts(self.base, self.count * size) });
             return;
         }
-        out.reserve(self.count * size);
         for index in 0..self.count {
             // SAFETY: `new`'s promise for element `index`.
-            out.extend_from_slice(unsafe {
-                std::slice::from_raw_parts(self.element(index, size), size)
-            });
+            put(unsafe { std::slice::from_raw_parts(self.element(index, size), size) });
         }
     }
 
@@ -111,9 +107,9 @@ mod tests {
     fn elements_apart_and_backwards() {
         let mut values = [1_u16, 2, 3, 4, 5, 6];
         let mut out = Vec::new();
-        of(&mut values, 3, 2).gather(2, &mut out);
-        of(&mut values[5..], 2, -3).gather(2, &mut out);
-        of(&mut values[4..], 3, 0).gather(2, &mut out);
+        of(&mut values, 3, 2).gather(2, |part| out.extend_from_slice(part));
+        of(&mut values[5..], 2, -3).gather(2, |part| out.extend_from_slice(part));
+        of(&mut values[4..], 3, 0).gather(2, |part| out.extend_from_slice(part));
         let got: Vec<u16> = out.chunks(2).map(|c| u16::from_ne_bytes([c[0], c[1]])).collect();
         assert_eq!(got, [1, 3, 5, 6, 3, 5, 5, 5]);
         assert_eq!(of(&mut values, 3, 2).read(2), 5_u16.to_ne_bytes());
@@ -134,7 +130,7 @@ mod tests {
     fn nothing_may_be_nowhere() {
         // SAFETY: no element is touched.
         let none = unsafe { Strided::new(std::ptr::null_mut(), 0, 1) };
-        none.unwrap().gather(8, &mut Vec::new());
+        none.unwrap().gather(8, |_| panic!("there is none"));
         // SAFETY: refused.
         let refused = unsafe { Strided::new(std::ptr::null_mut(), 1, 1) };
         assert_eq!(refused.err(), Some(Code::BadParam));

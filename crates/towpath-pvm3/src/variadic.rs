@@ -3,9 +3,10 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::abi::{call, library};
+use crate::abi::{Text, call, library, traced};
 use crate::code::Code;
 use crate::library::Arguments;
+use crate::trace_names::{data, event_number};
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("`va_list` of this architecture is not known here");
@@ -105,25 +106,41 @@ impl Arguments for &mut VaList {
 /// `pvm_packf` with a `va_list`, which C passes by address on both architectures.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvm_vpackf(format: *const c_char, arguments: *mut VaList) -> i32 {
-    call("pvm_packf", || {
-        if format.is_null() {
-            return Err(Code::BadParam);
-        }
-        // SAFETY: a C string, and arguments that it describes.
-        unsafe { library().pack_format(CStr::from_ptr(format).to_bytes(), &mut &mut *arguments) }
-    })
+    traced(
+        event_number!("packf"),
+        || data![PF: Text(format)],
+        || {
+            call("pvm_packf", || {
+                if format.is_null() {
+                    return Err(Code::BadParam);
+                }
+                // SAFETY: a C string, and arguments that it describes.
+                unsafe {
+                    library().pack_format(CStr::from_ptr(format).to_bytes(), &mut &mut *arguments)
+                }
+            })
+        },
+    )
 }
 
 /// `pvm_unpackf` with a `va_list`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvm_vunpackf(format: *const c_char, arguments: *mut VaList) -> i32 {
-    call("pvm_unpackf", || {
-        if format.is_null() {
-            return Err(Code::BadParam);
-        }
-        // SAFETY: a C string, and arguments that it describes.
-        unsafe { library().unpack_format(CStr::from_ptr(format).to_bytes(), &mut &mut *arguments) }
-    })
+    traced(
+        event_number!("unpackf"),
+        || data![PF: Text(format)],
+        || {
+            call("pvm_unpackf", || {
+                if format.is_null() {
+                    return Err(Code::BadParam);
+                }
+                // SAFETY: a C string, and arguments that it describes.
+                unsafe {
+                    library().unpack_format(CStr::from_ptr(format).to_bytes(), &mut &mut *arguments)
+                }
+            })
+        },
+    )
 }
 
 /// A function `(format, ...)` that calls `(format, va_list)`.

@@ -1,8 +1,8 @@
 //! Calls that fail give the codes of PVM's manual, and the task goes on (codes.c).
 //!
-//! Never given, because nothing here does what they are about: `PvmBadVersion`, `PvmAlready`,
-//! `PvmHostrNMstr`, `PvmIPLoopback`. Given only when a host dies, or the machine loses its leader,
-//! in the middle of a call, and not tried here: `PvmHostFail`, `PvmDSysErr`.
+//! Never given, because nothing here does what they are about: `PvmBadVersion`, `PvmIPLoopback`.
+//! Given only when a host dies, or the machine loses its leader, in the middle of a call, and not
+//! tried here: `PvmHostFail`, `PvmDSysErr`. `PvmAlready` and `PvmHostrNMstr`: roles.rs.
 
 mod support;
 

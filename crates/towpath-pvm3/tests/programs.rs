@@ -1,8 +1,7 @@
 //! PVM's own example programs, as Debian ships them, on a virtual machine of Towpath: not
 //! recompiled, with this library in the place of PVM's.
 //!
-//! Needs the `towpath` program beside the tests (`cargo test --workspace` builds it) and Debian's
-//! packages pvm-examples and netpipe-pvm; says so and skips where they are not.
+//! Needs Debian's packages pvm-examples and netpipe-pvm; says so and skips where they are not.
 
 mod support;
 

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::net::Net;
-use support::{Machine, beside_tests, skip};
+use support::{Machine, skip, towpath};
 
 /// A machine with the program.
 struct Hard {
@@ -130,7 +130,7 @@ fn a_dead_host_is_known_soon() {
 /// PVM's start hangs for more than 30 s. By ssh, as users have it.
 #[test]
 fn a_host_that_cannot_be_reached_holds_nobody_up() {
-    let towpath = beside_tests("..").join("towpath");
+    let towpath = towpath();
     let folder = tempfile::Builder::new().prefix("tp").tempdir().expect("a folder");
     let Some(net) = Net::new(folder.path()) else {
         return skip("no network namespaces: nothing was started");

@@ -16,6 +16,7 @@
 //! | [`team`], `pending` | what tasks do together: barrier, broadcast, reduce and their like |
 //! | [`loan`] | memory that a message is written into where it is read |
 //! | [`place`] | where the daemon is |
+//! | [`pvm`] | PVM's names of architectures, and where it looked for programs |
 //! | `link`, `intake` | the connection to the daemon, and what comes in by it |
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ pub mod groups;
 pub mod loan;
 pub mod message;
 pub mod place;
+pub mod pvm;
 pub mod task;
 pub mod team;
 
@@ -46,7 +48,7 @@ pub use direct::Route;
 pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};
 pub use event::Event;
 pub use groups::{Mail, Members};
-pub use loan::Loan;
+pub use loan::{Loan, Sealed};
 pub use message::{Arrived, Choice, Envelope, Message, Received};
 pub use pending::{Pending, STARTED_MAX};
 pub use task::Task;

@@ -46,7 +46,72 @@ impl DerefMut for Loan {
     }
 }
 
+impl Loan {
+    /// Memory of this process' own: [`Task::loan`] gives better.
+    pub fn own(len: usize) -> Self {
+        Self { room: Room::Own(vec![0; len]), len }
+    }
+
+    /// Copies `bytes` to place `at`; they must fit (asserted). Where receivers run on other
+    /// processors, that is faster than through the slice that this is.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        match &mut self.room {
+            Room::Shared(block) => block.write(at, bytes),
+            Room::Own(own) => own[at..at + bytes.len()].copy_from_slice(bytes),
+        }
+    }
+
+    /// The first `len` bytes, done with writing.
+    pub fn seal(mut self, len: usize) -> Sealed {
+        assert!(len <= self.len, "{len} bytes of a loan of {}", self.len);
+        Sealed(match self.room {
+            Room::Shared(block) => Content::Shared(block.freeze_to(len)),
+            Room::Own(ref mut bytes) => {
+                bytes.truncate(len);
+                Content::Own(std::mem::take(bytes))
+            }
+        })
+    }
+}
+
+/// A loan that is written: it may be sent to several tasks, and more than once
+/// ([`Task::send_sealed`]).
+#[derive(Debug)]
+pub struct Sealed(Content);
+
+#[derive(Debug)]
+enum Content {
+    Shared(Frozen),
+    Own(Vec<u8>),
+}
+
+impl Deref for Sealed {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Content::Shared(block) => block.bytes(),
+            Content::Own(bytes) => bytes,
+        }
+    }
+}
+
 impl Task {
+    /// Memory for a message of `len` bytes that may stay with the program for long: `None` where
+    /// nobody would read it in place, or where less than half of the segment would be left for
+    /// messages on their way.
+    pub fn spare_loan(&mut self, len: usize) -> Option<Loan> {
+        // What came back last is in the caches still.
+        let here = self.rings.reclaim_last();
+        let arena = self.home.as_ref()?.arena();
+        let spare = arena.limit() / 2;
+        if self.rings.is_empty() || len > spare.saturating_sub(arena.used()) {
+            return None;
+        }
+        let block = self.block(len)?;
+        Some(Loan { room: Room::Shared(block.read_elsewhere(!here)), len })
+    }
+
     /// Memory for a message of `len` bytes. While none is free in the segment that peers see (they
     /// hold what they have not taken), it is this process' own, which costs a copy.
     pub fn loan(&mut self, len: usize) -> Result<Loan, SendError> {
@@ -82,9 +147,7 @@ impl Task {
         }
         match loan.room {
             Room::Shared(block) if !self.endpoint.has_ended(to) => {
-                if self.route(to) != Route::Ring {
-                    self.consider_direct(to, len)?;
-                }
+                self.consider_ring(to, len)?;
                 let frozen = block.freeze_to(len);
                 match self.push_frozen(to, envelope, frozen)? {
                     None => Ok(()),
@@ -94,6 +157,36 @@ impl Task {
             Room::Shared(_) => Err(SendError::NoTask(to)),
             Room::Own(bytes) => self.send_parts(to, envelope, &[&bytes]),
         }
+    }
+
+    /// Sends what was written into a loan; it stays. Waits as [`Task::send`] does.
+    pub fn send_sealed(
+        &mut self,
+        to: TaskId,
+        envelope: Envelope,
+        sealed: &Sealed,
+    ) -> Result<(), SendError> {
+        let Content::Shared(block) = &sealed.0 else {
+            return self.send_parts(to, envelope, &[sealed]);
+        };
+        self.check()?;
+        // It may be left over from before this process left its virtual machine and came back.
+        let is_ours = self.home.as_ref().is_some_and(|home| block.is_of(home.arena()));
+        if is_ours && sealed.len() > SHORT_MAX && !self.endpoint.has_ended(to) {
+            self.consider_ring(to, sealed.len())?;
+            if self.push_frozen(to, envelope, block.clone())?.is_none() {
+                return Ok(());
+            }
+        }
+        self.send_parts(to, envelope, &[sealed])
+    }
+
+    /// Asks for a ring to `to` if there is none and it is worth while.
+    fn consider_ring(&mut self, to: TaskId, len: usize) -> Result<(), SendError> {
+        if to == self.id() || self.route(to) == Route::Ring {
+            return Ok(());
+        }
+        self.consider_direct(to, len)
     }
 
     /// Sends a block through the ring to `to`; gives it back where there is no ring.

@@ -70,6 +70,14 @@ impl Task {
         self.recv_until(wanted, Deadline::after(Some(timeout)))
     }
 
+    /// Receives the earliest message that fits, if this task knows of it already or a glance at
+    /// shared memory shows it: there is no system call. Where there is none, [`Task::wait`] takes
+    /// in what has come otherwise.
+    pub fn recv_at_hand(&mut self, wanted: &Wanted) -> Result<Option<Message>, RecvError> {
+        self.awaited = wanted.source;
+        Ok(self.soon(true, &mut |task| task.take(wanted))?)
+    }
+
     /// Receives the earliest message that fits into `out`; waits for it. One that is longer than
     /// `out` stays where it is, and the error says how long it is.
     pub fn recv_into(&mut self, wanted: &Wanted, out: &mut [u8]) -> Result<Received, RecvError> {

@@ -330,6 +330,15 @@ impl Rings {
         Some(ring)
     }
 
+    /// Takes back what the peer that was asked for last gave up; whether that peer is on this
+    /// processor.
+    pub(crate) fn reclaim_last(&mut self) -> bool {
+        let Some(ring) = self.all.get_mut(self.last) else { return true };
+        // What is wrong with it is found when something is sent there.
+        let _ = ring.out.reclaim();
+        ring.out.is_here()
+    }
+
     /// Takes back what peers gave up; how many blocks.
     pub(crate) fn reclaim(&mut self) -> usize {
         let retired = self.retired.iter_mut().map(|(_, out)| out);

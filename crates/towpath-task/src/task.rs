@@ -199,6 +199,12 @@ impl Task {
         place::number("TOWPATH_RANK").and_then(|n| u32::try_from(n).ok())
     }
 
+    /// The name of its `towpath run`, which no other has (`TOWPATH_JOB`): for groups and mailboxes,
+    /// whose names are known in the whole virtual machine.
+    pub fn job() -> Option<String> {
+        std::env::var("TOWPATH_JOB").ok().filter(|job| !job.is_empty())
+    }
+
     /// How many tasks its `towpath run -n` started (`TOWPATH_SIZE`).
     pub fn size() -> Option<u32> {
         place::number("TOWPATH_SIZE").and_then(|n| u32::try_from(n).ok())

@@ -163,14 +163,15 @@ pub enum Question {
 /// Where to start tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
-    /// Where the load is least: fewest tasks per processor.
+    /// Where the load is least, fewest tasks per processor, of those that the asker's host has
+    /// started anywhere and those that it runs itself; what others started it does not know.
     #[default]
     Any,
     /// On one host.
     Host(HostId),
     /// On the host with this name.
     Name(String),
-    /// On hosts of this architecture (as in `Host::arch`), by load.
+    /// On hosts of this architecture (as in `Host::arch`: `x86_64-linux`), by load.
     Arch(String),
     /// Anywhere but on this host.
     Not(HostId),

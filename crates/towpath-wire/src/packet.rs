@@ -82,11 +82,10 @@ pub struct Data {
 impl Data {
     /// Writes the header to the first [`DATA_HEADER`] bytes of `out`.
     pub fn emit(&self, out: &mut [u8]) {
+        // In whole words: what seals reads them at once.
+        let kind = u64::from(KIND_DATA) | u64::from(self.epoch) << 8;
         let mut w = Writer::new(out);
-        w.u8(KIND_DATA);
-        w.u8(self.epoch);
-        w.u16(self.path.0);
-        w.u32(self.receiver);
+        w.u64(kind | u64::from(self.path.0) << 16 | u64::from(self.receiver) << 32);
         w.u64(self.number);
     }
 }

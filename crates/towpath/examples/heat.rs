@@ -28,7 +28,6 @@ const A: f64 = 0.2;
 
 /// Tag of the gathered blocks; the halos of step s travel with tags 4 s to 4 s + 3.
 const GATHER: i32 = -1;
-const GROUP: &str = "heat";
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -139,8 +138,10 @@ fn neighbour(rank: usize, members: usize, (dx, dy): (isize, isize)) -> Option<us
 
 /// The members, and one's own rank among them.
 fn meet(task: &mut Task, size: u32) -> Outcome<(Vec<TaskId>, usize)> {
-    task.join_group(GROUP)?;
-    let members = task.freeze_group(GROUP, size)?.members;
+    // Groups are the whole virtual machine's: the job's name keeps two runs apart.
+    let group = format!("heat of {}", Task::job().unwrap_or_default());
+    task.join_group(&group)?;
+    let members = task.freeze_group(&group, size)?.members;
     let members: Vec<TaskId> = members.into_iter().flatten().collect();
     let rank = members.iter().position(|m| *m == task.id()).ok_or("not a member")?;
     Ok((members, rank))

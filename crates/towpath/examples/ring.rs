@@ -17,8 +17,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut task = Task::enrol()?;
     let size = Task::size().ok_or("TOWPATH_SIZE is not set\nhint: towpath run -n 4 -- …")?;
     // The instance number in the group, not TOWPATH_RANK, names a task's place: any order will do.
-    let rank = task.join_group("ring")?;
-    let members = task.freeze_group("ring", size)?.members;
+    // Groups are the whole virtual machine's: the job's name keeps two runs apart.
+    let group = format!("ring of {}", Task::job().unwrap_or_default());
+    let rank = task.join_group(&group)?;
+    let members = task.freeze_group(&group, size)?.members;
     let next = members[(rank as usize + 1) % members.len()].ok_or("a member is missing")?;
     let wanted = Wanted { source: None, tag: Some(TOKEN), context: 0 };
     let mut sum = 0;

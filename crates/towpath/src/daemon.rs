@@ -283,7 +283,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         cpus: options.cpus,
         slots: options.slots,
         link: LinkId(0),
-        unix_s_at_zero: clock.unix_s_at_zero(),
+        unix_us_at_zero: clock.unix_us_at_zero(),
         proto: proto_config(options),
     };
     let seed = RealCrypto::generate_secret();

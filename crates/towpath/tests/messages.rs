@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use support::{ANY, LONG, Vm, pattern};
 use towpath::task::{Choice, Envelope, RecvError, Route, Wanted};
@@ -318,4 +318,18 @@ fn a_multicast_to_tasks_of_the_same_host_goes_through_shared_memory() {
     });
     let sent = |name| from.counters().into_iter().find(|(n, _)| *n == name).unwrap().1;
     assert!(sent("sent_by_ring") >= 3 * 4, "{:?}", from.counters());
+}
+
+#[test]
+fn a_hosts_clock_is_the_machines() {
+    let vm = Vm::up(2);
+    let mut task = vm.task(1);
+    let far = vm.task(2);
+    let unix_us = || UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
+    for host in [task.id().host(), far.id().host()] {
+        let before = unix_us();
+        let clock = task.clock(host).unwrap();
+        let slack = 1000; // two clocks of the machine are read one after the other
+        assert!((before - slack..=unix_us() + slack).contains(&clock), "{before}: {clock}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Writes the seed corpus to `seeds/<target>/`: a few small inputs that reach the inside of each
 //! target. Run in `fuzz/`: `cargo run --example seeds`.
 
+mod elf;
 mod script;
 
 use std::fs;
@@ -40,6 +41,7 @@ fn main() -> io::Result<()> {
     write("start_hosts", &host_lists())?;
     let pvm = "* ep=$A/bin:/x wd=$B\na lo=eve sp=5 ip=192.0.2.1\n&b so=ms id=1\n";
     write("pvm_hosts", &[("file", pvm.into()), ("fault", b"a\na sp=0".to_vec())])?;
+    write("pvm_linkage", &elf::programs())?;
     write(
         "media_read",
         &clips(&[7], &["mpeg2.ts", "h264.ts", "mpeg2.m2ts", "mpeg1.mpg", "jpeg.avi"])?,

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write, stdin, stdout};
 
 use anyhow::{Context, bail};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use towpath::pvm::hostfile::PvmHost;
 use towpath::task::AskError;
 use towpath::{Event, Task, VmDir};
@@ -18,6 +18,8 @@ use super::words;
 use crate::up::ListedArgs;
 
 const PROMPT: &str = "pvm> ";
+/// How often the console asks after tasks whose output may go elsewhere.
+const ASK_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 /// Most words that aliases make of a line.
 const ALIASES_MAX: usize = 16;
 
@@ -87,16 +89,24 @@ impl<'a> Console<'a> {
         let mut descriptors = vec![PollFd::from_borrowed_fd(self.task.descriptor(), PollFlags::IN)];
         let stdin = input.fd();
         descriptors.extend(stdin.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        match poll(&mut descriptors, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        let until = self.jobs.any_silent().then_some(&ASK_AFTER);
+        let nothing = match poll(&mut descriptors, until) {
+            Ok(ready) => ready == 0,
+            Err(rustix::io::Errno::INTR) => false,
             Err(e) => return Err(e).context("waiting"),
-        }
+        };
         let typed = descriptors.get(1).is_some_and(|fd| !fd.revents().is_empty());
         drop(descriptors);
         if typed {
             input.read().context("reading commands")?;
         }
         self.task.poll()?;
+        if nothing {
+            let (tasks, mut out) = (self.task.tasks(None)?, Vec::new());
+            let runs = |task| tasks.iter().any(|info| info.id == task);
+            self.jobs.asked_after(runs, &mut out)?;
+            say(&out)?;
+        }
         Ok(())
     }
 

@@ -3,26 +3,16 @@
 use std::fmt::Write;
 
 use towpath::pvm::hostfile::{self, PvmHost};
+use towpath::task::pvm::arch_to_pvm;
 use towpath_vm::Host;
 
 use super::console::{Console, Next, wrong_args};
 use super::tids::Tid;
 use crate::control;
+use crate::up::Added;
 
-/// PVM's names of architectures and Towpath's.
-const ARCHS: [(&str, &str); 2] = [("LINUX64", "x86_64-linux"), ("LINUXARM64", "aarch64-linux")];
 /// PVM's number for the formats of data on these machines.
 const FORMATS: u32 = 0x0040_8c41;
-
-/// PVM's name of an architecture.
-fn to_pvm(arch: &str) -> &str {
-    ARCHS.iter().find(|(_, ours)| *ours == arch).map_or(arch, |(theirs, _)| theirs)
-}
-
-/// Towpath's name of an architecture, where PVM has one for it.
-pub(super) fn from_pvm(arch: &str) -> Option<&'static str> {
-    ARCHS.iter().find(|(theirs, _)| *theirs == arch).map(|(_, ours)| *ours)
-}
 
 fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
@@ -35,7 +25,7 @@ fn table(hosts: &[Host]) -> String {
     let _ =
         writeln!(out, "{:>24} {:>8} {:>8} {:>7} {:>10}", "HOST", "DTID", "ARCH", "SPEED", "DSIG");
     for host in hosts {
-        let (dtid, arch) = (Tid::from(host.id), to_pvm(&host.arch));
+        let (dtid, arch) = (Tid::from(host.id), arch_to_pvm(&host.arch));
         let _ = writeln!(
             out,
             "{:>24} {dtid:>8x} {arch:>8} {:>7} {FORMATS:#010x}",
@@ -76,30 +66,39 @@ impl Console<'_> {
         if args.is_empty() {
             return wrong_args();
         }
+        let rows = self.start_hosts(args)?;
+        let done = rows.iter().filter(|(_, outcome)| outcome.is_ok()).count();
+        let rows =
+            rows.into_iter().map(|(name, outcome)| (name, outcome.unwrap_or_else(|why| why)));
+        Ok(outcomes(done, "DTID", &rows.collect::<Vec<_>>()))
+    }
+
+    /// Starts hosts; for each its number, or why it was not started.
+    pub(super) fn start_hosts(&mut self, args: &[&str]) -> anyhow::Result<Vec<Added>> {
         let there = self.hosts()?;
         let (mut wanted, mut rows) = (Vec::new(), Vec::new());
         for arg in args {
             let host = self.described(arg)?;
             if there.iter().any(|t| t.name == host.name) {
-                rows.push((host.name, "Duplicate host".to_string()));
+                rows.push((host.name, Err("Duplicate host".to_string())));
             } else if !wanted.iter().any(|w: &PvmHost| w.name == host.name) {
                 wanted.push(host);
             }
         }
-        let added =
-            if wanted.is_empty() { Vec::new() } else { self.start.add(self.vm, &wanted)? };
-        let done = added.iter().filter(|(_, outcome)| outcome.is_ok()).count();
+        let added = if wanted.is_empty() {
+            Vec::new()
+        } else {
+            let hoster = super::roles::hoster(&mut self.task);
+            self.start.add(self.vm, &wanted, hoster)?
+        };
         let now = self.hosts()?;
         for (name, outcome) in added {
             let host = now.iter().find(|host| host.name == name);
-            let what = match (outcome, host) {
-                (Ok(_), Some(host)) => format!("{:x}", Tid::from(host.id)),
-                (Ok(id), None) => id,
-                (Err(why), _) => format!("Can't start pvmd: {}", why.replace('\n', " ")),
-            };
-            rows.push((name, what));
+            let number = |id| host.map_or(id, |host| format!("{:x}", Tid::from(host.id)));
+            let why = |why: String| format!("Can't start pvmd: {}", why.replace('\n', " "));
+            rows.push((name, outcome.map(number).map_err(why)));
         }
-        Ok(outcomes(done, "DTID", &rows))
+        Ok(rows)
     }
 
     /// A host as `add` names it: `name` as the host file describes it, or with options of its own.
@@ -183,8 +182,6 @@ mod tests {
         assert_eq!(table(&[host(1, "vm")]), expected);
         let two = table(&[host(1, "a"), host(2, "b")]);
         assert!(two.starts_with("2 hosts, 1 data format\n"), "{two}");
-        assert_eq!(from_pvm(to_pvm("aarch64-linux")), Some("aarch64-linux"));
-        assert_eq!(from_pvm("vm"), None);
     }
 
     #[test]

@@ -37,6 +37,18 @@ impl Sink {
         let file = options.open(path).with_context(|| format!("cannot write {path}"))?;
         Ok(Self::File(file))
     }
+
+    fn write(&mut self, lines: Vec<u8>, console: &mut Vec<u8>) -> anyhow::Result<()> {
+        match self {
+            Self::Console => console.extend(lines),
+            Self::File(file) => file.write_all(&lines).context("cannot write a job's output")?,
+        }
+        Ok(())
+    }
+}
+
+fn finished(number: usize) -> Vec<u8> {
+    format!("[{}] finished\n", number + 1).into_bytes()
 }
 
 #[derive(Debug)]
@@ -46,27 +58,29 @@ struct Job {
     open: BTreeMap<TaskId, Vec<u8>>,
 }
 
-/// Jobs by number, from 1. Invariant: `of` names jobs that are there.
+/// Jobs by number, from 1. Invariants: `of` names jobs that are there; tasks of `silent` are open.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    jobs: Vec<Job>,
+    all: Vec<Job>,
     of: HashMap<TaskId, usize>,
+    /// Children that nothing was heard of yet, and whether they were missed when last asked after.
+    silent: BTreeMap<TaskId, bool>,
 }
 
 impl Jobs {
     /// Begins a job; its number.
     pub(super) fn begin(&mut self, sink: Sink) -> anyhow::Result<usize> {
-        if self.jobs.len() == JOBS_MAX {
+        if self.all.len() == JOBS_MAX {
             bail!("{JOBS_MAX} jobs were spawned by this console, the limit");
         }
-        self.jobs.push(Job { sink, open: BTreeMap::new() });
-        Ok(self.jobs.len())
+        self.all.push(Job { sink, open: BTreeMap::new() });
+        Ok(self.all.len())
     }
 
     /// A task of a job runs.
     pub(super) fn add(&mut self, job: usize, task: TaskId) {
         self.of.insert(task, job - 1);
-        self.jobs[job - 1].open.insert(task, Vec::new());
+        self.all[job - 1].open.insert(task, Vec::new());
     }
 
     pub(super) fn knows(&self, task: TaskId) -> bool {
@@ -75,7 +89,7 @@ impl Jobs {
 
     /// Whether it is the only one of its job whose output goes on.
     pub(super) fn is_last(&self, task: TaskId) -> bool {
-        let job = self.of.get(&task).map(|number| &self.jobs[*number]);
+        let job = self.of.get(&task).map(|number| &self.all[*number]);
         job.is_some_and(|job| job.open.len() == 1 && job.open.contains_key(&task))
     }
 
@@ -84,14 +98,46 @@ impl Jobs {
         let job = parent.and_then(|parent| self.of.get(&parent).copied());
         if let (Some(job), false) = (job, self.knows(task)) {
             self.add(job + 1, task);
+            self.silent.insert(task, false);
         }
+    }
+
+    /// Whether there are children that nothing was heard of. Their output may go elsewhere, and
+    /// then nothing says when it ends: they are to be asked after.
+    pub(super) fn any_silent(&self) -> bool {
+        !self.silent.is_empty()
+    }
+
+    /// Of silent tasks those that do not run any more are over; only when they were missed twice,
+    /// as the last of their output may be on its way.
+    pub(super) fn asked_after(
+        &mut self,
+        runs: impl Fn(TaskId) -> bool,
+        console: &mut Vec<u8>,
+    ) -> anyhow::Result<()> {
+        let mut over = Vec::new();
+        self.silent.retain(|&task, missed| {
+            let was_missed = std::mem::replace(missed, !runs(task));
+            let ended = was_missed && *missed;
+            over.extend(ended.then_some(task));
+            !ended
+        });
+        for task in over {
+            let Some(&number) = self.of.get(&task) else { continue };
+            let job = &mut self.all[number];
+            job.open.remove(&task);
+            if job.open.is_empty() {
+                job.sink.write(finished(number), console)?;
+            }
+        }
+        Ok(())
     }
 
     /// A task that one of a job has spawned: of its parent's job, else of the last one that runs.
     pub(super) fn adopt(&mut self, task: TaskId, parent: Option<TaskId>) {
         let job = parent.and_then(|parent| self.of.get(&parent).copied());
-        let job = job.or_else(|| self.jobs.iter().rposition(|job| !job.open.is_empty()));
-        if let Some(job) = job.or_else(|| self.jobs.len().checked_sub(1)) {
+        let job = job.or_else(|| self.all.iter().rposition(|job| !job.open.is_empty()));
+        if let Some(job) = job.or_else(|| self.all.len().checked_sub(1)) {
             self.add(job + 1, task);
         }
     }
@@ -104,7 +150,8 @@ impl Jobs {
         console: &mut Vec<u8>,
     ) -> anyhow::Result<()> {
         let Some(number) = self.of.get(&task).copied() else { return Ok(()) };
-        let job = &mut self.jobs[number];
+        self.silent.remove(&task);
+        let job = &mut self.all[number];
         let name = format!("[{}:t{:x}] ", number + 1, Tid::from(task)).into_bytes();
         let mut rest = job.open.remove(&task).unwrap_or_default();
         let mut lines = Vec::new();
@@ -115,7 +162,7 @@ impl Jobs {
             }
             line(b"EOF");
             if job.open.is_empty() {
-                lines.extend(format!("[{}] finished\n", number + 1).into_bytes());
+                lines.extend(finished(number));
             }
         } else {
             for &byte in bytes {
@@ -129,21 +176,17 @@ impl Jobs {
             }
             job.open.insert(task, rest);
         }
-        match &mut job.sink {
-            Sink::Console => console.extend(lines),
-            Sink::File(file) => file.write_all(&lines).context("cannot write a job's output")?,
-        }
-        Ok(())
+        job.sink.write(lines, console)
     }
 
     /// Whether any goes on.
     pub(super) fn any(&self) -> bool {
-        self.jobs.iter().any(|job| !job.open.is_empty())
+        self.all.iter().any(|job| !job.open.is_empty())
     }
 
     /// Those that go on, by number, with the tasks that run.
     pub(super) fn list(&self) -> impl Iterator<Item = (usize, BTreeSet<TaskId>)> {
-        let jobs = self.jobs.iter().enumerate().filter(|(_, job)| !job.open.is_empty());
+        let jobs = self.all.iter().enumerate().filter(|(_, job)| !job.open.is_empty());
         jobs.map(|(at, job)| (at + 1, job.open.keys().copied().collect()))
     }
 }
@@ -178,6 +221,30 @@ mod tests {
         let expected = "[1:t40002] a\n[1:t40002] bc\n[1:t40002] \n[1:t40003] x\n\
              [1:t40002] rest\n[1:t40002] EOF\n[1:t40003] EOF\n[1] finished\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_child_whose_output_goes_elsewhere_holds_its_job_while_it_runs() {
+        let mut jobs = Jobs::default();
+        let job = jobs.begin(Sink::Console).unwrap();
+        jobs.add(job, task(2));
+        for child in [3, 4, 5] {
+            jobs.add_child(task(child), Some(task(2)));
+        }
+        let mut out = Vec::new();
+        for (ended, bytes) in [(2, &b""[..]), (4, b"x\n"), (4, b"")] {
+            jobs.output(task(ended), bytes, &mut out).unwrap();
+        }
+        out.clear();
+        // The third runs on; the fifth has ended, but seemed to run when first asked after.
+        for (runs, any) in [(&[3, 5][..], true), (&[3], true), (&[3], true), (&[], true)] {
+            jobs.asked_after(|asked| runs.iter().any(|n| task(*n) == asked), &mut out).unwrap();
+            assert_eq!((jobs.any(), out.is_empty()), (any, true), "{runs:?}");
+        }
+        assert_eq!(jobs.list().collect::<Vec<_>>(), [(1, BTreeSet::from([task(3)]))]);
+        jobs.asked_after(|_| false, &mut out).unwrap();
+        assert!(!jobs.any() && !jobs.any_silent());
+        assert_eq!(out, b"[1] finished\n");
     }
 
     #[test]

@@ -8,6 +8,8 @@
 //! | `tids` | task numbers as PVM writes them |
 //! | `hosts`, `tasks`, `spawn`, `mail`, `settings` | what the commands do |
 //! | `jobs` | output of what was spawned with `->` |
+//! | `roles`, `starter` | hosters and taskers: what they are asked; programs that they start |
+//! | `summary` | what a trace file says |
 //! | `help` | what `help` says |
 
 mod command;
@@ -17,8 +19,11 @@ mod hosts;
 mod input;
 mod jobs;
 mod mail;
+mod roles;
 mod settings;
 mod spawn;
+mod starter;
+mod summary;
 mod tasks;
 mod tids;
 mod words;

@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use anyhow::bail;
+use towpath::task::pvm::arch_from_pvm;
 use towpath::task::{Place, SpawnTasks};
 use towpath_vm::Host;
 
 use super::console::{Console, wrong_args};
-use super::hosts::from_pvm;
 use super::jobs::Sink;
+use super::roles;
 use super::tasks::word;
 use super::tids::Tid;
 use crate::control;
@@ -96,7 +97,7 @@ impl Wanted {
         let Some(name) = &self.place else { return Some(Place::Any) };
         let by_name = hosts.iter().find(|host| control::is_called(host, name));
         let by_address = || hosts.iter().find(|host| host.addr.ip().to_string() == *name);
-        match (by_name.or_else(by_address), from_pvm(name)) {
+        match (by_name.or_else(by_address), arch_from_pvm(name)) {
             (Some(host), _) => Some(Place::Host(host.id)),
             (None, arch) => arch.map(|arch| Place::Arch(arch.into())),
         }
@@ -121,7 +122,9 @@ impl Console<'_> {
         };
         let job = sink.map(|sink| self.jobs.begin(sink)).transpose()?;
         self.task.catch_output(job.is_some())?;
-        let spawned = self.task.spawn(self.tasks(&wanted, place))?;
+        let mut tasks = self.tasks(&wanted, place);
+        roles::by_taskers(&mut self.task, &mut tasks);
+        let spawned = self.task.spawn(tasks)?;
         let done = spawned.iter().filter(|task| task.is_ok()).count();
         if let Some(job) = job {
             let _ = writeln!(out, "[{job}]");

@@ -68,7 +68,7 @@ pub(crate) struct RunArgs {
     /// Working directory (default: this one)
     #[arg(long, value_name = "DIR")]
     workdir: Option<OsString>,
-    /// End each task after so long, such as 500ms, 30s, 2m or 1h
+    /// End each task, and what it spawned, after so long, such as 500ms, 30s, 2m or 1h
     #[arg(long, value_name = "DURATION", value_parser = crate::farm::duration)]
     timeout: Option<Duration>,
     /// `[RANK HOST]` before each line (default with several tasks)
@@ -202,7 +202,8 @@ pub(crate) fn run(vm: &VmDir, args: &RunArgs) -> anyhow::Result<ExitCode> {
         client.sender.send(&Request::Spawn { tag: rank as u64, host, spec })?;
     }
     let input = (!args.no_stdin).then(Input::new);
-    let rules = Rules { keep_going: args.keep_going, grace: args.grace };
+    let until = args.timeout.and_then(|limit| Instant::now().checked_add(limit));
+    let rules = Rules { keep_going: args.keep_going, grace: args.grace, until };
     let mut job = Job::new(client, &hosts, members, show, input, rules, &mut signals);
     let status = job.run()?;
     if args.json {

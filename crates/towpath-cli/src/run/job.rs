@@ -21,6 +21,8 @@ const SIGKILL: i32 = 9;
 const SIGPIPE: i32 = 13;
 /// Exit status when the tasks' output could not be written.
 const OUTPUT_FAILED: u8 = 255;
+/// Exit status when the job's time was over, as of the tasks' own.
+const TIMED_OUT: u8 = 124;
 /// How often signals and time are looked at when nothing else happens.
 const TICK: Duration = Duration::from_millis(100);
 /// Replies handled before output is shown and signals are looked at.
@@ -33,6 +35,8 @@ pub(super) struct Rules {
     pub(super) keep_going: bool,
     /// From the polite signal to the firm one.
     pub(super) grace: Duration,
+    /// When what still runs, spawned tasks too, is ended.
+    pub(super) until: Option<Instant>,
 }
 
 /// A job under way. The tags of the tasks that were asked for are their ranks; behind them in
@@ -100,6 +104,7 @@ impl<'a> Job<'a> {
                 self.output_closed(&e)?;
             }
             self.take_signals()?;
+            self.be_in_time()?;
             self.be_firm()?;
             if self.running > 0 && dry {
                 self.wait()?;
@@ -249,6 +254,21 @@ impl<'a> Job<'a> {
             self.signal(signal)?;
         }
         Ok(())
+    }
+
+    /// Tasks that were asked for have a limit of their own at their hosts, which has not ended
+    /// those that they spawned.
+    fn be_in_time(&mut self) -> Result<(), ClientError> {
+        let is_over = self.rules.until.is_some_and(|at| at <= Instant::now());
+        let spawned = self.members.iter().any(|m| m.spawned.is_some() && m.exit.is_none());
+        if !is_over || !spawned || self.ending {
+            return Ok(());
+        }
+        eprintln!("towpath: the time is over: the {} that still run are ended", self.running);
+        self.failed.get_or_insert(TIMED_OUT);
+        self.ending = true;
+        self.firm_at = Some(Instant::now() + self.rules.grace);
+        self.signal(SIGTERM)
     }
 
     fn be_firm(&mut self) -> Result<(), ClientError> {

@@ -142,7 +142,7 @@ pub(super) fn start_machines(
     };
     let tuning = Tuning { slots: options.slots.or(tuning.slots), ..tuning.clone() };
     let first = found(vm, listen, &tuning.for_hosts(1), name.as_deref(), &options.env)?;
-    let outcome = remote.start(vm, &machines, tuning.lost_after_ms);
+    let outcome = remote.start(vm, &machines, tuning.lost_after_ms, None);
     if outcome.as_ref().map_or(true, |outcome| outcome.interrupted) {
         let _ = control::end_all(vm, true);
     }

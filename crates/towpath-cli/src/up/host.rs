@@ -108,7 +108,7 @@ fn add(vm: &VmDir, args: &AddArgs) -> anyhow::Result<ExitCode> {
         there.is_none()
     });
     let machines = Machines { source: Source::Names, list };
-    let outcome = args.remote.start(vm, &machines, args.lost_after_ms)?;
+    let outcome = args.remote.start(vm, &machines, args.lost_after_ms, None)?;
     failed.extend(outcome.failed);
     let added = &outcome.started;
     if args.json {
@@ -159,7 +159,8 @@ fn delete(vm: &VmDir, args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     Ok(exit(deleted.len(), failed.len()))
 }
 
-fn exit(done: usize, failed: usize) -> ExitCode {
+/// What a command for several hosts ends with.
+pub(crate) fn exit(done: usize, failed: usize) -> ExitCode {
     ExitCode::from(match (done, failed) {
         (_, 0) => 0,
         (0, _) => 255,

@@ -2,12 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use towpath::VmDir;
 use towpath::pvm::hostfile::PvmHost;
 use towpath::start::hostfile::{Machine, Options};
+use towpath::start::launch::Way;
 use towpath::start::machines::Source;
+use towpath_wire::TaskId;
 
 use super::command::{check_down, report, start_machines};
 use super::daemon::SPEED_VAR;
@@ -44,18 +46,33 @@ impl ListedArgs {
         Ok(())
     }
 
-    /// Adds hosts to the virtual machine.
-    pub(crate) fn add(&self, vm: &VmDir, hosts: &[PvmHost]) -> anyhow::Result<Vec<Added>> {
+    /// Adds hosts to the virtual machine, by a task that starts hosts, if there is one.
+    pub(crate) fn add(
+        &self,
+        vm: &VmDir,
+        hosts: &[PvmHost],
+        hoster: Option<TaskId>,
+    ) -> anyhow::Result<Vec<Added>> {
         let mut list = list(hosts)?;
         for machine in &mut list {
             machine.options.slots = machine.options.slots.or(self.tuning.slots);
         }
         let machines = Machines { source: Source::Names, list };
-        let outcome = self.remote.start(vm, &machines, self.tuning.lost_after_ms)?;
+        let way = hoster.map(|hoster| by_hoster(vm, hoster)).transpose()?;
+        let outcome = self.remote.start(vm, &machines, self.tuning.lost_after_ms, way)?;
         let started = outcome.started.into_iter().map(|s| (s.name, Ok(s.host)));
         let failed = outcome.failed.into_iter().map(|f| (f.name, Err(f.why)));
         Ok(started.chain(failed).collect())
     }
+}
+
+/// Hosts are started by a task: this program, in the place of ssh, asks it.
+fn by_hoster(vm: &VmDir, hoster: TaskId) -> anyhow::Result<Way> {
+    let program = std::env::current_exe().context("the path of this program")?;
+    let program = program.to_str().context("the path of this program is no text")?;
+    let task = hoster.to_raw().to_string();
+    let words = [program, "--vm", &vm.name, "pvm", "--ask-hoster", &task];
+    Ok(Way::Ssh(words.map(String::from).to_vec()))
 }
 
 fn list(hosts: &[PvmHost]) -> anyhow::Result<Vec<Machine>> {

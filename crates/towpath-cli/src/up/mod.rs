@@ -11,8 +11,8 @@ mod unit;
 
 pub(crate) use command::{InitArgs, UpArgs, init, up};
 pub(crate) use daemon::{DaemonArgs, daemon};
-pub(crate) use host::{HostArgs, host};
+pub(crate) use host::{HostArgs, exit, host};
 pub(crate) use join::{JoinArgs, join};
-pub(crate) use listed::ListedArgs;
+pub(crate) use listed::{Added, ListedArgs};
 pub(crate) use remote::read as read_hostfile;
 pub(crate) use unit::{UnitArgs, unit};

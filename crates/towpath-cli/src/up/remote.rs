@@ -100,12 +100,13 @@ impl RemoteArgs {
         vm: &VmDir,
         machines: &Machines,
         lost_after_ms: u32,
+        way: Option<Way>,
     ) -> anyhow::Result<Outcome> {
         let list = &machines.list;
         let waves = list.len().div_ceil(self.parallel.into()) as u32;
         let ttl = self.start_timeout * waves + TOKEN_SPARE;
         let own = std::env::current_exe().ok().and_then(|p| Some(p.to_str()?.to_string()));
-        let way = self.way(machines.source);
+        let way = way.unwrap_or_else(|| self.way(machines.source));
         // The nodes of a Slurm job see the same files, as a rule.
         let default = if matches!(way, Way::Srun(_)) { own } else { None };
         let towpath = self.towpath.clone().or(default).unwrap_or_else(|| "towpath".into());

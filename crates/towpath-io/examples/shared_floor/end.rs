@@ -72,8 +72,8 @@ impl End {
             self.out.push_copy(&head(data.len()), data).expect("room");
         } else {
             self.out.push(&head(data.len()), data).expect("room");
-            self.out.wake();
         }
+        self.out.wake();
     }
 
     /// Waits for an arrival.

@@ -62,7 +62,7 @@ impl Arena {
             self.0.refused.fetch_add(1, Relaxed);
             return Err(ArenaFull { asked: len, used, limit });
         };
-        Ok(Block { held: Held { arena: self.clone(), page }, len })
+        Ok(Block { held: Held { arena: self.clone(), page }, len, elsewhere: false })
     }
 
     /// Bytes of the blocks in use, sizes rounded up to powers of two.
@@ -114,6 +114,16 @@ impl Held {
     fn at(&self) -> usize {
         self.arena.0.shape.page(self.page)
     }
+
+    /// Copies bytes in, for readers that are elsewhere or here.
+    ///
+    /// # Safety
+    /// Nothing else in this process reads or writes the range meanwhile.
+    unsafe fn write(&self, at: usize, bytes: &[u8], elsewhere: bool) {
+        let (memory, at) = (&self.arena.0.memory, self.at() + at);
+        // SAFETY: the caller's promise.
+        unsafe { if elsewhere { memory.write_past(at, bytes) } else { memory.write(at, bytes) } }
+    }
 }
 
 impl Clone for Held {
@@ -134,6 +144,7 @@ impl Drop for Held {
 pub struct Block {
     held: Held,
     len: usize,
+    elsewhere: bool,
 }
 
 impl Block {
@@ -150,6 +161,22 @@ impl Block {
         unsafe { self.held.arena.0.memory.bytes_mut(self.held.at(), self.len) }
     }
 
+    /// Whether its readers are on other processors: bytes that are [written](Self::write) then do
+    /// not stay in this one's caches.
+    #[must_use]
+    pub fn read_elsewhere(mut self, elsewhere: bool) -> Self {
+        self.elsewhere = elsewhere;
+        self
+    }
+
+    /// Copies `bytes` to place `at`; they must fit (asserted).
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at <= self.len && bytes.len() <= self.len - at, "the block is long enough");
+        let Self { held, elsewhere, .. } = self;
+        // SAFETY: as in `bytes`, and borrowed mutably.
+        unsafe { held.write(at, bytes, *elsewhere) }
+    }
+
     /// The first `len` bytes, done with writing.
     pub fn freeze_to(self, len: usize) -> Frozen {
         assert!(len <= self.len, "{len} bytes of a block of {}", self.len);
@@ -164,8 +191,8 @@ impl Block {
 
     /// To be filled while others see how far it is.
     pub(super) fn filling(self) -> Filling {
-        let Self { held, len } = self;
-        let filling = Filling { held, len, filled: 0 };
+        let Self { held, len, elsewhere } = self;
+        let filling = Filling { held, len, filled: 0, elsewhere };
         filling.tell();
         filling
     }
@@ -195,7 +222,7 @@ impl Frozen {
     }
 
     /// Whether it is a block of this arena.
-    pub(super) fn is_of(&self, arena: &Arena) -> bool {
+    pub fn is_of(&self, arena: &Arena) -> bool {
         Arc::ptr_eq(&self.held.arena.0, &arena.0)
     }
 }
@@ -206,6 +233,7 @@ pub(super) struct Filling {
     held: Held,
     len: usize,
     filled: usize,
+    elsewhere: bool,
 }
 
 impl Filling {
@@ -218,7 +246,7 @@ impl Filling {
         assert!(bytes.len() <= self.len - self.filled, "the block is long enough");
         // SAFETY: the block is this one's alone in this process, and its receiver reads only what
         // is filled.
-        unsafe { self.held.arena.0.memory.write(self.held.at() + self.filled, bytes) };
+        unsafe { self.held.write(self.filled, bytes, self.elsewhere) };
         self.filled += bytes.len();
         self.tell();
     }

@@ -10,6 +10,7 @@ use rustix::io;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::layout::LINE;
+use super::past;
 use super::record::WORDS;
 
 /// A shared mapping of a sealed memory file. Invariant: `base` is page-aligned and points to
@@ -100,6 +101,18 @@ impl Memory {
         // SAFETY: the range lies in the mapping, which is writable; nobody else touches it (the
         // caller's promise), so it does not overlap `from` either.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+    }
+
+    /// [`Memory::write`] past the caches, for a reader on another processor: writing to lines that
+    /// are in its caches costs more than memory does.
+    ///
+    /// # Safety
+    /// As for [`Memory::write`].
+    pub(super) unsafe fn write_past(&self, at: usize, from: &[u8]) {
+        assert!(self.writable, "only the owner writes");
+        let to = self.at(at, from.len());
+        // SAFETY: as in `write`.
+        unsafe { past::copy(from, to) }
     }
 
     /// Bytes in place.

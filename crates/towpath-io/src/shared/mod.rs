@@ -25,6 +25,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `layout` | byte maps |
+//! | `past` | copies past the caches |
 //! | `memory`, `segment` | mapped pages; memory files, made, sealed and checked |
 //! | `card`, `bell`, `waiter` | who sleeps; what wakes; waiting for everything at once |
 //! | `origin` | which process this is |
@@ -44,6 +45,7 @@ mod memory;
 mod origin;
 mod outbound;
 mod pair;
+mod past;
 mod record;
 mod returns;
 mod ring;

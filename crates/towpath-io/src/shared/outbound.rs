@@ -139,25 +139,33 @@ impl Outbound {
         if self.ring.push_body(head, body(ticket))? { Ok(()) } else { Err(PushError::Full) }
     }
 
-    /// Sends bytes through a block of the arena, copied once here. The peer is told of it first
-    /// and woken if it sleeps, so that it reads while this fills.
+    /// Sends bytes through a block of the arena, copied once here. A peer that is not on this
+    /// processor is told of it first and woken if it sleeps, so that it reads while this fills.
+    /// Call [`wake`](Self::wake) after the last of several.
     pub fn push_copy(&mut self, head: &Head, data: &[u8]) -> Result<(), PushError> {
         debug_assert!(fits(head, data.len()), "the piece lies in its message");
         self.reclaim()?;
-        let mut block = self.arena.alloc(data.len())?.filling();
-        let (first, rest) = data.split_at(data.len().min(FIRST));
+        let here = self.is_here();
+        let block = self.arena.alloc(data.len())?.read_elsewhere(!here);
+        let mut block = block.filling();
+        let first = if here { data.len() } else { data.len().min(FIRST) };
+        let (first, rest) = data.split_at(first);
         block.append(first);
         let (page, len, filling) = (block.page(), data.len(), !rest.is_empty());
         self.push_ticket(head, |ticket| Body::Block { page, len, ticket, filling })?;
         self.tickets.give_out(block.hold());
-        self.wake();
-        for part in rest.chunks(STEP) {
-            block.append(part);
-        }
         if filling {
             self.wake();
         }
+        for part in rest.chunks(STEP) {
+            block.append(part);
+        }
         Ok(())
+    }
+
+    /// Whether the peer was last seen on the processor that this task runs on.
+    pub fn is_here(&self) -> bool {
+        self.link.is_here()
     }
 
     #[inline]

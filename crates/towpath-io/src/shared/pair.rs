@@ -4,6 +4,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::thread::sched_getcpu;
+
 use super::arena::Arena;
 use super::bell::Bell;
 use super::card::{OwnCard, Showing, epoch_of, must_be_woken, showing};
@@ -52,6 +54,12 @@ impl Link {
             self.ring();
         }
         sleeps
+    }
+
+    /// Whether the peer was last seen on the processor that this task runs on: it cannot do
+    /// anything meanwhile.
+    pub(super) fn is_here(&self) -> bool {
+        showing(&self.segment).processor == sched_getcpu() as u32
     }
 
     #[cold]

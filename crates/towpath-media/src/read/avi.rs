@@ -82,7 +82,8 @@ impl Avi {
                     let wanted = HEADER_MAX.min(left as usize);
                     let used = self.collect(bytes, wanted);
                     if self.head_len == wanted {
-                        self.stream_header(format, sink);
+                        let start = self.offset + used as u64 - wanted as u64;
+                        self.stream_header(format, start, sink);
                         self.pass(u64::from(left) - wanted as u64 + u64::from(pad));
                     }
                     used
@@ -111,8 +112,8 @@ impl Avi {
         }
         if let State::Chunk { frame, left, .. } = self.state {
             sink.fault(FaultKind::Truncated, self.offset);
-            if frame {
-                self.frame.size -= left.min(self.frame.size);
+            self.frame.size -= left.min(self.frame.size);
+            if frame && self.frame.size > 0 {
                 self.frame.damaged = true;
                 sink.frame(&self.frame);
             }
@@ -238,15 +239,16 @@ impl Avi {
         }
     }
 
-    fn stream_header(&mut self, format: bool, sink: &mut impl Sink) {
+    /// A stream's header or format is there; it starts at `start`.
+    fn stream_header(&mut self, format: bool, start: u64, sink: &mut impl Sink) {
         let len = self.head_len;
         if !format {
             self.header = None;
             if len < 28 {
-                return sink.fault(FaultKind::StreamHeader, self.offset);
+                return sink.fault(FaultKind::StreamHeader, start);
             }
             if self.name() != *b"vids" {
-                self.add(Codec::Other, None, sink);
+                self.add(Codec::Other, None, start, sink);
                 return;
             }
             let handler = core::array::from_fn(|i| self.head[4 + i]);
@@ -255,7 +257,7 @@ impl Avi {
         }
         let Some((handler, scale, rate)) = self.header.take() else { return };
         if len < 20 {
-            return sink.fault(FaultKind::StreamHeader, self.offset);
+            return sink.fault(FaultKind::StreamHeader, start);
         }
         let compression = core::array::from_fn(|i| self.head[16 + i]);
         let known = scale != 0 && rate != 0;
@@ -270,12 +272,12 @@ impl Avi {
             Codec::Other => codec(handler),
             known => known,
         };
-        self.add(codec, Some(video), sink);
+        self.add(codec, Some(video), start, sink);
     }
 
-    fn add(&mut self, codec: Codec, video: Option<VideoInfo>, sink: &mut impl Sink) {
+    fn add(&mut self, codec: Codec, video: Option<VideoInfo>, start: u64, sink: &mut impl Sink) {
         if self.streams.len() == STREAMS_MAX {
-            return sink.fault(FaultKind::Limit, self.offset);
+            return sink.fault(FaultKind::Limit, start);
         }
         let index = self.streams.len() as u16;
         let info = StreamInfo { video, ..StreamInfo::new(index, index, codec) };

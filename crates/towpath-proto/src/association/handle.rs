@@ -288,8 +288,10 @@ impl Association {
         let mut outcome = ::core::mem::take(&mut self.outcome);
         self.stats.packets_lost += outcome.packets_lost;
         self.stats.spurious += outcome.spurious;
+        // The packet that acknowledges was heard just now.
+        let arrived = self.liveness.heard_at() - self.rtt() / 2;
         for item in outcome.acked.drain(..) {
-            self.item_acked(item);
+            self.item_acked(item, arrived);
         }
         for item in outcome.lost.drain(..) {
             self.item_lost(item);
@@ -308,9 +310,7 @@ impl Association {
         self.outcome = outcome;
     }
 
-    fn item_acked(&mut self, item: Item) {
-        // The packet that acknowledges was heard just now.
-        let arrived = self.liveness.heard_at() - self.rtt() / 2;
+    fn item_acked(&mut self, item: Item, arrived: Instant) {
         match item {
             Item::Data { channel, message, offset, len } => {
                 let acked = |s: &mut SendHalf| s.on_acked(message, offset, len, arrived);

@@ -55,6 +55,8 @@ impl Wait {
 #[derive(Clone, Debug)]
 pub(super) struct Liveness {
     bounds: Bounds,
+    /// Time between asks while nothing is heard: two more than needed fit into `lost_after`.
+    gap: Duration,
     initiator: bool,
     watched: bool,
     /// When an authentic and new packet last came.
@@ -79,6 +81,7 @@ impl Liveness {
     pub(super) fn new(now: Instant, initiator: bool, bounds: Bounds) -> Self {
         Self {
             bounds,
+            gap: bounds.lost_after / (bounds.asks + 2),
             initiator,
             watched: false,
             heard: now,
@@ -148,10 +151,14 @@ impl Liveness {
 
     /// A packet that asks for an acknowledgement left.
     pub(super) fn asked(&mut self, now: Instant) {
+        let waits = self.silence.is_some() && self.progress.is_some();
+        if self.asked == now && self.unsent.is_none() && waits {
+            return; // as the packet before it
+        }
         self.asked = now;
         self.unsent = None;
         self.progress.get_or_insert(Wait::new(now));
-        if self.silence.is_none() || now >= self.counted + self.gap() / 2 {
+        if self.silence.is_none() || now >= self.counted + self.gap / 2 {
             self.asks += 1;
             self.counted = now;
         }
@@ -168,11 +175,6 @@ impl Liveness {
         self.progress = None;
     }
 
-    /// Time between asks while nothing is heard: two more than needed fit into `lost_after`.
-    fn gap(&self) -> Duration {
-        self.bounds.lost_after / (self.bounds.asks + 2)
-    }
-
     /// Time without a word after which we ask.
     fn quiet(&self) -> Duration {
         match (self.watched, self.initiator) {
@@ -184,7 +186,7 @@ impl Liveness {
 
     fn ask_at(&self) -> Instant {
         match self.silence {
-            Some(_) => self.counted + self.gap(),
+            Some(_) => self.counted + self.gap,
             None => self.heard.max(self.asked) + self.quiet(),
         }
     }

@@ -99,6 +99,8 @@ pub(super) struct Path {
     pub(super) ack_rate: AckRate,
     delivery: Delivery,
     congestion: Box<dyn Congestion>,
+    /// The controller's, as it was when it last heard something.
+    window: u64,
     pacer: Pacer,
     reordering: Reordering,
     pub(super) loss_at: Option<Instant>,
@@ -116,6 +118,7 @@ impl Path {
         {
             arrivals.received.off_by_one = config.plant == crate::config::Plant::BitmapOffByOne;
         }
+        let congestion = config.congestion.build(config.datagram.into());
         Self {
             id,
             link,
@@ -130,7 +133,8 @@ impl Path {
             rtt: Rtt::new(config.rtt_initial),
             ack_rate: AckRate::new(config.ack_delay),
             delivery: Delivery::default(),
-            congestion: config.congestion.build(config.datagram.into()),
+            window: congestion.window(),
+            congestion,
             pacer: Pacer::new(),
             reordering: Reordering::default(),
             loss_at: None,
@@ -161,7 +165,7 @@ impl Path {
         if !self.flight.has_room() {
             return 0;
         }
-        self.congestion.window().saturating_sub(self.flight.bytes())
+        self.window.saturating_sub(self.flight.bytes())
     }
 
     /// Bytes of data that may be sent now; 0 unless a whole datagram may.
@@ -171,8 +175,8 @@ impl Path {
     }
 
     /// Bytes that may be under way.
-    pub(super) fn window(&self) -> u64 {
-        self.congestion.window()
+    pub(super) const fn window(&self) -> u64 {
+        self.window
     }
 
     /// When the pacer lets data go on, if nothing but the pacer holds it.
@@ -201,9 +205,10 @@ impl Path {
         }
     }
 
+    /// To be called whenever the controller has heard something.
     fn repace(&mut self) {
-        let c = &self.congestion;
-        self.pacer.set_rate(c.pacing(), c.window(), self.datagram.into());
+        self.window = self.congestion.window();
+        self.pacer.set_rate(self.congestion.pacing(), self.window, self.datagram.into());
     }
 
     /// The owner had nothing more to send though the path had room.
@@ -266,7 +271,7 @@ impl Path {
             self.probing.acks_alone += 1;
         }
         let in_flight = self.flight.bytes() + u64::from(d.bytes);
-        let stamp = self.delivery.stamp(in_flight, self.congestion.window());
+        let stamp = self.delivery.stamp(in_flight, self.window);
         let ack_top = d.acked_up_to.map_or(0, |n| n + 1);
         let (at, bytes) = (d.now, d.bytes);
         self.flight.push(Sent { at, bytes, items: 0, state, items_at: 0, ack_top, stamp }, items);
@@ -512,7 +517,7 @@ mod tests {
             assert_eq!(out.packets_lost, 0);
             let lost = ack(&mut path, at(1620), 26, 2);
             assert_eq!(lost.packets_lost, 12);
-            assert_eq!(path.congestion.window(), expected * u64::from(DATAGRAM), "{last}");
+            assert_eq!(path.window(), expected * u64::from(DATAGRAM), "{last}");
         }
     }
 }

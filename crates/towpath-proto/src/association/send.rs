@@ -272,6 +272,7 @@ impl SendHalf {
     /// What goes out next, with at most `room` bytes of a message: skips and repairs before fresh
     /// data. A repair is the last one that can be in time when its message's deadline is not
     /// after `last_chance`; it goes out twice. `None` does not mean that nothing is left.
+    #[inline] // what it returns is looked at piece by piece
     pub(super) fn next(&mut self, room: usize, last_chance: Instant) -> Option<Next> {
         let room = room.min(u16::MAX.into()) as u32;
         while let Some(message) = self.skips.pop_front() {
@@ -309,6 +310,7 @@ impl SendHalf {
         Some(Piece { message, message_len, block, offset, len, repair: true, twice })
     }
 
+    #[inline]
     fn fresh_piece(&mut self, room: u32) -> Option<Next> {
         if !self.fresh_ready() {
             return None;

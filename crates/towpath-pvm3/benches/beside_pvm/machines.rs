@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::net::{Net, write_script};
-use crate::support::{self, beside_tests, pvm};
+use crate::support::{self, pvm};
 
 /// Whose library the program meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,11 +30,7 @@ const LIMIT: &str = "300";
 impl Machines {
     /// `None`: something is not there that this needs.
     pub(crate) fn new(hosts: u32) -> Option<Self> {
-        let towpath = beside_tests("..").join("towpath");
-        if !towpath.exists() {
-            support::skip("the towpath program is not built: cargo build --release -p towpath-cli");
-            return None;
-        }
+        let towpath = support::towpath();
         let folder = tempfile::Builder::new().prefix("tp").tempdir().expect("a folder");
         let net = if hosts == 1 { None } else { Net::new(folder.path()) };
         if hosts == 2 && net.is_none() {

@@ -7,10 +7,15 @@ use std::sync::Once;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI32};
 
+use super::text::{bytes, ints, texts};
 use crate::code::{self, Code, Outcome};
 use crate::data::{pvm_errno, pvmautoerr, pvmmyctx, pvmmytid};
-use crate::library::Library;
+use crate::library::{Data, Inside, Library, Moment, Traced, Value, now};
+use crate::trace_names::data;
 use crate::vm::connect;
+
+/// Longest row of which a trace event tells.
+const TOLD_MAX: c_int = 4096;
 
 /// The task that this process is, or can become.
 static LIBRARY: Library = Library::new(connect);
@@ -25,14 +30,98 @@ pub(crate) fn library() -> &'static Library {
     FORK.call_once(|| {
         // SAFETY: registers a function of ours; when there is no memory for it, a child of a
         // fork finds the connection closed to it.
-        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        unsafe { libc::pthread_atfork(Some(before_fork), None, Some(forked)) };
     });
     &LIBRARY
+}
+
+extern "C" fn before_fork() {
+    LIBRARY.before_fork();
 }
 
 extern "C" fn forked() {
     LIBRARY.forked();
     pvmmytid.store(-1, Relaxed);
+}
+
+/// Tells the task's tracer, if it has one, of a call: `given` when it begins, and when it has ended
+/// the code. Calls inside of calls are not told of.
+pub(crate) fn traced(
+    event: usize,
+    given: impl FnOnce() -> Data,
+    call: impl FnOnce() -> c_int,
+) -> c_int {
+    traced_as(event, given, |code| data![CC: code], call)
+}
+
+/// As [`traced`]; `came` is told when the call has ended.
+pub(super) fn traced_as<R: Copy>(
+    event: usize,
+    given: impl FnOnce() -> Data,
+    came: impl FnOnce(R) -> Data,
+    call: impl FnOnce() -> R,
+) -> R {
+    match LIBRARY.traced() {
+        Traced::No => call(),
+        was => told(event, was, given, came, call),
+    }
+}
+
+#[cold]
+fn told<R: Copy>(
+    event: usize,
+    was: Traced,
+    given: impl FnOnce() -> Data,
+    came: impl FnOnce(R) -> Data,
+    call: impl FnOnce() -> R,
+) -> R {
+    let library = library();
+    let Some(_inside) = Inside::enter() else { return call() };
+    let (mut began, given) = (now(), given());
+    if was == Traced::Yes {
+        library.trace(event, Moment::Entry, began, &given);
+    }
+    let code = call();
+    if library.traced() == Traced::Yes {
+        if was != Traced::Yes {
+            // The call itself brought the task into the virtual machine.
+            began = now();
+            library.trace(event, Moment::Entry, began, &given);
+        }
+        library.trace(event, Moment::Exit, began, &came(code));
+    }
+    code
+}
+
+/// A string of the program, as traces tell it.
+pub(crate) struct Text(pub(crate) *const c_char);
+
+impl From<Text> for Value {
+    fn from(text: Text) -> Self {
+        // SAFETY: made of C strings of the program only, which are there during its call.
+        Self::Text(unsafe { bytes(text.0) }.to_vec())
+    }
+}
+
+/// As many ints of the program.
+pub(super) struct Ints(pub(super) *const c_int, pub(super) c_int);
+
+impl From<Ints> for Value {
+    fn from(Ints(list, count): Ints) -> Self {
+        // SAFETY: made of lists of the program only, which are there during its call.
+        Self::Ints(unsafe { ints(list, count.clamp(0, TOLD_MAX)) }.unwrap_or_default().to_vec())
+    }
+}
+
+/// As many strings of the program.
+pub(super) struct Texts(pub(super) *const *const c_char, pub(super) c_int);
+
+impl From<Texts> for Value {
+    fn from(Texts(list, count): Texts) -> Self {
+        // SAFETY: made of lists of the program only, which are there during its call.
+        let texts = unsafe { texts(list, count.clamp(0, TOLD_MAX)) }.unwrap_or_default();
+        Self::Texts(texts.into_iter().map(String::into_bytes).collect())
+    }
 }
 
 /// A call: gives what the program sees. A failure is reported as `PvmAutoErr` says.

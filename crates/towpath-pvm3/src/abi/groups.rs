@@ -4,13 +4,14 @@
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::entry::{call, guarded, library};
+use super::entry::{Text, call, guarded, library, traced, traced_as};
 use super::tables::Given;
 use super::text::{put, text};
 use crate::code::{Code, Outcome, flat};
 use crate::data::pvm_errno;
 use crate::library::{Function, Operator, built_in, size_of};
 use crate::strided::Strided;
+use crate::trace_names::{data, event_number};
 
 fn quiet(step: impl FnOnce() -> Outcome) -> c_int {
     let outcome = guarded(step);
@@ -23,43 +24,82 @@ fn quiet(step: impl FnOnce() -> Outcome) -> c_int {
 /// `pvm_joingroup`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_joingroup(group: *const c_char) -> c_int {
-    // SAFETY: a C string of the program, or null.
-    quiet(|| library().join_group(&unsafe { text(group) }))
+    traced(
+        event_number!("joingroup"),
+        || data![GN: Text(group)],
+        || {
+            // SAFETY: a C string of the program, or null.
+            quiet(|| library().join_group(&unsafe { text(group) }))
+        },
+    )
 }
 
 /// `pvm_lvgroup`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_lvgroup(group: *const c_char) -> c_int {
-    // SAFETY: a C string of the program, or null.
-    quiet(|| library().leave_group(&unsafe { text(group) }))
+    traced(
+        event_number!("lvgroup"),
+        || data![GN: Text(group)],
+        || {
+            // SAFETY: a C string of the program, or null.
+            quiet(|| library().leave_group(&unsafe { text(group) }))
+        },
+    )
 }
 
 /// `pvm_getinst`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_getinst(group: *const c_char, tid: c_int) -> c_int {
-    // SAFETY: a C string of the program, or null.
-    quiet(|| library().instance(&unsafe { text(group) }, tid))
+    traced_as(
+        event_number!("getinst"),
+        || data![GN: Text(group), GT: tid],
+        |instance| data![GI: instance],
+        || {
+            // SAFETY: a C string of the program, or null.
+            quiet(|| library().instance(&unsafe { text(group) }, tid))
+        },
+    )
 }
 
 /// `pvm_gettid`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_gettid(group: *const c_char, instance: c_int) -> c_int {
-    // SAFETY: a C string of the program, or null.
-    quiet(|| library().member(&unsafe { text(group) }, instance))
+    traced_as(
+        event_number!("gettid"),
+        || data![GN: Text(group), GI: instance],
+        |tid| data![GT: tid],
+        || {
+            // SAFETY: a C string of the program, or null.
+            quiet(|| library().member(&unsafe { text(group) }, instance))
+        },
+    )
 }
 
 /// `pvm_gsize`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_gsize(group: *const c_char) -> c_int {
-    // SAFETY: a C string of the program, or null.
-    quiet(|| library().group_size(&unsafe { text(group) }))
+    traced_as(
+        event_number!("gsize"),
+        || data![GN: Text(group)],
+        |size| data![GS: size],
+        || {
+            // SAFETY: a C string of the program, or null.
+            quiet(|| library().group_size(&unsafe { text(group) }))
+        },
+    )
 }
 
 /// `pvm_barrier`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_barrier(group: *const c_char, count: c_int) -> c_int {
-    // SAFETY: a C string of the program, or null.
-    quiet(|| library().barrier(&unsafe { text(group) }, count))
+    traced(
+        event_number!("barrier"),
+        || data![GN: Text(group), GBC: count],
+        || {
+            // SAFETY: a C string of the program, or null.
+            quiet(|| library().barrier(&unsafe { text(group) }, count))
+        },
+    )
 }
 
 /// `pvm_freezegroup`.
@@ -72,8 +112,19 @@ pub(crate) unsafe extern "C" fn pvm_freezegroup(group: *const c_char, size: c_in
 /// `pvm_bcast`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_bcast(group: *const c_char, tag: c_int) -> c_int {
-    // SAFETY: a C string of the program, or null.
-    quiet(|| library().broadcast(&unsafe { text(group) }, tag))
+    traced_as(
+        event_number!("bcast"),
+        || data![GN: Text(group), MC: tag],
+        |code| {
+            // SAFETY: a C string of the program, or null.
+            let others = library().others(&unsafe { text(group) });
+            data![CC: code, MDL: others]
+        },
+        || {
+            // SAFETY: a C string of the program, or null.
+            quiet(|| library().broadcast(&unsafe { text(group) }, tag))
+        },
+    )
 }
 
 /// `pvm_grphostinfo`.
@@ -152,17 +203,23 @@ pub(crate) unsafe extern "C" fn pvm_reduce(
     group: *const c_char,
     root: c_int,
 ) -> c_int {
-    call("pvm_reduce", || {
-        if data.is_null() || count <= 0 {
-            return Err(Code::BadParam);
-        }
-        let len = len_of(count, data_type)?;
-        // SAFETY: an array of the program.
-        let data = unsafe { std::slice::from_raw_parts_mut(data, len) };
-        let operator = operator.ok_or(Code::BadParam)?;
-        // SAFETY: a C string of the program, or null.
-        library().reduce(operator, data, data_type, tag, &unsafe { text(group) }, root)
-    })
+    traced(
+        event_number!("reduce"),
+        || data![GN: Text(group), MC: tag],
+        || {
+            call("pvm_reduce", || {
+                if data.is_null() || count <= 0 {
+                    return Err(Code::BadParam);
+                }
+                let len = len_of(count, data_type)?;
+                // SAFETY: an array of the program.
+                let data = unsafe { std::slice::from_raw_parts_mut(data, len) };
+                let operator = operator.ok_or(Code::BadParam)?;
+                // SAFETY: a C string of the program, or null.
+                library().reduce(operator, data, data_type, tag, &unsafe { text(group) }, root)
+            })
+        },
+    )
 }
 
 /// An array of the program that only the root has: `count` elements of each instance.
@@ -188,16 +245,22 @@ pub(crate) unsafe extern "C" fn pvm_gather(
     group: *const c_char,
     root: c_int,
 ) -> c_int {
-    call("pvm_gather", || {
-        if data.is_null() || count <= 0 {
-            return Err(Code::BadParam);
-        }
-        let place = places(result, count, len_of(count, data_type)?);
-        // SAFETY: an array of the program. PVM's interface lets nobody change it.
-        let values = unsafe { Strided::new(data, count, 1) }?;
-        // SAFETY: a C string of the program, or null.
-        library().gather(place, values, data_type, tag, &unsafe { text(group) }, root)
-    })
+    traced(
+        event_number!("gather"),
+        || data![GN: Text(group), MC: tag],
+        || {
+            call("pvm_gather", || {
+                if data.is_null() || count <= 0 {
+                    return Err(Code::BadParam);
+                }
+                let place = places(result, count, len_of(count, data_type)?);
+                // SAFETY: an array of the program. PVM's interface lets nobody change it.
+                let values = unsafe { Strided::new(data, count, 1) }?;
+                // SAFETY: a C string of the program, or null.
+                library().gather(place, values, data_type, tag, &unsafe { text(group) }, root)
+            })
+        },
+    )
 }
 
 /// `pvm_scatter`.
@@ -211,16 +274,22 @@ pub(crate) unsafe extern "C" fn pvm_scatter(
     group: *const c_char,
     root: c_int,
 ) -> c_int {
-    call("pvm_scatter", || {
-        if result.is_null() || count <= 0 {
-            return Err(Code::BadParam);
-        }
-        let place = places(data, count, len_of(count, data_type)?);
-        // SAFETY: an array of the program, which may be a part of the root's.
-        let mine = unsafe { Strided::new(result, count, 1) }?;
-        // SAFETY: a C string of the program, or null.
-        library().scatter(mine, place, data_type, tag, &unsafe { text(group) }, root)
-    })
+    traced(
+        event_number!("scatter"),
+        || data![GN: Text(group), MC: tag],
+        || {
+            call("pvm_scatter", || {
+                if result.is_null() || count <= 0 {
+                    return Err(Code::BadParam);
+                }
+                let place = places(data, count, len_of(count, data_type)?);
+                // SAFETY: an array of the program, which may be a part of the root's.
+                let mine = unsafe { Strided::new(result, count, 1) }?;
+                // SAFETY: a C string of the program, or null.
+                library().scatter(mine, place, data_type, tag, &unsafe { text(group) }, root)
+            })
+        },
+    )
 }
 
 /// Combines two arrays, the first of which takes the result.

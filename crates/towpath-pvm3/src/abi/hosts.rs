@@ -1,12 +1,14 @@
 //! Hosts.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 
-use super::entry::{call, call_quietly, library};
+use super::entry::{Ints, Text, Texts, call, call_quietly, library, traced, traced_as};
 use super::tables::{Given, HostInfo};
 use super::text::{put, text, texts};
 use crate::code::Code;
 use crate::tid;
+use crate::trace_names::{data, event_number};
 
 static HOSTS: Given<HostInfo> = Given::new();
 
@@ -17,19 +19,24 @@ pub(crate) unsafe extern "C" fn pvm_config(
     formats: *mut c_int,
     list: *mut *const HostInfo,
 ) -> c_int {
-    call("pvm_config", || {
-        let rows = library().hosts()?;
-        let mut dsigs: Vec<i32> = rows.iter().map(|row| row.dsig).collect();
-        dsigs.sort_unstable();
-        dsigs.dedup();
-        let (table, count) = HOSTS.hosts(&rows);
-        // SAFETY: places of the program, or null.
-        unsafe {
-            put(hosts, count);
-            put(formats, dsigs.len() as c_int);
-            put(list, table);
-        }
-        Ok(0)
+    let seen = Cell::new((0, 0));
+    let came = |code| data![NH: seen.get().0, NA: seen.get().1, CC: code];
+    traced_as(event_number!("config"), Vec::new, came, || {
+        call("pvm_config", || {
+            let rows = library().config()?;
+            let mut dsigs: Vec<i32> = rows.iter().map(|row| row.dsig).collect();
+            dsigs.sort_unstable();
+            dsigs.dedup();
+            let (table, count) = HOSTS.hosts(&rows);
+            seen.set((count, dsigs.len() as c_int));
+            // SAFETY: places of the program, or null.
+            unsafe {
+                put(hosts, count);
+                put(formats, dsigs.len() as c_int);
+                put(list, table);
+            }
+            Ok(0)
+        })
     })
 }
 
@@ -56,10 +63,16 @@ pub(crate) unsafe extern "C" fn pvm_addhosts(
     count: c_int,
     codes: *mut c_int,
 ) -> c_int {
-    call("pvm_addhosts", || {
-        // SAFETY: names and places of the program.
-        unsafe { each(names, count, codes, |names| library().add_hosts(names)) }
-    })
+    traced(
+        event_number!("addhosts"),
+        || data![HNL: Texts(names, count)],
+        || {
+            call("pvm_addhosts", || {
+                // SAFETY: names and places of the program.
+                unsafe { each(names, count, codes, |names| library().add_hosts(names)) }
+            })
+        },
+    )
 }
 
 /// `pvm_delhosts`.
@@ -69,32 +82,52 @@ pub(crate) unsafe extern "C" fn pvm_delhosts(
     count: c_int,
     codes: *mut c_int,
 ) -> c_int {
-    call("pvm_delhosts", || {
-        // SAFETY: names and places of the program.
-        unsafe { each(names, count, codes, |names| library().delete_hosts(names)) }
-    })
+    traced(
+        event_number!("delhosts"),
+        || data![HNL: Texts(names, count)],
+        || {
+            call("pvm_delhosts", || {
+                // SAFETY: names and places of the program.
+                unsafe { each(names, count, codes, |names| library().delete_hosts(names)) }
+            })
+        },
+    )
 }
 
 /// `pvm_mstat`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_mstat(name: *const c_char) -> c_int {
-    call_quietly("pvm_mstat", &[Code::NoHost, Code::HostFail], || {
-        // SAFETY: a C string of the program, or null.
-        let name = unsafe { text(name) };
-        if name.is_empty() { Err(Code::BadParam) } else { library().host_status(&name) }
-    })
+    traced_as(
+        event_number!("mstat"),
+        || data![HN: Text(name)],
+        |status| data![HS: status],
+        || {
+            call_quietly("pvm_mstat", &[Code::NoHost, Code::HostFail], || {
+                // SAFETY: a C string of the program, or null.
+                let name = unsafe { text(name) };
+                if name.is_empty() { Err(Code::BadParam) } else { library().host_status(&name) }
+            })
+        },
+    )
 }
 
 /// `pvm_archcode`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_archcode(arch: *const c_char) -> c_int {
-    call("pvm_archcode", || {
-        if arch.is_null() {
-            return Err(Code::BadParam);
-        }
-        // SAFETY: a C string of the program.
-        library().arch_code(&unsafe { text(arch) })
-    })
+    traced_as(
+        event_number!("archcode"),
+        || data![AN: Text(arch)],
+        |code| data![AC: code],
+        || {
+            call("pvm_archcode", || {
+                if arch.is_null() {
+                    return Err(Code::BadParam);
+                }
+                // SAFETY: a C string of the program.
+                library().arch_code(&unsafe { text(arch) })
+            })
+        },
+    )
 }
 
 /// `pvm_tidtohost`.
@@ -130,7 +163,7 @@ pub(crate) unsafe extern "C" fn pvm_hostsync(
 /// `pvm_halt`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_halt() -> c_int {
-    call("pvm_halt", || library().halt())
+    traced(event_number!("halt"), Vec::new, || call("pvm_halt", || library().halt()))
 }
 
 /// `pvm_start_pvmd`. Whether to wait for the hosts of a host file makes no difference: it does.
@@ -138,29 +171,42 @@ pub(crate) extern "C" fn pvm_halt() -> c_int {
 pub(crate) unsafe extern "C" fn pvm_start_pvmd(
     count: c_int,
     args: *const *const c_char,
-    _block: c_int,
+    block: c_int,
 ) -> c_int {
-    call("pvm_start_pvmd", || {
-        // SAFETY: as many strings of the program.
-        let args = if count > 0 { unsafe { texts(args, count) }? } else { Vec::new() };
-        library().start_daemon(&args)
-    })
+    traced(
+        event_number!("start_pvmd"),
+        || data![BF: block, AS: Texts(args, count)],
+        || {
+            call("pvm_start_pvmd", || {
+                // SAFETY: as many strings of the program.
+                let args = if count > 0 { unsafe { texts(args, count) }? } else { Vec::new() };
+                library().start_daemon(&args)
+            })
+        },
+    )
 }
 
 /// `pvm_tickle`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvm_tickle(
     count: c_int,
-    _numbers: *const c_int,
+    numbers: *const c_int,
     answered: *mut c_int,
     _answers: *mut c_int,
 ) -> c_int {
-    call("pvm_tickle", || {
-        let answers = library().tickle(count)?;
-        // SAFETY: a place of the program, or null.
-        unsafe { put(answered, answers) };
-        Ok(0)
-    })
+    traced_as(
+        event_number!("tickle"),
+        || data![TA: Ints(numbers, count)],
+        |code| data![CC: code, TR: Vec::new()],
+        || {
+            call("pvm_tickle", || {
+                let answers = library().tickle(count)?;
+                // SAFETY: a place of the program, or null.
+                unsafe { put(answered, answers) };
+                Ok(0)
+            })
+        },
+    )
 }
 
 static MANAGED: Given<HostInfo> = Given::new();
@@ -168,11 +214,13 @@ static MANAGED: Given<HostInfo> = Given::new();
 /// `pvm_reg_rm`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvm_reg_rm(host: *mut *const HostInfo) -> c_int {
-    call("pvm_reg_rm", || {
-        let row = library().become_manager()?;
-        let (table, _) = MANAGED.hosts(&[row]);
-        // SAFETY: a place of the program, or null.
-        unsafe { put(host, table) };
-        Ok(0)
+    traced(event_number!("reg_rm"), Vec::new, || {
+        call("pvm_reg_rm", || {
+            let (before, row) = library().become_manager()?;
+            let (table, _) = MANAGED.hosts(&[row]);
+            // SAFETY: a place of the program, or null.
+            unsafe { put(host, table) };
+            Ok(before)
+        })
     })
 }

@@ -13,7 +13,7 @@ mod tasks;
 mod text;
 
 pub(crate) use buffers::*;
-pub(crate) use entry::{call, library, pvm_perror};
+pub(crate) use entry::{Text, call, library, pvm_perror, traced};
 pub(crate) use groups::*;
 pub(crate) use hosts::*;
 pub(crate) use mailbox::*;

@@ -1,12 +1,21 @@
 //! Packing and unpacking.
 
-use std::ffi::{c_char, c_double, c_float, c_int, c_long, c_short, c_uint, c_ulong, c_ushort};
+use std::ffi::{
+    c_char, c_double, c_float, c_int, c_long, c_short, c_uint, c_ulong, c_ushort, c_void,
+};
 
-use super::entry::{call, guarded, library};
+use super::entry::{call, guarded, library, traced};
 use super::text::bytes;
 use crate::code::{Code, flat};
+use crate::library::Data;
 use crate::message::Element;
 use crate::strided::Strided;
+use crate::trace_names::{data, event_number, event_of};
+
+/// What a trace tells of elements.
+fn array(address: *const c_void, count: c_int, stride: c_int) -> Data {
+    data![PDA: address, PC: count, PSD: stride]
+}
 
 macro_rules! packing {
     ($($pack:ident $unpack:ident $type:ty, $element:ident;)*) => { $(
@@ -17,10 +26,13 @@ macro_rules! packing {
             count: c_int,
             stride: c_int,
         ) -> c_int {
-            call(stringify!($pack), || {
-                // SAFETY: elements of the program.
-                let from = unsafe { Strided::new(from.cast(), count, stride) }?;
-                library().pack(Element::$element, from)
+            let event = const { event_of(stringify!($pack)) };
+            traced(event, || array(from.cast(), count, stride), || {
+                call(stringify!($pack), || {
+                    // SAFETY: elements of the program.
+                    let from = unsafe { Strided::new(from.cast(), count, stride) }?;
+                    library().pack(Element::$element, from)
+                })
             })
         }
 
@@ -31,10 +43,13 @@ macro_rules! packing {
             count: c_int,
             stride: c_int,
         ) -> c_int {
-            call(stringify!($unpack), || {
-                // SAFETY: places for elements of the program.
-                let to = unsafe { Strided::new(to.cast(), count, stride) }?;
-                library().unpack(Element::$element, to)
+            let event = const { event_of(stringify!($unpack)) };
+            traced(event, || array(to.cast(), count, stride), || {
+                call(stringify!($unpack), || {
+                    // SAFETY: places for elements of the program.
+                    let to = unsafe { Strided::new(to.cast(), count, stride) }?;
+                    library().unpack(Element::$element, to)
+                })
             })
         }
     )* };
@@ -57,22 +72,34 @@ packing! {
 /// `pvm_pkstr`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvm_pkstr(text: *const c_char) -> c_int {
-    call("pvm_pkstr", || {
-        if text.is_null() {
-            return Err(Code::BadParam);
-        }
-        // SAFETY: a C string of the program.
-        library().pack_text(unsafe { bytes(text) })
-    })
+    traced(
+        event_number!("pkstr"),
+        || data![PDA: text.cast::<c_void>()],
+        || {
+            call("pvm_pkstr", || {
+                if text.is_null() {
+                    return Err(Code::BadParam);
+                }
+                // SAFETY: a C string of the program.
+                library().pack_text(unsafe { bytes(text) })
+            })
+        },
+    )
 }
 
 /// `pvm_upkstr`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvm_upkstr(place: *mut c_char) -> c_int {
-    call("pvm_upkstr", || {
-        // SAFETY: the program has room for the string that it expects.
-        library().unpack_text(|len| unsafe { Strided::new(place.cast(), len as c_int, 1) })
-    })
+    traced(
+        event_number!("upkstr"),
+        || data![PDA: place.cast::<c_void>().cast_const()],
+        || {
+            call("pvm_upkstr", || {
+                // SAFETY: the program has room for the string that it expects.
+                library().unpack_text(|len| unsafe { Strided::new(place.cast(), len as c_int, 1) })
+            })
+        },
+    )
 }
 
 /// PVM's own: unpacks a string into memory from `malloc`.

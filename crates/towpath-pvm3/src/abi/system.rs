@@ -4,32 +4,47 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::entry::{call, guarded, library, show, speaker};
+use super::entry::{Text, call, guarded, library, show, speaker, traced, traced_as};
 use super::text::{bytes, put, text};
 use crate::code::{Code, flat};
 use crate::data::{pvmautoerr, pvmctrc, pvmdebmask, pvmtrc};
-use crate::library::{HOSTER, MASK, TASKER, TRACER, parse_int};
+use crate::library::{HOSTER, MASK, TASKER, TRACER, parse_int, registration};
+use crate::trace_names::{data, event_number};
 
 const AUTO_ERROR: c_int = 3;
 
 /// `pvm_getopt`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_getopt(what: c_int) -> c_int {
-    call("pvm_getopt", || match what {
-        AUTO_ERROR => Ok(pvmautoerr.load(Relaxed)),
-        _ => library().option(what),
-    })
+    traced_as(
+        event_number!("getopt"),
+        || data![OPT: what],
+        |value| data![OPV: value],
+        || {
+            call("pvm_getopt", || match what {
+                AUTO_ERROR => Ok(pvmautoerr.load(Relaxed)),
+                _ => library().option(what),
+            })
+        },
+    )
 }
 
 /// `pvm_setopt`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_setopt(what: c_int, value: c_int) -> c_int {
-    let before = call("pvm_setopt", || match what {
-        AUTO_ERROR => Ok(pvmautoerr.swap(value, Relaxed)),
-        _ => library().set_option(what, value),
-    });
-    show_options();
-    before
+    traced_as(
+        event_number!("setopt"),
+        || data![OPT: what, OPV: value],
+        |before| data![OPV: before],
+        || {
+            let before = call("pvm_setopt", || match what {
+                AUTO_ERROR => Ok(pvmautoerr.swap(value, Relaxed)),
+                _ => library().set_option(what, value),
+            });
+            show_options();
+            before
+        },
+    )
 }
 
 /// Brings the variables of options up to date.
@@ -73,13 +88,17 @@ extern "C" fn pvm_version() -> *const c_char {
 /// `pvm_reg_hoster`.
 #[unsafe(no_mangle)]
 extern "C" fn pvm_reg_hoster() -> c_int {
-    call("pvm_reg_hoster", || library().toggle_role(HOSTER, &[], true))
+    traced(event_number!("reg_hoster"), Vec::new, || {
+        call("pvm_reg_hoster", || library().toggle_role(HOSTER, &[], true))
+    })
 }
 
 /// `pvm_reg_tasker`.
 #[unsafe(no_mangle)]
 extern "C" fn pvm_reg_tasker() -> c_int {
-    call("pvm_reg_tasker", || library().toggle_role(TASKER, &[], true))
+    traced(event_number!("reg_tasker"), Vec::new, || {
+        call("pvm_reg_tasker", || library().toggle_role(TASKER, &[], true))
+    })
 }
 
 /// `pvm_reg_tracer`.
@@ -89,13 +108,24 @@ unsafe extern "C" fn pvm_reg_tracer(
     trace_tag: c_int,
     output_context: c_int,
     output_tag: c_int,
-    _mask: *const c_char,
+    mask: *const c_char,
     buffer: c_int,
     options: c_int,
 ) -> c_int {
-    call("pvm_reg_tracer", || {
-        let ints = [trace_context, trace_tag, output_context, output_tag, buffer, options];
-        library().toggle_role(TRACER, &ints, false)
+    let given = || {
+        let mask = Text(mask);
+        data![
+            TRC: trace_context, TRT: trace_tag, TRX: output_context, TRO: output_tag,
+            TRM: mask, TRB: buffer, TRL: options
+        ]
+    };
+    traced(event_number!("reg_tracer"), given, || {
+        call("pvm_reg_tracer", || {
+            let tags = [trace_context, trace_tag, output_context, output_tag];
+            // SAFETY: a C string of the program, or null.
+            let ints = registration(tags, unsafe { bytes(mask) }, buffer, options);
+            library().toggle_role(TRACER, &ints, false)
+        })
     })
 }
 

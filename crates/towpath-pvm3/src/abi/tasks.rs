@@ -1,12 +1,14 @@
 //! Tasks.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 
-use super::entry::{call, call_quietly, library, show, watch};
+use super::entry::{Ints, Text, call, call_quietly, library, show, traced, traced_as, watch};
 use super::tables::{Given, TaskInfo};
 use super::text::{bytes, put};
 use crate::code::Code;
 use crate::library::Sink;
+use crate::trace_names::{data, event_number};
 
 /// Most arguments of a spawned program.
 const ARGS_MAX: usize = 1 << 16;
@@ -14,30 +16,47 @@ const ARGS_MAX: usize = 1 << 16;
 /// `pvm_mytid`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_mytid() -> c_int {
-    let tid = call("pvm_mytid", || library().my_tid());
-    show();
-    tid
+    traced_as(
+        event_number!("mytid"),
+        Vec::new,
+        |tid| data![MT: tid],
+        || {
+            let tid = call("pvm_mytid", || library().my_tid());
+            show();
+            tid
+        },
+    )
 }
 
 /// `pvm_parent`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_parent() -> c_int {
-    let tid =
-        call_quietly("pvm_parent", &[Code::NoParent, Code::ParentNotSet], || library().parent());
-    show();
-    tid
+    traced_as(
+        event_number!("parent"),
+        Vec::new,
+        |tid| data![PT: tid],
+        || {
+            let tid = call_quietly("pvm_parent", &[Code::NoParent, Code::ParentNotSet], || {
+                library().parent()
+            });
+            show();
+            tid
+        },
+    )
 }
 
 /// `pvm_exit`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_exit() -> c_int {
-    let code = call("pvm_exit", || {
-        // SAFETY: flushes what the program has written so far.
-        unsafe { libc::fflush(std::ptr::null_mut()) };
-        library().exit()
-    });
-    show();
-    code
+    traced(event_number!("exit"), Vec::new, || {
+        let code = call("pvm_exit", || {
+            // SAFETY: flushes what the program has written so far.
+            unsafe { libc::fflush(std::ptr::null_mut()) };
+            library().exit()
+        });
+        show();
+        code
+    })
 }
 
 /// Strings up to a null.
@@ -71,37 +90,60 @@ pub(crate) unsafe extern "C" fn pvm_spawn(
     count: c_int,
     tids: *mut c_int,
 ) -> c_int {
-    call("pvm_spawn", || {
-        // SAFETY: strings of the program, or null.
-        let (program, args, place) = unsafe { (bytes(program), list(args), bytes(place)) };
-        let made = library().spawn(program, &args, flags, place, count)?;
-        if !tids.is_null() {
-            // SAFETY: as many places of the program.
-            unsafe { tids.copy_from_nonoverlapping(made.as_ptr(), made.len()) };
-        }
-        Ok(made.iter().filter(|&&tid| tid > 0).count() as c_int)
+    let given = || data![SE: Text(program), SW: Text(place), SF: flags, SC: count];
+    let came = |made: c_int| data![CC: made, STL: Ints(tids, made.max(0))];
+    traced_as(event_number!("spawn"), given, came, || {
+        call("pvm_spawn", || {
+            // SAFETY: strings of the program, or null.
+            let (program, args, place) = unsafe { (bytes(program), list(args), bytes(place)) };
+            let made = library().spawn(program, &args, flags, place, count)?;
+            if !tids.is_null() {
+                // SAFETY: as many places of the program.
+                unsafe { tids.copy_from_nonoverlapping(made.as_ptr(), made.len()) };
+            }
+            Ok(made.iter().filter(|&&tid| tid > 0).count() as c_int)
+        })
     })
 }
 
 /// `pvm_kill`. PVM reports a failure twice.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_kill(tid: c_int) -> c_int {
-    call("pvm_kill", || {
-        let code = call("pvm_sendsig", || library().kill(tid));
-        if code < 0 { Err(Code::from_number(code).unwrap_or(Code::SysErr)) } else { Ok(code) }
-    })
+    traced(
+        event_number!("kill"),
+        || data![TT: tid],
+        || {
+            call("pvm_kill", || {
+                let code = call("pvm_sendsig", || library().kill(tid));
+                if code < 0 {
+                    Err(Code::from_number(code).unwrap_or(Code::SysErr))
+                } else {
+                    Ok(code)
+                }
+            })
+        },
+    )
 }
 
 /// `pvm_sendsig`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_sendsig(tid: c_int, signal: c_int) -> c_int {
-    call("pvm_sendsig", || library().signal(tid, signal))
+    traced(
+        event_number!("sendsig"),
+        || data![TT: tid, SN: signal],
+        || call("pvm_sendsig", || library().signal(tid, signal)),
+    )
 }
 
 /// `pvm_pstat`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_pstat(tid: c_int) -> c_int {
-    call_quietly("pvm_pstat", &[Code::NoTask], || library().task_status(tid))
+    traced_as(
+        event_number!("pstat"),
+        || data![TT: tid],
+        |status| data![TST: status],
+        || call_quietly("pvm_pstat", &[Code::NoTask], || library().task_status(tid)),
+    )
 }
 
 static TASKS: Given<TaskInfo> = Given::new();
@@ -113,15 +155,25 @@ pub(crate) unsafe extern "C" fn pvm_tasks(
     count: *mut c_int,
     list: *mut *const TaskInfo,
 ) -> c_int {
-    call("pvm_tasks", || {
-        let (table, rows) = TASKS.tasks(&library().tasks(which)?);
-        // SAFETY: places of the program, or null.
-        unsafe {
-            put(count, rows);
-            put(list, table);
-        }
-        Ok(0)
-    })
+    let seen = Cell::new(0);
+    let came = |code| data![CC: code, TNT: seen.get()];
+    traced_as(
+        event_number!("tasks"),
+        || data![TW: which],
+        came,
+        || {
+            call("pvm_tasks", || {
+                let (table, rows) = TASKS.tasks(&library().tasks(which)?);
+                seen.set(rows);
+                // SAFETY: places of the program, or null.
+                unsafe {
+                    put(count, rows);
+                    put(list, table);
+                }
+                Ok(0)
+            })
+        },
+    )
 }
 
 static SIBLINGS: Given<c_int> = Given::new();
@@ -129,11 +181,14 @@ static SIBLINGS: Given<c_int> = Given::new();
 /// `pvm_siblings`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_siblings(list: *mut *const c_int) -> c_int {
-    call("pvm_siblings", || {
-        let (table, count) = SIBLINGS.list(library().siblings()?);
-        // SAFETY: a place of the program, or null.
-        unsafe { put(list, table) };
-        Ok(count)
+    let came = |_| data![SIB: library().siblings().unwrap_or_default()];
+    traced_as(event_number!("siblings"), Vec::new, came, || {
+        call("pvm_siblings", || {
+            let (table, count) = SIBLINGS.list(library().siblings()?);
+            // SAFETY: a place of the program, or null.
+            unsafe { put(list, table) };
+            Ok(count)
+        })
     })
 }
 
@@ -142,12 +197,15 @@ static DESCRIPTORS: Given<c_int> = Given::new();
 /// `pvm_getfds`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvm_getfds(list: *mut *const c_int) -> c_int {
-    call("pvm_getfds", || {
-        let (table, count) = DESCRIPTORS.list(vec![library().descriptor()?]);
-        watch();
-        // SAFETY: a place of the program, or null.
-        unsafe { put(list, table) };
-        Ok(count)
+    let came = |code| data![CC: code, FDS: library().descriptor().into_iter().collect::<Vec<_>>()];
+    traced_as(event_number!("getfds"), Vec::new, came, || {
+        call("pvm_getfds", || {
+            let (table, count) = DESCRIPTORS.list(vec![library().descriptor()?]);
+            watch();
+            // SAFETY: a place of the program, or null.
+            unsafe { put(list, table) };
+            Ok(count)
+        })
     })
 }
 

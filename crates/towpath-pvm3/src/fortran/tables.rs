@@ -88,7 +88,7 @@ pub(super) unsafe fn next_host(
     let anew = unsafe { begins_anew(count) };
     let mut rows = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
     rows.next("pvm_config", anew, || {
-        let hosts = library().hosts()?;
+        let hosts = library().config()?;
         let mut dsigs: Vec<i32> = hosts.iter().map(|host| host.dsig).collect();
         dsigs.sort_unstable();
         dsigs.dedup();

@@ -1,6 +1,6 @@
 //! Tasks and options.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
 
 use super::shapes::{BAD_PARAM, by_name, by_value};
 use super::strings::{name, write};
@@ -79,16 +79,23 @@ unsafe extern "C" fn pvmfsiblings_(count: *mut c_int, index: *const c_int, tid: 
     }
 }
 
-/// `pvmfstartpvmd`.
+/// `pvmfstartpvmd`: the arguments are words.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvmfstartpvmd_(
-    _args: *const c_char,
+    args: *const c_char,
     block: *const c_int,
     out: *mut c_int,
-    _len: usize,
+    len: usize,
 ) {
-    // SAFETY: Fortran's arguments are references.
-    unsafe { *out = abi::pvm_start_pvmd(0, std::ptr::null(), *block) };
+    // SAFETY: Fortran's arguments are references, a text comes with its length.
+    unsafe {
+        let text = name(args, len).unwrap_or_default();
+        let words = text.as_bytes().split(u8::is_ascii_whitespace).filter(|w| !w.is_empty());
+        // A word of a C string is one.
+        let words: Vec<CString> = words.flat_map(CString::new).collect();
+        let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
+        *out = abi::pvm_start_pvmd(pointers.len() as c_int, pointers.as_ptr(), *block);
+    }
 }
 
 /// `pvmftasks`: one task a call.

@@ -1,6 +1,6 @@
 //! Calls about message buffers, and packing into and unpacking from the current ones.
 
-use super::session::Library;
+use super::session::{Library, Session};
 use crate::code::{Code, Outcome};
 use crate::message::{Element, Encoding, Info, Message};
 use crate::strided::Strided;
@@ -74,7 +74,10 @@ impl Library {
 
     /// `pvm_pkint` and so on.
     pub(crate) fn pack(&self, element: Element, from: Strided<'_>) -> Outcome {
-        self.with(|session| session.buffers.sending()?.pack(element, from).map(|()| 0))
+        self.with(|session| {
+            session.place(from.count().saturating_mul(element.size()));
+            session.buffers.sending()?.pack(element, from).map(|()| 0)
+        })
     }
 
     /// `pvm_upkint` and so on.
@@ -129,5 +132,18 @@ impl Library {
             let message = session.buffers.receiving()?.unpack_message()?;
             Ok(session.buffers.insert(message))
         })
+    }
+}
+
+impl Session {
+    /// The send buffer moves to where tasks of this host can read it, if `more` bytes make it so
+    /// long that this pays.
+    fn place(&mut self, more: usize) {
+        if let Ok(message) = self.buffers.sending()
+            && let Some(wanted) = message.wants_loan(more)
+            && let Some(loan) = self.vm.as_mut().and_then(|vm| vm.loan(wanted))
+        {
+            message.move_to(loan);
+        }
     }
 }

@@ -18,8 +18,9 @@ impl Library {
     pub(crate) fn leave_group(&self, group: &str) -> Outcome {
         let group = named(group)?;
         self.enrolled(|session, vm| {
+            vm.leave_group(group)?;
             session.frozen.remove(group);
-            vm.leave_group(group).map(|()| 0)
+            Ok(0)
         })
     }
 
@@ -78,6 +79,17 @@ impl Library {
             if members.is_empty() || members == [me] { Err(Code::NoInst) } else { Ok(members) }
         })?;
         self.multicast(Some(&others), tag)
+    }
+
+    /// The members that a broadcast goes to, as far as they are known.
+    pub(crate) fn others(&self, group: &str) -> Vec<i32> {
+        let others = self.enrolled(|session, vm| {
+            let me = session.tid()?;
+            let mut members = present(&session.members(vm, group)?);
+            members.retain(|&member| member != me);
+            Ok(members)
+        });
+        others.unwrap_or_default()
     }
 
     /// `pvm_grphostinfo`: lowest member and number of members on a host, and the number of hosts.

@@ -6,9 +6,9 @@ use crate::code::{Code, Outcome};
 pub(crate) type Handler = unsafe extern "C" fn(i32) -> i32;
 
 /// Context of the library's own messages.
-const OWN_CONTEXT: i32 = 0x7_ffff;
+pub(super) const OWN_CONTEXT: i32 = 0x7_ffff;
 /// Tag of the first of PVM's own control messages.
-const OWN_TAG: i32 = 0x8003_0001_u32.cast_signed();
+pub(super) const OWN_TAG: i32 = 0x8003_0001_u32.cast_signed();
 /// Handlers that PVM's library has of its own: they take the first numbers, and keep programs
 /// from handlers for every message.
 const OWN: i32 = 9;
@@ -93,8 +93,8 @@ impl Handlers {
         self.entries.iter().enumerate().filter_map(row).collect()
     }
 
-    /// Whom to call for a message.
-    pub(super) fn find(&self, source: i32, tag: i32, context: i32) -> Option<Handler> {
+    /// Whom to call for a message, and the source, tag and context that he is there for.
+    pub(super) fn find(&self, source: i32, tag: i32, context: i32) -> Option<(Handler, [i32; 3])> {
         if self.is_empty() {
             return None;
         }
@@ -103,7 +103,8 @@ impl Handlers {
                 && (entry.tag == -1 || entry.tag == tag)
                 && (entry.context == -1 || entry.context == context)
         };
-        self.entries.iter().flatten().find(fits).and_then(|entry| entry.handler)
+        let entry = self.entries.iter().flatten().find(fits)?;
+        Some((entry.handler?, [entry.source, entry.tag, entry.context]))
     }
 }
 

@@ -26,19 +26,24 @@ const CONTEXT_FIRST: i32 = 0x4_0001;
 /// The last one that may be given out; PVM's own come behind it.
 const CONTEXT_LAST: i32 = 0x7_fff5;
 /// Most hosts that may be named at once.
-const NAMES_MAX: usize = 4095;
+pub(super) const NAMES_MAX: usize = 4095;
 /// Most numbers that `pvm_tickle` takes.
 const TICKLE_MAX: i32 = 10;
 
 impl Library {
     /// `pvm_config`.
-    pub(crate) fn hosts(&self) -> Result<Vec<HostRow>, Code> {
+    pub(crate) fn config(&self) -> Result<Vec<HostRow>, Code> {
+        self.hosts_managed()?.map_or_else(|| self.hosts(), Ok)
+    }
+
+    /// The hosts, whoever manages them.
+    pub(super) fn hosts(&self) -> Result<Vec<HostRow>, Code> {
         self.enrolled(|_, vm| vm.hosts())
     }
 
     /// `pvm_archcode`: PVM's signature of the data formats of an architecture.
     pub(crate) fn arch_code(&self, arch: &str) -> Outcome {
-        let hosts = self.hosts()?;
+        let hosts = self.config()?;
         hosts.iter().find(|row| row.arch == arch).map(|row| row.dsig).ok_or(Code::NotFound)
     }
 
@@ -53,13 +58,19 @@ impl Library {
         if names.is_empty() || names.len() > NAMES_MAX {
             return Err(Code::BadParam);
         }
-        self.enrolled(|_, vm| vm.add_hosts(names))
+        match self.add_hosts_managed(names)? {
+            Some(outcomes) => Ok(outcomes),
+            None => self.enrolled(|_, vm| vm.add_hosts(names)),
+        }
     }
 
     /// `pvm_delhosts`: for each 0 or a code.
     pub(crate) fn delete_hosts(&self, names: &[String]) -> Result<Vec<i32>, Code> {
         if names.is_empty() || names.len() > NAMES_MAX {
             return Err(Code::BadParam);
+        }
+        if let Some(outcomes) = self.delete_hosts_managed(names)? {
+            return Ok(outcomes);
         }
         self.enrolled(|_, vm| {
             let hosts = vm.hosts()?;

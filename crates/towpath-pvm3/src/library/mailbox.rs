@@ -55,7 +55,7 @@ fn pack(message: &Message) -> Vec<u8> {
     content
 }
 
-fn unpack(content: &[u8]) -> Result<Message, Code> {
+pub(super) fn unpack(content: &[u8]) -> Result<Message, Code> {
     let (header, bytes) = content.split_at_checked(HEADER).ok_or(Code::BadMsg)?;
     let int = |index: usize| {
         let at = index * 4;
@@ -79,6 +79,13 @@ pub(super) fn content_of(ints: &[i32]) -> Result<Vec<u8>, Code> {
         message.pack_int(int)?;
     }
     Ok(pack(&message))
+}
+
+/// The ints of an entry, as far as it holds some.
+pub(super) fn ints_of(content: &[u8]) -> Vec<i32> {
+    let Ok(mut message) = unpack(content) else { return Vec::new() };
+    message.begin_unpacking();
+    std::iter::from_fn(|| message.unpack_int().ok()).collect()
 }
 
 /// The entry at an index.
@@ -137,9 +144,9 @@ impl Library {
         self.enrolled(|_, vm| vm.mail_delete(name, index).map(|()| index))
     }
 
-    /// `pvm_getmboxinfo`.
+    /// `pvm_getmboxinfo`: names that begin as the pattern says.
     pub(crate) fn mailboxes(&self, pattern: &str) -> Result<Vec<Mailbox>, Code> {
-        let mut boxes = self.enrolled(|_, vm| vm.mailboxes(pattern))?;
+        let mut boxes = self.enrolled(|_, vm| vm.mailboxes(&format!("{pattern}*")))?;
         boxes.retain(|(name, _)| name != CONTEXT_CLASS);
         Ok(boxes)
     }

@@ -13,14 +13,19 @@
 //! | `spawn`, `machine` | tasks and hosts |
 //! | `mailbox` | named messages |
 //! | `group`, `reduce` | groups and what they do together |
-//! | `roles` | resource manager, hoster, tasker, tracer |
+//! | `roles` | resource manager, hoster, tasker, tracer: who is what |
+//! | `system` | messages between libraries: questions to those, and their answers |
+//! | `manager` | what a resource manager is asked, and does |
+//! | `trace`, `events` | calls told to a tracer; how that is written |
 
 mod buffers;
+mod events;
 mod format;
 mod group;
 mod handlers;
 mod machine;
 mod mailbox;
+mod manager;
 mod notify;
 mod options;
 mod output;
@@ -30,9 +35,12 @@ mod roles;
 mod send;
 mod session;
 mod spawn;
+mod system;
 #[cfg(test)]
 mod tests;
+mod trace;
 
+pub(crate) use events::{Data, Moment, Value};
 pub(crate) use format::Arguments;
 pub(crate) use handlers::Handler;
 pub(crate) use machine::Minfo;
@@ -44,3 +52,4 @@ pub(crate) use reduce::{Function, Operator, built_in, size_of};
 pub(crate) use roles::{HOSTER, TASKER, TRACER};
 pub(crate) use session::Library;
 pub(crate) use spawn::parse_int;
+pub(crate) use trace::{Inside, Traced, now, registration};

@@ -67,6 +67,12 @@ impl Library {
     /// `pvm_notify`.
     pub(crate) fn notify(&self, what: i32, tag: i32, count: i32, about: &[i32]) -> Outcome {
         let (kind, cancel) = (what & !CANCEL, what & CANCEL != 0);
+        if self.may_be_managed(kind, tag, count, about)? {
+            let about = if kind == HOST_ADD { &[] } else { about };
+            if self.notify_managed(what, tag, count, about)?.is_some() {
+                return Ok(0);
+            }
+        }
         let outcome = self.enrolled(|session, vm| {
             if !session.options.reserved && tag < 0 {
                 return Err(Code::BadParam);
@@ -100,6 +106,20 @@ impl Library {
             self.take_all_in()?;
         }
         outcome
+    }
+}
+
+impl Library {
+    /// Notices of this kind are a manager's affair, and what is asked for makes sense.
+    fn may_be_managed(&self, kind: i32, tag: i32, count: i32, about: &[i32]) -> Result<bool, Code> {
+        let reserved = self.enrolled(|session, _| Ok(session.options.reserved))?;
+        let fits = match kind {
+            HOST_ADD => true,
+            HOST_DELETE => count > 0,
+            TASK_EXIT => count > 0 && about.iter().all(|&about| tid::is_task(about)),
+            _ => false,
+        };
+        Ok(fits && (reserved || tag >= 0))
     }
 }
 
@@ -141,7 +161,8 @@ impl Session {
         Ok(0)
     }
 
-    /// Ends waiting: the notices come at once, but none of hosts that have not joined.
+    /// Ends waiting, of equal requests one: the notices come at once, but none of hosts that have
+    /// not joined.
     fn cancel(&mut self, vm: &mut dyn Vm, kind: i32, tag: i32, about: &[i32]) -> Outcome {
         let context = self.context;
         for &about in about {
@@ -149,7 +170,8 @@ impl Session {
                 (notice.kind, notice.tag, notice.context) == (kind, tag, context)
                     && (kind == HOST_ADD || notice.about == about)
             };
-            for watch in self.notices.watches(fits) {
+            let one = if kind == HOST_ADD { usize::MAX } else { 1 };
+            for watch in self.notices.watches(fits).into_iter().take(one) {
                 self.notices.awaited.remove(&watch);
                 vm.unwatch(watch)?;
                 if kind != HOST_ADD {
@@ -161,7 +183,10 @@ impl Session {
     }
 
     /// What a watch was for has happened.
-    pub(super) fn watched(&mut self, vm: &mut dyn Vm, watch: u64, tid: i32) {
+    pub(super) fn watched(&mut self, vm: &mut dyn Vm, watch: u64, tid: i32, status: i32) {
+        if self.system_watched(vm, watch, tid, status) {
+            return;
+        }
         // A notice that was cancelled while its event was on the way has been told of.
         let Some(notice) = self.notices.awaited.get_mut(&watch) else { return };
         notice.left -= i32::from(notice.left > 0);

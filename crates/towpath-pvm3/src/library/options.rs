@@ -45,6 +45,18 @@ impl Trace {
         }
     }
 
+    /// The mask without its end.
+    pub(crate) fn mask_text(&self) -> &[u8] {
+        self.mask.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+
+    /// Takes a mask over; one of another length is none, as in PVM.
+    pub(crate) fn set_mask_text(&mut self, mask: &[u8]) {
+        if mask.len() == MASK - 1 {
+            self.mask[..MASK - 1].copy_from_slice(mask);
+        }
+    }
+
     /// Whether the mask names an event.
     pub(crate) fn wants(&self, event: usize) -> bool {
         self.mask.get(event / 4).is_some_and(|bits| bits & (1 << (event % 4)) != 0)
@@ -246,7 +258,9 @@ impl Library {
             }),
             _ => self.with(|session| {
                 let me = session.tid().unwrap_or(-1);
-                session.options.set(what, value, me)
+                let before = session.options.set(what, value, me);
+                self.note_tracing(session);
+                before
             }),
         }
     }

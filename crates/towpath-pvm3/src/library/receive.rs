@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::handlers::Handler;
 use super::session::{Library, Session};
+use super::trace::outside;
 use crate::code::{Code, Outcome};
 use crate::message::{Element, Info, Message};
 use crate::strided::Strided;
@@ -47,8 +48,8 @@ pub(crate) enum Wait {
 /// What there is to do next about what came.
 enum Came {
     Nothing,
-    /// A message that has a handler: its buffer, its context.
-    Handle(Handler, i32, i32),
+    /// A message that has a handler: whom, for which messages, its buffer, its context.
+    Handle(Handler, [i32; 3], i32, i32),
 }
 
 unsafe extern "C" {
@@ -200,7 +201,10 @@ impl Library {
         loop {
             match self.enrolled(Session::take_messages)? {
                 Came::Nothing => return Ok(()),
-                Came::Handle(handler, id, context) => self.call_handler(handler, id, context)?,
+                Came::Handle(handler, sought, id, context) => {
+                    self.trace_handler(sought, id);
+                    self.call_handler(handler, id, context)?;
+                }
             }
         }
     }
@@ -214,7 +218,7 @@ impl Library {
             Ok((send, receive, std::mem::replace(&mut session.context, context)))
         })?;
         // SAFETY: the program gave a function of this type to be called with a buffer's number.
-        unsafe { handler(id) };
+        outside(|| unsafe { handler(id) });
         self.with(|session| {
             session.context = was;
             let made = session.buffers.set_send(send).unwrap_or(0);
@@ -294,7 +298,10 @@ impl Session {
 
     /// Messages may be asked for by source and tag where they are.
     fn is_plain(&self, sought: Sought) -> bool {
-        sought.matches.is_none() && self.handlers.is_empty() && sought.context != -1
+        sought.matches.is_none()
+            && self.handlers.is_empty()
+            && self.roles.is_empty()
+            && sought.context != -1
     }
 
     /// Something came besides messages.
@@ -317,7 +324,11 @@ impl Session {
     /// it sent.
     fn take_messages(&mut self, vm: &mut dyn Vm) -> Result<Came, Code> {
         while let Some(incoming) = vm.take()? {
-            let message = self.message(incoming);
+            let mut message = self.message(incoming);
+            if Self::is_system_message(&message.info) {
+                let Some(shown) = self.take_system(vm, &message) else { continue };
+                message = shown;
+            }
             if let came @ Came::Handle(..) = self.sort(message) {
                 return Ok(came);
             }
@@ -334,8 +345,8 @@ impl Session {
     /// A message has a handler, or waits.
     fn sort(&mut self, message: Message) -> Came {
         let Info { source, tag, context, .. } = message.info;
-        if let Some(handler) = self.handlers.find(source, tag, context) {
-            return Came::Handle(handler, self.buffers.insert(message), context);
+        if let Some((handler, sought)) = self.handlers.find(source, tag, context) {
+            return Came::Handle(handler, sought, self.buffers.insert(message), context);
         }
         self.buffers.wait(message);
         Came::Nothing
@@ -344,7 +355,7 @@ impl Session {
     fn take_events(&mut self, vm: &mut dyn Vm) {
         while let Some(event) = vm.event() {
             match event {
-                Event::Watched { watch, tid } => self.watched(vm, watch, tid),
+                Event::Watched { watch, tid, status } => self.watched(vm, watch, tid, status),
                 Event::Output { tid, bytes } => self.print(tid, &bytes),
             }
         }

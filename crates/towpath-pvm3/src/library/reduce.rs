@@ -192,7 +192,7 @@ impl Library {
 /// Copies values, which may lie over each other.
 fn copy(from: Strided<'_>, to: Strided<'_>, element: Element) {
     let mut values = Vec::new();
-    from.gather(element.size(), &mut values);
+    from.gather(element.size(), |part| values.extend_from_slice(part));
     to.scatter(element.size(), 0, &values);
 }
 

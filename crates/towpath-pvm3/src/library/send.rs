@@ -13,6 +13,12 @@ const TRACE: (i32, i32) = (-1111, -2222);
 impl Library {
     /// `pvm_send`.
     pub(crate) fn send(&self, to: i32, tag: i32) -> Outcome {
+        if super::system::is_system(tag)
+            && self.with(|session| session.options.reserved)
+            && let Some(sent) = self.send_of_system(to, tag)?
+        {
+            return Ok(sent);
+        }
         self.enrolled(|session, vm| {
             if (to, tag) == TRACE {
                 return session.send_trace(vm);
@@ -64,10 +70,13 @@ impl Session {
             message.info.destination = *one;
         }
         let envelope = Envelope { tag, context, format: message.encoding().format() };
-        message.with_parts(|parts| match to {
-            [one] => vm.send(*one, envelope, parts),
-            many => vm.multicast(many, envelope, parts),
-        })?;
+        match (to, message.seal()) {
+            ([one], Some(sealed)) => vm.send_sealed(*one, envelope, sealed)?,
+            _ => message.with_parts(|parts| match to {
+                [one] => vm.send(*one, envelope, parts),
+                many => vm.multicast(many, envelope, parts),
+            })?,
+        }
         Ok(0)
     }
 

@@ -1,6 +1,7 @@
 //! The state of a task, and how it enters and leaves the virtual machine.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU8;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::handlers::Handlers;
@@ -8,6 +9,8 @@ use super::notify::Notices;
 use super::options::Options;
 use super::output::Output;
 use super::receive::MatchFunction;
+use super::system::System;
+use super::trace::{Traced, Tracing};
 use crate::buffers::Buffers;
 use crate::code::{Code, Outcome};
 use crate::vm::{Identity, Members, Vm};
@@ -34,6 +37,8 @@ pub(super) struct Session {
     pub(super) no_reset: Option<i32>,
     /// Roles that it plays, with the place of its entry in their mailboxes.
     pub(super) roles: BTreeMap<&'static str, i32>,
+    pub(super) system: System,
+    pub(super) tracing: Tracing,
 }
 
 /// A task of a virtual machine, or one that can become one.
@@ -44,6 +49,8 @@ pub(super) struct Session {
 pub(crate) struct Library {
     session: Mutex<Session>,
     connect: Connect,
+    /// [`super::trace::Traced`], to be looked at without the state.
+    pub(super) traced: AtomicU8,
 }
 
 impl Library {
@@ -62,8 +69,11 @@ impl Library {
             frozen: BTreeMap::new(),
             no_reset: None,
             roles: BTreeMap::new(),
+            system: System::new(),
+            tracing: Tracing::new(),
         };
-        Self { session: Mutex::new(session), connect }
+        let traced = AtomicU8::new(Traced::NotKnown as u8);
+        Self { session: Mutex::new(session), connect, traced }
     }
 
     fn lock(&self) -> MutexGuard<'_, Session> {
@@ -82,11 +92,24 @@ impl Library {
         step: impl FnOnce(&mut Session, &mut dyn Vm) -> Result<R, Code>,
     ) -> Result<R, Code> {
         let mut session = self.lock();
-        session.enrol(self.connect)?;
+        if session.enrol(self.connect)? {
+            self.note_tracing(&session);
+        }
         // The machine is taken out so that both can be used; a step never looks for it.
         let vm = session.vm.take().ok_or(Code::SysErr)?;
         let mut apart = Apart { session: &mut session, vm: Some(vm) };
         step(apart.session, apart.vm.as_deref_mut().ok_or(Code::SysErr)?)
+    }
+
+    /// With the state and the virtual machine, if the process is in one.
+    pub(super) fn if_enrolled(&self, step: impl FnOnce(&mut Session, &mut dyn Vm)) {
+        let mut session = self.lock();
+        if let Some(vm) = session.vm.take() {
+            let mut apart = Apart { session: &mut session, vm: Some(vm) };
+            if let Some(vm) = apart.vm.as_deref_mut() {
+                step(apart.session, vm);
+            }
+        }
     }
 
     /// `pvm_mytid`.
@@ -118,6 +141,8 @@ impl Library {
 
     /// `pvm_siblings`.
     pub(crate) fn siblings(&self) -> Result<Vec<i32>, Code> {
+        self.my_tid()?;
+        self.wait_for_siblings()?;
         self.enrolled(|session, _| {
             let identity = session.identity.as_ref().ok_or(Code::SysErr)?;
             match identity.siblings.as_slice() {
@@ -153,12 +178,24 @@ impl Library {
                 session.buffers.free(id)?;
             }
             session.buffers.free(session.buffers.receive())?;
-            if let Some(vm) = session.vm.take() {
+            if let Some(mut vm) = session.vm.take() {
+                session.end_tracing(&mut *vm);
                 vm.leave();
             }
             session.forget();
+            self.note_tracing(session);
             Ok(0)
         })
+    }
+
+    /// The process is about to be copied by `fork`. The child has none of the memory that tasks
+    /// share: messages move out of it. Where another thread is inside a call, they stay.
+    pub(crate) fn before_fork(&self) {
+        match self.session.try_lock() {
+            Ok(mut session) => session.buffers.keep(),
+            Err(TryLockError::Poisoned(error)) => error.into_inner().buffers.keep(),
+            Err(TryLockError::WouldBlock) => {}
+        }
     }
 
     /// The process was copied by `fork`: the child is no task yet. Its copy of the connection is
@@ -172,6 +209,7 @@ impl Library {
         };
         std::mem::forget(session.vm.take());
         session.forget();
+        self.note_tracing(&session);
     }
 }
 
@@ -188,15 +226,19 @@ impl Drop for Apart<'_> {
 }
 
 impl Session {
-    fn enrol(&mut self, connect: Connect) -> Result<(), Code> {
-        if self.vm.is_none() {
-            let vm = connect()?;
-            let identity = vm.identity();
-            self.context = identity.context;
-            self.identity = Some(identity);
-            self.vm = Some(vm);
+    /// `false`: the process was in it already.
+    fn enrol(&mut self, connect: Connect) -> Result<bool, Code> {
+        if self.vm.is_some() {
+            return Ok(false);
         }
-        Ok(())
+        let mut vm = connect()?;
+        let identity = vm.identity();
+        self.context = identity.context;
+        self.system.awaits_siblings = super::system::told_later();
+        self.identity = Some(identity);
+        self.begin_tracing(&mut *vm);
+        self.vm = Some(vm);
+        Ok(true)
     }
 
     /// What belonged to the task that this process was.
@@ -208,6 +250,7 @@ impl Session {
         self.frozen.clear();
         self.no_reset = None;
         self.roles.clear();
+        self.system = System::new();
     }
 
     pub(super) fn tid(&self) -> Outcome {

@@ -6,14 +6,15 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use super::session::{Library, Session};
 use crate::code::{Code, Outcome};
 use crate::tid;
-use crate::vm::{Place, SpawnRequest, TaskRow};
+use crate::vm::{Place, SpawnRequest, TaskRow, Vm};
 
 /// Flags of `pvm_spawn`.
 const HOST: i32 = 1;
 const ARCH: i32 = 2;
 const DEBUG: i32 = 4;
 const COMPLEMENT: i32 = 32;
-const ORPHAN: i32 = 64;
+const BOTH: i32 = HOST | ARCH;
+pub(super) const ORPHAN: i32 = 64;
 /// `pvm_kill` sends this.
 const TERMINATE: i32 = 15;
 
@@ -28,30 +29,42 @@ impl Library {
         count: i32,
     ) -> Result<Vec<i32>, Code> {
         let flags = flags | environment_flags();
+        self.my_tid()?;
+        let wanted = u32::try_from(count).ok().filter(|&count| count > 0);
+        let wanted = wanted.filter(|_| !program.is_empty()).ok_or(Code::BadParam)?;
+        let managed = self.spawn_managed((program, args), flags, place, count)?;
+        let mut tids = match managed {
+            Some(tids) => tids,
+            None => self.spawn_here((program, args), flags, place, wanted)?,
+        };
+        tids.sort_by_key(|&tid| tid < 0);
+        Ok(tids)
+    }
+
+    /// `pvm_spawn` without a manager.
+    fn spawn_here(
+        &self,
+        (program, args): (&[u8], &[&[u8]]),
+        flags: i32,
+        place: &[u8],
+        count: u32,
+    ) -> Result<Vec<i32>, Code> {
         self.enrolled(|session, vm| {
-            let count = u32::try_from(count).ok().filter(|&count| count > 0);
-            let count = count.ok_or(Code::BadParam)?;
-            if program.is_empty() {
-                return Err(Code::BadParam);
-            }
             let mut request = SpawnRequest {
                 program: program.to_vec(),
                 args: args.iter().map(|arg| arg.to_vec()).collect(),
-                env: session.child_environment(),
+                flags,
+                env: session.child_environment(vm),
                 place: place_of(flags, place)?,
                 count,
                 context: session.context,
                 orphan: flags & ORPHAN != 0,
             };
-            if flags & DEBUG != 0 {
-                let debugger = debugger();
-                request.args.insert(0, std::mem::replace(&mut request.program, debugger));
-            }
-            let mut tids = vm.spawn(&request)?;
+            under_debugger(flags, &mut request);
+            let tids = vm.spawn(&request)?;
             for &tid in tids.iter().filter(|&&tid| tid > 0) {
                 session.begin_output(tid);
             }
-            tids.sort_by_key(|&tid| tid < 0);
             Ok(tids)
         })
     }
@@ -85,6 +98,9 @@ impl Library {
 
     /// `pvm_tasks`: of a host, of all (0), or one task.
     pub(crate) fn tasks(&self, which: i32) -> Result<Vec<TaskRow>, Code> {
+        if let Some(tasks) = self.tasks_managed(which)? {
+            return Ok(tasks);
+        }
         self.enrolled(|_, vm| {
             let host = tid::host_of(which);
             if which != 0 {
@@ -104,15 +120,9 @@ impl Library {
 
 impl Session {
     /// What a child finds in its environment: what `PVM_EXPORT` names, and trace settings.
-    fn child_environment(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let child = self.options.child;
-        let mask = child.mask.split(|&byte| byte == 0).next().unwrap_or_default();
-        let mut env = vec![
-            (b"PVMTMASK".to_vec(), mask.to_vec()),
-            (b"PVMTRCBUF".to_vec(), child.buffer.to_string().into_bytes()),
-            (b"PVMTRCOPT".to_vec(), child.options.to_string().into_bytes()),
-            (b"PVMCTX".to_vec(), format!("{:#x}", self.context).into_bytes()),
-        ];
+    pub(super) fn child_environment(&self, vm: &mut dyn Vm) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut env = self.tracer_of_children(vm);
+        env.push((b"PVMCTX".to_vec(), format!("{:#x}", self.context).into_bytes()));
         let Some(names) = std::env::var_os("PVM_EXPORT") else { return env };
         for name in names.as_bytes().split(|&byte| byte == b':').filter(|name| !name.is_empty()) {
             if let Some(value) = std::env::var_os(OsStr::from_bytes(name)) {
@@ -146,6 +156,13 @@ pub(crate) fn parse_int(text: &str) -> i32 {
     (if negative { -value } else { value }) as i32
 }
 
+/// A task that is to be started under a debugger is its first argument.
+pub(super) fn under_debugger(flags: i32, request: &mut SpawnRequest) {
+    if flags & DEBUG != 0 {
+        request.args.insert(0, std::mem::replace(&mut request.program, debugger()));
+    }
+}
+
 /// The program that starts others under a debugger.
 fn debugger() -> Vec<u8> {
     if let Some(set) = std::env::var_os("PVM_DEBUGGER") {
@@ -158,8 +175,12 @@ fn debugger() -> Vec<u8> {
 }
 
 fn place_of(flags: i32, place: &[u8]) -> Result<Place, Code> {
-    if flags & (HOST | ARCH) == 0 || place.is_empty() {
+    if flags & (HOST | ARCH | COMPLEMENT) == 0 {
         return Ok(Place::Any);
+    }
+    // As with PVM no host is without a name, is of both kinds, or is outside of all.
+    if place.is_empty() || matches!(flags & (HOST | ARCH), 0 | BOTH) {
+        return Ok(Place::Named(String::new()));
     }
     let name = String::from_utf8(place.to_vec()).map_err(|_| Code::NoHost)?;
     Ok(match (flags & ARCH != 0, flags & COMPLEMENT != 0) {
@@ -187,7 +208,11 @@ mod tests {
     #[test]
     fn places() {
         assert_eq!(place_of(0, b"there"), Ok(Place::Any));
-        assert_eq!(place_of(HOST, b""), Ok(Place::Any));
+        for flags in [HOST, ARCH, HOST | ARCH, COMPLEMENT] {
+            assert_eq!(place_of(flags, b""), Ok(Place::Named(String::new())));
+        }
+        assert_eq!(place_of(HOST | ARCH, b"LINUX64"), Ok(Place::Named(String::new())));
+        assert_eq!(place_of(COMPLEMENT, b"a"), Ok(Place::Named(String::new())));
         assert_eq!(place_of(HOST, b"."), Ok(Place::Here));
         assert_eq!(place_of(HOST | COMPLEMENT, b"a"), Ok(Place::NotNamed("a".into())));
         assert_eq!(place_of(ARCH, b"LINUX64"), Ok(Place::Arch("LINUX64".into())));

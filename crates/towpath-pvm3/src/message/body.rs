@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use towpath_task::{Loan, Sealed};
+
 use super::encoding::Encoding;
+use super::storage::Storage;
 use crate::code::Code;
 
 /// Longest message, in bytes: lengths are C ints.
@@ -50,7 +53,7 @@ unsafe impl Send for Lent {}
 
 #[derive(Debug)]
 enum Body {
-    Built(Vec<u8>),
+    Built(Storage),
     Lent(Vec<Lent>),
     Received(Received),
 }
@@ -84,7 +87,7 @@ impl Message {
         storage.clear();
         let body = match encoding {
             Encoding::InPlace => Body::Lent(Vec::new()),
-            _ => Body::Built(storage),
+            _ => Body::Built(Storage::Own(storage)),
         };
         Self { body, mode: Mode::Fresh, encoding, at: 0, info: Info::default() }
     }
@@ -103,7 +106,7 @@ impl Message {
     /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         match &self.body {
-            Body::Built(bytes) => bytes.len(),
+            Body::Built(built) => built.len(),
             Body::Lent(pieces) => pieces.iter().map(|piece| piece.len).sum(),
             Body::Received(bytes) => bytes.bytes().len(),
         }
@@ -137,9 +140,9 @@ impl Message {
     }
 
     /// The bytes that numbers are appended to. `bytes`: a row of bytes is.
-    pub(super) fn tail(&mut self, bytes: bool) -> &mut Vec<u8> {
+    pub(super) fn tail(&mut self, bytes: bool) -> &mut Storage {
         if let Body::Received(received) = &self.body {
-            self.body = Body::Built(received.bytes().to_vec());
+            self.body = Body::Built(Storage::Own(received.bytes().to_vec()));
         }
         let restart = self.mode == Mode::Packing { restart: true };
         if restart {
@@ -153,6 +156,32 @@ impl Message {
                 built
             }
             _ => unreachable!("what is lent has no tail"),
+        }
+    }
+
+    /// How long a loan should be for `more` bytes to be appended there; `None`: none is needed.
+    pub(crate) fn wants_loan(&self, more: usize) -> Option<usize> {
+        if let Body::Built(built) = &self.body { built.wants(more) } else { None }
+    }
+
+    /// From now on it is built in a loan, which is as long as [`Message::wants_loan`] has said.
+    pub(crate) fn move_to(&mut self, loan: Loan) {
+        if let Body::Built(built) = &mut self.body {
+            built.move_to(loan);
+        }
+    }
+
+    /// To be sent where it is, if it was built in a loan.
+    pub(crate) fn seal(&mut self) -> Option<&Sealed> {
+        if let Body::Built(built) = &mut self.body { built.seal() } else { None }
+    }
+
+    /// Its bytes move into memory of this process' own, which a forked child has too.
+    pub(crate) fn keep(&mut self) {
+        match &mut self.body {
+            Body::Built(built) => drop(built.own()),
+            Body::Received(received) => *received = Received::Shared(received.bytes().into()),
+            Body::Lent(_) => {}
         }
     }
 
@@ -183,7 +212,7 @@ impl Message {
     /// The bytes of a message that has them: not of an in-place one.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.body {
-            Body::Built(bytes) => bytes,
+            Body::Built(built) => built.bytes(),
             Body::Received(bytes) => bytes.bytes(),
             Body::Lent(_) => &[],
         }
@@ -204,7 +233,7 @@ impl Message {
     /// The memory, for another message.
     pub(crate) fn into_storage(self) -> Option<Vec<u8>> {
         match self.body {
-            Body::Built(bytes) => Some(bytes),
+            Body::Built(Storage::Own(bytes)) => Some(bytes),
             _ => None,
         }
     }

@@ -6,6 +6,7 @@
 //! | `encoding` | the encodings, and what the header's `format` says about them |
 //! | `body` | the bytes: built here, lent by the program, or received |
 //! | `pack`, `unpack` | numbers in, numbers out |
+//! | `storage` | memory that a message is built in |
 //! | `nested` | messages in messages |
 //! | `trace` | what stands in front of and between the values of a trace message |
 
@@ -14,6 +15,7 @@ mod element;
 mod encoding;
 mod nested;
 mod pack;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod trace;

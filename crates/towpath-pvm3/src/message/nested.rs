@@ -42,7 +42,7 @@ impl Message {
         if self.encoding == Encoding::InPlace {
             self.lend_from(inner);
         } else {
-            self.tail(true).extend_from_slice(inner.bytes());
+            self.tail(true).append(inner.bytes());
         }
         Ok(())
     }

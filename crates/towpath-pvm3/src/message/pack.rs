@@ -19,7 +19,8 @@ impl Message {
                 self.pack_coded(element, from)
             }
             Encoding::Raw => {
-                from.gather(element.size(), self.tail(true));
+                let tail = self.tail(true);
+                from.gather(element.size(), |part| tail.append(part));
                 Ok(())
             }
             Encoding::InPlace => {
@@ -44,10 +45,10 @@ impl Message {
         self.pack_int(text.len() as i32 + 1)?;
         let coded = self.encoding.is_coded();
         let tail = self.tail(true);
-        tail.extend_from_slice(text);
-        tail.push(0);
+        tail.append(text);
+        tail.append(&[0]);
         if coded {
-            tail.resize(tail.len().next_multiple_of(4), 0);
+            tail.pad();
         }
         Ok(())
     }
@@ -67,30 +68,30 @@ impl Message {
         let tail = self.tail(element == Element::Byte);
         match element {
             Element::Byte => {
-                from.gather(1, tail);
-                tail.resize(tail.len().next_multiple_of(4), 0);
+                from.gather(1, |part| tail.append(part));
+                tail.pad();
             }
             Element::Short | Element::UShort => {
                 for index in 0..from.count() {
                     let value = i32::from(i16::from_ne_bytes(from.read(index)));
-                    tail.extend_from_slice(&value.to_ne_bytes());
+                    tail.append(&value.to_ne_bytes());
                 }
             }
             Element::Long => {
                 for index in 0..from.count() {
                     let value = i64::from_ne_bytes(from.read(index));
                     let value = i32::try_from(value).map_err(|_| Code::Overflow)?;
-                    tail.extend_from_slice(&value.to_ne_bytes());
+                    tail.append(&value.to_ne_bytes());
                 }
             }
             Element::ULong => {
                 for index in 0..from.count() {
                     let value = u64::from_ne_bytes(from.read(index));
                     let value = u32::try_from(value).map_err(|_| Code::Overflow)?;
-                    tail.extend_from_slice(&value.to_ne_bytes());
+                    tail.append(&value.to_ne_bytes());
                 }
             }
-            _ => from.gather(element.size(), tail),
+            _ => from.gather(element.size(), |part| tail.append(part)),
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::body::Message;
 use super::element::Element;
+use super::storage::Storage;
 use crate::code::Code;
 use crate::strided::Strided;
 use crate::trace_names::{USER_DEFINED, event_name};
@@ -26,19 +27,19 @@ impl Message {
         self.begin_packing();
         let tail = self.tail(false);
         for value in [BEGIN, USER_DEFINED as i32, name.len() as i32] {
-            tail.extend_from_slice(&value.to_ne_bytes());
+            tail.append(&value.to_ne_bytes());
         }
-        tail.extend_from_slice(name);
-        tail.resize(tail.len().next_multiple_of(4), 0);
+        tail.append(name);
+        tail.pad();
         for value in [seconds, micros] {
-            tail.extend_from_slice(&value.to_ne_bytes());
+            tail.append(&value.to_ne_bytes());
         }
     }
 
     /// Writes what stands behind the values.
     pub(crate) fn end_trace(&mut self) -> Result<(), Code> {
         self.check_room(4)?;
-        self.tail(false).extend_from_slice(&END.to_ne_bytes());
+        self.tail(false).append(&END.to_ne_bytes());
         Ok(())
     }
 }
@@ -60,14 +61,14 @@ const fn type_of(element: Element) -> i32 {
 
 /// Writes the type, and the count of a row, in front of values. A negative int of no count is a
 /// mark of the program's own, in PVM.
-pub(super) fn annotate(tail: &mut Vec<u8>, element: Element, from: Strided<'_>) {
+pub(super) fn annotate(tail: &mut Storage, element: Element, from: Strided<'_>) {
     let type_of = type_of(element);
     match from.count() {
         0 => {}
-        1 => tail.extend_from_slice(&type_of.to_ne_bytes()),
+        1 => tail.append(&type_of.to_ne_bytes()),
         count => {
-            tail.extend_from_slice(&(type_of | ROW).to_ne_bytes());
-            tail.extend_from_slice(&(count as i32).to_ne_bytes());
+            tail.append(&(type_of | ROW).to_ne_bytes());
+            tail.append(&(count as i32).to_ne_bytes());
         }
     }
 }

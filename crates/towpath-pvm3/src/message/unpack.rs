@@ -32,6 +32,21 @@ impl Message {
         Ok(i32::from_ne_bytes(bytes))
     }
 
+    /// The int that a message of numbers begins with, which may be the send buffer.
+    pub(crate) fn first_int(&self) -> Option<i32> {
+        let bytes = self.with_parts(|parts| parts.first()?.first_chunk::<4>().copied())?;
+        Some(i32::from_ne_bytes(bytes))
+    }
+
+    /// Takes one string out, without its end.
+    pub(crate) fn unpack_text(&mut self) -> Result<Vec<u8>, Code> {
+        let len = self.unpack_text_len()?.filter(|&len| len <= self.rest()).ok_or(Code::NoData)?;
+        let mut text = vec![0; len];
+        self.unpack(Element::Byte, Strided::bytes_mut(&mut text))?;
+        text.truncate(text.iter().position(|&byte| byte == 0).unwrap_or(len));
+        Ok(text)
+    }
+
     /// How many bytes the string that comes next has, its end included; `None`: the message
     /// says something impossible, and PVM takes nothing.
     pub(crate) fn unpack_text_len(&mut self) -> Result<Option<usize>, Code> {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use towpath_task::{Loan, Sealed};
+
 use crate::code::Code;
 use crate::message::Received;
 
@@ -48,8 +50,9 @@ pub(crate) enum Watched {
 /// Something that happened. Of a task it comes after its last message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// What watch `watch` is for; `tid` is the task, or the host that is gone or joined.
-    Watched { watch: u64, tid: i32 },
+    /// What watch `watch` is for; `tid` is the task, or the host that is gone or joined;
+    /// `status` what `wait` tells of the end of a task, where it is known.
+    Watched { watch: u64, tid: i32, status: i32 },
     /// Output of a child; empty: it has ended.
     Output { tid: i32, bytes: Vec<u8> },
 }
@@ -82,6 +85,8 @@ pub(crate) enum Place {
     Any,
     /// The host of this task.
     Here,
+    /// This host.
+    On(i32),
     Named(String),
     Arch(String),
     /// Not on the host with this name.
@@ -94,6 +99,8 @@ pub(crate) enum Place {
 pub(crate) struct SpawnRequest {
     pub(crate) program: Vec<u8>,
     pub(crate) args: Vec<Vec<u8>>,
+    /// As the program gave them, for a tasker.
+    pub(crate) flags: i32,
     pub(crate) env: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) place: Place,
     pub(crate) count: u32,
@@ -147,11 +154,17 @@ pub(crate) trait Vm: Send {
 
     /// Sends; `parts` may be reused afterwards. A task that is not there takes it in silence.
     fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code>;
+    /// Memory for a message of `len` bytes from which a task of this host would read it; `None`:
+    /// there is no such task, or no such memory to spare.
+    fn loan(&mut self, len: usize) -> Option<Loan>;
+    /// Sends what was written there.
+    fn send_sealed(&mut self, to: i32, envelope: Envelope, sealed: &Sealed) -> Result<(), Code>;
     /// Sends to several.
     fn multicast(&mut self, to: &[i32], envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code>;
     /// Takes the waiting message that came first.
     fn take(&mut self) -> Result<Option<Incoming>, Code>;
-    /// Takes the waiting message that came first of those from `source` with `tag`.
+    /// Takes the waiting message that came first of those from `source` with `tag`. Of what came
+    /// since the last [`wait`](Self::wait), it may see none.
     fn take_matching(
         &mut self,
         source: Option<i32>,

@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use towpath_task::{Loan, Sealed};
+
 use super::contract::{
     Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, MailWanted, Mailbox, Members,
     Place, SpawnRequest, TaskRow, Vm, Watched,
@@ -92,7 +94,7 @@ impl World {
             .map(|(watch, watcher, _)| (*watch, *watcher))
             .collect();
         for (watch, watcher) in watchers {
-            self.event(&mut state, watcher, Event::Watched { watch, tid: host });
+            self.event(&mut state, watcher, Event::Watched { watch, tid: host, status: 0 });
         }
     }
 
@@ -162,7 +164,7 @@ impl World {
             state.watches.drain(..).partition(|(_, _, what)| *what == Watched::Task(tid));
         state.watches = rest;
         for (watch, watcher, _) in told {
-            self.event(&mut state, watcher, Event::Watched { watch, tid });
+            self.event(&mut state, watcher, Event::Watched { watch, tid, status: 0 });
         }
         self.0.1.notify_all();
     }
@@ -213,6 +215,14 @@ impl Vm for Member {
     fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
         self.world.deliver(self.tid, to, envelope, parts);
         Ok(())
+    }
+
+    fn loan(&mut self, len: usize) -> Option<Loan> {
+        Some(Loan::own(len))
+    }
+
+    fn send_sealed(&mut self, to: i32, envelope: Envelope, sealed: &Sealed) -> Result<(), Code> {
+        self.send(to, envelope, &[sealed])
     }
 
     fn multicast(&mut self, to: &[i32], envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
@@ -324,6 +334,7 @@ impl Vm for Member {
         };
         let host = match &request.place {
             Place::Named(name) => HOSTS.iter().find(|(host, _)| host == name).map(|host| host.1),
+            Place::On(tid) => HOSTS.iter().find(|(_, host)| host == tid).map(|host| host.1),
             Place::Arch(arch) => (arch == "LINUX64").then_some(HOSTS[0].1),
             _ => Some(HOSTS[0].1),
         };
@@ -358,7 +369,7 @@ impl Vm for Member {
         let watch = state.next_watch;
         match what {
             Watched::Task(tid) if !state.tasks.contains_key(&tid) => {
-                self.world.event(&mut state, self.tid, Event::Watched { watch, tid });
+                self.world.event(&mut state, self.tid, Event::Watched { watch, tid, status: 0 });
             }
             _ => state.watches.push((watch, self.tid, what)),
         }

@@ -9,6 +9,7 @@ mod names;
 #[cfg(test)]
 mod registry;
 mod start;
+mod tasker;
 mod towpath;
 
 pub(crate) use contract::{

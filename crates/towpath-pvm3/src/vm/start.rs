@@ -18,7 +18,7 @@ use super::towpath::{Member, asked};
 use crate::code::{Code, Outcome};
 
 /// The program, as daemons find it too.
-const PROGRAM: &str = "towpath";
+pub(super) const PROGRAM: &str = "towpath";
 
 /// The task that starts hosts for this one. The program hears nothing of it.
 #[derive(Debug, Default)]
@@ -98,7 +98,8 @@ pub(crate) fn start(args: &[String]) -> Outcome {
         return Err(Code::DupHost);
     }
     let mut command = Command::new(program());
-    command.arg("pvm").args(args).stdin(Stdio::null()).stdout(Stdio::null());
+    // A person's first commands for the console are none of this program's.
+    command.args(["pvm", "--no-commands"]).args(args).stdin(Stdio::null()).stdout(Stdio::null());
     // Who ignores the ends of children is not told of them: what counts is what came of it.
     let _ = command.status();
     if is_up() { Ok(0) } else { Err(Code::CantStart) }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use towpath_task as towpath;
 use towpath_task::{
-    HostId, HostState, RegistryOp, SpawnTasks, Subject, Task, TaskId, Wanted, WatchEvent,
+    HostId, HostState, Loan, RegistryOp, Sealed, SpawnTasks, Subject, Task, TaskId, Wanted,
+    WatchEvent,
 };
 
 use super::codes::{of_ask, of_fault, of_receive, of_send};
@@ -20,6 +21,7 @@ use super::contract::{
 };
 use super::names;
 use super::start::Starter;
+use super::tasker;
 use crate::code::Code;
 use crate::message::{DSIG, Received};
 use crate::tid;
@@ -152,6 +154,25 @@ impl Member {
         Ok(self.host(tid)?.and_then(|host| host.task(number)))
     }
 
+    /// Sends to the task of a number.
+    fn send_by(
+        &mut self,
+        to: i32,
+        mut send: impl FnMut(&mut Task, TaskId) -> Result<(), towpath::SendError>,
+    ) -> Result<(), Code> {
+        let Some(task) = self.task(to)? else { return Ok(()) };
+        let outcome = send(&mut self.task, task);
+        // Another host may have the number meanwhile.
+        if matches!(outcome, Err(towpath::SendError::NoTask(_))) && task.host() != self.task.host()
+        {
+            self.doubt(task.host());
+            if let Some(now) = self.task(to)?.filter(|now| *now != task) {
+                return of_send(&send(&mut self.task, now));
+            }
+        }
+        of_send(&outcome)
+    }
+
     fn incoming(&mut self, message: towpath::Message) -> Incoming {
         let about = message.about();
         self.learn(about.src.host());
@@ -190,8 +211,12 @@ impl Member {
             match event {
                 event if self.starter.takes(&event) => {}
                 towpath::Event::Notice { watch, event } => {
+                    let mut status = 0;
                     let tid = match event {
-                        WatchEvent::TaskEnded { task, .. } => low(task),
+                        WatchEvent::TaskEnded { task, ending } => {
+                            status = status_of(ending.as_ref());
+                            low(task)
+                        }
                         WatchEvent::HostGone { host, .. } => {
                             self.doubt(host);
                             slot_of(host)
@@ -201,7 +226,7 @@ impl Member {
                             slot_of(host.id)
                         }
                     };
-                    self.events.push_back(Event::Watched { watch, tid });
+                    self.events.push_back(Event::Watched { watch, tid, status });
                 }
                 towpath::Event::Output { task, bytes, .. } => {
                     self.events.push_back(Event::Output { tid: low(task), bytes });
@@ -218,6 +243,7 @@ impl Member {
         Ok(match place {
             Place::Any => Some(towpath::Place::Any),
             Place::Here => Some(towpath::Place::Host(self.task.host())),
+            Place::On(tid) => self.host(*tid)?.map(towpath::Place::Host),
             Place::Named(name) => {
                 up().find(|host| host.name == *name).map(|host| towpath::Place::Host(host.id))
             }
@@ -284,18 +310,17 @@ impl Vm for Member {
     }
 
     fn send(&mut self, to: i32, envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
-        let Some(task) = self.task(to)? else { return Ok(()) };
         let envelope = envelope_of(envelope);
-        let outcome = self.task.send_parts(task, envelope, parts);
-        // Another host may have the number meanwhile.
-        if matches!(outcome, Err(towpath::SendError::NoTask(_))) && task.host() != self.task.host()
-        {
-            self.doubt(task.host());
-            if let Some(now) = self.task(to)?.filter(|now| *now != task) {
-                return of_send(&self.task.send_parts(now, envelope, parts));
-            }
-        }
-        of_send(&outcome)
+        self.send_by(to, |task, to| task.send_parts(to, envelope, parts))
+    }
+
+    fn loan(&mut self, len: usize) -> Option<Loan> {
+        self.task.spare_loan(len)
+    }
+
+    fn send_sealed(&mut self, to: i32, envelope: Envelope, sealed: &Sealed) -> Result<(), Code> {
+        let envelope = envelope_of(envelope);
+        self.send_by(to, |task, to| task.send_sealed(to, envelope, sealed))
     }
 
     fn multicast(&mut self, to: &[i32], envelope: Envelope, parts: &[&[u8]]) -> Result<(), Code> {
@@ -327,7 +352,7 @@ impl Vm for Member {
             },
         };
         let wanted = Wanted { source, tag, context: context_of(context) };
-        let taken = self.task.try_recv(&wanted);
+        let taken = self.task.recv_at_hand(&wanted);
         let taken = self.receive(taken);
         self.take_events();
         taken
@@ -391,12 +416,14 @@ impl Vm for Member {
         let host = if host == 0 { None } else { Some(self.host(host)?.ok_or(Code::NoHost)?) };
         let tasks = asked(self.task.tasks(host))?;
         // What was started by `towpath run` and is no task yet is none of PVM's.
+        let starters = tasker::starters(&tasks);
         let of_vm = tasks.into_iter().filter(|task| task.enrolled || task.parent.is_some());
+        let of_vm = of_vm.filter(|task| !tasker::only_asks(task, &starters));
         let row = |task: towpath::TaskInfo| TaskRow {
             tid: low(task.id),
             parent: task.parent.map_or(0, low),
             host: slot_of(task.id.host()),
-            program: task.command.split(' ').next().unwrap_or_default().to_owned(),
+            program: tasker::shown(&task.command).to_owned(),
             pid: task.pid.cast_signed(),
         };
         Ok(of_vm.map(row).collect())
@@ -405,7 +432,8 @@ impl Vm for Member {
     fn runs(&mut self, tid: i32) -> Result<bool, Code> {
         let Some(task) = self.task(tid)? else { return Ok(false) };
         match asked(self.task.task(task)) {
-            Ok(_) => Ok(true),
+            // One that has left may still run, as another program does.
+            Ok(info) => Ok(info.enrolled || info.parent.is_some()),
             Err(Code::NoTask | Code::NoHost | Code::HostFail) => Ok(false),
             Err(code) => Err(code),
         }
@@ -429,9 +457,10 @@ impl Vm for Member {
                 env.push((name.into(), std::os::unix::ffi::OsStringExt::into_vec(value)));
             }
         }
+        let (program, args) = self.with_taskers(names::program(&request.program), request);
         let tasks = SpawnTasks {
-            program: names::program(&request.program),
-            args: request.args.clone(),
+            program,
+            args,
             env,
             cwd: Vec::new(),
             place,
@@ -476,7 +505,7 @@ impl Vm for Member {
             (None, Watched::Task(tid) | Watched::Host(tid)) => {
                 let watch = asked(self.task.watch(Subject::NewHosts))?;
                 asked(self.task.unwatch(watch))?;
-                self.events.push_back(Event::Watched { watch, tid });
+                self.events.push_back(Event::Watched { watch, tid, status: 0 });
                 Ok(watch)
             }
             (None, Watched::NewHosts) => Err(Code::SysErr),
@@ -554,6 +583,17 @@ impl Vm for Member {
             .iter()
             .map(|one| (one.name.clone(), one.entries.iter().map(entry).collect()))
             .collect())
+    }
+}
+
+/// The end of a task as `wait` tells it.
+fn status_of(ending: Option<&towpath::Ending>) -> i32 {
+    match ending {
+        Some(towpath::Ending::Exited(status)) => (status & 0xff) << 8,
+        Some(towpath::Ending::Signalled(signal)) => signal & 0x7f,
+        Some(towpath::Ending::TimedOut) => 9,
+        Some(towpath::Ending::NotStarted { .. }) => 127 << 8,
+        _ => 0,
     }
 }
 

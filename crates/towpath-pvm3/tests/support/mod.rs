@@ -1,6 +1,8 @@
 //! A virtual machine of Towpath for tests, and the library installed beside it.
 #![allow(dead_code)] // Each test file uses a part.
 
+#[path = "../../../towpath-cli/tests/support/built.rs"]
+mod built;
 pub(crate) mod net;
 pub(crate) mod pvm;
 
@@ -15,9 +17,9 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// One machine at a time: each has several hosts, and programs that fill them.
 static ONE: Mutex<()> = Mutex::new(());
 
-pub(crate) fn beside_tests(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("the path of this test");
-    test.with_file_name(name)
+/// The `towpath` program.
+pub(crate) fn towpath() -> PathBuf {
+    built::built(&["towpath"], &["-p", "towpath-cli"])
 }
 
 /// Not passed: something is not there that a test needs.
@@ -30,7 +32,8 @@ pub(crate) fn skip(what: &str) {
 pub(crate) fn install(folder: &Path) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install.sh");
     let mut install = Command::new(script);
-    install.arg(beside_tests("libpvm3.so")).arg(folder);
+    let test = std::env::current_exe().expect("the path of this test");
+    install.arg(test.with_file_name("libpvm3.so")).arg(folder);
     assert!(install.status().expect("a shell").success());
 }
 
@@ -50,11 +53,7 @@ impl Machine {
             skip(&format!("{program} is not installed"));
             return None;
         }
-        let towpath = beside_tests("..").join("towpath");
-        if !towpath.exists() {
-            skip("the towpath program is not built: cargo build -p towpath-cli");
-            return None;
-        }
+        let towpath = towpath();
         let one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let folder = tempfile::tempdir().expect("a folder");
         let machine = Self { towpath, folder, programs: "/usr/bin".into(), _one: one };

@@ -53,7 +53,8 @@ impl Policy for Rcsp {
     ) -> Result<(), ConfigError> {
         let state = table.state(queue);
         state.configure(config)?;
-        state.beside = config.priority;
+        let was = core::mem::replace(&mut state.beside, config.priority);
+        self.levels.change(table, queue, [was, config.priority]);
         self.held.reserve(table.queues_len());
         Ok(())
     }

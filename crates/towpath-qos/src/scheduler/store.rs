@@ -327,6 +327,18 @@ impl<S: Copy + Default> Table<S> {
         self.link(list, at)
     }
 
+    /// Moves a queue's packets from one list whose stamps are queue ids to the end of another, in
+    /// their order.
+    pub(super) fn move_queue(&mut self, queue: u32, from: &mut List, to: &mut List) {
+        let mut at = core::mem::take(from).head;
+        while let Some(slot) = self.slots.get_mut(at as usize) {
+            let next = core::mem::replace(&mut slot.next, NONE);
+            let list = if slot.stamp == u64::from(queue) { &mut *to } else { &mut *from };
+            self.link(list, at);
+            at = next;
+        }
+    }
+
     #[inline]
     pub(super) fn first(&self, list: List) -> Option<(u64, u32)> {
         self.slots.get(list.head as usize).map(|slot| (slot.stamp, slot.bytes))

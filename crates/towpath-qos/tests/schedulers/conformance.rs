@@ -111,7 +111,8 @@ proptest! {
         }
     }
 
-    /// Queues change, come and go under load: nothing is lost, nothing panics.
+    /// Queues change, come and go under load: nothing is lost or passes what was before it in its
+    /// queue, nothing panics.
     #[test]
     fn changes_lose_nothing(
         queues in prop::collection::vec(queue(), 5),
@@ -124,18 +125,24 @@ proptest! {
             let mut waiting = [0u32; 5];
             let mut there = [true; 5];
             let mut now = 0;
-            for (op, queue, bytes, gap) in &steps {
+            let mut next = [0u64; 5];
+            let mut left_in_order = |packet: Packet| {
+                let next = &mut next[packet.queue.0 as usize];
+                packet.tag >= core::mem::replace(next, packet.tag + 1)
+            };
+            for (tag, (op, queue, bytes, gap)) in (0..).zip(&steps) {
                 let (id, at) = (QueueId(*queue), *queue as usize);
                 now += gap;
                 let instant = Instant::from_nanos(now);
                 match op {
                     0..=2 => {
-                        let taken = scheduler.enqueue(instant, Packet::new(id, *bytes, 0));
+                        let taken = scheduler.enqueue(instant, Packet::new(id, *bytes, tag));
                         prop_assert_eq!(taken.is_ok(), there[at], "{}", name);
                         waiting[at] += u32::from(taken.is_ok());
                     }
                     3 => if let Some(packet) = scheduler.dequeue(instant) {
                         waiting[packet.queue.0 as usize] -= 1;
+                        prop_assert!(left_in_order(packet), "{}", name);
                     },
                     4 => {
                         let done = scheduler.reconfigure(id, &others[at]);
@@ -160,7 +167,9 @@ proptest! {
             let mut left: u32 = scheduler.backlog().packets;
             while let Some(ready) = scheduler.next_ready() {
                 now = now.max(ready.as_nanos());
-                left -= u32::from(scheduler.dequeue(Instant::from_nanos(now)).is_some());
+                let packet = scheduler.dequeue(Instant::from_nanos(now));
+                left -= u32::from(packet.is_some());
+                prop_assert!(packet.is_none_or(&mut left_in_order), "{}", name);
             }
             prop_assert_eq!(left, 0, "{}", name);
         }

@@ -197,7 +197,7 @@ impl<'a> Run<'a> {
             cpus: 2,
             slots: 2,
             link: LinkId(0),
-            unix_s_at_zero: 1_000_000,
+            unix_us_at_zero: 1_000_000_000_000,
             proto: proto.clone(),
         };
         let rng = |host: usize| Rng::new(seed, 1000 + host as u64);

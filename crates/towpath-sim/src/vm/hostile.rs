@@ -60,7 +60,7 @@ impl Bench {
             cpus: 2,
             slots: 2,
             link: LinkId(0),
-            unix_s_at_zero: 1,
+            unix_us_at_zero: 1_000_000,
             proto: Config::default(),
         };
         let crypto = Box::new(StandIn::new(Rng::new(1, 1)));

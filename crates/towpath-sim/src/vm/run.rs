@@ -87,7 +87,7 @@ impl<'a> Run<'a> {
             cpus: 2,
             slots: 2,
             link: LinkId(0),
-            unix_s_at_zero: 1_000_000,
+            unix_us_at_zero: 1_000_000_000_000,
             proto: Config::default(),
         };
         let key = crypto(seed, 0).public_key();

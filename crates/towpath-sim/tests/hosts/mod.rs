@@ -48,7 +48,7 @@ fn config(host: usize) -> NodeConfig {
         cpus: 2,
         slots: 2,
         link: LinkId(0),
-        unix_s_at_zero: 1_000_000,
+        unix_us_at_zero: 1_000_000_000_000,
         proto: Config::default(),
     }
 }

@@ -1,7 +1,7 @@
 //! The daemon's side of tasks' sockets, played by a test: it says what the test wants, when the
 //! test wants it.
 
-use std::io::{IoSlice, Write};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -96,14 +96,6 @@ impl Side {
     /// A piece of a message by the daemons.
     pub(crate) fn piece(&mut self, header: &Header, payload: &[u8]) {
         self.write(FrameKind::Data, &[&header.emit(), payload], &[]);
-    }
-
-    /// Many messages without bytes, as fast as the task takes them.
-    pub(crate) fn flood(&self, headers: &[Header]) {
-        let front = FrameHead { kind: FrameKind::Data, len: HEADER_LEN }.emit();
-        let frames: Vec<u8> =
-            headers.iter().flat_map(|header| front.into_iter().chain(header.emit())).collect();
-        (&self.stream).write_all(&frames).unwrap();
     }
 
     fn write(&mut self, kind: FrameKind, parts: &[&[u8]], fds: &[OwnedFd]) {

@@ -10,7 +10,7 @@ use towpath_node::{Node, NodeEvent};
 use towpath_proto::{HeapMemory, Machine};
 use towpath_task::place::SOCKET_VAR;
 use towpath_vm::Action;
-use towpath_wire::ByteSize;
+use towpath_wire::{ByteSize, Instant};
 
 use super::control::Control;
 use super::held::{Held, KEY_HELD};
@@ -33,6 +33,8 @@ const KEY_CLIENTS: u64 = 16;
 
 /// Message memory of a daemon.
 const MEMORY: ByteSize = ByteSize::from_mib(512);
+/// How often the wall clock is read.
+const FOLLOW: Duration = Duration::from_secs(1);
 /// What an engine needs beside its node.
 pub struct EngineOptions {
     /// Name of the virtual machine.
@@ -85,6 +87,8 @@ pub struct Engine {
     pub(super) vm: String,
     pub(super) network: Network,
     pub(super) clock: Clock,
+    /// When the wall clock is to be read again.
+    follow_at: Instant,
     pub(super) listener: UnixListener,
     pub(super) poll: Poll,
     pub(super) clients: Clients,
@@ -118,6 +122,7 @@ impl Engine {
             vm,
             network,
             clock,
+            follow_at: Instant::ZERO,
             listener,
             poll,
             conversations: Conversations::new(tasks.listener),
@@ -152,6 +157,7 @@ impl Engine {
             let came = came.map_err(system("receiving"))? || self.network.gather(&clock);
             let timeout = if came { Some(Duration::ZERO) } else { self.timeout() };
             self.poll.wait(&mut events, timeout).map_err(system("waiting"))?;
+            self.follow_clock();
             let mut readable = false;
             for r in (0..).map_while(|i| events.get(i)) {
                 match r.key {
@@ -181,6 +187,16 @@ impl Engine {
                 self.node.handle_timeout(now, &mut self.memory);
             }
             self.signal_orphans(now);
+        }
+    }
+
+    /// Somebody may set the machine's clock while we run.
+    fn follow_clock(&mut self) {
+        let now = self.clock.now();
+        if now >= self.follow_at {
+            self.follow_at = now + FOLLOW;
+            self.clock.follow();
+            self.node.set_clock(self.clock.unix_us_at_zero());
         }
     }
 

@@ -7,10 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use towpath_task::pvm as search;
 use towpath_vm::{Ending, TaskSpec};
 
 use crate::pvm::library::{Library, SWITCH};
-use crate::pvm::search;
 
 /// The name by which tasks find the program that their daemon is.
 const OWN: &str = "towpath";

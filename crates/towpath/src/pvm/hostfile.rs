@@ -20,7 +20,7 @@
 
 use std::collections::HashMap;
 
-use crate::start::hostfile::FILE_BYTES_MAX;
+use crate::start::hostfile::{FILE_BYTES_MAX, HostfileError, is_line, is_user};
 use crate::start::hostlist::{NAMES_MAX, is_name};
 
 /// Longest value of an option once its variables are put in, in bytes.
@@ -66,23 +66,7 @@ pub struct PvmHosts {
 }
 
 /// Why a file cannot be read.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum PvmHostsError {
-    /// It is too long.
-    #[error("host file of {len} bytes, limit {FILE_BYTES_MAX}")]
-    TooLong {
-        /// Its length.
-        len: usize,
-    },
-    /// A line is wrong.
-    #[error("line {line}: {fault}")]
-    Line {
-        /// Counted from 1.
-        line: usize,
-        /// What is wrong.
-        fault: Fault,
-    },
-}
+pub type PvmHostsError = HostfileError<Fault>;
 
 /// What is wrong with a line.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -179,20 +163,22 @@ impl File<'_> {
             return Err(Fault::Option(word.into()));
         };
         let wrong = |option, wanted| Fault::Value { option, value: value.into(), wanted };
-        let text = |option| {
-            expand(value, self.variable).ok_or_else(|| wrong(option, "is too long: limit 4096"))
+        let checked = |option, text: Option<String>| match text {
+            None => Err(wrong(option, "is too long: limit 4096")),
+            Some(text) if !is_line(&text) => Err(wrong(option, "has a control character")),
+            Some(text) => Ok(text),
         };
+        let text = |option| checked(option, expand(value, self.variable));
         match name {
-            "ep" if value.len() > VALUE_BYTES_MAX => {
-                return Err(wrong("ep=", "is too long: limit 4096"));
+            "ep" => {
+                let short = Some(value).filter(|value| value.len() <= VALUE_BYTES_MAX);
+                set.programs = Some(checked("ep=", short.map(Into::into))?);
             }
-            "ep" => set.programs = Some(value.into()),
             "wd" => set.folder = Some(text("wd=")?),
             "bx" => set.debugger = Some(text("bx=")?),
             "lo" => {
                 let user = text("lo=")?;
-                let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-                if user.is_empty() || user.starts_with('-') || !user.chars().all(fine) {
+                if !is_user(&user) {
                     return Err(wrong("lo=", "is no user's name"));
                 }
                 set.user = Some(user);
@@ -301,6 +287,11 @@ mod tests {
         assert!(matches!(fault("a\nb sp=0"), Fault::Value { option: "sp=", .. }));
         assert!(matches!(fault("a\nb lo=-x"), Fault::Value { option: "lo=", .. }));
         assert!(matches!(fault("a\nb wd=$A$A"), Fault::Value { option: "wd=", .. }));
+        for option in ["wd=", "bx=", "ep="] {
+            let (value, wanted) = ("/a\u{7}".to_string(), "has a control character");
+            let said = fault(&format!("a\nb {option}{value}"));
+            assert_eq!(said, Fault::Value { option, value, wanted });
+        }
         let long = "x".repeat(FILE_BYTES_MAX + 1);
         let len = long.len();
         assert_eq!(parse(&long, &|_| None), Err(PvmHostsError::TooLong { len }));

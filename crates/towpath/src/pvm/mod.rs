@@ -3,11 +3,9 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`hostfile`] | PVM's host files |
-//! | [`search`] | where PVM looked for programs |
 //! | [`library`] | our library in the place of PVM's |
 //! | [`linkage`] | how a program is linked with PVM's library |
 
 pub mod hostfile;
 pub mod library;
 pub mod linkage;
-pub mod search;

@@ -47,9 +47,9 @@ pub struct Options {
     pub env: Vec<(String, String)>,
 }
 
-/// Why a file cannot be read.
+/// Why a file cannot be read; `F` is what can be wrong with a line.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum HostfileError {
+pub enum HostfileError<F = Fault> {
     /// It is too long.
     #[error("host file of {len} bytes, limit {FILE_BYTES_MAX}")]
     TooLong {
@@ -62,7 +62,7 @@ pub enum HostfileError {
         /// Counted from 1.
         line: usize,
         /// What is wrong.
-        fault: Fault,
+        fault: F,
     },
 }
 
@@ -134,7 +134,10 @@ impl File {
             None => (None, first),
         };
         if let Some(user) = user {
-            options.user = Some(user_name(user)?);
+            if !is_user(user) {
+                return Err(Fault::User(user.into()));
+            }
+            options.user = Some(user.into());
         }
         for word in words {
             options.set(word)?;
@@ -160,12 +163,15 @@ impl File {
     }
 }
 
-fn user_name(user: &str) -> Result<String, Fault> {
+/// Whether it can be the name of a user: ssh is told it, and must not take it for an option.
+pub fn is_user(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
-    if user.is_empty() || user.starts_with('-') || !user.chars().all(fine) {
-        return Err(Fault::User(user.into()));
-    }
-    Ok(user.into())
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(fine)
+}
+
+/// Whether a text may be the value of an option: one line, as the other side's shell is told it.
+pub fn is_line(text: &str) -> bool {
+    !text.chars().any(char::is_control)
 }
 
 impl Options {
@@ -175,7 +181,7 @@ impl Options {
         };
         let wrong = |option, wanted| Fault::Value { option, value: value.into(), wanted };
         let text = |option| {
-            let fine = !value.is_empty() && value.chars().all(|c| !c.is_control());
+            let fine = !value.is_empty() && is_line(value);
             if fine { Ok(Some(value.to_string())) } else { Err(wrong(option, "a path")) }
         };
         match name {

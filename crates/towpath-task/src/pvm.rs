@@ -1,5 +1,6 @@
-//! Where PVM looked for programs: the folders of `PVM_PATH`, `$HOME/pvm3/bin/$PVM_ARCH`,
-//! `$PVM_ROOT/bin/$PVM_ARCH`.
+//! PVM's names of architectures, and where it looked for programs: the folders of `PVM_PATH`,
+//! `$HOME/pvm3/bin/$PVM_ARCH`, `$PVM_ROOT/bin/$PVM_ARCH`. The same for daemons, the console and
+//! the library that takes the place of PVM's.
 //!
 //! `PVM_PATH` may hold `$NAME` (PVM's host files do: `ep=$PVM_ROOT/bin/$PVM_ARCH`); a folder that
 //! is not absolute is one of the home directory.
@@ -10,10 +11,22 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// Towpath's names of architectures and PVM's.
+const ARCHS: [(&str, &str); 2] = [("x86_64-linux", "LINUX64"), ("aarch64-linux", "LINUXARM64")];
 /// PVM's name of the architecture that this machine has.
-pub const ARCH: &str = if cfg!(target_arch = "x86_64") { "LINUX64" } else { "LINUXARM64" };
+const HERE: &str = if cfg!(target_arch = "x86_64") { ARCHS[0].1 } else { ARCHS[1].1 };
 /// Most folders of one `PVM_PATH`; more are not looked into.
 const FOLDERS_MAX: usize = 64;
+
+/// PVM's name of an architecture; one that PVM does not know keeps ours.
+pub fn arch_to_pvm(arch: &str) -> &str {
+    ARCHS.iter().find(|(ours, _)| *ours == arch).map_or(arch, |(_, theirs)| theirs)
+}
+
+/// Towpath's name of an architecture, where PVM has one for it.
+pub fn arch_from_pvm(arch: &str) -> Option<&'static str> {
+    ARCHS.iter().find(|(_, theirs)| *theirs == arch).map(|(ours, _)| *ours)
+}
 
 /// Value of a variable.
 pub type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -21,7 +34,7 @@ pub type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// Finds a program by its name, which has no slash. The host's own `PVM_PATH` (`ep=` of its host
 /// file) goes before the one that the task has.
 pub fn program(name: &OsStr, host: Variable<'_>, task: Variable<'_>) -> Option<PathBuf> {
-    let arch = || host("PVM_ARCH").unwrap_or_else(|| ARCH.into());
+    let arch = || host("PVM_ARCH").unwrap_or_else(|| HERE.into());
     let value = |name: &str| match name {
         "PVM_ARCH" => Some(arch()),
         name => host(name).or_else(|| task(name)),
@@ -80,6 +93,13 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "#!/bin/sh\n").unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn architectures_have_two_names() {
+        assert_eq!(arch_to_pvm("x86_64-linux"), "LINUX64");
+        assert_eq!(arch_from_pvm(arch_to_pvm("aarch64-linux")), Some("aarch64-linux"));
+        assert_eq!((arch_to_pvm("vax"), arch_from_pvm("vax")), ("vax", None));
     }
 
     #[test]
