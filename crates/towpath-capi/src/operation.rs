@@ -99,7 +99,7 @@ fn hand(output: Output, out: Out<'_, *mut Output>) {
 }
 
 /// A result that is not there yet, for a place that may be null.
-fn none_yet<'a>(mut out: Out<'a, *mut Output>) -> Out<'a, *mut Output> {
+fn none_yet(mut out: Out<'_, *mut Output>) -> Out<'_, *mut Output> {
     if let Some(out) = &mut out {
         out.write(std::ptr::null_mut());
     }

@@ -220,6 +220,7 @@ impl Team {
     /// Waits until an operation is over; its result.
     pub fn finish(&mut self, task: &mut Task, pending: Pending) -> Result<Output, TeamError> {
         let at = self.place_of(&pending)?;
+        drop(pending);
         self.end(task, at)
     }
 
