@@ -87,7 +87,7 @@ typedef uint64_t towpath_host; /* a host */
 int towpath_enrol(towpath_task **task, char *why, size_t room);
 
 /* The same at a given daemon, by the path of its socket for tasks. `claimed` and `cookie`: from
- * TOWPATH_TASK and TOWPATH_COOKIE (decimal); 0: none. */
+ * TOWPATH_TASK and TOWPATH_COOKIE (decimal); 0, or what does not hold: a new task. */
 int towpath_enrol_at(const char *socket, towpath_id claimed, uint64_t cookie,
                      towpath_task **task, char *why, size_t room);
 
@@ -110,9 +110,14 @@ uint32_t towpath_context(const towpath_task *task);
  * (may be NULL) how many there are. */
 int towpath_siblings(const towpath_task *task, towpath_id *ids, size_t room, size_t *count);
 
-/* One's place among the tasks of `towpath run -n`, and their number; TOWPATH_NONE elsewhere. */
+/* One's place among the tasks of `towpath run -n`, and their number; TOWPATH_NONE elsewhere. The
+ * name of that run, which no other has, stands in the environment: getenv("TOWPATH_JOB"). */
 int towpath_rank(uint32_t *rank);
 int towpath_size(uint32_t *size);
+
+/* What this task did so far: sent_by_ring, sent_by_stream, sent_by_daemon, sent_to_self, multicasts,
+ * received_by_ring, sleeps, unreceived_bytes. TOWPATH_E_NOT_FOUND: towpath_error lists all names. */
+int towpath_counter(towpath_task *task, const char *name, uint64_t *value);
 
 /* ---- Sending --------------------------------------------------------------------------- */
 
@@ -190,10 +195,11 @@ typedef struct towpath_message towpath_message;
 int towpath_recv(towpath_task *task, const towpath_wanted *wanted, int64_t timeout,
                  towpath_message **message);
 
-/* Receives the earliest message that fits into `bytes`; waits for it. One that is longer stays
- * where it is: TOWPATH_E_TOO_LONG, and `about` (may be NULL) says how long it is. */
+/* Receives the earliest message that fits into `bytes`; TOWPATH_NONE when none came within
+ * `timeout` (what `bytes` holds then is not said). One that is longer stays where it is:
+ * TOWPATH_E_TOO_LONG, and `about` (may be NULL) says how long it is. */
 int towpath_recv_into(towpath_task *task, const towpath_wanted *wanted, void *bytes, size_t room,
-                      towpath_received *about);
+                      int64_t timeout, towpath_received *about);
 
 /* The earliest message that fits, without waiting; it stays. `about` may be NULL. */
 int towpath_probe(towpath_task *task, const towpath_wanted *wanted, towpath_received *about);
@@ -234,7 +240,7 @@ enum towpath_event_kind {
     TOWPATH_TASK_ENDED = 1, /* task, ending, value: exit status or signal */
     TOWPATH_HOST_GONE = 2,  /* host, value: not 0 when it was lost rather than deleted */
     TOWPATH_HOST_ADDED = 3, /* host, bytes: its name */
-    TOWPATH_OUTPUT = 4,     /* task, value: 1 or 2, bytes: what it wrote; none: it closed it */
+    TOWPATH_OUTPUT = 4,     /* task, value: 1 or 2, bytes: what it wrote; none, once: no more */
     TOWPATH_END = 5,        /* the daemon ends, so should the task; bytes: why */
 };
 
@@ -282,7 +288,7 @@ enum towpath_place {
     TOWPATH_ANYWHERE = 0,  /* where the load is least */
     TOWPATH_ON_HOST = 1,   /* on `host` */
     TOWPATH_ON_NAME = 2,   /* on the host called `name` */
-    TOWPATH_ON_ARCH = 3,   /* on hosts of architecture `name` */
+    TOWPATH_ON_ARCH = 3,   /* on hosts of architecture `name`, such as "x86_64-linux" */
     TOWPATH_NOT_HOST = 4,  /* anywhere but on `host` */
 };
 
@@ -314,14 +320,21 @@ typedef struct towpath_host_info {
     uint32_t up;    /* 0: it is lost */
     uint32_t reserved;
     char name[72];
+    char arch[72]; /* what programs it can run, such as "x86_64-linux" */
     char address[64];
 } towpath_host_info;
+
+enum towpath_task_state {
+    TOWPATH_ENROLLED = 1, /* it is part of the virtual machine now */
+    TOWPATH_STARTED = 2,  /* its daemon started its process; else it enrolled by itself */
+};
 
 typedef struct towpath_task_info {
     towpath_id id;
     uint64_t age_us;
-    uint32_t pid; /* 0: not running yet */
-    uint32_t reserved;
+    towpath_id parent; /* the task that spawned it; 0: none did */
+    uint32_t pid;      /* 0: not running yet */
+    uint32_t state;    /* enum towpath_task_state, added */
     char command[208]; /* cut where it is longer */
 } towpath_task_info;
 
@@ -354,6 +367,28 @@ int towpath_leave_group(towpath_task *task, const char *group);
 int towpath_group_members(towpath_task *task, const char *group, towpath_id *ids, size_t room,
                           size_t *count);
 
+/* A group as it is now. A frozen one no longer changes; its context belongs to this list of members
+ * alone. */
+typedef struct towpath_group_state {
+    uint64_t version; /* how often it has changed since it was made */
+    size_t count;     /* members, holes included */
+    uint32_t context; /* 0: it is not frozen */
+    uint32_t reserved;
+} towpath_group_state;
+int towpath_group_look(towpath_task *task, const char *group, towpath_group_state *state);
+
+/* Waits until the group has `count` members and freezes it. `state` may be NULL. */
+int towpath_freeze_group(towpath_task *task, const char *group, uint32_t count,
+                         towpath_group_state *state);
+
+/* All groups. Writes at most `room`, and to `count` (may be NULL) how many there are. */
+typedef struct towpath_group_info {
+    uint32_t size;
+    uint32_t reserved;
+    char name[264];
+} towpath_group_info;
+int towpath_groups(towpath_task *task, towpath_group_info *out, size_t room, size_t *count);
+
 /* Waits until `count` members wait here; 0: as many as the group has. */
 int towpath_group_barrier(towpath_task *task, const char *group, uint32_t count);
 
@@ -375,32 +410,56 @@ typedef struct towpath_mail towpath_mail;
 typedef struct towpath_mail_entry {
     uint32_t index; /* its place in the mailbox */
     uint32_t rules;
+    uint32_t format; /* as put */
+    uint32_t reserved;
     towpath_id owner;  /* 0: it has ended */
     const void *bytes; /* valid until towpath_mail_free */
     size_t len;
 } towpath_mail_entry;
 
-/* Puts at most 512 KiB into a mailbox, at `index` or (TOWPATH_ANY_INDEX) the lowest free place,
- * which `placed` (may be NULL) gets. */
-int towpath_mail_put(towpath_task *task, const char *name, uint32_t index, uint32_t rules,
-                     const void *bytes, size_t len, uint32_t *placed);
+/* What is put into a mailbox: at most 512 KiB. */
+typedef struct towpath_letter {
+    const void *bytes;
+    size_t len;
+    uint32_t rules;  /* enum towpath_mail_rule, added */
+    uint32_t format; /* how to read the bytes; means nothing to the library */
+} towpath_letter;
 
-/* Reads an entry; TOWPATH_ANY_INDEX: the first there is. `how`: enum towpath_mail_how, added. */
-int towpath_mail_get(towpath_task *task, const char *name, uint32_t index, uint32_t how,
-                     towpath_mail **mail);
+/* Puts something into a mailbox, at `index` or (TOWPATH_ANY_INDEX) the lowest free place, which
+ * `placed` (may be NULL) gets. */
+int towpath_mail_put(towpath_task *task, const char *name, uint32_t index,
+                     const towpath_letter *letter, uint32_t *placed);
+
+/* Reads an entry; TOWPATH_ANY_INDEX: the first there is from place `from` on. `how`: enum
+ * towpath_mail_how, added. */
+int towpath_mail_get(towpath_task *task, const char *name, uint32_t index, uint32_t from,
+                     uint32_t how, towpath_mail **mail);
 void towpath_mail_look(const towpath_mail *mail, towpath_mail_entry *entry);
 void towpath_mail_free(towpath_mail *mail);
 
 int towpath_mail_delete(towpath_task *task, const char *name, uint32_t index);
 
+/* Entries of mailboxes whose names match `pattern` (`*` stands for any text), without what is in
+ * them. Writes at most `room`, and to `count` (may be NULL) how many there are. */
+typedef struct towpath_mail_listed {
+    uint32_t index;
+    uint32_t rules;
+    towpath_id owner; /* 0: it has ended */
+    char name[264];   /* of the mailbox */
+} towpath_mail_listed;
+int towpath_mailboxes(towpath_task *task, const char *pattern, towpath_mail_listed *out,
+                      size_t room, size_t *count);
+
 /* ---- What tasks do together ---------------------------------------------------------------- */
 
 /* A fixed list of tasks, as one of them sees it. All members call the same functions in the same
- * order, with the same lengths. When a member ends, whoever depends on it gets TOWPATH_E_BROKEN
+ * order, with the same lengths where the functions below have one. When a member ends, whoever depends on it gets TOWPATH_E_BROKEN
  * instead of waiting. A team is used with the task that made it, by one thread at a time. */
 typedef struct towpath_team towpath_team;
 
-/* Joins `group`, waits until it has `size` members, and makes a team of them. */
+/* Joins `group`, waits until it has `size` members, and makes a team of them. That freezes the
+ * group for as long as one of them lives: whoever joins it again gets TOWPATH_E_IN_GROUP, others
+ * and those who would leave it TOWPATH_E_GROUP_FROZEN. The next team needs another group. */
 int towpath_team_of_group(towpath_task *task, const char *group, uint32_t size,
                           towpath_team **team);
 
@@ -486,6 +545,69 @@ int towpath_scatter(towpath_task *task, towpath_team *team, uint32_t root, const
                     void *bytes, size_t len);
 int towpath_all_to_all(towpath_task *task, towpath_team *team, const void *parts, void *all,
                        size_t len);
+
+/* ---- The same, of any length, and without waiting ------------------------------------------ */
+
+enum towpath_what {
+    TOWPATH_OP_BARRIER = 1,
+    TOWPATH_OP_BROADCAST = 2,
+    TOWPATH_OP_REDUCE = 3,
+    TOWPATH_OP_ALL_REDUCE = 4,
+    TOWPATH_OP_GATHER = 5,
+    TOWPATH_OP_ALL_GATHER = 6,
+    TOWPATH_OP_SCATTER = 7,
+    TOWPATH_OP_ALL_TO_ALL = 8,
+    TOWPATH_OP_SCAN = 9,
+    TOWPATH_OP_EXCLUSIVE_SCAN = 10,
+};
+
+/* An operation, with what this member gives to it. Set it to all zeros first. Only the root of a
+ * broadcast or scatter gives something to it; a scatter's root and each member of an all-to-all
+ * give a part for each rank, else it is one part. Nobody else knows lengths beforehand. */
+typedef struct towpath_operation {
+    uint32_t what; /* enum towpath_what */
+    uint32_t root;
+    const towpath_part *parts;
+    size_t count;
+    uint32_t any_lengths; /* gather, all_gather, all_to_all: 0: one length for all, or an error */
+    uint32_t reserved;
+    const towpath_operator *by; /* what vectors are combined by, else NULL */
+} towpath_operation;
+
+/* What a member gets: no part, one, or one for each rank. Used by one thread at a time. */
+typedef struct towpath_output towpath_output;
+size_t towpath_output_count(const towpath_output *output);
+
+/* The bytes of a part, valid until towpath_output_free. */
+int towpath_output_part(const towpath_output *output, size_t number, towpath_part *part);
+void towpath_output_free(towpath_output *output);
+
+/* Does an operation, as the function above of its kind does; members may use either. `output` may
+ * be NULL. */
+int towpath_perform(towpath_task *task, towpath_team *team, const towpath_operation *operation,
+                    towpath_output **output);
+
+/* Starts an operation, which goes on while the task does other things: it makes progress inside
+ * all calls with its team, and towpath_wait ends when something came for it. What is given to it
+ * may be reused when the call returns, but an operator's function and its data are used until the
+ * operation is over. All members start what one of them starts: a barrier that was started meets
+ * only those that were. At most 64 of a team may be started and not finished, in whatever order;
+ * TOWPATH_E_LIMIT beyond that. */
+typedef struct towpath_pending towpath_pending;
+int towpath_start(towpath_task *task, towpath_team *team, const towpath_operation *operation,
+                  towpath_pending **pending);
+
+/* Whether it is over, with a result or an error: TOWPATH_NONE when not within `timeout`. */
+int towpath_test(towpath_task *task, towpath_team *team, const towpath_pending *pending,
+                 int64_t timeout);
+
+/* Waits until it is over. `output` may be NULL. The handle is gone, also after an error. */
+int towpath_finish(towpath_task *task, towpath_team *team, towpath_pending *pending,
+                   towpath_output **output);
+
+/* Does without the result: the operation itself goes on for the others, inside later calls with
+ * its team. */
+void towpath_pending_free(towpath_pending *pending);
 
 #ifdef __cplusplus
 }

@@ -151,6 +151,26 @@ unsafe extern "C" fn towpath_siblings(
     })
 }
 
+#[unsafe(no_mangle)]
+unsafe extern "C" fn towpath_counter(
+    handle: Option<&Handle>,
+    name: *const c_char,
+    value: Out<'_, u64>,
+) -> c_int {
+    with(handle, |inner| {
+        // SAFETY: the header asks for a string.
+        let name = unsafe { given::name(name, "the counter") }?;
+        let counters = inner.task.counters();
+        let Some((_, found)) = counters.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<&str> = counters.iter().map(|(name, _)| *name).collect();
+            let why = format!("no counter {name:?}: there are {}", known.join(", "));
+            return Err(Failure { code: Code::NotFound, why });
+        };
+        put(value, *found);
+        Ok(Done::Yes)
+    })
+}
+
 fn number(found: Option<u32>, out: Out<'_, u32>) -> c_int {
     let Some(found) = found else { return Code::None as c_int };
     put(out, found);

@@ -27,6 +27,13 @@ pub(crate) struct CPart {
     len: usize,
 }
 
+impl CPart {
+    /// Bytes for C to read, as long as they live.
+    pub(crate) const fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.as_ptr().cast(), len: bytes.len() }
+    }
+}
+
 /// `towpath_wanted` of the header.
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -6,7 +6,8 @@
 //! | `handle` | opaque handles, one user at a time, panics stop here |
 //! | `given` | what C hands in, checked |
 //! | `enrol`, `send`, `receive`, `event` | being a task, messages, events |
-//! | `machine`, `registry`, `team` | the virtual machine, groups, what tasks do together |
+//! | `machine`, `registry` | the virtual machine, groups and mailboxes |
+//! | `team`, `operation` | what tasks do together |
 //!
 //! Functions are exported by name and documented in the header; none of them is a Rust interface.
 //! Every handle belongs to its caller. There is no global state.
@@ -18,6 +19,7 @@ mod event;
 mod given;
 mod handle;
 mod machine;
+mod operation;
 mod receive;
 mod registry;
 mod send;

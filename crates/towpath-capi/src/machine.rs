@@ -32,6 +32,7 @@ pub(crate) struct CHost {
     up: u32,
     reserved: u32,
     name: [c_char; 72],
+    arch: [c_char; 72],
     address: [c_char; 64],
 }
 
@@ -40,8 +41,9 @@ pub(crate) struct CHost {
 pub(crate) struct CTask {
     id: u64,
     age_us: u64,
+    parent: u64,
     pid: u32,
-    reserved: u32,
+    state: u32,
     command: [c_char; 208],
 }
 
@@ -54,6 +56,7 @@ impl From<&Host> for CHost {
             up: (host.state == HostState::Up).into(),
             reserved: 0,
             name: field(&host.name),
+            arch: field(&host.arch),
             address: field(&host.addr.to_string()),
         }
     }
@@ -64,8 +67,9 @@ impl From<&TaskInfo> for CTask {
         Self {
             id: task.id.to_raw(),
             age_us: task.age_us,
+            parent: member(task.parent),
             pid: task.pid,
-            reserved: 0,
+            state: u32::from(task.enrolled) | u32::from(task.started) << 1,
             command: field(&task.command),
         }
     }
@@ -177,7 +181,7 @@ extern "C" fn towpath_signal(handle: Option<&Handle>, task: u64, signal: i32) ->
 ///
 /// # Safety
 /// `out` is null or room for `room` things.
-unsafe fn list<T, C: for<'a> From<&'a T>>(
+pub(crate) unsafe fn list<T, C: for<'a> From<&'a T>>(
     all: &[T],
     out: *mut C,
     room: usize,

@@ -73,6 +73,7 @@ unsafe extern "C" fn towpath_recv_into(
     what: Option<&CWanted>,
     bytes: *mut c_void,
     room: usize,
+    timeout_ns: i64,
     about: Out<'_, CReceived>,
 ) -> c_int {
     with(handle, |inner| {
@@ -80,8 +81,13 @@ unsafe extern "C" fn towpath_recv_into(
         // SAFETY: the header asks for room of so many bytes; memory that comes from C holds some
         // bytes, whichever.
         let to = unsafe { given::bytes_mut(bytes, room) }?;
-        match inner.task.recv_into(&what, to) {
-            Ok(got) => put(about, got.into()),
+        let got = match timeout(timeout_ns) {
+            None => inner.task.recv_into(&what, to).map(Some),
+            Some(time) => inner.task.recv_into_timeout(&what, to, time),
+        };
+        match got {
+            Ok(Some(got)) => put(about, got.into()),
+            Ok(None) => return Ok(Done::No),
             Err(RecvError::TooLong { len, room }) => {
                 if let Some(found) = inner.task.probe(&what)? {
                     put(about, found.into());

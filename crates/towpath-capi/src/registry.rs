@@ -2,18 +2,68 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use towpath_task::{Mail, MailRules, RegistryOp};
+use towpath_task::{Mail, MailRules, Members, RegistryOp};
 
 use crate::code::Failure;
-use crate::given::{self, Out, needed, put};
+use crate::given::{self, Out, field, needed, put};
 use crate::handle::{Done, Handle, with};
-use crate::machine::member;
+use crate::machine::{list, member};
+
+/// `towpath_group_info` of the header.
+#[repr(C)]
+pub(crate) struct CGroup {
+    size: u32,
+    reserved: u32,
+    name: [c_char; 264],
+}
+
+impl From<&(String, u32)> for CGroup {
+    fn from((name, size): &(String, u32)) -> Self {
+        Self { size: *size, reserved: 0, name: field(name) }
+    }
+}
+
+/// `towpath_group_state` of the header.
+#[repr(C)]
+pub(crate) struct CGroupState {
+    version: u64,
+    count: usize,
+    context: u32,
+    reserved: u32,
+}
+
+impl From<&Members> for CGroupState {
+    fn from(group: &Members) -> Self {
+        let Members { members, version, context } = group;
+        Self { version: *version, count: members.len(), context: *context, reserved: 0 }
+    }
+}
+
+/// `towpath_mail_listed` of the header.
+#[repr(C)]
+pub(crate) struct CListed {
+    index: u32,
+    rules: u32,
+    owner: u64,
+    name: [c_char; 264],
+}
+
+/// `towpath_letter` of the header.
+#[repr(C)]
+pub(crate) struct CLetter {
+    bytes: *const c_void,
+    len: usize,
+    rules: u32,
+    format: u32,
+}
 
 /// `towpath_mail_entry` of the header.
 #[repr(C)]
 pub(crate) struct CMail {
     index: u32,
     rules: u32,
+    format: u32,
+    reserved: u32,
     owner: u64,
     bytes: *const c_void,
     len: usize,
@@ -85,6 +135,75 @@ unsafe extern "C" fn towpath_group_members(
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn towpath_group_look(
+    handle: Option<&Handle>,
+    group: *const c_char,
+    out: Out<'_, CGroupState>,
+) -> c_int {
+    with(handle, |inner| {
+        // SAFETY: the header asks for a string.
+        let group = unsafe { given::name(group, "the group") }?;
+        put(out, (&inner.task.group_members(group)?).into());
+        Ok(Done::Yes)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn towpath_freeze_group(
+    handle: Option<&Handle>,
+    group: *const c_char,
+    count: u32,
+    out: Out<'_, CGroupState>,
+) -> c_int {
+    with(handle, |inner| {
+        // SAFETY: the header asks for a string.
+        let group = unsafe { given::name(group, "the group") }?;
+        put(out, (&inner.task.freeze_group(group, count)?).into());
+        Ok(Done::Yes)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn towpath_groups(
+    handle: Option<&Handle>,
+    out: *mut CGroup,
+    room: usize,
+    count: Out<'_, usize>,
+) -> c_int {
+    // SAFETY: the header asks for such room.
+    with(handle, |inner| unsafe { list(&inner.task.groups()?, out, room, count) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn towpath_mailboxes(
+    handle: Option<&Handle>,
+    pattern: *const c_char,
+    out: *mut CListed,
+    room: usize,
+    count: Out<'_, usize>,
+) -> c_int {
+    with(handle, |inner| {
+        // SAFETY: the header asks for a string and for such room.
+        let (pattern, out) =
+            unsafe { (given::name(pattern, "the pattern")?, given::room(out, room, "the list")?) };
+        let all = inner.task.mailboxes(pattern)?;
+        let entries = all.iter().flat_map(|mailbox| {
+            mailbox.entries.iter().map(|(index, owner, rules)| CListed {
+                index: *index,
+                rules: bits(*rules),
+                owner: member(*owner),
+                name: field(&mailbox.name),
+            })
+        });
+        for (to, entry) in out.iter_mut().zip(entries) {
+            to.write(entry);
+        }
+        put(count, all.iter().map(|mailbox| mailbox.entries.len()).sum());
+        Ok(Done::Yes)
+    })
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn towpath_group_barrier(
     handle: Option<&Handle>,
     group: *const c_char,
@@ -102,17 +221,16 @@ unsafe extern "C" fn towpath_mail_put(
     handle: Option<&Handle>,
     name: *const c_char,
     at: u32,
-    rule_bits: u32,
-    bytes: *const c_void,
-    len: usize,
+    letter: Option<&CLetter>,
     placed: Out<'_, u32>,
 ) -> c_int {
     with(handle, |inner| {
+        let letter = letter.ok_or_else(|| Failure::argument("the letter is null"))?;
         // SAFETY: the header asks for a string and for so many bytes.
         let (name, bytes) =
-            unsafe { (given::name(name, "the mailbox")?, given::bytes(bytes, len)?) };
-        let rules = rules(rule_bits)?;
-        put(placed, inner.task.mail_put(name, index(at), rules, 0, bytes.to_vec())?);
+            unsafe { (given::name(name, "the mailbox")?, given::bytes(letter.bytes, letter.len)?) };
+        let (rules, format) = (rules(letter.rules)?, letter.format);
+        put(placed, inner.task.mail_put(name, index(at), rules, format, bytes.to_vec())?);
         Ok(Done::Yes)
     })
 }
@@ -125,6 +243,7 @@ unsafe extern "C" fn towpath_mail_get(
     handle: Option<&Handle>,
     name: *const c_char,
     at: u32,
+    from: u32,
     how: u32,
     out: Out<'_, *mut Mail>,
 ) -> c_int {
@@ -134,7 +253,7 @@ unsafe extern "C" fn towpath_mail_get(
         let out = needed(out, "the place for the entry")?;
         out.write(std::ptr::null_mut());
         let [delete, wait] = GET.map(|bit| how & bit != 0);
-        let get = RegistryOp::Get { name, index: index(at), from: 0, delete, wait };
+        let get = RegistryOp::Get { name, index: index(at), from, delete, wait };
         out.write(Box::into_raw(Box::new(inner.task.mail_get(get)?)));
         Ok(Done::Yes)
     })
@@ -146,6 +265,8 @@ extern "C" fn towpath_mail_look(mail: Option<&Mail>, out: Out<'_, CMail>) {
         let about = CMail {
             index: mail.index,
             rules: bits(mail.rules),
+            format: mail.format,
+            reserved: 0,
             owner: member(mail.owner),
             bytes: mail.content.as_ptr().cast(),
             len: mail.content.len(),

@@ -62,7 +62,8 @@ const ELEMENTS: [Element; 12] = [
 impl From<TeamError> for Failure {
     fn from(e: TeamError) -> Self {
         let code = match &e {
-            TeamError::Members(_) | TeamError::Start(_) => Code::Argument,
+            TeamError::Members(_) | TeamError::Start(_) | TeamError::Foreign => Code::Argument,
+            TeamError::Started => Code::Limit,
             TeamError::Hole { .. } | TeamError::Collective(CollectiveError::MemberLost { .. }) => {
                 Code::Broken
             }
@@ -103,7 +104,7 @@ impl COperator {
 
 /// # Safety
 /// `operator` is as the header demands.
-unsafe fn operator(given: Option<&COperator>) -> Result<Operator, Failure> {
+pub(crate) unsafe fn operator(given: Option<&COperator>) -> Result<Operator, Failure> {
     let given = given.ok_or_else(|| Failure::argument("the operator is null"))?;
     // SAFETY: the caller's promise.
     unsafe { given.read() }
@@ -113,7 +114,7 @@ unsafe fn operator(given: Option<&COperator>) -> Result<Operator, Failure> {
 ///
 /// # Safety
 /// `team` is null or a team that nobody else uses.
-unsafe fn both(
+pub(crate) unsafe fn both(
     handle: Option<&Handle>,
     team: *mut Team,
     call: impl FnOnce(&mut Inner, &mut Team) -> Outcome,

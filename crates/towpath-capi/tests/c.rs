@@ -55,6 +55,16 @@ fn header() -> String {
 }
 
 #[test]
+fn every_function_of_the_header_is_called_by_a_program() {
+    let programs = ["tour", "hosts", "misuse"].map(|name| {
+        std::fs::read_to_string(format!("{ROOT}/crates/towpath-capi/tests/c/{name}.c")).unwrap()
+    });
+    let called: BTreeSet<String> = programs.iter().flat_map(|text| called(text)).collect();
+    let missing: Vec<_> = self::called(&header()).difference(&called).cloned().collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn the_library_exports_what_the_header_declares() {
     let library = libraries().join("libtowpath_c.so");
     let out = run(Command::new("nm").args(["--dynamic", "--defined-only"]).arg(library));
@@ -77,29 +87,49 @@ fn compile(compiler: &str, flags: &[&str], out: &Path, libraries: &Path) {
     run(c.arg("-L").arg(libraries).arg("-ltowpath_c"));
 }
 
+/// A program of `tests/c`, compiled, in a directory that is also the home of a virtual machine.
+struct Place {
+    dir: tempfile::TempDir,
+    program: PathBuf,
+    command: PathBuf,
+}
+
+impl Place {
+    fn of(name: &str, flags: &[&str]) -> Self {
+        let built = libraries();
+        let dir = tempfile::Builder::new().prefix("tpc").tempdir().unwrap();
+        let program = dir.path().join(name);
+        compile("cc", flags, &program, &built);
+        // The name that programs ask for at run time.
+        let library = dir.path().join("libtowpath_c.so.0");
+        std::os::unix::fs::symlink(built.join("libtowpath_c.so"), library).unwrap();
+        let command = built::built(&["towpath"], &["-p", "towpath-cli"]);
+        Self { dir, program, command }
+    }
+
+    fn towpath(&self, args: &[&str]) -> Command {
+        let mut c = Command::new(&self.command);
+        c.args(args).env("TOWPATH_HOME", self.dir.path()).env_remove("TOWPATH_VM");
+        c.env("LD_LIBRARY_PATH", self.dir.path()).current_dir(self.dir.path());
+        c
+    }
+
+    /// Runs the program: `how` are options of `run`, `with` what it is given.
+    fn run(&self, how: &[&str], with: &[&str]) -> Output {
+        let args = [&["run"], how, &["--", self.program.to_str().unwrap()], with].concat();
+        self.towpath(&args).output().unwrap()
+    }
+}
+
 /// Compiles a program of `tests/c` and runs it under a virtual machine of its own, which must go on
 /// to its end; `up` and `how` are options of `up` and `run`, `with` what it is given. What it said.
 fn under_a_daemon(name: &str, flags: &[&str], up: &[&str], [how, with]: [&[&str]; 2]) -> String {
-    let built = libraries();
-    let dir = tempfile::Builder::new().prefix("tpc").tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name);
-    compile("cc", flags, &at(name), &built);
-    // The name that programs ask for at run time.
-    std::os::unix::fs::symlink(built.join("libtowpath_c.so"), at("libtowpath_c.so.0")).unwrap();
-    let command = built::built(&["towpath"], &["-p", "towpath-cli"]);
-    let towpath = |args: &[&str]| {
-        let mut c = Command::new(&command);
-        c.args(args).env("TOWPATH_HOME", dir.path()).env_remove("TOWPATH_VM");
-        c.env("LD_LIBRARY_PATH", dir.path()).current_dir(dir.path());
-        c
-    };
-    run(&mut towpath(&[&["up"], up].concat()));
-    let program = at(name);
-    let args = [&["run"], how, &["--", program.to_str().unwrap()], with].concat();
-    let out = towpath(&args).output().unwrap();
-    let down = towpath(&["down"]).output();
+    let place = Place::of(name, flags);
+    run(&mut place.towpath(&[&["up"], up].concat()));
+    let out = place.run(how, with);
+    let down = place.towpath(&["down"]).output();
     let (said, cried) = (text(&out.stdout), text(&out.stderr));
-    assert!(out.status.success(), "{args:?}: {}\n{said}{cried}", out.status);
+    assert!(out.status.success(), "{name}: {}\n{said}{cried}", out.status);
     assert!(down.is_ok_and(|out| out.status.success()), "the daemon goes on");
     said
 }
@@ -109,6 +139,22 @@ fn a_c_program_takes_the_tour_under_a_daemon() {
     let flags = ["-std=c99", "-D_POSIX_C_SOURCE=200809L"];
     let said = under_a_daemon("tour", &flags, &["--hosts", "2"], [&["--host", "h1"], &[]]);
     assert_eq!(said, "alone\ntogether\ngroups\n");
+}
+
+#[test]
+fn a_c_program_hears_of_hosts_that_come_and_go_and_ends_them_all() {
+    let place = Place::of("hosts", &["-std=c99", "-D_POSIX_C_SOURCE=200809L"]);
+    run(&mut place.towpath(&["up"]));
+    let right = place.dir.path().join("right");
+    let with = [place.command.to_str().unwrap(), right.to_str().unwrap()];
+    // The daemon ends before it could say how the task did.
+    let out = place.run(&["--timeout", "120s"], &with);
+    let hosts = place.towpath(&["hosts"]).output().unwrap();
+    if !right.exists() {
+        let down = place.towpath(&["down"]).output();
+        panic!("{}{}{down:?}", text(&out.stdout), text(&out.stderr));
+    }
+    assert!(!hosts.status.success(), "{}", text(&hosts.stdout));
 }
 
 /// Runs `misuse.c` as two tasks of one host; what they said.
@@ -148,14 +194,10 @@ fn a_task_without_address_space_for_its_segment_goes_by_the_daemon() {
 
 #[test]
 fn without_a_daemon_the_error_says_so() {
-    let built = libraries();
-    let dir = tempfile::Builder::new().prefix("tpc").tempdir().unwrap();
-    let tour = dir.path().join("tour");
-    compile("cc", &["-std=c11", "-D_POSIX_C_SOURCE=200809L"], &tour, &built);
-    std::os::unix::fs::symlink(built.join("libtowpath_c.so"), dir.path().join("libtowpath_c.so.0"))
-        .unwrap();
-    let mut c = Command::new(&tour);
-    c.env("LD_LIBRARY_PATH", dir.path()).env("TOWPATH_HOME", dir.path());
+    let place = Place::of("tour", &["-std=c11", "-D_POSIX_C_SOURCE=200809L"]);
+    let dir = place.dir.path();
+    let mut c = Command::new(&place.program);
+    c.env("LD_LIBRARY_PATH", dir).env("TOWPATH_HOME", dir);
     for name in ["TOWPATH_VM", "TOWPATH_TASK_SOCKET", "TOWPATH_TASK", "TOWPATH_COOKIE"] {
         c.env_remove(name);
     }

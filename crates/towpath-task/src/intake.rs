@@ -206,7 +206,10 @@ impl Task {
 
     /// A watch says something: one of this library's own, or the program's.
     fn noticed(&mut self, watch: u64, event: WatchEvent) {
-        if !self.ends.notice(watch, &event) {
+        if self.ends.notice(watch, &event) {
+            // Something may be over for a team that its caller does not wait for.
+            self.happened += 1;
+        } else {
             self.happened(Event::Notice { watch, event });
         }
     }

@@ -13,7 +13,7 @@
 //! | `direct` | when direct routes are asked for and used |
 //! | `rings` | shared memory with tasks of the same host |
 //! | `streams` | kernel TCP to tasks of other hosts |
-//! | [`team`] | what tasks do together: barrier, broadcast, reduce and their like |
+//! | [`team`], `pending` | what tasks do together: barrier, broadcast, reduce and their like |
 //! | [`loan`] | memory that a message is written into where it is read |
 //! | [`place`] | where the daemon is |
 //! | [`pvm`] | PVM's names of architectures, and where it looked for programs |
@@ -37,6 +37,7 @@ mod direct;
 mod intake;
 mod link;
 mod meeting;
+mod pending;
 mod receive;
 mod rings;
 mod send;
@@ -50,6 +51,7 @@ pub use event::Event;
 pub use groups::{Mail, Members};
 pub use loan::{Loan, Sealed};
 pub use message::{Arrived, Choice, Envelope, Message, Received};
+pub use pending::{Pending, STARTED_MAX};
 pub use task::Task;
 pub use team::{Team, TeamError};
 pub use towpath_io::shared::aside;

@@ -81,15 +81,37 @@ impl Task {
     /// Receives the earliest message that fits into `out`; waits for it. One that is longer than
     /// `out` stays where it is, and the error says how long it is.
     pub fn recv_into(&mut self, wanted: &Wanted, out: &mut [u8]) -> Result<Received, RecvError> {
+        let got = self.recv_into_until(wanted, out, Deadline::NEVER)?;
+        Ok(got.expect("a wait without end ends with a message"))
+    }
+
+    /// The same, but waits no longer than `timeout`. What `out` holds when nothing came in time
+    /// is not said.
+    pub fn recv_into_timeout(
+        &mut self,
+        wanted: &Wanted,
+        out: &mut [u8],
+        timeout: Duration,
+    ) -> Result<Option<Received>, RecvError> {
+        self.recv_into_until(wanted, out, Deadline::after(Some(timeout)))
+    }
+
+    fn recv_into_until(
+        &mut self,
+        wanted: &Wanted,
+        out: &mut [u8],
+        deadline: Deadline,
+    ) -> Result<Option<Received>, RecvError> {
         self.awaited = wanted.source;
-        if let Some(found) = self.soon(true, &mut |task| task.take_into(wanted, out))? {
+        let glances = !deadline.is_over();
+        if let Some(found) = self.soon(glances, &mut |task| task.take_into(wanted, out))? {
             self.rings.stop_copy(wanted);
-            return found;
+            return found.map(Some);
         }
-        let found = self.wait_for(Deadline::NEVER, &mut |task| task.take_into(wanted, out));
+        let found = self.wait_for(deadline, &mut |task| task.take_into(wanted, out));
         // A message that was copied in part stays whole where it is.
         self.rings.stop_copy(wanted);
-        found?.expect("a wait without end ends with a message")
+        found?.transpose()
     }
 
     fn take_into(

@@ -1,23 +1,21 @@
 //! Teams: tasks that do the same things together in the same order.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use towpath_vm::collective::{
-    Collective, CollectiveError, Element, Function, Lengths, Message as Say, Operation, Operator,
-    Output, Payload, Settings, StartError, Step, Team as Layout,
+    CollectiveError, Element, Function, Lengths, Operation, Operator, Output, Payload, Settings,
+    StartError, Team as Layout,
 };
-use towpath_vm::matching::{Ticket, Wanted};
 use towpath_vm::talk::{Subject, WatchEvent};
 use towpath_wire::TaskId;
 use towpath_wire::talk::CONTEXT_OWN;
 
 use crate::error::{AskError, RecvError, SendError};
 use crate::meeting::{MEMBERS_MAX, Meeting, Meets, PRACTICE, Words};
-use crate::message::{Envelope, Message};
-use crate::receive::Deadline;
+use crate::pending::{STARTED_MAX, Underway};
 use crate::task::Task;
 
 /// This bit is set in contexts of teams that no registry made.
@@ -54,6 +52,12 @@ pub enum TeamError {
     /// The group could not be made.
     #[error(transparent)]
     Group(#[from] AskError),
+    /// Too much has been started and is not over, or not asked for.
+    #[error("{STARTED_MAX} operations of this team are under way, the most there may be")]
+    Started,
+    /// The operation is not one of this team's.
+    #[error("the operation was started by another team")]
+    Foreign,
     /// Nothing can be sent.
     #[error(transparent)]
     Send(#[from] SendError),
@@ -70,7 +74,7 @@ pub(crate) struct Ends {
     /// Whether each of them is over, as the teams that it is a member of see it.
     watched: HashMap<TaskId, Weak<AtomicBool>>,
     /// How many have ended.
-    over: u64,
+    pub(crate) over: u64,
     /// Teams by list of members, so that the next one of the same gets another context.
     listed: HashMap<u64, u32>,
     /// For teams that meet without messages.
@@ -102,7 +106,8 @@ impl Ends {
 
 /// A fixed list of tasks, as one of them sees it.
 ///
-/// All members call the same functions in the same order. Bytes of one function's result are the
+/// All members call the same functions in the same order; what one of them starts
+/// ([`Team::start`]), all of them start. Bytes of one function's result are the
 /// same in each run (docs of `towpath_vm::collective`). When one member ends, whoever depends on
 /// it gets an error instead of waiting.
 ///
@@ -119,27 +124,21 @@ impl Ends {
 /// ```
 #[derive(Debug)]
 pub struct Team {
-    layout: Rc<Layout>,
-    members: Vec<TaskId>,
+    pub(crate) layout: Rc<Layout>,
+    pub(crate) members: Vec<TaskId>,
     /// Whether each member has ended.
-    over: Vec<Arc<AtomicBool>>,
-    context: u32,
+    pub(crate) over: Vec<Arc<AtomicBool>>,
+    pub(crate) context: u32,
     /// Number of the next operation.
-    next: u32,
+    pub(crate) next: u32,
+    /// Operations that are not over, or whose result nobody has asked for yet.
+    pub(crate) underway: Vec<Underway>,
     /// An operation failed: what still comes of it, or of a later one that is over, is dropped.
-    has_failed: bool,
-    /// Barriers begun.
+    pub(crate) has_failed: bool,
+    /// Barriers begun, without those that were started only.
     barriers: u32,
-    /// How members of one host meet without messages, once they do.
-    meeting: Option<Meeting>,
-}
-
-struct Bytes(Message);
-
-impl AsRef<[u8]> for Bytes {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes()
-    }
+    /// How members of one host meet without messages, once they do, and the layout for it.
+    pub(crate) meeting: Option<(Meeting, Rc<Layout>)>,
 }
 
 impl Task {
@@ -189,6 +188,7 @@ impl Task {
             over,
             context,
             next: 0,
+            underway: Vec::new(),
             has_failed: false,
             barriers: 0,
             meeting: None,
@@ -210,23 +210,6 @@ impl Task {
         self.ends.watched.insert(member, Arc::downgrade(&over));
         Ok(over)
     }
-}
-
-/// Ends that one operation knows of.
-#[derive(Default)]
-struct Known {
-    ranks: HashSet<u32>,
-    /// Ends of all tasks when they were last looked for.
-    over: u64,
-}
-
-/// What a wait brought.
-enum Came {
-    Message(Message),
-    /// All members of this host are here.
-    Host,
-    /// Members that have ended, by rank.
-    Ends(Vec<u32>),
 }
 
 impl Team {
@@ -265,16 +248,8 @@ impl Team {
                 }
             }
         }
-        let number = self.next;
-        let mut machine = Collective::new(&self.layout, operation)?;
-        self.next = number.wrapping_add(1);
-        if self.has_failed {
-            self.drop_old(task, number);
-        }
-        let done = self.drive(task, number, &mut machine);
-        self.has_failed |= done.is_err();
-        task.ends.meets = None;
-        done
+        let at = self.begin(task, operation, None)?;
+        self.end(task, at)
     }
 
     /// From now on barriers need no messages, if all members are on one host and can do without.
@@ -300,120 +275,10 @@ impl Team {
         if let Some(value) = words(&values).get(which) {
             let hosts = vec![0; self.members.len()];
             let settings = Settings { host_stage: true, ..Settings::default() };
-            self.layout = Layout::new(self.rank(), &hosts, settings)?;
-            self.meeting = Some(task.take_word(offer, which, *value));
+            let layout = Layout::new(self.rank(), &hosts, settings)?;
+            self.meeting = Some((task.take_word(offer, which, *value), layout));
         }
         Ok(())
-    }
-
-    fn drive(
-        &mut self,
-        task: &mut Task,
-        number: u32,
-        machine: &mut Collective,
-    ) -> Result<Output, TeamError> {
-        let mut known = Known::default();
-        loop {
-            self.send_all(task, number, machine)?;
-            if let Some(result) = machine.poll_result() {
-                self.send_all(task, number, machine)?;
-                return Ok(result?);
-            }
-            match self.wait(task, number, &mut known)? {
-                Came::Message(message) => self.hand(machine, message),
-                Came::Host => machine.host_arrived(),
-                Came::Ends(ranks) => {
-                    // Ends come after the last message: what is there is handed in first.
-                    while let Some(message) = task.try_recv(&self.wanted(number))? {
-                        self.hand(machine, message);
-                    }
-                    for rank in ranks {
-                        machine.member_lost(rank);
-                    }
-                }
-            }
-        }
-    }
-
-    const fn wanted(&self, number: u32) -> Wanted {
-        Wanted { source: None, tag: Some(number.cast_signed()), context: self.context }
-    }
-
-    fn hand(&self, machine: &mut Collective, message: Message) {
-        // From a stranger: nobody but members knows the context, unless by guessing.
-        let Some(from) = self.members.iter().position(|m| *m == message.src()) else { return };
-        let format = message.format();
-        machine.handle(from as u32, format, Payload::shared(Rc::new(Bytes(message))));
-    }
-
-    fn wait(&self, task: &mut Task, number: u32, known: &mut Known) -> Result<Came, TeamError> {
-        let wanted = self.wanted(number);
-        let came = task.wait_for(Deadline::NEVER, &mut |task| {
-            if task.ends.meets.as_ref().is_some_and(Meets::all_there) {
-                task.ends.meets = None;
-                return Some(Came::Host);
-            }
-            if let Some(waiting) = task.endpoint.take(&wanted) {
-                return Some(Came::Message(Message::new(waiting)));
-            }
-            if known.over == task.ends.over {
-                return None;
-            }
-            known.over = task.ends.over;
-            let is_over = |(_, over): &(u32, &Arc<AtomicBool>)| over.load(Ordering::Relaxed);
-            let ranks = (0..).zip(&self.over).filter(is_over).map(|(rank, _)| rank);
-            let new: Vec<u32> = ranks.filter(|rank| known.ranks.insert(*rank)).collect();
-            (!new.is_empty()).then_some(Came::Ends(new))
-        })?;
-        Ok(came.expect("a wait without end ends with something"))
-    }
-
-    fn send_all(
-        &mut self,
-        task: &mut Task,
-        number: u32,
-        machine: &mut Collective,
-    ) -> Result<(), TeamError> {
-        let (tag, context) = (number.cast_signed(), self.context);
-        while let Some(step) = machine.poll_send() {
-            let (to, Say { format, parts }): (Vec<TaskId>, Say) = match step {
-                Step::Send { to, message } => (vec![self.members[to as usize]], message),
-                Step::Multicast { to, message } => {
-                    (to.iter().map(|rank| self.members[*rank as usize]).collect(), message)
-                }
-                Step::Host(_) => {
-                    if let Some(meeting) = &mut self.meeting {
-                        meeting.arrive(task);
-                        meeting.begin_wait(task);
-                    }
-                    continue;
-                }
-            };
-            let parts: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
-            let envelope = Envelope { tag, context, format };
-            let sent = match to[..] {
-                [to] => task.send_parts(to, envelope, &parts),
-                _ => task.multicast(&to, envelope, &parts),
-            };
-            match sent {
-                // Its end is told to the machine by the watch.
-                Ok(()) | Err(SendError::NoTask(_)) => {}
-                Err(e) => return Err(e.into()),
-            }
-        }
-        Ok(())
-    }
-
-    /// Drops what came of operations before number `next`. What is still under way of them is
-    /// dropped by one of the next calls.
-    fn drop_old(&self, task: &mut Task, next: u32) {
-        let waiting = task.endpoint.store().iter_context(self.context);
-        let is_old = |tag: i32| next.wrapping_sub(tag.cast_unsigned()).cast_signed() > 0;
-        let old = waiting.filter(|(_, waiting)| is_old(waiting.key.tag));
-        let old: Vec<Ticket> = old.map(|(ticket, _)| ticket).collect();
-        for ticket in old {
-            task.endpoint.take_ticket(ticket);
-        }
     }
 
     /// Waits until all members have come here.

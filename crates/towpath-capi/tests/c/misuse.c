@@ -71,7 +71,7 @@ static void trips(towpath_task *task, towpath_id peer, int count, size_t len)
     while (count--) {
         memset(out, 'a' + count % 26, len);
         OK(towpath_send(task, peer, ECHO, out, len));
-        OK(towpath_recv_into(task, &echo, back, sizeof back, &about));
+        OK(towpath_recv_into(task, &echo, back, sizeof back, TOWPATH_FOREVER, &about));
         CHECK(about.len == len && memcmp(out, back, len) == 0);
     }
 }

@@ -24,9 +24,14 @@ typedef char received_is_32[sizeof(towpath_received) == 32 ? 1 : -1];
 typedef char wanted_is_24[sizeof(towpath_wanted) == 24 ? 1 : -1];
 typedef char event_is_56[sizeof(towpath_event) == 56 ? 1 : -1];
 typedef char spawn_is_64[sizeof(towpath_spawn) == 64 ? 1 : -1];
-typedef char host_is_160[sizeof(towpath_host_info) == 160 ? 1 : -1];
-typedef char task_is_232[sizeof(towpath_task_info) == 232 ? 1 : -1];
-typedef char entry_is_32[sizeof(towpath_mail_entry) == 32 ? 1 : -1];
+typedef char host_is_232[sizeof(towpath_host_info) == 232 ? 1 : -1];
+typedef char task_is_240[sizeof(towpath_task_info) == 240 ? 1 : -1];
+typedef char entry_is_40[sizeof(towpath_mail_entry) == 40 ? 1 : -1];
+typedef char letter_is_24[sizeof(towpath_letter) == 24 ? 1 : -1];
+typedef char listed_is_280[sizeof(towpath_mail_listed) == 280 ? 1 : -1];
+typedef char group_is_272[sizeof(towpath_group_info) == 272 ? 1 : -1];
+typedef char state_is_24[sizeof(towpath_group_state) == 24 ? 1 : -1];
+typedef char operation_is_40[sizeof(towpath_operation) == 40 ? 1 : -1];
 
 static towpath_wanted from(towpath_id source, int32_t tag)
 {
@@ -43,6 +48,116 @@ static void add_first(void *data, void *left, const void *right, size_t len)
     for (i = 0; i < len; i += 2) /* pairs of bytes: the first are added, the second are the right */
         ((unsigned char *)left)[i] += ((const unsigned char *)right)[i],
             ((unsigned char *)left)[i + 1] = ((const unsigned char *)right)[i + 1];
+}
+
+/* Parts of whatever length, by the function for all operations. */
+static void any_length(towpath_task *task, towpath_team *team)
+{
+    uint32_t rank = towpath_team_rank(team), size = towpath_team_size(team), i;
+    char text[] = "abcdefghijklmnop";
+    towpath_part mine[16], part;
+    towpath_operation op = {0};
+    towpath_output *output = NULL;
+
+    for (i = 0; i < size; i++) {
+        mine[i].bytes = text + rank;
+        mine[i].len = i + 1;
+    }
+    /* Member n gives n + 1 bytes, its own letter first. */
+    op.what = TOWPATH_OP_ALL_GATHER;
+    op.any_lengths = 1;
+    op.parts = &mine[rank];
+    op.count = 1;
+    OK(towpath_perform(task, team, &op, &output));
+    CHECK(towpath_output_count(output) == size);
+    for (i = 0; i < size; i++) {
+        OK(towpath_output_part(output, i, &part));
+        CHECK(part.len == i + 1 && *(const char *)part.bytes == text[i]);
+    }
+    CHECK(towpath_output_part(output, size, &part) == TOWPATH_E_ARGUMENT);
+    towpath_output_free(output);
+    op.what = TOWPATH_OP_GATHER;
+    op.root = 1;
+    OK(towpath_perform(task, team, &op, &output));
+    CHECK(towpath_output_count(output) == (rank == 1 ? size : 0));
+    towpath_output_free(output);
+    /* Only its root knows how long a broadcast is. */
+    op.what = TOWPATH_OP_BROADCAST;
+    op.count = rank == 1;
+    OK(towpath_perform(task, team, &op, &output));
+    OK(towpath_output_part(output, 0, &part));
+    CHECK(towpath_output_count(output) == 1 && part.len == 2 && memcmp(part.bytes, "bc", 2) == 0);
+    towpath_output_free(output);
+    op.what = TOWPATH_OP_SCATTER;
+    op.parts = mine;
+    op.count = rank == 1 ? size : 0;
+    OK(towpath_perform(task, team, &op, &output));
+    OK(towpath_output_part(output, 0, &part));
+    CHECK(part.len == rank + 1 && *(const char *)part.bytes == 'b');
+    towpath_output_free(output);
+    op.what = TOWPATH_OP_ALL_TO_ALL;
+    op.count = size;
+    OK(towpath_perform(task, team, &op, &output));
+    for (i = 0; i < size; i++) {
+        OK(towpath_output_part(output, i, &part));
+        CHECK(part.len == rank + 1 && *(const char *)part.bytes == text[i]);
+    }
+    towpath_output_free(output);
+    CHECK(towpath_perform(task, team, NULL, NULL) == TOWPATH_E_ARGUMENT);
+    op.what = 11;
+    CHECK(towpath_perform(task, team, &op, &output) == TOWPATH_E_ARGUMENT && output == NULL);
+    op.what = TOWPATH_OP_SCAN;
+    op.count = 2;
+    CHECK(towpath_perform(task, team, &op, NULL) == TOWPATH_E_ARGUMENT);
+    towpath_output_free(NULL);
+}
+
+/* Operations that go on while the task does something else. */
+static void started(towpath_task *task, towpath_team *team)
+{
+    uint32_t rank = towpath_team_rank(team);
+    uint64_t mine = rank + 1;
+    towpath_part part = {&mine, sizeof mine};
+    towpath_operator add = {0};
+    towpath_operation sum = {0}, barrier = {0};
+    towpath_pending *sums = NULL, *here = NULL, *unwanted = NULL;
+    towpath_output *output = NULL;
+    towpath_message *message = NULL;
+
+    add.function = TOWPATH_SUM;
+    add.element = TOWPATH_U64;
+    sum.what = TOWPATH_OP_EXCLUSIVE_SCAN;
+    sum.parts = &part;
+    sum.count = 1;
+    sum.by = &add;
+    barrier.what = TOWPATH_OP_BARRIER;
+    OK(towpath_start(task, team, &sum, &unwanted));
+    OK(towpath_start(task, team, &sum, &sums));
+    mine = 1000; /* what was given is copied */
+    OK(towpath_start(task, team, &barrier, &here));
+    towpath_pending_free(unwanted);
+    OK(towpath_send(task, towpath_self(task), 77, "", 0));
+    towpath_wanted wanted = from(towpath_self(task), 77);
+    OK(towpath_recv(task, &wanted, 0, &message));
+    towpath_message_free(message);
+    while (towpath_test(task, team, here, 0) == TOWPATH_NONE)
+        OK(towpath_wait(task, 20 * SECOND));
+    OK(towpath_finish(task, team, here, &output));
+    CHECK(towpath_output_count(output) == 0);
+    towpath_output_free(output);
+    CHECK(towpath_test(task, team, NULL, 0) == TOWPATH_E_ARGUMENT);
+    OK(towpath_test(task, team, sums, TOWPATH_FOREVER));
+    OK(towpath_finish(task, team, sums, &output));
+    CHECK(towpath_output_count(output) == (rank > 0));
+    if (rank > 0) {
+        OK(towpath_output_part(output, 0, &part));
+        memcpy(&mine, part.bytes, sizeof mine);
+        CHECK(part.len == sizeof mine && mine == rank * (rank + 1) / 2);
+    }
+    towpath_output_free(output);
+    CHECK(towpath_finish(task, team, NULL, NULL) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_start(task, team, &barrier, NULL) == TOWPATH_E_ARGUMENT);
+    OK(towpath_barrier(task, team));
 }
 
 /* What all members of a team do in the same order. */
@@ -91,6 +206,8 @@ static void team_work(towpath_task *task, towpath_team *team)
     if (rank > 0)
         CHECK(pairs[0] == rank * (rank + 1) / 2 && pairs[1] == rank - 1);
     CHECK(towpath_barrier(task, NULL) == TOWPATH_E_ARGUMENT);
+    any_length(task, team);
+    started(task, team);
     add.function = 99;
     CHECK(towpath_all_reduce(task, team, mine, sum, sizeof mine, &add) == TOWPATH_E_ARGUMENT);
 }
@@ -99,8 +216,15 @@ static void team_work(towpath_task *task, towpath_team *team)
  * of tag 98 lists the members of a team. */
 static int child(towpath_task *task)
 {
-    towpath_id parent = towpath_parent(task);
-    CHECK(parent != 0);
+    towpath_id parent = towpath_parent(task), all[4] = {0};
+    size_t count = 0;
+    CHECK(parent != 0 && towpath_context(task) == 6);
+    OK(towpath_siblings(task, all, 4, &count));
+    CHECK(count == 3 && all[3] == 0);
+    CHECK(all[0] == towpath_self(task) || all[1] == towpath_self(task)
+          || all[2] == towpath_self(task));
+    puts("here");
+    fflush(stdout);
     for (;;) {
         towpath_message *message = NULL;
         towpath_received about;
@@ -160,9 +284,9 @@ static void alone(towpath_task *task)
     OK(towpath_send(task, me, 7, "seven", 5));
     OK(towpath_probe(task, NULL, &about));
     CHECK(about.source == me && about.tag == 7 && about.len == 5 && about.context == 0);
-    CHECK(towpath_recv_into(task, NULL, small, sizeof small, &about) == TOWPATH_E_TOO_LONG);
+    CHECK(towpath_recv_into(task, NULL, small, sizeof small, 0, &about) == TOWPATH_E_TOO_LONG);
     CHECK(about.len == 5 && strstr(towpath_error(task), "5") != NULL);
-    OK(towpath_recv_into(task, NULL, room, sizeof room, &about));
+    OK(towpath_recv_into(task, NULL, room, sizeof room, TOWPATH_FOREVER, &about));
     CHECK(about.len == 5 && memcmp(room, "seven", 5) == 0);
 
     towpath_part parts[3] = {{"ab", 2}, {NULL, 0}, {"cde", 3}};
@@ -189,6 +313,43 @@ static void alone(towpath_task *task)
     towpath_message_free(message);
     OK(towpath_recv(task, NULL, 0, &message));
     towpath_message_free(message);
+
+    CHECK(towpath_recv_into(task, NULL, room, sizeof room, SECOND / 1000, NULL) == TOWPATH_NONE);
+
+    uint64_t value = 0;
+    OK(towpath_counter(task, "sent_to_self", &value));
+    CHECK(value == 5);
+    CHECK(towpath_counter(task, "no such", &value) == TOWPATH_E_NOT_FOUND);
+    CHECK(strstr(towpath_error(task), "sent_by_daemon") != NULL);
+
+    uint32_t rank = 9, size = 9;
+    int placed = towpath_rank(&rank);
+    CHECK(towpath_size(&size) == placed);
+    CHECK(placed == TOWPATH_OK ? rank == 0 && size == 1 : rank == 9 && size == 9);
+    size_t count = 9;
+    OK(towpath_siblings(task, NULL, 0, &count));
+    CHECK(count == 0 && towpath_context(task) == 0);
+
+    /* A second task of the same process. */
+    towpath_task *second = NULL;
+    char why[64] = "";
+    const char *socket = getenv("TOWPATH_TASK_SOCKET");
+    CHECK(socket != NULL);
+    OK(towpath_enrol_at(socket, 0, 0, &second, why, sizeof why));
+    CHECK(towpath_self(second) != me && towpath_parent(second) == 0);
+    OK(towpath_send(second, me, 51, "", 0));
+    OK(towpath_recv(task, NULL, 20 * SECOND, &message));
+    towpath_message_about(message, &about);
+    CHECK(about.source == towpath_self(second) && about.tag == 51);
+    towpath_message_free(message);
+    OK(towpath_leave(second));
+    CHECK(towpath_enrol_at("/no/such/socket", 0, 0, &second, why, sizeof why)
+          == TOWPATH_E_NO_DAEMON);
+    CHECK(second == NULL && why[0] != 0);
+    /* Without the proof nobody is who he says. */
+    OK(towpath_enrol_at(socket, me, 1, &second, NULL, 0));
+    CHECK(towpath_self(second) != me);
+    OK(towpath_leave(second));
 
     CHECK(towpath_descriptor(task) >= 0);
     CHECK(towpath_recv(task, NULL, 0, NULL) == TOWPATH_E_ARGUMENT);
@@ -221,8 +382,11 @@ static void together(towpath_task *task, const char *program)
     towpath_id ids[3] = {0}, none;
     int codes[3] = {1, 1, 1}, code;
     uint64_t watches[3];
-    size_t i, ended = 0, count = 0;
+    size_t i, ended = 0, said = 0, silent = 0, children = 0, count = 0;
+    uint64_t us = 0;
 
+    OK(towpath_catch_output(task, 1));
+    spawn.context = 6;
     spawn.program = program;
     spawn.args = args;
     spawn.env = env;
@@ -244,7 +408,7 @@ static void together(towpath_task *task, const char *program)
         towpath_wanted wanted = from(ids[i], 11);
         towpath_received about;
         memset(back, 0, 300000);
-        OK(towpath_recv_into(task, &wanted, back, 300000, &about));
+        OK(towpath_recv_into(task, &wanted, back, 300000, 20 * SECOND, &about));
         CHECK(about.len == 300000 && memcmp(big, back, 300000) == 0);
     }
     free(big);
@@ -254,8 +418,21 @@ static void together(towpath_task *task, const char *program)
     towpath_host_info hosts[8];
     OK(towpath_hosts(task, hosts, 8, &count));
     CHECK(count >= 1 && hosts[0].up && hosts[0].name[0] != 0);
-    OK(towpath_tasks(task, 0, NULL, 0, &count));
-    CHECK(count >= 4);
+    CHECK(strstr(hosts[0].arch, "-linux") != NULL);
+    OK(towpath_clock(task, towpath_host_of(ids[0]), &us));
+    CHECK(us > 1000000);
+    CHECK(towpath_clock(task, 0, &us) == TOWPATH_E_ARGUMENT);
+    towpath_task_info infos[16];
+    OK(towpath_tasks(task, 0, infos, 16, &count));
+    CHECK(count >= 4 && count <= 16);
+    for (i = 0; i < count; i++)
+        if (infos[i].parent == towpath_self(task)) {
+            CHECK(infos[i].id == ids[0] || infos[i].id == ids[1] || infos[i].id == ids[2]);
+            CHECK(infos[i].state == (TOWPATH_ENROLLED | TOWPATH_STARTED));
+            children++;
+        } else if (infos[i].id == towpath_self(task))
+            CHECK(infos[i].parent == 0);
+    CHECK(children == 3);
 
     towpath_id members[4] = {towpath_self(task), ids[0], ids[1], ids[2]};
     towpath_team *team = NULL;
@@ -271,7 +448,7 @@ static void together(towpath_task *task, const char *program)
         OK(towpath_send(task, ids[i], 99, &status, 1));
     }
     OK(towpath_signal(task, ids[2], 9));
-    while (ended < 3) {
+    while (ended < 3 || silent < 3) {
         towpath_event event;
         code = towpath_next_event(task, &event);
         if (code == TOWPATH_NONE) {
@@ -279,6 +456,12 @@ static void together(towpath_task *task, const char *program)
             continue;
         }
         OK(code);
+        if (event.kind == TOWPATH_OUTPUT) {
+            CHECK(event.value == 1);
+            CHECK(event.len == 0 || (event.len == 5 && memcmp(event.bytes, "here\n", 5) == 0));
+            said += event.len;
+            silent += event.len == 0;
+        }
         if (event.kind != TOWPATH_TASK_ENDED)
             continue;
         for (i = 0; i < 3; i++)
@@ -287,14 +470,23 @@ static void together(towpath_task *task, const char *program)
                 if (event.ending != TOWPATH_UNKNOWN) {
                     CHECK(event.ending == (i == 2 ? TOWPATH_SIGNALLED : TOWPATH_EXITED));
                     CHECK(event.value == (i == 2 ? 9 : 40 + (int)i));
+                    CHECK(strstr(towpath_ending_text(event.ending), i == 2 ? "signal" : "exited"));
                 }
                 ended++;
             }
     }
     CHECK(towpath_send(task, ids[0], 1, "", 0) == TOWPATH_E_NO_TASK);
     OK(towpath_team_of(task, members, 4, &team));
+    towpath_operation barrier = {0};
+    towpath_pending *here = NULL;
+    barrier.what = TOWPATH_OP_BARRIER;
+    OK(towpath_start(task, team, &barrier, &here));
+    OK(towpath_test(task, team, here, TOWPATH_FOREVER));
+    CHECK(towpath_finish(task, team, here, NULL) == TOWPATH_E_BROKEN);
     CHECK(towpath_barrier(task, team) == TOWPATH_E_BROKEN);
     towpath_team_free(team);
+    CHECK(said == 3 * strlen("here\n"));
+    OK(towpath_catch_output(task, 0));
 
     spawn.program = "/no/such/program";
     spawn.count = 1;
@@ -322,6 +514,19 @@ static void groups(towpath_task *task)
     OK(towpath_group_barrier(task, "tour", 1));
     OK(towpath_leave_group(task, "tour"));
     CHECK(towpath_leave_group(task, "tour") < 0);
+
+    towpath_group_state state = {0};
+    towpath_group_info all[4];
+    OK(towpath_join_group(task, "frost", NULL));
+    OK(towpath_group_look(task, "frost", &state));
+    CHECK(state.count == 1 && state.context == 0 && state.version > 0);
+    OK(towpath_groups(task, all, 4, &count));
+    CHECK(count == 1 && all[0].size == 1 && strcmp(all[0].name, "frost") == 0);
+    OK(towpath_freeze_group(task, "frost", 1, &state));
+    CHECK(state.count == 1 && state.context != 0);
+    CHECK(towpath_leave_group(task, "frost") == TOWPATH_E_GROUP_FROZEN);
+    CHECK(towpath_group_look(task, "none", &state) == TOWPATH_E_NO_GROUP);
+
     towpath_team *team = NULL;
     OK(towpath_team_of_group(task, "alone", 1, &team));
     OK(towpath_barrier(task, team));
@@ -330,14 +535,29 @@ static void groups(towpath_task *task)
     CHECK(towpath_team_of(task, NULL, 0, &team) == TOWPATH_E_ARGUMENT && team == NULL);
     CHECK(towpath_join_group(task, "\xff", NULL) == TOWPATH_E_ARGUMENT);
 
-    OK(towpath_mail_put(task, "box", TOWPATH_ANY_INDEX, TOWPATH_MANY, "letter", 6, &placed));
+    CHECK(towpath_team_of_group(task, "alone", 1, &team) == TOWPATH_E_IN_GROUP && team == NULL);
+
+    towpath_letter letter = {"letter", 6, TOWPATH_MANY, 12}, later = {"later", 5, TOWPATH_MANY, 0};
+    towpath_mail_listed listed[4];
+    OK(towpath_mail_put(task, "box", TOWPATH_ANY_INDEX, &letter, &placed));
     CHECK(placed == 0);
-    OK(towpath_mail_get(task, "box", TOWPATH_ANY_INDEX, TOWPATH_MAIL_TAKE, &mail));
+    OK(towpath_mail_put(task, "box", TOWPATH_ANY_INDEX, &later, &placed));
+    CHECK(placed == 1 && towpath_mail_put(task, "box", 0, NULL, NULL) == TOWPATH_E_ARGUMENT);
+    OK(towpath_mailboxes(task, "b*x", listed, 4, &count));
+    CHECK(count == 2 && listed[1].index == 1 && listed[1].owner == me);
+    CHECK(strcmp(listed[0].name, "box") == 0 && listed[0].rules == TOWPATH_MANY);
+    OK(towpath_mailboxes(task, "c*", NULL, 0, &count));
+    CHECK(count == 0);
+    OK(towpath_mail_get(task, "box", TOWPATH_ANY_INDEX, 1, TOWPATH_MAIL_TAKE, &mail));
+    towpath_mail_look(mail, &entry);
+    CHECK(entry.index == 1 && entry.len == 5 && entry.format == 0);
+    towpath_mail_free(mail);
+    OK(towpath_mail_get(task, "box", TOWPATH_ANY_INDEX, 0, TOWPATH_MAIL_TAKE, &mail));
     towpath_mail_look(mail, &entry);
     CHECK(entry.owner == me && entry.len == 6 && memcmp(entry.bytes, "letter", 6) == 0);
-    CHECK(entry.rules == TOWPATH_MANY);
+    CHECK(entry.rules == TOWPATH_MANY && entry.format == 12);
     towpath_mail_free(mail);
-    CHECK(towpath_mail_get(task, "box", 0, 0, &mail) == TOWPATH_E_NOT_FOUND && mail == NULL);
+    CHECK(towpath_mail_get(task, "box", 0, 0, 0, &mail) == TOWPATH_E_NOT_FOUND && mail == NULL);
     CHECK(towpath_mail_delete(task, "box", 0) == TOWPATH_E_NOT_FOUND);
 }
 

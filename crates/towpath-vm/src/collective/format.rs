@@ -32,7 +32,7 @@ const NAMES: [&str; 16] = [
     "an all-to-all",
     "a scan",
     "an exclusive scan",
-    "an unknown operation",
+    "a barrier by words",
     "an unknown operation",
     "an unknown operation",
     "an unknown operation",

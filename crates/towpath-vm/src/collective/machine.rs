@@ -206,7 +206,7 @@ impl Collective {
     /// Begins `operation`. Nothing is sent before the first [`Self::poll_send`].
     pub fn new(team: &Rc<Team>, operation: Operation) -> Result<Self, StartError> {
         operation.check(team)?;
-        let call = operation.call();
+        let call = operation.call(team);
         let traffic = Rc::new(RefCell::new(Traffic::default()));
         let member = Member { team: team.clone(), call, traffic: traffic.clone() };
         let program = Some(operation.program(member));

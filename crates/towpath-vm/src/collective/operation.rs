@@ -166,8 +166,10 @@ impl Operation {
         }
     }
 
-    pub(super) fn call(&self) -> Call {
+    pub(super) fn call(&self, team: &Team) -> Call {
         let (code, signature) = match self {
+            // Members that meet by words do not meet those that send messages.
+            Self::Barrier if team.settings.host_stage => (10, 0),
             Self::Barrier => (0, 0),
             Self::Broadcast { .. } => (1, 0),
             Self::Reduce { operator, .. } => (2, operator.signature()),

@@ -116,7 +116,8 @@ proptest! {
 fn errors_name_rank_value_and_limit() {
     let length = CollectiveError::Length { rank: 3, got: 8, expected: 16 };
     assert_eq!(length.to_string(), "rank 3 has 8 bytes where 16 are expected");
-    let call = |operation: Operation| operation.call();
+    let team = Team::new(0, &[0, 1], Settings::default()).unwrap();
+    let call = |operation: Operation| operation.call(&team);
     let other = CollectiveError::Operation {
         rank: 2,
         got: call(Operation::Broadcast { root: 7, data: None }),
@@ -168,7 +169,7 @@ fn a_member_takes_no_more_than_its_limit() {
     let small = Settings { bytes_max: 10, ..Settings::default() };
     let team = Team::new(1, &[0, 1], small).unwrap();
     let mut machine = Collective::new(&team, Operation::Broadcast { root: 0, data: None }).unwrap();
-    let format = Operation::Broadcast { root: 0, data: None }.call().format(0);
+    let format = Operation::Broadcast { root: 0, data: None }.call(&team).format(0);
     let mut end = 11u64.to_le_bytes().to_vec();
     end.extend(1u64.to_le_bytes());
     machine.handle(0, format, end.into());

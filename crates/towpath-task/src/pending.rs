@@ -1,0 +1,320 @@
+//! Operations of a team that are under way: one that its caller waits for, and those that were
+//! started and go on while the task does other things.
+//!
+//! An operation's number is the tag of all its messages, so those of several do not mix. Whichever
+//! call of the team comes takes all of them on.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use towpath_vm::collective::{
+    Collective, Message as Say, Operation, Output, Payload, Step, Team as Layout,
+};
+use towpath_vm::matching::{Ticket, Wanted};
+use towpath_wire::TaskId;
+
+use crate::error::SendError;
+use crate::meeting::{Meeting, Meets};
+use crate::message::{Envelope, Message};
+use crate::receive::Deadline;
+use crate::task::Task;
+use crate::team::{Team, TeamError};
+
+/// Operations of one team that may be started and not finished yet.
+pub const STARTED_MAX: usize = 64;
+
+/// An operation that was started ([`Team::start`]) and is to be finished ([`Team::finish`]).
+/// Dropped, it goes on for the sake of the other members, and its result is thrown away.
+#[derive(Debug)]
+#[must_use = "whoever does not want the result drops it"]
+pub struct Pending {
+    token: Rc<()>,
+}
+
+/// Ends that one operation knows of.
+#[derive(Debug, Default)]
+struct Known {
+    ranks: HashSet<u32>,
+    /// Ends of all tasks when they were last looked for.
+    over: u64,
+}
+
+/// What a wait brought.
+enum Came {
+    Message(Message),
+    /// All members of this host are here.
+    Host,
+    /// Members that have ended, by rank.
+    Ends(Vec<u32>),
+}
+
+/// One operation of a team.
+#[derive(Debug)]
+pub(crate) struct Underway {
+    number: u32,
+    machine: Collective,
+    known: Known,
+    /// What the members meet by, of an operation that its caller waits for.
+    by_words: bool,
+    /// Once it is over.
+    result: Option<Result<Output, TeamError>>,
+    /// Shared with who started it; none: the caller waits.
+    token: Option<Rc<()>>,
+}
+
+struct Bytes(Message);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// Gives a machine a message of a member.
+fn hand(machine: &mut Collective, members: &[TaskId], message: Message) {
+    // From a stranger: nobody but members knows the context, unless by guessing.
+    let Some(from) = members.iter().position(|m| *m == message.src()) else { return };
+    let format = message.format();
+    machine.handle(from as u32, format, Payload::shared(Rc::new(Bytes(message))));
+}
+
+impl Underway {
+    const fn wanted(&self, context: u32) -> Wanted {
+        Wanted { source: None, tag: Some(self.number.cast_signed()), context }
+    }
+
+    /// Nobody can ask for its result.
+    fn is_dropped(&self) -> bool {
+        self.token.as_ref().is_some_and(|token| Rc::strong_count(token) == 1)
+    }
+
+    /// What there is for this operation.
+    fn news(&mut self, task: &mut Task, context: u32, over: &[Arc<AtomicBool>]) -> Option<Came> {
+        if self.result.is_some() {
+            return None;
+        }
+        if self.by_words && task.ends.meets.as_ref().is_some_and(Meets::all_there) {
+            task.ends.meets = None;
+            return Some(Came::Host);
+        }
+        if let Some(waiting) = task.endpoint.take(&self.wanted(context)) {
+            return Some(Came::Message(Message::new(waiting)));
+        }
+        if self.known.over == task.ends.over {
+            return None;
+        }
+        self.known.over = task.ends.over;
+        let is_over = |(_, over): &(u32, &Arc<AtomicBool>)| over.load(Ordering::Relaxed);
+        let ranks = (0..).zip(over).filter(is_over).map(|(rank, _)| rank);
+        let new: Vec<u32> = ranks.filter(|rank| self.known.ranks.insert(*rank)).collect();
+        (!new.is_empty()).then_some(Came::Ends(new))
+    }
+
+    /// Sends what is to be sent; the result, if there is one now.
+    fn go_on(
+        &mut self,
+        task: &mut Task,
+        (members, context): (&[TaskId], u32),
+        meeting: Option<&mut Meeting>,
+    ) -> Result<Option<Output>, TeamError> {
+        self.send_all(task, (members, context), meeting)?;
+        let Some(result) = self.machine.poll_result() else { return Ok(None) };
+        // An error may be told to others.
+        self.send_all(task, (members, context), None)?;
+        Ok(Some(result?))
+    }
+
+    fn send_all(
+        &mut self,
+        task: &mut Task,
+        (members, context): (&[TaskId], u32),
+        mut meeting: Option<&mut Meeting>,
+    ) -> Result<(), TeamError> {
+        let tag = self.number.cast_signed();
+        while let Some(step) = self.machine.poll_send() {
+            let (to, Say { format, parts }): (Vec<TaskId>, Say) = match step {
+                Step::Send { to, message } => (vec![members[to as usize]], message),
+                Step::Multicast { to, message } => {
+                    (to.iter().map(|rank| members[*rank as usize]).collect(), message)
+                }
+                Step::Host(_) => {
+                    if let Some(meeting) = &mut meeting {
+                        meeting.arrive(task);
+                        meeting.begin_wait(task);
+                    }
+                    continue;
+                }
+            };
+            let parts: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
+            let envelope = Envelope { tag, context, format };
+            let sent = match to[..] {
+                [to] => task.send_parts(to, envelope, &parts),
+                _ => task.multicast(&to, envelope, &parts),
+            };
+            match sent {
+                // Its end is told to the machine by the watch.
+                Ok(()) | Err(SendError::NoTask(_)) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Team {
+    /// Starts an operation, which goes on while the task does other things; all members start it.
+    /// Several may be under way, at most [`STARTED_MAX`], and be finished in any order.
+    ///
+    /// It makes progress inside this team's calls, whichever they are: [`Self::test`],
+    /// [`Self::wait`] and [`Self::finish`] of any operation, and those that wait for another one.
+    /// What comes for it meanwhile is taken in by the task's own receives and waits as other
+    /// messages do; [`Task::wait`] ends when it comes. A send waits as long as its receiver takes
+    /// no more, here too.
+    ///
+    /// ```no_run
+    /// # use towpath_task::{Task, Wanted};
+    /// # use towpath_task::collective::Operation;
+    /// # let mut task = Task::enrol()?;
+    /// # let mut team = task.team("solvers", 4)?;
+    /// let all_here = team.start(&mut task, Operation::Barrier)?;
+    /// while !team.test(&mut task, &all_here)? {
+    ///     // Compute something; or answer what comes, and wait for more:
+    ///     while let Some(question) = task.try_recv(&Wanted::default())? {
+    ///         task.send(question.src(), 1, b"not yet")?;
+    ///     }
+    ///     task.wait(None)?;
+    /// }
+    /// team.finish(&mut task, all_here)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn start(&mut self, task: &mut Task, operation: Operation) -> Result<Pending, TeamError> {
+        self.throw_away();
+        if self.underway.len() >= STARTED_MAX {
+            return Err(TeamError::Started);
+        }
+        let token = Rc::new(());
+        self.begin(task, operation, Some(token.clone()))?;
+        Ok(Pending { token })
+    }
+
+    /// Whether an operation is over, so that [`Self::finish`] does not wait: with a result, or an
+    /// error. Takes on what is under way.
+    pub fn test(&mut self, task: &mut Task, pending: &Pending) -> Result<bool, TeamError> {
+        self.wait(task, pending, Duration::ZERO)
+    }
+
+    /// Waits until an operation is over; false: `timeout` was over first.
+    pub fn wait(
+        &mut self,
+        task: &mut Task,
+        pending: &Pending,
+        timeout: Duration,
+    ) -> Result<bool, TeamError> {
+        let at = self.place_of(pending)?;
+        self.drive(task, at, Deadline::after(Some(timeout)))
+    }
+
+    /// Waits until an operation is over; its result.
+    pub fn finish(&mut self, task: &mut Task, pending: Pending) -> Result<Output, TeamError> {
+        let at = self.place_of(&pending)?;
+        drop(pending);
+        self.end(task, at)
+    }
+
+    fn place_of(&self, pending: &Pending) -> Result<usize, TeamError> {
+        let is_it =
+            |op: &Underway| op.token.as_ref().is_some_and(|t| Rc::ptr_eq(t, &pending.token));
+        self.underway.iter().position(is_it).ok_or(TeamError::Foreign)
+    }
+
+    /// Begins an operation; where it stands among those that are under way.
+    pub(crate) fn begin(
+        &mut self,
+        task: &mut Task,
+        operation: Operation,
+        token: Option<Rc<()>>,
+    ) -> Result<usize, TeamError> {
+        self.throw_away();
+        // Members that do not wait meet by messages, which a task's own waits notice.
+        let layout: Option<&Rc<Layout>> = match (&self.meeting, &operation) {
+            (Some((_, layout)), Operation::Barrier) if token.is_none() => Some(layout),
+            _ => None,
+        };
+        let by_words = layout.is_some();
+        let machine = Collective::new(layout.unwrap_or(&self.layout), operation)?;
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        if self.has_failed {
+            self.drop_old(task, number);
+        }
+        let (known, result, at) = (Known::default(), None, self.underway.len());
+        self.underway.push(Underway { number, machine, known, by_words, result, token });
+        self.go_on(task, at);
+        Ok(at)
+    }
+
+    /// Waits until an operation is over, and takes it out.
+    pub(crate) fn end(&mut self, task: &mut Task, at: usize) -> Result<Output, TeamError> {
+        let driven = self.drive(task, at, Deadline::NEVER);
+        task.ends.meets = None;
+        let ended = self.underway.remove(at).result;
+        self.has_failed |= ended.is_none();
+        match (ended, driven) {
+            (Some(result), _) => result,
+            (None, Err(e)) => Err(e),
+            (None, Ok(_)) => unreachable!("a wait without end ends with a result"),
+        }
+    }
+
+    /// Takes operations on until the one at `at` is over; false: `deadline` was over first.
+    fn drive(&mut self, task: &mut Task, at: usize, deadline: Deadline) -> Result<bool, TeamError> {
+        while self.underway[at].result.is_none() {
+            let (underway, context, over) = (&mut self.underway, self.context, &self.over);
+            let news = task.wait_for(deadline, &mut |task| {
+                let mut all = underway.iter_mut().enumerate();
+                all.find_map(|(at, op)| Some((at, op.news(task, context, over)?)))
+            })?;
+            let Some((at, came)) = news else { return Ok(false) };
+            let op = &mut self.underway[at];
+            match came {
+                Came::Message(message) => hand(&mut op.machine, &self.members, message),
+                Came::Host => op.machine.host_arrived(),
+                // Ends come after the last message, and messages were looked for first.
+                Came::Ends(ranks) => ranks.iter().for_each(|rank| op.machine.member_lost(*rank)),
+            }
+            self.go_on(task, at);
+        }
+        Ok(true)
+    }
+
+    fn go_on(&mut self, task: &mut Task, at: usize) {
+        let op = &mut self.underway[at];
+        let meeting = self.meeting.as_mut().map(|(meeting, _)| meeting);
+        op.result = op.go_on(task, (&self.members, self.context), meeting).transpose();
+        self.has_failed |= matches!(op.result, Some(Err(_)));
+    }
+
+    /// Throws results away that nobody can ask for.
+    fn throw_away(&mut self) {
+        self.underway.retain(|op| op.result.is_none() || !op.is_dropped());
+    }
+
+    /// Drops what came of operations before number `next` that are over. What is still under way
+    /// of them is dropped by one of the next calls.
+    fn drop_old(&self, task: &mut Task, next: u32) {
+        let waiting = task.endpoint.store().iter_context(self.context);
+        let is_old = |tag: i32| {
+            let number = tag.cast_unsigned();
+            let open = self.underway.iter().any(|op| op.number == number && op.result.is_none());
+            next.wrapping_sub(number).cast_signed() > 0 && !open
+        };
+        let old = waiting.filter(|(_, waiting)| is_old(waiting.key.tag));
+        let old: Vec<Ticket> = old.map(|(ticket, _)| ticket).collect();
+        for ticket in old {
+            task.endpoint.take_ticket(ticket);
+        }
+    }
+}
