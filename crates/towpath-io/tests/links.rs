@@ -108,7 +108,9 @@ fn until(hosts: &mut [&mut Host], mut done: impl FnMut(&[&mut Host]) -> bool) {
     let begin = Instant::now();
     while !done(hosts) {
         assert!(begin.elapsed() < LONG, "stuck");
-        hosts.iter_mut().for_each(|h| h.turn());
+        for host in &mut hosts {
+            host.turn();
+        }
     }
 }
 

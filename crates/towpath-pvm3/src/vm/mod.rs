@@ -8,6 +8,7 @@ pub(crate) mod fake;
 mod names;
 #[cfg(test)]
 mod registry;
+mod shapes;
 mod start;
 mod tasker;
 mod towpath;

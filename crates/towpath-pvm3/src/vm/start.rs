@@ -14,7 +14,8 @@ use towpath_task::{Event, Place, SpawnTasks, Subject, Task, TaskId};
 
 use super::codes::of_fault;
 use super::contract::{HostRow, Vm};
-use super::towpath::{Member, asked};
+use super::shapes::asked;
+use super::towpath::Member;
 use crate::code::{Code, Outcome};
 
 /// The program, as daemons find it too.

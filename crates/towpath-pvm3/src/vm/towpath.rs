@@ -14,12 +14,16 @@ use towpath_task::{
     WatchEvent,
 };
 
-use super::codes::{of_ask, of_fault, of_receive, of_send};
+use super::codes::{of_fault, of_receive, of_send};
 use super::contract::{
     Answer, Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, MailWanted, Mailbox,
     Members, Nap, Place, Question, SpawnRequest, TaskRow, Vm, Watched,
 };
 use super::names;
+use super::shapes::{
+    asked, code_of, context_from, context_of, envelope_of, get_of, low, rules_of, slot_of,
+    status_of,
+};
 use super::start::Starter;
 use super::tasker;
 use crate::code::Code;
@@ -68,37 +72,6 @@ pub(crate) fn connect() -> Result<Box<dyn Vm>, Code> {
             Err(Code::SysErr)
         }
     }
-}
-
-fn low(task: TaskId) -> i32 {
-    task.pvm_tid().cast_signed()
-}
-
-fn slot_of(host: HostId) -> i32 {
-    (host.to_raw() as u32).cast_signed()
-}
-
-/// A program's context has 31 bits, with sign: the top bit marks contexts of the machine's own.
-fn context_of(context: i32) -> u32 {
-    context.cast_unsigned() & (u32::MAX >> 1)
-}
-
-fn context_from(context: u32) -> i32 {
-    (context << 1).cast_signed() >> 1
-}
-
-fn envelope_of(envelope: Envelope) -> towpath::Envelope {
-    let Envelope { tag, context, format } = envelope;
-    towpath::Envelope { tag, context: context_of(context), format }
-}
-
-fn rules_of(rules: MailRules) -> towpath::MailRules {
-    let MailRules { persistent, many, overwritable } = rules;
-    towpath::MailRules { persistent, many, overwritable }
-}
-
-pub(super) fn asked<T>(outcome: Result<T, towpath::AskError>) -> Result<T, Code> {
-    outcome.map_err(|error| of_ask(&error))
 }
 
 impl Member {
@@ -614,26 +587,4 @@ impl Vm for Member {
             .map(|one| (one.name.clone(), one.entries.iter().map(entry).collect()))
             .collect())
     }
-}
-
-/// The end of a task as `wait` tells it.
-fn status_of(ending: Option<&towpath::Ending>) -> i32 {
-    match ending {
-        Some(towpath::Ending::Exited(status)) => (status & 0xff) << 8,
-        Some(towpath::Ending::Signalled(signal)) => signal & 0x7f,
-        Some(towpath::Ending::TimedOut) => 9,
-        Some(towpath::Ending::NotStarted { .. }) => 127 << 8,
-        _ => 0,
-    }
-}
-
-fn get_of(name: &str, wanted: MailWanted) -> RegistryOp {
-    let MailWanted { index, later, delete, wait } = wanted;
-    let from = index.cast_unsigned();
-    let index = (!later).then_some(from);
-    RegistryOp::Get { name: name.to_owned(), index, from, delete, wait }
-}
-
-fn code_of(fault: &towpath::Fault) -> i32 {
-    of_fault(fault).number()
 }
