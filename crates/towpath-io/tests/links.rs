@@ -108,7 +108,7 @@ fn until(hosts: &mut [&mut Host], mut done: impl FnMut(&[&mut Host]) -> bool) {
     let begin = Instant::now();
     while !done(hosts) {
         assert!(begin.elapsed() < LONG, "stuck");
-        for host in &mut hosts {
+        for host in hosts.iter_mut() {
             host.turn();
         }
     }
