@@ -298,7 +298,7 @@ mod tests {
         let mut m = members();
         m.get_mut(id(1)).unwrap().state = State::Enrolled;
         assert!(!m.connection_over(at(10), id(1)));
-        assert_eq!((m.poll_timeout(), m.poll_over(at(509))), (Some(at(510)), None));
+        assert_eq!((m.poll_timeout(), m.poll_over(at(2009))), (Some(at(2010)), None));
         assert!(m.process_over(id(1), Ending::Exited(3)));
         m.remove(id(1));
         assert_eq!(m.poll_timeout(), None);
@@ -309,7 +309,7 @@ mod tests {
         let mut m = members();
         m.get_mut(id(1)).unwrap().state = State::Enrolled;
         assert!(!m.connection_over(at(10), id(1)));
-        assert_eq!(m.poll_over(at(510)), Some(id(1)));
+        assert_eq!(m.poll_over(at(2010)), Some(id(1)));
         assert!(!m.connection_over(at(10), id(1)), "once");
     }
 

@@ -34,8 +34,6 @@ pub(super) struct Channels {
     ours: Share,
     ready: Ready,
     due: VecDeque<ChannelId>,
-    /// Something of what is due is worth a packet of its own.
-    presses: bool,
 }
 
 /// Why the peer's OPEN was not taken.
@@ -57,7 +55,6 @@ impl Channels {
             ours: Share::default(),
             ready: Ready::default(),
             due: VecDeque::new(),
-            presses: false,
         }
     }
 
@@ -92,7 +89,6 @@ impl Channels {
             c.queued = true;
             self.due.push_back(c.open.channel);
         }
-        self.presses |= c.due.is_pressing();
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Channel> {
@@ -212,9 +208,9 @@ impl Channels {
         self.ready.iter()
     }
 
-    /// True when some channel has a control frame to send that is worth a packet.
+    /// True when some channel has a control frame to send.
     pub(super) fn has_control(&self) -> bool {
-        self.presses && !self.due.is_empty()
+        !self.due.is_empty()
     }
 
     /// Lets `write` put out the next channel's control frames; what is left afterwards waits in
@@ -230,9 +226,6 @@ impl Channels {
         if !left {
             self.due.pop_front();
         }
-        // What finds no room now does not wait for another acknowledgement.
-        self.presses &= !self.due.is_empty();
-        self.presses |= left;
         !left
     }
 }

@@ -8,7 +8,6 @@ use towpath_wire::frame::{Ack, Frame, Frames, Piece};
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
 use towpath_wire::{ChannelId, Instant};
 
-use super::arrivals::Asks;
 use super::channel::Channel;
 use super::channels::OpenRefused;
 use super::core::{Association, AssociationEvent, State};
@@ -102,19 +101,16 @@ impl Association {
             }
             return;
         }
-        let (mut asks, mut refused) = (Asks::Nothing, false);
+        let (mut eliciting, mut refused) = (false, false);
         for frame in Frames::new(content) {
             let Ok(frame) = frame else {
                 self.fault(now, "malformed frame", memory);
                 return;
             };
-            asks = asks.max(match frame {
-                Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Close { .. } => {
-                    Asks::Nothing
-                }
-                Frame::Limit { .. } => Asks::Patiently,
-                _ => Asks::Acknowledgement,
-            });
+            eliciting |= !matches!(
+                frame,
+                Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Close { .. }
+            );
             if !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Ping) {
                 self.liveness.active();
             }
@@ -133,7 +129,7 @@ impl Association {
             self.stats.refused += 1;
         } else {
             let (came, delay) = (now - self.late, self.config.ack_delay);
-            self.paths[path].arrivals.arrived(came, number, asks, delay);
+            self.paths[path].arrivals.arrived(came, number, eliciting, delay);
         }
     }
 
@@ -232,7 +228,7 @@ impl Association {
         let skipped = self.channels.with(channel, |c| {
             let Some(receive) = &mut c.receive else { return Err(Refused::Fault) };
             c.stats.dropped += u64::from(receive.skip(message, charge, memory)?);
-            c.due.renew(receive.renewal(), false);
+            c.due.limit |= receive.may_renew();
             Ok(())
         });
         skipped.unwrap_or_else(|| self.past_or_unknown(channel))

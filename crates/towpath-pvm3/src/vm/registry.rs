@@ -147,7 +147,9 @@ impl Registry {
 
     pub(super) fn mailboxes(&self, pattern: &str) -> Vec<Mailbox> {
         let row = |(index, entry): (&i32, &Entry)| (*index, entry.owner, entry.rules);
-        let fits = |name: &str| pattern == "*" || pattern == name;
+        // Of patterns only what the library asks for: beginnings.
+        let begin = pattern.trim_end_matches('*');
+        let fits = |name: &str| name.starts_with(begin);
         self.boxes
             .iter()
             .filter(|(name, _)| fits(name))
