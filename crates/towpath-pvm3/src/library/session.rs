@@ -195,6 +195,7 @@ impl Library {
             let mut apart = Apart { session: &mut session, vm: Some(vm) };
             if let Some(vm) = apart.vm.as_deref_mut() {
                 step(apart.session, vm);
+                apart.session.let_others_see(vm);
             }
         }
     }
