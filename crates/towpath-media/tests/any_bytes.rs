@@ -148,3 +148,22 @@ fn a_frame_of_which_nothing_came_is_none() {
         assert_eq!(log.told.iter().filter(|told| matches!(told, Told::Frame(_))).count(), frames);
     }
 }
+
+/// Found by fuzzing: a pack's clock of as many ticks as the clock has, or more, was told.
+#[test]
+fn a_clock_out_of_range_is_left_out() {
+    for (extension, raw_ticks) in [(299_u64, Some((1 << 33) * 300 - 1)), (300, None), (511, None)] {
+        let [high, low] = [0xFC | extension >> 7, extension << 1 | 1].map(|bits| bits as u8);
+        let pack = [0, 0, 1, 0xBA, 0x7F, 0xFF, 0xFF, 0xFF, high, low, 1, 2, 3, 0xF8];
+        let log = read(Some(Format::ProgramStream), &pack, &[1]);
+        check(&log, &pack);
+        match raw_ticks {
+            None => assert_eq!(log.told, [Told::Fault(FaultKind::ClockExtension, 0)]),
+            Some(raw) => assert!(
+                matches!(&log.told[..], [Told::Clock(clock)] if clock.raw_ticks == raw),
+                "{:?}",
+                log.told
+            ),
+        }
+    }
+}
