@@ -167,3 +167,24 @@ fn a_clock_out_of_range_is_left_out() {
         }
     }
 }
+
+/// A frame rate was multiplied by each extension, until it was none.
+#[test]
+fn a_sequence_header_has_one_extension() {
+    let header = [0, 0, 1, 0xB3, 0x02, 0x00, 0x20, 0x11, 0xFF, 0xFF, 0xE0, 0x00];
+    // The last bits: 3 + 1 frames in 31 + 1 times.
+    let extension = [0, 0, 1, 0xB5, 0x14, 0x82, 0, 1, 0, 0x7F];
+    let picture = [0, 0, 1, 0x00, 0, 1 << 3, 0xFF, 0xF8, 0, 0, 1, 0x01, 0x5A];
+    let bytes = [&header[..], &extension.repeat(8), &picture].concat();
+    let log = read(Some(Format::MpegVideo), &bytes, &[]);
+    check(&log, &bytes);
+    let rates: Vec<_> = log
+        .told
+        .iter()
+        .filter_map(|told| match told {
+            Told::Stream(info) => info.video.map(|video| (video.fps_num, video.fps_den)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(rates, [(24_000 * 4, 1001 * 32)]);
+}
