@@ -98,12 +98,15 @@ unsafe extern "C" {
     static SINGLE_THREADED: u8;
 }
 
-/// Which thread this is; the only one is 1.
+/// The number of the only thread.
+const ONLY_THREAD: usize = 1;
+
+/// Which thread this is.
 fn this_thread() -> usize {
     // SAFETY: a byte of the C library that only changes when a thread is made, by this thread
     // if it is the only one.
     if unsafe { (&raw const SINGLE_THREADED).read_volatile() } != 0 {
-        return 1;
+        return ONLY_THREAD;
     }
     // SAFETY: no more than a number.
     unsafe { libc::pthread_self() as usize }
@@ -140,19 +143,29 @@ impl Library {
     /// or has left one by `longjmp`.
     fn lock(&self) -> Result<Held<'_>, Code> {
         let me = this_thread();
-        let session = match self.session.try_lock() {
-            Ok(session) => session,
+        if let Some(held) = self.try_hold(me) {
+            return Ok(held);
+        }
+        // The only thread has it itself, though `holder` may not say so yet, or no more.
+        if me == ONLY_THREAD || self.holder.load(Relaxed) == me {
+            return Err(Code::NotImpl);
+        }
+        Ok(self.hold(me, self.session.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Takes the state if it is free.
+    fn try_hold(&self, me: usize) -> Option<Held<'_>> {
+        match self.session.try_lock() {
+            Ok(session) => Some(self.hold(me, session)),
             // A panic in the middle of a call is our mistake; the call has failed, others may not.
-            Err(TryLockError::Poisoned(error)) => error.into_inner(),
-            Err(TryLockError::WouldBlock) if self.holder.load(Relaxed) == me => {
-                return Err(Code::NotImpl);
-            }
-            Err(TryLockError::WouldBlock) => {
-                self.session.lock().unwrap_or_else(PoisonError::into_inner)
-            }
-        };
+            Err(TryLockError::Poisoned(error)) => Some(self.hold(me, error.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn hold<'a>(&'a self, me: usize, session: MutexGuard<'a, Session>) -> Held<'a> {
         self.holder.store(me, Relaxed);
-        Ok(Held { session, holder: &self.holder })
+        Held { session, holder: &self.holder }
     }
 
     /// With the state to itself, which must not be this thread's already: else it unwinds with
@@ -179,25 +192,30 @@ impl Library {
             self.note_tracing(&session);
         }
         session.entered = true;
-        // The machine is taken out so that both can be used; a step never looks for it.
-        let vm = session.vm.take().ok_or(Code::SysErr)?;
-        let mut apart = Apart { session: &mut session, vm: Some(vm) };
-        let vm = apart.vm.as_deref_mut().ok_or(Code::SysErr)?;
-        let outcome = step(apart.session, vm);
-        apart.session.let_others_see(vm);
-        outcome
+        session.with_machine(step)
     }
 
-    /// With the state and the virtual machine, if the process is in one.
-    pub(super) fn if_enrolled(&self, step: impl FnOnce(&mut Session, &mut dyn Vm)) {
-        let Ok(mut session) = self.lock() else { return };
-        if let Some(vm) = session.vm.take() {
-            let mut apart = Apart { session: &mut session, vm: Some(vm) };
-            if let Some(vm) = apart.vm.as_deref_mut() {
-                step(apart.session, vm);
-                apart.session.let_others_see(vm);
-            }
-        }
+    /// With the state and the virtual machine, which is not entered for this: outside of one it
+    /// fails.
+    pub(super) fn inside<R>(
+        &self,
+        step: impl FnOnce(&mut Session, &mut dyn Vm) -> Result<R, Code>,
+    ) -> Result<R, Code> {
+        self.lock()?.with_machine(step)
+    }
+
+    /// As [`Self::inside`], in a call that began as the task `me`: it fails where another thread
+    /// or a handler has left the virtual machine meanwhile.
+    pub(super) fn inside_as<R>(
+        &self,
+        me: i32,
+        step: impl FnOnce(&mut Session, &mut dyn Vm) -> Result<R, Code>,
+    ) -> Result<R, Code> {
+        self.inside(
+            |session, vm| {
+                if session.tid()? == me { step(session, vm) } else { Err(Code::SysErr) }
+            },
+        )
     }
 
     /// `pvm_mytid`.
@@ -249,14 +267,8 @@ impl Library {
 
     /// The program may wait for the descriptor now: whoever sends has to wake it.
     pub(crate) fn arm(&self) {
-        self.with(|session| {
-            if let Some(mut vm) = session.vm.take() {
-                // A connection that is lost is found by the next call.
-                let _ = vm.arm();
-                session.let_others_see(&mut *vm);
-                session.vm = Some(vm);
-            }
-        });
+        // A connection that is lost is found by the next call.
+        let _ = self.inside(|_, vm| vm.arm());
     }
 
     /// `pvm_exit`. What waits to be received is dropped; output of children is waited for.
@@ -284,21 +296,19 @@ impl Library {
     /// The process is about to be copied by `fork`. The child has none of the memory that tasks
     /// share: messages move out of it. Where another thread is inside a call, they stay.
     pub(crate) fn before_fork(&self) {
-        match self.session.try_lock() {
-            Ok(mut session) => session.buffers.keep(),
-            Err(TryLockError::Poisoned(error)) => error.into_inner().buffers.keep(),
-            Err(TryLockError::WouldBlock) => {}
+        if let Some(mut session) = self.try_hold(this_thread()) {
+            session.buffers.keep();
         }
     }
 
     /// The process was copied by `fork`: the child is no task yet. Its copy of the connection is
     /// left alone, for the parent uses it. Where another thread was inside a call at the time,
-    /// the state is never free again in the child: it may `exec`, but cannot become a task.
+    /// the state is never free again in the child: it may `exec`, but its calls fail.
     pub(crate) fn forked(&self) {
-        let mut session = match self.session.try_lock() {
-            Ok(session) => session,
-            Err(TryLockError::Poisoned(error)) => error.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
+        let me = this_thread();
+        let Some(mut session) = self.try_hold(me) else {
+            self.holder.store(me, Relaxed);
+            return;
         };
         std::mem::forget(session.vm.take());
         // The bells are the parent's too.
@@ -322,6 +332,19 @@ impl Drop for Apart<'_> {
 }
 
 impl Session {
+    /// The machine is taken out so that both can be used; a step never looks for it.
+    pub(super) fn with_machine<R>(
+        &mut self,
+        step: impl FnOnce(&mut Self, &mut dyn Vm) -> Result<R, Code>,
+    ) -> Result<R, Code> {
+        let vm = self.vm.take().ok_or(Code::SysErr)?;
+        let mut apart = Apart { session: self, vm: Some(vm) };
+        let vm = apart.vm.as_deref_mut().ok_or(Code::SysErr)?;
+        let outcome = step(apart.session, vm);
+        apart.session.let_others_see(vm);
+        outcome
+    }
+
     /// `false`: the process was in it already.
     fn enrol(&mut self, connect: Connect) -> Result<bool, Code> {
         if self.vm.is_some() {
@@ -330,7 +353,7 @@ impl Session {
         let mut vm = connect()?;
         let identity = vm.identity();
         self.context = identity.context;
-        self.system.awaits_siblings = super::system::told_later();
+        self.system.awaits_siblings = identity.parent.is_some() && super::system::told_later();
         self.identity = Some(identity);
         self.begin_tracing(&mut *vm);
         self.vm = Some(vm);

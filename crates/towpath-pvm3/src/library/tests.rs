@@ -245,6 +245,92 @@ fn handlers_are_called_with_the_message_and_nothing_is_changed() {
     assert_eq!(receive(library, -1, 77), (77, 6));
 }
 
+/// Waits until a thread sleeps in a call.
+fn until_asleep(library: &Library) {
+    let end = Instant::now() + LONG;
+    while !library.with(|session| session.sleepers.any()) {
+        assert!(Instant::now() < end, "nobody sleeps");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_waits_for_others_sleeps_though_a_notice_came() {
+    let world = World::default();
+    world.program("member", |library, _| {
+        library.join_group("g").unwrap();
+        send(library, library.parent().unwrap(), 1, 0);
+        receive(library, -1, 2);
+        library.barrier("g", 2).unwrap();
+    });
+    let library = shared(&world);
+    library.join_group("g").unwrap();
+    let member = library.spawn(b"member", &[], 0, b"", 1).unwrap()[0];
+    receive(library, member, 1);
+    library.notify(3, 6, 1, &[]).unwrap();
+    world.add_host(3 << 18);
+    let waits = std::thread::spawn(|| library.barrier("g", 2));
+    until_asleep(library);
+    send(library, member, 2, 0);
+    assert_eq!(waits.join().unwrap(), Ok(0));
+    assert_eq!(receive(library, -1, 6), (6, 1));
+    world.finish();
+}
+
+#[test]
+fn a_call_ends_with_the_task_that_made_it() {
+    let world = World::default();
+    let library = shared(&world);
+    let calls: [fn(&Library) -> Outcome; 2] =
+        [|library| library.receive(-1, 1, Wait::Forever), |library| library.barrier("g", 2)];
+    for call in calls {
+        library.join_group("g").unwrap();
+        let world = world.clone();
+        let waits = std::thread::spawn(move || {
+            // That thread, too, could enter the machine.
+            drop(world.library());
+            call(library)
+        });
+        until_asleep(library);
+        assert_eq!(library.exit(), Ok(0));
+        assert_eq!(waits.join().unwrap(), Err(Code::SysErr));
+        assert_eq!(library.tid_now(), -1);
+    }
+}
+
+unsafe extern "C" fn leaves(_: i32) -> i32 {
+    current().exit().unwrap();
+    0
+}
+
+#[test]
+fn a_handler_may_leave_the_machine() {
+    let world = World::default();
+    let library = shared(&world);
+    let me = library.my_tid().unwrap();
+    library.add_handler(-1, 77, -1, leaves).unwrap();
+    send(library, me, 77, 1);
+    assert_eq!(library.receive(-1, 1, Wait::Forever), Err(Code::SysErr));
+    assert_eq!(library.tid_now(), -1);
+}
+
+/// In the child, the thread that made the call is not there.
+#[test]
+fn a_child_forked_in_the_middle_of_a_call_gets_a_code() {
+    let world = World::default();
+    let library = world.library();
+    let forked = library.enrolled(|_, _| {
+        std::thread::scope(|scope| {
+            let child = scope.spawn(|| {
+                library.forked();
+                library.my_tid()
+            });
+            Ok(child.join().unwrap())
+        })
+    });
+    assert_eq!(forked, Ok(Err(Code::NotImpl)));
+}
+
 #[test]
 fn a_thread_that_waits_for_an_array_lends_nothing() {
     let world = World::default();
@@ -333,6 +419,25 @@ fn a_match_function_chooses() {
     assert_eq!(library.receive(-1, 1, Wait::No), Err(Code::BadMsg));
     assert!(library.set_match(None).is_some());
     assert_eq!(receive(library, -1, -1), (5, 5));
+}
+
+unsafe extern "C" fn frees_the_first(id: i32, _: i32, _: i32) -> i32 {
+    if current().buffer_info(id).unwrap().2.tag == 5 {
+        current().free_buffer(id).unwrap();
+    }
+    1
+}
+
+#[test]
+fn a_message_that_is_gone_when_it_is_chosen_is_not_waited_for() {
+    let world = World::default();
+    let library = shared(&world);
+    let me = library.my_tid().unwrap();
+    send(library, me, 5, 5);
+    send(library, me, 7, 7);
+    library.set_match(Some(frees_the_first));
+    let id = library.receive(-1, -1, Wait::No).unwrap();
+    assert_eq!(library.buffer_info(id).unwrap().2.tag, 7);
 }
 
 #[test]
