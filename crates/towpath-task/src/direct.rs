@@ -175,11 +175,6 @@ impl Task {
         }
     }
 
-    /// Whether it is known if there is a ring to `peer`.
-    pub(crate) fn knows_ring(&self, peer: TaskId) -> bool {
-        !matches!(self.directs.stages.get(&peer), None | Some(Stage::Not(_) | Stage::Asked))
-    }
-
     /// Asks for the direct route to `to` when a message of `len` bytes makes it worth while; a
     /// long message waits for the answer.
     pub(crate) fn consider_direct(&mut self, to: TaskId, len: usize) -> Result<(), SendError> {

@@ -43,6 +43,11 @@ impl Task {
             any = self.rings.take(self.welcome.you, &mut self.endpoint);
             self.give_up_corrupt();
         }
+        let over = self.ends.words.news();
+        if over > 0 {
+            self.happened += over;
+            any = true;
+        }
         self.looks += 1;
         let is_due = self.looks >= LOOKS;
         if any && !is_due && !self.link.has_more {
