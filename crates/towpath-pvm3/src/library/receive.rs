@@ -13,7 +13,7 @@ use super::session::{Library, Session};
 use super::trace::outside;
 use super::waiting::{Seen, Wait};
 use crate::code::{Code, Outcome};
-use crate::message::{Element, Info, Message};
+use crate::message::{Element, Info, Message, Received, WAITS};
 use crate::strided::Strided;
 use crate::vm::{Event, Incoming, Vm};
 
@@ -264,15 +264,23 @@ impl Library {
 impl Session {
     /// A message that came, as a buffer holds it.
     fn message(&self, incoming: Incoming) -> Message {
-        let Incoming { source, envelope, body } = incoming;
+        let Incoming { source, envelope, mut body } = incoming;
+        let mut wait = 0;
+        if envelope.format & WAITS != 0
+            && let Some((id, rest)) = body.bytes().split_first_chunk()
+        {
+            wait = i32::from_le_bytes(*id);
+            body = Received::Shared(rest.into());
+        }
         let info = Info {
             context: envelope.context,
             tag: envelope.tag,
+            wait,
             source,
             destination: self.identity.as_ref().map_or(-1, |identity| identity.tid),
             ..Info::default()
         };
-        Message::received(envelope.format, body, info)
+        Message::received(envelope.format & !WAITS, body, info)
     }
 
     /// A message for a call of this moment.

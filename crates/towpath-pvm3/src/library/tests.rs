@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Function, Library, Wait, built_in};
 use crate::code::{Code, Outcome};
-use crate::message::Element;
+use crate::message::{Element, Info};
 use crate::strided::Strided;
 use crate::tid;
 use crate::vm::fake::World;
@@ -73,6 +73,28 @@ fn messages_are_matched_by_source_tag_and_context() {
     assert_eq!(library.set_context(-1), 5);
     assert_eq!(receive(&library, -1, -1), (1, 30));
     assert_eq!(receive(&library, -1, -1), (4, 40));
+}
+
+#[test]
+fn a_wait_id_goes_with_its_message() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    for encoding in [0, 1] {
+        let id = library.init_send(encoding).unwrap();
+        pack(&library, 5);
+        let info = Info { wait: 4711, ..library.buffer_info(id).unwrap().2 };
+        library.set_buffer_info(id, info).unwrap();
+        library.send(me, 1).unwrap();
+        library.multicast(Some(&[me + 1]), 1).unwrap();
+        assert_eq!(receive(&library, me, 1), (1, 5));
+        let (len, shown, info) = library.buffer_info(library.receive_buffer()).unwrap();
+        assert_eq!((len, info.wait), (4, 4711));
+        assert_eq!(shown, library.buffer_info(id).unwrap().1);
+        send(&library, me, 1, 6);
+        receive(&library, me, 1);
+        assert_eq!(library.buffer_info(library.receive_buffer()).unwrap().2.wait, 0);
+    }
 }
 
 #[test]
@@ -610,9 +632,11 @@ fn groups_give_the_codes_of_pvm() {
     assert_eq!(library.barrier("q", 1), Err(Code::NoGroup));
     assert_eq!(library.freeze_group("g", 1), Ok(1));
     assert_eq!(library.freeze_group("g", 1), Err(Code::DupGroup));
+    assert_eq!(library.join_group("g"), Err(Code::NotInGroup));
     assert_eq!(library.leave_group("q"), Err(Code::NoGroup));
     assert_eq!(library.leave_group("g"), Ok(0));
     assert_eq!(library.leave_group("g"), Err(Code::NoGroup));
+    assert_eq!(library.group_size("g"), Err(Code::NoGroup));
 }
 
 unsafe extern "C" fn sum(
