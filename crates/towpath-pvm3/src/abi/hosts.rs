@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn pvm_config(
     })
 }
 
-/// A code for each name; gives how many are none.
+/// For each name a code, or what it got; gives how many got something.
 unsafe fn each(
     names: *const *const c_char,
     count: c_int,

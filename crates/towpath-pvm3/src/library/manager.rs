@@ -380,6 +380,7 @@ impl Library {
         let next = what.unpack_int()?;
         self.enrolled(|session, vm| {
             let Some(place) = session.roles.remove(MANAGER) else { return Err(Code::Denied) };
+            session.unwatch_hosts(vm);
             vm.mail_delete(MANAGER, place)?;
             if next != 0 {
                 let content = super::mailbox::content_of(&[next])?;

@@ -1,9 +1,10 @@
 //! The state of a task, and how it enters and leaves the virtual machine.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::handlers::Handlers;
@@ -57,8 +58,6 @@ pub(super) struct Session {
 /// handlers may call meanwhile; in the middle of a step they get [`Code::NotImpl`], as in PVM.
 pub(crate) struct Library {
     session: Mutex<Session>,
-    /// The thread that has the state, where there are several; 0: none.
-    holder: AtomicUsize,
     connect: Connect,
     /// [`super::trace::Traced`], to be looked at without the state.
     pub(super) traced: AtomicU8,
@@ -66,16 +65,40 @@ pub(crate) struct Library {
     pub(super) has_handlers: AtomicBool,
 }
 
+thread_local! {
+    /// This thread has the state, or waits for it: a signal handler must not. Looked at where
+    /// there are other threads; one that is alone has it whenever it is not free.
+    static HOLDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sets [`HOLDS`] as long as it lasts.
+struct Holding {
+    before: Option<bool>,
+}
+
+impl Holding {
+    fn begin() -> Self {
+        let before = (!is_alone()).then(|| HOLDS.replace(true));
+        // A signal handler of this thread sees this before whatever follows.
+        compiler_fence(SeqCst);
+        Self { before }
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        compiler_fence(SeqCst);
+        if let Some(before) = self.before {
+            HOLDS.set(before);
+        }
+    }
+}
+
 /// The state, for one thread.
 struct Held<'a> {
     session: MutexGuard<'a, Session>,
-    holder: &'a AtomicUsize,
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.holder.store(0, Relaxed);
-    }
+    // Dropped behind it.
+    _holding: Holding,
 }
 
 impl Deref for Held<'_> {
@@ -98,18 +121,11 @@ unsafe extern "C" {
     static SINGLE_THREADED: u8;
 }
 
-/// The number of the only thread.
-const ONLY_THREAD: usize = 1;
-
-/// Which thread this is.
-fn this_thread() -> usize {
+/// Whether this is the only thread.
+fn is_alone() -> bool {
     // SAFETY: a byte of the C library that only changes when a thread is made, by this thread
     // if it is the only one.
-    if unsafe { (&raw const SINGLE_THREADED).read_volatile() } != 0 {
-        return ONLY_THREAD;
-    }
-    // SAFETY: no more than a number.
-    unsafe { libc::pthread_self() as usize }
+    unsafe { (&raw const SINGLE_THREADED).read_volatile() != 0 }
 }
 
 impl Library {
@@ -134,38 +150,39 @@ impl Library {
             entered: false,
             handling: false,
         };
-        let (holder, has_handlers) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let has_handlers = AtomicBool::new(false);
         let traced = AtomicU8::new(Traced::NotKnown as u8);
-        Self { session: Mutex::new(session), holder, connect, traced, has_handlers }
+        Self { session: Mutex::new(session), connect, traced, has_handlers }
     }
 
     /// Fails where this very thread has the state: a signal handler calls in the middle of a step,
     /// or has left one by `longjmp`.
     fn lock(&self) -> Result<Held<'_>, Code> {
-        let me = this_thread();
-        if let Some(held) = self.try_hold(me) {
-            return Ok(held);
-        }
-        // The only thread has it itself, though `holder` may not say so yet, or no more.
-        if me == ONLY_THREAD || self.holder.load(Relaxed) == me {
+        let alone = is_alone();
+        if !alone && HOLDS.get() {
             return Err(Code::NotImpl);
         }
-        Ok(self.hold(me, self.session.lock().unwrap_or_else(PoisonError::into_inner)))
+        match self.try_hold() {
+            Some(held) => Ok(held),
+            None if alone => Err(Code::NotImpl),
+            None => {
+                let holding = Holding::begin();
+                let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(Held { session, _holding: holding })
+            }
+        }
     }
 
     /// Takes the state if it is free.
-    fn try_hold(&self, me: usize) -> Option<Held<'_>> {
-        match self.session.try_lock() {
-            Ok(session) => Some(self.hold(me, session)),
+    fn try_hold(&self) -> Option<Held<'_>> {
+        let holding = Holding::begin();
+        let session = match self.session.try_lock() {
+            Ok(session) => session,
             // A panic in the middle of a call is our mistake; the call has failed, others may not.
-            Err(TryLockError::Poisoned(error)) => Some(self.hold(me, error.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    fn hold<'a>(&'a self, me: usize, session: MutexGuard<'a, Session>) -> Held<'a> {
-        self.holder.store(me, Relaxed);
-        Held { session, holder: &self.holder }
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Held { session, _holding: holding })
     }
 
     /// With the state to itself, which must not be this thread's already: else it unwinds with
@@ -296,7 +313,7 @@ impl Library {
     /// The process is about to be copied by `fork`. The child has none of the memory that tasks
     /// share: messages move out of it. Where another thread is inside a call, they stay.
     pub(crate) fn before_fork(&self) {
-        if let Some(mut session) = self.try_hold(this_thread()) {
+        if let Some(mut session) = self.try_hold() {
             session.buffers.keep();
         }
     }
@@ -305,9 +322,8 @@ impl Library {
     /// left alone, for the parent uses it. Where another thread was inside a call at the time,
     /// the state is never free again in the child: it may `exec`, but its calls fail.
     pub(crate) fn forked(&self) {
-        let me = this_thread();
-        let Some(mut session) = self.try_hold(me) else {
-            self.holder.store(me, Relaxed);
+        let Some(mut session) = self.try_hold() else {
+            HOLDS.set(true);
             return;
         };
         std::mem::forget(session.vm.take());

@@ -453,6 +453,18 @@ impl Session {
         Ok(())
     }
 
+    /// It is told of no more.
+    pub(super) fn unwatch_hosts(&mut self, vm: &mut dyn Vm) {
+        let of_hosts = |what: &Watching| matches!(what, Watching::Host | Watching::NewHosts);
+        let watches = self.system.watches.iter().filter(|(_, what)| of_hosts(what));
+        let watches: Vec<u64> = watches.map(|(&watch, _)| watch).collect();
+        for watch in watches {
+            self.system.watches.remove(&watch);
+            // That a watch stays for a moment does no harm.
+            let _ = vm.unwatch(watch);
+        }
+    }
+
     fn watch_host(&mut self, vm: &mut dyn Vm, host: i32) -> Result<(), Code> {
         let watch = vm.watch(Watched::Host(host))?;
         self.system.watches.insert(watch, Watching::Host);
@@ -588,6 +600,9 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Element;
+    use crate::strided::Strided;
+    use crate::vm::fake::World;
 
     #[test]
     fn headers_come_back() {
@@ -596,6 +611,22 @@ mod tests {
         assert_eq!(Header::read(&bytes), Some((header, b"rest".as_slice())));
         assert_eq!(Header::read(&bytes[..HEADER - 1]), None);
         assert_eq!(Header::read(&[9; HEADER]), None);
+    }
+
+    #[test]
+    fn who_manages_no_more_hears_nothing_of_hosts() {
+        let world = World::default();
+        let library = world.library();
+        library.become_manager().unwrap();
+        world.add_host(3 << 18);
+        library.take_all_in().unwrap();
+        let watched = || library.with(|session| session.system.watches.len());
+        assert_eq!(watched(), 4);
+        library.set_option(11, 1).unwrap();
+        library.init_send(0).unwrap();
+        library.pack(Element::Byte, Strided::bytes(&[0; 4])).unwrap();
+        assert_eq!(library.send(tid::DAEMON, HAND_OFF), Ok(0));
+        assert_eq!(watched(), 0);
     }
 
     #[test]
