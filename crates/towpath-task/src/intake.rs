@@ -170,6 +170,7 @@ impl Task {
                     self.forget_streams(peer);
                     self.endpoint.gone(peer);
                     self.directs.forget(peer);
+                    self.close_account(peer);
                 }
             }
             ToTask::Part { number, tasks } => {
@@ -188,6 +189,8 @@ impl Task {
                 let news = self.park(task, ToTask::Notice { watch, event });
                 if let Some(ToTask::Notice { watch, event }) = news {
                     self.last_of(task);
+                    // Also where the two had exchanged nothing: nobody else says that it is gone.
+                    self.endpoint.gone(task);
                     self.noticed(watch, event);
                 }
             }

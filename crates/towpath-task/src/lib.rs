@@ -17,6 +17,7 @@
 //! | [`loan`] | memory that a message is written into where it is read |
 //! | [`place`] | where the daemon is |
 //! | [`pvm`] | PVM's names of architectures, and where it looked for programs |
+//! | `accounts` | what it tells of its ways to others |
 //! | `link`, `intake` | the connection to the daemon, and what comes in by it |
 #![forbid(unsafe_code)]
 
@@ -30,6 +31,7 @@ pub mod pvm;
 pub mod task;
 pub mod team;
 
+mod accounts;
 mod alarm;
 mod ask;
 mod cast;
