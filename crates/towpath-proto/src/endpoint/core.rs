@@ -546,10 +546,10 @@ impl Machine for Endpoint {
         self.clock = None;
     }
 
-    fn handle_path(&mut self, _now: Instant, link: LinkId, change: PathChange) {
+    fn handle_path(&mut self, now: Instant, link: LinkId, change: PathChange) {
         for index in 0..self.slots.len() {
             if let SlotState::Open(a) = &mut self.slots[index].state {
-                a.handle_path(link, change);
+                a.handle_path(now, link, change);
                 self.touch(self.slots[index].id);
             }
         }
