@@ -479,7 +479,7 @@ impl Association {
     /// not have effects any more. Until it answers, nothing is told; if it has given us up,
     /// nothing but that.
     pub fn slept(&mut self, now: Instant) {
-        self.paths.iter_mut().for_each(|path| path.slept(now));
+        self.paths.iter_mut().for_each(|path| path.rtt.slept(now));
         if self.is_open() && self.held.is_none() {
             self.held = Some(self.paths[0].next_number());
             self.liveness.want_ask(now);

@@ -110,8 +110,6 @@ pub(super) struct Path {
     largest_acked: Option<u64>,
     marks: Marks,
     pub(super) rtt: Rtt,
-    /// Trips of packets sent before tell how long we slept.
-    timed_from: Instant,
     pub(super) ack_rate: AckRate,
     delivery: Delivery,
     control: Control,
@@ -144,7 +142,6 @@ impl Path {
             largest_acked: None,
             marks: Marks::default(),
             rtt: Rtt::new(config.rtt_initial),
-            timed_from: Instant::ZERO,
             ack_rate: AckRate::new(config.ack_delay),
             delivery: Delivery::default(),
             control: Control::new(config.congestion.build(config.datagram.into())),
@@ -216,11 +213,6 @@ impl Path {
         if marked > self.marks.known {
             self.marks.known = marked;
         }
-    }
-
-    /// We did not run until now.
-    pub(super) const fn slept(&mut self, now: Instant) {
-        self.timed_from = now;
     }
 
     /// To be called whenever the controller has heard something.
@@ -347,7 +339,7 @@ impl Path {
         if newest
             && self.flight.get(ack.largest).is_some_and(|s| s.at == settled.newest)
             && !settled.late
-            && settled.newest >= self.timed_from
+            && self.rtt.counts(settled.newest)
         {
             // Timers have to wait for late hosts (RFC 9002 §5.3); of the path those say nothing.
             let delay = Duration::from_micros(ack.delay_us.into());
@@ -530,7 +522,7 @@ mod tests {
         send(&mut path, at(0), 10);
         ack(&mut path, at(20), 9, 10);
         send(&mut path, at(21), 10);
-        path.slept(at(HOUR));
+        path.rtt.slept(at(HOUR));
         let pace = path.control.congestion.pacing();
         ack(&mut path, at(HOUR + 1), 20, 10);
         assert_eq!((path.in_flight(), path.rtt.longest()), (0, Duration::from_millis(20)));
