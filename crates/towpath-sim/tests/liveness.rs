@@ -438,7 +438,7 @@ fn hosts_that_slept_over_what_they_sent_at_any_moment_go_on_at_their_rate() {
         }
         net.run_for(Duration::from_micros(after_us));
         // Their clocks count what nobody lived through.
-        net.now = net.now + 3600 * SECOND;
+        net.now += 3600 * SECOND;
         let woken = net.now;
         net.run_for(SECOND);
         assert!(net.hosts.iter().all(|h| h.over.is_empty()), "{:?}", net.hosts[1].over);
