@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use towpath_vm::host::NAME_MAX;
@@ -27,15 +28,20 @@ pub(crate) struct Hello {
     pub(crate) speed: u32,
     pub(crate) cpus: u16,
     pub(crate) slots: u16,
+    /// Where it receives, if it has several addresses. These follow the rest: a host of an older
+    /// version does not say any, and does not look at them.
+    #[serde(skip)]
+    pub(crate) addrs: Vec<SocketAddr>,
 }
 
 impl Hello {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        postcard::to_allocvec(self).expect("a vector takes any body")
+        postcard::to_allocvec(&(self, &self.addrs)).expect("a vector takes any body")
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut hello: Self = postcard::from_bytes(bytes).ok()?;
+        let (mut hello, rest): (Self, _) = postcard::take_from_bytes(bytes).ok()?;
+        hello.addrs = postcard::from_bytes(rest).unwrap_or_default();
         for text in [&mut hello.name, &mut hello.arch] {
             let mut end = text.len().min(NAME_MAX);
             while !text.is_char_boundary(end) {
