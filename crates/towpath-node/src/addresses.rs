@@ -13,6 +13,7 @@ use towpath_vm::message::Addresses;
 use towpath_vm::{Change, Entry, Host, Message};
 use towpath_wire::HostId;
 
+use crate::hello::Purpose;
 use crate::node::Node;
 
 /// Addresses of one host that count.
@@ -29,10 +30,11 @@ pub(crate) fn told(mut addrs: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 impl Node {
-    /// Where this host receives, if it is to say so.
-    pub(crate) fn own_addresses(&self) -> Vec<SocketAddr> {
+    /// Where this host receives, if it is to say so: to the leader, which tells the others.
+    pub(crate) fn own_addresses(&self, purpose: Purpose) -> Vec<SocketAddr> {
         let addrs = self.config.links.addrs();
-        if addrs.len() > 1 { told(addrs.to_vec()) } else { Vec::new() }
+        let says = addrs.len() > 1 && !matches!(purpose, Purpose::Member(_));
+        if says { told(addrs.to_vec()) } else { Vec::new() }
     }
 
     /// What a host said of itself, or the leader of it.
@@ -85,6 +87,19 @@ impl Node {
         }
         self.config.links.order(&mut addrs);
         addrs
+    }
+
+    /// Where to try after so many of its addresses at which nobody answered.
+    pub(crate) fn addr_to_try(&self, host: &Host, tries: usize) -> SocketAddr {
+        let addrs = self.addrs_of(host);
+        addrs[tries % addrs.len()]
+    }
+
+    /// Nobody answered at one of a host's addresses: turns to the next one, if there is one.
+    pub(crate) fn next_address(&mut self, host: HostId) -> bool {
+        let entry = self.log.as_ref().and_then(|l| l.table().get(host));
+        let count = entry.map_or(0, |host| self.addrs_of(host).len());
+        self.peers.next_try(host, count)
     }
 
     /// The nearest of these.

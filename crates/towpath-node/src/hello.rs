@@ -53,3 +53,31 @@ impl Hello {
         Some(hello)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_no_matter_to_a_host_that_knows_of_none() {
+        let addrs = alloc::vec![([192, 0, 2, 1], 7).into(), ([198, 51, 100, 1], 7).into()];
+        let bare = Hello {
+            purpose: Purpose::Join,
+            name: "h".into(),
+            arch: "any".into(),
+            speed: 1000,
+            cpus: 2,
+            slots: 2,
+            addrs: Vec::new(),
+        };
+        let hello = Hello { addrs, ..bare.clone() };
+        let bytes = hello.encode();
+        assert_eq!(Hello::decode(&bytes), Some(hello));
+        // What an older version reads of this, and what it says.
+        assert_eq!(postcard::from_bytes(&bytes), Ok(bare.clone()));
+        let old = postcard::to_allocvec(&bare).expect("a vector takes any body");
+        assert_eq!(Hello::decode(&old), Some(bare));
+        // Addresses that do not decode are none.
+        assert_eq!(Hello::decode(&bytes[..bytes.len() - 1]).expect("the rest").addrs, []);
+    }
+}

@@ -136,6 +136,13 @@ impl Peers {
         self.by_host.keys().copied().collect()
     }
 
+    /// Nobody answered at an address of a host, which has `count`: whether another is left.
+    pub(crate) fn next_try(&mut self, host: HostId, count: usize) -> bool {
+        let tries = &mut self.entry(host).tries;
+        *tries = if *tries + 1 < count { *tries + 1 } else { 0 };
+        *tries > 0
+    }
+
     /// Has every peer looked at again.
     pub(crate) fn all_dirty(&mut self) {
         self.dirty.extend(self.by_host.keys());
@@ -292,8 +299,8 @@ impl Node {
             return;
         };
         let Some(me) = self.me else { return };
-        let (addrs, key) = (self.addrs_of(entry), HostKey(entry.key));
-        let addr = addrs[self.peers.by_host.get(&host).map_or(0, |p| p.tries) % addrs.len()];
+        let tries = self.peers.by_host.get(&host).map_or(0, |p| p.tries);
+        let (addr, key) = (self.addr_to_try(entry, tries), HostKey(entry.key));
         let hello = self.hello(Purpose::Member(me)).encode();
         let connect = Connect {
             link: self.config.links.to(addr),
@@ -317,11 +324,7 @@ impl Node {
             speed: self.config.speed,
             cpus: self.config.cpus,
             slots: self.config.slots,
-            addrs: if matches!(purpose, Purpose::Member(_)) {
-                Vec::new()
-            } else {
-                self.own_addresses()
-            },
+            addrs: self.own_addresses(purpose),
         }
     }
 
@@ -484,15 +487,6 @@ impl Node {
             }
             None => self.contact_lost(now, host, reason::FENCED),
         }
-    }
-
-    /// Nobody answered at one of a host's addresses: turns to the next one, if there is one.
-    fn next_address(&mut self, host: HostId) -> bool {
-        let entry = self.log.as_ref().and_then(|l| l.table().get(host));
-        let count = entry.map_or(0, |host| self.addrs_of(host).len());
-        let tries = &mut self.peers.entry(host).tries;
-        *tries = if *tries + 1 < count { *tries + 1 } else { 0 };
-        *tries > 0
     }
 
     fn handle_association(
