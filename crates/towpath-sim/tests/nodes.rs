@@ -1,7 +1,6 @@
 //! Whole nodes in virtual time: what idleness costs, who finds out that a host is gone, and what
 //! becomes of hosts that return.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use towpath_node::{DeleteError, JoinTarget, Links, Node, NodeConfig, NodeEvent};
@@ -317,12 +316,11 @@ fn three(host: usize) -> Links {
 
 #[test]
 fn the_nearest_of_a_hosts_addresses_is_tried_and_then_the_next() {
-    let near = |host| if host == 1 { three(1) } else { Links::one(three(host).addrs()[1]) };
+    let near: fn(usize) -> Links =
+        |host| if host == 1 { three(1) } else { Links::one(three(host).addrs()[1]) };
     // Told of host 2 later than it joined itself.
     let deaf = |host| if host == 2 { three(2) } else { Links::one(three(host).addrs()[2]) };
-    let cases: [(fn(usize) -> Links, usize, usize, SocketAddr); 2] =
-        [(near, 2, 1, three(1).addrs()[1]), (deaf, 1, 2, address(2))];
-    for (links, from, to, addr) in cases {
+    for (links, from, to, addr) in [(near, 2, 1, three(1).addrs()[1]), (deaf, 1, 2, address(2))] {
         let mut vm = Vm::at(3, links);
         let host = vm.me(to);
         vm.world.with(from, |n, now, m| n.connect_to(now, host, m));
