@@ -104,6 +104,9 @@ impl Drop for Survivor {
 pub(super) fn survive() -> anyhow::Result<ExitCode> {
     let mut cookie = String::new();
     stdin().take(COOKIE_MAX).read_to_string(&mut cookie)?;
+    if cookie.len() as u64 == COOKIE_MAX {
+        bail!("a cookie has less than {COOKIE_MAX} bytes, the limit");
+    }
     pass_on(&cookie, SIGKILL);
     Ok(ExitCode::SUCCESS)
 }

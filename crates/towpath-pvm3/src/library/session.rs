@@ -228,11 +228,10 @@ impl Library {
         me: i32,
         step: impl FnOnce(&mut Session, &mut dyn Vm) -> Result<R, Code>,
     ) -> Result<R, Code> {
-        self.inside(
-            |session, vm| {
-                if session.tid()? == me { step(session, vm) } else { Err(Code::SysErr) }
-            },
-        )
+        self.inside(|session, vm| {
+            session.entered = true;
+            if session.tid()? == me { step(session, vm) } else { Err(Code::SysErr) }
+        })
     }
 
     /// `pvm_mytid`.

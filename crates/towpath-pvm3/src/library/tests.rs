@@ -1,6 +1,8 @@
 //! What calls mean, among tasks of a virtual machine in this process.
 
 use std::cell::RefCell;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::{Function, Library, Wait, built_in};
@@ -297,6 +299,34 @@ fn who_waits_for_others_sleeps_though_a_notice_came() {
     assert_eq!(waits.join().unwrap(), Ok(0));
     assert_eq!(receive(library, -1, 6), (6, 1));
     world.finish();
+}
+
+static HANDLED: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" fn counts(_: i32) -> i32 {
+    HANDLED.fetch_add(1, Relaxed);
+    0
+}
+
+#[test]
+fn who_waits_for_others_handles_messages_again_and_again() {
+    let world = World::default();
+    let library = shared(&world);
+    let me = library.my_tid().unwrap();
+    library.add_handler(-1, 77, -1, counts).unwrap();
+    let other = world.library();
+    let waits = std::thread::spawn(|| library.receive_info("late", 0, 32));
+    let end = Instant::now() + LONG;
+    for handled in 1..4 {
+        until_asleep(library);
+        send(&other, me, 77, 0);
+        while HANDLED.load(Relaxed) < handled {
+            assert!(Instant::now() < end, "handled {handled} of 3");
+            std::thread::yield_now();
+        }
+    }
+    other.put_info("late", other.send_buffer(), 0).unwrap();
+    assert!(waits.join().unwrap().is_ok());
 }
 
 #[test]
