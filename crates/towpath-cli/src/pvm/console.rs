@@ -6,12 +6,13 @@ use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use towpath::pvm::hostfile::PvmHost;
 use towpath::task::AskError;
-use towpath::{Event, Task, VmDir};
+use towpath::{Event, Task, VmDir, Wanted};
 use towpath_vm::{Host, HostState};
 
 use super::help;
 use super::input::Input;
-use super::jobs::Jobs;
+use super::jobs::{Jobs, TRACE_CONTEXT};
+use super::mask::Mask;
 use super::settings::Settings;
 use super::tids::Tid;
 use super::words;
@@ -39,6 +40,8 @@ pub(super) struct Console<'a> {
     pub(super) described: Vec<PvmHost>,
     pub(super) jobs: Jobs,
     pub(super) settings: Settings,
+    /// What of tasks is traced.
+    pub(super) mask: Mask,
     /// Why the virtual machine is over.
     end: Option<String>,
 }
@@ -51,7 +54,8 @@ impl<'a> Console<'a> {
         described: Vec<PvmHost>,
         settings: Settings,
     ) -> Self {
-        Self { task, vm, start, described, jobs: Jobs::default(), settings, end: None }
+        let (jobs, mask) = (Jobs::default(), Mask::default());
+        Self { task, vm, start, described, jobs, settings, mask, end: None }
     }
 
     /// Takes commands to their end.
@@ -113,6 +117,8 @@ impl<'a> Console<'a> {
     /// Shows what came of jobs.
     pub(super) fn take_events(&mut self) -> anyhow::Result<()> {
         let mut out = Vec::new();
+        // Before the ends of tasks, which they come before.
+        self.take_traces(&mut out)?;
         while let Some(event) = self.task.next_event() {
             match event {
                 Event::Output { task, bytes, .. } => {
@@ -133,6 +139,15 @@ impl<'a> Console<'a> {
             }
         }
         say(&out)
+    }
+
+    /// Writes down what traced tasks have told.
+    fn take_traces(&mut self, out: &mut Vec<u8>) -> anyhow::Result<()> {
+        let wanted = Wanted { source: None, tag: None, context: TRACE_CONTEXT };
+        while let Some(message) = self.task.try_recv(&wanted).context("traces")? {
+            self.jobs.traced(message.tag(), message.src(), message.bytes(), out)?;
+        }
+        Ok(())
     }
 
     fn line(&mut self, line: &str) -> anyhow::Result<Next> {
@@ -160,7 +175,7 @@ impl<'a> Console<'a> {
             "halt" if args.is_empty() => return self.halt(),
             "help" | "?" => Ok(help::text(args)),
             "id" if args.is_empty() => Ok(format!("t{:x}\n", Tid::from(self.task.id()))),
-            "idump" | "tickle" | "trace" => Ok(help::without_meaning(name)),
+            "idump" | "tickle" => Ok(help::without_meaning(name)),
             "insert" => self.insert(args),
             "jobs" => self.list_jobs(args),
             "kill" => self.kill(args),
@@ -177,6 +192,7 @@ impl<'a> Console<'a> {
             "setopt" => self.settings.setopt(args),
             "sig" => self.sig(args),
             "spawn" => self.spawn(args),
+            "trace" => self.mask.command(args),
             "unalias" => self.settings.unalias(args),
             "unexport" => Ok(self.settings.unexport(args)),
             "version" if args.is_empty() => Ok(format!("3.4.6 (Towpath {})\n", towpath::VERSION)),
