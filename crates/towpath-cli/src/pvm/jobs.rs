@@ -45,7 +45,8 @@ impl Sink {
         Ok(Self::File(file))
     }
 
-    /// Writes of a trace: as it is into a file, with the job's number and the task's to the console.
+    /// Writes of a trace: as it is into a file, with the job's number and the task's to the
+    /// console.
     fn write_trace(
         &mut self,
         job: usize,
@@ -53,11 +54,12 @@ impl Sink {
         text: &str,
         console: &mut Vec<u8>,
     ) -> anyhow::Result<()> {
+        let named = |line| format!("[T{job}:t{task:x}] {line}\n").into_bytes();
         let lines = match self {
             Self::File(_) => text.into(),
-            _ => text.lines().map(|line| format!("[T{job}:t{task:x}] {line}\n")).collect(),
+            _ => text.lines().flat_map(named).collect(),
         };
-        self.write(String::into_bytes(lines), console)
+        self.write(lines, console)
     }
 
     fn write(&mut self, lines: Vec<u8>, console: &mut Vec<u8>) -> anyhow::Result<()> {

@@ -9,11 +9,10 @@ use super::console::wrong_args;
 /// Events that are no calls: no mask names them.
 const NO_CALLS: [&str; 5] = ["newtask", "endtask", "spntask", "timing", "profiling"];
 /// What XPVM shows, and what is traced unless told otherwise.
-const XPVM: [&str; 25] = [
+const XPVM: [&str; 24] = [
     "addmhf",
     "barrier",
     "bcast",
-    "config",
     "delmhf",
     "exit",
     "joingroup",
@@ -85,9 +84,8 @@ impl Mask {
                 None => return Ok(format!("\nError:  Unknown Trace Option \"{wanted}\"\n\n")),
             },
             ["buf" | "opt", ..] => return wrong_args(),
-            ["+", names @ ..] => return Ok(self.set(names, true)),
             ["-", names @ ..] => return Ok(self.set(names, false)),
-            names => return Ok(self.set(names, true)),
+            ["+", names @ ..] | names => return Ok(self.set(names, true)),
         }
         Ok(String::new())
     }
@@ -165,7 +163,7 @@ mod tests {
         assert_eq!(list.lines().count(), 26);
         let first = "   addhosts           gettid             pkfloat            setopt         ";
         assert_eq!(list.lines().next(), Some(first));
-        assert_eq!(list.matches('*').count(), 25);
+        assert_eq!(list.matches('*').count(), 24);
         mask.command(&["-", "*"]).unwrap();
         let said = mask.command(&["nosuch", "send", "pvm_recv", "newtask"]).unwrap();
         assert_eq!(said, "no such event \"nosuch\"\nno such event \"newtask\"\n");

@@ -286,10 +286,13 @@ mod tests {
         out
     }
 
-    /// `send` begins, at this second.
+    /// Number of what is told when `send` begins.
+    const SEND: i32 = ENTRY | 0x2f;
+
+    /// It begins, at this second.
     fn send(described: bool, second: i32) -> Vec<Result<i32, &'static str>> {
         let values = [(106, second), (107, 5), (88, 0x4_0003), (48, 28)];
-        let mut parts = vec![Ok(if described { -5 } else { -7 }), Ok(0x4000 | 47)];
+        let mut parts = vec![Ok(if described { -5 } else { -7 }), Ok(SEND)];
         if described {
             parts.push(Err("send"));
         }
@@ -354,8 +357,8 @@ mod tests {
     fn what_no_task_sends_is_refused_where_it_begins() {
         for parts in [
             vec![Ok(3)],
-            vec![Ok(-7), Ok(0x4000 | 47), Ok(1), Ok(-8)],
-            vec![Ok(-5), Ok(EVENTS as i32), Err("x"), Ok(-6)],
+            vec![Ok(-7), Ok(SEND), Ok(1), Ok(-8)],
+            vec![Ok(-5), Ok(i32::try_from(EVENTS).unwrap()), Err("x"), Ok(-6)],
             vec![Ok(-5), Ok(47), Err("send"), Ok(999), Ok(6), Ok(1), Ok(-6)],
             vec![Ok(-5), Ok(47), Err("send"), Ok(106), Ok(99), Ok(1), Ok(-6)],
             vec![Ok(-5), Ok(47), Err("send"), Ok(106), Ok(0x86), Ok(i32::MAX), Ok(1)],
