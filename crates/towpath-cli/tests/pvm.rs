@@ -248,7 +248,8 @@ fn a_program_adds_and_deletes_hosts() {
 #include <stdio.h>
 #include <pvm3.h>
 int main(void) {
-    char *names[] = {"alpha ip=127.0.0.2", "refuse", "localhost"}, *gone[] = {"alpha", "nobody", "localhost"};
+    char *names[] = {"alpha ip=127.0.0.2", "refuse", "localhost"};
+    char *gone[] = {"alpha", "nobody", "localhost"};
     int codes[3], hosts, added;
     pvm_setopt(PvmAutoErr, 0);
     added = pvm_addhosts(names, 3, codes);
@@ -321,15 +322,21 @@ fn calls_to_be_traced_are_named_as_in_pvm() {
          trace\ntrace xpvm\ntrace\ntrace buf\ntrace buf 70\ntrace buf\ntrace opt\ntrace opt time\n\
          trace opt\ntrace opt nosuch\n";
     let ours = console(&vm, &[], commands);
-    let mut pvm = Command::new("timeout");
-    pvm.args(["60", "/usr/bin/pvm"]).env("PVM_TMP", vm.dir.path()).env("PVM_ALLOW_ROOT", "1");
-    pvm.env("PVM_VMID", "towpath-console").env("HOME", vm.dir.path()).env_remove("PVM_EXPORT");
-    let file = vm.file("commands");
-    std::fs::write(&file, format!("{commands}halt\n")).unwrap();
-    let theirs = pvm.stdin(std::fs::File::open(&file).unwrap()).output().unwrap();
+    let pvm = |commands: &str| {
+        let mut pvm = Command::new("timeout");
+        pvm.args(["60", "/usr/bin/pvm"]).env("PVM_TMP", vm.dir.path()).env("PVM_ALLOW_ROOT", "1");
+        pvm.env("PVM_VMID", "towpath-console").env("HOME", vm.dir.path()).env_remove("PVM_EXPORT");
+        let file = vm.file("commands");
+        std::fs::write(&file, commands).unwrap();
+        pvm.stdin(std::fs::File::open(&file).unwrap()).output().unwrap()
+    };
+    let theirs = pvm(&format!("{commands}quit\n"));
+    // At its end by `halt`, what it has not written yet is lost.
+    pvm("halt\n");
     // It shows its prompts, and the commands behind them.
     let lines = |said: &str| -> Vec<String> {
-        let own = said.lines().filter(|line| !line.starts_with("pvm> ") && !line.is_empty());
+        let own = said.lines().take_while(|line| *line != "pvm> quit");
+        let own = own.filter(|line| !line.starts_with("pvm> ") && !line.is_empty());
         own.map(String::from).collect()
     };
     let theirs = lines(&text(&theirs.stdout));

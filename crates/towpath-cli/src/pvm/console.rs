@@ -61,7 +61,7 @@ impl<'a> Console<'a> {
     /// Takes commands to their end.
     pub(super) fn run(&mut self, mut input: Input) -> anyhow::Result<()> {
         let shown = stdin().is_terminal();
-        let mut asked = false;
+        let (mut asked, mut quiet) = (false, false);
         loop {
             self.take_events()?;
             if let Some(why) = &self.end {
@@ -74,26 +74,29 @@ impl<'a> Console<'a> {
                 }
                 continue;
             }
-            if input.is_over() && (shown || !self.jobs.any()) {
+            // Of tasks that have ended something may be on its way that belongs to a trace.
+            let over = !self.jobs.any() && (quiet || !self.jobs.any_traced());
+            if input.is_over() && (shown || over) {
                 // Behind the prompt.
                 return if shown { say(b"\n") } else { Ok(()) };
             }
             if shown && !std::mem::replace(&mut asked, true) {
                 say(PROMPT.as_bytes())?;
             }
-            self.wait(&mut input)?;
+            quiet = self.wait(&mut input)?;
         }
     }
 
-    /// Waits for input or for something to happen.
-    fn wait(&mut self, input: &mut Input) -> anyhow::Result<()> {
+    /// Waits for input or for something to happen; whether nothing did.
+    fn wait(&mut self, input: &mut Input) -> anyhow::Result<bool> {
         if !self.task.arm()? {
-            return Ok(());
+            return Ok(false);
         }
         let mut descriptors = vec![PollFd::from_borrowed_fd(self.task.descriptor(), PollFlags::IN)];
         let stdin = input.fd();
         descriptors.extend(stdin.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let until = self.jobs.any_silent().then_some(&ASK_AFTER);
+        let ask = self.jobs.any_silent() || input.is_over() && !self.jobs.any();
+        let until = ask.then_some(&ASK_AFTER);
         let nothing = match poll(&mut descriptors, until) {
             Ok(ready) => ready == 0,
             Err(rustix::io::Errno::INTR) => false,
@@ -111,7 +114,7 @@ impl<'a> Console<'a> {
             self.jobs.asked_after(runs, &mut out)?;
             say(&out)?;
         }
-        Ok(())
+        Ok(nothing)
     }
 
     /// Shows what came of jobs.

@@ -257,6 +257,11 @@ impl Jobs {
         job.sink.write(lines, console)
     }
 
+    /// Whether any was traced.
+    pub(super) fn any_traced(&self) -> bool {
+        self.all.iter().any(|job| job.trace.is_some())
+    }
+
     /// Whether any goes on.
     pub(super) fn any(&self) -> bool {
         self.all.iter().any(|job| !job.open.is_empty())
