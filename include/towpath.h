@@ -367,8 +367,8 @@ int towpath_leave_group(towpath_task *task, const char *group);
 int towpath_group_members(towpath_task *task, const char *group, towpath_id *ids, size_t room,
                           size_t *count);
 
-/* A group as it is now. A frozen one no longer changes; its context belongs to this list of members
- * alone. */
+/* A group as it is now. The list of a frozen one no longer changes, though members leave; its context
+ * belongs to this list alone. */
 typedef struct towpath_group_state {
     uint64_t version; /* how often it has changed since it was made */
     size_t count;     /* members, holes included */

@@ -511,7 +511,9 @@ static void groups(towpath_task *task)
     CHECK(count == 1 && all[0].size == 1 && strcmp(all[0].name, "frost") == 0);
     OK(towpath_freeze_group(task, "frost", 1, &state));
     CHECK(state.count == 1 && state.context != 0);
-    CHECK(towpath_leave_group(task, "frost") == TOWPATH_E_GROUP_FROZEN);
+    CHECK(towpath_freeze_group(task, "frost", 2, NULL) == TOWPATH_E_GROUP_FROZEN);
+    OK(towpath_leave_group(task, "frost"));
+    CHECK(towpath_leave_group(task, "frost") == TOWPATH_E_NO_GROUP);
     CHECK(towpath_group_look(task, "none", &state) == TOWPATH_E_NO_GROUP);
 
     towpath_team *team = NULL;
