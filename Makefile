@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BIN := target/release/towpath
 
-.PHONY: help cargo run test build check swarm soak idle loom kills fuzz
+.PHONY: help cargo run test build check swarm soak idle loom kills transport fuzz
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -16,6 +16,7 @@ help:
 	@echo "make idle    what two idle daemons cost: processor time and packets (135 s)"
 	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
 	@echo "make kills   10000 tasks killed at random moments on real daemons (minutes)"
+	@echo "make transport  the simulated figures of docs/transport.md"
 	@echo "make fuzz    fuzz every parser (or TARGETS) for SECONDS (default 60) each, JOBS at a time"
 
 cargo:
@@ -58,6 +59,14 @@ swarm: build
 
 kills: cargo
 	TOWPATH_KILLS=10000 $(CARGO) test --release --locked -p towpath --test kills -- --nocapture
+
+transport: build
+	$(CARGO) bench --locked -p towpath-sim --bench transport
+	$(BIN) sim run scenarios/transfer/*.toml
+	$(BIN) sim repair
+	$(CARGO) test --release --locked -p towpath-sim --test fairness --test handshake --test nodes
+	$(CARGO) test --release --locked -p towpath-sim --test fairness every_cell -- \
+	  --ignored --nocapture
 
 idle: build
 	@sh examples/idle.sh $(BIN)
