@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BIN := target/release/towpath
 
-.PHONY: help cargo run test build check swarm soak idle loom kills transport fuzz
+.PHONY: help cargo run test build check swarm soak idle loom kills figures transport fuzz
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -16,6 +16,7 @@ help:
 	@echo "make idle    what two idle daemons cost: processor time and packets (135 s)"
 	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
 	@echo "make kills   10000 tasks killed at random moments on real daemons (minutes)"
+	@echo "make figures how soon ends are known, many senders, 1000 simulated hosts (minutes)"
 	@echo "make transport  the simulated figures of docs/transport.md"
 	@echo "make fuzz    fuzz every parser (or TARGETS) for SECONDS (default 60) each, JOBS at a time"
 
@@ -60,6 +61,17 @@ swarm: build
 kills: cargo
 	TOWPATH_KILLS=10000 $(CARGO) test --release --locked -p towpath --test kills -- --nocapture
 
+# Figures of docs/vm.md that no `bench` measures: printed by tests, on a machine otherwise idle.
+figures: build
+	TOWPATH_ENDS=200 $(CARGO) test --release --locked -p towpath --test kills \
+	  a_watcher_knows -- --nocapture
+	$(CARGO) test --release --locked -p towpath --test messages many_senders -- --nocapture
+	$(CARGO) test --release --locked -p towpath --test messages both_may_send -- --nocapture
+	$(CARGO) test --release --locked -p towpath-cli --test hosts \
+	  a_killed_daemon_is_known_as -- --nocapture
+	$(BIN) sim vm --hosts 1000 --tasks 20000 --faults 20 --seed 2
+
+# The simulated rows of the table in docs/transport.md; minutes.
 transport: build
 	$(CARGO) bench --locked -p towpath-sim --bench transport
 	$(BIN) sim run scenarios/transfer/*.toml

@@ -590,9 +590,8 @@ int towpath_perform(towpath_task *task, towpath_team *team, const towpath_operat
 /* Starts an operation, which goes on while the task does other things: it makes progress inside
  * all calls with its team, and towpath_wait ends when something came for it. What is given to it
  * may be reused when the call returns, but an operator's function and its data are used until the
- * operation is over. All members start what one of them starts: a barrier that was started meets
- * only those that were. At most 64 of a team may be started and not finished, in whatever order;
- * TOWPATH_E_LIMIT beyond that. */
+ * operation is over. The others start the same operation too, or wait in it. At most 64 of a team
+ * may be started and not finished, in whatever order; TOWPATH_E_LIMIT beyond that. */
 typedef struct towpath_pending towpath_pending;
 int towpath_start(towpath_task *task, towpath_team *team, const towpath_operation *operation,
                   towpath_pending **pending);

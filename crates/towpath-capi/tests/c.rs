@@ -157,6 +157,15 @@ fn a_c_program_hears_of_hosts_that_come_and_go_and_ends_them_all() {
     assert!(!hosts.status.success(), "{}", text(&hosts.stdout));
 }
 
+#[test]
+fn what_some_start_and_others_wait_for_comes_together_on_one_host_and_on_two() {
+    let flags = ["-std=c99", "-D_POSIX_C_SOURCE=200809L"];
+    for how in [&["--host", "h1"][..], &[]] {
+        let how = [&["-n", "5", "--timeout", "120s"], how].concat();
+        under_a_daemon("mixed", &flags, &["--hosts", "2"], [&how, &[]]);
+    }
+}
+
 /// Runs `misuse.c` as two tasks of one host; what they said.
 fn misuse(what: &str) -> String {
     let flags = ["-std=c99", "-D_DEFAULT_SOURCE", "-pthread"];

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
-use towpath::protocol::{DirectState, Explanation, Network, Reply, Request};
+use towpath::protocol::{
+    Account, DirectState, Explanation, Network, Reply, Request, RouteState, Sent,
+};
 use towpath::{Client, VmDir};
 use towpath_wire::{HostId, TaskId};
 
@@ -63,9 +65,11 @@ pub(crate) fn explain(vm: &VmDir, args: &ExplainArgs) -> anyhow::Result<ExitCode
             json!({
                 "from": from.to_string(), "to": to.to_string(),
                 "route": told.as_ref().map(|t| route(t).0), "why": told.as_ref().map(why),
-                "by_daemons_bytes": told.as_ref().map(|t| t.by_daemons.sent_bytes),
-                "limit_bytes": told.as_ref().map(|t| t.by_daemons.limit_bytes),
-                "network": told.as_ref().and_then(|t| t.network.as_ref()).map(network_json),
+                "direct": told.as_ref().and_then(|t| t.account).map(|a| a.direct.text()),
+                "sent": told.as_ref().and_then(|t| t.account).as_ref().map(sent_json),
+                "by_daemons_bytes": told.as_ref().map(|t| t.way.by_daemons.sent_bytes),
+                "limit_bytes": told.as_ref().map(|t| t.way.by_daemons.limit_bytes),
+                "network": told.as_ref().and_then(|t| t.way.network.as_ref()).map(network_json),
             })
         });
         println!("{}", json!({ "ways": all.collect::<Vec<_>>() }));
@@ -81,7 +85,6 @@ pub(crate) fn explain(vm: &VmDir, args: &ExplainArgs) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the daemon of `from`'s host says, if that is on this machine.
 /// A plain command is in the list of `ps`, but has no messages whose way could be told.
 fn absent(task: TaskId) -> String {
     format!(
@@ -90,20 +93,23 @@ fn absent(task: TaskId) -> String {
     )
 }
 
-fn ask(vm: &VmDir, from: TaskId, to: TaskId) -> anyhow::Result<Option<Explanation>> {
+/// What the daemon of the sender's host says, and the sender itself.
+struct Told {
+    way: Explanation,
+    account: Option<Account>,
+}
+
+/// What the daemon of `from`'s host says, if that is on this machine.
+fn ask(vm: &VmDir, from: TaskId, to: TaskId) -> anyhow::Result<Option<Told>> {
     for socket in sockets(vm)? {
         let Ok(mut client) = Client::connect(&socket) else { continue };
         if client.info()?.me != Some(from.host()) {
             continue;
         }
         return match client.ask(&Request::Explain { from, to }, ANSWER)? {
-            Reply::Explained(told) if !told.known => {
-                bail!(absent(from))
-            }
-            Reply::Explained(told) if told.peer_known == Some(false) => {
-                bail!(absent(to))
-            }
-            Reply::Explained(told) => Ok(Some(told)),
+            Reply::Explained { way, .. } if !way.known => bail!(absent(from)),
+            Reply::Explained { way, .. } if way.peer_known == Some(false) => bail!(absent(to)),
+            Reply::Explained { way, account } => Ok(Some(Told { way, account })),
             _ => bail!("the daemon answers something else than was asked"),
         };
     }
@@ -111,17 +117,16 @@ fn ask(vm: &VmDir, from: TaskId, to: TaskId) -> anyhow::Result<Option<Explanatio
 }
 
 /// The route and what a message costs on it.
-fn route(told: &Explanation) -> (&'static str, &'static str) {
-    let one_host = told.from.host() == told.to.host();
-    match told.direct {
+fn route(told: &Told) -> (&'static str, &'static str) {
+    let one_host = told.way.from.host() == told.way.to.host();
+    match told.way.direct {
         DirectState::Ring => (
             "shared memory",
             "one copy in and one out, no system call while both are awake, one to wake a sleeper",
         ),
-        DirectState::Stream => (
-            "a stream between the tasks, once both have opened it; the daemons until then",
-            "a system call at each end; sealed once, opened once",
-        ),
+        DirectState::Stream if told.stands() => {
+            ("a stream between the tasks", "a system call at each end; sealed once, opened once")
+        }
         _ if one_host => ("the daemon", "two Unix sockets: four copies, the daemon wakes up once"),
         _ => (
             "the daemons",
@@ -131,13 +136,14 @@ fn route(told: &Explanation) -> (&'static str, &'static str) {
     }
 }
 
-fn why(told: &Explanation) -> &'static str {
-    match told.direct {
+fn why(told: &Told) -> &'static str {
+    match told.way.direct {
         DirectState::Ring => "both run on one host and each could map the other's memory",
         DirectState::RingFailed => {
             "shared memory was offered, but one of them could not map it (descriptors, memory)"
         }
-        DirectState::Stream => "the sender asked for a direct route to another host",
+        DirectState::Stream if told.stands() => "one of them asked for it, and both opened it",
+        DirectState::Stream => "a stream was asked for, and does not stand",
         DirectState::Full => "no room for another direct route: of this host, or of one of the two",
         DirectState::None => {
             "nobody asked for a direct route yet (after 4 messages, or one of more than 16 KiB), \
@@ -146,21 +152,50 @@ fn why(told: &Explanation) -> &'static str {
     }
 }
 
-fn text(told: &Explanation) -> String {
+impl Told {
+    /// Whether the sender has opened its direct route.
+    fn stands(&self) -> bool {
+        self.account.is_some_and(|account| account.direct == RouteState::Stands)
+    }
+}
+
+fn count(sent: Sent) -> String {
+    format!("{} messages, {} bytes", sent.messages, sent.bytes)
+}
+
+fn text(told: &Told) -> String {
     let (route, cost) = route(told);
     let why = why(told);
-    let e = told.by_daemons;
+    let way = &told.way;
+    let e = way.by_daemons;
     let left = e.limit_bytes.saturating_sub(e.sent_bytes);
-    let network = match &told.network {
+    let direct = told.account.map_or("not asked for yet", |account| account.direct.text());
+    let sent = match told.account {
+        Some(Account { by_ring, by_stream, by_daemons, .. }) => {
+            let (ring, stream) = (count(by_ring), count(by_stream));
+            let daemons = by_daemons.messages;
+            format!("{ring} by shared memory; {stream} by streams; {daemons} messages by daemons")
+        }
+        None => "by daemons only".to_string(),
+    };
+    let network = match &way.network {
         Some(network) => words(network),
-        None if told.from.host() == told.to.host() => "none: one host".to_string(),
+        None if way.from.host() == way.to.host() => "none: one host".to_string(),
         None => "no association now: made when something is sent".to_string(),
     };
     format!(
-        "  route    {route}\n  why      {why}\n  costs    {cost}\n  \
-         daemons  {} bytes sent, {left} more may go now\n  network  {network}\n",
+        "  route    {route}\n  why      {why}\n  direct   {direct}\n  costs    {cost}\n  \
+         sent     {sent}\n  daemons  {} bytes sent, {left} more may go now\n  network  {network}\n",
         e.sent_bytes
     )
+}
+
+fn sent_json(account: &Account) -> serde_json::Value {
+    let sent = |sent: Sent| json!({ "messages": sent.messages, "bytes": sent.bytes });
+    json!({
+        "by_ring": sent(account.by_ring), "by_stream": sent(account.by_stream),
+        "messages_by_daemons": account.by_daemons.messages,
+    })
 }
 
 /// Bytes that pass in a second at most: a window in each round trip.

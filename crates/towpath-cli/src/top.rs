@@ -10,7 +10,7 @@ use anyhow::bail;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
-use towpath::protocol::{Network, Reply, Request, TaskLoad};
+use towpath::protocol::{Network, Reply, Request, TaskLoad, Ways};
 use towpath::{Client, VmDir};
 use towpath_vm::{Host, HostState, TaskInfo};
 use towpath_wire::{HostId, TaskId};
@@ -31,9 +31,9 @@ Examples:
   towpath top --once
   towpath top --once --json
 
-Rates are what tasks send by the daemons; what goes by shared memory or by a stream of two tasks
-passes no daemon and is not counted: DIRECT says to how many peers. Tasks of hosts on other machines
-are listed without rates.
+Rates are what tasks send by whatever way: shared memory (RINGS says to how many tasks), streams to
+tasks of other hosts (STREAMS), and the daemons. What a task sends by a direct route it counts
+itself, in memory that its daemon reads. Tasks of hosts on other machines are listed without rates.
 
 Exit status: 0 shown, 255 could not.")]
 pub(crate) struct TopArgs {
@@ -45,12 +45,26 @@ pub(crate) struct TopArgs {
     json: bool,
 }
 
+/// What a task has to do with others, and what it has sent.
+#[derive(Clone, Copy)]
+struct Load {
+    of_daemon: TaskLoad,
+    ways: Ways,
+}
+
+impl Load {
+    /// Bytes sent by all ways; those by the daemons with 64 for each piece.
+    const fn bytes(&self) -> u64 {
+        self.of_daemon.sent_bytes + self.ways.by_ring.bytes + self.ways.by_stream.bytes
+    }
+}
+
 /// What was seen at one time.
 struct Look {
     at: Instant,
     hosts: Vec<Host>,
     tasks: Vec<TaskInfo>,
-    loads: BTreeMap<TaskId, TaskLoad>,
+    loads: BTreeMap<TaskId, Load>,
     networks: Vec<(HostId, Network)>,
     /// Hosts that did not tell their tasks.
     silent: usize,
@@ -59,8 +73,8 @@ struct Look {
 /// One task, as a row shows it.
 struct Row<'a> {
     task: &'a TaskInfo,
-    load: Option<TaskLoad>,
-    /// Bytes per second that it sent by the daemons since the look before.
+    load: Option<Load>,
+    /// Bytes per second that it sent since the look before.
     rate: Option<f64>,
 }
 
@@ -116,8 +130,11 @@ fn look(vm: &VmDir) -> anyhow::Result<Look> {
         let Ok(mut client) = Client::connect(&socket) else { continue };
         let Some(me) = client.info()?.me else { continue };
         match client.ask(&Request::Loads, ANSWER)? {
-            Reply::Loads { tasks, networks: its } => {
-                loads.extend(tasks.into_iter().map(|load| (load.task, load)));
+            Reply::Loads { tasks, ways, networks: its } => {
+                let ways: BTreeMap<TaskId, Ways> = ways.into_iter().collect();
+                let of = |task| ways.get(&task).copied().unwrap_or_default();
+                let load = |load: TaskLoad| Load { of_daemon: load, ways: of(load.task) };
+                loads.extend(tasks.into_iter().map(|task| (task.task, load(task))));
                 networks.extend(its.into_iter().map(|network| (me, network)));
             }
             _ => bail!("the daemon answers something else than was asked"),
@@ -133,7 +150,7 @@ fn rows<'a>(before: &Look, now: &'a Look) -> Vec<Row<'a>> {
         let load = now.loads.get(&task.id).copied();
         let rate = load.zip(before.loads.get(&task.id)).map(|(now, before)| {
             // Less than before: a peer has ended, and its share is gone.
-            now.sent_bytes.saturating_sub(before.sent_bytes) as f64 / seconds
+            now.bytes().saturating_sub(before.bytes()) as f64 / seconds
         });
         Row { task, load, rate }
     };
@@ -151,7 +168,7 @@ fn text(now: &Look, rows: &[Row<'_>]) -> String {
     let total: f64 = rows.iter().filter_map(|r| r.rate).sum();
     let _ = writeln!(
         out,
-        "{} hosts, {up} up, {cpus} processors; {} tasks; {:.3} MB/s by the daemons\n",
+        "{} hosts, {up} up, {cpus} processors; {} tasks; {:.3} MB/s\n",
         now.hosts.len(),
         rows.len(),
         total / 1e6
@@ -174,22 +191,24 @@ fn text(now: &Look, rows: &[Row<'_>]) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{:<14} {:>8} {:>9} {:>6} {:>6} {:>10} {:>10}  COMMAND",
-        "TASK", "PID", "AGE", "PEERS", "DIRECT", "MB/s", "MB"
+        "\n{:<14} {:>8} {:>9} {:>6} {:>6} {:>7} {:>10} {:>10}  COMMAND",
+        "TASK", "PID", "AGE", "PEERS", "RINGS", "STREAMS", "MB/s", "MB"
     );
     for row in rows.iter().take(SHOWN) {
         let pid = if row.task.pid == 0 { "waits".into() } else { row.task.pid.to_string() };
         let (id, age) = (row.task.id.to_string(), row.task.age_us as f64 / 1e6);
         let dash = || "-".to_string();
-        let of = |f: fn(&TaskLoad) -> String| row.load.as_ref().map_or_else(dash, f);
-        let peers = of(|l| l.peers.to_string());
-        let direct = of(|l| l.direct.to_string());
+        let of = |f: fn(&Load) -> String| row.load.as_ref().map_or_else(dash, f);
+        let peers = of(|l| l.of_daemon.peers.to_string());
+        let rings = of(|l| l.ways.rings.to_string());
+        let streams = of(|l| l.ways.streams.to_string());
         let rate = row.rate.map_or_else(dash, |r| format!("{:.3}", r / 1e6));
-        let sent = of(|l| format!("{:.3}", l.sent_bytes as f64 / 1e6));
+        let sent = of(|l| format!("{:.3}", l.bytes() as f64 / 1e6));
         let command = &row.task.command;
         let _ = writeln!(
             out,
-            "{id:<14} {pid:>8} {age:>8.1}s {peers:>6} {direct:>6} {rate:>10} {sent:>10}  {command}"
+            "{id:<14} {pid:>8} {age:>8.1}s {peers:>6} {rings:>6} {streams:>7} \
+             {rate:>10} {sent:>10}  {command}"
         );
     }
     if rows.len() > SHOWN {
@@ -213,10 +232,14 @@ fn as_json(now: &Look, rows: &[Row<'_>]) -> serde_json::Value {
     let tasks = rows.iter().map(|r| {
         json!({
             "task": r.task.id.to_string(), "pid": r.task.pid, "age_us": r.task.age_us,
-            "command": r.task.command, "peers": r.load.map(|l| l.peers),
-            "direct": r.load.map(|l| l.direct),
-            "by_daemons_bytes": r.load.map(|l| l.sent_bytes),
-            "by_daemons_bytes_per_s": r.rate,
+            "command": r.task.command, "peers": r.load.map(|l| l.of_daemon.peers),
+            "rings": r.load.map(|l| l.ways.rings), "streams": r.load.map(|l| l.ways.streams),
+            "by_daemons_bytes": r.load.map(|l| l.of_daemon.sent_bytes),
+            "by_ring_bytes": r.load.map(|l| l.ways.by_ring.bytes),
+            "by_ring_messages": r.load.map(|l| l.ways.by_ring.messages),
+            "by_stream_bytes": r.load.map(|l| l.ways.by_stream.bytes),
+            "by_stream_messages": r.load.map(|l| l.ways.by_stream.messages),
+            "bytes_per_s": r.rate,
         })
     });
     json!({

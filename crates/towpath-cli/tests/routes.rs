@@ -74,6 +74,76 @@ fn one_host_goes_by_the_daemon_first_and_then_by_shared_memory() {
     assert_eq!(a.route(b.id()), Route::Ring);
     let after = ways(&vm, &a, &b);
     assert!(after.iter().all(|way| way["route"] == "shared memory"), "{after:?}");
+    assert!(after.iter().all(|way| way["direct"] == "stands"), "{after:?}");
+    for (way, task) in after.iter().zip([&a, &b]) {
+        counted(way, task, &["by_ring"]);
+    }
+}
+
+/// What `explain` says was sent is what the task has counted; the first by name begins an exchange.
+fn counted(way: &Value, task: &Task, ways: &[&str]) {
+    let own = task.counters();
+    let own = |name| own.iter().find(|(known, _)| *known == name).unwrap().1;
+    let (ring, stream) = (own("sent_by_ring"), own("sent_by_stream"));
+    let begins = way["from"].as_str() < way["to"].as_str();
+    let bytes = if begins { b"there".len() as u64 } else { b"back".len() as u64 };
+    for (name, count) in [("by_ring", ring), ("by_stream", stream)] {
+        assert_eq!(count > 0, ways.contains(&name), "{name} {way}");
+        assert_eq!(way["sent"][name]["messages"], count, "{way}");
+        assert_eq!(way["sent"][name]["bytes"], count * bytes, "{way}");
+    }
+    assert_eq!(way["sent"]["messages_by_daemons"], own("sent_by_daemon"), "{way}");
+}
+
+#[test]
+fn a_stream_stands_ends_and_is_refused_as_explain_says() {
+    let vm = Vm::up(2);
+    let (mut a, mut b) = (task(&vm, 1), task(&vm, 2));
+    let before = ways(&vm, &a, &b);
+    assert!(before.iter().all(|way| way["direct"].is_null()), "{before:?}");
+    // As long as it takes until both have opened it.
+    let end = std::time::Instant::now() + LONG;
+    while a.route(b.id()) != Route::Stream || b.route(a.id()) != Route::Stream {
+        assert!(std::time::Instant::now() < end, "a stream stands in time");
+        exchange(&mut a, &mut b);
+    }
+    exchange(&mut a, &mut b);
+    let after = ways(&vm, &a, &b);
+    for (way, task) in after.iter().zip([&a, &b]) {
+        assert_eq!(way["route"], "a stream between the tasks", "{way}");
+        assert_eq!(way["direct"], "stands", "{way}");
+        counted(way, task, &["by_stream"]);
+    }
+    let top = json(&vm, &["top", "--once", "--json"]);
+    for task in [&a, &b] {
+        let row = row(&top, task);
+        assert_eq!((&row["rings"], &row["streams"]), (&0.into(), &1.into()), "{row}");
+        assert!(row["by_stream_bytes"].as_u64() > Some(0), "{row}");
+    }
+
+    let mut c = task(&vm, 2);
+    c.allow_direct(false);
+    for _ in 0..20 {
+        exchange(&mut a, &mut c);
+    }
+    // The answer to the offer goes round by both daemons.
+    let refused = |way: &Value| way["direct"].as_str().is_some_and(|d| d.starts_with("refused"));
+    loop {
+        assert!(std::time::Instant::now() < end, "a refusal is known in time");
+        exchange(&mut a, &mut c);
+        let all = ways(&vm, &a, &c);
+        assert!(all.iter().all(|way| way["route"] == "the daemons"), "{all:?}");
+        if all.iter().all(refused) {
+            assert!(all[1]["direct"].as_str().unwrap().contains("takes none"), "{all:?}");
+            break;
+        }
+    }
+}
+
+fn row<'a>(top: &'a Value, task: &Task) -> &'a Value {
+    let id = task.id().to_string();
+    let row = top["tasks"].as_array().expect("tasks").iter().find(|row| row["task"] == id);
+    row.unwrap_or_else(|| panic!("{id} is not in {top}"))
 }
 
 #[test]
@@ -98,14 +168,11 @@ fn top_shows_hosts_tasks_and_what_they_sent() {
     let said = json(&vm, &["top", "--once", "--json"]);
     assert_eq!(said["hosts"].as_array().map(Vec::len), Some(2), "{said}");
     assert_eq!(said["hosts"][0]["networks"].as_array().map(Vec::len), Some(1), "{said}");
-    let tasks = said["tasks"].as_array().expect("tasks");
-    for id in [a.id(), b.id()] {
-        let id = id.to_string();
-        let row = tasks.iter().find(|t| t["task"].as_str() == Some(&id));
-        let row = row.unwrap_or_else(|| panic!("{id} is not in {said}"));
+    for task in [&a, &b] {
+        let row = row(&said, task);
         assert_eq!(row["peers"], 1, "{row}");
         assert!(row["by_daemons_bytes"].as_u64() > Some(0), "{row}");
-        assert!(row["by_daemons_bytes_per_s"].is_number(), "{row}");
+        assert!(row["bytes_per_s"].is_number(), "{row}");
     }
     let words = text(&vm.towpath(&["top", "--once"]).stdout);
     assert!(words.contains("2 hosts, 2 up") && words.contains("round trip"), "{words}");

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use towpath_io::shared::{Head, Home, Outbound, PushError, SHORT_MAX};
+use towpath_io::shared::{Head, Outbound, PushError, SHORT_MAX};
+use towpath_vm::account::{Account, RouteState};
 use towpath_vm::talk::ToDaemon;
 use towpath_wire::TaskId;
 
+use crate::accounts::Accounts;
 use crate::error::SendError;
 use crate::message::Envelope;
 use crate::receive::Deadline;
@@ -49,6 +51,7 @@ pub enum Route {
 pub(crate) struct Directs {
     stages: HashMap<TaskId, Stage>,
     pub(crate) refused_by_us: bool,
+    pub(crate) accounts: Accounts,
 }
 
 impl Directs {
@@ -140,14 +143,17 @@ impl Task {
     pub(crate) fn ring_offered(&mut self, peer: TaskId) {
         let fds = pair_fds(|| self.link.descriptor());
         let wanted = !self.rings.is_full() && self.rings.get(peer).is_none();
+        let line = self.account(peer);
         let opened = match (&self.home, fds.filter(|_| wanted)) {
-            (Some(home), Some(fds)) => self.rings.open(home, peer, fds).is_ok(),
+            (Some(home), Some(fds)) => self.rings.open(home, peer, line, fds).is_ok(),
             _ => false,
         };
         if opened {
             self.directs.stages.insert(peer, Stage::There);
+            self.route_is(peer, RouteState::Stands);
         } else {
             self.directs.refused(peer);
+            self.route_is(peer, RouteState::NoMeans);
             self.queue(&ToDaemon::RingFailed { peer });
         }
     }
@@ -161,6 +167,7 @@ impl Task {
             self.routes.keep(head.between(own, peer), bytes.into(), head.offset);
         }
         self.directs.refused(peer);
+        self.route_is(peer, RouteState::Refused);
     }
 
     /// Asks for a ring to `peer`, of this host, unless that was done.
@@ -173,11 +180,6 @@ impl Task {
             *stage = Stage::Asked;
             self.queue(&ToDaemon::Direct { peer });
         }
-    }
-
-    /// Whether it is known if there is a ring to `peer`.
-    pub(crate) fn knows_ring(&self, peer: TaskId) -> bool {
-        !matches!(self.directs.stages.get(&peer), None | Some(Stage::Not(_) | Stage::Asked))
     }
 
     /// Asks for the direct route to `to` when a message of `len` bytes makes it worth while; a
@@ -193,6 +195,7 @@ impl Task {
                 return Ok(());
             }
             *stage = Stage::Asked;
+            self.account(to);
             self.say(&ToDaemon::Direct { peer: to })?;
         }
         // A stream may take as long as its peer computes: meanwhile the daemons have it.
@@ -256,7 +259,8 @@ impl Task {
 
     fn push(&mut self, to: TaskId, head: &Head, parts: &[&[u8]]) -> Pushed {
         let len = head.total as usize;
-        let Some(arena) = self.home.as_ref().map(Home::arena) else { return Pushed::Never };
+        let Some(home) = &self.home else { return Pushed::Never };
+        let (arena, ledger) = (home.arena(), home.ledger());
         let Some(ring) = self.rings.get(to) else { return Pushed::Never };
         let out = &mut ring.out;
         let pushed = match parts {
@@ -272,6 +276,9 @@ impl Task {
         match pushed {
             Ok(()) => {
                 out.wake();
+                if let Some(line) = ring.line {
+                    ledger.count(line, Account::BY_RING, len);
+                }
                 Pushed::Yes
             }
             Err(PushError::Full) => match (out.has_room(), out.has_tickets()) {

@@ -43,6 +43,11 @@ impl Task {
             any = self.rings.take(self.welcome.you, &mut self.endpoint);
             self.give_up_corrupt();
         }
+        let over = self.ends.words.news();
+        if over > 0 {
+            self.happened += over;
+            any = true;
+        }
         self.looks += 1;
         let is_due = self.looks >= LOOKS;
         if any && !is_due && !self.link.has_more {
@@ -165,6 +170,7 @@ impl Task {
                     self.forget_streams(peer);
                     self.endpoint.gone(peer);
                     self.directs.forget(peer);
+                    self.close_account(peer);
                 }
             }
             ToTask::Part { number, tasks } => {
@@ -183,6 +189,8 @@ impl Task {
                 let news = self.park(task, ToTask::Notice { watch, event });
                 if let Some(ToTask::Notice { watch, event }) = news {
                     self.last_of(task);
+                    // Also where the two had exchanged nothing: nobody else says that it is gone.
+                    self.endpoint.gone(task);
                     self.noticed(watch, event);
                 }
             }

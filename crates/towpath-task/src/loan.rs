@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use towpath_io::shared::{Block, Frozen, Head, PushError, SHORT_MAX};
+use towpath_vm::account::Account;
 use towpath_wire::TaskId;
 
 use crate::direct::Route;
@@ -208,6 +209,9 @@ impl Task {
             let unsent = match ring.out.push_block(&head, block) {
                 Ok(()) => {
                     ring.out.wake();
+                    if let (Some(line), Some(home)) = (ring.line, &self.home) {
+                        home.ledger().count(line, Account::BY_RING, total as usize);
+                    }
                     self.endpoint.take_number(to);
                     self.counts.ring += 1;
                     return Ok(None);

@@ -3,8 +3,10 @@
 //! wakes those that sleep, each of them once.
 //!
 //! A team whose members are all on one host takes to this at its [`PRACTICE`]th barrier, if each
-//! has a ring to each and one of the [`EPOCHS`] words is free at all of them; it keeps the word
-//! until it is dropped. Words only ever grow, so one that is read late says no less than it did.
+//! has a ring to each and one of the [`EPOCHS`] words is free at all of them; else it tries again
+//! after twice as many. It keeps the word until it is dropped. Words only ever grow, so one that
+//! is read late says no less than it did, and a member that has begun several barriers has come
+//! to each of them.
 //!
 //! **Waiting.** Where members share processors, one that waits lets others run
 //! (`sched_yield`): if all of them come soon, nobody sleeps at all, and a barrier costs each
@@ -19,16 +21,14 @@ use rustix::thread::sched_yield;
 use towpath_io::shared::{EPOCHS, PeerCard};
 use towpath_wire::TaskId;
 
-use crate::error::RecvError;
-use crate::receive::Deadline;
 use crate::task::Task;
 
-/// Barriers of a team by messages, before it takes to words.
+/// Barriers of a team before it tries to do without messages.
 pub(crate) const PRACTICE: u32 = 3;
 /// Members of a team that meets by words at most: each looks at each other one's.
 pub(crate) const MEMBERS_MAX: usize = 32;
-/// How long a ring to another member is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// What a member says of a word that it cannot give.
+const TAKEN: u64 = u64::MAX;
 /// How long a member yields before it sleeps.
 const YIELD: Duration = Duration::from_micros(40);
 /// Yielding that took so long met somebody who computes.
@@ -37,17 +37,77 @@ const DISTURBED: Duration = Duration::from_micros(400);
 const PAUSE: u32 = 64;
 const PAUSE_MAX: u32 = 4096;
 
+/// Whether a team tries to do without messages at its barrier number `count`, from 1.
+pub(crate) const fn is_due(count: u32) -> bool {
+    count.is_multiple_of(PRACTICE) && (count / PRACTICE).is_power_of_two()
+}
+
 /// The words of this task's card: which are in use, and what was written last.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     used: Arc<AtomicU32>,
     values: [u64; EPOCHS],
+    /// Of each word, the barriers that this task has come to and does not know to be over.
+    awaited: [Option<Awaited>; EPOCHS],
     /// Waits still to do without yielding, and how many it will be the next time.
     pause: u32,
     next_pause: u32,
 }
 
-/// What a task that sleeps waits for beside messages.
+/// The first of them, and the value of the last.
+#[derive(Debug)]
+struct Awaited {
+    first: Meets,
+    last: u64,
+}
+
+impl Words {
+    /// Whether [`Words::news`] would find something.
+    pub(crate) fn has_news(&self) -> bool {
+        self.awaited.iter().flatten().any(|awaited| awaited.first.all_there())
+    }
+
+    /// How many barriers are over that were not when this was asked last.
+    pub(crate) fn news(&mut self) -> u64 {
+        let mut news = 0;
+        for awaited in self.awaited.iter_mut().filter(|awaited| awaited.is_some()) {
+            while let Some(Awaited { first, last }) = awaited
+                && first.all_there()
+            {
+                news += 1;
+                first.value += 1;
+                if first.value > *last {
+                    *awaited = None;
+                }
+            }
+        }
+        news
+    }
+
+    fn wait_for(&mut self, meets: &Meets) {
+        let awaited = &mut self.awaited[meets.which];
+        match awaited {
+            Some(Awaited { first, last }) if Arc::ptr_eq(&first.cards, &meets.cards) => {
+                *last = meets.value;
+            }
+            // What is left of another team, which is gone.
+            _ => *awaited = Some(Awaited { first: meets.clone(), last: meets.value }),
+        }
+    }
+
+    /// Its team knows that `meets` is over.
+    pub(crate) fn is_known(&mut self, meets: &Meets) {
+        let awaited = &mut self.awaited[meets.which];
+        if let Some(Awaited { first, last }) = awaited {
+            first.value = first.value.max(meets.value + 1);
+            if first.value > *last {
+                *awaited = None;
+            }
+        }
+    }
+}
+
+/// One barrier, as its members see it in each other's words.
 #[derive(Clone, Debug)]
 pub(crate) struct Meets {
     cards: Arc<[PeerCard]>,
@@ -60,43 +120,9 @@ impl Meets {
     pub(crate) fn all_there(&self) -> bool {
         self.cards.iter().all(|card| card.epoch(self.which) >= self.value)
     }
-}
-
-/// A team's word.
-#[derive(Debug)]
-pub(crate) struct Meeting {
-    meets: Meets,
-    used: Arc<AtomicU32>,
-}
-
-impl Drop for Meeting {
-    fn drop(&mut self) {
-        self.used.fetch_and(!(1 << self.meets.which), Ordering::Relaxed);
-    }
-}
-
-impl Meeting {
-    /// Says that this member has come; whoever comes last wakes the others.
-    pub(crate) fn arrive(&mut self, task: &mut Task) {
-        self.meets.value += 1;
-        let Meets { which, value, .. } = self.meets;
-        task.ends.words.values[which] = value;
-        let Some(home) = &task.home else { return };
-        home.card().set_epoch(which, value);
-        if self.meets.all_there() {
-            for card in self.meets.cards.iter() {
-                card.wake();
-            }
-        }
-    }
-
-    /// Whether everyone is here.
-    pub(crate) fn all_there(&self) -> bool {
-        self.meets.all_there()
-    }
 
     /// Lets others run for a while, so that they come; whoever sleeps afterwards is woken.
-    pub(crate) fn begin_wait(&self, task: &mut Task) {
+    pub(crate) fn let_others_run(&self, task: &mut Task) {
         let words = &mut task.ends.words;
         if words.pause > 0 {
             words.pause -= 1;
@@ -114,45 +140,101 @@ impl Meeting {
                 words.next_pause = PAUSE;
             }
         }
-        task.ends.meets = Some(self.meets.clone());
     }
 }
 
-/// What a task can offer a team that wants to meet by words.
+/// A team's word.
+#[derive(Debug)]
+pub(crate) struct Meeting {
+    /// The last barrier that this member has come to.
+    meets: Meets,
+    used: Arc<AtomicU32>,
+}
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        self.used.fetch_and(!(1 << self.meets.which), Ordering::Relaxed);
+    }
+}
+
+impl Meeting {
+    /// Says that this member has come to the next barrier; whoever comes last wakes the others.
+    pub(crate) fn arrive(&mut self, task: &mut Task) -> Meets {
+        self.meets.value += 1;
+        let Meets { which, value, .. } = self.meets;
+        task.ends.words.values[which] = value;
+        if let Some(home) = &task.home {
+            home.card().set_epoch(which, value);
+        }
+        if self.meets.all_there() {
+            for card in self.meets.cards.iter() {
+                card.wake();
+            }
+        }
+        task.ends.words.wait_for(&self.meets);
+        self.meets.clone()
+    }
+}
+
+/// What a task can offer a team that wants to meet by words. Until it is dropped, no other team
+/// of this task is offered the same.
+#[derive(Debug)]
 pub(crate) struct Offer {
     cards: Arc<[PeerCard]>,
-    /// Words that no team uses, as bits; none where it has not a ring to each.
-    pub(crate) free: u64,
-    /// What stands in its words.
-    pub(crate) values: [u64; EPOCHS],
+    /// Words that no team uses, as bits; none where there is not a ring to each.
+    free: u32,
+    used: Arc<AtomicU32>,
+    /// What stands in each word, or that it is taken.
+    values: [u64; EPOCHS],
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        self.used.fetch_and(!self.free, Ordering::Relaxed);
+    }
+}
+
+impl Offer {
+    /// What the members combine by taking the greatest.
+    pub(crate) fn values(&self) -> Vec<u8> {
+        self.values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    /// The first word that is free at all members, by what they combined; none: they go on by
+    /// messages.
+    pub(crate) fn take(mut self, combined: &[u8]) -> Option<Meeting> {
+        let values = combined.as_chunks().0.iter().map(|value| u64::from_le_bytes(*value));
+        let (which, value) = (0..EPOCHS).zip(values).find(|(_, value)| *value != TAKEN)?;
+        // It stays in use.
+        self.free &= !(1 << which);
+        let meets = Meets { cards: Arc::clone(&self.cards), which, value };
+        Some(Meeting { meets, used: Arc::clone(&self.used) })
+    }
 }
 
 impl Task {
-    /// Sees to it that there is a ring to each of `peers`, and what words there are.
-    pub(crate) fn offer_words(&mut self, peers: &[TaskId]) -> Result<Offer, RecvError> {
-        for peer in peers {
-            self.ask_ring(*peer);
-        }
-        let known = self.wait_for(Deadline::after(Some(PATIENCE)), &mut |task| {
-            peers.iter().all(|peer| task.knows_ring(*peer)).then_some(())
-        });
-        match known {
-            // It can do without: it offers no words then.
-            Ok(_) | Err(RecvError::Full(_)) => {}
-            Err(e) => return Err(e),
-        }
-        let card = |peer: &TaskId| self.rings.get(*peer).map(|ring| ring.card.clone());
-        let cards = peers.iter().map(card).collect::<Option<Vec<_>>>();
+    /// What words there are for a team with these others.
+    pub(crate) fn offer_words(&mut self, peers: impl Iterator<Item = TaskId>) -> Offer {
+        let card = |peer| self.rings.get(peer).map(|ring| ring.card.clone());
+        let cards = peers.map(card).collect::<Option<Vec<_>>>();
         let words = &self.ends.words;
-        let used = u64::from(words.used.load(Ordering::Relaxed));
+        let used = words.used.load(Ordering::Relaxed);
         let free = if cards.is_some() { !used & ((1 << EPOCHS) - 1) } else { 0 };
-        Ok(Offer { cards: cards.unwrap_or_default().into(), free, values: words.values })
+        words.used.fetch_or(free, Ordering::Relaxed);
+        let value = |which| if free & 1_u32 << which == 0 { TAKEN } else { words.values[which] };
+        let values = std::array::from_fn(value);
+        let used = Arc::clone(&words.used);
+        Offer { cards: cards.unwrap_or_default().into(), free, used, values }
     }
+}
 
-    /// Takes word `which` for a team, beginning above `value`.
-    pub(crate) fn take_word(&mut self, offer: Offer, which: usize, value: u64) -> Meeting {
-        let used = Arc::clone(&self.ends.words.used);
-        used.fetch_or(1 << which, Ordering::Relaxed);
-        Meeting { meets: Meets { cards: offer.cards, which, value }, used }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_team_tries_again_after_twice_as_many() {
+        let due: Vec<u32> = (0..100).filter(|count| is_due(*count)).collect();
+        assert_eq!(due, [3, 6, 12, 24, 48, 96]);
     }
 }

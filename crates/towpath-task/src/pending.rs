@@ -3,6 +3,11 @@
 //!
 //! An operation's number is the tag of all its messages, so those of several do not mix. Whichever
 //! call of the team comes takes all of them on.
+//!
+//! **Barriers** of tasks of one host come to do without messages (`meeting`). The members agree on
+//! that in one of them, which is an allreduce of what they have to offer; whether its caller waits
+//! for it or not, as with any other. Until a member knows what came of it, those barriers that it
+//! begins meanwhile are put off.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -11,13 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use towpath_vm::collective::{
-    Collective, Message as Say, Operation, Output, Payload, Step, Team as Layout,
+    Collective, Element, Function, Message as Say, Operation, Operator, Output, Payload, Settings,
+    Step, Team as Layout,
 };
 use towpath_vm::matching::{Ticket, Wanted};
 use towpath_wire::TaskId;
 
 use crate::error::SendError;
-use crate::meeting::{Meeting, Meets};
+use crate::meeting::{MEMBERS_MAX, Meeting, Meets, Offer, PRACTICE, is_due};
 use crate::message::{Envelope, Message};
 use crate::receive::Deadline;
 use crate::task::Task;
@@ -55,10 +61,15 @@ enum Came {
 #[derive(Debug)]
 pub(crate) struct Underway {
     number: u32,
-    machine: Collective,
+    /// None: a barrier that is put off.
+    machine: Option<Collective>,
+    /// Which of the team's barriers it is, from 1; 0: another operation.
+    barrier: u32,
+    /// By this barrier the members agree on words.
+    offer: Option<Offer>,
+    /// By this barrier they meet by words.
+    meets: Option<Meets>,
     known: Known,
-    /// What the members meet by, of an operation that its caller waits for.
-    by_words: bool,
     /// Once it is over.
     result: Option<Result<Output, TeamError>>,
     /// Shared with who started it; none: the caller waits.
@@ -93,11 +104,11 @@ impl Underway {
 
     /// What there is for this operation.
     fn news(&mut self, task: &mut Task, context: u32, over: &[Arc<AtomicBool>]) -> Option<Came> {
-        if self.result.is_some() {
+        if self.result.is_some() || self.machine.is_none() {
             return None;
         }
-        if self.by_words && task.ends.meets.as_ref().is_some_and(Meets::all_there) {
-            task.ends.meets = None;
+        if let Some(meets) = self.meets.take_if(|meets| meets.all_there()) {
+            task.ends.words.is_known(&meets);
             return Some(Came::Host);
         }
         if let Some(waiting) = task.endpoint.take(&self.wanted(context)) {
@@ -121,7 +132,8 @@ impl Underway {
         meeting: Option<&mut Meeting>,
     ) -> Result<Option<Output>, TeamError> {
         self.send_all(task, (members, context), meeting)?;
-        let Some(result) = self.machine.poll_result() else { return Ok(None) };
+        let result = self.machine.as_mut().and_then(Collective::poll_result);
+        let Some(result) = result else { return Ok(None) };
         // An error may be told to others.
         self.send_all(task, (members, context), None)?;
         Ok(Some(result?))
@@ -134,17 +146,14 @@ impl Underway {
         mut meeting: Option<&mut Meeting>,
     ) -> Result<(), TeamError> {
         let tag = self.number.cast_signed();
-        while let Some(step) = self.machine.poll_send() {
+        while let Some(step) = self.machine.as_mut().and_then(Collective::poll_send) {
             let (to, Say { format, parts }): (Vec<TaskId>, Say) = match step {
                 Step::Send { to, message } => (vec![members[to as usize]], message),
                 Step::Multicast { to, message } => {
                     (to.iter().map(|rank| members[*rank as usize]).collect(), message)
                 }
                 Step::Host(_) => {
-                    if let Some(meeting) = &mut meeting {
-                        meeting.arrive(task);
-                        meeting.begin_wait(task);
-                    }
+                    self.meets = meeting.as_mut().map(|meeting| meeting.arrive(task));
                     continue;
                 }
             };
@@ -165,8 +174,9 @@ impl Underway {
 }
 
 impl Team {
-    /// Starts an operation, which goes on while the task does other things; all members start it.
-    /// Several may be under way, at most [`STARTED_MAX`], and be finished in any order.
+    /// Starts an operation, which goes on while the task does other things; the others start it
+    /// too, or wait in it. Several may be under way, at most [`STARTED_MAX`], and be finished in
+    /// any order.
     ///
     /// It makes progress inside this team's calls, whichever they are: [`Self::test`],
     /// [`Self::wait`] and [`Self::finish`] of any operation, and those that wait for another one.
@@ -238,28 +248,107 @@ impl Team {
         token: Option<Rc<()>>,
     ) -> Result<usize, TeamError> {
         self.throw_away();
-        // Members that do not wait meet by messages, which a task's own waits notice.
-        let layout: Option<&Rc<Layout>> = match (&self.meeting, &operation) {
-            (Some((_, layout)), Operation::Barrier) if token.is_none() => Some(layout),
-            _ => None,
+        let (machine, barrier) = if matches!(operation, Operation::Barrier) {
+            self.barriers = self.barriers.saturating_add(1);
+            (None, self.barriers)
+        } else {
+            (Some(Collective::new(&self.layout, operation)?), 0)
         };
-        let by_words = layout.is_some();
-        let machine = Collective::new(layout.unwrap_or(&self.layout), operation)?;
         let number = self.next;
         self.next = number.wrapping_add(1);
         if self.has_failed {
             self.drop_old(task, number);
         }
-        let (known, result, at) = (Known::default(), None, self.underway.len());
-        self.underway.push(Underway { number, machine, known, by_words, result, token });
-        self.go_on(task, at);
+        let (offer, meets, known, result) = (None, None, Known::default(), None);
+        let at = self.underway.len();
+        self.underway.push(Underway {
+            number,
+            machine,
+            barrier,
+            offer,
+            meets,
+            known,
+            result,
+            token,
+        });
+        if barrier == 0 {
+            self.go_on(task, at);
+        } else {
+            self.begin_barriers(task);
+        }
         Ok(at)
+    }
+
+    /// Begins the barriers that were put off, as far as their members know how they meet.
+    fn begin_barriers(&mut self, task: &mut Task) {
+        let waits = |op: &Underway| op.machine.is_none() && op.result.is_none();
+        while !self.underway.iter().any(|op| op.offer.is_some())
+            && let Some(at) = self.underway.iter().position(waits)
+        {
+            match self.barrier_machine(task, self.underway[at].barrier) {
+                Ok((machine, offer)) => {
+                    let op = &mut self.underway[at];
+                    (op.machine, op.offer) = (Some(machine), offer);
+                    self.go_on(task, at);
+                }
+                Err(e) => {
+                    self.underway[at].result = Some(Err(e));
+                    self.has_failed = true;
+                }
+            }
+        }
+    }
+
+    /// How members meet for barrier number `count`.
+    fn barrier_machine(
+        &self,
+        task: &mut Task,
+        count: u32,
+    ) -> Result<(Collective, Option<Offer>), TeamError> {
+        let own = task.id();
+        let may_agree = self.meeting.is_none()
+            && (2..=MEMBERS_MAX).contains(&self.members.len())
+            && self.members.iter().all(|member| member.host() == own.host());
+        let peers = self.members.iter().copied().filter(|member| *member != own);
+        if may_agree && is_due(count) {
+            let offer = task.offer_words(peers);
+            let operator = Operator::built_in(Function::Max, Element::U64);
+            let operator = operator.expect("integers have all functions");
+            let data = offer.values().into();
+            let machine = Collective::new(&self.layout, Operation::AllReduce { data, operator })?;
+            return Ok((machine, Some(offer)));
+        }
+        if may_agree && count.saturating_add(1) == PRACTICE {
+            peers.for_each(|peer| task.ask_ring(peer));
+            task.flush().map_err(SendError::from)?;
+        }
+        let layout = self.meeting.as_ref().map_or(&self.layout, |(_, layout)| layout);
+        Ok((Collective::new(layout, Operation::Barrier)?, None))
+    }
+
+    /// Members know what they agreed on: from the next barrier on, they need no messages if all
+    /// have the same word to give.
+    fn agree(&mut self, task: &mut Task, at: usize, offer: Offer) {
+        if let Some(Ok(output)) = &mut self.underway[at].result {
+            let combined = match std::mem::replace(output, Output::None) {
+                Output::One(combined) => combined.into_vec(),
+                _ => Vec::new(),
+            };
+            let hosts = vec![0; self.members.len()];
+            let settings = Settings { host_stage: true, ..Settings::default() };
+            let layout = Layout::new(self.layout.rank(), &hosts, settings);
+            let layout = layout.expect("the members are a team already");
+            self.meeting = offer.take(&combined).map(|meeting| (meeting, layout));
+        }
+        self.begin_barriers(task);
     }
 
     /// Waits until an operation is over, and takes it out.
     pub(crate) fn end(&mut self, task: &mut Task, at: usize) -> Result<Output, TeamError> {
+        if let Some(meets) = &self.underway[at].meets {
+            meets.let_others_run(task);
+        }
         let driven = self.drive(task, at, Deadline::NEVER);
-        task.ends.meets = None;
         let ended = self.underway.remove(at).result;
         self.has_failed |= ended.is_none();
         match (ended, driven) {
@@ -278,12 +367,12 @@ impl Team {
                 all.find_map(|(at, op)| Some((at, op.news(task, context, over)?)))
             })?;
             let Some((at, came)) = news else { return Ok(false) };
-            let op = &mut self.underway[at];
+            let Some(machine) = &mut self.underway[at].machine else { continue };
             match came {
-                Came::Message(message) => hand(&mut op.machine, &self.members, message),
-                Came::Host => op.machine.host_arrived(),
+                Came::Message(message) => hand(machine, &self.members, message),
+                Came::Host => machine.host_arrived(),
                 // Ends come after the last message, and messages were looked for first.
-                Came::Ends(ranks) => ranks.iter().for_each(|rank| op.machine.member_lost(*rank)),
+                Came::Ends(ranks) => ranks.iter().for_each(|rank| machine.member_lost(*rank)),
             }
             self.go_on(task, at);
         }
@@ -295,6 +384,11 @@ impl Team {
         let meeting = self.meeting.as_mut().map(|(meeting, _)| meeting);
         op.result = op.go_on(task, (&self.members, self.context), meeting).transpose();
         self.has_failed |= matches!(op.result, Some(Err(_)));
+        if op.result.is_some()
+            && let Some(offer) = op.offer.take()
+        {
+            self.agree(task, at, offer);
+        }
     }
 
     /// Throws results away that nobody can ask for.

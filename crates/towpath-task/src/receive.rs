@@ -10,7 +10,6 @@ use towpath_wire::talk::Header;
 
 use crate::error::{Lost, RecvError};
 use crate::intake::LOOKS;
-use crate::meeting::Meets;
 use crate::message::{Arrived, Choice, Message, Received, about, bytes};
 use crate::rings::Ring;
 use crate::task::Task;
@@ -435,10 +434,10 @@ impl Task {
             Some(card) => Spin::advised(home.card(), [card]),
             None => Spin::advised(home.card(), rings.iter_mut().take(CARDS).map(|r| &r.card)),
         };
-        let (wants_room, meets) = (self.sending.wants_room, self.ends.meets.as_ref());
+        let (wants_room, words) = (self.sending.wants_room, &self.ends.words);
         waiter.settle(home.card(), spin, || {
             rings.iter_mut().any(Ring::ready)
-                || meets.is_some_and(Meets::all_there)
+                || words.has_news()
                 || wants_room.is_some_and(|peer| rings.get(peer).is_none_or(Ring::has_room))
         })
     }

@@ -26,6 +26,8 @@ pub(crate) struct Ring {
     pub(crate) peer: TaskId,
     pub(crate) out: Outbound,
     pub(crate) card: PeerCard,
+    /// What counts messages by it.
+    pub(crate) line: Option<u16>,
     /// The peer has its end.
     pub(crate) open: bool,
     input: Inbound,
@@ -180,6 +182,7 @@ impl Rings {
         &mut self,
         home: &Home,
         peer: TaskId,
+        line: Option<u16>,
         fds: PairFds,
     ) -> Result<(), OpenError> {
         let (mut out, input, card) = home.pair(fds)?;
@@ -188,7 +191,8 @@ impl Rings {
         out.wake();
         let (open, filling, held_back) = (false, None, false);
         self.by_peer.insert(peer, self.all.len());
-        self.all.push(Ring { peer, out, card, open, input, filling, copied: None, held_back });
+        let copied = None;
+        self.all.push(Ring { peer, out, card, line, open, input, filling, copied, held_back });
         Ok(())
     }
 

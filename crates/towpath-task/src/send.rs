@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io::IoSlice;
 use std::sync::Arc;
 
+use towpath_vm::account::Account;
 use towpath_vm::talk::{ToDaemon, encode};
 use towpath_wire::TaskId;
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, MULTICAST_MAX};
@@ -79,6 +80,7 @@ impl Task {
         }
         if matches!(sent, Ok(false)) {
             self.counts.daemon += 1;
+            self.count(to, Account::BY_DAEMONS, header.total as usize);
             sent = self.by_daemon(&mut header, parts).map(|()| true);
         }
         match sent {
@@ -216,6 +218,10 @@ impl Task {
     ) -> Result<(), SendError> {
         self.wait_for_stragglers(to)?;
         let Some(first) = to.first() else { return Ok(()) };
+        let len = parts.iter().map(|part| part.len()).sum();
+        for peer in to {
+            self.count(*peer, Account::BY_DAEMONS, len);
+        }
         let header = self.header(*first, envelope, parts);
         let mut number =
             |to| Cursor { to, seq: self.endpoint.next_number(to), offset: 0, done: false };

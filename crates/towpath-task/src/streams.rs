@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use towpath_io::direct::{End, Offer, Outcome, Push, Rendezvous, Stream, Streams};
 use towpath_io::shared::{Event, Interest, Waiter};
 use towpath_vm::Ending;
+use towpath_vm::account::{Account, RouteState};
 use towpath_vm::talk::{StreamOffer, ToDaemon, ToTask, WatchEvent, encode};
 use towpath_wire::talk::{Header, PIECE_MAX};
 use towpath_wire::{Instant as Time, TaskId};
@@ -194,8 +195,10 @@ impl Task {
     pub(crate) fn stream_offered(&mut self, offer: &StreamOffer) {
         let StreamOffer { peer, address, send_key, receive_key } = *offer;
         let me = self.welcome.you;
-        let wanted = !self.directs.refused_by_us && !self.routes.is_open(peer);
+        let refused = self.directs.refused_by_us;
+        let wanted = !refused && !self.routes.is_open(peer);
         self.endpoint.meet(peer);
+        self.account(peer);
         let now = self.routes.now();
         let rendezvous = self.waiter.as_ref().and_then(|waiter| self.routes.rendezvous(waiter));
         let offer = Offer { me, peer, send_key, receive_key, sealed: true };
@@ -212,17 +215,19 @@ impl Task {
         };
         if begun.is_ok() {
             self.directs.asked(peer);
+            self.route_is(peer, RouteState::SettingUp);
             if address.is_some() {
                 self.routes.dialled.insert(peer);
             }
         } else {
-            self.no_stream(peer);
+            self.no_stream(peer, if refused { RouteState::NotWanted } else { RouteState::NoMeans });
         }
     }
 
-    fn no_stream(&mut self, peer: TaskId) {
+    fn no_stream(&mut self, peer: TaskId, why: RouteState) {
         self.routes.dialled.remove(&peer);
         self.directs.refused(peer);
+        self.route_is(peer, why);
         self.queue(&ToDaemon::CloseDirect { peer });
     }
 
@@ -232,6 +237,7 @@ impl Task {
         if self.routes.streams.get(peer).is_none() {
             self.routes.forget(peer);
             self.directs.refused(peer);
+            self.route_is(peer, RouteState::Refused);
         }
     }
 
@@ -282,7 +288,7 @@ impl Task {
             any = true;
             match outcome {
                 Outcome::Open(stream) => self.stream_stands(stream),
-                Outcome::Failed { peer, .. } => self.no_stream(peer),
+                Outcome::Failed { peer, .. } => self.no_stream(peer, RouteState::NotReached),
             }
         }
         any
@@ -293,13 +299,14 @@ impl Task {
         let Some(waiter) = &self.waiter else { return };
         if self.endpoint.has_ended(peer) || stream.register(waiter.as_fd(), peer.to_raw()).is_err()
         {
-            return self.no_stream(peer);
+            return self.no_stream(peer, RouteState::NoMeans);
         }
         if let Some(socket) = stream.share() {
             self.link.hand(socket);
             self.queue(&ToDaemon::Hold);
         }
         self.directs.stands(peer);
+        self.route_is(peer, RouteState::Stands);
         if let (_, Some(mut old)) = self.routes.streams.insert(stream) {
             self.keep_untaken(peer, &mut old);
         }
@@ -312,7 +319,9 @@ impl Task {
         if matches!(stream.ended(), Some(End::Bad(_))) {
             self.routes.bad += 1;
             self.directs.refused(peer);
+            self.route_is(peer, RouteState::Bad);
         } else {
+            self.route_is(peer, RouteState::Ended);
             // When there is enough to send, it may be worth another.
             self.directs.forget(peer);
         }
@@ -431,6 +440,7 @@ impl Task {
                     header.offset += len as u64;
                     if header.offset == header.total {
                         self.routes.sent += 1;
+                        self.count(dst, Account::BY_STREAM, header.total as usize);
                         if !is_written {
                             // The kernel goes on by itself only with what it has.
                             self.wait_for_stream(dst, Stream::is_written)?;

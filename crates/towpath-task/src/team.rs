@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use towpath_vm::collective::{
-    CollectiveError, Element, Function, Lengths, Operation, Operator, Output, Payload, Settings,
-    StartError, Team as Layout,
+    CollectiveError, Lengths, Operation, Operator, Output, Payload, Settings, StartError,
+    Team as Layout,
 };
 use towpath_vm::talk::{Subject, WatchEvent};
 use towpath_wire::TaskId;
 use towpath_wire::talk::CONTEXT_OWN;
 
 use crate::error::{AskError, RecvError, SendError};
-use crate::meeting::{MEMBERS_MAX, Meeting, Meets, PRACTICE, Words};
+use crate::meeting::{Meeting, Words};
 use crate::pending::{STARTED_MAX, Underway};
 use crate::task::Task;
 
@@ -79,8 +79,6 @@ pub(crate) struct Ends {
     listed: HashMap<u64, u32>,
     /// For teams that meet without messages.
     pub(crate) words: Words,
-    /// What is waited for in such a meeting.
-    pub(crate) meets: Option<Meets>,
 }
 
 impl Ends {
@@ -106,9 +104,9 @@ impl Ends {
 
 /// A fixed list of tasks, as one of them sees it.
 ///
-/// All members call the same functions in the same order; what one of them starts
-/// ([`Team::start`]), all of them start. Bytes of one function's result are the
-/// same in each run (docs of `towpath_vm::collective`). When one member ends, whoever depends on
+/// All members begin the same operations in the same order; what one of them starts
+/// ([`Team::start`]), another may wait in. Bytes of one function's result are the same in each run
+/// (docs of `towpath_vm::collective`). When one member ends, whoever depends on
 /// it gets an error instead of waiting.
 ///
 /// ```no_run
@@ -135,8 +133,8 @@ pub struct Team {
     pub(crate) underway: Vec<Underway>,
     /// An operation failed: what still comes of it, or of a later one that is over, is dropped.
     pub(crate) has_failed: bool,
-    /// Barriers begun, without those that were started only.
-    barriers: u32,
+    /// Barriers begun.
+    pub(crate) barriers: u32,
     /// How members of one host meet without messages, once they do, and the layout for it.
     pub(crate) meeting: Option<(Meeting, Rc<Layout>)>,
 }
@@ -237,48 +235,8 @@ impl Team {
     /// Does one operation together with all other members. The functions below are this one for
     /// each kind.
     pub fn perform(&mut self, task: &mut Task, operation: Operation) -> Result<Output, TeamError> {
-        if matches!(operation, Operation::Barrier) {
-            self.barriers = self.barriers.saturating_add(1);
-            if self.barriers == PRACTICE {
-                let begun = self.next;
-                if let Err(e) = self.arrange(task) {
-                    // Members fail at different steps: none of the three numbers is used again.
-                    (self.next, self.has_failed) = (begun.wrapping_add(3), true);
-                    return Err(e);
-                }
-            }
-        }
         let at = self.begin(task, operation, None)?;
         self.end(task, at)
-    }
-
-    /// From now on barriers need no messages, if all members are on one host and can do without.
-    fn arrange(&mut self, task: &mut Task) -> Result<(), TeamError> {
-        let own = task.id();
-        let near = self.members.iter().all(|m| m.host() == own.host());
-        if !near || !(2..=MEMBERS_MAX).contains(&self.members.len()) {
-            return Ok(());
-        }
-        let peers: Vec<TaskId> = self.members.iter().copied().filter(|m| *m != own).collect();
-        let offer = task.offer_words(&peers)?;
-        let combine = |function| {
-            Operator::built_in(function, Element::U64).expect("integers have all functions")
-        };
-        let free = offer.free.to_le_bytes().to_vec();
-        let free = self.all_reduce(task, free, combine(Function::BitAnd))?;
-        let values = offer.values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        let values = self.all_reduce(task, values, combine(Function::Max))?;
-        let words = |bytes: &[u8]| -> Vec<u64> {
-            bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
-        };
-        let which = words(&free).first().map_or(64, |free| free.trailing_zeros()) as usize;
-        if let Some(value) = words(&values).get(which) {
-            let hosts = vec![0; self.members.len()];
-            let settings = Settings { host_stage: true, ..Settings::default() };
-            let layout = Layout::new(self.rank(), &hosts, settings)?;
-            self.meeting = Some((task.take_word(offer, which, *value), layout));
-        }
-        Ok(())
     }
 
     /// Waits until all members have come here.

@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`account`] | what a task tells of its direct routes |
 //! | [`host`] | the host table |
 //! | [`log`] | the one ordered log through which the table changes |
 //! | [`task`] | what a task is started with and how it ends |
@@ -26,6 +27,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod account;
 pub mod catching;
 pub mod collective;
 pub mod credit;

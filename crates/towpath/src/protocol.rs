@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 pub use towpath_node::explain::{DirectState, Exchange, Explanation, Network, TaskLoad};
 pub use towpath_vm::RequestEvent as TaskEvent;
+pub use towpath_vm::account::{Account, RouteState, Sent};
 use towpath_vm::{Host, TaskInfo, TaskSpec};
 use towpath_wire::{HostId, TaskId};
 
@@ -131,11 +132,18 @@ pub enum Reply {
     /// Answer to [`Request::Invite`].
     Token(String),
     /// Answer to [`Request::Explain`].
-    Explained(Explanation),
+    Explained {
+        /// What the daemon knows of it.
+        way: Explanation,
+        /// What the sender says of it; none: it has no line for that task.
+        account: Option<Account>,
+    },
     /// Answer to [`Request::Loads`].
     Loads {
         /// Of tasks that are part of the virtual machine.
         tasks: Vec<TaskLoad>,
+        /// What those of them that share memory say of their direct routes.
+        ways: Vec<(TaskId, Ways)>,
         /// Of associations with other hosts.
         networks: Vec<Network>,
     },
@@ -146,6 +154,38 @@ pub enum Reply {
     /// Answer to [`Request::Delete`]: it is done. Answer to [`Request::Shutdown`]: nothing of the
     /// daemon is left but this reply.
     Done,
+}
+
+/// A task's direct routes, and what it has sent by which way since it enrolled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ways {
+    /// Tasks of its host with which it shares memory.
+    pub rings: u32,
+    /// Tasks of other hosts to which it has a stream.
+    pub streams: u32,
+    /// Sent by shared memory.
+    pub by_ring: Sent,
+    /// Sent by streams.
+    pub by_stream: Sent,
+}
+
+impl Ways {
+    /// What the accounts of a task of `host` come to.
+    pub fn of(host: HostId, accounts: &[Account]) -> Self {
+        let mut ways = Self::default();
+        for Account { peer, direct, by_ring, by_stream, .. } in accounts {
+            ways.by_ring += *by_ring;
+            ways.by_stream += *by_stream;
+            match peer {
+                Some(peer) if *direct == RouteState::Stands && peer.host() == host => {
+                    ways.rings += 1;
+                }
+                Some(_) if *direct == RouteState::Stands => ways.streams += 1,
+                _ => {}
+            }
+        }
+        ways
+    }
 }
 
 /// What a daemon says of itself.

@@ -1,20 +1,6 @@
 /* Hosts that come and go, and the end of them all: a task with two arguments, the `towpath` command
  * and a file that is written before it ends the virtual machine, and itself with it. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "towpath.h"
-
-#define CHECK(condition)                                                                    \
-    do {                                                                                    \
-        if (!(condition)) {                                                                 \
-            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition,             \
-                    towpath_error(task));                                                   \
-            exit(1);                                                                        \
-        }                                                                                   \
-    } while (0)
-#define OK(call) CHECK((call) == TOWPATH_OK)
+#include "check.h"
 
 static const int64_t MINUTE = INT64_C(60000000000);
 

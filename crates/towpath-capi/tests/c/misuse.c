@@ -3,24 +3,12 @@
  * worked or was an error that says so; nobody hung. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "towpath.h"
-
-#define CHECK(condition)                                                                    \
-    do {                                                                                    \
-        if (!(condition)) {                                                                 \
-            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition,             \
-                    task ? towpath_error(task) : why);                                      \
-            exit(1);                                                                        \
-        }                                                                                   \
-    } while (0)
-#define OK(call) CHECK((call) == TOWPATH_OK)
+#define WHY (task ? towpath_error(task) : why)
+#include "check.h"
 
 enum { ECHO = 1, COUNT = 2, LONG = 1 << 20 };
 

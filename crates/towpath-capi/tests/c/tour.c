@@ -1,21 +1,8 @@
 /* A tour of towpath.h: run as a task, it spawns itself and checks what each function does.
  * Exit status 0: all of it was right; else the first line that was not is named. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "towpath.h"
-
-#define CHECK(condition)                                                                    \
-    do {                                                                                    \
-        if (!(condition)) {                                                                 \
-            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition,             \
-                    towpath_error(task));                                                   \
-            exit(1);                                                                        \
-        }                                                                                   \
-    } while (0)
-#define OK(call) CHECK((call) == TOWPATH_OK)
+#include "check.h"
 
 static const int64_t SECOND = INT64_C(1000000000);
 

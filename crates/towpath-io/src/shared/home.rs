@@ -8,14 +8,16 @@ use rustix::thread::sched_getcpu;
 use super::arena::Arena;
 use super::card::OwnCard;
 use super::inbound::Inbound;
+use super::ledger::Ledger;
 use super::outbound::Outbound;
 use super::pair::{self, PairFds, PeerCard};
 use super::segment::{OpenError, open_task};
 
-/// A task's own segment: its card, and the arena that its messages stand in.
+/// A task's own segment: its card, its ledger, and the arena that its messages stand in.
 #[derive(Debug)]
 pub struct Home {
     card: OwnCard,
+    ledger: Ledger,
     arena: Arena,
 }
 
@@ -23,7 +25,8 @@ impl Home {
     /// Maps the segment. It is opened once: a second writer would spoil what the first one wrote.
     pub fn open(owner: OwnedFd) -> Result<Self, OpenError> {
         let (memory, shape) = open_task(owner, true)?;
-        Ok(Self { card: OwnCard::new(Arc::clone(&memory)), arena: Arena::new(memory, shape) })
+        let (card, ledger) = (OwnCard::new(Arc::clone(&memory)), Ledger::new(Arc::clone(&memory)));
+        Ok(Self { card, ledger, arena: Arena::new(memory, shape) })
     }
 
     /// Maps what a pair with a neighbour needs. The own half is opened once: a second writer would
@@ -40,6 +43,11 @@ impl Home {
     /// Says on the card that the task runs, and where it does.
     pub fn run(&self) {
         self.card.run_on(sched_getcpu() as u32);
+    }
+
+    /// What it says of its direct routes.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Where its messages stand.

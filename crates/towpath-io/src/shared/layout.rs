@@ -6,7 +6,8 @@
 //!     0     stamp: what this is, in which version
 //!    64     card: 0..4 state (0 running, 1 sleeping) | 4..8 processor
 //!  1024     epochs: 8 words, a line each, for whoever meets there
-//!  4096     progress: per arena page a line whose first word says how far its block is filled
+//!  4096     ledger: 256 lines, what the task says of its direct routes
+//! 20480     progress: per arena page a line whose first word says how far its block is filled
 //!   ...     arena: 64 pages for each page of the progress table
 //!
 //! half, written by one task of a pair, read by the other
@@ -55,6 +56,11 @@ pub(super) fn epoch(which: usize) -> usize {
     assert!(which < EPOCHS, "epoch {which} of {EPOCHS}");
     PAGE / 4 + which * LINE
 }
+/// Direct routes that a task tells of at most.
+pub const LEDGER_LINES: usize = if MODEL { 2 } else { 256 };
+pub(super) const LEDGER: usize = PAGE;
+/// Where the progress table begins.
+const PROGRESS: usize = LEDGER + (LEDGER_LINES * LINE).next_multiple_of(PAGE);
 pub(super) const TAKEN: usize = LINE;
 pub(super) const WANTING: usize = 2 * LINE;
 pub(super) const RETURNS: usize = if MODEL { 3 * LINE } else { PAGE };
@@ -71,7 +77,7 @@ pub(super) const ARENA_UNIT: usize = PAGES_PER_TABLE_PAGE * PAGE;
 pub(super) const ARENA_MAX: usize = 64 << 30;
 
 /// Stamp of a task segment: its letters and its version.
-pub(super) const TASK_STAMP: u64 = u64::from_le_bytes(*b"twptask\x01");
+pub(super) const TASK_STAMP: u64 = u64::from_le_bytes(*b"twptask\x02");
 /// Stamp of a half.
 pub(super) const HALF_STAMP: u64 = u64::from_le_bytes(*b"twphalf\x01");
 
@@ -91,7 +97,7 @@ impl ArenaShape {
     /// Of a segment of this length; `None` where no segment has it.
     pub(super) fn of_segment(len: usize) -> Option<Self> {
         let per_unit = ARENA_UNIT + PAGE;
-        let units = len.checked_sub(PAGE)?.checked_div(per_unit)?;
+        let units = len.checked_sub(PROGRESS)?.checked_div(per_unit)?;
         let shape = Self { pages: units * PAGES_PER_TABLE_PAGE };
         (units > 0 && shape.segment_len() == len).then_some(shape)
     }
@@ -110,12 +116,12 @@ impl ArenaShape {
 
     /// Where a page's progress word stands.
     pub(super) fn progress(page: usize) -> usize {
-        PAGE + page * LINE
+        PROGRESS + page * LINE
     }
 
     /// Where a page stands.
     pub(super) fn page(self, page: usize) -> usize {
-        PAGE + self.pages * LINE + page * PAGE
+        PROGRESS + self.pages * LINE + page * PAGE
     }
 
     /// Where a block of `len` bytes from page `page` on stands; `None` unless it lies in the arena.
@@ -139,7 +145,7 @@ mod tests {
             assert_eq!(ArenaShape::of_segment(shape.segment_len() + PAGE), None);
             assert_eq!(ArenaShape::progress(shape.pages()), shape.page(0));
         }
-        for len in [0, 1, PAGE, PAGE + ARENA_UNIT] {
+        for len in [0, 1, PROGRESS, PROGRESS + ARENA_UNIT] {
             assert_eq!(ArenaShape::of_segment(len), None);
         }
     }

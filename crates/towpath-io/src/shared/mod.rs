@@ -27,6 +27,7 @@
 //! | `layout` | byte maps |
 //! | `past` | copies past the caches |
 //! | `memory`, `segment` | mapped pages; memory files, made, sealed and checked |
+//! | `ledger` | what a task says of its direct routes |
 //! | `card`, `bell`, `waiter` | who sleeps; what wakes; waiting for everything at once |
 //! | `origin` | which process this is |
 //! | `record`, `ring`, `returns` | one direction of a pair |
@@ -41,6 +42,7 @@ mod error;
 mod home;
 mod inbound;
 mod layout;
+mod ledger;
 mod memory;
 mod origin;
 mod outbound;
@@ -58,7 +60,8 @@ pub use card::{OwnCard, Showing};
 pub use error::Corrupt;
 pub use home::Home;
 pub use inbound::{Arrival, Inbound, Kind, View};
-pub use layout::{EPOCHS, SHORT_MAX, SLOTS, TICKETS, TINY_MAX};
+pub use layout::{EPOCHS, LEDGER_LINES, SHORT_MAX, SLOTS, TICKETS, TINY_MAX};
+pub use ledger::{Ledger, read_ledger};
 pub use origin::Origin;
 pub use outbound::{Outbound, PushError, Unsent};
 pub use pair::{PairFds, PeerCard};

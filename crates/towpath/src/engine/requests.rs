@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use towpath_io::shared::read_ledger;
 use towpath_node::SpawnError;
 use towpath_vm::{Ending, Host, HostState, RequestEvent, RequestId, TaskExit, TaskSpec};
-use towpath_wire::{HostId, Instant};
+use towpath_wire::{HostId, Instant, TaskId};
 
 use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
 use super::core::Engine;
 use super::unclaimed::Unclaimed;
 use crate::log;
-use crate::protocol::{ADOPTED_TAGS, HostEvent, Info, Reply, Request, TaskEvent};
+use crate::protocol::{ADOPTED_TAGS, Account, HostEvent, Info, Reply, Request, TaskEvent, Ways};
 use crate::token::Token;
 
 /// Clients at once.
@@ -160,12 +161,12 @@ impl Engine {
                 self.reply(key, &reply);
             }
             Request::Explain { from, to } => {
-                let reply = Reply::Explained(self.node.explain(from, to));
-                self.reply(key, &reply);
+                let told = self.explain(from, to);
+                self.reply(key, &told);
             }
             Request::Loads => {
-                let (tasks, networks) = (self.node.loads(), self.node.networks());
-                self.reply(key, &Reply::Loads { tasks, networks });
+                let loads = self.loads();
+                self.reply(key, &loads);
             }
             Request::Watch => {
                 if let Some(c) = self.clients.all.get_mut(&key) {
@@ -179,6 +180,27 @@ impl Engine {
                 self.reply(key, &Reply::Done);
             }
         }
+    }
+
+    fn explain(&mut self, from: TaskId, to: TaskId) -> Reply {
+        let mut accounts = self.accounts(from).into_iter().flatten();
+        let account = accounts.find(|account| account.peer == Some(to));
+        Reply::Explained { way: self.node.explain(from, to), account }
+    }
+
+    fn loads(&mut self) -> Reply {
+        let (tasks, networks) = (self.node.loads(), self.node.networks());
+        let ways = |task: TaskId| Some((task, Ways::of(task.host(), &self.accounts(task)?)));
+        let ways = tasks.iter().map(|load| load.task).filter_map(ways).collect();
+        Reply::Loads { tasks, ways, networks }
+    }
+
+    /// What a task of this host says in its shared memory of its direct routes.
+    fn accounts(&mut self, task: TaskId) -> Option<Vec<Account>> {
+        let (_, conversation) = self.conversations.of(task)?;
+        let lines = read_ledger(&conversation.place.as_ref()?.segment).ok()?;
+        let accounts = lines.iter().map(Account::from_words);
+        Some(accounts.filter(|account| *account != Account::default()).collect())
     }
 
     /// The host table, with a leader that we lost shown as lost: nobody is left to say so in it.

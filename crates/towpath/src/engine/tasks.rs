@@ -95,7 +95,7 @@ impl Conversations {
         [("tasks_connected", self.all.len() as u64), ("tasks_cut_off", self.cut_off)]
     }
 
-    fn of(&mut self, task: TaskId) -> Option<(u64, &mut Conversation)> {
+    pub(super) fn of(&mut self, task: TaskId) -> Option<(u64, &mut Conversation)> {
         let key = *self.by_task.get(&task)?;
         Some((key, self.all.get_mut(&key)?))
     }

@@ -303,7 +303,7 @@ impl<'a> Farm<'a> {
             | Reply::Tasks { .. }
             | Reply::Adopted { .. }
             | Reply::Token(_)
-            | Reply::Explained(_)
+            | Reply::Explained { .. }
             | Reply::Loads { .. }
             | Reply::Done => {}
         }
