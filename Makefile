@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BIN := target/release/towpath
 
-.PHONY: help cargo run test build check swarm soak idle loom kills figures fuzz
+.PHONY: help cargo run test build check swarm soak idle loom kills figures transport fuzz
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -17,6 +17,7 @@ help:
 	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
 	@echo "make kills   10000 tasks killed at random moments on real daemons (minutes)"
 	@echo "make figures how soon ends are known, many senders, 1000 simulated hosts (minutes)"
+	@echo "make transport  the simulated figures of docs/transport.md"
 	@echo "make fuzz    fuzz every parser (or TARGETS) for SECONDS (default 60) each, JOBS at a time"
 
 cargo:
@@ -69,6 +70,15 @@ figures: build
 	$(CARGO) test --release --locked -p towpath-cli --test hosts \
 	  a_killed_daemon_is_known_as -- --nocapture
 	$(BIN) sim vm --hosts 1000 --tasks 20000 --faults 20 --seed 2
+
+# The simulated rows of the table in docs/transport.md; minutes.
+transport: build
+	$(CARGO) bench --locked -p towpath-sim --bench transport
+	$(BIN) sim run scenarios/transfer/*.toml
+	$(BIN) sim repair
+	$(CARGO) test --release --locked -p towpath-sim --test fairness --test handshake --test nodes
+	$(CARGO) test --release --locked -p towpath-sim --test fairness every_cell -- \
+	  --ignored --nocapture
 
 idle: build
 	@sh examples/idle.sh $(BIN)

@@ -367,7 +367,7 @@ impl Path {
         let Some(largest) = self.arrivals.received.largest() else { return };
         self.ack_rate.look_back(delivered, prior, largest, self.arrivals.count);
         let packets = (delivered - prior) / u64::from(self.datagram);
-        self.ack_rate.take(packets, self.rtt.smoothed(), self.rtt.min());
+        self.ack_rate.take(packets, self.rtt.smoothed());
     }
 
     fn settle(&mut self, now: Instant, number: u64, out: &mut Outcome) {
