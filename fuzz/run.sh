@@ -14,6 +14,22 @@ for flag in level=4 inline-8bit-counters pc-table trace-compares; do
   flags="$flags -Cllvm-args=-sanitizer-coverage-$flag"
 done
 
+# What went wrong, and the input: all that is needed to try it again elsewhere.
+explain() {
+  target=$1 programs=$2 input=$3 log=$4
+  echo "== $target"
+  awk '/ panicked at /{on = 1} /^stack backtrace:|^==/{on = 0} on || /ERROR: libFuzzer/' "$log" |
+    cut -c1-400 | head -n 20
+  [ -s "$input" ] || return 0
+  packed=$(gzip -9n <"$input" | base64 | tr -d '\n')
+  if [ ${#packed} -gt 8192 ]; then
+    echo "$(wc -c <"$input") bytes of input, too many to print: fuzz again with MAX_LEN=4096"
+    return 0
+  fi
+  echo "To replay it elsewhere, in fuzz/ after 'make fuzz SECONDS=1 TARGETS=$target':"
+  echo "echo $packed | base64 -d | gunzip >input; target/*/release/$target input"
+}
+
 # One target, in a process of its own: its line of the table, or what went wrong.
 if [ "$1" = --one ]; then
   target=$2 programs=$3 seconds=$4
@@ -31,6 +47,7 @@ if [ "$1" = --one ]; then
   fi
   input=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
   tail -n 40 "$log" >&2
+  explain "$target" "$programs" "$input" "$log" >"artifacts/$target/why"
   echo "$target FAILED, replay: (cd fuzz && $programs/$target $input)"
   exit 1
 fi
@@ -53,6 +70,7 @@ table=$(mktemp)
 trap 'rm -f "$table"' EXIT
 printf '%s\n' "$@" | xargs -I{} -P "$jobs" sh run.sh --one {} "$programs" "$seconds" |
   tee "$table"
+sed -n 's/ FAILED, .*//p' "$table" | while read -r target; do cat "artifacts/$target/why"; done
 awk -v seconds=$(($(date +%s) - began)) '
   / FAILED, / { failed++; again = again $0 "\n"; next }
   { inputs += $2; targets++ }

@@ -289,6 +289,12 @@ fn a_host_that_receives_at_two_addresses_is_joined_and_reached_by_either() {
     for name in ["six", "four", "both"] {
         assert_eq!(ok(&["run", "--host", name, "--", "echo", name]), format!("{name}\n"));
     }
+    // The table has an address of `both` that a host of the other family cannot reach.
+    let other = Vm::new();
+    let out = other.towpath(&["join", token.trim(), "--listen", "[::1]:0"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let out = other.towpath(&["run", "--host", "both", "--", "echo", "across"]);
+    assert_eq!(text(&out.stdout), "across\n", "{}", text(&out.stderr));
 }
 
 #[test]

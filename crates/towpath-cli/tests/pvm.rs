@@ -248,15 +248,16 @@ fn a_program_adds_and_deletes_hosts() {
 #include <stdio.h>
 #include <pvm3.h>
 int main(void) {
-    char *names[] = {"alpha ip=127.0.0.2", "refuse", "localhost"}, *gone[] = {"alpha", "nobody"};
+    char *names[] = {"alpha ip=127.0.0.2", "refuse", "localhost"};
+    char *gone[] = {"alpha", "nobody", "localhost"};
     int codes[3], hosts, added;
     pvm_setopt(PvmAutoErr, 0);
     added = pvm_addhosts(names, 3, codes);
     pvm_config(&hosts, 0, 0);
     printf("%d: %x %d %d, %d hosts\n", added, codes[0], codes[1], codes[2], hosts);
-    added = pvm_delhosts(gone, 2, codes);
+    added = pvm_delhosts(gone, 3, codes);
     pvm_config(&hosts, 0, 0);
-    printf("%d: %d %d, %d hosts\n", added, codes[0], codes[1], hosts);
+    printf("%d: %d %d %d, %d hosts\n", added, codes[0], codes[1], codes[2], hosts);
     return pvm_exit();
 }"#;
     if !compiled(&vm, "grow", source) {
@@ -264,7 +265,7 @@ int main(void) {
     }
     console(&vm, &["-n", "localhost"], "quit\n");
     let out = vm.towpath(&["run", "--timeout", "60s", "--", "./grow"]);
-    let expected = "1: 80000 -29 -28, 2 hosts\n1: 0 -6, 1 hosts\n";
+    let expected = "1: 80000 -29 -28, 2 hosts\n1: 0 -6 -2, 1 hosts\n";
     assert_eq!(text(&out.stdout), expected, "{}", text(&out.stderr));
 }
 
@@ -308,4 +309,71 @@ fn output_that_nobody_takes_goes_to_the_daemons_log() {
     }
     let log = log();
     assert_eq!(lines_with(&log, "[h1.1:t2] here it is"), 1, "{log}");
+}
+
+/// What Debian's PVM shows of the calls that can be traced is what this console shows.
+#[test]
+fn calls_to_be_traced_are_named_as_in_pvm() {
+    if !ready("/usr/bin/pvm") {
+        return;
+    }
+    let vm = Vm::up(1);
+    let commands = "trace\ntrace - *\ntrace send recv nosuch\ntrace\ntrace + *\ntrace - pvm_send\n\
+         trace\ntrace xpvm\ntrace\ntrace buf\ntrace buf 70\ntrace buf\ntrace opt\ntrace opt time\n\
+         trace opt\ntrace opt nosuch\n";
+    let ours = console(&vm, &[], commands);
+    let pvm = |commands: &str| {
+        let mut pvm = Command::new("timeout");
+        pvm.args(["60", "/usr/bin/pvm"]).env("PVM_TMP", vm.dir.path()).env("PVM_ALLOW_ROOT", "1");
+        pvm.env("PVM_VMID", "towpath-console").env("HOME", vm.dir.path()).env_remove("PVM_EXPORT");
+        let file = vm.file("commands");
+        std::fs::write(&file, commands).unwrap();
+        pvm.stdin(std::fs::File::open(&file).unwrap()).output().unwrap()
+    };
+    let theirs = pvm(&format!("{commands}quit\n"));
+    // At its end by `halt`, what it has not written yet is lost.
+    pvm("halt\n");
+    // It shows its prompts, and the commands behind them.
+    let lines = |said: &str| -> Vec<String> {
+        let own = said.lines().take_while(|line| *line != "pvm> quit");
+        let own = own.filter(|line| !line.starts_with("pvm> ") && !line.is_empty());
+        own.map(String::from).collect()
+    };
+    let theirs = lines(&text(&theirs.stdout));
+    assert!(theirs.len() > 100, "{theirs:?}");
+    assert_eq!(lines(&ours), theirs);
+}
+
+#[test]
+fn a_trace_goes_to_a_file_or_to_the_console() {
+    if !ready("/usr/bin/hello.pvm") {
+        return;
+    }
+    let vm = Vm::up(3);
+    let commands = "trace - *\ntrace send recv exit\nspawn -@trace.out -> hello.pvm\n\
+         spawn -@ hello.pvm\n";
+    let said = console(&vm, &[], commands);
+    // The first one's output is shown, the second one's is a part of its trace.
+    assert_eq!(lines_with(&said, ", world from"), 2, "{said}");
+    assert_eq!(lines_with(&said, "[T2:t0] \"host_add(0)\" {"), 3, "{said}");
+    assert_eq!(lines_with(&said, "\"recv(1.1)\" {"), 1, "{said}");
+    let file = std::fs::read_to_string(vm.file("trace.out")).unwrap();
+    for (record, count) in [
+        ("\"host_add(0)\" {", 3),
+        ("\"newtask(0)\" {", 2),
+        ("\"endtask(0)\" {", 2),
+        ("\"send(0.0)\" {", 1),
+        ("\"send(1.1)\" {", 1),
+        ("\"recv(0.0)\" {", 1),
+        ("\"recv(1.1)\" {", 1),
+        ("\"exit(0.0)\" {", 2),
+        ("\"output(0)\" {", 2),
+        (", world from", 1),
+    ] {
+        let found = file.lines().filter(|line| line.contains(record)).count();
+        assert_eq!(found, count, "{record}\n{file}");
+    }
+    let table =
+        text(&vm.towpath(&["pvm", "--trace", &vm.file("trace.out").display().to_string()]).stdout);
+    assert!(table.contains("hello_other           send        1"), "{table}");
 }

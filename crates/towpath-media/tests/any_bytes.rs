@@ -148,3 +148,43 @@ fn a_frame_of_which_nothing_came_is_none() {
         assert_eq!(log.told.iter().filter(|told| matches!(told, Told::Frame(_))).count(), frames);
     }
 }
+
+/// Found by fuzzing: a pack's clock of as many ticks as the clock has, or more, was told.
+#[test]
+fn a_clock_out_of_range_is_left_out() {
+    for (extension, raw_ticks) in [(299_u64, Some((1 << 33) * 300 - 1)), (300, None), (511, None)] {
+        let [high, low] = [0xFC | extension >> 7, extension << 1 | 1].map(|bits| bits as u8);
+        let pack = [0, 0, 1, 0xBA, 0x7F, 0xFF, 0xFF, 0xFF, high, low, 1, 2, 3, 0xF8];
+        let log = read(Some(Format::ProgramStream), &pack, &[1]);
+        check(&log, &pack);
+        match raw_ticks {
+            None => assert_eq!(log.told, [Told::Fault(FaultKind::ClockExtension, 0)]),
+            Some(raw) => assert!(
+                matches!(&log.told[..], [Told::Clock(clock)] if clock.raw_ticks == raw),
+                "{:?}",
+                log.told
+            ),
+        }
+    }
+}
+
+/// A frame rate was multiplied by each extension, until it was none.
+#[test]
+fn a_sequence_header_has_one_extension() {
+    let header = [0, 0, 1, 0xB3, 0x02, 0x00, 0x20, 0x11, 0xFF, 0xFF, 0xE0, 0x00];
+    // The last bits: 3 + 1 frames in 31 + 1 times.
+    let extension = [0, 0, 1, 0xB5, 0x14, 0x82, 0, 1, 0, 0x7F];
+    let picture = [0, 0, 1, 0x00, 0, 1 << 3, 0xFF, 0xF8, 0, 0, 1, 0x01, 0x5A];
+    let bytes = [&header[..], &extension.repeat(8), &picture].concat();
+    let log = read(Some(Format::MpegVideo), &bytes, &[]);
+    check(&log, &bytes);
+    let rates: Vec<_> = log
+        .told
+        .iter()
+        .filter_map(|told| match told {
+            Told::Stream(info) => info.video.map(|video| (video.fps_num, video.fps_den)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(rates, [(24_000 * 4, 1001 * 32)]);
+}

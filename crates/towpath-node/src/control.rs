@@ -212,10 +212,15 @@ impl Node {
             state: HostState::Up,
         };
         self.peers.set_up(new, id);
+        self.note_addresses(new, hello.addrs);
         self.decide(now, &Change::Added(host));
         if let Some(log) = &self.log {
             let snapshot = log.snapshot().clone();
+            let others = self.addresses_of(snapshot.table.up().map(|h| h.id));
             self.tell(now, new, Message::Welcome(Welcome { you: new, snapshot }));
+            if let Some(others) = others {
+                self.tell(now, new, others);
+            }
         }
         true
     }
@@ -276,6 +281,7 @@ impl Node {
         self.tasks.get_or_insert_with(|| Tasks::new(you, slots));
         self.me = Some(you);
         self.log = Some(ControlLog::from_snapshot(snapshot));
+        self.peers.addresses.clear();
         self.leader_lost = false;
         self.peers.set_up(leader, id);
         self.events.push_back(NodeEvent::Joined { me: you, again: j.again });
@@ -294,6 +300,9 @@ impl Node {
 
     /// A change has taken effect.
     fn changed(&mut self, now: Instant, change: &Change) {
+        if let Change::Lost(id) | Change::Left(id) = change {
+            self.peers.addresses.remove(id);
+        }
         match change {
             Change::Added(host) => {
                 self.events.push_back(NodeEvent::HostAdded(host.clone()));

@@ -17,7 +17,7 @@ use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationId, Block, Memory};
 use towpath_vm::data::{Continued, Placed, To};
 use towpath_vm::members::{Pair, State};
-use towpath_vm::message::{Blocked, TaskCredit, TaskEnded};
+use towpath_vm::message::{Blocked, TaskCredit};
 use towpath_vm::talk::{CREDIT_FIRST, ToTask};
 use towpath_vm::{Message, data};
 use towpath_wire::talk::{HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX};
@@ -473,8 +473,7 @@ impl Node {
             return;
         }
         if !self.receives(receiver) {
-            let ended = TaskEnded { task: receiver, ending: None };
-            return self.tell(now, from, Message::TaskEnded(ended));
+            return self.tell_not_here(now, from, receiver);
         }
         self.pair(receiver, sender);
         if let Some(limit) = self.local.members.blocked(receiver, sender) {
@@ -573,8 +572,7 @@ impl Node {
     pub(crate) fn unknown(&mut self, now: Instant, task: TaskId, piece: &Header) {
         self.data.stray += 1;
         if piece.offset == 0 {
-            let ended = TaskEnded { task, ending: None };
-            self.tell(now, piece.src.host(), Message::TaskEnded(ended));
+            self.tell_not_here(now, piece.src.host(), task);
         }
     }
 

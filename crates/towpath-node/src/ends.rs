@@ -94,11 +94,16 @@ impl Node {
         match self.local.members.get_mut(task) {
             Some(_) if self.me == Some(from) => {}
             Some(member) => _ = member.told.insert(from),
-            None if self.data.relays.will_end(from, task) => {}
-            None => {
-                let ended = TaskEnded { task, ending: None };
-                self.tell(now, from, Message::TaskEnded(ended));
-            }
+            None => self.tell_not_here(now, from, task),
+        }
+    }
+
+    /// Tells `host` that a task of ours that it had to do with takes part no longer. Where a
+    /// message of that task is still on its way there along a chain, its end is told behind it
+    /// anyway, and nothing of it may be known before.
+    pub(crate) fn tell_not_here(&mut self, now: Instant, host: HostId, task: TaskId) {
+        if !self.data.relays.is_open(host, task) {
+            self.tell(now, host, Message::TaskEnded(TaskEnded { task, ending: None }));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use towpath_vm::host::NAME_MAX;
@@ -27,15 +28,20 @@ pub(crate) struct Hello {
     pub(crate) speed: u32,
     pub(crate) cpus: u16,
     pub(crate) slots: u16,
+    /// Where it receives, if it has several addresses. These follow the rest: a host of an older
+    /// version does not say any, and does not look at them.
+    #[serde(skip)]
+    pub(crate) addrs: Vec<SocketAddr>,
 }
 
 impl Hello {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        postcard::to_allocvec(self).expect("a vector takes any body")
+        postcard::to_allocvec(&(self, &self.addrs)).expect("a vector takes any body")
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut hello: Self = postcard::from_bytes(bytes).ok()?;
+        let (mut hello, rest): (Self, _) = postcard::take_from_bytes(bytes).ok()?;
+        hello.addrs = postcard::from_bytes(rest).unwrap_or_default();
         for text in [&mut hello.name, &mut hello.arch] {
             let mut end = text.len().min(NAME_MAX);
             while !text.is_char_boundary(end) {
@@ -45,5 +51,33 @@ impl Hello {
             text.retain(|c| !c.is_control());
         }
         Some(hello)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_no_matter_to_a_host_that_knows_of_none() {
+        let addrs = alloc::vec![([192, 0, 2, 1], 7).into(), ([198, 51, 100, 1], 7).into()];
+        let bare = Hello {
+            purpose: Purpose::Join,
+            name: "h".into(),
+            arch: "any".into(),
+            speed: 1000,
+            cpus: 2,
+            slots: 2,
+            addrs: Vec::new(),
+        };
+        let hello = Hello { addrs, ..bare.clone() };
+        let bytes = hello.encode();
+        assert_eq!(Hello::decode(&bytes), Some(hello));
+        // What an older version reads of this, and what it says.
+        assert_eq!(postcard::from_bytes(&bytes), Ok(bare.clone()));
+        let old = postcard::to_allocvec(&bare).expect("a vector takes any body");
+        assert_eq!(Hello::decode(&old), Some(bare));
+        // Addresses that do not decode are none.
+        assert_eq!(Hello::decode(&bytes[..bytes.len() - 1]).expect("the rest").addrs, []);
     }
 }

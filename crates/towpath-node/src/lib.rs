@@ -32,6 +32,7 @@ pub mod links;
 pub mod node;
 pub mod relay;
 
+mod addresses;
 mod broken;
 mod control;
 mod ends;

@@ -43,8 +43,15 @@ impl Links {
 
     /// Which of several addresses of one host is nearest to any of the links: the first of these.
     pub fn nearest(&self, remotes: &[SocketAddr]) -> Option<SocketAddr> {
+        let mut remotes = remotes.to_vec();
+        self.order(&mut remotes);
+        remotes.first().copied()
+    }
+
+    /// Puts addresses of one host in order: those nearest to any of the links first.
+    pub fn order(&self, remotes: &mut [SocketAddr]) {
         let near = |r: &SocketAddr| self.0.iter().map(|l| nearness(l.ip(), r.ip())).max();
-        remotes.iter().rev().max_by_key(|r| near(r)).copied()
+        remotes.sort_by_key(|r| core::cmp::Reverse(near(r)));
     }
 }
 

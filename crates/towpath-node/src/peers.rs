@@ -13,10 +13,11 @@ use towpath_proto::{
 };
 use towpath_vm::message::{LABEL_DATA, LABEL_LOG, LABEL_OUTPUT, LABEL_OWNER, LABEL_TASK};
 use towpath_vm::talk::Fault;
-use towpath_vm::{Host, HostState, Message};
+use towpath_vm::{HostState, Message};
 use towpath_wire::frame::Direction;
 use towpath_wire::{Admission, ChannelId, HostId, Instant};
 
+use crate::addresses;
 use crate::config::{reason, refusal};
 use crate::event::NodeEvent;
 use crate::hello::{Hello, Purpose};
@@ -74,6 +75,8 @@ struct Peer {
     outbox: [VecDeque<Waiting>; 4],
     /// What those of our own among them take.
     waiting: u64,
+    /// Which of its addresses is tried: nobody answered at so many.
+    tries: usize,
 }
 
 impl Waiting {
@@ -114,6 +117,7 @@ pub(crate) struct Peers {
     pub(crate) freed: Vec<Block>,
     /// Bytes of blocks that went with the associations that had them.
     pub(crate) gone: u64,
+    pub(crate) addresses: addresses::ByHost,
 }
 
 impl Peers {
@@ -130,6 +134,13 @@ impl Peers {
 
     pub(crate) fn hosts(&self) -> Vec<HostId> {
         self.by_host.keys().copied().collect()
+    }
+
+    /// Nobody answered at an address of a host, which has `count`: whether another is left.
+    pub(crate) fn next_try(&mut self, host: HostId, count: usize) -> bool {
+        let tries = &mut self.entry(host).tries;
+        *tries = if *tries + 1 < count { *tries + 1 } else { 0 };
+        *tries > 0
     }
 
     /// Has every peer looked at again.
@@ -149,6 +160,7 @@ impl Peers {
             contact: Contact::None,
             outbox: Default::default(),
             waiting: 0,
+            tries: 0,
         })
     }
 
@@ -178,6 +190,7 @@ impl Peers {
     pub(crate) fn set_up(&mut self, host: HostId, id: AssociationId) -> Option<AssociationId> {
         self.conns.entry(id).or_default().host = Some(host);
         let peer = self.entry(host);
+        peer.tries = 0;
         let before = core::mem::replace(&mut peer.contact, Contact::Up(id));
         self.dirty.insert(host);
         match before {
@@ -286,7 +299,8 @@ impl Node {
             return;
         };
         let Some(me) = self.me else { return };
-        let (addr, key) = (self.addr_of(entry), HostKey(entry.key));
+        let tries = self.peers.by_host.get(&host).map_or(0, |p| p.tries);
+        let (addr, key) = (self.addr_to_try(entry, tries), HostKey(entry.key));
         let hello = self.hello(Purpose::Member(me)).encode();
         let connect = Connect {
             link: self.config.links.to(addr),
@@ -310,6 +324,7 @@ impl Node {
             speed: self.config.speed,
             cpus: self.config.cpus,
             slots: self.config.slots,
+            addrs: self.own_addresses(purpose),
         }
     }
 
@@ -462,6 +477,7 @@ impl Node {
             ConnectFailure::Refused(r) if r.code == refusal::NOT_MEMBER => {
                 (now.since(since) < RETRY_FOR).then_some(RETRY_EVERY)
             }
+            ConnectFailure::NoAnswer => self.next_address(host).then_some(Duration::ZERO),
             _ => None,
         };
         match again {
@@ -568,13 +584,6 @@ impl Node {
         };
         let outbox = self.peers.by_host.get(&host).map(|p| &p.outbox);
         outbox.into_iter().flatten().flatten().filter_map(own).collect()
-    }
-
-    /// Where a host receives: the leader where it was found when we joined, since the table may
-    /// have another address of it, or that it receives at all of them.
-    pub(crate) fn addr_of(&self, host: &Host) -> SocketAddr {
-        let leads = self.leader() == Some(host.id);
-        self.join_addr.filter(|_| leads).unwrap_or(host.addr)
     }
 
     /// The address that an association leads to.

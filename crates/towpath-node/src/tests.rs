@@ -7,7 +7,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use towpath_proto::crypto::{CryptoError, Handshake, HeaderKey, PacketKey, Secrets};
-use towpath_proto::{Config, Crypto, HeapMemory, HostKey, Machine, Psk, Rng};
+use towpath_proto::{
+    AssociationId, Config, Crypto, HeapMemory, HostKey, Machine, Memory, Psk, Rng,
+};
+use towpath_vm::data::Placed;
 use towpath_vm::message::{Asked, SpawnFor, StreamAsk};
 use towpath_vm::talk::{
     Enrol, Fault, MAIL_MAX, MailRules, Question, RegistryOp, SpawnTasks, Subject, TALK_VERSION,
@@ -15,7 +18,7 @@ use towpath_vm::talk::{
 };
 use towpath_vm::{Change, Host, HostState, Message, Tasks};
 use towpath_wire::talk::Header;
-use towpath_wire::{ByteSize, HostId, Instant, TaskId};
+use towpath_wire::{ByteSize, ChannelId, HostId, Instant, TaskId};
 
 use crate::direct::ROUTES_MAX;
 use crate::{Links, Node, NodeConfig, NodeEvent};
@@ -191,6 +194,25 @@ fn a_multicast_that_names_a_receiver_twice_is_the_end_of_its_sender() {
     let to = [(peer, 0), (other.task(2).expect("a task"), 0), (peer, 1)];
     node.task_multicast(NOW, task, &to, &header.emit(), &[0; 9], &mut memory);
     assert!(matches!(&events(&mut node)[..], [NodeEvent::CutOff { task: t, .. }] if *t == task));
+}
+
+#[test]
+fn a_piece_that_says_to_come_before_the_first_is_dropped() {
+    let (mut node, other, mut memory) = node();
+    let task = enrol(&mut node, &mut memory);
+    events(&mut node);
+    let src = other.task(1).expect("a task");
+    let header =
+        Header { src, dst: task, tag: 0, context: 0, seq: 0, format: 0, total: 9, offset: 0 };
+    for place in [u32::MAX, 1 << 31, 0] {
+        let front = Placed::straight(alloc::vec![(task, 0, place)]).front();
+        let block = memory.put_parts(&[&front, &header.emit(), &[5; 9]]).expect("there is room");
+        let via = (AssociationId(0), ChannelId(6));
+        node.handle_data(NOW, other, via, block, &mut memory);
+        node.pump(NOW, &mut memory);
+        let given = events(&mut node).len();
+        assert_eq!(given, usize::from(place == 0), "place {place}");
+    }
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(crate) struct Rtt {
     latest: Duration,
     min: Recent<Reverse<Duration>>,
     initial: Duration,
+    /// Trips of packets sent before tell how long we slept.
+    from: Instant,
 }
 
 impl Rtt {
@@ -31,7 +33,18 @@ impl Rtt {
             latest: Duration::ZERO,
             min: Recent::new(MIN_SPAN),
             initial,
+            from: Instant::ZERO,
         }
+    }
+
+    /// We did not run until now.
+    pub(crate) const fn slept(&mut self, now: Instant) {
+        self.from = now;
+    }
+
+    /// Whether the trip of a packet sent then is a sample.
+    pub(crate) fn counts(&self, sent: Instant) -> bool {
+        sent >= self.from
     }
 
     /// Takes a sample; `delay` is what the peer says it waited before acknowledging. Returns the

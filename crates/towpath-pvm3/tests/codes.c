@@ -5,6 +5,9 @@
 
 static int wrong;
 
+/* PVM's own, which its header does not have. */
+extern int pvm_errno;
+
 static void expect(const char *call, int got, int code)
 {
     if (got != code) {
@@ -114,6 +117,59 @@ static void tasks(char *program)
     pvm_recv(tid, 2);
     pvm_upkint(&from, 1, 1);
     expect("pvm_parent() of an orphan", from, PvmParentNotSet);
+    /* Answers that are no failures leave pvm_errno alone. */
+    pvm_errno = -77;
+    pvm_parent();
+    pvm_mstat("nobody");
+    pvm_pstat((me & ~0x3ffff) | 0x3fffe);
+    expect("pvm_errno after answers", pvm_errno, -77);
+    pvm_pstat(0);
+    expect("pvm_errno after a failure", pvm_errno, PvmBadParam);
+}
+
+static void wait_ids(void)
+{
+    static int big[100000];
+    int me = pvm_mytid(), encoding, id;
+    struct pvmminfo info;
+    for (encoding = 0; encoding < 3; encoding++) {
+        pvm_initsend(encoding);
+        pvm_pkint(big, encoding == 1 ? 100000 : 1, 1);
+        pvm_getminfo(pvm_getsbuf(), &info);
+        info.wid = 4711;
+        pvm_setminfo(pvm_getsbuf(), &info);
+        pvm_send(me, 3);
+        id = pvm_recv(me, 3);
+        pvm_getminfo(id, &info);
+        expect("the wait id of a message", info.wid, 4711);
+        expect("the length of a message", info.len, encoding == 1 ? 400000 : 4);
+        EXPECT(0, pvm_upkint(big, 1, 1));
+        pvm_setsbuf(id);
+        pvm_send(me, 4);
+        pvm_getminfo(pvm_recv(me, 4), &info);
+        expect("the wait id of a message passed on", info.wid, 4711);
+        pvm_initsend(encoding);
+        pvm_send(me, 5);
+        pvm_getminfo(pvm_recv(me, 5), &info);
+        expect("the wait id of another message", info.wid, 0);
+    }
+}
+
+static void frozen_groups(void)
+{
+    EXPECT(0, pvm_joingroup("f"));
+    EXPECT(1, pvm_freezegroup("f", 1));
+    pvm_errno = -77;
+    EXPECT(PvmDupGroup, pvm_freezegroup("f", 1));
+    expect("pvm_errno after pvm_freezegroup", pvm_errno, -77);
+    EXPECT(PvmNotInGroup, pvm_joingroup("f"));
+    EXPECT(0, pvm_barrier("f", 1));
+    EXPECT(0, pvm_lvgroup("f"));
+    EXPECT(PvmNoGroup, pvm_lvgroup("f"));
+    EXPECT(PvmNoGroup, pvm_gsize("f"));
+    EXPECT(PvmNoGroup, pvm_freezegroup("f", 1));
+    EXPECT(0, pvm_joingroup("f"));
+    EXPECT(0, pvm_lvgroup("f"));
 }
 
 static void groups_and_mailboxes(void)
@@ -170,6 +226,8 @@ int main(int argc, char **argv)
     buffers();
     tasks(argv[0]);
     groups_and_mailboxes();
+    wait_ids();
+    frozen_groups();
     printf("%d wrong\n", wrong);
     pvm_exit();
     return 0;

@@ -2,7 +2,9 @@
 //!
 //! A sequence is done by the same program (script.c), once with PVM's library in a virtual machine
 //! of PVM, once with ours in one of Towpath. Sequences go through one process each, many after
-//! another; one that differs is shrunk. Needs Debian's packages pvm and pvm-dev; skips loudly.
+//! another; one that differs is shrunk. Sequences of several tasks, which share out the calls, are
+//! done by together.c, each by new tasks; ours run on three hosts. Needs Debian's packages pvm and
+//! pvm-dev; skips loudly.
 //!
 //! Left out, because Towpath means them to differ (docs/pvm.md): longs beyond 32 bits, unpacking as
 //! another type than was packed, invalid buffers in mailboxes (PVM hangs).
@@ -20,8 +22,10 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use support::pvm::Pvm;
 use support::{Machine, skip};
 
-/// Sequences.
+/// Sequences of one task.
 const CASES: u32 = 500;
+/// Sequences of several tasks.
+const CASES_TOGETHER: u32 = 20;
 
 /// Script calls: a name and up to four numbers.
 type Call = (&'static str, [i32; 4]);
@@ -71,10 +75,10 @@ impl Drop for Script {
     }
 }
 
-/// Compiles the program against a header and libraries.
-fn compile(folder: &Path, flags: &[String]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/script.c");
-    let program = folder.join("script");
+/// Compiles a program against a header and libraries.
+fn compile(name: &str, folder: &Path, flags: &[String]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.c"));
+    let program = folder.join(name);
     let status = Command::new("cc")
         .args(["-w", "-O1", "-o"])
         .args([&program, &source])
@@ -222,46 +226,130 @@ fn sequences() -> BoxedStrategy<Vec<Call>> {
     .boxed()
 }
 
-#[test]
-fn sequences_of_calls_give_what_they_give_with_pvm() {
-    let header = Path::new("/usr/include/pvm3.h");
-    if !header.exists() {
-        return skip("Debian's pvm-dev is not installed: nothing was compared with PVM");
+/// Both machines and the program for each; `None`: something is not there.
+fn both(name: &str, hosts: u32) -> Option<(Pvm, Machine, [PathBuf; 2])> {
+    if !Path::new("/usr/include/pvm3.h").exists() {
+        skip("Debian's pvm-dev is not installed: nothing was compared with PVM");
+        return None;
     }
-    let Some(machine) = Machine::new(1, "/usr/bin/pvm") else { return };
+    let machine = Machine::new(hosts, "/usr/bin/pvm")?;
     let pvm = Pvm::new();
-    let theirs = compile(pvm.folder.path(), &[]);
     let installed = machine.folder.path().display();
     let flags = [format!("-I{installed}/include"), format!("-L{installed}/lib")];
-    let ours = compile(machine.folder.path(), &flags);
-    let scripts =
-        RefCell::new((Script::start(pvm.command(&theirs)), Script::start(machine.command(&ours))));
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
+    let programs =
+        [compile(name, pvm.folder.path(), &[]), compile(name, machine.folder.path(), &flags)];
+    Some((pvm, machine, programs))
+}
+
+/// Compares what PVM and Towpath (in this order) give, of so many sequences; `PROPTEST_CASES` says
+/// otherwise.
+fn compare<T: std::fmt::Debug>(
+    cases: u32,
+    sequences: &impl Strategy<Value = T>,
+    run: impl Fn(&T) -> [Vec<String>; 2],
+) {
+    let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     let config = Config {
-        cases: cases.unwrap_or(CASES),
+        cases: wanted.unwrap_or(cases),
         failure_persistence: None,
         max_shrink_iters: 2000,
         ..Config::default()
     };
-    let outcome =
-        TestRunner::new(config).run(&sequences(), |calls| {
-            let (pvm, towpath) = {
-                let mut scripts = scripts.borrow_mut();
-                (scripts.0.run(&calls), scripts.1.run(&calls))
-            };
-            if pvm == towpath {
-                return Ok(());
-            }
-            let shown: Vec<String> =
-                pvm.iter()
-                    .zip(&towpath)
-                    .map(|(pvm, towpath)| {
-                        if pvm == towpath { pvm.clone() } else { format!("PVM {pvm}    {towpath}") }
-                    })
-                    .collect();
-            Err(TestCaseError::fail(shown.concat()))
+    let outcome = TestRunner::new(config).run(sequences, |sequence| {
+        let [pvm, towpath] = run(&sequence);
+        if pvm == towpath {
+            return Ok(());
+        }
+        let line = |lines: &[String], at: usize| lines.get(at).cloned().unwrap_or_default();
+        let shown = (0..pvm.len().max(towpath.len())).map(|at| {
+            let (pvm, towpath) = (line(&pvm, at), line(&towpath, at));
+            if pvm == towpath { pvm } else { format!("PVM {pvm}    {towpath}") }
         });
+        Err(TestCaseError::fail(shown.collect::<String>()))
+    });
     if let Err(failed) = outcome {
         panic!("{failed}");
     }
+}
+
+#[test]
+fn sequences_of_calls_give_what_they_give_with_pvm() {
+    let Some((pvm, machine, [theirs, ours])) = both("script", 1) else { return };
+    let scripts =
+        RefCell::new([Script::start(pvm.command(&theirs)), Script::start(machine.command(&ours))]);
+    compare(CASES, &sequences(), |calls| {
+        scripts.borrow_mut().each_mut().map(|script| script.run(calls))
+    });
+}
+
+/// Calls of one of several tasks; names of tasks are small numbers.
+fn calls_together() -> BoxedStrategy<Call> {
+    let tag = || prop_oneof![6 => 0..5, 1 => 5..8];
+    let task = || 0..3;
+    let one = || prop_oneof![3 => 0..3, 1 => Just(-1)];
+    let group = || 0..2;
+    prop_oneof![
+        3 => four("initsend", (0..2, none(), none(), none())),
+        3 => four("pack", (Just(3), 0..5, 1..3, 0..90)),
+        2 => four("unpack", (Just(3), 0..5, 1..3, none())),
+        6 => four("to", (task(), tag(), none(), none())),
+        2 => four("cast", (0..8, tag(), none(), none())),
+        1 => four("psendto", (task(), tag(), 0..5, none())),
+        5 => four("from", (one(), -1..5, none(), none())),
+        2 => four("soon", (one(), -1..5, none(), none())),
+        2 => four("look", (one(), -1..5, none(), none())),
+        1 => four("addmhf", (0..2, 5..8, 0..3, none())),
+        2 => four("setcontext", (0..2, none(), none(), none())),
+        3 => four("join", (group(), none(), none(), none())),
+        1 => four("leave", (group(), none(), none(), none())),
+        1 => four("gsize", (group(), none(), none(), none())),
+        2 => four("instof", (group(), task(), none(), none())),
+        2 => four("tidof", (group(), -1..4, none(), none())),
+        2 => four("bcast", (group(), tag(), none(), none())),
+        2 => four("meet", (group(), 0..6, task(), none())),
+        2 => four("statof", (task(), none(), none(), none())),
+        2 => four("notice", (task(), none(), none(), none())),
+        1 => four("end", (none(), none(), none(), none())),
+        1 => four("mkbuf", (0..2, 0..4, none(), none())),
+        1 => four("setsbuf", (0..4, none(), none(), none())),
+        3 => four("putinfo", (0..2, 0..4, 0..7, none())),
+        3 => four("recvinfo", (0..3, 0..3, among(&[0, 8, 16, 24]), none())),
+        1 => four("delinfo", (0..3, 0..3, none(), none())),
+        1 => four("insert", (0..3, -1..3, 0..50, none())),
+        1 => four("lookup", (0..3, -1..3, none(), none())),
+    ]
+    .boxed()
+}
+
+/// Does a sequence with new tasks, and gives what they say.
+fn run_together(mut command: Command, tasks: i32, calls: &[(i32, Call)]) -> Vec<String> {
+    let mut text = String::new();
+    for (who, (name, [a, b, c, d])) in calls {
+        writeln!(text, "{who} {name} {a} {b} {c} {d}").expect("memory");
+    }
+    command.arg(tasks.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let _ = child.stdin.take().expect("a pipe").write_all(text.as_bytes());
+    let output = child.wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut lines: Vec<String> = said.lines().map(|line| format!("{line}\n")).collect();
+    // Ended by `timeout`, or otherwise: part of what is compared.
+    lines.push(format!("{}\n", output.status));
+    lines
+}
+
+#[test]
+fn sequences_of_several_tasks_give_what_they_give_with_pvm() {
+    let Some((pvm, machine, [theirs, ours])) = both("together", 3) else { return };
+    let sequences = (2..4, prop::collection::vec((0..3, calls_together()), 1..40));
+    let timed = |mut command: Command, program: &Path| {
+        command.arg("20").arg(program);
+        command
+    };
+    let timeout = Path::new("timeout");
+    compare(CASES_TOGETHER, &sequences, |(tasks, calls)| {
+        let theirs = run_together(timed(pvm.command(timeout), &theirs), *tasks, calls);
+        let ours = run_together(timed(machine.command(timeout), &ours), *tasks, calls);
+        [theirs, ours]
+    });
 }

@@ -160,6 +160,20 @@ fn a_tasker_starts_the_tasks_of_its_host() {
     assert_eq!(machine.run(&program, &["try"], ""), "by a tasker: 0, mine: 1\n");
 }
 
+/// What stands for the task cannot pass this signal on.
+#[test]
+fn a_task_of_a_tasker_can_be_killed() {
+    let Some(machine) = Machine::new(1, "/usr/bin/cc") else { return };
+    let program = compiled(&machine, "tasker").display().to_string();
+    let mut command = machine.command(Path::new("timeout"));
+    command.env("BY_TASKER", "yes");
+    let mut tasker = Beside::start_with(command, &program, &["serve", "1"]);
+    assert_eq!(tasker.line(), "tasker: 0");
+    let said = machine.run(&program, &["kill"], "");
+    assert_eq!(said, "by a tasker: 1, mine: 1\nkilled: 0\n");
+    assert_eq!(tasker.rest(), ["start endless, 0, of a daemon: 1", "end 9", "tasker no more: 0"]);
+}
+
 /// Tasks of the console are started by it too, and what they print is the tasker's.
 #[test]
 fn a_tasker_starts_tasks_of_the_console() {

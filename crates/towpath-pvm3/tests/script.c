@@ -12,6 +12,8 @@
 
 static int slots[SLOTS];
 static int me;
+/* End of the names of mailboxes and groups. */
+static char own[16];
 
 /* A result: a code, or that it is none. */
 static void result(int value)
@@ -172,10 +174,10 @@ static void clear(void)
         slots[at] = 0;
     }
     for (at = 0; at < 3; at++) {
-        char name[] = "box0", group[] = "grp0";
+        char name[32], group[32];
         int index;
-        name[3] += at;
-        group[3] += at;
+        sprintf(name, "box%d%s", at, own);
+        sprintf(group, "grp%d%s", at, own);
         for (index = 0; index < 12; index++)
             pvm_delinfo(name, index, 0);
         pvm_lvgroup(group);
@@ -190,11 +192,11 @@ static void clear(void)
 
 static void run(const char *call, int a, int b, int c, int d)
 {
-    char box[] = "box0", group[] = "grp0";
+    char box[32], group[32];
     int dead[1], id, value, more;
     struct timeval none = {0, 0};
-    box[3] += a % 3;
-    group[3] += a % 3;
+    sprintf(box, "box%d%s", a % 3, own);
+    sprintf(group, "grp%d%s", a % 3, own);
 #define IS(name) (strcmp(call, name) == 0)
     if (IS("clear"))
         clear();

@@ -1,6 +1,6 @@
 /* `tasker serve N` starts tasks until N have ended; `tasker hang` never does; `tasker use` spawns two
-   children, kills one, and says what it sees of them; `tasker try` spawns one; `tasker child`
-   and `tasker say` are such. */
+   children, kills one, and says what it sees of them; `tasker try` spawns one; `tasker kill` one
+   that it kills by SIGKILL; `tasker child`, `tasker endless` and `tasker say` are such. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,12 +139,27 @@ static int try(char *self)
     return 0;
 }
 
-static int child(void)
+static int kill_one(char *self)
+{
+    char *args[] = {"endless", 0};
+    int tid;
+    pvm_spawn(self, args, PvmTaskDefault, "", 1, &tid);
+    pvm_notify(PvmTaskExit, 9, 1, &tid);
+    hear(tid);
+    printf("killed: %d\n", pvm_sendsig(tid, SIGKILL));
+    pvm_recv(-1, 9);
+    pvm_exit();
+    return 0;
+}
+
+static int child(int endless)
 {
     int said[2] = {getenv("BY_TASKER") != 0, pvm_parent()};
     pvm_initsend(PvmDataDefault);
     pvm_pkint(said, 2, 1);
     pvm_send(said[1], 1);
+    while (endless)
+        pause();
     pvm_recv(said[1], 2);
     return 5;
 }
@@ -162,5 +177,7 @@ int main(int argc, char **argv)
         return printf("said by a child of the tasker: %d\n", getenv("BY_TASKER") != 0), pvm_mytid() < 0;
     if (argc > 1 && !strcmp(argv[1], "try"))
         return try(argv[0]);
-    return child();
+    if (argc > 1 && !strcmp(argv[1], "kill"))
+        return kill_one(argv[0]);
+    return child(argc > 1 && !strcmp(argv[1], "endless"));
 }

@@ -102,34 +102,55 @@ fn kill(engine: u32, guard_too: bool) {
     assert!(Command::new("sh").args(["-c", &kill]).status().is_ok_and(|status| status.success()));
 }
 
-/// PVM takes 184 to 310 s. The limit here is no measure of the time, which is printed: the machine
-/// may be busy.
+/// Does something up to three times, each time from the beginning, until it takes no longer than
+/// the aim: once is enough to show that it can be, since the machine may be busy.
+fn within(aim: Duration, what: &str, mut step: impl FnMut() -> Duration) {
+    let mut best = Duration::MAX;
+    for _ in 0..3 {
+        let took = step();
+        eprintln!("{what}: {took:?}");
+        best = best.min(took);
+        if best < aim {
+            return;
+        }
+    }
+    panic!("{what}: {best:?} at best, {aim:?} is the aim");
+}
+
+/// How long it takes until a host's end is known.
+fn time_to_know_of_an_end(hard: &Hard, guard_too: bool) -> Duration {
+    let (host, process) = hard.hosts().pop().expect("a host");
+    let mut command = hard.machine.command(Path::new("timeout"));
+    command.args(["60", &hard.program.display().to_string(), "dead", &host]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("coreutils");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut next = || lines.next().expect("a line").expect("text");
+    assert_eq!(next(), "ready");
+    let killed = Instant::now();
+    kill(process, guard_too);
+    assert_eq!(next(), "host gone");
+    let took = killed.elapsed();
+    assert_eq!(next(), "task gone");
+    assert_eq!(next(), "mstat -6 pstat -31");
+    assert!(child.wait().expect("its end").success());
+    took
+}
+
+/// PVM takes 184 to 310 s.
 #[test]
-fn a_dead_host_is_known_soon() {
-    let Some(hard) = Hard::new(3) else { return };
+fn a_dead_host_is_known_within_two_seconds() {
     for guard_too in [true, false] {
-        let (host, process) = hard.hosts().pop().expect("a host");
-        let mut command = hard.machine.command(Path::new("timeout"));
-        command.args(["60", &hard.program.display().to_string(), "dead", &host]);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("coreutils");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut next = || lines.next().expect("a line").expect("text");
-        assert_eq!(next(), "ready");
-        let killed = Instant::now();
-        kill(process, guard_too);
-        assert_eq!(next(), "host gone");
-        let took = killed.elapsed();
-        eprintln!("guard killed too: {guard_too}; known after {took:?}");
-        assert_eq!(next(), "task gone");
-        assert_eq!(next(), "mstat -6 pstat -31");
-        assert!(child.wait().expect("its end").success());
-        assert!(took < Duration::from_secs(20), "{took:?}");
+        // The founder's host stays; each try takes one of the others.
+        let Some(hard) = Hard::new(4) else { return };
+        within(Duration::from_secs(2), &format!("known, guard killed too {guard_too}"), || {
+            time_to_know_of_an_end(&hard, guard_too)
+        });
     }
 }
 
 /// PVM's start hangs for more than 30 s. By ssh, as users have it.
 #[test]
-fn a_host_that_cannot_be_reached_holds_nobody_up() {
+fn a_host_that_cannot_be_reached_is_reported_within_three_seconds() {
     let towpath = towpath();
     let folder = tempfile::Builder::new().prefix("tp").tempdir().expect("a folder");
     let Some(net) = Net::new(folder.path()) else {
@@ -146,13 +167,14 @@ fn a_host_that_cannot_be_reached_holds_nobody_up() {
     };
     let list = folder.path().join("list");
     std::fs::write(&list, "nowhere\n").expect("a file");
-    let began = Instant::now();
-    let up = run(&["up", "--hostfile", &list.display().to_string()]);
-    let took = began.elapsed();
-    let said = String::from_utf8_lossy(&up.stderr).into_owned();
-    run(&["down"]);
-    eprintln!("reported after {took:?}");
-    assert_eq!(up.status.code(), Some(1), "{said}");
-    assert!(said.contains("nowhere"), "{said}");
-    assert!(took < Duration::from_secs(20), "{took:?}: {said}");
+    within(Duration::from_secs(3), "reported", || {
+        let began = Instant::now();
+        let up = run(&["up", "--hostfile", &list.display().to_string()]);
+        let took = began.elapsed();
+        let said = String::from_utf8_lossy(&up.stderr).into_owned();
+        run(&["down"]);
+        assert_eq!(up.status.code(), Some(1), "{said}");
+        assert!(said.contains("nowhere"), "{said}");
+        took
+    });
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <pvm3.h>
@@ -191,6 +192,54 @@ static void thread_waits_for_entry(void) {
     pthread_join(thread, NULL);
 }
 
+/* In the midst of a call, one from a signal handler gives PvmNotImpl: it is made again. */
+#define AGAIN(call) do code = call; while (code == PvmNotImpl)
+
+static void *talks_to_itself(void *tag) {
+    int code, i, value, from, with, len;
+    for (i = 0; i < 20000; i++) {
+        AGAIN(pvm_psend(me, *(int *)tag, (char *)&i, 1, PVM_INT));
+        AGAIN(pvm_precv(me, *(int *)tag, (char *)&value, 1, PVM_INT, &from, &with, &len));
+        if (code < 0 || value != i) return tag;
+    }
+    return NULL;
+}
+
+static void *meets_itself(void *tag) {
+    int code, i;
+    for (i = 0; i < 2000; i++) {
+        AGAIN(pvm_barrier("itself", 1));
+        if (code < 0) return tag;
+    }
+    return NULL;
+}
+
+static void calls(int signal) {
+    (void)signal;
+    hits += pvm_mytid() == me;
+    pvm_nrecv(-1, 99);
+}
+
+static void threads_and_signals(void) {
+    static int tags[5] = {1, 2, 3, 4, 5};
+    struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+    pthread_t threads[5];
+    void *wrong;
+    int i;
+    pvm_setopt(PvmAutoErr, 0);
+    pvm_joingroup("itself");
+    signal(SIGALRM, calls);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (i = 0; i < 5; i++)
+        pthread_create(&threads[i], NULL, i < 4 ? talks_to_itself : meets_itself, &tags[i]);
+    for (i = 0; i < 5; i++) {
+        pthread_join(threads[i], &wrong);
+        printf("%d %s\n", tags[i], wrong ? "wrong" : "good");
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    printf("handled %d\n", hits > 0);
+}
+
 /* The child ends when this task has left. */
 static void caught_no_more(void) {
     FILE *file = tmpfile();
@@ -253,6 +302,7 @@ static const struct {
     {"thread_receives_from_other", thread_receives_from_other},
     {"thread_in_barrier", thread_in_barrier},
     {"thread_waits_for_entry", thread_waits_for_entry},
+    {"threads_and_signals", threads_and_signals},
     {"caught_no_more", caught_no_more},
     {"output_as_messages", output_as_messages},
     {"says", says},

@@ -122,6 +122,26 @@ fn the_end_of_a_task_is_told_after_what_it_sent_along_a_chain() {
 }
 
 #[test]
+fn who_writes_to_a_task_that_is_over_hears_so_after_what_it_sent_along_a_chain() {
+    let mut vm = Vm::star(5);
+    let (a, others) = chain(&mut vm);
+    vm.cast(0, a, &numbered(&others, 1), PIECE_MAX);
+    vm.left(0, a);
+    // These words find it gone while its last message is on its way to those who say them.
+    assert!(vm.send(3, others[2], a, 0, 10));
+    vm.says(4, others[3], ToDaemon::Blocked { peer: a });
+    vm.run(ms(200));
+    for task in &others {
+        let mut got = vm.take(*task);
+        assert_eq!(got.pop(), Some(Got::Said(ToTask::Gone { peer: a })), "{task}");
+        vm.got.insert(*task, got);
+        assert_eq!(vm.whole(*task), [1], "{task}");
+    }
+    assert!(passes(&vm), "it went along a chain");
+    vm.nothing_is_left();
+}
+
+#[test]
 fn a_host_that_dies_in_a_chain_at_any_moment_holds_nothing_back() {
     let mut passing = 0;
     for (dies, after) in (1..6).flat_map(|host| (0..5).map(move |k| (host, 400 + 1300 * k))) {

@@ -425,3 +425,29 @@ fn a_deadline_long_past_is_no_sleep() {
     }
     assert_eq!(net.hosts[0].stats().late_max, Duration::ZERO);
 }
+
+#[test]
+fn hosts_that_slept_over_what_they_sent_at_any_moment_go_on_at_their_rate() {
+    for after_us in (0..60).map(|n| 500 * n) {
+        let mut net = Network::connected(&config(), LinkSpec { delay_us: 5000, ..CLEAN });
+        let channel = net.hosts[0].open(BOTH).unwrap();
+        for n in 0..20 {
+            net.hosts[0].send(channel, n, 20_000).unwrap();
+            net.flush();
+            net.run_for(ms(if n < 19 { 30 } else { 0 }));
+        }
+        net.run_for(Duration::from_micros(after_us));
+        // Their clocks count what nobody lived through.
+        net.now += 3600 * SECOND;
+        let woken = net.now;
+        net.run_for(SECOND);
+        assert!(net.hosts.iter().all(|h| h.over.is_empty()), "{:?}", net.hosts[1].over);
+        net.hosts[0].send(channel, 20, 1 << 19).unwrap();
+        net.flush();
+        let arrived = |net: &Network| net.hosts[1].arrived.len() == 21;
+        assert!(net.run_until(arrived, SECOND), "{after_us} us: {:?}", net.now.since(woken));
+        let host = &net.hosts[0];
+        let rtt = host.endpoint.association(host.id()).unwrap().rtt();
+        assert!(rtt < ms(200), "{after_us} us: {rtt:?}");
+    }
+}

@@ -23,12 +23,14 @@ fn ms(n: u64) -> Duration {
 struct Vm {
     world: World,
     told: Vec<(Instant, usize, NodeEvent)>,
+    /// Where each host believes to receive.
+    links: fn(usize) -> Links,
 }
 
-fn config(host: usize) -> NodeConfig {
+fn config(host: usize, links: Links) -> NodeConfig {
     NodeConfig {
         name: format!("h{host}"),
-        links: Links::one(address(host)),
+        links,
         arch: "x86_64-linux".into(),
         speed: 1000,
         cpus: 2,
@@ -46,13 +48,17 @@ fn crypto(host: usize) -> Box<dyn Crypto> {
 impl Vm {
     /// A virtual machine of `hosts` hosts; host 0 leads.
     fn up(hosts: usize) -> Self {
+        Self::at(hosts, |host| Links::one(address(host)))
+    }
+
+    fn at(hosts: usize, links: fn(usize) -> Links) -> Self {
         let mut world = World::new(1);
         for _ in 0..hosts {
             let spec = LinkSpec { delay_us: 200, ..LinkSpec::default() };
             world.add_host(Clock::new(0, 0), ByteSize::from_mib(64), true, |_| spec);
         }
-        world.boot(0, Node::found(config(0), crypto(0), Rng::new(5, 0), [7; 32]));
-        let mut vm = Self { world, told: Vec::new() };
+        world.boot(0, Node::found(config(0, links(0)), crypto(0), Rng::new(5, 0), [7; 32]));
+        let mut vm = Self { world, told: Vec::new(), links };
         for host in 1..hosts {
             vm.join(host, 0);
         }
@@ -69,7 +75,8 @@ impl Vm {
         let target = JoinTarget { addr: address(0), key: crypto(0).public_key(), invitation };
         let now = self.world.local_now(host);
         let rng = Rng::new(6 + life, host as u64);
-        self.world.boot(host, Node::join(now, config(host), crypto(host), rng, target));
+        let config = config(host, (self.links)(host));
+        self.world.boot(host, Node::join(now, config, crypto(host), rng, target));
     }
 
     fn run_for(&mut self, d: Duration) {
@@ -298,4 +305,29 @@ fn a_host_deleted_while_it_was_cut_off_learns_of_it_when_it_is_back() {
     vm.run_for(11 * SECOND);
     assert!(vm.when(1, |e| *e == NodeEvent::Deleted).is_some());
     assert_eq!(vm.world.hosts[0].node.as_ref().unwrap().hosts().count(), 1);
+}
+
+/// Of these the table has the first, and the world delivers at the first two.
+fn three(host: usize) -> Links {
+    let mut other = address(host);
+    other.set_ip([10, 9, 0, host as u8].into());
+    Links::new(vec![address(host), other, ([0x2001, 0xDB8, 0, 0, 0, 0, 0, 1], 7077).into()])
+}
+
+#[test]
+fn the_nearest_of_a_hosts_addresses_is_tried_and_then_the_next() {
+    let near: fn(usize) -> Links =
+        |host| if host == 1 { three(1) } else { Links::one(three(host).addrs()[1]) };
+    // Told of host 2 later than it joined itself.
+    let deaf = |host| if host == 2 { three(2) } else { Links::one(three(host).addrs()[2]) };
+    for (links, from, to, addr) in [(near, 2, 1, three(1).addrs()[1]), (deaf, 1, 2, address(2))] {
+        let mut vm = Vm::at(3, links);
+        let host = vm.me(to);
+        vm.world.with(from, |n, now, m| n.connect_to(now, host, m));
+        vm.run_for(30 * SECOND);
+        let networks = vm.world.hosts[from].node.as_ref().expect("it runs").networks();
+        let found: Vec<_> = networks.iter().filter(|n| n.host == host).map(|n| n.addr).collect();
+        assert_eq!(found, [addr]);
+        assert_eq!(vm.told.iter().filter(|t| matches!(t.2, NodeEvent::HostLost(_))).count(), 0);
+    }
 }

@@ -59,7 +59,8 @@ fn window_after(flow: &FlowReport, at_ms: u64) -> usize {
 fn after_an_outage_the_window_is_small_and_after_a_pause_of_the_peer_it_is_not() {
     let link = |at: u64, up: bool| format!("[[change]]\nat_ms = {at}\nlink = 'there'\nup = {up}\n");
     let outage = flow("", "", "congestion = 'tolerant'", &(link(400, false) + &link(1400, true)));
-    assert!(window_after(&outage, 1400) <= 10, "{}", window_after(&outage, 1400));
+    // The first acknowledgement, of several packets, lets some more go.
+    assert!(window_after(&outage, 1400) <= 16, "{}", window_after(&outage, 1400));
     // Few enough under way for the receiver's socket to hold them.
     let pause = "[[stop]]\nat_ms = 100\nfor_ms = 1000\nside = 'receiver'";
     let pause = flow(DEEP, "", "congestion = 'tolerant'", pause);

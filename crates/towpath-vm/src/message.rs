@@ -7,6 +7,7 @@
 //! decoded with the bytes' own length as the bound on everything they claim.
 
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -98,6 +99,8 @@ pub enum Message {
     Relayed(Numbers),
     /// These pieces of yours did not get past this host.
     Unrelayed(Numbers),
+    /// From the leader: where hosts receive that have several addresses.
+    Addresses(Addresses),
 }
 
 /// Body of [`Message::Welcome`].
@@ -431,6 +434,13 @@ impl Numbers {
     }
 }
 
+/// Body of [`Message::Addresses`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Addresses {
+    /// Each host with its addresses.
+    pub hosts: Vec<(HostId, Vec<SocketAddr>)>,
+}
+
 /// Why a message was not understood.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MessageError {
@@ -474,7 +484,7 @@ kinds! {
     23 Tasks, 24 Watch, 25 Input, 26 InputTaken, 32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked,
     36 Answered, 37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt,
     43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
-    48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed,
+    48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed, 53 Addresses,
 }
 
 fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
@@ -493,7 +503,7 @@ impl Message {
     /// The channel that carries it.
     pub const fn label(&self) -> u16 {
         match self {
-            Self::Welcome(_) | Self::Entries(_) => LABEL_LOG,
+            Self::Welcome(_) | Self::Entries(_) | Self::Addresses(_) => LABEL_LOG,
             Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
             Self::TaskEnded(_) => LABEL_DATA,
             _ => LABEL_TASK,

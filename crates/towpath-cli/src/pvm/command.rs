@@ -64,6 +64,9 @@ pub(crate) struct PvmArgs {
     /// Starts a program as this task, by the tasker of this host among these, if one is
     #[arg(long, hide = true, value_name = "TASKS", requires = "program")]
     by_tasker: Option<String>,
+    /// Kills a task's program when standard input ends, which has the task's cookie
+    #[arg(long, hide = true)]
+    survivor: bool,
     /// Flags of the spawn
     #[arg(long, hide = true, value_name = "N", default_value_t = 0, requires = "by_tasker")]
     flags: i32,
@@ -82,6 +85,9 @@ pub(crate) struct PvmArgs {
 pub(crate) fn pvm(vm: &VmDir, args: &PvmArgs) -> anyhow::Result<ExitCode> {
     if let Some(taskers) = &args.by_tasker {
         return starter::start(taskers, args.flags, &args.program);
+    }
+    if args.survivor {
+        return starter::survive();
     }
     if let [hoster, login, command] = args.ask_hoster.as_slice() {
         let hoster = hoster.parse().ok().and_then(|raw: u64| TaskId::try_from(raw).ok());

@@ -6,12 +6,13 @@ use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use towpath::pvm::hostfile::PvmHost;
 use towpath::task::AskError;
-use towpath::{Event, Task, VmDir};
+use towpath::{Event, Task, VmDir, Wanted};
 use towpath_vm::{Host, HostState};
 
 use super::help;
 use super::input::Input;
-use super::jobs::Jobs;
+use super::jobs::{Jobs, TRACE_CONTEXT};
+use super::mask::Mask;
 use super::settings::Settings;
 use super::tids::Tid;
 use super::words;
@@ -39,6 +40,8 @@ pub(super) struct Console<'a> {
     pub(super) described: Vec<PvmHost>,
     pub(super) jobs: Jobs,
     pub(super) settings: Settings,
+    /// What of tasks is traced.
+    pub(super) mask: Mask,
     /// Why the virtual machine is over.
     end: Option<String>,
 }
@@ -51,13 +54,14 @@ impl<'a> Console<'a> {
         described: Vec<PvmHost>,
         settings: Settings,
     ) -> Self {
-        Self { task, vm, start, described, jobs: Jobs::default(), settings, end: None }
+        let (jobs, mask) = (Jobs::default(), Mask::default());
+        Self { task, vm, start, described, jobs, settings, mask, end: None }
     }
 
     /// Takes commands to their end.
     pub(super) fn run(&mut self, mut input: Input) -> anyhow::Result<()> {
         let shown = stdin().is_terminal();
-        let mut asked = false;
+        let (mut asked, mut quiet) = (false, false);
         loop {
             self.take_events()?;
             if let Some(why) = &self.end {
@@ -70,26 +74,29 @@ impl<'a> Console<'a> {
                 }
                 continue;
             }
-            if input.is_over() && (shown || !self.jobs.any()) {
+            // Of tasks that have ended something may be on its way that belongs to a trace.
+            let over = !self.jobs.any() && (quiet || !self.jobs.any_traced());
+            if input.is_over() && (shown || over) {
                 // Behind the prompt.
                 return if shown { say(b"\n") } else { Ok(()) };
             }
             if shown && !std::mem::replace(&mut asked, true) {
                 say(PROMPT.as_bytes())?;
             }
-            self.wait(&mut input)?;
+            quiet = self.wait(&mut input)?;
         }
     }
 
-    /// Waits for input or for something to happen.
-    fn wait(&mut self, input: &mut Input) -> anyhow::Result<()> {
+    /// Waits for input or for something to happen; whether nothing did.
+    fn wait(&mut self, input: &mut Input) -> anyhow::Result<bool> {
         if !self.task.arm()? {
-            return Ok(());
+            return Ok(false);
         }
         let mut descriptors = vec![PollFd::from_borrowed_fd(self.task.descriptor(), PollFlags::IN)];
         let stdin = input.fd();
         descriptors.extend(stdin.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let until = self.jobs.any_silent().then_some(&ASK_AFTER);
+        let ask = self.jobs.any_silent() || input.is_over() && !self.jobs.any();
+        let until = ask.then_some(&ASK_AFTER);
         let nothing = match poll(&mut descriptors, until) {
             Ok(ready) => ready == 0,
             Err(rustix::io::Errno::INTR) => false,
@@ -107,12 +114,14 @@ impl<'a> Console<'a> {
             self.jobs.asked_after(runs, &mut out)?;
             say(&out)?;
         }
-        Ok(())
+        Ok(nothing)
     }
 
     /// Shows what came of jobs.
     pub(super) fn take_events(&mut self) -> anyhow::Result<()> {
         let mut out = Vec::new();
+        // Before the ends of tasks, which they come before.
+        self.take_traces(&mut out)?;
         while let Some(event) = self.task.next_event() {
             match event {
                 Event::Output { task, bytes, .. } => {
@@ -133,6 +142,15 @@ impl<'a> Console<'a> {
             }
         }
         say(&out)
+    }
+
+    /// Writes down what traced tasks have told.
+    fn take_traces(&mut self, out: &mut Vec<u8>) -> anyhow::Result<()> {
+        let wanted = Wanted { source: None, tag: None, context: TRACE_CONTEXT };
+        while let Some(message) = self.task.try_recv(&wanted).context("traces")? {
+            self.jobs.traced(message.tag(), message.src(), message.bytes(), out)?;
+        }
+        Ok(())
     }
 
     fn line(&mut self, line: &str) -> anyhow::Result<Next> {
@@ -160,7 +178,7 @@ impl<'a> Console<'a> {
             "halt" if args.is_empty() => return self.halt(),
             "help" | "?" => Ok(help::text(args)),
             "id" if args.is_empty() => Ok(format!("t{:x}\n", Tid::from(self.task.id()))),
-            "idump" | "tickle" | "trace" => Ok(help::without_meaning(name)),
+            "idump" | "tickle" => Ok(help::without_meaning(name)),
             "insert" => self.insert(args),
             "jobs" => self.list_jobs(args),
             "kill" => self.kill(args),
@@ -177,6 +195,7 @@ impl<'a> Console<'a> {
             "setopt" => self.settings.setopt(args),
             "sig" => self.sig(args),
             "spawn" => self.spawn(args),
+            "trace" => self.mask.command(args),
             "unalias" => self.settings.unalias(args),
             "unexport" => Ok(self.settings.unexport(args)),
             "version" if args.is_empty() => Ok(format!("3.4.6 (Towpath {})\n", towpath::VERSION)),

@@ -36,7 +36,11 @@ const COMMANDS: [(&str, &str, &str); 32] = [
     ("sig", "SIGNAL TASK…", "Send a signal"),
     ("spawn", "[-OPTION…] PROGRAM [ARGUMENT…]", "Start tasks (`help spawn`)"),
     ("tickle", "", "No effect"),
-    ("trace", "", "No effect"),
+    (
+        "trace",
+        "[[+ | -] CALL… | *], xpvm, buf [BYTES], opt [full | time | count]",
+        "Set or show which calls `spawn -@` traces",
+    ),
     ("unalias", "NAME…", "Take an alias away"),
     ("unexport", "NAME…", "Variables that children do not get any more"),
     ("version", "", "Print the version of PVM's interface"),
@@ -48,6 +52,7 @@ const SPAWN: &str = "  -N           so many tasks
   -HOST:DIR    in a folder there; -:DIR in a folder of any host
   -?           under the debugger: PVM_DEBUGGER, or PVM_ROOT/lib/debugger
   ->           output to the console; ->FILE to a file, ->>FILE to its end
+  -@           trace of calls to the console; -@FILE to a file
 ";
 
 /// What `help` prints.
@@ -81,10 +86,7 @@ pub(super) fn text(args: &[&str]) -> String {
 pub(super) fn without_meaning(name: &str) -> String {
     let why = match name {
         "idump" => "it showed libpvm's own memory",
-        "tickle" => {
-            "it asked the pvmd for its insides; `towpath logs` and `towpath hosts` show ours"
-        }
-        _ => "tasks trace what they say themselves; the library's calls are not traced",
+        _ => "it asked the pvmd for its insides; `towpath logs` and `towpath hosts` show ours",
     };
     format!("{name}: no effect: {why}\n")
 }

@@ -12,17 +12,24 @@ use std::io::Write;
 
 use anyhow::{Context, bail};
 use towpath::TaskId;
+use towpath_vm::Host;
 
 use super::tids::Tid;
+use super::trace::Trace;
 
 /// Most jobs of a console.
 const JOBS_MAX: usize = 4096;
 /// Longest line that is kept until its end comes, in bytes; a longer one is cut.
 const LINE_MAX: usize = 64 << 10;
 
+/// Context of the messages in which tasks tell what they do; the tag is the job's number.
+pub(super) const TRACE_CONTEXT: u32 = 0x7_fffe;
+
 /// Where a job's output goes.
 #[derive(Debug)]
 pub(super) enum Sink {
+    /// The daemon's log; of a traced job, its trace alone.
+    Log,
     /// The console.
     Console,
     /// A file.
@@ -38,8 +45,26 @@ impl Sink {
         Ok(Self::File(file))
     }
 
+    /// Writes of a trace: as it is into a file, with the job's number and the task's to the
+    /// console.
+    fn write_trace(
+        &mut self,
+        job: usize,
+        task: Tid,
+        text: &str,
+        console: &mut Vec<u8>,
+    ) -> anyhow::Result<()> {
+        let named = |line| format!("[T{job}:t{task:x}] {line}\n").into_bytes();
+        let lines = match self {
+            Self::File(_) => text.into(),
+            _ => text.lines().flat_map(named).collect(),
+        };
+        self.write(lines, console)
+    }
+
     fn write(&mut self, lines: Vec<u8>, console: &mut Vec<u8>) -> anyhow::Result<()> {
         match self {
+            Self::Log => {}
             Self::Console => console.extend(lines),
             Self::File(file) => file.write_all(&lines).context("cannot write a job's output")?,
         }
@@ -54,6 +79,8 @@ fn finished(number: usize) -> Vec<u8> {
 #[derive(Debug)]
 struct Job {
     sink: Sink,
+    /// Its trace, and where that goes.
+    trace: Option<(Trace, Sink)>,
     /// Tasks whose output goes on, with the beginning of a line.
     open: BTreeMap<TaskId, Vec<u8>>,
 }
@@ -70,10 +97,55 @@ pub(super) struct Jobs {
 impl Jobs {
     /// Begins a job; its number.
     pub(super) fn begin(&mut self, sink: Sink) -> anyhow::Result<usize> {
+        self.add_job(sink, None)
+    }
+
+    /// Begins a job with a trace; its number, and what is to be shown.
+    pub(super) fn begin_traced(
+        &mut self,
+        sink: Sink,
+        to: Sink,
+        hosts: &[Host],
+    ) -> anyhow::Result<(usize, String)> {
+        let mut trace = Trace::default();
+        let text = trace.begin(hosts);
+        let job = self.add_job(sink, Some((trace, to)))?;
+        let mut shown = Vec::new();
+        if let Some((_, to)) = &mut self.all[job - 1].trace {
+            to.write_trace(job, Tid(0), &text, &mut shown)?;
+        }
+        Ok((job, String::from_utf8_lossy(&shown).into_owned()))
+    }
+
+    /// What a traced task tells of itself.
+    pub(super) fn traced(
+        &mut self,
+        job: i32,
+        from: TaskId,
+        bytes: &[u8],
+        console: &mut Vec<u8>,
+    ) -> anyhow::Result<()> {
+        let at = usize::try_from(job).ok().and_then(|job| job.checked_sub(1));
+        let of = at.and_then(|at| self.all.get_mut(at)).and_then(|job| job.trace.as_mut());
+        let Some((trace, to)) = of else { return Ok(()) };
+        let (text, whole) = trace.message(from, bytes);
+        let tid = Tid::from(from);
+        to.write_trace(at.map_or(0, |at| at + 1), tid, &text, console)?;
+        if whole.is_none() {
+            console.extend(format!("[{job}] t{tid:x}: a record that is none\n").into_bytes());
+        }
+        if let (Some(at), false) = (at, self.knows(from)) {
+            self.add(at + 1, from);
+            self.silent.insert(from, false);
+        }
+        Ok(())
+    }
+
+    fn add_job(&mut self, sink: Sink, trace: Option<(Trace, Sink)>) -> anyhow::Result<usize> {
         if self.all.len() == JOBS_MAX {
             bail!("{JOBS_MAX} jobs were spawned by this console, the limit");
         }
-        self.all.push(Job { sink, open: BTreeMap::new() });
+        self.all.push(Job { sink, trace, open: BTreeMap::new() });
         Ok(self.all.len())
     }
 
@@ -155,14 +227,9 @@ impl Jobs {
         let name = format!("[{}:t{:x}] ", number + 1, Tid::from(task)).into_bytes();
         let mut rest = job.open.remove(&task).unwrap_or_default();
         let mut lines = Vec::new();
-        let mut line = |text: &[u8]| lines.extend([&name, text, b"\n"].concat());
         if bytes.is_empty() {
             if !rest.is_empty() {
-                line(&rest);
-            }
-            line(b"EOF");
-            if job.open.is_empty() {
-                lines.extend(finished(number));
+                lines.push(rest);
             }
         } else {
             for &byte in bytes {
@@ -170,13 +237,29 @@ impl Jobs {
                     rest.push(byte);
                 }
                 if byte == b'\n' || rest.len() == LINE_MAX {
-                    line(&rest);
-                    rest.clear();
+                    lines.push(std::mem::take(&mut rest));
                 }
             }
             job.open.insert(task, rest);
         }
+        if let Some((trace, to)) = &mut job.trace {
+            let text: String = lines.iter().map(|line| trace.printed(task, line)).collect();
+            to.write_trace(number + 1, Tid::from(task), &text, console)?;
+        }
+        if bytes.is_empty() {
+            lines.push(b"EOF".to_vec());
+        }
+        let mut lines: Vec<u8> =
+            lines.iter().flat_map(|line| [&name, line.as_slice(), b"\n"].concat()).collect();
+        if job.open.is_empty() {
+            lines.extend(finished(number));
+        }
         job.sink.write(lines, console)
+    }
+
+    /// Whether any was traced.
+    pub(super) fn any_traced(&self) -> bool {
+        self.all.iter().any(|job| job.trace.is_some())
     }
 
     /// Whether any goes on.

@@ -9,6 +9,7 @@
 //! | `hosts`, `tasks`, `spawn`, `mail`, `settings` | what the commands do |
 //! | `jobs` | output of what was spawned with `->` |
 //! | `roles`, `starter` | hosters and taskers: what they are asked; programs that they start |
+//! | `mask`, `trace` | which calls are traced; what traced tasks say, as it is written |
 //! | `summary` | what a trace file says |
 //! | `help` | what `help` says |
 
@@ -19,6 +20,7 @@ mod hosts;
 mod input;
 mod jobs;
 mod mail;
+mod mask;
 mod roles;
 mod settings;
 mod spawn;
@@ -26,6 +28,7 @@ mod starter;
 mod summary;
 mod tasks;
 mod tids;
+mod trace;
 mod words;
 
 pub(crate) use command::{PvmArgs, pvm};

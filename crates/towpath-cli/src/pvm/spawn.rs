@@ -8,7 +8,7 @@ use towpath::task::{Place, SpawnTasks};
 use towpath_vm::Host;
 
 use super::console::{Console, wrong_args};
-use super::jobs::Sink;
+use super::jobs::{Sink, TRACE_CONTEXT};
 use super::roles;
 use super::tasks::word;
 use super::tids::Tid;
@@ -40,7 +40,8 @@ struct Wanted {
     place: Option<String>,
     folder: String,
     debug: bool,
-    trace: bool,
+    /// Where a trace of it goes.
+    trace: Option<Output>,
     output: Output,
     program: String,
     args: Vec<String>,
@@ -72,8 +73,11 @@ impl Wanted {
             };
         } else if option == "?" {
             self.debug = true;
-        } else if option.starts_with('@') {
-            self.trace = true;
+        } else if let Some(path) = option.strip_prefix('@') {
+            self.trace = Some(match path {
+                "" => Output::Console,
+                path => Output::File { path: path.into(), append: false },
+            });
         } else if option.starts_with(|c: char| c.is_ascii_digit()) {
             let count = option.parse().ok().filter(|n| (1..=COUNT_MAX).contains(n));
             let Some(count) = count else {
@@ -104,6 +108,16 @@ impl Wanted {
     }
 }
 
+impl Output {
+    fn sink(&self) -> anyhow::Result<Sink> {
+        Ok(match self {
+            Self::Log => Sink::Log,
+            Self::Console => Sink::Console,
+            Self::File { path, append } => Sink::file(path, *append)?,
+        })
+    }
+}
+
 impl Console<'_> {
     pub(super) fn spawn(&mut self, args: &[&str]) -> anyhow::Result<String> {
         let wanted = Wanted::parse(args)?;
@@ -112,17 +126,24 @@ impl Console<'_> {
             return Ok("0 successful\nNo such host\n".into());
         };
         let mut out = String::new();
-        if wanted.trace {
-            out += "-@ has no effect: tasks are not traced by the console\n";
-        }
-        let sink = match &wanted.output {
-            Output::Log => None,
-            Output::Console => Some(Sink::Console),
-            Output::File { path, append } => Some(Sink::file(path, *append)?),
+        let trace = wanted.trace.as_ref().map(Output::sink).transpose()?;
+        let sink = wanted.output.sink()?;
+        // What a traced task prints is part of the trace.
+        let job = match (trace, sink) {
+            (None, Sink::Log) => None,
+            (None, sink) => Some(self.jobs.begin(sink)?),
+            (Some(trace), sink) => {
+                let (job, begin) = self.jobs.begin_traced(sink, trace, &hosts)?;
+                out += &begin;
+                Some(job)
+            }
         };
-        let job = sink.map(|sink| self.jobs.begin(sink)).transpose()?;
         self.task.catch_output(job.is_some())?;
         let mut tasks = self.tasks(&wanted, place);
+        if let (Some(job), Some(_)) = (job, &wanted.trace) {
+            let tracer = Tid::from(self.task.id()).0;
+            tasks.env.extend(self.mask.variables(tracer, TRACE_CONTEXT, job));
+        }
         roles::by_taskers(&mut self.task, &mut tasks);
         let spawned = self.task.spawn(tasks)?;
         let done = spawned.iter().filter(|task| task.is_ok()).count();
@@ -189,7 +210,9 @@ mod tests {
         );
         let wanted = parse("-:/w -? -@trace ->>out prog");
         assert_eq!((wanted.place, wanted.folder.as_str()), (None, "/w"));
-        assert!(wanted.debug && wanted.trace);
+        assert!(wanted.debug);
+        assert_eq!(wanted.trace, Some(Output::File { path: "trace".into(), append: false }));
+        assert_eq!(parse("-@ p").trace, Some(Output::Console));
         assert_eq!(wanted.output, Output::File { path: "out".into(), append: true });
         assert_eq!(parse("->out p").output, Output::File { path: "out".into(), append: false });
         assert_eq!(parse("--host=127.0.0.1 p").place.as_deref(), Some("127.0.0.1"));

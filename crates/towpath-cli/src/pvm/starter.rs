@@ -1,21 +1,25 @@
 //! What a daemon runs in the place of a task's program where a tasker may start it.
 //!
 //! It stands for the task: as long as it runs, the task does. On a host with a tasker it asks that
-//! to start the program, waits for its end, and ends as that did; signals it passes on. Where there
-//! is none, or none any more, it becomes the program.
+//! to start the program, waits for its end, and ends as that did; signals it passes on, and for
+//! those that cannot be, a second process waits. Where there is none, or none any more, it becomes
+//! the program.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::{Read, Write, stdin};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{
+    SIGABRT, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
+};
 use signal_hook::iterator::Signals;
 use towpath::Task;
 use towpath::task::place::{COOKIE_VAR, SOCKET_VAR, TASK_VAR};
@@ -28,7 +32,10 @@ use super::roles::{Came, Packed, Question, START_TASK};
 const ATTACH_MAX: Duration = Duration::from_mins(1);
 /// Exit status of a task whose program was not started, as shells have it.
 const NOT_STARTED: u8 = 127;
-const SIGNALS: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT];
+const SIGNALS: [i32; 9] =
+    [SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT];
+/// Longest cookie that is read, in bytes.
+const COOKIE_MAX: u64 = 4096;
 
 /// Runs `command` as the task that this process was started as. `taskers`: their numbers, with
 /// commas between; `flags` of the spawn.
@@ -56,6 +63,7 @@ pub(super) fn start(taskers: &str, flags: i32, command: &[OsString]) -> anyhow::
     // Its place among those that were started with it.
     question.int(0).int(1).int(1);
     let cookie = variable(COOKIE_VAR)?;
+    let survivor = Survivor::start(&cookie)?;
     let mut signals = Signals::new(SIGNALS)?;
     let signals_for = cookie.clone();
     std::thread::spawn(move || {
@@ -65,7 +73,42 @@ pub(super) fn start(taskers: &str, flags: i32, command: &[OsString]) -> anyhow::
     });
     let asker = Task::enrol_at(Path::new(&variable(SOCKET_VAR)?), None)?;
     let question = Question::ask(asker, tasker, START_TASK, &question)?;
-    follow(question, own, &cookie, || become_program(&program, args))
+    follow(question, own, &cookie, survivor, || become_program(&program, args))
+}
+
+/// A process that kills the program when this one is killed; ended when dropped.
+struct Survivor(Child);
+
+impl Survivor {
+    fn start(cookie: &str) -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["pvm", "--survivor"]).process_group(0);
+        // No process of the task: without its cookie, and without its output, which ends with it.
+        command.env_remove(COOKIE_VAR).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.stdin(Stdio::piped()).spawn()?;
+        let mut survivor = Self(child);
+        // The pipe ends with this process.
+        survivor.0.stdin.as_mut().context("no pipe")?.write_all(cookie.as_bytes())?;
+        Ok(survivor)
+    }
+}
+
+impl Drop for Survivor {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What [`Survivor`] does.
+pub(super) fn survive() -> anyhow::Result<ExitCode> {
+    let mut cookie = String::new();
+    stdin().take(COOKIE_MAX).read_to_string(&mut cookie)?;
+    if cookie.len() as u64 == COOKIE_MAX {
+        bail!("a cookie has less than {COOKIE_MAX} bytes, the limit");
+    }
+    pass_on(&cookie, SIGKILL);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Waits until the program that a tasker started has ended. `instead`: what to do when the tasker
@@ -74,6 +117,7 @@ fn follow(
     mut question: Question,
     own: TaskId,
     cookie: &str,
+    survivor: Survivor,
     instead: impl FnOnce() -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     let mut limit = Some(ATTACH_MAX);
@@ -83,6 +127,7 @@ fn follow(
         match came {
             Came::Answer(mut answer) => {
                 answer.int();
+                drop(survivor);
                 return Ok(ended(answer.int().unwrap_or(0), attached));
             }
             Came::Ended if attached => {
@@ -90,7 +135,7 @@ fn follow(
                 return Ok(ExitCode::SUCCESS);
             }
             Came::Ended => {
-                drop(question);
+                drop((question, survivor));
                 return instead();
             }
             Came::Nothing if attached => limit = None,

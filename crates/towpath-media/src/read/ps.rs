@@ -191,7 +191,7 @@ impl ProgramStream {
         let head = &self.head[..self.head_len];
         let Some(&first) = head.get(4) else { return Head::More };
         let field = |i: usize| u64::from(head[i]);
-        let (raw, length, stuffing) = if first >> 6 == 0b01 {
+        let (base, extension, length, stuffing) = if first >> 6 == 0b01 {
             if head.len() < 14 {
                 return Head::More;
             }
@@ -203,15 +203,25 @@ impl ProgramStream {
                 | field(7) << 5
                 | field(8) >> 3;
             let extension = (field(8) & 3) << 7 | field(9) >> 1;
-            (base * 300 + extension, 14, u32::from(head[13] & 7))
+            (base, extension, 14, u32::from(head[13] & 7))
         } else if first >> 4 == 0b0010 {
             if head.len() < 12 {
                 return Head::More;
             }
-            (pes::stamp(&head[4..9]) * 300, 12, 0)
+            (pes::stamp(&head[4..9]), 0, 12, 0)
         } else {
             return Head::Bad;
         };
+        if extension < 300 {
+            self.clock(base * 300 + extension, start, sink);
+        } else {
+            sink.fault(FaultKind::ClockExtension, start);
+        }
+        Head::Known(length, State::Skip(stuffing))
+    }
+
+    /// A pack's clock reference; the pack starts at `start`.
+    fn clock(&mut self, raw: u64, start: u64, sink: &mut impl Sink) {
         let step = self.clock.take(raw, STEP_MAX);
         if step.jump {
             sink.fault(FaultKind::ClockJump, start);
@@ -225,7 +235,6 @@ impl ProgramStream {
             position: offset,
             discontinuity: false,
         });
-        Head::Known(length, State::Skip(stuffing))
     }
 
     fn packet(&mut self, header: PesHeader, start: u64, sink: &mut impl Sink) -> Head {

@@ -192,8 +192,11 @@ impl Node {
         if ahead == 0 {
             return self.deliver(delivery);
         }
-        let place = received.wrapping_add_signed(ahead.into());
-        let fits = ahead > 0 && pair.window.may_come(place, delivery.charge.into());
+        let Ok(ahead) = u64::try_from(ahead) else {
+            return self.data.dropped.push(delivery.block);
+        };
+        let place = received + ahead;
+        let fits = pair.window.may_come(place, delivery.charge.into());
         let early = &mut self.data.relays.early;
         // Early pieces do not overlap, so that all together are within what was granted.
         let end = place + u64::from(delivery.charge);

@@ -114,16 +114,16 @@ impl Relays {
 
     /// The end of a task is to be told to `host`: false when it must wait, and will be told.
     pub(crate) fn may_end(&mut self, host: HostId, ended: &TaskEnded) -> bool {
-        let open = self.open.contains_key(&(host, ended.task));
+        let open = self.is_open(host, ended.task);
         if open {
             self.ended.insert((host, ended.task), ended.clone());
         }
         !open
     }
 
-    /// Whether `host` will be told the end of `task`.
-    pub(crate) fn will_end(&self, host: HostId, task: TaskId) -> bool {
-        self.ended.contains_key(&(host, task))
+    /// Whether pieces of `task` are on their way to `host`: its end is told there behind them.
+    pub(crate) fn is_open(&self, host: HostId, task: TaskId) -> bool {
+        self.open.contains_key(&(host, task))
     }
 
     /// What is left, for those who look for leaks.

@@ -2,10 +2,11 @@
 //!
 //! An acknowledgement for every second packet costs the way back a fiftieth of the rate, and both
 //! hosts a system call's worth of work. What the sender needs is a number of them per round trip:
-//! the window moves on in so many steps. So each path asks for that (`ACK_RATE`), as RFC 9000's
-//! extension for acknowledgement frequency does. When the way back loses much of what the peer
-//! sends, it is asked for less still: on a narrow line what fills it is mostly acknowledgements.
-//! What is missing is told at once, however few are asked for.
+//! the window moves on in so many steps. So each path asks for that (`PER_ROUND`), as the extension
+//! of QUIC for acknowledgement frequency does. Where a round trip takes longer than the shortest,
+//! what waits may be the acknowledgements, and there are to be as many fewer. When the way back
+//! loses much of what the peer sends, it is asked for less still: on a narrow line what fills it is
+//! mostly acknowledgements. What is missing is told at once, however few are asked for.
 
 use core::time::Duration;
 
@@ -15,6 +16,8 @@ use super::arrivals::ACK_EVERY;
 
 /// Acknowledgements asked for per round trip.
 const PER_ROUND: u64 = 16;
+/// So many times fewer at most where a round trip takes so many times the shortest.
+const LONGER_MAX: u32 = 4;
 /// Packets to one of them at most, and at most while the way back is not narrow.
 const EVERY_MAX: u64 = 256;
 const EVERY_MAX_WIDE: u64 = 64;
@@ -67,12 +70,16 @@ impl AckRate {
         }
     }
 
-    /// `packets` of ours were delivered within the last round trip, of `rtt`.
-    pub(super) fn take(&mut self, packets: u64, rtt: Duration) {
+    /// `packets` of ours were delivered within the last round trip, of `rtt`; the shortest one
+    /// took `rtt_min`.
+    pub(super) fn take(&mut self, packets: u64, rtt: Duration, rtt_min: Duration) {
         let most = if self.sparse > 1 { EVERY_MAX } else { EVERY_MAX_WIDE };
-        let every = packets * self.sparse / PER_ROUND;
-        self.wanted = every.clamp(ACK_EVERY.into(), most) as u16;
-        let part = rtt * self.sparse as u32 / PER_ROUND as u32;
+        let (least, most_us) = (micros(rtt_min).max(1), micros(rtt_min * LONGER_MAX).max(1));
+        // Where a round trip takes longer than it need, acknowledgements may be what waits.
+        let rarer =
+            |n: u64| n * self.sparse * micros(rtt).clamp(least, most_us) / least / PER_ROUND;
+        self.wanted = rarer(packets).clamp(ACK_EVERY.into(), most) as u16;
+        let part = Duration::from_micros(rarer(micros(rtt)));
         self.delay = part.min(DELAY_MAX).max(self.least);
     }
 
@@ -122,6 +129,10 @@ impl AckRate {
     }
 }
 
+const fn micros(d: Duration) -> u64 {
+    d.as_micros() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,29 +147,42 @@ mod tests {
     fn sixteen_a_round_trip_but_never_more_than_one_in_two_nor_fewer_than_one_in_64() {
         let mut rate = AckRate::new(LEAST);
         for (packets, every) in [(0, 2), (32, 2), (47, 2), (160, 10), (1024, 64), (9000, 64)] {
-            rate.take(packets, Duration::from_millis(20));
+            rate.take(packets, Duration::from_millis(20), Duration::from_millis(20));
             assert_eq!((rate.wanted, rate.delay()), (every, LEAST), "{packets}");
         }
-        rate.take(1000, Duration::from_millis(160));
+        rate.take(1000, Duration::from_millis(160), Duration::from_millis(160));
         assert_eq!(rate.delay(), Duration::from_millis(10));
+    }
+
+    #[test]
+    fn as_many_fewer_as_the_round_trip_is_longer_than_the_shortest() {
+        let mut rate = AckRate::new(LEAST);
+        for (rtt_ms, every, delay_us) in [(20, 10, 2000), (30, 15, 2812), (60, 30, 11_250)] {
+            rate.take(160, Duration::from_millis(rtt_ms), Duration::from_millis(20));
+            assert_eq!((rate.wanted, rate.delay()), (every, Duration::from_micros(delay_us)));
+        }
+        rate.take(160, Duration::from_millis(100), Duration::from_millis(20));
+        assert_eq!(rate.wanted, 40, "a quarter at the least");
+        rate.take(160, Duration::from_millis(100), Duration::ZERO);
+        assert_eq!(rate.wanted, 10, "the shortest is not known");
     }
 
     #[test]
     fn news_is_told_and_told_again_after_a_second() {
         let mut rate = AckRate::new(LEAST);
-        rate.take(20, Duration::from_millis(20));
+        rate.take(20, Duration::from_millis(20), Duration::from_millis(20));
         assert_eq!(rate.news(at(0)), None, "as everybody does");
-        rate.take(160, Duration::from_millis(20));
+        rate.take(160, Duration::from_millis(20), Duration::from_millis(20));
         assert_eq!(rate.news(at(1)), Some((10, 2000)));
         rate.told(at(1));
         assert_eq!(rate.news(at(2)), None);
-        rate.take(13 * 16, Duration::from_millis(20));
+        rate.take(13 * 16, Duration::from_millis(20), Duration::from_millis(20));
         assert_eq!(rate.news(at(2)), None, "not a third more");
-        rate.take(14 * 16, Duration::from_millis(20));
+        rate.take(14 * 16, Duration::from_millis(20), Duration::from_millis(20));
         assert_eq!(rate.news(at(2)), Some((14, 2000)));
-        rate.take(160, Duration::from_millis(20));
+        rate.take(160, Duration::from_millis(20), Duration::from_millis(20));
         assert_eq!(rate.news(at(1001)), Some((10, 2000)), "it may have been lost");
-        rate.take(0, Duration::from_millis(20));
+        rate.take(0, Duration::from_millis(20), Duration::from_millis(20));
         rate.told(at(1001));
         assert_eq!(rate.news(at(2000)), None);
         assert_eq!(rate.news(at(5000)), Some((2, 2000)), "it may have been lost, too");
@@ -177,7 +201,7 @@ mod tests {
         assert_eq!((round(&mut rate, 7), round(&mut rate, 10)), (2, 4));
         (0..10).for_each(|_| _ = round(&mut rate, 19));
         assert_eq!(rate.sparse, SPARSE_MAX);
-        rate.take(4000, Duration::from_millis(20));
+        rate.take(4000, Duration::from_millis(20), Duration::from_millis(20));
         assert_eq!((rate.wanted, rate.delay()), (256, Duration::from_millis(20)));
         (0..CALM).for_each(|_| _ = round(&mut rate, 0));
         assert_eq!(rate.sparse, SPARSE_MAX / 2);

@@ -425,13 +425,13 @@ impl Association {
     }
 
     /// Takes note of a change of a link.
-    pub fn handle_path(&mut self, link: LinkId, change: PathChange) {
+    pub fn handle_path(&mut self, now: Instant, link: LinkId, change: PathChange) {
         for path in self.paths.iter_mut().filter(|p| p.link == link) {
             match change {
                 PathChange::Up => path.up = true,
                 PathChange::Down => path.up = false,
                 PathChange::Longest { remote, bytes } if path.remote == remote => {
-                    path.longest_told(bytes);
+                    path.longest_told(now, bytes);
                 }
                 PathChange::Longest { .. } => {}
             }
@@ -479,6 +479,7 @@ impl Association {
     /// not have effects any more. Until it answers, nothing is told; if it has given us up,
     /// nothing but that.
     pub fn slept(&mut self, now: Instant) {
+        self.paths.iter_mut().for_each(|path| path.rtt.slept(now));
         if self.is_open() && self.held.is_none() {
             self.held = Some(self.paths[0].next_number());
             self.liveness.want_ask(now);

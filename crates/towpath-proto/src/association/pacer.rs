@@ -42,7 +42,19 @@ impl Pacer {
     }
 
     /// Paces at `rate` bytes per second from now on, beside a window of `window` bytes.
-    pub(crate) fn set_rate(&mut self, rate: Option<u64>, window: u64, datagram: u64) {
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Option<u64>, window: u64, datagram: u64) {
+        let before = self.byte_time;
+        self.set_byte_time(rate, window, datagram);
+        // What went ahead of the old rate are so many bytes: they are waited for at the new one.
+        // A wait that a slow rate began would else outlast it, however long that is.
+        if before > 0 && self.byte_time != before && self.next > now {
+            let ahead = self.next.since(now).as_nanos() as f64;
+            let ratio = self.byte_time as f64 / before as f64;
+            self.next = now + Duration::from_nanos((ahead * ratio) as u64);
+        }
+    }
+
+    fn set_byte_time(&mut self, rate: Option<u64>, window: u64, datagram: u64) {
         let Some(rate) = rate else {
             self.byte_time = 0;
             return;
@@ -95,7 +107,7 @@ mod tests {
 
     fn at_a_megabyte_per_second(window: u64) -> Pacer {
         let mut p = Pacer::new();
-        p.set_rate(Some(1_000_000), window, 1000);
+        p.set_rate(Instant::ZERO, Some(1_000_000), window, 1000);
         p
     }
 
@@ -121,7 +133,7 @@ mod tests {
             (1_000_000_000, 1 << 20, 65), // 64 KiB
         ] {
             let mut p = Pacer::new();
-            p.set_rate(Some(rate), window, 1000);
+            p.set_rate(Instant::ZERO, Some(rate), window, 1000);
             let now = Instant::from_nanos(3_600_000_000_000);
             let mut sent = 0;
             while p.ready_at() <= now {
@@ -136,10 +148,32 @@ mod tests {
     fn nobody_waits_without_a_rate_nor_for_less_than_waking_up_takes() {
         let mut p = Pacer::new();
         for rate in [None, Some(5_000_000_000)] {
-            p.set_rate(rate, 10 << 20, 1472);
+            p.set_rate(Instant::ZERO, rate, 10 << 20, 1472);
             p.spend(Instant::ZERO, 1 << 30);
             assert_eq!((p.ready_at(), p.wake_at()), (Instant::ZERO, None));
         }
+    }
+
+    #[test]
+    fn what_went_ahead_of_a_rate_is_waited_for_at_the_next_one() {
+        let now = Instant::from_nanos(3_600_000_000_000);
+        for (rate, wait_us) in [(10, 200_000_000), (2_000_000, 1000), (20_000_000, 0)] {
+            let mut p = Pacer::new();
+            p.set_rate(now, Some(1_000), 100_000, 1000);
+            // Two datagrams at once, and two more.
+            (0..4).for_each(|_| p.spend(now, 1000));
+            assert_eq!(p.ready_at(), now + Duration::from_secs(2));
+            p.set_rate(now, Some(rate), 100_000, 1000);
+            let wait = p.ready_at().since(now);
+            let expected = Duration::from_micros(wait_us);
+            assert!(wait.abs_diff(expected) <= expected / 1000, "{rate} B/s: {wait:?}");
+        }
+        let mut p = Pacer::new();
+        p.set_rate(now, Some(1_000), 100_000, 1000);
+        p.spend(now, 100_000);
+        p.set_rate(now, None, 100_000, 1000);
+        p.set_rate(now, Some(1_000_000), 100_000, 1000);
+        assert!(p.ready_at() <= now, "there was no rate to wait for");
     }
 
     #[test]

@@ -216,10 +216,10 @@ impl Path {
     }
 
     /// To be called whenever the controller has heard something.
-    fn repace(&mut self) {
+    fn repace(&mut self, now: Instant) {
         self.control.window = self.control.congestion.window();
         let (rate, window) = (self.control.congestion.pacing(), self.control.window);
-        self.pacer.set_rate(rate, window, self.datagram.into());
+        self.pacer.set_rate(now, rate, window, self.datagram.into());
     }
 
     /// The owner had nothing more to send though the path had room.
@@ -240,16 +240,16 @@ impl Path {
     }
 
     /// The link takes no longer datagrams than this.
-    pub(super) fn longest_told(&mut self, bytes: u16) {
+    pub(super) fn longest_told(&mut self, now: Instant, bytes: u16) {
         let size = self.mtu.told(bytes);
-        self.resize(size);
+        self.resize(now, size);
     }
 
-    fn resize(&mut self, size: u16) {
+    fn resize(&mut self, now: Instant, size: u16) {
         if size != self.datagram {
             self.datagram = size;
             self.control.congestion.on_datagram(size.into());
-            self.repace();
+            self.repace(now);
         }
     }
 
@@ -339,6 +339,7 @@ impl Path {
         if newest
             && self.flight.get(ack.largest).is_some_and(|s| s.at == settled.newest)
             && !settled.late
+            && self.rtt.counts(settled.newest)
         {
             // Timers have to wait for late hosts (RFC 9002 §5.3); of the path those say nothing.
             let delay = Duration::from_micros(ack.delay_us.into());
@@ -358,7 +359,7 @@ impl Path {
             prior_delivered: settled.prior_delivered,
             congestion_met: core::mem::take(&mut self.marks.fresh),
         });
-        self.repace();
+        self.repace(now);
     }
 
     /// How often we want to hear from the peer.
@@ -366,7 +367,7 @@ impl Path {
         let Some(largest) = self.arrivals.received.largest() else { return };
         self.ack_rate.look_back(delivered, prior, largest, self.arrivals.count);
         let packets = (delivered - prior) / u64::from(self.datagram);
-        self.ack_rate.take(packets, self.rtt.smoothed());
+        self.ack_rate.take(packets, self.rtt.smoothed(), self.rtt.min());
     }
 
     fn settle(&mut self, now: Instant, number: u64, out: &mut Outcome) {
@@ -384,7 +385,7 @@ impl Path {
             self.arrivals.known_up_to(s.ack_top - 1);
         }
         if let Some(size) = self.mtu.on_acked(number, s.bytes) {
-            self.resize(size);
+            self.resize(now, size);
         }
         #[cfg(feature = "plant")]
         if self.plant == crate::config::Plant::LostAcknowledgement && number % 97 == 13 {
@@ -428,7 +429,7 @@ impl Path {
             if silent {
                 self.control.congestion.on_silence();
             }
-            self.repace();
+            self.repace(now);
         }
     }
 
@@ -438,7 +439,7 @@ impl Path {
         out.packets_lost += 1;
         let lost = self.mtu.on_lost(now, number, s.bytes);
         if let Lost::BlackHole(size) = lost {
-            self.resize(size);
+            self.resize(now, size);
         }
         #[cfg(feature = "plant")]
         if self.plant == crate::config::Plant::ForgottenRepair && number % 97 == 13 {
@@ -467,7 +468,7 @@ impl Path {
         self.probing.last_eliciting = now;
         if self.probing.count == PROBES_OF_LONG {
             let size = self.mtu.fall_back(now);
-            self.resize(size);
+            self.resize(now, size);
         }
         let (mut from, top) = (0, self.flight.next());
         for _ in 0..2 {
@@ -512,6 +513,23 @@ mod tests {
             }
         }
         out
+    }
+
+    #[test]
+    fn what_was_under_way_while_we_slept_says_nothing_of_the_round_trip_time() {
+        const HOUR: u64 = 3_600_000;
+        let mut path = path();
+        send(&mut path, at(0), 10);
+        ack(&mut path, at(20), 9, 10);
+        send(&mut path, at(21), 10);
+        path.rtt.slept(at(HOUR));
+        let pace = path.control.congestion.pacing();
+        ack(&mut path, at(HOUR + 1), 20, 10);
+        assert_eq!((path.in_flight(), path.rtt.longest()), (0, Duration::from_millis(20)));
+        assert!(path.control.congestion.pacing() >= pace);
+        send(&mut path, at(HOUR + 2), 10);
+        ack(&mut path, at(HOUR + 22 + 8), 31, 10);
+        assert_eq!(path.rtt.smoothed(), Duration::from_millis(21));
     }
 
     #[test]

@@ -375,20 +375,25 @@ impl Endpoint {
         let Some(at) = Self::deadline(&slot.state) else { return };
         if at < slot.armed {
             slot.armed = at;
-            slot.punctual = self.clock.is_some_and(|now| now < at);
+            slot.punctual = false;
             self.timers.push(Reverse((at, id)));
         }
+        // What the owner does is timed when its packets go out.
+        slot.punctual |= self.clock.is_some_and(|now| now < slot.armed);
     }
 
     /// Where a timer that is long overdue shows that the whole host slept, every peer may have
     /// given us up meanwhile.
     fn notice_sleep(&mut self, now: Instant) {
-        let Some(Reverse((due, id))) = self.timers.peek().copied() else { return };
-        let punctual = self.slot(id).is_some_and(|s| s.armed == due && s.punctual);
-        let long = now.since(due) > self.config.liveness.lost_after;
-        if !punctual || !long || due == self.slept {
+        let long = |due: Instant| now.since(due) > self.config.liveness.lost_after;
+        // The first of them may be an old one, which was moved away.
+        if !self.timers.peek().is_some_and(|Reverse((first, _))| long(*first)) {
             return;
         }
+        let punctual = self.slots.iter().filter(|s| s.punctual).map(|s| s.armed);
+        let Some(due) = punctual.min().filter(|due| long(*due) && *due != self.slept) else {
+            return;
+        };
         self.slept = due;
         for index in 0..self.slots.len() {
             if let SlotState::Open(a) = &mut self.slots[index].state {
@@ -546,10 +551,10 @@ impl Machine for Endpoint {
         self.clock = None;
     }
 
-    fn handle_path(&mut self, _now: Instant, link: LinkId, change: PathChange) {
+    fn handle_path(&mut self, now: Instant, link: LinkId, change: PathChange) {
         for index in 0..self.slots.len() {
             if let SlotState::Open(a) = &mut self.slots[index].state {
-                a.handle_path(link, change);
+                a.handle_path(now, link, change);
                 self.touch(self.slots[index].id);
             }
         }

@@ -142,6 +142,16 @@ pub(crate) fn call_quietly(name: &str, expected: &[Code], step: impl FnOnce() ->
     }
 }
 
+/// A call of which some codes are answers: nothing has failed, and `pvm_errno` stays as it is.
+pub(super) fn call_for_answer(
+    name: &str,
+    answers: &[Code],
+    step: impl FnOnce() -> Outcome,
+) -> c_int {
+    let answered = |code| if answers.contains(&code) { Ok(code.number()) } else { Err(code) };
+    call(name, || step().or_else(answered))
+}
+
 /// Runs a step of which a panic must not get out.
 pub(crate) fn guarded(step: impl FnOnce() -> Outcome) -> Outcome {
     let library = library();

@@ -102,11 +102,11 @@ pub(crate) unsafe extern "C" fn pvm_barrier(group: *const c_char, count: c_int) 
     )
 }
 
-/// `pvm_freezegroup`.
+/// `pvm_freezegroup`. As in PVM, `pvm_errno` stays as it is when it fails.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvm_freezegroup(group: *const c_char, size: c_int) -> c_int {
     // SAFETY: a C string of the program, or null.
-    quiet(|| library().freeze_group(&unsafe { text(group) }, size))
+    flat(guarded(|| library().freeze_group(&unsafe { text(group) }, size)))
 }
 
 /// `pvm_bcast`.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 
-use super::entry::{Ints, Text, Texts, call, call_quietly, library, traced, traced_as};
+use super::entry::{Ints, Text, Texts, call, call_for_answer, library, traced, traced_as};
 use super::tables::{Given, HostInfo};
 use super::text::{put, text, texts};
 use crate::code::Code;
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn pvm_config(
     })
 }
 
-/// A code for each name; gives how many are none.
+/// For each name a code, or what it got; gives how many got something.
 unsafe fn each(
     names: *const *const c_char,
     count: c_int,
@@ -102,7 +102,7 @@ pub(crate) unsafe extern "C" fn pvm_mstat(name: *const c_char) -> c_int {
         || data![HN: Text(name)],
         |status| data![HS: status],
         || {
-            call_quietly("pvm_mstat", &[Code::NoHost, Code::HostFail], || {
+            call_for_answer("pvm_mstat", &[Code::NoHost, Code::HostFail], || {
                 // SAFETY: a C string of the program, or null.
                 let name = unsafe { text(name) };
                 if name.is_empty() { Err(Code::BadParam) } else { library().host_status(&name) }

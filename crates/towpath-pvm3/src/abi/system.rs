@@ -206,7 +206,7 @@ pub(crate) extern "C" fn pvmsleep(seconds: c_int) -> c_int {
     unsafe { libc::sleep(seconds) }.cast_signed()
 }
 
-/// PVM's own: forgets the virtual machine without leaving it.
+/// PVM's own: is no task any more.
 #[unsafe(no_mangle)]
 extern "C" fn pvmendtask() -> c_int {
     let code = flat(guarded(|| library().exit()));

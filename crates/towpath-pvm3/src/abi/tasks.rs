@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 
-use super::entry::{Ints, Text, call, call_quietly, library, show, traced, traced_as, watch};
+use super::entry::{Ints, Text, call, call_for_answer, library, show, traced, traced_as, watch};
 use super::tables::{Given, TaskInfo};
 use super::text::{bytes, put};
 use crate::code::Code;
@@ -36,7 +36,7 @@ pub(crate) extern "C" fn pvm_parent() -> c_int {
         Vec::new,
         |tid| data![PT: tid],
         || {
-            let tid = call_quietly("pvm_parent", &[Code::NoParent, Code::ParentNotSet], || {
+            let tid = call_for_answer("pvm_parent", &[Code::NoParent, Code::ParentNotSet], || {
                 library().parent()
             });
             show();
@@ -142,7 +142,7 @@ pub(crate) extern "C" fn pvm_pstat(tid: c_int) -> c_int {
         event_number!("pstat"),
         || data![TT: tid],
         |status| data![TST: status],
-        || call_quietly("pvm_pstat", &[Code::NoTask], || library().task_status(tid)),
+        || call_for_answer("pvm_pstat", &[Code::NoTask], || library().task_status(tid)),
     )
 }
 

@@ -11,7 +11,9 @@ impl Library {
     /// `pvm_joingroup`: the instance number, the lowest free one.
     pub(crate) fn join_group(&self, group: &str) -> Outcome {
         let group = named(group)?;
-        self.enrolled(|_, vm| vm.join(group))
+        self.enrolled(|session, vm| {
+            if session.frozen.contains_key(group) { Err(Code::NotInGroup) } else { vm.join(group) }
+        })
     }
 
     /// `pvm_lvgroup`.

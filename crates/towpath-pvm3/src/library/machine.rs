@@ -82,6 +82,11 @@ impl Library {
             let mut done =
                 if tids.is_empty() { Vec::new() } else { vm.delete_hosts(&tids)? }.into_iter();
             let outcome = |host: &Option<i32>| match host {
+                // The host of who asks, as PVM says it.
+                Some(_) if done.as_slice().first() == Some(&Code::Denied.number()) => {
+                    done.next();
+                    Code::BadParam.number()
+                }
                 Some(_) => done.next().unwrap_or(Code::DSysErr.number()),
                 None => Code::NoHost.number(),
             };

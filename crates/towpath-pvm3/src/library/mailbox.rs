@@ -123,7 +123,7 @@ impl Library {
             Ok(_) => Err(Code::SysErr),
             Err(code) => Err(code),
         };
-        self.enrolled(|session, _| {
+        self.inside(|session, _| {
             let outcome = mail.and_then(|mail| unpack(&mail.content));
             // In PVM the receive buffer is the daemon's answer, of which nothing is left, where
             // there is no entry.

@@ -8,7 +8,7 @@
 use super::machine::NAMES_MAX;
 use super::roles::MANAGER;
 use super::session::{Library, Session};
-use super::system::{self, Kind, SIBLINGS_VAR, blank};
+use super::system::{self, SIBLINGS_VAR, blank};
 use crate::code::{Code, Outcome};
 use crate::message::Message;
 use crate::tid;
@@ -126,18 +126,22 @@ impl Session {
 
 impl Library {
     /// Asks the resource manager; `None`: there is none, or it ended over it.
-    fn ask_manager(&self, tag: i32, question: &Message) -> Result<Option<Message>, Code> {
-        let manager = self.enrolled(|session, vm| {
-            let manager = session.manager(vm)?;
-            manager.map_or(Ok(()), |manager| session.announce(vm, manager))?;
-            Ok(manager)
+    fn ask_manager(
+        &self,
+        tag: i32,
+        question: impl FnOnce(&mut Session, &mut dyn Vm) -> Result<Message, Code>,
+    ) -> Result<Option<Message>, Code> {
+        let asks = self.enrolled(|session, vm| {
+            let Some(manager) = session.manager(vm)? else { return Ok(None) };
+            session.announce(vm, manager)?;
+            Ok(Some((manager, question(session, vm)?)))
         })?;
-        let Some(manager) = manager else { return Ok(None) };
+        let Some((manager, question)) = asks else { return Ok(None) };
         let start = |host: i32, what: &mut Message| {
             let tids = self.start_as_told(host, what);
             tids.and_then(|tids| counted(&tids)).unwrap_or_else(|_| blank())
         };
-        self.ask_task(manager, (Kind::Question, tag), question, None, start)
+        self.ask_task(manager, tag, &question, start)
     }
 
     /// Starts what a manager placed on a host.
@@ -164,7 +168,7 @@ impl Library {
         place: &[u8],
         count: i32,
     ) -> Result<Option<Vec<i32>>, Code> {
-        let question = self.enrolled(|session, vm| {
+        let question = |session: &mut Session, vm: &mut dyn Vm| {
             let mut message = blank();
             message.pack_text(program)?;
             message.pack_int(flags)?;
@@ -191,8 +195,8 @@ impl Library {
                 message.pack_text(&[name.as_slice(), b"=", value].concat())?;
             }
             Ok(message)
-        })?;
-        let Some(mut answer) = self.ask_manager(system::SPAWN, &question)? else {
+        };
+        let Some(mut answer) = self.ask_manager(system::SPAWN, question)? else {
             return Ok(None);
         };
         let tids = statuses(&mut answer, count as usize)?;
@@ -202,7 +206,7 @@ impl Library {
 
     /// `pvm_config` by the manager.
     pub(super) fn hosts_managed(&self) -> Result<Option<Vec<HostRow>>, Code> {
-        let Some(mut answer) = self.ask_manager(system::CONFIG, &blank())? else {
+        let Some(mut answer) = self.ask_manager(system::CONFIG, |_, _| Ok(blank()))? else {
             return Ok(None);
         };
         let count = answer.unpack_int()?;
@@ -215,9 +219,12 @@ impl Library {
 
     /// `pvm_tasks` by the manager.
     pub(super) fn tasks_managed(&self, which: i32) -> Result<Option<Vec<TaskRow>>, Code> {
-        let mut question = blank();
-        question.pack_int(which)?;
-        let Some(mut answer) = self.ask_manager(system::TASKS, &question)? else {
+        let question = |_: &mut Session, _: &mut dyn Vm| {
+            let mut message = blank();
+            message.pack_int(which)?;
+            Ok(message)
+        };
+        let Some(mut answer) = self.ask_manager(system::TASKS, question)? else {
             return Ok(None);
         };
         let code = answer.unpack_int()?;
@@ -236,7 +243,8 @@ impl Library {
 
     /// `pvm_addhosts` by the manager: for each a host or a code.
     pub(super) fn add_hosts_managed(&self, names: &[String]) -> Result<Option<Vec<i32>>, Code> {
-        let Some(mut answer) = self.ask_manager(system::ADD_HOST, &pack_names(names)?)? else {
+        let question = |_: &mut Session, _: &mut dyn Vm| pack_names(names);
+        let Some(mut answer) = self.ask_manager(system::ADD_HOST, question)? else {
             return Ok(None);
         };
         let count = answer.unpack_int()?;
@@ -255,7 +263,8 @@ impl Library {
 
     /// `pvm_delhosts` by the manager: for each 0 or a code.
     pub(super) fn delete_hosts_managed(&self, names: &[String]) -> Result<Option<Vec<i32>>, Code> {
-        let Some(mut answer) = self.ask_manager(system::DELETE_HOST, &pack_names(names)?)? else {
+        let question = |_: &mut Session, _: &mut dyn Vm| pack_names(names);
+        let Some(mut answer) = self.ask_manager(system::DELETE_HOST, question)? else {
             return Ok(None);
         };
         statuses(&mut answer, names.len()).map(Some)
@@ -283,7 +292,7 @@ impl Library {
 
     /// Asks the manager that is there whether this task may be one: its host, as it says.
     pub(super) fn ask_to_manage(&self) -> Result<Option<i32>, Code> {
-        let Some(mut answer) = self.ask_manager(system::SCHEDULE, &blank())? else {
+        let Some(mut answer) = self.ask_manager(system::SCHEDULE, |_, _| Ok(blank()))? else {
             return Ok(None);
         };
         match answer.unpack_int()? {
@@ -371,6 +380,7 @@ impl Library {
         let next = what.unpack_int()?;
         self.enrolled(|session, vm| {
             let Some(place) = session.roles.remove(MANAGER) else { return Err(Code::Denied) };
+            session.unwatch_hosts(vm);
             vm.mail_delete(MANAGER, place)?;
             if next != 0 {
                 let content = super::mailbox::content_of(&[next])?;

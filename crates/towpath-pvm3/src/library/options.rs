@@ -260,6 +260,9 @@ impl Library {
             }),
             _ => self.with(|session| {
                 let me = session.tid().unwrap_or(-1);
+                if let 14..=17 = what {
+                    session.settle_trace(what == 14 && value != session.options.own.trace_tid);
+                }
                 let before = session.options.set(what, value, me);
                 self.note_tracing(session);
                 before

@@ -76,7 +76,7 @@ impl Library {
             let _ = writeln!(std::io::stderr(), "libpvm [t{me:x}]: {still}");
         }
         while self.with(caught) {
-            let seen = self.enrolled(|session, vm| Ok(session.came(vm)))?;
+            let seen = self.seen()?;
             self.take_all_in()?;
             if self.with(caught) {
                 self.wait(Wait::Forever, seen)?;

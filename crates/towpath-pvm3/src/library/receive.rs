@@ -11,9 +11,9 @@ use std::time::Duration;
 use super::handlers::Handler;
 use super::session::{Library, Session};
 use super::trace::outside;
-use super::waiting::Wait;
+use super::waiting::{Seen, Wait};
 use crate::code::{Code, Outcome};
-use crate::message::{Element, Info, Message};
+use crate::message::{Element, Info, Message, Received, WAITS};
 use crate::strided::Strided;
 use crate::vm::{Event, Incoming, Vm};
 
@@ -24,6 +24,8 @@ pub(crate) type MatchFunction = unsafe extern "C" fn(i32, i32, i32) -> i32;
 /// Which message is wanted; −1 stands for any source, tag and context.
 #[derive(Clone, Copy)]
 pub(super) struct Sought {
+    /// The task that wants it.
+    pub(super) me: i32,
     pub(super) source: i32,
     pub(super) tag: i32,
     pub(super) context: i32,
@@ -44,7 +46,7 @@ enum Directly {
     /// Its buffer.
     Taken(i32),
     /// It is none of those that had come by then.
-    Not { seen: u64 },
+    Not { seen: Seen },
 }
 
 /// What there is to do next about what came.
@@ -60,7 +62,7 @@ impl Library {
     pub(crate) fn receive(&self, source: i32, tag: i32, wait: Wait) -> Outcome {
         let sought = self.enrolled(|session, _| {
             session.buffers.free(session.buffers.receive())?;
-            Ok(Sought { source, tag, context: session.context, matches: session.matches })
+            session.sought(source, tag)
         })?;
         let id = self.take_message(sought, wait)?;
         self.with(|session| session.buffers.set_receive(id))?;
@@ -81,10 +83,12 @@ impl Library {
                 Directly::Not { seen } => seen,
             };
             self.take_in(sought)?;
-            if let Some(id) = self.find(sought)?
-                && self.with(|session| session.buffers.take_waiting(id))?
-            {
-                return Ok(id);
+            if let Some(id) = self.find(sought)? {
+                if self.with(|session| session.buffers.take_waiting(id))? {
+                    return Ok(id);
+                }
+                // Another thread was faster, or the match function itself took it.
+                continue;
             }
             if last {
                 return Ok(0);
@@ -97,12 +101,7 @@ impl Library {
     pub(crate) fn probe(&self, source: i32, tag: i32) -> Outcome {
         self.enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))?;
         self.take_all_in()?;
-        let sought = self.with(|session| Sought {
-            source,
-            tag,
-            context: session.context,
-            matches: session.matches,
-        });
+        let sought = self.inside(|session, _| session.sought(source, tag))?;
         let found = self.find(sought)?.unwrap_or(0);
         if found != 0 {
             self.with(|session| session.buffers.get_mut(found).map(Message::rewind))?;
@@ -119,7 +118,8 @@ impl Library {
     pub(crate) fn match_plainly(&self, id: i32, source: i32, tag: i32) -> i32 {
         self.with(|session| match session.buffers.get(id) {
             Ok(message) => {
-                let sought = Sought { source, tag, context: session.context, matches: None };
+                let (me, context) = (session.tid().unwrap_or(-1), session.context);
+                let sought = Sought { me, source, tag, context, matches: None };
                 i32::from(sought.fits(&message.info))
             }
             Err(_) => Code::NoSuchBuf.number(),
@@ -134,9 +134,7 @@ impl Library {
         tag: i32,
         into: &mut [u8],
     ) -> Result<(i32, i32, i32), Code> {
-        let sought = self.enrolled(|session, _| {
-            Ok(Sought { source, tag, context: session.context, matches: session.matches })
-        })?;
+        let sought = self.enrolled(|session, _| session.sought(source, tag))?;
         self.take_and_free(sought, |message| {
             let (info, len) = (message.info, message.len());
             let room = len.min(into.len());
@@ -163,9 +161,9 @@ impl Library {
 
     /// Asks the virtual machine for the message itself, where that is the same.
     fn take_directly(&self, sought: Sought) -> Result<Directly, Code> {
-        self.enrolled(|session, vm| {
+        self.inside_as(sought.me, |session, vm| {
             if !session.is_plain(sought) || session.has_news(vm) {
-                return Ok(Directly::Not { seen: session.came(vm) });
+                return Ok(Directly::Not { seen: session.seen(vm)? });
             }
             if let Some(id) = session.first_fitting(sought) {
                 session.buffers.take_waiting(id)?;
@@ -175,7 +173,7 @@ impl Library {
             let Sought { source, tag, context, .. } = sought;
             let incoming = vm.take_matching(any(source), any(tag), context)?;
             let Some(incoming) = incoming else {
-                return Ok(Directly::Not { seen: session.came(vm) });
+                return Ok(Directly::Not { seen: session.seen(vm)? });
             };
             let message = session.message(incoming);
             Ok(Directly::Taken(session.buffers.insert(message)))
@@ -185,14 +183,14 @@ impl Library {
     /// Takes in what came if it cannot stay with the virtual machine.
     fn take_in(&self, sought: Sought) -> Result<(), Code> {
         let stays =
-            self.enrolled(|session, vm| Ok(session.is_plain(sought) && !session.has_news(vm)))?;
+            self.inside(|session, vm| Ok(session.is_plain(sought) && !session.has_news(vm)))?;
         if stays { Ok(()) } else { self.take_all_in() }
     }
 
     /// Takes in what came, and calls handlers.
     pub(super) fn take_all_in(&self) -> Result<(), Code> {
         loop {
-            match self.enrolled(Session::take_messages)? {
+            match self.inside(Session::take_messages)? {
                 Came::Nothing => return Ok(()),
                 Came::Handle(handler, sought, id, context) => {
                     self.trace_handler(sought, id);
@@ -216,7 +214,7 @@ impl Library {
         if due {
             // A connection that is lost is found by the next call.
             let _ = self
-                .enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))
+                .inside(|_, vm| vm.wait(Some(Duration::ZERO)))
                 .and_then(|()| self.take_all_in());
             self.with(|session| (session.entered, session.handling) = (false, false));
         }
@@ -266,15 +264,29 @@ impl Library {
 impl Session {
     /// A message that came, as a buffer holds it.
     fn message(&self, incoming: Incoming) -> Message {
-        let Incoming { source, envelope, body } = incoming;
+        let Incoming { source, envelope, mut body } = incoming;
+        let mut wait = 0;
+        if envelope.format & WAITS != 0
+            && let Some((id, rest)) = body.bytes().split_first_chunk()
+        {
+            wait = i32::from_le_bytes(*id);
+            body = Received::Shared(rest.into());
+        }
         let info = Info {
             context: envelope.context,
             tag: envelope.tag,
+            wait,
             source,
             destination: self.identity.as_ref().map_or(-1, |identity| identity.tid),
             ..Info::default()
         };
-        Message::received(envelope.format, body, info)
+        Message::received(envelope.format & !WAITS, body, info)
+    }
+
+    /// A message for a call of this moment.
+    pub(super) fn sought(&self, source: i32, tag: i32) -> Result<Sought, Code> {
+        let (me, context, matches) = (self.tid()?, self.context, self.matches);
+        Ok(Sought { me, source, tag, context, matches })
     }
 
     /// Messages may be asked for by source and tag where they are.
@@ -333,7 +345,8 @@ impl Session {
         Came::Nothing
     }
 
-    fn take_events(&mut self, vm: &mut dyn Vm) {
+    /// Takes events over; what is to be told of them waits behind the messages that came.
+    pub(super) fn take_events(&mut self, vm: &mut dyn Vm) {
         while let Some(event) = vm.event() {
             match event {
                 Event::Watched { watch, tid, status } => self.watched(vm, watch, tid, status),

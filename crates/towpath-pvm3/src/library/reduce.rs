@@ -184,7 +184,8 @@ impl Library {
         element: Element,
         to: Strided<'_>,
     ) -> Result<(), Code> {
-        let sought = Sought { source: from, tag, context: GROUP_CONTEXT, matches: None };
+        let sought = self.enrolled(|session, _| session.sought(from, tag))?;
+        let sought = Sought { context: GROUP_CONTEXT, matches: None, ..sought };
         self.take_and_free(sought, |message| message.unpack(element, to))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::session::{Library, Session};
 use crate::code::{Code, Outcome};
-use crate::message::Encoding;
+use crate::message::{Encoding, WAITS};
 use crate::tid;
 use crate::trace_names::USER_DEFINED;
 use crate::vm::{Envelope, Vm};
@@ -69,13 +69,20 @@ impl Session {
         if let [one] = to {
             message.info.destination = *one;
         }
-        let envelope = Envelope { tag, context, format: message.encoding().format() };
+        let mut envelope = Envelope { tag, context, format: message.encoding().format() };
+        let mut send = |envelope: Envelope, parts: &[&[u8]]| match to {
+            [one] => vm.send(*one, envelope, parts),
+            many => vm.multicast(many, envelope, parts),
+        };
+        if message.info.wait != 0 {
+            envelope.format |= WAITS;
+            let wait = message.info.wait.to_le_bytes();
+            message.with_parts(|parts| send(envelope, &[&[&wait[..]][..], parts].concat()))?;
+            return Ok(0);
+        }
         match (to, message.seal()) {
             ([one], Some(sealed)) => vm.send_sealed(*one, envelope, sealed)?,
-            _ => message.with_parts(|parts| match to {
-                [one] => vm.send(*one, envelope, parts),
-                many => vm.multicast(many, envelope, parts),
-            })?,
+            _ => message.with_parts(|parts| send(envelope, parts))?,
         }
         Ok(0)
     }

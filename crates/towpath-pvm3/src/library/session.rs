@@ -1,9 +1,10 @@
 //! The state of a task, and how it enters and leaves the virtual machine.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::handlers::Handlers;
@@ -57,8 +58,6 @@ pub(super) struct Session {
 /// handlers may call meanwhile; in the middle of a step they get [`Code::NotImpl`], as in PVM.
 pub(crate) struct Library {
     session: Mutex<Session>,
-    /// The thread that has the state, where there are several; 0: none.
-    holder: AtomicUsize,
     connect: Connect,
     /// [`super::trace::Traced`], to be looked at without the state.
     pub(super) traced: AtomicU8,
@@ -66,16 +65,40 @@ pub(crate) struct Library {
     pub(super) has_handlers: AtomicBool,
 }
 
+thread_local! {
+    /// This thread has the state, or waits for it: a signal handler must not. Looked at where
+    /// there are other threads; one that is alone has it whenever it is not free.
+    static HOLDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sets [`HOLDS`] as long as it lasts.
+struct Holding {
+    before: Option<bool>,
+}
+
+impl Holding {
+    fn begin() -> Self {
+        let before = (!is_alone()).then(|| HOLDS.replace(true));
+        // A signal handler of this thread sees this before whatever follows.
+        compiler_fence(SeqCst);
+        Self { before }
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        compiler_fence(SeqCst);
+        if let Some(before) = self.before {
+            HOLDS.set(before);
+        }
+    }
+}
+
 /// The state, for one thread.
 struct Held<'a> {
     session: MutexGuard<'a, Session>,
-    holder: &'a AtomicUsize,
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.holder.store(0, Relaxed);
-    }
+    // Dropped behind it.
+    _holding: Holding,
 }
 
 impl Deref for Held<'_> {
@@ -98,15 +121,11 @@ unsafe extern "C" {
     static SINGLE_THREADED: u8;
 }
 
-/// Which thread this is; the only one is 1.
-fn this_thread() -> usize {
+/// Whether this is the only thread.
+fn is_alone() -> bool {
     // SAFETY: a byte of the C library that only changes when a thread is made, by this thread
     // if it is the only one.
-    if unsafe { (&raw const SINGLE_THREADED).read_volatile() } != 0 {
-        return 1;
-    }
-    // SAFETY: no more than a number.
-    unsafe { libc::pthread_self() as usize }
+    unsafe { (&raw const SINGLE_THREADED).read_volatile() != 0 }
 }
 
 impl Library {
@@ -131,28 +150,39 @@ impl Library {
             entered: false,
             handling: false,
         };
-        let (holder, has_handlers) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let has_handlers = AtomicBool::new(false);
         let traced = AtomicU8::new(Traced::NotKnown as u8);
-        Self { session: Mutex::new(session), holder, connect, traced, has_handlers }
+        Self { session: Mutex::new(session), connect, traced, has_handlers }
     }
 
     /// Fails where this very thread has the state: a signal handler calls in the middle of a step,
     /// or has left one by `longjmp`.
     fn lock(&self) -> Result<Held<'_>, Code> {
-        let me = this_thread();
+        let alone = is_alone();
+        if !alone && HOLDS.get() {
+            return Err(Code::NotImpl);
+        }
+        match self.try_hold() {
+            Some(held) => Ok(held),
+            None if alone => Err(Code::NotImpl),
+            None => {
+                let holding = Holding::begin();
+                let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(Held { session, _holding: holding })
+            }
+        }
+    }
+
+    /// Takes the state if it is free.
+    fn try_hold(&self) -> Option<Held<'_>> {
+        let holding = Holding::begin();
         let session = match self.session.try_lock() {
             Ok(session) => session,
             // A panic in the middle of a call is our mistake; the call has failed, others may not.
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
-            Err(TryLockError::WouldBlock) if self.holder.load(Relaxed) == me => {
-                return Err(Code::NotImpl);
-            }
-            Err(TryLockError::WouldBlock) => {
-                self.session.lock().unwrap_or_else(PoisonError::into_inner)
-            }
+            Err(TryLockError::WouldBlock) => return None,
         };
-        self.holder.store(me, Relaxed);
-        Ok(Held { session, holder: &self.holder })
+        Some(Held { session, _holding: holding })
     }
 
     /// With the state to itself, which must not be this thread's already: else it unwinds with
@@ -179,25 +209,29 @@ impl Library {
             self.note_tracing(&session);
         }
         session.entered = true;
-        // The machine is taken out so that both can be used; a step never looks for it.
-        let vm = session.vm.take().ok_or(Code::SysErr)?;
-        let mut apart = Apart { session: &mut session, vm: Some(vm) };
-        let vm = apart.vm.as_deref_mut().ok_or(Code::SysErr)?;
-        let outcome = step(apart.session, vm);
-        apart.session.let_others_see(vm);
-        outcome
+        session.with_machine(step)
     }
 
-    /// With the state and the virtual machine, if the process is in one.
-    pub(super) fn if_enrolled(&self, step: impl FnOnce(&mut Session, &mut dyn Vm)) {
-        let Ok(mut session) = self.lock() else { return };
-        if let Some(vm) = session.vm.take() {
-            let mut apart = Apart { session: &mut session, vm: Some(vm) };
-            if let Some(vm) = apart.vm.as_deref_mut() {
-                step(apart.session, vm);
-                apart.session.let_others_see(vm);
-            }
-        }
+    /// With the state and the virtual machine, which is not entered for this: outside of one it
+    /// fails.
+    pub(super) fn inside<R>(
+        &self,
+        step: impl FnOnce(&mut Session, &mut dyn Vm) -> Result<R, Code>,
+    ) -> Result<R, Code> {
+        self.lock()?.with_machine(step)
+    }
+
+    /// As [`Self::inside`], in a call that began as the task `me`: it fails where another thread
+    /// or a handler has left the virtual machine meanwhile.
+    pub(super) fn inside_as<R>(
+        &self,
+        me: i32,
+        step: impl FnOnce(&mut Session, &mut dyn Vm) -> Result<R, Code>,
+    ) -> Result<R, Code> {
+        self.inside(|session, vm| {
+            session.entered = true;
+            if session.tid()? == me { step(session, vm) } else { Err(Code::SysErr) }
+        })
     }
 
     /// `pvm_mytid`.
@@ -249,14 +283,8 @@ impl Library {
 
     /// The program may wait for the descriptor now: whoever sends has to wake it.
     pub(crate) fn arm(&self) {
-        self.with(|session| {
-            if let Some(mut vm) = session.vm.take() {
-                // A connection that is lost is found by the next call.
-                let _ = vm.arm();
-                session.let_others_see(&mut *vm);
-                session.vm = Some(vm);
-            }
-        });
+        // A connection that is lost is found by the next call.
+        let _ = self.inside(|_, vm| vm.arm());
     }
 
     /// `pvm_exit`. What waits to be received is dropped; output of children is waited for.
@@ -284,21 +312,18 @@ impl Library {
     /// The process is about to be copied by `fork`. The child has none of the memory that tasks
     /// share: messages move out of it. Where another thread is inside a call, they stay.
     pub(crate) fn before_fork(&self) {
-        match self.session.try_lock() {
-            Ok(mut session) => session.buffers.keep(),
-            Err(TryLockError::Poisoned(error)) => error.into_inner().buffers.keep(),
-            Err(TryLockError::WouldBlock) => {}
+        if let Some(mut session) = self.try_hold() {
+            session.buffers.keep();
         }
     }
 
     /// The process was copied by `fork`: the child is no task yet. Its copy of the connection is
     /// left alone, for the parent uses it. Where another thread was inside a call at the time,
-    /// the state is never free again in the child: it may `exec`, but cannot become a task.
+    /// the state is never free again in the child: it may `exec`, but its calls fail.
     pub(crate) fn forked(&self) {
-        let mut session = match self.session.try_lock() {
-            Ok(session) => session,
-            Err(TryLockError::Poisoned(error)) => error.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
+        let Some(mut session) = self.try_hold() else {
+            HOLDS.set(true);
+            return;
         };
         std::mem::forget(session.vm.take());
         // The bells are the parent's too.
@@ -322,6 +347,19 @@ impl Drop for Apart<'_> {
 }
 
 impl Session {
+    /// The machine is taken out so that both can be used; a step never looks for it.
+    pub(super) fn with_machine<R>(
+        &mut self,
+        step: impl FnOnce(&mut Self, &mut dyn Vm) -> Result<R, Code>,
+    ) -> Result<R, Code> {
+        let vm = self.vm.take().ok_or(Code::SysErr)?;
+        let mut apart = Apart { session: self, vm: Some(vm) };
+        let vm = apart.vm.as_deref_mut().ok_or(Code::SysErr)?;
+        let outcome = step(apart.session, vm);
+        apart.session.let_others_see(vm);
+        outcome
+    }
+
     /// `false`: the process was in it already.
     fn enrol(&mut self, connect: Connect) -> Result<bool, Code> {
         if self.vm.is_some() {
@@ -330,7 +368,7 @@ impl Session {
         let mut vm = connect()?;
         let identity = vm.identity();
         self.context = identity.context;
-        self.system.awaits_siblings = super::system::told_later();
+        self.system.awaits_siblings = identity.parent.is_some() && super::system::told_later();
         self.identity = Some(identity);
         self.begin_tracing(&mut *vm);
         self.vm = Some(vm);

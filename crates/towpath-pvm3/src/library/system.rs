@@ -183,6 +183,14 @@ impl System {
         self.questions.remove(at)
     }
 
+    /// A question to this task that is to be answered.
+    fn push_question(&mut self, question: Question) {
+        if self.questions.len() == QUESTIONS_MAX {
+            self.questions.pop_front();
+        }
+        self.questions.push_back(question);
+    }
+
     fn take_start(&mut self, by: i32, wait: i32) -> Option<Start> {
         let at = self.starts.iter().position(|start| (start.by, start.wait) == (by, wait))?;
         let start = self.starts.remove(at);
@@ -217,9 +225,8 @@ impl Library {
     pub(super) fn ask_task(
         &self,
         to: i32,
-        (kind, tag): (Kind, i32),
+        tag: i32,
         question: &Message,
-        until: Option<Instant>,
         mut start: impl FnMut(i32, &mut Message) -> Message,
     ) -> Result<Option<Message>, Code> {
         let wait = self.enrolled(|session, vm| {
@@ -230,30 +237,32 @@ impl Library {
             system.asked.insert(wait, VecDeque::new());
             system.watches.insert(watch, Watching::Asked(wait));
             let host = tid::host_of(session.tid()?);
-            Session::send_system(vm, to, Header { kind, tag, wait, host }, question)?;
+            let header = Header { kind: Kind::Question, tag, wait, host };
+            Session::send_system(vm, to, header, question)?;
             Ok(wait)
         })?;
         let outcome = loop {
             let seen = self.seen()?;
             self.take_all_in()?;
-            let next = self
-                .with(|session| session.system.asked.get_mut(&wait).and_then(VecDeque::pop_front));
-            match next.unwrap_or(Pending::Nothing) {
+            let next = self.inside(|session, _| {
+                // The question is gone with the task that asked it.
+                let pending = session.system.asked.get_mut(&wait).ok_or(Code::SysErr)?;
+                Ok(pending.pop_front().unwrap_or(Pending::Nothing))
+            })?;
+            match next {
                 Pending::Answer(answer) => break Ok(Some(answer)),
                 Pending::Gone => break Ok(None),
                 Pending::Start { host, mut what } => {
                     let started = start(host, &mut what);
                     let header = Header { kind: Kind::Started, tag: EXEC_ACK, wait, host };
-                    self.enrolled(|_, vm| Session::send_system(vm, to, header, &started))?;
+                    self.inside(|_, vm| Session::send_system(vm, to, header, &started))?;
                 }
                 Pending::Nothing => {
-                    if self.wait(until.map_or(Wait::Forever, Wait::Until), seen)? {
-                        break Err(Code::DSysErr);
-                    }
+                    self.wait(Wait::Forever, seen)?;
                 }
             }
         };
-        self.enrolled(|session, vm| {
+        self.inside(|session, vm| {
             session.system.asked.remove(&wait);
             let is_it =
                 |watching: &Watching| matches!(watching, Watching::Asked(of) if *of == wait);
@@ -350,8 +359,7 @@ impl Session {
                 } else if tag != NOTIFY {
                     let about =
                         if tag == START_TASK { message.unpack_int().unwrap_or(0) } else { 0 };
-                    self.system.questions.push_back(Question { from, tag, wait, about });
-                    self.system.questions.truncate(QUESTIONS_MAX);
+                    self.system.push_question(Question { from, tag, wait, about });
                 }
                 if kind == Kind::OfDaemon {
                     message.info.source = self.daemon_of(host);
@@ -367,6 +375,8 @@ impl Session {
             }
             Kind::Started => {
                 let start = self.system.take_start(from, wait)?;
+                // That the watch stays for a moment does no harm.
+                let _ = vm.unwatch(start.watch);
                 self.watch_started(vm, &mut message);
                 message.rewind();
                 self.info_of_start(&start, &mut message);
@@ -443,6 +453,18 @@ impl Session {
         Ok(())
     }
 
+    /// It is told of no more.
+    pub(super) fn unwatch_hosts(&mut self, vm: &mut dyn Vm) {
+        let of_hosts = |what: &Watching| matches!(what, Watching::Host | Watching::NewHosts);
+        let watches = self.system.watches.iter().filter(|(_, what)| of_hosts(what));
+        let watches: Vec<u64> = watches.map(|(&watch, _)| watch).collect();
+        for watch in watches {
+            self.system.watches.remove(&watch);
+            // That a watch stays for a moment does no harm.
+            let _ = vm.unwatch(watch);
+        }
+    }
+
     fn watch_host(&mut self, vm: &mut dyn Vm, host: i32) -> Result<(), Code> {
         let watch = vm.watch(Watched::Host(host))?;
         self.system.watches.insert(watch, Watching::Host);
@@ -514,8 +536,7 @@ impl Session {
         self.notices.push_told(message);
     }
 
-    /// Whether a task waits for an answer to this question, and with which wait id: with that of
-    /// the program's message, or else the oldest.
+    /// The oldest question of a task with this tag that has no answer yet.
     pub(super) fn question_of(&self, from: i32, tag: i32) -> Option<Question> {
         self.system.questions.iter().find(|one| (one.from, one.tag) == (from, tag)).copied()
     }
@@ -579,6 +600,9 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Element;
+    use crate::strided::Strided;
+    use crate::vm::fake::World;
 
     #[test]
     fn headers_come_back() {
@@ -587,6 +611,34 @@ mod tests {
         assert_eq!(Header::read(&bytes), Some((header, b"rest".as_slice())));
         assert_eq!(Header::read(&bytes[..HEADER - 1]), None);
         assert_eq!(Header::read(&[9; HEADER]), None);
+    }
+
+    #[test]
+    fn who_manages_no_more_hears_nothing_of_hosts() {
+        let world = World::default();
+        let library = world.library();
+        library.become_manager().unwrap();
+        world.add_host(3 << 18);
+        library.take_all_in().unwrap();
+        let watched = || library.with(|session| session.system.watches.len());
+        assert_eq!(watched(), 4);
+        library.set_option(11, 1).unwrap();
+        library.init_send(0).unwrap();
+        library.pack(Element::Byte, Strided::bytes(&[0; 4])).unwrap();
+        assert_eq!(library.send(tid::DAEMON, HAND_OFF), Ok(0));
+        assert_eq!(watched(), 0);
+    }
+
+    #[test]
+    fn the_oldest_questions_are_forgotten() {
+        let mut system = System::new();
+        let question = |wait| Question { from: 1, tag: SPAWN, wait, about: 0 };
+        let last = QUESTIONS_MAX as i32;
+        (0..=last).for_each(|wait| system.push_question(question(wait)));
+        assert_eq!(system.take_question(|one| one.wait == 0), None);
+        for wait in [1, last] {
+            assert_eq!(system.take_question(|one| one.wait == wait), Some(question(wait)));
+        }
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! What calls mean, among tasks of a virtual machine in this process.
 
 use std::cell::RefCell;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::{Function, Library, Wait, built_in};
 use crate::code::{Code, Outcome};
-use crate::message::Element;
+use crate::message::{Element, Info};
 use crate::strided::Strided;
 use crate::tid;
 use crate::vm::fake::World;
@@ -73,6 +75,28 @@ fn messages_are_matched_by_source_tag_and_context() {
     assert_eq!(library.set_context(-1), 5);
     assert_eq!(receive(&library, -1, -1), (1, 30));
     assert_eq!(receive(&library, -1, -1), (4, 40));
+}
+
+#[test]
+fn a_wait_id_goes_with_its_message() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    for encoding in [0, 1] {
+        let id = library.init_send(encoding).unwrap();
+        pack(&library, 5);
+        let info = Info { wait: 4711, ..library.buffer_info(id).unwrap().2 };
+        library.set_buffer_info(id, info).unwrap();
+        library.send(me, 1).unwrap();
+        library.multicast(Some(&[me + 1]), 1).unwrap();
+        assert_eq!(receive(&library, me, 1), (1, 5));
+        let (len, shown, info) = library.buffer_info(library.receive_buffer()).unwrap();
+        assert_eq!((len, info.wait), (4, 4711));
+        assert_eq!(shown, library.buffer_info(id).unwrap().1);
+        send(&library, me, 1, 6);
+        receive(&library, me, 1);
+        assert_eq!(library.buffer_info(library.receive_buffer()).unwrap().2.wait, 0);
+    }
 }
 
 #[test]
@@ -245,6 +269,120 @@ fn handlers_are_called_with_the_message_and_nothing_is_changed() {
     assert_eq!(receive(library, -1, 77), (77, 6));
 }
 
+/// Waits until a thread sleeps in a call.
+fn until_asleep(library: &Library) {
+    let end = Instant::now() + LONG;
+    while !library.with(|session| session.sleepers.any()) {
+        assert!(Instant::now() < end, "nobody sleeps");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_waits_for_others_sleeps_though_a_notice_came() {
+    let world = World::default();
+    world.program("member", |library, _| {
+        library.join_group("g").unwrap();
+        send(library, library.parent().unwrap(), 1, 0);
+        receive(library, -1, 2);
+        library.barrier("g", 2).unwrap();
+    });
+    let library = shared(&world);
+    library.join_group("g").unwrap();
+    let member = library.spawn(b"member", &[], 0, b"", 1).unwrap()[0];
+    receive(library, member, 1);
+    library.notify(3, 6, 1, &[]).unwrap();
+    world.add_host(3 << 18);
+    let waits = std::thread::spawn(|| library.barrier("g", 2));
+    until_asleep(library);
+    send(library, member, 2, 0);
+    assert_eq!(waits.join().unwrap(), Ok(0));
+    assert_eq!(receive(library, -1, 6), (6, 1));
+    world.finish();
+}
+
+static HANDLED: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" fn counts(_: i32) -> i32 {
+    HANDLED.fetch_add(1, Relaxed);
+    0
+}
+
+#[test]
+fn who_waits_for_others_handles_messages_again_and_again() {
+    let world = World::default();
+    let library = shared(&world);
+    let me = library.my_tid().unwrap();
+    library.add_handler(-1, 77, -1, counts).unwrap();
+    let other = world.library();
+    let waits = std::thread::spawn(|| library.receive_info("late", 0, 32));
+    let end = Instant::now() + LONG;
+    for handled in 1..4 {
+        until_asleep(library);
+        send(&other, me, 77, 0);
+        while HANDLED.load(Relaxed) < handled {
+            assert!(Instant::now() < end, "handled {handled} of 3");
+            std::thread::yield_now();
+        }
+    }
+    other.put_info("late", other.send_buffer(), 0).unwrap();
+    assert!(waits.join().unwrap().is_ok());
+}
+
+#[test]
+fn a_call_ends_with_the_task_that_made_it() {
+    let world = World::default();
+    let library = shared(&world);
+    let calls: [fn(&Library) -> Outcome; 2] =
+        [|library| library.receive(-1, 1, Wait::Forever), |library| library.barrier("g", 2)];
+    for call in calls {
+        library.join_group("g").unwrap();
+        let world = world.clone();
+        let waits = std::thread::spawn(move || {
+            // That thread, too, could enter the machine.
+            drop(world.library());
+            call(library)
+        });
+        until_asleep(library);
+        assert_eq!(library.exit(), Ok(0));
+        assert_eq!(waits.join().unwrap(), Err(Code::SysErr));
+        assert_eq!(library.tid_now(), -1);
+    }
+}
+
+unsafe extern "C" fn leaves(_: i32) -> i32 {
+    current().exit().unwrap();
+    0
+}
+
+#[test]
+fn a_handler_may_leave_the_machine() {
+    let world = World::default();
+    let library = shared(&world);
+    let me = library.my_tid().unwrap();
+    library.add_handler(-1, 77, -1, leaves).unwrap();
+    send(library, me, 77, 1);
+    assert_eq!(library.receive(-1, 1, Wait::Forever), Err(Code::SysErr));
+    assert_eq!(library.tid_now(), -1);
+}
+
+/// In the child, the thread that made the call is not there.
+#[test]
+fn a_child_forked_in_the_middle_of_a_call_gets_a_code() {
+    let world = World::default();
+    let library = world.library();
+    let forked = library.enrolled(|_, _| {
+        std::thread::scope(|scope| {
+            let child = scope.spawn(|| {
+                library.forked();
+                library.my_tid()
+            });
+            Ok(child.join().unwrap())
+        })
+    });
+    assert_eq!(forked, Ok(Err(Code::NotImpl)));
+}
+
 #[test]
 fn a_thread_that_waits_for_an_array_lends_nothing() {
     let world = World::default();
@@ -333,6 +471,25 @@ fn a_match_function_chooses() {
     assert_eq!(library.receive(-1, 1, Wait::No), Err(Code::BadMsg));
     assert!(library.set_match(None).is_some());
     assert_eq!(receive(library, -1, -1), (5, 5));
+}
+
+unsafe extern "C" fn frees_the_first(id: i32, _: i32, _: i32) -> i32 {
+    if current().buffer_info(id).unwrap().2.tag == 5 {
+        current().free_buffer(id).unwrap();
+    }
+    1
+}
+
+#[test]
+fn a_message_that_is_gone_when_it_is_chosen_is_not_waited_for() {
+    let world = World::default();
+    let library = shared(&world);
+    let me = library.my_tid().unwrap();
+    send(library, me, 5, 5);
+    send(library, me, 7, 7);
+    library.set_match(Some(frees_the_first));
+    let id = library.receive(-1, -1, Wait::No).unwrap();
+    assert_eq!(library.buffer_info(id).unwrap().2.tag, 7);
 }
 
 #[test]
@@ -505,9 +662,11 @@ fn groups_give_the_codes_of_pvm() {
     assert_eq!(library.barrier("q", 1), Err(Code::NoGroup));
     assert_eq!(library.freeze_group("g", 1), Ok(1));
     assert_eq!(library.freeze_group("g", 1), Err(Code::DupGroup));
+    assert_eq!(library.join_group("g"), Err(Code::NotInGroup));
     assert_eq!(library.leave_group("q"), Err(Code::NoGroup));
     assert_eq!(library.leave_group("g"), Ok(0));
     assert_eq!(library.leave_group("g"), Err(Code::NoGroup));
+    assert_eq!(library.group_size("g"), Err(Code::NoGroup));
 }
 
 unsafe extern "C" fn sum(

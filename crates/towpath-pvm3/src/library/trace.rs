@@ -110,7 +110,11 @@ impl Library {
 
     /// Tells of a call, at this moment; `began`: when it did.
     pub(crate) fn trace(&self, number: usize, moment: Moment, began: Duration, data: &Data) {
-        self.if_enrolled(|session, vm| session.trace(vm, number, moment, began, data));
+        // Outside of a virtual machine nobody is told.
+        let _ = self.inside(|session, vm| {
+            session.trace(vm, number, moment, began, data);
+            Ok(())
+        });
     }
 
     /// Tells of a handler that is called: what it is there for, and the message.
@@ -254,6 +258,18 @@ impl Session {
         Event { number, moment, time: now(), tid, data }.write(first, pending);
         if pending.len() >= room {
             self.flush_trace(vm);
+        }
+    }
+
+    /// The tracer, or how it is told, is about to be another: what waits goes as it was to go.
+    pub(super) fn settle_trace(&mut self, new_tracer: bool) {
+        // Outside of a virtual machine nothing waits.
+        let _ = self.with_machine(|session, vm| {
+            session.flush_trace(vm);
+            Ok(())
+        });
+        if new_tracer {
+            self.tracing.described.clear();
         }
     }
 
@@ -472,6 +488,34 @@ mod tests {
         assert!(told.iter().all(|ints| ints[0] == -1 && ints.ends_with(&[-2])), "{told:?}");
         let of = |mark: i32| told.iter().flatten().filter(|int| **int == mark).count();
         assert_eq!((of(-7), of(-5)), (2, 4));
+    }
+
+    #[test]
+    fn events_that_wait_go_as_they_were_to_go() {
+        let (tracer, task) = traced_task(1000, 1);
+        send(&task, 5);
+        task.set_option(16, 0).unwrap();
+        send(&task, 6);
+        task.set_option(16, 1000).unwrap();
+        send(&task, 7);
+        let me = task.my_tid().unwrap();
+        task.set_option(14, me).unwrap();
+        let told = messages(&tracer);
+        let ends: Vec<(i32, i32)> =
+            told.iter().map(|ints| (ints[0], ints[ints.len() - 1])).collect();
+        assert_eq!(ends, [(-1, -2), (-7, -8), (-7, -8), (-1, -2)]);
+    }
+
+    #[test]
+    fn a_new_tracer_has_events_described() {
+        let (tracer, task) = traced_task(0, 1);
+        let id = tracer.my_tid().unwrap();
+        for new in [id, 0x99, id] {
+            task.set_option(14, new).unwrap();
+            send(&task, 5);
+        }
+        let sends = messages(&tracer).into_iter().filter(|ints| ints[1] & 0xfff == SEND as i32);
+        assert_eq!(sends.map(|ints| ints[0]).collect::<Vec<_>>(), [-5, -5, -5, -5]);
     }
 
     #[test]

@@ -21,6 +21,15 @@ pub(crate) enum Wait {
     Forever,
 }
 
+/// What who is about to wait has seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// As which task.
+    me: i32,
+    /// How much had come ([`Session::came`]).
+    came: u64,
+}
+
 /// Whether somebody sleeps at a bell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sleeper {
@@ -42,7 +51,7 @@ impl Sleepers {
     }
 
     /// Whether somebody sleeps who has not been woken.
-    fn any(&self) -> bool {
+    pub(super) fn any(&self) -> bool {
         self.places.iter().any(|(_, sleeper)| matches!(sleeper, Sleeper::Seen(_)))
     }
 
@@ -91,8 +100,13 @@ fn bell() -> Option<File> {
 
 impl Session {
     /// How much came so far: from the machine, and from the library itself.
-    pub(super) fn came(&self, vm: &dyn Vm) -> u64 {
+    fn came(&self, vm: &dyn Vm) -> u64 {
         vm.came() + self.notices.told_so_far()
+    }
+
+    /// What has come so far, for [`Library::wait`].
+    pub(super) fn seen(&self, vm: &dyn Vm) -> Result<Seen, Code> {
+        Ok(Seen { me: self.tid()?, came: self.came(vm) })
     }
 
     /// At the end of a step: those who sleep are to find what it left, and what comes.
@@ -111,43 +125,47 @@ impl Session {
 
 impl Library {
     /// Waits until something came that is not in `seen`, without the state; `true`: the time is
-    /// over. It may come back early.
-    pub(super) fn wait(&self, wait: Wait, seen: u64) -> Result<bool, Code> {
+    /// over. It may come back early. It fails where the task is none any more.
+    pub(super) fn wait(&self, wait: Wait, seen: Seen) -> Result<bool, Code> {
         let until = match wait {
             Wait::No => return Ok(true),
             Wait::Until(until) => Some(until),
             Wait::Forever => None,
         };
-        let bed = self.enrolled(|session, vm| {
-            if session.came(vm) != seen {
+        let Seen { me, came } = seen;
+        let bed = self.inside_as(me, |session, vm| {
+            if session.came(vm) != came {
                 return Ok(None);
             }
             let Some(nap) = vm.settle()? else { return Ok(None) };
-            if session.came(vm) != seen {
+            if session.came(vm) != came {
                 return Ok(None);
             }
-            Ok(Some((nap, session.sleepers.lie_down(seen)?)))
+            Ok(Some((nap, session.sleepers.lie_down(came)?)))
         })?;
         if let Some((Nap { descriptor, until: sooner }, (place, bell))) = bed {
             sleep([descriptor, bell], [until, sooner].into_iter().flatten().min());
             self.with(|session| session.sleepers.get_up(place));
-            self.enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))?;
+            self.inside_as(me, |_, vm| vm.wait(Some(Duration::ZERO)))?;
         }
         Ok(until.is_some_and(|until| Instant::now() >= until))
     }
 
     /// What has come so far, for [`Self::wait`].
-    pub(super) fn seen(&self) -> Result<u64, Code> {
-        self.enrolled(|session, vm| Ok(session.came(vm)))
+    pub(super) fn seen(&self) -> Result<Seen, Code> {
+        self.inside(|session, vm| session.seen(vm))
     }
 
     /// Asks what may take long, and waits without the state; messages that have handlers meet
     /// them.
     pub(super) fn ask(&self, question: Question<'_>) -> Result<Answer, Code> {
-        let number = self.enrolled(|_, vm| vm.ask(question))?;
+        let (me, number) = self.enrolled(|session, vm| Ok((session.tid()?, vm.ask(question)?)))?;
         loop {
-            let (answer, seen) =
-                self.enrolled(|session, vm| Ok((vm.answer(number), session.came(vm))))?;
+            let (answer, seen) = self.inside_as(me, |session, vm| {
+                // With an event before it, nobody falls asleep.
+                session.take_events(vm);
+                Ok((vm.answer(number), session.seen(vm)?))
+            })?;
             if let Some(answer) = answer {
                 return answer;
             }

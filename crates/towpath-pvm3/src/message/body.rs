@@ -32,7 +32,7 @@ pub(crate) enum Received {
 }
 
 impl Received {
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Shared(bytes) => bytes,
             Self::Task(message) => message.bytes(),

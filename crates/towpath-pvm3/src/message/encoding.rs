@@ -7,6 +7,7 @@
 //! ```text
 //! format  0x1000_0000 default | 0x4000_0000 trace, bit 0: little-endian
 //!         anything else: raw, PVM's data signature of the machine
+//!         and 0x0800_0000: the message has a wait id (see [`WAITS`])
 //! ```
 
 use crate::code::Code;
@@ -14,6 +15,10 @@ use crate::code::Code;
 /// PVM's signature of the data formats of this kind of machine: what `pvm_config` shows, and what
 /// a raw message carries. Debian's library computes the same for 64-bit little-endian machines.
 pub(crate) const DSIG: i32 = if cfg!(target_endian = "little") { 0x0040_8c41 } else { 0x0060_8c61 };
+
+/// In a header's format: four bytes stand in front of the message, its wait id (`pvm_setminfo`),
+/// little-endian. Few messages have one. PVM's data signatures leave this bit free.
+pub(crate) const WAITS: u32 = 0x0800_0000;
 
 const DEFAULT: i32 = 0x1000_0000;
 const IN_PLACE: i32 = 0x2000_0000;

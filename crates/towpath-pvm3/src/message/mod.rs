@@ -23,4 +23,4 @@ mod unpack;
 
 pub(crate) use body::{Info, Message, Received};
 pub(crate) use element::Element;
-pub(crate) use encoding::{DSIG, Encoding};
+pub(crate) use encoding::{DSIG, Encoding, WAITS};

@@ -230,6 +230,9 @@ impl Vm for Member {
     }
 
     fn settle(&mut self) -> Result<Option<Nap>, Code> {
+        if self.has_event() {
+            return Ok(None);
+        }
         let descriptor = self.descriptor();
         let mut count = 0_u64;
         // SAFETY: eight bytes of ours from a descriptor of ours.

@@ -9,6 +9,8 @@ use crate::code::Code;
 struct Group {
     members: Members,
     frozen: bool,
+    /// Who has left or ended since it is frozen: `members` stays as it is.
+    gone: Vec<i32>,
     /// Those who wait at a barrier, or to freeze, and for how many.
     barrier: (Vec<i32>, usize),
     freezing: (Vec<i32>, usize),
@@ -51,8 +53,13 @@ impl Registry {
     pub(super) fn leave(&mut self, name: &str, tid: i32) -> Result<(), Code> {
         let group = self.groups.get_mut(name).ok_or(Code::NoGroup)?;
         let member = group.members.iter_mut().find(|member| **member == tid);
-        *member.ok_or(Code::NotInGroup)? = 0;
-        if group.members.iter().all(|&member| member == 0) {
+        let member = member.filter(|_| !group.gone.contains(&tid)).ok_or(Code::NotInGroup)?;
+        if group.frozen {
+            group.gone.push(tid);
+        } else {
+            *member = 0;
+        }
+        if group.members.iter().all(|member| *member == 0 || group.gone.contains(member)) {
             self.groups.remove(name);
         }
         Ok(())

@@ -211,7 +211,10 @@ impl Member {
     }
 
     fn place(&mut self, place: &Place) -> Result<Option<towpath::Place>, Code> {
-        let hosts = asked(self.task.hosts())?;
+        let hosts = match place {
+            Place::Any | Place::Here | Place::On(_) => Vec::new(),
+            _ => asked(self.task.hosts())?,
+        };
         let up = || hosts.iter().filter(|host| host.state == HostState::Up);
         Ok(match place {
             Place::Any => Some(towpath::Place::Any),

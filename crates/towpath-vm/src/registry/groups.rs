@@ -31,7 +31,7 @@ struct Group {
     holes: BTreeSet<u32>,
     version: u64,
     /// Its own context, once it is frozen. Then `members` stays as it is; `instances` has those
-    /// that have not ended.
+    /// that have neither left nor ended.
     context: u32,
     barrier_count: u32,
     barrier: BTreeMap<TaskId, u64>,
@@ -170,9 +170,6 @@ impl Groups {
         let group = self.by_name.get_mut(name).ok_or(Fault::NoGroup)?;
         if !group.instances.contains_key(&task) {
             return Err(Fault::NotInGroup);
-        }
-        if group.context != 0 {
-            return Err(Fault::GroupFrozen);
         }
         group.remove(task);
         group.settle_gone(replies);

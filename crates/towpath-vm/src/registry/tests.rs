@@ -135,7 +135,6 @@ fn a_group_that_fills_is_frozen_once_and_the_same_for_all() {
     assert_eq!(members[..], [Some(task(1)), Some(task(2))]);
     assert!(*context >= super::CONTEXT_FIRST);
     assert_eq!(r.join(3), Err(Fault::GroupFrozen));
-    assert_eq!(r.one(2, RegistryOp::Leave("g".into())), Err(Fault::GroupFrozen));
     assert_eq!(r.one(2, freeze(2)), frozen[0].1, "the same list and context");
     assert_eq!(r.one(2, freeze(3)), Err(Fault::GroupFrozen));
     r.over(1);
@@ -147,6 +146,23 @@ fn a_group_that_fills_is_frozen_once_and_the_same_for_all() {
     r.join(1).unwrap();
     let Ok(RegistryAnswer::Members { context: other, .. }) = r.one(1, freeze(1)) else { panic!() };
     assert_ne!(other, *context);
+}
+
+#[test]
+fn a_frozen_group_is_gone_with_the_last_who_leaves() {
+    let mut r = Asked::new();
+    let leave = |r: &mut Asked, n| r.one(n, RegistryOp::Leave("g".into()));
+    r.join(1).unwrap();
+    r.join(2).unwrap();
+    let frozen = r.one(1, freeze(2));
+    assert_eq!(leave(&mut r, 1), DONE);
+    assert_eq!(leave(&mut r, 1), Err(Fault::NotInGroup));
+    assert_eq!(r.join(1), Err(Fault::GroupFrozen));
+    assert_eq!(r.one(2, RegistryOp::Members("g".into())), frozen, "the list stays");
+    assert_eq!(r.one(2, barrier(0)), DONE);
+    assert_eq!(leave(&mut r, 2), DONE);
+    assert!(r.registry.is_empty());
+    assert_eq!(leave(&mut r, 2), Err(Fault::NoGroup));
 }
 
 #[test]

@@ -42,7 +42,8 @@ impl Server {
 
     /// Serves some more; gives when the last of them is done.
     pub(super) fn serve(&mut self, at: u64, bytes: u64) -> u64 {
-        self.free_at = self.free_at.max(at << 16) + bytes * self.ticks_per_byte;
+        let busy = bytes * self.ticks_per_byte;
+        self.free_at = self.free_at.max(at << 16).saturating_add(busy);
         self.free_at >> 16
     }
 

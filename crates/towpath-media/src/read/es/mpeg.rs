@@ -119,7 +119,10 @@ impl MpegVideo {
                     _ => Seen::FirstField,
                 };
             }
-            SEQUENCE_EXTENSION if self.sequence => self.sequence_extension(&bytes[1..]),
+            // It adds to what the header says, once.
+            SEQUENCE_EXTENSION if self.sequence && self.codec == Codec::Mpeg1Video => {
+                self.sequence_extension(&bytes[1..]);
+            }
             _ => {}
         }
     }
