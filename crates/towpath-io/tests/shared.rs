@@ -243,12 +243,12 @@ fn what_is_no_segment_is_not_opened() {
     let task = Segment::task(1).expect("a segment");
     assert!(matches!(open(copy(&task.peers)), OpenError::System { .. }), "read-only");
     let at = std::fs::File::from(copy(&task.owner));
-    std::os::unix::fs::FileExt::write_all_at(&at, &[2], 7).expect("writes");
+    std::os::unix::fs::FileExt::write_all_at(&at, &[3], 7).expect("writes");
     let other_version = open(task.owner);
     assert_eq!(
         other_version.to_string(),
-        "shared memory (own task segment) bears the stamp 0x026b736174707774, \
-         expected 0x016b736174707774"
+        "shared memory (own task segment) bears the stamp 0x036b736174707774, \
+         expected 0x026b736174707774"
     );
 }
 

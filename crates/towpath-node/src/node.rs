@@ -12,6 +12,7 @@ use towpath_proto::{
 };
 use towpath_vm::catching::Catching;
 use towpath_vm::members::Members;
+use towpath_vm::place::Loads;
 use towpath_vm::registry::Registry;
 use towpath_vm::requests::REQUESTS_MAX;
 use towpath_vm::spawning::Spawning;
@@ -84,6 +85,8 @@ pub(crate) struct Jobs {
     pub(crate) catching: Catching,
     /// The task that each request that runs became.
     pub(crate) started_as: BTreeMap<u64, TaskId>,
+    /// What hosts said of tasks that others asked for there.
+    pub(crate) loads: Loads,
     /// Slot of the host chosen last.
     pub(crate) last_placed: u16,
 }

@@ -59,7 +59,7 @@ impl Node {
         if let Err(fault) = check_spawn(&spawn) {
             return self.reply(now, asker, number, Err(fault));
         }
-        let hosts = self.choose(&spawn);
+        let hosts = self.choose(now, &spawn);
         let count = spawn.count as usize;
         let set = self.jobs.spawning.begin(asker, number, count);
         if hosts.is_empty() {
@@ -105,13 +105,14 @@ impl Node {
         }
     }
 
-    fn choose(&self, spawn: &SpawnTasks) -> Vec<HostId> {
+    fn choose(&self, now: Instant, spawn: &SpawnTasks) -> Vec<HostId> {
         let lost = self.leader().filter(|_| self.leader_lost);
         let up = self.log.iter().flat_map(|l| l.table().up()).filter(|h| Some(h.id) != lost);
         let here = self.tasks.as_ref().map_or(0, towpath_vm::Tasks::load);
         let loads = up.map(|h| {
-            let asked = self.requests.count_on(h.id);
-            (h, if self.me == Some(h.id) { here.max(asked) } else { asked } as u64)
+            let asked = self.requests.count_on(h.id) as u64;
+            let known = self.jobs.loads.of(now, h.id, asked);
+            (h, if self.me == Some(h.id) { asked.max(here as u64) } else { known })
         });
         choose(loads, &spawn.place, spawn.count, self.jobs.last_placed)
     }
@@ -146,6 +147,7 @@ impl Node {
         let alone = family.is_some_and(|f| !f.job);
         let Some(tasks) = &mut self.tasks else { return };
         let Some(task) = tasks.spawn(now, from, request, spec, cookie, alone) else { return };
+        let load = tasks.load();
         let origin = Origin {
             cookie: Some(cookie),
             parent: family.and_then(|f| f.parent),
@@ -155,8 +157,20 @@ impl Node {
         };
         self.local.members.add(task, origin);
         if family.is_some() {
-            self.tell(now, from, Message::Accepted(Accepted { request, task }));
+            let load = u32::try_from(load).unwrap_or(u32::MAX);
+            self.tell(now, from, Message::Accepted(Accepted { request, task, load }));
         }
+    }
+
+    /// `from` has taken a request.
+    pub(crate) fn handle_accepted(&mut self, now: Instant, from: HostId, accepted: &Accepted) {
+        let Accepted { request, task, load } = *accepted;
+        if self.requests.host(RequestId(request)) != Some(from) {
+            return;
+        }
+        let asked = self.requests.count_on(from) as u64;
+        self.jobs.loads.told(now, from, load.into(), asked);
+        self.jobs.spawning.accepted(request, task);
     }
 
     /// `from` says who was spawned together.

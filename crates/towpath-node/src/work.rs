@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use towpath_vm::message::{Entries, Exited, Kill, Started, TaskList};
-use towpath_vm::{Ending, Message, RequestId};
+use towpath_vm::{Ending, Message};
 use towpath_wire::{HostId, Instant};
 
 use crate::node::Node;
@@ -75,11 +75,7 @@ impl Node {
                     }
                 }
             }
-            Message::Accepted(accepted) => {
-                if self.requests.host(RequestId(accepted.request)) == Some(from) {
-                    self.jobs.spawning.accepted(accepted.request, accepted.task);
-                }
-            }
+            Message::Accepted(accepted) => self.handle_accepted(now, from, &accepted),
             Message::Siblings(siblings) => self.handle_siblings(from, &siblings),
             Message::SpawnFor(ask) => self.handle_spawn_for(now, from, ask),
             Message::Asked(asked) => self.handle_asked(now, from, asked),

@@ -207,6 +207,43 @@ fn a_task_spawns_where_it_wants_and_hears_what_came_of_each() {
     assert_eq!(nowhere, Answer::Spawned(vec![Err(Fault::NoHost)]));
 }
 
+/// Has a task spawn some that run for a minute; on which slots they are.
+fn spawn_slots(vm: &mut Vm, host: usize, asker: TaskId, place: Place, count: u32) -> Vec<u16> {
+    let program = Program { run_us: 60_000_000, output_bytes: 0, status: 0 };
+    let TaskSpec { program, args, env, .. } = program.spec(0, false);
+    let spawn = SpawnTasks { program, args, env, count, place, ..SpawnTasks::default() };
+    let Ok(Answer::Spawned(results)) = vm.ask(host, asker, Question::Spawn(spawn)) else {
+        panic!()
+    };
+    results.into_iter().map(|task| task.expect("started").host().slot()).collect()
+}
+
+#[test]
+fn askers_on_two_hosts_do_not_pile_up_on_one() {
+    let mut vm = Vm::up(5);
+    let (a, b) = (vm.enrol(0), vm.enrol(1));
+    let heavy = vm.me(3);
+    assert_eq!(spawn_slots(&mut vm, 0, a, Place::Host(heavy), 8), [4; 8]);
+    let mut tasks = [0, 1, 1, 0, 8, 0];
+    let mut one = |vm: &mut Vm, host, asker| {
+        let slots = spawn_slots(vm, host, asker, Place::Any, 1);
+        tasks[usize::from(slots[0])] += 1;
+        tasks
+    };
+    // The second asker knows nothing of the first one's tasks, but what their host says with the
+    // first that it takes.
+    let then = (0..12).map(|_| one(&mut vm, 1, b)).last().unwrap();
+    assert!(then[4] <= 9, "{then:?}");
+    // Both by turns from here on: all come to have as many.
+    let turns = (0..12).map(|_| [one(&mut vm, 0, a), one(&mut vm, 1, b)]).last().unwrap();
+    let all = &turns[1][1..];
+    assert!(all.iter().max().unwrap() - all.iter().min().unwrap() <= 2, "{all:?}");
+    // What was said long ago is not believed, and one task there tells again.
+    vm.run(ms(70_000));
+    let again = spawn_slots(&mut vm, 0, a, Place::Any, 5);
+    assert!(again.contains(&4), "{again:?}");
+}
+
 fn registry(op: RegistryOp) -> Question {
     Question::Registry(op)
 }

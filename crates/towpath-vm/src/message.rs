@@ -237,6 +237,8 @@ pub struct Accepted {
     pub request: u64,
     /// The task that it will be.
     pub task: TaskId,
+    /// Tasks on the sender's host now, whoever asked for them.
+    pub load: u32,
 }
 
 /// Body of [`Message::Siblings`].

@@ -1,9 +1,10 @@
 //! Where tasks go when a task spawns them.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::time::Duration;
 
-use towpath_wire::HostId;
+use towpath_wire::{HostId, Instant};
 
 use crate::host::Host;
 use crate::talk::Place;
@@ -14,6 +15,31 @@ struct Choice {
     host: HostId,
     tasks: u64,
     cpus: u64,
+}
+
+/// How long it is believed what a host says of its load: nobody tells when others' tasks end.
+const BELIEVED: Duration = Duration::from_secs(10);
+
+/// Tasks on other hosts that others than we asked for, as far as those hosts said so lately. Each
+/// says it when it takes a task of ours: so whoever starts tasks on a host knows what others start
+/// there, and no message is sent for it.
+#[derive(Debug, Default)]
+pub struct Loads {
+    others: BTreeMap<HostId, (u64, Instant)>,
+}
+
+impl Loads {
+    /// `host` says that it has `load` tasks, `asked` of which may be ours.
+    pub fn told(&mut self, now: Instant, host: HostId, load: u64, asked: u64) {
+        self.others.retain(|_, (_, at)| now.since(*at) < BELIEVED);
+        self.others.insert(host, (load.saturating_sub(asked), now));
+    }
+
+    /// Tasks on `host`, `asked` of them ours.
+    pub fn of(&self, now: Instant, host: HostId, asked: u64) -> u64 {
+        let told = self.others.get(&host).filter(|(_, at)| now.since(*at) < BELIEVED);
+        told.map_or(0, |(others, _)| *others) + asked
+    }
 }
 
 /// Whether a host fits.
@@ -92,6 +118,22 @@ mod tests {
         assert_eq!(slots(&hosts, &Place::Not(hosts[1].id), 2, 0), [1, 3]);
         assert_eq!(slots(&hosts, &Place::Name("n2".into()), 2, 2), [2, 2]);
         assert_eq!(slots(&hosts, &Place::Arch("c".into()), 2, 0), vec![0u16; 0]);
+    }
+
+    #[test]
+    fn what_a_host_says_is_believed_for_a_while_beside_what_is_asked_of_it() {
+        let (mut loads, at) = (Loads::default(), |s| Instant::ZERO + Duration::from_secs(s));
+        let [a, b] = [1, 2].map(|slot| HostId::new(slot, 1).unwrap());
+        assert_eq!(loads.of(at(0), a, 3), 3);
+        loads.told(at(1), a, 10, 4);
+        assert_eq!((loads.of(at(2), a, 5), loads.of(at(2), b, 5)), (6 + 5, 5));
+        // Some of what we asked for has not reached it.
+        loads.told(at(2), a, 3, 4);
+        assert_eq!(loads.of(at(2), a, 4), 4);
+        loads.told(at(3), a, 9, 4);
+        assert_eq!((loads.of(at(12), a, 4), loads.of(at(13), a, 4)), (9, 4));
+        loads.told(at(20), b, 1, 0);
+        assert_eq!(loads.others.len(), 1, "what is not believed is not kept");
     }
 
     proptest! {
