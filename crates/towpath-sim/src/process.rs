@@ -86,7 +86,7 @@ impl Processes {
     /// Sends a signal, which ends it.
     pub fn signal(&mut self, task: TaskId, signal: i32) {
         if let Some(p) = self.running.get_mut(&task) {
-            p.signal = Some(signal);
+            p.signal.get_or_insert(signal);
         }
     }
 

@@ -53,6 +53,28 @@ fn both_sides_may_send_64_mib_before_either_reads() {
     assert!(net.hosts.iter().all(|h| h.memory.used() == 0), "every block came back");
 }
 
+#[test]
+fn credit_for_short_messages_takes_no_datagrams_of_its_own() {
+    let mut net = Network::connected(&config(), CLEAN);
+    let channel = net.hosts[0].open(BOTH).unwrap();
+    let trips = 200;
+    for n in 0..trips {
+        for (from, to) in [(0, 1), (1, 0)] {
+            net.hosts[from].send(channel, n, 16).unwrap();
+            net.flush();
+            assert!(net.run_until(|net| net.hosts[to].arrived.len() as u64 > n, SECOND));
+        }
+    }
+    let sent: u64 = net.hosts.iter().map(|h| h.stats().packets_sent).sum();
+    assert!(sent <= 2 * trips + 20, "{sent} datagrams for {trips} messages each way");
+    // It comes all the same: the longest message fits at once when the last echo is over.
+    net.run_for(ms(10));
+    let long = config().window - MESSAGE_CHARGE as u32;
+    net.hosts[0].send(channel, trips, long).unwrap();
+    net.flush();
+    assert!(net.run_until(|net| net.hosts[1].arrived.len() as u64 > trips, SECOND));
+}
+
 /// 32 MiB each way over 10 Gbit/s and 40 ms: more under way than a path remembers packets for.
 fn fill_a_long_fat_path(congestion: CongestionKind, loss_ppm: u32) {
     let config = Config { congestion, ..config() };

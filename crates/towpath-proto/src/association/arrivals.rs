@@ -13,6 +13,16 @@ pub(super) const ACK_EVERY: u32 = 2;
 const ACK_EVERY_MAX: u32 = 256;
 const DELAY_MAX: Duration = Duration::from_millis(100);
 
+/// What a packet wants of whom it reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Asks {
+    Nothing,
+    /// To be acknowledged some time: credit rides with acknowledgements, and would have each of
+    /// them answered by another one at once.
+    Patiently,
+    Acknowledgement,
+}
+
 /// What arrived on a path. Invariant: `deadline` is set while `eliciting > 0`.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
@@ -23,6 +33,8 @@ pub(super) struct Arrivals {
     every: u32,
     delay: Duration,
     eliciting: u32,
+    /// Those of them that count towards an acknowledgement at once.
+    counted: u32,
     now: bool,
     deadline: Option<Instant>,
     largest_at: Instant,
@@ -42,6 +54,7 @@ impl Arrivals {
             every: ACK_EVERY,
             delay: Duration::ZERO,
             eliciting: 0,
+            counted: 0,
             now: false,
             deadline: None,
             largest_at: Instant::ZERO,
@@ -62,7 +75,7 @@ impl Arrivals {
     }
 
     /// Records an arrival, and decides when to acknowledge it; `delay` is the least wait.
-    pub(super) fn arrived(&mut self, now: Instant, number: u64, eliciting: bool, delay: Duration) {
+    pub(super) fn arrived(&mut self, now: Instant, number: u64, asks: Asks, delay: Duration) {
         self.count += 1;
         let expected = self.received.largest().map_or(0, |n| n + 1);
         if self.received.insert(number) {
@@ -72,12 +85,18 @@ impl Arrivals {
             self.low = number;
         }
         self.low = self.low.min(number);
-        if !eliciting {
+        if asks == Asks::Nothing {
             return;
         }
         self.eliciting += 1;
-        self.now |= number != expected || self.eliciting >= self.every;
+        self.counted += u32::from(asks == Asks::Acknowledgement);
+        self.now |= number != expected || self.counted >= self.every;
         self.deadline.get_or_insert(now + delay.max(self.delay));
+    }
+
+    /// An acknowledgement goes out before long: what is not urgent may ride along.
+    pub(super) const fn awaits_telling(&self) -> bool {
+        self.eliciting > 0
     }
 
     /// When to acknowledge at the latest; `None` when the driver has only to ask.
@@ -114,7 +133,7 @@ impl Arrivals {
 
     /// An acknowledgement went out.
     pub(super) fn told(&mut self) {
-        self.eliciting = 0;
+        (self.eliciting, self.counted) = (0, 0);
         self.now = false;
         self.deadline = None;
         self.low = u64::MAX;

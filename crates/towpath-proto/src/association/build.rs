@@ -267,7 +267,7 @@ fn write_due(c: &mut Channel, w: &mut PacketWriter<'_, '_>, items: &mut Vec<Item
             w.frame(LIMIT_LEN, |w| frame::emit_limit(w, id, limit));
             items.push(Item::Limit(id));
         }
-        c.due.limit = false;
+        (c.due.limit, c.due.patient) = (false, false);
     }
     if c.due.close && w.room() >= CLOSE_CHANNEL_LEN {
         let end = c.send.as_ref().map(|s| (s.finish.unwrap_or(0), s.count()));

@@ -3,7 +3,7 @@
 use towpath_wire::TrafficSpec;
 use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
 
-use super::receive::ReceiveHalf;
+use super::receive::{ReceiveHalf, Renewal};
 use super::send::SendHalf;
 use crate::config::Config;
 
@@ -75,11 +75,27 @@ pub(super) struct Due {
     pub(super) open: bool,
     pub(super) limit: bool,
     pub(super) close: bool,
+    /// The limit may wait for a packet that goes out before long anyway.
+    pub(super) patient: bool,
 }
 
 impl Due {
     pub(super) const fn any(self) -> bool {
         self.open || self.limit || self.close
+    }
+
+    /// Something of it is worth a packet of its own.
+    pub(super) const fn is_pressing(self) -> bool {
+        self.open || self.close || (self.limit && !self.patient)
+    }
+
+    /// New credit is to be told; `along`: an acknowledgement goes out before long.
+    pub(super) fn renew(&mut self, renewal: Renewal, along: bool) {
+        if renewal != Renewal::Later {
+            let patient = renewal == Renewal::Along && along;
+            self.patient = patient && (self.patient || !self.limit);
+            self.limit = true;
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Channels {
     ours: Share,
     ready: Ready,
     due: VecDeque<ChannelId>,
+    /// Something of what is due is worth a packet of its own.
+    presses: bool,
 }
 
 /// Why the peer's OPEN was not taken.
@@ -55,6 +57,7 @@ impl Channels {
             ours: Share::default(),
             ready: Ready::default(),
             due: VecDeque::new(),
+            presses: false,
         }
     }
 
@@ -89,6 +92,7 @@ impl Channels {
             c.queued = true;
             self.due.push_back(c.open.channel);
         }
+        self.presses |= c.due.is_pressing();
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Channel> {
@@ -208,9 +212,9 @@ impl Channels {
         self.ready.iter()
     }
 
-    /// True when some channel has a control frame to send.
+    /// True when some channel has a control frame to send that is worth a packet.
     pub(super) fn has_control(&self) -> bool {
-        !self.due.is_empty()
+        self.presses && !self.due.is_empty()
     }
 
     /// Lets `write` put out the next channel's control frames; what is left afterwards waits in
@@ -226,6 +230,9 @@ impl Channels {
         if !left {
             self.due.pop_front();
         }
+        // What finds no room now does not wait for another acknowledgement.
+        self.presses &= !self.due.is_empty();
+        self.presses |= left;
         !left
     }
 }

@@ -292,10 +292,11 @@ impl Association {
 
     /// The owner of a delivered message of `len` bytes is done with it.
     pub fn consumed(&mut self, channel: ChannelId, len: u32) {
+        let along = self.paths[0].arrivals.awaits_telling();
         self.channels.with(channel, |c| {
             if let Some(receive) = &mut c.receive {
                 receive.release(len);
-                c.due.limit |= receive.may_renew();
+                c.due.renew(receive.renewal(), along);
             }
         });
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use towpath_wire::frame::{Piece, Reliability};
 use towpath_wire::{ByteSize, ChannelId, Instant};
 
-use super::receive::{ReceiveHalf, Refused};
+use super::receive::{ReceiveHalf, Refused, Renewal};
 use super::send::{Next, SendHalf, Settled};
 use crate::endpoint::AssociationId;
 use crate::memory::{Arrival, Block, HeapMemory, Memory};
@@ -165,7 +165,7 @@ impl Pair {
 
     /// The receiver tells its credit; the telling may be lost.
     fn renew(&mut self) {
-        if self.receive.may_renew() {
+        if self.receive.renewal() != Renewal::Later {
             let limit = self.receive.renew();
             if self.rng.below(3) > 0 {
                 self.send.set_limit(limit);
@@ -226,7 +226,7 @@ impl Pair {
             while !self.held.is_empty() {
                 self.release();
             }
-            if self.receive.may_renew() {
+            if self.receive.renewal() != Renewal::Later {
                 self.receive.renew();
             }
             self.send.set_limit(self.receive.renew());

@@ -8,6 +8,7 @@ use towpath_wire::frame::{Ack, Frame, Frames, Piece};
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
 use towpath_wire::{ChannelId, Instant};
 
+use super::arrivals::Asks;
 use super::channel::Channel;
 use super::channels::OpenRefused;
 use super::core::{Association, AssociationEvent, State};
@@ -101,16 +102,19 @@ impl Association {
             }
             return;
         }
-        let (mut eliciting, mut refused) = (false, false);
+        let (mut asks, mut refused) = (Asks::Nothing, false);
         for frame in Frames::new(content) {
             let Ok(frame) = frame else {
                 self.fault(now, "malformed frame", memory);
                 return;
             };
-            eliciting |= !matches!(
-                frame,
-                Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Close { .. }
-            );
+            asks = asks.max(match frame {
+                Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Close { .. } => {
+                    Asks::Nothing
+                }
+                Frame::Limit { .. } => Asks::Patiently,
+                _ => Asks::Acknowledgement,
+            });
             if !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Ping) {
                 self.liveness.active();
             }
@@ -129,7 +133,7 @@ impl Association {
             self.stats.refused += 1;
         } else {
             let (came, delay) = (now - self.late, self.config.ack_delay);
-            self.paths[path].arrivals.arrived(came, number, eliciting, delay);
+            self.paths[path].arrivals.arrived(came, number, asks, delay);
         }
     }
 
@@ -228,7 +232,7 @@ impl Association {
         let skipped = self.channels.with(channel, |c| {
             let Some(receive) = &mut c.receive else { return Err(Refused::Fault) };
             c.stats.dropped += u64::from(receive.skip(message, charge, memory)?);
-            c.due.limit |= receive.may_renew();
+            c.due.renew(receive.renewal(), false);
             Ok(())
         });
         skipped.unwrap_or_else(|| self.past_or_unknown(channel))

@@ -38,6 +38,16 @@ pub(super) enum Refused {
     Fault,
 }
 
+/// When to tell the peer of new credit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Renewal {
+    /// Once there is more of it.
+    Later,
+    /// With whatever goes out next.
+    Along,
+    Now,
+}
+
 /// What a piece was good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
@@ -210,11 +220,20 @@ impl ReceiveHalf {
         self.released += u64::from(len) + MESSAGE_CHARGE;
     }
 
-    /// True when there is new credit that is worth telling.
-    pub(super) fn may_renew(&self) -> bool {
+    /// Whether there is new credit that is worth telling.
+    pub(super) fn renewal(&self) -> Renewal {
         let fresh = self.released + self.window - self.limit;
-        // Nothing is under way: whatever waits may need all of it.
-        fresh > 0 && (self.released == self.charged || fresh >= self.window / 4)
+        if fresh >= self.window / 4 {
+            Renewal::Now
+        } else if fresh == 0 || self.released != self.charged {
+            Renewal::Later
+        } else if fresh < self.window / 256 && self.class == Reliability::ReliableOrdered {
+            // A short message came, and perhaps its answer goes soon.
+            Renewal::Along
+        } else {
+            // Nothing is under way: whatever waits may need all of it.
+            Renewal::Now
+        }
     }
 
     /// Raises the limit to what was released; returns it.
@@ -318,9 +337,9 @@ mod tests {
         offer(&mut h, &mut memory, 0, 800, 0, &[0; 800]).unwrap();
         h.pop_ready().unwrap();
         assert_eq!(offer(&mut h, &mut memory, 1, 800, 0, b"b"), Err(Refused::Fault));
-        assert!(!h.may_renew());
+        assert_eq!(h.renewal(), Renewal::Later);
         h.release(800);
-        assert!(h.may_renew());
+        assert_ne!(h.renewal(), Renewal::Later);
         assert_eq!(h.renew(), 1864);
         offer(&mut h, &mut memory, 1, 800, 0, b"b").unwrap();
     }
@@ -378,7 +397,7 @@ mod tests {
         }
         assert_eq!((memory.used(), h.next), (0, 3));
         assert_eq!((h.charged, h.released), (528, 528));
-        assert!(h.may_renew());
+        assert_ne!(h.renewal(), Renewal::Later);
         let (p, a) = piece(1, 300, 0, b"ab");
         assert_eq!(h.accept(&p, &a, &mut memory), Ok(Taken::Stale), "late pieces are dropped");
         assert_eq!(h.skip(3, 473, &mut memory), Err(Refused::Fault), "beyond the credit");
