@@ -45,7 +45,7 @@ pub(crate) struct TokenArgs {
 
 /// Sockets of this machine's daemons that may answer; an error where there is none.
 pub(crate) fn sockets(vm: &VmDir) -> anyhow::Result<Vec<PathBuf>> {
-    let sockets = vm.sockets();
+    let sockets = vm.sockets()?;
     if sockets.is_empty() {
         bail!(
             "virtual machine `{}` is not up on this machine\nhint: start it with `towpath up`",
@@ -145,9 +145,9 @@ pub(crate) fn issue_token(vm: &VmDir, ttl_s: u64) -> anyhow::Result<String> {
 pub(crate) fn token(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
     let token = issue_token(vm, args.ttl)?;
     if args.json {
-        println!("{}", json!({ "token": token, "ttl_s": args.ttl }));
+        putln!("{}", json!({ "token": token, "ttl_s": args.ttl }))?;
     } else {
-        println!("{token}");
+        putln!("{token}")?;
         eprintln!("valid for {} s; on the other machine: towpath join TOKEN", args.ttl);
     }
     Ok(ExitCode::SUCCESS)
@@ -157,7 +157,7 @@ pub(crate) fn down(vm: &VmDir, args: &DownArgs) -> anyhow::Result<ExitCode> {
     let Ended { here, killed, deleted } = end_all(vm, !args.local)?;
     if args.json {
         let ended = json!({ "vm": vm.name, "ended": here, "killed": killed, "deleted": deleted });
-        println!("{ended}");
+        putln!("{ended}")?;
     } else if here == 0 {
         eprintln!("virtual machine `{}` was not up", vm.name);
     } else {
@@ -183,7 +183,7 @@ pub(crate) struct Ended {
 /// Ends every local daemon, the founder last, and before it, with `everywhere`, the hosts of
 /// other machines.
 pub(crate) fn end_all(vm: &VmDir, everywhere: bool) -> anyhow::Result<Ended> {
-    let numbers = vm.local_hosts();
+    let numbers = vm.local_hosts()?;
     let running: Vec<usize> =
         numbers.iter().copied().filter(|n| daemon::is_locked(&vm.host(*n))).collect();
     let deleted = if everywhere { delete_others(vm) } else { 0 };
@@ -217,8 +217,9 @@ fn delete_others(vm: &VmDir) -> usize {
     let Ok(mut leader) = leader(vm) else { return 0 };
     let here: Vec<_> = vm
         .sockets()
-        .iter()
-        .filter_map(|socket| Client::connect(socket).ok()?.info().ok()?.me)
+        .into_iter()
+        .flatten()
+        .filter_map(|socket| Client::connect(&socket).ok()?.info().ok()?.me)
         .collect();
     let hosts = host_table(&mut leader).unwrap_or_default();
     let others = hosts.iter().filter(|h| h.state == HostState::Up && !here.contains(&h.id));

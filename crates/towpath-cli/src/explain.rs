@@ -72,14 +72,14 @@ pub(crate) fn explain(vm: &VmDir, args: &ExplainArgs) -> anyhow::Result<ExitCode
                 "network": told.as_ref().and_then(|t| t.way.network.as_ref()).map(network_json),
             })
         });
-        println!("{}", json!({ "ways": all.collect::<Vec<_>>() }));
+        putln!("{}", json!({ "ways": all.collect::<Vec<_>>() }))?;
         return Ok(ExitCode::SUCCESS);
     }
     for ((from, to), told) in &ways {
-        println!("{from} to {to}");
+        putln!("{from} to {to}")?;
         match told {
-            Some(told) => print!("{}", text(told)),
-            None => println!("  {} does not run on this machine: ask there", from.host()),
+            Some(told) => put!("{}", text(told))?,
+            None => putln!("  {} does not run on this machine: ask there", from.host())?,
         }
     }
     Ok(ExitCode::SUCCESS)

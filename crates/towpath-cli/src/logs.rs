@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use towpath::{Client, VmDir};
+use towpath::{Client, VmDir, daemon};
 use towpath_wire::HostId;
 
 use crate::control::known_host;
@@ -49,7 +49,11 @@ pub(crate) fn logs(vm: &VmDir, args: &LogsArgs) -> anyhow::Result<ExitCode> {
         vec![log(vm, number_of(vm, host)?, "")]
     } else {
         let there = |n: &usize| vm.host(*n).join("daemon.log").exists();
-        let numbers: Vec<usize> = vm.local_hosts().into_iter().filter(there).collect();
+        let mut numbers: Vec<usize> = vm.local_hosts()?.into_iter().filter(there).collect();
+        let runs = |n: &usize| daemon::is_locked(&vm.host(*n));
+        if numbers.iter().any(runs) {
+            numbers.retain(runs); // The others belong to an earlier life.
+        }
         let several = numbers.len() > 1;
         let tag = |n: &usize| if several { format!("[daemon {n}] ") } else { String::new() };
         numbers.iter().map(|n| log(vm, *n, &tag(n))).collect()
@@ -87,7 +91,7 @@ fn number_of(vm: &VmDir, wanted: &str) -> anyhow::Result<usize> {
     let who = |n: &usize| -> Option<HostId> {
         Client::connect(&vm.host(*n).join("sock")).ok()?.info().ok()?.me
     };
-    vm.local_hosts().into_iter().find(|n| who(n) == Some(host.id)).with_context(|| {
+    vm.local_hosts()?.into_iter().find(|n| who(n) == Some(host.id)).with_context(|| {
         format!("{} ({}) is none of this machine's\nhint: run it there", host.id, host.name)
     })
 }

@@ -1,4 +1,15 @@
 //! The `towpath` command. Data goes to standard output, everything else to standard error.
+#![deny(clippy::print_stdout)] // which ends the program where output is closed: `put!`, `putln!`
+
+/// Prints to standard output, like `print!`, but with a result.
+macro_rules! put {
+    ($($words:tt)*) => { $crate::files::print(&format!($($words)*)) };
+}
+
+/// Prints a line to standard output, like `println!`, but with a result.
+macro_rules! putln {
+    ($($words:tt)*) => { $crate::files::print(&format!("{}\n", format_args!($($words)*))) };
+}
 
 mod batch;
 mod bench;

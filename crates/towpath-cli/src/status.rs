@@ -42,7 +42,7 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
     let mut client = connect(vm)?;
     let info = client.info()?;
     let hosts = host_table(&mut client)?;
-    let local = local_infos(vm);
+    let local = local_infos(vm)?;
     if args.json {
         let list: Vec<_> = hosts
             .iter()
@@ -59,18 +59,23 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
                 })
             })
             .collect();
-        println!("{}", json!({ "vm": info.vm, "frozen": info.frozen, "hosts": list }));
+        putln!("{}", json!({ "vm": info.vm, "frozen": info.frozen, "hosts": list }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!(
+    putln!(
         "{:<8} {:<20} {:<22} {:<14} {:>4} {:>5}  STATE",
-        "HOST", "NAME", "ADDRESS", "ARCH", "CPUS", "SLOTS"
-    );
+        "HOST",
+        "NAME",
+        "ADDRESS",
+        "ARCH",
+        "CPUS",
+        "SLOTS"
+    )?;
     for h in &hosts {
         let leads = if Some(h.id) == info.leader { ", leader" } else { "" };
         let (id, addr, state) = (h.id.to_string(), h.addr.to_string(), state(h.state));
         let Host { name, arch, cpus, slots, .. } = h;
-        println!("{id:<8} {name:<20} {addr:<22} {arch:<14} {cpus:>4} {slots:>5}  {state}{leads}");
+        putln!("{id:<8} {name:<20} {addr:<22} {arch:<14} {cpus:>4} {slots:>5}  {state}{leads}")?;
     }
     if info.frozen {
         eprintln!("the leader is lost: hosts can neither join nor leave until it is back");
@@ -86,12 +91,12 @@ const fn state(state: HostState) -> &'static str {
 }
 
 /// What this machine's daemons say of themselves, by host.
-fn local_infos(vm: &VmDir) -> BTreeMap<HostId, Info> {
+fn local_infos(vm: &VmDir) -> anyhow::Result<BTreeMap<HostId, Info>> {
     let ask = |socket: std::path::PathBuf| {
         let info = Client::connect(&socket).ok()?.info().ok()?;
         Some((info.me?, info))
     };
-    vm.sockets().into_iter().filter_map(ask).collect()
+    Ok(vm.sockets()?.into_iter().filter_map(ask).collect())
 }
 
 pub(crate) fn ps(vm: &VmDir, args: &PsArgs) -> anyhow::Result<ExitCode> {
@@ -121,13 +126,13 @@ pub(crate) fn ps(vm: &VmDir, args: &PsArgs) -> anyhow::Result<ExitCode> {
                 })
             })
             .collect();
-        println!("{}", json!({ "tasks": list }));
+        putln!("{}", json!({ "tasks": list }))?;
     } else {
-        println!("{:<14} {:>8} {:>9}  COMMAND", "TASK", "PID", "AGE");
+        putln!("{:<14} {:>8} {:>9}  COMMAND", "TASK", "PID", "AGE")?;
         for t in &tasks {
             let pid = if t.pid == 0 { "waits".into() } else { t.pid.to_string() };
             let (id, age) = (t.id.to_string(), t.age_us as f64 / 1e6);
-            println!("{id:<14} {pid:>8} {age:>8.1}s  {}", t.command);
+            putln!("{id:<14} {pid:>8} {age:>8.1}s  {}", t.command)?;
         }
     }
     for line in silent {

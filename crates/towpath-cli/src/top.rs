@@ -126,7 +126,7 @@ fn look(vm: &VmDir) -> anyhow::Result<Look> {
         }
     }
     let (mut loads, mut networks) = (BTreeMap::new(), Vec::new());
-    for socket in vm.sockets() {
+    for socket in vm.sockets()? {
         let Ok(mut client) = Client::connect(&socket) else { continue };
         let Some(me) = client.info()?.me else { continue };
         match client.ask(&Request::Loads, ANSWER)? {
@@ -165,7 +165,8 @@ fn text(now: &Look, rows: &[Row<'_>]) -> String {
     // Writing to a string cannot fail.
     let up = now.hosts.iter().filter(|h| h.state == HostState::Up).count();
     let cpus: u32 = now.hosts.iter().map(|h| u32::from(h.cpus)).sum();
-    let total: f64 = rows.iter().filter_map(|r| r.rate).sum();
+    // An empty sum of floats is -0.
+    let total = rows.iter().filter_map(|r| r.rate).fold(0.0, |sum, rate| sum + rate);
     let _ = writeln!(
         out,
         "{} hosts, {up} up, {cpus} processors; {} tasks; {:.3} MB/s\n",

@@ -40,6 +40,32 @@ fn tasks_are_placed_by_slots_and_know_who_they_are() {
 }
 
 #[test]
+fn what_pvm_exports_is_passed_on_and_variables_have_names() {
+    let vm = Vm::up(1);
+    let mut run = vm.command(&["run", "--env", "C=given", "--", "sh", "-c", "echo $A,$B,$C"]);
+    run.env("PVM_EXPORT", "A:C").env("A", "1").env("B", "2").env("C", "3");
+    assert_eq!(text(&run.output().unwrap().stdout), "1,,given\n");
+    let out = vm.towpath(&["run", "--env", "=x", "--", "true"]);
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("--env `=x`: a variable needs a name"));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error_and_no_panic() {
+    let vm = Vm::up(1);
+    for args in [&["hosts"][..], &["ps", "--json"], &["token"], &["unit"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let out = vm.command(args).stdout(full).output().unwrap();
+        assert_eq!(out.status.code(), Some(255), "{args:?}: {}", text(&out.stderr));
+        assert!(text(&out.stderr).starts_with("error: cannot write output: "), "{args:?}");
+        let mut closed = vm.command(args).stdout(Stdio::piped()).spawn().unwrap();
+        drop(closed.stdout.take());
+        let status = closed.wait().unwrap();
+        assert!(matches!(status.code(), Some(0 | 141)), "{args:?}: {status}");
+    }
+}
+
+#[test]
 fn output_comes_line_by_line_with_the_tasks_names_or_into_files() {
     let vm = Vm::up(1);
     let script = "i=0; while [ $i -lt 500 ]; do printf $TOWPATH_RANK; printf 'x\\n'; \

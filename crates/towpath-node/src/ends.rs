@@ -13,6 +13,9 @@ use towpath_wire::{HostId, Instant, TaskId};
 
 use crate::node::Node;
 
+/// Ends that a host can still tell how they came.
+const ENDINGS_KEPT: usize = 256;
+
 impl Node {
     /// The processes that are over, and tasks that left long enough ago.
     pub(crate) fn handle_ends(&mut self, now: Instant) -> bool {
@@ -53,6 +56,11 @@ impl Node {
             }
         }
         self.peer_over(now, task, member.ending.as_ref());
+        if let Some(ending) = member.ending {
+            let endings = &mut self.local.endings;
+            endings.truncate(ENDINGS_KEPT - 1);
+            endings.push_front((task, ending));
+        }
         self.release_id(task);
     }
 
@@ -103,7 +111,9 @@ impl Node {
     /// anyway, and nothing of it may be known before.
     pub(crate) fn tell_not_here(&mut self, now: Instant, host: HostId, task: TaskId) {
         if !self.data.relays.is_open(host, task) {
-            self.tell(now, host, Message::TaskEnded(TaskEnded { task, ending: None }));
+            let known = self.local.endings.iter().find(|(ended, _)| *ended == task);
+            let ending = known.map(|(_, ending)| ending.clone());
+            self.tell(now, host, Message::TaskEnded(TaskEnded { task, ending }));
         }
     }
 

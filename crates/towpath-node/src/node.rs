@@ -76,6 +76,8 @@ pub(crate) struct Local {
     pub(crate) rings: BTreeMap<(TaskId, TaskId), Ring>,
     /// Streams asked for, by who connects and who is to listen.
     pub(crate) offers: BTreeMap<(TaskId, TaskId), StreamOffer>,
+    /// How the last of our tasks ended, for who asks too late.
+    pub(crate) endings: VecDeque<(TaskId, Ending)>,
 }
 
 /// What tasks of jobs that began here spawn.

@@ -30,6 +30,7 @@
 mod abi;
 mod buffers;
 mod code;
+mod complaint;
 mod data;
 mod fortran;
 mod library;

@@ -1,5 +1,6 @@
 /* Calls while another call waits: from signal handlers, from message handlers, from threads; and
    what a task's exit waits for. The first argument says what to try. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -240,6 +241,23 @@ static void threads_and_signals(void) {
     printf("handled %d\n", hits > 0);
 }
 
+static void complains(int signal) {
+    (void)signal;
+    hits += pvm_freebuf(999999) < 0;
+}
+
+/* Each of these calls fails, and says so on standard error. */
+static void complaints(void) {
+    struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+    int failed = 0;
+    dup2(open("/dev/null", O_WRONLY), 2);
+    signal(SIGALRM, complains);
+    setitimer(ITIMER_REAL, &often, NULL);
+    while (hits < 100) failed += pvm_freebuf(999999) < 0;
+    setitimer(ITIMER_REAL, &never, NULL);
+    printf("complained %d\n", failed > 0);
+}
+
 /* The child ends when this task has left. */
 static void caught_no_more(void) {
     FILE *file = tmpfile();
@@ -303,6 +321,7 @@ static const struct {
     {"thread_in_barrier", thread_in_barrier},
     {"thread_waits_for_entry", thread_waits_for_entry},
     {"threads_and_signals", threads_and_signals},
+    {"complaints", complaints},
     {"caught_no_more", caught_no_more},
     {"output_as_messages", output_as_messages},
     {"says", says},

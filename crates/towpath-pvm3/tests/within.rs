@@ -10,7 +10,7 @@ use support::Machine;
 
 /// What to try, and what it prints; with PVM too, but for what threads do, which PVM has none of,
 /// and for leaving inside of a signal handler, which PVM does not let tasks do.
-const PARTS: [(&str, &str); 12] = [
+const PARTS: [(&str, &str); 13] = [
     ("in_signal_handler", "in the handler: receive 1, leave 0\n"),
     ("sent_by_signal_handler", "received 1\n"),
     ("jumped_out", "jumped out, received 1\n"),
@@ -21,6 +21,7 @@ const PARTS: [(&str, &str); 12] = [
     ("thread_in_barrier", "asked 1\nbarrier 0\n"),
     ("thread_waits_for_entry", "entry 1\n"),
     ("threads_and_signals", "1 good\n2 good\n3 good\n4 good\n5 good\nhandled 1\n"),
+    ("complaints", "complained 1\n"),
     ("caught_no_more", "caught no more 0, left 0\n"),
     ("output_as_messages", "1 -2 1\n1 -1 1\n1 6\n1 0\n"),
 ];

@@ -30,7 +30,14 @@ const STOP: i32 = 3;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-fn main() -> Outcome<ExitCode> {
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run() -> Outcome<ExitCode> {
     let mut task = Task::enrol()?;
     match (task.parent(), std::env::args().nth(1)) {
         (Some(master), Some(number)) => work(&mut task, master, number.parse()?)?,

@@ -207,7 +207,14 @@ fn gather(task: &mut Task, members: &[TaskId], block: &Block) -> Outcome<ExitCod
     Ok(if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn main() -> Outcome<ExitCode> {
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run() -> Outcome<ExitCode> {
     let mut task = Task::enrol()?;
     let size = Task::size().ok_or("TOWPATH_SIZE is not set\nhint: towpath run -n 4 -- …")?;
     let (members, rank) = meet(&mut task, size)?;

@@ -6,13 +6,24 @@
 //! ```
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use towpath::Task;
 use towpath::task::{Place, SpawnTasks, Wanted};
 
 const GREETING: i32 = 1;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let mut task = Task::enrol()?;
     match task.parent() {
         Some(parent) => greet(&mut task, parent),

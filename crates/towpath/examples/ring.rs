@@ -6,13 +6,24 @@
 //! ```
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use towpath::Task;
 use towpath::task::Wanted;
 
 const TOKEN: i32 = 1;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let rounds: u64 = std::env::args().nth(1).map_or(Ok(100), |n| n.parse())?;
     let mut task = Task::enrol()?;
     let size = Task::size().ok_or("TOWPATH_SIZE is not set\nhint: towpath run -n 4 -- …")?;

@@ -153,20 +153,26 @@ impl VmDir {
     }
 
     /// Numbers of the local daemons that have a directory, in order.
-    pub fn local_hosts(&self) -> Vec<usize> {
-        let entries = fs::read_dir(self.path.join("hosts")).into_iter().flatten().flatten();
+    pub fn local_hosts(&self) -> Result<Vec<usize>, ConfigError> {
+        let path = self.path.join("hosts");
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(file_error("cannot read", &path)(e)),
+        };
         let mut numbers: Vec<usize> = entries
+            .flatten()
             .filter_map(|e| e.file_name().to_str()?.parse().ok())
             .filter(|n| (1..=LOCAL_HOSTS_MAX).contains(n))
             .collect();
         numbers.sort_unstable();
-        numbers
+        Ok(numbers)
     }
 
     /// Sockets of the local daemons that may run, in order.
-    pub fn sockets(&self) -> Vec<PathBuf> {
-        let socks = self.local_hosts().into_iter().map(|n| self.host(n).join("sock"));
-        socks.filter(|s| s.exists()).collect()
+    pub fn sockets(&self) -> Result<Vec<PathBuf>, ConfigError> {
+        let socks = self.local_hosts()?.into_iter().map(|n| self.host(n).join("sock"));
+        Ok(socks.filter(|s| s.exists()).collect())
     }
 }
 
@@ -236,6 +242,20 @@ mod tests {
         let path = dir.path().join("host.key");
         fs::write(&path, [1, 2, 3]).unwrap();
         assert!(matches!(key_file(&path), Err(ConfigError::Key { len: 3, .. })));
+    }
+
+    #[test]
+    fn hosts_that_cannot_be_read_are_not_taken_for_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let vm = Home::at(dir.path().into()).vm("test").unwrap();
+        assert_eq!(vm.local_hosts().unwrap(), [0; 0]);
+        vm.found().unwrap();
+        fs::create_dir_all(vm.host(2)).unwrap();
+        assert_eq!(vm.local_hosts().unwrap(), [2]);
+        fs::remove_dir_all(vm.path.join("hosts")).unwrap();
+        fs::write(vm.path.join("hosts"), "").unwrap();
+        let error = vm.sockets().unwrap_err().to_string();
+        assert!(error.starts_with("cannot read") && error.contains("hosts"), "{error}");
     }
 
     #[test]

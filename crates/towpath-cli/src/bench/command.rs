@@ -45,9 +45,9 @@ fn link(args: &LinkArgs) -> anyhow::Result<ExitCode> {
     };
     let report = measure(args, &mut far)?;
     if args.json {
-        println!("{}", report.json());
+        putln!("{}", report.json())?;
     } else {
-        print!("{}", report.text());
+        put!("{}", report.text())?;
     }
     Ok(ExitCode::SUCCESS)
 }

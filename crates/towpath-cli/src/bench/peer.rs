@@ -1,6 +1,5 @@
 //! The serving process: the far end of each measurement, as the coordinator asks for it.
 
-use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
 
@@ -20,8 +19,7 @@ pub(super) fn listen(addr: SocketAddr, pin: Option<usize>, child: bool) -> anyho
         machine::pin(processor)?;
     }
     let listener = TcpListener::bind(addr).with_context(|| format!("cannot listen at {addr}"))?;
-    println!("listening at {}", listener.local_addr()?);
-    std::io::stdout().flush()?;
+    putln!("listening at {}", listener.local_addr()?)?;
     let (stream, _) = listener.accept()?;
     drop(listener);
     let mut talk = Talk::new(stream)?;

@@ -95,13 +95,13 @@ pub(crate) fn pvm(vm: &VmDir, args: &PvmArgs) -> anyhow::Result<ExitCode> {
         let mut token = String::new();
         stdin().take(TOKEN_MAX).read_to_string(&mut token)?;
         let said = roles::ask_hoster(enrol(vm)?, hoster, [login, command], &token)?;
-        println!("{said}");
+        putln!("{said}")?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(path) = &args.trace {
         let summary =
             File::open(path).map_err(Into::into).and_then(|f| Summary::read(BufReader::new(f)));
-        print!("{}", summary.with_context(|| path.display().to_string())?.table());
+        put!("{}", summary.with_context(|| path.display().to_string())?.table())?;
         return Ok(ExitCode::SUCCESS);
     }
     let hosts = args.hostfile.as_deref().map_or(Ok(Vec::new()), read)?;
@@ -162,7 +162,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<PvmHost>> {
 }
 
 fn running(vm: &VmDir) -> impl Iterator<Item = PathBuf> {
-    let dirs = vm.local_hosts().into_iter().map(|number| vm.host(number));
+    let dirs = vm.local_hosts().into_iter().flatten().map(|number| vm.host(number));
     dirs.filter(|dir| daemon::is_locked(dir))
 }
 

@@ -1,17 +1,17 @@
 //! The command line of `run`.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use towpath::VmDir;
 use towpath::protocol::Request;
 use towpath::pvm::library::SWITCH;
 use towpath::start::limits::Descriptors;
+use towpath::{ClientError, VmDir};
 use towpath_io::RealCrypto;
 use towpath_vm::TaskSpec;
 
@@ -22,6 +22,9 @@ use super::show::{Manner, Show};
 use super::summary::{self, Member};
 use crate::control::{connect, host_table};
 
+/// Variables of PVM's own: what children are to get, and where programs are.
+const EXPORT: &str = "PVM_EXPORT";
+const PATH: &str = "PVM_PATH";
 /// Bytes of output under way, of all tasks and of one.
 const WINDOW_ALL: usize = 16 << 20;
 const WINDOW_MIN: usize = 16 * 1024;
@@ -62,7 +65,8 @@ pub(crate) struct RunArgs {
     /// One task on each host in turn
     #[arg(long)]
     spread: bool,
-    /// Set a variable, or pass on one of ours
+    /// Set a variable, or pass on one of ours; not for what the tasks spawn. PVM's export and
+    /// path variables, and what is exported, are passed on anyway
     #[arg(long, value_name = "NAME[=VALUE]")]
     env: Vec<OsString>,
     /// Working directory (default: this one)
@@ -106,6 +110,20 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
+/// What PVM's programs find of their shell: where programs are, and what their children are to get.
+fn pass_on_for_pvm(env: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+    let export = std::env::var_os(EXPORT).unwrap_or_default();
+    let exported = export.as_bytes().split(|b| *b == b':').map(OsStr::from_bytes);
+    for name in [OsStr::new(EXPORT), OsStr::new(PATH)].into_iter().chain(exported) {
+        let given = env.iter().any(|(given, _)| given == name.as_bytes());
+        // The environment has no variable whose name is empty, or has `=` or a null in it.
+        let sound = !name.is_empty() && !name.as_bytes().iter().any(|b| matches!(b, b'=' | 0));
+        if let Some(value) = std::env::var_os(name).filter(|_| sound && !given) {
+            env.push((name.as_bytes().to_vec(), value.into_vec()));
+        }
+    }
+}
+
 /// What all tasks have in common.
 fn spec(args: &RunArgs) -> anyhow::Result<TaskSpec> {
     let bytes = |s: &OsString| s.clone().into_vec();
@@ -121,6 +139,9 @@ fn spec(args: &RunArgs) -> anyhow::Result<TaskSpec> {
     let mut env = Vec::new();
     for setting in &args.env {
         let setting = bytes(setting);
+        if setting.first().is_none_or(|b| *b == b'=') {
+            bail!("--env `{}`: a variable needs a name", setting.escape_ascii());
+        }
         if let Some(at) = setting.iter().position(|b| *b == b'=') {
             env.push((setting[..at].to_vec(), setting[at + 1..].to_vec()));
         } else {
@@ -132,6 +153,8 @@ fn spec(args: &RunArgs) -> anyhow::Result<TaskSpec> {
     }
     if args.no_pvm {
         env.push((SWITCH.into(), b"no".to_vec()));
+    } else {
+        pass_on_for_pvm(&mut env);
     }
     let window = (WINDOW_ALL / args.tasks as usize).clamp(WINDOW_MIN, WINDOW_MAX);
     Ok(TaskSpec {
@@ -205,9 +228,14 @@ pub(crate) fn run(vm: &VmDir, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let until = args.timeout.and_then(|limit| Instant::now().checked_add(limit));
     let rules = Rules { keep_going: args.keep_going, grace: args.grace, until };
     let mut job = Job::new(client, &hosts, members, show, input, rules, &mut signals);
-    let status = job.run()?;
+    let status = job.run().map_err(|error| match error.downcast_ref::<ClientError>() {
+        Some(ClientError::Gone) => error.context(
+            "the host that served this job is gone: its tasks on other hosts are ended, too",
+        ),
+        _ => error,
+    })?;
     if args.json {
-        println!("{}", summary::json(&name, &job.members, status, begin.elapsed()));
+        putln!("{}", summary::json(&name, &job.members, status, begin.elapsed()))?;
     }
     Ok(ExitCode::from(status))
 }

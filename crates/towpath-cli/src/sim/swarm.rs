@@ -54,9 +54,9 @@ pub(super) fn run(args: &SimRunArgs, file: Option<&File>) -> anyhow::Result<Exit
     let failed = outcomes.iter().filter(|o| !o.violations.is_empty()).count();
     for o in &outcomes {
         if args.json {
-            println!("{}", as_json(o));
+            putln!("{}", as_json(o))?;
         } else if count == 1 {
-            print_one(o);
+            print_one(o)?;
         }
         for v in &o.violations {
             eprintln!("seed {}: {}", o.seed, v.0);
@@ -67,7 +67,7 @@ pub(super) fn run(args: &SimRunArgs, file: Option<&File>) -> anyhow::Result<Exit
         }
     }
     if count != 1 && !args.json {
-        print_many(&outcomes, failed, started.elapsed().as_secs_f64());
+        print_many(&outcomes, failed, started.elapsed().as_secs_f64())?;
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
@@ -123,42 +123,42 @@ fn as_json(o: &Outcome) -> serde_json::Value {
     })
 }
 
-fn print_one(o: &Outcome) {
-    println!("seed             {}", o.seed);
-    println!("trace hash       {:016x}", o.trace_hash);
-    println!("hosts            {} ({} times one was declared lost)", o.hosts, o.hosts_lost);
-    println!("faults           {}", o.faults);
-    println!("messages         {} in {} flows, {} bytes", o.messages, o.flows, o.bytes);
-    println!("given up         {} timely or unreliable messages", o.abandoned);
-    println!("data packets     {}, {} datagrams in all", o.data_packets, o.datagrams);
-    println!("tasks            {}, {} of them lost with their host", o.requests, o.requests_lost);
-    println!("simulated time   {:.3} s", o.seconds);
-    println!("promises broken  {}", o.violations.len());
+fn print_one(o: &Outcome) -> anyhow::Result<()> {
+    putln!("seed             {}", o.seed)?;
+    putln!("trace hash       {:016x}", o.trace_hash)?;
+    putln!("hosts            {} ({} times one was declared lost)", o.hosts, o.hosts_lost)?;
+    putln!("faults           {}", o.faults)?;
+    putln!("messages         {} in {} flows, {} bytes", o.messages, o.flows, o.bytes)?;
+    putln!("given up         {} timely or unreliable messages", o.abandoned)?;
+    putln!("data packets     {}, {} datagrams in all", o.data_packets, o.datagrams)?;
+    putln!("tasks            {}, {} of them lost with their host", o.requests, o.requests_lost)?;
+    putln!("simulated time   {:.3} s", o.seconds)?;
+    putln!("promises broken  {}", o.violations.len())
 }
 
-fn print_many(outcomes: &[Outcome], failed: usize, elapsed: f64) {
+fn print_many(outcomes: &[Outcome], failed: usize, elapsed: f64) -> anyhow::Result<()> {
     let sum = |f: fn(&Outcome) -> u64| outcomes.iter().map(f).sum::<u64>();
     let least = |f: fn(&Outcome) -> u64| outcomes.iter().map(f).min().unwrap_or(0);
-    println!("{} seeds in {elapsed:.1} s, {failed} broke a promise", outcomes.len());
-    println!(
+    putln!("{} seeds in {elapsed:.1} s, {failed} broke a promise", outcomes.len())?;
+    putln!(
         "data packets {} (least {} per seed), datagrams {}, faults {} (least {})",
         sum(|o| o.data_packets),
         least(|o| o.data_packets),
         sum(|o| o.datagrams),
         sum(|o| o.faults),
         least(|o| o.faults)
-    );
-    println!(
+    )?;
+    putln!(
         "messages {} ({} timely or unreliable ones given up)",
         sum(|o| o.messages),
         sum(|o| o.abandoned)
-    );
-    println!(
+    )?;
+    putln!(
         "tasks {} ({} lost with their host), hosts declared lost {}",
         sum(|o| o.requests),
         sum(|o| o.requests_lost),
         sum(|o| o.hosts_lost)
-    );
+    )
 }
 
 fn write_csv(path: &Path, outcomes: &[Outcome]) -> anyhow::Result<()> {

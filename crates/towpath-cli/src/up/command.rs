@@ -74,7 +74,7 @@ pub(crate) struct UpArgs {
 pub(crate) fn init(vm: &VmDir, args: &InitArgs) -> anyhow::Result<ExitCode> {
     let new = vm.found()?;
     if args.json {
-        println!("{}", json!({ "vm": vm.name, "path": vm.path, "new": new }));
+        putln!("{}", json!({ "vm": vm.name, "path": vm.path, "new": new }))?;
     } else {
         let state = if new { "made" } else { "is there already" };
         eprintln!("virtual machine `{}` {state}: {}", vm.name, vm.path.display());
@@ -108,7 +108,7 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
             let _ = control::end_all(vm, true);
             return Err(e);
         }
-        report(vm, &started, &[], args.json);
+        report(vm, &started, &[], args.json)?;
         return Ok(ExitCode::SUCCESS);
     };
     if machines.source != Source::Hostfile {
@@ -122,7 +122,7 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
     if interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    report(vm, &started, &failed, args.json);
+    report(vm, &started, &failed, args.json)?;
     Ok(ExitCode::from(if failed.is_empty() { 0 } else { SOME_FAILED }))
 }
 
@@ -159,7 +159,7 @@ pub(super) fn start_machines(
 
 pub(super) fn check_down(vm: &VmDir) -> anyhow::Result<()> {
     vm.found()?;
-    if let Some(n) = vm.local_hosts().into_iter().find(|n| daemon::is_locked(&vm.host(*n))) {
+    if let Some(n) = vm.local_hosts()?.into_iter().find(|n| daemon::is_locked(&vm.host(*n))) {
         let pid =
             daemon::lock_holder(&vm.host(n)).map_or(String::new(), |p| format!(", process {p}"));
         bail!(
@@ -198,7 +198,10 @@ fn start_rest(
     for number in 2..=hosts {
         let mut listen = first.to_vec();
         for addr in listen.iter_mut().filter(|addr| addr.port() != 0) {
-            let port = addr.port().checked_add(number - 1).context("ports end at 65535")?;
+            // Each host takes as many ports of an address as the first.
+            let taken = first.iter().filter(|other| other.ip() == addr.ip()).count() as u32;
+            let port = u32::from(addr.port()) + taken * u32::from(number - 1);
+            let port = u16::try_from(port).context("ports end at 65535")?;
             addr.set_port(port);
         }
         let start = Start {
@@ -216,10 +219,14 @@ fn start_rest(
 }
 
 /// Says which hosts are up and which are not.
-pub(super) fn report(vm: &VmDir, started: &[Started], failed: &[Failed], json: bool) {
+pub(super) fn report(
+    vm: &VmDir,
+    started: &[Started],
+    failed: &[Failed],
+    json: bool,
+) -> anyhow::Result<()> {
     if json {
-        println!("{}", json!({ "vm": vm.name, "hosts": started, "failed": failed }));
-        return;
+        return putln!("{}", json!({ "vm": vm.name, "hosts": started, "failed": failed }));
     }
     for s in started {
         eprintln!("{} at {} (process {})", s.host, s.addr, s.pid);
@@ -233,4 +240,5 @@ pub(super) fn report(vm: &VmDir, started: &[Started], failed: &[Failed], json: b
     for f in failed {
         eprintln!("not up: {}: {}", f.name, f.why);
     }
+    Ok(())
 }

@@ -112,7 +112,7 @@ fn add(vm: &VmDir, args: &AddArgs) -> anyhow::Result<ExitCode> {
     failed.extend(outcome.failed);
     let added = &outcome.started;
     if args.json {
-        println!("{}", json!({ "vm": vm.name, "added": added, "failed": failed }));
+        putln!("{}", json!({ "vm": vm.name, "added": added, "failed": failed }))?;
     } else {
         for s in added {
             eprintln!("added: {}: {} at {}", s.name, s.host, s.addr);
@@ -147,7 +147,7 @@ fn delete(vm: &VmDir, args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         let gone: Vec<_> =
             deleted.iter().map(|h| json!({ "host": h.id.to_string(), "name": h.name })).collect();
-        println!("{}", json!({ "vm": vm.name, "deleted": gone, "failed": failed }));
+        putln!("{}", json!({ "vm": vm.name, "deleted": gone, "failed": failed }))?;
     } else {
         for h in &deleted {
             eprintln!("deleted: {} ({})", h.id, h.name);

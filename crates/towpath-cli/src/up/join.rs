@@ -69,7 +69,7 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let start = Start { vm, number, listen: &listen, tuning, token, name, env: &[] };
     let (started, mut child) = start.start()?.wait()?;
     drop(turn);
-    report(vm, &[started], &[], args.json);
+    report(vm, &[started], &[], args.json)?;
     if args.foreground {
         child.wait()?;
     }

@@ -42,7 +42,7 @@ impl ListedArgs {
         if outcome.interrupted {
             bail!("interrupted");
         }
-        report(vm, &outcome.started, &outcome.failed, false);
+        report(vm, &outcome.started, &outcome.failed, false)?;
         Ok(())
     }
 

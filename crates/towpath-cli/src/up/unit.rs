@@ -29,7 +29,7 @@ pub(crate) struct UnitArgs {
 pub(crate) fn unit(vm: &VmDir, args: &UnitArgs) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("finding this program")?;
     let home = vm.path.parent().context("the directory of virtual machines")?;
-    print!("{}", text(vm, args, &program.to_string_lossy(), &home.to_string_lossy()));
+    put!("{}", text(vm, args, &program.to_string_lossy(), &home.to_string_lossy()))?;
     Ok(ExitCode::SUCCESS)
 }
 

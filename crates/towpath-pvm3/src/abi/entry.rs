@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_int};
-use std::io::Write;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32};
 
 use super::text::{bytes, ints, texts};
 use crate::code::{self, Code, Outcome};
+use crate::complaint::complain;
 use crate::data::{pvm_errno, pvmautoerr, pvmmyctx, pvmmytid};
 use crate::library::{Data, Inside, Library, Moment, Traced, Value, now};
 use crate::trace_names::data;
@@ -155,6 +156,10 @@ pub(super) fn call_for_answer(
 /// Runs a step of which a panic must not get out.
 pub(crate) fn guarded(step: impl FnOnce() -> Outcome) -> Outcome {
     let library = library();
+    // Before anything that takes memory, which what is interrupted here may be taking, too.
+    if library.is_amid() {
+        return Err(Code::NotImpl);
+    }
     let whole = || {
         let context = pvmmyctx.load(Relaxed);
         if context != SHOWN.load(Relaxed) {
@@ -194,7 +199,7 @@ pub(crate) fn report(name: &str, number: c_int) -> c_int {
     if mode == 0 {
         return number;
     }
-    print_error(&format!("{name}()"), number);
+    print_error(format_args!("{name}()"), number);
     if mode == 3 {
         std::process::abort();
     }
@@ -208,17 +213,24 @@ pub(crate) fn report(name: &str, number: c_int) -> c_int {
 }
 
 /// Who speaks, as PVM writes it.
-pub(crate) fn speaker() -> String {
-    match library().tid_now() {
-        -1 => format!("libpvm [pid{}]", std::process::id()),
-        tid => format!("libpvm [t{tid:x}]"),
+pub(crate) struct Speaker(i32);
+
+pub(crate) fn speaker() -> Speaker {
+    Speaker(library().tid_now())
+}
+
+impl fmt::Display for Speaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            -1 => write!(f, "libpvm [pid{}]", std::process::id()),
+            tid => write!(f, "libpvm [t{tid:x}]"),
+        }
     }
 }
 
-fn print_error(what: &str, number: c_int) {
+fn print_error(what: fmt::Arguments<'_>, number: c_int) {
     let text = code::text(number).to_string_lossy();
-    // There is nobody to tell that standard error is gone.
-    let _ = writeln!(std::io::stderr(), "{}: {what}: {text}", speaker());
+    complain(format_args!("{}: {what}: {text}\n", speaker()));
 }
 
 /// `pvm_perror`.
@@ -230,7 +242,7 @@ pub(crate) unsafe extern "C" fn pvm_perror(what: *const c_char) -> c_int {
         // SAFETY: a C string of the program.
         unsafe { CStr::from_ptr(what) }.to_string_lossy()
     };
-    print_error(&what, pvm_errno.load(Relaxed));
+    print_error(format_args!("{what}"), pvm_errno.load(Relaxed));
     0
 }
 

@@ -1,12 +1,12 @@
 //! Options, roles, exported variables, and what PVM's own tools use.
 
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::io::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::entry::{Text, call, guarded, library, show, speaker, traced, traced_as};
 use super::text::{bytes, put, text};
 use crate::code::{Code, flat};
+use crate::complaint::complain;
 use crate::data::{pvmautoerr, pvmctrc, pvmdebmask, pvmtrc};
 use crate::library::{HOSTER, MASK, TASKER, TRACER, parse_int, registration};
 use crate::trace_names::{data, event_number};
@@ -284,7 +284,7 @@ extern "C" fn pvmbeatask() -> c_int {
 unsafe extern "C" fn pvmlogerror(line: *const c_char) -> c_int {
     // SAFETY: a C string of the program, or null.
     let line = unsafe { text(line) };
-    let _ = write!(std::io::stderr(), "{}: {line}", speaker());
+    complain(format_args!("{}: {line}", speaker()));
     0
 }
 

@@ -59,13 +59,14 @@ impl Library {
     /// `pvm_freezegroup`.
     pub(crate) fn freeze_group(&self, group: &str, count: i32) -> Outcome {
         let group = named(group)?;
-        self.enrolled(|session, vm| {
-            if session.frozen.contains_key(group) {
-                return Err(Code::DupGroup);
-            }
-            session.check_member(vm, group)
+        let frozen = self.enrolled(|session, vm| {
+            let frozen = session.frozen.contains_key(group);
+            if frozen { Ok(true) } else { session.check_member(vm, group).map(|()| false) }
         })?;
         let count = count_of(count)?;
+        if frozen {
+            return Err(Code::DupGroup);
+        }
         let members = match self.ask(Question::Freeze { group, count }) {
             Ok(Answer::Members(members)) => members,
             Ok(_) => return Err(Code::SysErr),

@@ -7,11 +7,11 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 
 use super::session::{Library, Session};
 use super::waiting::Wait;
 use crate::code::{Code, Outcome};
+use crate::complaint::complain;
 use crate::message::{Element, Encoding, Message};
 use crate::strided::Strided;
 use crate::tid;
@@ -73,7 +73,7 @@ impl Library {
         if self.with(caught) {
             let me = self.tid_now();
             let still = "child task(s) still running.  waiting...";
-            let _ = writeln!(std::io::stderr(), "libpvm [t{me:x}]: {still}");
+            complain(format_args!("libpvm [t{me:x}]: {still}\n"));
         }
         while self.with(caught) {
             let seen = self.seen()?;

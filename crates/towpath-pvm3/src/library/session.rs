@@ -173,6 +173,16 @@ impl Library {
         }
     }
 
+    /// This very thread is in the midst of a step: this is a call of a signal handler, or one after
+    /// a `longjmp`.
+    pub(crate) fn is_amid(&self) -> bool {
+        if is_alone() {
+            matches!(self.session.try_lock(), Err(TryLockError::WouldBlock))
+        } else {
+            HOLDS.get()
+        }
+    }
+
     /// Takes the state if it is free.
     fn try_hold(&self) -> Option<Held<'_>> {
         let holding = Holding::begin();

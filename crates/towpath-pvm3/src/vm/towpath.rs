@@ -4,7 +4,6 @@
 //! apart. Programs hand numbers about as ints, so the high halves are kept here, by slot.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -27,6 +26,7 @@ use super::shapes::{
 use super::start::Starter;
 use super::tasker;
 use crate::code::Code;
+use crate::complaint::complain;
 use crate::message::{DSIG, Received};
 use crate::tid;
 
@@ -68,7 +68,7 @@ pub(crate) fn connect() -> Result<Box<dyn Vm>, Code> {
         Ok(task) => Ok(Box::new(Member::new(task))),
         Err(error) => {
             // PVM says why too.
-            let _ = writeln!(io::stderr(), "libpvm [pid{}] {error}", std::process::id());
+            complain(format_args!("libpvm [pid{}] {error}\n", std::process::id()));
             Err(Code::SysErr)
         }
     }

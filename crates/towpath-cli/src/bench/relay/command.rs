@@ -34,9 +34,9 @@ pub(in crate::bench) fn run(args: &RelayArgs) -> anyhow::Result<ExitCode> {
     }
     let report = measure(args)?;
     if args.json {
-        println!("{}", report.json());
+        putln!("{}", report.json())?;
     } else {
-        print!("{}", report.text());
+        put!("{}", report.text())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -154,7 +154,7 @@ pub(in super::super) fn barrier(args: &BarrierArgs) -> anyhow::Result<ExitCode> 
         "From when the last one came until the last one left.".to_string(),
     ];
     let rows = rows.into_iter().zip(samples).collect();
-    Report { what: "barrier", common, notes, rows }.print();
+    Report { what: "barrier", common, notes, rows }.print()?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -190,7 +190,7 @@ pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
     notes.extend(peers::notes());
     let rows = plan.rows.into_iter().zip(samples).collect();
     let what = if args.one_way { "messages one way" } else { "echo between two tasks" };
-    Report { what, common, notes, rows }.print();
+    Report { what, common, notes, rows }.print()?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -122,7 +122,7 @@ pub(in super::super) fn multicast(args: &MulticastArgs) -> anyhow::Result<ExitCo
             .to_string(),
     ];
     let rows = rows.into_iter().zip(samples).collect();
-    Report { what: "multicast", common, notes, rows }.print();
+    Report { what: "multicast", common, notes, rows }.print()?;
     Ok(ExitCode::SUCCESS)
 }
 

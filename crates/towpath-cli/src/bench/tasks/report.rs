@@ -135,25 +135,26 @@ impl Report<'_> {
         })
     }
 
-    pub(super) fn print(&self) {
+    pub(super) fn print(&self) -> anyhow::Result<()> {
         if self.common.json {
-            println!("{}", self.json());
+            putln!("{}", self.json())?;
         } else if self.common.csv {
-            print!("{}", self.table().csv());
+            put!("{}", self.table().csv())?;
         } else {
-            println!("{}", description());
+            putln!("{}", description())?;
             let (what, hosts, runs) = (self.what, self.common.hosts, self.common.runs);
-            println!(
+            putln!(
                 "{what}; hosts: {hosts}, each a daemon{}; {}; medians of {runs} rounds.",
                 self.links(),
                 self.pinned()
-            );
+            )?;
             for note in &self.notes {
-                println!("{note}");
+                putln!("{note}")?;
             }
-            println!();
-            print!("{}", self.table().text());
+            putln!("")?;
+            put!("{}", self.table().text())?;
         }
+        Ok(())
     }
 }
 

@@ -131,6 +131,6 @@ pub(in super::super) fn spawn(args: &SpawnArgs) -> anyhow::Result<ExitCode> {
         "Both start this same program; a task also becomes one.".to_string(),
     ];
     let rows = rows.into_iter().zip(samples).collect();
-    Report { what: "spawn", common, notes, rows }.print();
+    Report { what: "spawn", common, notes, rows }.print()?;
     Ok(ExitCode::SUCCESS)
 }
