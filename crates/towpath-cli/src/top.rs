@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -90,7 +90,7 @@ pub(crate) fn top(vm: &VmDir, args: &TopArgs) -> anyhow::Result<ExitCode> {
         let mut out = std::io::stdout().lock();
         if args.json {
             writeln!(out, "{}", as_json(&now, &rows))?;
-        } else if args.once {
+        } else if args.once || !out.is_terminal() {
             out.write_all(text(&now, &rows).as_bytes())?;
         } else {
             // Home, then each line over what was there, then nothing below.

@@ -139,14 +139,20 @@ fn a_hoster_starts_hosts() {
     assert_eq!(hoster.rest(), ["1 host, alpha", "ddpro<2316> ", "hoster no more: 0"]);
 }
 
+/// A tasker that serves so many tasks.
+fn serving(machine: &Machine, program: &str, tasks: &str) -> Beside {
+    let mut command = machine.command(Path::new("timeout"));
+    command.env("BY_TASKER", "yes");
+    let mut tasker = Beside::start_with(command, program, &["serve", tasks]);
+    assert_eq!(tasker.line(), "tasker: 0");
+    tasker
+}
+
 #[test]
 fn a_tasker_starts_the_tasks_of_its_host() {
     let Some(machine) = Machine::new(1, "/usr/bin/cc") else { return };
     let program = compiled(&machine, "tasker").display().to_string();
-    let mut command = machine.command(Path::new("timeout"));
-    command.env("BY_TASKER", "yes");
-    let mut tasker = Beside::start_with(command, &program, &["serve", "2"]);
-    assert_eq!(tasker.line(), "tasker: 0");
+    let tasker = serving(&machine, &program, "2");
     let used = machine.run(&program, &["use"], "");
     let mine = "by a tasker: 1, mine: 1";
     let expected = ["a second one: -30", "spawned 2", mine, mine];
@@ -165,10 +171,7 @@ fn a_tasker_starts_the_tasks_of_its_host() {
 fn a_task_of_a_tasker_can_be_killed() {
     let Some(machine) = Machine::new(1, "/usr/bin/cc") else { return };
     let program = compiled(&machine, "tasker").display().to_string();
-    let mut command = machine.command(Path::new("timeout"));
-    command.env("BY_TASKER", "yes");
-    let mut tasker = Beside::start_with(command, &program, &["serve", "1"]);
-    assert_eq!(tasker.line(), "tasker: 0");
+    let tasker = serving(&machine, &program, "1");
     let said = machine.run(&program, &["kill"], "");
     assert_eq!(said, "by a tasker: 1, mine: 1\nkilled: 0\n");
     assert_eq!(tasker.rest(), ["start endless, 0, of a daemon: 1", "end 9", "tasker no more: 0"]);
@@ -179,10 +182,7 @@ fn a_task_of_a_tasker_can_be_killed() {
 fn a_tasker_starts_tasks_of_the_console() {
     let Some(machine) = Machine::new(1, "/usr/bin/cc") else { return };
     let program = compiled(&machine, "tasker").display().to_string();
-    let mut command = machine.command(Path::new("timeout"));
-    command.env("BY_TASKER", "yes");
-    let mut tasker = Beside::start_with(command, &program, &["serve", "1"]);
-    assert_eq!(tasker.line(), "tasker: 0");
+    let tasker = serving(&machine, &program, "1");
     let towpath = support::towpath().display().to_string();
     let said = machine.run(&towpath, &["pvm"], &format!("spawn {program} say\nquit\n"));
     assert!(said.contains("1 successful"), "{said}");
