@@ -29,6 +29,8 @@ pub struct AssociationId(pub u32);
 const INDEX_BITS: u32 = 12;
 /// Handshake datagrams that wait for a link at most; beyond it the oldest is dropped.
 const QUEUE_MAX: usize = 256;
+/// Timers that may have been replaced, beside four for each place, before they are dropped.
+const TIMERS_MIN: usize = 64;
 
 impl AssociationId {
     const fn index(self) -> usize {
@@ -262,6 +264,13 @@ impl Endpoint {
         self.slots.get_mut(id.index()).filter(|s| s.id == id).map(|s| &mut s.state)
     }
 
+    pub(super) fn half_open_places(&self) -> impl Iterator<Item = (AssociationId, &HalfOpen)> {
+        self.slots.iter().filter_map(|s| match &s.state {
+            SlotState::HalfOpen(h) => Some((s.id, &**h)),
+            _ => None,
+        })
+    }
+
     pub(super) fn find(&self, wanted: impl Fn(&SlotState) -> bool) -> Option<AssociationId> {
         self.slots.iter().find(|s| wanted(&s.state)).map(|s| s.id)
     }
@@ -371,15 +380,33 @@ impl Endpoint {
 
     /// Makes sure that a timer stands at or before the slot's deadline.
     fn rearm(&mut self, id: AssociationId) {
-        let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else { return };
-        let Some(at) = Self::deadline(&slot.state) else { return };
-        if at < slot.armed {
-            slot.armed = at;
-            slot.punctual = false;
-            self.timers.push(Reverse((at, id)));
+        if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id)
+            && let Some(at) = Self::deadline(&slot.state)
+        {
+            if at < slot.armed {
+                slot.armed = at;
+                slot.punctual = false;
+                self.timers.push(Reverse((at, id)));
+            }
+            // What the owner does is timed when its packets go out.
+            slot.punctual |= self.clock.is_some_and(|now| now < slot.armed);
         }
-        // What the owner does is timed when its packets go out.
-        slot.punctual |= self.clock.is_some_and(|now| now < slot.armed);
+        self.tidy_timers();
+    }
+
+    /// Drops timers that an earlier one of their slot has replaced: the first at once, since it
+    /// would wake the host for nothing, and all when they are many.
+    fn tidy_timers(&mut self) {
+        let slots = &self.slots;
+        let stands = |Reverse((at, id)): &Reverse<(Instant, AssociationId)>| {
+            slots.get(id.index()).is_some_and(|s| s.id == *id && s.armed == *at)
+        };
+        while self.timers.peek().is_some_and(|first| !stands(first)) {
+            self.timers.pop();
+        }
+        if self.timers.len() > 4 * slots.len() + TIMERS_MIN {
+            self.timers.retain(stands);
+        }
     }
 
     /// Where a timer that is long overdue shows that the whole host slept, every peer may have
@@ -548,6 +575,7 @@ impl Machine for Endpoint {
                 self.fire(now, due, id, memory);
             }
         }
+        self.tidy_timers();
         self.clock = None;
     }
 
