@@ -451,7 +451,7 @@ fn after_light_traffic_nobody_is_woken_for_nothing() {
         net.flush();
         net.run_for(ms(5));
     }
-    let (end, mut wakes) = (net.now + Duration::from_secs(60), 0);
+    let (end, mut wakes) = (net.now + Duration::from_mins(1), 0);
     loop {
         let due = net.hosts.iter().filter_map(|h| h.endpoint.poll_timeout()).map(|(at, _)| at);
         let Some(due) = due.min().filter(|due| *due < end) else { break };
