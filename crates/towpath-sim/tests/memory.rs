@@ -3,10 +3,10 @@
 
 mod network;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::alloc::System;
 use std::time::Duration;
 
+use cap::Cap;
 use network::{BOTH, CLEAN, Network, ms};
 use towpath_proto::Config;
 use towpath_sim::link::LinkSpec;
@@ -14,31 +14,11 @@ use towpath_wire::ChannelId;
 use towpath_wire::bytes::Writer;
 use towpath_wire::frame::{self, DATA_OVERHEAD};
 
-/// Counts the bytes that are allocated.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 fn live() -> usize {
-    LIVE.load(Ordering::Relaxed)
+    ALLOCATOR.allocated()
 }
 
 const WINDOW: u32 = 128 * 1024;
