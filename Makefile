@@ -73,7 +73,7 @@ figures: build
 
 # The simulated rows of the table in docs/transport.md; minutes.
 transport: build
-	$(CARGO) bench --locked -p towpath-sim --bench transport
+	$(CARGO) bench --locked -p towpath-io --bench transport
 	$(BIN) sim run scenarios/transfer/*.toml
 	$(BIN) sim repair
 	$(CARGO) test --release --locked -p towpath-sim --test fairness --test handshake --test nodes
