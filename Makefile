@@ -8,7 +8,7 @@ BIN := target/release/towpath
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
-	@echo "make test    everything that CI runs, but for half a minute of fuzzing each parser"
+	@echo "make test    everything that CI runs, but for loom and half a minute of fuzzing each parser"
 	@echo "make build   release build of the towpath command: $(BIN)"
 	@echo "make check   formatting, lints, documentation, house rules, purity, dependencies"
 	@echo "make swarm   1000 simulated runs with faults"
