@@ -17,6 +17,7 @@ mod bound;
 mod capture;
 mod cells;
 mod control;
+mod down;
 mod dump;
 mod experiment;
 mod explain;
@@ -89,7 +90,7 @@ enum Command {
     /// Print a unit for the user's systemd
     Unit(up::UnitArgs),
     /// End the hosts and whatever runs on them
-    Down(control::DownArgs),
+    Down(down::DownArgs),
     /// Issue a token with which another machine can join
     Token(control::TokenArgs),
     /// Start a host on this machine that joins another machine's virtual machine
@@ -188,7 +189,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Unit(args) => up::unit(&vm()?, &args),
         Command::Join(args) => up::join(&vm()?, &args),
         Command::Daemon(args) => up::daemon(&vm()?, &args),
-        Command::Down(args) => control::down(&vm()?, &args),
+        Command::Down(args) => down::down(&vm()?, &args),
         Command::Token(args) => control::token(&vm()?, &args),
         Command::Hosts(args) => status::hosts(&vm()?, &args),
         Command::Ps(args) => status::ps(&vm()?, &args),

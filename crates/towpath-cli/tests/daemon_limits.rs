@@ -93,7 +93,7 @@ fn what_a_daemon_killed_with_its_guard_left_behind_ends_with_down() {
     assert!(status.unwrap().success());
     run.wait().unwrap();
     let deadline = std::time::Instant::now() + PROMPT;
-    while towpath::daemon::is_locked(&dir) {
+    while towpath::lock::is_locked(&dir) {
         assert!(std::time::Instant::now() < deadline, "the daemon still runs");
         std::thread::yield_now();
     }

@@ -148,6 +148,49 @@ fn a_killed_daemon_is_known_as_soon_as_asked_for() {
     }
 }
 
+/// Stops a process, and waits until it is.
+fn stop(pid: u32) {
+    Vm::signal(pid, "-STOP");
+    let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    while !stat().rsplit(')').next().unwrap().starts_with(" T") {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_stopped_daemon_is_named_holds_nobody_up_and_goes_down_with_the_others() {
+    let vm = Vm::up(3);
+    let (first, second) = (vm.pid(1), vm.pid(2));
+    stop(second);
+    let out = vm.towpath(&["hosts", "--json"]);
+    assert!(out.status.success());
+    let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    // The others were asked who they are, this one was not.
+    let asked = list["hosts"].as_array().unwrap().iter().filter(|h| !h["pid"].is_null());
+    assert_eq!(asked.count(), 2);
+    let said = text(&out.stderr);
+    assert!(said.starts_with(&format!("daemon 2 (process {second}, h2")), "{said}");
+    let hint = format!("is stopped\nhint: `kill -CONT {second}`");
+    assert!(said.matches("is stopped").count() == 1 && said.contains(&hint), "{said}");
+    // The next one is asked where the first one is stopped, and nobody where all are.
+    stop(first);
+    assert!(vm.towpath(&["hosts"]).status.success());
+    let said = text(&vm.towpath(&["host", "delete", "h3"]).stderr);
+    assert!(said.contains(&format!("daemon 1 (process {first}")), "{said}");
+    stop(vm.pid(3));
+    let out = vm.towpath(&["run", "--", "true"]);
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("daemon 1 (process"), "{}", text(&out.stderr));
+
+    let out = vm.towpath(&["down", "--json"]);
+    let down: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let wanted = serde_json::json!({
+        "vm": "default", "ended": 3, "killed": 0, "deleted": 0, "left": [],
+    });
+    assert_eq!((down, out.status.code()), (wanted, Some(0)));
+    assert_eq!(processes_with(vm.dir.path().to_str().unwrap()), []);
+}
+
 #[test]
 fn the_leader_killed_freezes_changes_but_not_traffic() {
     let vm = Vm::up(3);

@@ -8,15 +8,14 @@
 //! behind remains.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, WaitOptions};
 use towpath_io::udp::BindError;
 use towpath_io::{Clock, RealCrypto, UdpLink};
@@ -27,6 +26,7 @@ use towpath_task::place::SOCKET_NAME;
 
 use crate::config::{ConfigError, key_file, make_dir, socket_path};
 use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket};
+use crate::lock::{Holder, Lock, is_locked};
 use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
 use crate::start::limits::Descriptors;
@@ -272,7 +272,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         let _ = Group::enter(group);
     }
     make_dir(&options.dir)?;
-    let _lock = lock(&options.dir)?;
+    let mut lock = lock(&options.dir)?;
     let socket = socket_path(&options.dir, "sock")?;
     let secret = key_file(&options.dir.join("host.key"))?;
     let clock = Clock::start();
@@ -325,9 +325,13 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let result = engine.run(&mut |node| {
         if let Some(me) = node.me() {
             let pid = std::process::id();
-            let name = node.hosts().find(|h| h.id == me).map(|h| h.name.clone());
-            let name = name.unwrap_or_default();
-            ready(&Started { host: me.to_string(), name, addr, pid });
+            // Where the others reach it: the leader saw that.
+            let known = node.hosts().find(|h| h.id == me).map(|h| (h.name.clone(), h.addr));
+            let (name, addr) = known.unwrap_or_else(|| (String::new(), links.addr()));
+            let host = me.to_string();
+            // In vain only on a full disk: then nobody reads there which host it is.
+            let _ = lock.write(Some(&host));
+            ready(&Started { host, name, addr, pid });
         }
     });
     let _ = fs::remove_file(&socket);
@@ -378,40 +382,10 @@ fn environment(vm: &str) -> Vec<(OsString, OsString)> {
     vec![("TOWPATH_VM".into(), vm.into())]
 }
 
-/// Takes the directory's lock; it is given back when the file closes.
-fn lock(dir: &Path) -> Result<File, DaemonError> {
-    let path = dir.join("lock");
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(system("opening the daemon's lock"))?;
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let mut text = String::new();
-        let _ = file.read_to_string(&mut text);
-        return Err(DaemonError::Running(text.trim().parse().ok()));
-    }
-    let write = |f: &mut File| {
-        f.set_len(0)?;
-        f.seek(SeekFrom::Start(0))?;
-        writeln!(f, "{}", std::process::id())
-    };
-    write(&mut file).map_err(system("writing the daemon's lock"))?;
-    Ok(file)
-}
-
-/// True while a daemon holds the lock of `dir`.
-pub fn is_locked(dir: &Path) -> bool {
-    let Ok(file) = File::open(dir.join("lock")) else { return false };
-    rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err()
-}
-
-/// The process that holds, or held last, the lock of `dir`.
-pub fn lock_holder(dir: &Path) -> Option<u32> {
-    fs::read_to_string(dir.join("lock")).ok()?.trim().parse().ok()
+/// Takes the directory's lock; it is given back with the value.
+fn lock(dir: &Path) -> Result<Lock, DaemonError> {
+    let lock = Lock::take(dir).map_err(system("taking the daemon's lock"))?;
+    lock.ok_or_else(|| DaemonError::Running(Holder::of(dir).map(|holder| holder.pid)))
 }
 
 fn listen(path: &Path) -> Result<UnixListener, DaemonError> {

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use towpath::config::LOCAL_HOSTS_MAX;
-use towpath::{Token, VmDir, daemon};
+use towpath::lock::is_locked;
+use towpath::{Token, VmDir};
 
 use super::command::report;
 use super::local::{Start, Tuning};
@@ -55,7 +56,7 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     }
     let token: Token = text.parse()?;
     let turn = vm.turn()?;
-    let free = (1..=LOCAL_HOSTS_MAX as u16).find(|n| !daemon::is_locked(&vm.host((*n).into())));
+    let free = (1..=LOCAL_HOSTS_MAX as u16).find(|n| !is_locked(&vm.host((*n).into())));
     let number = free.with_context(|| {
         format!("{LOCAL_HOSTS_MAX} daemons of `{}` run here, the limit", vm.name)
     })?;
