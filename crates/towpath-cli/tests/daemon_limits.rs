@@ -50,6 +50,28 @@ fn the_daemon_may_open_more_than_its_tasks() {
 }
 
 #[test]
+fn a_daemon_that_may_open_too_little_says_so_at_its_start() {
+    let vm = Vm::new();
+    let mut command = Command::new("sh");
+    let script = "ulimit -n 16 && exec \"$@\"";
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_towpath"), "up"]);
+    command.env("TOWPATH_HOME", vm.dir.path()).env_remove("TOWPATH_VM");
+    let out = command.current_dir(vm.dir.path()).output().unwrap();
+    assert_eq!(out.status.code(), Some(255));
+    let said = text(&out.stderr);
+    let wanted = "the hard limit of open descriptors is 16, a daemon needs 64 at least\nhint: ";
+    assert!(said.contains(wanted), "{said}");
+    // The least that is let through carries a daemon and its tasks.
+    let mut command = Command::new("sh");
+    let script = "ulimit -n 64 && \"$1\" up && exec \"$1\" run -n 4 -- echo here";
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_towpath")]);
+    command.env("TOWPATH_HOME", vm.dir.path()).env_remove("TOWPATH_VM");
+    let out = command.current_dir(vm.dir.path()).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(text(&out.stdout).matches("here").count(), 4);
+}
+
+#[test]
 fn a_task_can_start_a_virtual_machine_of_its_own() {
     let vm = Vm::up(1);
     let inner = vm.file("inner");

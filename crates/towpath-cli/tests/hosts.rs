@@ -219,6 +219,9 @@ fn a_second_up_and_a_port_in_use_say_what_to_do() {
     assert_eq!(out.status.code(), Some(255));
     let said = text(&out.stderr);
     assert!(said.contains(&addr) && said.contains("hint: the port is in use"), "{said}");
+    let out = other.towpath(&["up", "--listen", &addr, "--listen", &addr]);
+    let said = text(&out.stderr);
+    assert!(said.contains(&format!("{addr} is given twice")) && !said.contains("in use"), "{said}");
     let mark = other.dir.path().to_str().unwrap().to_string();
     assert_eq!(processes_with(&mark), []);
 }
@@ -322,8 +325,12 @@ fn a_host_that_receives_at_two_addresses_is_joined_and_reached_by_either() {
     // Hosts of one family each, and one of both: the founder has a way to all of them.
     ok(&["join", token.trim(), "--listen", "[::1]:0", "--name", "six"]);
     ok(&["join", token.trim(), "--listen", "127.0.0.1:0", "--name", "four"]);
-    ok(&[&["join", token.trim(), "--name", "both"], &two[..]].concat());
+    let both = ["join", token.trim(), "--name", "both", "--json"];
+    let both = [&both[..], &["--listen", "[::1]:0", "--listen", "127.0.0.1:0"]].concat();
+    let both: serde_json::Value = serde_json::from_str(&ok(&both)).unwrap();
     let hosts: serde_json::Value = serde_json::from_str(&ok(&["hosts", "--json"])).unwrap();
+    let known = hosts["hosts"].as_array().unwrap().iter().find(|h| h["name"] == "both");
+    assert_eq!(both["hosts"][0]["addr"], known.unwrap()["addr"], "it says where it is reached");
     for host in hosts["hosts"].as_array().unwrap() {
         let addr: std::net::SocketAddr = host["addr"].as_str().unwrap().parse().unwrap();
         assert_eq!(addr.is_ipv6(), host["name"] == "six", "{host}");

@@ -29,7 +29,7 @@ use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskS
 use crate::lock::{Holder, Lock, is_locked};
 use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
-use crate::start::limits::Descriptors;
+use crate::start::limits::{Descriptors, TooFew};
 use crate::token::Token;
 
 /// How a daemon comes to its virtual machine.
@@ -93,6 +93,12 @@ pub enum DaemonError {
     /// Its address cannot be used.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// It may open too few descriptors.
+    #[error(transparent)]
+    Descriptors(#[from] TooFew),
+    /// It should receive at an address twice.
+    #[error("{0} is given twice\nhint: leave one out")]
+    Twice(SocketAddr),
     /// It should receive at none, or too many.
     #[error("{0} addresses to receive at, limits 1 and {LINKS_MAX}")]
     Links(usize),
@@ -271,18 +277,13 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         // In vain only where somebody took the group away: then the guard does without.
         let _ = Group::enter(group);
     }
+    let descriptors = Descriptors::raise_for_daemon()?;
     make_dir(&options.dir)?;
     let mut lock = lock(&options.dir)?;
     let socket = socket_path(&options.dir, "sock")?;
     let secret = key_file(&options.dir.join("host.key"))?;
     let clock = Clock::start();
-    if !(1..=LINKS_MAX).contains(&options.listen.len()) {
-        return Err(DaemonError::Links(options.listen.len()));
-    }
-    let udp = UdpLink::bind_all(&options.listen)?;
-    let addrs: io::Result<_> = udp.iter().map(UdpLink::local_addr).collect();
-    let links = Links::new(addrs.map_err(system("reading our address"))?);
-    let addr = links.addr();
+    let (udp, links) = open_links(&options.listen)?;
     let config = NodeConfig {
         name: options.name.clone(),
         links: links.clone(),
@@ -307,7 +308,6 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let listener = listen(&socket)?;
     let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
     let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
-    let descriptors = Descriptors::raise();
     let engine_options = EngineOptions {
         vm: options.vm.clone(),
         listener,
@@ -350,6 +350,24 @@ pub struct Started {
     pub addr: SocketAddr,
     /// The engine's process.
     pub pid: u32,
+}
+
+fn open_links(addrs: &[SocketAddr]) -> Result<(Vec<UdpLink>, Links), DaemonError> {
+    if !(1..=LINKS_MAX).contains(&addrs.len()) {
+        return Err(DaemonError::Links(addrs.len()));
+    }
+    if let Some(addr) = twice(addrs) {
+        return Err(DaemonError::Twice(addr));
+    }
+    let udp = UdpLink::bind_all(addrs)?;
+    let addrs: io::Result<_> = udp.iter().map(UdpLink::local_addr).collect();
+    Ok((udp, Links::new(addrs.map_err(system("reading our address"))?)))
+}
+
+/// An address that is among these twice. With port 0 they are two addresses.
+fn twice(addrs: &[SocketAddr]) -> Option<SocketAddr> {
+    let again = |(i, addr): (usize, &SocketAddr)| addr.port() != 0 && addrs[..i].contains(addr);
+    addrs.iter().enumerate().find(|at| again(*at)).map(|(_, addr)| *addr)
 }
 
 fn first_eight(bytes: &[u8; 32]) -> [u8; 8] {
