@@ -44,6 +44,7 @@ mod words;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use towpath::{Home, VmDir};
 
@@ -152,14 +153,38 @@ const WITHOUT_VM: [&str; 10] = [
     "tspec",
 ];
 
-fn parse() -> Result<Cli, clap::Error> {
+fn command() -> clap::Command {
     // It stands in for the global option of the same name.
     let hidden = Arg::new("vm").long("vm").global(true).hide(true);
-    let command = Cli::command().mut_subcommands(|command| {
+    Cli::command().mut_subcommands(|command| {
         let needless = WITHOUT_VM.contains(&command.get_name());
         if needless { command.arg(hidden.clone()) } else { command }
-    });
-    Cli::from_arg_matches(&command.try_get_matches()?)
+    })
+}
+
+fn parse() -> Result<Cli, clap::Error> {
+    let parsed = command().try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
+    parsed.map_err(|e| with_plain_usage(e, command()))
+}
+
+/// The same error with the usage line of `--help`: the one made for an error has options in it that
+/// only the environment sets.
+fn with_plain_usage(mut error: clap::Error, mut root: clap::Command) -> clap::Error {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return error };
+    let usage = usage.to_string();
+    let words = usage.strip_prefix("Usage: ").unwrap_or_default();
+    root.build();
+    let is_it = |c: &&clap::Command| {
+        let rest = c.get_bin_name().and_then(|name| words.strip_prefix(name));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    let mut command = &root;
+    while let Some(sub) = command.get_subcommands().find(is_it) {
+        command = sub;
+    }
+    let usage = command.clone().render_usage();
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    error
 }
 
 fn main() -> ExitCode {

@@ -3,7 +3,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use support::{PROMPT, Vm, fifo, processes_with, text, wait_for, watch};
@@ -224,6 +224,25 @@ fn a_second_up_and_a_port_in_use_say_what_to_do() {
     assert!(said.contains(&format!("{addr} is given twice")) && !said.contains("in use"), "{said}");
     let mark = other.dir.path().to_str().unwrap().to_string();
     assert_eq!(processes_with(&mark), []);
+}
+
+#[test]
+fn a_usage_line_has_no_options_that_only_the_environment_sets() {
+    let vm = Vm::new();
+    let usage = |command: &mut Command| {
+        let out = command.output().unwrap();
+        assert_eq!(out.status.code(), Some(255));
+        let said = text(&out.stderr);
+        said.lines().find(|line| line.starts_with("Usage: ")).unwrap().to_string()
+    };
+    for args in [&["host", "add"][..], &["run"], &["kill"], &["nonesuch"], &["ps", "--nonesuch"]] {
+        let bare = usage(&mut vm.command(args));
+        let set = usage(vm.command(args).env("TOWPATH_VM", "foo").env("TOWPATH_SSH", "rsh"));
+        assert_eq!(bare, set);
+        assert!(!set.contains("--"), "{set}");
+    }
+    let line = usage(&mut vm.command(&["host", "add"]));
+    assert_eq!(line, "Usage: towpath host add [OPTIONS] [NAME]...");
 }
 
 #[test]
