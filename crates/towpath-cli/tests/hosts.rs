@@ -46,6 +46,13 @@ fn exit_statuses_follow_the_shell() {
     assert_eq!(status(&["--", "no-such-program-here"]), Some(127));
     assert_eq!(status(&["--", "/etc/passwd"]), Some(126));
     assert_eq!(status(&["--host", "h9", "--", "true"]), Some(255));
+    // A working directory is not taken for the program.
+    for (folder, code) in [("/nowhere/at/all", 127), ("/etc/passwd", 126)] {
+        let out = vm.towpath(&["run", "--workdir", folder, "--", "true"]);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(code), "{said}");
+        assert!(said.contains(&format!("working directory {folder}: ")), "{said}");
+    }
 }
 
 #[test]
