@@ -281,6 +281,21 @@ fn tokens_admit_and_stale_wrong_or_damaged_ones_do_not() {
     assert!(text(&wrong.stderr).contains("hint:"), "{}", text(&wrong.stderr));
     assert!(begin.elapsed() < PROMPT);
 
+    // Nobody receives where the founder was.
+    let gone = Vm::up(1);
+    let old = token(&gone, "60");
+    assert!(gone.towpath(&["down"]).status.success());
+    let out = newcomer.with_input(&["join", "-"], old.as_bytes());
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("nobody receives at 127.0.0.1:"), "{}", text(&out.stderr));
+    // Somebody else does, who answers no stranger: the wait is told.
+    let other = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut silent: towpath::Token = old.parse().unwrap();
+    silent.0.addr = other.local_addr().unwrap();
+    let out = newcomer.with_input(&["join", "-"], silent.to_string().as_bytes());
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("no answer within 5 s"), "{}", text(&out.stderr));
+
     let damaged = newcomer.towpath(&["join", &good.trim()[..60]]);
     assert!(text(&damaged.stderr).contains("damaged"), "{}", text(&damaged.stderr));
     assert_eq!(text(&vm.towpath(&["hosts"]).stdout).matches(" up").count(), 2);

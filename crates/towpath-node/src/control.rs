@@ -87,7 +87,9 @@ impl Node {
             return;
         }
         self.events.push_back(NodeEvent::JoinFailed(match failure {
-            ConnectFailure::NoAnswer | ConnectFailure::Yielded => JoinFailure::NoAnswer,
+            ConnectFailure::NoAnswer | ConnectFailure::Yielded => {
+                JoinFailure::NoAnswer(self.config.proto.handshakes.timeout)
+            }
             ConnectFailure::WrongKey => JoinFailure::WrongKey,
             ConnectFailure::Version(range) => JoinFailure::Version(range),
             ConnectFailure::Refused(refusal) => JoinFailure::Refused(refusal),

@@ -139,7 +139,7 @@ fn join_hint(e: &EngineError) -> &'static str {
     use towpath_node::JoinFailure;
     let EngineError::Join { failure, .. } = e else { return "" };
     match failure {
-        JoinFailure::NoAnswer => {
+        JoinFailure::NoAnswer(_) => {
             "\nhint: is the founder's daemon running, does a firewall stand between, and is the \
              token from its present life?"
         }
