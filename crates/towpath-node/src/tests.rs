@@ -223,17 +223,21 @@ fn a_task_that_floods_a_host_that_does_not_read_is_not_listened_to_and_the_host_
     let name = "n".repeat(200);
     while heard < 1_000_000 {
         let watch = ToDaemon::Watch { watch: 1, subject: Subject::Task(peer) };
-        if !node.task_says(NOW, task, watch, &mut memory) {
+        if let Some(crowded) = node.task_says(NOW, task, watch, &mut memory) {
+            assert_eq!(crowded, other);
             break;
         }
         node.task_says(NOW, task, ToDaemon::Unwatch { watch: 1 }, &mut memory);
         heard += 1;
     }
     assert!((1000..200_000).contains(&heard), "{heard} words were taken in");
-    assert!(!node.all_have_room());
-    // What does not concern that host is heard.
+    assert!(!node.has_room(other));
+    let all = ToDaemon::Ask { number: 2, question: Question::Tasks(None) };
+    assert_eq!(node.task_says(NOW, task, all, &mut memory), Some(other));
+    // What does not concern that host is heard, and nobody who waits for another one waits for it.
+    assert!(node.has_room(node.me().expect("it has joined")));
     let mine = ToDaemon::Ask { number: 1, question: Question::Registry(RegistryOp::Join(name)) };
-    assert!(node.task_says(NOW, task, mine, &mut memory));
+    assert_eq!(node.task_says(NOW, task, mine, &mut memory), None);
     assert!(node.hosts().all(|h| h.state == HostState::Up));
     let lost = |e: &NodeEvent| matches!(e, NodeEvent::HostLost(_));
     assert!(!events(&mut node).iter().any(lost));
