@@ -33,6 +33,28 @@ fn messages_arrive_in_order_here_and_on_another_host() {
 }
 
 #[test]
+fn what_holds_an_association_up_can_be_shown() {
+    let mut vm = Vm::up(2);
+    let (a, b) = (vm.enrol(0), vm.enrol(1));
+    assert!(vm.send(0, a, b, 0, 1000));
+    vm.run(ms(100));
+    let flows = |vm: &Vm| vm.world.hosts[0].node.as_ref().unwrap().flows(vm.world.local_now(0));
+    assert_eq!(flows(&vm), [""; 0], "nothing is under way");
+    let until = vm.world.now() + ms(500);
+    vm.world.pause(1, until);
+    assert!(vm.send(0, a, b, 1, 1000));
+    vm.run(ms(1));
+    let shown = flows(&vm);
+    assert_eq!(shown.len(), 1);
+    let host = vm.me(1);
+    assert!(shown[0].contains(&format!("for {host}: 1")), "{shown:?}");
+    assert!(shown[0].contains(" bytes in flight, window ") && shown[0].contains("pacer waits"));
+    vm.run(ms(2000));
+    assert!(flows(&vm).iter().all(|flow| flow.starts_with("0 messages")), "it has arrived");
+    assert_eq!(vm.seqs(b), [0, 1]);
+}
+
+#[test]
 fn credit_lets_a_sender_go_on_as_the_receiver_reads_and_no_further() {
     let mut vm = Vm::up(2);
     let (a, b) = (vm.enrol(0), vm.enrol(1));
