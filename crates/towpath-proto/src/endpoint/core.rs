@@ -2,6 +2,7 @@
 
 use ::core::cmp::Reverse;
 use ::core::net::SocketAddr;
+use ::core::time::Duration;
 use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -27,6 +28,8 @@ use crate::rng::Rng;
 pub struct AssociationId(pub u32);
 
 const INDEX_BITS: u32 = 12;
+/// A host that is so late has slept: no load alone does that. Its packets' trips tell of that only.
+const SLEEP_MIN: Duration = Duration::from_millis(250);
 /// Handshake datagrams that wait for a link at most; beyond it the oldest is dropped.
 const QUEUE_MAX: usize = 256;
 
@@ -72,8 +75,8 @@ pub struct Endpoint {
     slots: Vec<Slot>,
     free: Vec<u16>,
     timers: BinaryHeap<Reverse<(Instant, AssociationId)>>,
-    /// The overdue timer by which a sleep of the host was last noticed.
-    slept: Instant,
+    /// The overdue timer by which a sleep of the host was last noticed, and whether it was long.
+    slept: (Instant, bool),
     /// The time, during a driver's call.
     clock: Option<Instant>,
     ready: VecDeque<AssociationId>,
@@ -102,7 +105,7 @@ impl Endpoint {
             slots: Vec::new(),
             free: Vec::new(),
             timers: BinaryHeap::new(),
-            slept: Instant::NEVER,
+            slept: (Instant::NEVER, false),
             clock: None,
             ready: VecDeque::new(),
             queue: VecDeque::new(),
@@ -382,22 +385,25 @@ impl Endpoint {
         slot.punctual |= self.clock.is_some_and(|now| now < slot.armed);
     }
 
-    /// Where a timer that is long overdue shows that the whole host slept, every peer may have
-    /// given us up meanwhile.
+    /// Where a timer that is overdue shows that the whole host slept, what was under way meanwhile
+    /// says nothing of the paths; after long, every peer may have given us up.
     fn notice_sleep(&mut self, now: Instant) {
-        let long = |due: Instant| now.since(due) > self.config.liveness.lost_after;
+        let lost_after = self.config.liveness.lost_after;
+        let overdue = |due: Instant| now.since(due) > SLEEP_MIN.min(lost_after);
         // The first of them may be an old one, which was moved away.
-        if !self.timers.peek().is_some_and(|Reverse((first, _))| long(*first)) {
+        if !self.timers.peek().is_some_and(|Reverse((first, _))| overdue(*first)) {
             return;
         }
         let punctual = self.slots.iter().filter(|s| s.punctual).map(|s| s.armed);
-        let Some(due) = punctual.min().filter(|due| long(*due) && *due != self.slept) else {
+        let Some(due) = punctual.min().filter(|due| overdue(*due)) else { return };
+        let long = now.since(due) > lost_after;
+        if self.slept == (due, true) || self.slept == (due, long) {
             return;
-        };
-        self.slept = due;
+        }
+        self.slept = (due, long);
         for index in 0..self.slots.len() {
             if let SlotState::Open(a) = &mut self.slots[index].state {
-                a.slept(now);
+                a.slept(now, long);
                 self.touch(self.slots[index].id);
             }
         }
