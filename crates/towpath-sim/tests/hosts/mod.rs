@@ -39,8 +39,8 @@ pub(crate) struct Vm {
     pub(crate) started: Vec<(TaskId, u64)>,
 }
 
-/// Where a host's wall clock stands at the beginning, in microseconds since 1970: the first one's is
-/// right, the others' are five hours ahead and behind in turn.
+/// Where a host's wall clock stands at the beginning, in microseconds since 1970: the first one's
+/// is right, the others' are five hours ahead and behind in turn.
 pub(crate) fn wall_clock(host: usize) -> u64 {
     const FIVE_HOURS: u64 = 5 * 3_600_000_000;
     let right = 1_000_000_000_000;
