@@ -152,14 +152,19 @@ impl Network {
     }
 
     /// All results of all members, once nothing moves any more.
-    pub(super) fn run(self) -> (Vec<Vec<Outcome>>, Vec<u64>, Vec<u64>) {
-        let (results, _, messages, bytes) = self.run_and_wait();
-        (results, messages, bytes)
+    pub(super) fn run(mut self) -> (Vec<Vec<Outcome>>, Vec<u64>, Vec<u64>) {
+        self.rest();
+        let results = |node: Node| node.underway.into_iter().filter_map(|op| op.result).collect();
+        (self.nodes.into_iter().map(results).collect(), self.messages, self.bytes)
     }
 
-    /// The same, and who waits for ever.
-    #[allow(clippy::type_complexity)]
-    pub(super) fn run_and_wait(mut self) -> (Vec<Vec<Outcome>>, Vec<bool>, Vec<u64>, Vec<u64>) {
+    /// Whether a member that lives is in a call.
+    pub(super) fn waits(&self, rank: u32) -> bool {
+        !self.is_dead(rank) && self.nodes[rank as usize].waits()
+    }
+
+    /// Goes on until nothing moves any more.
+    pub(super) fn rest(&mut self) {
         let size = self.nodes.len();
         loop {
             let mut moved = false;
@@ -184,9 +189,6 @@ impl Network {
                 break;
             }
         }
-        let waits = self.nodes.iter().map(|node| node.life > 0 && node.waits()).collect();
-        let results = |node: Node| node.underway.into_iter().filter_map(|op| op.result).collect();
-        (self.nodes.into_iter().map(results).collect(), waits, self.messages, self.bytes)
     }
 
     fn chance_rank(&mut self) -> u32 {
@@ -274,8 +276,8 @@ impl Network {
             heard = true;
             node.standing.heard(notice.key.source.number() - 1, &notice.payload.1);
         }
-        let open = node.underway.iter().filter(|op| op.result.is_none());
-        let error = open.filter_map(|op| node.standing.error_of(op.number)).next();
+        let mut open = node.underway.iter().filter(|op| op.result.is_none());
+        let error = open.find_map(|op| node.standing.error_of(op.number));
         if let Some(error) = error {
             self.fail(rank, error);
         }
