@@ -454,8 +454,9 @@ int towpath_mailboxes(towpath_task *task, const char *pattern, towpath_mail_list
 /* ---- What tasks do together ---------------------------------------------------------------- */
 
 /* A fixed list of tasks, as one of them sees it. All members call the same functions in the same
- * order, with the same lengths where the functions below have one. When a member ends, whoever depends on it gets TOWPATH_E_BROKEN
- * instead of waiting. A team is used with the task that made it, by one thread at a time. */
+ * order, with the same lengths where the functions below have one. When a member ends, whoever needs
+ * something of it gets TOWPATH_E_BROKEN instead of waiting, and the team is broken: all that is not
+ * over, or begins later, fails for all members. A team is used with the task that made it, by one thread at a time. */
 typedef struct towpath_team towpath_team;
 
 /* Joins `group`, waits until it has `size` members, and makes a team of them. That freezes the

@@ -419,7 +419,7 @@ impl Task {
             if let Some(found) = found(self) {
                 return Ok(Some(found));
             }
-            if let Some(full) = self.full() {
+            if let Some(full) = self.full().or_else(|| self.called_off()) {
                 return Err(full.into());
             }
             match (any, deadline.is_over()) {
