@@ -486,12 +486,12 @@ impl Association {
         if self.held.is_some() { None } else { self.events.pop_front() }
     }
 
-    /// We did not run for a while. After `long` the peer may have given us up: what it said before
-    /// must not have effects any more. Until it answers, nothing is told; if it has given us up,
+    /// We did not run for so long that the peer may have given us up: what it said before must
+    /// not have effects any more. Until it answers, nothing is told; if it has given us up,
     /// nothing but that.
-    pub fn slept(&mut self, now: Instant, long: bool) {
+    pub fn slept(&mut self, now: Instant) {
         self.paths.iter_mut().for_each(|path| path.rtt.slept(now));
-        if long && self.is_open() && self.held.is_none() {
+        if self.is_open() && self.held.is_none() {
             self.held = Some(self.paths[0].next_number());
             self.liveness.want_ask(now);
         }

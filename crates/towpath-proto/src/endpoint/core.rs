@@ -72,8 +72,8 @@ pub struct Endpoint {
     pub(super) slots: Vec<Slot>,
     free: Vec<u16>,
     pub(super) timers: BinaryHeap<Reverse<(Instant, AssociationId)>>,
-    /// The overdue timer by which a sleep of the host was last noticed, and whether it was long.
-    pub(super) slept: (Instant, bool),
+    /// The overdue timer by which a sleep of the host was last noticed.
+    pub(super) slept: Instant,
     /// The time, during a driver's call.
     pub(super) clock: Option<Instant>,
     ready: VecDeque<AssociationId>,
@@ -102,7 +102,7 @@ impl Endpoint {
             slots: Vec::new(),
             free: Vec::new(),
             timers: BinaryHeap::new(),
-            slept: (Instant::NEVER, false),
+            slept: Instant::NEVER,
             clock: None,
             ready: VecDeque::new(),
             queue: VecDeque::new(),

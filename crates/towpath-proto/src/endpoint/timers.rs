@@ -1,7 +1,6 @@
 //! When each association wants to be asked again, and what a timer that is long overdue tells.
 
 use ::core::cmp::Reverse;
-use ::core::time::Duration;
 
 use towpath_wire::Instant;
 
@@ -10,8 +9,6 @@ use crate::memory::Memory;
 
 /// Timers that may have been replaced, beside four for each place, before they are dropped.
 const TIMERS_MIN: usize = 64;
-/// A host that is so late has slept: no load alone does that. Its packets' trips tell of that only.
-const SLEEP_MIN: Duration = Duration::from_millis(250);
 
 impl Endpoint {
     fn deadline(state: &SlotState) -> Option<Instant> {
@@ -54,25 +51,22 @@ impl Endpoint {
         }
     }
 
-    /// Where a timer that is overdue shows that the whole host slept, what was under way meanwhile
-    /// says nothing of the paths; after long, every peer may have given us up.
+    /// Where a timer that is long overdue shows that the whole host slept, every peer may have
+    /// given us up meanwhile.
     pub(super) fn notice_sleep(&mut self, now: Instant) {
-        let lost_after = self.config.liveness.lost_after;
-        let overdue = |due: Instant| now.since(due) > SLEEP_MIN.min(lost_after);
+        let long = |due: Instant| now.since(due) > self.config.liveness.lost_after;
         // The first of them may be an old one, which was moved away.
-        if !self.timers.peek().is_some_and(|Reverse((first, _))| overdue(*first)) {
+        if !self.timers.peek().is_some_and(|Reverse((first, _))| long(*first)) {
             return;
         }
         let punctual = self.slots.iter().filter(|s| s.punctual).map(|s| s.armed);
-        let Some(due) = punctual.min().filter(|due| overdue(*due)) else { return };
-        let long = now.since(due) > lost_after;
-        if self.slept == (due, true) || self.slept == (due, long) {
+        let Some(due) = punctual.min().filter(|due| long(*due) && *due != self.slept) else {
             return;
-        }
-        self.slept = (due, long);
+        };
+        self.slept = due;
         for index in 0..self.slots.len() {
             if let SlotState::Open(a) = &mut self.slots[index].state {
-                a.slept(now, long);
+                a.slept(now);
                 self.touch(self.slots[index].id);
             }
         }
