@@ -37,16 +37,18 @@ fn messages_arrive_in_order_here_and_on_another_host() {
 fn hosts_whose_wall_clocks_are_hours_off_join_and_work() {
     let mut vm = Vm::up(3);
     let tasks: Vec<TaskId> = (0..3).map(|host| vm.enrol(host)).collect();
-    for (host, task) in tasks.iter().enumerate() {
+    for host in 0..3 {
         let asked = vm.ask(0, tasks[0], Question::Clock(vm.me(host)));
         let Ok(Answer::Clock(us)) = asked else { panic!("{asked:?}") };
         assert!(us.abs_diff(wall_clock(host)) < 60_000_000, "its clock is as wrong as it was made");
-        for (other, from) in tasks.iter().enumerate() {
-            assert!(vm.send(other, *from, *task, 0, 100));
+    }
+    for task in &tasks {
+        for (host, from) in tasks.iter().enumerate().filter(|(_, from)| *from != task) {
+            assert!(vm.send(host, *from, *task, 0, 100));
         }
     }
     vm.run(ms(100));
-    assert!(tasks.iter().all(|task| vm.seqs(*task) == [0; 3]));
+    assert!(tasks.iter().all(|task| vm.seqs(*task) == [0; 2]));
     // A token is valid by the clock of who issued it, whatever a newcomer's says.
     for host in [3, 4] {
         let spec = LinkSpec { delay_us: 200, ..LinkSpec::default() };
