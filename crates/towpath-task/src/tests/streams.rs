@@ -122,6 +122,12 @@ impl Peer {
     }
 }
 
+fn all_send(peers: &mut [Peer], task: &mut Task) {
+    for peer in peers {
+        peer.sends(task);
+    }
+}
+
 /// What the task says to the questions of these peers: who is listened for, and who is not.
 fn answers(task: &mut Task, side: &mut Side, count: usize) -> (Vec<(TaskId, u16)>, Vec<TaskId>) {
     let (mut ports, mut none) = (Vec::new(), Vec::new());
@@ -143,7 +149,9 @@ fn active_streams_stay_and_the_others_get_theirs_when_some_fall_idle() {
     let mut stage = Stage::new();
     let (mut task, mut side) = enrol(&mut stage, 1);
     let mut peers: Vec<Peer> = (1..=120).map(Peer::new).collect();
-    peers.iter().for_each(|peer| peer.asks(&mut side));
+    for peer in &peers {
+        peer.asks(&mut side);
+    }
     let (ports, put_off) = answers(&mut task, &mut side, 120);
     assert_eq!((ports.len(), put_off.len()), (STREAMS_MAX, 120 - STREAMS_MAX));
     for (id, port) in ports {
@@ -152,16 +160,18 @@ fn active_streams_stay_and_the_others_get_theirs_when_some_fall_idle() {
     let (mut have, mut lack): (Vec<Peer>, Vec<Peer>) =
         peers.into_iter().partition(|peer| peer.stream.is_some());
     for _ in 0..3 {
-        have.iter_mut().for_each(|peer| peer.sends(&mut task));
+        all_send(&mut have, &mut task);
         task.routes.pass(IDLE_TIME);
-        have.iter_mut().for_each(|peer| peer.sends(&mut task));
-        lack.iter().for_each(|peer| peer.asks(&mut side));
+        all_send(&mut have, &mut task);
+        for peer in &lack {
+            peer.asks(&mut side);
+        }
         assert_eq!(answers(&mut task, &mut side, lack.len()).0, []);
         assert!(have.iter().all(|peer| task.routes.is_open(peer.id)));
     }
     task.routes.pass(IDLE_TIME);
     let idle = have.split_off(STREAMS_MAX - lack.len());
-    have.iter_mut().for_each(|peer| peer.sends(&mut task));
+    all_send(&mut have, &mut task);
     assert_eq!(idle.len(), lack.len());
     for peer in &mut lack {
         peer.asks(&mut side);
@@ -175,7 +185,9 @@ fn active_streams_stay_and_the_others_get_theirs_when_some_fall_idle() {
 
 /// Whether the task asks for a stream to `peer` when it sends so many messages.
 fn asks(task: &mut Task, side: &mut Side, peer: TaskId, messages: usize) -> bool {
-    (0..messages).for_each(|_| task.send(peer, 1, &[]).unwrap());
+    for _ in 0..messages {
+        task.send(peer, 1, &[]).unwrap();
+    }
     std::iter::from_fn(|| side.heard()).any(|h| h == Heard::Control(ToDaemon::Direct { peer }))
 }
 
