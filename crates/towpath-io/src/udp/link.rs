@@ -11,7 +11,7 @@ use towpath_proto::{Inset, Memory, RxMeta};
 use towpath_wire::LinkId;
 
 use super::batch::{SendBatch, TRAINS};
-use super::kernel::{self, Incoming, Outgoing};
+use super::kernel::{self, ECN_USUAL, Incoming, Outgoing};
 
 /// Trains per receive call.
 const RECEIVES: usize = 8;
@@ -388,7 +388,8 @@ fn open(addr: SocketAddr, both: bool) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// No fragments; ECN bits and joined trains reported, of both families that the socket receives.
+/// No fragments; ECN bits set, these and joined trains reported, of both families that the socket
+/// receives.
 fn options(fd: BorrowedFd<'_>, addr: SocketAddr, both: bool) -> io::Result<()> {
     use libc::{IPPROTO_IP, IPPROTO_IPV6};
     // `PROBE`: don't-fragment is set, and the kernel's own guess of the path's limit does not
@@ -397,11 +398,13 @@ fn options(fd: BorrowedFd<'_>, addr: SocketAddr, both: bool) -> io::Result<()> {
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+        kernel::set(fd, IPPROTO_IPV6, libc::IPV6_TCLASS, ECN_USUAL.into())?;
     }
     // On an IPv6 socket these are for the IPv4 datagrams that come through it.
     if both || addr.is_ipv4() {
         kernel::set(fd, IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
         kernel::set(fd, IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        kernel::set(fd, IPPROTO_IP, libc::IP_TOS, ECN_USUAL.into())?;
     }
     // An old kernel that does not join datagrams still delivers them.
     let _ = kernel::set(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
