@@ -101,11 +101,11 @@ impl Producer {
         let is_whole = head.offset == 0 && head.total == len as u64;
         let goes = len <= TINY_MAX && is_whole && self.slot_free();
         if goes {
+            let [first, tags, numbers, ..] = words(head, Body::Tiny { len }, number_of(self.sent));
             let line = self.own.line(slot(self.sent));
             for (i, word) in tiny(payload).enumerate() {
                 line.word(TINY_AT + i).store(word, Relaxed);
             }
-            let [first, tags, numbers, ..] = words(head, Body::Tiny { len }, number_of(self.sent));
             self.publish([first, tags, numbers]);
         }
         goes
