@@ -33,6 +33,8 @@ pub(crate) struct Sending {
     pub(crate) half: Vec<TaskId>,
     /// The ring with room in it that is waited for.
     pub(crate) wants_room: Option<TaskId>,
+    /// The context of the team that it is for.
+    pub(crate) team: Option<u32>,
 }
 
 impl Task {
