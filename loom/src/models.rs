@@ -79,7 +79,7 @@ fn receive(consumer: &mut Consumer, count: u32, len: usize) {
             thread::yield_now();
         }
         let record = *consumer.next().expect("peeked");
-        assert_eq!(record.head, head(seq, len), "in order, once, whole");
+        assert_eq!(record.head(), head(seq, len), "in order, once, whole");
         let mut payload = vec![0; len];
         if consumer.take_short(&mut payload) {
             consumer.tell();
@@ -204,7 +204,7 @@ fn a_block_is_not_written_while_it_is_read() {
             thread::yield_now();
         }
         let record = *consumer.next().expect("peeked");
-        let Body::Block { page, len, ticket, .. } = record.body else { panic!("a block") };
+        let Body::Block { page, len, ticket, .. } = record.body() else { panic!("a block") };
         let mut payload = [0; 8];
         segment.read(shape.page(page), &mut payload[..len]);
         assert_eq!(payload, [1; 8]);
@@ -283,7 +283,7 @@ fn a_dead_sender_has_sent_whole_messages() {
         near.kill_after(usize::MAX);
         let mut count = 0;
         while let Some(record) = consumer.peek().expect("intact").copied() {
-            assert_eq!(record.head, head(count, 48));
+            assert_eq!(record.head(), head(count, 48));
             let mut payload = [0; 48];
             consumer.take_short(&mut payload);
             assert_eq!(payload[..], data(count, 48));

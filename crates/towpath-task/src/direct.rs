@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use towpath_io::shared::{Head, Outbound, PushError, SHORT_MAX};
-use towpath_vm::account::{Account, RouteState};
+use towpath_vm::account::RouteState;
 use towpath_vm::talk::ToDaemon;
 use towpath_wire::{Instant as Time, TaskId};
 
@@ -238,8 +238,31 @@ impl Task {
         Ok(())
     }
 
+    /// Sends a tiny message through the ring to `to`, as most go; false: it did not go, and
+    /// [`Task::send_parts`] finds out why.
+    pub(crate) fn by_open_ring(
+        &mut self,
+        to: TaskId,
+        tag: i32,
+        [context, format]: [u32; 2],
+        bytes: &[u8],
+    ) -> bool {
+        if !self.works() || self.directs.refused_by_us {
+            return false;
+        }
+        let (Some(home), Some(ring)) = (&self.home, self.rings.get(to)) else { return false };
+        let (seq, total) = (self.endpoint.next_number(to), bytes.len() as u64);
+        let head = Head { tag, context, seq, format, total, offset: 0 };
+        if !ring.open || !ring.out.push_tiny(&head, bytes) {
+            return false;
+        }
+        ring.pushed(home, bytes.len());
+        self.endpoint.take_number(to);
+        self.counts.ring += 1;
+        true
+    }
+
     /// Sends through the ring to `to`, if there is one; false: it must go by the daemons.
-    #[inline]
     pub(crate) fn by_ring(
         &mut self,
         to: TaskId,
@@ -283,7 +306,7 @@ impl Task {
     fn push(&mut self, to: TaskId, head: &Head, parts: &[&[u8]]) -> Pushed {
         let len = head.total as usize;
         let Some(home) = &self.home else { return Pushed::Never };
-        let (arena, ledger) = (home.arena(), home.ledger());
+        let arena = home.arena();
         let Some(ring) = self.rings.get(to) else { return Pushed::Never };
         let out = &mut ring.out;
         let pushed = match parts {
@@ -298,10 +321,7 @@ impl Task {
         };
         match pushed {
             Ok(()) => {
-                out.wake();
-                if let Some(line) = ring.line {
-                    ledger.count(line, Account::BY_RING, len);
-                }
+                ring.pushed(home, len);
                 Pushed::Yes
             }
             Err(PushError::Full) => match (out.has_room(), out.has_tickets()) {

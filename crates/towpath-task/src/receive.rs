@@ -116,6 +116,7 @@ impl Task {
         found?.transpose()
     }
 
+    #[inline]
     fn take_into(
         &mut self,
         wanted: &Wanted,
@@ -132,6 +133,9 @@ impl Task {
             out[..len].copy_from_slice(bytes(&taken.payload.body));
             return Some(Ok(about));
         }
+        if let Some(received) = self.rings.take_tiny(wanted, &mut self.endpoint, out) {
+            return Some(Ok(received));
+        }
         if self.rings.may_fill()
             && let Some(header) = self.rings.copy_some(wanted, out)
         {
@@ -140,7 +144,8 @@ impl Task {
             self.rings.taken += 1;
             return Some(Ok(Received { src, tag, context, format, len: total as usize }));
         }
-        let (ring, arrival) = self.rings.find(wanted, &mut self.endpoint)?;
+        let ring = self.rings.find(wanted, &mut self.endpoint)?;
+        let arrival = ring.arrival();
         let len = arrival.len;
         if len > room {
             return Some(Err(RecvError::TooLong { len, room }));
@@ -159,7 +164,8 @@ impl Task {
         if let Some(waiting) = self.endpoint.take(wanted) {
             return Some(Message::new(waiting));
         }
-        let (ring, arrival) = self.rings.find(wanted, &mut self.endpoint)?;
+        let ring = self.rings.find(wanted, &mut self.endpoint)?;
+        let arrival = ring.arrival();
         let (Head { tag, context, format, .. }, len) = (arrival.head, arrival.len);
         let about = Received { src: ring.peer, tag, context, format, len };
         let message = if len <= TINY_MAX && arrival.kind == Kind::Short {
@@ -248,9 +254,12 @@ impl Task {
         if self.looks >= LOOKS {
             self.look_elsewhere();
         }
-        match found(self) {
-            None if glances && self.glance() => Ok(found(self)),
-            found => Ok(found),
+        let mut glances = glances;
+        loop {
+            let found = found(self);
+            if found.is_some() || !std::mem::take(&mut glances) || !self.glance() {
+                return Ok(found);
+            }
         }
     }
 

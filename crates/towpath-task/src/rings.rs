@@ -9,10 +9,13 @@ use std::os::fd::OwnedFd;
 use towpath_io::shared::{
     Arrival, Corrupt, Head, Home, Inbound, Kind, OpenError, Outbound, PairFds, PeerCard, View,
 };
+use towpath_vm::account::Account;
 use towpath_vm::endpoint::{Body, Endpoint};
 use towpath_vm::matching::{Key, Wanted};
 use towpath_wire::TaskId;
 use towpath_wire::talk::Header;
+
+use crate::message::Received;
 
 /// Rings of one task at most.
 pub(crate) const RINGS_MAX: usize = 256;
@@ -104,23 +107,37 @@ impl Ring {
         }
     }
 
+    /// A message of `len` bytes was pushed: its receiver is woken, and it is counted.
+    #[inline]
+    pub(crate) fn pushed(&self, home: &Home, len: usize) {
+        self.out.wake();
+        if let Some(line) = self.line {
+            home.ledger().count(line, Account::BY_RING, len);
+        }
+    }
+
     /// Whether a record can be put into it now; also when it is broken, which the next try says.
     pub(crate) fn has_room(&mut self) -> bool {
         self.out.has_room().unwrap_or(true)
     }
 
-    /// What is at its head, if that is due, whole and fits `wanted`.
+    /// Whether what is at its head is due, whole and fits `wanted`.
     #[inline]
-    fn wanted(&mut self, wanted: &Wanted, endpoint: &mut Endpoint<View>) -> Option<Arrival> {
+    fn has(&mut self, wanted: &Wanted, endpoint: &mut Endpoint<View>) -> bool {
         if self.filling.is_some() {
-            return None;
+            return false;
         }
-        let arrival = self.input.peek().ok()??;
-        let Head { tag, context, seq, offset, total, .. } = arrival.head;
+        let Ok(Some(Arrival { head, len, .. })) = self.input.peek() else { return false };
+        let Head { tag, context, seq, offset, total, .. } = head;
         let fits = wanted.matches(&Key { source: self.peer, tag, context });
-        let whole = offset == 0 && total == arrival.len as u64 && self.input.next_is_whole();
-        let due = fits && whole && endpoint.is_turn(self.peer, seq);
-        due.then_some(arrival)
+        let whole = offset == 0 && total == len as u64 && self.input.next_is_whole();
+        fits && whole && endpoint.is_turn(self.peer, seq)
+    }
+
+    /// What is at its head, once a look found something there ([`Rings::find`]).
+    #[inline]
+    pub(crate) fn arrival(&self) -> Arrival {
+        self.input.next().expect("a look found something")
     }
 
     fn step(&mut self, own: TaskId, endpoint: &mut Endpoint<View>) -> Result<Step, Corrupt> {
@@ -215,9 +232,14 @@ impl Rings {
     #[inline]
     pub(crate) fn get(&mut self, peer: TaskId) -> Option<&mut Ring> {
         if self.all.get(self.last).is_none_or(|ring| ring.peer != peer) {
-            self.last = *self.by_peer.get(&peer)?;
+            self.last = self.seek(peer)?;
         }
         self.all.get_mut(self.last)
+    }
+
+    #[inline(never)]
+    fn seek(&self, peer: TaskId) -> Option<usize> {
+        self.by_peer.get(&peer).copied()
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Ring> {
@@ -299,20 +321,18 @@ impl Rings {
         self.all[at].iter_mut()
     }
 
-    /// The ring with a message at its head that fits `wanted`, is whole and due: it can be
-    /// received without being put among those that wait, if none of those fits. Of several rings,
-    /// each has its turn.
+    /// The ring with a message at its head ([`Ring::arrival`]) that fits `wanted`, is whole and
+    /// due: it can be received without being put among those that wait, if none of those fits. Of
+    /// several rings, each has its turn.
     #[inline]
     pub(crate) fn find(
         &mut self,
         wanted: &Wanted,
         endpoint: &mut Endpoint<View>,
-    ) -> Option<(&mut Ring, Arrival)> {
-        let mut look = |ring: &'_ mut Ring| ring.wanted(wanted, endpoint);
+    ) -> Option<&mut Ring> {
         if let Some(peer) = wanted.source {
             let ring = self.get(peer)?;
-            let arrival = look(ring)?;
-            return Some((ring, arrival));
+            return ring.has(wanted, endpoint).then_some(ring);
         }
         if self.taken >= self.turn_over {
             (self.start, self.turn_over) = (self.start + 1, self.taken + TURN);
@@ -320,12 +340,34 @@ impl Rings {
         let count = self.all.len();
         for _ in 0..count {
             self.start = if self.start < count { self.start } else { 0 };
-            if let Some(arrival) = look(&mut self.all[self.start]) {
-                return Some((&mut self.all[self.start], arrival));
+            if self.all[self.start].has(wanted, endpoint) {
+                return self.all.get_mut(self.start);
             }
             (self.start, self.turn_over) = (self.start + 1, self.taken + TURN);
         }
         None
+    }
+
+    /// Receives the message at the head of the ring of the source that `wanted` names if it is a
+    /// tiny one, as most are, that fits and is due; its header. `None`: [`Rings::find`] finds out
+    /// what there is instead.
+    #[inline]
+    pub(crate) fn take_tiny(
+        &mut self,
+        wanted: &Wanted,
+        endpoint: &mut Endpoint<View>,
+        to: &mut [u8],
+    ) -> Option<Received> {
+        let src = wanted.source?;
+        let ring = self.get(src).filter(|ring| ring.filling.is_none())?;
+        let head = ring.input.take_tiny(to, |head| {
+            let Head { tag, context, seq, .. } = *head;
+            wanted.matches(&Key { source: src, tag, context }) && endpoint.is_turn(src, seq)
+        })?;
+        endpoint.pass(src);
+        self.taken += 1;
+        let Head { tag, context, format, total, .. } = head;
+        Some(Received { src, tag, context, format, len: total as usize })
     }
 
     /// Takes what a peer left in its ring, of which nothing more comes.

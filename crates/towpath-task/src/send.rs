@@ -40,17 +40,23 @@ pub(crate) struct Sending {
 impl Task {
     /// Sends `bytes` to `to`, in context 0. Returns once they may be reused; waits while the
     /// receiver does not take more, taking in what comes to this task meanwhile.
+    #[inline]
     pub fn send(&mut self, to: TaskId, tag: i32, bytes: &[u8]) -> Result<(), SendError> {
-        self.send_parts(to, Envelope::tag(tag), &[bytes])
+        self.send_with(to, Envelope::tag(tag), bytes)
     }
 
     /// [`Task::send`] with a context and a format.
+    #[inline]
     pub fn send_with(
         &mut self,
         to: TaskId,
         envelope: Envelope,
         bytes: &[u8],
     ) -> Result<(), SendError> {
+        let Envelope { tag, context, format } = envelope;
+        if self.by_open_ring(to, tag, [context, format], bytes) {
+            return Ok(());
+        }
         self.send_parts(to, envelope, &[bytes])
     }
 

@@ -223,17 +223,25 @@ impl Task {
     /// An error when this process is not the one that enrolled: it must not touch shared pages.
     #[inline]
     pub(crate) fn check_origin(&mut self) -> Result<(), Lost> {
-        if self.origin.is_here() { Ok(()) } else { Err(self.lose(Lost::Forked)) }
+        if self.origin.is_here() { Ok(()) } else { Err(self.why_lost()) }
     }
 
     /// An error when this process is not the one that enrolled, or the daemon is gone.
     #[inline]
     pub(crate) fn check(&mut self) -> Result<(), Lost> {
-        self.check_origin()?;
-        match &self.lost {
-            None => Ok(()),
-            Some(lost) => Err(lost.clone()),
-        }
+        if self.works() { Ok(()) } else { Err(self.why_lost()) }
+    }
+
+    /// Whether [`Task::check`] finds nothing.
+    #[inline]
+    pub(crate) fn works(&self) -> bool {
+        self.origin.is_here() && self.lost.is_none()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn why_lost(&mut self) -> Lost {
+        self.lose(Lost::Forked)
     }
 
     /// Queues a control frame.
