@@ -38,6 +38,8 @@ pub(crate) struct Sending {
     pub(crate) wants_room: Option<TaskId>,
     /// Charged bytes sent unasked at which what the daemon says is looked at.
     pub(crate) look_at: u64,
+    /// The context of the team that it is for.
+    pub(crate) team: Option<u32>,
 }
 
 impl Task {
