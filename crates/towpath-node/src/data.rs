@@ -212,7 +212,7 @@ impl Node {
         let pair = pair.unwrap_or_default();
         if pair.sent + cost <= pair.limit {
             Credit::Enough
-        } else if !pair.granted && !(self.me == Some(dst.host()) && self.receives(dst)) {
+        } else if !(pair.granted || self.me == Some(dst.host()) && self.receives(dst)) {
             Credit::Late
         } else {
             Credit::Spent

@@ -148,7 +148,9 @@ impl Task {
         };
         let (home, waiter) = segment(&mut link, &welcome).unzip();
         let mut endpoint = Endpoint::new(seed());
-        welcome.ask_first.iter().for_each(|host| endpoint.ask_first(*host, true));
+        for host in &welcome.ask_first {
+            endpoint.ask_first(*host, true);
+        }
         Ok(Self {
             link,
             welcome,

@@ -13,7 +13,9 @@ use towpath::task::EnrolError;
 
 fn enrol(socket: PathBuf) -> Result<Task, EnrolError> {
     let (done, is_done) = channel();
-    std::thread::spawn(move || done.send(Task::enrol_at(&socket, None)));
+    std::thread::spawn(move || {
+        let _ = done.send(Task::enrol_at(&socket, None));
+    });
     is_done.recv_timeout(LONG).expect("the daemon answers")
 }
 
@@ -23,7 +25,7 @@ fn who_comes_when_there_is_no_descriptor_is_told_so_at_once() {
     let task = vm.task(1);
     let limit = getrlimit(Resource::Nofile);
     let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
-    let few = Rlimit { current: Some(open + 20), ..limit.clone() };
+    let few = Rlimit { current: Some(open + 20), ..limit };
     setrlimit(Resource::Nofile, few).unwrap();
     let mut fill: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     // Both ends are in this process: one for the task, then none, one or two for the daemon.
