@@ -225,6 +225,7 @@ impl Node {
             if let Some(others) = others {
                 self.tell(now, new, others);
             }
+            self.greet(now, new);
         }
         true
     }

@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use towpath_proto::Memory;
 use towpath_vm::members::{Origin, State};
-use towpath_vm::message::{Asked, Blocked, WatchTask};
+use towpath_vm::message::{Asked, WatchTask};
 use towpath_vm::talk::{Enrol, Fault, Question, Subject, TALK_VERSION, ToDaemon, ToTask};
 use towpath_vm::talk::{WATCHES_MAX, WatchEvent, Welcome};
 use towpath_vm::{HostState, Message, TaskInfo};
@@ -53,6 +53,7 @@ impl Node {
 
     /// Welcomes a task that enrolled, once its siblings are known.
     pub(crate) fn welcome(&mut self, task: TaskId) {
+        let ask_first = self.asked_first();
         let Some(member) = self.local.members.get_mut(task) else { return };
         let (State::Welcomed, Some(siblings)) = (&member.state, &member.siblings) else { return };
         let welcome = Welcome {
@@ -61,6 +62,7 @@ impl Node {
             siblings: siblings.clone(),
             context: member.origin.context,
             segment_bytes: 0,
+            ask_first,
         };
         member.state = State::Enrolled;
         self.say(task, ToTask::Welcome(welcome));
@@ -106,7 +108,7 @@ impl Node {
                 root()
             }
             ToDaemon::Ask { question, .. } => self.who_answers(question).ok(),
-            ToDaemon::Blocked { peer }
+            ToDaemon::Blocked { peer, .. }
             | ToDaemon::Direct { peer }
             | ToDaemon::CloseDirect { peer }
             | ToDaemon::Listening { peer, .. }
@@ -123,11 +125,7 @@ impl Node {
         }
         match say {
             ToDaemon::Enrol(_) => self.cut_off(task, "it enrolled twice".into()),
-            ToDaemon::Blocked { peer } => {
-                self.pair(task, peer);
-                let blocked = Blocked { sender: task, receiver: peer };
-                self.tell(now, peer.host(), Message::Blocked(blocked));
-            }
+            ToDaemon::Blocked { peer, need } => self.ask_credit(now, task, peer, need),
             ToDaemon::RingFailed { peer } => self.ring_failed(task, peer),
             ToDaemon::Direct { peer } => self.direct(now, task, peer),
             ToDaemon::CloseDirect { peer } => self.close_direct(now, task, peer),

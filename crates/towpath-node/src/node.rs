@@ -511,6 +511,7 @@ impl Node {
                 self.tell(now, host, message);
             }
             quiet &= !self.handle_ends(now);
+            quiet &= !self.handle_grants(now);
             quiet &= !self.handle_spawned(now);
             quiet &= !self.handle_registry(now);
             while let Some(action) = self.tasks.as_mut().and_then(Tasks::poll_action) {

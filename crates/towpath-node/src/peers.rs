@@ -454,6 +454,7 @@ impl Node {
             self.channels_over(host, old);
             self.give_up_work(now, host);
         }
+        self.greet(now, host);
     }
 
     /// Tells the owner that its channels on an association are over.

@@ -103,7 +103,7 @@ fn credit_lets_a_sender_go_on_as_the_receiver_reads_and_no_further() {
             assert!(vm.send(0, a, b, seq, len));
             seq += 1;
         }
-        vm.says(0, a, ToDaemon::Blocked { peer: b });
+        vm.says(0, a, ToDaemon::Blocked { peer: b, need: 4096 });
         vm.run(ms(50));
         for got in vm.take(a) {
             let Got::Said(ToTask::Credit { peer, limit: more }) = got else { panic!("{got:?}") };
@@ -176,7 +176,7 @@ fn all_that_had_to_do_with_a_task_hear_of_its_end_once_and_after_its_last_messag
     // Whoever comes too late hears it at once: a watch, a message, a question for credit.
     vm.says(2, d, ToDaemon::Watch { watch: 4, subject: Subject::Task(a) });
     assert!(vm.send(1, b, a, 0, 10));
-    vm.says(1, c, ToDaemon::Blocked { peer: a });
+    vm.says(1, c, ToDaemon::Blocked { peer: a, need: 74 });
     vm.run(ms(100));
     assert_eq!(vm.take(d), [Got::Said(ToTask::Notice { watch: 4, event })]);
     assert_eq!(vm.take(b), [Got::Said(ToTask::Gone { peer: a })]);

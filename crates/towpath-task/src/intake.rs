@@ -168,6 +168,7 @@ impl Task {
                 return Err(Lost::Daemon("it answered an enrolment twice".into()));
             }
             ToTask::Credit { peer, limit } => self.endpoint.credit(peer, limit),
+            ToTask::AskFirst { host, on } => self.endpoint.ask_first(host, on),
             ToTask::Ring { peer } => self.ring_offered(peer),
             ToTask::NoDirect { peer } if peer.host() != self.host() => self.stream_over(peer),
             ToTask::RingFailed { peer } | ToTask::NoDirect { peer } => self.ring_over(peer),

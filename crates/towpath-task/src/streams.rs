@@ -10,6 +10,7 @@ use towpath_io::direct::{End, Offer, Outcome, Push, Rendezvous, Stream, Streams}
 use towpath_io::shared::{Event, Interest, Waiter};
 use towpath_vm::Ending;
 use towpath_vm::account::{Account, RouteState};
+use towpath_vm::endpoint::charge;
 use towpath_vm::talk::{StreamOffer, ToDaemon, ToTask, WatchEvent, encode};
 use towpath_wire::talk::{Header, PIECE_MAX};
 use towpath_wire::{Instant as Time, TaskId};
@@ -416,9 +417,11 @@ impl Task {
             while !sending.half.contains(&peer)
                 && let Some(rest) = rests.front_mut()
             {
-                let Some(len) = endpoint.room(peer, rest.left().len()) else {
+                let left = rest.left().len();
+                let Some(len) = endpoint.room(peer, left) else {
                     if endpoint.blocked(peer) {
-                        link.queue(&encode(&ToDaemon::Blocked { peer }, Vec::new()));
+                        let say = ToDaemon::Blocked { peer, need: charge(left) };
+                        link.queue(&encode(&say, Vec::new()));
                     }
                     return true;
                 };

@@ -130,7 +130,9 @@ impl Task {
         let first = link.take_queued();
         let mut done = 0;
         while done < first.len() {
-            done += link.write(&[IoSlice::new(&first)], done)?;
+            // One that closes at once may have said why.
+            let Ok(n) = link.write(&[IoSlice::new(&first)], done) else { break };
+            done += n;
         }
         let welcome = loop {
             if let Some((FrameKind::Control, body)) = link.next_frame()? {
@@ -145,10 +147,14 @@ impl Task {
             }
         };
         let (home, waiter) = segment(&mut link, &welcome).unzip();
+        let mut endpoint = Endpoint::new(seed());
+        for host in &welcome.ask_first {
+            endpoint.ask_first(*host, true);
+        }
         Ok(Self {
             link,
             welcome,
-            endpoint: Endpoint::new(seed()),
+            endpoint,
             held_max: place::number("TOWPATH_UNEXPECTED_MAX").unwrap_or(UNEXPECTED_MAX),
             events: VecDeque::new(),
             questions: Questions::default(),

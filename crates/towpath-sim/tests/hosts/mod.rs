@@ -163,12 +163,18 @@ impl Vm {
     }
 
     pub(crate) fn enrol(&mut self, host: usize) -> TaskId {
+        self.enrol_knowing(host, &[])
+    }
+
+    /// Enrols a task that is told to ask first of these hosts.
+    pub(crate) fn enrol_knowing(&mut self, host: usize, ask_first: &[HostId]) -> TaskId {
         let enrol = Enrol { version: TALK_VERSION, claim: None, pid: 1, command: "program".into() };
         let task = self.world.with(host, |n, now, m| n.task_enrol(now, &enrol, m));
         let task = task.expect("the host is there").expect("it enrols");
         self.run(Duration::ZERO);
         let got = self.take(task);
-        assert!(matches!(&got[..], [Got::Said(ToTask::Welcome(w))] if w.you == task), "{got:?}");
+        let [Got::Said(ToTask::Welcome(welcome))] = &got[..] else { panic!("{got:?}") };
+        assert_eq!((welcome.you, &welcome.ask_first[..]), (task, ask_first));
         task
     }
 
