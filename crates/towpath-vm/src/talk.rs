@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::task::{Ending, Stream, TaskInfo};
 
 /// Version of this vocabulary; both sides must say the same.
-pub const TALK_VERSION: u32 = 2;
+pub const TALK_VERSION: u32 = 3;
 /// What a task may send to another through the daemons before it was given credit, in charged
 /// bytes: a piece costs its payload and [`towpath_wire::talk::PIECE_CHARGE`].
 pub const CREDIT_FIRST: u64 = 16 << 10;
@@ -347,6 +347,11 @@ pub enum ToTask {
     },
     /// The daemon ends, or this host was lost to the virtual machine: so should the task.
     End(String),
+    /// The daemon has copied so many more lent pieces, in the order in which they were sent.
+    Taken {
+        /// How many.
+        count: u32,
+    },
 }
 
 /// Body of [`ToTask::Welcome`].

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use towpath_io::shared::{Bell, PairFds, Segment};
 use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode, encode};
-use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header};
+use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, Lent};
 use towpath_wire::{HostId, TaskId};
 
 /// Bytes of each task's arena.
@@ -43,6 +43,8 @@ pub(crate) enum Heard {
     Control(ToDaemon),
     Data(Header, Vec<u8>),
     Multicast(Vec<u8>),
+    /// Not taken yet.
+    Lent(Header, Lent),
 }
 
 impl Stage {
@@ -191,5 +193,10 @@ fn heard(kind: FrameKind, body: &[u8]) -> Heard {
             Heard::Data(Header::parse(head).unwrap(), payload.to_vec())
         }
         FrameKind::Multicast => Heard::Multicast(body.to_vec()),
+        FrameKind::Lent => {
+            let (head, lent) = body.split_first_chunk::<HEADER_LEN>().unwrap();
+            let lent = Lent::parse(lent.try_into().unwrap()).unwrap();
+            Heard::Lent(Header::parse(head).unwrap(), lent)
+        }
     }
 }
