@@ -24,7 +24,7 @@ pub(crate) const PARTS_MAX: usize = 16;
 /// buffers are memory that is new each time.
 const LEND_MIN: usize = 16 << 10;
 /// Pieces lent to the daemon at once at most: what fits into a processor's own cache.
-const LENT_MAX: usize = 8;
+pub(crate) const LENT_MAX: usize = 8;
 
 /// A receiver of a multicast: the number of the message for it (taken once something went out),
 /// and how much of it went out.
