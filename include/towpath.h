@@ -16,7 +16,8 @@
  *            message may be read by several threads and outlives its task.
  * fork       A child's calls on the handle fail with TOWPATH_E_FORKED; it may enrol anew.
  * Pointers   A null pointer is an error (TOWPATH_E_ARGUMENT), unless it says "may be NULL".
- * Ids        A task's id names one life of one task for ever; 0 is nobody.
+ * Ids        A task's id names one life of one task, and no other until 262 143 more have been on
+ *            its host; 0 is nobody.
  * Time-outs  In nanoseconds. 0: do not wait. TOWPATH_FOREVER: wait as long as it takes.
  */
 #ifndef TOWPATH_H
@@ -453,8 +454,9 @@ int towpath_mailboxes(towpath_task *task, const char *pattern, towpath_mail_list
 /* ---- What tasks do together ---------------------------------------------------------------- */
 
 /* A fixed list of tasks, as one of them sees it. All members call the same functions in the same
- * order, with the same lengths where the functions below have one. When a member ends, whoever depends on it gets TOWPATH_E_BROKEN
- * instead of waiting. A team is used with the task that made it, by one thread at a time. */
+ * order, with the same lengths where the functions below have one. When a member ends, whoever needs
+ * something of it gets TOWPATH_E_BROKEN instead of waiting, and the team is broken: all that is not
+ * over, or begins later, fails for all members. A team is used with the task that made it, by one thread at a time. */
 typedef struct towpath_team towpath_team;
 
 /* Joins `group`, waits until it has `size` members, and makes a team of them. That freezes the

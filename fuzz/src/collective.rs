@@ -2,8 +2,8 @@
 
 use arbitrary::Arbitrary;
 use towpath_vm::collective::{
-    Collective, Element, Function, Lengths, Operation, Operator, Output, Payload, Reach, Settings,
-    Step, Team,
+    Collective, CollectiveError, Element, Function, Lengths, Operation, Operator, Output, Payload,
+    Reach, Settings, Standing, Step, Team,
 };
 
 /// Largest part that the member takes, in bytes.
@@ -14,6 +14,8 @@ const SIZE_MAX: usize = 24;
 const HOSTS_MAX: u64 = 6;
 /// Events looked at.
 const EVENTS: usize = 200;
+/// Number of the member's operation.
+const NUMBER: u32 = 1;
 
 /// What the member takes part in.
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -70,7 +72,7 @@ pub enum Event {
         /// Words that follow those.
         words: Vec<u16>,
     },
-    /// The sender tells that it has failed.
+    /// A member tells that the team is broken.
     Failed(u8, Vec<u8>),
     /// A member is lost.
     Lost(u8),
@@ -151,6 +153,7 @@ fn send(team: &Team, step: Step, sent: &mut u64) {
 pub fn run(case: &Case, events: &[Event]) {
     let team = case.team();
     let mut member = Collective::new(&team, case.operation(&team)).expect("a fair operation");
+    let mut standing = Standing::default();
     let (mut ended, mut sent) = (false, 0);
     for event in events.iter().take(EVENTS) {
         let rank = |number: u8| u32::from(number) % team.size();
@@ -167,7 +170,10 @@ pub fn run(case: &Case, events: &[Event]) {
                 member.handle(rank(*from), format, bytes.into());
             }
             Event::Failed(from, why) => {
-                member.handle(rank(*from), case.format(&team) | 1, why.clone().into());
+                standing.heard(rank(*from), why);
+                if let Some(error) = standing.error_of(NUMBER) {
+                    return pass_on(&mut standing, error);
+                }
             }
             Event::Lost(lost) => member.member_lost(rank(*lost)),
             Event::Arrived => member.host_arrived(),
@@ -186,6 +192,16 @@ pub fn run(case: &Case, events: &[Event]) {
     // messages for each member.
     let most = u64::from(team.size()) * (8 * HOSTS_MAX + 8 + events.len() as u64);
     assert!(sent <= most, "{sent} messages to {} members", team.size());
+}
+
+/// Whoever a member that was told tells in turn knows the same.
+fn pass_on(standing: &mut Standing, error: CollectiveError) {
+    let told = standing.fail(NUMBER, error).expect("it had not told anybody");
+    let mut next = Standing::default();
+    next.heard(0, &told.parts.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>());
+    for number in [0, NUMBER, NUMBER + 1] {
+        assert_eq!(next.error_of(number), standing.error_of(number));
+    }
 }
 
 fn check(team: &Team, output: Output) {

@@ -64,9 +64,10 @@ impl From<TeamError> for Failure {
         let code = match &e {
             TeamError::Members(_) | TeamError::Start(_) | TeamError::Foreign => Code::Argument,
             TeamError::Started => Code::Limit,
-            TeamError::Hole { .. } | TeamError::Collective(CollectiveError::MemberLost { .. }) => {
-                Code::Broken
-            }
+            TeamError::Hole { .. }
+            | TeamError::Collective(
+                CollectiveError::MemberLost { .. } | CollectiveError::GaveUp { .. },
+            ) => Code::Broken,
             TeamError::Collective(_) => Code::Mismatch,
             TeamError::Group(e) => e.into(),
             TeamError::Send(e) => e.into(),

@@ -75,33 +75,33 @@ impl Node {
         self.pump(now, memory);
     }
 
-    /// A task says something. False: too much waits already for the host that it concerns; say
-    /// it again once [`Node::all_have_room`].
+    /// A task says something. It is not heard where too much waits already for a host that it
+    /// concerns, which is returned: say it again once [`Node::has_room`] for that one.
     pub fn task_says(
         &mut self,
         now: Instant,
         task: TaskId,
         say: ToDaemon,
         memory: &mut dyn Memory,
-    ) -> bool {
-        let heard = self.may_say(task, &say);
-        if heard {
+    ) -> Option<HostId> {
+        let crowded = self.crowded(task, &say);
+        if crowded.is_none() {
             self.hear(now, task, say);
         }
         self.pump(now, memory);
-        heard
+        crowded
     }
 
-    /// Whether what waits for other hosts is so little that whatever a task says can be heard.
-    pub fn all_have_room(&self) -> bool {
-        self.peers.all_have_room()
+    /// Whether what waits for a host is so little that whatever concerns it can be heard.
+    pub fn has_room(&self, host: HostId) -> bool {
+        self.peers.has_room(host)
     }
 
-    /// Whether there is room for what follows from `say` in what waits for other hosts.
-    fn may_say(&self, task: TaskId, say: &ToDaemon) -> bool {
+    /// The host for which there is no room for what follows from `say`.
+    fn crowded(&self, task: TaskId, say: &ToDaemon) -> Option<HostId> {
         let root = || self.local.members.get(task).map(|m| m.origin.root.0);
         let host = match say {
-            ToDaemon::Ask { question: Question::Tasks(None), .. } => return self.all_have_room(),
+            ToDaemon::Ask { question: Question::Tasks(None), .. } => return self.peers.crowded(),
             ToDaemon::Ask { question: Question::Spawn(_), .. } | ToDaemon::OutputCredit(_) => {
                 root()
             }
@@ -113,7 +113,7 @@ impl Node {
             | ToDaemon::Watch { subject: Subject::Task(peer), .. } => Some(peer.host()),
             _ => None,
         };
-        host.is_none_or(|host| self.peers.has_room(host))
+        host.filter(|host| !self.has_room(*host))
     }
 
     // tidy: dispatch

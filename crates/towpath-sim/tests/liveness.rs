@@ -392,6 +392,29 @@ fn what_a_host_finds_after_a_short_sleep_arrives() {
 }
 
 #[test]
+fn a_short_sleep_is_no_round_trip_time() {
+    // Too short for anyone to be given up for it, and far longer than the way takes.
+    for sleep in [SECOND / 2, SECOND] {
+        let mut net = watching(CLEAN);
+        let channel = net.hosts[0].open(BOTH).unwrap();
+        for n in 0..50 {
+            net.hosts[0].send(channel, n, 1000).unwrap();
+            net.flush();
+            net.run_for(SECOND / 50);
+        }
+        let rtt = |net: &Network| net.hosts[0].endpoint.associations().next().unwrap().1.rtt();
+        let before = rtt(&net);
+        // Its acknowledgement comes while host 0 sleeps.
+        net.hosts[0].send(channel, 50, 1000).unwrap();
+        net.flush();
+        net.hosts[0].stalled_until = net.now + sleep;
+        net.run_for(2 * SECOND);
+        assert!(net.hosts.iter().all(|h| h.over.is_empty()));
+        assert!(rtt(&net) < before + before / 4, "{:?} after {before:?}", rtt(&net));
+    }
+}
+
+#[test]
 fn a_long_sleep_that_nobody_noticed_delays_messages_by_a_round_trip() {
     let patient = Liveness { lost_after: 20 * SECOND, ..bounds() };
     let patient = Config { liveness: patient, ..config() };

@@ -41,6 +41,7 @@ mod direct;
 mod intake;
 mod link;
 mod meeting;
+mod peers;
 mod pending;
 mod receive;
 mod rings;

@@ -4,6 +4,9 @@
 //! An operation's number is the tag of all its messages, so those of several do not mix. Whichever
 //! call of the team comes takes all of them on.
 //!
+//! **Failure.** When one of them fails, all do that are not over, and all later ones; the other
+//! members are told ([`Standing`](towpath_vm::collective::Standing)).
+//!
 //! **Barriers** of tasks of one host come to do without messages (`meeting`). The members agree on
 //! that in one of them, which is an allreduce of what they have to offer; whether its caller waits
 //! for it or not, as with any other. Until a member knows what came of it, those barriers that it
@@ -11,20 +14,18 @@
 
 use std::collections::HashSet;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use towpath_vm::collective::{
-    Collective, Element, Function, Message as Say, Operation, Operator, Output, Payload, Settings,
-    Step, Team as Layout,
+    Collective, CollectiveError, Element, Function, Operation, Operator, Output, Payload, Settings,
+    Standing, Step, Team as Layout,
 };
 use towpath_vm::matching::{Ticket, Wanted};
-use towpath_wire::TaskId;
 
 use crate::error::SendError;
 use crate::meeting::{MEMBERS_MAX, Meeting, Meets, Offer, PRACTICE, is_due};
-use crate::message::{Envelope, Message};
+use crate::message::Message;
+use crate::peers::Peers;
 use crate::receive::Deadline;
 use crate::task::Task;
 use crate::team::{Team, TeamError};
@@ -57,6 +58,13 @@ enum Came {
     Ends(Vec<u32>),
 }
 
+/// Which operation there is something for.
+enum News {
+    Of(usize, Came),
+    /// All of them: a member tells how the team stands.
+    Notice,
+}
+
 /// One operation of a team.
 #[derive(Debug)]
 pub(crate) struct Underway {
@@ -85,11 +93,10 @@ impl AsRef<[u8]> for Bytes {
 }
 
 /// Gives a machine a message of a member.
-fn hand(machine: &mut Collective, members: &[TaskId], message: Message) {
-    // From a stranger: nobody but members knows the context, unless by guessing.
-    let Some(from) = members.iter().position(|m| *m == message.src()) else { return };
+fn hand(machine: &mut Collective, peers: &Peers, message: Message) {
+    let Some(from) = peers.rank_of(message.src()) else { return };
     let format = message.format();
-    machine.handle(from as u32, format, Payload::shared(Rc::new(Bytes(message))));
+    machine.handle(from, format, Payload::shared(Rc::new(Bytes(message))));
 }
 
 impl Underway {
@@ -103,7 +110,7 @@ impl Underway {
     }
 
     /// What there is for this operation.
-    fn news(&mut self, task: &mut Task, context: u32, over: &[Arc<AtomicBool>]) -> Option<Came> {
+    fn news(&mut self, task: &mut Task, peers: &Peers) -> Option<Came> {
         if self.result.is_some() || self.machine.is_none() {
             return None;
         }
@@ -111,15 +118,14 @@ impl Underway {
             task.ends.words.is_known(&meets);
             return Some(Came::Host);
         }
-        if let Some(waiting) = task.endpoint.take(&self.wanted(context)) {
+        if let Some(waiting) = task.endpoint.take(&self.wanted(peers.context)) {
             return Some(Came::Message(Message::new(waiting)));
         }
         if self.known.over == task.ends.over {
             return None;
         }
         self.known.over = task.ends.over;
-        let is_over = |(_, over): &(u32, &Arc<AtomicBool>)| over.load(Ordering::Relaxed);
-        let ranks = (0..).zip(over).filter(is_over).map(|(rank, _)| rank);
+        let ranks = (0..peers.members.len() as u32).filter(|rank| peers.has_ended(*rank));
         let new: Vec<u32> = ranks.filter(|rank| self.known.ranks.insert(*rank)).collect();
         (!new.is_empty()).then_some(Came::Ends(new))
     }
@@ -128,45 +134,29 @@ impl Underway {
     fn go_on(
         &mut self,
         task: &mut Task,
-        (members, context): (&[TaskId], u32),
+        peers: &mut Peers,
         meeting: Option<&mut Meeting>,
     ) -> Result<Option<Output>, TeamError> {
-        self.send_all(task, (members, context), meeting)?;
+        self.send_all(task, peers, meeting)?;
         let result = self.machine.as_mut().and_then(Collective::poll_result);
         let Some(result) = result else { return Ok(None) };
-        // An error may be told to others.
-        self.send_all(task, (members, context), None)?;
+        self.send_all(task, peers, None)?;
         Ok(Some(result?))
     }
 
     fn send_all(
         &mut self,
         task: &mut Task,
-        (members, context): (&[TaskId], u32),
+        peers: &mut Peers,
         mut meeting: Option<&mut Meeting>,
     ) -> Result<(), TeamError> {
-        let tag = self.number.cast_signed();
         while let Some(step) = self.machine.as_mut().and_then(Collective::poll_send) {
-            let (to, Say { format, parts }): (Vec<TaskId>, Say) = match step {
-                Step::Send { to, message } => (vec![members[to as usize]], message),
-                Step::Multicast { to, message } => {
-                    (to.iter().map(|rank| members[*rank as usize]).collect(), message)
-                }
+            match step {
+                Step::Send { to, message } => peers.send(task, self.number, &[to], &message)?,
+                Step::Multicast { to, message } => peers.send(task, self.number, &to, &message)?,
                 Step::Host(_) => {
                     self.meets = meeting.as_mut().map(|meeting| meeting.arrive(task));
-                    continue;
                 }
-            };
-            let parts: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
-            let envelope = Envelope { tag, context, format };
-            let sent = match to[..] {
-                [to] => task.send_parts(to, envelope, &parts),
-                _ => task.multicast(&to, envelope, &parts),
-            };
-            match sent {
-                // Its end is told to the machine by the watch.
-                Ok(()) | Err(SendError::NoTask(_)) => {}
-                Err(e) => return Err(e.into()),
             }
         }
         Ok(())
@@ -255,7 +245,7 @@ impl Team {
             (Some(Collective::new(&self.layout, operation)?), 0)
         };
         let number = self.next;
-        self.next = number.wrapping_add(1);
+        self.next = Standing::number_after(number);
         if self.has_failed {
             self.drop_old(task, number);
         }
@@ -271,7 +261,9 @@ impl Team {
             result,
             token,
         });
-        if barrier == 0 {
+        if let Some(error) = self.peers.standing.error_of(number) {
+            self.fail(task, number, error);
+        } else if barrier == 0 {
             self.go_on(task, at);
         } else {
             self.begin_barriers(task);
@@ -291,10 +283,7 @@ impl Team {
                     (op.machine, op.offer) = (Some(machine), offer);
                     self.go_on(task, at);
                 }
-                Err(e) => {
-                    self.underway[at].result = Some(Err(e));
-                    self.has_failed = true;
-                }
+                Err(e) => self.fails_by(task, at, e),
             }
         }
     }
@@ -307,9 +296,9 @@ impl Team {
     ) -> Result<(Collective, Option<Offer>), TeamError> {
         let own = task.id();
         let may_agree = self.meeting.is_none()
-            && (2..=MEMBERS_MAX).contains(&self.members.len())
-            && self.members.iter().all(|member| member.host() == own.host());
-        let peers = self.members.iter().copied().filter(|member| *member != own);
+            && (2..=MEMBERS_MAX).contains(&self.peers.members.len())
+            && self.peers.members.iter().all(|member| member.host() == own.host());
+        let peers = self.peers.members.iter().copied().filter(|member| *member != own);
         if may_agree && is_due(count) {
             let offer = task.offer_words(peers);
             let operator = Operator::built_in(Function::Max, Element::U64);
@@ -334,7 +323,7 @@ impl Team {
                 Output::One(combined) => combined.into_vec(),
                 _ => Vec::new(),
             };
-            let hosts = vec![0; self.members.len()];
+            let hosts = vec![0; self.peers.members.len()];
             let settings = Settings { host_stage: true, ..Settings::default() };
             let layout = Layout::new(self.layout.rank(), &hosts, settings);
             let layout = layout.expect("the members are a team already");
@@ -348,28 +337,34 @@ impl Team {
         if let Some(meets) = &self.underway[at].meets {
             meets.let_others_run(task);
         }
-        let driven = self.drive(task, at, Deadline::NEVER);
-        let ended = self.underway.remove(at).result;
-        self.has_failed |= ended.is_none();
-        match (ended, driven) {
-            (Some(result), _) => result,
-            (None, Err(e)) => Err(e),
-            (None, Ok(_)) => unreachable!("a wait without end ends with a result"),
+        if let Err(e) = self.drive(task, at, Deadline::NEVER)
+            && self.underway[at].result.is_none()
+        {
+            self.fails_by(task, at, e);
         }
+        self.underway.remove(at).result.expect("a wait without end ends with a result")
     }
 
     /// Takes operations on until the one at `at` is over; false: `deadline` was over first.
     fn drive(&mut self, task: &mut Task, at: usize, deadline: Deadline) -> Result<bool, TeamError> {
         while self.underway[at].result.is_none() {
-            let (underway, context, over) = (&mut self.underway, self.context, &self.over);
+            let (underway, peers) = (&mut self.underway, &self.peers);
             let news = task.wait_for(deadline, &mut |task| {
                 let mut all = underway.iter_mut().enumerate();
-                all.find_map(|(at, op)| Some((at, op.news(task, context, over)?)))
+                let came = all.find_map(|(at, op)| Some(News::Of(at, op.news(task, peers)?)));
+                came.or_else(|| peers.has_notice(task).then_some(News::Notice))
             })?;
-            let Some((at, came)) = news else { return Ok(false) };
+            let (at, came) = match news {
+                Some(News::Of(at, came)) => (at, came),
+                Some(News::Notice) => {
+                    self.listen(task);
+                    continue;
+                }
+                None => return Ok(false),
+            };
             let Some(machine) = &mut self.underway[at].machine else { continue };
             match came {
-                Came::Message(message) => hand(machine, &self.members, message),
+                Came::Message(message) => hand(machine, &self.peers, message),
                 Came::Host => machine.host_arrived(),
                 // Ends come after the last message, and messages were looked for first.
                 Came::Ends(ranks) => ranks.iter().for_each(|rank| machine.member_lost(*rank)),
@@ -382,12 +377,55 @@ impl Team {
     fn go_on(&mut self, task: &mut Task, at: usize) {
         let op = &mut self.underway[at];
         let meeting = self.meeting.as_mut().map(|(meeting, _)| meeting);
-        op.result = op.go_on(task, (&self.members, self.context), meeting).transpose();
-        self.has_failed |= matches!(op.result, Some(Err(_)));
-        if op.result.is_some()
-            && let Some(offer) = op.offer.take()
-        {
-            self.agree(task, at, offer);
+        match op.go_on(task, &mut self.peers, meeting) {
+            Ok(None) => {}
+            Ok(Some(output)) => {
+                op.result = Some(Ok(output));
+                if let Some(offer) = op.offer.take() {
+                    self.agree(task, at, offer);
+                }
+            }
+            Err(e) => self.fails_by(task, at, e),
+        }
+    }
+
+    /// Hears what members tell of the team.
+    fn listen(&mut self, task: &mut Task) {
+        self.peers.listen(task);
+        let standing = &self.peers.standing;
+        let open = self.underway.iter().filter(|op| op.result.is_none());
+        let broken = open.map(|op| op.number).find_map(|n| Some((n, standing.error_of(n)?)));
+        if let Some((number, error)) = broken {
+            self.fail(task, number, error);
+        }
+    }
+
+    /// The operation at `at` fails by `why`, and so does the team.
+    fn fails_by(&mut self, task: &mut Task, at: usize, why: TeamError) {
+        let error = match why {
+            TeamError::Collective(error) => error,
+            _ => CollectiveError::GaveUp { rank: self.rank() },
+        };
+        let op = &mut self.underway[at];
+        let number = op.number;
+        op.result = Some(Err(why));
+        self.fail(task, number, error);
+    }
+
+    /// Operation `number` fails by `error`: so does all that is not over, and the others are told.
+    fn fail(&mut self, task: &mut Task, number: u32, error: CollectiveError) {
+        self.has_failed = true;
+        let mut first = None;
+        for op in &mut self.underway {
+            if op.result.is_none() || op.number == number {
+                first.get_or_insert(op.number);
+                (op.machine, op.offer, op.meets) = (None, None, None);
+                op.result.get_or_insert(Err(error.into()));
+            }
+        }
+        let own = self.rank();
+        if let Some(say) = self.peers.standing.fail(first.unwrap_or(number), error) {
+            self.peers.tell(task, own, &say);
         }
     }
 
@@ -399,7 +437,7 @@ impl Team {
     /// Drops what came of operations before number `next` that are over. What is still under way
     /// of them is dropped by one of the next calls.
     fn drop_old(&self, task: &mut Task, next: u32) {
-        let waiting = task.endpoint.store().iter_context(self.context);
+        let waiting = task.endpoint.store().iter_context(self.peers.context);
         let is_old = |tag: i32| {
             let number = tag.cast_unsigned();
             let open = self.underway.iter().any(|op| op.number == number && op.result.is_none());

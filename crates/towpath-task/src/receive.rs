@@ -24,6 +24,9 @@ const BUSY: u32 = 4;
 /// Rings glanced at for a message from anybody.
 const GLANCES: usize = 4;
 
+/// Records of each ring that are put among what waits at every [`LOOKS`]th receive.
+const PASSED_OVER: usize = 4;
+
 /// When a wait is over; `None`: never.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline(Option<Instant>);
@@ -252,7 +255,8 @@ impl Task {
         }
     }
 
-    /// Takes in what descriptors have. An error is remembered.
+    /// Takes in what descriptors have, and some of what receives have passed over in rings: behind
+    /// what nobody asks for, or while others always had something. An error is remembered.
     #[cold]
     fn look_elsewhere(&mut self) {
         if let Some(home) = &self.home {
@@ -260,6 +264,9 @@ impl Task {
         }
         self.look();
         let _ = self.read_descriptors().and_then(|_| self.flush());
+        if self.rings.len() > 1 || !self.endpoint.store().is_empty() {
+            self.take_rings(PASSED_OVER);
+        }
     }
 
     /// Looks for a moment at the rings of those who are awaited, if they run on other processors.
@@ -413,7 +420,7 @@ impl Task {
             if let Some(found) = found(self) {
                 return Ok(Some(found));
             }
-            if let Some(full) = self.full() {
+            if let Some(full) = self.full().or_else(|| self.called_off()) {
                 return Err(full.into());
             }
             match (any, deadline.is_over()) {

@@ -17,7 +17,9 @@ use towpath_wire::talk::Header;
 /// Rings of one task at most.
 pub(crate) const RINGS_MAX: usize = 256;
 /// Records taken from one ring before the others have their turn.
-const QUOTA: usize = 64;
+pub(crate) const QUOTA: usize = 64;
+/// Messages received straight from one ring before the others have their turn.
+const TURN: u64 = 8;
 /// The context of marks; no program's message has it.
 const MARK: u32 = u32::MAX;
 
@@ -163,6 +165,8 @@ pub(crate) struct Rings {
     last: usize,
     /// Where the next look begins.
     start: usize,
+    /// [`Rings::taken`] when the ring there has had its turn.
+    turn_over: u64,
     /// The sending ends of rings that were given up. Their peers may still read blocks of this
     /// task's arena: those are free when they come back, or the peer is gone.
     retired: Vec<(TaskId, Outbound)>,
@@ -204,6 +208,10 @@ impl Rings {
         self.all.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     #[inline]
     pub(crate) fn get(&mut self, peer: TaskId) -> Option<&mut Ring> {
         if self.all.get(self.last).is_none_or(|ring| ring.peer != peer) {
@@ -216,8 +224,14 @@ impl Rings {
         self.all.iter_mut()
     }
 
-    /// Hands what has come, and is due, to the endpoint; true when there was something.
-    pub(crate) fn take(&mut self, own: TaskId, endpoint: &mut Endpoint<View>) -> bool {
+    /// Hands what has come, and is due, to the endpoint, at most `quota` records of each ring;
+    /// true when there was something.
+    pub(crate) fn take(
+        &mut self,
+        own: TaskId,
+        endpoint: &mut Endpoint<View>,
+        quota: usize,
+    ) -> bool {
         let count = self.all.len();
         let (mut any, mut broken) = (false, None);
         self.start = if self.start + 1 < count { self.start + 1 } else { 0 };
@@ -226,7 +240,7 @@ impl Rings {
             let at = if self.start + i < count { self.start + i } else { self.start + i - count };
             let ring = &mut self.all[at];
             ring.held_back = false;
-            for _ in 0..QUOTA {
+            for _ in 0..quota {
                 match ring.step(own, endpoint) {
                     Ok(Step::Took) => {
                         any = true;
@@ -286,7 +300,8 @@ impl Rings {
     }
 
     /// The ring with a message at its head that fits `wanted`, is whole and due: it can be
-    /// received without being put among those that wait, if none of those fits.
+    /// received without being put among those that wait, if none of those fits. Of several rings,
+    /// each has its turn.
     #[inline]
     pub(crate) fn find(
         &mut self,
@@ -299,7 +314,18 @@ impl Rings {
             let arrival = look(ring)?;
             return Some((ring, arrival));
         }
-        self.all.iter_mut().find_map(|ring| look(ring).map(|arrival| (ring, arrival)))
+        if self.taken >= self.turn_over {
+            (self.start, self.turn_over) = (self.start + 1, self.taken + TURN);
+        }
+        let count = self.all.len();
+        for _ in 0..count {
+            self.start = if self.start < count { self.start } else { 0 };
+            if let Some(arrival) = look(&mut self.all[self.start]) {
+                return Some((&mut self.all[self.start], arrival));
+            }
+            (self.start, self.turn_over) = (self.start + 1, self.taken + TURN);
+        }
+        None
     }
 
     /// Takes what a peer left in its ring, of which nothing more comes.

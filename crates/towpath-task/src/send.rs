@@ -44,6 +44,8 @@ pub(crate) struct Sending {
     pub(crate) wants_room: Option<TaskId>,
     /// Blocks with pieces that the daemon has not taken yet, in the order in which they went.
     pub(crate) lent: VecDeque<Frozen>,
+    /// The context of the team that it is for.
+    pub(crate) team: Option<u32>,
 }
 
 impl Task {

@@ -126,8 +126,21 @@ impl Routes {
         self.parked.push(Parked { peer, until, patience, progress: 0, news });
     }
 
-    fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         Time::ZERO + self.zero.elapsed()
+    }
+
+    /// So much time passes, for what [`Routes::now`] is asked for.
+    #[cfg(test)]
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.zero -= time;
+    }
+
+    /// Whether there may be a stream to `peer`; one that is idle may be closed for it.
+    fn room_for(&mut self, peer: TaskId) -> bool {
+        let coming = self.rendezvous.as_ref().map_or(0, |r| r.under_way(peer));
+        let now = self.now();
+        self.streams.make_room(coming, now)
     }
 
     #[cfg(test)]
@@ -197,12 +210,13 @@ impl Task {
         let me = self.welcome.you;
         let refused = self.directs.refused_by_us;
         let wanted = !refused && !self.routes.is_open(peer);
+        let has_room = wanted && self.routes.room_for(peer);
         self.endpoint.meet(peer);
         self.account(peer);
         let now = self.routes.now();
         let rendezvous = self.waiter.as_ref().and_then(|waiter| self.routes.rendezvous(waiter));
         let offer = Offer { me, peer, send_key, receive_key, sealed: true };
-        let begun = match (rendezvous.filter(|_| wanted), address) {
+        let begun = match (rendezvous.filter(|_| has_room), address) {
             (None, _) => Err(()),
             (Some(rendezvous), Some(to)) => rendezvous.dial(offer, to, now).map_err(drop),
             (Some(rendezvous), None) => match rendezvous.listen(offer, now) {
@@ -220,13 +234,18 @@ impl Task {
                 self.routes.dialled.insert(peer);
             }
         } else {
-            self.no_stream(peer, if refused { RouteState::NotWanted } else { RouteState::NoMeans });
+            let why = match (refused, wanted && !has_room) {
+                (true, _) => RouteState::NotWanted,
+                (false, true) => RouteState::NoRoom,
+                (false, false) => RouteState::NoMeans,
+            };
+            self.no_stream(peer, why);
         }
     }
 
     fn no_stream(&mut self, peer: TaskId, why: RouteState) {
         self.routes.dialled.remove(&peer);
-        self.directs.refused(peer);
+        self.directs.put_off(peer, self.routes.now());
         self.route_is(peer, why);
         self.queue(&ToDaemon::CloseDirect { peer });
     }
@@ -236,8 +255,11 @@ impl Task {
         // One that stands ends by itself, after its last bytes.
         if self.routes.streams.get(peer).is_none() {
             self.routes.forget(peer);
-            self.directs.refused(peer);
-            self.route_is(peer, RouteState::Refused);
+            // Of one that has stood this says no more than its end did.
+            if self.directs.is_asked(peer) {
+                self.directs.put_off(peer, self.routes.now());
+                self.route_is(peer, RouteState::Refused);
+            }
         }
     }
 
@@ -307,7 +329,8 @@ impl Task {
         }
         self.directs.stands(peer);
         self.route_is(peer, RouteState::Stands);
-        if let (_, Some(mut old)) = self.routes.streams.insert(stream) {
+        let now = self.routes.now();
+        if let Some(mut old) = self.routes.streams.insert(stream, now) {
             self.keep_untaken(peer, &mut old);
         }
     }
@@ -427,7 +450,7 @@ impl Task {
             return Ok(false);
         }
         loop {
-            let Some(stream) = self.routes.streams.to(dst) else { return Ok(false) };
+            let Some(stream) = self.routes.streams.get(dst) else { return Ok(false) };
             let left = usize::try_from(header.total - header.offset).unwrap_or(usize::MAX);
             let len = left.min(PIECE_MAX);
             let mut room = [&[][..]; crate::send::PARTS_MAX];

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use towpath_vm::collective::{
-    CollectiveError, Lengths, Operation, Operator, Output, Payload, Settings, StartError,
+    CollectiveError, Lengths, Operation, Operator, Output, Payload, Settings, Standing, StartError,
     Team as Layout,
 };
 use towpath_vm::talk::{Subject, WatchEvent};
@@ -15,6 +15,7 @@ use towpath_wire::talk::CONTEXT_OWN;
 
 use crate::error::{AskError, RecvError, SendError};
 use crate::meeting::{Meeting, Words};
+use crate::peers::Peers;
 use crate::pending::{STARTED_MAX, Underway};
 use crate::task::Task;
 
@@ -106,8 +107,10 @@ impl Ends {
 ///
 /// All members begin the same operations in the same order; what one of them starts
 /// ([`Team::start`]), another may wait in. Bytes of one function's result are the same in each run
-/// (docs of `towpath_vm::collective`). When one member ends, whoever depends on
-/// it gets an error instead of waiting.
+/// (docs of `towpath_vm::collective`). When one member ends, whoever needs something of it gets an
+/// error instead of waiting, and the team is broken: all that is under way or begins later fails
+/// for all members, but what they had all done their part in. Whoever wants to go on makes another
+/// team of those that are left.
 ///
 /// ```no_run
 /// # use towpath_task::Task;
@@ -123,10 +126,7 @@ impl Ends {
 #[derive(Debug)]
 pub struct Team {
     pub(crate) layout: Rc<Layout>,
-    pub(crate) members: Vec<TaskId>,
-    /// Whether each member has ended.
-    pub(crate) over: Vec<Arc<AtomicBool>>,
-    pub(crate) context: u32,
+    pub(crate) peers: Peers,
     /// Number of the next operation.
     pub(crate) next: u32,
     /// Operations that are not over, or whose result nobody has asked for yet.
@@ -182,9 +182,7 @@ impl Task {
         }
         Ok(Team {
             layout,
-            members,
-            over,
-            context,
+            peers: Peers { members, over, context, standing: Standing::default() },
             next: 0,
             underway: Vec::new(),
             has_failed: false,
@@ -223,7 +221,7 @@ impl Team {
 
     /// The members by rank.
     pub fn members(&self) -> &[TaskId] {
-        &self.members
+        &self.peers.members
     }
 
     /// Whether barriers go without messages.

@@ -1,7 +1,7 @@
 //! A link over a UDP socket: its options, its counters, and what to do when the kernel refuses.
 
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -324,7 +324,13 @@ impl UdpLink {
         let Some((train, bytes, _)) = batch.waiting().next() else { return };
         let (remote, segment) = (train.remote, train.segment);
         let cuts = self.segmentation && bytes.len() > segment;
-        match e.raw_os_error() {
+        let mut why = e.raw_os_error();
+        // Kernels before 6.14 call a train invalid whose datagrams are longer than the route takes.
+        let beyond = || route_mtu(remote).is_ok_and(|mtu| segment + headers(remote) > mtu as usize);
+        if why == Some(libc::EINVAL) && cuts && beyond() {
+            why = Some(libc::EMSGSIZE);
+        }
+        match why {
             // No checksum offload on the way, or a kernel that knows fewer cuts.
             Some(libc::EIO | libc::EINVAL) if cuts => {
                 self.segmentation = false;
@@ -402,6 +408,15 @@ fn options(fd: BorrowedFd<'_>, addr: SocketAddr, both: bool) -> io::Result<()> {
     // Without it, how late we wake up counts as time on the way.
     let _ = kernel::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
     Ok(())
+}
+
+/// Bytes of the IP and UDP headers of a datagram to `remote`.
+const fn headers(remote: SocketAddr) -> usize {
+    let v6 = match remote.ip() {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().is_none(),
+    };
+    if v6 { 48 } else { 28 }
 }
 
 /// The largest IP packet that the kernel's route to `remote` takes, headers included, in bytes.

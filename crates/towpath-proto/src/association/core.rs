@@ -224,6 +224,16 @@ impl Association {
         self.paths[0].window()
     }
 
+    /// Bytes that are under way on the first path.
+    pub fn in_flight(&self) -> u64 {
+        self.paths[0].in_flight()
+    }
+
+    /// Until when the pacer of the first path holds data back.
+    pub fn paced_until(&self) -> Instant {
+        self.paths[0].paced_until()
+    }
+
     /// True until it has ended or is being closed.
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open)
@@ -476,12 +486,12 @@ impl Association {
         if self.held.is_some() { None } else { self.events.pop_front() }
     }
 
-    /// We did not run for so long that the peer may have given us up: what it said before must
-    /// not have effects any more. Until it answers, nothing is told; if it has given us up,
+    /// We did not run for a while. After `long` the peer may have given us up: what it said before
+    /// must not have effects any more. Until it answers, nothing is told; if it has given us up,
     /// nothing but that.
-    pub fn slept(&mut self, now: Instant) {
+    pub fn slept(&mut self, now: Instant, long: bool) {
         self.paths.iter_mut().for_each(|path| path.rtt.slept(now));
-        if self.is_open() && self.held.is_none() {
+        if long && self.is_open() && self.held.is_none() {
             self.held = Some(self.paths[0].next_number());
             self.liveness.want_ask(now);
         }

@@ -86,7 +86,13 @@ impl Run<'_> {
                 let has = node.log_index();
                 self.ledger.violate(format!("host {host} has {has} of {entries} log entries"));
             }
-            for what in node.remains() {
+            let remains = node.remains();
+            let flows = if remains.is_empty() {
+                Vec::new()
+            } else {
+                node.flows(self.world.local_now(host))
+            };
+            for what in remains.iter().chain(&flows) {
                 self.ledger.violate(format!("host {host} still has {what}"));
             }
             let bound = held_max(pairs[host]);

@@ -28,10 +28,7 @@ pub(super) async fn run(
         member.send(to, alloc::vec![parts[to as usize].clone()]);
     }
     let leader = team.host_members()[0];
-    if by_hosts && own == leader {
-        member.serves(team.host_members().iter().copied());
-        member.serves(other_hosts(&member).map(|host| host[0]));
-    } else if by_hosts {
+    if by_hosts && own != leader {
         member.send(leader, bundle::emit(&for_far(&member, &parts)));
         send_long(&member, &parts);
     }

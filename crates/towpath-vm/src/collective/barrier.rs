@@ -20,14 +20,6 @@ pub(super) async fn run(member: Member) -> Result<Output, CollectiveError> {
     let place = member.team.host_place(root, Way::Up);
     let down = member.team.host_place(root, Way::Down);
     let by_memory = member.team.settings.host_stage && member.team.host_members().len() > 1;
-    member.serves(down.children().chain(place.parent));
-    if place.parent.is_none() {
-        let count = member.team.host_count();
-        member.serves(doublings(count).map(|distance| leader(&member, distance)));
-        if by_memory {
-            member.serves(member.team.host_members().iter().copied());
-        }
-    }
     if by_memory {
         member.meet_on_host().await?;
     } else {

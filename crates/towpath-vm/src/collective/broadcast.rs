@@ -48,8 +48,6 @@ pub(super) async fn run(
         Reach::Nowhere | Reach::Host => member.team.place(root, Way::Down),
     };
     let chain = Chain::new(&member, root);
-    // Who comes after in the chain may know of it before this member does.
-    member.serves(place.children().chain(chain.next_host));
     let Some(parent) = place.parent else {
         let data = data.unwrap_or(Payload::EMPTY);
         match segment(&member, data.len() as u64) {

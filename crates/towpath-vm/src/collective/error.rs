@@ -60,6 +60,12 @@ pub enum CollectiveError {
         /// The limit.
         limit: u64,
     },
+    /// A member could not go on, for a reason of its own.
+    #[error("rank {rank} could not go on")]
+    GaveUp {
+        /// The member.
+        rank: u32,
+    },
 }
 
 /// Why an operation cannot begin here: a mistake of the caller's.
@@ -106,12 +112,6 @@ pub enum StartError {
 }
 
 impl CollectiveError {
-    /// True when members disagree on what they do. Then nobody knows who waits for whom, and all
-    /// must be told.
-    pub(super) fn is_disagreement(&self) -> bool {
-        !matches!(self, Self::MemberLost { .. })
-    }
-
     /// As other members are told: `0 kind | 1..5 rank | 5..13 | 13..21 figures`.
     pub(super) fn emit(&self) -> Vec<u8> {
         let (kind, rank, a, b) = match *self {
@@ -123,6 +123,7 @@ impl CollectiveError {
             Self::Malformed { rank } => (3, rank, 0, 0),
             Self::Flooded { rank, limit } => (4, rank, limit, 0),
             Self::TooLarge { rank, bytes, limit } => (5, rank, bytes, limit),
+            Self::GaveUp { rank } => (6, rank, 0, 0),
         };
         let mut out = alloc::vec![0; 21];
         let mut w = Writer::new(&mut out);
@@ -145,6 +146,7 @@ impl CollectiveError {
             }
             4 => Self::Flooded { rank, limit: a },
             5 => Self::TooLarge { rank, bytes: a, limit: b },
+            6 => Self::GaveUp { rank },
             _ => Self::Malformed { rank },
         })
     }

@@ -1,7 +1,7 @@
 //! The word that goes in the `format` field of each message's header.
 //!
 //! ```text
-//! 0..4 phase: 0 data, 1 the sender has failed | 4..8 operation | 8..16 operator and element
+//! 0..4 phase: 0 data, 1 the team is broken | 4..8 operation | 8..16 operator and element
 //! 16..32 root
 //! ```
 //! Every member checks it against its own operation, so that members who disagree on what they do
@@ -11,8 +11,8 @@ use core::fmt;
 
 /// The body is part of the operation.
 pub(super) const DATA: u32 = 0;
-/// The body says why the sender has failed.
-pub(super) const FAILED: u32 = 1;
+/// The body says from which operation on the team is broken, and why. Of no operation.
+pub(super) const BROKEN: u32 = 1;
 
 const PHASE_BITS: u32 = 0xf;
 

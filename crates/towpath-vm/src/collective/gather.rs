@@ -72,7 +72,6 @@ pub(super) async fn to_root(
     let team = &member.team;
     let (own, limit) = (team.rank(), team.settings.bytes_max);
     let leader = team.leader(team.host(), root);
-    member.serves([root, leader]);
     // On the root's host there is no detour.
     let direct_from = if leader == root { u64::MAX } else { team.settings.direct_from };
     let own_item = Item::new(own, &data, direct_from);
@@ -122,16 +121,12 @@ pub(super) async fn to_all(
     } else {
         Vec::new()
     };
-    member.serves(direct_to.iter().copied());
     let items = if own == leader {
-        member.serves(neighbours.iter().copied());
-        member.serves(doublings(team.host_count()).map(|distance| before(&member, distance)));
         let items = of_host(&member, &data, direct_from).await?;
         let items = between_hosts(&member, items).await?;
         member.multicast(&neighbours, bundle::emit(&items));
         items
     } else {
-        member.serves([leader]);
         member.send(leader, bundle::emit(&[own_item]));
         let message = member.receive(leader).await?;
         let ranks = by_host(&member, 0, team.host_count());

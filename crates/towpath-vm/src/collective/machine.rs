@@ -5,7 +5,7 @@
 //! runs the program whenever something has come.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -15,7 +15,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
 use super::error::{CollectiveError, StartError};
-use super::format::{Call, DATA, FAILED};
+use super::format::{Call, DATA};
 use super::operation::{Operation, Output};
 use super::payload::Payload;
 use super::team::Team;
@@ -74,16 +74,12 @@ struct Traffic {
     inbox: BTreeMap<(u32, u64), Payload>,
     /// Messages that have come; the number of the next.
     arrived: u64,
-    /// Those from whom nothing more comes, and why.
-    ended: BTreeMap<u32, CollectiveError>,
+    /// Those from whom nothing more comes.
+    ended: BTreeSet<u32>,
     /// Why nothing can go on, whoever is waited for.
     failed: Option<CollectiveError>,
-    /// Another member noticed it, and has told everyone.
-    hearsay: bool,
     /// Every message of a reduction ends with this: the length of the whole vector.
     trailer: Option<Payload>,
-    /// Who waits for messages of this member.
-    dependents: Vec<u32>,
     host_arrived: bool,
     host_released: bool,
 }
@@ -130,10 +126,10 @@ impl Member {
                 return Poll::Ready(Ok(body));
             }
             traffic.awaited = Some(from);
-            match traffic.ended.get(&from) {
-                Some(&error) => Poll::Ready(Err(error)),
-                None => Poll::Pending,
+            if traffic.ended.contains(&from) {
+                return Poll::Ready(Err(CollectiveError::MemberLost { rank: from }));
             }
+            Poll::Pending
         })
         .await
     }
@@ -167,18 +163,12 @@ impl Member {
             if done(&traffic) {
                 return Poll::Ready(Ok(()));
             }
-            match needed.iter().find_map(|rank| traffic.ended.get(rank)) {
-                Some(&error) => Poll::Ready(Err(error)),
+            match needed.iter().find(|rank| traffic.ended.contains(rank)) {
+                Some(&rank) => Poll::Ready(Err(CollectiveError::MemberLost { rank })),
                 None => Poll::Pending,
             }
         })
         .await
-    }
-
-    /// Says who waits for messages of this member: they are told if it fails. To be said before
-    /// this member first waits, and for all that it may still send.
-    pub(super) fn serves(&self, ranks: impl IntoIterator<Item = u32>) {
-        self.traffic.borrow_mut().dependents.extend(ranks);
     }
 
     /// Makes every message carry `total`, the length that all members' vectors must have.
@@ -228,19 +218,6 @@ impl Collective {
         let traffic = &mut *self.traffic.borrow_mut();
         traffic.inbox.clear();
         traffic.given = None;
-        if let Err(error) = result {
-            let format = self.call.format(FAILED);
-            let message = Message { format, parts: alloc::vec![error.emit().into()] };
-            let mut to = core::mem::take(&mut traffic.dependents);
-            if error.is_disagreement() && !traffic.hearsay {
-                to = self.team.others().collect();
-            }
-            to.sort_unstable();
-            to.dedup();
-            to.retain(|rank| *rank != self.team.rank && !traffic.ended.contains_key(rank));
-            let send = |to| Step::Send { to, message: message.clone() };
-            traffic.out.extend(to.into_iter().map(send));
-        }
         self.result = Some(result);
     }
 
@@ -269,11 +246,10 @@ impl Collective {
     }
 
     /// Takes note that nothing more comes from `rank`: it has ended, and all that it had sent has
-    /// been given to [`Self::handle`]. Whoever waits for it fails; others go on.
+    /// been given to [`Self::handle`]. Who needs something of it fails; others go on.
     pub fn member_lost(&mut self, rank: u32) {
         self.news = true;
-        let error = CollectiveError::MemberLost { rank };
-        self.traffic.borrow_mut().ended.entry(rank).or_insert(error);
+        self.traffic.borrow_mut().ended.insert(rank);
     }
 
     /// Takes note that all members of this host have arrived; see [`HostStage::Arrive`].
@@ -288,7 +264,8 @@ impl Collective {
         self.traffic.borrow_mut().host_released = true;
     }
 
-    /// The result, once. [`Self::poll_send`] may still have something for others then.
+    /// The result, once. [`Self::poll_send`] may still have something for others then. An error is
+    /// for [`Standing::fail`](super::Standing::fail).
     pub fn poll_result(&mut self) -> Option<Result<Output, CollectiveError>> {
         self.run();
         self.result.take()
@@ -317,16 +294,6 @@ impl Traffic {
     ) -> Result<(), CollectiveError> {
         let malformed = CollectiveError::Malformed { rank: from };
         let (got, phase) = Call::parse(format);
-        if phase == FAILED {
-            let error = CollectiveError::parse(&body).map_err(|_| malformed)?;
-            if error.is_disagreement() {
-                self.hearsay |= self.failed.is_none();
-                self.failed.get_or_insert(error);
-            } else {
-                self.ended.entry(from).or_insert(error);
-            }
-            return Ok(());
-        }
         if got != call {
             return Err(CollectiveError::Operation { rank: from, got, expected: call });
         }

@@ -10,8 +10,10 @@
 //! 3. Give every message with this context and tag, from whomever, to [`Collective::handle`], in
 //!    the order of its pair, and say when a member has ended ([`Collective::member_lost`]); then
 //!    go on with 2.
-//! 4. When [`Collective::poll_result`] has the result, do 2 once more. After an error, drop
-//!    messages that still come with the operation's number.
+//! 4. When [`Collective::poll_result`] has the result, do 2 once more.
+//! 5. When it is an error, no more operation of the team can be relied on: [`Standing`] says what
+//!    to tell whom, and which operations fail when another member tells so. Drop what still comes
+//!    of those that have failed.
 //!
 //! Three members on two hosts, their messages moved by hand:
 //!
@@ -75,10 +77,10 @@
 //! each: one of each host, or all where there is one host. An operator that does not commute goes
 //! by rank. A multicast counts as one message for each receiver.
 //!
-//! **Failure.** A member fails when one that it still needs something from has ended or failed;
-//! it then tells those that may wait for it. Members that need nothing more of the lost one do
-//! not fail: after an error, a team's members may differ in what they have got. Members that
-//! disagree on the operation or on lengths are told by whoever notices first.
+//! **Failure.** An operation fails at a member that still needs something from one that has ended,
+//! or that notices that members disagree on the operation or on lengths; then the team is broken
+//! for everyone ([`Standing`]). Operations that need nothing more of the lost member succeed until
+//! then: members may differ in what they have got.
 //!
 //! **Memory.** A machine holds the messages that came before their turn, at most 16 n + 256 of
 //! them; passing on, splitting and bundling copy nothing.
@@ -97,6 +99,7 @@ mod payload;
 mod reduce;
 mod scan;
 mod scatter;
+mod standing;
 mod team;
 #[cfg(test)]
 mod tests;
@@ -107,4 +110,5 @@ pub use machine::{Collective, HostStage, Message, Step};
 pub use operation::{Lengths, Operation, Output};
 pub use operator::{Commutes, Element, Function, Operator, OperatorError};
 pub use payload::Payload;
+pub use standing::{NOTICE, Standing};
 pub use team::{Reach, Settings, TEAM_MAX, Team, TeamError};

@@ -76,7 +76,6 @@ pub(super) async fn to_root(
     // By rank the whole comes together at rank 0.
     let top = if by_rank { 0 } else { root };
     let up = place.parent.or((top != root && member.team.rank() == top).then_some(root));
-    member.serves(up);
     let mut acc = data.into_vec();
     let length = acc.len();
     from_children(&member, place.children(), &mut acc, &mut operator).await?;
@@ -110,7 +109,6 @@ pub(super) async fn to_all(
         let place = |way| team.host_place(root, way);
         (team.leaders(root), place(Way::Up), place(Way::Down))
     };
-    member.serves(after.children().chain(place.parent));
     let doubling = Doubling::new(&member, &group);
     let length = data.len();
     let mut acc = data.into_vec();
@@ -139,10 +137,7 @@ impl<'a> Doubling<'a> {
     fn new(member: &Member, group: &'a [u32]) -> Option<Self> {
         let own = group.iter().position(|&rank| rank == member.team.rank())?;
         let power = 1 << group.len().ilog2();
-        let doubling = Self { group, extra: group.len() - power, power, own };
-        member.serves(doubling.neighbour());
-        member.serves(doubling.partners().map(|(_, partner)| partner));
-        Some(doubling)
+        Some(Self { group, extra: group.len() - power, power, own })
     }
 
     fn neighbour(&self) -> Option<u32> {
@@ -257,11 +252,7 @@ impl Split {
         data: Payload,
         operator: &mut Operator,
     ) -> Result<Option<Payload>, CollectiveError> {
-        member.serves(self.after.children().chain(self.up.parent));
         let own = self.own(member);
-        if own.is_some() {
-            member.serves(self.group.iter().copied());
-        }
         let mut data = data;
         if !self.up.local.is_empty() {
             let mut acc = data.into_vec();
@@ -317,7 +308,6 @@ impl Split {
         data: Payload,
         mut operator: Operator,
     ) -> Result<Output, CollectiveError> {
-        member.serves([root]);
         let Some(own) = self.scatter(member, data, &mut operator).await? else {
             return Ok(Output::None);
         };

@@ -35,7 +35,6 @@ async fn prefixes(
 ) -> Result<(Payload, Option<Payload>), CollectiveError> {
     let (rank, size) = (member.team.rank(), member.team.size());
     member.all_have(data.len());
-    member.serves(doublings(size).map(|d| rank + d).filter(|&to| to < size));
     let (mut own, mut before): (_, Option<Payload>) = (data, None);
     for distance in doublings(size) {
         if rank + distance < size {

@@ -21,10 +21,6 @@ pub(super) async fn run(
         return Ok(Output::One(parts[own as usize].clone()));
     }
     let from = if own == leader { root } else { leader };
-    let neighbours: Vec<u32> = team.host_members().iter().copied().filter(|&r| r != own).collect();
-    if own == leader {
-        member.serves(neighbours.iter().copied());
-    }
     let message = member.receive(from).await?;
     let expected = if own == leader { team.host_members() } else { core::slice::from_ref(&own) };
     let limit = team.settings.bytes_max;

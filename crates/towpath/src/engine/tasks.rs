@@ -19,7 +19,7 @@ use towpath_task::place::SOCKET_BUFFER;
 use towpath_vm::data::Multicast;
 use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode};
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
-use towpath_wire::{Instant, TaskId};
+use towpath_wire::{HostId, Instant, TaskId};
 
 use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading};
 use super::core::Engine;
@@ -62,8 +62,8 @@ pub(super) struct Conversations {
 enum Lacks {
     /// Memory for data on its way to other hosts.
     Memory,
-    /// Room in what waits for a host that does not take it.
-    Room,
+    /// Room in what waits for this host, which does not take it.
+    Room(HostId),
 }
 
 /// What became of a frame.
@@ -301,8 +301,8 @@ impl Engine {
             (ToDaemon::Enrol(_), Some(_)) => Taken::Broken("enrolled twice".into()),
             (_, None) => Taken::Broken("spoke before it enrolled".into()),
             (say, Some(task)) => {
-                let heard = self.node.task_says(now, task, say, &mut self.memory);
-                if heard { Taken::Yes } else { Taken::Later(Lacks::Room) }
+                let crowded = self.node.task_says(now, task, say, &mut self.memory);
+                crowded.map_or(Taken::Yes, |host| Taken::Later(Lacks::Room(host)))
             }
         }
     }
@@ -406,10 +406,10 @@ impl Engine {
         if self.conversations.paused.is_empty() {
             return;
         }
-        let (memory, room) = (self.node.task_budget_left(), self.node.all_have_room());
+        let node = &self.node;
         let goes_on = |(_, lacks): &mut (u64, Lacks)| match lacks {
-            Lacks::Memory => memory,
-            Lacks::Room => room,
+            Lacks::Memory => node.task_budget_left(),
+            Lacks::Room(host) => node.has_room(*host),
         };
         let paused = &mut self.conversations.paused;
         for (key, _) in paused.extract_if(.., goes_on).collect::<Vec<_>>() {

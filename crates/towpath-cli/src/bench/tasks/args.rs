@@ -102,7 +102,8 @@ Examples:
 
 A virtual machine is started for it and gone when it ends. Each round measures every row once; the
 table shows medians over all rounds. `sleeps` counts how often the two processes slept per round
-trip: 0 where both stay awake, 2 where both sleep each time.
+trip: 0 where both stay awake, 2 where both sleep each time. On one host an MPI that is installed
+(mpirun, mpicc) is measured in the same rounds.
 
 Exit status: 0 measured, 255 could not.")]
 pub(in super::super) struct EchoArgs {

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
 use rustix::thread::futex;
 use towpath::task::{Task, TaskId, Team};
@@ -13,6 +14,7 @@ use towpath_io::Words;
 use super::args::BarrierArgs;
 use super::echo::shared;
 use super::line::{Do, Meeting};
+use super::peers::{self, Mpi};
 use super::pipe::{WORDS, sleep_on, spin_on};
 use super::report::{Report, Row, chosen};
 use super::sample::Sample;
@@ -90,9 +92,10 @@ enum Kind {
     Futex,
     Team { direct: bool },
     Group,
+    Mpi,
 }
 
-fn plan(args: &BarrierArgs) -> Vec<(Row, Kind)> {
+fn plan(args: &BarrierArgs, mpi: bool) -> Vec<(Row, Kind)> {
     let n = usize::from(args.tasks);
     let daemons = usize::from(args.common.hosts);
     let row = |name: &str, route, processes, floor| Row {
@@ -115,6 +118,9 @@ fn plan(args: &BarrierArgs) -> Vec<(Row, Kind)> {
     let by = row("team, by the daemons", "daemons", n + daemons, floor);
     rows.push((by, Kind::Team { direct: false }));
     rows.push((row("group, asking the leader", "daemons", n + daemons, floor), Kind::Group));
+    if mpi {
+        rows.push((row("peer: MPI", "MPI", n, floor), Kind::Mpi));
+    }
     rows
 }
 
@@ -132,7 +138,8 @@ pub(in super::super) fn barrier(args: &BarrierArgs) -> anyhow::Result<ExitCode> 
         c.args(["bench", "member", "--burn"]).stdin(Stdio::null());
         Ok(Process(c.spawn()?))
     };
-    let plan = plan(args);
+    let (mpi, peers) = peers::find(common);
+    let plan = plan(args, mpi.is_some());
     let rows: Vec<Row> = plan.iter().map(|(row, _)| row.clone()).collect();
     let keep = chosen(&rows, common.only.as_deref())?;
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); rows.len()];
@@ -140,22 +147,31 @@ pub(in super::super) fn barrier(args: &BarrierArgs) -> anyhow::Result<ExitCode> 
     let bar = ProgressBar::new(u64::from(common.runs));
     for _ in 0..common.runs {
         for (at, (row, kind)) in plan.iter().enumerate().filter(|(at, _)| keep[*at]) {
-            let sample = measure(&mut world, *kind, n, args.barriers);
+            let sample = match &mpi {
+                Some(mpi) if *kind == Kind::Mpi => by_mpi(mpi, args),
+                _ => measure(&mut world, *kind, n, args.barriers),
+            };
             samples[at].push(sample.with_context(|| format!("measuring {:?}", row.name))?);
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let notes = vec![
+    let mut notes = vec![
         format!(
             "{n} tasks, {} barriers each; {} foreign processes compute.",
             args.barriers, args.load
         ),
         "From when the last one came until the last one left.".to_string(),
     ];
+    notes.extend(peers);
     let rows = rows.into_iter().zip(samples).collect();
     Report { what: "barrier", common, notes, rows }.print()?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn by_mpi(mpi: &Mpi, args: &BarrierArgs) -> anyhow::Result<Sample> {
+    let count = args.barriers.to_string();
+    mpi.sample(args.tasks.into(), &["barrier", &count], Duration::ZERO)
 }
 
 fn measure(world: &mut World, kind: Kind, n: usize, count: u32) -> anyhow::Result<Sample> {
@@ -169,6 +185,7 @@ fn measure(world: &mut World, kind: Kind, n: usize, count: u32) -> anyhow::Resul
             Meeting::Team { tasks: tasks.collect::<anyhow::Result<_>>()?, direct }
         }
         Kind::Group => Meeting::Group { name: GROUP.into(), members },
+        Kind::Mpi => bail!("there is no MPI"),
     };
     for member in 0..n {
         world.say(member, &Do::Barrier { kind: meeting.clone(), count })?;

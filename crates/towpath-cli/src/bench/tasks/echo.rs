@@ -5,14 +5,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use towpath::task::Route;
 use towpath_io::Words;
 
 use super::args::EchoArgs;
 use super::line::{Do, Way};
-use super::peers;
+use super::peers::{self, Mpi};
 use super::pipe::{self, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, WORDS};
 use super::report::{Report, Row, chosen};
 use super::sample::Sample;
@@ -39,6 +39,8 @@ enum Chain {
     },
     /// Memory lent from task to task.
     Loan,
+    /// What the MPI does that is installed.
+    Mpi,
 }
 
 /// Members: the far end and, for floors, who stands where the daemons stand.
@@ -65,9 +67,11 @@ impl Plan {
     }
 
     /// The rows for two tasks: floors before what is held to them.
-    fn new(args: &EchoArgs, one_cpu: bool) -> Self {
+    fn new(args: &EchoArgs, mpi: bool) -> Self {
         let mut plan = Self { rows: Vec::new(), chains: Vec::new() };
-        let one_host = args.common.hosts == 1;
+        let common = &args.common;
+        let one_host = common.hosts == 1;
+        let one_cpu = !common.list().is_empty() && common.cpu(0) == common.cpu(1);
         // One after another: floors that take turns cannot.
         let turns = !args.one_way;
         let mut trip_of_short = None;
@@ -90,6 +94,10 @@ impl Plan {
                 plan.rows[row].floor = spin.or(futex).or(Some(unix));
                 if short {
                     trip_of_short = Some(row);
+                }
+                if mpi {
+                    let peer = plan.add(format!("peer: MPI, {size}"), "MPI", Chain::Mpi, len);
+                    plan.rows[peer].floor = plan.rows[row].floor;
                 }
                 if turns && len >= LOAN_MIN {
                     let row = plan.add(format!("tasks, loan, {size}"), "ring", Chain::Loan, len);
@@ -156,16 +164,19 @@ pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
     // A relay stands where the daemon of its host does.
     let cpu = common.cpu(usize::from(last) - 1);
     let relays = [world.add(common.cpu(0), 1)?, world.add(cpu, last)?];
+    let (mpi, peers) = peers::find(common);
     let members = Members { far, relays };
-    let one_cpu = !common.list().is_empty() && common.cpu(0) == common.cpu(1);
-    let mut plan = Plan::new(args, one_cpu);
+    let mut plan = Plan::new(args, mpi.is_some());
     let keep = chosen(&plan.rows, common.only.as_deref())?;
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); plan.rows.len()];
     let bar = ProgressBar::new(u64::from(common.runs) * keep.iter().filter(|k| **k).count() as u64);
     for _ in 0..common.runs {
         for n in (0..plan.rows.len()).filter(|n| keep[*n]) {
             let (row, chain) = (&mut plan.rows[n], plan.chains[n]);
-            let measured = measure(&mut world, &mut own, &members, chain, (row.bytes, args));
+            let measured = match &mpi {
+                Some(mpi) if chain == Chain::Mpi => by_mpi(mpi, args, row.bytes),
+                _ => measure(&mut world, &mut own, &members, chain, (row.bytes, args)),
+            };
             let measured = measured.with_context(|| format!("measuring {:?}", row.name));
             let (sample, route) = measured?;
             if let Some(route) = route {
@@ -187,7 +198,7 @@ pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
         "Loans are not copied: a line of memory at each of their ends is; they are held to 16 B."
             .to_string(),
     ];
-    notes.extend(peers::notes());
+    notes.extend(peers);
     let rows = plan.rows.into_iter().zip(samples).collect();
     let what = if args.one_way { "messages one way" } else { "echo between two tasks" };
     Report { what, common, notes, rows }.print()?;
@@ -218,6 +229,13 @@ fn relay(
     let right = Way::UdpTo(SocketAddr::new(at, port));
     world.ready(first, &Do::Relay { left, right, len })?;
     Ok(())
+}
+
+fn by_mpi(mpi: &Mpi, args: &EchoArgs, len: usize) -> anyhow::Result<(Sample, Option<Route>)> {
+    let (what, both) = if args.one_way { ("oneway", 1) } else { ("echo", 2) };
+    let (size, seconds) = (len.to_string(), args.seconds.as_secs_f64().to_string());
+    let sample = mpi.sample(2, &[what, &size, &seconds], args.seconds)?;
+    Ok((sample.moving(both * len), None))
 }
 
 fn measure(
@@ -267,6 +285,7 @@ fn measure(
             let port = world.ready(far, &served(Way::Tcp(at)))?;
             run(&mut pipe::tcp_connect(SocketAddr::new(at, port))?)?
         }
+        Chain::Mpi => bail!("there is no MPI"),
         Chain::Loan => {
             let peer = own.direct.id().to_raw();
             world.ready(far, &served(Way::Loan { peer }))?;

@@ -3,8 +3,9 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
 use towpath::task::{Envelope, Task, TaskId, Wanted};
 use towpath_proto::Rng;
@@ -12,6 +13,7 @@ use towpath_proto::Rng;
 use super::args::MulticastArgs;
 use super::echo::bytes;
 use super::line::{Do, Way};
+use super::peers::{self, Mpi};
 use super::pipe::{self, Pipe, SHORT, TAG};
 use super::report::{Report, Row, chosen};
 use super::sample::{Sample, now_ns};
@@ -48,9 +50,11 @@ enum Kind {
     Sends { direct: bool },
     /// One multicast.
     Multicast { direct: bool },
+    /// What the MPI does that is installed.
+    Mpi,
 }
 
-fn plan(args: &MulticastArgs) -> Vec<(Row, Kind)> {
+fn plan(args: &MulticastArgs, mpi: bool) -> Vec<(Row, Kind)> {
     let (n, daemons) = (usize::from(args.tasks) + 1, usize::from(args.common.hosts));
     let mut rows = Vec::new();
     for &len in &args.sizes {
@@ -87,6 +91,9 @@ fn plan(args: &MulticastArgs) -> Vec<(Row, Kind)> {
             let floor = Some(floors[usize::from(is_direct)]);
             add(format!("{name}, {size}"), route, processes, floor, kind);
         }
+        if mpi {
+            add(format!("peer: MPI_Bcast, {size}"), "MPI", n, Some(floors[1]), Kind::Mpi);
+        }
     }
     rows
 }
@@ -102,25 +109,30 @@ pub(in super::super) fn multicast(args: &MulticastArgs) -> anyhow::Result<ExitCo
         let member = world.add(common.cpu(k + 1), host)?;
         world.enrol(member)?;
     }
-    let plan = plan(args);
+    let (mpi, peers) = peers::find(common);
+    let plan = plan(args, mpi.is_some());
     let rows: Vec<Row> = plan.iter().map(|(row, _)| row.clone()).collect();
     let keep = chosen(&rows, common.only.as_deref())?;
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); rows.len()];
     let bar = ProgressBar::new(u64::from(common.runs));
     for _ in 0..common.runs {
         for (at, (row, kind)) in plan.iter().enumerate().filter(|(at, _)| keep[*at]) {
-            let sample = measure(&mut world, &mut own, n, *kind, (row.bytes, args.casts));
+            let sample = match &mpi {
+                Some(mpi) if *kind == Kind::Mpi => by_mpi(mpi, args, row.bytes),
+                _ => measure(&mut world, &mut own, n, *kind, (row.bytes, args.casts)),
+            };
             samples[at].push(sample.with_context(|| format!("measuring {:?}", row.name))?);
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let notes = vec![
+    let mut notes = vec![
         format!("to {n} tasks, {} messages each.", args.casts),
         "From the start until the last receiver has copied it out; receivers answer with a \
          checksum that is compared. GB/s counts every receiver."
             .to_string(),
     ];
+    notes.extend(peers);
     let rows = rows.into_iter().zip(samples).collect();
     Report { what: "multicast", common, notes, rows }.print()?;
     Ok(ExitCode::SUCCESS)
@@ -178,6 +190,12 @@ impl Sender<'_> {
     }
 }
 
+fn by_mpi(mpi: &Mpi, args: &MulticastArgs, len: usize) -> anyhow::Result<Sample> {
+    let (ranks, size, count) = (u32::from(args.tasks) + 1, len.to_string(), args.casts.to_string());
+    let sample = mpi.sample(ranks, &["bcast", &size, &count], Duration::ZERO)?;
+    Ok(sample.moving(usize::from(args.tasks) * len))
+}
+
 fn measure(
     world: &mut World,
     own: &mut Own,
@@ -197,6 +215,7 @@ fn measure(
             }
             Sender::Unix(streams)
         }
+        Kind::Mpi => bail!("there is no MPI"),
         Kind::One { direct } | Kind::Sends { direct } | Kind::Multicast { direct } => {
             let peer = own.ids()[usize::from(direct)].to_raw();
             let mut to = Vec::new();

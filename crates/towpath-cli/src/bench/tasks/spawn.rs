@@ -3,17 +3,21 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
 use towpath::task::{Event, Place, SpawnTasks, Subject, Task, Wanted, WatchEvent};
 
 use super::args::SpawnArgs;
+use super::peers::{self, Mpi};
 use super::pipe::{SHORT, TAG};
 use super::report::{Report, Row, chosen};
 use super::sample::Sample;
 use super::world::{Own, World};
+
+/// More ranks than this are not asked of an MPI: they would spin on few processors for minutes.
+const RANKS_MAX: u32 = 64;
 
 /// Nanoseconds from the request until the last first message, and until the last end is known.
 struct Times {
@@ -88,48 +92,73 @@ fn tasks(task: &mut Task, count: u32) -> anyhow::Result<Times> {
     Ok(Times { first, reaped: begin.elapsed().as_nanos() as u64 })
 }
 
+/// `mpirun`, until its first process has heard of all others, and until it has ended.
+fn by_mpi(mpi: &Mpi, count: u32) -> anyhow::Result<Times> {
+    let ran = mpi.run(count, &["start"], Duration::ZERO)?;
+    let first = ran.ns[0].saturating_sub(ran.begin);
+    Ok(Times { first, reaped: ran.end.saturating_sub(ran.begin) })
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Bare,
+    Tasks,
+    Mpi,
+}
+
 pub(in super::super) fn spawn(args: &SpawnArgs) -> anyhow::Result<ExitCode> {
     let common = &args.common.loose();
     common.in_own_namespace()?;
     let world = World::start(common)?;
     let mut own = Own::enrol(&world.task_socket(1)?)?;
     let daemons = usize::from(common.hosts);
-    let mut rows = Vec::new();
+    let (mpi, peers) = peers::find(common);
+    // Each kind and number has two rows: until the first messages, and until all are reaped.
+    let (mut rows, mut kinds) = (Vec::new(), Vec::new());
     for &count in &args.counts {
-        let n = count as usize;
-        let base = rows.len();
-        let mut add = |name: String, route, processes, floor| {
-            rows.push(Row { name, route, bytes: SHORT, processes, floor });
+        let (n, base) = (count as usize, rows.len());
+        let mut add = |name: &str, route, processes, floor: Option<usize>, kind| {
+            for (at, what) in ["first message", "reaped"].into_iter().enumerate() {
+                let (name, floor) = (format!("{name}, {count}, {what}"), floor.map(|f| f + at));
+                rows.push(Row { name, route, bytes: SHORT, processes, floor });
+            }
+            kinds.push((kind, count));
         };
-        add(format!("floor: posix_spawn, {count}, first message"), "pipe", n + 1, None);
-        add(format!("floor: posix_spawn, {count}, reaped"), "pipe", n + 1, None);
-        let all = n + 1 + daemons;
-        add(format!("tasks, {count}, first message"), "daemon", all, Some(base));
-        add(format!("tasks, {count}, reaped"), "daemon", all, Some(base + 1));
+        add("floor: posix_spawn", "pipe", n + 1, None, Kind::Bare);
+        add("tasks", "daemon", n + 1 + daemons, Some(base), Kind::Tasks);
+        if mpi.is_some() && (2..=RANKS_MAX).contains(&count) {
+            add("peer: mpirun", "MPI", n + 1, Some(base), Kind::Mpi);
+        }
     }
     let keep = chosen(&rows, common.only.as_deref())?;
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); rows.len()];
     let bar = ProgressBar::new(u64::from(common.runs));
     for _ in 0..common.runs {
-        for (k, &count) in args.counts.iter().enumerate() {
-            let ours = [4 * k, 4 * k + 2];
-            for at in ours.into_iter().filter(|at| keep[*at] || keep[*at + 1]) {
-                let times = if at == ours[0] { bare(count) } else { tasks(&mut own.plain, count) };
-                let times = times.with_context(|| format!("measuring {:?}", rows[at].name))?;
-                for (at, ns) in [(at, times.first), (at + 1, times.reaped)] {
-                    if keep[at] {
-                        samples[at].push(Sample::of(vec![ns]));
-                    }
+        for (at, &(kind, count)) in kinds.iter().enumerate().map(|(k, kind)| (2 * k, kind)) {
+            if !keep[at] && !keep[at + 1] {
+                continue;
+            }
+            let times = match (kind, &mpi) {
+                (Kind::Mpi, Some(mpi)) => by_mpi(mpi, count),
+                (Kind::Bare, _) => bare(count),
+                _ => tasks(&mut own.plain, count),
+            };
+            let times = times.with_context(|| format!("measuring {:?}", rows[at].name))?;
+            for (at, ns) in [(at, times.first), (at + 1, times.reaped)] {
+                if keep[at] {
+                    samples[at].push(Sample::of(vec![ns]));
                 }
             }
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let notes = vec![
+    let mut notes = vec![
         "Figures are of all of them together, from asking for them.".to_string(),
         "Both start this same program; a task also becomes one.".to_string(),
+        format!("An MPI is asked for 2 to {RANKS_MAX} processes."),
     ];
+    notes.extend(peers);
     let rows = rows.into_iter().zip(samples).collect();
     Report { what: "spawn", common, notes, rows }.print()?;
     Ok(ExitCode::SUCCESS)

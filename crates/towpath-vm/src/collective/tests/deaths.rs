@@ -42,6 +42,56 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    /// Those that live do nothing more after their first error, take in nothing more, and have
+    /// room for little; some of their operations they start, and go on.
+    #[test]
+    fn every_call_of_every_other_returns_though_they_give_up(
+        hosts in hosts(),
+        settings in settings(),
+        tasks in proptest::collection::vec(tasks(), 1..4),
+        seed: u64,
+        room in prop_oneof![1..4usize, Just(1000)],
+        starts: Option<u64>,
+        (dies, life) in (0..40usize, 0..60usize),
+        second in proptest::option::weighted(0.3, (0..40usize, 0..60usize)),
+    ) {
+        let size = hosts.len() as u32;
+        let tasks = tasks.concat();
+        let script = tasks.clone();
+        let mut network = Network::new(&hosts, &settings, seed, move |rank, number| {
+            script.get(number).map(|task| task.operation(rank, size))
+        });
+        (network.room, network.starts, network.gives_up) = (room, starts, true);
+        let deaths: std::vec::Vec<_> = [(dies, life)].into_iter().chain(second)
+            .map(|(rank, life)| ((rank % hosts.len()) as u32, life)).collect();
+        for &(rank, life) in &deaths {
+            network.dies_after(rank, life);
+        }
+        network.rest();
+        let waits: std::vec::Vec<bool> = (0..size).map(|rank| network.waits(rank)).collect();
+        let (results, ..) = network.run();
+        let may_die = |rank| deaths.iter().any(|death| death.0 == rank);
+        for (rank, results) in (0..).zip(results).filter(|(rank, _)| !may_die(*rank)) {
+            prop_assert!(!waits[rank as usize], "rank {} waits", rank);
+            let mut failed = false;
+            for (number, result) in results.iter().enumerate() {
+                match result {
+                    Ok(output) => prop_assert_eq!(output, &tasks[number].expected(rank, size)),
+                    Err(CollectiveError::MemberLost { rank }) => {
+                        failed = true;
+                        prop_assert!(may_die(*rank));
+                    }
+                    Err(error) => prop_assert!(false, "{}", error),
+                }
+            }
+            prop_assert!(failed || results.len() == tasks.len(), "rank {} stopped", rank);
+        }
+    }
+}
+
 fn gather(root: u32) -> impl Fn(u32, usize) -> Option<Operation> {
     move |_, number| {
         let data = std::vec![1; 5].into();
