@@ -146,7 +146,9 @@ impl Task {
                 let taken = self.endpoint.piece(&header, payload);
                 taken.map_err(|bad| broken(&bad.to_string()))
             }
-            FrameKind::Multicast => Err(broken("it sent a multicast frame")),
+            FrameKind::Multicast | FrameKind::Lent => {
+                Err(broken("it sent a frame that only tasks send"))
+            }
         }
     }
 
@@ -206,6 +208,10 @@ impl Task {
             ToTask::Notice { watch, event } => self.noticed(watch, event),
             ToTask::Output { task, stream, bytes } => {
                 self.happened(Event::Output { task, stream, bytes });
+            }
+            ToTask::Taken { count } => {
+                let lent = &mut self.sending.lent;
+                drop(lent.drain(..lent.len().min(count as usize)));
             }
             ToTask::End(why) => {
                 self.happened(Event::End(why.clone()));

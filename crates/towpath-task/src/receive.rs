@@ -131,6 +131,7 @@ impl Task {
             }
             let taken = self.endpoint.take_ticket(ticket).expect("it was just seen");
             out[..len].copy_from_slice(bytes(&taken.payload.body));
+            self.endpoint.reuse(taken.payload.body);
             return Some(Ok(about));
         }
         if let Some(received) = self.rings.take_tiny(wanted, &mut self.endpoint, out) {

@@ -1,14 +1,17 @@
 //! Sending.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
 
+use towpath_io::shared::Frozen;
 use towpath_vm::account::Account;
 use towpath_vm::endpoint::charge;
 use towpath_vm::talk::{ToDaemon, encode};
 use towpath_wire::TaskId;
-use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, MULTICAST_MAX};
+use towpath_wire::talk::{
+    FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, Lent, MULTICAST_MAX,
+};
 
 use crate::error::{Lost, SendError};
 use crate::message::Envelope;
@@ -19,6 +22,12 @@ use crate::task::Task;
 pub(crate) const PARTS_MAX: usize = 16;
 /// Charged bytes that go out unasked before a look at what the daemon says.
 const UNASKED_UNSEEN: u64 = 64 << 10;
+
+/// Shorter payloads go to the daemon through the socket, longer ones through the arena: a socket's
+/// buffers are memory that is new each time.
+const LEND_MIN: usize = 16 << 10;
+/// Pieces lent to the daemon at once at most: what fits into a processor's own cache.
+pub(crate) const LENT_MAX: usize = 8;
 
 /// A receiver of a multicast: the number of the message for it (taken once something went out),
 /// and how much of it went out.
@@ -38,6 +47,8 @@ pub(crate) struct Sending {
     pub(crate) wants_room: Option<TaskId>,
     /// Charged bytes sent unasked at which what the daemon says is looked at.
     pub(crate) look_at: u64,
+    /// Blocks with pieces that the daemon has not taken yet, in the order in which they went.
+    pub(crate) lent: VecDeque<Frozen>,
     /// The context of the team that it is for.
     pub(crate) team: Option<u32>,
 }
@@ -169,6 +180,11 @@ impl Task {
         self.sending.half.push(dst);
         loop {
             let left = left(header);
+            if left >= LEND_MIN && self.sending.lent.len() >= LENT_MAX {
+                self.wait_for(Deadline::NEVER, &mut |task| {
+                    (task.sending.lent.len() < LENT_MAX).then_some(())
+                })?;
+            }
             let piece = self.wait_for_credit([(dst, left)].into_iter(), &mut |task| {
                 if task.endpoint.has_ended(dst) {
                     return Some(Err(SendError::NoTask(dst)));
@@ -177,16 +193,45 @@ impl Task {
             })??;
             self.begin(dst, header.seq);
             self.endpoint.wrote(dst, piece);
-            let mut front = [0; FRAME_HEAD_LEN + HEADER_LEN];
-            let head = FrameHead { kind: FrameKind::Data, len: HEADER_LEN + piece };
-            front[..FRAME_HEAD_LEN].copy_from_slice(&head.emit());
-            front[FRAME_HEAD_LEN..].copy_from_slice(&header.emit());
-            self.write_piece(&front, parts, header.offset as usize, piece)?;
+            self.write_one(header, parts, piece)?;
             header.offset += piece as u64;
             if header.offset == header.total {
                 return Ok(());
             }
         }
+    }
+
+    /// Writes a piece for one receiver. A long one stands in the arena, if that has room.
+    fn write_one(&mut self, header: &Header, parts: &[&[u8]], piece: usize) -> Result<(), Lost> {
+        let at = header.offset as usize;
+        if piece >= LEND_MIN
+            && let Some(block) = self.lend(parts, at, piece)
+        {
+            let lent = Lent { page: block.page() as u32, len: piece as u32 };
+            let mut frame = [0; FRAME_HEAD_LEN + HEADER_LEN + Lent::LEN];
+            let head = FrameHead { kind: FrameKind::Lent, len: HEADER_LEN + Lent::LEN };
+            frame[..FRAME_HEAD_LEN].copy_from_slice(&head.emit());
+            frame[FRAME_HEAD_LEN..][..HEADER_LEN].copy_from_slice(&header.emit());
+            frame[FRAME_HEAD_LEN + HEADER_LEN..].copy_from_slice(&lent.emit());
+            self.sending.lent.push_back(block);
+            return self.write_piece(&frame, &[], 0, 0);
+        }
+        let mut front = [0; FRAME_HEAD_LEN + HEADER_LEN];
+        let head = FrameHead { kind: FrameKind::Data, len: HEADER_LEN + piece };
+        front[..FRAME_HEAD_LEN].copy_from_slice(&head.emit());
+        front[FRAME_HEAD_LEN..].copy_from_slice(&header.emit());
+        self.write_piece(&front, parts, at, piece)
+    }
+
+    /// Bytes `at..at + len` of the parts in a block that the daemon may read.
+    fn lend(&self, parts: &[&[u8]], at: usize, len: usize) -> Option<Frozen> {
+        let mut block = self.home.as_ref()?.arena().alloc(len).ok()?;
+        let (mut room, mut to) = ([&[][..]; PARTS_MAX], 0);
+        for part in cut(parts, at, len, &mut room) {
+            block.write(to, part);
+            to += part.len();
+        }
+        Some(block.freeze())
     }
 
     /// Sends a message to several tasks, to each once; each of their hosts gets it once. Tasks

@@ -359,6 +359,11 @@ pub enum ToTask {
         /// Whether to ask.
         on: bool,
     },
+    /// The daemon has copied so many more lent pieces, in the order in which they were sent.
+    Taken {
+        /// How many.
+        count: u32,
+    },
 }
 
 /// Body of [`ToTask::Welcome`].

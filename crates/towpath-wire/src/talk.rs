@@ -7,11 +7,13 @@
 //! frame   0..4 len of the body | 4 kind | 5..8 zero | 8..8+len body
 //! kinds   0 control (postcard) | 1 data: header, payload
 //!         | 2 multicast: 0..2 count n (u16) | n × (dst u64, seq u32) | header | payload
+//!         | 3 lent: header | 48..52 page | 52..56 len
 //! ```
 //! `seq` counts the messages of one (src, dst) pair from 0, over all routes, and wraps: the
 //! receiver takes message after message, whatever routes they come on. The pieces of a message
 //! (`offset`, of `total` bytes in all) come one after another on one route. In a multicast, `dst`
-//! and `seq` of the header mean nothing.
+//! and `seq` of the header mean nothing. A lent piece is one whose payload stands in an arena block
+//! of its sender's, from `page` on, until the daemon has said that it took it.
 
 use crate::bytes::{ParseError, Reader, Writer};
 use crate::id::TaskId;
@@ -92,6 +94,35 @@ impl Header {
     }
 }
 
+/// Where the payload of a lent piece stands in its sender's arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// The first page of its block.
+    pub page: u32,
+    /// Its length in bytes.
+    pub len: u32,
+}
+
+impl Lent {
+    /// Length in a frame, in bytes.
+    pub const LEN: usize = 8;
+
+    /// Takes the end of a lent frame apart.
+    pub fn parse(bytes: &[u8; Self::LEN]) -> Result<Self, ParseError> {
+        let mut r = Reader::new(bytes);
+        Ok(Self { page: r.u32()?, len: r.u32()? })
+    }
+
+    /// Its bytes.
+    pub fn emit(self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        let mut w = Writer::new(&mut out);
+        w.u32(self.page);
+        w.u32(self.len);
+        out
+    }
+}
+
 /// What a frame's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
@@ -101,6 +132,8 @@ pub enum FrameKind {
     Data,
     /// A piece of a message for several receivers.
     Multicast,
+    /// A piece of a message whose payload stands in its sender's arena.
+    Lent,
 }
 
 /// The front of a frame.
@@ -121,6 +154,7 @@ impl FrameHead {
             0 => FrameKind::Control,
             1 => FrameKind::Data,
             2 => FrameKind::Multicast,
+            3 => FrameKind::Lent,
             kind => return Err(ParseError::Unknown { field: "kind", value: kind.into() }),
         };
         if len > FRAME_BODY_MAX {
@@ -137,6 +171,7 @@ impl FrameHead {
             FrameKind::Control => 0,
             FrameKind::Data => 1,
             FrameKind::Multicast => 2,
+            FrameKind::Lent => 3,
         };
         out[..4].copy_from_slice(&(self.len as u32).to_le_bytes());
         out[4..].copy_from_slice(&kind.to_le_bytes());
@@ -170,6 +205,11 @@ mod tests {
             if let Ok(h) = Header::parse(&bytes) {
                 prop_assert_eq!(h.emit(), bytes);
             }
+        }
+
+        #[test]
+        fn any_bytes_give_a_place_in_an_arena(bytes: [u8; Lent::LEN]) {
+            prop_assert_eq!(Lent::parse(&bytes).map(Lent::emit), Ok(bytes));
         }
 
         #[test]

@@ -217,7 +217,8 @@ impl Frozen {
         self.len
     }
 
-    pub(super) fn page(&self) -> usize {
+    /// The page of the arena that it begins with.
+    pub fn page(&self) -> usize {
         self.held.page
     }
 

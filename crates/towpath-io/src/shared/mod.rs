@@ -32,6 +32,7 @@
 //! | `origin` | which process this is |
 //! | `record`, `ring`, `returns` | one direction of a pair |
 //! | `buddy`, `arena` | blocks for long payloads |
+//! | `lender` | a task's arena as its daemon sees it |
 //! | `pair`, `outbound`, `inbound` | the ends that a task holds |
 
 mod arena;
@@ -43,6 +44,7 @@ mod home;
 mod inbound;
 mod layout;
 mod ledger;
+mod lender;
 mod memory;
 mod origin;
 mod outbound;
@@ -62,6 +64,7 @@ pub use home::Home;
 pub use inbound::{Arrival, Inbound, Kind, View};
 pub use layout::{EPOCHS, LEDGER_LINES, SHORT_MAX, SLOTS, TICKETS, TINY_MAX};
 pub use ledger::{Ledger, read_ledger};
+pub use lender::Lender;
 pub use origin::Origin;
 pub use outbound::{Outbound, PushError, Unsent};
 pub use pair::{PairFds, PeerCard};

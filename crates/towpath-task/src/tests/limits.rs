@@ -12,6 +12,7 @@ use super::stage::{Heard, Side, Stage};
 use crate::error::{RecvError, SendError};
 use crate::message::Envelope;
 use crate::receive::Deadline;
+use crate::send::LENT_MAX;
 use crate::task::Task;
 
 /// Payload that uses up a pair's first credit in one piece.
@@ -125,4 +126,52 @@ fn the_memory_limit_holds_for_what_rings_bring() {
     for _ in 0..120 {
         assert_eq!(b.recv(&ANY).unwrap().bytes(), [3; 100]);
     }
+}
+
+#[test]
+fn what_is_lent_to_the_daemon_stays_as_it_is_until_it_is_taken_and_is_bounded() {
+    let (mut task, mut side, peer) = full_task(&mut Stage::new());
+    task.endpoint.next_number(peer);
+    task.endpoint.credit(peer, 1 << 30);
+    let long: Vec<u8> = (0..1_000_000_u32).map(|i| (i / 7) as u8).collect();
+    let used = |task: &Task| task.home.as_ref().unwrap().arena().used();
+    // It would have to wait for blocks: the rest goes later, and all of it goes.
+    task.send(peer, 1, &long).unwrap();
+    assert_eq!(used(&task), LENT_MAX << 16);
+    let mut first = Vec::new();
+    while let Some(heard) = side.heard() {
+        if let Heard::Data(header, bytes) = heard {
+            assert_eq!(header.offset, first.len() as u64);
+            first.extend_from_slice(&bytes);
+        }
+    }
+    assert_eq!(side.lent as usize, LENT_MAX);
+    assert!(long.starts_with(&first) && first.len() == LENT_MAX << 16);
+    side.taken(3);
+    relieve(&mut task, &mut side, peer);
+    while task.sending.lent.len() == LENT_MAX {
+        task.poll().unwrap();
+    }
+    assert_eq!(used(&task), (LENT_MAX - 3) << 16);
+    task.send(peer, 2, b"goes on").unwrap();
+    let mut rest = Vec::new();
+    while let Some(heard) = side.heard() {
+        if let Heard::Data(header, bytes) = heard {
+            rest.push((header.tag, header.offset, bytes));
+        }
+    }
+    assert_eq!(rest.pop().unwrap(), (2, 0, b"goes on".to_vec()));
+    for (tag, offset, bytes) in rest {
+        assert_eq!((tag, offset), (1, first.len() as u64));
+        first.extend_from_slice(&bytes);
+    }
+    assert!(first == long);
+    side.taken(side.lent);
+    while used(&task) > 0 {
+        task.poll().unwrap();
+    }
+    // More than was lent is nothing.
+    side.taken(0);
+    side.say(&ToTask::Taken { count: 9 });
+    task.poll().unwrap();
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use towpath_io::shared::{Bell, PairFds, Segment};
+use towpath_io::shared::{Bell, Lender, PairFds, Segment};
 use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode, encode};
-use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header};
+use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, Lent};
 use towpath_wire::{HostId, TaskId};
 
 /// Bytes of each task's arena.
@@ -35,6 +35,8 @@ pub(crate) struct Side {
     read: Vec<u8>,
     segment: Segment,
     pub(crate) bell: OwnedFd,
+    /// Pieces that the task has lent and was not told of.
+    pub(crate) lent: u32,
 }
 
 /// What a task said.
@@ -67,7 +69,7 @@ impl Stage {
         let id = host.task(self.sides.into()).unwrap();
         let bell = Bell::new().unwrap().as_fd().try_clone_to_owned().unwrap();
         let segment = Segment::task(ARENA).unwrap();
-        let mut side = Side { id, stream, read: Vec::new(), segment, bell };
+        let mut side = Side { id, stream, read: Vec::new(), segment, bell, lent: 0 };
         let Heard::Control(ToDaemon::Enrol(_)) = side.hear() else { panic!("no enrolment") };
         let segment_bytes = if shared { ARENA as u64 } else { 0 };
         let (siblings, ask_first) = (Vec::new(), Vec::new());
@@ -134,7 +136,11 @@ impl Side {
                 let end = FRAME_HEAD_LEN + head.len;
                 if self.read.len() >= end {
                     let frame: Vec<u8> = self.read.drain(..end).collect();
-                    return Some(heard(head.kind, &frame[FRAME_HEAD_LEN..]));
+                    let body = &frame[FRAME_HEAD_LEN..];
+                    if head.kind == FrameKind::Lent {
+                        return Some(self.borrow(body));
+                    }
+                    return Some(heard(head.kind, body));
                 }
             }
             let mut room = vec![0; 1 << 16];
@@ -148,6 +154,21 @@ impl Side {
                 Err(e) => panic!("nothing heard for {LONG:?}: {e}"),
             }
         }
+    }
+
+    /// A piece that the task lends.
+    fn borrow(&mut self, body: &[u8]) -> Heard {
+        let (header, lent) = body.split_first_chunk::<HEADER_LEN>().unwrap();
+        let Lent { page, len } = Lent::parse(lent.try_into().unwrap()).unwrap();
+        let lender = Lender::open(copy(&self.segment.peers)).unwrap();
+        self.lent += 1;
+        Heard::Data(Header::parse(header).unwrap(), lender.bytes(page, len).unwrap().to_vec())
+    }
+
+    /// Gives back what the task has lent.
+    pub(crate) fn taken(&mut self, count: u32) {
+        self.lent -= count;
+        self.say(&ToTask::Taken { count });
     }
 
     /// The descriptors of a ring to `peer`, as this side's task gets them.
@@ -192,5 +213,6 @@ fn heard(kind: FrameKind, body: &[u8]) -> Heard {
             Heard::Data(Header::parse(head).unwrap(), payload.to_vec())
         }
         FrameKind::Multicast => Heard::Multicast(body.to_vec()),
+        FrameKind::Lent => unreachable!("seen in the segment"),
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use towpath_wire::talk::Header;
 use towpath_wire::{HostId, TaskId};
 
-use super::peer::{BadPiece, Peer, charge};
+use super::peer::{BadPiece, Peer, Spares, charge};
 use super::peers::Peers;
 use crate::matching::{Key, Limits, Store, Ticket, Waiting, Wanted};
 
@@ -48,6 +48,7 @@ pub struct Endpoint<P> {
     peers: Peers,
     ended: VecDeque<TaskId>,
     store: Store<Parcel<P>>,
+    spares: Spares,
     held: u64,
     arrived: u64,
     /// Hosts to whose tasks nothing goes by the daemons without having been asked for.
@@ -64,6 +65,7 @@ impl<P> Endpoint<P> {
             peers: Peers::default(),
             ended: VecDeque::new(),
             store: Store::new(limits, seed),
+            spares: Spares::default(),
             held: 0,
             arrived: 0,
             ask_first: Vec::new(),
@@ -147,7 +149,7 @@ impl<P> Endpoint<P> {
             // A new life of this id, if it had one before.
             self.ended.retain(|t| *t != src);
         }
-        self.held += self.peer(src).piece(header, payload)?;
+        self.held += self.peers.of(src).piece(header, payload, &mut self.spares)?;
         self.hand_on(src);
         Ok(())
     }
@@ -161,7 +163,8 @@ impl<P> Endpoint<P> {
     /// A piece is at the head of a stream. True: it was taken in, or is here already; false: it
     /// is not due, and must come again later.
     pub fn stream_piece(&mut self, header: &Header, payload: &[u8]) -> Result<bool, BadPiece> {
-        let kept = self.peer(header.src).stream_piece(header, payload)?;
+        let peer = self.peers.of(header.src);
+        let kept = peer.stream_piece(header, payload, &mut self.spares)?;
         self.held += kept.unwrap_or(0);
         self.hand_on(header.src);
         Ok(kept.is_some())
@@ -253,6 +256,14 @@ impl<P> Endpoint<P> {
             self.held -= waiting.payload.own_bytes();
         }
         taken
+    }
+
+    /// What a message that was taken had its bytes in is not needed any more: the next long one
+    /// may have it. At most two buffers of 1 MiB are kept.
+    pub fn reuse(&mut self, body: Body<P>) {
+        if let Body::Own(bytes) = body {
+            self.spares.keep(bytes);
+        }
     }
 
     /// The messages that wait.

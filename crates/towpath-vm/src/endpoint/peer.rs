@@ -11,6 +11,36 @@ use crate::talk::CREDIT_FIRST;
 /// Room made at once for an arriving message, in bytes: `total` is only its sender's word.
 const ROOM_MAX: usize = 1 << 20;
 
+/// Buffers of messages that were received, for the next ones: the allocator would give long ones
+/// back to the kernel, and fresh pages cost more than copying does.
+#[derive(Debug, Default)]
+pub(super) struct Spares(Vec<Vec<u8>>);
+
+impl Spares {
+    /// Shorter buffers are not worth keeping.
+    const LEN_MIN: usize = 64 << 10;
+    /// Buffers kept.
+    const COUNT: usize = 2;
+
+    /// With room for `len` bytes, and not much more.
+    fn take(&mut self, len: usize) -> Vec<u8> {
+        let fits = |b: &Vec<u8>| (len..=len + len / 8).contains(&b.capacity());
+        let Some(at) = self.0.iter().rposition(fits) else { return Vec::with_capacity(len) };
+        let mut bytes = self.0.remove(at);
+        bytes.clear();
+        bytes
+    }
+
+    pub(super) fn keep(&mut self, bytes: Vec<u8>) {
+        if (Self::LEN_MIN..=ROOM_MAX + ROOM_MAX / 8).contains(&bytes.capacity()) {
+            if self.0.len() == Self::COUNT {
+                self.0.remove(0);
+            }
+            self.0.push(bytes);
+        }
+    }
+}
+
 /// What a piece with so many bytes of payload takes of the credit.
 pub const fn charge(payload: usize) -> u64 {
     payload as u64 + PIECE_CHARGE
@@ -36,9 +66,9 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    fn begin(header: &Header) -> Self {
+    fn begin(header: &Header, spares: &mut Spares) -> Self {
         let room = usize::try_from(header.total).unwrap_or(0).min(ROOM_MAX);
-        Self { header: *header, bytes: Vec::with_capacity(room) }
+        Self { header: *header, bytes: spares.take(room) }
     }
 
     fn is_whole(&self) -> bool {
@@ -138,7 +168,12 @@ impl Peer {
     }
 
     /// A piece by the daemons; how many of its bytes are kept.
-    pub(super) fn piece(&mut self, header: &Header, payload: &[u8]) -> Result<u64, BadPiece> {
+    pub(super) fn piece(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        spares: &mut Spares,
+    ) -> Result<u64, BadPiece> {
         let bad = |what| BadPiece { src: header.src, seq: header.seq, what };
         if self.has(header.seq) {
             return Ok(0);
@@ -148,7 +183,7 @@ impl Peer {
             _ => &mut self.half,
         };
         match slot {
-            None if header.offset == 0 => *slot = Some(Partial::begin(header)),
+            None if header.offset == 0 => *slot = Some(Partial::begin(header, spares)),
             None => return Err(bad("its beginning is missing")),
             Some(half) if half.header.seq == header.seq => {}
             Some(_) => return Err(bad("another message's end is missing")),
@@ -165,6 +200,7 @@ impl Peer {
         &mut self,
         header: &Header,
         payload: &[u8],
+        spares: &mut Spares,
     ) -> Result<Option<u64>, BadPiece> {
         if !self.has(header.seq) {
             if header.seq != self.expected {
@@ -172,10 +208,10 @@ impl Peer {
             }
             let by_daemons = self.half.as_ref().is_some_and(|half| half.header.seq == header.seq);
             if !by_daemons && self.due_half.is_none() && header.offset == 0 {
-                self.due_half = Some(Partial::begin(header));
+                self.due_half = Some(Partial::begin(header, spares));
             }
         }
-        self.piece(header, payload).map(Some)
+        self.piece(header, payload, spares).map(Some)
     }
 
     /// Whether message `seq` was here, or is here entirely.

@@ -28,6 +28,25 @@ fn received(endpoint: &mut Endpoint<()>) -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn a_long_message_gets_the_buffer_of_one_that_was_received() {
+    let mut endpoint = Endpoint::<()>::new(1);
+    let any = Wanted { source: None, tag: None, context: 0 };
+    let mut buffers = Vec::new();
+    for (seq, len) in [(0, 100_000), (1, 95_000), (2, 20_000), (3, 99_000)] {
+        let sent = message(seq, len);
+        endpoint.piece(&header(seq, len as u64, 0), &sent).unwrap();
+        let body = endpoint.take(&any).unwrap().payload.body;
+        let Body::Own(bytes) = &body else { unreachable!("nothing came by shared memory") };
+        assert_eq!(*bytes, sent);
+        buffers.push(bytes.as_ptr());
+        assert_eq!(endpoint.held(), 0);
+        endpoint.reuse(body);
+    }
+    assert_eq!((buffers[1], buffers[3]), (buffers[0], buffers[0]));
+    assert_ne!(buffers[2], buffers[0], "much too long for it");
+}
+
+#[test]
 fn a_message_goes_on_by_the_daemons_where_its_stream_broke() {
     let mut endpoint = Endpoint::new(1);
     let bytes = message(0, 100);

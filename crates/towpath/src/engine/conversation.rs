@@ -1,6 +1,8 @@
 //! One task's connection: frames out of its socket, frames into it.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,12 +15,12 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use rustix::process::Pid;
-use towpath_io::shared::Bell;
+use towpath_io::shared::{Bell, Lender};
 use towpath_node::Delivery;
 use towpath_proto::{HeapMemory, Memory};
 use towpath_vm::talk::{ToTask, encode};
 use towpath_wire::TaskId;
-use towpath_wire::talk::{FRAME_BODY_MAX, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
+use towpath_wire::talk::{FRAME_BODY_MAX, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Lent};
 
 use super::poll::{Interest, Poll};
 
@@ -42,6 +44,24 @@ pub(super) struct Place {
     /// Its segment, as its neighbours may have it.
     pub(super) segment: Rc<OwnedFd>,
     pub(super) bell: Rc<Bell>,
+    /// The segment mapped, from the first piece on that the task lends.
+    lender: OnceCell<Lender>,
+}
+
+impl Place {
+    pub(super) const fn new(segment: Rc<OwnedFd>, bell: Rc<Bell>) -> Self {
+        Self { segment, bell, lender: OnceCell::new() }
+    }
+
+    fn lender(&self) -> Result<&Lender, String> {
+        if let Some(lender) = self.lender.get() {
+            return Ok(lender);
+        }
+        let why = |e: &dyn Display| format!("its shared memory cannot be mapped: {e}");
+        let segment = self.segment.try_clone().map_err(|e| why(&e))?;
+        let lender = Lender::open(segment).map_err(|e| why(&e))?;
+        Ok(self.lender.get_or_init(|| lender))
+    }
 }
 
 /// Something that waits to be written.
@@ -96,6 +116,8 @@ pub(super) struct Conversation {
     pub(super) handed: VecDeque<OwnedFd>,
     /// Keys of the sockets held for it.
     pub(super) held: Vec<u64>,
+    /// Lent pieces that were taken since the task was told so.
+    pub(super) taken: u32,
     rest: Vec<u8>,
     out: VecDeque<Out>,
     written: usize,
@@ -118,6 +140,7 @@ impl Conversation {
             watched: Interest::READ,
             handed: VecDeque::new(),
             held: Vec::new(),
+            taken: 0,
             rest: Vec::new(),
             out: VecDeque::new(),
             written: 0,
@@ -142,6 +165,23 @@ impl Conversation {
     /// The process at the other end.
     pub(super) fn process(&self) -> BorrowedFd<'_> {
         self.process.as_fd()
+    }
+
+    /// The header and the payload of a piece that the task lends.
+    pub(super) fn lent<'a>(
+        &'a self,
+        body: &'a [u8],
+    ) -> Result<(&'a [u8; HEADER_LEN], &'a [u8]), String> {
+        let split = body.split_first_chunk::<HEADER_LEN>();
+        let split = split.and_then(|(header, rest)| Some((header, rest.try_into().ok()?)));
+        let Some((header, lent)) = split else {
+            return Err(format!("lent frame of {} bytes", body.len()));
+        };
+        let Lent { page, len } = Lent::parse(lent).map_err(|e| e.to_string())?;
+        let lender = self.place.as_ref().ok_or("it has no shared memory to lend")?.lender()?;
+        let payload = lender.bytes(page, len);
+        let beyond = || format!("it lent {len} bytes from page {page} on, beyond its arena");
+        Ok((header, payload.ok_or_else(beyond)?))
     }
 
     /// Puts what was left and, unless that is a whole frame, what is there into `buf`, which has

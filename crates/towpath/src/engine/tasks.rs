@@ -193,6 +193,7 @@ impl Engine {
             let (len, reading) = c.read(&mut buf);
             match self.take_frames(key, &buf[..len]) {
                 Ok(taken) => {
+                    self.tell_taken(key);
                     let Some(c) = self.conversations.all.get_mut(&key) else { break };
                     c.keep(&buf[taken..len]);
                     let over = reading == Reading::Over || c.ending && reading == Reading::Dry;
@@ -251,6 +252,16 @@ impl Engine {
                 let taken = self.node.task_data(now, task, header, payload, &mut self.memory);
                 if taken { Taken::Yes } else { Taken::Later(Lacks::Memory) }
             }
+            (FrameKind::Lent, Some(task)) => {
+                let Some(c) = self.conversations.all.get_mut(&key) else { return Taken::Yes };
+                let (header, payload) = match c.lent(body) {
+                    Ok(piece) => piece,
+                    Err(why) => return Taken::Broken(why),
+                };
+                let taken = self.node.task_data(now, task, header, payload, &mut self.memory);
+                c.taken += u32::from(taken);
+                if taken { Taken::Yes } else { Taken::Later(Lacks::Memory) }
+            }
             (FrameKind::Multicast, Some(task)) => {
                 let Multicast { receivers, header, payload } = match Multicast::parse(body) {
                     Ok(multicast) => multicast,
@@ -260,6 +271,15 @@ impl Engine {
                 let taken = node.task_multicast(now, task, &receivers, header, payload, memory);
                 if taken { Taken::Yes } else { Taken::Later(Lacks::Memory) }
             }
+        }
+    }
+
+    /// Tells a task that what it lent was taken, so that it may use the blocks again.
+    fn tell_taken(&mut self, key: u64) {
+        let Some(c) = self.conversations.all.get_mut(&key) else { return };
+        let count = std::mem::take(&mut c.taken);
+        if let Some(task) = c.task.filter(|_| count > 0 && !c.ending) {
+            self.tell(task, &ToTask::Taken { count }, Vec::new());
         }
     }
 
@@ -337,7 +357,7 @@ impl Engine {
                 welcome.segment_bytes = ARENA as u64;
                 descriptors.push(Rc::new(owner));
                 descriptors.push(Rc::clone(&bell) as Rc<dyn AsFd>);
-                c.place = Some(Place { segment: Rc::new(peers), bell });
+                c.place = Some(Place::new(Rc::new(peers), bell));
             }
             Err(e) => log!("task {task} gets no shared memory: {e}"),
         }
