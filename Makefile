@@ -8,7 +8,7 @@ BIN := target/release/towpath
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
-	@echo "make test    everything that CI runs, but for half a minute of fuzzing each parser"
+	@echo "make test    everything that CI runs, but for loom and half a minute of fuzzing each parser"
 	@echo "make build   release build of the towpath command: $(BIN)"
 	@echo "make check   formatting, lints, documentation, house rules, purity, dependencies"
 	@echo "make swarm   1000 simulated runs with faults"
@@ -73,7 +73,7 @@ figures: build
 
 # The simulated rows of the table in docs/transport.md; minutes.
 transport: build
-	$(CARGO) bench --locked -p towpath-sim --bench transport
+	$(CARGO) bench --locked -p towpath-io --bench transport
 	$(BIN) sim run scenarios/transfer/*.toml
 	$(BIN) sim repair
 	$(CARGO) test --release --locked -p towpath-sim --test fairness --test handshake --test nodes

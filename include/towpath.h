@@ -16,7 +16,8 @@
  *            message may be read by several threads and outlives its task.
  * fork       A child's calls on the handle fail with TOWPATH_E_FORKED; it may enrol anew.
  * Pointers   A null pointer is an error (TOWPATH_E_ARGUMENT), unless it says "may be NULL".
- * Ids        A task's id names one life of one task for ever; 0 is nobody.
+ * Ids        A task's id names one life of one task, and no other until 262 143 more have been on
+ *            its host; 0 is nobody.
  * Time-outs  In nanoseconds. 0: do not wait. TOWPATH_FOREVER: wait as long as it takes.
  */
 #ifndef TOWPATH_H

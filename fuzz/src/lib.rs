@@ -7,6 +7,7 @@
 //! | [`keys`] | stand-in cryptography that lets its packet keys be heard |
 //! | [`hostile`] | frames of a peer that keeps to no rule |
 //! | [`handshake`] | handshake messages with any payload behind the seal |
+//! | [`newcomer`] | one that joins and says anything of itself |
 //! | [`collective`] | one member of a team among others that send anything |
 //! | [`media`] | files read in two ways |
 //! | [`direct`] | two sessions of the direct route, and what must hold |
@@ -22,6 +23,7 @@ pub mod handshake;
 pub mod hostile;
 pub mod keys;
 pub mod media;
+pub mod newcomer;
 pub mod operations;
 pub mod qos;
 pub mod shared;

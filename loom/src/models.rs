@@ -8,7 +8,7 @@ use loom::sync::Notify;
 use loom::thread;
 
 use super::arena::{Arena, filled};
-use super::card::{OwnCard, must_be_woken};
+use super::card::{OwnCard, epoch_of, must_be_woken};
 use super::layout::{ArenaShape, HALF_LEN, SHORT_MAX, SLOTS, TINY_MAX};
 use super::memory::Memory;
 use super::record::{Body, Head};
@@ -45,6 +45,8 @@ pub(super) const ALL: &[(&str, fn())] = &[
         "no block is given back without waking who wants it",
         no_block_is_given_back_without_waking_who_wants_it,
     ),
+    ("two that come last wake who sleeps", two_that_come_last_wake_who_sleeps),
+    ("a barrier leaves nobody asleep", a_barrier_leaves_nobody_asleep),
 ];
 
 fn head(seq: u32, len: usize) -> Head {
@@ -77,7 +79,7 @@ fn receive(consumer: &mut Consumer, count: u32, len: usize) {
             thread::yield_now();
         }
         let record = *consumer.next().expect("peeked");
-        assert_eq!(record.head, head(seq, len), "in order, once, whole");
+        assert_eq!(record.head(), head(seq, len), "in order, once, whole");
         let mut payload = vec![0; len];
         if consumer.take_short(&mut payload) {
             consumer.tell();
@@ -202,7 +204,7 @@ fn a_block_is_not_written_while_it_is_read() {
             thread::yield_now();
         }
         let record = *consumer.next().expect("peeked");
-        let Body::Block { page, len, ticket, .. } = record.body else { panic!("a block") };
+        let Body::Block { page, len, ticket, .. } = record.body() else { panic!("a block") };
         let mut payload = [0; 8];
         segment.read(shape.page(page), &mut payload[..len]);
         assert_eq!(payload, [1; 8]);
@@ -281,7 +283,7 @@ fn a_dead_sender_has_sent_whole_messages() {
         near.kill_after(usize::MAX);
         let mut count = 0;
         while let Some(record) = consumer.peek().expect("intact").copied() {
-            assert_eq!(record.head, head(count, 48));
+            assert_eq!(record.head(), head(count, 48));
             let mut payload = [0; 48];
             consumer.take_short(&mut payload);
             assert_eq!(payload[..], data(count, 48));
@@ -295,4 +297,74 @@ fn a_dead_sender_has_sent_whole_messages() {
         assert!(accesses < 199, "two messages take fewer accesses");
     }
     assert_eq!(most, 1, "one message fills the byte ring of the model");
+}
+
+/// A member of a team that meets by words, as towpath-task's `meeting` has it.
+struct Member {
+    own: usize,
+    segments: Vec<Arc<Memory>>,
+    bells: Vec<Arc<Notify>>,
+}
+
+impl Member {
+    fn team(count: usize) -> Vec<Self> {
+        let len = ArenaShape::holding(1).segment_len();
+        let segments: Vec<_> = (0..count).map(|_| Arc::new(Memory::new(len))).collect();
+        let bells: Vec<_> = (0..count).map(|_| Arc::new(Notify::new())).collect();
+        let member = |own| Self { own, segments: segments.clone(), bells: bells.clone() };
+        (0..count).map(member).collect()
+    }
+
+    fn card(&self) -> OwnCard {
+        OwnCard::new(Arc::clone(&self.segments[self.own]))
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> {
+        let own = self.own;
+        (0..self.segments.len()).filter(move |i| *i != own)
+    }
+
+    fn all_there(&self) -> bool {
+        self.others().all(|i| epoch_of(&self.segments[i], 0) >= 1)
+    }
+
+    fn arrive(&self) {
+        self.card().set_epoch(0, 1);
+        if self.all_there() {
+            for i in self.others().filter(|i| must_be_woken(&self.segments[*i])) {
+                self.bells[i].notify();
+            }
+        }
+    }
+
+    fn wait(&self) {
+        while !self.all_there() {
+            self.card().sleep();
+            if !self.all_there() {
+                self.bells[self.own].wait();
+            }
+            self.card().run_on(0);
+        }
+    }
+}
+
+/// Neither may take the other for the last; loom reports a sleeper that nobody wakes.
+fn two_that_come_last_wake_who_sleeps() {
+    let mut team = Member::team(3).into_iter();
+    let sleeper = team.next().expect("three");
+    let last = team.map(|member| thread::spawn(move || member.arrive())).collect::<Vec<_>>();
+    sleeper.arrive();
+    sleeper.wait();
+    last.into_iter().for_each(|member| member.join().expect("arrives"));
+}
+
+fn a_barrier_leaves_nobody_asleep() {
+    let mut team = Member::team(3).into_iter();
+    let (first, meet) = (team.next().expect("three"), |member: &Member| {
+        member.arrive();
+        member.wait();
+    });
+    let rest = team.map(|member| thread::spawn(move || meet(&member))).collect::<Vec<_>>();
+    meet(&first);
+    rest.into_iter().for_each(|member| member.join().expect("meets"));
 }

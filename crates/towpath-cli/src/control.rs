@@ -1,36 +1,23 @@
-//! Talking to this machine's daemons: `down`, `token`, and what the other commands share.
+//! Talking to this machine's daemons: `token`, and what the other commands share.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use towpath::daemon;
-use towpath::protocol::{Reply, Request};
+use towpath::lock::Holder;
+use towpath::protocol::{Info, Reply, Request};
+use towpath::start::parallel;
 use towpath::task::place::SOCKET_NAME;
 use towpath::{Client, Task, VmDir};
 use towpath_vm::{Host, HostState};
 
 /// How long an answer may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
-/// How long a daemon may take to end before it is killed.
-const END_WAIT: Duration = Duration::from_secs(5);
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-On the machine that founded the virtual machine, the hosts of other machines end, too (not with
---local). On another machine, its own hosts leave.")]
-pub(crate) struct DownArgs {
-    /// End this machine's hosts only
-    #[arg(long)]
-    local: bool,
-    /// Print a JSON object
-    #[arg(long)]
-    json: bool,
-}
+/// Daemons asked at once.
+pub(crate) const AT_ONCE: usize = 64;
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
@@ -43,16 +30,47 @@ pub(crate) struct TokenArgs {
     json: bool,
 }
 
+/// A daemon of this machine, as people are told of it.
+pub(crate) fn called(number: usize, holder: Option<&Holder>) -> String {
+    let host = holder.and_then(|h| Some(format!(", {}", h.host.as_ref()?))).unwrap_or_default();
+    let process = holder.map_or(String::new(), |h| format!(" (process {}{host})", h.pid));
+    format!("daemon {number}{process}")
+}
+
+/// What is said of each of this machine's daemons that is stopped: it answers nobody.
+pub(crate) fn stopped(vm: &VmDir) -> anyhow::Result<Vec<String>> {
+    let told = |n: usize| {
+        let holder = Holder::stopped(&vm.host(n))?;
+        let (called, pid) = (called(n, Some(&holder)), holder.pid);
+        Some(format!(
+            "{called} is stopped\nhint: `kill -CONT {pid}` lets it go on, `kill -9 {pid}` ends it"
+        ))
+    };
+    Ok(vm.local_hosts()?.into_iter().filter_map(told).collect())
+}
+
 /// Sockets of this machine's daemons that may answer; an error where there is none.
 pub(crate) fn sockets(vm: &VmDir) -> anyhow::Result<Vec<PathBuf>> {
-    let sockets = vm.sockets()?;
+    let mut sockets = vm.sockets()?;
+    let there = sockets.len();
+    sockets.retain(|s| s.parent().is_none_or(|dir| Holder::stopped(dir).is_none()));
     if sockets.is_empty() {
+        if there > 0 {
+            bail!("{}", stopped(vm)?.join("\n"));
+        }
         bail!(
             "virtual machine `{}` is not up on this machine\nhint: start it with `towpath up`",
             vm.name
         );
     }
     Ok(sockets)
+}
+
+/// What this machine's daemons say of themselves.
+pub(crate) fn infos(vm: &VmDir) -> anyhow::Result<Vec<Info>> {
+    let ask = |socket: &PathBuf| Client::connect(socket).ok()?.info().ok();
+    let told = parallel::each(&sockets(vm)?, AT_ONCE, ask, |_, _| {});
+    Ok(told.into_iter().flatten().collect())
 }
 
 /// Becomes a task of this machine's first host that answers.
@@ -123,6 +141,10 @@ pub(crate) fn leader(vm: &VmDir) -> anyhow::Result<Client> {
             return Ok(client);
         }
     }
+    let stopped = stopped(vm)?;
+    if !stopped.is_empty() {
+        bail!("no daemon that answers here leads the virtual machine; {}", stopped.join("\n"));
+    }
     bail!(
         "the daemon that founded the virtual machine does not run on this machine\n\
          hint: run the command on its machine; `towpath hosts` shows which host leads"
@@ -151,77 +173,4 @@ pub(crate) fn token(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
         eprintln!("valid for {} s; on the other machine: towpath join TOKEN", args.ttl);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-pub(crate) fn down(vm: &VmDir, args: &DownArgs) -> anyhow::Result<ExitCode> {
-    let Ended { here, killed, deleted } = end_all(vm, !args.local)?;
-    if args.json {
-        let ended = json!({ "vm": vm.name, "ended": here, "killed": killed, "deleted": deleted });
-        putln!("{ended}")?;
-    } else if here == 0 {
-        eprintln!("virtual machine `{}` was not up", vm.name);
-    } else {
-        let count = here + deleted;
-        let hosts = if count == 1 { "host" } else { "hosts" };
-        let note = if killed > 0 { format!(", {killed} of them killed") } else { String::new() };
-        eprintln!("virtual machine `{}`: {count} {hosts} down{note}", vm.name);
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// What [`end_all`] did.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ended {
-    /// Daemons of this machine that were ended.
-    here: usize,
-    /// Of them, how many had to be killed.
-    killed: usize,
-    /// Hosts of other machines that were told to end.
-    deleted: usize,
-}
-
-/// Ends every local daemon, the founder last, and before it, with `everywhere`, the hosts of
-/// other machines.
-pub(crate) fn end_all(vm: &VmDir, everywhere: bool) -> anyhow::Result<Ended> {
-    let numbers = vm.local_hosts()?;
-    let running: Vec<usize> =
-        numbers.iter().copied().filter(|n| daemon::is_locked(&vm.host(*n))).collect();
-    let deleted = if everywhere { delete_others(vm) } else { 0 };
-    let mut killed = 0;
-    for n in running.iter().rev() {
-        let dir = vm.host(*n);
-        if let Ok(mut client) = Client::connect(&dir.join("sock")) {
-            let _ = client.ask(&Request::Shutdown, END_WAIT);
-        }
-        let deadline = Instant::now() + END_WAIT;
-        while daemon::is_locked(&dir) {
-            if Instant::now() > deadline {
-                let pid = daemon::lock_holder(&dir).and_then(|p| Pid::from_raw(p.cast_signed()));
-                let pid = pid.context("a daemon does not end, and its process is not known")?;
-                kill_process(pid, Signal::KILL)?;
-                killed += 1;
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-    for n in numbers.iter().filter(|n| !running.contains(n)) {
-        // Left behind by one that was killed together with its guard.
-        daemon::end_group(&vm.host(*n));
-    }
-    Ok(Ended { here: running.len(), killed, deleted })
-}
-
-/// Deletes every host that is not of this machine, if the leader is; how many.
-fn delete_others(vm: &VmDir) -> usize {
-    let Ok(mut leader) = leader(vm) else { return 0 };
-    let here: Vec<_> = vm
-        .sockets()
-        .into_iter()
-        .flatten()
-        .filter_map(|socket| Client::connect(&socket).ok()?.info().ok()?.me)
-        .collect();
-    let hosts = host_table(&mut leader).unwrap_or_default();
-    let others = hosts.iter().filter(|h| h.state == HostState::Up && !here.contains(&h.id));
-    others.filter(|h| leader.ask(&Request::Delete { host: h.id }, ANSWER).is_ok()).count()
 }

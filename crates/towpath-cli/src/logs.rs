@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use towpath::{Client, VmDir, daemon};
-use towpath_wire::HostId;
+use towpath::VmDir;
+use towpath::lock::{Holder, is_locked};
 
 use crate::control::known_host;
 use crate::{control, interrupt};
@@ -50,7 +50,7 @@ pub(crate) fn logs(vm: &VmDir, args: &LogsArgs) -> anyhow::Result<ExitCode> {
     } else {
         let there = |n: &usize| vm.host(*n).join("daemon.log").exists();
         let mut numbers: Vec<usize> = vm.local_hosts()?.into_iter().filter(there).collect();
-        let runs = |n: &usize| daemon::is_locked(&vm.host(*n));
+        let runs = |n: &usize| is_locked(&vm.host(*n));
         if numbers.iter().any(runs) {
             numbers.retain(runs); // The others belong to an earlier life.
         }
@@ -88,10 +88,12 @@ fn log(vm: &VmDir, number: usize, tag: &str) -> Log {
 fn number_of(vm: &VmDir, wanted: &str) -> anyhow::Result<usize> {
     let mut client = control::connect(vm)?;
     let host = known_host(&control::host_table(&mut client)?, wanted)?;
-    let who = |n: &usize| -> Option<HostId> {
-        Client::connect(&vm.host(*n).join("sock")).ok()?.info().ok()?.me
+    let id = host.id.to_string();
+    let is_it = |n: &usize| {
+        let dir = vm.host(*n);
+        is_locked(&dir) && Holder::of(&dir).is_some_and(|h| h.host.as_deref() == Some(&id))
     };
-    vm.local_hosts()?.into_iter().find(|n| who(n) == Some(host.id)).with_context(|| {
+    vm.local_hosts()?.into_iter().find(is_it).with_context(|| {
         format!("{} ({}) is none of this machine's\nhint: run it there", host.id, host.name)
     })
 }

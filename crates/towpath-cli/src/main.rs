@@ -17,6 +17,7 @@ mod bound;
 mod capture;
 mod cells;
 mod control;
+mod down;
 mod dump;
 mod experiment;
 mod explain;
@@ -43,6 +44,7 @@ mod words;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use towpath::{Home, VmDir};
 
@@ -89,7 +91,7 @@ enum Command {
     /// Print a unit for the user's systemd
     Unit(up::UnitArgs),
     /// End the hosts and whatever runs on them
-    Down(control::DownArgs),
+    Down(down::DownArgs),
     /// Issue a token with which another machine can join
     Token(control::TokenArgs),
     /// Start a host on this machine that joins another machine's virtual machine
@@ -151,14 +153,38 @@ const WITHOUT_VM: [&str; 10] = [
     "tspec",
 ];
 
-fn parse() -> Result<Cli, clap::Error> {
+fn command() -> clap::Command {
     // It stands in for the global option of the same name.
     let hidden = Arg::new("vm").long("vm").global(true).hide(true);
-    let command = Cli::command().mut_subcommands(|command| {
+    Cli::command().mut_subcommands(|command| {
         let needless = WITHOUT_VM.contains(&command.get_name());
         if needless { command.arg(hidden.clone()) } else { command }
-    });
-    Cli::from_arg_matches(&command.try_get_matches()?)
+    })
+}
+
+fn parse() -> Result<Cli, clap::Error> {
+    let parsed = command().try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
+    parsed.map_err(|e| with_plain_usage(e, command()))
+}
+
+/// The same error with the usage line of `--help`: the one made for an error has options in it that
+/// only the environment sets.
+fn with_plain_usage(mut error: clap::Error, mut root: clap::Command) -> clap::Error {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return error };
+    let usage = usage.to_string();
+    let words = usage.strip_prefix("Usage: ").unwrap_or_default();
+    root.build();
+    let is_it = |c: &&clap::Command| {
+        let rest = c.get_bin_name().and_then(|name| words.strip_prefix(name));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    let mut command = &root;
+    while let Some(sub) = command.get_subcommands().find(is_it) {
+        command = sub;
+    }
+    let usage = command.clone().render_usage();
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    error
 }
 
 fn main() -> ExitCode {
@@ -188,7 +214,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Unit(args) => up::unit(&vm()?, &args),
         Command::Join(args) => up::join(&vm()?, &args),
         Command::Daemon(args) => up::daemon(&vm()?, &args),
-        Command::Down(args) => control::down(&vm()?, &args),
+        Command::Down(args) => down::down(&vm()?, &args),
         Command::Token(args) => control::token(&vm()?, &args),
         Command::Hosts(args) => status::hosts(&vm()?, &args),
         Command::Ps(args) => status::ps(&vm()?, &args),

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 use serde_json::json;
+use towpath::VmDir;
 use towpath::protocol::{Info, Reply, Request};
-use towpath::{Client, VmDir};
 use towpath_vm::{Host, HostState, TaskInfo};
 use towpath_wire::HostId;
 
-use crate::control::{ANSWER, connect, host_table};
+use crate::control::{self, ANSWER, connect, host_table};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -42,7 +42,11 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
     let mut client = connect(vm)?;
     let info = client.info()?;
     let hosts = host_table(&mut client)?;
-    let local = local_infos(vm)?;
+    let local: BTreeMap<HostId, Info> =
+        control::infos(vm)?.into_iter().filter_map(|info| Some((info.me?, info))).collect();
+    for line in control::stopped(vm)? {
+        eprintln!("{line}");
+    }
     if args.json {
         let list: Vec<_> = hosts
             .iter()
@@ -90,20 +94,11 @@ const fn state(state: HostState) -> &'static str {
     }
 }
 
-/// What this machine's daemons say of themselves, by host.
-fn local_infos(vm: &VmDir) -> anyhow::Result<BTreeMap<HostId, Info>> {
-    let ask = |socket: std::path::PathBuf| {
-        let info = Client::connect(&socket).ok()?.info().ok()?;
-        Some((info.me?, info))
-    };
-    Ok(vm.sockets()?.into_iter().filter_map(ask).collect())
-}
-
 pub(crate) fn ps(vm: &VmDir, args: &PsArgs) -> anyhow::Result<ExitCode> {
     let mut client = connect(vm)?;
     let mut hosts = host_table(&mut client)?;
     if let Some(wanted) = &args.host {
-        hosts = vec![crate::control::find_host(&hosts, wanted)?];
+        hosts = vec![control::find_host(&hosts, wanted)?];
     }
     hosts.retain(|h| h.state == HostState::Up);
     let mut tasks: Vec<TaskInfo> = Vec::new();

@@ -15,7 +15,7 @@ use towpath::{Client, VmDir};
 use towpath_vm::{Host, HostState, TaskInfo};
 use towpath_wire::{HostId, TaskId};
 
-use crate::control::{ANSWER, connect, host_table};
+use crate::control::{self, ANSWER, connect, host_table};
 use crate::explain::{network_json, words};
 use crate::interrupt::Interrupt;
 
@@ -126,7 +126,7 @@ fn look(vm: &VmDir) -> anyhow::Result<Look> {
         }
     }
     let (mut loads, mut networks) = (BTreeMap::new(), Vec::new());
-    for socket in vm.sockets()? {
+    for socket in control::sockets(vm)? {
         let Ok(mut client) = Client::connect(&socket) else { continue };
         let Some(me) = client.info()?.me else { continue };
         match client.ask(&Request::Loads, ANSWER)? {

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use support::{PROMPT, Vm, fifo, processes_with, text};
@@ -50,6 +52,71 @@ fn the_daemon_may_open_more_than_its_tasks() {
 }
 
 #[test]
+fn a_daemon_that_may_open_too_little_says_so_at_its_start() {
+    let vm = Vm::new();
+    let mut command = Command::new("sh");
+    let script = "ulimit -n 16 && exec \"$@\"";
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_towpath"), "up"]);
+    command.env("TOWPATH_HOME", vm.dir.path()).env_remove("TOWPATH_VM");
+    let out = command.current_dir(vm.dir.path()).output().unwrap();
+    assert_eq!(out.status.code(), Some(255));
+    let said = text(&out.stderr);
+    let wanted = "the hard limit of open descriptors is 16, a daemon needs 64 at least\nhint: ";
+    assert!(said.contains(wanted), "{said}");
+    // The least that is let through carries a daemon and its tasks.
+    let mut command = Command::new("sh");
+    let script = "ulimit -n 64 && \"$1\" up && exec \"$1\" run -n 4 -- echo here";
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_towpath")]);
+    command.env("TOWPATH_HOME", vm.dir.path()).env_remove("TOWPATH_VM");
+    let out = command.current_dir(vm.dir.path()).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(text(&out.stdout).matches("here").count(), 4);
+}
+
+/// A control group, of either version, that grants one processor's time.
+fn group_of_one_processor() -> Option<PathBuf> {
+    let grants = [
+        ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "100000"),
+        ("/sys/fs/cgroup", "cpu.max", "100000 100000"),
+    ];
+    grants.into_iter().find_map(|(root, file, grant)| {
+        let group = Path::new(root).join(format!("towpath-test-{}", std::process::id()));
+        let made = Path::new(root).join("cgroup.procs").exists() && fs::create_dir(&group).is_ok();
+        let granted =
+            made && group.join(file).exists() && fs::write(group.join(file), grant).is_ok();
+        if made && !granted {
+            let _ = fs::remove_dir(&group);
+        }
+        granted.then_some(group)
+    })
+}
+
+#[test]
+fn a_host_has_as_many_processors_as_its_control_group_grants() {
+    let vm = Vm::new();
+    let all = std::thread::available_parallelism().unwrap().get();
+    let Some(group) = (all > 1).then(group_of_one_processor).flatten() else {
+        eprintln!("SKIPPED: this user may make no control groups here, or has one processor");
+        return;
+    };
+    let mut command = Command::new("sh");
+    let enter = "echo $$ > \"$1/cgroup.procs\"";
+    let script = format!("{enter} && \"$2\" up && \"$2\" hosts --json; \"$2\" down");
+    command.args(["-c", &script, "sh"]);
+    command.arg(&group).arg(env!("CARGO_BIN_EXE_towpath"));
+    command.env("TOWPATH_HOME", vm.dir.path()).env_remove("TOWPATH_VM");
+    let out = command.current_dir(vm.dir.path()).output().unwrap();
+    // The guard is the last to leave it, a moment after `down`.
+    let deadline = std::time::Instant::now() + PROMPT;
+    while fs::remove_dir(&group).is_err() {
+        assert!(std::time::Instant::now() < deadline, "something is left in {}", group.display());
+        std::thread::yield_now();
+    }
+    let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(list["hosts"][0]["cpus"], 1, "{list}");
+}
+
+#[test]
 fn a_task_can_start_a_virtual_machine_of_its_own() {
     let vm = Vm::up(1);
     let inner = vm.file("inner");
@@ -93,7 +160,7 @@ fn what_a_daemon_killed_with_its_guard_left_behind_ends_with_down() {
     assert!(status.unwrap().success());
     run.wait().unwrap();
     let deadline = std::time::Instant::now() + PROMPT;
-    while towpath::daemon::is_locked(&dir) {
+    while towpath::lock::is_locked(&dir) {
         assert!(std::time::Instant::now() < deadline, "the daemon still runs");
         std::thread::yield_now();
     }

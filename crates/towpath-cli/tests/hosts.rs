@@ -3,7 +3,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use support::{PROMPT, Vm, fifo, processes_with, text, wait_for, watch};
@@ -46,6 +46,13 @@ fn exit_statuses_follow_the_shell() {
     assert_eq!(status(&["--", "no-such-program-here"]), Some(127));
     assert_eq!(status(&["--", "/etc/passwd"]), Some(126));
     assert_eq!(status(&["--host", "h9", "--", "true"]), Some(255));
+    // A working directory is not taken for the program.
+    for (folder, code) in [("/nowhere/at/all", 127), ("/etc/passwd", 126)] {
+        let out = vm.towpath(&["run", "--workdir", folder, "--", "true"]);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(code), "{said}");
+        assert!(said.contains(&format!("working directory {folder}: ")), "{said}");
+    }
 }
 
 #[test]
@@ -148,6 +155,49 @@ fn a_killed_daemon_is_known_as_soon_as_asked_for() {
     }
 }
 
+/// Stops a process, and waits until it is.
+fn stop(pid: u32) {
+    Vm::signal(pid, "-STOP");
+    let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    while !stat().rsplit(')').next().unwrap().starts_with(" T") {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_stopped_daemon_is_named_holds_nobody_up_and_goes_down_with_the_others() {
+    let vm = Vm::up(3);
+    let (first, second) = (vm.pid(1), vm.pid(2));
+    stop(second);
+    let out = vm.towpath(&["hosts", "--json"]);
+    assert!(out.status.success());
+    let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    // The others were asked who they are, this one was not.
+    let asked = list["hosts"].as_array().unwrap().iter().filter(|h| !h["pid"].is_null());
+    assert_eq!(asked.count(), 2);
+    let said = text(&out.stderr);
+    assert!(said.starts_with(&format!("daemon 2 (process {second}, h2")), "{said}");
+    let hint = format!("is stopped\nhint: `kill -CONT {second}`");
+    assert!(said.matches("is stopped").count() == 1 && said.contains(&hint), "{said}");
+    // The next one is asked where the first one is stopped, and nobody where all are.
+    stop(first);
+    assert!(vm.towpath(&["hosts"]).status.success());
+    let said = text(&vm.towpath(&["host", "delete", "h3"]).stderr);
+    assert!(said.contains(&format!("daemon 1 (process {first}")), "{said}");
+    stop(vm.pid(3));
+    let out = vm.towpath(&["run", "--", "true"]);
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("daemon 1 (process"), "{}", text(&out.stderr));
+
+    let out = vm.towpath(&["down", "--json"]);
+    let down: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let wanted = serde_json::json!({
+        "vm": "default", "ended": 3, "killed": 0, "deleted": 0, "left": [],
+    });
+    assert_eq!((down, out.status.code()), (wanted, Some(0)));
+    assert_eq!(processes_with(vm.dir.path().to_str().unwrap()), []);
+}
+
 #[test]
 fn the_leader_killed_freezes_changes_but_not_traffic() {
     let vm = Vm::up(3);
@@ -176,8 +226,30 @@ fn a_second_up_and_a_port_in_use_say_what_to_do() {
     assert_eq!(out.status.code(), Some(255));
     let said = text(&out.stderr);
     assert!(said.contains(&addr) && said.contains("hint: the port is in use"), "{said}");
+    let out = other.towpath(&["up", "--listen", &addr, "--listen", &addr]);
+    let said = text(&out.stderr);
+    assert!(said.contains(&format!("{addr} is given twice")) && !said.contains("in use"), "{said}");
     let mark = other.dir.path().to_str().unwrap().to_string();
     assert_eq!(processes_with(&mark), []);
+}
+
+#[test]
+fn a_usage_line_has_no_options_that_only_the_environment_sets() {
+    let vm = Vm::new();
+    let usage = |command: &mut Command| {
+        let out = command.output().unwrap();
+        assert_eq!(out.status.code(), Some(255));
+        let said = text(&out.stderr);
+        said.lines().find(|line| line.starts_with("Usage: ")).unwrap().to_string()
+    };
+    for args in [&["host", "add"][..], &["run"], &["kill"], &["nonesuch"], &["ps", "--nonesuch"]] {
+        let bare = usage(&mut vm.command(args));
+        let set = usage(vm.command(args).env("TOWPATH_VM", "foo").env("TOWPATH_SSH", "rsh"));
+        assert_eq!(bare, set);
+        assert!(!set.contains("--"), "{set}");
+    }
+    let line = usage(&mut vm.command(&["host", "add"]));
+    assert_eq!(line, "Usage: towpath host add [OPTIONS] [NAME]...");
 }
 
 #[test]
@@ -208,6 +280,21 @@ fn tokens_admit_and_stale_wrong_or_damaged_ones_do_not() {
     assert_eq!(wrong.status.code(), Some(255));
     assert!(text(&wrong.stderr).contains("hint:"), "{}", text(&wrong.stderr));
     assert!(begin.elapsed() < PROMPT);
+
+    // Nobody receives where the founder was.
+    let gone = Vm::up(1);
+    let old = token(&gone, "60");
+    assert!(gone.towpath(&["down"]).status.success());
+    let out = newcomer.with_input(&["join", "-"], old.as_bytes());
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("nobody receives at 127.0.0.1:"), "{}", text(&out.stderr));
+    // Somebody else does, who answers no stranger: the wait is told.
+    let other = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut silent: towpath::Token = old.parse().unwrap();
+    silent.0.addr = other.local_addr().unwrap();
+    let out = newcomer.with_input(&["join", "-"], silent.to_string().as_bytes());
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("no answer within 5 s"), "{}", text(&out.stderr));
 
     let damaged = newcomer.towpath(&["join", &good.trim()[..60]]);
     assert!(text(&damaged.stderr).contains("damaged"), "{}", text(&damaged.stderr));
@@ -279,8 +366,12 @@ fn a_host_that_receives_at_two_addresses_is_joined_and_reached_by_either() {
     // Hosts of one family each, and one of both: the founder has a way to all of them.
     ok(&["join", token.trim(), "--listen", "[::1]:0", "--name", "six"]);
     ok(&["join", token.trim(), "--listen", "127.0.0.1:0", "--name", "four"]);
-    ok(&[&["join", token.trim(), "--name", "both"], &two[..]].concat());
+    let both = ["join", token.trim(), "--name", "both", "--json"];
+    let both = [&both[..], &["--listen", "[::1]:0", "--listen", "127.0.0.1:0"]].concat();
+    let both: serde_json::Value = serde_json::from_str(&ok(&both)).unwrap();
     let hosts: serde_json::Value = serde_json::from_str(&ok(&["hosts", "--json"])).unwrap();
+    let known = hosts["hosts"].as_array().unwrap().iter().find(|h| h["name"] == "both");
+    assert_eq!(both["hosts"][0]["addr"], known.unwrap()["addr"], "it says where it is reached");
     for host in hosts["hosts"].as_array().unwrap() {
         let addr: std::net::SocketAddr = host["addr"].as_str().unwrap().parse().unwrap();
         assert_eq!(addr.is_ipv6(), host["name"] == "six", "{host}");

@@ -165,7 +165,7 @@ fn hosts_are_added_and_deleted_while_it_runs() {
     assert_eq!(m.names().len(), 3);
     // The deleted one was told, and ended.
     let deadline = std::time::Instant::now() + support::PROMPT;
-    while towpath::daemon::is_locked(&b.join("default/hosts/1")) {
+    while towpath::lock::is_locked(&b.join("default/hosts/1")) {
         assert!(std::time::Instant::now() < deadline, "it still runs");
         std::thread::yield_now();
     }

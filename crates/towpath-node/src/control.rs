@@ -1,11 +1,13 @@
 //! Joining, leaving, losing hosts: everything that changes or reads the control log.
 
+use alloc::string::String;
 use core::net::SocketAddr;
 use core::time::Duration;
 
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Memory, Psk};
+use towpath_vm::host::NAME_MAX;
 use towpath_vm::message::Welcome;
 use towpath_vm::{Change, ControlLog, Entry, Host, HostState, Message, Tasks};
 use towpath_wire::{Admission, HostId, Instant};
@@ -87,7 +89,9 @@ impl Node {
             return;
         }
         self.events.push_back(NodeEvent::JoinFailed(match failure {
-            ConnectFailure::NoAnswer | ConnectFailure::Yielded => JoinFailure::NoAnswer,
+            ConnectFailure::NoAnswer | ConnectFailure::Yielded => {
+                JoinFailure::NoAnswer(self.config.proto.handshakes.timeout)
+            }
             ConnectFailure::WrongKey => JoinFailure::WrongKey,
             ConnectFailure::Version(range) => JoinFailure::Version(range),
             ConnectFailure::Refused(refusal) => JoinFailure::Refused(refusal),
@@ -199,7 +203,7 @@ impl Node {
         let Some(new) = HostId::new(slot, incarnation) else { return true };
         // Names tell hosts apart for people: no two alike.
         let taken = log.table().iter().any(|h| h.name == hello.name && h.key != key.0);
-        let name = if taken { alloc::format!("{}~{slot}", hello.name) } else { hello.name };
+        let name = if taken { with_slot(&hello.name, slot) } else { hello.name };
         let host = Host {
             id: new,
             name,
@@ -221,6 +225,7 @@ impl Node {
             if let Some(others) = others {
                 self.tell(now, new, others);
             }
+            self.greet(now, new);
         }
         true
     }
@@ -405,4 +410,11 @@ impl Node {
             }
         }
     }
+}
+
+/// A name that is taken, with what tells its host apart; no longer than a name may be.
+pub(crate) fn with_slot(name: &str, slot: u16) -> String {
+    let mark = alloc::format!("~{slot}");
+    let front = name.floor_char_boundary(NAME_MAX - mark.len());
+    alloc::format!("{}{mark}", &name[..front])
 }

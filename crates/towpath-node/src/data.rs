@@ -17,8 +17,7 @@ use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationId, Block, Memory};
 use towpath_vm::data::{Continued, Placed, To};
 use towpath_vm::members::{Pair, State};
-use towpath_vm::message::{Blocked, TaskCredit};
-use towpath_vm::talk::{CREDIT_FIRST, ToTask};
+use towpath_vm::talk::ToTask;
 use towpath_vm::{Message, data};
 use towpath_wire::talk::{HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX};
 use towpath_wire::{ChannelId, HostId, Instant, TaskId};
@@ -72,6 +71,8 @@ pub(crate) struct Data {
     pub(crate) outgoing: u64,
     /// The most there ever were.
     pub(crate) outgoing_max: u64,
+    /// Other hosts whose tasks are not to be sent anything unasked.
+    pub(crate) ask_first: BTreeSet<HostId>,
     /// Pieces taken from tasks, handed to tasks, and for tasks that are not there.
     pub(crate) taken: u64,
     pub(crate) given: u64,
@@ -211,8 +212,7 @@ impl Node {
         let pair = pair.unwrap_or_default();
         if pair.sent + cost <= pair.limit {
             Credit::Enough
-        } else if pair.limit == CREDIT_FIRST && !(self.me == Some(dst.host()) && self.receives(dst))
-        {
+        } else if !(pair.granted || self.me == Some(dst.host()) && self.receives(dst)) {
             Credit::Late
         } else {
             Credit::Spent
@@ -423,8 +423,8 @@ impl Node {
     pub fn task_written(&mut self, now: Instant, delivery: &Delivery, memory: &mut dyn Memory) {
         self.written(delivery.block, memory);
         let Header { src, dst, .. } = delivery.header;
-        if let Some(limit) = self.local.members.written(dst, src, delivery.charge.into()) {
-            self.allow(now, dst, src, limit);
+        self.local.members.written(dst, src, delivery.charge.into());
+        if self.local.members.has_grants() {
             self.pump(now, memory);
         }
     }
@@ -457,41 +457,6 @@ impl Node {
             self.sent(block, memory);
         }
         self.data.outgoing -= core::mem::take(&mut self.peers.gone);
-    }
-
-    /// `sender` may send `receiver`, a task of this host, up to `limit`.
-    fn allow(&mut self, now: Instant, receiver: TaskId, sender: TaskId, limit: u64) {
-        let credit = TaskCredit { receiver, sender, limit };
-        self.tell(now, sender.host(), Message::TaskCredit(credit));
-    }
-
-    /// A task of `from` wants to send a task of this host more than it may.
-    pub(crate) fn handle_blocked(&mut self, now: Instant, from: HostId, blocked: Blocked) {
-        let Blocked { sender, receiver } = blocked;
-        if sender.host() != from {
-            self.malformed += 1;
-            return;
-        }
-        if !self.receives(receiver) {
-            return self.tell_not_here(now, from, receiver);
-        }
-        self.pair(receiver, sender);
-        if let Some(limit) = self.local.members.blocked(receiver, sender) {
-            self.allow(now, receiver, sender, limit);
-        }
-    }
-
-    /// `receiver` lets `sender`, of this host, send more.
-    pub(crate) fn handle_task_credit(&mut self, from: HostId, credit: TaskCredit) {
-        let TaskCredit { receiver, sender, limit } = credit;
-        let pair = self.local.members.get_mut(sender).and_then(|m| m.pairs.get_mut(&receiver));
-        match pair {
-            Some(pair) if receiver.host() == from && limit > pair.limit => {
-                pair.limit = limit;
-                self.say(sender, ToTask::Credit { peer: receiver, limit });
-            }
-            _ => {}
-        }
     }
 
     /// A message on the data channel of `from`.

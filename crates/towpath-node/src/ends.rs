@@ -180,6 +180,25 @@ impl Node {
         .collect()
     }
 
+    /// What holds up the associations that have something under way, or waiting. For those who
+    /// wonder why something [remains](Node::remains).
+    pub fn flows(&self, now: Instant) -> Vec<String> {
+        let flow = |host: HostId| {
+            let flow = self.endpoint.association(self.peers.up(host)?)?;
+            let channels = flow.backlog().chain(flow.blocked());
+            let waiting: usize = channels.map(|channel| flow.waiting(channel)).sum();
+            let (window, in_flight) = (flow.window(), flow.in_flight());
+            let pacer = flow.paced_until().since(now);
+            (in_flight > 0 || waiting > 0).then(|| {
+                format!(
+                    "{waiting} messages that wait for {host}: {in_flight} bytes in flight, window \
+                     {window}, pacer waits {pacer:?}"
+                )
+            })
+        };
+        self.peers.hosts().into_iter().filter_map(flow).collect()
+    }
+
     /// This host is no longer who it was: every task is told to end.
     pub(crate) fn end_tasks(&mut self, why: &str) {
         for task in self.local.members.ids() {

@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use towpath_proto::Memory;
 use towpath_vm::members::{Origin, State};
-use towpath_vm::message::{Asked, Blocked, WatchTask};
+use towpath_vm::message::{Asked, WatchTask};
 use towpath_vm::talk::{Enrol, Fault, Question, Subject, TALK_VERSION, ToDaemon, ToTask};
 use towpath_vm::talk::{WATCHES_MAX, WatchEvent, Welcome};
 use towpath_vm::{HostState, Message, TaskInfo};
@@ -53,6 +53,7 @@ impl Node {
 
     /// Welcomes a task that enrolled, once its siblings are known.
     pub(crate) fn welcome(&mut self, task: TaskId) {
+        let ask_first = self.asked_first();
         let Some(member) = self.local.members.get_mut(task) else { return };
         let (State::Welcomed, Some(siblings)) = (&member.state, &member.siblings) else { return };
         let welcome = Welcome {
@@ -61,6 +62,7 @@ impl Node {
             siblings: siblings.clone(),
             context: member.origin.context,
             segment_bytes: 0,
+            ask_first,
         };
         member.state = State::Enrolled;
         self.say(task, ToTask::Welcome(welcome));
@@ -75,45 +77,45 @@ impl Node {
         self.pump(now, memory);
     }
 
-    /// A task says something. False: too much waits already for the host that it concerns; say
-    /// it again once [`Node::all_have_room`].
+    /// A task says something. It is not heard where too much waits already for a host that it
+    /// concerns, which is returned: say it again once [`Node::has_room`] for that one.
     pub fn task_says(
         &mut self,
         now: Instant,
         task: TaskId,
         say: ToDaemon,
         memory: &mut dyn Memory,
-    ) -> bool {
-        let heard = self.may_say(task, &say);
-        if heard {
+    ) -> Option<HostId> {
+        let crowded = self.crowded(task, &say);
+        if crowded.is_none() {
             self.hear(now, task, say);
         }
         self.pump(now, memory);
-        heard
+        crowded
     }
 
-    /// Whether what waits for other hosts is so little that whatever a task says can be heard.
-    pub fn all_have_room(&self) -> bool {
-        self.peers.all_have_room()
+    /// Whether what waits for a host is so little that whatever concerns it can be heard.
+    pub fn has_room(&self, host: HostId) -> bool {
+        self.peers.has_room(host)
     }
 
-    /// Whether there is room for what follows from `say` in what waits for other hosts.
-    fn may_say(&self, task: TaskId, say: &ToDaemon) -> bool {
+    /// The host for which there is no room for what follows from `say`.
+    fn crowded(&self, task: TaskId, say: &ToDaemon) -> Option<HostId> {
         let root = || self.local.members.get(task).map(|m| m.origin.root.0);
         let host = match say {
-            ToDaemon::Ask { question: Question::Tasks(None), .. } => return self.all_have_room(),
+            ToDaemon::Ask { question: Question::Tasks(None), .. } => return self.peers.crowded(),
             ToDaemon::Ask { question: Question::Spawn(_), .. } | ToDaemon::OutputCredit(_) => {
                 root()
             }
             ToDaemon::Ask { question, .. } => self.who_answers(question).ok(),
-            ToDaemon::Blocked { peer }
+            ToDaemon::Blocked { peer, .. }
             | ToDaemon::Direct { peer }
             | ToDaemon::CloseDirect { peer }
             | ToDaemon::Listening { peer, .. }
             | ToDaemon::Watch { subject: Subject::Task(peer), .. } => Some(peer.host()),
             _ => None,
         };
-        host.is_none_or(|host| self.peers.has_room(host))
+        host.filter(|host| !self.has_room(*host))
     }
 
     // tidy: dispatch
@@ -123,11 +125,7 @@ impl Node {
         }
         match say {
             ToDaemon::Enrol(_) => self.cut_off(task, "it enrolled twice".into()),
-            ToDaemon::Blocked { peer } => {
-                self.pair(task, peer);
-                let blocked = Blocked { sender: task, receiver: peer };
-                self.tell(now, peer.host(), Message::Blocked(blocked));
-            }
+            ToDaemon::Blocked { peer, need } => self.ask_credit(now, task, peer, need),
             ToDaemon::RingFailed { peer } => self.ring_failed(task, peer),
             ToDaemon::Direct { peer } => self.direct(now, task, peer),
             ToDaemon::CloseDirect { peer } => self.close_direct(now, task, peer),

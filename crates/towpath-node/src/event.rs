@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use towpath_proto::association::End;
 use towpath_proto::{AssociationEvent, AssociationId, Refusal};
@@ -14,9 +15,10 @@ use crate::data::Delivery;
 /// Why joining failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinFailure {
-    /// Nobody answered.
-    #[error("no answer")]
-    NoAnswer,
+    /// Nobody answered for so long; or somebody to whom the leader's key means nothing, who does
+    /// not answer strangers.
+    #[error("no answer within {} s", .0.as_secs_f32())]
+    NoAnswer(Duration),
     /// The host there holds another VM key.
     #[error("the key of the token is not the key of the virtual machine there")]
     WrongKey,

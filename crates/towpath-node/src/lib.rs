@@ -13,7 +13,7 @@
 //! | `broken` | hosts that cannot reach each other |
 //! | `work` | which message leads to what |
 //! | `enrol`, `ends` | tasks of this host: how they come, what they say, who is told of their end |
-//! | [`data`] | tasks' messages |
+//! | [`data`], `credit` | tasks' messages; how much of them |
 //! | [`relay`] | long messages for several hosts, along chains of them |
 //! | [`direct`] | who may have a direct route |
 //! | [`explain`] | which way messages take, for people who ask |
@@ -35,6 +35,7 @@ pub mod relay;
 mod addresses;
 mod broken;
 mod control;
+mod credit;
 mod ends;
 mod enrol;
 mod group;

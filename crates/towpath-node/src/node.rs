@@ -458,7 +458,7 @@ impl Node {
 
     /// Counters by name: what the endpoint turned away, and sums over the associations that stand
     /// now.
-    pub fn counters(&self) -> [(&'static str, u64); 27] {
+    pub fn counters(&self) -> [(&'static str, u64); 28] {
         let e = self.endpoint.stats();
         let sum = |f: fn(&AssociationStats) -> u64| -> u64 {
             self.endpoint.associations().map(|(_, a)| f(a.stats())).sum()
@@ -469,6 +469,7 @@ impl Node {
             ("handshakes_forged", e.forged),
             ("handshakes_cookie", e.cookies),
             ("handshakes_turned_away", e.turned_away),
+            ("handshakes_evicted", e.evicted),
             ("handshakes_refused", e.refused),
             ("packets_sent", sum(|s| s.packets_sent)),
             ("packets_received", sum(|s| s.packets_received)),
@@ -510,6 +511,7 @@ impl Node {
                 self.tell(now, host, message);
             }
             quiet &= !self.handle_ends(now);
+            quiet &= !self.handle_grants(now);
             quiet &= !self.handle_spawned(now);
             quiet &= !self.handle_registry(now);
             while let Some(action) = self.tasks.as_mut().and_then(Tasks::poll_action) {

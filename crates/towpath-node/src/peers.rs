@@ -173,9 +173,9 @@ impl Peers {
         self.waiting(host) < TALK_MAX
     }
 
-    /// Whether every host has room.
-    pub(crate) fn all_have_room(&self) -> bool {
-        self.by_host.values().all(|p| p.waiting < TALK_MAX)
+    /// A host that has no room.
+    pub(crate) fn crowded(&self) -> Option<HostId> {
+        self.by_host.keys().copied().find(|host| !self.has_room(*host))
     }
 
     /// Why `host` can be sent neither answers nor spawns, if it cannot.
@@ -454,6 +454,7 @@ impl Node {
             self.channels_over(host, old);
             self.give_up_work(now, host);
         }
+        self.greet(now, host);
     }
 
     /// Tells the owner that its channels on an association are over.

@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use towpath_vm::catching::OUTPUT_WINDOW;
 use towpath_vm::members::Origin;
 use towpath_vm::message::{
     Accepted, Caught, CaughtCredit, Credit, Family, Siblings, Spawn, SpawnFor, WatchTask,
@@ -17,9 +18,6 @@ use towpath_wire::{HostId, Instant, TaskId};
 use crate::event::NodeEvent;
 use crate::node::Node;
 use crate::question::check_spawn;
-
-/// Output of a spawned task that may be under way.
-const OUTPUT_WINDOW: u32 = 32 << 10;
 
 impl Node {
     /// A task of this host wants to spawn.
@@ -83,14 +81,15 @@ impl Node {
                 self.jobs.spawning.refused(set, index, fault);
                 continue;
             }
-            let Some(id) = self.requests.open(host, OUTPUT_WINDOW, job) else {
+            let window = catcher.map_or(OUTPUT_WINDOW, |by| self.jobs.catching.window(by));
+            let Some(id) = self.requests.open(host, window, job) else {
                 let fault = Fault::Limit { what: "requests".into(), limit: REQUESTS_MAX as u64 };
                 self.jobs.spawning.refused(set, index, fault);
                 continue;
             };
             self.jobs.spawning.asked(set, index, id.0, host);
             if let Some(by) = catcher
-                && self.jobs.catching.catch(id.0, by)
+                && self.jobs.catching.catch(id.0, by, window)
             {
                 self.tell(now, by.host(), Message::WatchTask(WatchTask { task: by }));
             }
@@ -100,7 +99,8 @@ impl Node {
                 host,
                 program: program.clone(),
             });
-            let spawn = Spawn { request: id.0, spec: spec.clone(), family: Some(family) };
+            let spec = TaskSpec { output_window: window, ..spec.clone() };
+            let spawn = Spawn { request: id.0, spec, family: Some(family) };
             self.tell(now, host, Message::Spawn(spawn));
         }
     }
@@ -286,5 +286,5 @@ impl Node {
 
 fn spec(spawn: SpawnTasks) -> TaskSpec {
     let SpawnTasks { program, args, env, cwd, .. } = spawn;
-    TaskSpec { program, args, env, cwd, output_window: OUTPUT_WINDOW, ..Default::default() }
+    TaskSpec { program, args, env, cwd, ..Default::default() }
 }

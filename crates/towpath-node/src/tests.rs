@@ -3,7 +3,7 @@
 extern crate std;
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use towpath_proto::crypto::{CryptoError, Handshake, HeaderKey, PacketKey, Secrets};
@@ -11,6 +11,7 @@ use towpath_proto::{
     AssociationId, Config, Crypto, HeapMemory, HostKey, Machine, Memory, Psk, Rng,
 };
 use towpath_vm::data::Placed;
+use towpath_vm::host::NAME_MAX;
 use towpath_vm::message::{Asked, SpawnFor, StreamAsk};
 use towpath_vm::talk::{
     Enrol, Fault, MAIL_MAX, MailRules, Question, RegistryOp, SpawnTasks, Subject, TALK_VERSION,
@@ -20,6 +21,7 @@ use towpath_vm::{Change, Host, HostState, Message, Tasks};
 use towpath_wire::talk::Header;
 use towpath_wire::{ByteSize, ChannelId, HostId, Instant, TaskId};
 
+use crate::control::with_slot;
 use crate::direct::ROUTES_MAX;
 use crate::{Links, Node, NodeConfig, NodeEvent};
 
@@ -223,18 +225,31 @@ fn a_task_that_floods_a_host_that_does_not_read_is_not_listened_to_and_the_host_
     let name = "n".repeat(200);
     while heard < 1_000_000 {
         let watch = ToDaemon::Watch { watch: 1, subject: Subject::Task(peer) };
-        if !node.task_says(NOW, task, watch, &mut memory) {
+        if let Some(crowded) = node.task_says(NOW, task, watch, &mut memory) {
+            assert_eq!(crowded, other);
             break;
         }
         node.task_says(NOW, task, ToDaemon::Unwatch { watch: 1 }, &mut memory);
         heard += 1;
     }
     assert!((1000..200_000).contains(&heard), "{heard} words were taken in");
-    assert!(!node.all_have_room());
-    // What does not concern that host is heard.
+    assert!(!node.has_room(other));
+    let all = ToDaemon::Ask { number: 2, question: Question::Tasks(None) };
+    assert_eq!(node.task_says(NOW, task, all, &mut memory), Some(other));
+    // What does not concern that host is heard, and nobody who waits for another one waits for it.
+    assert!(node.has_room(node.me().expect("it has joined")));
     let mine = ToDaemon::Ask { number: 1, question: Question::Registry(RegistryOp::Join(name)) };
-    assert!(node.task_says(NOW, task, mine, &mut memory));
+    assert_eq!(node.task_says(NOW, task, mine, &mut memory), None);
     assert!(node.hosts().all(|h| h.state == HostState::Up));
     let lost = |e: &NodeEvent| matches!(e, NodeEvent::HostLost(_));
     assert!(!events(&mut node).iter().any(lost));
+}
+
+#[test]
+fn a_name_that_is_taken_stays_within_its_length() {
+    assert_eq!(with_slot("node", 12), "node~12");
+    let long = "n".repeat(NAME_MAX);
+    assert_eq!(with_slot(&long, 4095), long[..NAME_MAX - 5].to_string() + "~4095");
+    // Cut between letters.
+    assert_eq!(with_slot(&"\u{e9}".repeat(32), 2), "\u{e9}".repeat(31) + "~2");
 }

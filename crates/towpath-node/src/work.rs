@@ -83,6 +83,7 @@ impl Node {
             Message::AnsweredAll(all) => self.handle_answered_all(from, all),
             Message::TaskCredit(credit) => self.handle_task_credit(from, credit),
             Message::Blocked(blocked) => self.handle_blocked(now, from, blocked),
+            Message::AskFirst(ask) => self.handle_ask_first(from, ask.on),
             Message::Unreachable(u) => self.handle_unreachable(now, from, u.host),
             Message::WatchTask(watch) => self.handle_watch_task(now, from, watch),
             Message::TaskEnded(ended) => self.handle_task_ended(now, from, &ended),
@@ -120,6 +121,7 @@ impl Node {
             self.query_done(query, Some("the connection to it was lost"));
         }
         self.give_up_ties(now, host);
+        self.handle_ask_first(host, false);
         self.relays_over(now, host);
         self.registry_forget_waits(host);
         if let Some(tasks) = &mut self.tasks {

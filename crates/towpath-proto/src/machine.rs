@@ -329,8 +329,9 @@ impl PacketWriter<'_, '_> {
         self.at = self.end;
     }
 
-    /// Seals what was written and adds it to the train; returns the datagram's length.
-    pub fn seal(self, key: &dyn PacketKey, header: Data) -> usize {
+    /// Seals what was written and adds it to the train; returns the datagram's length. The last
+    /// call: by reference, since to move what was just written would make the processor wait.
+    pub fn seal(&mut self, key: &dyn PacketKey, header: Data) -> usize {
         assert!(self.hidden || !key.seals(), "what is sealed was copied");
         let max = self.end + TAG - self.start;
         let packet = &mut self.batch.buf[self.start..self.at + TAG];

@@ -9,7 +9,7 @@ use std::time::Duration;
 use network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, drop_nth, is_data, ms};
 use towpath_proto::association::End;
 use towpath_proto::congestion::CongestionKind;
-use towpath_proto::{Config, Rng, SendError};
+use towpath_proto::{Config, Machine, Rng, SendError};
 use towpath_sim::link::LinkSpec;
 use towpath_wire::frame::MESSAGE_CHARGE;
 use towpath_wire::packet::DATA_HEADER;
@@ -439,4 +439,24 @@ fn a_full_table_of_channels_turns_over_on_a_lossy_link_without_a_fault() {
             assert!(net.hosts.iter().all(|h| h.over.is_empty()), "{what}: {:?}", net.hosts[1].over);
         }
     }
+}
+
+/// Short timers that come and go (acknowledgements, probes) leave no old long ones behind.
+#[test]
+fn after_light_traffic_nobody_is_woken_for_nothing() {
+    let mut net = Network::connected(&Config::default(), CLEAN);
+    let channel = net.hosts[0].open(ONE_WAY).unwrap();
+    for n in 0..4_000 {
+        net.hosts[0].send(channel, n, 100).unwrap();
+        net.flush();
+        net.run_for(ms(5));
+    }
+    let (end, mut wakes) = (net.now + Duration::from_mins(1), 0);
+    loop {
+        let due = net.hosts.iter().filter_map(|h| h.endpoint.poll_timeout()).map(|(at, _)| at);
+        let Some(due) = due.min().filter(|due| *due < end) else { break };
+        net.run_for(due.since(net.now).max(Duration::from_nanos(1)));
+        wakes += 1;
+    }
+    assert!(wakes < 60, "{wakes} wake-ups of two hosts in an idle minute");
 }

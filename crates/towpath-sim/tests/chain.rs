@@ -17,7 +17,7 @@ fn chain(vm: &mut Vm) -> (TaskId, Vec<TaskId>) {
     let others: Vec<TaskId> = (1..vm.world.hosts.len()).map(|host| vm.enrol(host)).collect();
     for _ in 0..3 {
         for peer in &others {
-            vm.says(0, a, ToDaemon::Blocked { peer: *peer });
+            vm.says(0, a, ToDaemon::Blocked { peer: *peer, need: 8192 });
         }
         vm.run(ms(50));
     }
@@ -129,7 +129,7 @@ fn who_writes_to_a_task_that_is_over_hears_so_after_what_it_sent_along_a_chain()
     vm.left(0, a);
     // These words find it gone while its last message is on its way to those who say them.
     assert!(vm.send(3, others[2], a, 0, 10));
-    vm.says(4, others[3], ToDaemon::Blocked { peer: a });
+    vm.says(4, others[3], ToDaemon::Blocked { peer: a, need: 8192 });
     vm.run(ms(200));
     for task in &others {
         let mut got = vm.take(*task);

@@ -305,3 +305,22 @@ fn a_busy_channel_of_higher_priority_holds_no_repair_back() {
     let before = net.hosts[1].arrived.iter().filter(|a| a.channel == high).count();
     assert!(before < 400, "{before} messages of the other channel came first");
 }
+
+#[test]
+fn busy_channels_of_equal_priority_take_turns() {
+    let mut net = Network::connected(&config(), CLEAN);
+    let channels = [(); 2].map(|()| net.hosts[0].open(ONE_WAY).unwrap());
+    net.run_for(SECOND);
+    // Less than the credit of either: nothing else makes them take turns.
+    let count = 10;
+    for channel in channels {
+        (0..count).for_each(|n| _ = net.hosts[0].send(channel, n, 65_536).unwrap());
+    }
+    net.flush();
+    let done = |n: &Network| n.hosts[1].arrived.len() as u64 == 2 * count;
+    assert!(net.run_until(done, SECOND));
+    for pair in net.hosts[1].arrived.chunks(2) {
+        let each = channels.map(|c| pair.iter().any(|a| a.channel == c));
+        assert_eq!(each, [true; 2], "{pair:?}");
+    }
+}

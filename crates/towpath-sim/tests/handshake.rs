@@ -217,6 +217,53 @@ fn a_flood_from_100_000_addresses_takes_bounded_room_and_delays_nobody_for_a_sec
     assert_eq!(net.hosts[target].endpoint.associations().count(), HOSTS);
 }
 
+/// A host that answers cookies from its own address, and never proves that it may join.
+#[test]
+fn one_address_that_takes_all_places_keeps_nobody_else_out() {
+    let hosts = (1..=3).map(|n| Host::new(n, config())).collect();
+    let mut net = Network::new(hosts, CLEAN);
+    let mut asked = net.now;
+    for n in 0..2_000 {
+        net.connect_with(2, 1, Psk([9; 32]));
+        net.run_for(ms(2));
+        if n == 1_000 {
+            let full = net.hosts[1].endpoint.half_open();
+            assert_eq!(full, config().handshakes.half_open_max, "the places are taken");
+            net.connect(0, 1);
+            asked = net.now;
+        }
+    }
+    let joined: Vec<Duration> = net.hosts[0].connected.iter().map(|c| c.0.since(asked)).collect();
+    let stats = net.hosts[1].endpoint.stats();
+    assert!(joined.len() == 1 && joined[0] < SECOND, "{joined:?}, {stats:?}");
+    assert!((1..10).contains(&stats.evicted), "{stats:?}");
+}
+
+#[test]
+fn a_copied_initiation_draws_no_answer_to_whom_its_copier_names() {
+    let (first, answers) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(0)));
+    let mut net = Network::pair(&config(), CLEAN);
+    let (keep, count) = (first.clone(), answers.clone());
+    net.tap = Box::new(move |_, from, bytes| {
+        if from == 0 && keep.borrow().is_empty() {
+            keep.borrow_mut().clone_from(bytes);
+        }
+        count.set(count.get() + u32::from(from == 1 && is_response(bytes)));
+        // The handshake stays half open.
+        if is_data(bytes) { Fate::Drop } else { Fate::Pass }
+    });
+    net.connect(0, 1);
+    net.run_for(ms(5));
+    assert_eq!((answers.get(), net.hosts[1].endpoint.half_open()), (1, 1));
+    let victim = SocketAddr::from(([10, 9, 9, 9], 1));
+    for _ in 0..100 {
+        let copy = first.borrow().clone();
+        net.inject(1, victim, copy);
+        net.run_for(Duration::from_micros(50));
+    }
+    assert_eq!(answers.get(), 1, "answers to a copy");
+}
+
 #[test]
 fn both_sides_initiating_at_once_end_with_exactly_one_association_each() {
     // Both orders of keys, and every offset within the one-way delay of 500 us.

@@ -4,8 +4,9 @@ mod hosts;
 
 use std::time::Duration;
 
-use hosts::{Got, Vm, ms};
-use towpath_node::NodeEvent;
+use hosts::{Got, Vm, ms, wall_clock};
+use towpath_node::{JoinFailure, NodeEvent};
+use towpath_sim::clock::Clock;
 use towpath_sim::link::LinkSpec;
 use towpath_sim::process::Program;
 use towpath_vm::credit::WINDOW_FAR;
@@ -15,7 +16,7 @@ use towpath_vm::talk::{
 };
 use towpath_vm::{Ending, TaskSpec};
 use towpath_wire::talk::{HEADER_LEN, Header, PIECE_CHARGE, PIECE_MAX};
-use towpath_wire::{HostId, TaskId};
+use towpath_wire::{ByteSize, HostId, TaskId};
 
 #[test]
 fn messages_arrive_in_order_here_and_on_another_host() {
@@ -33,6 +34,62 @@ fn messages_arrive_in_order_here_and_on_another_host() {
 }
 
 #[test]
+fn hosts_whose_wall_clocks_are_hours_off_join_and_work() {
+    let mut vm = Vm::up(3);
+    let tasks: Vec<TaskId> = (0..3).map(|host| vm.enrol(host)).collect();
+    for host in 0..3 {
+        let asked = vm.ask(0, tasks[0], Question::Clock(vm.me(host)));
+        let Ok(Answer::Clock(us)) = asked else { panic!("{asked:?}") };
+        assert!(us.abs_diff(wall_clock(host)) < 60_000_000, "its clock is as wrong as it was made");
+    }
+    for task in &tasks {
+        for (host, from) in tasks.iter().enumerate().filter(|(_, from)| *from != task) {
+            assert!(vm.send(host, *from, *task, 0, 100));
+        }
+    }
+    vm.run(ms(100));
+    assert!(tasks.iter().all(|task| vm.seqs(*task) == [0; 2]));
+    // A token is valid by the clock of who issued it, whatever a newcomer's says.
+    for host in [3, 4] {
+        let spec = LinkSpec { delay_us: 200, ..LinkSpec::default() };
+        vm.world.add_host(Clock::new(0, 0), ByteSize::from_mib(512), true, |_| spec);
+        vm.join(host, 0);
+        vm.run(ms(1000));
+        let expired = |e: &(usize, NodeEvent)| {
+            e.0 == host
+                && matches!(&e.1, NodeEvent::JoinFailed(JoinFailure::Refused(r))
+                    if r.text.contains("expired"))
+        };
+        assert!(vm.others.iter().any(expired), "{:?}", vm.others);
+        vm.join(host, 3600);
+        vm.run(ms(1000));
+        assert_eq!(vm.me(host).slot(), host as u16 + 1);
+    }
+}
+
+#[test]
+fn what_holds_an_association_up_can_be_shown() {
+    let mut vm = Vm::up(2);
+    let (a, b) = (vm.enrol(0), vm.enrol(1));
+    assert!(vm.send(0, a, b, 0, 1000));
+    vm.run(ms(100));
+    let flows = |vm: &Vm| vm.world.hosts[0].node.as_ref().unwrap().flows(vm.world.local_now(0));
+    assert_eq!(flows(&vm), [""; 0], "nothing is under way");
+    let until = vm.world.now() + ms(500);
+    vm.world.pause(1, until);
+    assert!(vm.send(0, a, b, 1, 1000));
+    vm.run(ms(1));
+    let shown = flows(&vm);
+    assert_eq!(shown.len(), 1);
+    let host = vm.me(1);
+    assert!(shown[0].contains(&format!("for {host}: 1")), "{shown:?}");
+    assert!(shown[0].contains(" bytes in flight, window ") && shown[0].contains("pacer waits"));
+    vm.run(ms(2000));
+    assert!(flows(&vm).iter().all(|flow| flow.starts_with("0 messages")), "it has arrived");
+    assert_eq!(vm.seqs(b), [0, 1]);
+}
+
+#[test]
 fn credit_lets_a_sender_go_on_as_the_receiver_reads_and_no_further() {
     let mut vm = Vm::up(2);
     let (a, b) = (vm.enrol(0), vm.enrol(1));
@@ -46,7 +103,7 @@ fn credit_lets_a_sender_go_on_as_the_receiver_reads_and_no_further() {
             assert!(vm.send(0, a, b, seq, len));
             seq += 1;
         }
-        vm.says(0, a, ToDaemon::Blocked { peer: b });
+        vm.says(0, a, ToDaemon::Blocked { peer: b, need: 4096 });
         vm.run(ms(50));
         for got in vm.take(a) {
             let Got::Said(ToTask::Credit { peer, limit: more }) = got else { panic!("{got:?}") };
@@ -119,7 +176,7 @@ fn all_that_had_to_do_with_a_task_hear_of_its_end_once_and_after_its_last_messag
     // Whoever comes too late hears it at once: a watch, a message, a question for credit.
     vm.says(2, d, ToDaemon::Watch { watch: 4, subject: Subject::Task(a) });
     assert!(vm.send(1, b, a, 0, 10));
-    vm.says(1, c, ToDaemon::Blocked { peer: a });
+    vm.says(1, c, ToDaemon::Blocked { peer: a, need: 74 });
     vm.run(ms(100));
     assert_eq!(vm.take(d), [Got::Said(ToTask::Notice { watch: 4, event })]);
     assert_eq!(vm.take(b), [Got::Said(ToTask::Gone { peer: a })]);

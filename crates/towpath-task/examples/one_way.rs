@@ -4,6 +4,7 @@
 //! ```text
 //! cargo build --release -p towpath-task --example one_way
 //! valgrind --tool=callgrind target/release/examples/one_way 20
+//! valgrind --tool=callgrind target/release/examples/one_way any 20
 //! target/release/examples/one_way echo 1000000
 //! ```
 //! The first form sends 16 bytes to and fro by shared memory in one thread, each message there
@@ -11,7 +12,9 @@
 //! difference of two runs by the difference of their messages (20 and 120: beyond some 120, the
 //! library looks at the processor it runs on, by a way that valgrind does not know).
 //!
-//! The second form is a round trip between two threads on processors 0 and 1, beside that of a
+//! The second form is the same, but receives from anybody.
+//!
+//! The third form is a round trip between two threads on processors 0 and 1, beside that of a
 //! word which both look at; both in nanoseconds, least and median of batches.
 
 #![allow(dead_code)] // not all that a test says is said here
@@ -25,6 +28,7 @@ use std::time::Instant;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use stage::{Side, Stage};
 use towpath_task::{Route, Task, Wanted};
+use towpath_wire::TaskId;
 
 /// Round trips between two looks at the clock.
 const BATCH: u64 = 1000;
@@ -39,6 +43,7 @@ fn enrol(stage: &mut Stage) -> (Task, Side) {
 fn main() {
     let mut args = std::env::args().skip(1).peekable();
     let echo = args.next_if(|arg| arg == "echo").is_some();
+    let any = args.next_if(|arg| arg == "any").is_some();
     let count = args.next().map_or(100_000, |n| n.parse().expect("a number"));
     let mut stage = Stage::new();
     let ((mut a, mut a_side), (mut b, mut b_side)) = (enrol(&mut stage), enrol(&mut stage));
@@ -51,21 +56,24 @@ fn main() {
         floor(count);
         trips(a, b, count);
     } else {
-        one_thread(a, b, count);
+        one_thread(a, b, count, any);
     }
 }
 
-fn one_thread(mut a: Task, mut b: Task, messages: u64) {
-    let mut wanted = Wanted::from(a.id(), 1, 0);
+fn one_thread(mut a: Task, mut b: Task, messages: u64, any: bool) {
+    let from = |peer: TaskId| Wanted { source: (!any).then_some(peer), ..Wanted::from(peer, 1, 0) };
+    let mut wanted = from(a.id());
     let mut room = [0; 16];
     let (mut sender, mut receiver) = (&mut a, &mut b);
+    let begin = Instant::now();
     for _ in 0..messages {
         sender.send(receiver.id(), 1, &[7; 16]).expect("sends");
         receiver.recv_into(&wanted, &mut room).expect("receives");
         (sender, receiver) = (receiver, sender);
-        wanted.source = Some(sender.id());
+        wanted = from(sender.id());
     }
-    println!("{messages} messages");
+    let ns = begin.elapsed().as_nanos() as f64 / messages as f64;
+    println!("{messages} messages, {ns:.1} ns each");
 }
 
 fn pin(processor: usize) {

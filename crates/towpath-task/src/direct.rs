@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use towpath_io::shared::{Head, Outbound, PushError, SHORT_MAX};
-use towpath_vm::account::{Account, RouteState};
+use towpath_vm::account::RouteState;
 use towpath_vm::talk::ToDaemon;
-use towpath_wire::TaskId;
+use towpath_wire::{Instant as Time, TaskId};
 
 use crate::accounts::Accounts;
 use crate::error::SendError;
@@ -21,6 +21,10 @@ const LONG: usize = 16 << 10;
 /// How long a long message waits for the peer's end of a new ring, and for blocks that peers
 /// hold, before it goes by the daemons.
 const PATIENCE: Duration = Duration::from_millis(1);
+/// How long a stream that was not to be had is not asked for; twice as long each time, up to
+/// [`PUT_OFF_MAX`].
+const PUT_OFF: Duration = Duration::from_secs(2);
+const PUT_OFF_MAX: Duration = Duration::from_secs(64);
 
 /// How far the direct route to a peer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +34,8 @@ enum Stage {
     Asked,
     /// Offered; the ring says whether the peer has its end.
     There,
+    /// There is none now; it may be asked for again then.
+    PutOff(Time),
     Refused,
 }
 
@@ -50,6 +56,8 @@ pub enum Route {
 #[derive(Default)]
 pub(crate) struct Directs {
     stages: HashMap<TaskId, Stage>,
+    /// For how long those were put off last that were.
+    put_off: HashMap<TaskId, Duration>,
     pub(crate) refused_by_us: bool,
     pub(crate) accounts: Accounts,
 }
@@ -57,13 +65,26 @@ pub(crate) struct Directs {
 impl Directs {
     pub(crate) fn forget(&mut self, peer: TaskId) {
         self.stages.remove(&peer);
+        self.put_off.remove(&peer);
     }
 
     pub(crate) fn asked(&mut self, peer: TaskId) {
         self.stages.insert(peer, Stage::Asked);
     }
 
+    pub(crate) fn is_asked(&self, peer: TaskId) -> bool {
+        self.stages.get(&peer) == Some(&Stage::Asked)
+    }
+
+    /// There is none to be had at the moment.
+    pub(crate) fn put_off(&mut self, peer: TaskId, now: Time) {
+        let wait = self.put_off.get(&peer).map_or(PUT_OFF, |last| (2 * *last).min(PUT_OFF_MAX));
+        self.put_off.insert(peer, wait);
+        self.stages.insert(peer, Stage::PutOff(now + wait));
+    }
+
     pub(crate) fn stands(&mut self, peer: TaskId) {
+        self.put_off.remove(&peer);
         self.stages.insert(peer, Stage::There);
     }
 
@@ -189,11 +210,15 @@ impl Task {
             return Ok(());
         }
         let stage = self.directs.stages.entry(to).or_insert(Stage::Not(0));
-        if let Stage::Not(messages) = stage {
-            *messages += 1;
-            if *messages <= MESSAGES_FIRST && len <= LONG {
-                return Ok(());
+        let asks = match stage {
+            Stage::Not(messages) => {
+                *messages += 1;
+                *messages > MESSAGES_FIRST || len > LONG
             }
+            Stage::PutOff(until) => *until <= self.routes.now(),
+            Stage::Asked | Stage::There | Stage::Refused => false,
+        };
+        if asks {
             *stage = Stage::Asked;
             self.account(to);
             self.say(&ToDaemon::Direct { peer: to })?;
@@ -202,10 +227,8 @@ impl Task {
         if len <= LONG || to.host() != self.host() {
             return Ok(());
         }
-        if self.directs.stages.get(&to) == Some(&Stage::Asked) {
-            self.wait_for(Deadline::NEVER, &mut |task| {
-                (task.directs.stages.get(&to) != Some(&Stage::Asked)).then_some(())
-            })?;
+        if self.directs.is_asked(to) {
+            self.wait_for(Deadline::NEVER, &mut |task| (!task.directs.is_asked(to)).then_some(()))?;
         }
         let waits = |task: &mut Self| task.rings.get(to).is_some_and(|ring| !ring.open);
         if waits(self) {
@@ -215,8 +238,31 @@ impl Task {
         Ok(())
     }
 
+    /// Sends a tiny message through the ring to `to`, as most go; false: it did not go, and
+    /// [`Task::send_parts`] finds out why.
+    pub(crate) fn by_open_ring(
+        &mut self,
+        to: TaskId,
+        tag: i32,
+        [context, format]: [u32; 2],
+        bytes: &[u8],
+    ) -> bool {
+        if !self.works() || self.directs.refused_by_us {
+            return false;
+        }
+        let (Some(home), Some(ring)) = (&self.home, self.rings.get(to)) else { return false };
+        let (seq, total) = (self.endpoint.next_number(to), bytes.len() as u64);
+        let head = Head { tag, context, seq, format, total, offset: 0 };
+        if !ring.open || !ring.out.push_tiny(&head, bytes) {
+            return false;
+        }
+        ring.pushed(home, bytes.len());
+        self.endpoint.take_number(to);
+        self.counts.ring += 1;
+        true
+    }
+
     /// Sends through the ring to `to`, if there is one; false: it must go by the daemons.
-    #[inline]
     pub(crate) fn by_ring(
         &mut self,
         to: TaskId,
@@ -260,7 +306,7 @@ impl Task {
     fn push(&mut self, to: TaskId, head: &Head, parts: &[&[u8]]) -> Pushed {
         let len = head.total as usize;
         let Some(home) = &self.home else { return Pushed::Never };
-        let (arena, ledger) = (home.arena(), home.ledger());
+        let arena = home.arena();
         let Some(ring) = self.rings.get(to) else { return Pushed::Never };
         let out = &mut ring.out;
         let pushed = match parts {
@@ -275,10 +321,7 @@ impl Task {
         };
         match pushed {
             Ok(()) => {
-                out.wake();
-                if let Some(line) = ring.line {
-                    ledger.count(line, Account::BY_RING, len);
-                }
+                ring.pushed(home, len);
                 Pushed::Yes
             }
             Err(PushError::Full) => match (out.has_room(), out.has_tickets()) {

@@ -13,6 +13,7 @@ use crate::error::{Full, Lost};
 use crate::event::Event;
 use crate::link::Got;
 use crate::message::Envelope;
+use crate::rings::QUOTA;
 use crate::task::{SOCKET, Task};
 
 /// Looks at rings, and takes of what is known to be there, before the kernel is asked what
@@ -37,12 +38,7 @@ impl Task {
     }
 
     fn take_all(&mut self, look: bool) -> Result<bool, Lost> {
-        let mut any = false;
-        // Beyond its limit rings stay as they are, and senders wait for room in them.
-        if !self.rings.is_empty() && self.full().is_none() {
-            any = self.rings.take(self.welcome.you, &mut self.endpoint);
-            self.give_up_corrupt();
-        }
+        let mut any = self.take_rings(QUOTA);
         let over = self.ends.words.news();
         if over > 0 {
             self.happened += over;
@@ -58,6 +54,18 @@ impl Task {
             self.look();
         }
         Ok(self.read_descriptors()? || any)
+    }
+
+    /// Puts what rings have among what waits, at most `quota` records of each; true when there was
+    /// something.
+    pub(crate) fn take_rings(&mut self, quota: usize) -> bool {
+        // Beyond its limit they stay as they are, and senders wait for room in them.
+        if self.rings.is_empty() || self.full().is_some() {
+            return false;
+        }
+        let any = self.rings.take(self.welcome.you, &mut self.endpoint, quota);
+        self.give_up_corrupt();
+        any
     }
 
     /// Tells the daemon of rings in which something made no sense: their peers are to send what
@@ -160,6 +168,7 @@ impl Task {
                 return Err(Lost::Daemon("it answered an enrolment twice".into()));
             }
             ToTask::Credit { peer, limit } => self.endpoint.credit(peer, limit),
+            ToTask::AskFirst { host, on } => self.endpoint.ask_first(host, on),
             ToTask::Ring { peer } => self.ring_offered(peer),
             ToTask::NoDirect { peer } if peer.host() != self.host() => self.stream_over(peer),
             ToTask::RingFailed { peer } | ToTask::NoDirect { peer } => self.ring_over(peer),

@@ -3,7 +3,6 @@
 use std::ops::{Deref, DerefMut};
 
 use towpath_io::shared::{Block, Frozen, Head, PushError, SHORT_MAX};
-use towpath_vm::account::Account;
 use towpath_wire::TaskId;
 
 use crate::direct::Route;
@@ -205,13 +204,12 @@ impl Task {
             }
             let seq = self.endpoint.next_number(to);
             let head = Head { tag, context, seq, format, total, offset: 0 };
-            let Some(ring) = self.rings.get(to) else { return Ok(Some(block)) };
+            let (Some(ring), Some(home)) = (self.rings.get(to), &self.home) else {
+                return Ok(Some(block));
+            };
             let unsent = match ring.out.push_block(&head, block) {
                 Ok(()) => {
-                    ring.out.wake();
-                    if let (Some(line), Some(home)) = (ring.line, &self.home) {
-                        home.ledger().count(line, Account::BY_RING, total as usize);
-                    }
+                    ring.pushed(home, total as usize);
                     self.endpoint.take_number(to);
                     self.counts.ring += 1;
                     return Ok(None);

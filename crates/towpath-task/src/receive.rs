@@ -24,6 +24,9 @@ const BUSY: u32 = 4;
 /// Rings glanced at for a message from anybody.
 const GLANCES: usize = 4;
 
+/// Records of each ring that are put among what waits at every [`LOOKS`]th receive.
+const PASSED_OVER: usize = 4;
+
 /// When a wait is over; `None`: never.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline(Option<Instant>);
@@ -113,6 +116,7 @@ impl Task {
         found?.transpose()
     }
 
+    #[inline]
     fn take_into(
         &mut self,
         wanted: &Wanted,
@@ -129,6 +133,9 @@ impl Task {
             out[..len].copy_from_slice(bytes(&taken.payload.body));
             return Some(Ok(about));
         }
+        if let Some(received) = self.rings.take_tiny(wanted, &mut self.endpoint, out) {
+            return Some(Ok(received));
+        }
         if self.rings.may_fill()
             && let Some(header) = self.rings.copy_some(wanted, out)
         {
@@ -137,7 +144,8 @@ impl Task {
             self.rings.taken += 1;
             return Some(Ok(Received { src, tag, context, format, len: total as usize }));
         }
-        let (ring, arrival) = self.rings.find(wanted, &mut self.endpoint)?;
+        let ring = self.rings.find(wanted, &mut self.endpoint)?;
+        let arrival = ring.arrival();
         let len = arrival.len;
         if len > room {
             return Some(Err(RecvError::TooLong { len, room }));
@@ -156,7 +164,8 @@ impl Task {
         if let Some(waiting) = self.endpoint.take(wanted) {
             return Some(Message::new(waiting));
         }
-        let (ring, arrival) = self.rings.find(wanted, &mut self.endpoint)?;
+        let ring = self.rings.find(wanted, &mut self.endpoint)?;
+        let arrival = ring.arrival();
         let (Head { tag, context, format, .. }, len) = (arrival.head, arrival.len);
         let about = Received { src: ring.peer, tag, context, format, len };
         let message = if len <= TINY_MAX && arrival.kind == Kind::Short {
@@ -245,13 +254,17 @@ impl Task {
         if self.looks >= LOOKS {
             self.look_elsewhere();
         }
-        match found(self) {
-            None if glances && self.glance() => Ok(found(self)),
-            found => Ok(found),
+        let mut glances = glances;
+        loop {
+            let found = found(self);
+            if found.is_some() || !std::mem::take(&mut glances) || !self.glance() {
+                return Ok(found);
+            }
         }
     }
 
-    /// Takes in what descriptors have. An error is remembered.
+    /// Takes in what descriptors have, and some of what receives have passed over in rings: behind
+    /// what nobody asks for, or while others always had something. An error is remembered.
     #[cold]
     fn look_elsewhere(&mut self) {
         if let Some(home) = &self.home {
@@ -259,6 +272,9 @@ impl Task {
         }
         self.look();
         let _ = self.read_descriptors().and_then(|_| self.flush());
+        if self.rings.len() > 1 || !self.endpoint.store().is_empty() {
+            self.take_rings(PASSED_OVER);
+        }
     }
 
     /// Looks for a moment at the rings of those who are awaited, if they run on other processors.

@@ -9,15 +9,20 @@ use std::os::fd::OwnedFd;
 use towpath_io::shared::{
     Arrival, Corrupt, Head, Home, Inbound, Kind, OpenError, Outbound, PairFds, PeerCard, View,
 };
+use towpath_vm::account::Account;
 use towpath_vm::endpoint::{Body, Endpoint};
 use towpath_vm::matching::{Key, Wanted};
 use towpath_wire::TaskId;
 use towpath_wire::talk::Header;
 
+use crate::message::Received;
+
 /// Rings of one task at most.
 pub(crate) const RINGS_MAX: usize = 256;
 /// Records taken from one ring before the others have their turn.
-const QUOTA: usize = 64;
+pub(crate) const QUOTA: usize = 64;
+/// Messages received straight from one ring before the others have their turn.
+const TURN: u64 = 8;
 /// The context of marks; no program's message has it.
 const MARK: u32 = u32::MAX;
 
@@ -102,23 +107,37 @@ impl Ring {
         }
     }
 
+    /// A message of `len` bytes was pushed: its receiver is woken, and it is counted.
+    #[inline]
+    pub(crate) fn pushed(&self, home: &Home, len: usize) {
+        self.out.wake();
+        if let Some(line) = self.line {
+            home.ledger().count(line, Account::BY_RING, len);
+        }
+    }
+
     /// Whether a record can be put into it now; also when it is broken, which the next try says.
     pub(crate) fn has_room(&mut self) -> bool {
         self.out.has_room().unwrap_or(true)
     }
 
-    /// What is at its head, if that is due, whole and fits `wanted`.
+    /// Whether what is at its head is due, whole and fits `wanted`.
     #[inline]
-    fn wanted(&mut self, wanted: &Wanted, endpoint: &mut Endpoint<View>) -> Option<Arrival> {
+    fn has(&mut self, wanted: &Wanted, endpoint: &mut Endpoint<View>) -> bool {
         if self.filling.is_some() {
-            return None;
+            return false;
         }
-        let arrival = self.input.peek().ok()??;
-        let Head { tag, context, seq, offset, total, .. } = arrival.head;
+        let Ok(Some(Arrival { head, len, .. })) = self.input.peek() else { return false };
+        let Head { tag, context, seq, offset, total, .. } = head;
         let fits = wanted.matches(&Key { source: self.peer, tag, context });
-        let whole = offset == 0 && total == arrival.len as u64 && self.input.next_is_whole();
-        let due = fits && whole && endpoint.is_turn(self.peer, seq);
-        due.then_some(arrival)
+        let whole = offset == 0 && total == len as u64 && self.input.next_is_whole();
+        fits && whole && endpoint.is_turn(self.peer, seq)
+    }
+
+    /// What is at its head, once a look found something there ([`Rings::find`]).
+    #[inline]
+    pub(crate) fn arrival(&self) -> Arrival {
+        self.input.next().expect("a look found something")
     }
 
     fn step(&mut self, own: TaskId, endpoint: &mut Endpoint<View>) -> Result<Step, Corrupt> {
@@ -163,6 +182,8 @@ pub(crate) struct Rings {
     last: usize,
     /// Where the next look begins.
     start: usize,
+    /// [`Rings::taken`] when the ring there has had its turn.
+    turn_over: u64,
     /// The sending ends of rings that were given up. Their peers may still read blocks of this
     /// task's arena: those are free when they come back, or the peer is gone.
     retired: Vec<(TaskId, Outbound)>,
@@ -204,20 +225,35 @@ impl Rings {
         self.all.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     #[inline]
     pub(crate) fn get(&mut self, peer: TaskId) -> Option<&mut Ring> {
         if self.all.get(self.last).is_none_or(|ring| ring.peer != peer) {
-            self.last = *self.by_peer.get(&peer)?;
+            self.last = self.seek(peer)?;
         }
         self.all.get_mut(self.last)
+    }
+
+    #[inline(never)]
+    fn seek(&self, peer: TaskId) -> Option<usize> {
+        self.by_peer.get(&peer).copied()
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Ring> {
         self.all.iter_mut()
     }
 
-    /// Hands what has come, and is due, to the endpoint; true when there was something.
-    pub(crate) fn take(&mut self, own: TaskId, endpoint: &mut Endpoint<View>) -> bool {
+    /// Hands what has come, and is due, to the endpoint, at most `quota` records of each ring;
+    /// true when there was something.
+    pub(crate) fn take(
+        &mut self,
+        own: TaskId,
+        endpoint: &mut Endpoint<View>,
+        quota: usize,
+    ) -> bool {
         let count = self.all.len();
         let (mut any, mut broken) = (false, None);
         self.start = if self.start + 1 < count { self.start + 1 } else { 0 };
@@ -226,7 +262,7 @@ impl Rings {
             let at = if self.start + i < count { self.start + i } else { self.start + i - count };
             let ring = &mut self.all[at];
             ring.held_back = false;
-            for _ in 0..QUOTA {
+            for _ in 0..quota {
                 match ring.step(own, endpoint) {
                     Ok(Step::Took) => {
                         any = true;
@@ -285,21 +321,53 @@ impl Rings {
         self.all[at].iter_mut()
     }
 
-    /// The ring with a message at its head that fits `wanted`, is whole and due: it can be
-    /// received without being put among those that wait, if none of those fits.
+    /// The ring with a message at its head ([`Ring::arrival`]) that fits `wanted`, is whole and
+    /// due: it can be received without being put among those that wait, if none of those fits. Of
+    /// several rings, each has its turn.
     #[inline]
     pub(crate) fn find(
         &mut self,
         wanted: &Wanted,
         endpoint: &mut Endpoint<View>,
-    ) -> Option<(&mut Ring, Arrival)> {
-        let mut look = |ring: &'_ mut Ring| ring.wanted(wanted, endpoint);
+    ) -> Option<&mut Ring> {
         if let Some(peer) = wanted.source {
             let ring = self.get(peer)?;
-            let arrival = look(ring)?;
-            return Some((ring, arrival));
+            return ring.has(wanted, endpoint).then_some(ring);
         }
-        self.all.iter_mut().find_map(|ring| look(ring).map(|arrival| (ring, arrival)))
+        if self.taken >= self.turn_over {
+            (self.start, self.turn_over) = (self.start + 1, self.taken + TURN);
+        }
+        let count = self.all.len();
+        for _ in 0..count {
+            self.start = if self.start < count { self.start } else { 0 };
+            if self.all[self.start].has(wanted, endpoint) {
+                return self.all.get_mut(self.start);
+            }
+            (self.start, self.turn_over) = (self.start + 1, self.taken + TURN);
+        }
+        None
+    }
+
+    /// Receives the message at the head of the ring of the source that `wanted` names if it is a
+    /// tiny one, as most are, that fits and is due; its header. `None`: [`Rings::find`] finds out
+    /// what there is instead.
+    #[inline]
+    pub(crate) fn take_tiny(
+        &mut self,
+        wanted: &Wanted,
+        endpoint: &mut Endpoint<View>,
+        to: &mut [u8],
+    ) -> Option<Received> {
+        let src = wanted.source?;
+        let ring = self.get(src).filter(|ring| ring.filling.is_none())?;
+        let head = ring.input.take_tiny(to, |head| {
+            let Head { tag, context, seq, .. } = *head;
+            wanted.matches(&Key { source: src, tag, context }) && endpoint.is_turn(src, seq)
+        })?;
+        endpoint.pass(src);
+        self.taken += 1;
+        let Head { tag, context, format, total, .. } = head;
+        Some(Received { src, tag, context, format, len: total as usize })
     }
 
     /// Takes what a peer left in its ring, of which nothing more comes.

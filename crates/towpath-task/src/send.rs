@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use towpath_vm::account::Account;
+use towpath_vm::endpoint::charge;
 use towpath_vm::talk::{ToDaemon, encode};
 use towpath_wire::TaskId;
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, MULTICAST_MAX};
@@ -16,6 +17,8 @@ use crate::task::Task;
 
 /// Parts of one frame beside its front; what has more is copied together first.
 pub(crate) const PARTS_MAX: usize = 16;
+/// Charged bytes that go out unasked before a look at what the daemon says.
+const UNASKED_UNSEEN: u64 = 64 << 10;
 
 /// A receiver of a multicast: the number of the message for it (taken once something went out),
 /// and how much of it went out.
@@ -33,6 +36,8 @@ pub(crate) struct Sending {
     pub(crate) half: Vec<TaskId>,
     /// The ring with room in it that is waited for.
     pub(crate) wants_room: Option<TaskId>,
+    /// Charged bytes sent unasked at which what the daemon says is looked at.
+    pub(crate) look_at: u64,
     /// The context of the team that it is for.
     pub(crate) team: Option<u32>,
 }
@@ -40,17 +45,23 @@ pub(crate) struct Sending {
 impl Task {
     /// Sends `bytes` to `to`, in context 0. Returns once they may be reused; waits while the
     /// receiver does not take more, taking in what comes to this task meanwhile.
+    #[inline]
     pub fn send(&mut self, to: TaskId, tag: i32, bytes: &[u8]) -> Result<(), SendError> {
-        self.send_parts(to, Envelope::tag(tag), &[bytes])
+        self.send_with(to, Envelope::tag(tag), bytes)
     }
 
     /// [`Task::send`] with a context and a format.
+    #[inline]
     pub fn send_with(
         &mut self,
         to: TaskId,
         envelope: Envelope,
         bytes: &[u8],
     ) -> Result<(), SendError> {
+        let Envelope { tag, context, format } = envelope;
+        if self.by_open_ring(to, tag, [context, format], bytes) {
+            return Ok(());
+        }
         self.send_parts(to, envelope, &[bytes])
     }
 
@@ -158,7 +169,7 @@ impl Task {
         self.sending.half.push(dst);
         loop {
             let left = left(header);
-            let piece = self.wait_for_credit([dst].into_iter(), &mut |task| {
+            let piece = self.wait_for_credit([(dst, left)].into_iter(), &mut |task| {
                 if task.endpoint.has_ended(dst) {
                     return Some(Err(SendError::NoTask(dst)));
                 }
@@ -254,7 +265,7 @@ impl Task {
         parts: &[&[u8]],
     ) -> Result<(), SendError> {
         let total = header.total;
-        let to = cursors.iter().map(|c| c.to);
+        let to = cursors.iter().map(|c| (c.to, (total - c.offset) as usize));
         // Whoever is behind goes first, so that they meet again.
         let next = self.wait_for_credit(to, &mut |task| {
             if cursors.iter().any(|c| task.endpoint.has_ended(c.to)) {
@@ -297,19 +308,26 @@ impl Task {
         Ok(())
     }
 
-    /// Waits until `found` finds something; before that, says once for each limit of `to` that
-    /// there is no credit.
+    /// Waits until `found` finds something; before that, says once for each limit of `to`, which
+    /// are still to get so many bytes, that there is no credit.
     fn wait_for_credit<T>(
         &mut self,
-        to: impl Iterator<Item = TaskId>,
+        to: impl Iterator<Item = (TaskId, usize)>,
         found: &mut dyn FnMut(&mut Self) -> Option<T>,
     ) -> Result<T, SendError> {
+        if self.endpoint.unasked() >= self.sending.look_at {
+            // Whether a host wants to be asked first is known only to those who look.
+            self.sending.look_at = self.endpoint.unasked() + UNASKED_UNSEEN;
+            self.look();
+            self.read_descriptors()?;
+        }
         if let Some(found) = found(self) {
             return Ok(found);
         }
-        for peer in to {
+        for (peer, left) in to {
             if self.endpoint.blocked(peer) {
-                self.link.queue(&encode(&ToDaemon::Blocked { peer }, Vec::new()));
+                let need = charge(left);
+                self.link.queue(&encode(&ToDaemon::Blocked { peer, need }, Vec::new()));
             }
         }
         let found = self.wait_for(Deadline::NEVER, found)?;

@@ -10,6 +10,7 @@ use towpath_io::direct::{End, Offer, Outcome, Push, Rendezvous, Stream, Streams}
 use towpath_io::shared::{Event, Interest, Waiter};
 use towpath_vm::Ending;
 use towpath_vm::account::{Account, RouteState};
+use towpath_vm::endpoint::charge;
 use towpath_vm::talk::{StreamOffer, ToDaemon, ToTask, WatchEvent, encode};
 use towpath_wire::talk::{Header, PIECE_MAX};
 use towpath_wire::{Instant as Time, TaskId};
@@ -126,8 +127,21 @@ impl Routes {
         self.parked.push(Parked { peer, until, patience, progress: 0, news });
     }
 
-    fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         Time::ZERO + self.zero.elapsed()
+    }
+
+    /// So much time passes, for what [`Routes::now`] is asked for.
+    #[cfg(test)]
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.zero -= time;
+    }
+
+    /// Whether there may be a stream to `peer`; one that is idle may be closed for it.
+    fn room_for(&mut self, peer: TaskId) -> bool {
+        let coming = self.rendezvous.as_ref().map_or(0, |r| r.under_way(peer));
+        let now = self.now();
+        self.streams.make_room(coming, now)
     }
 
     #[cfg(test)]
@@ -197,12 +211,13 @@ impl Task {
         let me = self.welcome.you;
         let refused = self.directs.refused_by_us;
         let wanted = !refused && !self.routes.is_open(peer);
+        let has_room = wanted && self.routes.room_for(peer);
         self.endpoint.meet(peer);
         self.account(peer);
         let now = self.routes.now();
         let rendezvous = self.waiter.as_ref().and_then(|waiter| self.routes.rendezvous(waiter));
         let offer = Offer { me, peer, send_key, receive_key, sealed: true };
-        let begun = match (rendezvous.filter(|_| wanted), address) {
+        let begun = match (rendezvous.filter(|_| has_room), address) {
             (None, _) => Err(()),
             (Some(rendezvous), Some(to)) => rendezvous.dial(offer, to, now).map_err(drop),
             (Some(rendezvous), None) => match rendezvous.listen(offer, now) {
@@ -220,13 +235,18 @@ impl Task {
                 self.routes.dialled.insert(peer);
             }
         } else {
-            self.no_stream(peer, if refused { RouteState::NotWanted } else { RouteState::NoMeans });
+            let why = match (refused, wanted && !has_room) {
+                (true, _) => RouteState::NotWanted,
+                (false, true) => RouteState::NoRoom,
+                (false, false) => RouteState::NoMeans,
+            };
+            self.no_stream(peer, why);
         }
     }
 
     fn no_stream(&mut self, peer: TaskId, why: RouteState) {
         self.routes.dialled.remove(&peer);
-        self.directs.refused(peer);
+        self.directs.put_off(peer, self.routes.now());
         self.route_is(peer, why);
         self.queue(&ToDaemon::CloseDirect { peer });
     }
@@ -236,8 +256,11 @@ impl Task {
         // One that stands ends by itself, after its last bytes.
         if self.routes.streams.get(peer).is_none() {
             self.routes.forget(peer);
-            self.directs.refused(peer);
-            self.route_is(peer, RouteState::Refused);
+            // Of one that has stood this says no more than its end did.
+            if self.directs.is_asked(peer) {
+                self.directs.put_off(peer, self.routes.now());
+                self.route_is(peer, RouteState::Refused);
+            }
         }
     }
 
@@ -307,7 +330,8 @@ impl Task {
         }
         self.directs.stands(peer);
         self.route_is(peer, RouteState::Stands);
-        if let (_, Some(mut old)) = self.routes.streams.insert(stream) {
+        let now = self.routes.now();
+        if let Some(mut old) = self.routes.streams.insert(stream, now) {
             self.keep_untaken(peer, &mut old);
         }
     }
@@ -393,9 +417,11 @@ impl Task {
             while !sending.half.contains(&peer)
                 && let Some(rest) = rests.front_mut()
             {
-                let Some(len) = endpoint.room(peer, rest.left().len()) else {
+                let left = rest.left().len();
+                let Some(len) = endpoint.room(peer, left) else {
                     if endpoint.blocked(peer) {
-                        link.queue(&encode(&ToDaemon::Blocked { peer }, Vec::new()));
+                        let say = ToDaemon::Blocked { peer, need: charge(left) };
+                        link.queue(&encode(&say, Vec::new()));
                     }
                     return true;
                 };
@@ -427,7 +453,7 @@ impl Task {
             return Ok(false);
         }
         loop {
-            let Some(stream) = self.routes.streams.to(dst) else { return Ok(false) };
+            let Some(stream) = self.routes.streams.get(dst) else { return Ok(false) };
             let left = usize::try_from(header.total - header.offset).unwrap_or(usize::MAX);
             let len = left.min(PIECE_MAX);
             let mut room = [&[][..]; crate::send::PARTS_MAX];

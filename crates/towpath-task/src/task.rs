@@ -130,7 +130,9 @@ impl Task {
         let first = link.take_queued();
         let mut done = 0;
         while done < first.len() {
-            done += link.write(&[IoSlice::new(&first)], done)?;
+            // One that closes at once may have said why.
+            let Ok(n) = link.write(&[IoSlice::new(&first)], done) else { break };
+            done += n;
         }
         let welcome = loop {
             if let Some((FrameKind::Control, body)) = link.next_frame()? {
@@ -145,10 +147,14 @@ impl Task {
             }
         };
         let (home, waiter) = segment(&mut link, &welcome).unzip();
+        let mut endpoint = Endpoint::new(seed());
+        for host in &welcome.ask_first {
+            endpoint.ask_first(*host, true);
+        }
         Ok(Self {
             link,
             welcome,
-            endpoint: Endpoint::new(seed()),
+            endpoint,
             held_max: place::number("TOWPATH_UNEXPECTED_MAX").unwrap_or(UNEXPECTED_MAX),
             events: VecDeque::new(),
             questions: Questions::default(),
@@ -223,17 +229,25 @@ impl Task {
     /// An error when this process is not the one that enrolled: it must not touch shared pages.
     #[inline]
     pub(crate) fn check_origin(&mut self) -> Result<(), Lost> {
-        if self.origin.is_here() { Ok(()) } else { Err(self.lose(Lost::Forked)) }
+        if self.origin.is_here() { Ok(()) } else { Err(self.why_lost()) }
     }
 
     /// An error when this process is not the one that enrolled, or the daemon is gone.
     #[inline]
     pub(crate) fn check(&mut self) -> Result<(), Lost> {
-        self.check_origin()?;
-        match &self.lost {
-            None => Ok(()),
-            Some(lost) => Err(lost.clone()),
-        }
+        if self.works() { Ok(()) } else { Err(self.why_lost()) }
+    }
+
+    /// Whether [`Task::check`] finds nothing.
+    #[inline]
+    pub(crate) fn works(&self) -> bool {
+        self.origin.is_here() && self.lost.is_none()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn why_lost(&mut self) -> Lost {
+        self.lose(Lost::Forked)
     }
 
     /// Queues a control frame.

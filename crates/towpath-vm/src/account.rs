@@ -29,10 +29,12 @@ pub enum RouteState {
     Refused,
     /// What came on it could not be.
     Bad,
+    /// This task has as many as it may, and all are in use.
+    NoRoom,
 }
 
 impl RouteState {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::None,
         Self::SettingUp,
         Self::Stands,
@@ -42,6 +44,7 @@ impl RouteState {
         Self::NotReached,
         Self::Refused,
         Self::Bad,
+        Self::NoRoom,
     ];
 
     /// As it stands in memory.
@@ -69,6 +72,7 @@ impl RouteState {
             Self::NotReached => "given up: the two did not reach each other in time",
             Self::Refused => "refused: by the other side, or a daemon had none to offer",
             Self::Bad => "cut off: what came by it could not be",
+            Self::NoRoom => "put off: this task has as many as it may, all in use",
         }
     }
 }

@@ -6,13 +6,13 @@
 //!     └──────────── process ends ──────────────────────────────────────────────────────┘
 //! ```
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_wire::{HostId, Instant, TaskId};
 
-use crate::credit::{Budget, WINDOW_FAR, WINDOW_NEAR, Window};
+use crate::credit::{Budget, FIRST_MAX, WINDOW_FAR, WINDOW_NEAR, Window};
 use crate::talk::{CREDIT_FIRST, Claim, Subject};
 use crate::task::Ending;
 
@@ -55,15 +55,21 @@ pub struct Pair {
     pub sent: u64,
     /// Charged bytes that it may have sent.
     pub limit: u64,
+    /// It was granted some of that, and sends nothing unasked any more.
+    pub granted: bool,
     /// Something of it went by way of other hosts: from then on every piece says its place.
     pub placed: bool,
     /// What the other may send to it.
     pub window: Window,
+    /// The other is in the task's [`Member::queue`].
+    queued: bool,
 }
 
 impl Default for Pair {
     fn default() -> Self {
-        Self { sent: 0, limit: CREDIT_FIRST, placed: false, window: Window::default() }
+        let window = Window::default();
+        let (granted, placed, queued) = (false, false, false);
+        Self { sent: 0, limit: CREDIT_FIRST, granted, placed, window, queued }
     }
 }
 
@@ -78,6 +84,10 @@ pub struct Member {
     pub siblings: Option<Vec<TaskId>>,
     /// With whom it exchanges data.
     pub pairs: BTreeMap<TaskId, Pair>,
+    /// The sender that has its loan ([`crate::credit::LOAN_MAX`]).
+    loan: Option<TaskId>,
+    /// Those that wait for it, in order.
+    queue: VecDeque<TaskId>,
     /// To whom it has a direct route, or asked for one.
     pub direct: BTreeSet<TaskId>,
     /// Hosts to be told of its end.
@@ -94,26 +104,54 @@ pub struct Member {
     pub ending: Option<Ending>,
 }
 
-/// Charged bytes that all pairs of a daemon may have beyond their first ones.
-pub const GRANTED_MAX: u64 = 256 << 20;
+/// Charged bytes that a daemon grants to senders that ask, loans aside.
+pub const GRANTED_MAX: u64 = 192 << 20;
 
-/// All of them. Invariants: `leaving` has one entry for each in [`State::Left`]; `budget.used` is
-/// what the windows of all pairs have.
+/// News of how much may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// `sender` may have sent `receiver`, a task of this host, so much.
+    Limit {
+        /// The receiver.
+        receiver: TaskId,
+        /// The sender.
+        sender: TaskId,
+        /// Charged bytes in all.
+        limit: u64,
+    },
+    /// Whoever sends to a task of this host for the first time is to ask first, or not any more.
+    AskFirst(bool),
+}
+
+/// All of them. Invariants: `leaving` has one entry for each in [`State::Left`]; `budget` is
+/// what the windows of all pairs have; a member's `loan` is the one of its pairs that is on loan;
+/// its `queue` has those of its pairs that are `queued`, and perhaps some that are over.
 #[derive(Debug)]
 pub struct Members {
     by_id: BTreeMap<TaskId, Member>,
     leaving: BTreeSet<(Instant, TaskId)>,
     budget: Budget,
+    ask_first: bool,
+    grants: VecDeque<Grant>,
 }
 
 impl Default for Members {
     fn default() -> Self {
-        let budget = Budget { max: GRANTED_MAX, used: 0 };
-        Self { by_id: BTreeMap::new(), leaving: BTreeSet::new(), budget }
+        Self::with_budget(GRANTED_MAX)
     }
 }
 
 impl Members {
+    fn with_budget(max: u64) -> Self {
+        Self {
+            by_id: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            budget: Budget::new(max),
+            ask_first: false,
+            grants: VecDeque::new(),
+        }
+    }
+
     /// A task that is about to be started here, or that comes by itself.
     pub fn add(&mut self, id: TaskId, origin: Origin) {
         let member = Member {
@@ -121,6 +159,8 @@ impl Members {
             state: State::Starting,
             siblings: if origin.family.is_some() { None } else { Some(Vec::new()) },
             pairs: BTreeMap::new(),
+            loan: None,
+            queue: VecDeque::new(),
             direct: BTreeSet::new(),
             told: BTreeSet::new(),
             watches: BTreeMap::new(),
@@ -209,20 +249,86 @@ impl Members {
     /// A piece for `receiver` came from a task that it has a pair with; false when it was more
     /// than allowed.
     pub fn arrive(&mut self, receiver: TaskId, sender: TaskId, charge: u64) -> bool {
-        self.window(receiver, sender).is_some_and(|(w, _)| w.arrive(charge))
+        let arrived =
+            self.window(receiver, sender).is_some_and(|(w, budget)| w.arrive(charge, budget));
+        self.watch_first();
+        arrived
     }
 
-    /// A piece was written to `receiver`: the sender's new limit, if it is to hear of one.
-    pub fn written(&mut self, receiver: TaskId, sender: TaskId, charge: u64) -> Option<u64> {
-        let (window, budget) = self.window(receiver, sender)?;
-        window.written(charge, budget)
+    /// A piece was written to `receiver`. News for senders wait in [`Members::poll_grant`].
+    pub fn written(&mut self, receiver: TaskId, sender: TaskId, charge: u64) {
+        let Some((window, budget)) = self.window(receiver, sender) else { return };
+        let limit = window.written(charge, budget);
+        self.granted_to(receiver, sender, limit);
+        self.watch_first();
     }
 
-    /// `sender` wants to send more: its new limit, if there is one now.
-    pub fn blocked(&mut self, receiver: TaskId, sender: TaskId) -> Option<u64> {
-        let (window, budget) = self.window(receiver, sender)?;
-        let far = sender.host() != receiver.host();
-        window.blocked(if far { WINDOW_FAR } else { WINDOW_NEAR }, budget)
+    /// `sender`, which has sent `sent`, wants to send `need` more. News for senders wait in
+    /// [`Members::poll_grant`].
+    pub fn blocked(&mut self, receiver: TaskId, sender: TaskId, (sent, need): (u64, u64)) {
+        let max = if sender.host() == receiver.host() { WINDOW_NEAR } else { WINDOW_FAR };
+        let Some((window, budget)) = self.window(receiver, sender) else { return };
+        let limit = window.blocked((sent, need), max, budget);
+        self.granted_to(receiver, sender, limit);
+    }
+
+    /// Tells a new limit, or puts a sender of which nothing is kept among those that wait for the
+    /// receiver's loan.
+    fn granted_to(&mut self, receiver: TaskId, sender: TaskId, limit: Option<u64>) {
+        if let Some(limit) = limit {
+            self.grants.push_back(Grant::Limit { receiver, sender, limit });
+        }
+        let Some(member) = self.by_id.get_mut(&receiver) else { return };
+        let Some(pair) = member.pairs.get_mut(&sender) else { return };
+        if pair.window.waits() && pair.window.held() == 0 && !pair.queued {
+            pair.queued = true;
+            member.queue.push_back(sender);
+        }
+        if member.loan == Some(sender) && pair.window.on_loan() == 0 {
+            member.loan = None;
+        }
+        self.lend(receiver);
+    }
+
+    /// Gives the loan of `receiver`, if nobody has it, to the first who waits for it.
+    fn lend(&mut self, receiver: TaskId) {
+        let Some(member) = self.by_id.get_mut(&receiver) else { return };
+        while member.loan.is_none()
+            && let Some(sender) = member.queue.pop_front()
+        {
+            let Some(pair) = member.pairs.get_mut(&sender) else { continue };
+            pair.queued = false;
+            if pair.window.waits()
+                && let Some(limit) = pair.window.lend(&mut self.budget)
+            {
+                member.loan = (pair.window.on_loan() > 0).then_some(sender);
+                self.grants.push_back(Grant::Limit { receiver, sender, limit });
+            }
+        }
+    }
+
+    /// Notes whether there is too much that came unasked, or not any more.
+    fn watch_first(&mut self) {
+        let limit = if self.ask_first { FIRST_MAX / 2 } else { FIRST_MAX };
+        if (self.budget.first > limit) != self.ask_first {
+            self.ask_first = !self.ask_first;
+            self.grants.push_back(Grant::AskFirst(self.ask_first));
+        }
+    }
+
+    /// What senders are to be told next.
+    pub fn poll_grant(&mut self) -> Option<Grant> {
+        self.grants.pop_front()
+    }
+
+    /// Whether there is something to tell senders.
+    pub fn has_grants(&self) -> bool {
+        !self.grants.is_empty()
+    }
+
+    /// Whether whoever sends to a task of this host for the first time is to ask first.
+    pub const fn asks_first(&self) -> bool {
+        self.ask_first
     }
 
     /// `task` has nothing more to do with `peer`.
@@ -231,13 +337,24 @@ impl Members {
             member.direct.remove(&peer);
             if let Some(pair) = member.pairs.remove(&peer) {
                 pair.window.over(&mut self.budget);
+                self.watch_first();
             }
+            self.loan_over(task, peer);
         }
     }
 
-    /// Charged bytes granted beyond first ones.
+    fn loan_over(&mut self, task: TaskId, peer: TaskId) {
+        if let Some(member) = self.by_id.get_mut(&task)
+            && member.loan == Some(peer)
+        {
+            member.loan = None;
+            self.lend(task);
+        }
+    }
+
+    /// Charged bytes granted, or come unasked and kept.
     pub const fn granted(&self) -> u64 {
-        self.budget.used
+        self.budget.used + self.budget.first
     }
 
     /// Forgets a task that is over.
@@ -246,6 +363,7 @@ impl Members {
         for pair in member.pairs.values() {
             pair.window.over(&mut self.budget);
         }
+        self.watch_first();
         if let State::Left(until) = member.state {
             self.leaving.remove(&(until, id));
         }
@@ -320,5 +438,111 @@ mod tests {
         assert!(m.process_over(id(1), Ending::Exited(0)));
         m.get_mut(id(2)).unwrap().state = State::Enrolled;
         assert!(m.connection_over(at(0), id(2)));
+    }
+    /// Charged bytes of the largest piece that a sender may send unasked.
+    const FIRST: u64 = CREDIT_FIRST;
+
+    /// Receivers that hold what `senders` sent them unasked, and what was told then.
+    fn crowd(budget: u64, receivers: u32, senders: u32) -> (Members, Vec<Grant>) {
+        let mut m = Members::with_budget(budget);
+        let mut told = Vec::new();
+        for r in 0..receivers {
+            m.add(id(1 + r), origin(None));
+            for s in 0..senders {
+                let from = id(10_000 + s);
+                m.get_mut(id(1 + r)).unwrap().pairs.entry(from).or_default();
+                if !m.asks_first() {
+                    assert!(m.arrive(id(1 + r), from, FIRST));
+                }
+                told.extend(core::iter::from_fn(|| m.poll_grant()));
+            }
+        }
+        (m, told)
+    }
+
+    #[test]
+    fn pairs_whose_receivers_never_read_hold_no_more_than_is_stated() {
+        let budget = 64 * FIRST;
+        let (mut m, told) = crowd(budget, 50, 100);
+        assert_eq!(told, [Grant::AskFirst(true)], "once");
+        assert_eq!(m.granted(), FIRST_MAX + FIRST);
+        // Everybody asks, and sends what is granted, until nobody may send anything.
+        let mut waiting: Vec<(TaskId, TaskId, u64)> = Vec::new();
+        for r in 0..50 {
+            for s in 0..100 {
+                let (r, s) = (id(1 + r), id(10_000 + s));
+                waiting.push((r, s, m.get(r).unwrap().pairs[&s].window.received()));
+            }
+        }
+        let mut held = m.granted();
+        while !waiting.is_empty() {
+            for (r, s, sent) in waiting.drain(..) {
+                m.blocked(r, s, (sent, FIRST));
+            }
+            while let Some(grant) = m.poll_grant() {
+                let Grant::Limit { receiver, sender, limit } = grant else { panic!("{grant:?}") };
+                let sent = m.get(receiver).unwrap().pairs[&sender].window.received();
+                assert!(m.arrive(receiver, sender, limit - sent));
+                held += limit - sent;
+                waiting.push((receiver, sender, limit));
+            }
+        }
+        assert!(held <= budget + FIRST_MAX + FIRST + 50 * crate::credit::LOAN_MAX, "{held}");
+        // One that comes now and reads is sent as much as one likes, by many.
+        let reader = id(9000);
+        m.add(reader, origin(None));
+        let mut sent = [0_u64; 5];
+        for (s, sent) in (0..).zip(&sent) {
+            m.get_mut(reader).unwrap().pairs.entry(id(500 + s)).or_default();
+            m.blocked(reader, id(500 + s), (*sent, 3000));
+        }
+        for turn in 0..1000 {
+            let Some(Grant::Limit { receiver, sender, limit }) = m.poll_grant() else {
+                panic!("turn {turn}: nobody may send");
+            };
+            assert_eq!(receiver, reader);
+            let sent = &mut sent[sender.number() as usize - 500];
+            m.arrive(reader, sender, limit - *sent);
+            m.written(reader, sender, limit - *sent);
+            *sent = limit;
+            m.blocked(reader, sender, (limit, 3000));
+        }
+        assert!(sent.iter().all(|sent| *sent == 200 * 3000), "in turn: {sent:?}");
+    }
+
+    #[test]
+    fn the_loan_of_a_sender_that_ends_goes_to_the_next() {
+        let (mut m, _) = crowd(0, 1, 0);
+        for s in [20, 21, 22] {
+            m.get_mut(id(1)).unwrap().pairs.entry(id(s)).or_default();
+            m.blocked(id(1), id(s), (0, 100));
+        }
+        let lent = |m: &mut Members| match m.poll_grant() {
+            Some(Grant::Limit { sender, .. }) => Some(sender),
+            _ => None,
+        };
+        assert_eq!((lent(&mut m), lent(&mut m)), (Some(id(20)), None));
+        m.part(id(1), id(21));
+        assert_eq!(lent(&mut m), None);
+        m.part(id(1), id(20));
+        assert_eq!((lent(&mut m), lent(&mut m)), (Some(id(22)), None));
+        m.remove(id(1));
+        assert_eq!(m.granted(), 0);
+    }
+
+    #[test]
+    fn senders_need_not_ask_any_more_once_half_was_read() {
+        let (mut m, _) = crowd(0, 50, 100);
+        let pairs: Vec<_> = m.get(id(1)).unwrap().pairs.keys().copied().collect();
+        let mut told = Vec::new();
+        for r in 1..=50 {
+            for s in &pairs {
+                m.written(id(r), *s, FIRST);
+                while let Some(grant) = m.poll_grant() {
+                    told.push((grant, m.granted()));
+                }
+            }
+        }
+        assert_eq!(told, [(Grant::AskFirst(false), FIRST_MAX / 2)]);
     }
 }

@@ -73,6 +73,8 @@ pub enum Message {
     TaskCredit(TaskCredit),
     /// A task wants to.
     Blocked(Blocked),
+    /// Whoever sends to a task of ours for the first time is to ask first, or not any more.
+    AskFirst(Watch),
     /// To the leader: we lost the connection to a host.
     Unreachable(Unreachable),
     /// Tell us of this task's end.
@@ -223,10 +225,10 @@ pub struct TaskList {
     pub more: bool,
 }
 
-/// Body of [`Message::Watch`].
+/// Body of [`Message::Watch`] and [`Message::AskFirst`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
-    /// Somebody waits.
+    /// Somebody waits; or: ask first.
     pub on: bool,
 }
 
@@ -316,6 +318,10 @@ pub struct Blocked {
     pub sender: TaskId,
     /// To whom.
     pub receiver: TaskId,
+    /// Charged bytes that it has sent so far.
+    pub sent: u64,
+    /// Charged bytes that the rest of its message costs as one piece.
+    pub need: u64,
 }
 
 /// Body of [`Message::Unreachable`].
@@ -485,6 +491,7 @@ kinds! {
     36 Answered, 37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt,
     43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
     48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed, 53 Addresses,
+    54 AskFirst,
 }
 
 fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
@@ -503,7 +510,9 @@ impl Message {
     /// The channel that carries it.
     pub const fn label(&self) -> u16 {
         match self {
-            Self::Welcome(_) | Self::Entries(_) | Self::Addresses(_) => LABEL_LOG,
+            Self::Welcome(_) | Self::Entries(_) | Self::Addresses(_) | Self::AskFirst(_) => {
+                LABEL_LOG
+            }
             Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
             Self::TaskEnded(_) => LABEL_DATA,
             _ => LABEL_TASK,
@@ -520,7 +529,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..55u16, body: Vec<u8>) {
+        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..56u16, body: Vec<u8>) {
             let mut bytes = kind.to_le_bytes().to_vec();
             bytes.extend(body);
             if let Ok(message) = Message::decode(&bytes) {

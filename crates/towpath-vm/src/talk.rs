@@ -15,9 +15,10 @@ use crate::host::Host;
 use crate::task::{Ending, Stream, TaskInfo};
 
 /// Version of this vocabulary; both sides must say the same.
-pub const TALK_VERSION: u32 = 2;
-/// What a task may send to another through the daemons before it was given credit, in charged
-/// bytes: a piece costs its payload and [`towpath_wire::talk::PIECE_CHARGE`].
+pub const TALK_VERSION: u32 = 3;
+/// What a task may send to another through the daemons before it asked for credit, in charged
+/// bytes: a piece costs its payload and [`towpath_wire::talk::PIECE_CHARGE`]. Nothing, while the
+/// other's host wants to be asked first ([`ToTask::AskFirst`]).
 pub const CREDIT_FIRST: u64 = 16 << 10;
 /// Longest name of a group or mailbox, in bytes.
 pub const NAME_MAX: usize = 256;
@@ -36,10 +37,13 @@ pub enum ToDaemon {
     /// The first thing said.
     Enrol(Enrol),
     /// This task wants to send `peer` more than it may. Answered once, by [`ToTask::Credit`] or
-    /// [`ToTask::Gone`]; not to be repeated before.
+    /// [`ToTask::Gone`]; not to be repeated before. From the first time on, what may be sent
+    /// without asking may not be any more.
     Blocked {
         /// The receiver.
         peer: TaskId,
+        /// Charged bytes that the rest of the message costs as one piece.
+        need: u64,
     },
     /// Set up the direct route to a task. Answered by [`ToTask::Ring`], [`ToTask::Stream`] or
     /// [`ToTask::NoDirect`].
@@ -347,6 +351,14 @@ pub enum ToTask {
     },
     /// The daemon ends, or this host was lost to the virtual machine: so should the task.
     End(String),
+    /// Before anything is sent to a task of this host through the daemons for the first time, ask
+    /// for it by [`ToDaemon::Blocked`]; or not any more.
+    AskFirst {
+        /// The host.
+        host: HostId,
+        /// Whether to ask.
+        on: bool,
+    },
 }
 
 /// Body of [`ToTask::Welcome`].
@@ -363,6 +375,8 @@ pub struct Welcome {
     pub context: u32,
     /// Bytes that its segment has.
     pub segment_bytes: u64,
+    /// Hosts of which [`ToTask::AskFirst`] is true.
+    pub ask_first: Vec<HostId>,
 }
 
 /// Body of [`ToTask::Stream`].

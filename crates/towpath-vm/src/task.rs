@@ -65,8 +65,9 @@ impl Ending {
         matches!(self, Self::Exited(0))
     }
 
-    /// Exit status as a shell would give it: 128 + n for signal n, 124 for a time-out, 127 and
-    /// 126 where it could not be started, 255 when its host was lost or refused it.
+    /// Exit status as a shell would give it: 128 + n for signal n, 124 for a time-out, 127 where
+    /// its program or its working directory is not there, 126 where it could not be started for
+    /// another reason, 255 when its host was lost or refused it.
     pub const fn shell_status(&self) -> u8 {
         match self {
             Self::Exited(code) => *code as u8,

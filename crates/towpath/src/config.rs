@@ -7,7 +7,7 @@
 //!     ├── turn              held by a `join` while it starts a daemon
 //!     └── hosts/N/          one daemon of this machine
 //!         ├── host.key      its static secret key
-//!         ├── lock          held while it runs; holds its process id
+//!         ├── lock          held while it runs; holds its process id and its host's
 //!         ├── sock          its Unix socket for clients
 //!         ├── task.sock     its Unix socket for tasks
 //!         ├── group         its control group, where it has one

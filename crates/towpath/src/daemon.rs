@@ -8,15 +8,14 @@
 //! behind remains.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, WaitOptions};
 use towpath_io::udp::BindError;
 use towpath_io::{Clock, RealCrypto, UdpLink};
@@ -27,9 +26,10 @@ use towpath_task::place::SOCKET_NAME;
 
 use crate::config::{ConfigError, key_file, make_dir, socket_path};
 use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket};
+use crate::lock::{Holder, Lock, is_locked};
 use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
-use crate::start::limits::Descriptors;
+use crate::start::limits::{Descriptors, TooFew};
 use crate::token::Token;
 
 /// How a daemon comes to its virtual machine.
@@ -93,6 +93,12 @@ pub enum DaemonError {
     /// Its address cannot be used.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// It may open too few descriptors.
+    #[error(transparent)]
+    Descriptors(#[from] TooFew),
+    /// It should receive at an address twice.
+    #[error("{0} is given twice\nhint: leave one out")]
+    Twice(SocketAddr),
     /// It should receive at none, or too many.
     #[error("{0} addresses to receive at, limits 1 and {LINKS_MAX}")]
     Links(usize),
@@ -133,7 +139,7 @@ fn join_hint(e: &EngineError) -> &'static str {
     use towpath_node::JoinFailure;
     let EngineError::Join { failure, .. } = e else { return "" };
     match failure {
-        JoinFailure::NoAnswer => {
+        JoinFailure::NoAnswer(_) => {
             "\nhint: is the founder's daemon running, does a firewall stand between, and is the \
              token from its present life?"
         }
@@ -271,18 +277,13 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         // In vain only where somebody took the group away: then the guard does without.
         let _ = Group::enter(group);
     }
+    let descriptors = Descriptors::raise_for_daemon()?;
     make_dir(&options.dir)?;
-    let _lock = lock(&options.dir)?;
+    let mut lock = lock(&options.dir)?;
     let socket = socket_path(&options.dir, "sock")?;
     let secret = key_file(&options.dir.join("host.key"))?;
     let clock = Clock::start();
-    if !(1..=LINKS_MAX).contains(&options.listen.len()) {
-        return Err(DaemonError::Links(options.listen.len()));
-    }
-    let udp = UdpLink::bind_all(&options.listen)?;
-    let addrs: io::Result<_> = udp.iter().map(UdpLink::local_addr).collect();
-    let links = Links::new(addrs.map_err(system("reading our address"))?);
-    let addr = links.addr();
+    let (udp, links) = open_links(&options.listen)?;
     let config = NodeConfig {
         name: options.name.clone(),
         links: links.clone(),
@@ -307,7 +308,6 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let listener = listen(&socket)?;
     let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
     let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
-    let descriptors = Descriptors::raise();
     let engine_options = EngineOptions {
         vm: options.vm.clone(),
         listener,
@@ -325,9 +325,13 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let result = engine.run(&mut |node| {
         if let Some(me) = node.me() {
             let pid = std::process::id();
-            let name = node.hosts().find(|h| h.id == me).map(|h| h.name.clone());
-            let name = name.unwrap_or_default();
-            ready(&Started { host: me.to_string(), name, addr, pid });
+            // Where the others reach it: the leader saw that.
+            let known = node.hosts().find(|h| h.id == me).map(|h| (h.name.clone(), h.addr));
+            let (name, addr) = known.unwrap_or_else(|| (String::new(), links.addr()));
+            let host = me.to_string();
+            // In vain only on a full disk: then nobody reads there which host it is.
+            let _ = lock.write(Some(&host));
+            ready(&Started { host, name, addr, pid });
         }
     });
     let _ = fs::remove_file(&socket);
@@ -346,6 +350,24 @@ pub struct Started {
     pub addr: SocketAddr,
     /// The engine's process.
     pub pid: u32,
+}
+
+fn open_links(addrs: &[SocketAddr]) -> Result<(Vec<UdpLink>, Links), DaemonError> {
+    if !(1..=LINKS_MAX).contains(&addrs.len()) {
+        return Err(DaemonError::Links(addrs.len()));
+    }
+    if let Some(addr) = twice(addrs) {
+        return Err(DaemonError::Twice(addr));
+    }
+    let udp = UdpLink::bind_all(addrs)?;
+    let addrs: io::Result<_> = udp.iter().map(UdpLink::local_addr).collect();
+    Ok((udp, Links::new(addrs.map_err(system("reading our address"))?)))
+}
+
+/// An address that is among these twice. With port 0 they are two addresses.
+fn twice(addrs: &[SocketAddr]) -> Option<SocketAddr> {
+    let again = |(i, addr): (usize, &SocketAddr)| addr.port() != 0 && addrs[..i].contains(addr);
+    addrs.iter().enumerate().find(|at| again(*at)).map(|(_, addr)| *addr)
 }
 
 fn first_eight(bytes: &[u8; 32]) -> [u8; 8] {
@@ -378,40 +400,10 @@ fn environment(vm: &str) -> Vec<(OsString, OsString)> {
     vec![("TOWPATH_VM".into(), vm.into())]
 }
 
-/// Takes the directory's lock; it is given back when the file closes.
-fn lock(dir: &Path) -> Result<File, DaemonError> {
-    let path = dir.join("lock");
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(system("opening the daemon's lock"))?;
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let mut text = String::new();
-        let _ = file.read_to_string(&mut text);
-        return Err(DaemonError::Running(text.trim().parse().ok()));
-    }
-    let write = |f: &mut File| {
-        f.set_len(0)?;
-        f.seek(SeekFrom::Start(0))?;
-        writeln!(f, "{}", std::process::id())
-    };
-    write(&mut file).map_err(system("writing the daemon's lock"))?;
-    Ok(file)
-}
-
-/// True while a daemon holds the lock of `dir`.
-pub fn is_locked(dir: &Path) -> bool {
-    let Ok(file) = File::open(dir.join("lock")) else { return false };
-    rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err()
-}
-
-/// The process that holds, or held last, the lock of `dir`.
-pub fn lock_holder(dir: &Path) -> Option<u32> {
-    fs::read_to_string(dir.join("lock")).ok()?.trim().parse().ok()
+/// Takes the directory's lock; it is given back with the value.
+fn lock(dir: &Path) -> Result<Lock, DaemonError> {
+    let lock = Lock::take(dir).map_err(system("taking the daemon's lock"))?;
+    lock.ok_or_else(|| DaemonError::Running(Holder::of(dir).map(|holder| holder.pid)))
 }
 
 fn listen(path: &Path) -> Result<UnixListener, DaemonError> {

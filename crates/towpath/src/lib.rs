@@ -6,7 +6,8 @@
 //! | [`config`] | where a virtual machine's files are, keys, limits |
 //! | [`token`] | what a newcomer is given |
 //! | [`engine`] | drives a node on real sockets and processes |
-//! | [`daemon`] | one host's process: guard, lock, socket, engine |
+//! | [`daemon`] | one host's process: guard, socket, engine |
+//! | [`lock`] | who holds a daemon's directory |
 //! | [`start`] | hosts on many machines: lists, ssh, limits, control groups |
 //! | [`client`], [`protocol`] | talking to a daemon |
 //! | [`task`] | what lives inside a task: messages, groups, spawning |
@@ -18,6 +19,7 @@ pub mod config;
 pub mod daemon;
 pub mod engine;
 pub mod farm;
+pub mod lock;
 mod log;
 pub mod protocol;
 pub mod pvm;

@@ -2,6 +2,7 @@
 //! target. Run in `fuzz/`: `cargo run --example seeds`.
 
 mod elf;
+mod newcomer;
 mod script;
 
 use std::fs;
@@ -34,6 +35,7 @@ fn main() -> io::Result<()> {
     write("packet", &packets())?;
     write("frame", &frames())?;
     write("hello", &hellos())?;
+    write("node_hello", &newcomer::hellos())?;
     write("message", &messages())?;
     write("client", &clients())?;
     write("talk", &talks())?;

@@ -8,10 +8,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use towpath::VmDir;
+use towpath::lock::is_locked;
 use towpath::pvm::hostfile::{self, PvmHost};
 use towpath::start::hostfile::FILE_BYTES_MAX;
 use towpath::start::hostlist::is_name;
-use towpath::{VmDir, daemon};
 use towpath_wire::TaskId;
 
 use super::console::Console;
@@ -163,7 +164,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<PvmHost>> {
 
 fn running(vm: &VmDir) -> impl Iterator<Item = PathBuf> {
     let dirs = vm.local_hosts().into_iter().flatten().map(|number| vm.host(number));
-    dirs.filter(|dir| daemon::is_locked(dir))
+    dirs.filter(|dir| is_locked(dir))
 }
 
 fn is_up(vm: &VmDir) -> bool {

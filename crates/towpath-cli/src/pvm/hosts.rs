@@ -149,7 +149,7 @@ impl Console<'_> {
     pub(super) fn halt(&mut self) -> anyhow::Result<Next> {
         // The other machines' hosts by the daemons; then this one's are waited for.
         let told = self.task.halt();
-        control::end_all(self.vm, told.is_err())?;
+        crate::down::end_all(self.vm, told.is_err())?;
         Ok(Next::Quit)
     }
 }

@@ -48,9 +48,10 @@ it. Ctrl-C is passed on to all; the second one kills. Tasks that tasks spawn bel
 `[+N HOST]`: it ends with the last of them; how they end is for those that spawned them.
 
 Exit status: that of the first task that failed, else 0. A task's status is its command's own; 128+n
-if signal n ended it; 124 after --timeout; 127 where there is no such program, 126 where it cannot
-be run; 255 where its host was lost or Towpath failed. When one fails the others get SIGTERM, and
-SIGKILL after --grace, unless --keep-going.")]
+if signal n ended it; 124 after --timeout; 127 where there is no such program or no such working
+directory, 126 where the program cannot be run or the directory not be entered (it says which); 255
+where its host was lost or Towpath failed. When one fails the others get SIGTERM, and SIGKILL after
+--grace, unless --keep-going.")]
 pub(crate) struct RunArgs {
     /// How many tasks
     #[arg(short = 'n', long = "tasks", default_value_t = 1, value_name = "N")]

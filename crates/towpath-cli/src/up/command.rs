@@ -8,14 +8,15 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 use towpath::VmDir;
-use towpath::daemon::{self, Started};
+use towpath::daemon::Started;
+use towpath::lock::{Holder, is_locked};
 use towpath::start::hostfile::{Machine, Options};
 use towpath::start::machines::Source;
 
 use super::local::{Start, Tuning};
 use super::remote::{Failed, Machines, Outcome, RemoteArgs, is_here, reachable};
-use crate::control;
 use crate::interrupt::INTERRUPTED;
+use crate::{control, down};
 
 /// How long the tokens live that `up` makes for its own hosts.
 const OWN_TOKEN_S: u64 = 120;
@@ -105,7 +106,7 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         let mut started = vec![found(vm, listen, &tuning, None, &[])?];
         if let Err(e) = start_rest(vm, hosts, listen, &tuning, &mut started) {
             // Half a virtual machine is of no use to anyone.
-            let _ = control::end_all(vm, true);
+            let _ = down::end_all(vm, true);
             return Err(e);
         }
         report(vm, &started, &[], args.json)?;
@@ -150,7 +151,7 @@ pub(super) fn start_machines(
     let first = found(vm, listen, &tuning.for_hosts(1), name.as_deref(), &options.env)?;
     let outcome = remote.start(vm, &machines, tuning.lost_after_ms, None);
     if outcome.as_ref().map_or(true, |outcome| outcome.interrupted) {
-        let _ = control::end_all(vm, true);
+        let _ = down::end_all(vm, true);
     }
     let mut outcome = outcome?;
     outcome.started.insert(0, first);
@@ -159,11 +160,10 @@ pub(super) fn start_machines(
 
 pub(super) fn check_down(vm: &VmDir) -> anyhow::Result<()> {
     vm.found()?;
-    if let Some(n) = vm.local_hosts()?.into_iter().find(|n| daemon::is_locked(&vm.host(*n))) {
-        let pid =
-            daemon::lock_holder(&vm.host(n)).map_or(String::new(), |p| format!(", process {p}"));
+    if let Some(n) = vm.local_hosts()?.into_iter().find(|n| is_locked(&vm.host(*n))) {
+        let called = control::called(n, Holder::of(&vm.host(n)).as_ref());
         bail!(
-            "virtual machine `{}` is up already (daemon {n}{pid})\nhint: `towpath hosts` shows it, \
+            "virtual machine `{}` is up already: {called}\nhint: `towpath hosts` shows it, \
              `towpath down` ends it, `--vm NAME` makes another",
             vm.name
         );

@@ -1,17 +1,24 @@
 //! `join`: a host of this machine for another machine's virtual machine.
 
-use std::io::Read;
-use std::net::SocketAddr;
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use towpath::config::LOCAL_HOSTS_MAX;
-use towpath::{Token, VmDir, daemon};
+use towpath::lock::is_locked;
+use towpath::{Token, VmDir};
 
 use super::command::report;
 use super::local::{Start, Tuning};
 use super::remote::towards_any;
+
+const ANY_V4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+const ANY_V6: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
+/// How long word that nobody receives may take; a handshake without answer takes longer.
+const ASK_WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -55,23 +62,54 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     }
     let token: Token = text.parse()?;
     let turn = vm.turn()?;
-    let free = (1..=LOCAL_HOSTS_MAX as u16).find(|n| !daemon::is_locked(&vm.host((*n).into())));
+    let free = (1..=LOCAL_HOSTS_MAX as u16).find(|n| !is_locked(&vm.host((*n).into())));
     let number = free.with_context(|| {
         format!("{LOCAL_HOSTS_MAX} daemons of `{}` run here, the limit", vm.name)
     })?;
-    let mut listen = args.listen.clone();
+    let (addrs, mut listen) = (token.addrs(), args.listen.clone());
     if listen.is_empty() {
-        listen.push(SocketAddr::new(towards_any(&token.addrs())?, 0));
+        listen.push(SocketAddr::new(towards_any(&addrs)?, 0));
     }
     let tuning = args.tuning.for_hosts(1);
     let (token, name) = (token.to_string(), args.name.as_deref());
     let (tuning, token) = (&tuning, Some(token.as_str()));
     let start = Start { vm, number, listen: &listen, tuning, token, name, env: &[] };
-    let (started, mut child) = start.start()?.wait()?;
+    let asked = ask(&addrs);
+    let (started, mut child) = start.start()?.wait_unless(move || refused(&asked))?;
     drop(turn);
     report(vm, &[started], &[], args.json)?;
     if args.foreground {
         child.wait()?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Sends something to each of the founder's addresses, by sockets that learn of it where nobody
+/// receives there and the machine, or a firewall, says so. A founder drops what it gets.
+fn ask(addrs: &[SocketAddr]) -> Vec<(SocketAddr, UdpSocket)> {
+    let ask = |addr: &SocketAddr| {
+        let any: SocketAddr = if addr.is_ipv4() { ANY_V4 } else { ANY_V6 };
+        let socket = UdpSocket::bind(any).ok()?;
+        socket.connect(addr).ok()?;
+        socket.set_read_timeout(Some(ASK_WAIT)).ok()?;
+        socket.send(&[0]).ok()?;
+        Some((*addr, socket))
+    };
+    addrs.iter().filter_map(ask).collect()
+}
+
+/// Why nobody can answer, if that is known of every address; waits for it.
+fn refused(asked: &[(SocketAddr, UdpSocket)]) -> Option<String> {
+    let is_refused = |socket: &UdpSocket| {
+        socket.recv(&mut [0]).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+    };
+    if asked.is_empty() || !asked.iter().all(|(_, socket)| is_refused(socket)) {
+        return None;
+    }
+    let addrs: Vec<String> = asked.iter().map(|(addr, _)| addr.to_string()).collect();
+    Some(format!(
+        "nobody receives at {}\nhint: is the founder's daemon running, and is the token from its \
+         present life?",
+        addrs.join(", ")
+    ))
 }

@@ -1,7 +1,7 @@
 //! Daemons of this machine, started in the background.
 
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use towpath::VmDir;
 use towpath::config::make_dir;
@@ -101,14 +102,24 @@ impl Start<'_> {
 
 impl Starting {
     /// Waits until the daemon says how its start went; gives its process with the answer.
-    pub(super) fn wait(mut self) -> anyhow::Result<(Started, Child)> {
+    pub(super) fn wait(self) -> anyhow::Result<(Started, Child)> {
+        self.wait_unless(|| None)
+    }
+
+    /// The same, unless `vain` finds meanwhile why it is in vain.
+    pub(super) fn wait_unless(
+        mut self,
+        vain: impl FnOnce() -> Option<String> + Send + 'static,
+    ) -> anyhow::Result<(Started, Child)> {
         let stdout = self.child.stdout.take().context("the daemon's output")?;
         let (send, receive) = mpsc::channel();
+        let also = send.clone();
         std::thread::spawn(move || {
             let mut line = String::new();
             let read = std::io::Read::take(BufReader::new(stdout), 65_536).read_line(&mut line);
             let _ = send.send(read.map(|_| line));
         });
+        std::thread::spawn(move || vain().map(|why| also.send(Err(io::Error::other(why)))));
         let number = self.number;
         let Ok(line) = receive.recv_timeout(START_WAIT) else {
             let _ = self.child.kill();
@@ -118,7 +129,10 @@ impl Starting {
                 self.log.display()
             );
         };
-        let line = line?;
+        let line = line.inspect_err(|_| {
+            // Politely: its guard cleans up behind it.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        })?;
         let said: Value = serde_json::from_str(&line).unwrap_or_default();
         match (said.get("started"), said.get("failed").and_then(Value::as_str)) {
             (Some(started), _) => Ok((serde_json::from_value(started.clone())?, self.child)),

@@ -45,4 +45,4 @@ pub use record::BadRecord;
 pub use rendezvous::{HELLO_TIME, Outcome, Rendezvous, SET_UP_TIME, SETTING_UP_MAX, SetUpError};
 pub use session::{Push, Session};
 pub use stream::{Counters, End, Stream};
-pub use streams::{STREAMS_MAX, Streams};
+pub use streams::{IDLE_TIME, STREAMS_MAX, Streams};

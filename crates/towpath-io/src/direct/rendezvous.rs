@@ -209,16 +209,23 @@ impl Rendezvous {
         epoll::add(&self.epoll, socket, data, what).map_err(|e| io::Error::from(e).into())
     }
 
-    fn has_room(&self) -> Result<(), SetUpError> {
-        let full = self.expected.len() + self.shakes.len() >= SETTING_UP_MAX;
-        if full { Err(SetUpError::Full) } else { Ok(()) }
+    /// Streams that are being set up, but for one with `peer`.
+    pub fn under_way(&self, peer: TaskId) -> usize {
+        // Whoever is answered is expected still.
+        let dialled = self.shakes.iter().filter(|s| !s.is_answering(s.offer.peer));
+        let peers = dialled.map(|s| s.offer.peer).chain(self.expected.iter().map(|e| e.offer.peer));
+        peers.filter(|other| *other != peer).count()
+    }
+
+    fn has_room(&self, peer: TaskId) -> Result<(), SetUpError> {
+        if self.under_way(peer) >= SETTING_UP_MAX { Err(SetUpError::Full) } else { Ok(()) }
     }
 
     /// Waits for the peer to connect; the port to tell it, of every address of this host. An
     /// older offer for the same peer is forgotten.
     pub fn listen(&mut self, offer: Offer, now: Instant) -> Result<u16, SetUpError> {
         self.forget(offer.peer);
-        self.has_room()?;
+        self.has_room(offer.peer)?;
         if self.listener.is_none() {
             let listener = socket::listen()?;
             self.watch(&listener, epoll::EventFlags::IN)?;
@@ -237,7 +244,7 @@ impl Rendezvous {
         now: Instant,
     ) -> Result<(), SetUpError> {
         self.forget(offer.peer);
-        self.has_room()?;
+        self.has_room(offer.peer)?;
         let socket = socket::connect(address)?;
         self.watch(&socket, epoll::EventFlags::OUT)?;
         let stage = Stage::Hello { hello: hello(&offer, &random()) };

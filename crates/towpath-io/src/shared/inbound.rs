@@ -29,9 +29,10 @@ pub struct Arrival {
 }
 
 impl Arrival {
+    #[inline]
     fn of(record: &Record) -> Self {
-        let kind = if let Body::Block { .. } = record.body { Kind::Block } else { Kind::Short };
-        Self { head: record.head, len: record.len(), kind }
+        let kind = if record.is_block() { Kind::Block } else { Kind::Short };
+        Self { head: record.head(), len: record.len(), kind }
     }
 }
 
@@ -64,10 +65,17 @@ impl Inbound {
         Ok(self.ring.peek()?.map(Arrival::of))
     }
 
+    /// What `peek` last showed, if that was not yet taken.
+    #[inline]
+    pub fn next(&self) -> Option<Arrival> {
+        self.ring.next().map(Arrival::of)
+    }
+
     /// Whether all of the next arrival is there. `peek` has shown it; what is not yet whole may
     /// never be, where its sender dies.
+    #[inline]
     pub fn next_is_whole(&self) -> bool {
-        let body = self.ring.next().map(|record| record.body);
+        let body = self.ring.next().map(Record::body);
         let Some(Body::Block { page, len, filling: true, .. }) = body else { return true };
         filled(&self.link.segment, page, len) == len
     }
@@ -81,10 +89,22 @@ impl Inbound {
         }
     }
 
+    /// Takes the next arrival if it is a whole message of at most [`TINY_MAX`](super::TINY_MAX)
+    /// bytes for which `to` has room, and `fits` says so of its header; the header. `None`:
+    /// [`peek`](Self::peek) says what there is instead.
+    #[inline]
+    pub fn take_tiny(&mut self, to: &mut [u8], fits: impl FnOnce(&Head) -> bool) -> Option<Head> {
+        let head = self.ring.take_tiny(to, fits)?;
+        if self.ring.should_tell() {
+            self.tell();
+        }
+        Some(head)
+    }
+
     /// Takes the next arrival, which is of kind [`Kind::Block`] (asserted).
     pub fn take_block(&mut self) -> View {
         let next = self.ring.peek().ok().flatten().expect("`peek` showed an arrival");
-        let Body::Block { page, len, ticket, filling } = next.body else {
+        let Body::Block { page, len, ticket, filling } = next.body() else {
             panic!("the next arrival is short");
         };
         if self.ring.advance() {

@@ -23,6 +23,7 @@ impl Ledger {
         Self { memory }
     }
 
+    #[inline]
     fn at(line: u16) -> usize {
         assert!(usize::from(line) < LEDGER_LINES, "line {line} of {LEDGER_LINES}");
         LEDGER + usize::from(line) * WORDS * size_of::<u64>()

@@ -51,8 +51,9 @@ impl Memory {
     /// The start of a range that lies in the mapping.
     #[inline]
     fn at(&self, at: usize, len: usize) -> *mut u8 {
-        let fits = at <= self.len && len <= self.len - at;
-        assert!(fits, "{len} bytes at {at} lie in a mapping of {}", self.len);
+        if at > self.len || len > self.len - at {
+            outside(at, len, self.len);
+        }
         // SAFETY: `at` is at most `len`, so the result is within the mapping or at its end.
         unsafe { self.base.as_ptr().add(at) }
     }
@@ -60,9 +61,11 @@ impl Memory {
     /// A word. Only loads may be done on pages that are mapped read-only.
     #[inline]
     pub(super) fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8), "a word at {at} is aligned");
+        if !at.is_multiple_of(8) {
+            misplaced(at);
+        }
         let word = self.at(at, 8).cast();
-        // SAFETY: in the mapping and aligned (asserted; the base is a page's), alive as long as
+        // SAFETY: in the mapping and aligned (checked; the base is a page's), alive as long as
         // `self`. Words are never reached in another way in this process. Loads of 8 bytes are
         // plain ones on the machines we run on, which read-only pages allow (`core::sync::atomic`,
         // "Atomic accesses to read-only memory").
@@ -73,9 +76,11 @@ impl Memory {
     /// read-only.
     #[inline]
     pub(super) fn line(&self, at: usize) -> Line<'_> {
-        assert!(at.is_multiple_of(LINE), "a line at {at} is aligned");
+        if !at.is_multiple_of(LINE) {
+            misplaced(at);
+        }
         let line: *mut [AtomicU64; WORDS] = self.at(at, LINE).cast();
-        // SAFETY: in the mapping and aligned (asserted; the base is a page's), alive as long as
+        // SAFETY: in the mapping and aligned (checked; the base is a page's), alive as long as
         // `self`; what is said of words at `word` holds for each of these.
         Line(unsafe { &*line })
     }
@@ -148,6 +153,19 @@ impl<'a> Line<'a> {
     pub(super) fn word(self, i: usize) -> &'a AtomicU64 {
         &self.0[i]
     }
+}
+
+/// Values, not references: words are reached too often to put each place into memory for a panic.
+#[cold]
+#[inline(never)]
+fn outside(at: usize, len: usize, all: usize) -> ! {
+    panic!("{len} bytes at {at} lie in a mapping of {all}");
+}
+
+#[cold]
+#[inline(never)]
+fn misplaced(at: usize) -> ! {
+    panic!("what begins at {at} is not aligned");
 }
 
 impl Drop for Memory {

@@ -94,9 +94,20 @@ impl Outbound {
         Self { link, arena, ring, reclaimer, tickets: Tickets::new() }
     }
 
+    /// Sends a whole message of at most [`TINY_MAX`](super::TINY_MAX) bytes if there is room for it
+    /// as far as is known; false: [`push`](Self::push) says why not.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "a header that is passed on through memory is stored in halves of words and loaded \
+                  in words, which waits until the halves have left the store buffer"
+    )]
+    pub fn push_tiny(&mut self, head: &Head, payload: &[u8]) -> bool {
+        !self.link.is_lost() && self.ring.push_tiny(head, payload)
+    }
+
     /// Sends a message or piece of at most [`SHORT_MAX`] bytes through the ring. The payload is
     /// copied. Call [`wake`](Self::wake) after the last of several.
-    #[inline]
     pub fn push(&mut self, head: &Head, payload: &[u8]) -> Result<(), PushError> {
         let len = payload.len();
         if len > SHORT_MAX {
@@ -179,12 +190,12 @@ impl Outbound {
         let Self { ring, arena, tickets, .. } = self;
         let mut untaken = Vec::new();
         ring.untaken(arena.shape(), |record, payload| {
-            let block = match record.body {
+            let block = match record.body() {
                 Body::Block { ticket, .. } => tickets.blocks[usize::from(ticket)].as_ref(),
                 _ => None,
             };
             let payload = block.map_or(payload, |block| block.bytes().to_vec());
-            untaken.push((record.head, payload));
+            untaken.push((record.head(), payload));
         })?;
         Ok(untaken)
     }

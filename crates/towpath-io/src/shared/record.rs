@@ -41,24 +41,25 @@ impl From<&Header> for Head {
     }
 }
 
-/// Where a record's payload is. Invariant of what [`Record::read`] returns: it lies where such
-/// payloads lie.
+/// Where a record's payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
     /// In the record itself.
-    Tiny { len: usize, words: [u64; TINY_MAX / 8] },
+    Tiny { len: usize },
     /// In the bytes beside the records.
     Short { at: usize, len: usize },
     /// In a block of the sender's arena.
     Block { page: usize, len: usize, ticket: u16, filling: bool },
 }
 
-/// A record.
+/// A record's words but a tiny payload's, copied and checked. Invariant: its payload lies where
+/// such payloads lie, and in its message. It stays words: what is needed of it is read from them,
+/// which costs less than to take it apart and to pass the parts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) head: Head,
-    pub(super) body: Body,
-}
+pub(super) struct Record([u64; USED]);
+
+/// Words of a record that are used where its payload is elsewhere.
+pub(super) const USED: usize = WORDS - 1;
 
 const TINY: u64 = 1;
 const SHORT: u64 = 2;
@@ -84,96 +85,143 @@ pub(super) fn number(first: u64) -> u32 {
     low(first)
 }
 
-impl Record {
-    /// Its words; `number` makes the first one valid.
-    #[inline]
-    pub(super) fn words(&self, number: u32) -> [u64; WORDS] {
-        let Head { tag, context, seq, format, total, offset } = self.head;
-        let label = [pair(tag.cast_unsigned(), context), pair(seq, format)];
-        let first = |kind: u64, small: u16| pair(number, 0) | kind << 32 | u64::from(small) << 48;
-        match self.body {
-            Body::Tiny { len, words: w } => {
-                [first(TINY, len as u16), label[0], label[1], w[0], w[1], w[2], w[3], w[4]]
-            }
-            Body::Short { at, len } => {
-                let place = pair(at as u32, len as u32);
-                [first(SHORT, 0), label[0], label[1], total, offset, place, 0, 0]
-            }
-            Body::Block { page, len, ticket, filling } => {
-                let first = first(if filling { FILLING } else { BLOCK }, ticket);
-                [first, label[0], label[1], total, offset, page as u64, len as u64, 0]
-            }
+/// The words of a record; `number` makes the first one valid. A tiny payload's ([`tiny`]) take the
+/// place of those from [`TINY_AT`] on.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as `Outbound::push_tiny`")]
+pub(super) fn words(head: &Head, body: Body, number: u32) -> [u64; USED] {
+    let Head { tag, context, seq, format, total, offset } = *head;
+    let label = [pair(tag.cast_unsigned(), context), pair(seq, format)];
+    let first = |kind: u64, small: u16| pair(number, 0) | kind << 32 | u64::from(small) << 48;
+    match body {
+        Body::Tiny { len } => [first(TINY, len as u16), label[0], label[1], 0, 0, 0, 0],
+        Body::Short { at, len } => {
+            let place = pair(at as u32, len as u32);
+            [first(SHORT, 0), label[0], label[1], total, offset, place, 0]
+        }
+        Body::Block { page, len, ticket, filling } => {
+            let first = first(if filling { FILLING } else { BLOCK }, ticket);
+            [first, label[0], label[1], total, offset, page as u64, len as u64]
         }
     }
+}
 
-    /// Takes the copied words of a record apart and checks every value of them. `shape` is the
-    /// sender's arena.
+impl Record {
+    /// Checks every value of the copied words of a record. `shape` is the sender's arena.
     #[inline]
-    pub(super) fn read(words: &[u64; WORDS], shape: ArenaShape) -> Result<Self, Corrupt> {
-        let [first, label_0, label_1, rest @ ..] = *words;
-        let [total, offset, place, len, _] = rest;
-        let (kind, small) = (first >> 32 & 0xff, (first >> 48) as u16);
-        let (total, offset, len, body) = match kind {
+    pub(super) fn read(words: [u64; USED], shape: ArenaShape) -> Result<Self, Corrupt> {
+        let record = Self(words);
+        let [_, _, _, total, offset, place, block_len] = words;
+        if record.kind() == TINY && usize::from(record.small()) <= TINY_MAX {
+            return Ok(record);
+        }
+        let len = match record.kind() {
             TINY => {
-                let len = usize::from(small);
-                if len > TINY_MAX {
-                    return Err(Corrupt::Place { what: "line", at: 0, len: len as u64 });
-                }
-                (len as u64, 0, len as u64, Body::Tiny { len, words: rest })
+                let len = u64::from(record.small());
+                return Err(Corrupt::Place { what: "line", at: 0, len });
             }
             SHORT => {
-                let (at, len) = (low(place) as usize, high(place) as usize);
-                if len > SHORT_MAX || at > BYTES - len {
-                    let (at, len) = (at as u64, len as u64);
+                let (at, len) = (u64::from(low(place)), u64::from(high(place)));
+                if len > SHORT_MAX as u64 || at > BYTES as u64 - len {
                     return Err(Corrupt::Place { what: "ring", at, len });
                 }
-                (total, offset, len as u64, Body::Short { at, len })
+                len
             }
+            BLOCK | FILLING if shape.block(place, block_len).is_some() => block_len,
             BLOCK | FILLING => {
-                let outside = Corrupt::Place { what: "arena", at: place, len };
-                let (page, bytes) = shape.block(place, len).ok_or(outside)?;
-                let filling = kind == FILLING;
-                (total, offset, len, Body::Block { page, len: bytes, ticket: small, filling })
+                return Err(Corrupt::Place { what: "arena", at: place, len: block_len });
             }
             kind => return Err(Corrupt::Kind { kind: kind as u8 }),
         };
         if offset.checked_add(len).is_none_or(|end| end > total) {
             return Err(Corrupt::Piece { len, offset, total });
         }
+        Ok(record)
+    }
+
+    #[inline]
+    fn kind(&self) -> u64 {
+        self.0[0] >> 32 & 0xff
+    }
+
+    /// A tiny payload's length, or a block's ticket.
+    #[inline]
+    fn small(&self) -> u16 {
+        (self.0[0] >> 48) as u16
+    }
+
+    /// Its header alone, once the first word is there and says that a whole tiny message follows;
+    /// `None`: [`Record::read`] finds out what it is.
+    #[inline]
+    pub(super) fn tiny(first: u64, word: impl Fn(usize) -> u64) -> Option<Head> {
+        let record = Self([first, word(1), word(2), 0, 0, 0, 0]);
+        let is_tiny = record.kind() == TINY && usize::from(record.small()) <= TINY_MAX;
+        is_tiny.then(|| record.head())
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> Head {
+        let [_, label_0, label_1, total, offset, ..] = self.0;
+        let is_tiny = self.kind() == TINY;
+        let (total, offset) = if is_tiny { (self.small().into(), 0) } else { (total, offset) };
         let (tag, context) = (low(label_0).cast_signed(), high(label_0));
         let (seq, format) = (low(label_1), high(label_1));
-        Ok(Self { head: Head { tag, context, seq, format, total, offset }, body })
+        Head { tag, context, seq, format, total, offset }
+    }
+
+    #[inline]
+    pub(super) fn body(&self) -> Body {
+        let [_, _, _, _, _, place, len] = self.0;
+        match self.kind() {
+            TINY => Body::Tiny { len: self.small().into() },
+            SHORT => Body::Short { at: low(place) as usize, len: high(place) as usize },
+            kind => {
+                let (page, len, ticket) = (place as usize, len as usize, self.small());
+                Body::Block { page, len, ticket, filling: kind == FILLING }
+            }
+        }
+    }
+
+    /// Whether its payload is in a block.
+    #[inline]
+    pub(super) fn is_block(&self) -> bool {
+        self.kind() > SHORT
     }
 
     /// Bytes of payload.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        match self.body {
-            Body::Tiny { len, .. } | Body::Short { len, .. } | Body::Block { len, .. } => len,
+        match self.body() {
+            Body::Tiny { len } | Body::Short { len, .. } | Body::Block { len, .. } => len,
         }
     }
 }
 
-/// A payload's words; bytes beyond its end are zero.
+/// Where a tiny payload begins among a record's words.
+pub(super) const TINY_AT: usize = WORDS - TINY_MAX / 8;
+
+/// The words of a tiny payload; the last one is filled up with zeros.
 #[inline]
-pub(super) fn tiny(payload: &[u8]) -> [u64; TINY_MAX / 8] {
-    let mut bytes = [0; TINY_MAX];
-    bytes[..payload.len()].copy_from_slice(payload);
-    let mut words = [0; TINY_MAX / 8];
-    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-        *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    }
-    words
+pub(super) fn tiny(payload: &[u8]) -> impl Iterator<Item = u64> {
+    let (whole, rest) = payload.as_chunks();
+    let last = (!rest.is_empty()).then(|| {
+        let mut bytes = [0; 8];
+        bytes[..rest.len()].copy_from_slice(rest);
+        bytes
+    });
+    whole.iter().copied().chain(last).map(u64::from_le_bytes)
 }
 
-/// The first bytes of such words.
+/// The first bytes of such words, `word` by number.
 #[inline]
-pub(super) fn untiny(words: &[u64; TINY_MAX / 8], to: &mut [u8]) {
-    let mut bytes = [0; TINY_MAX];
-    for (word, bytes) in words.iter().zip(bytes.chunks_exact_mut(8)) {
-        bytes.copy_from_slice(&word.to_le_bytes());
+pub(super) fn untiny(word: impl Fn(usize) -> u64, to: &mut [u8]) {
+    let (whole, rest) = to.as_chunks_mut();
+    for (i, bytes) in whole.iter_mut().enumerate() {
+        *bytes = word(i).to_le_bytes();
     }
-    to.copy_from_slice(&bytes[..to.len()]);
+    if !rest.is_empty() {
+        rest.copy_from_slice(&word(whole.len()).to_le_bytes()[..rest.len()]);
+    }
 }
 
 #[cfg(test)]
@@ -193,29 +241,34 @@ mod tests {
     fn a_record_comes_back_from_its_words() {
         let payload: Vec<u8> = (0..TINY_MAX as u8).collect();
         let bodies = [
-            Body::Tiny { len: TINY_MAX, words: tiny(&payload) },
+            Body::Tiny { len: TINY_MAX },
             Body::Short { at: BYTES - SHORT_MAX, len: SHORT_MAX },
             Body::Block { page: 255, len: 4096, ticket: 1023, filling: false },
             Body::Block { page: 0, len: 1 << 20, ticket: 0, filling: true },
         ];
         for body in bodies {
-            let mut record = Record { head: head(0, 0), body };
-            record.head.total = record.len() as u64;
-            let words = record.words(77);
+            let len = match body {
+                Body::Tiny { len } | Body::Short { len, .. } | Body::Block { len, .. } => len,
+            };
+            let head = head(len as u64, 0);
+            let words = words(&head, body, 77);
             assert_eq!(number(words[0]), 77);
-            assert_eq!(Record::read(&words, shape()), Ok(record));
+            let record = Record::read(words, shape()).expect("read");
+            assert_eq!((record.head(), record.body(), record.len()), (head, body, len));
+            assert_eq!(record.is_block(), matches!(body, Body::Block { .. }));
         }
-        let Body::Tiny { words, .. } = bodies[0] else { unreachable!("the first is tiny") };
-        let mut back = [0; 33];
-        untiny(&words, &mut back);
-        assert_eq!(back, payload[..33]);
+        for len in 0..=TINY_MAX {
+            let words: Vec<u64> = tiny(&payload[..len]).collect();
+            let mut back = vec![0xff; len];
+            untiny(|i| words[i], &mut back);
+            assert_eq!(back, payload[..len]);
+        }
     }
 
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         let read = |body, total, offset| {
-            let record = Record { head: head(total, offset), body };
-            Record::read(&record.words(1), shape()).expect_err("refused")
+            Record::read(words(&head(total, offset), body, 1), shape()).expect_err("refused")
         };
         let short = |at, len| Body::Short { at, len };
         assert_eq!(
@@ -236,21 +289,21 @@ mod tests {
             read(short(0, 8), u64::MAX, u64::MAX),
             Corrupt::Piece { len: 8, offset: u64::MAX, total: u64::MAX }
         );
-        let tiny = Body::Tiny { len: 41, words: [0; 5] };
+        let tiny = Body::Tiny { len: 41 };
         assert_eq!(read(tiny, 41, 0), Corrupt::Place { what: "line", at: 0, len: 41 });
-        let words = [5 << 32, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(Record::read(&words, shape()), Err(Corrupt::Kind { kind: 5 }));
+        let words = [5 << 32, 0, 0, 0, 0, 0, 0];
+        assert_eq!(Record::read(words, shape()), Err(Corrupt::Kind { kind: 5 }));
     }
 
     proptest! {
         #[test]
-        fn any_words_are_read_or_refused(words in any::<[u64; WORDS]>(), kind in 0_u64..6) {
+        fn any_words_are_read_or_refused(words in any::<[u64; USED]>(), kind in 0_u64..6) {
             let mut words = words;
             words[0] = words[0] & !(0xff << 32) | kind << 32;
-            if let Ok(record) = Record::read(&words, shape()) {
-                let len = record.len();
-                prop_assert!(record.head.offset + len as u64 <= record.head.total);
-                match record.body {
+            if let Ok(record) = Record::read(words, shape()) {
+                let (len, head) = (record.len(), record.head());
+                prop_assert!(head.offset + len as u64 <= head.total);
+                match record.body() {
                     Body::Tiny { .. } => prop_assert!(len <= TINY_MAX),
                     Body::Short { at, .. } => prop_assert!(at + len <= BYTES),
                     Body::Block { page, .. } => prop_assert!(page * 4096 + len <= 1 << 20),

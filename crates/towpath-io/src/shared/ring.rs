@@ -13,8 +13,8 @@ use super::error::Corrupt;
 use super::layout::{
     ArenaShape, BYTE_ARRAY, BYTES, LINE, SLOT_ARRAY, SLOTS, TAKEN, TINY_MAX, WANTING,
 };
-use super::memory::{Memory, fence};
-use super::record::{Body, Head, Record, WORDS, number, tiny, untiny};
+use super::memory::{AtomicU64, Memory, fence};
+use super::record::{Body, Head, Record, TINY_AT, number, tiny, untiny, words};
 
 /// Records after which the consumer says how far it is.
 const TELL_RECORDS: u64 = SLOTS as u64 / 4;
@@ -92,19 +92,31 @@ impl Producer {
         Ok(self.slot_free() && self.place(len).is_some())
     }
 
-    /// Sends a short message; false when there is no room.
-    #[inline]
-    pub(super) fn push(&mut self, head: &Head, payload: &[u8]) -> Result<bool, Corrupt> {
+    /// Sends a whole message that fits into its record, as most are; false: it did not go, and
+    /// [`Producer::push`] finds out why.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as `Outbound::push_tiny`")]
+    pub(super) fn push_tiny(&mut self, head: &Head, payload: &[u8]) -> bool {
         let len = payload.len();
         let is_whole = head.offset == 0 && head.total == len as u64;
-        if len <= TINY_MAX && is_whole {
-            let room = self.has_slot()?;
-            if room {
-                let body = Body::Tiny { len, words: tiny(payload) };
-                self.put(&Record { head: *head, body }.words(number_of(self.sent)));
+        let goes = len <= TINY_MAX && is_whole && self.slot_free();
+        if goes {
+            let [first, tags, numbers, ..] = words(head, Body::Tiny { len }, number_of(self.sent));
+            let line = self.own.line(slot(self.sent));
+            for (i, word) in tiny(payload).enumerate() {
+                line.word(TINY_AT + i).store(word, Relaxed);
             }
-            return Ok(room);
+            self.publish([first, tags, numbers]);
         }
+        goes
+    }
+
+    /// Sends a short message; false when there is no room.
+    pub(super) fn push(&mut self, head: &Head, payload: &[u8]) -> Result<bool, Corrupt> {
+        if self.has_slot()? && self.push_tiny(head, payload) {
+            return Ok(true);
+        }
+        let len = payload.len();
         if !self.has_room(len)? {
             return Ok(false);
         }
@@ -114,7 +126,7 @@ impl Producer {
         // own half's byte ring.
         unsafe { self.own.write(BYTE_ARRAY + at, payload) };
         self.used = (count + len as u64).next_multiple_of(LINE as u64);
-        self.publish(&Record { head: *head, body: Body::Short { at, len } });
+        self.publish(words(head, Body::Short { at, len }, number_of(self.sent)));
         Ok(true)
     }
 
@@ -123,7 +135,7 @@ impl Producer {
     pub(super) fn push_body(&mut self, head: &Head, body: Body) -> Result<bool, Corrupt> {
         let room = self.has_slot()?;
         if room {
-            self.publish(&Record { head: *head, body });
+            self.publish(words(head, body, number_of(self.sent)));
         }
         Ok(room)
     }
@@ -137,19 +149,16 @@ impl Producer {
         Ok(self.slot_free())
     }
 
-    fn publish(&mut self, record: &Record) {
-        self.put(&record.words(number_of(self.sent)));
-    }
-
-    /// Writes the next record.
+    /// Writes the next record from its words, the first one last. What the line held behind them
+    /// stays there.
     #[inline]
-    fn put(&mut self, words: &[u64; WORDS]) {
+    fn publish<const N: usize>(&mut self, words: [u64; N]) {
         let line = self.own.line(slot(self.sent));
         for (i, word) in words.iter().enumerate().skip(1) {
             line.word(i).store(*word, Relaxed);
         }
-        // SYNC POINT: pairs with the load in `Consumer::arrival`: whoever sees the number sees
-        // the record, and its payload.
+        // SYNC POINT: pairs with the load in `Consumer::arrival`: whoever sees the number sees the
+        // record, and its payload.
         line.word(0).store(words[0], Release);
         self.used_after[(self.sent % SLOTS as u64) as usize] = self.used;
         self.sent += 1;
@@ -165,12 +174,12 @@ impl Producer {
         self.look()?;
         for count in self.taken..self.sent {
             let line = self.own.line(slot(count));
-            let words = std::array::from_fn(|i| line.word(i).load(Relaxed));
-            let record = Record::read(&words, shape)?;
-            let payload = match record.body {
-                Body::Tiny { len, words } => {
+            let word = |i: usize| line.word(i).load(Relaxed);
+            let record = Record::read(std::array::from_fn(word), shape)?;
+            let payload = match record.body() {
+                Body::Tiny { len } => {
                     let mut payload = vec![0; len];
-                    untiny(&words, &mut payload);
+                    untiny(|i| word(TINY_AT + i), &mut payload);
                     payload
                 }
                 Body::Short { at, len } => {
@@ -221,31 +230,63 @@ impl Consumer {
     /// Whether a record waits.
     #[inline]
     pub(super) fn ready(&self) -> bool {
-        self.next.is_some() || self.arrival().is_some()
+        self.next.is_some() || self.arrival(self.peer.word(slot(self.taken))).is_some()
     }
 
     /// The first word of the next record, once it is there.
     #[inline]
-    fn arrival(&self) -> Option<u64> {
+    fn arrival(&self, first: &AtomicU64) -> Option<u64> {
         // SYNC POINT: pairs with the store in `Producer::publish`.
-        let first = self.peer.word(slot(self.taken)).load(Acquire);
+        let first = first.load(Acquire);
         (number(first) == number_of(self.taken)).then_some(first)
     }
 
-    /// The next record. It is copied once; what the producer does to it later is not seen.
+    /// The next record. It is copied once, but for a tiny payload; what the producer does to it
+    /// later is not seen.
     #[inline]
     pub(super) fn peek(&mut self) -> Result<Option<&Record>, Corrupt> {
         if self.next.is_none() {
-            let Some(first) = self.arrival() else { return Ok(None) };
             let line = self.peer.line(slot(self.taken));
+            let Some(first) = self.arrival(line.word(0)) else { return Ok(None) };
             let word = |i: usize| line.word(i).load(Relaxed);
-            let words = [first, word(1), word(2), word(3), word(4), word(5), word(6), word(7)];
-            self.next = Some(Record::read(&words, self.shape)?);
+            let words = [first, word(1), word(2), word(3), word(4), word(5), word(6)];
+            self.next = Some(Record::read(words, self.shape)?);
         }
         Ok(self.next.as_ref())
     }
 
+    /// Takes the next record if it carries a whole tiny message, as most do, for which `to` has
+    /// room, and `fits` says so of its header; the header. `None`: [`Consumer::peek`] finds out
+    /// what there is instead.
+    #[inline]
+    pub(super) fn take_tiny(
+        &mut self,
+        to: &mut [u8],
+        fits: impl FnOnce(&Head) -> bool,
+    ) -> Option<Head> {
+        if self.next.is_some() {
+            return None;
+        }
+        let line = self.peer.line(slot(self.taken));
+        let word = |i: usize| line.word(i).load(Relaxed);
+        let head = Record::tiny(self.arrival(line.word(0))?, word)?;
+        let to = to.get_mut(..head.total as usize)?;
+        if !fits(&head) {
+            return None;
+        }
+        untiny(|i| word(TINY_AT + i), to);
+        self.taken += 1;
+        Some(head)
+    }
+
+    /// Whether the producer is to be told how far this end is.
+    #[inline]
+    pub(super) fn should_tell(&self) -> bool {
+        self.taken - self.told >= TELL_RECORDS || self.bytes >= TELL_BYTES
+    }
+
     /// What `peek` last showed.
+    #[inline]
     pub(super) fn next(&self) -> Option<&Record> {
         self.next.as_ref()
     }
@@ -262,8 +303,11 @@ impl Consumer {
     pub(super) fn take_short(&mut self, to: &mut [u8]) -> bool {
         let next = self.next.as_ref().expect("`peek` showed a record");
         assert_eq!(next.len(), to.len(), "a buffer of the payload's length");
-        match &next.body {
-            Body::Tiny { words, .. } => untiny(words, to),
+        match next.body() {
+            Body::Tiny { .. } => {
+                let line = self.peer.line(slot(self.taken));
+                untiny(|i| line.word(TINY_AT + i).load(Relaxed), to);
+            }
             Body::Short { at, len } => {
                 self.peer.read(BYTE_ARRAY + at, to);
                 self.bytes += len.next_multiple_of(LINE);
@@ -278,7 +322,7 @@ impl Consumer {
     pub(super) fn advance(&mut self) -> bool {
         self.next = None;
         self.taken += 1;
-        self.taken - self.told >= TELL_RECORDS || self.bytes >= TELL_BYTES
+        self.should_tell()
     }
 
     /// Tells the producer how far this end is. True when the producer waits for it.

@@ -40,6 +40,9 @@ pub(super) struct Outgoing<'a> {
     pub(super) ecn: u8,
 }
 
+/// The two ECN bits that a socket puts on what says nothing else: ECT(0), as nearly all carry it.
+pub(super) const ECN_USUAL: u8 = 2;
+
 /// Datagrams received in one buffer: `len` bytes, cut every `segment` bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Incoming {
@@ -109,11 +112,7 @@ pub(super) fn send<const N: usize>(
         let n = unsafe {
             if count == 1 {
                 // Half a microsecond less.
-                let sent = libc::sendmsg(
-                    fd.as_raw_fd(),
-                    &raw const headers[0].msg_hdr,
-                    libc::MSG_NOSIGNAL,
-                );
+                let sent = send_one(fd, &headers[0].msg_hdr);
                 sent.signum() as c_int | c_int::from(sent == 0)
             } else {
                 let (at, flags) = (headers.as_mut_ptr(), libc::MSG_NOSIGNAL);
@@ -126,6 +125,25 @@ pub(super) fn send<const N: usize>(
                 e if e.kind() == io::ErrorKind::Interrupted => {}
                 e => return Err(e),
             },
+        }
+    }
+}
+
+/// Sends what `header` says, by the cheapest call that can.
+///
+/// # Safety
+///
+/// What `header` points to must be readable.
+unsafe fn send_one(fd: BorrowedFd<'_>, header: &libc::msghdr) -> isize {
+    let (fd, flags) = (fd.as_raw_fd(), libc::MSG_NOSIGNAL);
+    // SAFETY: the caller's promise; there is a part where `msg_iovlen` is 1.
+    unsafe {
+        if header.msg_iovlen == 1 && header.msg_controllen == 0 {
+            let part = *header.msg_iov;
+            let (at, len) = (part.iov_base, part.iov_len);
+            libc::sendto(fd, at, len, flags, header.msg_name.cast(), header.msg_namelen)
+        } else {
+            libc::sendmsg(fd, header, flags)
         }
     }
 }
@@ -257,7 +275,7 @@ fn push<T>(control: &mut Control, used: usize, level: c_int, kind: c_int, value:
 
 fn write_control(message: &Outgoing<'_>, control: &mut Control) -> usize {
     let mut used = 0;
-    if message.ecn != 0 {
+    if message.ecn != ECN_USUAL {
         let (level, kind) = match message.remote {
             SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
             SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),

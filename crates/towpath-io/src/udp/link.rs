@@ -1,7 +1,7 @@
 //! A link over a UDP socket: its options, its counters, and what to do when the kernel refuses.
 
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use towpath_proto::{Inset, Memory, RxMeta};
 use towpath_wire::LinkId;
 
 use super::batch::{SendBatch, TRAINS};
-use super::kernel::{self, Incoming, Outgoing};
+use super::kernel::{self, ECN_USUAL, Incoming, Outgoing};
 
 /// Trains per receive call.
 const RECEIVES: usize = 8;
@@ -324,7 +324,13 @@ impl UdpLink {
         let Some((train, bytes, _)) = batch.waiting().next() else { return };
         let (remote, segment) = (train.remote, train.segment);
         let cuts = self.segmentation && bytes.len() > segment;
-        match e.raw_os_error() {
+        let mut why = e.raw_os_error();
+        // Kernels before 6.14 call a train invalid whose datagrams are longer than the route takes.
+        let beyond = || route_mtu(remote).is_ok_and(|mtu| segment + headers(remote) > mtu as usize);
+        if why == Some(libc::EINVAL) && cuts && beyond() {
+            why = Some(libc::EMSGSIZE);
+        }
+        match why {
             // No checksum offload on the way, or a kernel that knows fewer cuts.
             Some(libc::EIO | libc::EINVAL) if cuts => {
                 self.segmentation = false;
@@ -382,7 +388,8 @@ fn open(addr: SocketAddr, both: bool) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// No fragments; ECN bits and joined trains reported, of both families that the socket receives.
+/// No fragments; ECN bits set, these and joined trains reported, of both families that the socket
+/// receives.
 fn options(fd: BorrowedFd<'_>, addr: SocketAddr, both: bool) -> io::Result<()> {
     use libc::{IPPROTO_IP, IPPROTO_IPV6};
     // `PROBE`: don't-fragment is set, and the kernel's own guess of the path's limit does not
@@ -391,17 +398,28 @@ fn options(fd: BorrowedFd<'_>, addr: SocketAddr, both: bool) -> io::Result<()> {
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+        kernel::set(fd, IPPROTO_IPV6, libc::IPV6_TCLASS, ECN_USUAL.into())?;
     }
     // On an IPv6 socket these are for the IPv4 datagrams that come through it.
     if both || addr.is_ipv4() {
         kernel::set(fd, IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
         kernel::set(fd, IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        kernel::set(fd, IPPROTO_IP, libc::IP_TOS, ECN_USUAL.into())?;
     }
     // An old kernel that does not join datagrams still delivers them.
     let _ = kernel::set(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
     // Without it, how late we wake up counts as time on the way.
     let _ = kernel::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
     Ok(())
+}
+
+/// Bytes of the IP and UDP headers of a datagram to `remote`.
+const fn headers(remote: SocketAddr) -> usize {
+    let v6 = match remote.ip() {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().is_none(),
+    };
+    if v6 { 48 } else { 28 }
 }
 
 /// The largest IP packet that the kernel's route to `remote` takes, headers included, in bytes.

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use towpath_io::Clock;
 use towpath_io::direct::{End, Push, Rendezvous, STREAMS_MAX, Stream, Streams};
@@ -90,21 +91,33 @@ fn a_stream_that_is_closed_ends_when_everything_is_taken() {
 }
 
 #[test]
-fn the_stream_not_used_for_the_longest_time_makes_room() {
-    let mut streams = Streams::new();
-    let mut peers = Vec::new();
+fn only_a_stream_that_is_idle_makes_room() {
+    let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+    let (mut streams, mut peers) = (Streams::new(), Vec::new());
     for slot in 0..STREAMS_MAX as u16 {
+        assert!(streams.make_room(0, at(0)));
         let [stream, peer] = connect(offers_between(1, slot + 2, true), V4);
         peers.push(peer);
-        assert_eq!(streams.insert(Box::new(stream)).0, None);
+        assert!(streams.insert(Box::new(stream), at(0)).is_none());
     }
-    assert!(streams.to(task(2)).is_some());
-    let [stream, _peer] = connect(offers_between(1, 1000, true), V4);
-    assert_eq!(streams.insert(Box::new(stream)).0, Some(task(3)));
-    assert_eq!(streams.len(), STREAMS_MAX + 1);
+    assert!(!streams.make_room(0, at(4)), "nobody knows yet that they are idle");
+    // Receiving is use, too: all but the second bring something.
+    for (i, peer) in peers.iter_mut().enumerate().filter(|(i, _)| *i != 1) {
+        let task = task(i as u16 + 2);
+        assert_eq!(peer.push(&header(task, self::task(1), 0, 0, 0), &[]), Push::Taken);
+        peer.flush();
+        let ours = streams.get(task).unwrap();
+        while ours.head().is_none() {
+            ours.woken();
+        }
+        ours.take();
+    }
+    assert!(streams.make_room(0, at(5)));
+    assert!(!streams.make_room(1, at(5)), "the room is for what is being set up");
+    assert!(!streams.make_room(1, at(9)));
+    assert_eq!(streams.len(), STREAMS_MAX);
     let ours = streams.get(task(3)).unwrap();
-    let header = header(task(1), task(3), 0, 0, 0);
-    assert_eq!(ours.push(&header, &[]), Push::Closed);
+    assert_eq!(ours.push(&header(task(1), task(3), 0, 0, 0), &[]), Push::Closed);
     let theirs = &mut peers[1];
     while theirs.ended().is_none() || ours.ended().is_none() {
         for stream in [&mut *ours, &mut *theirs] {

@@ -112,7 +112,7 @@ impl Association {
         w.frame(1, frame::emit_ping);
         w.pad();
         let departure = Departure { now, bytes: 0, eliciting: true, acked_up_to: None };
-        self.depart(now, path, w, departure, &[]);
+        self.depart(now, path, &mut w, departure, &[]);
         true
     }
 
@@ -150,7 +150,8 @@ impl Association {
         }
         // Nothing in it: what waited turned out to be acknowledged already.
         if !w.is_empty() {
-            self.depart(now, path, w, Departure { now, bytes: 0, eliciting, acked_up_to }, &items);
+            let departure = Departure { now, bytes: 0, eliciting, acked_up_to };
+            self.depart(now, path, &mut w, departure, &items);
         }
         self.scratch = items;
     }
@@ -159,7 +160,7 @@ impl Association {
         &mut self,
         now: Instant,
         path: usize,
-        w: PacketWriter<'_, '_>,
+        w: &mut PacketWriter<'_, '_>,
         departure: Departure,
         items: &[Item],
     ) {
@@ -217,6 +218,12 @@ impl Association {
         let last_chance = self.last_chance(now);
         let (mut repaired, mut twice) = (false, false);
         while items.len() + 1 < ITEMS_MAX {
+            if !w.is_empty() && w.room() < PIECE_MIN + DATA_OVERHEAD {
+                if self.channels.has_data(only) {
+                    w.pad(); // so that the train may go on
+                }
+                break;
+            }
             let Some(id) = self.channels.pick(only) else { break };
             match self.channels.with(id, |c| write_next(c, last_chance, w, items)) {
                 Some(Wrote::Full) | None => break,
@@ -249,7 +256,7 @@ impl Association {
         let text = cut_text(text, (w.room() - 4).min(255)).as_bytes();
         w.frame(4 + text.len(), |w| frame::emit_close(w, *reason, text));
         let departure = Departure { now, bytes: 0, eliciting: false, acked_up_to: None };
-        self.depart(now, 0, w, departure, &[]);
+        self.depart(now, 0, &mut w, departure, &[]);
         self.close_sent(now);
         Some(self.transmit(0, out))
     }
@@ -310,10 +317,6 @@ fn write_next(
         if c.known || items.contains(&Item::Open(id)) { 0 } else { frame::open_len(&c.open) };
     let least = if w.is_empty() { 1 } else { PIECE_MIN };
     if w.room() < open_len + DATA_OVERHEAD + least {
-        // More is waiting: fill up, so that the train may go on.
-        if w.room() < PIECE_MIN + DATA_OVERHEAD {
-            w.pad();
-        }
         return Wrote::Full;
     }
     let Some(send) = &mut c.send else { return Wrote::Nothing };

@@ -8,6 +8,7 @@ use towpath_wire::frame::{ChannelOpen, MESSAGE_CHARGE};
 
 use super::channel::{Channel, Opening, PeerLimits};
 use super::ready::Ready;
+use super::send::SendHalf;
 use crate::config::Config;
 use crate::range_set::RangeSet;
 
@@ -67,6 +68,12 @@ impl Channels {
 
     pub(super) fn get(&self, id: ChannelId) -> Option<&Channel> {
         self.list.get(self.index(id)?)
+    }
+
+    /// The sending half of a channel, for changes after which it has to send what it had before.
+    pub(super) fn send_half(&mut self, id: ChannelId) -> Option<&mut SendHalf> {
+        let index = self.index(id)?;
+        self.list[index].send.as_mut()
     }
 
     /// Lets `change` act on a channel, and notes what it has to send after that.

@@ -224,6 +224,16 @@ impl Association {
         self.paths[0].window()
     }
 
+    /// Bytes that are under way on the first path.
+    pub fn in_flight(&self) -> u64 {
+        self.paths[0].in_flight()
+    }
+
+    /// Until when the pacer of the first path holds data back.
+    pub fn paced_until(&self) -> Instant {
+        self.paths[0].paced_until()
+    }
+
     /// True until it has ended or is being closed.
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open)

@@ -127,7 +127,7 @@ impl Pair {
     fn acked(&mut self, what: Next) {
         match what {
             Next::Skip { message, .. } => self.send.on_skip_acked(message),
-            Next::Piece(p) => self.send.on_acked(p.message, p.offset, p.len, Instant::ZERO),
+            Next::Piece(p) => _ = self.send.on_acked(p.message, p.offset, p.len, Instant::ZERO),
         }
         self.settle();
     }

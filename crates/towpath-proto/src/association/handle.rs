@@ -317,9 +317,10 @@ impl Association {
     fn item_acked(&mut self, item: Item, arrived: Instant) {
         match item {
             Item::Data { channel, message, offset, len } => {
-                let acked = |s: &mut SendHalf| s.on_acked(message, offset, len, arrived);
-                self.channels.with(channel, |c| c.send.as_mut().map(acked));
-                self.tell_settled(channel);
+                let half = self.channels.send_half(channel);
+                if half.is_some_and(|s| s.on_acked(message, offset, len, arrived)) {
+                    self.tell_settled(channel);
+                }
             }
             Item::Skip { channel, message } => {
                 let acked = |s: &mut SendHalf| s.on_skip_acked(message);

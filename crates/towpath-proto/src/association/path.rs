@@ -189,6 +189,11 @@ impl Path {
         self.control.window
     }
 
+    /// Until when the pacer holds data back, whatever else does.
+    pub(super) fn paced_until(&self) -> Instant {
+        self.pacer.ready_at()
+    }
+
     /// When the pacer lets data go on, if nothing but the pacer holds it.
     pub(super) fn pace_at(&self) -> Option<Instant> {
         if !self.up || self.window_room() < self.datagram.into() {

@@ -342,20 +342,23 @@ impl SendHalf {
     }
 
     /// A piece was acknowledged; it arrived at about `at`. What that settles leaves through
-    /// [`SendHalf::pop_settled`].
-    pub(super) fn on_acked(&mut self, message: u64, offset: u32, len: u16, at: Instant) {
+    /// [`SendHalf::pop_settled`]. False when nothing is settled and nothing more to be sent: the
+    /// rest of the message is to come.
+    pub(super) fn on_acked(&mut self, message: u64, offset: u32, len: u16, at: Instant) -> bool {
         let class = self.class;
-        let Some(m) = self.outgoing(message) else { return };
+        let Some(m) = self.outgoing(message) else { return false };
         m.flying = m.flying.saturating_sub(1);
         if !matches!(m.fate, Fate::Open | Fate::Closing) {
-            return;
+            return false;
         }
         let len = u32::from(len);
         if len == m.len || (m.acked.insert(offset, offset + len) && m.acked.covers(0, m.len)) {
             m.fate = Fate::Done;
             m.late = at > m.deadline;
         } else if m.acked.covers(offset, offset + len) {
-            // Noted; the rest is to come.
+            if m.fate == Fate::Open {
+                return false;
+            }
         } else if class == Reliability::Unreliable {
             self.close(message);
         } else if m.fate == Fate::Open {
@@ -363,6 +366,7 @@ impl SendHalf {
             self.lost.push_back(Repair { message, offset, len, copy: false });
         }
         self.abandon_if_hopeless(message);
+        true
     }
 
     /// A piece was lost: it goes out again, where the channel's class repairs.

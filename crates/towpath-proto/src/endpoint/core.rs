@@ -31,7 +31,7 @@ const INDEX_BITS: u32 = 12;
 const QUEUE_MAX: usize = 256;
 
 impl AssociationId {
-    const fn index(self) -> usize {
+    pub(super) const fn index(self) -> usize {
         (self.0 & ((1 << INDEX_BITS) - 1)) as usize
     }
 }
@@ -45,13 +45,13 @@ pub(super) enum SlotState {
     Open(Box<Association>),
 }
 
-struct Slot {
-    id: AssociationId,
-    state: SlotState,
+pub(super) struct Slot {
+    pub(super) id: AssociationId,
+    pub(super) state: SlotState,
     /// The timer set for it in `timers`; `NEVER` when none.
-    armed: Instant,
+    pub(super) armed: Instant,
     /// That timer was set ahead of its time, as far as we know: who is late for it slept.
-    punctual: bool,
+    pub(super) punctual: bool,
     /// It stands in `ready`.
     queued: bool,
 }
@@ -69,13 +69,13 @@ pub struct Endpoint {
     /// Key of `mac1` on handshake packets to us.
     pub(super) own_mac1_key: [u8; 32],
     rng: Rng,
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
     free: Vec<u16>,
-    timers: BinaryHeap<Reverse<(Instant, AssociationId)>>,
+    pub(super) timers: BinaryHeap<Reverse<(Instant, AssociationId)>>,
     /// The overdue timer by which a sleep of the host was last noticed.
-    slept: Instant,
+    pub(super) slept: Instant,
     /// The time, during a driver's call.
-    clock: Option<Instant>,
+    pub(super) clock: Option<Instant>,
     ready: VecDeque<AssociationId>,
     queue: VecDeque<(LinkId, SocketAddr, Vec<u8>)>,
 }
@@ -254,12 +254,19 @@ impl Endpoint {
 
     // The table.
 
-    fn slot(&self, id: AssociationId) -> Option<&Slot> {
+    pub(super) fn slot(&self, id: AssociationId) -> Option<&Slot> {
         self.slots.get(id.index()).filter(|s| s.id == id)
     }
 
     pub(super) fn state_mut(&mut self, id: AssociationId) -> Option<&mut SlotState> {
         self.slots.get_mut(id.index()).filter(|s| s.id == id).map(|s| &mut s.state)
+    }
+
+    pub(super) fn half_open_places(&self) -> impl Iterator<Item = (AssociationId, &HalfOpen)> {
+        self.slots.iter().filter_map(|s| match &s.state {
+            SlotState::HalfOpen(h) => Some((s.id, &**h)),
+            _ => None,
+        })
     }
 
     pub(super) fn find(&self, wanted: impl Fn(&SlotState) -> bool) -> Option<AssociationId> {
@@ -356,64 +363,6 @@ impl Endpoint {
         if !slot.queued {
             slot.queued = true;
             self.ready.push_back(id);
-        }
-        self.rearm(id);
-    }
-
-    fn deadline(state: &SlotState) -> Option<Instant> {
-        match state {
-            SlotState::Free | SlotState::Reserved | SlotState::Asking(_) => None,
-            SlotState::Initiating(i) => Some(i.next_at),
-            SlotState::HalfOpen(h) => Some(h.until),
-            SlotState::Open(a) => a.poll_timeout().map(|(at, _)| at),
-        }
-    }
-
-    /// Makes sure that a timer stands at or before the slot's deadline.
-    fn rearm(&mut self, id: AssociationId) {
-        let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else { return };
-        let Some(at) = Self::deadline(&slot.state) else { return };
-        if at < slot.armed {
-            slot.armed = at;
-            slot.punctual = false;
-            self.timers.push(Reverse((at, id)));
-        }
-        // What the owner does is timed when its packets go out.
-        slot.punctual |= self.clock.is_some_and(|now| now < slot.armed);
-    }
-
-    /// Where a timer that is long overdue shows that the whole host slept, every peer may have
-    /// given us up meanwhile.
-    fn notice_sleep(&mut self, now: Instant) {
-        let long = |due: Instant| now.since(due) > self.config.liveness.lost_after;
-        // The first of them may be an old one, which was moved away.
-        if !self.timers.peek().is_some_and(|Reverse((first, _))| long(*first)) {
-            return;
-        }
-        let punctual = self.slots.iter().filter(|s| s.punctual).map(|s| s.armed);
-        let Some(due) = punctual.min().filter(|due| long(*due) && *due != self.slept) else {
-            return;
-        };
-        self.slept = due;
-        for index in 0..self.slots.len() {
-            if let SlotState::Open(a) = &mut self.slots[index].state {
-                a.slept(now);
-                self.touch(self.slots[index].id);
-            }
-        }
-    }
-
-    /// Does what was due at `due`.
-    fn fire(&mut self, now: Instant, due: Instant, id: AssociationId, memory: &mut dyn Memory) {
-        match self.state_mut(id) {
-            // The timer may be an old one, set before the deadline moved away.
-            Some(SlotState::Open(a)) if a.poll_timeout().is_some_and(|(at, _)| at <= now) => {
-                a.handle_timeout(due, now, memory);
-                self.touch(id);
-            }
-            Some(SlotState::Initiating(_)) => self.repeat_initiation(now, id),
-            Some(SlotState::HalfOpen(h)) if h.until <= now => self.free(id),
-            _ => {}
         }
         self.rearm(id);
     }
@@ -548,6 +497,7 @@ impl Machine for Endpoint {
                 self.fire(now, due, id, memory);
             }
         }
+        self.tidy_timers();
         self.clock = None;
     }
 

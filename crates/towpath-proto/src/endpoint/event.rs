@@ -68,6 +68,8 @@ pub struct EndpointStats {
     pub cookies: u64,
     /// Handshakes dropped because a table was full.
     pub turned_away: u64,
+    /// Half-open associations dropped for a newcomer from a network that held fewer of them.
+    pub evicted: u64,
     /// Handshakes refused by the owner.
     pub refused: u64,
     /// Handshake datagrams dropped because the link did not take them.

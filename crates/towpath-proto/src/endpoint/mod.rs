@@ -9,7 +9,8 @@
 //!
 //! **Cost.** Before any public-key operation an initiation must carry a keyed hash over our
 //! public key (`mac1`), and beyond [`Handshakes::per_s`](crate::config::Handshakes) also one that
-//! proves its source address (`mac2`).
+//! proves its source address (`mac2`). Where all half-open places are taken, the network (an IPv4
+//! address, an IPv6 /64) that holds most of them loses its oldest to one that holds fewer.
 
 mod cookie;
 mod core;
@@ -18,6 +19,7 @@ mod hello;
 mod initiate;
 mod respond;
 mod stamps;
+mod timers;
 
 pub use core::{AssociationId, Endpoint};
 pub use event::{EndpointEvent, EndpointStats};

@@ -1,7 +1,10 @@
 //! The responder's half of a handshake.
 
+use ::core::cmp::Reverse;
+use ::core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use ::core::time::Duration;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -63,7 +66,19 @@ pub(super) struct HalfOpen {
     pub(super) hello: Vec<u8>,
     response: Vec<u8>,
     mac1: [u8; 16],
+    remote: SocketAddr,
     pub(super) until: Instant,
+}
+
+/// Whoever may change the rest of an address at will counts as one.
+fn network(remote: SocketAddr) -> IpAddr {
+    match remote.ip() {
+        IpAddr::V4(v4) => IpAddr::V4(v4),
+        IpAddr::V6(v6) => {
+            let subnet = u128::from(v6) >> 64 << 64;
+            v6.to_ipv4_mapped().map_or(IpAddr::V6(Ipv6Addr::from(subnet)), IpAddr::V4)
+        }
+    }
 }
 
 impl Endpoint {
@@ -91,10 +106,10 @@ impl Endpoint {
             self.queue(rx.link, rx.remote, reply.emit().to_vec());
             return;
         }
-        self.read_initiation(now, rx, i, version);
+        self.read_initiation(rx, i, version);
     }
 
-    fn read_initiation(&mut self, now: Instant, rx: RxMeta, i: &Initiation<'_>, version: u8) {
+    fn read_initiation(&mut self, rx: RxMeta, i: &Initiation<'_>, version: u8) {
         let prologue = &i.before_mac1[..INITIATION_HEADER];
         let mut handshake = self.crypto.respond(prologue);
         let mut payload = vec![0; i.noise.len()];
@@ -111,7 +126,7 @@ impl Endpoint {
             return;
         }
         if self.half_open >= self.config.handshakes.half_open_max {
-            self.evict_half_open(now);
+            self.evict_half_open(rx.remote);
         }
         if self.half_open >= self.config.handshakes.half_open_max {
             self.stats.turned_away += 1;
@@ -154,7 +169,8 @@ impl Endpoint {
         true
     }
 
-    /// Answers a repeated initiation as before.
+    /// Answers a repeated initiation as before; one that comes from elsewhere is somebody's copy,
+    /// and gets no answer, since it would be sent to whoever he names.
     fn repeat_response(&mut self, rx: RxMeta, mac1: &[u8; 16]) -> bool {
         let known = self.find(|s| match s {
             SlotState::HalfOpen(h) => h.mac1 == *mac1,
@@ -162,16 +178,30 @@ impl Endpoint {
             _ => false,
         });
         let Some(id) = known else { return false };
-        if let Some(SlotState::HalfOpen(h)) = self.state_mut(id) {
+        if let Some(SlotState::HalfOpen(h)) = self.state_mut(id)
+            && h.remote == rx.remote
+        {
             let response = h.response.clone();
             self.queue(rx.link, rx.remote, response);
         }
         true
     }
 
-    /// Makes room by dropping half-open associations whose time has run out.
-    fn evict_half_open(&mut self, now: Instant) {
-        while let Some(id) = self.find(|s| matches!(s, SlotState::HalfOpen(h) if h.until <= now)) {
+    /// Makes room for one more from `remote`: the network that holds most places loses its oldest,
+    /// unless that is the newcomer's own. So who proves an address, or a few, keeps nobody out.
+    fn evict_half_open(&mut self, remote: SocketAddr) {
+        let mut held: BTreeMap<IpAddr, (usize, Instant, AssociationId)> = BTreeMap::new();
+        for (id, h) in self.half_open_places() {
+            let of = held.entry(network(h.remote)).or_insert((0, h.until, id));
+            of.0 += 1;
+            if h.until < of.1 {
+                (of.1, of.2) = (h.until, id);
+            }
+        }
+        let own = held.get(&network(remote)).map_or(0, |of| of.0);
+        let most = held.values().max_by_key(|(count, until, _)| (*count, Reverse(*until)));
+        if let Some((_, _, id)) = most.copied().filter(|(count, ..)| *count > own) {
+            self.stats.evicted += 1;
             self.free(id);
         }
     }
@@ -234,6 +264,7 @@ impl Endpoint {
             hello: asking.hello,
             response,
             mac1: asking.mac1,
+            remote,
             until: now + HALF_OPEN_LIFE,
         };
         self.fill(id, SlotState::HalfOpen(Box::new(half_open)));

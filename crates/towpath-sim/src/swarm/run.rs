@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use towpath_node::{JoinTarget, Links, Node, NodeConfig, NodeEvent};
+use towpath_node::{JoinFailure, JoinTarget, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::{Config, Crypto, Rng};
 use towpath_vm::HostState;
 use towpath_wire::{ByteSize, Instant};
@@ -69,6 +69,8 @@ pub struct Outcome {
 /// Content bytes of a full data packet: 1472 less header, tag and frame header.
 const DATA_PACKET: u64 = 1416;
 const TICK: Duration = Duration::from_millis(20);
+/// Joins that nobody answered and that are tried again, of all hosts together.
+const JOINS_AGAIN: u32 = 3;
 const CALL_TICK: u64 = 0;
 const CALL_BOOT: u64 = 1 << 32;
 const CALL_ASK: u64 = 2 << 32;
@@ -80,6 +82,7 @@ struct Run<'a> {
     rng: Rng,
     specs: Vec<Vec<LinkSpec>>,
     targets: Vec<Option<(NodeConfig, Rng, JoinTarget)>>,
+    joins_again: u32,
     make_crypto: MakeCrypto<'a>,
     flows: Flows,
     work: Work,
@@ -167,6 +170,7 @@ impl<'a> Run<'a> {
             rng,
             specs,
             targets: Vec::new(),
+            joins_again: 0,
             make_crypto,
             flows,
             work: Work::default(),
@@ -253,7 +257,11 @@ impl<'a> Run<'a> {
     }
 
     fn boot(&mut self, host: usize) {
-        let Some((config, rng, target)) = self.targets[host].take() else { return };
+        let Some((config, rng, target)) = &mut self.targets[host] else { return };
+        // Each try draws its own random numbers.
+        let next = Rng::new(rng.clone().u64(), host as u64);
+        let rng = std::mem::replace(rng, next);
+        let (config, target) = (config.clone(), target.clone());
         let crypto = (self.make_crypto)(Rng::new(self.out.seed, 2000 + host as u64));
         let now = self.world.local_now(host);
         self.world.boot(host, Node::join(now, config, crypto, rng, target));
@@ -262,6 +270,11 @@ impl<'a> Run<'a> {
     fn event(&mut self, host: usize, event: &NodeEvent) {
         match event {
             NodeEvent::Joined { again: false, .. } => self.joined += 1,
+            // Where most of what is sent is lost for seconds, one tries again, as a user would.
+            NodeEvent::JoinFailed(JoinFailure::NoAnswer(_)) if self.joins_again < JOINS_AGAIN => {
+                self.joins_again += 1;
+                self.world.call_at(self.world.now(), CALL_BOOT | host as u64);
+            }
             NodeEvent::JoinFailed(failure) => {
                 self.violate(format!("host {host} cannot join: {failure}"));
             }

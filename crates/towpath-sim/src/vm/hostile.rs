@@ -186,7 +186,7 @@ impl Bench {
         let peer = self.someone(c);
         let number = u64::from(c.byte());
         let say = match c.below(12) {
-            0 => ToDaemon::Blocked { peer },
+            0 => ToDaemon::Blocked { peer, need: c.word() },
             1 => ToDaemon::Direct { peer },
             2 => ToDaemon::CloseDirect { peer },
             3 => ToDaemon::RingFailed { peer },

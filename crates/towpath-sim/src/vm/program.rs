@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use towpath_node::{Delivery, Node};
 use towpath_proto::{Memory, Rng};
-use towpath_vm::endpoint::Endpoint;
+use towpath_vm::endpoint::{Endpoint, charge};
 use towpath_vm::matching::Wanted;
 use towpath_vm::talk::{
     Answer, Fault, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask, WatchEvent, Welcome,
@@ -139,7 +139,8 @@ impl Task {
             let total = message_len(src, seq, self.len_max);
             let Some(len) = self.endpoint.room(to, (total - out.sent) as usize) else {
                 if self.endpoint.blocked(to) {
-                    self.says(world, ToDaemon::Blocked { peer: to });
+                    let need = charge((total - out.sent) as usize);
+                    self.says(world, ToDaemon::Blocked { peer: to, need });
                 }
                 return true;
             };
@@ -265,6 +266,7 @@ impl Task {
 
     fn said(&mut self, say: ToTask, ledger: &mut Ledger) {
         match say {
+            ToTask::AskFirst { host, on } => self.endpoint.ask_first(host, on),
             ToTask::Credit { peer, limit } => self.endpoint.credit(peer, limit),
             ToTask::Gone { peer } => {
                 ledger.gone(peer, self.id, false);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use towpath_node::Node;
-use towpath_vm::credit::WINDOW_FAR;
+use towpath_vm::credit::{FIRST_MAX, LOAN_MAX, WINDOW_FAR};
 use towpath_vm::members::GRANTED_MAX;
 use towpath_vm::talk::CREDIT_FIRST;
 
@@ -18,7 +18,8 @@ const IDLE: Duration = Duration::from_secs(50);
 
 /// Most bytes that a daemon holds for tasks of its own, by [`towpath_vm::credit`].
 fn held_max(pairs: u64) -> u64 {
-    (pairs * WINDOW_FAR).min(GRANTED_MAX + pairs * CREDIT_FIRST)
+    let unasked = (pairs * CREDIT_FIRST).min(FIRST_MAX);
+    unasked + (pairs * WINDOW_FAR).min(GRANTED_MAX + pairs * LOAN_MAX)
 }
 
 impl Run<'_> {
@@ -86,7 +87,13 @@ impl Run<'_> {
                 let has = node.log_index();
                 self.ledger.violate(format!("host {host} has {has} of {entries} log entries"));
             }
-            for what in node.remains() {
+            let remains = node.remains();
+            let flows = if remains.is_empty() {
+                Vec::new()
+            } else {
+                node.flows(self.world.local_now(host))
+            };
+            for what in remains.iter().chain(&flows) {
                 self.ledger.violate(format!("host {host} still has {what}"));
             }
             let bound = held_max(pairs[host]);

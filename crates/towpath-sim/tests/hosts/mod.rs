@@ -39,6 +39,14 @@ pub(crate) struct Vm {
     pub(crate) started: Vec<(TaskId, u64)>,
 }
 
+/// Where a host's wall clock stands at the beginning, in microseconds since 1970: the first one's
+/// is right, the others' are five hours ahead and behind in turn.
+pub(crate) fn wall_clock(host: usize) -> u64 {
+    const FIVE_HOURS: u64 = 5 * 3_600_000_000;
+    let right = 1_000_000_000_000;
+    [right, right + FIVE_HOURS, right - FIVE_HOURS][if host == 0 { 0 } else { 1 + (host + 1) % 2 }]
+}
+
 fn config(host: usize) -> NodeConfig {
     NodeConfig {
         name: format!("h{host}"),
@@ -47,7 +55,7 @@ fn config(host: usize) -> NodeConfig {
         speed: 1000,
         cpus: 2,
         slots: 2,
-        unix_us_at_zero: 1_000_000_000_000,
+        unix_us_at_zero: wall_clock(host),
         proto: Config::default(),
     }
 }
@@ -97,16 +105,21 @@ impl Vm {
         let (reads, last, started) = (true, Instant::ZERO, Vec::new());
         let mut vm = Self { world, got, unread, reads, last, others, started };
         for host in 1..hosts {
-            let invite = |n: &mut Node, now, _: &mut _| n.invite(now, 3600, [host as u8; 16]);
-            let invitation = vm.world.with(0, invite).flatten().expect("the founder invites");
-            let target = JoinTarget { addr: address(0), key: crypto(0).public_key(), invitation };
-            let now = vm.world.local_now(host);
-            let rng = Rng::new(6, host as u64);
-            vm.world.boot(host, Node::join(now, config(host), crypto(host), rng, target));
+            vm.join(host, 3600);
         }
         vm.run(ms(1000));
         vm.others.clear();
         vm
+    }
+
+    /// Has a host join with a token that is valid for so many seconds by the founder's clock.
+    pub(crate) fn join(&mut self, host: usize, ttl_s: u64) {
+        let invite = |n: &mut Node, now, _: &mut _| n.invite(now, ttl_s, [host as u8; 16]);
+        let invitation = self.world.with(0, invite).flatten().expect("the founder invites");
+        let target = JoinTarget { addr: address(0), key: crypto(0).public_key(), invitation };
+        let now = self.world.local_now(host);
+        let rng = Rng::new(6, host as u64);
+        self.world.boot(host, Node::join(now, config(host), crypto(host), rng, target));
     }
 
     pub(crate) fn run(&mut self, d: Duration) {
@@ -150,12 +163,18 @@ impl Vm {
     }
 
     pub(crate) fn enrol(&mut self, host: usize) -> TaskId {
+        self.enrol_knowing(host, &[])
+    }
+
+    /// Enrols a task that is told to ask first of these hosts.
+    pub(crate) fn enrol_knowing(&mut self, host: usize, ask_first: &[HostId]) -> TaskId {
         let enrol = Enrol { version: TALK_VERSION, claim: None, pid: 1, command: "program".into() };
         let task = self.world.with(host, |n, now, m| n.task_enrol(now, &enrol, m));
         let task = task.expect("the host is there").expect("it enrols");
         self.run(Duration::ZERO);
         let got = self.take(task);
-        assert!(matches!(&got[..], [Got::Said(ToTask::Welcome(w))] if w.you == task), "{got:?}");
+        let [Got::Said(ToTask::Welcome(welcome))] = &got[..] else { panic!("{got:?}") };
+        assert_eq!((welcome.you, &welcome.ask_first[..]), (task, ask_first));
         task
     }
 

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use towpath_io::shared::{Head, Inbound, Kind, Outbound, PeerCard};
+use towpath_io::shared::{Head, Inbound, Kind, Outbound, PeerCard, SLOTS};
+use towpath_vm::matching::Wanted;
 use towpath_vm::talk::{ToDaemon, ToTask};
+use towpath_wire::TaskId;
 
-use super::actors::{ANY, enrol, sent};
+use super::actors::{ANY, enrol, header, sent};
 use super::stage::{Heard, LONG, Side, Stage};
 use crate::direct::Route;
+use crate::intake::LOOKS;
 use crate::message::Envelope;
 use crate::task::Task;
 
@@ -17,6 +20,8 @@ struct Peer {
     out: Outbound,
     input: Inbound,
     _card: PeerCard,
+    /// The number of its next message.
+    next: u32,
 }
 
 fn head(seq: u32, context: u32, len: usize) -> Head {
@@ -25,16 +30,98 @@ fn head(seq: u32, context: u32, len: usize) -> Head {
 
 /// A task, the daemon's side of it, and a played neighbour with an open ring.
 fn with_played_peer() -> (Task, Side, Peer) {
+    let (task, side, [peer]) = with_played_peers();
+    (task, side, peer)
+}
+
+/// A task, the daemon's side of it, and played neighbours with open rings.
+fn with_played_peers<const N: usize>() -> (Task, Side, [Peer; N]) {
     let mut stage = Stage::new();
     let (mut task, mut task_side) = enrol(&mut stage, 1);
-    let (other, side) = enrol(&mut stage, 1);
-    // Its place is taken by the test.
-    std::mem::forget(other);
-    let fds = task_side.offer_ring(&side);
-    let (mut out, input, card) = side.home().pair(fds).unwrap();
-    out.push(&head(0, u32::MAX, 0), &[]).unwrap();
-    while !task.poll().unwrap() && task.route(side.id) != Route::Ring {}
-    (task, task_side, Peer { side, out, input, _card: card })
+    let peers = std::array::from_fn(|_| {
+        let (other, side) = enrol(&mut stage, 1);
+        // Its place is taken by the test.
+        std::mem::forget(other);
+        let fds = task_side.offer_ring(&side);
+        let (mut out, input, card) = side.home().pair(fds).unwrap();
+        out.push(&head(0, u32::MAX, 0), &[]).unwrap();
+        while !task.poll().unwrap() && task.route(side.id) != Route::Ring {}
+        Peer { side, out, input, _card: card, next: 0 }
+    });
+    (task, task_side, peers)
+}
+
+impl Peer {
+    /// Sends an empty message with this tag; false: there is no room.
+    fn send(&mut self, tag: i32) -> bool {
+        let sent = self.out.push(&Head { tag, ..head(self.next, 0, 0) }, &[]).is_ok();
+        self.next += u32::from(sent);
+        sent
+    }
+
+    /// Sends as many as there is room for.
+    fn flood(&mut self, tag: i32) {
+        while self.send(tag) {}
+    }
+}
+
+/// How many messages `task` receives until one of `peer` comes; `meanwhile` is done before each.
+fn received_until(task: &mut Task, peer: TaskId, mut meanwhile: impl FnMut()) -> usize {
+    let receives = (1..).map(|count| {
+        meanwhile();
+        (count, task.try_recv(&Wanted::tag(1, 0)).unwrap().expect("something comes always"))
+    });
+    receives.take(10_000).find(|(_, got)| got.src() == peer).expect("its turn comes").0
+}
+
+#[test]
+fn who_always_has_something_keeps_nobody_else_waiting() {
+    let (mut task, _side, mut peers) = with_played_peers::<3>();
+    for _ in 0..2 {
+        // Whichever ring it is; one message at a time, between two that flood.
+        for at in 0..3 {
+            let other = peers[at].side.id;
+            peers[at].send(1);
+            let rest = |peers: &mut [Peer]| {
+                for (_, peer) in peers.iter_mut().enumerate().filter(|(i, _)| *i != at) {
+                    peer.flood(1);
+                }
+            };
+            let count = received_until(&mut task, other, || rest(&mut peers));
+            assert!(count <= SLOTS, "received after {count} others");
+            // What the next round begins with.
+            while task.try_recv(&ANY).unwrap().is_some() {}
+        }
+    }
+}
+
+#[test]
+fn what_stands_behind_something_that_nobody_asks_for_comes_too() {
+    let (mut task, _side, [mut one, mut other]) = with_played_peers();
+    let behind = SLOTS / 2;
+    (0..behind).for_each(|_| assert!(other.send(2)));
+    assert!(other.send(1));
+    let count = received_until(&mut task, other.side.id, || one.flood(1));
+    // Some of them at every look elsewhere.
+    assert!(count <= behind * LOOKS as usize, "received after {count} others");
+}
+
+#[test]
+fn what_comes_by_a_daemon_does_not_keep_a_ring_waiting() {
+    let (mut task, mut side, [mut one, other]) = with_played_peers();
+    let (to, from) = (task.id(), other.side.id);
+    let mut next = 0;
+    let mut by_daemon = |count| {
+        for _ in 0..count {
+            side.piece(&header(from, to, 1, next, 0), &[]);
+            next += 1;
+        }
+    };
+    by_daemon(100);
+    task.poll().unwrap();
+    assert!(one.send(1));
+    let count = received_until(&mut task, one.side.id, || by_daemon(2));
+    assert!(count <= 4 * LOOKS as usize, "received after {count} others");
 }
 
 #[test]

@@ -70,8 +70,9 @@ impl Stage {
         let mut side = Side { id, stream, read: Vec::new(), segment, bell };
         let Heard::Control(ToDaemon::Enrol(_)) = side.hear() else { panic!("no enrolment") };
         let segment_bytes = if shared { ARENA as u64 } else { 0 };
+        let (siblings, ask_first) = (Vec::new(), Vec::new());
         let welcome =
-            Welcome { you: id, parent: None, siblings: Vec::new(), context: 0, segment_bytes };
+            Welcome { you: id, parent: None, siblings, context: 0, segment_bytes, ask_first };
         let (home, bell) = (copy(&side.segment.owner), copy(&side.bell));
         let fds = if shared { vec![home, bell] } else { Vec::new() };
         side.say_with(&ToTask::Welcome(welcome), &fds);

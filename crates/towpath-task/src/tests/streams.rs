@@ -1,18 +1,22 @@
 //! What streams leave behind.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use towpath_io::direct::{IDLE_TIME, Offer, Outcome, Push, Rendezvous, STREAMS_MAX, Stream};
 use towpath_vm::talk::{StreamOffer, ToDaemon, ToTask};
+use towpath_wire::{HostId, Instant, TaskId};
 
-use super::actors::{enrol, header, sent};
-use super::stage::{Heard, Stage};
+use super::actors::{ANY, enrol, header, sent};
+use super::stage::{Heard, LONG, Side, Stage};
 use crate::error::SendError;
+use crate::task::Task;
 
 #[test]
 fn a_full_task_that_leaves_delivers_what_a_stream_left() {
     let mut stage = Stage::new();
     let (mut task, mut side) = enrol(&mut stage, 1);
-    let peer = towpath_wire::HostId::new(2, 1).unwrap().task(1).unwrap();
+    let peer = HostId::new(2, 1).unwrap().task(1).unwrap();
     let long: Vec<u8> = (0..100_000_u32).map(|i| i as u8).collect();
     let rest = header(task.id(), peer, 7, 0, long.len());
     task.held_max = 0;
@@ -28,7 +32,7 @@ fn a_full_task_that_leaves_delivers_what_a_stream_left() {
 fn leaving_ends_also_when_a_receiver_takes_nothing() {
     let mut stage = Stage::new();
     let (mut task, _side) = enrol(&mut stage, 1);
-    let peer = towpath_wire::HostId::new(2, 1).unwrap().task(1).unwrap();
+    let peer = HostId::new(2, 1).unwrap().task(1).unwrap();
     let rest = header(task.id(), peer, 7, 0, 100_000);
     task.routes.keep(rest, vec![1; 100_000].into(), 0);
     let left = task.settle_streams(Duration::from_millis(5));
@@ -41,7 +45,7 @@ fn leaving_ends_also_when_a_receiver_takes_nothing() {
 fn a_stream_that_does_not_stand_leaves_nothing_behind() {
     let mut stage = Stage::new();
     let (mut task, mut side) = enrol(&mut stage, 1);
-    let host = towpath_wire::HostId::new(2, 1).unwrap();
+    let host = HostId::new(2, 1).unwrap();
     // A port that nobody listens on any more.
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let nowhere = listener.local_addr().unwrap();
@@ -60,4 +64,167 @@ fn a_stream_that_does_not_stand_leaves_nothing_behind() {
         assert_eq!(heard, Some(closed));
     }
     assert_eq!(task.routes.dialled(), 0);
+}
+
+const KEYS: [[u8; 32]; 2] = [[1; 32], [2; 32]];
+
+/// A task of another host, played by the test.
+struct Peer {
+    id: TaskId,
+    stream: Option<Stream>,
+    /// The number of its next message.
+    next: u32,
+}
+
+impl Peer {
+    fn new(number: u32) -> Self {
+        Self { id: HostId::new(2, 1).unwrap().task(number).unwrap(), stream: None, next: 0 }
+    }
+
+    /// It asks for a stream.
+    fn asks(&self, side: &mut Side) {
+        let [send_key, receive_key] = KEYS;
+        side.say(&ToTask::Stream(StreamOffer {
+            peer: self.id,
+            address: None,
+            send_key,
+            receive_key,
+        }));
+    }
+
+    /// It connects to `task`, which listens.
+    fn dial(&mut self, task: &mut Task, port: u16) {
+        let [receive_key, send_key] = KEYS;
+        let offer = Offer { me: self.id, peer: task.id(), send_key, receive_key, sealed: true };
+        let mut rendezvous = Rendezvous::new().unwrap();
+        rendezvous
+            .dial(offer, SocketAddr::from((Ipv4Addr::LOCALHOST, port)), Instant::ZERO)
+            .unwrap();
+        while !task.routes.is_open(self.id) {
+            task.poll().unwrap();
+            match rendezvous.advance(Instant::ZERO) {
+                Some(Outcome::Open(stream)) => self.stream = Some(*stream),
+                Some(Outcome::Failed { why, .. }) => panic!("{why}"),
+                None => {}
+            }
+        }
+    }
+
+    /// Its next message arrives by its stream.
+    fn sends(&mut self, task: &mut Task) {
+        let header = header(self.id, task.id(), 1, self.next, 0);
+        self.next += 1;
+        let stream = self.stream.as_mut().unwrap();
+        assert_eq!(stream.push(&header, &[]), Push::Taken);
+        stream.flush();
+        let got = task.recv_timeout(&ANY, LONG).unwrap().expect("it was sent");
+        assert_eq!(got.src(), self.id);
+    }
+}
+
+fn all_send(peers: &mut [Peer], task: &mut Task) {
+    for peer in peers {
+        peer.sends(task);
+    }
+}
+
+/// What the task says to the questions of these peers: who is listened for, and who is not.
+fn answers(task: &mut Task, side: &mut Side, count: usize) -> (Vec<(TaskId, u16)>, Vec<TaskId>) {
+    let (mut ports, mut none) = (Vec::new(), Vec::new());
+    while ports.len() + none.len() < count {
+        task.poll().unwrap();
+        while let Some(heard) = side.heard() {
+            match heard {
+                Heard::Control(ToDaemon::Listening { peer, port }) => ports.push((peer, port)),
+                Heard::Control(ToDaemon::CloseDirect { peer }) => none.push(peer),
+                _ => {}
+            }
+        }
+    }
+    (ports, none)
+}
+
+#[test]
+fn active_streams_stay_and_the_others_get_theirs_when_some_fall_idle() {
+    let mut stage = Stage::new();
+    let (mut task, mut side) = enrol(&mut stage, 1);
+    let mut peers: Vec<Peer> = (1..=120).map(Peer::new).collect();
+    for peer in &peers {
+        peer.asks(&mut side);
+    }
+    let (ports, put_off) = answers(&mut task, &mut side, 120);
+    assert_eq!((ports.len(), put_off.len()), (STREAMS_MAX, 120 - STREAMS_MAX));
+    for (id, port) in ports {
+        peers.iter_mut().find(|peer| peer.id == id).unwrap().dial(&mut task, port);
+    }
+    let (mut have, mut lack): (Vec<Peer>, Vec<Peer>) =
+        peers.into_iter().partition(|peer| peer.stream.is_some());
+    for _ in 0..3 {
+        all_send(&mut have, &mut task);
+        task.routes.pass(IDLE_TIME);
+        all_send(&mut have, &mut task);
+        for peer in &lack {
+            peer.asks(&mut side);
+        }
+        assert_eq!(answers(&mut task, &mut side, lack.len()).0, []);
+        assert!(have.iter().all(|peer| task.routes.is_open(peer.id)));
+    }
+    task.routes.pass(IDLE_TIME);
+    let idle = have.split_off(STREAMS_MAX - lack.len());
+    all_send(&mut have, &mut task);
+    assert_eq!(idle.len(), lack.len());
+    for peer in &mut lack {
+        peer.asks(&mut side);
+        let (ports, _) = answers(&mut task, &mut side, 1);
+        peer.dial(&mut task, ports[0].1);
+        peer.sends(&mut task);
+    }
+    assert!(have.iter().chain(&lack).all(|peer| task.routes.is_open(peer.id)));
+    assert!(idle.iter().all(|peer| !task.routes.is_open(peer.id)));
+}
+
+/// Whether the task asks for a stream to `peer` when it sends so many messages.
+fn asks(task: &mut Task, side: &mut Side, peer: TaskId, messages: usize) -> bool {
+    for _ in 0..messages {
+        task.send(peer, 1, &[]).unwrap();
+    }
+    std::iter::from_fn(|| side.heard()).any(|h| h == Heard::Control(ToDaemon::Direct { peer }))
+}
+
+#[test]
+fn a_stream_that_was_refused_is_asked_for_again_less_and_less_often() {
+    let mut stage = Stage::new();
+    let (mut task, mut side) = enrol(&mut stage, 1);
+    let peer = Peer::new(1).id;
+    assert!(asks(&mut task, &mut side, peer, 10));
+    for seconds in [2, 4, 8] {
+        side.say(&ToTask::NoDirect { peer });
+        let (before, wait) = (task.routes.now(), Duration::from_secs(seconds));
+        task.poll().unwrap();
+        let asks_again = asks(&mut task, &mut side, peer, 10);
+        assert!(!asks_again || task.routes.now() >= before + wait, "before {seconds} s");
+        task.routes.pass(wait);
+        assert!(asks_again || asks(&mut task, &mut side, peer, 1), "after {seconds} s");
+    }
+}
+
+#[test]
+fn that_a_stream_is_over_refuses_no_other() {
+    let mut stage = Stage::new();
+    let (mut task, mut side) = enrol(&mut stage, 1);
+    let mut peer = Peer::new(1);
+    peer.asks(&mut side);
+    let (ports, _) = answers(&mut task, &mut side, 1);
+    peer.dial(&mut task, ports[0].1);
+    // It closes it, and its daemon says so when the stream has ended.
+    let mut stream = peer.stream.unwrap();
+    stream.close();
+    while task.routes.is_open(peer.id) || stream.ended().is_none() {
+        task.poll().unwrap();
+        stream.woken();
+        assert!(stream.head().is_none());
+    }
+    side.say(&ToTask::NoDirect { peer: peer.id });
+    task.poll().unwrap();
+    assert!(asks(&mut task, &mut side, peer.id, 10));
 }

@@ -3,10 +3,10 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use towpath_wire::TaskId;
 use towpath_wire::talk::Header;
+use towpath_wire::{HostId, TaskId};
 
-use super::peer::{BadPiece, Peer};
+use super::peer::{BadPiece, Peer, charge};
 use super::peers::Peers;
 use crate::matching::{Key, Limits, Store, Ticket, Waiting, Wanted};
 
@@ -50,6 +50,10 @@ pub struct Endpoint<P> {
     store: Store<Parcel<P>>,
     held: u64,
     arrived: u64,
+    /// Hosts to whose tasks nothing goes by the daemons without having been asked for.
+    ask_first: Vec<HostId>,
+    /// Charged bytes sent unasked in all.
+    unasked: u64,
 }
 
 impl<P> Endpoint<P> {
@@ -62,6 +66,8 @@ impl<P> Endpoint<P> {
             store: Store::new(limits, seed),
             held: 0,
             arrived: 0,
+            ask_first: Vec::new(),
+            unasked: 0,
         }
     }
 
@@ -88,12 +94,32 @@ impl<P> Endpoint<P> {
     /// Bytes of payload, at most `left`, that the next piece to `to` through the daemons may
     /// have; `None`: wait for credit.
     pub fn room(&mut self, to: TaskId, left: usize) -> Option<usize> {
-        self.peer(to).room(left)
+        let ask_first = self.ask_first.contains(&to.host());
+        let peer = self.peer(to);
+        if ask_first && peer.is_unasked() { None } else { peer.room(left) }
     }
 
     /// A piece with so many bytes of payload went out through the daemons.
     pub fn wrote(&mut self, to: TaskId, payload: usize) {
-        self.peer(to).wrote(payload);
+        let peer = self.peer(to);
+        peer.wrote(payload);
+        if peer.is_unasked() {
+            self.unasked += charge(payload);
+        }
+    }
+
+    /// Charged bytes that were sent without having been asked for, to all peers together.
+    pub const fn unasked(&self) -> u64 {
+        self.unasked
+    }
+
+    /// Whether credit is to be asked for before anything goes to a task of `host` through the
+    /// daemons.
+    pub fn ask_first(&mut self, host: HostId, on: bool) {
+        self.ask_first.retain(|other| *other != host);
+        if on {
+            self.ask_first.push(host);
+        }
     }
 
     /// The daemons take more for `to`.

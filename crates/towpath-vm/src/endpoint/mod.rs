@@ -24,7 +24,9 @@
 //! forgotten.
 //!
 //! Credit counts [`charge`] bytes per piece. The receiver's daemon raises the limit; a sender
-//! without credit says so once ([`Endpoint::blocked`]).
+//! without credit says so once ([`Endpoint::blocked`]). Some can be sent to a peer without that
+//! ([`crate::talk::CREDIT_FIRST`]), unless its host wants to be asked first
+//! ([`Endpoint::ask_first`]).
 
 mod core;
 mod peer;

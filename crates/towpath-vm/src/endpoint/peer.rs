@@ -70,6 +70,8 @@ pub(super) struct Peer {
     pub(super) next: u32,
     sent: u64,
     limit: u64,
+    /// Credit was asked for at least once: nothing is sent unasked any more.
+    asked: bool,
     /// It was said that more cannot be sent without credit.
     said_blocked: bool,
     pub(super) expected: u32,
@@ -86,6 +88,7 @@ impl Peer {
             next: 0,
             sent: 0,
             limit: CREDIT_FIRST,
+            asked: false,
             said_blocked: false,
             expected: 0,
             half: None,
@@ -107,6 +110,11 @@ impl Peer {
         (piece > 0 || left == 0).then_some(piece)
     }
 
+    /// Whether the next piece goes unasked.
+    pub(super) const fn is_unasked(&self) -> bool {
+        !self.asked
+    }
+
     pub(super) const fn wrote(&mut self, payload: usize) {
         self.sent += charge(payload);
     }
@@ -121,6 +129,10 @@ impl Peer {
     /// True the first time since the limit was raised.
     pub(super) const fn blocked(&mut self) -> bool {
         let first = !self.said_blocked;
+        if !self.asked {
+            self.asked = true;
+            self.limit = self.sent;
+        }
         self.said_blocked = true;
         first
     }

@@ -1,7 +1,7 @@
 //! One task's connection: frames out of its socket, frames into it.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -125,9 +125,16 @@ impl Conversation {
         }
     }
 
-    /// Has `poll`, which it was added to under `key`, report this of it from now on.
+    /// Has `poll`, which it was added to under `key`, report this of it from now on. Of nothing,
+    /// not even its end is reported: that would be said again and again until somebody reads.
     pub(super) fn watch(&mut self, poll: &Poll, key: u64, interest: Interest) {
-        if interest != self.watched && poll.set_interest(&self.stream, key, interest).is_ok() {
+        let done = match (self.watched, interest) {
+            (before, now) if before == now => return,
+            (_, Interest::NOTHING) => poll.remove(&self.stream),
+            (Interest::NOTHING, _) => poll.add_with(&self.stream, key, interest),
+            _ => poll.set_interest(&self.stream, key, interest),
+        };
+        if done.is_ok() {
             self.watched = interest;
         }
     }
@@ -187,11 +194,7 @@ impl Conversation {
     /// Queues a control frame.
     pub(super) fn say(&mut self, say: &ToTask, descriptors: Descriptors) {
         debug_assert!(descriptors.len() <= DESCRIPTORS_MAX);
-        let mut frame = encode(say, vec![0; FRAME_HEAD_LEN]);
-        let len = frame.len() - FRAME_HEAD_LEN;
-        assert!(len <= FRAME_BODY_MAX, "what the node says fits into a frame");
-        let head = FrameHead { kind: FrameKind::Control, len };
-        frame[..FRAME_HEAD_LEN].copy_from_slice(&head.emit());
+        let frame = control_frame(say);
         self.control += frame.len();
         self.out.push_back(Out::Control { frame, descriptors });
     }
@@ -303,6 +306,20 @@ impl Conversation {
     }
 }
 
+fn control_frame(say: &ToTask) -> Vec<u8> {
+    let mut frame = encode(say, vec![0; FRAME_HEAD_LEN]);
+    let len = frame.len() - FRAME_HEAD_LEN;
+    assert!(len <= FRAME_BODY_MAX, "what the node says fits into a frame");
+    let head = FrameHead { kind: FrameKind::Control, len };
+    frame[..FRAME_HEAD_LEN].copy_from_slice(&head.emit());
+    frame
+}
+
+/// Tells a process that it cannot be a task, as far as it can be told anything.
+pub(super) fn turn_away(mut stream: &UnixStream, why: &str) {
+    let _ = stream.write(&control_frame(&ToTask::Refused(why.into())));
+}
+
 impl AsFd for Conversation {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
@@ -311,11 +328,34 @@ impl AsFd for Conversation {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::time::Duration;
 
     use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
+    use super::super::poll::Events;
     use super::*;
+
+    #[test]
+    fn the_end_of_a_task_that_is_not_watched_wakes_nobody_until_it_is() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        let mut c = Conversation::new(ours, getpid(), process);
+        let poll = Poll::new().unwrap();
+        let mut events = Events::new();
+        let mut ready = |poll: &Poll| {
+            poll.wait(&mut events, Some(Duration::ZERO)).unwrap();
+            events.get(0).map(|ready| ready.key)
+        };
+        poll.add(&c, 7).unwrap();
+        c.watch(&poll, 7, Interest::NOTHING);
+        drop(theirs);
+        assert_eq!(ready(&poll), None, "a wait would end at once, for ever");
+        c.watch(&poll, 7, Interest::NOTHING);
+        c.watch(&poll, 7, Interest::READ);
+        assert_eq!(ready(&poll), Some(7));
+        c.watch(&poll, 7, Interest { read: false, write: true });
+        assert_eq!(ready(&poll), Some(7), "writing says that it is over");
+    }
 
     #[test]
     fn a_task_whose_frames_nobody_can_take_for_long_is_not_taken_for_gone() {

@@ -13,6 +13,7 @@ use towpath_vm::Action;
 use towpath_wire::{ByteSize, Instant};
 
 use super::control::Control;
+use super::doors::Doors;
 use super::held::{Held, KEY_HELD};
 use super::launch::Launch;
 use super::network::Network;
@@ -98,6 +99,7 @@ pub struct Engine {
     pub(super) clients: Clients,
     pub(super) conversations: Conversations,
     pub(super) held: Held,
+    pub(super) doors: Doors,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
     signals: UnixStream,
@@ -114,13 +116,11 @@ impl Engine {
         let poll = Poll::new().map_err(system("epoll"))?;
         let waker = Waker::new().map_err(system("eventfd"))?;
         let network = Network::new(udp, KEY_LINKS, &poll).map_err(system("watching the links"))?;
-        poll.add(&listener, KEY_LISTENER).map_err(system("watching for clients"))?;
-        poll.add(&tasks.listener, KEY_TASK_LISTENER).map_err(system("watching for tasks"))?;
         poll.add(&waker, KEY_WAKE).map_err(system("watching the control thread"))?;
         poll.add(&signals, KEY_SIGNAL).map_err(system("watching for signals"))?;
         let control =
             Control::start(&waker, clock, launch, descriptors).map_err(system("control thread"))?;
-        Ok(Self {
+        let engine = Self {
             node,
             memory: HeapMemory::new(MEMORY),
             vm,
@@ -134,10 +134,19 @@ impl Engine {
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
             ending: false,
+            doors: Doors::new(),
             signals,
             waker,
             control,
-        })
+        };
+        engine.watch_doors().map_err(system("watching for clients and tasks"))?;
+        Ok(engine)
+    }
+
+    /// Watches for clients and tasks.
+    pub(super) fn watch_doors(&self) -> io::Result<()> {
+        self.poll.add(&self.listener, KEY_LISTENER)?;
+        self.poll.add(&self.conversations.listener, KEY_TASK_LISTENER)
     }
 
     /// The node.
@@ -186,6 +195,7 @@ impl Engine {
                 self.node.handle_timeout(now, &mut self.memory);
             }
             self.signal_orphans(now);
+            self.open_doors(now).map_err(system("watching for clients and tasks"))?;
         }
     }
 
@@ -205,7 +215,7 @@ impl Engine {
         }
         let node = self.node.poll_timeout().map(|(at, _)| at);
         let orphan = self.clients.orphans.values().min().copied();
-        let next = node.into_iter().chain(orphan).min()?;
+        let next = node.into_iter().chain(orphan).chain(self.doors.shut_until).min()?;
         Some(next.since(self.clock.now()))
     }
 

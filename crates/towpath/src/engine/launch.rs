@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::fs::{Access, access};
 use towpath_task::pvm as search;
 use towpath_vm::{Ending, TaskSpec};
 
@@ -94,6 +95,13 @@ fn program_file(
     search::in_path(name, &value("PATH")?)
 }
 
+/// `ENOENT`, `EACCES`, `ENOTDIR`.
+const DIRECTORY_FAULTS: [i32; 3] = [2, 13, 20];
+
+fn can_enter(folder: &str) -> bool {
+    Path::new(folder).is_dir() && access(folder, Access::EXEC_OK).is_ok()
+}
+
 /// Why a task has no process.
 pub(super) fn not_started(spec: &TaskSpec, e: &io::Error) -> Ending {
     let program = String::from_utf8_lossy(&spec.program).into_owned();
@@ -102,10 +110,9 @@ pub(super) fn not_started(spec: &TaskSpec, e: &io::Error) -> Ending {
     }
     let errno = e.raw_os_error().unwrap_or(0);
     let cwd = String::from_utf8_lossy(&spec.cwd).into_owned();
-    let text = if errno == 2 && !cwd.is_empty() && !Path::new(&cwd).is_dir() {
-        format!("working directory {cwd}: {e}")
-    } else {
-        format!("{program}: {e}")
-    };
+    // The system says the same of a directory and of a program.
+    let is_its = DIRECTORY_FAULTS.contains(&errno) && !cwd.is_empty() && !can_enter(&cwd);
+    let text =
+        if is_its { format!("working directory {cwd}: {e}") } else { format!("{program}: {e}") };
     Ending::NotStarted { errno, text }
 }

@@ -9,6 +9,7 @@ mod clients;
 mod control;
 mod conversation;
 mod core;
+mod doors;
 mod held;
 mod input;
 mod jobs;

@@ -63,13 +63,17 @@ impl Poll {
     }
 
     pub(super) fn add(&self, fd: impl AsFd, key: u64) -> io::Result<()> {
-        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), Interest::READ.flags())?)
+        self.add_with(fd, key, Interest::READ)
     }
 
     /// Reports only that `fd` is over: closed at both ends, or given up.
     pub(super) fn add_for_end(&self, fd: impl AsFd, key: u64) -> io::Result<()> {
-        let nothing = Interest::NOTHING.flags();
-        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), nothing)?)
+        self.add_with(fd, key, Interest::NOTHING)
+    }
+
+    /// Reports `interest` of `fd`, and that it is over.
+    pub(super) fn add_with(&self, fd: impl AsFd, key: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(key), interest.flags())?)
     }
 
     /// Whether to report that `fd` can be written, too.

@@ -10,6 +10,7 @@ use towpath_wire::{HostId, Instant, TaskId};
 
 use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
 use super::core::Engine;
+use super::doors::Knock;
 use super::unclaimed::Unclaimed;
 use crate::log;
 use crate::protocol::{ADOPTED_TAGS, Account, HostEvent, Info, Reply, Request, TaskEvent, Ways};
@@ -72,7 +73,18 @@ impl Engine {
     }
 
     pub(super) fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        loop {
+            let stream = match self.doors.accept(&self.listener) {
+                Knock::Nobody => return,
+                Knock::Shut => return self.shut_doors(),
+                Knock::Room(stream) => stream,
+                Knock::NoRoom(stream, why) => {
+                    log!("client turned away: {why}");
+                    drop(stream);
+                    self.doors.refill();
+                    continue;
+                }
+            };
             let own = rustix::process::geteuid();
             let peer = rustix::net::sockopt::socket_peercred(&stream).map(|c| c.uid);
             let welcome = peer.is_ok_and(|uid| uid == own) && self.clients.all.len() < CLIENTS_MAX;

@@ -12,17 +12,18 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_peercred};
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use towpath_io::shared::{Bell, Segment};
 use towpath_node::Delivery;
 use towpath_task::place::SOCKET_BUFFER;
 use towpath_vm::data::Multicast;
 use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode};
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
-use towpath_wire::{Instant, TaskId};
+use towpath_wire::{HostId, Instant, TaskId};
 
-use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading};
+use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading, turn_away};
 use super::core::Engine;
+use super::doors::Knock;
 use super::poll::Interest;
 use crate::log;
 
@@ -62,8 +63,8 @@ pub(super) struct Conversations {
 enum Lacks {
     /// Memory for data on its way to other hosts.
     Memory,
-    /// Room in what waits for a host that does not take it.
-    Room,
+    /// Room in what waits for this host, which does not take it.
+    Room(HostId),
 }
 
 /// What became of a frame.
@@ -124,15 +125,34 @@ impl Conversations {
 impl Engine {
     /// Takes in processes that want to be tasks.
     pub(super) fn accept_tasks(&mut self) {
-        while let Ok((stream, _)) = self.conversations.listener.accept() {
-            if let Err(why) = self.accept_task(stream) {
-                log!("task turned away: {why}");
+        loop {
+            let (stream, admitted) = match self.doors.accept(&self.conversations.listener) {
+                Knock::Nobody => break,
+                Knock::Shut => return self.shut_doors(),
+                Knock::Room(stream) => {
+                    let admitted = self.admit_task(&stream);
+                    (stream, admitted)
+                }
+                Knock::NoRoom(stream, why) => (stream, Err(why)),
+            };
+            match admitted {
+                Ok((pid, process)) => {
+                    let key = self.conversations.next;
+                    self.conversations.next += 2;
+                    self.conversations.all.insert(key, Conversation::new(stream, pid, process));
+                }
+                Err(why) => {
+                    log!("task turned away: {why}");
+                    turn_away(&stream, &why.to_string());
+                }
             }
+            self.doors.refill();
         }
     }
 
-    fn accept_task(&mut self, stream: UnixStream) -> io::Result<()> {
-        let peer = socket_peercred(&stream)?;
+    /// Watches the connection that comes next and its process, if it may come in.
+    fn admit_task(&self, stream: &UnixStream) -> io::Result<(Pid, OwnedFd)> {
+        let peer = socket_peercred(stream)?;
         if peer.uid != rustix::process::geteuid() {
             return Err(io::Error::other("not this user's"));
         }
@@ -141,14 +161,12 @@ impl Engine {
         }
         stream.set_nonblocking(true)?;
         // A refusal costs time only.
-        let _ = set_socket_send_buffer_size(&stream, SOCKET_BUFFER);
+        let _ = set_socket_send_buffer_size(stream, SOCKET_BUFFER);
         let process = pidfd_open(peer.pid, PidfdFlags::empty())?;
         let key = self.conversations.next;
-        self.conversations.next += 2;
-        self.poll.add(&stream, key)?;
+        self.poll.add(stream, key)?;
         self.poll.add(&process, key + 1)?;
-        self.conversations.all.insert(key, Conversation::new(stream, peer.pid, process));
-        Ok(())
+        Ok((peer.pid, process))
     }
 
     /// A connection, or the process at its other end, has something.
@@ -281,8 +299,8 @@ impl Engine {
             (ToDaemon::Enrol(_), Some(_)) => Taken::Broken("enrolled twice".into()),
             (_, None) => Taken::Broken("spoke before it enrolled".into()),
             (say, Some(task)) => {
-                let heard = self.node.task_says(now, task, say, &mut self.memory);
-                if heard { Taken::Yes } else { Taken::Later(Lacks::Room) }
+                let crowded = self.node.task_says(now, task, say, &mut self.memory);
+                crowded.map_or(Taken::Yes, |host| Taken::Later(Lacks::Room(host)))
             }
         }
     }
@@ -371,7 +389,11 @@ impl Engine {
                     c.watch(&self.poll, key, Interest { read, write: !all });
                 }
                 // What it sent is still to be read; then its end is seen.
-                Err(_) => c.drop_out(&mut done),
+                Err(_) => {
+                    c.drop_out(&mut done);
+                    let read = !c.paused && !c.enrolling;
+                    c.watch(&self.poll, key, Interest { read, write: false });
+                }
             }
         }
         let now = self.clock.now();
@@ -386,10 +408,10 @@ impl Engine {
         if self.conversations.paused.is_empty() {
             return;
         }
-        let (memory, room) = (self.node.task_budget_left(), self.node.all_have_room());
+        let node = &self.node;
         let goes_on = |(_, lacks): &mut (u64, Lacks)| match lacks {
-            Lacks::Memory => memory,
-            Lacks::Room => room,
+            Lacks::Memory => node.task_budget_left(),
+            Lacks::Room(host) => node.has_room(*host),
         };
         let paused = &mut self.conversations.paused;
         for (key, _) in paused.extract_if(.., goes_on).collect::<Vec<_>>() {
@@ -419,6 +441,16 @@ impl Engine {
             None => log!("process cut off: {why}"),
         }
         self.conversations.cut_off += 1;
+        let mut done = Vec::new();
+        if let Some(c) = self.conversations.all.get_mut(&key) {
+            // As far as it reads.
+            c.say(&ToTask::End(format!("cut off: {why}")), Vec::new());
+            let _ = c.write(&self.memory, &mut done);
+        }
+        let now = self.clock.now();
+        for delivery in done {
+            self.node.task_written(now, &delivery, &mut self.memory);
+        }
         self.task_is_over(key);
     }
 

@@ -11,6 +11,19 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 /// Descriptors that the daemon may open in the moment while its own limit is the tasks'.
 const SPARE: u64 = 128;
 
+/// Descriptors that a daemon needs at least: sixteen of its own, and room for a few clients and
+/// tasks at once.
+pub const DESCRIPTORS_MIN: u64 = 64;
+
+/// The system lets this process open too few descriptors for a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the hard limit of open descriptors is {0}, a daemon needs {DESCRIPTORS_MIN} at least\n\
+     hint: `ulimit -H -n` shows it; the administrator raises it, in limits.conf or by systemd's \
+     LimitNOFILE="
+)]
+pub struct TooFew(pub u64);
+
 /// The limit that was found, and given back to tasks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Descriptors {
@@ -19,6 +32,12 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
+    /// [`Descriptors::raise`] for a daemon, to which the hard limit must leave enough.
+    pub fn raise_for_daemon() -> Result<Self, TooFew> {
+        let too_few = getrlimit(Resource::Nofile).maximum.filter(|max| *max < DESCRIPTORS_MIN);
+        too_few.map_or_else(|| Ok(Self::raise()), |max| Err(TooFew(max)))
+    }
+
     /// Raises the soft limit to the hard one.
     pub fn raise() -> Self {
         let limit = getrlimit(Resource::Nofile);

@@ -1,5 +1,5 @@
 //! Costs of the transport on one core: the event kernel, and both machines of one association
-//! joined by a queue. `cargo bench -p towpath-sim --bench transport [-- SECONDS]`
+//! joined by a queue. `cargo bench -p towpath-io --bench transport [-- SECONDS]`
 //!
 //! Every figure is the median of five runs. No link, no wake-ups, no system calls: what remains
 //! is what the protocol itself costs.
@@ -8,11 +8,12 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use towpath_io::RealCrypto;
 use towpath_proto::association::Opening;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{
-    AssociationEvent, AssociationId, Config, Connect, Endpoint, EndpointEvent, Grant, Machine,
-    Memory, Psk, Rng, RxMeta, TxBatch,
+    AssociationEvent, AssociationId, Config, Connect, Crypto, Endpoint, EndpointEvent, Grant,
+    Machine, Memory, Psk, Rng, RxMeta, TxBatch,
 };
 use towpath_sim::crypto::StandIn;
 use towpath_sim::kernel::Kernel;
@@ -29,13 +30,15 @@ fn main() {
     let seconds: f64 = std::env::args().find_map(|a| a.parse().ok()).unwrap_or(0.5);
     let mut kernel: Vec<f64> = (0..RUNS).map(|_| kernel(seconds)).collect();
     println!("kernel: {:.1} M events/s with 1000 pending", median(&mut kernel) / 1e6);
-    for (name, real, message) in [
-        ("virtual payload, 1 MiB messages", false, (1 << 20) - 64),
-        ("virtual payload, 1400 B messages", false, 1400),
-        ("real payload, 1 MiB messages", true, (1 << 20) - 64),
+    let long = (1 << 20) - 64;
+    for (name, payload, message) in [
+        ("virtual payload, 1 MiB messages", Payload::Virtual, long),
+        ("virtual payload, 1400 B messages", Payload::Virtual, 1400),
+        ("bytes, the stand-in's seal, 1 MiB messages", Payload::Bytes, long),
+        ("bytes, AES-256-GCM, 1 MiB messages", Payload::Sealed, long),
     ] {
         let mut rates: Vec<f64> =
-            (0..RUNS).map(|_| Pair::new(real, message).run(seconds)).collect();
+            (0..RUNS).map(|_| Pair::new(payload, message).run(seconds)).collect();
         println!("association, {name}: {:.3} M packets/s delivered", median(&mut rates) / 1e6);
     }
 }
@@ -63,6 +66,22 @@ fn kernel(seconds: f64) -> f64 {
     happened as f64 / begin.elapsed().as_secs_f64()
 }
 
+/// What messages are made of, and who seals them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Payload {
+    Virtual,
+    Bytes,
+    Sealed,
+}
+
+fn crypto(payload: Payload, rng: Rng) -> Box<dyn Crypto> {
+    if payload == Payload::Sealed {
+        Box::new(RealCrypto::seeded(rng))
+    } else {
+        Box::new(StandIn::new(rng))
+    }
+}
+
 struct Side {
     endpoint: Endpoint,
     memory: SimMemory,
@@ -85,14 +104,14 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(real: bool, message: u32) -> Self {
+    fn new(payload: Payload, message: u32) -> Self {
         let side = |n: u8| Side {
             endpoint: Endpoint::new(
                 Config { datagram: DATAGRAM, ..Config::default() },
-                Box::new(StandIn::new(Rng::new(u64::from(n), 1))),
+                crypto(payload, Rng::new(u64::from(n), 1)),
                 Rng::new(u64::from(n), 2),
             ),
-            memory: SimMemory::new(ByteSize::from_mib(64), real),
+            memory: SimMemory::new(ByteSize::from_mib(64), payload != Payload::Virtual),
             addr: ([10, 0, 0, n], 7077).into(),
             id: None,
             messages: 0,

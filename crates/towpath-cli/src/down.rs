@@ -1,0 +1,179 @@
+//! `down`: the hosts end, with whatever runs on them.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::json;
+use towpath::lock::{Holder, is_locked};
+use towpath::protocol::Request;
+use towpath::start::parallel;
+use towpath::{Client, VmDir, daemon};
+use towpath_vm::{Host, HostState};
+
+use crate::control::{self, ANSWER, AT_ONCE};
+
+/// How long a daemon may take to answer, and to end then, before it is killed.
+const END_WAIT: Duration = Duration::from_secs(5);
+/// How long one that was killed may take to be gone.
+const KILL_WAIT: Duration = Duration::from_secs(1);
+/// Exit status when something is left.
+const SOME_LEFT: u8 = 1;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+On the machine that founded the virtual machine, the hosts of other machines end, too (not with
+--local). On another machine, its own hosts leave. Daemons that are stopped are woken up for it, and
+killed where they do not wake.
+
+Exit status: 0 nothing is left; 1 something is, which is told.")]
+pub(crate) struct DownArgs {
+    /// End this machine's hosts only
+    #[arg(long)]
+    local: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What [`end_all`] did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ended {
+    /// Daemons of this machine that were ended.
+    here: usize,
+    /// Of them, those that had to be killed.
+    killed: Vec<String>,
+    /// Hosts of other machines that were told to end.
+    deleted: usize,
+    /// What still runs, with a hint.
+    left: Vec<String>,
+}
+
+pub(crate) fn down(vm: &VmDir, args: &DownArgs) -> anyhow::Result<ExitCode> {
+    let Ended { here, killed, deleted, left } = end_all(vm, !args.local)?;
+    if args.json {
+        let ended = json!({
+            "vm": vm.name, "ended": here, "killed": killed.len(), "deleted": deleted, "left": left,
+        });
+        putln!("{ended}")?;
+    } else if here == 0 && left.is_empty() {
+        eprintln!("virtual machine `{}` was not up", vm.name);
+    } else {
+        let count = here + deleted;
+        let hosts = if count == 1 { "host" } else { "hosts" };
+        let note = match killed.len() {
+            0 => String::new(),
+            n => format!(", {n} of them killed: {}", killed.join(", ")),
+        };
+        eprintln!("virtual machine `{}`: {count} {hosts} down{note}", vm.name);
+    }
+    for line in left.iter().filter(|_| !args.json) {
+        eprintln!("left: {line}");
+    }
+    Ok(ExitCode::from(if left.is_empty() { 0 } else { SOME_LEFT }))
+}
+
+/// Ends every local daemon, the founder last, and before it, with `everywhere`, the hosts of
+/// other machines.
+pub(crate) fn end_all(vm: &VmDir, everywhere: bool) -> anyhow::Result<Ended> {
+    let numbers = vm.local_hosts()?;
+    let (running, over): (Vec<usize>, Vec<usize>) =
+        numbers.into_iter().partition(|n| is_locked(&vm.host(*n)));
+    for holder in running.iter().filter_map(|n| Holder::stopped(&vm.host(*n))) {
+        holder.wake();
+    }
+    let mut ended = Ended::default();
+    if everywhere && !running.is_empty() {
+        delete_others(vm, &running, &mut ended);
+    }
+    let (first, rest) = running.split_at(running.len().min(1));
+    for daemons in [rest, first] {
+        let how = parallel::each(daemons, AT_ONCE, |n| end(vm, *n), |_, _| {});
+        for (n, how) in daemons.iter().zip(how) {
+            ended.here += usize::from(!matches!(how, End::Left(_)));
+            match how {
+                End::Polite => {}
+                End::Killed(holder) => ended.killed.push(control::called(*n, Some(&holder))),
+                End::Left(holder) => {
+                    let called = control::called(*n, holder.as_ref());
+                    ended.left.push(format!(
+                        "{called} does not end\nhint: see {}",
+                        vm.host(*n).join("daemon.log").display()
+                    ));
+                }
+            }
+        }
+    }
+    for n in over {
+        // Left behind by one that was killed together with its guard.
+        daemon::end_group(&vm.host(n));
+    }
+    Ok(ended)
+}
+
+/// How a daemon ended.
+enum End {
+    Polite,
+    Killed(Holder),
+    Left(Option<Holder>),
+}
+
+fn end(vm: &VmDir, number: usize) -> End {
+    let dir = vm.host(number);
+    // One that a debugger holds was not woken.
+    let holder = Holder::of(&dir);
+    if Holder::stopped(&dir).is_none() {
+        if let Ok(mut client) = Client::connect(&dir.join("sock")) {
+            let _ = client.ask(&Request::Shutdown, END_WAIT);
+        }
+        if is_over(&dir, END_WAIT) {
+            return End::Polite;
+        }
+    }
+    let Some(holder) = holder else { return End::Left(None) };
+    holder.kill();
+    if is_over(&dir, KILL_WAIT) { End::Killed(holder) } else { End::Left(Some(holder)) }
+}
+
+/// True once the daemon of `dir` has ended; waits for it.
+fn is_over(dir: &std::path::Path, wait: Duration) -> bool {
+    let deadline = Instant::now() + wait;
+    while is_locked(dir) {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+/// Deletes every host that is not of this machine, if the leader is.
+fn delete_others(vm: &VmDir, running: &[usize], ended: &mut Ended) {
+    let ids = running.iter().filter_map(|n| Holder::of(&vm.host(*n))?.host);
+    let here: Vec<String> = ids.collect();
+    let others = |hosts: Vec<Host>| {
+        let is_other = |h: &Host| h.state == HostState::Up && !here.contains(&h.id.to_string());
+        hosts.into_iter().filter(is_other).collect::<Vec<Host>>()
+    };
+    if let Ok(mut leader) = control::leader(vm) {
+        for host in others(control::host_table(&mut leader).unwrap_or_default()) {
+            match leader.ask(&Request::Delete { host: host.id }, ANSWER) {
+                Ok(_) => ended.deleted += 1,
+                Err(why) => ended.left.push(format!("{} ({}): {why}", host.id, host.name)),
+            }
+        }
+        return;
+    }
+    // Led from here, by a daemon that does not answer: nobody else can delete them.
+    let Ok(mut client) = control::connect(vm) else { return };
+    let leader = client.info().ok().and_then(|info| info.leader);
+    if leader.is_some_and(|leader| here.contains(&leader.to_string())) {
+        let hosts = others(control::host_table(&mut client).unwrap_or_default());
+        ended.left.extend(hosts.into_iter().map(|Host { id, name, .. }| {
+            format!(
+                "{id} ({name}): the daemon that leads does not answer\n\
+                 hint: run `towpath down` on its machine"
+            )
+        }));
+    }
+}

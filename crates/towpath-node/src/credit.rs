@@ -1,0 +1,105 @@
+//! Who may send how much: what tasks ask for, what receivers' hosts grant ([`towpath_vm::credit`]),
+//! and which hosts want to be asked before anything is sent.
+
+use alloc::vec::Vec;
+
+use towpath_vm::Message;
+use towpath_vm::members::Grant;
+use towpath_vm::message::{Blocked, TaskCredit, Watch};
+use towpath_vm::talk::ToTask;
+use towpath_wire::{HostId, Instant, TaskId};
+
+use crate::node::Node;
+
+impl Node {
+    /// A task of this host waits until it may send `need` to `peer`.
+    pub(crate) fn ask_credit(&mut self, now: Instant, task: TaskId, peer: TaskId, need: u64) {
+        let Some(pair) = self.pair(task, peer) else { return };
+        if !pair.granted {
+            // From now on it sends nothing that it was not granted.
+            pair.limit = pair.sent;
+        }
+        let blocked = Blocked { sender: task, receiver: peer, sent: pair.sent, need };
+        self.tell(now, peer.host(), Message::Blocked(blocked));
+    }
+
+    /// A task of `from` wants to send a task of this host more than it may.
+    pub(crate) fn handle_blocked(&mut self, now: Instant, from: HostId, blocked: Blocked) {
+        let Blocked { sender, receiver, sent, need } = blocked;
+        if sender.host() != from {
+            self.malformed += 1;
+            return;
+        }
+        if !self.receives(receiver) {
+            return self.tell_not_here(now, from, receiver);
+        }
+        self.pair(receiver, sender);
+        self.local.members.blocked(receiver, sender, (sent, need));
+    }
+
+    /// `receiver` lets `sender`, of this host, send more.
+    pub(crate) fn handle_task_credit(&mut self, from: HostId, credit: TaskCredit) {
+        let TaskCredit { receiver, sender, limit } = credit;
+        let pair = self.local.members.get_mut(sender).and_then(|m| m.pairs.get_mut(&receiver));
+        match pair {
+            Some(pair) if receiver.host() == from && limit > pair.limit => {
+                (pair.limit, pair.granted) = (limit, true);
+                self.say(sender, ToTask::Credit { peer: receiver, limit });
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells senders what was granted to them; true when there was something.
+    pub(crate) fn handle_grants(&mut self, now: Instant) -> bool {
+        let any = self.local.members.has_grants();
+        while let Some(grant) = self.local.members.poll_grant() {
+            match grant {
+                Grant::Limit { receiver, sender, limit } => {
+                    let credit = TaskCredit { receiver, sender, limit };
+                    self.tell(now, sender.host(), Message::TaskCredit(credit));
+                }
+                Grant::AskFirst(on) => {
+                    for host in self.peers.hosts() {
+                        if self.peers.up(host).is_some() {
+                            self.tell(now, host, Message::AskFirst(Watch { on }));
+                        }
+                    }
+                    if let Some(me) = self.me {
+                        self.tell_tasks_to_ask(me, on);
+                    }
+                }
+            }
+        }
+        any
+    }
+
+    /// A connection to `host` stands: what it must know before it sends our tasks anything.
+    pub(crate) fn greet(&mut self, now: Instant, host: HostId) {
+        if self.local.members.asks_first() {
+            self.tell(now, host, Message::AskFirst(Watch { on: true }));
+        }
+    }
+
+    /// `host` wants to be asked before its tasks are sent anything, or not any more.
+    pub(crate) fn handle_ask_first(&mut self, host: HostId, on: bool) {
+        let known = &mut self.data.ask_first;
+        if if on { known.insert(host) } else { known.remove(&host) } {
+            self.tell_tasks_to_ask(host, on);
+        }
+    }
+
+    fn tell_tasks_to_ask(&mut self, host: HostId, on: bool) {
+        for task in self.local.members.ids() {
+            if self.local.members.enrolled(task).is_some() {
+                self.say(task, ToTask::AskFirst { host, on });
+            }
+        }
+    }
+
+    /// Hosts that want to be asked first, as a task hears of them that enrols.
+    pub(crate) fn asked_first(&self) -> Vec<HostId> {
+        let own = self.me.filter(|_| self.local.members.asks_first());
+        self.data.ask_first.iter().copied().chain(own).collect()
+    }
+}

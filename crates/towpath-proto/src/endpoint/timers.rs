@@ -1,0 +1,95 @@
+//! When each association wants to be asked again, and what a timer that is long overdue tells.
+
+use ::core::cmp::Reverse;
+
+use towpath_wire::Instant;
+
+use super::core::{AssociationId, Endpoint, SlotState};
+use crate::memory::Memory;
+
+/// Timers that may have been replaced, beside four for each place, before they are dropped.
+const TIMERS_MIN: usize = 64;
+
+impl Endpoint {
+    fn deadline(state: &SlotState) -> Option<Instant> {
+        match state {
+            SlotState::Free | SlotState::Reserved | SlotState::Asking(_) => None,
+            SlotState::Initiating(i) => Some(i.next_at),
+            SlotState::HalfOpen(h) => Some(h.until),
+            SlotState::Open(a) => a.poll_timeout().map(|(at, _)| at),
+        }
+    }
+
+    /// Makes sure that a timer stands at or before the slot's deadline.
+    pub(super) fn rearm(&mut self, id: AssociationId) {
+        if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id)
+            && let Some(at) = Self::deadline(&slot.state)
+        {
+            if at < slot.armed {
+                slot.armed = at;
+                slot.punctual = false;
+                self.timers.push(Reverse((at, id)));
+            }
+            // What the owner does is timed when its packets go out.
+            slot.punctual |= self.clock.is_some_and(|now| now < slot.armed);
+        }
+        self.tidy_timers();
+    }
+
+    /// Drops timers that an earlier one of their slot has replaced: the first at once, since it
+    /// would wake the host for nothing, and all when they are many.
+    pub(super) fn tidy_timers(&mut self) {
+        let slots = &self.slots;
+        let stands = |Reverse((at, id)): &Reverse<(Instant, AssociationId)>| {
+            slots.get(id.index()).is_some_and(|s| s.id == *id && s.armed == *at)
+        };
+        while self.timers.peek().is_some_and(|first| !stands(first)) {
+            self.timers.pop();
+        }
+        if self.timers.len() > 4 * slots.len() + TIMERS_MIN {
+            self.timers.retain(stands);
+        }
+    }
+
+    /// Where a timer that is long overdue shows that the whole host slept, every peer may have
+    /// given us up meanwhile.
+    pub(super) fn notice_sleep(&mut self, now: Instant) {
+        let long = |due: Instant| now.since(due) > self.config.liveness.lost_after;
+        // The first of them may be an old one, which was moved away.
+        if !self.timers.peek().is_some_and(|Reverse((first, _))| long(*first)) {
+            return;
+        }
+        let punctual = self.slots.iter().filter(|s| s.punctual).map(|s| s.armed);
+        let Some(due) = punctual.min().filter(|due| long(*due) && *due != self.slept) else {
+            return;
+        };
+        self.slept = due;
+        for index in 0..self.slots.len() {
+            if let SlotState::Open(a) = &mut self.slots[index].state {
+                a.slept(now);
+                self.touch(self.slots[index].id);
+            }
+        }
+    }
+
+    /// Does what was due at `due`.
+    pub(super) fn fire(
+        &mut self,
+        now: Instant,
+        due: Instant,
+        id: AssociationId,
+        memory: &mut dyn Memory,
+    ) {
+        match self.state_mut(id) {
+            // The timer may be an old one, set before the deadline moved away.
+            Some(SlotState::Open(a)) if a.poll_timeout().is_some_and(|(at, _)| at <= now) => {
+                a.handle_timeout(due, now, memory);
+                self.touch(id);
+            }
+            Some(SlotState::Initiating(_)) => self.repeat_initiation(now, id),
+            Some(SlotState::HalfOpen(h)) if h.until <= now => self.free(id),
+            _ => {}
+        }
+        self.rearm(id);
+    }
+}
