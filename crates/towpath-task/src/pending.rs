@@ -17,8 +17,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use towpath_vm::collective::{
-    Collective, CollectiveError, Element, Function, Operation, Operator, Output, Payload, Settings,
-    Standing, Step, Team as Layout,
+    Collective, CollectiveError, Element, Function, Operation, Operator, Output, Payload, Standing,
+    Step, Team as Layout,
 };
 use towpath_vm::matching::{Ticket, Wanted};
 
@@ -28,7 +28,7 @@ use crate::message::Message;
 use crate::peers::Peers;
 use crate::receive::Deadline;
 use crate::task::Task;
-use crate::team::{Team, TeamError};
+use crate::team::{Team, TeamError, settings};
 
 /// Operations of one team that may be started and not finished yet.
 pub const STARTED_MAX: usize = 64;
@@ -324,8 +324,7 @@ impl Team {
                 _ => Vec::new(),
             };
             let hosts = vec![0; self.peers.members.len()];
-            let settings = Settings { host_stage: true, ..Settings::default() };
-            let layout = Layout::new(self.layout.rank(), &hosts, settings);
+            let layout = Layout::new(self.layout.rank(), &hosts, settings(true));
             let layout = layout.expect("the members are a team already");
             self.meeting = offer.take(&combined).map(|meeting| (meeting, layout));
         }

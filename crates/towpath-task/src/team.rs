@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use towpath_vm::collective::{
-    CollectiveError, Lengths, Operation, Operator, Output, Payload, Settings, Standing, StartError,
-    Team as Layout,
+    CollectiveError, Lengths, Operation, Operator, Output, Payload, Reach, Settings, Standing,
+    StartError, Team as Layout,
 };
 use towpath_vm::talk::{Subject, WatchEvent};
 use towpath_wire::TaskId;
@@ -170,7 +170,7 @@ impl Task {
         let own = self.id();
         let rank = members.iter().position(|m| *m == own).map_or(u32::MAX, |r| r as u32);
         let hosts: Vec<u32> = members.iter().map(|m| u32::from(m.host().slot())).collect();
-        let layout = Layout::new(rank, &hosts, Settings::default())?;
+        let layout = Layout::new(rank, &hosts, settings(false))?;
         for (instance, member) in members.iter().enumerate() {
             if members[..instance].contains(member) {
                 return Err(TeamError::Hole { instance, size: members.len() });
@@ -206,6 +206,16 @@ impl Task {
         self.ends.watched.insert(member, Arc::downgrade(&over));
         Ok(over)
     }
+}
+
+/// What operations are done by, the same for all members; `host_stage`: barriers meet by words.
+///
+/// A multicast reaches all neighbours by one block, or one frame to the daemon, so there is no tree
+/// on the way down within a host. Up to 9 members that makes no difference; a broadcast of 64 KiB to
+/// 16 or 32 others on 2 processors took 0.9 or 0.7 times as long as down a tree, and the blocks of
+/// memory are one instead of 2 or 4.
+pub(crate) fn settings(host_stage: bool) -> Settings {
+    Settings { multicast: Reach::Host, host_stage, ..Settings::default() }
 }
 
 impl Team {

@@ -129,6 +129,28 @@ fn who_waits_for_a_member_that_ended_is_told() {
 }
 
 #[test]
+fn a_broadcast_on_one_host_is_one_multicast() {
+    let vm = Vm::up(1);
+    let tasks: Vec<Task> = (0..12).map(|_| vm.task(1)).collect();
+    let ids: Vec<TaskId> = tasks.iter().map(Task::id).collect();
+    let multicasts: Vec<u64> = std::thread::scope(|scope| {
+        let run = |mut task: Task| {
+            let ids = &ids;
+            scope.spawn(move || {
+                let mut team = task.team_of(ids).unwrap();
+                let data = (team.rank() == 0).then(|| pattern(1, 5000));
+                assert!(team.broadcast(&mut task, 0, data).unwrap() == pattern(1, 5000));
+                let counters = task.counters();
+                counters.iter().find(|(name, _)| *name == "multicasts").unwrap().1
+            })
+        };
+        let threads: Vec<_> = tasks.into_iter().map(run).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!((multicasts[0], multicasts[1..].iter().sum()), (1, 0_u64));
+}
+
+#[test]
 fn teams_that_cannot_be_are_refused() {
     let vm = Vm::up(1);
     let (mut a, b) = (vm.task(1), vm.task(1));
