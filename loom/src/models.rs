@@ -135,7 +135,7 @@ fn no_message_waits_for_a_sleeper() {
             }
             card.run_on(0);
         }
-        assert_eq!(consumer.peek().expect("intact").expect("ready").head.seq, seq);
+        assert_eq!(consumer.peek().expect("intact").expect("ready").head().seq, seq);
         consumer.take_short(&mut [0; 8]);
     }
     sender.join().expect("sends");

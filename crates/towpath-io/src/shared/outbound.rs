@@ -99,8 +99,8 @@ impl Outbound {
     #[inline(always)]
     #[expect(
         clippy::inline_always,
-        reason = "a header that is passed on through memory is stored in halves of words and loaded \
-                  in words, which waits until the halves have left the store buffer"
+        reason = "a header passed on through memory is stored in halves of words and loaded in \
+                  words, which waits until the halves have left the store buffer"
     )]
     pub fn push_tiny(&mut self, head: &Head, payload: &[u8]) -> bool {
         !self.link.is_lost() && self.ring.push_tiny(head, payload)
