@@ -3,11 +3,12 @@
 //!
 //! A pair begins *unasked*: its sender may send [`CREDIT_FIRST`] without a word, as long as its
 //! receiver's daemon has not told everybody to ask first. That it does while it keeps more than
-//! [`FIRST_MAX`] of such bytes. From the first time that its sender asks, a pair may send what it was
-//! granted and nothing else. Its *window* is what may be granted beyond what was written to the
-//! receiver; it grows fourfold each time the sender says that it is not enough, to [`WINDOW_NEAR`]
-//! or [`WINDOW_FAR`], and comes out of one budget for the whole daemon. Where that is used up, each
-//! receiver still has a loan of [`LOAN_MAX`], which one of its senders has at a time.
+//! [`FIRST_MAX`] of such bytes. From the first time that its sender asks, a pair may send what it
+//! was granted and nothing else. Its *window* is what may be granted beyond what was written to
+//! the receiver; it grows fourfold each time the sender says that it is not enough, to
+//! [`WINDOW_NEAR`] or [`WINDOW_FAR`], and comes out of one budget for the whole daemon. Where that
+//! is used up, each receiver still has a loan of [`LOAN_MAX`], which one of its senders has at a
+//! time.
 //!
 //! So a daemon keeps at most `budget + FIRST_MAX + receivers × LOAN_MAX` charged bytes for its
 //! tasks, beside what is sent unasked before everybody has heard that they are to ask, however many

@@ -355,8 +355,9 @@ fn control_frame(say: &ToTask) -> Vec<u8> {
     frame
 }
 
-/// Tells a process that it cannot be a task, as far as it can be told anything.
-pub(super) fn turn_away(mut stream: &UnixStream, why: &str) {
+/// Tells a process that it cannot be a task, as far as it can be told anything, and closes its
+/// connection.
+pub(super) fn turn_away(mut stream: UnixStream, why: &str) {
     let _ = stream.write(&control_frame(&ToTask::Refused(why.into())));
 }
 

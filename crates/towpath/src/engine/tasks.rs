@@ -143,7 +143,7 @@ impl Engine {
                 }
                 Err(why) => {
                     log!("task turned away: {why}");
-                    turn_away(&stream, &why.to_string());
+                    turn_away(stream, &why.to_string());
                 }
             }
             self.doors.refill();
