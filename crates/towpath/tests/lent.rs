@@ -2,12 +2,11 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use rustix::io::IoSliceMut;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use support::{ANY, LONG, Vm, pattern};
 use towpath_io::shared::{Frozen, Home};

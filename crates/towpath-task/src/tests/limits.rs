@@ -133,7 +133,7 @@ fn what_is_lent_to_the_daemon_stays_as_it_is_until_it_is_taken_and_is_bounded() 
     let (mut task, mut side, peer) = full_task(&mut Stage::new());
     task.endpoint.next_number(peer);
     task.endpoint.credit(peer, 1 << 30);
-    let long: Vec<u8> = (0..1_000_000_u32).map(|i| (i / 7) as u8).collect();
+    let long: Vec<u8> = (0..600_000_u32).map(|i| (i / 7) as u8).collect();
     let used = |task: &Task| task.home.as_ref().unwrap().arena().used();
     // It would have to wait for blocks: the rest goes later, and all of it goes.
     task.send(peer, 1, &long).unwrap();
