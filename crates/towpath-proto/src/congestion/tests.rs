@@ -190,13 +190,47 @@ fn what_the_path_loses_anyway_does_not_cut_but_more_does() {
 }
 
 #[test]
-fn where_no_queue_shows_an_eighth_over_three_rounds_cuts() {
+fn where_no_queue_shows_a_loss_cuts_until_cuts_are_seen_not_to_help() {
     let mut r = Rounds::new();
+    r.policy.on_silence();
+    r.go_on(1, 20, 0);
     let start = r.policy.window();
-    r.go_on(3, 20, 10);
-    assert_eq!(r.policy.window(), start);
-    r.go_on(4, 20, 20);
-    assert!(r.policy.window() < start);
+    r.go_on(1, 20, 10);
+    let cut = r.policy.window();
+    assert!(cut < start, "{cut} of {start}");
+    // A tenth of the smaller window, too.
+    r.go_on(20, 20, 10);
+    assert_eq!(r.policy.window(), start, "taken back");
+    r.go_on(20, 20, 10);
+    assert_eq!(r.policy.window(), start, "the path's own");
+    r.go_on(3, 20, 50);
+    assert!(r.policy.window() < start, "five times as much is not");
+}
+
+#[test]
+fn slow_start_ends_where_more_is_lost_and_no_more_delivered() {
+    let mut p = Tolerant::new(DATAGRAM);
+    let (mut now, mut most) = (100, 0);
+    for _ in 0..12 {
+        // A policer: 100 datagrams a round pass.
+        let (window, pass) = (p.window(), 100 * DATAGRAM);
+        for n in 0..10 {
+            let then = now + 2 * n;
+            let sample = Sample {
+                delivered: now + 20,
+                prior_delivered: now,
+                ..acked(then, then - 20, window.min(pass) / 10, true)
+            };
+            p.on_acked(&sample);
+            if window > pass {
+                p.on_lost(&lost(then, then - 20, (window - pass) / 10));
+            }
+        }
+        now += 20;
+        most = most.max(p.window());
+    }
+    assert!(most <= 500 * DATAGRAM, "{} datagrams", most / DATAGRAM);
+    assert!(p.window() <= 110 * DATAGRAM, "{} datagrams", p.window() / DATAGRAM);
 }
 
 #[test]
