@@ -34,7 +34,13 @@ pub(super) struct Trial {
 
 impl Trial {
     pub(super) const fn new() -> Self {
-        Self { cut: 0.0, smaller: Tally::NONE, larger: Tally::NONE, is_own: false, until: Instant::ZERO }
+        Self {
+            cut: 0.0,
+            smaller: Tally::NONE,
+            larger: Tally::NONE,
+            is_own: false,
+            until: Instant::ZERO,
+        }
     }
 
     /// A window of so many bytes is cut.
