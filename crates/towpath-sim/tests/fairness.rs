@@ -109,7 +109,7 @@ fn beside_cubic_and_beside_itself_each_keeps_half_of_its_fair_share() {
 
 #[test]
 fn alone_it_uses_the_link_whatever_the_link_loses() {
-    for loss_ppm in [10_000, 50_000, 200_000] {
+    for loss_ppm in [10_000, 50_000, 100_000, 200_000, 300_000] {
         let shares = Bottleneck { loss_ppm, ..PLAIN }.shares(1, 10, &[("tolerant", 0)]);
         assert!(shares[0] >= 0.9, "{loss_ppm} ppm: {shares:.3?}");
     }
@@ -144,6 +144,45 @@ fn a_short_path_that_loses_much_is_used_as_far_as_its_queue_is_seen_empty() {
     let link = Bottleneck { mbps: 1000, rtt_ms: 2, loss_ppm: 50_000, ..PLAIN };
     let times = link.transfer(1, 50_000_000);
     assert!(times <= 4.0, "{times}");
+}
+
+/// Buffers too small for a queue to show: Mbit/s, milliseconds, products of rate and round trip.
+const SMALL: [(u64, u64, f64); 5] =
+    [(100, 20, 0.02), (100, 20, 0.05), (100, 20, 0.1), (1000, 5, 0.05), (300, 20, 0.04)];
+
+/// Runs flows on such a buffer; the share of the link of each. No more than a fifth is lost.
+fn on_small((mbps, rtt_ms, buffer): (u64, u64, f64), flows: Flows<'_>) -> Vec<f64> {
+    let report = Bottleneck { mbps, rtt_ms, buffer, ..PLAIN }.run(1, 15, None, flows);
+    let shares = report.flows.iter().map(|f| {
+        let wasted = f.packets_lost as f64 / f.packets_sent as f64;
+        println!("{mbps} Mbit/s {rtt_ms} ms {buffer} {flows:?} {}: {wasted:.3} lost", f.name);
+        assert!(wasted < 0.2, "{mbps} Mbit/s, {rtt_ms} ms, buffer {buffer}: {wasted} lost");
+        f.later_half_bps * WIRE / (mbps as f64 * 1e6)
+    });
+    let shares = shares.collect();
+    println!("{shares:.3?}");
+    shares
+}
+
+#[test]
+fn a_small_buffer_is_used_like_cubic_does() {
+    for small in SMALL {
+        let [ours, cubic] = ["tolerant", "cubic"].map(|kind| on_small(small, &[(kind, 0)])[0]);
+        assert!(ours >= 0.95 * cubic, "{small:?}: {ours:.3}, CUBIC {cubic:.3}");
+    }
+}
+
+#[test]
+fn beside_it_on_a_small_buffer_cubic_keeps_half_of_what_it_keeps_beside_cubic() {
+    for small in SMALL {
+        let cubics = on_small(small, &[("cubic", 0), ("cubic", 1000)]);
+        let beside = least(&cubics);
+        let first = on_small(small, &[("cubic", 0), ("tolerant", 1000)])[0];
+        let second = on_small(small, &[("tolerant", 0), ("cubic", 1000)])[1];
+        let kept = first.min(second);
+        assert!(kept >= 0.5 * beside, "{small:?}: {kept:.3}, beside CUBIC {cubics:.3?}");
+        on_small(small, &[("tolerant", 0), ("tolerant", 1000)]);
+    }
 }
 
 #[test]

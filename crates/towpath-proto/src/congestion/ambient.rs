@@ -15,7 +15,7 @@ impl Tally {
         self.lost += lost;
     }
 
-    fn scale(&mut self, by: f64) {
+    pub(super) const fn scale(&mut self, by: f64) {
         self.sent *= by;
         self.lost *= by;
     }
@@ -41,6 +41,8 @@ impl Ambient {
     const KNOWN: f64 = 200.0;
     /// More than this is never ascribed to the path.
     const MAX: f64 = 0.25;
+    const DOUBTFUL: f64 = 0.02;
+    const DOUBTFUL_LOST: f64 = 8.0;
     /// Standard deviations: many, since every loss is a chance to be wrong.
     const SIGNIFICANT: f64 = 4.0;
     /// Of what was seen at a high queue, after each round.
@@ -86,19 +88,30 @@ impl Ambient {
         self.low = Tally::NONE;
     }
 
-    /// The share that the path loses anyway.
-    fn share(&self, is_new: bool) -> f64 {
-        let assumed = if is_new { (1.0 - self.low.sent / Self::KNOWN).max(0.0) } else { 0.0 };
-        ((self.low.lost + assumed) / (self.low.sent + Self::PRIOR)).min(Self::MAX)
-    }
-
     /// More was lost at a high queue than chance explains. While the path is not known to lose
     /// anything, one packet is enough, unless the path is new to us.
     pub(super) fn exceeded(&self, is_new: bool) -> bool {
-        let (share, sent) = (self.share(is_new), self.high.sent);
-        let excess = self.high.lost - share * sent;
+        let assumed = if is_new { (1.0 - self.low.sent / Self::KNOWN).max(0.0) } else { 0.0 };
+        self.exceeds(&self.low, assumed)
+    }
+
+    /// So much is lost at a low queue that it should be known whether sending less helps.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.low.lost > Self::DOUBTFUL_LOST && self.low.lost > Self::DOUBTFUL * self.low.sent
+    }
+
+    /// The same where the path loses so many anyway.
+    pub(super) fn exceeded_beside(&self, own: &Tally) -> bool {
+        self.exceeds(own, 0.0)
+    }
+
+    fn exceeds(&self, low: &Tally, assumed: f64) -> bool {
+        let high = &self.high;
+        let share = ((low.lost + assumed) / (low.sent + Self::PRIOR)).min(Self::MAX);
+        let excess = high.lost - share * high.sent;
         // Both shares are estimates: variances of a binomial share and of the share itself.
-        let variance = share * (1.0 - share) * sent * (1.0 + sent / (self.low.sent + Self::PRIOR));
+        let spread = high.sent * (1.0 + high.sent / (low.sent + Self::PRIOR));
+        let variance = share * (1.0 - share) * spread;
         excess > 0.0 && excess * excess > Self::SIGNIFICANT * Self::SIGNIFICANT * variance
     }
 }

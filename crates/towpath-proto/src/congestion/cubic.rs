@@ -66,6 +66,13 @@ impl Cubic {
         self.threshold = self.window;
     }
 
+    /// Leaves slow start at a window of so many bytes, the most that was found to pass.
+    pub(super) fn land(&mut self, bytes: u64) {
+        self.window = (bytes as f64 / self.datagram as f64).clamp(2.0, self.window);
+        self.most = self.window;
+        self.threshold = self.window;
+    }
+
     /// A packet sent then belongs to what the last cut answered.
     pub(super) fn in_recovery(&self, sent: Instant) -> bool {
         self.recovery.is_some_and(|start| sent <= start)

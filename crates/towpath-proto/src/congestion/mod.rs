@@ -1,11 +1,9 @@
 //! Congestion control: how much may be under way on a path. One file per policy, and one for each
 //! question that [`Tolerant`] asks: how full is the queue (`queue`), is this loss more than the
-//! path's own (`ambient`), is heavy loss our doing (`backstop`), when does slow start end
-//! (`hystart`).
+//! path's own (`ambient`), does sending less help (`trial`), when does slow start end (`hystart`).
 
 mod aimd;
 mod ambient;
-mod backstop;
 mod cubic;
 mod fixed;
 mod hystart;
@@ -14,6 +12,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 mod tolerant;
+mod trial;
 
 pub use aimd::Aimd;
 pub use cubic::Cubic;

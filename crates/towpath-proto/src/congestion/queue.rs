@@ -97,13 +97,25 @@ impl Queue {
         self.present.saturating_sub(least) <= (least / EMPTY_PART).min(VISIBLE)
     }
 
+    fn standing(&self) -> Duration {
+        self.standing.get().map_or(Duration::ZERO, |r| r.0)
+    }
+
+    /// Between the least and the most seen of late.
+    fn range(&self) -> Duration {
+        let most = self.most.get().unwrap_or_default().max(self.standing());
+        most.saturating_sub(self.least())
+    }
+
+    /// A queue has been seen of late.
+    pub(super) fn shows(&self) -> bool {
+        self.range() >= Self::visible(self.least())
+    }
+
     pub(super) fn level(&self) -> Level {
-        let least = self.least();
-        let standing = self.standing.get().map_or(Duration::ZERO, |r| r.0);
-        let most = self.most.get().unwrap_or_default().max(standing);
-        let range = most.saturating_sub(least);
-        let above = standing.saturating_sub(least);
-        if range < Self::visible(least) || above * 3 < range {
+        let range = self.range();
+        let above = self.standing().saturating_sub(self.least());
+        if !self.shows() || above * 3 < range {
             Level::Low
         } else if above * 2 > range {
             Level::High

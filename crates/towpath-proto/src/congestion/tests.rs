@@ -140,14 +140,15 @@ impl Rounds {
         for _ in 0..rounds {
             for n in 0..10 {
                 let now = self.now + rtt * n / 10;
+                let gone = lost_of * (n + 1) / 10 - lost_of * n / 10;
                 let sample = Sample {
                     prior_delivered: self.now,
                     delivered: self.now + rtt,
-                    ..acked(now, now - rtt, (10 - lost_of / 10) * DATAGRAM, false)
+                    ..acked(now, now - rtt, (10 - gone) * DATAGRAM, false)
                 };
                 self.policy.on_acked(&sample);
-                if lost_of > 0 {
-                    self.policy.on_lost(&lost(now, now - rtt, lost_of / 10 * DATAGRAM));
+                if gone > 0 {
+                    self.policy.on_lost(&lost(now, now - rtt, gone * DATAGRAM));
                 }
             }
             self.now += rtt;
@@ -182,21 +183,56 @@ fn a_loss_at_a_high_queue_cuts_once_a_round_and_one_at_a_low_queue_does_not() {
 fn what_the_path_loses_anyway_does_not_cut_but_more_does() {
     let mut r = Rounds::new();
     let start = r.policy.window();
-    r.go_on(200, 20, 10);
-    r.go_on(20, 40, 10);
-    assert_eq!(r.policy.window(), start, "a tenth, as ever");
-    r.go_on(6, 40, 20);
-    assert!(r.policy.window() < start, "twice as much, and the queue is high");
+    r.go_on(200, 20, 1);
+    r.go_on(20, 40, 1);
+    assert_eq!(r.policy.window(), start, "a hundredth, as ever");
+    r.go_on(6, 40, 10);
+    assert!(r.policy.window() < start, "ten times as much, and the queue is high");
 }
 
 #[test]
-fn where_no_queue_shows_an_eighth_over_three_rounds_cuts() {
+fn where_no_queue_shows_a_loss_cuts_until_cuts_are_seen_not_to_help() {
     let mut r = Rounds::new();
+    // A queue ends slow start; then none shows for so long that it is forgotten.
+    r.go_on(8, 40, 0);
+    r.go_on(800, 20, 0);
     let start = r.policy.window();
-    r.go_on(3, 20, 10);
-    assert_eq!(r.policy.window(), start);
-    r.go_on(4, 20, 20);
-    assert!(r.policy.window() < start);
+    r.go_on(1, 20, 10);
+    let cut = r.policy.window();
+    assert!(cut < start, "{cut} of {start}");
+    // A tenth of the smaller window, too.
+    r.go_on(20, 20, 10);
+    assert_eq!(r.policy.window(), start, "taken back");
+    r.go_on(20, 20, 10);
+    assert_eq!(r.policy.window(), start, "the path's own");
+    r.go_on(3, 20, 50);
+    assert!(r.policy.window() < start, "five times as much is not");
+}
+
+#[test]
+fn slow_start_ends_where_more_is_lost_and_no_more_delivered() {
+    let mut p = Tolerant::new(DATAGRAM);
+    let (mut now, mut most) = (100, 0);
+    for _ in 0..12 {
+        // A policer: 100 datagrams a round pass.
+        let (window, pass) = (p.window(), 100 * DATAGRAM);
+        for n in 0..10 {
+            let then = now + 2 * n;
+            let sample = Sample {
+                delivered: now + 20,
+                prior_delivered: now,
+                ..acked(then, then - 20, window.min(pass) / 10, true)
+            };
+            p.on_acked(&sample);
+            if window > pass {
+                p.on_lost(&lost(then, then - 20, (window - pass) / 10));
+            }
+        }
+        now += 20;
+        most = most.max(p.window());
+    }
+    assert!(most <= 500 * DATAGRAM, "{} datagrams", most / DATAGRAM);
+    assert!(p.window() <= 110 * DATAGRAM, "{} datagrams", p.window() / DATAGRAM);
 }
 
 #[test]

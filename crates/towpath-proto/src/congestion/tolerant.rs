@@ -12,19 +12,21 @@
 //! real hosts wake: its level cannot be told from their lateness, and every loss cuts, as with
 //! CUBIC, unless there was no queue at all: lateness makes a round trip longer, never shorter.
 //!
-//! Where no queue ever shows (a policer, a tiny buffer) all of this is blind: there a loss of more
-//! than an eighth over three rounds cuts, and unless that helps, the cut is taken back
-//! ([`super::backstop`]).
+//! Where no queue shows (a policer, a tiny buffer), or much is lost though it seems low, all of
+//! this is blind. There every loss cuts, as with CUBIC, until the cuts themselves tell: what a
+//! smaller window loses as well as a larger one is the path's own ([`super::trial`]). Slow start,
+//! which such losses do not end, ends where a round loses more and delivers no more than the one
+//! before.
 
 use core::time::Duration;
 
 use towpath_wire::Instant;
 
 use super::ambient::Ambient;
-use super::backstop::{Backstop, Verdict};
 use super::cubic::BETA;
 use super::hystart::HyStart;
 use super::queue::{Level, Queue};
+use super::trial::Trial;
 use super::{Congestion, Cubic, Loss, Sample};
 
 /// The shortest least round trip at which losses are told apart. Through a real relay of 1 ms,
@@ -38,6 +40,12 @@ const BETA_ECN: f64 = 0.85;
 const GAIN_START: f64 = 2.0;
 const GAIN: f64 = 1.25;
 
+/// Slow start overflows a queue that does not show where more than this part of many datagrams is
+/// lost and a round delivers less than so many times what the one before did.
+const HEAVY: f64 = 0.03;
+const GROWING: f64 = 1.25;
+const MANY: f64 = 50.0;
+
 /// What happened in the present round. Bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
@@ -45,6 +53,8 @@ struct Round {
     end: u64,
     acked: u64,
     lost: u64,
+    /// In the round before.
+    acked_before: u64,
     /// Marks have cut the window.
     marked: bool,
 }
@@ -58,8 +68,8 @@ struct Undo {
 }
 
 /// CUBIC's window, cut only by losses that are more than the path has anyway: what is lost while
-/// the queue is low is the path's own share, and what is lost while it is high counts once it is
-/// more than that share explains.
+/// the queue is low, or sending less does not help against, is the path's own share, and what is
+/// lost otherwise counts once it is more than that share explains.
 #[derive(Clone, Debug)]
 pub struct Tolerant {
     datagram: u64,
@@ -68,7 +78,7 @@ pub struct Tolerant {
     queue: Queue,
     ambient: Ambient,
     round: Round,
-    backstop: Backstop,
+    trial: Trial,
     smoothed: Option<Duration>,
     undo: Option<Undo>,
 }
@@ -82,8 +92,8 @@ impl Tolerant {
             start: HyStart::new(),
             queue: Queue::new(),
             ambient: Ambient::new(),
-            round: Round { end: 0, acked: 0, lost: 0, marked: false },
-            backstop: Backstop::new(),
+            round: Round { end: 0, acked: 0, lost: 0, acked_before: 0, marked: false },
+            trial: Trial::new(),
             smoothed: None,
             undo: None,
         }
@@ -93,17 +103,35 @@ impl Tolerant {
         bytes as f64 / self.datagram as f64
     }
 
-    /// Losses of this path can be told apart.
-    fn tolerates(&self) -> bool {
-        self.queue.least() >= READABLE
+    /// The level of the queue says something about losses here.
+    fn sees(&self) -> bool {
+        let is_sure = self.trial.is_own() || !self.ambient.is_doubtful();
+        self.queue.least() >= READABLE && self.queue.shows() && is_sure
+    }
+
+    /// Nor does waiting: no queue, as far as can be seen.
+    fn is_blind(&self) -> bool {
+        !self.sees() && (self.queue.least() >= READABLE || self.queue.is_empty())
     }
 
     fn count(&mut self, sent: u64, lost: u64) {
         let (sent, lost) = (self.datagrams(sent), self.datagrams(lost));
-        match self.queue.level() {
-            Level::Low => self.ambient.take_low(sent, lost),
-            Level::Middle => {}
-            Level::High => self.ambient.take_high(sent, lost),
+        if self.sees() {
+            match self.queue.level() {
+                Level::Low => self.ambient.take_low(sent, lost),
+                Level::Middle => {}
+                Level::High => self.ambient.take_high(sent, lost),
+            }
+        } else if self.curve.in_slow_start() {
+            self.ambient.take_low(sent, lost);
+        } else {
+            let window = self.curve.window();
+            if self.queue.level() != Level::High {
+                self.trial.take(window, sent, lost);
+            }
+            if !self.trial.is_smaller(window) {
+                self.ambient.take_high(sent, lost);
+            }
         }
     }
 
@@ -118,23 +146,29 @@ impl Tolerant {
     }
 
     fn end_round(&mut self, s: &Sample) {
-        let Round { acked, lost, .. } = self.round;
-        self.round = Round { end: s.delivered, ..Round::default() };
+        let Round { acked, lost, acked_before, .. } = self.round;
+        self.round = Round { end: s.delivered, acked_before: acked, ..Round::default() };
         self.queue.end_round(s.now);
         self.ambient.end_round();
-        let (sent, lost) = (self.datagrams(acked + lost), self.datagrams(lost));
-        match self.backstop.end_round(s.now, sent, lost) {
-            Verdict::GoOn => {}
-            Verdict::Cut => self.cut(s.now, BETA, u64::MAX),
-            Verdict::Restore => self.restore(),
-        }
-        if self.curve.in_slow_start() && self.start.end_round() {
-            self.curve.leave_slow_start();
+        if self.curve.in_slow_start() {
+            let overflows = lost as f64 > HEAVY * (acked + lost) as f64
+                && (acked as f64) < GROWING * acked_before as f64
+                && self.datagrams(acked) >= MANY;
+            if overflows && s.limited && !self.sees() {
+                self.curve.land(acked);
+                self.ambient.forget_low();
+                self.cut(s.now, BETA, u64::MAX);
+            } else if self.start.end_round() {
+                self.curve.leave_slow_start();
+            }
+        } else if !self.sees() && self.trial.end_round(s.now, self.curve.window()) {
+            self.restore();
         }
     }
 
     fn cut(&mut self, now: Instant, leaves: f64, blamed: u64) {
         self.undo = Some(Undo { before: self.curve.clone(), blamed });
+        self.trial.cut(self.curve.window());
         self.curve.cut(now, leaves);
         self.ambient.forget_high();
     }
@@ -168,7 +202,6 @@ impl Congestion for Tolerant {
         if !self.curve.in_recovery(s.sent) {
             self.count(s.acked, 0);
             if s.congestion_met && !self.round.marked {
-                self.backstop.disturb();
                 self.cut(s.now, BETA_ECN, u64::MAX);
                 self.round.marked = true;
             }
@@ -190,14 +223,16 @@ impl Congestion for Tolerant {
             return;
         }
         self.count(loss.bytes, loss.bytes);
-        let tolerates = self.tolerates();
-        if !tolerates && self.queue.is_empty() {
-            return;
-        }
-        if !tolerates || self.ambient.exceeded(self.curve.in_slow_start()) {
+        let is_told_apart = self.sees() || self.is_blind();
+        let is_new = self.curve.in_slow_start();
+        let is_ours = if self.sees() || is_new {
+            self.ambient.exceeded(is_new)
+        } else {
+            self.ambient.exceeded_beside(&self.trial.own())
+        };
+        if !is_told_apart || is_ours {
             let blamed = (self.ambient.lost_high() * self.datagram as f64) as u64;
-            let blamed = if tolerates { blamed } else { loss.bytes };
-            self.backstop.disturb();
+            let blamed = if is_told_apart { blamed } else { loss.bytes };
             self.cut(loss.now, BETA, blamed);
         }
     }
@@ -220,14 +255,12 @@ impl Congestion for Tolerant {
     fn on_silence(&mut self) {
         self.curve.on_silence();
         self.start = HyStart::new();
-        self.backstop.disturb();
         self.undo = None;
     }
 
     fn on_datagram(&mut self, bytes: u64) {
         self.datagram = bytes;
         self.curve.on_datagram(bytes);
-        self.backstop.disturb();
         self.undo = None;
     }
 }

@@ -386,7 +386,7 @@ impl<'a> Run<'a> {
             .iter()
             .map(|l| {
                 let s = &l.stats;
-                s.lost + s.overflowed + s.cut + s.oversized + s.corrupted
+                s.lost + s.cut + s.oversized + s.corrupted
             })
             .sum();
         let dropped: u64 = self.hosts.iter().map(|h| h.socket_dropped).sum();
@@ -412,7 +412,8 @@ impl<'a> Run<'a> {
                     flow.break_promise(|| format!("held {max} bytes of messages, bound {bound}"));
                 }
             }
-            // No livelock: what repeats is in proportion to what was lost.
+            // No livelock: what repeats is in proportion to what was lost. What overflowed a queue
+            // was sent in vain: of that, no more than what was needed.
             let needed = packets_needed(flow, flow.delivered_bytes + 4 * window);
             let back = if flow.spec.echo { 2 } else { 1 };
             let limit = 2 * back * (needed + lost + dropped) + 100 * seconds;
