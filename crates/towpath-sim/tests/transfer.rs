@@ -24,6 +24,17 @@ fn kept(report: &TransferReport) {
 }
 
 #[test]
+fn to_overflow_a_queue_without_end_breaks_the_promise_that_nothing_repeats_in_vain() {
+    // 23 times what the link holds under way, whatever is lost: nine of ten packets overflow.
+    let text = "kind = 'transfer'\nseconds_max = 5\n[link.back]\n[link.there]\n\
+                rate_bps = 100000000\ndelay_us = 10000\nqueue_bytes = 12500\n\
+                [[flow]]\nforward = ['there']\nbackward = ['back']\n\
+                congestion = 'fixed:4000000'\nwindow_bytes = 4194304\n";
+    let report = run(&TransferScenario::parse(text).unwrap(), None).unwrap();
+    assert!(report.broken.iter().any(|b| b.contains("packets, bound")), "{:?}", report.broken);
+}
+
+#[test]
 fn the_curves_end_where_the_stream_does_and_never_cross() {
     let report = report("", FLOW);
     kept(&report);
