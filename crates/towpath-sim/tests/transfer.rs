@@ -25,7 +25,7 @@ fn kept(report: &TransferReport) {
 
 #[test]
 fn to_overflow_a_queue_without_end_breaks_the_promise_that_nothing_repeats_in_vain() {
-    // 23 times what the link holds under way, whatever is lost: nine of ten packets overflow.
+    // 16 times what the link holds under way, whatever is lost: nine of ten packets overflow.
     let text = "kind = 'transfer'\nseconds_max = 5\n[link.back]\n[link.there]\n\
                 rate_bps = 100000000\ndelay_us = 10000\nqueue_bytes = 12500\n\
                 [[flow]]\nforward = ['there']\nbackward = ['back']\n\
