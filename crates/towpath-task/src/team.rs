@@ -211,9 +211,9 @@ impl Task {
 /// What operations are done by, the same for all members; `host_stage`: barriers meet by words.
 ///
 /// A multicast reaches all neighbours by one block, or one frame to the daemon, so there is no tree
-/// on the way down within a host. Up to 9 members that makes no difference; a broadcast of 64 KiB to
-/// 16 or 32 others on 2 processors took 0.9 or 0.7 times as long as down a tree, and the blocks of
-/// memory are one instead of 2 or 4.
+/// on the way down within a host. Up to 9 members that makes no difference; a broadcast of 64 KiB
+/// to 16 or 32 others on 2 processors took 0.9 or 0.7 times as long as down a tree, and the blocks
+/// of memory are one instead of 2 or 4.
 pub(crate) fn settings(host_stage: bool) -> Settings {
     Settings { multicast: Reach::Host, host_stage, ..Settings::default() }
 }
