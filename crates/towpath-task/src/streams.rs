@@ -149,6 +149,11 @@ impl Routes {
         self.dialled.len()
     }
 
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.streams.len()
+    }
+
     pub(crate) fn is_open(&mut self, peer: TaskId) -> bool {
         self.streams.get(peer).is_some_and(|stream| stream.is_open())
     }
