@@ -41,8 +41,8 @@ impl Ambient {
     const KNOWN: f64 = 200.0;
     /// More than this is never ascribed to the path.
     const MAX: f64 = 0.25;
-    /// Of what is sent at a low queue, and at least so many: hosts that wake late lose some of it to
-    /// their own bursts.
+    /// Of what is sent at a low queue, and at least so many: hosts that wake late lose some of it
+    /// to their own bursts.
     const DOUBTFUL: f64 = 0.08;
     const DOUBTFUL_LOST: f64 = 8.0;
     /// Standard deviations: many, since every loss is a chance to be wrong.
