@@ -144,7 +144,7 @@ mod tests {
         for (raw, state) in (0..).zip(RouteState::ALL) {
             assert_eq!((state.to_raw(), RouteState::from_raw(raw)), (raw, state));
         }
-        assert_eq!(RouteState::from_raw(9), RouteState::None);
+        assert_eq!(RouteState::from_raw(RouteState::ALL.len() as u64), RouteState::None);
         assert_eq!(RouteState::from_raw(u64::MAX), RouteState::None);
     }
 

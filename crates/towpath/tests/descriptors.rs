@@ -36,6 +36,8 @@ fn who_comes_when_there_is_no_descriptor_is_told_so_at_once() {
                 Err(EnrolError::Refused(why)) => {
                     assert!(why.contains("Too many open files"), "{free} left: {why}");
                 }
+                // With two, one may get in, without shared memory.
+                Ok(_) if free == 2 => {}
                 other => panic!("{free} left: {other:?}"),
             }
         }
