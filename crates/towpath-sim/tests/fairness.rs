@@ -127,8 +127,8 @@ fn a_transfer_over_a_link_that_loses_and_reorders_takes_hardly_longer_than_it_mu
 
 #[test]
 fn hosts_that_wake_late_take_their_own_lateness_for_no_queue() {
-    // One seed of many: docs/transport.md has more. 2.3 before datagrams told when they came, and while the latest round trip stood
-    // for the queue.
+    // One seed of many: docs/transport.md has more. 2.3 before datagrams told when they came, and
+    // while the latest round trip stood for the queue.
     let link = Bottleneck { mbps: 300, loss_ppm: 50_000, reorder_ppm: 20_000, ..PLAIN };
     let times = Bottleneck { wake_us: 2000, ..link }.transfer(1, 100_000_000);
     assert!(times <= 1.6, "{times}");
