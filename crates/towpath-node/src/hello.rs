@@ -17,6 +17,26 @@ pub(crate) enum Purpose {
     Rejoin,
     /// To talk, as this host.
     Member(HostId),
+    /// To ask what members know: the founder, which has started again and kept the state as of
+    /// this entry.
+    Lead {
+        /// Who it was before.
+        id: HostId,
+        /// Term of that entry.
+        term: u64,
+        /// Its index.
+        index: u64,
+    },
+}
+
+impl Purpose {
+    /// The place of the last entry that a founder has kept, where it asks for later ones.
+    pub(crate) const fn kept(self) -> Option<(u64, u64)> {
+        match self {
+            Self::Lead { term, index, .. } => Some((term, index)),
+            _ => None,
+        }
+    }
 }
 
 /// What a host says of itself.

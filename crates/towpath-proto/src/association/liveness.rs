@@ -102,6 +102,18 @@ impl Liveness {
         self.heard
     }
 
+    /// Since when asks have been under way without a word from the peer.
+    pub(super) fn silent_since(&self) -> Option<Instant> {
+        self.silence.map(|w| w.since)
+    }
+
+    /// Other bounds hold from now on.
+    pub(super) fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+        self.gap = bounds.lost_after / (bounds.asks + 2);
+        self.interval = self.interval.clamp(bounds.keepalive, bounds.keepalive_max);
+    }
+
     /// When a packet that asks for an answer last left.
     pub(super) const fn asked_at(&self) -> Instant {
         self.asked

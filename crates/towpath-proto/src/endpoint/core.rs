@@ -220,6 +220,18 @@ impl Endpoint {
         }
     }
 
+    /// Other bounds for peers' silence hold from now on, on associations that stand, too.
+    pub fn set_liveness(&mut self, bounds: crate::config::Liveness) {
+        self.config.liveness = bounds;
+        let open: Vec<AssociationId> = self.associations().map(|(id, _)| id).collect();
+        for id in open {
+            if let Some(a) = self.open_mut(id) {
+                a.set_liveness(bounds);
+                self.touch(id);
+            }
+        }
+    }
+
     /// Asks a peer for a sign of life: see [`Association::ask`].
     pub fn ask(&mut self, now: Instant, id: AssociationId) {
         if let Some(a) = self.open_mut(id) {
