@@ -25,7 +25,7 @@ pub(crate) struct Joining {
     pub(crate) id: Option<AssociationId>,
     /// When to try again.
     pub(crate) retry_at: Option<Instant>,
-    addr: SocketAddr,
+    pub(crate) addr: SocketAddr,
     key: HostKey,
     admission: Admission,
     psk: Psk,
@@ -137,7 +137,7 @@ impl Node {
     }
 
     /// Whether to let somebody in; a member's host id if it is one already.
-    fn judge(
+    pub(crate) fn judge(
         &self,
         now: Instant,
         key: &HostKey,

@@ -17,10 +17,10 @@ pub(crate) enum Purpose {
     Rejoin,
     /// To talk, as this host.
     Member(HostId),
-    /// To ask what members know: the founder, which has started again and kept the state as of
-    /// this entry.
+    /// To talk as the leader, whoever it was when its members heard of it last, with the state as
+    /// of this entry: one that has started again hears from them of later ones.
     Lead {
-        /// Who it was before.
+        /// Who it is, or was before it started again.
         id: HostId,
         /// Term of that entry.
         term: u64,
@@ -30,7 +30,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// The place of the last entry that a founder has kept, where it asks for later ones.
+    /// The place of the leader's last entry.
     pub(crate) const fn kept(self) -> Option<(u64, u64)> {
         match self {
             Self::Lead { term, index, .. } => Some((term, index)),

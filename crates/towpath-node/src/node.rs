@@ -570,6 +570,7 @@ impl Machine for Node {
         self.settle_broken(now);
         self.settle_suspects(now);
         self.settle_farewells(now);
+        self.settle_asking(now);
         self.settle_recovery(now);
         self.settle_acks(now);
         self.pump(now, memory);
@@ -597,6 +598,7 @@ impl Machine for Node {
             self.lead.halt_at.filter(|at| *at != Instant::NEVER),
             self.lead.broken.at,
             self.lead.suspects.at,
+            self.watch.asking_until,
             self.lead.farewells.values().min().copied(),
             self.lead.recovery.as_ref().map(|r| r.until),
             self.data.relays.ack_at,

@@ -342,9 +342,11 @@ impl Node {
 
     /// What this host connects to members for; `None` while it is none.
     pub(crate) fn purpose(&self) -> Option<Purpose> {
-        if self.lead.recovery.is_none() {
+        let leads = self.me.is_some() && self.me == self.leader();
+        if !leads && self.lead.recovery.is_none() {
             return self.me.map(Purpose::Member);
         }
+        // A member may know it by the id of an earlier life.
         let snapshot = self.log.as_ref()?.snapshot();
         let (term, index) = snapshot.place();
         Some(Purpose::Lead { id: snapshot.leader, term, index })
@@ -582,7 +584,8 @@ impl Node {
                 }
             }
             AssociationEvent::Message { channel, label: LABEL_DATA, block, len, .. } => {
-                if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
+                let host = self.peers.conns.get(&id).and_then(|c| c.host);
+                if let Some(host) = host.filter(|h| !self.lead.farewells.contains_key(h)) {
                     self.handle_data(now, host, (id, channel), block, memory);
                     self.peers.dirty.insert(host);
                 } else {

@@ -74,6 +74,11 @@ impl Saved {
         Ok(saved)
     }
 
+    /// Where the founder received, as its hosts know.
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.snapshot.table.get(self.snapshot.leader).map(|h| h.addr)
+    }
+
     /// True when there is nobody to come back to: no other host is up.
     pub fn is_alone(&self) -> bool {
         self.snapshot.table.up().count() <= 1

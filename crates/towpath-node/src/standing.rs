@@ -39,6 +39,11 @@ impl Node {
         self.standing.refused.as_deref()
     }
 
+    /// How long a silent host of this virtual machine is waited for, in milliseconds.
+    pub fn lost_after_ms(&self) -> u32 {
+        self.lost_after().as_millis() as u32
+    }
+
     /// The same for all hosts of the virtual machine: after how long a silent host is silent.
     pub(crate) fn set_lost_after(&mut self, lost_after_ms: u32) {
         let bounds = Liveness::after(Duration::from_millis(lost_after_ms.into()));
@@ -98,8 +103,12 @@ impl Node {
     /// The leader's log has this host as lost: it becomes another one, and its tasks end then.
     pub(crate) fn rejoin(&mut self, now: Instant) {
         let leader = self.log.as_ref().and_then(|l| l.table().get(l.leader())).cloned();
-        let Some(leader) = leader.filter(|_| self.joining.is_none()) else { return };
+        let Some(leader) = leader else { return };
         let addr = self.addr_of(&leader);
+        if let Some(joining) = &mut self.joining {
+            joining.addr = addr;
+            return;
+        }
         if let Some(id) = self.peers.remove(leader.id) {
             self.closing.push((id, reason::FENCED));
         }
@@ -159,6 +168,11 @@ impl Node {
         if core::mem::take(&mut self.standing.frozen) {
             self.joining = None;
             self.events.push_back(NodeEvent::LeaderBack(leader));
+            let host = log.table().get(leader).cloned();
+            if let Some(host) = host.filter(|h| h.id == from) {
+                // One in a new life was told of as such.
+                self.tell_host_watches(&Ok(host));
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use towpath_wire::{HostId, Instant};
 
 use crate::config::reason;
 use crate::node::Node;
+use crate::standing::RETRY_LEADER;
 
 /// How long a host may take to connect again, in times of `lost_after`.
 pub(crate) const RETURN: u32 = 2;
@@ -89,9 +90,10 @@ impl Node {
     pub(crate) fn await_return(&mut self, now: Instant, host: HostId, time: Duration) {
         let latest = now + self.lost_after() * ALONE;
         let suspects = &mut self.lead.suspects;
+        let wait = if suspects.has(host) { RETRY_LEADER } else { Duration::ZERO };
         suspects.by_host.entry(host).or_insert(Suspect { until: now + time, latest });
         suspects.arm();
-        self.peers.try_at(now, host, now);
+        self.peers.try_at(now, host, now + wait);
         // Those that live answer before it is time to judge.
         self.ask_hosts(now);
     }

@@ -540,7 +540,6 @@ impl Message {
             | Self::Entries(_)
             | Self::Addresses(_)
             | Self::AskFirst(_)
-            | Self::Report(_)
             | Self::Resumed(_) => LABEL_LOG,
             Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
             Self::TaskEnded(_) => LABEL_DATA,

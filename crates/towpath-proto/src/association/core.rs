@@ -387,6 +387,12 @@ impl Association {
         self.liveness.silent_since()
     }
 
+    /// How late the host wakes at present: a silent peer is waited for that much longer, times
+    /// four.
+    pub(crate) fn set_lag(&mut self, lag: Duration) {
+        self.liveness.set_lag(lag);
+    }
+
     /// Other bounds for the peer's silence hold from now on.
     pub fn set_liveness(&mut self, bounds: crate::config::Liveness) {
         self.config.liveness = bounds;

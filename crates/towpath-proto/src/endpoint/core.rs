@@ -2,6 +2,7 @@
 
 use ::core::cmp::Reverse;
 use ::core::net::SocketAddr;
+use ::core::time::Duration;
 use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -74,6 +75,8 @@ pub struct Endpoint {
     pub(super) timers: BinaryHeap<Reverse<(Instant, AssociationId)>>,
     /// The overdue timer by which a sleep of the host was last noticed.
     pub(super) slept: Instant,
+    /// How late this host wakes, on the average of its last timers.
+    pub(super) lag: Duration,
     /// The time, during a driver's call.
     pub(super) clock: Option<Instant>,
     ready: VecDeque<AssociationId>,
@@ -103,6 +106,7 @@ impl Endpoint {
             free: Vec::new(),
             timers: BinaryHeap::new(),
             slept: Instant::NEVER,
+            lag: Duration::ZERO,
             clock: None,
             ready: VecDeque::new(),
             queue: VecDeque::new(),
@@ -504,8 +508,11 @@ impl Machine for Endpoint {
                 continue;
             };
             if slot.armed == at {
-                let due = if slot.punctual { at } else { now };
+                let (due, punctual) = if slot.punctual { (at, true) } else { (now, false) };
                 slot.armed = Instant::NEVER;
+                if punctual {
+                    self.note_lag(now.since(at));
+                }
                 self.fire(now, due, id, memory);
             }
         }
