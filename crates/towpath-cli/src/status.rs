@@ -63,9 +63,12 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
                 })
             })
             .collect();
-        putln!("{}", json!({
-            "vm": info.vm, "frozen": info.frozen, "trouble": info.trouble, "hosts": list,
-        }))?;
+        putln!(
+            "{}",
+            json!({
+                "vm": info.vm, "frozen": info.frozen, "trouble": info.trouble, "hosts": list,
+            })
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     putln!(

@@ -403,6 +403,13 @@ impl Node {
             End::ByPeer { reason: reason::LEFT, .. } => {
                 self.contact_lost(now, host, reason::LEFT);
             }
+            // The leader ends before it knows that its entry has arrived.
+            End::ByPeer { reason: reason::SHUTDOWN, .. }
+                if self.leader() == Some(host) && self.me != Some(host) =>
+            {
+                self.drop_contact(now, host, reason::FENCED);
+                self.events.push_back(NodeEvent::Deleted);
+            }
             end => self.contact_over(now, host, reason::FENCED, Some(end)),
         }
     }

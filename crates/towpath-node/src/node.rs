@@ -355,7 +355,10 @@ impl Node {
     /// Leaves: every peer is told. Drain [`Machine::poll_transmit`] afterwards.
     pub fn leave(&mut self, now: Instant, text: &str, memory: &mut dyn Memory) {
         for id in self.peers.associations() {
-            self.endpoint.close(now, id, reason::LEFT, text, memory);
+            let deleted =
+                self.peers.host_of(id).is_some_and(|h| self.lead.farewells.contains_key(&h));
+            let why = if deleted { reason::SHUTDOWN } else { reason::LEFT };
+            self.endpoint.close(now, id, why, text, memory);
         }
         if let Some(tasks) = &mut self.tasks {
             tasks.end_all(now);

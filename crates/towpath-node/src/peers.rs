@@ -129,6 +129,11 @@ impl Peers {
         }
     }
 
+    /// Whose an association is, where that is known.
+    pub(crate) fn host_of(&self, id: AssociationId) -> Option<HostId> {
+        self.conns.get(&id)?.host
+    }
+
     pub(crate) fn associations(&self) -> Vec<AssociationId> {
         self.conns.keys().copied().collect()
     }

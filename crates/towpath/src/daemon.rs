@@ -436,7 +436,8 @@ fn first_eight(bytes: &[u8; 32]) -> [u8; 8] {
 }
 
 fn proto_config(options: &DaemonOptions) -> Config {
-    let lost_after = std::time::Duration::from_millis(options.lost_after_ms.unwrap_or(LOST_AFTER_MS).into());
+    let lost_after =
+        std::time::Duration::from_millis(options.lost_after_ms.unwrap_or(LOST_AFTER_MS).into());
     let datagram_max = towpath_io::udp::TRAIN_BYTES as u16;
     Config { liveness: Liveness::after(lost_after), datagram_max, ..Config::default() }
 }
