@@ -1,8 +1,5 @@
 //! The header against a C compiler, the library's symbols, and programs run under a daemon.
 
-#[path = "../../towpath-cli/tests/support/built.rs"]
-mod built;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -103,7 +100,7 @@ impl Place {
         // The name that programs ask for at run time.
         let library = dir.path().join("libtowpath_c.so.0");
         std::os::unix::fs::symlink(built.join("libtowpath_c.so"), library).unwrap();
-        let command = built::built(&["towpath"], &["-p", "towpath-cli"]);
+        let command = crate::built::built(&["towpath"], &["-p", "towpath-cli"]);
         Self { dir, program, command }
     }
 

@@ -1,13 +1,11 @@
 //! What a daemon leaves its tasks and what it leaves behind: the limit of descriptors, its own
 //! variables, orphans of a daemon that was killed together with its guard.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::{PROMPT, Vm, fifo, processes_with, text};
+use crate::support::{PROMPT, Vm, fifo, processes_with, text};
 
 /// Runs towpath under another soft limit of descriptors.
 fn limited(vm: &Vm, soft: u64, args: &[&str]) -> String {

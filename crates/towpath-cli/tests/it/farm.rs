@@ -1,13 +1,11 @@
 //! The farm on real hosts: nothing lost, nothing twice, whatever dies.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::time::Instant;
 
-use support::{PROMPT, Vm, fifo, processes_with, text};
+use crate::support::{PROMPT, Vm, fifo, processes_with, text};
 
 fn numbers(n: usize) -> Vec<u8> {
     (1..=n).flat_map(|i| format!("{i}\n").into_bytes()).collect()

@@ -3,8 +3,6 @@
 //!
 //! `TOWPATH_FLOOD_S` sets how many seconds the flood lasts (10 by default).
 
-mod support;
-
 use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Stdio;
@@ -12,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use support::{Vm, resident_kib, text};
+use crate::support::{Vm, resident_kib, text};
 
 /// Datagrams per second.
 const RATE: u64 = 200_000;

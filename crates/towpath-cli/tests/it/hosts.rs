@@ -1,12 +1,10 @@
 //! Hosts on loopback: up, hosts, ps, run, down, tokens, and what goes wrong with them.
 
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use support::{PROMPT, Vm, fifo, processes_with, text, wait_for, watch};
+use crate::support::{PROMPT, Vm, fifo, processes_with, text, wait_for, watch};
 use towpath::protocol::HostEvent;
 
 #[test]

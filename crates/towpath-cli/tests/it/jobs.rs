@@ -1,13 +1,11 @@
 //! A job of `towpath run` whose tasks spawn tasks: output, signals, its end. The tasks are this
 //! very program, told to run one of the functions that are no tests by themselves.
 
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use crate::support::{Vm, text};
 use serde_json::Value;
-use support::{Vm, text};
 use towpath::Task;
 use towpath_vm::talk::{Place, SpawnTasks};
 
@@ -16,7 +14,8 @@ fn job(vm: &Vm, options: &[&str], function: &str) -> Command {
     let program = std::env::current_exe().unwrap();
     let mut command = vm.command(&["run"]);
     command.args(options).arg("--").arg(program);
-    command.args([function, "--exact", "--ignored", "--nocapture"]);
+    let function = format!("jobs::{function}");
+    command.args([&function, "--exact", "--ignored", "--nocapture"]);
     command
 }
 

@@ -1,9 +1,7 @@
 //! Traffic that a file holds: what is measured from it, and what is reserved for it.
 
-mod support;
-
-use support::requests::{NET, WIRE, json, request, reserve};
-use support::{Vm, text};
+use crate::support::requests::{NET, WIRE, json, request, reserve};
+use crate::support::{Vm, text};
 
 /// Two bare columns, a frame trace and a schedule of `towpath plan` are measured, and can stand
 /// in a request in place of a specification.

@@ -2,15 +2,11 @@
 //!
 //! Needs Debian's packages pvm and pvm-examples; says so and skips where they are not.
 
-#[path = "support/built.rs"]
-mod built;
-mod support;
-
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Vm, text};
+use crate::support::{Vm, text};
 
 fn skip(what: &str) -> bool {
     println!("SKIPPED: {what}");
@@ -20,7 +16,7 @@ fn skip(what: &str) -> bool {
 
 /// Our library, where `towpath` looks for it.
 fn library() -> PathBuf {
-    built::built(&["libpvm3.so", "deps/libpvm3.so"], &["-p", "towpath-pvm3"])
+    crate::support::built::built(&["libpvm3.so", "deps/libpvm3.so"], &["-p", "towpath-pvm3"])
 }
 
 /// Whether programs of PVM's can run here.
@@ -303,7 +299,7 @@ fn output_that_nobody_takes_goes_to_the_daemons_log() {
     let script = "sh -c 'echo here it is; echo done >&2; kill -9 $$'";
     console(&vm, &[], &format!("spawn {script}\n"));
     let log = || text(&vm.towpath(&["logs"]).stdout) + &text(&vm.towpath(&["logs"]).stderr);
-    let deadline = std::time::Instant::now() + support::PROMPT;
+    let deadline = std::time::Instant::now() + crate::support::PROMPT;
     while !log().contains("[h1.1:t2] here it is") && std::time::Instant::now() < deadline {
         std::thread::yield_now();
     }

@@ -1,10 +1,8 @@
 //! Topologies, requests, bounds, specifications and schedulers on the command line.
 
-mod support;
-
+use crate::support::requests::{NET, WIRE, json, request, reserve};
+use crate::support::{Vm, text};
 use serde_json::Value;
-use support::requests::{NET, WIRE, json, request, reserve};
-use support::{Vm, text};
 
 fn sigma_rho(sigma_bytes: u64, rho_bps: u64) -> String {
     format!(

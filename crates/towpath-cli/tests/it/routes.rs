@@ -1,11 +1,9 @@
 //! `explain` and `top` beside tasks of this very process.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Vm, text};
 use serde_json::Value;
-use support::{Vm, text};
 use towpath::Task;
 use towpath::task::{Route, TaskId, Wanted};
 

@@ -1,12 +1,10 @@
 //! `towpath run -n`: placement, input, output, signals, ends.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Output, Stdio};
 
+use crate::support::{Vm, fifo, text};
 use serde_json::Value;
-use support::{Vm, fifo, text};
 
 fn run(vm: &Vm, args: &[&str]) -> Output {
     vm.towpath(&[&["run"], args].concat())

@@ -1,9 +1,7 @@
 //! `towpath sim vm`: simulated virtual machines with tasks.
 
-mod support;
-
+use crate::support::{Vm, text};
 use serde_json::Value;
-use support::{Vm, text};
 
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
     let out = Vm::new().towpath(&[&["sim", "vm"], args].concat());

@@ -1,8 +1,6 @@
 //! Hosts started in a job of a real Slurm: three nodes on this machine, with a controller, keys and
 //! ports of their own. Skipped loudly where `slurmctld`, `slurmd` or `munged` is not there.
 
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
-use support::{PROMPT, Vm, text};
+use crate::support::{PROMPT, Vm, text};
 
 /// What runs until the test ends.
 struct Running(Vec<Child>);

@@ -1,16 +1,14 @@
 //! Hosts started over a real ssh: OpenSSH's server on loopback addresses, with keys of its own.
 //! Skipped loudly where `sshd` is not there, or a mount namespace cannot be had.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::support::{Vm, text};
 use serde_json::Value;
-use support::{Vm, text};
 
 /// Where Debian, Fedora and others have the server.
 const SSHD: [&str; 2] = ["/usr/sbin/sshd", "/usr/bin/sshd"];

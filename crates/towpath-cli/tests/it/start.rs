@@ -1,14 +1,12 @@
 //! Starting hosts on other machines, by an ssh that is none: each "machine" is a directory of its
 //! own on a loopback address of its own.
 
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
+use crate::support::{Vm, processes_with, text};
 use serde_json::Value;
-use support::{Vm, processes_with, text};
 
 /// Runs the words for a shell as ssh would, with a home of its own for each host. Some hosts
 /// behave as hosts do.
@@ -79,7 +77,7 @@ impl Machines {
     /// No process of ours is left, waiting a moment for those that are on their way out.
     fn nothing_left(&self) -> bool {
         let mark = self.vm.dir.path().to_str().unwrap().to_string();
-        let deadline = std::time::Instant::now() + support::PROMPT;
+        let deadline = std::time::Instant::now() + crate::support::PROMPT;
         while !processes_with(&mark).is_empty() {
             if std::time::Instant::now() > deadline {
                 return false;
@@ -164,7 +162,7 @@ fn hosts_are_added_and_deleted_while_it_runs() {
     assert!(why[0].contains("no host `nobody`") && why[1].contains("leads"), "{why:?}");
     assert_eq!(m.names().len(), 3);
     // The deleted one was told, and ended.
-    let deadline = std::time::Instant::now() + support::PROMPT;
+    let deadline = std::time::Instant::now() + crate::support::PROMPT;
     while towpath::lock::is_locked(&b.join("default/hosts/1")) {
         assert!(std::time::Instant::now() < deadline, "it still runs");
         std::thread::yield_now();

@@ -1,11 +1,9 @@
 //! Simulated transfers, their dumps, and the comparison with 1997, on the command line.
 
-mod support;
-
 use std::process::Output;
 
+use crate::support::{Vm, text};
 use serde_json::Value;
-use support::{Vm, text};
 
 const SCENARIO: &str = r#"
 kind = "transfer"

@@ -1,12 +1,10 @@
 //! The exchange in shared memory: what is sent arrives once, whole and in order; what is given
 //! back can be used again; who sleeps is woken.
 
-mod neighbours;
-
 use std::collections::VecDeque;
 use std::thread;
 
-use neighbours::{End, Place, copy, ends, head, pair_fds, payload, take};
+use crate::neighbours::{End, Place, copy, ends, head, pair_fds, payload, take};
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, memfd_create};
 use towpath_io::shared::{

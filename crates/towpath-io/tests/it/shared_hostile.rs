@@ -1,12 +1,10 @@
 //! A peer that writes anything at all into its pages: never a panic, a hang or a byte from
 //! elsewhere; at worst a wrong message or an error.
 
-mod neighbours;
-
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use neighbours::{End, Place, head, pair_fds};
+use crate::neighbours::{End, Place, head, pair_fds};
 use proptest::prelude::*;
 use towpath_io::shared::{Corrupt, Kind, PushError, SLOTS};
 

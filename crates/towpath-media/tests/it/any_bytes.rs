@@ -1,22 +1,19 @@
 //! Any bytes in any cut give the same events and never a panic.
 
-#[path = "events/log.rs"]
-mod log;
-
-use log::{Told, check, read};
+use crate::log::{Told, check, read};
 use proptest::prelude::*;
 use towpath_media::inspect::Inspector;
 use towpath_media::read::{FaultKind, Format, Reader};
 
 const CLIPS: [(&str, &[u8]); 8] = [
-    ("mpeg2.ts", include_bytes!("../data/mpeg2.ts")),
-    ("h264.ts", include_bytes!("../data/h264.ts")),
-    ("mpeg2.m2ts", include_bytes!("../data/mpeg2.m2ts")),
-    ("mpeg1.mpg", include_bytes!("../data/mpeg1.mpg")),
-    ("mpeg1.m1v", include_bytes!("../data/mpeg1.m1v")),
-    ("hevc.h265", include_bytes!("../data/hevc.h265")),
-    ("jpeg.mjpeg", include_bytes!("../data/jpeg.mjpeg")),
-    ("jpeg.avi", include_bytes!("../data/jpeg.avi")),
+    ("mpeg2.ts", include_bytes!("../../data/mpeg2.ts")),
+    ("h264.ts", include_bytes!("../../data/h264.ts")),
+    ("mpeg2.m2ts", include_bytes!("../../data/mpeg2.m2ts")),
+    ("mpeg1.mpg", include_bytes!("../../data/mpeg1.mpg")),
+    ("mpeg1.m1v", include_bytes!("../../data/mpeg1.m1v")),
+    ("hevc.h265", include_bytes!("../../data/hevc.h265")),
+    ("jpeg.mjpeg", include_bytes!("../../data/jpeg.mjpeg")),
+    ("jpeg.avi", include_bytes!("../../data/jpeg.avi")),
 ];
 
 const FORMATS: [Format; 9] = [

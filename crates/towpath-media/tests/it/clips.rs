@@ -1,26 +1,21 @@
 //! The clips that come with the project have the frames that ffprobe found in them, and what is
 //! done to them is told.
 
-#[path = "pcrs/count.rs"]
-mod count;
-#[path = "whole/read.rs"]
-mod whole;
-
-use count::{PACKET, pcrs};
+use crate::count::{PACKET, pcrs};
+use crate::whole::{inspect, lists};
 use towpath_media::inspect::{CheckReport, DurationSource, Inspector, Report};
 use towpath_media::read::{CLOCK_HZ, FaultKind, Format, FrameType, ReadError, Reader};
-use whole::{inspect, lists};
 
 macro_rules! clip {
     ($name:literal) => {
         (
-            include_bytes!(concat!("../data/", $name)).as_slice(),
-            include_str!(concat!("../data/", $name, ".frames.csv")),
+            include_bytes!(concat!("../../data/", $name)).as_slice(),
+            include_str!(concat!("../../data/", $name, ".frames.csv")),
         )
     };
 }
 
-const MPEG2: &[u8] = include_bytes!("../data/mpeg2.ts");
+const MPEG2: &[u8] = include_bytes!("../../data/mpeg2.ts");
 
 fn check<'a>(report: &'a Report, name: &str) -> &'a CheckReport {
     report.checks.iter().find(|c| c.name == name).expect("a check of that name")

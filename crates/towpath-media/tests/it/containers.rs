@@ -2,19 +2,14 @@
 //! side, pictures in two fields, AVI files of several parts. Made here, byte by byte, from clips
 //! whose frames are known.
 
-#[path = "pcrs/count.rs"]
-mod count;
-#[path = "whole/read.rs"]
-mod whole;
-
-use count::{PACKET, pcrs};
+use crate::count::{PACKET, pcrs};
+use crate::whole::{inspect, lists};
 use towpath_media::read::{Codec, FaultKind, Format, FrameLists, FrameType};
-use whole::{inspect, lists};
 
-const CLIP: &[u8] = include_bytes!("../data/mpeg2.ts");
-const ROWS: &str = include_str!("../data/mpeg2.ts.frames.csv");
-const AVI: &[u8] = include_bytes!("../data/jpeg.avi");
-const AVI_ROWS: &str = include_str!("../data/jpeg.avi.frames.csv");
+const CLIP: &[u8] = include_bytes!("../../data/mpeg2.ts");
+const ROWS: &str = include_str!("../../data/mpeg2.ts.frames.csv");
+const AVI: &[u8] = include_bytes!("../../data/jpeg.avi");
+const AVI_ROWS: &str = include_str!("../../data/jpeg.avi.frames.csv");
 /// PIDs of the clip.
 const MAP: u16 = 0x1000;
 const VIDEO: u16 = 0x100;
@@ -315,7 +310,7 @@ fn an_avi_of_several_parts_goes_on_behind_the_first() {
         assert!(steps.iter().all(|step| *step == Some(3600)), "{what}: {steps:?}");
         // Cut in the last part: the frames before the cut are whole.
         let cut = &bytes[..bytes.len() - part.len() / 2];
-        let (_, lists) = whole::lists(cut);
+        let (_, lists) = crate::whole::lists(cut);
         assert_eq!(lists.faults.count(FaultKind::Truncated), 1, "{what}");
         let whole = lists.frames.iter().filter(|f| !f.damaged).count();
         assert!((12..18).contains(&whole), "{what}: {whole}");

@@ -2,11 +2,7 @@
 //!
 //! Where ffmpeg is absent these are skipped, loudly; with `TOWPATH_REQUIRE_FFMPEG=1` that fails.
 
-#[path = "ffmpeg/clip.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod clip;
-
-use clip::{Clip, Probed};
+use crate::clip::{Clip, Probed};
 use towpath_media::read::{AudioInfo, Format, Frame, FrameType, Reader, Sink, StreamInfo};
 
 /// Synthetic pictures with motion and detail.

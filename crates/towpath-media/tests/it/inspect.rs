@@ -1,10 +1,6 @@
 //! Reports of clips that ffmpeg makes here. See `ffprobe.rs` for what happens without it.
 
-#[path = "ffmpeg/clip.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod clip;
-
-use clip::Clip;
+use crate::clip::Clip;
 use towpath_media::inspect::{Inspector, Report};
 use towpath_media::read::Reader;
 

@@ -5,16 +5,10 @@
 //! first, in the ways that make a difference to a clock: as ffmpeg does by itself, with a clock
 //! reference per frame, padded to a constant rate. Without the variable this is skipped, loudly.
 
-#[path = "ffmpeg/clip.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod clip;
-#[path = "pcrs/count.rs"]
-mod count;
-
 use std::path::{Path, PathBuf};
 
-use clip::{Clip, Probed};
-use count::{PACKET, pcrs};
+use crate::clip::{Clip, Probed};
+use crate::count::{PACKET, pcrs};
 use towpath_media::inspect::{Inspector, Report};
 use towpath_media::read::{CLOCK_HZ, FaultKind, Format, Reader};
 

@@ -16,7 +16,7 @@ struct Row {
 }
 
 fn rows() -> Vec<Row> {
-    let lines = include_str!("../data/reference.txt").lines();
+    let lines = include_str!("../../data/reference.txt").lines();
     let row = |line: &'static str| {
         let mut fields = line.split_ascii_whitespace().filter(|&field| field != "|");
         let name = fields.next().expect("a name");

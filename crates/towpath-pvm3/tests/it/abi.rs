@@ -51,7 +51,7 @@ fn skip(what: &str) {
 #[test]
 fn every_name_of_the_interface_is_exported() {
     let names = exported(&library());
-    for name in listed(include_str!("symbols.txt")) {
+    for name in listed(include_str!("../symbols.txt")) {
         assert!(names.contains_key(name), "{name} is not exported");
     }
     // Programs hold copies of these: the sizes are part of the interface.
@@ -81,7 +81,7 @@ fn nothing_of_debians_library_is_missing() {
     if !theirs.iter().all(|path| path.exists()) {
         return skip("Debian's libpvm3 is not installed: its symbols were not compared");
     }
-    let internal = listed(include_str!("internal.txt"));
+    let internal = listed(include_str!("../internal.txt"));
     let ours = exported(&library());
     for (name, size) in theirs.iter().flat_map(|path| exported(path)) {
         match ours.get(&name) {

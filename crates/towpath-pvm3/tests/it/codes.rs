@@ -4,12 +4,10 @@
 //! Given only when a host dies, or the machine loses its leader, in the middle of a call, and not
 //! tried here: `PvmHostFail`, `PvmDSysErr`. `PvmAlready` and `PvmHostrNMstr`: roles.rs.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
-use support::Machine;
+use crate::support::Machine;
 
 #[test]
 fn calls_that_fail_give_pvms_codes() {

@@ -6,13 +6,11 @@
 //! Needs Debian's packages pvm, pvm-dev, pvm-examples and netpipe-pvm; says so and skips where
 //! they are not.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use support::pvm::Pvm;
-use support::{Machine, skip};
+use crate::support::pvm::Pvm;
+use crate::support::{Machine, skip};
 
 /// Name, arguments, input.
 type Program = (&'static str, &'static [&'static str], &'static str);

@@ -9,18 +9,16 @@
 //! Left out, because Towpath means them to differ (docs/pvm.md): longs beyond 32 bits, unpacking as
 //! another type than was packed, invalid buffers in mailboxes (PVM hangs).
 
-mod support;
-
 use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use crate::support::pvm::Pvm;
+use crate::support::{Machine, skip};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use support::pvm::Pvm;
-use support::{Machine, skip};
 
 /// Sequences of one task.
 const CASES: u32 = 500;

@@ -1,11 +1,9 @@
 //! Long messages that stay with their sender (kept.c), compiled against our header.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
-use support::Machine;
+use crate::support::Machine;
 
 #[test]
 fn what_was_packed_stays_when_it_was_sent_and_in_a_forked_child() {

@@ -3,12 +3,10 @@
 //!
 //! Needs Debian's packages pvm-examples and netpipe-pvm; says so and skips where they are not.
 
-mod support;
-
 use std::path::Path;
 use std::process::Stdio;
 
-use support::Machine;
+use crate::support::Machine;
 
 /// Runs a program on so many hosts; what it prints must contain `expected`.
 fn on(hosts: u32, program: &str, args: &[&str], input: &str, expected: &[&str]) {

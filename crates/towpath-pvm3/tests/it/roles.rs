@@ -1,13 +1,11 @@
 //! Tasks that do a part of the system's work are asked for it: C programs play them (manager.c,
 //! hoster.c, tasker.c).
 
-mod support;
-
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use support::Machine;
+use crate::support::Machine;
 
 /// Compiles a program against the installed headers.
 fn compiled(machine: &Machine, name: &str) -> PathBuf {
@@ -126,7 +124,7 @@ fn a_hoster_starts_hosts() {
     let Some(machine) = Machine::new(1, "/usr/bin/cc") else { return };
     let program = compiled(&machine, "hoster").display().to_string();
     let mut command = machine.command(Path::new("timeout"));
-    let towpath = support::towpath();
+    let towpath = crate::support::towpath();
     let folder = towpath.parent().unwrap().display();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
     command.env("PATH", path);
@@ -183,7 +181,7 @@ fn a_tasker_starts_tasks_of_the_console() {
     let Some(machine) = Machine::new(1, "/usr/bin/cc") else { return };
     let program = compiled(&machine, "tasker").display().to_string();
     let tasker = serving(&machine, &program, "1");
-    let towpath = support::towpath().display().to_string();
+    let towpath = crate::support::towpath().display().to_string();
     let said = machine.run(&towpath, &["pvm"], &format!("spawn {program} say\nquit\n"));
     assert!(said.contains("1 successful"), "{said}");
     let told = tasker.rest();

@@ -3,14 +3,12 @@
 //!
 //! Needs Debian's packages pvm, pvm-dev and pvm-examples; says so and skips where they are not.
 
-mod support;
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::pvm::Pvm;
-use support::{Machine, skip};
+use crate::support::pvm::Pvm;
+use crate::support::{Machine, skip};
 
 const TRACER: &str = "/usr/bin/tracer";
 /// Longest wait for what must come.
@@ -91,7 +89,7 @@ fn traces_are_those_of_pvm() {
     }
     let Some(machine) = Machine::new(1, TRACER) else { return };
     let pvm = Pvm::new();
-    let towpath = support::towpath().display().to_string();
+    let towpath = crate::support::towpath().display().to_string();
     for (name, tasks) in [("hello.pvm", 2), ("master1", 4)] {
         let program = format!("/usr/bin/{name}");
         let file = machine.folder.path().join("trace");

@@ -2,15 +2,13 @@
 //! tasks that do not receive, tasks that all send first. One program (hard.c), compiled against
 //! our header.
 
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::net::Net;
-use support::{Machine, skip, towpath};
+use crate::support::net::Net;
+use crate::support::{Machine, skip, towpath};
 
 /// A machine with the program.
 struct Hard {

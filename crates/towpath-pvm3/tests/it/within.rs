@@ -1,12 +1,10 @@
 //! Calls while another call waits: from signal handlers, message handlers and threads (within.c).
 //! Each part hangs where the waiting call keeps the others out.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
-use support::Machine;
+use crate::support::Machine;
 
 /// What to try, and what it prints; with PVM too, but for what threads do, which PVM has none of,
 /// and for leaving inside of a signal handler, which PVM does not let tasks do.

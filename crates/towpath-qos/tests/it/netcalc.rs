@@ -10,7 +10,7 @@ use towpath_qos::bound::{
 };
 
 fn cases() -> Vec<Value> {
-    let text = include_str!("data/netcalc_cases.json");
+    let text = include_str!("../data/netcalc_cases.json");
     let file: Value = serde_json::from_str(text).expect("the case file is JSON");
     file["cases"].as_array().expect("cases").clone()
 }

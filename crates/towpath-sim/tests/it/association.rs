@@ -1,12 +1,10 @@
 //! What two endpoints promise each other's owners, over a small in-memory network in virtual time.
 
-mod network;
-
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, drop_nth, is_data, ms};
+use crate::network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, drop_nth, is_data, ms};
 use towpath_proto::association::End;
 use towpath_proto::congestion::CongestionKind;
 use towpath_proto::{Config, Machine, Rng, SendError};

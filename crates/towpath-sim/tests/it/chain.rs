@@ -1,10 +1,8 @@
 //! Long messages to tasks of several hosts, along a chain of hosts, in virtual time.
 
-mod hosts;
-
 use std::time::Duration;
 
-use hosts::{Got, Vm, ms};
+use crate::hosts::{Got, Vm, ms};
 use towpath_sim::link::LinkSpec;
 use towpath_vm::talk::{Subject, ToDaemon, ToTask};
 use towpath_wire::TaskId;

@@ -1,10 +1,8 @@
 //! What the reliability classes promise, over a small in-memory network in virtual time.
 
-mod network;
-
 use std::time::Duration;
 
-use network::{BOTH, CLEAN, Host, Network, ONE_WAY, content, digest, drop_nth, is_data, ms};
+use crate::network::{BOTH, CLEAN, Host, Network, ONE_WAY, content, digest, drop_nth, is_data, ms};
 use towpath_proto::association::Opening;
 use towpath_proto::congestion::CongestionKind;
 use towpath_proto::{ChannelStats, Config, SendError};

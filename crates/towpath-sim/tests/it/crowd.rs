@@ -1,8 +1,6 @@
 //! Many tasks that do not read: what a host keeps for them stays bounded, and others go on.
 
-mod hosts;
-
-use hosts::{Got, Vm, ms};
+use crate::hosts::{Got, Vm, ms};
 use towpath_vm::credit::FIRST_MAX;
 use towpath_vm::talk::{CREDIT_FIRST, ToDaemon, ToTask};
 use towpath_wire::TaskId;

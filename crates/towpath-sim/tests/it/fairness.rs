@@ -2,7 +2,7 @@
 //! with itself, and how much of it it uses alone, with and without losses.
 //!
 //! A short selection runs always; every cell, the worst of three seeds each, with
-//! `cargo test --release -p towpath-sim --test fairness -- --ignored --nocapture`.
+//! `cargo test --release -p towpath-sim --test it fairness:: -- --ignored --nocapture`.
 
 use std::fmt::Write;
 

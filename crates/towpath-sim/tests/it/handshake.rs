@@ -1,13 +1,11 @@
 //! How two endpoints come to an association, over a small in-memory network in virtual time.
 
-mod network;
-
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use network::{
+use crate::network::{
     BOTH, CLEAN, Fate, Host, LINK, Network, at, cut, drop_nth, is_data, is_response, ms,
 };
 use towpath_proto::{

@@ -1,11 +1,9 @@
 //! What a peer that holds the keys and breaks every rule can do: end its association, and no more.
 
-mod network;
-
 use std::sync::mpsc;
 use std::time::Duration;
 
-use network::{BOTH, CLEAN, Network};
+use crate::network::{BOTH, CLEAN, Network};
 use towpath_proto::Config;
 use towpath_wire::bytes::Writer;
 use towpath_wire::frame::{self, DATA_OVERHEAD};
@@ -99,7 +97,7 @@ fn challenges_and_a_small_grant_stay_within_the_grant() {
     net.hosts[1].grant = 128;
     net.tap = Box::new(|_, from, bytes| {
         assert!(from == 0 || bytes.len() <= 128, "{} B, granted 128 B", bytes.len());
-        network::Fate::Pass
+        crate::network::Fate::Pass
     });
     let packet = content(8 * 16, |w| {
         (0..8).for_each(|n| {

@@ -1,13 +1,11 @@
 //! How an association finds out that its peer is gone, what it costs when nobody waits for it,
 //! and how a peer that was given up learns of it.
 
-mod network;
-
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, cut, is_data, ms};
+use crate::network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, cut, is_data, ms};
 use towpath_proto::Config;
 use towpath_proto::association::{End, Opening, REASON_LOST};
 use towpath_proto::config::Liveness;

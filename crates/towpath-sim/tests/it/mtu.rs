@@ -1,10 +1,8 @@
 //! Path MTU discovery (RFC 8899): ways that say nothing when a datagram is too long for them.
 
-mod network;
-
 use std::time::Duration;
 
-use network::{CLEAN, LINK, Network, ONE_WAY, ms};
+use crate::network::{CLEAN, LINK, Network, ONE_WAY, ms};
 use towpath_proto::{Config, Machine, PathChange};
 use towpath_sim::link::LinkSpec;
 use towpath_wire::ChannelId;

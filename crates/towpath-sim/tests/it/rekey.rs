@@ -1,13 +1,11 @@
 //! Packet keys are renewed under load, loss and reordering, and nothing is ever sealed beyond what
 //! a key can stand.
 
-mod network;
-
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, is_data, ms};
+use crate::network::{BOTH, CLEAN, Fate, Host, Network, ONE_WAY, is_data, ms};
 use towpath_proto::association::End;
 use towpath_proto::config::Rekey;
 use towpath_proto::congestion::CongestionKind;

@@ -1,10 +1,8 @@
 //! Tasks on whole nodes in virtual time: messages between hosts, credit, ends and who is told.
 
-mod hosts;
-
 use std::time::Duration;
 
-use hosts::{Got, Vm, ms, wall_clock};
+use crate::hosts::{Got, Vm, ms, wall_clock};
 use towpath_node::{JoinFailure, NodeEvent};
 use towpath_sim::clock::Clock;
 use towpath_sim::link::LinkSpec;

@@ -1,10 +1,8 @@
 //! Trusted links: packets go unsealed only where both sides said so.
 
-mod network;
-
 use std::time::Duration;
 
-use network::{BOTH, CLEAN, Fate, Host, Network};
+use crate::network::{BOTH, CLEAN, Fate, Host, Network};
 use proptest::prelude::*;
 use towpath_proto::Config;
 use towpath_wire::packet::{DATA_HEADER, TAG};

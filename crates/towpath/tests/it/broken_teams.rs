@@ -1,12 +1,10 @@
 //! Teams that lose a member: whoever lives gives up at the first error, and lives on; nobody waits
 //! for ever.
 
-mod support;
-
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier};
 
-use support::{LONG, Vm};
+use crate::support::{LONG, Vm};
 use towpath::task::collective::{
     CollectiveError, Element, Function, Lengths, Operation, Operator, Payload,
 };

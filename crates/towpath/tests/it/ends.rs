@@ -1,13 +1,11 @@
 //! Tasks that end in every way, in processes of their own: nothing that they sent is lost, and
 //! their end is told after it.
 
-mod support;
-
 use std::env;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use support::{ANY, LONG, Vm, pattern};
+use crate::support::{ANY, LONG, Vm, pattern};
 use towpath::task::{Event, Subject, Wanted, WatchEvent};
 use towpath::{Task, TaskId};
 
@@ -19,7 +17,7 @@ const MESSAGES: i32 = 2000;
 /// Starts this test program once more, as a task's process with a role.
 fn start(socket: &Path, role: &str, peer: TaskId) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "as_another_process", "--nocapture"]);
+    command.args(["--exact", "ends::as_another_process", "--nocapture"]);
     command.env("TOWPATH_TASK_SOCKET", socket).env(ROLE, role);
     command.env(PEER, peer.to_raw().to_string()).stdin(Stdio::null()).stdout(Stdio::null());
     command.spawn().unwrap()

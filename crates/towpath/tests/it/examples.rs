@@ -1,18 +1,14 @@
 //! The examples, each of which checks its own result.
 
-#[path = "../../towpath-cli/tests/support/built.rs"]
-mod built;
-mod support;
-
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use support::Vm;
+use crate::support::Vm;
 
 /// An example of this build. Cargo builds them with the tests, unless it was asked for this file
 /// alone.
 fn example(name: &str) -> PathBuf {
-    built::built(&[&format!("examples/{name}")], &["-p", "towpath", "--example", name])
+    crate::built::built(&[&format!("examples/{name}")], &["-p", "towpath", "--example", name])
 }
 
 /// Starts a program as a task of its own at a host.

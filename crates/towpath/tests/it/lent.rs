@@ -1,14 +1,12 @@
 //! Pieces that a task lends its daemon in shared memory, by a task that is played by the test.
 
-mod support;
-
 use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
+use crate::support::{ANY, LONG, Vm, pattern};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use support::{ANY, LONG, Vm, pattern};
 use towpath_io::shared::{Frozen, Home};
 use towpath_vm::talk::{Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode};
 use towpath_wire::TaskId;

@@ -1,10 +1,8 @@
 //! Messages between tasks, through real daemons.
 
-mod support;
-
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use support::{ANY, LONG, Vm, pattern};
+use crate::support::{ANY, LONG, Vm, pattern};
 use towpath::task::{Choice, Envelope, RecvError, Route, Wanted};
 
 /// Two tasks, `hosts` hosts apart: messages of many lengths arrive whole and in order, both ways.

@@ -1,10 +1,8 @@
 //! Tasks that spawn tasks.
 
-mod support;
-
 use std::env;
 
-use support::{ANY, LONG, Vm};
+use crate::support::{ANY, LONG, Vm};
 use towpath::Task;
 use towpath::task::{Ending, Event, Fault, Place, SpawnTasks, Subject, WatchEvent};
 
@@ -15,7 +13,7 @@ fn copies(role: &str, count: u32) -> SpawnTasks {
     let arg = |text: &str| text.as_bytes().to_vec();
     SpawnTasks {
         program: env::current_exe().unwrap().into_os_string().into_encoded_bytes(),
-        args: vec![arg("--exact"), arg("as_a_spawned_task"), arg("--nocapture")],
+        args: vec![arg("--exact"), arg("spawn::as_a_spawned_task"), arg("--nocapture")],
         env: vec![(arg(ROLE), arg(role))],
         count,
         context: 7,

@@ -1,10 +1,8 @@
 //! Operations of teams that were started and go on while their tasks do other things.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{LONG, Vm, pattern};
+use crate::support::{LONG, Vm, pattern};
 use towpath::task::collective::{Element, Function, Operation, Operator, Output};
 use towpath::task::{Choice, STARTED_MAX, Team, TeamError, Wanted};
 use towpath::{Task, TaskId};

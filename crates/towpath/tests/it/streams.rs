@@ -1,10 +1,8 @@
 //! The direct route between tasks of two hosts, through real daemons.
 
-mod support;
-
 use std::thread;
 
-use support::{ANY, Vm, pattern, work};
+use crate::support::{ANY, Vm, pattern, work};
 use towpath::Task;
 use towpath::task::{Event, Route, SendError, Subject, WatchEvent};
 

@@ -1,10 +1,8 @@
 //! What tasks of several hosts do together, through real daemons; and loans.
 
-mod support;
-
 use std::sync::Mutex;
 
-use support::{LONG, Vm, pattern};
+use crate::support::{LONG, Vm, pattern};
 use towpath::task::collective::{Commutes, Element, Function, Lengths, Operator};
 use towpath::task::{Envelope, Team, TeamError, Wanted};
 use towpath::{Task, TaskId};

@@ -1,6 +1,7 @@
 //! What the command-line tests share: a virtual machine of their own in a temporary directory.
 #![allow(dead_code, missing_docs, unreachable_pub)] // each test file uses its part
 
+pub mod built;
 pub mod requests;
 
 use std::io::Read;

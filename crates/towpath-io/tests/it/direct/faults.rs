@@ -8,7 +8,7 @@ use towpath_io::direct::{End, Outcome, Push, Rendezvous, Stream};
 use towpath_proto::Rng;
 use towpath_wire::Instant;
 
-use crate::side::{V4, offers, sides};
+use super::side::{V4, offers, sides};
 
 /// A relay between the two that cuts the connection after so many bytes of one direction, or
 /// changes one of them.

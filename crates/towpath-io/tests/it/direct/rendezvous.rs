@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use towpath_io::direct::{Offer, Outcome, Rendezvous, SetUpError};
 use towpath_wire::Instant;
 
-use crate::side::{V4, finish, next, offers, task, wait};
+use super::side::{V4, finish, next, offers, task, wait};
 
 #[test]
 fn a_stranger_is_dropped_and_the_peer_still_gets_through() {

@@ -8,7 +8,7 @@ use towpath_io::Clock;
 use towpath_io::direct::{End, Push, Rendezvous, STREAMS_MAX, Stream, Streams};
 use towpath_wire::Instant;
 
-use crate::side::{
+use super::side::{
     Side, V4, V6, all_taken, connect, exchange, header, next, offers, offers_between, sides, task,
 };
 
@@ -160,7 +160,7 @@ fn what_a_process_sent_before_it_exited_arrives_whole() {
     let mut b = Rendezvous::new().unwrap();
     let port = b.listen(theirs, Instant::ZERO).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "streams::child_that_sends_and_exits"])
+        .args(["--exact", "direct::streams::child_that_sends_and_exits"])
         .env("TOWPATH_TEST_PORT", port.to_string())
         .stdout(Stdio::null())
         .spawn()

@@ -1,7 +1,7 @@
 //! A virtual machine of Towpath for tests, and the library installed beside it.
 #![allow(dead_code)] // Each test file uses a part.
 
-#[path = "../../../towpath-cli/tests/support/built.rs"]
+#[path = "../../../../towpath-cli/tests/it/support/built.rs"]
 mod built;
 pub(crate) mod net;
 pub(crate) mod pvm;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use towpath_qos::scheduler::{Discipline, QueueConfig, Service};
 use towpath_wire::ByteSize;
 
-use crate::link::{Arrival, L, Outcome, arrival, build, cases, run, share};
+use super::link::{Arrival, L, Outcome, arrival, build, cases, run, share};
 
 /// A source: r in thousandths of the link, b in bytes.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use towpath_qos::scheduler::{Discipline, Packet, QueueConfig, QueueId};
 use towpath_wire::Instant;
 
-use crate::link::{Arrival, arrival, build, run, share};
+use super::link::{Arrival, arrival, build, run, share};
 
 const END: u64 = 4_000_000;
 

@@ -8,7 +8,7 @@ use towpath_qos::scheduler::{
 };
 use towpath_wire::{ByteSize, Instant, Rate};
 
-use crate::link::{Arrival, L, arrival, build, cases, port, run, share};
+use super::link::{Arrival, L, arrival, build, cases, port, run, share};
 
 fn queue() -> impl Strategy<Value = QueueConfig> {
     let services = [Service::Deterministic, Service::Statistical, Service::BestEffort];

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use towpath_qos::scheduler::{Discipline, QueueConfig};
 use towpath_wire::{ByteSize, Rate};
 
-use crate::link::{Arrival, L, Outcome, arrival, build, cases, run};
+use super::link::{Arrival, L, Outcome, arrival, build, cases, run};
 
 /// A sporadic source: packets of `size` bytes at least `gap` ns apart, due within `delay` ns.
 #[derive(Clone, Copy, Debug)]

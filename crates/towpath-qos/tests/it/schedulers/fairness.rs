@@ -4,7 +4,7 @@ use num_rational::BigRational;
 use proptest::prelude::*;
 use towpath_qos::scheduler::{Discipline, QueueConfig};
 
-use crate::link::{Arrival, L, Outcome, arrival, build, cases, run, share};
+use super::link::{Arrival, L, Outcome, arrival, build, cases, run, share};
 
 fn queues(shares: &[u64]) -> Vec<QueueConfig> {
     let of =

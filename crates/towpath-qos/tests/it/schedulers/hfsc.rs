@@ -7,7 +7,7 @@ use towpath_qos::scheduler::hfsc::ServiceCurve;
 use towpath_qos::scheduler::{Discipline, Packet, QueueConfig, QueueId, Scheduler};
 use towpath_wire::{ByteSize, Instant, Rate};
 
-use crate::link::{Arrival, L, Outcome, arrival, build, cases, run, share};
+use super::link::{Arrival, L, Outcome, arrival, build, cases, run, share};
 
 fn curve(config: &QueueConfig) -> ServiceCurve {
     ServiceCurve::new(config).unwrap()
