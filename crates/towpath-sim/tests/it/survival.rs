@@ -1,11 +1,9 @@
 //! What hosts live through: a founder that starts again, a leader that is away, refusals. Only the
 //! log ends a host's tasks.
 
-mod hosts;
-
 use std::time::Duration;
 
-use hosts::{Got, Vm, ms};
+use crate::hosts::{Got, Vm, ms};
 use towpath_node::{Node, NodeEvent, Saved};
 use towpath_proto::association::End;
 use towpath_sim::link::LinkSpec;

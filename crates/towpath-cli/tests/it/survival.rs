@@ -1,13 +1,11 @@
 //! What daemons live through: a founder that is killed and started again, as its unit would, a
 //! leader that stands still, refusals. Real processes on loopback.
 
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{PROMPT, Vm, text, wait_for, watch};
+use crate::support::{PROMPT, Vm, text, wait_for, watch};
 use towpath::protocol::{HostEvent, Reply};
 use towpath::task::Wanted;
 use towpath::{Client, Task};
