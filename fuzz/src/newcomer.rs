@@ -33,6 +33,7 @@ fn address(host: u8) -> SocketAddr {
 fn leader() -> Node {
     let config = NodeConfig {
         name: LEADER.into(),
+        build: "test".into(),
         links: Links::one(address(1)),
         arch: "any".into(),
         speed: 1000,

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -15,6 +14,7 @@ use towpath::farm::{
     FarmError, FarmOptions, Form, InputError, ItemDone, Items, Outcome, Printer, Progress, Report,
     Separator, Sink, Steady, Template, run as run_farm,
 };
+use towpath::private::create_result;
 
 /// Exit status when whoever read the output closed it: 128 + SIGPIPE.
 const OUTPUT_CLOSED: u8 = 141;
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &FarmArgs, sockets: &[PathBuf]) -> anyhow::Result<u8> {
     }
     // Before anything runs, so that a report that cannot be written costs no work.
     let report_file = match &args.report {
-        Some(path) => Some(File::create(path).map_err(|e| report_error(path, &e))?),
+        Some(path) => Some(create_result(path).map_err(|e| report_error(path, &e))?),
         None => None,
     };
     let interrupt = crate::interrupt::flag()?;

@@ -10,11 +10,12 @@ use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Memory, Psk
 use towpath_vm::host::NAME_MAX;
 use towpath_vm::message::Welcome;
 use towpath_vm::{Change, ControlLog, Entry, Host, HostState, Message, Tasks};
+use towpath_wire::greeting::{Greeting, PROTOCOL};
 use towpath_wire::{Admission, HostId, Instant};
 
 use crate::config::{JoinTarget, reason, refusal, token_psk};
 use crate::event::{DeleteError, JoinFailure, NodeEvent};
-use crate::hello::{Hello, Purpose};
+use crate::hello::{Hello, Purpose, Unread};
 use crate::node::Node;
 
 /// How often a host that lost its leader tries to rejoin.
@@ -55,13 +56,13 @@ impl Node {
             return;
         }
         let purpose = if j.again { Purpose::Rejoin } else { Purpose::Join };
-        let hello = self.hello(purpose).encode();
+        let hello = self.hello(purpose).encode(&self.config.build);
         let connect = Connect {
             link: self.config.links.to(j.addr),
             remote: j.addr,
             key: j.key,
             admission: j.admission,
-            psk: j.psk,
+            psk: j.psk.clone(),
             hello: &hello,
         };
         let id = self.endpoint.connect(now, &connect).ok();
@@ -107,12 +108,14 @@ impl Node {
         admission: Admission,
         hello: &[u8],
     ) {
-        let verdict = match Hello::decode(hello) {
-            None => Err((refusal::MALFORMED, "the hello does not decode")),
-            Some(_) if key == self.endpoint.public_key() => {
-                Err((refusal::SELF, "a host cannot connect to itself"))
+        let verdict = match Hello::decode(hello, &self.config.build) {
+            Err(unread) => Err(self.cannot_read(&unread)),
+            Ok(_) if key == self.endpoint.public_key() => {
+                Err((refusal::SELF, "a host cannot connect to itself".into()))
             }
-            Some(hello) => self.judge(now, &key, &admission, hello.purpose),
+            Ok(hello) => self
+                .judge(now, &key, &admission, hello.purpose)
+                .map_err(|(code, text)| (code, text.into())),
         };
         let psk = match (&admission, &self.vm_key) {
             (Admission::Token { expiry_unix_s, nonce }, Some(vm_key)) => {
@@ -122,14 +125,29 @@ impl Node {
         };
         match verdict {
             Ok(host) => {
-                let hello = self.hello(self.me.map_or(Purpose::Join, Purpose::Member)).encode();
+                if let Admission::Token { nonce, .. } = admission {
+                    self.lead.invitations.asks(id, nonce);
+                }
+                let hello = self.hello(self.me.map_or(Purpose::Join, Purpose::Member));
+                let hello = hello.encode(&self.config.build);
                 self.endpoint.answer(now, id, &Answer::Accept { psk, hello: &hello });
                 if let Some(host) = host {
                     self.await_contact(now, host);
                 }
             }
             Err((code, text)) => {
-                self.endpoint.answer(now, id, &Answer::Refuse { psk, code, text });
+                self.endpoint.answer(now, id, &Answer::Refuse { psk, code, text: &text });
+            }
+        }
+    }
+
+    /// What a host is told whose hello says nothing to us.
+    fn cannot_read(&self, unread: &Unread) -> (u16, String) {
+        match unread {
+            Unread::Malformed => (refusal::MALFORMED, "the hello does not decode".into()),
+            Unread::Build(theirs) => {
+                let own = Greeting { protocol: PROTOCOL, build: &self.config.build };
+                (refusal::BUILD, alloc::format!("it runs {own}, this host {theirs}"))
             }
         }
     }
@@ -151,14 +169,14 @@ impl Node {
             (Purpose::Join | Purpose::Rejoin, _) if !leads => {
                 Err((refusal::NOT_LEADER, "only the leader of the virtual machine admits hosts"))
             }
-            (Purpose::Join, Admission::Token { expiry_unix_s, .. }) => {
-                if *expiry_unix_s <= self.unix_s(now) {
-                    Err((refusal::EXPIRED, "the token has expired"))
-                } else if log.table().free_slot().is_none() {
-                    Err((refusal::FULL, "all 4095 host slots are taken"))
-                } else {
-                    Ok(None)
+            // It is a host already, and could as well rejoin.
+            (Purpose::Join, Admission::Token { .. }) if known.is_some() => Ok(None),
+            (Purpose::Join, Admission::Token { nonce, .. }) => {
+                self.lead.invitations.judge(self.unix_s(now), nonce)?;
+                if log.table().free_slot().is_none() {
+                    return Err((refusal::FULL, "all 4095 host slots are taken"));
                 }
+                Ok(None)
             }
             (Purpose::Join, Admission::Member) => {
                 Err((refusal::NOT_MEMBER, "joining needs a token"))
@@ -186,9 +204,15 @@ impl Node {
         key: HostKey,
         hello: &[u8],
     ) -> bool {
-        let Some(hello) = Hello::decode(hello) else { return false };
+        let Ok(hello) = Hello::decode(hello, &self.config.build) else { return false };
         if matches!(hello.purpose, Purpose::Member(_)) {
             return false;
+        }
+        let known = self.log.as_ref().is_some_and(|log| log.table().by_key(&key.0).is_some());
+        // Others that came at the same time may have used it up.
+        if !known && !self.lead.invitations.take(self.unix_s(now), id) {
+            self.closing.push((id, reason::TOKEN));
+            return true;
         }
         let Some(addr) = self.remote_of(id) else { return true };
         let Some(log) = &self.log else { return true };

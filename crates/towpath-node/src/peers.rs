@@ -301,7 +301,7 @@ impl Node {
         let Some(me) = self.me else { return };
         let tries = self.peers.by_host.get(&host).map_or(0, |p| p.tries);
         let (addr, key) = (self.addr_to_try(entry, tries), HostKey(entry.key));
-        let hello = self.hello(Purpose::Member(me)).encode();
+        let hello = self.hello(Purpose::Member(me)).encode(&self.config.build);
         let connect = Connect {
             link: self.config.links.to(addr),
             remote: addr,
