@@ -171,8 +171,8 @@ impl Node {
             }
             // It is a host already, and could as well rejoin.
             (Purpose::Join, Admission::Token { .. }) if known.is_some() => Ok(None),
-            (Purpose::Join, Admission::Token { nonce, .. }) => {
-                self.lead.invitations.judge(self.unix_s(now), nonce)?;
+            (Purpose::Join, Admission::Token { nonce, expiry_unix_s }) => {
+                self.lead.invitations.judge(self.unix_s(now), nonce, *expiry_unix_s)?;
                 if log.table().free_slot().is_none() {
                     return Err((refusal::FULL, "all 4095 host slots are taken"));
                 }

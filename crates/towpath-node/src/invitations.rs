@@ -59,12 +59,18 @@ pub(crate) struct Invitations {
 
 impl Invitations {
     /// Why a token does not admit anybody (any more).
-    pub(crate) fn judge(&self, now_s: u64, nonce: &[u8; 16]) -> Result<(), (u16, &'static str)> {
+    pub(crate) fn judge(
+        &self,
+        now_s: u64,
+        nonce: &[u8; 16],
+        expiry_unix_s: u64,
+    ) -> Result<(), (u16, &'static str)> {
+        if expiry_unix_s <= now_s {
+            // It may not be in the list any more.
+            return Err((refusal::EXPIRED, "the token has expired"));
+        }
         match self.by_nonce.get(nonce) {
             None => Err((refusal::REVOKED, "the token has been revoked")),
-            Some(issued) if issued.expiry_unix_s <= now_s => {
-                Err((refusal::EXPIRED, "the token has expired"))
-            }
             Some(issued) if issued.is_used_up() => {
                 Err((refusal::USED, "the token has admitted as many hosts as it was good for"))
             }
@@ -81,12 +87,9 @@ impl Invitations {
     pub(crate) fn take(&mut self, now_s: u64, id: AssociationId) -> bool {
         let asked = self.asking.remove(&(id.0 % PLACES)).filter(|(asked, _)| *asked == id);
         let Some((_, nonce)) = asked else { return false };
-        if self.judge(now_s, &nonce).is_err() {
-            return false;
-        }
-        if let Some(issued) = self.by_nonce.get_mut(&nonce) {
-            issued.uses += 1;
-        }
+        let good = |issued: &&mut Issued| issued.expiry_unix_s > now_s && !issued.is_used_up();
+        let Some(issued) = self.by_nonce.get_mut(&nonce).filter(good) else { return false };
+        issued.uses += 1;
         self.changed = true;
         true
     }

@@ -15,7 +15,8 @@ pub use towpath_node::explain::{DirectState, Exchange, Explanation, Network, Tas
 pub use towpath_vm::RequestEvent as TaskEvent;
 pub use towpath_vm::account::{Account, RouteState, Sent};
 use towpath_vm::{Host, TaskInfo, TaskSpec};
-use towpath_wire::greeting::{GREETING_MAX, Greeting, PROTOCOL};
+pub use towpath_wire::greeting::PROTOCOL;
+use towpath_wire::greeting::{GREETING_MAX, Greeting};
 use towpath_wire::{HostId, TaskId};
 
 /// Longest body accepted from either side, in bytes.
