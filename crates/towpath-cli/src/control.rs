@@ -11,7 +11,7 @@ use towpath::lock::Holder;
 use towpath::protocol::{Info, Reply, Request, TokenInfo};
 use towpath::start::parallel;
 use towpath::task::place::SOCKET_NAME;
-use towpath::token::TTL_MAX_S;
+use towpath::token::TTL_COUNTED_MAX_S;
 use towpath::{Client, ClientError, Task, Token, VmDir};
 use towpath_vm::{Host, HostState};
 
@@ -31,10 +31,10 @@ Examples:
 Whoever has a token can become a host, and a host can run anything on the others. Hosts that a token
 has admitted stay when it ends or is revoked: `towpath host delete` takes them out.")]
 pub(crate) struct TokenArgs {
-    /// Seconds that the token is valid, 1 to 2592000 (thirty days). A host that has joined needs
-    /// no token to come back
+    /// Seconds that the token is valid: at most thirty days (2592000), with --uses a year
+    /// (31622400)
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=TTL_MAX_S))]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=TTL_COUNTED_MAX_S))]
     ttl: u64,
     /// How many hosts the token admits [default: any number]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

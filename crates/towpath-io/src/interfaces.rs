@@ -68,7 +68,8 @@ fn chosen(all: Vec<IpAddr>) -> Vec<IpAddr> {
     };
     let mut all = all;
     all.retain(|ip| !of_one_link(ip) && !ip.is_unspecified() && !ip.is_multicast());
-    let (here, mut out): (Vec<IpAddr>, Vec<IpAddr>) = all.into_iter().partition(IpAddr::is_loopback);
+    let (here, mut out): (Vec<IpAddr>, Vec<IpAddr>) =
+        all.into_iter().partition(IpAddr::is_loopback);
     if out.is_empty() {
         out = here;
     }

@@ -118,8 +118,9 @@ impl Dir {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let fd = match openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR) {
             Err(Errno::LOOP) => {
-                let stat = rustix::fs::statat(&self.fd, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
-                    .map_err(|e| system("cannot open", &path, e))?;
+                let stat =
+                    rustix::fs::statat(&self.fd, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+                        .map_err(|e| system("cannot open", &path, e))?;
                 let fix = format!("`rm {}`", path.display());
                 return Err(exposed(&path, &stat, "is a symbolic link", fix));
             }
@@ -141,8 +142,7 @@ impl Dir {
             let name = entry.file_name();
             let Some(n) = name.to_str().ok().and_then(|n| n.parse().ok()) else { continue };
             let path = self.path.join(OsString::from_vec(name.to_bytes().to_vec()));
-            let stat =
-                rustix::fs::statat(&self.fd, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+            let stat = rustix::fs::statat(&self.fd, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
             check_own(&path, &stat.map_err(|e| system("cannot look at", &path, e))?)?;
             numbers.push(n);
         }
@@ -289,7 +289,12 @@ impl Walk {
         }
         if !self.is_trusted(stat.st_uid) {
             let why = "is a symbolic link of another user";
-            return Err(exposed(path, stat, why, "set TOWPATH_HOME to a directory of yours".into()));
+            return Err(exposed(
+                path,
+                stat,
+                why,
+                "set TOWPATH_HOME to a directory of yours".into(),
+            ));
         }
         let target = readlinkat(link, "", Vec::new());
         let target = target.map_err(|e| system("cannot read", path, e))?;

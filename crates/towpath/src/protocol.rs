@@ -76,7 +76,8 @@ pub enum Request {
     },
     /// Issue a token for newcomers. Answered by [`Reply::Token`] or [`Reply::Failed`].
     Invite {
-        /// Seconds that it is valid, at most [`TTL_MAX_S`](crate::token::TTL_MAX_S).
+        /// Seconds that it is valid, at most [`TTL_MAX_S`](crate::token::TTL_MAX_S), or
+        /// [`TTL_COUNTED_MAX_S`](crate::token::TTL_COUNTED_MAX_S).
         ttl_s: u64,
         /// How many hosts it admits; `None`: any number.
         uses: Option<u32>,

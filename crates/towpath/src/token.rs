@@ -22,8 +22,10 @@ const PREFIX: &str = "tow1-";
 const FIXED: usize = 92;
 /// Longest token text accepted.
 const TEXT_MAX: usize = 1024;
-/// Longest that a token may be good: thirty days.
+/// Longest that a token for any number of hosts may be good: thirty days.
 pub const TTL_MAX_S: u64 = 30 * 24 * 3600;
+/// Longest that one for so many hosts may be: a year.
+pub const TTL_COUNTED_MAX_S: u64 = 366 * 24 * 3600;
 
 /// A token; with the other addresses where the leader receives, if there are any.
 #[derive(Clone, Debug)]
@@ -152,6 +154,25 @@ mod tests {
             let _ = text.parse::<Token>();
             let _ = format!("{PREFIX}{text}").parse::<Token>();
         }
+    }
+
+    /// What holds a secret wipes it: this does not compile where something does not.
+    #[test]
+    fn secrets_are_wiped() {
+        use crate::config::{ConfigError, key_file};
+        use crate::daemon::Role;
+        use towpath_io::RealCrypto;
+        use towpath_proto::crypto::Secrets;
+        use zeroize::ZeroizeOnDrop;
+
+        fn wiped<T: ZeroizeOnDrop>() {}
+        type Key = Zeroizing<[u8; 32]>;
+        wiped::<Key>();
+        wiped::<Psk>();
+        wiped::<Secrets>();
+        let _: fn(Key) -> Role = Role::Found;
+        let _: fn(&std::path::Path) -> Result<Key, ConfigError> = key_file;
+        let _: fn() -> Key = RealCrypto::generate_secret;
     }
 
     #[test]

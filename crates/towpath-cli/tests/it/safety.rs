@@ -104,11 +104,12 @@ fn what_others_can_write_into_or_read_is_not_used() {
     let vm = Vm::new();
     assert!(vm.towpath(&["init"]).status.success());
     let (home, key) = (vm.dir.path(), vm.vm_dir().path.join("vm.key"));
+    let vm_path = vm.vm_dir().path;
     for (path, mode, back, words) in [
         (home, 0o777, 0o700, ["mode 0777) can be written by others", "hint: `chmod go-w"]),
-        (&vm.vm_dir().path, 0o770, 0o700, ["mode 0770) can be written by others", "chmod go-w"]),
-        (&key, 0o644, 0o600, ["vm.key (owner", "hint: `chmod 600"]),
-        (&key, 0o602, 0o600, ["vm.key (owner", "hint: `chmod go-w"]),
+        (vm_path.as_path(), 0o770, 0o700, ["mode 0770) can be written by others", "chmod go-w"]),
+        (key.as_path(), 0o644, 0o600, ["vm.key (owner", "hint: `chmod 600"]),
+        (key.as_path(), 0o602, 0o600, ["vm.key (owner", "hint: `chmod go-w"]),
     ] {
         set_mode(path, mode);
         refused(&vm.towpath(&["up"]), &words);
@@ -307,6 +308,7 @@ fn what_a_daemon_killed_with_its_guard_left_behind_ends_with_the_next_start() {
     let vm = Vm::up(1);
     let dir = vm.vm_dir().host(1);
     // As where no control groups can be made.
+    let group = fs::read_to_string(dir.join("group"));
     let _ = fs::remove_file(dir.join("group"));
     let (started, mark) = (vm.file("started"), vm.file("mark"));
     fifo(&started);
@@ -336,6 +338,7 @@ fn what_a_daemon_killed_with_its_guard_left_behind_ends_with_the_next_start() {
     assert_eq!(processes_with(&orphan), []);
     let log = fs::read_to_string(dir.join("daemon.log")).unwrap();
     assert!(log.contains("processes that an earlier daemon left behind"), "{log}");
+    let _ = group.map(fs::remove_dir);
 }
 
 #[test]

@@ -48,7 +48,8 @@ fn invite(vm: &mut Vm, nonce: u8, uses: Option<u32>) -> towpath_node::Invitation
 
 /// Which of these have joined, and why the others have not.
 fn outcome(vm: &Vm, hosts: std::ops::Range<usize>) -> (Vec<usize>, Vec<String>) {
-    let joined = |host: &usize| vm.world.hosts[*host].node.as_ref().is_some_and(|n| n.me().is_some());
+    let joined =
+        |host: &usize| vm.world.hosts[*host].node.as_ref().is_some_and(|n| n.me().is_some());
     let why = |(_, event): &(usize, NodeEvent)| match event {
         NodeEvent::JoinFailed(JoinFailure::Refused(r)) => Some(r.text.clone()),
         _ => None,

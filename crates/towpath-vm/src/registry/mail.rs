@@ -103,10 +103,8 @@ impl Sum {
 /// What a limit of entries is called, and one of their bytes.
 type Names = (&'static str, &'static str);
 
-const ALL: (Sum, Names) = (
-    Sum { count: ENTRIES_MAX, bytes: MAIL_BYTES_MAX },
-    ("mailbox entries", "bytes in mailboxes"),
-);
+const ALL: (Sum, Names) =
+    (Sum { count: ENTRIES_MAX, bytes: MAIL_BYTES_MAX }, ("mailbox entries", "bytes in mailboxes"));
 const OF_TASK: (Sum, Names) = (
     Sum { count: ENTRIES_OF_TASK_MAX, bytes: BYTES_OF_TASK_MAX },
     ("mailbox entries of one task", "bytes in mailboxes of one task"),

@@ -112,7 +112,11 @@ impl Engine {
     /// Has a client of this user come in, if there is a place.
     fn take_in(&mut self, stream: UnixStream) {
         let taken = self.clients.all.len();
-        let client = ClientConn::new(stream, taken >= CLIENTS_MAX);
+        let mut client = ClientConn::new(stream, taken >= CLIENTS_MAX);
+        // Who it talks to, at once: it is idle then.
+        if client.flush().is_err() {
+            return;
+        }
         if taken >= CLIENTS_MAX + EXTRA_MAX && !self.make_room() {
             tracing::warn!("client turned away: {taken} are connected");
             return client.turn_away(&crowded(taken));

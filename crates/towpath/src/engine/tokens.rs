@@ -19,7 +19,7 @@ use towpath_node::{Issued, JoinTarget};
 use super::core::Engine;
 use crate::private::{Dir, PrivateError};
 use crate::protocol::{Reply, TokenInfo};
-use crate::token::{TTL_MAX_S, Token, id_of};
+use crate::token::{TTL_COUNTED_MAX_S, TTL_MAX_S, Token, id_of};
 
 /// Name of the file.
 const NAME: &str = "tokens";
@@ -128,8 +128,11 @@ pub(crate) fn told(addr: SocketAddr) -> SocketAddr {
 
 impl Engine {
     pub(super) fn invite(&mut self, ttl_s: u64, uses: Option<u32>) -> Reply {
-        if !(1..=TTL_MAX_S).contains(&ttl_s) {
-            return Reply::Failed(format!("a token for {ttl_s} s, limits 1 s and {TTL_MAX_S} s"));
+        let max = if uses.is_some() { TTL_COUNTED_MAX_S } else { TTL_MAX_S };
+        if !(1..=max).contains(&ttl_s) {
+            return Reply::Failed(format!(
+                "a token for {ttl_s} s, limits 1 s and {max} s\n                 hint: with `--uses N` up to {TTL_COUNTED_MAX_S} s"
+            ));
         }
         if uses == Some(0) {
             return Reply::Failed("a token for no host: 1 at least".into());
