@@ -24,6 +24,7 @@ use towpath_node::{JoinTarget, Links, Node, NodeConfig};
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Rng};
 use towpath_task::place::SOCKET_NAME;
+use towpath_wire::Instant;
 use zeroize::Zeroizing;
 
 use crate::config::{ConfigError, SOCK, key_file, make_dir, socket_path};
@@ -330,17 +331,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         unix_us_at_zero: clock.unix_us_at_zero(),
         proto: proto_config(options),
     };
-    let seed = RealCrypto::generate_secret();
-    let rng = Rng::new(u64::from_le_bytes(first_eight(&seed)), 0);
-    let crypto = Box::new(RealCrypto::new(secret));
-    let node = match &options.role {
-        Role::Found(vm_key) => found(config, crypto, rng, (vm_key, &options.dir))?,
-        Role::Join(token) => {
-            let addr = links.nearest(&token.addrs()).unwrap_or(token.0.addr);
-            let target = JoinTarget { addr, ..token.0.clone() };
-            Node::join(clock.now(), config, crypto, rng, target)
-        }
-    };
+    let node = node(options, config, RealCrypto::new(secret), clock.now())?;
     let listener = listen(&socket)?;
     let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
     let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
@@ -379,17 +370,28 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     Ok(result?)
 }
 
-/// The founder's node, with the tokens that it has issued in earlier lives.
-fn found(
+/// The node of a newcomer, or of the founder with the tokens that it has issued in earlier lives.
+fn node(
+    options: &DaemonOptions,
     config: NodeConfig,
-    crypto: Box<RealCrypto>,
-    rng: Rng,
-    (vm_key, dir): (&Zeroizing<[u8; 32]>, &Path),
+    crypto: RealCrypto,
+    now: Instant,
 ) -> Result<Node, DaemonError> {
-    let issued = tokens::load(dir).map_err(ConfigError::from)?;
-    let mut node = Node::found(config, crypto, rng, vm_key.clone());
-    node.restore_invitations(issued);
-    Ok(node)
+    let seed = RealCrypto::generate_secret();
+    let rng = Rng::new(u64::from_le_bytes(first_eight(&seed)), 0);
+    match &options.role {
+        Role::Found(vm_key) => {
+            let issued = tokens::load(&options.dir).map_err(ConfigError::from)?;
+            let mut node = Node::found(config, Box::new(crypto), rng, vm_key.clone());
+            node.restore_invitations(issued);
+            Ok(node)
+        }
+        Role::Join(token) => {
+            let addr = config.links.nearest(&token.addrs()).unwrap_or(token.0.addr);
+            let target = JoinTarget { addr, ..token.0.clone() };
+            Ok(Node::join(now, config, Box::new(crypto), rng, target))
+        }
+    }
 }
 
 /// What a daemon says once it is part of its virtual machine.
