@@ -115,8 +115,10 @@ impl Dir {
     fn file_without(&self, name: &str, flags: OFlags, bits: u32) -> Result<File, PrivateError> {
         let path = self.path.join(name);
         // A pipe in its place would hold us up.
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let fd = match openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR) {
+        let how = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        // Not before it is known whose it is.
+        let how = how - OFlags::TRUNC;
+        let fd = match openat(&self.fd, name, how, Mode::RUSR | Mode::WUSR) {
             Err(Errno::LOOP) => {
                 let stat =
                     rustix::fs::statat(&self.fd, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
@@ -128,6 +130,13 @@ impl Dir {
         };
         let stat = fstat(&fd).map_err(|e| system("cannot look at", &path, e))?;
         check_file(&path, &stat, bits)?;
+        if flags.intersects(OFlags::WRONLY | OFlags::RDWR) && stat.st_nlink > 1 {
+            let fix = format!("`rm {}`", path.display());
+            return Err(exposed(&path, &stat, "has other names, too, as a hard link", fix));
+        }
+        if flags.contains(OFlags::TRUNC) {
+            rustix::fs::ftruncate(&fd, 0).map_err(|e| system("cannot write", &path, e))?;
+        }
         Ok(fd.into())
     }
 

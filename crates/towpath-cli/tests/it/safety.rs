@@ -139,6 +139,9 @@ fn links_in_a_daemons_directory_lead_nowhere() {
         fs::remove_file(dir.join(name)).unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious", "{name}");
     }
+    fs::hard_link(&victim, dir.join("daemon.log")).unwrap();
+    refused(&vm.towpath(&["up"]), &["daemon.log (owner", "as a hard link", "`rm "]);
+    fs::remove_file(dir.join("daemon.log")).unwrap();
     // Where it cannot write its control group down it does without one.
     for name in ["group", "daemon.log.1", "tokens.new"] {
         symlink(&victim, dir.join(name)).unwrap();
