@@ -172,7 +172,7 @@ fn a_socket_that_another_user_listens_at_is_not_talked_to() {
     set_mode(&path, 0o777);
     let said = Client::connect(&path).unwrap_err().to_string();
     assert!(said.contains("belongs to another user (user id 65534)"), "{said}");
-    let said = towpath::Task::enrol_at(&path, None).unwrap_err().to_string();
+    let said = towpath::Task::enrol_at(&path, None).err().unwrap().to_string();
     assert!(said.contains("belongs to another user (user id 65534)"), "{said}");
     drop(listener);
 }
