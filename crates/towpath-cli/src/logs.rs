@@ -157,15 +157,10 @@ impl Log {
                 self.shown = 0;
             }
         }
-        self.file = there;
-        match self.file.take() {
-            Some(file) => {
-                let shown = self.show_file(&file, out);
-                self.file = Some(file);
-                shown
-            }
-            None => Ok(()),
-        }
+        let Some(file) = there else { return Ok(()) };
+        let shown = self.show_file(&file, out);
+        self.file = Some(file);
+        shown
     }
 
     fn show_file(&mut self, mut file: &File, out: &mut dyn Write) -> io::Result<()> {
