@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use towpath::VmDir;
 use towpath::lock::{Holder, is_locked};
+use towpath::text::harmless;
 
 use crate::control::known_host;
 use crate::{control, interrupt};
@@ -133,7 +134,8 @@ impl Log {
             return Ok(());
         }
         out.write_all(self.tag.as_bytes())?;
-        out.write_all(self.line.strip_suffix(b"\n").unwrap_or(&self.line))?;
+        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        out.write_all(harmless(&String::from_utf8_lossy(line)).as_bytes())?;
         out.write_all(b"\n")?;
         self.line.clear();
         Ok(())

@@ -13,6 +13,7 @@
 //! | [`task`] | what lives inside a task: messages, groups, spawning |
 //! | [`pvm`] | what a daemon does for programs that were written for PVM |
 //! | [`farm`] | one command over many inputs on all hosts |
+//! | [`text`] | text from elsewhere on its way to a terminal |
 
 pub mod client;
 pub mod config;
@@ -24,6 +25,7 @@ mod log;
 pub mod protocol;
 pub mod pvm;
 pub mod start;
+pub mod text;
 pub mod token;
 mod version;
 
