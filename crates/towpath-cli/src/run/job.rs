@@ -260,7 +260,8 @@ impl<'a> Job<'a> {
     fn end_others(&mut self, rank: usize) -> Result<(), ClientError> {
         self.tell_failures();
         eprintln!(
-            "towpath: task {rank} failed: the other {} are ended (--on-failure go-on lets them run)",
+            "towpath: task {rank} failed: the other {} are ended (--on-failure go-on lets them \
+             run)",
             self.running
         );
         self.ending = true;

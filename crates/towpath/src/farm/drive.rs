@@ -490,7 +490,7 @@ impl<'a> Farm<'a> {
 
     fn stranded(&self) -> FarmError {
         let hint = self.options.template.shell_hint().unwrap_or(
-            "see `towpath hosts`; is the program installed where it should run, or named by a path?",
+            "see `towpath hosts`; is the program installed where it should run, or named by path?",
         );
         let why = self.stop.host_why.clone();
         FarmError::Stranded {
