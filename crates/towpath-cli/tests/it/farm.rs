@@ -234,23 +234,20 @@ fn a_thousand_short_items_go_fast() {
 
 /// What `towpath farm` and GNU parallel make of the same words, each in the order of the items.
 fn beside_parallel(vm: &Vm, args: &[&str], input: &[u8]) -> Option<(String, String)> {
-    use std::io::Write;
+    // A file: it writes before it has read all.
+    std::fs::write(vm.file("input"), input).unwrap();
     let parallel = std::process::Command::new("parallel")
         .args(["--will-cite", "--keep-order"])
         .args(args)
         .current_dir(vm.dir.path())
         .env("HOME", vm.dir.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let Ok(mut theirs) = parallel else {
+        .stdin(std::fs::File::open(vm.file("input")).unwrap())
+        .output();
+    let Ok(theirs) = parallel else {
         println!("SKIPPED: GNU parallel is not installed");
         eprintln!("SKIPPED: GNU parallel is not installed");
         return None;
     };
-    let _ = theirs.stdin.take().unwrap().write_all(input);
-    let theirs = theirs.wait_with_output().unwrap();
     let ours = vm.with_input(&[&["farm", "--keep-order"], args].concat(), input);
     assert_eq!(ours.status.code(), theirs.status.code(), "{args:?}: {}", text(&ours.stderr));
     Some((text(&ours.stdout), text(&theirs.stdout)))
