@@ -12,6 +12,7 @@ use towpath::farm::{
     Blocks, FarmError, FarmOptions, Form, InputError, Items, Outcome, Printer, Report, Separator,
     Source, Steady, Template, combined, grouped, run as run_farm, separated,
 };
+use towpath::private::create_result;
 
 use super::args::{FarmArgs, InputArgs, OutputArgs, When};
 use super::screen::{Meter, Screen};
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &FarmArgs, sockets: &[PathBuf]) -> anyhow::Result<u8> {
     }
     // Before anything runs, so that a report that cannot be written costs no work.
     let report_file = match &args.output.report {
-        Some(path) => Some(File::create(path).map_err(|e| report_error(path, &e))?),
+        Some(path) => Some(create_result(path).map_err(|e| report_error(path, &e))?),
         None => None,
     };
     let interrupt = crate::interrupt::flag()?;

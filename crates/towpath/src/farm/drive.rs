@@ -288,7 +288,9 @@ impl<'a> Farm<'a> {
                 }
                 self.daemons.settled();
             }
-            Reply::HostEvent(HostEvent::Added(host)) => self.add_host(host),
+            Reply::HostEvent(HostEvent::Added(host) | HostEvent::LeaderBack(host)) => {
+                self.add_host(host);
+            }
             Reply::HostEvent(HostEvent::Lost(id) | HostEvent::LeaderLost(id)) => {
                 self.lose_host(now, id, "was lost");
             }
@@ -298,6 +300,7 @@ impl<'a> Farm<'a> {
             | Reply::Tasks { .. }
             | Reply::Adopted { .. }
             | Reply::Token(_)
+            | Reply::Tokens(_)
             | Reply::Explained { .. }
             | Reply::Loads { .. }
             | Reply::Done => {}

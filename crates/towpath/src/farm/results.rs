@@ -8,7 +8,7 @@
 //! a place that an earlier item has taken, end with `\#` and the item's number.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStringExt;
@@ -18,6 +18,7 @@ use towpath_vm::Stream;
 
 use super::input::Item;
 use super::output::{Capture, Store};
+use crate::private::create_result;
 
 /// Longest name of ours, in bytes, before a number is put to it: file systems take 255.
 const NAME_MAX: usize = 230;
@@ -61,9 +62,9 @@ impl ResultsDir {
         let place = self.dir.join(place);
         let write = || -> io::Result<()> {
             fs::create_dir_all(&place)?;
-            fs::write(place.join("seq"), seq.to_string())?;
+            create_result(&place.join("seq"))?.write_all(seq.to_string().as_bytes())?;
             for (name, stream) in [("stdout", Stream::Out), ("stderr", Stream::Err)] {
-                let mut file = BufWriter::new(File::create(place.join(name))?);
+                let mut file = BufWriter::new(create_result(&place.join(name))?);
                 store.read(capture, stream, &mut |piece| file.write_all(piece))?;
                 file.flush()?;
             }

@@ -39,7 +39,8 @@ impl Vm {
             vm_dir.found().unwrap();
             Role::Found(vm_dir.vm_key().unwrap())
         } else {
-            let asked = self.client(1).ask(&Request::Invite { ttl_s: 600 }, LONG).unwrap();
+            let asked = self.client(1).ask(&Request::Invite { ttl_s: 600, uses: None }, LONG);
+            let asked = asked.unwrap();
             let Reply::Token(token) = asked else { panic!("{asked:?}") };
             Role::Join(token.parse::<Token>().unwrap())
         };
@@ -52,7 +53,7 @@ impl Vm {
             speed: 1000,
             cpus: 2,
             slots: 2,
-            lost_after_ms: 2000,
+            lost_after_ms: Some(2000),
             engine: EngineArgs::default(),
         };
         let (up, is_up) = channel();
