@@ -11,6 +11,8 @@ use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, OFlags, access};
 
+use towpath::text::{harmless, visible};
+
 use crate::interrupt::Interrupt;
 
 /// Bytes per read: large enough that system calls do not count, small enough for the cache.
@@ -105,14 +107,22 @@ pub(crate) fn shown(path: &Path) -> String {
     if path.as_os_str() == "-" {
         return "standard input".to_string();
     }
-    let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
-    path.display().to_string().chars().map(plain).collect()
+    visible(&path.display().to_string()).into_owned()
 }
 
-/// Prints to standard output. Whoever read it may be gone: [`is_closed`] tells.
+/// Prints to standard output, as [`harmless`] has it. Whoever read it may be gone: [`is_closed`]
+/// tells.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write output")
+    let written = out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush());
+    written.context("cannot write output")
+}
+
+/// Prints a line to standard error, as [`harmless`] has it. Nothing is to be done where nobody
+/// reads it.
+pub(crate) fn tell(text: &str) {
+    let line = format!("{}\n", harmless(text));
+    let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Whether an error only says that the output was closed, as `head` does.
@@ -202,7 +212,7 @@ mod tests {
         };
         assert_eq!(sizes(u64::MAX), [300, 300, 300, 100, 0]);
         assert_eq!(sizes(301), [300, 1, 0]);
-        assert_eq!(shown(Path::new("a\nb\x1b[2J")), "a\\nb\\u{1b}[2J");
+        assert_eq!(shown(Path::new("a\nb\x1b[2J")), "a\\nb\\u001b[2J");
         let err = Input::open(dir.path(), 1, &interrupt).err().unwrap();
         assert!(err.to_string().contains("directory"), "{err}");
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use towpath::lock::{Holder, is_locked};
+use towpath::text::harmless;
 use towpath::{VmDir, log};
 
 use crate::control::known_host;
@@ -192,7 +193,8 @@ impl Log {
             return Ok(());
         }
         out.write_all(self.tag.as_bytes())?;
-        out.write_all(self.line.strip_suffix(b"\n").unwrap_or(&self.line))?;
+        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        out.write_all(harmless(&String::from_utf8_lossy(line)).as_bytes())?;
         out.write_all(b"\n")?;
         self.line.clear();
         Ok(())

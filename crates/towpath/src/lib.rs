@@ -17,6 +17,7 @@
 //! | [`task`] | what lives inside a task: messages, groups, spawning |
 //! | [`pvm`] | what a daemon does for programs that were written for PVM |
 //! | [`farm`] | one command over many inputs on all hosts |
+//! | [`text`] | text from elsewhere on its way to a terminal |
 
 pub mod client;
 pub mod config;
@@ -31,6 +32,7 @@ pub mod protocol;
 pub mod pvm;
 pub mod start;
 pub mod table;
+pub mod text;
 pub mod token;
 mod version;
 

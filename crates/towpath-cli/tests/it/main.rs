@@ -7,6 +7,8 @@ mod daemon_limits;
 mod farm;
 mod flood;
 mod hosts;
+mod install;
+mod interrupted;
 mod jobs;
 mod measured;
 mod media;
