@@ -1,5 +1,6 @@
 //! One question, every scheme.
 
+use super::question::Given;
 use crate::schedule::{
     Schedule, ScheduleError, Scheme, Violation, cba, cbr, ideal, pcbr, pcrtt, pdcbr, smooth, window,
 };
@@ -22,6 +23,21 @@ pub enum Wish {
     RateBuffer(ExactRate, u64),
     /// All three: whether it can be done, with least buffer.
     All(ExactRate, u64, u64),
+}
+
+impl Wish {
+    /// What it fixes.
+    pub const fn given(self) -> Given {
+        let (rate, buffer, delay) = match self {
+            Self::Delay(delay) => (None, None, Some(delay)),
+            Self::Rate(rate) => (Some(rate), None, None),
+            Self::BufferDelay(buffer, delay) => (None, Some(buffer), Some(delay)),
+            Self::RateDelay(rate, delay) => (Some(rate), None, Some(delay)),
+            Self::RateBuffer(rate, buffer) => (Some(rate), Some(buffer), None),
+            Self::All(rate, buffer, delay) => (Some(rate), Some(buffer), Some(delay)),
+        };
+        Given { rate, buffer, delay }
+    }
 }
 
 /// What a scheme needs.
@@ -280,14 +296,7 @@ fn least_that(
 }
 
 fn intervals(trace: &Trace, wish: Wish, stop: Stop<'_>) -> Result<Plan, ScheduleError> {
-    let (rate, buffer, delay) = match wish {
-        Wish::Delay(delay) => (None, None, Some(delay)),
-        Wish::Rate(rate) => (Some(rate), None, None),
-        Wish::BufferDelay(buffer, delay) => (None, Some(buffer), Some(delay)),
-        Wish::RateDelay(rate, delay) => (Some(rate), None, Some(delay)),
-        Wish::RateBuffer(rate, buffer) => (Some(rate), Some(buffer), None),
-        Wish::All(rate, buffer, delay) => (Some(rate), Some(buffer), Some(delay)),
-    };
+    let Given { rate, buffer, delay } = wish.given();
     let bounds = pcrtt::Bounds { rate, buffer, delay };
     let (interval, found) = pcrtt::within(trace, bounds, stop)?;
     let plan = Plan::simple(Scheme::Pcrtt, found.peak, found.buffer, found.delay);

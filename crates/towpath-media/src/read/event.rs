@@ -211,6 +211,9 @@ pub struct Frame {
     pub vbv_delay: Option<u16>,
     /// With it: bytes of the frame up to the end of its picture start code.
     pub head: u32,
+    /// The time base of its stamps: those of frames with different numbers cannot be compared,
+    /// since the clock broke between them.
+    pub base: u16,
 }
 
 /// A clock reference: PCR of a transport stream or SCR of a program stream.
@@ -231,6 +234,9 @@ pub struct ClockReference {
     pub position: u64,
     /// The stream announced a new time base at this reference.
     pub discontinuity: bool,
+    /// How many time bases its clock had before (modulo 2¹⁶): announced ones, and those that only a
+    /// step back, or one ten times longer than the standard allows, can be.
+    pub base: u16,
 }
 
 /// A packet of a transport stream, as the inspection needs it.

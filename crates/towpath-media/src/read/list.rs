@@ -8,9 +8,6 @@ use super::fault::{FaultKind, Faults};
 /// Frames, and clock references, that are kept: 46 h of 60 frames per second.
 pub const LIST_MAX: usize = 10_000_000;
 
-/// A longer step of a clock is a jump, not time: 10 s.
-const STITCH_TICKS: i64 = 270_000_000;
-
 /// Keeps frames and clock references in file order.
 ///
 /// Memory: 64 B per frame and 48 B per reference, at most [`LIST_MAX`] of each; what is beyond is
@@ -66,7 +63,7 @@ impl FrameLists {
                 (Some(before), Some(&(ticks, position))) => {
                     let bytes = clock.position.saturating_sub(position);
                     let step = clock.ticks.saturating_sub(before.ticks);
-                    let on_line = !clock.discontinuity && (0..=STITCH_TICKS).contains(&step);
+                    let on_line = clock.base == before.base && step >= 0;
                     let step = if on_line {
                         last_step = (step.unsigned_abs(), bytes.max(1));
                         step.unsigned_abs()
