@@ -81,7 +81,13 @@ impl Verdict {
             Violation::Overflow { group, bytes, buffer } => format!(
                 "the buffer overflows before {unit} {group} leaves: {bytes} bytes, it holds \
                  {buffer}{}",
-                planned_at(video)
+                match self.needs.and_then(|needs| needs.buffer) {
+                    Some(least) => format!(
+                        "\nhint: a buffer of {least} bytes does at its start-up delay (buffer_bytes \
+                         in the schedule)"
+                    ),
+                    None => planned_at(video),
+                }
             ),
             Violation::Mismatch { .. } if schedule.ticks_per_second != trace.ticks_per_second() => {
                 format!(

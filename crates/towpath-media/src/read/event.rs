@@ -314,6 +314,11 @@ pub trait Sink {
     fn program(&mut self, _program: &ProgramInfo) {}
     /// A frame ended.
     fn frame(&mut self, _frame: &Frame) {}
+    /// The file's index tells of the next frame of a stream, from its first on, whether decoding can
+    /// start there (AVI, where its bytes are not looked at). Told after the frames.
+    fn indexed(&mut self, _stream: u16, _key: bool) {}
+    /// Bytes of a stream in which frames are not looked for (AVI).
+    fn data(&mut self, _stream: u16, _bytes: u64) {}
     /// A clock reference came by.
     fn clock(&mut self, _clock: &ClockReference) {}
     /// A packet of a transport stream; after everything that it caused.

@@ -24,6 +24,8 @@ pub struct FrameLists {
     pub clocks: Vec<ClockReference>,
     /// What is wrong with the file.
     pub faults: Faults,
+    /// By stream: where in `frames` those begin that the index has not told of.
+    indexed: Vec<usize>,
 }
 
 impl FrameLists {
@@ -128,6 +130,21 @@ impl Sink for FrameLists {
             self.frames.push(*frame);
         } else {
             self.faults.record(FaultKind::Limit, frame.start);
+        }
+    }
+
+    fn indexed(&mut self, stream: u16, key: bool) {
+        let of = usize::from(stream);
+        if self.indexed.len() <= of {
+            self.indexed.resize(of + 1, 0);
+        }
+        let from = self.indexed[of];
+        let rest = self.frames[from..].iter_mut().enumerate();
+        if let Some((after, frame)) = rest.into_iter().find(|(_, f)| f.stream == stream) {
+            frame.key = key;
+            self.indexed[of] = from + after + 1;
+        } else {
+            self.indexed[of] = self.frames.len();
         }
     }
 
