@@ -208,13 +208,14 @@ fn asked(report: &Report) -> Option<Chart> {
     if admitted.is_empty() && refused.is_empty() {
         return None;
     }
-    let names = |admitted: &[(f64, f64)]| {
+    let names = |bars: &[(f64, f64)]| {
         let name = |(k, _): &(f64, f64)| report.channels[*k as usize - 1].name.clone();
-        admitted.iter().map(name).collect::<Vec<_>>().join(", ")
+        bars.iter().map(name).collect::<Vec<_>>().join(", ")
     };
-    let caption = match refused.is_empty() {
-        true => "All were admitted.".to_string(),
-        false => format!("Refused: {}.", names(&refused)),
+    let caption = if refused.is_empty() {
+        "All were admitted.".to_string()
+    } else {
+        format!("Refused: {}.", names(&refused))
     };
     let title = format!("{}: what channels asked for", report.scenario);
     let rate = Axis::new("asked for", Unit::BitsPerSecond);

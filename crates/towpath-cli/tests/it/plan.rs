@@ -418,9 +418,9 @@ fn a_schedule_file_is_judged() {
     // What is wrong is the buffer, and so the hint is about it; it is the least that does.
     let least = good["least_buffer_bytes"].as_u64().unwrap();
     let with = |bytes: u64| {
-        let line = |l: &str| match l.starts_with("buffer") {
-            true => format!("buffer_bytes,{bytes}\n"),
-            false => format!("{l}\n"),
+        let line = |l: &str| {
+            let wanted = format!("buffer_bytes,{bytes}");
+            format!("{}\n", if l.starts_with("buffer") { &wanted } else { l })
         };
         place.file("x", &written.lines().map(line).collect::<String>());
         let out = place.plan(&[&base[..], &["--verify", "x"]].concat());

@@ -181,9 +181,10 @@ pub fn of_media(
     if wanted.bits {
         return Err(VideoError::NoSizes);
     }
-    let mut video = match wanted.pcr {
-        true => by_clock(lists, wanted, format, bytes)?,
-        false => by_frames(lists, wanted)?,
+    let mut video = if wanted.pcr {
+        by_clock(lists, wanted, format, bytes)?
+    } else {
+        by_frames(lists, wanted)?
     };
     let faults = lists.faults.total();
     if faults > 0 {

@@ -128,7 +128,7 @@ impl Avi {
 
     pub(super) fn finish(&mut self, sink: &mut impl Sink) {
         let inside = matches!(self.state, State::Chunk { .. } | State::Index { .. });
-        if self.head_len > 0 || inside || self.offset < self.riff_end {
+        if self.head_len > 0 || inside || self.offset + 1 < self.riff_end {
             sink.fault(FaultKind::Truncated, self.offset);
         }
         if let State::Chunk { held, left, .. } = self.state {
@@ -171,6 +171,7 @@ impl Avi {
         if !plausible(name) {
             return self.lose(start, FaultKind::Garbage, sink);
         }
+        let beyond = self.frames_end.is_some_and(|e| start < e && start + padded > e + 1);
         match &name {
             b"RIFF" | b"LIST" => self.state = State::ListType,
             b"strh" | b"strf" => {
@@ -180,6 +181,10 @@ impl Avi {
                 if length == 0 {
                     self.state = State::Head;
                 }
+            }
+            // Without its end in sight a chunk that is no frame is not believed.
+            _ if beyond && self.stream_of(name).is_none() => {
+                self.lose(start, FaultKind::ChunkLength, sink);
             }
             b"idx1" => self.begin_index(Part::Old, length),
             [b'i', b'x', _, _] => self.begin_index(Part::Head, length),
@@ -191,10 +196,6 @@ impl Avi {
                         return self.lose(start, FaultKind::ChunkLength, sink);
                     }
                     self.begin_frame(stream, start, length);
-                }
-                // Without its end in sight a chunk of another kind is not believed either.
-                None if self.frames_end.is_some_and(|e| start < e && start + padded > e + 1) => {
-                    self.lose(start, FaultKind::ChunkLength, sink);
                 }
                 None => self.pass(padded),
             },
@@ -231,7 +232,7 @@ impl Avi {
     fn end(&mut self, held: Held, sink: &mut impl Sink) {
         match held {
             Held::Frame => sink.frame(&self.frame),
-            Held::Data => sink.data(self.frame.stream, self.frame.size),
+            Held::Data => return sink.data(self.frame.stream, self.frame.size),
             Held::Other => return,
         }
         self.frame.damaged = false;

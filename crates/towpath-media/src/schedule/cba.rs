@@ -8,9 +8,9 @@
 //! the peak low and the least rate high. Rates change at gates only; where the curve then is not
 //! at a whole byte it is rounded by less than 1/1024 byte.
 //!
-//! A run over many gates is found by the hulls of blocks of gates ([`Hulls`]), and runs that fall one
+//! A run over many gates is found by the hulls of blocks of gates (`Hulls`), and runs that fall one
 //! after the other, as those of *critical bandwidth allocation* do over sizes that fall, by the hull
-//! of the gates under way ([`Funnel`]), so that no gate is looked at over and over.
+//! of the gates under way (`Funnel`), so that no gate is looked at over and over.
 //!
 //! A gate that lets the whole video through has no upper wall: a run that would go beyond the
 //! video's end is over when all is sent. So where one rate does for the rest, one rate it is.
@@ -248,9 +248,10 @@ impl Runs<'_> {
         let low = |gate| self.slopes(start, gate).0;
         let high = |gate| self.slopes(start, gate).1;
         let lowest = hulls.steepest(level, first, |a, b| !low(a).above(low(b)));
-        let highest = match self.is_endless(first) {
-            true => first,
-            false => hulls.flattest(level, first, |a, b| !high(b).above(high(a))),
+        let highest = if self.is_endless(first) {
+            first
+        } else {
+            hulls.flattest(level, first, |a, b| !high(b).above(high(a)))
         };
         (low(lowest), high(highest))
     }
@@ -480,9 +481,10 @@ mod tests {
                 corners.push(runs.on_wall(run).corner);
                 return corners;
             }
-            start = match run.rise || search_falls {
-                true => runs.best_start(start, run).expect("a start"),
-                false => runs.on_wall(run),
+            start = if run.rise || search_falls {
+                runs.best_start(start, run).expect("a start")
+            } else {
+                runs.on_wall(run)
             };
             corners.push(start.corner);
         }
