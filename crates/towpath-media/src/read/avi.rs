@@ -239,8 +239,16 @@ impl Avi {
     }
 
     fn begin_index(&mut self, part: Part, length: u32) {
+        self.go_on(part, length.into(), length & 1 == 1);
+    }
+
+    /// Collects the next part of an index, or passes what is too short for one.
+    fn go_on(&mut self, part: Part, left: u64, pad: bool) {
+        if left < part.bytes() as u64 {
+            return self.pass(left + u64::from(pad));
+        }
         self.head_len = 0;
-        self.state = State::Index { part, left: length.into(), pad: length & 1 == 1 };
+        self.state = State::Index { part, left, pad };
     }
 
     /// Takes bytes of an index. Gives back how many were used.
@@ -251,15 +259,10 @@ impl Avi {
         bytes: &[u8],
         sink: &mut impl Sink,
     ) -> usize {
-        if left < part.bytes() as u64 {
-            self.pass(left + u64::from(pad));
-            return 0;
-        }
         let used = self.collect(bytes, part.bytes());
         if self.head_len < part.bytes() {
             return used;
         }
-        self.head_len = 0;
         let mut index = core::mem::take(&mut self.index);
         let stream = |name| self.stream_of(name).filter(|&stream| self.tells_no_keys(stream));
         let (next, told) = index.take(part, &self.head, stream);
@@ -269,7 +272,7 @@ impl Avi {
         }
         let left = left - part.bytes() as u64;
         match next {
-            Some(part) => self.state = State::Index { part, left, pad },
+            Some(part) => self.go_on(part, left, pad),
             None => self.pass(left + u64::from(pad)),
         }
         used

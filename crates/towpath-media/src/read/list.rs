@@ -139,8 +139,8 @@ impl Sink for FrameLists {
             self.indexed.resize(of + 1, 0);
         }
         let from = self.indexed[of];
-        let rest = self.frames[from..].iter_mut().enumerate();
-        if let Some((after, frame)) = rest.into_iter().find(|(_, f)| f.stream == stream) {
+        let mut rest = self.frames[from..].iter_mut().enumerate();
+        if let Some((after, frame)) = rest.find(|(_, f)| f.stream == stream) {
             frame.key = key;
             self.indexed[of] = from + after + 1;
         } else {
