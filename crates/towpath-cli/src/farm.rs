@@ -15,6 +15,7 @@ use towpath::farm::{
     FarmError, FarmOptions, Form, InputError, ItemDone, Items, Outcome, Printer, Progress, Report,
     Separator, Sink, Steady, Template, run as run_farm,
 };
+use towpath::private::create_result;
 
 /// Exit status when whoever read the output closed it: 128 + SIGPIPE.
 const OUTPUT_CLOSED: u8 = 141;
@@ -121,7 +122,7 @@ pub(crate) fn run(args: &FarmArgs, sockets: &[PathBuf]) -> anyhow::Result<u8> {
     }
     // Before anything runs, so that a report that cannot be written costs no work.
     let report_file = match &args.report {
-        Some(path) => Some(File::create(path).map_err(|e| report_error(path, &e))?),
+        Some(path) => Some(create_result(path).map_err(|e| report_error(path, &e))?),
         None => None,
     };
     let interrupt = crate::interrupt::flag()?;

@@ -1,10 +1,10 @@
 //! Files that are read block by block, what stands for standard input, and results on their way
 //! out.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -149,16 +149,20 @@ pub(crate) fn not_among(out: Option<&Path>, inputs: &[PathBuf]) -> anyhow::Resul
 
 /// Writes a result, whole or not at all.
 pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    let part = PathBuf::from(name);
     // What is no file (a terminal, /dev/stdout, a pipe) is written to as it is.
     let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
     let write = || {
         if special {
             return std::fs::write(path, text);
         }
-        std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path))
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        // Under a name that nobody can have put a link under before.
+        let mut part = tempfile::Builder::new();
+        let part = part.prefix(".towpath-").permissions(Permissions::from_mode(0o666));
+        let mut part = part.tempfile_in(dir.unwrap_or(Path::new(".")))?;
+        part.write_all(text.as_bytes())?;
+        part.persist(path)?;
+        Ok(())
     };
     write().with_context(|| format!("cannot write {}", shown(path)))
 }

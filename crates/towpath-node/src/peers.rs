@@ -330,7 +330,7 @@ impl Node {
         let Some(purpose) = self.purpose() else { return };
         let tries = self.peers.by_host.get(&host).map_or(0, |p| p.tries);
         let (addr, key) = (self.addr_to_try(entry, tries), HostKey(entry.key));
-        let hello = self.hello(purpose).encode();
+        let hello = self.hello(purpose).encode(&self.config.build);
         let connect = Connect {
             link: self.config.links.to(addr),
             remote: addr,
@@ -473,7 +473,7 @@ impl Node {
             return;
         }
         let host = self.log.as_ref().and_then(|l| l.table().by_key(&key.0)).map(|h| h.id);
-        let theirs = Hello::decode(hello).and_then(|h| h.purpose.kept());
+        let theirs = Hello::decode(hello, &self.config.build).ok().and_then(|h| h.purpose.kept());
         match host {
             Some(host) => {
                 self.contact_made(now, host, id, memory);

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use towpath_io::{Clock, UdpLink};
@@ -21,7 +22,8 @@ use super::poll::{Events, Poll, Waker};
 use super::requests::Clients;
 use super::spawner::{Order, Report};
 use super::tasks::{Conversations, KEY_TASKS, TaskSocket};
-use crate::log;
+use super::tokens::TokenFile;
+use crate::log::log;
 use crate::protocol::{HostEvent, Reply};
 use crate::start::limits::Descriptors;
 use crate::table::Keeper;
@@ -45,6 +47,8 @@ const FOLLOW: Duration = Duration::from_secs(1);
 pub struct EngineOptions {
     /// Name of the virtual machine.
     pub vm: String,
+    /// The daemon's directory.
+    pub dir: PathBuf,
     /// The socket for clients.
     pub listener: UnixListener,
     /// The socket for tasks.
@@ -117,6 +121,7 @@ pub struct Engine {
     /// Nothing of the virtual machine is to be known at the next start.
     pub(super) is_over: bool,
     pub(super) keeper: Option<Keeper>,
+    pub(super) tokens: TokenFile,
     signals: UnixStream,
     waker: Waker,
     control: Control,
@@ -125,7 +130,7 @@ pub struct Engine {
 impl Engine {
     /// An engine around a node.
     pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
-        let EngineOptions { vm, listener, tasks, udp, clock, .. } = options;
+        let EngineOptions { vm, dir, listener, tasks, udp, clock, .. } = options;
         let EngineOptions { signals, mut launch, descriptors, keeper, .. } = options;
         launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
         let poll = Poll::new().map_err(system("epoll"))?;
@@ -151,6 +156,7 @@ impl Engine {
             ending: false,
             is_over: false,
             keeper,
+            tokens: TokenFile::new(dir),
             doors: Doors::new(),
             signals,
             waker,
@@ -256,6 +262,7 @@ impl Engine {
         }
         self.control.wake();
         self.flush_clients();
+        self.keep_tokens();
         Ok(())
     }
 

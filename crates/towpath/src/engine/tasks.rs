@@ -25,7 +25,6 @@ use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading, turn_
 use super::core::Engine;
 use super::doors::Knock;
 use super::poll::Interest;
-use crate::log;
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 8192;
@@ -142,7 +141,7 @@ impl Engine {
                     self.conversations.all.insert(key, Conversation::new(stream, pid, process));
                 }
                 Err(why) => {
-                    log!("task turned away: {why}");
+                    tracing::warn!("task turned away: {why}");
                     turn_away(stream, &why.to_string());
                 }
             }
@@ -298,11 +297,7 @@ impl Engine {
                         Taken::Yes
                     }
                     Err(why) => {
-                        log!(
-                            "enrolment of process {} ({}) refused: {why}",
-                            enrol.pid,
-                            enrol.command
-                        );
+                        tracing::warn!("enrolment of process {} refused: {why}", enrol.pid);
                         if let Some(c) = self.conversations.all.get_mut(&key) {
                             c.say(&ToTask::Refused(why), Vec::new());
                             c.enrolling = true;
@@ -359,7 +354,7 @@ impl Engine {
                 descriptors.push(Rc::clone(&bell) as Rc<dyn AsFd>);
                 c.place = Some(Place::new(Rc::new(peers), bell));
             }
-            Err(e) => log!("task {task} gets no shared memory: {e}"),
+            Err(e) => tracing::warn!("task {task} gets no shared memory: {e}"),
         }
         self.tell(task, &ToTask::Welcome(welcome), descriptors);
     }
@@ -457,8 +452,8 @@ impl Engine {
     pub(super) fn cut_off(&mut self, key: u64, why: &str) {
         let task = self.conversations.all.get(&key).and_then(|c| c.task);
         match task {
-            Some(task) => log!("task {task} cut off: {why}"),
-            None => log!("process cut off: {why}"),
+            Some(task) => tracing::warn!("task {task} cut off: {why}"),
+            None => tracing::warn!("process cut off: {why}"),
         }
         self.conversations.cut_off += 1;
         let mut done = Vec::new();

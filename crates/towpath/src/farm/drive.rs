@@ -305,6 +305,7 @@ impl<'a> Farm<'a> {
             | Reply::Tasks { .. }
             | Reply::Adopted { .. }
             | Reply::Token(_)
+            | Reply::Tokens(_)
             | Reply::Explained { .. }
             | Reply::Loads { .. }
             | Reply::Done => {}

@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::linkage::{self, Linkage, NAMES};
+use crate::config::make_dir;
 
 /// With the value `no` among a task's variables, it gets PVM's own library.
 pub const SWITCH: &str = "TOWPATH_PVM";
@@ -120,7 +121,7 @@ fn with(own: &OsStr, had: Option<OsString>) -> Option<OsString> {
 /// Makes a folder in which `library` has PVM's names. The dynamic linker sees that both are one
 /// file.
 fn named(library: &Path, folder: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
+    make_dir(folder).map_err(io::Error::other)?;
     for name in NAMES {
         let link = folder.join(name);
         if std::fs::read_link(&link).is_ok_and(|there| there == library) {

@@ -97,7 +97,7 @@ impl World {
             world.spaces = Some(Spaces::make(common.hosts, common.rate.as_deref())?);
             let at = SocketAddr::new(address(1), 0).to_string();
             world.bring_up(1, &["up", "--listen", &at])?;
-            let token = control::issue_token(&world.vm()?, TOKEN_S)?;
+            let token = control::issue_token(&world.vm()?, TOKEN_S, None)?;
             for host in 2..=common.hosts {
                 world.bring_up(host, &["join", &token])?;
             }
