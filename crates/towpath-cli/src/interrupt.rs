@@ -124,6 +124,11 @@ impl Interrupt {
         Ok(Self { flag, came, _here: None })
     }
 
+    /// For computations that ask by themselves.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.flag
+    }
+
     /// Whether one came.
     pub(crate) fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
