@@ -160,7 +160,6 @@ fn a_process_that_enrols_again_goes_on_in_its_context() {
     let world = World::default();
     world.program("child", |library, _| {
         let (parent, given) = (library.parent().unwrap(), library.context());
-        library.set_context(77);
         send(library, parent, 1, given);
     });
     let library = world.library();
