@@ -129,7 +129,8 @@ impl Machines {
                 .replace("FOLDER", &folder.display().to_string())
                 .replace("ENTER", &net.enter().display().to_string());
             write_script(&folder.join("reach"), &script);
-            std::fs::write(folder.join("list"), HOSTS[1..self.hosts as usize].join("\n") + "\n").expect("a file");
+            std::fs::write(folder.join("list"), HOSTS[1..self.hosts as usize].join("\n") + "\n")
+                .expect("a file");
             command.arg("--hostfile").arg(folder.join("list"));
             command.arg("--ssh").arg(folder.join("reach")).arg("--towpath").arg(&self.towpath);
         }

@@ -8,6 +8,9 @@ use towpath_task::place::TASK_VAR;
 /// PVM's variable with the number of the process that was started.
 const PROCESS_VAR: &str = "PVMEPID";
 
+/// Variable of those that `towpath run` starts, as a shell starts them with PVM: they have none.
+const JOB_VAR: &str = "TOWPATH_JOB";
+
 /// Called by the loader before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -18,7 +21,8 @@ extern "C" fn begin() {
     // daemon started leads a group of its own.
     // SAFETY: both only read numbers of this process.
     let (pid, group): (c_int, c_int) = unsafe { (libc::getpid(), libc::getpgrp()) };
-    if pid != group || std::env::var_os(TASK_VAR).is_none() {
+    let has = |name: &str| std::env::var_os(name).is_some();
+    if pid != group || !has(TASK_VAR) || has(JOB_VAR) {
         return;
     }
     let (Ok(name), Ok(value)) = (CString::new(PROCESS_VAR), CString::new(pid.to_string())) else {

@@ -93,11 +93,11 @@ fn what_was_lent_arrives_after_its_sender_is_gone_and_is_told_as_taken_before() 
     let vm = Vm::up(2);
     let (mut near, mut far) = (vm.task(1), vm.task(2));
     let mut bare = Bare::enrol(&vm, 1);
-    let sent = pattern(1, 3000);
+    let sent = pattern(1, 2000);
     for peer in [&mut near, &mut far] {
         let block = bare.block(&sent);
         for seq in 0..4 {
-            bare.lend(peer.id(), seq, Lent { page: block.page() as u32, len: 3000 });
+            bare.lend(peer.id(), seq, Lent { page: block.page() as u32, len: 2000 });
         }
         // It is woken once for all of them.
         assert_eq!(bare.hear(), Some(Heard::Said(ToTask::Taken { count: 4 })));

@@ -95,7 +95,9 @@ impl Drop for Net {
     fn drop(&mut self) {
         for host in &self.hosts {
             // One that could not be made is not there.
-            let _ = Command::new("ip").args(["netns", "del", &format!("{}-{host}", self.prefix)]).output();
+            let _ = Command::new("ip")
+                .args(["netns", "del", &format!("{}-{host}", self.prefix)])
+                .output();
         }
     }
 }
