@@ -290,11 +290,12 @@ fn groups_and_mailboxes_are_the_leaders_and_end_with_their_tasks() {
     net.says(2, task, ToDaemon::Ask { number: 90, question: registry(get) });
     net.run(50);
     assert_eq!(net.told(2, task), []);
-    let rules = MailRules::default();
+    let rules = MailRules { overwritable: true, ..MailRules::default() };
     let content = b"c".to_vec();
     let put = RegistryOp::Put { name: "m".into(), index: None, rules, format: 1, content };
     assert!(net.ask(0, tasks[0].1, registry(put)).is_ok());
-    assert!(matches!(&net.told(2, task)[..], [ToTask::Answer { number: 90, answer: Ok(_) }]));
+    let told = net.told(2, task);
+    assert!(matches!(&told[..], [ToTask::Answer { number: 90, answer: Ok(_) }]), "{told:?}");
     net.left(0, tasks[0].1);
     net.left(2, task);
     net.run(1_000);
@@ -303,10 +304,10 @@ fn groups_and_mailboxes_are_the_leaders_and_end_with_their_tasks() {
 
 #[test]
 fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
-    let mut net = Net::new(2);
-    let (one, two) = (net.id(0), net.id(1));
-    let a = net.enrol(0);
-    net.cut(0, 1);
+    let mut net = Net::new(3);
+    let (one, two) = (net.id(1), net.id(2));
+    let a = net.enrol(1);
+    net.cut(1, 2);
     // What waits for it: 8 MiB, then tasks wait; 64 MiB, then questions are turned away.
     let mib = |net: &mut Net, mib: usize| {
         let now = net.now;
@@ -316,14 +317,14 @@ fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
                 bytes: vec![0; (1 << 20) - 72],
                 end: false,
             };
-            net.node(0).tell(now, two, towpath_vm::Message::Input(request));
+            net.node(1).tell(now, two, towpath_vm::Message::Input(request));
         }
     };
     mib(&mut net, 7);
-    assert!(net.node(0).has_room(two));
-    assert_eq!(net.says(0, a, ToDaemon::Ask { number: 1, question: Question::Clock(two) }), None);
+    assert!(net.node(1).has_room(two));
+    assert_eq!(net.says(1, a, ToDaemon::Ask { number: 1, question: Question::Clock(two) }), None);
     mib(&mut net, 1);
-    assert!(!net.node(0).has_room(two));
+    assert!(!net.node(1).has_room(two));
     let spawn = SpawnTasks { count: 1, place: Place::Host(two), ..SpawnTasks::default() };
     let peer = two.task(5).expect("a task");
     for say in [
@@ -335,7 +336,7 @@ fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
         ToDaemon::Listening { peer, port: 1 },
         ToDaemon::Watch { watch: 1, subject: Subject::Task(peer) },
     ] {
-        assert_eq!(net.says(0, a, say.clone()), Some(two), "{say:?}");
+        assert_eq!(net.says(1, a, say.clone()), Some(two), "{say:?}");
     }
     for say in [
         ToDaemon::Ask { number: 3, question: Question::Hosts },
@@ -344,18 +345,18 @@ fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
         ToDaemon::Watch { watch: 2, subject: Subject::Host(two) },
         ToDaemon::OutputCredit(1),
     ] {
-        assert_eq!(net.says(0, a, say.clone()), None, "{say:?}");
+        assert_eq!(net.says(1, a, say.clone()), None, "{say:?}");
     }
-    net.told(0, a);
+    net.told(1, a);
     mib(&mut net, 55);
     // The job began here: it may be spawned there as long as 64 MiB do not wait.
     let say = ToDaemon::Ask { number: 6, question: Question::Spawn(spawn.clone()) };
-    assert_eq!(net.says(0, a, say), None);
-    assert_eq!(net.told(0, a), [], "it was asked");
+    assert_eq!(net.says(1, a, say), None);
+    assert_eq!(net.told(1, a), [], "it was asked");
     mib(&mut net, 2);
     let say = ToDaemon::Ask { number: 7, question: Question::Spawn(spawn) };
-    net.says(0, a, say);
-    let told = net.told(0, a);
+    net.says(1, a, say);
+    let told = net.told(1, a);
     let limit = |say: &ToTask| match say {
         ToTask::Answer { number: 7, answer: Ok(Answer::Spawned(results)) } => {
             matches!(&results[..], [Err(Fault::Limit { limit, .. })] if *limit == 64 << 20)
@@ -365,18 +366,23 @@ fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
     assert!(told.iter().any(limit), "{told:?}");
     let now = net.now;
     let asked = towpath_vm::message::Asked { asker: peer, number: 1, question: Question::Clock(one) };
-    net.node(0).handle_message(now, two, towpath_vm::Message::Asked(asked));
-    let answers = net.node(0).queued(two);
+    net.node(1).handle_message(now, two, towpath_vm::Message::Asked(asked));
+    let answers = net.node(1).queued(two);
     assert!(
         answers.iter().any(|m| matches!(m, towpath_vm::Message::Answered(a)
             if matches!(&a.answer, Err(Fault::Limit { limit, .. }) if *limit == 64 << 20))),
     );
-    // At 256 MiB it is given up.
+    // At 256 MiB it is given up, and what waited with it.
     mib(&mut net, 188);
-    assert!(net.node(0).hosts().all(|h| h.state == HostState::Up));
+    assert!(!net.node(1).has_room(two));
     mib(&mut net, 4);
+    assert!(net.node(1).has_room(two));
     net.run(1);
-    assert!(net.events(0).contains(&NodeEvent::HostLost(two)));
+    let told = net.told(1, a);
+    let over = |say: &ToTask| {
+        matches!(say, ToTask::Answer { number: 1, answer: Err(Fault::HostLost) })
+    };
+    assert!(told.iter().any(over), "{told:?}");
 }
 
 #[test]

@@ -181,12 +181,14 @@ fn output_of_tasks_goes_to_the_one_that_catches_it_and_no_faster_than_it_reads()
     net.events(2);
     net.says(1, parent, ToDaemon::OutputCredit(10_000));
     net.run(50);
-    let credit = |e: NodeEvent| match e {
-        NodeEvent::Action(Action::Credit { task, bytes }) if task == claim.task => Some(bytes),
-        _ => None,
+    let given = |net: &mut Net, of: TaskId| -> u32 {
+        let credit = |e| match e {
+            NodeEvent::Action(Action::Credit { task, bytes }) if task == of => Some(bytes),
+            _ => None,
+        };
+        net.events(2).into_iter().filter_map(credit).sum()
     };
-    let given: u32 = net.events(2).into_iter().filter_map(credit).sum();
-    assert_eq!(given, 10_000);
+    assert_eq!(given(&mut net, claim.task), 10_000);
     net.call(2, |n, now, m| n.task_output(now, claim.task, Stream::Err, b"end".to_vec(), m));
     net.call(2, |n, now, m| n.task_exited(now, claim.task, Ending::Exited(0), m));
     net.run(50);
@@ -206,8 +208,7 @@ fn output_of_tasks_goes_to_the_one_that_catches_it_and_no_faster_than_it_reads()
     net.left(1, parent);
     net.call(1, |n, now, m| n.task_exited(now, parent, Ending::Exited(0), m));
     net.run(50);
-    let given: u32 = net.events(2).into_iter().filter_map(credit).sum();
-    assert_eq!(given, 1000, "a whole window is open again");
+    assert_eq!(given(&mut net, claim.task), 1000, "a whole window is open again");
     net.seats[0].events.clear();
     net.call(2, |n, now, m| n.task_output(now, claim.task, Stream::Out, b"late".to_vec(), m));
     net.call(2, |n, now, m| n.task_exited(now, claim.task, Ending::Exited(0), m));
