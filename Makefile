@@ -65,9 +65,9 @@ kills: cargo
 figures: build
 	TOWPATH_ENDS=200 $(CARGO) test --release --locked -p towpath --test kills \
 	  a_watcher_knows -- --nocapture
-	$(CARGO) test --release --locked -p towpath --test messages many_senders -- --nocapture
-	$(CARGO) test --release --locked -p towpath --test messages both_may_send -- --nocapture
-	$(CARGO) test --release --locked -p towpath-cli --test hosts \
+	$(CARGO) test --release --locked -p towpath --test it many_senders -- --nocapture
+	$(CARGO) test --release --locked -p towpath --test it both_may_send -- --nocapture
+	$(CARGO) test --release --locked -p towpath-cli --test it \
 	  a_killed_daemon_is_known_as -- --nocapture
 	$(BIN) sim vm --hosts 1000 --tasks 20000 --faults 20 --seed 2
 
@@ -76,8 +76,8 @@ transport: build
 	$(CARGO) bench --locked -p towpath-io --bench transport
 	$(BIN) sim run scenarios/transfer/*.toml
 	$(BIN) sim repair
-	$(CARGO) test --release --locked -p towpath-sim --test fairness --test handshake --test nodes
-	$(CARGO) test --release --locked -p towpath-sim --test fairness every_cell -- \
+	$(CARGO) test --release --locked -p towpath-sim --test it -- fairness:: handshake:: nodes::
+	$(CARGO) test --release --locked -p towpath-sim --test it every_cell -- \
 	  --ignored --nocapture
 
 idle: build

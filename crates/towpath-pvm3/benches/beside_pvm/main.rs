@@ -18,7 +18,7 @@
 mod machines;
 mod table;
 
-#[path = "../../tests/support/mod.rs"]
+#[path = "../../tests/it/support/mod.rs"]
 mod support;
 
 use std::path::Path;

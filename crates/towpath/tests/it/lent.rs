@@ -1,0 +1,114 @@
+//! Pieces that a task lends its daemon in shared memory, by a task that is played by the test.
+
+use std::io::{IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use crate::support::{ANY, LONG, Vm, pattern};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use towpath_io::shared::{Frozen, Home};
+use towpath_vm::talk::{Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode};
+use towpath_wire::TaskId;
+use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, Header, Lent};
+
+/// A task without a library.
+struct Bare {
+    stream: UnixStream,
+    id: TaskId,
+    home: Home,
+}
+
+impl Bare {
+    fn enrol(vm: &Vm, host: usize) -> Self {
+        let mut stream = UnixStream::connect(vm.socket(host)).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let (pid, command) = (std::process::id(), "bare".into());
+        let enrol = ToDaemon::Enrol(Enrol { version: TALK_VERSION, claim: None, pid, command });
+        write(&mut stream, FrameKind::Control, &encode(&enrol, Vec::new()));
+        let (mut fds, mut front) = (Vec::new(), [0; FRAME_HEAD_LEN]);
+        receive(&stream, &mut front, &mut fds);
+        let mut body = vec![0; FrameHead::parse(&front).unwrap().len];
+        receive(&stream, &mut body, &mut fds);
+        let Ok(ToTask::Welcome(Welcome { you: id, .. })) = decode(&body) else {
+            panic!("not welcome")
+        };
+        Self { stream, id, home: Home::open(fds.swap_remove(0)).unwrap() }
+    }
+
+    fn block(&self, bytes: &[u8]) -> Frozen {
+        let mut block = self.home.arena().alloc(bytes.len()).unwrap();
+        block.write(0, bytes);
+        block.freeze()
+    }
+
+    fn lend(&mut self, dst: TaskId, seq: u32, lent: Lent) {
+        let (src, total) = (self.id, lent.len.into());
+        let header = Header { src, dst, tag: 1, context: 0, seq, format: 0, total, offset: 0 };
+        write(&mut self.stream, FrameKind::Lent, &[&header.emit()[..], &lent.emit()].concat());
+    }
+
+    /// What the daemon says next; nothing: it has ended the connection.
+    fn hear(&mut self) -> Option<ToTask> {
+        let mut front = [0; FRAME_HEAD_LEN];
+        self.stream.read_exact(&mut front).ok()?;
+        let mut body = vec![0; FrameHead::parse(&front).unwrap().len];
+        self.stream.read_exact(&mut body).ok()?;
+        Some(decode(&body).unwrap())
+    }
+}
+
+fn write(stream: &mut UnixStream, kind: FrameKind, body: &[u8]) {
+    let head = FrameHead { kind, len: body.len() }.emit();
+    stream.write_all(&[&head[..], body].concat()).unwrap();
+}
+
+fn receive(stream: &UnixStream, into: &mut [u8], fds: &mut Vec<OwnedFd>) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let len = into.len();
+    let slices = &mut [IoSliceMut::new(into)];
+    let got = recvmsg(stream, slices, &mut ancillary, RecvFlags::WAITALL).unwrap();
+    assert_eq!(got.bytes, len);
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+}
+
+#[test]
+fn what_was_lent_arrives_after_its_sender_is_gone_and_is_told_as_taken_before() {
+    let vm = Vm::up(2);
+    let (mut near, mut far) = (vm.task(1), vm.task(2));
+    let mut bare = Bare::enrol(&vm, 1);
+    let sent = pattern(1, 10_000);
+    for peer in [&mut near, &mut far] {
+        let block = bare.block(&sent);
+        bare.lend(peer.id(), 0, Lent { page: block.page() as u32, len: 10_000 });
+        assert_eq!(bare.hear(), Some(ToTask::Taken { count: 1 }));
+        assert_eq!(peer.recv(&ANY).unwrap().bytes(), sent);
+    }
+    let (id, block) = (bare.id, bare.block(&sent));
+    bare.lend(far.id(), 1, Lent { page: block.page() as u32, len: 4000 });
+    drop((bare, block));
+    let last = far.recv(&ANY).unwrap();
+    assert_eq!((last.src(), last.bytes()), (id, &sent[..4000]));
+}
+
+#[test]
+fn a_task_that_lends_what_it_does_not_have_is_cut_off() {
+    let vm = Vm::up(1);
+    let to = vm.task(1).id();
+    let lies = [Lent { page: u32::MAX, len: 1 }, Lent { page: 0, len: u32::MAX }];
+    for (n, lent) in (1..).zip(lies) {
+        let mut bare = Bare::enrol(&vm, 1);
+        bare.lend(to, 0, lent);
+        while bare.hear().is_some() {}
+        assert_eq!(vm.counter(1, "tasks_cut_off"), n);
+    }
+    let mut bare = Bare::enrol(&vm, 1);
+    write(&mut bare.stream, FrameKind::Lent, &[0; 55]);
+    while bare.hear().is_some() {}
+    assert_eq!(vm.counter(1, "tasks_cut_off"), 3);
+}
