@@ -318,3 +318,62 @@ fn all_who_wait_for_the_same_share_one_answer() {
     assert_eq!(shares.iter().filter(|n| **n == 50).count(), 2, "{shares:?}");
     assert_eq!(shares.iter().sum::<usize>(), 102);
 }
+
+#[test]
+fn waits_that_were_served_or_given_up_do_not_count_as_waiting() {
+    let mut r = Asked::new();
+    let over = rules("mo");
+    let waits = |r: &mut Asked, who| r.ask(who, get(None, 0, "dw"));
+    for n in 0..70_000 {
+        assert_eq!(waits(&mut r, 1), [], "wait {n}");
+        let content = vec![];
+        let put =
+            RegistryOp::Put { name: "m".into(), index: None, rules: over, format: 0, content };
+        assert_eq!(r.ask(9, put).len(), 2, "served");
+    }
+    // As many as may wait at once, and one more.
+    for n in 0..65_536 {
+        assert_eq!(waits(&mut r, 2 + n % 2), []);
+    }
+    let limit = Fault::Limit { what: "waits for mail".into(), limit: 65_536 };
+    assert_eq!(waits(&mut r, 4), [(4, Err(limit))]);
+    r.over(2);
+    assert_eq!(waits(&mut r, 4), [], "half of them are gone");
+    r.registry.forget_waits(task(3));
+    r.over(4);
+    assert!(r.registry.is_empty());
+}
+
+#[test]
+fn mailboxes_hold_so_many_entries_and_bytes_and_no_more() {
+    let mut r = Asked::new();
+    let put = |r: &mut Asked, index, bytes| {
+        let op = RegistryOp::Put {
+            name: "m".into(),
+            index,
+            rules: rules("o"),
+            format: 0,
+            content: vec![0; bytes],
+        };
+        r.one(1, op)
+    };
+    let limit = |what: &str, limit| Err(Fault::Limit { what: what.into(), limit });
+    for index in 0..128 {
+        assert_eq!(put(&mut r, Some(index), 512 << 10), Ok(RegistryAnswer::Index(index)));
+    }
+    assert_eq!(put(&mut r, Some(128), 1), limit("bytes in mailboxes", 64 << 20));
+    assert_eq!(put(&mut r, Some(128), 0), Ok(RegistryAnswer::Index(128)));
+    // What it takes the place of counts no more.
+    assert_eq!(put(&mut r, Some(0), 512 << 10), Ok(RegistryAnswer::Index(0)));
+    assert_eq!(put(&mut r, Some(1 << 20), 0), limit("places in a mailbox", 1 << 20));
+    for index in 129..65_536 {
+        assert_eq!(put(&mut r, Some(index), 0), Ok(RegistryAnswer::Index(index)));
+    }
+    assert_eq!(put(&mut r, Some(65_536), 0), limit("mailbox entries", 65_536));
+    assert_eq!(put(&mut r, Some(65_535), 0), Ok(RegistryAnswer::Index(65_535)));
+    assert_eq!(r.registry.len(), (0, 65_536));
+    let list = RegistryOp::Mailboxes { pattern: "*".into() };
+    assert_eq!(r.one(1, list), limit("bytes of mailboxes listed", 512 << 10));
+    r.over(1);
+    assert!(r.registry.is_empty());
+}
