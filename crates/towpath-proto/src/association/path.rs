@@ -556,15 +556,15 @@ mod tests {
         }
     }
 
-    const fn open(channel: u16) -> Item {
+    const fn open(channel: u32) -> Item {
         Item::Open(towpath_wire::ChannelId(channel))
     }
 
     /// `count` packets that ask for an acknowledgement, each with an item of its own number.
-    fn send_each(path: &mut Path, now: Instant, count: u16) {
+    fn send_each(path: &mut Path, now: Instant, count: u32) {
         let departure = Departure { now, bytes: DATAGRAM, eliciting: true, acked_up_to: None };
         for _ in 0..count {
-            let number = path.next_number() as u16;
+            let number = path.next_number() as u32;
             path.depart(departure, &[open(number)]);
         }
     }
