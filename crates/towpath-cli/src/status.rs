@@ -1,6 +1,6 @@
 //! `hosts` and `ps`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -63,7 +63,12 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
                 })
             })
             .collect();
-        putln!("{}", json!({ "vm": info.vm, "frozen": info.frozen, "hosts": list }))?;
+        putln!(
+            "{}",
+            json!({
+                "vm": info.vm, "frozen": info.frozen, "trouble": info.trouble, "hosts": list,
+            })
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     putln!(
@@ -81,8 +86,14 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
         let Host { name, arch, cpus, slots, .. } = h;
         putln!("{id:<8} {name:<20} {addr:<22} {arch:<14} {cpus:>4} {slots:>5}  {state}{leads}")?;
     }
+    let mut told = BTreeSet::new();
     if info.frozen {
         eprintln!("the leader is lost: hosts can neither join nor leave until it is back");
+    }
+    for line in info.trouble.iter().chain(local.values().flat_map(|info| &info.trouble)) {
+        if told.insert(line) {
+            eprintln!("{line}");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -103,4 +103,8 @@ pub mod refusal {
     pub const MALFORMED: u16 = 6;
     /// A host cannot join itself.
     pub const SELF: u16 = 7;
+    /// The founder has just started again, and asks its members first.
+    pub const RECOVERING: u16 = 8;
+    /// The host is a member still: it need not join again.
+    pub const STANDS: u16 = 9;
 }

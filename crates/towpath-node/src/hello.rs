@@ -17,6 +17,26 @@ pub(crate) enum Purpose {
     Rejoin,
     /// To talk, as this host.
     Member(HostId),
+    /// To talk as the leader, whoever it was when its members heard of it last, with the state as
+    /// of this entry: one that has started again hears from them of later ones.
+    Lead {
+        /// Who it is, or was before it started again.
+        id: HostId,
+        /// Term of that entry.
+        term: u64,
+        /// Its index.
+        index: u64,
+    },
+}
+
+impl Purpose {
+    /// The place of the leader's last entry.
+    pub(crate) const fn kept(self) -> Option<(u64, u64)> {
+        match self {
+            Self::Lead { term, index, .. } => Some((term, index)),
+            _ => None,
+        }
+    }
 }
 
 /// What a host says of itself.

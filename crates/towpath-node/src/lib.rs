@@ -10,6 +10,10 @@
 //! | [`event`] | what a node tells its owner |
 //! | `peers` | one connection per host, made on first use |
 //! | `control`, `telling` | joining, leaving, losing hosts, and how all hear of it |
+//! | `farewell` | how a deleted host hears of it |
+//! | `standing` | a host and its leader, over silences |
+//! | `suspects` | hosts that the leader lost contact with, before it says that they are lost |
+//! | [`restore`] | a founder that starts again |
 //! | `broken` | hosts that cannot reach each other |
 //! | `work` | which message leads to what |
 //! | `enrol`, `ends` | tasks of this host: how they come, what they say, who is told of their end |
@@ -31,6 +35,7 @@ pub mod explain;
 pub mod links;
 pub mod node;
 pub mod relay;
+pub mod restore;
 
 mod addresses;
 mod broken;
@@ -38,12 +43,15 @@ mod control;
 mod credit;
 mod ends;
 mod enrol;
+mod farewell;
 mod group;
 mod halt;
 mod hello;
 mod peers;
 mod question;
 mod spawn;
+mod standing;
+mod suspects;
 mod telling;
 #[cfg(test)]
 mod tests;
@@ -55,3 +63,4 @@ pub use data::Delivery;
 pub use event::{DeleteError, JoinFailure, NodeEvent, SpawnError};
 pub use links::Links;
 pub use node::Node;
+pub use restore::{Saved, SavedError};

@@ -110,7 +110,7 @@ impl Node {
     }
 
     fn choose(&self, now: Instant, spawn: &SpawnTasks) -> Vec<HostId> {
-        let lost = self.leader().filter(|_| self.leader_lost);
+        let lost = self.leader().filter(|_| self.standing.frozen);
         let up = self.log.iter().flat_map(|l| l.table().up()).filter(|h| Some(h.id) != lost);
         let here = self.tasks.as_ref().map_or(0, towpath_vm::Tasks::load);
         let loads = up.map(|h| {

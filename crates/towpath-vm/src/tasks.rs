@@ -152,6 +152,12 @@ impl Tasks {
         }
     }
 
+    /// An empty table for a host in a later life on the same slot. Its numbers begin elsewhere,
+    /// since what PVM's programs see of an id does not tell lives apart.
+    pub fn new_after(host: HostId, slots: u16) -> Self {
+        Self { next: (host.incarnation() >> 4) % TASK_MAX, ..Self::new(host, slots) }
+    }
+
     /// What the driver is to do next.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()

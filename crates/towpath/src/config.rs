@@ -11,6 +11,7 @@
 //!         ├── sock          its Unix socket for clients
 //!         ├── task.sock     its Unix socket for tasks
 //!         ├── group         its control group, where it has one
+//!         ├── table         the founder's: the hosts, for when it starts again
 //!         └── daemon.log    what it has to say
 //! ```
 //! Directories are for their owner only (0700), keys too (0600). Where the home is on a file system

@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode};
 use rustix::process::{Pid, Signal, WaitOptions};
 use towpath_io::udp::BindError;
 use towpath_io::{Clock, RealCrypto, UdpLink};
-use towpath_node::{JoinTarget, Links, Node, NodeConfig};
+use towpath_node::{JoinTarget, Links, Node, NodeConfig, Saved, SavedError};
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Rng};
 use towpath_task::place::SOCKET_NAME;
@@ -27,10 +27,16 @@ use towpath_task::place::SOCKET_NAME;
 use crate::config::{ConfigError, key_file, make_dir, socket_path};
 use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket};
 use crate::lock::{Holder, Lock, is_locked};
+use crate::log;
 use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
 use crate::start::limits::{Descriptors, TooFew};
+use crate::table::{self, Keeper, TableError};
 use crate::token::Token;
+
+/// A host that answers nothing for so long is lost, unless told otherwise, in milliseconds. Quiet
+/// hosts are asked after a quarter of it: all know within 1.25 times as long, 1.9 s.
+pub const LOST_AFTER_MS: u32 = 1500;
 
 /// How a daemon comes to its virtual machine.
 #[derive(Clone, Debug)]
@@ -61,8 +67,9 @@ pub struct DaemonOptions {
     pub cpus: u16,
     /// Jobs that it runs at once.
     pub slots: u16,
-    /// A silent host is lost after so many milliseconds.
-    pub lost_after_ms: u32,
+    /// A silent host is lost after so many milliseconds; [`LOST_AFTER_MS`] where nothing was said.
+    /// The founder's counts for all hosts.
+    pub lost_after_ms: Option<u32>,
     /// What the guard passed on.
     pub engine: EngineArgs,
 }
@@ -93,6 +100,21 @@ pub enum DaemonError {
     /// Its address cannot be used.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// What it kept of its virtual machine cannot be used.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The same: it decodes, and is not this daemon's.
+    #[error(
+        "the table of hosts in {dir} cannot be used: {why}\n\
+         hint: put back the host.key that belongs to it, or move both away: the virtual machine \
+         then begins anew"
+    )]
+    Saved {
+        /// The daemon's directory.
+        dir: PathBuf,
+        /// Why.
+        why: SavedError,
+    },
     /// It may open too few descriptors.
     #[error(transparent)]
     Descriptors(#[from] TooFew),
@@ -283,7 +305,11 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let socket = socket_path(&options.dir, "sock")?;
     let secret = key_file(&options.dir.join("host.key"))?;
     let clock = Clock::start();
-    let (udp, links) = open_links(&options.listen)?;
+    let saved = match options.role {
+        Role::Found(_) => table::read(&options.dir)?,
+        Role::Join(_) => None,
+    };
+    let (udp, links) = open_links_again(&options.listen, saved.as_ref())?;
     let config = NodeConfig {
         name: options.name.clone(),
         links: links.clone(),
@@ -298,7 +324,11 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let rng = Rng::new(u64::from_le_bytes(first_eight(&seed)), 0);
     let crypto = Box::new(RealCrypto::new(secret));
     let node = match &options.role {
-        Role::Found(vm_key) => Node::found(config, crypto, rng, *vm_key),
+        Role::Found(vm_key) => match saved {
+            None => Node::found(config, crypto, rng, *vm_key),
+            Some(saved) => Node::found_again(clock.now(), config, crypto, rng, *vm_key, saved)
+                .map_err(|why| DaemonError::Saved { dir: options.dir.clone(), why })?,
+        },
         Role::Join(token) => {
             let addr = links.nearest(&token.addrs()).unwrap_or(token.0.addr);
             let target = JoinTarget { addr, ..token.0.clone() };
@@ -308,6 +338,10 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let listener = listen(&socket)?;
     let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
     let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
+    let keeper = match options.role {
+        Role::Found(_) => Some(Keeper::start(&options.dir).map_err(system("keeper thread"))?),
+        Role::Join(_) => None,
+    };
     let engine_options = EngineOptions {
         vm: options.vm.clone(),
         listener,
@@ -320,6 +354,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
             library: Library::find(&options.dir),
         },
         descriptors,
+        keeper,
     };
     let mut engine = Engine::new(node, engine_options)?;
     let result = engine.run(&mut |node| {
@@ -331,7 +366,11 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
             let host = me.to_string();
             // In vain only on a full disk: then nobody reads there which host it is.
             let _ = lock.write(Some(&host));
-            ready(&Started { host, name, addr, pid });
+            let there = node.lost_after_ms();
+            if let Some(here) = options.lost_after_ms.filter(|here| *here != there) {
+                log!("--lost-after-ms {here} does not count: hosts here are lost after {there} ms");
+            }
+            ready(&Started { host, name, addr, pid, lost_after_ms: there });
         }
     });
     let _ = fs::remove_file(&socket);
@@ -350,6 +389,9 @@ pub struct Started {
     pub addr: SocketAddr,
     /// The engine's process.
     pub pid: u32,
+    /// A silent host of its virtual machine is waited for so many milliseconds.
+    #[serde(default)]
+    pub lost_after_ms: u32,
 }
 
 fn open_links(addrs: &[SocketAddr]) -> Result<(Vec<UdpLink>, Links), DaemonError> {
@@ -362,6 +404,23 @@ fn open_links(addrs: &[SocketAddr]) -> Result<(Vec<UdpLink>, Links), DaemonError
     let udp = UdpLink::bind_all(addrs)?;
     let addrs: io::Result<_> = udp.iter().map(UdpLink::local_addr).collect();
     Ok((udp, Links::new(addrs.map_err(system("reading our address"))?)))
+}
+
+/// The same for a founder that was here before: on any port, it takes the one where its hosts, and
+/// tokens, look for it.
+fn open_links_again(
+    addrs: &[SocketAddr],
+    saved: Option<&Saved>,
+) -> Result<(Vec<UdpLink>, Links), DaemonError> {
+    if let (Some(addr), [first, rest @ ..]) = (saved.and_then(Saved::addr), addrs)
+        && first.port() == 0
+    {
+        let before = SocketAddr::new(first.ip(), addr.port());
+        if let Ok(links) = open_links(&[&[before], rest].concat()) {
+            return Ok(links);
+        }
+    }
+    open_links(addrs)
 }
 
 /// An address that is among these twice. With port 0 they are two addresses.
@@ -377,7 +436,8 @@ fn first_eight(bytes: &[u8; 32]) -> [u8; 8] {
 }
 
 fn proto_config(options: &DaemonOptions) -> Config {
-    let lost_after = std::time::Duration::from_millis(options.lost_after_ms.into());
+    let lost_after =
+        std::time::Duration::from_millis(options.lost_after_ms.unwrap_or(LOST_AFTER_MS).into());
     let datagram_max = towpath_io::udp::TRAIN_BYTES as u16;
     Config { liveness: Liveness::after(lost_after), datagram_max, ..Config::default() }
 }

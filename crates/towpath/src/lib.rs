@@ -8,6 +8,7 @@
 //! | [`engine`] | drives a node on real sockets and processes |
 //! | [`daemon`] | one host's process: guard, socket, engine |
 //! | [`lock`] | who holds a daemon's directory |
+//! | [`table`] | what a founder keeps of its hosts |
 //! | [`start`] | hosts on many machines: lists, ssh, limits, control groups |
 //! | [`client`], [`protocol`] | talking to a daemon |
 //! | [`task`] | what lives inside a task: messages, groups, spawning |
@@ -24,6 +25,7 @@ mod log;
 pub mod protocol;
 pub mod pvm;
 pub mod start;
+pub mod table;
 pub mod token;
 mod version;
 

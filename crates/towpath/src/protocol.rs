@@ -203,6 +203,8 @@ pub struct Info {
     pub frozen: bool,
     /// Process id of the daemon's engine.
     pub pid: u32,
+    /// What is wrong with it, and a hint each.
+    pub trouble: Vec<String>,
     /// Counters by name, see [`counters`](towpath_node::Node::counters).
     pub counters: Vec<(String, u64)>,
 }
@@ -218,6 +220,8 @@ pub enum HostEvent {
     Left(HostId),
     /// The leader is lost: no host can join until it is back.
     LeaderLost(HostId),
+    /// It is back.
+    LeaderBack(Host),
 }
 
 /// A body that does not decode, or is too long.

@@ -99,7 +99,7 @@ impl RemoteArgs {
         &self,
         vm: &VmDir,
         machines: &Machines,
-        lost_after_ms: u32,
+        lost_after_ms: Option<u32>,
         way: Option<Way>,
     ) -> anyhow::Result<Outcome> {
         let list = &machines.list;

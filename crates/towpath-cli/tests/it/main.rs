@@ -22,4 +22,5 @@ mod slurm;
 mod ssh;
 mod start;
 mod support;
+mod survival;
 mod transfer;

@@ -19,6 +19,7 @@ mod qos_source;
 mod qos_statistical;
 mod recovery;
 mod rekey;
+mod survival;
 mod swarm;
 mod tasks;
 mod transfer;

@@ -198,12 +198,13 @@ fn an_unwatched_host_that_died_is_found_out_in_the_end() {
     vm.world.crash(1);
     vm.run_for(100 * SECOND);
     let lost = vm.lost(0, gone).expect("told").since(begin);
-    assert!(lost <= 78 * SECOND, "{lost:?}");
+    // Told by nobody else apart from a cable that is out, so it may come back for 4 s.
+    assert!(lost <= 82 * SECOND, "{lost:?}");
 }
 
 #[test]
 fn asking_for_the_hosts_finds_a_dead_one() {
-    let mut vm = Vm::up(2);
+    let mut vm = Vm::up(3);
     vm.run_for(120 * SECOND);
     let (gone, begin) = (vm.me(1), vm.world.now());
     vm.world.crash(1);
@@ -293,7 +294,7 @@ fn a_deleted_host_is_told_and_everyone_forgets_it() {
 
 #[test]
 fn a_host_deleted_while_it_was_cut_off_learns_of_it_when_it_is_back() {
-    let mut vm = Vm::up(2);
+    let mut vm = Vm::up(3);
     vm.watch(0, true);
     vm.run_for(SECOND);
     let gone = vm.me(1);
@@ -304,7 +305,7 @@ fn a_host_deleted_while_it_was_cut_off_learns_of_it_when_it_is_back() {
     assert_eq!(delete(&mut vm, 0, gone), Ok(()));
     vm.run_for(11 * SECOND);
     assert!(vm.when(1, |e| *e == NodeEvent::Deleted).is_some());
-    assert_eq!(vm.world.hosts[0].node.as_ref().unwrap().hosts().count(), 1);
+    assert_eq!(vm.world.hosts[0].node.as_ref().unwrap().hosts().count(), 2);
 }
 
 /// Of these the table has the first, and the world delivers at the first two.

@@ -10,7 +10,7 @@ use towpath_node::{Node, NodeEvent};
 use towpath_proto::{HeapMemory, Machine};
 use towpath_task::place::SOCKET_VAR;
 use towpath_vm::Action;
-use towpath_wire::{ByteSize, Instant};
+use towpath_wire::{ByteSize, HostId, Instant};
 
 use super::control::Control;
 use super::doors::Doors;
@@ -24,6 +24,7 @@ use super::tasks::{Conversations, KEY_TASKS, TaskSocket};
 use crate::log;
 use crate::protocol::{HostEvent, Reply};
 use crate::start::limits::Descriptors;
+use crate::table::Keeper;
 
 const KEY_LISTENER: u64 = 1;
 const KEY_WAKE: u64 = 2;
@@ -58,6 +59,8 @@ pub struct EngineOptions {
     pub launch: Launch,
     /// The limit of descriptors that tasks see.
     pub descriptors: Descriptors,
+    /// The founder's: keeps the table of hosts.
+    pub(crate) keeper: Option<Keeper>,
 }
 
 /// Why an engine cannot go on.
@@ -85,6 +88,15 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> EngineError {
     move |why| EngineError::System { what, why }
 }
 
+/// What is wrong while the leader does not take this host back, and what to do.
+pub(super) fn refuses(leader: HostId, why: &str) -> String {
+    format!(
+        "the leader {leader} does not take this host back ({why}): its tasks go on, and it goes on \
+         trying\nhint: where the founder has lost its table of hosts, put back a copy of it there; \
+         else end this host with `towpath down` and join again"
+    )
+}
+
 /// A node on real sockets.
 pub struct Engine {
     pub(super) node: Node,
@@ -102,6 +114,9 @@ pub struct Engine {
     pub(super) doors: Doors,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
+    /// Nothing of the virtual machine is to be known at the next start.
+    pub(super) is_over: bool,
+    pub(super) keeper: Option<Keeper>,
     signals: UnixStream,
     waker: Waker,
     control: Control,
@@ -111,7 +126,7 @@ impl Engine {
     /// An engine around a node.
     pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
         let EngineOptions { vm, listener, tasks, udp, clock, .. } = options;
-        let EngineOptions { signals, mut launch, descriptors, .. } = options;
+        let EngineOptions { signals, mut launch, descriptors, keeper, .. } = options;
         launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
         let poll = Poll::new().map_err(system("epoll"))?;
         let waker = Waker::new().map_err(system("eventfd"))?;
@@ -134,6 +149,8 @@ impl Engine {
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
             ending: false,
+            is_over: false,
+            keeper,
             doors: Doors::new(),
             signals,
             waker,
@@ -234,6 +251,9 @@ impl Engine {
                 break;
             }
         }
+        if let Some(keeper) = &mut self.keeper {
+            keeper.look_at(&self.node);
+        }
         self.control.wake();
         self.flush_clients();
         Ok(())
@@ -300,9 +320,17 @@ impl Engine {
                 self.tell_watchers(&HostEvent::Left(id));
             }
             NodeEvent::LeaderLost(id) => {
-                log!("leader {id} lost: trying to rejoin");
+                log!("leader {id} out of contact: trying to reach it");
                 self.tell_watchers(&HostEvent::LeaderLost(id));
             }
+            NodeEvent::LeaderBack(id) => {
+                log!("leader {id} is back");
+                let host = self.node.hosts().find(|h| h.id == id).cloned();
+                if let Some(host) = host {
+                    self.tell_watchers(&HostEvent::LeaderBack(host));
+                }
+            }
+            NodeEvent::LeaderRefuses { leader, why } => log!("{}", refuses(leader, &why)),
             NodeEvent::Deleted => {
                 log!("deleted from the host table");
                 self.ending = true;
@@ -317,6 +345,7 @@ impl Engine {
             NodeEvent::Halt => {
                 log!("the virtual machine ends");
                 self.ending = true;
+                self.is_over = true;
             }
             NodeEvent::Channel { .. } => {}
         }
@@ -345,6 +374,14 @@ impl Engine {
     /// Ends everything: processes first, then the peers learn that we leave.
     fn end(&mut self) {
         self.control.stop();
+        if let Some(keeper) = &mut self.keeper {
+            // Where no other host is left, or only such as are lost, there is nobody to come
+            // back to.
+            keeper.look_at(&self.node);
+            let alone = self.node.saved().is_some_and(|s| s.is_alone());
+            let sole = self.node.hosts().count() == 1;
+            keeper.end(sole || self.is_over && alone);
+        }
         let now = self.clock.now();
         self.node.leave(now, "left", &mut self.memory);
         let _ = self.network.unblock(&self.poll);

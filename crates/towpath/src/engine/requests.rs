@@ -9,11 +9,12 @@ use towpath_vm::{Ending, Host, HostState, RequestEvent, RequestId, TaskExit, Tas
 use towpath_wire::{HostId, Instant, TaskId};
 
 use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
-use super::core::Engine;
+use super::core::{Engine, refuses};
 use super::doors::Knock;
 use super::unclaimed::Unclaimed;
 use crate::log;
 use crate::protocol::{ADOPTED_TAGS, Account, HostEvent, Info, Reply, Request, TaskEvent, Ways};
+use crate::table::{Keeper, NOT_KEPT};
 use crate::token::Token;
 
 /// Clients at once.
@@ -134,6 +135,7 @@ impl Engine {
                     leader: self.node.leader(),
                     frozen: self.node.is_frozen(),
                     pid: std::process::id(),
+                    trouble: self.trouble(),
                     counters: self.counters(),
                 });
                 self.reply(key, &info);
@@ -189,9 +191,20 @@ impl Engine {
             Request::Shutdown => {
                 log!("told to end");
                 self.ending = true;
+                self.is_over = true;
                 self.reply(key, &Reply::Done);
             }
         }
+    }
+
+    /// What somebody has to look after.
+    fn trouble(&self) -> Vec<String> {
+        let refused = self.node.leader().zip(self.node.refused());
+        let refused = refused.map(|(leader, why)| refuses(leader, why));
+        let failing = self.keeper.as_ref().is_some_and(Keeper::is_failing);
+        let hint = "hint: make room on its disk; it goes on trying";
+        let not_kept = failing.then(|| format!("{NOT_KEPT}\n{hint}"));
+        refused.into_iter().chain(not_kept).collect()
     }
 
     fn explain(&mut self, from: TaskId, to: TaskId) -> Reply {

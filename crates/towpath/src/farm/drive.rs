@@ -293,7 +293,9 @@ impl<'a> Farm<'a> {
                 }
                 self.daemons.settled();
             }
-            Reply::HostEvent(HostEvent::Added(host)) => self.add_host(host),
+            Reply::HostEvent(HostEvent::Added(host) | HostEvent::LeaderBack(host)) => {
+                self.add_host(host);
+            }
             Reply::HostEvent(HostEvent::Lost(id) | HostEvent::LeaderLost(id)) => {
                 self.lose_host(now, id, "was lost");
             }

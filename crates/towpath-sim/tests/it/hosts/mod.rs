@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use towpath_node::{Delivery, JoinTarget, Links, Node, NodeConfig, NodeEvent};
+use towpath_node::{Delivery, JoinTarget, Links, Node, NodeConfig, NodeEvent, Saved, SavedError};
+use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Crypto, Memory, Rng};
 use towpath_sim::clock::Clock;
 use towpath_sim::crypto::StandIn;
@@ -64,12 +65,32 @@ fn crypto(host: usize) -> Box<dyn Crypto> {
     Box::new(StandIn::new(Rng::new(77, host as u64)))
 }
 
+/// No two lives of a host draw the same numbers.
+fn now_seed(world: &World) -> u64 {
+    world.now().as_nanos()
+}
+
 impl Vm {
     pub(crate) fn up(hosts: usize) -> Self {
         Self::with(hosts, |world| {
             let spec = LinkSpec { delay_us: 200, ..LinkSpec::default() };
             world.add_host(Clock::new(0, 0), ByteSize::from_mib(512), true, |_| spec);
         })
+    }
+
+    /// Hosts that were each told how long a silent host is waited for.
+    pub(crate) fn up_with(hosts: usize, lost_after: impl Fn(usize) -> Duration) -> Self {
+        let mut world = World::new(1);
+        for _ in 0..hosts {
+            let spec = LinkSpec { delay_us: 200, ..LinkSpec::default() };
+            world.add_host(Clock::new(0, 0), ByteSize::from_mib(512), true, |_| spec);
+        }
+        let lives = (0..hosts).map(|host| {
+            let mut config = config(host);
+            config.proto.liveness = Liveness::after(lost_after(host));
+            config
+        });
+        Self::of(world, lives.collect())
     }
 
     /// What a host sends passes a link of 100 Mbit/s of its own.
@@ -100,12 +121,16 @@ impl Vm {
         for _ in 0..hosts {
             add(&mut world);
         }
-        world.boot(0, Node::found(config(0), crypto(0), Rng::new(5, 0), [7; 32]));
+        Self::of(world, (0..hosts).map(config).collect())
+    }
+
+    fn of(mut world: World, configs: Vec<NodeConfig>) -> Self {
+        world.boot(0, Node::found(configs[0].clone(), crypto(0), Rng::new(5, 0), [7; 32]));
         let (got, unread, others) = (BTreeMap::new(), Vec::new(), Vec::new());
         let (reads, last, started) = (true, Instant::ZERO, Vec::new());
         let mut vm = Self { world, got, unread, reads, last, others, started };
-        for host in 1..hosts {
-            vm.join(host, 3600);
+        for (host, config) in configs.into_iter().enumerate().skip(1) {
+            vm.join_as(host, 3600, config);
         }
         vm.run(ms(1000));
         vm.others.clear();
@@ -114,12 +139,49 @@ impl Vm {
 
     /// Has a host join with a token that is valid for so many seconds by the founder's clock.
     pub(crate) fn join(&mut self, host: usize, ttl_s: u64) {
+        self.join_as(host, ttl_s, config(host));
+    }
+
+    /// Starts a host anew under a name.
+    pub(crate) fn rename(&mut self, host: usize, name: &str) {
+        self.world.crash(host);
+        self.join_as(host, 3600, NodeConfig { name: name.into(), ..config(host) });
+    }
+
+    pub(crate) fn watch_from(&mut self, host: usize) {
+        self.world.with(host, |n, now, m| n.watch_hosts(now, true, m));
+    }
+
+    fn join_as(&mut self, host: usize, ttl_s: u64, config: NodeConfig) {
         let invite = |n: &mut Node, now, _: &mut _| n.invite(now, ttl_s, [host as u8; 16]);
         let invitation = self.world.with(0, invite).flatten().expect("the founder invites");
         let target = JoinTarget { addr: address(0), key: crypto(0).public_key(), invitation };
         let now = self.world.local_now(host);
-        let rng = Rng::new(6, host as u64);
-        self.world.boot(host, Node::join(now, config(host), crypto(host), rng, target));
+        let rng = Rng::new(6 + (now_seed(&self.world) << 8), host as u64);
+        self.world.boot(host, Node::join(now, config, crypto(host), rng, target));
+    }
+
+    /// What the founder has kept by now.
+    pub(crate) fn saved(&self) -> Saved {
+        let saved = self.world.hosts[0].node.as_ref().and_then(Node::saved).expect("it leads");
+        Saved::decode(&saved.encode()).expect("it comes back")
+    }
+
+    /// Starts the founder again, with what it kept or with nothing.
+    pub(crate) fn found_again(&mut self, saved: Option<Saved>) {
+        let (now, rng) = (self.world.local_now(0), Rng::new(8, now_seed(&self.world)));
+        let node = match saved {
+            None => Node::found(config(0), crypto(0), rng, [7; 32]),
+            Some(saved) => Node::found_again(now, config(0), crypto(0), rng, [7; 32], saved)
+                .expect("its own table"),
+        };
+        self.world.boot(0, node);
+    }
+
+    /// The same by a host with another key.
+    pub(crate) fn found_by_another(&mut self, saved: Saved) -> Result<Node, SavedError> {
+        let now = self.world.local_now(1);
+        Node::found_again(now, config(1), crypto(1), Rng::new(9, 9), [7; 32], saved)
     }
 
     pub(crate) fn run(&mut self, d: Duration) {

@@ -52,7 +52,7 @@ impl Vm {
             speed: 1000,
             cpus: 2,
             slots: 2,
-            lost_after_ms: 2000,
+            lost_after_ms: Some(2000),
             engine: EngineArgs::default(),
         };
         let (up, is_up) = channel();
