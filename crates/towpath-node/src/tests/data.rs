@@ -133,8 +133,20 @@ fn a_task_sends_no_more_than_it_may() {
         assert_eq!(net.cut_off(0, a), None);
         net.run(50);
         assert_eq!(net.got(there, b), [0]);
-        // It asks for more, and gets it; to the last byte again.
-        net.credit(0, a, b, 1000);
+        // It asks for more, and gets it; to the last byte again. Until it hears of that, it has
+        // nothing more.
+        net.cut(0, 1);
+        if there == 1 {
+            net.says(0, a, ToDaemon::Blocked { peer: b, need: 1000 });
+            let way = net.node(0).explain(a, b).by_daemons;
+            assert_eq!((way.sent_bytes, way.limit_bytes), (CREDIT_FIRST, CREDIT_FIRST));
+        }
+        net.mend();
+        if there == 0 {
+            net.says(0, a, ToDaemon::Blocked { peer: b, need: 1000 });
+        }
+        net.run(500);
+        assert!(matches!(&net.told(0, a)[..], [ToTask::Credit { peer, .. }] if *peer == b));
         let way = net.node(0).explain(a, b).by_daemons;
         assert_eq!(way.sent_bytes, CREDIT_FIRST);
         assert_eq!(way.limit_bytes, CREDIT_FIRST + 4 * CREDIT_FIRST);
@@ -500,4 +512,87 @@ fn a_message_that_came_on_the_wrong_channel_is_not_believed() {
     let long = payload(1, 20_000);
     let piece = [&front[..], &header(theirs, a, 1, 20_000).emit(), &long].concat();
     assert_eq!(hand(&mut net, &piece), 1);
+}
+
+#[test]
+fn a_task_that_asks_before_its_credit_is_used_up_sends_nothing_unasked_any_more() {
+    let mut net = Net::new(2);
+    let (a, b) = (net.enrol(0), net.enrol(1));
+    assert!(net.send(0, a, b, 0, 36));
+    net.says(0, a, ToDaemon::Blocked { peer: b, need: 1000 });
+    let way = net.node(0).explain(a, b).by_daemons;
+    assert_eq!((way.sent_bytes, way.limit_bytes), (100, 100));
+    net.run(50);
+    let way = net.node(0).explain(a, b).by_daemons;
+    assert_eq!((way.sent_bytes, way.limit_bytes), (100, 100 + 4 * CREDIT_FIRST));
+    // What it was granted stays when it asks again.
+    net.says(0, a, ToDaemon::Blocked { peer: b, need: 1000 });
+    let again = net.node(0).explain(a, b).by_daemons;
+    assert_eq!(again.limit_bytes, way.limit_bytes);
+}
+
+#[test]
+fn how_the_last_256_tasks_ended_is_known() {
+    let mut net = Net::new(2);
+    let two = net.id(1);
+    let mut ended = Vec::new();
+    for code in 0..257 {
+        net.spawn(0, two, program(&[]));
+        net.run(5);
+        let task = net.started(1).task;
+        net.call(1, |node, now, m| node.task_exited(now, task, Ending::Exited(code), m));
+        ended.push(task);
+    }
+    net.run(50);
+    let a = net.enrol(0);
+    let known = |net: &mut Net, task| {
+        net.says(0, a, ToDaemon::Watch { watch: 1, subject: Subject::Task(task) });
+        net.run(20);
+        match net.told(0, a).pop() {
+            Some(ToTask::Notice { event: WatchEvent::TaskEnded { ending, .. }, .. }) => ending,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(known(&mut net, ended[0]), None, "too long ago");
+    assert_eq!(known(&mut net, ended[1]), Some(Ending::Exited(1)));
+    assert_eq!(known(&mut net, ended[256]), Some(Ending::Exited(256)));
+}
+
+#[test]
+fn pieces_that_came_before_their_turn_go_with_their_receiver() {
+    use towpath_vm::data::Placed;
+    let mut net = Net::new(2);
+    let (a, b) = (net.enrol(0), net.enrol(0));
+    let other = net.id(1);
+    let src = other.task(9).expect("a task");
+    let via = net.node(0).association_to(other).expect("they are connected");
+    let via = (via, towpath_wire::ChannelId(6));
+    for dst in [a, b] {
+        let piece = [
+            &Placed::straight(vec![(dst, 1, 100)]).front()[..],
+            &header(src, dst, 1, 36).emit(),
+            &payload(1, 36),
+        ]
+        .concat();
+        net.call(0, |node, now, memory| {
+            let block = memory.put(&piece).expect("there is room");
+            node.handle_data(now, other, via, block, memory);
+            node.pump(now, memory);
+        });
+    }
+    assert_eq!(net.got(0, a), [] as [u32; 0]);
+    let remains = net.node(0).remains();
+    assert!(remains.contains(&"2 pieces before their turn".into()), "{remains:?}");
+    net.left(0, a);
+    let remains = net.node(0).remains();
+    assert!(remains.contains(&"1 pieces before their turn".into()), "{remains:?}");
+    // The other one's sender is over.
+    let ended = towpath_vm::message::TaskEnded { task: src, ending: None };
+    net.call(0, |node, now, memory| {
+        node.handle_message(now, other, towpath_vm::Message::TaskEnded(ended));
+        node.pump(now, memory);
+    });
+    net.left(0, b);
+    net.run(50);
+    net.nothing_is_left();
 }

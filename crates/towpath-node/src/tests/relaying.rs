@@ -372,3 +372,33 @@ fn tasks_of_two_hosts_are_brought_together_by_one_that_listens() {
     net.run(1_000);
     net.nothing_is_left();
 }
+
+#[test]
+fn a_long_list_of_receivers_goes_with_longer_pieces_each_of_which_has_it() {
+    let (mut net, a, others) = chain(3);
+    let mut to = others.clone();
+    for _ in 0..40 {
+        to.extend([1, 2].map(|h| net.enrol(h)));
+    }
+    for (host, task) in to.iter().map(|t| (usize::from(t.host().slot()) - 1, *t)).skip(2) {
+        for _ in 0..3 {
+            net.says(0, a, ToDaemon::Blocked { peer: task, need: 8192 });
+            net.run(5);
+        }
+        assert!(host > 0);
+    }
+    net.told(0, a);
+    let bytes = towpath_vm::talk::CREDIT_FIRST as usize * 3;
+    assert!(net.cast(0, a, &to, 1, bytes));
+    net.run(300);
+    for task in &to {
+        assert_eq!(net.got(usize::from(task.host().slot()) - 1, *task), [1]);
+    }
+    // Sixteen times as long as the list: 82 receivers of 16 bytes each.
+    let pieces = bytes.div_ceil(16 * 16 * to.len()) as u64;
+    assert_eq!(passed(&mut net), [0, pieces, 0]);
+    for task in &to[2..] {
+        net.left(usize::from(task.host().slot()) - 1, *task);
+    }
+    end(&mut net, a, &others);
+}

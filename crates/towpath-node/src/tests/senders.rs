@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 
 use towpath_vm::message::{
     Accepted, Addresses, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, Credit,
-    Entries, Exited, Halt, Input, Kill, List, MessageError, Numbers, Output, Relay, Siblings, Spawn,
-    SpawnFor, Started, StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver,
+    Entries, Exited, Halt, Input, Kill, List, MessageError, Numbers, Output, Relay, Report, Resumed,
+    Siblings, Spawn, SpawnFor, Started, StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver,
     Unreachable, Watch, WatchTask, Welcome,
 };
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
@@ -42,7 +42,9 @@ enum Who {
 const fn who(message: &Message) -> Who {
     match message {
         Message::Welcome(_) => Who::Nobody,
-        Message::Entries(_) | Message::Addresses(_) | Message::Halt(_) => Who::Leader,
+        Message::Entries(_) | Message::Addresses(_) | Message::Halt(_) | Message::Resumed(_) => {
+            Who::Leader
+        }
         // Of requests of ours, which run on one host.
         Message::Started(_)
         | Message::Output(_)
@@ -78,8 +80,9 @@ const fn who(message: &Message) -> Who {
         | Message::Watch(_)
         | Message::AskFirst(_)
         | Message::WatchTask(_)
+        | Message::Report(_)
         | Message::Relay(_) => Who::Anyone,
-        Message::Unreachable(_) => Who::Others,
+        Message::Unreachable(_) | Message::Reached(_) => Who::Others,
     }
 }
 
@@ -191,6 +194,9 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         Message::RelayReady(Relay { first: 1 }),
         Message::Relayed(Numbers::of(vec![1])),
         Message::Unrelayed(Numbers::of(vec![1])),
+        Message::Report(Report { term: 1, index: 1, registered: Vec::new(), snapshot: None }),
+        Message::Resumed(Resumed { snapshot: None }),
+        Message::Reached(Unreachable { host: named }),
         Message::Addresses(Addresses { hosts: vec![(named, vec![addr(50), addr(51)])] }),
     ]
 }
@@ -230,7 +236,7 @@ fn traces(s: &mut Stage, from: HostId) -> String {
     let traces = format!(
         "{queued:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         node.local, node.jobs, node.lead, node.data, node.watch, node.requests, node.tasks,
-        node.log, node.events, node.peers.addresses, node.leader_lost,
+        node.log, node.events, node.peers.addresses, node.is_frozen(),
     );
     node.requests.strays = strays;
     traces
@@ -286,8 +292,14 @@ fn check(me: usize, prepare: impl Fn(&mut Stage, &Message)) {
 /// Whether a host that leads, or one that does not, has anything to do with a kind.
 const fn concerns(me: usize, message: &Message) -> bool {
     match message {
-        Message::Entries(_) | Message::Addresses(_) | Message::Halt(_) => me != LEADER,
-        Message::Asked(_) | Message::TaskOver(_) | Message::Unreachable(_) => me == LEADER,
+        Message::Entries(_) | Message::Addresses(_) | Message::Halt(_) | Message::Resumed(_) => {
+            me != LEADER
+        }
+        Message::Asked(_)
+        | Message::TaskOver(_)
+        | Message::Report(_)
+        | Message::Unreachable(_)
+        | Message::Reached(_) => me == LEADER,
         _ => true,
     }
 }
@@ -319,7 +331,12 @@ fn prepare(s: &mut Stage, message: &Message) {
             let set = spawning.begin(s.mine, 9, 2);
             spawning.asked(set, 0, s.asked, named);
         }
-        Message::Caught(_) => {} // its root is the named host
+        Message::Resumed(_) => s.net.node(me).standing.frozen = true,
+        Message::Reached(_) => {
+            let (other, host) = (s.net.id(OTHER), named);
+            let lost = Message::Unreachable(Unreachable { host });
+            s.net.node(me).handle_message(now, other, lost);
+        }
         Message::CaughtCredit(_) => {
             let catching = &mut s.net.node(me).jobs.catching;
             catching.catch(s.request, s.theirs, 1000);
