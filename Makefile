@@ -86,6 +86,9 @@ idle: build
 loom: cargo
 	$(CARGO) run --release --locked --manifest-path loom/Cargo.toml
 
+mutants: cargo
+	$(CARGO) xtask mutants
+
 SECONDS ?= 60
 JOBS ?= 1
 fuzz: cargo

@@ -468,3 +468,23 @@ fn a_library_of_another_version_is_turned_away() {
     assert!(why.contains("version 2, its daemon 3") && why.contains("\nhint: "), "{why}");
     assert_eq!(format!("{:?}", net.node(0).remains()), "[]");
 }
+
+#[test]
+fn a_word_that_finds_no_message_memory_waits_for_it_without_haste() {
+    use towpath_proto::Memory;
+    use towpath_proto::memory::BLOCK_COST;
+    let mut net = Net::new(2);
+    let (a, two) = (net.enrol(0), net.id(1));
+    net.run(1_000);
+    let memory = &mut net.seats[0].memory;
+    let rest = (512 << 20) - memory.used() - BLOCK_COST;
+    let block = memory.store(vec![0; rest as usize]).expect("there is just room");
+    net.says(0, a, ToDaemon::Ask { number: 1, question: Question::Clock(two) });
+    // A timer that is always due would show here.
+    net.run(500);
+    assert_eq!(net.told(0, a), []);
+    net.seats[0].memory.release(block);
+    net.run(100);
+    let told = net.told(0, a);
+    assert!(matches!(&told[..], [ToTask::Answer { number: 1, answer: Ok(_) }]), "{told:?}");
+}
