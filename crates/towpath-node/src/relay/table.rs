@@ -172,8 +172,7 @@ impl Relays {
             return;
         }
         let (src, dst, total) = (src, src, 0);
-        let header =
-            Header { src, dst, tag: 0, context: 0, seq: 0, format: 0, total, offset: 0 };
+        let header = Header { src, dst, tag: 0, context: 0, seq: 0, format: 0, total, offset: 0 };
         let payload = Block { index: 0, generation: 0 };
         let legs = Arc::new(alloc::vec![Leg { host, receivers: Vec::new() }]);
         let open = [host].into();

@@ -102,7 +102,10 @@ fn what_comes_before_a_task_enrolled_is_kept_for_it() {
     assert_eq!(counter(&mut net, 1, "task_bytes_inside"), 2 * BLOCK_COST + 10 + 60);
     net.enrol_by(1, Some(there)).expect("it enrols");
     let told = net.told(1, there.task);
-    assert!(matches!(&told[..], [ToTask::Welcome(_), ToTask::Gone { peer }] if *peer == b), "{told:?}");
+    assert!(
+        matches!(&told[..], [ToTask::Welcome(_), ToTask::Gone { peer }] if *peer == b),
+        "{told:?}"
+    );
     assert_eq!(net.got(1, there.task), [0, 0]);
     // One that ends before it enrols drops what was kept.
     net.spawn(0, two, program(&[]));
@@ -198,9 +201,8 @@ fn pieces_that_make_no_sense_are_the_end_of_their_sender() {
     bad(&mut net, header(a, b, 0, 5), 6, "payload");
     bad(&mut net, Header { offset: 3, ..header(a, b, 0, 5) }, 3, "payload");
     bad(&mut net, header(a, b, 0, 1 << 20), PIECE_MAX + 1, "limit 65536");
-    let many: Vec<(TaskId, u32)> = (1..=MULTICAST_MAX as u32 + 1)
-        .map(|n| (b.host().task(n).expect("a task"), 0))
-        .collect();
+    let many: Vec<(TaskId, u32)> =
+        (1..=MULTICAST_MAX as u32 + 1).map(|n| (b.host().task(n).expect("a task"), 0)).collect();
     let bytes = header(a, b, 0, 0).emit();
     net.call(0, |node, now, m| node.task_multicast(now, a, &many, &bytes, &[], m));
     assert_eq!(net.cut_off(0, a), Some("4097 receivers at once".into()));
@@ -244,7 +246,10 @@ fn who_sends_to_a_task_that_is_gone_is_told_and_loses_nothing() {
         net.run(50);
         assert_eq!(net.cut_off(0, a), None);
         let told = net.told(0, a);
-        assert!(!told.is_empty() && told.iter().all(|t| *t == ToTask::Gone { peer: b }), "{told:?}");
+        assert!(
+            !told.is_empty() && told.iter().all(|t| *t == ToTask::Gone { peer: b }),
+            "{told:?}"
+        );
         net.says(0, a, ToDaemon::Blocked { peer: b, need: 1000 });
         net.run(50);
         assert_eq!(net.told(0, a), [ToTask::Gone { peer: b }]);
@@ -315,12 +320,16 @@ fn a_task_that_leaves_is_not_waited_for() {
     net.run(50);
     assert_eq!(net.got(1, b), [0]);
     assert_eq!(net.told(1, b), [ToTask::Gone { peer: a }]);
-    net.says(1, b, ToDaemon::Enrol(towpath_vm::talk::Enrol {
-        version: towpath_vm::talk::TALK_VERSION,
-        claim: None,
-        pid: 1,
-        command: "again".into(),
-    }));
+    net.says(
+        1,
+        b,
+        ToDaemon::Enrol(towpath_vm::talk::Enrol {
+            version: towpath_vm::talk::TALK_VERSION,
+            claim: None,
+            pid: 1,
+            command: "again".into(),
+        }),
+    );
     assert_eq!(net.cut_off(1, b), Some("it enrolled twice".into()));
     net.left(1, b);
     net.run(1_000);
@@ -486,7 +495,10 @@ fn a_message_that_came_on_the_wrong_channel_is_not_believed() {
     let a = net.enrol(0);
     let other = net.id(1);
     net.events(0);
-    let via = (net.node(0).association_to(other).expect("they are connected"), towpath_wire::ChannelId(6));
+    let via = (
+        net.node(0).association_to(other).expect("they are connected"),
+        towpath_wire::ChannelId(6),
+    );
     let hand = |net: &mut Net, bytes: &[u8]| {
         let before = net.node(0).malformed();
         net.call(0, |node, now, memory| {

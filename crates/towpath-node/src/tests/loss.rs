@@ -73,21 +73,21 @@ fn a_host_that_dies_is_lost_for_all_and_what_depended_on_it_ends() {
     let events = net.events(1);
     let about = hosts_events(&events);
     assert_eq!(about, [&NodeEvent::HostLost(three)]);
-    assert!(events.iter().any(|e| matches!(e, NodeEvent::ContactOver { host, .. } if *host == three)));
+    assert!(
+        events.iter().any(|e| matches!(e, NodeEvent::ContactOver { host, .. } if *host == three))
+    );
     // What it had asked for ends politely; nobody is left to be told.
     let term = NodeEvent::Action(Action::Signal { task: here.task, signal: 15 });
     assert!(events.contains(&term), "{events:?}");
     let failed = |e: &NodeEvent| matches!(e, NodeEvent::Tasks { query: q, host, tasks: Err(_) } if (*q, *host) == (query, three));
-    let answered = |e: &NodeEvent| matches!(e, NodeEvent::Tasks { query: q, tasks: Ok(_), .. } if *q == query);
+    let answered =
+        |e: &NodeEvent| matches!(e, NodeEvent::Tasks { query: q, tasks: Ok(_), .. } if *q == query);
     assert!(events.iter().any(|e| failed(e) || answered(e)), "{events:?}");
     let gone = WatchEvent::HostGone { host: three, lost: true };
     let over = WatchEvent::TaskEnded { task: there.task, ending: Some(Ending::HostLost) };
     assert_eq!(
         net.told(1, a),
-        [
-            ToTask::Gone { peer: there.task },
-            ToTask::Notice { watch: 6, event: gone.clone() },
-        ]
+        [ToTask::Gone { peer: there.task }, ToTask::Notice { watch: 6, event: gone.clone() },]
     );
     let told = net.told(0, b);
     assert!(told.contains(&ToTask::Notice { watch: 4, event: over }), "{told:?}");
@@ -170,13 +170,15 @@ fn a_host_that_leaves_is_not_lost() {
     let process = net.started(2);
     net.run(10);
     net.call(2, |node, now, memory| node.leave(now, "it goes", memory));
-    assert!(net.events(2).contains(&NodeEvent::Action(Action::Signal {
-        task: process.task,
-        signal: 15
-    })));
+    assert!(
+        net.events(2)
+            .contains(&NodeEvent::Action(Action::Signal { task: process.task, signal: 15 }))
+    );
     net.run(100);
-    assert!(matches!(&net.news(0, request)[..], [RequestEvent::Started { .. }, RequestEvent::Ended(e)]
-        if e.ending == Ending::HostLost));
+    assert!(
+        matches!(&net.news(0, request)[..], [RequestEvent::Started { .. }, RequestEvent::Ended(e)]
+        if e.ending == Ending::HostLost)
+    );
     for host in 0..2 {
         let events = net.events(host);
         assert_eq!(hosts_events(&events), [&NodeEvent::HostLeft(three)], "host {host}");
@@ -229,7 +231,10 @@ fn of_two_that_do_not_reach_each_other_the_one_that_joined_last_goes() {
     for host in 0..2 {
         let lost: Vec<HostId> =
             net.node(host).hosts().filter(|h| h.state == HostState::Lost).map(|h| h.id).collect();
-        assert!(lost == [three] || net.node(host).hosts().all(|h| h.id != three), "host {host}: {lost:?}");
+        assert!(
+            lost == [three] || net.node(host).hosts().all(|h| h.id != three),
+            "host {host}: {lost:?}"
+        );
         assert!(net.events(host).contains(&NodeEvent::HostLost(three)), "host {host}");
     }
     assert!(net.node(0).association_to(two).is_some());

@@ -209,7 +209,9 @@ impl Net {
         let mut train = vec![0; 32 * 1500];
         loop {
             let mut batch = TxBatch::new(&mut train, &seat.memory, 32);
-            let Some(t) = node.poll_transmit(now, Grant::free(LinkId(0)), &mut batch) else { break };
+            let Some(t) = node.poll_transmit(now, Grant::free(LinkId(0)), &mut batch) else {
+                break;
+            };
             let to = index(t.remote);
             out.extend(train[..t.len].chunks(t.segment).map(|d| (to, d.to_vec())));
         }
@@ -398,12 +400,7 @@ impl Net {
     }
 
     /// A piece of a message of `total` bytes.
-    pub(super) fn piece(
-        &mut self,
-        host: usize,
-        header: &Header,
-        payload: &[u8],
-    ) -> bool {
+    pub(super) fn piece(&mut self, host: usize, header: &Header, payload: &[u8]) -> bool {
         let bytes: [u8; HEADER_LEN] = header.emit();
         self.call(host, |node, now, memory| {
             node.task_data(now, header.src, &bytes, payload, memory)
@@ -411,12 +408,26 @@ impl Net {
     }
 
     /// A message of one piece.
-    pub(super) fn send(&mut self, host: usize, src: TaskId, dst: TaskId, seq: u32, len: usize) -> bool {
+    pub(super) fn send(
+        &mut self,
+        host: usize,
+        src: TaskId,
+        dst: TaskId,
+        seq: u32,
+        len: usize,
+    ) -> bool {
         self.piece(host, &header(src, dst, seq, len), &payload(seq, len))
     }
 
     /// A message of one piece to several, each of which has `seq` as its number.
-    pub(super) fn cast(&mut self, host: usize, src: TaskId, to: &[TaskId], seq: u32, len: usize) -> bool {
+    pub(super) fn cast(
+        &mut self,
+        host: usize,
+        src: TaskId,
+        to: &[TaskId],
+        seq: u32,
+        len: usize,
+    ) -> bool {
         let to: Vec<(TaskId, u32)> = to.iter().map(|t| (*t, seq)).collect();
         let bytes = header(src, src, 0, len).emit();
         let payload = payload(seq, len);

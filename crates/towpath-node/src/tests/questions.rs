@@ -272,10 +272,11 @@ fn groups_and_mailboxes_are_the_leaders_and_end_with_their_tasks() {
         assert_eq!(through.count(), if number == 3 { 4 } else { 0 });
     }
     let (host, task) = tasks[3];
-    let members = |net: &mut Net| match net.ask(host, task, registry(RegistryOp::Members("g".into()))) {
-        Ok(Answer::Registry(RegistryAnswer::Members { members, .. })) => members,
-        other => panic!("{other:?}"),
-    };
+    let members =
+        |net: &mut Net| match net.ask(host, task, registry(RegistryOp::Members("g".into()))) {
+            Ok(Answer::Registry(RegistryAnswer::Members { members, .. })) => members,
+            other => panic!("{other:?}"),
+        };
     let all: Vec<Option<TaskId>> = tasks.iter().map(|(_, t)| Some(*t)).collect();
     assert_eq!(members(&mut net), all);
     net.left(1, tasks[1].1);
@@ -365,13 +366,12 @@ fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
     };
     assert!(told.iter().any(limit), "{told:?}");
     let now = net.now;
-    let asked = towpath_vm::message::Asked { asker: peer, number: 1, question: Question::Clock(one) };
+    let asked =
+        towpath_vm::message::Asked { asker: peer, number: 1, question: Question::Clock(one) };
     net.node(1).handle_message(now, two, towpath_vm::Message::Asked(asked));
     let answers = net.node(1).queued(two);
-    assert!(
-        answers.iter().any(|m| matches!(m, towpath_vm::Message::Answered(a)
-            if matches!(&a.answer, Err(Fault::Limit { limit, .. }) if *limit == 64 << 20))),
-    );
+    assert!(answers.iter().any(|m| matches!(m, towpath_vm::Message::Answered(a)
+            if matches!(&a.answer, Err(Fault::Limit { limit, .. }) if *limit == 64 << 20))),);
     // At 256 MiB it is given up, and what waited with it.
     mib(&mut net, 188);
     assert!(!net.node(1).has_room(two));
@@ -379,9 +379,8 @@ fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
     assert!(net.node(1).has_room(two));
     net.run(1);
     let told = net.told(1, a);
-    let over = |say: &ToTask| {
-        matches!(say, ToTask::Answer { number: 1, answer: Err(Fault::HostLost) })
-    };
+    let over =
+        |say: &ToTask| matches!(say, ToTask::Answer { number: 1, answer: Err(Fault::HostLost) });
     assert!(told.iter().any(over), "{told:?}");
 }
 

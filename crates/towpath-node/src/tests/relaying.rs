@@ -259,7 +259,10 @@ fn two_tasks_of_a_host_get_one_ring_and_both_are_told_when_it_goes() {
     net.says(0, a, ToDaemon::Direct { peer: b });
     net.says(0, b, ToDaemon::Direct { peer: a });
     let ring = |net: &mut Net| {
-        net.events(0).into_iter().filter(|e| matches!(e, NodeEvent::Direct { .. })).collect::<Vec<_>>()
+        net.events(0)
+            .into_iter()
+            .filter(|e| matches!(e, NodeEvent::Direct { .. }))
+            .collect::<Vec<_>>()
     };
     assert_eq!(ring(&mut net), [NodeEvent::Direct { a, b }], "once");
     net.says(0, b, ToDaemon::CloseDirect { peer: a });

@@ -12,9 +12,9 @@ use alloc::vec::Vec;
 
 use towpath_vm::message::{
     Accepted, Addresses, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, Credit,
-    Entries, Exited, Halt, Input, Kill, List, MessageError, Numbers, Output, Relay, Report, Resumed,
-    Siblings, Spawn, SpawnFor, Started, StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver,
-    Unreachable, Watch, WatchTask, Welcome,
+    Entries, Exited, Halt, Input, Kill, List, MessageError, Numbers, Output, Relay, Report,
+    Resumed, Siblings, Spawn, SpawnFor, Started, StreamAsk, StreamAt, TaskCredit, TaskEnded,
+    TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
 };
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
 use towpath_vm::{Change, Ending, Entry, Message, Stream, TaskExit};
@@ -208,9 +208,8 @@ fn kind(message: &Message) -> u16 {
 
 #[test]
 fn every_kind_of_message_has_an_example() {
-    let known = |kind: &u16| {
-        !matches!(Message::decode(&kind.to_le_bytes()), Err(MessageError::Unknown(_)))
-    };
+    let known =
+        |kind: &u16| !matches!(Message::decode(&kind.to_le_bytes()), Err(MessageError::Unknown(_)));
     let kinds: BTreeSet<u16> = (0..=u16::MAX).filter(known).collect();
     let shown: BTreeSet<u16> = examples(&mut stage(1)).iter().map(kind).collect();
     assert_eq!(shown, kinds);
@@ -235,8 +234,17 @@ fn traces(s: &mut Stage, from: HostId) -> String {
     let strays = core::mem::take(&mut node.requests.strays);
     let traces = format!(
         "{queued:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
-        node.local, node.jobs, node.lead, node.data, node.watch, node.requests, node.tasks,
-        node.log, node.events, node.peers.addresses, node.is_frozen(),
+        node.local,
+        node.jobs,
+        node.lead,
+        node.data,
+        node.watch,
+        node.requests,
+        node.tasks,
+        node.log,
+        node.events,
+        node.peers.addresses,
+        node.is_frozen(),
     );
     node.requests.strays = strays;
     traces

@@ -89,7 +89,10 @@ fn tasks_spawned_together_hear_of_each_other_and_of_their_parent() {
         .collect();
     assert_eq!(adopted.len(), 4);
     assert!(adopted.iter().all(|(parent, _, p)| parent.is_some() && p == b"child"));
-    assert_eq!(adopted.iter().map(|a| a.1).collect::<Vec<_>>(), tasks.iter().map(|t| t.host()).collect::<Vec<_>>());
+    assert_eq!(
+        adopted.iter().map(|a| a.1).collect::<Vec<_>>(),
+        tasks.iter().map(|t| t.host()).collect::<Vec<_>>()
+    );
     // In turn: the next ones begin behind the last.
     let info = net.ask(1, parent, Question::Task(tasks[0]));
     assert!(matches!(&info, Ok(Answer::Tasks(t)) if t[0].parent == Some(parent) && t[0].enrolled));
@@ -192,12 +195,15 @@ fn output_of_tasks_goes_to_the_one_that_catches_it_and_no_faster_than_it_reads()
     net.call(2, |n, now, m| n.task_output(now, claim.task, Stream::Err, b"end".to_vec(), m));
     net.call(2, |n, now, m| n.task_exited(now, claim.task, Ending::Exited(0), m));
     net.run(50);
-    let output = |bytes: &[u8], stream| ToTask::Output { task: claim.task, stream, bytes: bytes.to_vec() };
+    let output =
+        |bytes: &[u8], stream| ToTask::Output { task: claim.task, stream, bytes: bytes.to_vec() };
     assert_eq!(net.told(1, parent), [output(b"end", Stream::Err), output(b"", Stream::Out)]);
-    assert!(!net.seats[0].events.iter().any(|e| matches!(
-        e,
-        NodeEvent::Request { event: RequestEvent::Output { .. }, .. }
-    )));
+    assert!(
+        !net.seats[0]
+            .events
+            .iter()
+            .any(|e| matches!(e, NodeEvent::Request { event: RequestEvent::Output { .. }, .. }))
+    );
     // When the catcher ends, what comes afterwards goes to the job's owner.
     asks(&mut net, 1, parent, 2, spawn(1, Place::Host(three)));
     let claim = net.started(2);
@@ -228,10 +234,11 @@ fn a_spawn_whose_host_dies_is_answered_and_its_siblings_begin_without() {
     let (two, three) = (net.id(1), net.id(2));
     let asked = [Place::Host(three), Place::Host(two)];
     for (number, place) in asked.into_iter().enumerate() {
-        net.says(1, parent, ToDaemon::Ask {
-            number: number as u64,
-            question: Question::Spawn(spawn(1, place)),
-        });
+        net.says(
+            1,
+            parent,
+            ToDaemon::Ask { number: number as u64, question: Question::Spawn(spawn(1, place)) },
+        );
     }
     net.run(50);
     net.crash(2);
@@ -248,10 +255,11 @@ fn a_spawn_whose_host_dies_is_answered_and_its_siblings_begin_without() {
     assert!(results.contains(&&[Ok(claim.task)].into()), "{told:?}");
     assert!(results.contains(&&[Err(Fault::HostLost)].into()), "{told:?}");
     // Its root is gone before it heard of its siblings: it begins alone.
-    net.says(1, parent, ToDaemon::Ask {
-        number: 9,
-        question: Question::Spawn(spawn(2, Place::Host(two))),
-    });
+    net.says(
+        1,
+        parent,
+        ToDaemon::Ask { number: 9, question: Question::Spawn(spawn(2, Place::Host(two))) },
+    );
     net.run(2);
     net.cut(0, 1);
     net.run(10_000);

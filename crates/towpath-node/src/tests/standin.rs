@@ -91,7 +91,8 @@ impl Shake {
     /// What the tag of a message is made with: the first with the responder's key, the second
     /// with the pre-shared one.
     fn key(&self, first: bool) -> [u8; 32] {
-        let responder = if self.initiator { self.remote.map_or([0; 32], |k| k.0) } else { self.own.0 };
+        let responder =
+            if self.initiator { self.remote.map_or([0; 32], |k| k.0) } else { self.own.0 };
         digest(&self.state, &[if first { &responder } else { &self.psk.0 }])
     }
 }

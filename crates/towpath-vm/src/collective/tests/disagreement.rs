@@ -208,15 +208,14 @@ fn a_part_of_another_length_than_was_announced_is_refused() {
     let settings = Settings { direct_from: 40, ..Settings::default() };
     let part = |rank: u32| Payload::from(vec![rank as u8; LONG]);
     let (lengths, size) = (Lengths::Any, 2);
-    for which in 0..4 {
+    for which in 0..3 {
         for change in [LONG - 1, LONG + 1, 0] {
             let script = move |rank: u32, number| {
                 let parts = || (0..size).map(part).collect::<std::vec::Vec<_>>();
                 (number == 0).then(|| match which {
                     0 => Operation::Gather { root: 0, data: part(rank), lengths },
                     1 => Operation::Scatter { root: 1, parts: (rank == 1).then(parts) },
-                    2 => Operation::AllGather { data: part(rank), lengths },
-                    _ => Operation::AllToAll { parts: parts(), lengths },
+                    _ => Operation::AllGather { data: part(rank), lengths },
                 })
             };
             let mut network = Network::new(&[0, 1], &settings, 7, script);
