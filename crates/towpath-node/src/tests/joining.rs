@@ -343,7 +343,7 @@ fn of_a_host_with_several_addresses_all_are_told() {
     assert!(net.node(0).next_address(three));
     assert!(!net.node(0).next_address(three), "both were tried");
     assert!(!net.node(0).next_address(two));
-    let eleven: Vec<_> = (1..12).map(|n| addr(n)).collect();
+    let eleven: Vec<_> = (1..12).map(addr).collect();
     assert_eq!(crate::addresses::told(eleven.clone()), eleven[..8]);
     net.call(0, |node, now, memory| node.delete_host(now, three, memory)).expect("it is there");
     net.run(100);

@@ -178,9 +178,8 @@ fn an_origin_keeps_so_much_and_sends_straight_what_is_beyond() {
     'all: loop {
         for (to, seq) in more.iter().zip(&mut seqs) {
             let way = net.node(0).explain(a, to[0]).by_daemons;
-            if way.limit_bytes - way.sent_bytes < PIECE_MAX as u64 + 64 {
-                panic!("the windows are used up before the limit: {kept} kept");
-            }
+            let room = way.limit_bytes - way.sent_bytes;
+            assert!(room >= PIECE_MAX as u64 + 64, "windows are used up, {kept} kept");
             assert!(net.cast(0, a, to, *seq, PIECE_MAX));
             *seq += 1;
             if on_chains(&mut net) == kept * pieces {
