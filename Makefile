@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BIN := target/release/towpath
 
-.PHONY: help cargo run test build install uninstall check swarm soak idle loom kills figures transport fuzz
+.PHONY: help cargo run test build install uninstall check swarm soak idle loom kills figures transport fuzz mutants
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -17,6 +17,7 @@ help:
 	@echo "make soak    property tests with CASES (default 5000) fresh random cases each"
 	@echo "make idle    what two idle daemons cost: processor time and packets (135 s)"
 	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
+	@echo "make mutants  whether unit tests notice changes: 300 and more of them (hours)"
 	@echo "make kills   10000 tasks killed at random moments on real daemons (minutes)"
 	@echo "make figures how soon ends are known, many senders, 1000 simulated hosts (minutes)"
 	@echo "make transport  the simulated figures of docs/transport.md"
@@ -96,6 +97,9 @@ idle: build
 
 loom: cargo
 	$(CARGO) run --release --locked --manifest-path loom/Cargo.toml
+
+mutants: cargo
+	$(CARGO) xtask mutants
 
 SECONDS ?= 60
 JOBS ?= 1
