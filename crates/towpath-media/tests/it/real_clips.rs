@@ -11,6 +11,7 @@ use crate::clip::{Clip, Probed};
 use crate::count::{PACKET, pcrs};
 use towpath_media::inspect::{Inspector, Report};
 use towpath_media::read::{CLOCK_HZ, FaultKind, Format, Reader};
+use towpath_skip::skip;
 
 const OURS: [&str; 8] = ["ts", "m2ts", "mpg", "m1v", "m2v", "mjpeg", "h264", "hevc"];
 const OTHERS: [&str; 4] = ["mp4", "avi", "mkv", "webm"];
@@ -39,8 +40,7 @@ fn clips(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
 #[test]
 fn real_clips_are_read_as_ffprobe_reads_them() {
     let Ok(folder) = std::env::var("TOWPATH_CLIPS") else {
-        println!("SKIPPED: TOWPATH_CLIPS names no folder of clips (see tests/fetch-clips.sh)");
-        return;
+        return skip("TOWPATH_CLIPS names no folder of clips (see tests/fetch-clips.sh)");
     };
     let folder = Path::new(&folder);
     let mut failures = Vec::new();

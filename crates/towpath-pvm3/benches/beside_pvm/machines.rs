@@ -34,7 +34,7 @@ impl Machines {
         let folder = tempfile::Builder::new().prefix("tp").tempdir().expect("a folder");
         let net = if hosts == 1 { None } else { Net::new(folder.path()) };
         if hosts == 2 && net.is_none() {
-            support::skip("no network namespaces: two hosts were not measured");
+            towpath_skip::skip("no network namespaces: two hosts were not measured");
             return None;
         }
         let program = folder.path().join("speed");
