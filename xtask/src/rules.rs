@@ -34,6 +34,7 @@ pub(crate) const SIM: &str = "towpath-sim";
 pub(crate) const IO: &str = "towpath-io";
 pub(crate) const TASK: &str = "towpath-task";
 pub(crate) const FACADE: &str = "towpath";
+pub(crate) const REPORT: &str = "towpath-report";
 pub(crate) const SKIP: &str = "towpath-skip";
 
 /// Every crate that may exist under `crates/`.
@@ -54,7 +55,8 @@ pub(crate) const CRATES: &[CrateRule] = &[
     safe("towpath-apps", &[FACADE]),
     safe("towpath-console", &[FACADE]),
     safe(SKIP, &[]),
-    safe("towpath-cli", &[FACADE, SIM, IO, VM, MEDIA, QOS, PROTO, WIRE]),
+    safe(REPORT, &[MEDIA, WIRE]),
+    safe("towpath-cli", &[FACADE, REPORT, SIM, IO, VM, MEDIA, QOS, PROTO, WIRE]),
 ];
 
 /// Dev-dependencies any crate may have besides its normal ones.

@@ -11,24 +11,19 @@ macro_rules! putln {
     ($($words:tt)*) => { $crate::files::print(&format!("{}\n", format_args!($($words)*))) };
 }
 
-mod batch;
 mod bench;
 mod bound;
 mod capture;
-mod cells;
 mod control;
 mod down;
 mod dump;
 mod experiment;
 mod explain;
 mod farm;
-mod files;
-mod interrupt;
 mod kill;
 mod logs;
 mod media;
 mod plan;
-mod plot;
 mod pvm;
 mod reserve;
 mod run;
@@ -38,15 +33,14 @@ mod status;
 mod top;
 mod topology;
 mod tspec;
-mod units;
 mod up;
-mod words;
 
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use towpath::{Home, VmDir};
+use towpath_report::{batch, cells, files, interrupt, plot, units, words};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,7 +4,7 @@ use super::chart::Axis;
 
 /// The unit of an axis. Values are always in the base unit (seconds, bytes, bit/s).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
     Seconds,
     /// Decimal multiples: kB, MB.
     Bytes,
