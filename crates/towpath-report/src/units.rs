@@ -10,7 +10,9 @@ use towpath_wire::{ByteSize, Rate};
 /// A start-up delay, in time or in frames of the trace it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
+    /// Of time.
     Time(Duration),
+    /// Frames.
     Slots(u64),
 }
 
