@@ -61,6 +61,7 @@ impl Chart {
         Self { title: title.into(), caption: String::new(), x, y, series: Vec::new() }
     }
 
+    /// With words below it.
     #[must_use]
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = caption.into();
@@ -86,6 +87,7 @@ impl Axis {
         Self { label: label.into(), unit, log: false, from_zero: true }
     }
 
+    /// On a logarithmic scale.
     #[must_use]
     pub fn log(mut self) -> Self {
         self.log = true;

@@ -63,6 +63,7 @@ impl Section {
         Self { body: format!("<h2>{}</h2>\n", escape(heading)) }
     }
 
+    /// With a paragraph of plain text.
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         let _ = writeln!(self.body, "<p>{}</p>", escape(text));
@@ -77,12 +78,14 @@ impl Section {
         self
     }
 
+    /// With a table.
     #[must_use]
     pub fn table(mut self, table: &Table) -> Self {
         self.body.push_str(&table.html());
         self
     }
 
+    /// With charts, side by side where there is room.
     #[must_use]
     pub fn charts<'a>(mut self, charts: impl IntoIterator<Item = &'a Chart>) -> Self {
         self.body.push_str("<div class=\"charts\">\n");
