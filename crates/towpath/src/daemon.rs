@@ -23,6 +23,7 @@ use towpath_node::{JoinTarget, Links, Node, NodeConfig, Saved, SavedError};
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Rng};
 use towpath_task::place::SOCKET_NAME;
+use towpath_wire::Instant;
 
 use crate::config::{ConfigError, key_file, make_dir, socket_path};
 use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket};
@@ -323,25 +324,10 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let seed = RealCrypto::generate_secret();
     let rng = Rng::new(u64::from_le_bytes(first_eight(&seed)), 0);
     let crypto = Box::new(RealCrypto::new(secret));
-    let node = match &options.role {
-        Role::Found(vm_key) => match saved {
-            None => Node::found(config, crypto, rng, *vm_key),
-            Some(saved) => Node::found_again(clock.now(), config, crypto, rng, *vm_key, saved)
-                .map_err(|why| DaemonError::Saved { dir: options.dir.clone(), why })?,
-        },
-        Role::Join(token) => {
-            let addr = links.nearest(&token.addrs()).unwrap_or(token.0.addr);
-            let target = JoinTarget { addr, ..token.0.clone() };
-            Node::join(clock.now(), config, crypto, rng, target)
-        }
-    };
+    let node = node(options, clock.now(), (config, crypto, rng), saved)?;
     let listener = listen(&socket)?;
     let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
     let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
-    let keeper = match options.role {
-        Role::Found(_) => Some(Keeper::start(&options.dir).map_err(system("keeper thread"))?),
-        Role::Join(_) => None,
-    };
     let engine_options = EngineOptions {
         vm: options.vm.clone(),
         listener,
@@ -354,7 +340,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
             library: Library::find(&options.dir),
         },
         descriptors,
-        keeper,
+        keeper: keeper(options)?,
     };
     let mut engine = Engine::new(node, engine_options)?;
     let result = engine.run(&mut |node| {
@@ -376,6 +362,37 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let _ = fs::remove_file(&socket);
     let _ = fs::remove_file(&task_socket);
     Ok(result?)
+}
+
+/// What this daemon's host begins as.
+fn node(
+    options: &DaemonOptions,
+    now: Instant,
+    (config, crypto, rng): (NodeConfig, Box<RealCrypto>, Rng),
+    saved: Option<Saved>,
+) -> Result<Node, DaemonError> {
+    Ok(match &options.role {
+        Role::Found(vm_key) => match saved {
+            None => Node::found(config, crypto, rng, *vm_key),
+            Some(saved) => Node::found_again(now, config, crypto, rng, *vm_key, saved)
+                .map_err(|why| DaemonError::Saved { dir: options.dir.clone(), why })?,
+        },
+        Role::Join(token) => {
+            let addr = config.links.nearest(&token.addrs()).unwrap_or(token.0.addr);
+            let target = JoinTarget { addr, ..token.0.clone() };
+            Node::join(now, config, crypto, rng, target)
+        }
+    })
+}
+
+/// What keeps the table of hosts, where this daemon founds.
+fn keeper(options: &DaemonOptions) -> Result<Option<Keeper>, DaemonError> {
+    match options.role {
+        Role::Found(_) => {
+            Ok(Some(Keeper::start(&options.dir).map_err(system("starting the keeper"))?))
+        }
+        Role::Join(_) => Ok(None),
+    }
 }
 
 /// What a daemon says once it is part of its virtual machine.

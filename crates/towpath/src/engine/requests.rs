@@ -128,16 +128,7 @@ impl Engine {
         let now = self.clock.now();
         match request {
             Request::Info => {
-                let info = Reply::Info(Info {
-                    version: crate::VERSION.into(),
-                    vm: self.vm.clone(),
-                    me: self.node.me(),
-                    leader: self.node.leader(),
-                    frozen: self.node.is_frozen(),
-                    pid: std::process::id(),
-                    trouble: self.trouble(),
-                    counters: self.counters(),
-                });
+                let info = Reply::Info(self.info());
                 self.reply(key, &info);
             }
             Request::Hosts => {
@@ -194,6 +185,19 @@ impl Engine {
                 self.is_over = true;
                 self.reply(key, &Reply::Done);
             }
+        }
+    }
+
+    fn info(&self) -> Info {
+        Info {
+            version: crate::VERSION.into(),
+            vm: self.vm.clone(),
+            me: self.node.me(),
+            leader: self.node.leader(),
+            frozen: self.node.is_frozen(),
+            pid: std::process::id(),
+            trouble: self.trouble(),
+            counters: self.counters(),
         }
     }
 
