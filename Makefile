@@ -4,12 +4,14 @@
 CARGO ?= cargo
 BIN := target/release/towpath
 
-.PHONY: help cargo run test build check swarm soak idle loom kills figures transport fuzz
+.PHONY: help cargo run test build install uninstall check swarm soak idle loom kills figures transport fuzz
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
 	@echo "make test    everything that CI runs, but for loom and half a minute of fuzzing each parser"
 	@echo "make build   release build of the towpath command: $(BIN)"
+	@echo "make install    command, libraries, headers, manual under PREFIX (/usr/local), in DESTDIR"
+	@echo "make uninstall  takes that away again"
 	@echo "make check   formatting, lints, documentation, house rules, purity, dependencies"
 	@echo "make swarm   1000 simulated runs with faults"
 	@echo "make soak    property tests with CASES (default 5000) fresh random cases each"
@@ -30,6 +32,15 @@ cargo:
 
 build: cargo
 	$(CARGO) build --release --locked -p towpath-cli
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+install: cargo
+	$(CARGO) build --release --locked -p towpath-cli -p towpath-capi -p towpath-pvm3
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh packaging/install.sh
+
+uninstall:
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh packaging/install.sh uninstall
 
 run: build
 	@sh examples/first-run.sh $(BIN)

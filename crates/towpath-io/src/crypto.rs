@@ -9,6 +9,7 @@ use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 use towpath_proto::crypto::Secrets;
 use towpath_proto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk, Rng};
+use zeroize::Zeroizing;
 
 const PATTERN: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
 
@@ -78,27 +79,28 @@ impl CryptoResolver for Resolver {
 
 /// A host's cryptography.
 pub struct RealCrypto {
-    secret: [u8; 32],
+    secret: Zeroizing<[u8; 32]>,
     public: HostKey,
     entropy: Entropy,
 }
 
 impl RealCrypto {
     /// With the host's static secret key and the operating system's randomness.
-    pub fn new(secret: [u8; 32]) -> Self {
-        Self { secret, public: public_of(&secret), entropy: Entropy::System }
+    pub fn new(secret: impl Into<Zeroizing<[u8; 32]>>) -> Self {
+        let secret = secret.into();
+        Self { public: public_of(&secret), secret, entropy: Entropy::System }
     }
 
     /// A fresh static secret key.
-    pub fn generate_secret() -> [u8; 32] {
-        Entropy::System.draw()
+    pub fn generate_secret() -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(Entropy::System.draw())
     }
 
     /// For simulations: key and randomness from a seed, anything but secret.
     pub fn seeded(rng: Rng) -> Self {
         let mut entropy = Entropy::Seeded(rng);
-        let secret = entropy.draw();
-        Self { secret, public: public_of(&secret), entropy }
+        let secret = Zeroizing::new(entropy.draw());
+        Self { public: public_of(&secret), secret, entropy }
     }
 
     fn shake(
@@ -112,7 +114,7 @@ impl RealCrypto {
         };
         let params = PATTERN.parse().expect("the pattern is well formed");
         let state = Builder::with_resolver(params, Box::new(Resolver(entropy)))
-            .local_private_key(&self.secret)
+            .local_private_key(&*self.secret)
             .and_then(|b| b.prologue(prologue))
             .and_then(build)
             .expect("keys have the pattern's lengths");

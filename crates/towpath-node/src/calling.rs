@@ -55,7 +55,7 @@ impl Node {
         let Some(purpose) = self.purpose() else { return };
         let tries = self.peers.by_host.get(&host).map_or(0, |p| p.tries);
         let (addr, key) = (self.addr_to_try(entry, tries), HostKey(entry.key));
-        let hello = self.hello(purpose).encode();
+        let hello = self.hello(purpose).encode(&self.config.build);
         let connect = Connect {
             link: self.config.links.to(addr),
             remote: addr,

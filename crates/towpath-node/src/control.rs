@@ -9,11 +9,12 @@ use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Memory, Psk
 use towpath_vm::host::NAME_MAX;
 use towpath_vm::message::Welcome;
 use towpath_vm::{Change, ControlLog, Entry, Host, HostState, LogError, Message, Tasks};
+use towpath_wire::greeting::{Greeting, PROTOCOL};
 use towpath_wire::{Admission, HostId, Instant};
 
 use crate::config::{JoinTarget, reason, refusal, token_psk};
 use crate::event::{DeleteError, JoinFailure, NodeEvent};
-use crate::hello::{Hello, Purpose};
+use crate::hello::{Hello, Purpose, Unread};
 use crate::node::Node;
 use crate::restore::REMOVED_MAX;
 use crate::standing::{RETRY_LEADER, Standing};
@@ -34,7 +35,7 @@ pub(crate) struct Joining {
 
 impl Joining {
     /// That of a host that the log has as lost.
-    pub(crate) const fn again(now: Instant, addr: SocketAddr, key: HostKey) -> Self {
+    pub(crate) fn again(now: Instant, addr: SocketAddr, key: HostKey) -> Self {
         let (admission, psk) = (Admission::Member, Psk::MEMBER);
         Self { id: None, retry_at: Some(now), addr, key, admission, psk, again: true }
     }
@@ -61,13 +62,13 @@ impl Node {
             return;
         }
         let purpose = if j.again { Purpose::Rejoin } else { Purpose::Join };
-        let hello = self.hello(purpose).encode();
+        let hello = self.hello(purpose).encode(&self.config.build);
         let connect = Connect {
             link: self.config.links.to(j.addr),
             remote: j.addr,
             key: j.key,
             admission: j.admission,
-            psk: j.psk,
+            psk: j.psk.clone(),
             hello: &hello,
         };
         let id = self.endpoint.connect(now, &connect).ok();
@@ -109,12 +110,14 @@ impl Node {
         admission: Admission,
         hello: &[u8],
     ) {
-        let verdict = match Hello::decode(hello) {
-            None => Err((refusal::MALFORMED, "the hello does not decode")),
-            Some(_) if key == self.endpoint.public_key() => {
-                Err((refusal::SELF, "a host cannot connect to itself"))
+        let verdict = match Hello::decode(hello, &self.config.build) {
+            Err(unread) => Err(self.cannot_read(&unread)),
+            Ok(_) if key == self.endpoint.public_key() => {
+                Err((refusal::SELF, "a host cannot connect to itself".into()))
             }
-            Some(hello) => self.judge(now, &key, &admission, hello.purpose),
+            Ok(hello) => self
+                .judge(now, &key, &admission, hello.purpose)
+                .map_err(|(code, text)| (code, text.into())),
         };
         let psk = match (&admission, &self.vm_key) {
             (Admission::Token { expiry_unix_s, nonce }, Some(vm_key)) => {
@@ -124,14 +127,29 @@ impl Node {
         };
         match verdict {
             Ok(host) => {
-                let hello = self.hello(self.purpose().unwrap_or(Purpose::Join)).encode();
+                if let Admission::Token { nonce, .. } = admission {
+                    self.lead.invitations.asks(id, nonce);
+                }
+                let hello = self.hello(self.purpose().unwrap_or(Purpose::Join));
+                let hello = hello.encode(&self.config.build);
                 self.endpoint.answer(now, id, &Answer::Accept { psk, hello: &hello });
                 if let Some(host) = host {
                     self.await_contact(now, host);
                 }
             }
             Err((code, text)) => {
-                self.endpoint.answer(now, id, &Answer::Refuse { psk, code, text });
+                self.endpoint.answer(now, id, &Answer::Refuse { psk, code, text: &text });
+            }
+        }
+    }
+
+    /// What a host is told whose hello says nothing to us.
+    fn cannot_read(&self, unread: &Unread) -> (u16, String) {
+        match unread {
+            Unread::Malformed => (refusal::MALFORMED, "the hello does not decode".into()),
+            Unread::Build(theirs) => {
+                let own = Greeting { protocol: PROTOCOL, build: &self.config.build };
+                (refusal::BUILD, alloc::format!("it runs {own}, this host {theirs}"))
             }
         }
     }
@@ -161,15 +179,14 @@ impl Node {
             (Purpose::Join | Purpose::Rejoin, _) if !leads => {
                 Err((refusal::NOT_LEADER, "only the leader of the virtual machine admits hosts"))
             }
-            (Purpose::Join, Admission::Token { expiry_unix_s, .. }) => {
-                // Whoever is in the table needs no fresh token to come back.
-                if known.is_none() && *expiry_unix_s <= self.unix_s(now) {
-                    Err((refusal::EXPIRED, "the token has expired"))
-                } else if log.table().free_slot().is_none() {
-                    Err((refusal::FULL, "all 4095 host slots are taken"))
-                } else {
-                    Ok(None)
+            // Whoever is in the table needs no fresh token to come back.
+            (Purpose::Join, Admission::Token { .. }) if known.is_some() => Ok(None),
+            (Purpose::Join, Admission::Token { nonce, expiry_unix_s }) => {
+                self.lead.invitations.judge(self.unix_s(now), nonce, *expiry_unix_s)?;
+                if log.table().free_slot().is_none() {
+                    return Err((refusal::FULL, "all 4095 host slots are taken"));
                 }
+                Ok(None)
             }
             (Purpose::Join, Admission::Member) => {
                 Err((refusal::NOT_MEMBER, "joining needs a token"))
@@ -204,9 +221,15 @@ impl Node {
         key: HostKey,
         hello: &[u8],
     ) -> bool {
-        let Some(hello) = Hello::decode(hello) else { return false };
+        let Ok(hello) = Hello::decode(hello, &self.config.build) else { return false };
         if !matches!(hello.purpose, Purpose::Join | Purpose::Rejoin) {
             return false;
+        }
+        let known = self.log.as_ref().is_some_and(|log| log.table().by_key(&key.0).is_some());
+        // Others that came at the same time may have used it up.
+        if !known && !self.lead.invitations.take(self.unix_s(now), id) {
+            self.closing.push((id, reason::TOKEN));
+            return true;
         }
         let Some(addr) = self.remote_of(id) else { return true };
         let Some(log) = &self.log else { return true };

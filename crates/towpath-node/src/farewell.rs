@@ -51,9 +51,9 @@ impl Node {
         key: &HostKey,
         hello: &[u8],
     ) -> bool {
-        let purpose = Hello::decode(hello).map(|h| h.purpose);
+        let purpose = Hello::decode(hello, &self.config.build).map(|h| h.purpose);
         let Some(host) = self.lead.removed.get(&key.0).copied() else { return false };
-        if !purpose.is_some_and(|p| self.is_to_hear_of_its_end(key, p)) {
+        if !purpose.is_ok_and(|p| self.is_to_hear_of_its_end(key, p)) {
             return false;
         }
         if let Some(old) = self.peers.set_up(host, id) {

@@ -8,6 +8,7 @@
 //! | [`node`] | [`Node`] and what its owner calls |
 //! | [`config`] | what a host is started with, tokens |
 //! | [`event`] | what a node tells its owner |
+//! | [`invitations`] | tokens that were issued, and revoking them |
 //! | `peers`, `calling` | one connection per host, made on first use |
 //! | `control`, `telling` | joining, leaving, losing hosts, and how all hear of it |
 //! | `farewell` | how a deleted host hears of it |
@@ -32,6 +33,7 @@ pub mod data;
 pub mod direct;
 pub mod event;
 pub mod explain;
+pub mod invitations;
 pub mod links;
 pub mod node;
 pub mod relay;
@@ -62,6 +64,7 @@ mod work;
 pub use config::{Invitation, JoinTarget, NodeConfig};
 pub use data::Delivery;
 pub use event::{DeleteError, JoinFailure, NodeEvent, SpawnError};
+pub use invitations::{InviteError, Issued};
 pub use links::Links;
 pub use node::Node;
 pub use restore::{Saved, SavedError};

@@ -24,13 +24,15 @@ use towpath_vm::{
 };
 use towpath_wire::frame::MESSAGE_CHARGE;
 use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
+use zeroize::Zeroizing;
 
 use crate::broken::Broken;
-use crate::config::{Invitation, JoinTarget, NodeConfig, reason, token_psk};
+use crate::config::{JoinTarget, NodeConfig, reason};
 use crate::control::Joining;
 use crate::data::Data;
 use crate::direct::Ring;
 use crate::event::{NodeEvent, SpawnError};
+use crate::invitations::Invitations;
 use crate::peers::Peers;
 use crate::question::{Asker, Questions};
 use crate::restore::{Recovery, Removed};
@@ -44,7 +46,7 @@ use crate::watch::Watch;
 pub struct Node {
     pub(crate) config: NodeConfig,
     pub(crate) endpoint: Endpoint,
-    pub(crate) vm_key: Option<[u8; 32]>,
+    pub(crate) vm_key: Option<Zeroizing<[u8; 32]>>,
     pub(crate) me: Option<HostId>,
     pub(crate) log: Option<ControlLog>,
     pub(crate) standing: Standing,
@@ -108,6 +110,7 @@ pub(crate) struct Lead {
     pub(crate) recovery: Option<Recovery>,
     pub(crate) telling: Telling,
     pub(crate) registry: Registry,
+    pub(crate) invitations: Invitations,
     /// Tasks that asked the registry, by host.
     pub(crate) registered: BTreeSet<TaskId>,
     /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
@@ -142,11 +145,16 @@ impl Node {
     }
 
     /// The first host of a new virtual machine, which it leads. It alone holds the VM key.
-    pub fn found(config: NodeConfig, crypto: Box<dyn Crypto>, rng: Rng, vm_key: [u8; 32]) -> Self {
+    pub fn found(
+        config: NodeConfig,
+        crypto: Box<dyn Crypto>,
+        rng: Rng,
+        vm_key: impl Into<Zeroizing<[u8; 32]>>,
+    ) -> Self {
         let mut node = Self::new(config, crypto, rng);
         let id = HostId::new(1, 1).expect("slot 1 is a slot");
         let lost_after_ms = node.lost_after().as_millis() as u32;
-        node.vm_key = Some(vm_key);
+        node.vm_key = Some(vm_key.into());
         node.me = Some(id);
         node.log = Some(ControlLog::found(node.own_entry(id), lost_after_ms));
         node.tasks = Some(Tasks::new(id, node.config.slots));
@@ -253,14 +261,6 @@ impl Node {
     /// microseconds since the Unix epoch.
     pub const fn set_clock(&mut self, unix_us_at_zero: u64) {
         self.config.unix_us_at_zero = unix_us_at_zero;
-    }
-
-    /// Issues a token for a newcomer; `None` where this host does not hold the VM key.
-    pub fn invite(&mut self, now: Instant, ttl_s: u64, nonce: [u8; 16]) -> Option<Invitation> {
-        let vm_key = self.vm_key.as_ref()?;
-        let expiry_unix_s = self.unix_s(now).saturating_add(ttl_s);
-        let psk = token_psk(self.endpoint.crypto(), vm_key, expiry_unix_s, &nonce);
-        Some(Invitation { expiry_unix_s, nonce, psk })
     }
 
     pub(crate) const fn unix_s(&self, now: Instant) -> u64 {

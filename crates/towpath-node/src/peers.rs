@@ -381,7 +381,7 @@ impl Node {
             return;
         }
         let host = self.log.as_ref().and_then(|l| l.table().by_key(&key.0)).map(|h| h.id);
-        let theirs = Hello::decode(hello).and_then(|h| h.purpose.kept());
+        let theirs = Hello::decode(hello, &self.config.build).ok().and_then(|h| h.purpose.kept());
         match host {
             Some(host) => {
                 self.contact_made(now, host, id, memory);

@@ -17,6 +17,7 @@ use towpath_vm::message::{Report, Resumed};
 use towpath_vm::{ControlLog, Host, HostState, Message, Snapshot, Tasks};
 use towpath_wire::id::SLOT_MAX;
 use towpath_wire::{HostId, Instant};
+use zeroize::Zeroizing;
 
 use crate::config::NodeConfig;
 use crate::event::NodeEvent;
@@ -100,7 +101,7 @@ impl Node {
         config: NodeConfig,
         crypto: Box<dyn Crypto>,
         rng: Rng,
-        vm_key: [u8; 32],
+        vm_key: impl Into<Zeroizing<[u8; 32]>>,
         saved: Saved,
     ) -> Result<Self, SavedError> {
         let Saved { snapshot, addresses, removed } = saved;
@@ -109,7 +110,7 @@ impl Node {
         if own != Some(node.endpoint.public_key().0) {
             return Err(SavedError::OtherKey);
         }
-        node.vm_key = Some(vm_key);
+        node.vm_key = Some(vm_key.into());
         node.lead.removed = removed.into_iter().take(REMOVED_MAX).collect();
         for (host, addrs) in addresses {
             node.note_addresses(host, addrs);

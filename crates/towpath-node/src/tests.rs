@@ -89,6 +89,7 @@ const NOW: Instant = Instant::ZERO;
 fn node() -> (Node, HostId, HeapMemory) {
     let config = NodeConfig {
         name: "one".into(),
+        build: "test".into(),
         links: Links::one(([10, 0, 0, 1], 7077).into()),
         arch: "any".into(),
         speed: 1000,

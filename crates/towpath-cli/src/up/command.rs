@@ -197,7 +197,7 @@ fn start_rest(
     if hosts == 1 {
         return Ok(());
     }
-    let token = control::issue_token(vm, OWN_TOKEN_S)?;
+    let token = control::issue_token(vm, OWN_TOKEN_S, Some(u32::from(hosts) - 1))?;
     // One after the other, so that daemon n of this machine is host n.
     for number in 2..=hosts {
         if is_locked(&vm.host(number.into())) {

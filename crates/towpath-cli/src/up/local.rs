@@ -1,9 +1,7 @@
 //! Daemons of this machine, started in the background.
 
-use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -14,8 +12,8 @@ use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use towpath::VmDir;
-use towpath::config::make_dir;
 use towpath::daemon::Started;
+use towpath::log;
 use towpath::start::processors;
 
 /// How long a daemon may take to say that it is part of its virtual machine.
@@ -82,16 +80,9 @@ impl Tuning {
 
 impl Start<'_> {
     pub(super) fn start(&self) -> anyhow::Result<Starting> {
-        let dir = self.vm.host(self.number.into());
-        make_dir(&dir)?;
-        let log = dir.join("daemon.log");
-        let stderr = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&log)
-            .with_context(|| format!("cannot write {}", log.display()))?;
+        let dir = self.vm.make_host(self.number.into())?;
+        let log = dir.join(log::NAME);
+        let stderr = log::open(&dir)?;
         let tuning = self.tuning;
         let mut command = Command::new(std::env::current_exe()?);
         command

@@ -15,6 +15,7 @@ use towpath::start::hostfile::{self, Machine};
 use towpath::start::launch::{LaunchError, Launcher, Way};
 use towpath::start::machines::{self, Source};
 use towpath::start::parallel;
+use towpath::token::TTL_MAX_S;
 
 use crate::{control, interrupt};
 
@@ -113,7 +114,7 @@ impl RemoteArgs {
         let launcher = Launcher {
             way,
             vm: vm.name.clone(),
-            token: control::issue_token(vm, ttl.as_secs())?,
+            token: control::issue_token(vm, ttl.as_secs().min(TTL_MAX_S), Some(list.len() as u32))?,
             towpath,
             lost_after_ms,
             limit: self.start_timeout,

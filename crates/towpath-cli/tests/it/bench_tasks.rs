@@ -120,26 +120,47 @@ fn socket_in(dir: &std::path::Path) -> Option<PathBuf> {
     Some(home.join("bench/hosts/1/sock")).filter(|socket| socket.exists())
 }
 
-#[test]
-fn an_interrupted_bench_leaves_nothing() {
-    let dir = tempfile::tempdir().unwrap();
+/// A bench that is interrupted as soon as its daemon can be reached: its exit status.
+fn interrupted(dir: &std::path::Path, meanwhile: impl Fn(&std::path::Path)) -> Option<i32> {
     let mut bench = Command::new(env!("CARGO_BIN_EXE_towpath"))
         .args(["bench", "echo", "--sizes", "16", "--seconds", "60", "--cpus", "none"])
-        .env("TMPDIR", dir.path())
+        .env("TMPDIR", dir)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let socket = loop {
         assert_eq!(bench.try_wait().unwrap(), None, "it runs for minutes");
-        match socket_in(dir.path()) {
+        match socket_in(dir) {
             Some(socket) => break socket,
             None => std::thread::yield_now(),
         }
     };
     let pid = rustix::process::Pid::from_child(&bench);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(bench.wait().unwrap().code(), Some(130));
+    meanwhile(&socket);
+    let status = bench.wait().unwrap().code();
     assert!(std::os::unix::net::UnixStream::connect(&socket).is_err(), "its daemon goes on");
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "its files are left");
+    assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0, "its files are left");
+    status
+}
+
+#[test]
+fn an_interrupted_bench_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(interrupted(dir.path(), |_| ()), Some(130));
+}
+
+#[test]
+fn what_fails_because_of_an_interrupt_is_no_result() {
+    let dir = tempfile::tempdir().unwrap();
+    // The bench finds its daemon gone before it could end it itself.
+    let kill = |socket: &std::path::Path| {
+        let Ok(info) = towpath::Client::connect(socket).and_then(|mut client| client.info()) else {
+            return;
+        };
+        let pid = rustix::process::Pid::from_raw(info.pid.cast_signed()).unwrap();
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    };
+    assert_eq!(interrupted(dir.path(), kill), Some(130));
 }

@@ -93,7 +93,11 @@ fn a_time_out_ends_an_item_and_what_it_started() {
     let begin = Instant::now();
     let mark = vm.file("timeout-mark");
     std::fs::write(&mark, "").unwrap();
-    let script = format!("tail -f {} & wait", mark.display());
+    // Many that do not go politely: they are on their way out when their shell is gone.
+    let script = format!(
+        "i=0; while [ $i -lt 50 ]; do i=$((i+1)); (trap '' TERM; exec tail -f {}) & done; wait",
+        mark.display()
+    );
     let out =
         vm.towpath(&["farm", "--timeout", "300ms", "--", "sh", "-c", &script, ":::", "a", "b"]);
     assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
@@ -226,4 +230,156 @@ fn a_thousand_short_items_go_fast() {
     let rate = 1000.0 / begin.elapsed().as_secs_f64();
     println!("{rate:.0} items/s");
     assert!(rate > 50.0, "{rate:.0} items/s");
+}
+
+/// What `towpath farm` and GNU parallel make of the same words, each in the order of the items.
+fn beside_parallel(vm: &Vm, args: &[&str], input: &[u8]) -> Option<(String, String)> {
+    // A file: it writes before it has read all.
+    std::fs::write(vm.file("input"), input).unwrap();
+    let parallel = std::process::Command::new("parallel")
+        .args(["--will-cite", "--keep-order"])
+        .args(args)
+        .current_dir(vm.dir.path())
+        .env("HOME", vm.dir.path())
+        .stdin(std::fs::File::open(vm.file("input")).unwrap())
+        .output();
+    let Ok(theirs) = parallel else {
+        println!("SKIPPED: GNU parallel is not installed");
+        eprintln!("SKIPPED: GNU parallel is not installed");
+        return None;
+    };
+    let ours = vm.with_input(&[&["farm", "--keep-order"], args].concat(), input);
+    assert_eq!(ours.status.code(), theirs.status.code(), "{args:?}: {}", text(&ours.stderr));
+    Some((text(&ours.stdout), text(&theirs.stdout)))
+}
+
+#[test]
+fn words_mean_what_they_mean_to_gnu_parallel() {
+    // One host, so that -j1 is one at a time.
+    let vm = Vm::up(1);
+    std::fs::write(vm.file("one"), "p\nq\n").unwrap();
+    std::fs::write(vm.file("two"), "r\ns\nt\n").unwrap();
+    for args in [
+        &["echo", "{}", ":::", "a", "b", ":::", "1", "2"][..],
+        &["echo", "{2}", "x{1}y", ":::", "a", "b", ":::", "1", "2"],
+        &["echo", ":::", "a", "b", ":::+", "1", "2", ":::", "x", "y"],
+        &["echo", "{1/.}", "{2//}", "{-1/}", ":::", "d/a.txt", ":::", "e/f.c", "g"],
+        &["echo", "{1}-{2}", "::::", "one", "two"],
+        &["echo", "{1}-{2}", "::::", "one", "::::+", "two"],
+        &["echo", "{1}-{2}", "::::", "one", ":::", "z"],
+        &["-a", "one", "-a", "two", "echo", "{2}{1}"],
+        &["-N", "2", "echo", "{1}+{2}", ":::", "1", "2", "3", "4", "5"],
+        &["-N3", "echo", ":::", "1", "2", "3", "4"],
+        &["-C", ",", "echo", "{3}{1}", ":::", "a,b,c", "d,e,f"],
+        &["--colsep", "\\t", "echo", "{2}", ":::", "a\tb", "c\td"],
+        &["--colsep", "\\|", "echo", "{2}", "{}", ":::", "a|b", "c|d"],
+        &["--tag", "echo", "{2}", ":::", "a", ":::", "1", "2"],
+        &["-j1", "--halt", "now,fail=1", "test", "{}", "!=", "3", ":::", "1", "2", "3", "4", "5"],
+        &["-j1", "--halt", "soon,fail=2", "test", "{}", "-gt", "3", ":::", "1", "2", "3", "4"],
+    ] {
+        let Some((ours, theirs)) = beside_parallel(&vm, args, b"in\nput\n") else { return };
+        assert_eq!(ours, theirs, "{args:?}");
+    }
+    let Some((ours, theirs)) = beside_parallel(&vm, &["echo", "{1}{#}"], b"in\nput\n") else {
+        return;
+    };
+    assert_eq!(ours, theirs);
+}
+
+#[test]
+fn input_in_blocks_is_that_of_gnu_parallel_and_survives_a_killed_host() {
+    let vm = Vm::up(2);
+    let input = numbers(100_000);
+    for args in [&["--pipe", "--block", "50k", "cksum"][..], &["--pipe", "--block", "100K", "cat"]]
+    {
+        let Some((ours, theirs)) = beside_parallel(&vm, args, &input) else { break };
+        assert!(ours == theirs, "{args:?}");
+    }
+    // What does not read its input is none the worse for it.
+    let out = vm.with_input(&["farm", "--pipe", "--block", "100K", "--", "true"], &input);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    // Each block counts once, whatever becomes of a host.
+    let script = "sleep 0.2; wc -l";
+    let mut farm = vm
+        .command(&["farm", "--pipe", "--block", "20k", "--", "sh", "-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = farm.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, &input).unwrap();
+    drop(stdin);
+    let mut lines = BufReader::new(farm.stdout.take().unwrap()).lines();
+    let count = |line: std::io::Result<String>| line.unwrap().trim().parse::<u64>().unwrap();
+    let first = count(lines.next().unwrap());
+    Vm::signal(vm.pid(2), "-KILL");
+    let all: u64 = first + lines.map(count).sum::<u64>();
+    assert_eq!((farm.wait().unwrap().code(), all), (Some(0), 100_000));
+}
+
+#[test]
+fn results_are_where_gnu_parallel_puts_them() {
+    let vm = Vm::up(1);
+    let args = |dir| {
+        let head = ["--results", dir, "sh", "-c"];
+        [&head[..], &["'echo out; echo err >&2; exit 1'", ":::", "a/b", "c", ":::", "1"]].concat()
+    };
+    let ours = args("ours").iter().map(|word| word.trim_matches('\'')).collect::<Vec<_>>();
+    let out = vm.towpath(&[&["farm"], &ours[..]].concat());
+    assert_eq!((out.status.code(), text(&out.stdout).as_str()), (Some(2), "out\nout\n"));
+    let files = |dir: &str| -> BTreeMap<String, String> {
+        let list = std::process::Command::new("find")
+            .args([".", "-type", "f"])
+            .current_dir(vm.file(dir))
+            .output();
+        let names = text(&list.unwrap().stdout);
+        let read = |name: &str| std::fs::read_to_string(vm.file(dir).join(name)).unwrap();
+        names.lines().map(|name| (name.to_string(), read(name).trim().to_string())).collect()
+    };
+    assert_eq!(files("ours")["./1/a\\_b/2/1/stderr"], "err");
+    let parallel = std::process::Command::new("parallel")
+        .args(["--will-cite", "--quote"])
+        .args(args("theirs").iter().map(|word| word.trim_matches('\'')))
+        .current_dir(vm.dir.path())
+        .env("HOME", vm.dir.path())
+        .output();
+    if parallel.is_err() {
+        println!("SKIPPED: GNU parallel is not installed");
+        eprintln!("SKIPPED: GNU parallel is not installed");
+        return;
+    }
+    assert_eq!(files("ours"), files("theirs"));
+}
+
+#[test]
+fn what_is_not_understood_is_refused_and_nothing_runs() {
+    let vm = Vm::up(1);
+    for (args, part) in [
+        (&["touch", "ran{2}", ":::", "a"][..], "`{2}` of the command: item 1 has 1 column"),
+        (&["touch", "ran{5}", ":::", "a", ":::", "b"], "item 1 has 2 columns"),
+        (&["touch", "ran{%}", ":::", "a"], "the number of a job slot"),
+        (&["--load", "80%", "touch", "ran", ":::", "a"], "--jobs"),
+        (&["--pipe", "touch", "ran{}"], "the command's input"),
+        (&["--pipe", "touch", "ran", ":::", "a"], "hint:"),
+        (&["--link", "touch", "ran", ":::", "a"], ":::+"),
+        (&["--bogus", "touch", "ran", ":::", "a"], "behind it"),
+        (&["--halt", "2", "touch", "ran", ":::", "a"], "now,fail=1"),
+    ] {
+        let out = vm.towpath(&[&["farm"], args].concat());
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(255), "{args:?}: {said}");
+        assert!(said.contains(part), "{args:?}: {said}");
+    }
+    let ran = std::fs::read_dir(vm.dir.path()).unwrap().flatten();
+    assert!(!ran.map(|e| text(e.file_name().as_encoded_bytes())).any(|n| n.starts_with("ran")));
+}
+
+#[test]
+fn who_expects_a_shell_is_told_that_there_is_none() {
+    let vm = Vm::up(1);
+    let out = vm.towpath(&["farm", "echo {}", ":::", "a"]);
+    let said = text(&out.stderr);
+    assert!(said.contains("hint: no shell is involved") && said.contains("sh -c"), "{said}");
+    assert_ne!(out.status.code(), Some(0));
 }

@@ -373,3 +373,114 @@ fn a_trace_goes_to_a_file_or_to_the_console() {
         text(&vm.towpath(&["pvm", "--trace", &vm.file("trace.out").display().to_string()]).stdout);
     assert!(table.contains("hello_other           send        1"), "{table}");
 }
+
+/// A program of PVM's kind: the first task ends when its input does, others at once and badly.
+const LEAVES_EARLY: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <pvm3.h>
+int main(void) {
+    pvm_mytid();
+    pvm_exit();
+    if (strcmp(getenv("TOWPATH_RANK"), "0")) return 4;
+    while (getchar() != EOF) {}
+    puts("done");
+    return 0;
+}"#;
+
+#[test]
+fn a_task_of_pvms_that_ends_with_a_status_does_not_end_the_others() {
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::Stdio;
+    let vm = Vm::up(1);
+    if !compiled(&vm, "early", LEAVES_EARLY) {
+        return;
+    }
+    let mut command = vm.command(&["run", "-n", "2", "--no-tag", "--timeout", "60s", "./early"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // The second has failed when this is read; only then may the first one end.
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("task 1") && line.contains("exit status 4"), "{line}");
+    drop(child.stdin.take());
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((said.as_str(), child.wait().unwrap().code()), ("done\n", Some(4)));
+    // Unless it is to be otherwise.
+    let args = ["run", "-n", "2", "--on-failure", "end", "--timeout", "60s", "./early"];
+    let mut child = vm.command(&args).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let input = child.stdin.take();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(4), "{said}");
+    assert!(said.contains("--on-failure go-on"), "{said}");
+    drop(input);
+}
+
+#[test]
+fn what_a_master_does_on_purpose_is_no_news() {
+    let vm = Vm::up(1);
+    let source = r#"
+#include <stdio.h>
+#include <unistd.h>
+#include <pvm3.h>
+int main(void) {
+    int slaves[4], none, i, started;
+    pvm_mytid();
+    if (pvm_parent() > 0) { pvm_initsend(0); pvm_send(pvm_parent(), 1); for (;;) pause(); }
+    pvm_setopt(PvmAutoErr, 0);
+    started = pvm_spawn("./kills", 0, 0, "", 4, slaves);
+    for (i = 0; i < 4; i++) pvm_recv(-1, 1);
+    pvm_notify(PvmTaskExit, 2, 4, slaves);
+    for (i = 0; i < 4; i++) pvm_kill(slaves[i]);
+    for (i = 0; i < 4; i++) pvm_recv(-1, 2);
+    printf("%d %d\n", started, pvm_spawn("./nothing-there", 0, 0, "", 1, &none));
+    return pvm_exit();
+}"#;
+    if !compiled(&vm, "kills", source) {
+        return;
+    }
+    let path = format!("PVM_PATH={}", vm.dir.path().display());
+    let out = vm.towpath(&["run", "--env", &path, "--timeout", "60s", "./kills"]);
+    assert_eq!((text(&out.stdout).as_str(), text(&out.stderr).as_str()), ("4 0\n", ""));
+    assert_eq!(out.status.code(), Some(0));
+}
+
+#[test]
+fn the_library_is_found_beside_the_program_or_missed_aloud() {
+    let vm = Vm::new();
+    if !compiled(&vm, "early", LEAVES_EARLY) {
+        return;
+    }
+    for folder in ["opt/bin", "opt/lib", "links"] {
+        std::fs::create_dir_all(vm.file(folder)).unwrap();
+    }
+    let own = vm.file("opt/bin/towpath");
+    let built = env!("CARGO_BIN_EXE_towpath");
+    if std::fs::hard_link(built, &own).is_err() {
+        std::fs::copy(built, &own).unwrap();
+    }
+    symlink("../opt/bin/towpath", vm.file("links/towpath")).unwrap();
+    let started = |program: &str| {
+        let towpath = |args: &[&str]| {
+            let mut command = Command::new(vm.file(program));
+            command.args(args).env("TOWPATH_HOME", vm.dir.path()).env_remove("TOWPATH_PVM_LIB");
+            command.env_remove("TOWPATH_VM").current_dir(vm.dir.path());
+            command.stdin(std::process::Stdio::null()).output().unwrap()
+        };
+        let up = towpath(&["up"]);
+        assert!(up.status.success(), "{}", text(&up.stderr));
+        let out = towpath(&["run", "--env", "PVM_TMP=/nowhere", "--timeout", "30s", "./early"]);
+        assert!(towpath(&["down"]).status.success());
+        (text(&out.stdout), text(&out.stderr))
+    };
+    let (_, said) = started("opt/bin/towpath");
+    assert!(said.starts_with("warning: ./early is written for PVM"), "{said}");
+    assert!(said.contains("\nhint: ") && said.contains("../lib"), "{said}");
+    symlink(library(), vm.file("opt/lib/libpvm3.so.3")).unwrap();
+    for program in ["opt/bin/towpath", "links/towpath"] {
+        assert_eq!(started(program), ("done\n".into(), String::new()), "{program}");
+    }
+}

@@ -1,6 +1,7 @@
 //! `towpath run -n`: placement, input, output, signals, ends.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
 
 use crate::support::{Vm, fifo, text};
@@ -160,6 +161,94 @@ fn the_first_failure_counts_and_ends_the_others() {
     assert_eq!(field("rank"), [0, 1, 2]);
     assert_eq!((&job["status"], &job["size"]), (&7.into(), &3.into()));
     assert!(field("pid").iter().all(|p| p.as_u64().is_some_and(|p| p > 0)));
+}
+
+#[test]
+fn what_is_no_option_is_refused_before_anything_runs() {
+    let vm = Vm::up(1);
+    for (option, hint) in [
+        ("--bogus", "options of the command itself go behind it"),
+        ("--map-by", "--spread"),
+        ("--bind-to=core", "leave it out"),
+    ] {
+        let out = run(&vm, &[option, "touch", "ran"]);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(255), "{said}");
+        assert!(said.contains("unexpected argument") && said.contains("hint: "), "{said}");
+        assert!(said.contains(hint), "{option}: {said}");
+    }
+    assert!(!vm.file("ran").exists());
+    // Behind the command they are the command's.
+    let out = run(&vm, &["echo", "--bogus", "-n", "3", "--"]);
+    assert_eq!(text(&out.stdout), "--bogus -n 3 --\n");
+}
+
+#[test]
+fn habits_of_mpirun_are_understood() {
+    let vm = Vm::up(2);
+    let args = ["-np", "2", "-x", "A=1", "-H", "h2:2", "-wdir", "/usr", "--no-tag"];
+    let script = "echo $A $PWD $TOWPATH_SIZE ${TOWPATH_HOST##*/}";
+    let out = run(&vm, &[&args[..], &["sh", "-c", script]].concat());
+    assert_eq!(text(&out.stdout), "1 /usr 2 2\n".repeat(2), "{}", text(&out.stderr));
+    std::fs::write(vm.file("hosts"), "h1 slots=1\n").unwrap();
+    let out = run(&vm, &["-machinefile", "hosts", "sh", "-c", "echo ${TOWPATH_HOST##*/}"]);
+    assert_eq!(text(&out.stdout), "1\n", "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_program_beside_us_is_offered_where_its_name_is_not_found() {
+    let vm = Vm::up(1);
+    let heat = vm.file("heat-of-ours");
+    std::fs::write(&heat, "#!/bin/sh\n").unwrap();
+    let run_it = || text(&run(&vm, &["-n", "2", "heat-of-ours"]).stderr);
+    assert!(!run_it().contains("did you mean"), "it cannot be run");
+    std::fs::set_permissions(&heat, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let said = run_it();
+    assert_eq!(said.matches("hint: did you mean ./heat-of-ours").count(), 1, "{said}");
+}
+
+#[test]
+fn equal_ends_are_told_on_one_line() {
+    let vm = Vm::up(2);
+    let out = run(&vm, &["-n", "12", "--on-failure", "go-on", "--", "sh", "-c", "exit 3"]);
+    assert_eq!(out.status.code(), Some(3));
+    let said = text(&out.stderr);
+    // On a busy machine not all end within a tenth of a second.
+    let told: usize = said
+        .lines()
+        .map(|line| match line.split_once(" tasks (") {
+            Some((count, _)) => count.rsplit(' ').next().unwrap().parse().unwrap(),
+            None => 1,
+        })
+        .sum();
+    assert_eq!(told, 12, "{said}");
+    assert!(said.lines().count() < 12 && said.contains(": exit status 3"), "{said}");
+}
+
+#[test]
+fn what_programs_are_called_does_not_steer_the_terminal() {
+    let vm = Vm::up(1);
+    let odd = "evil\u{1b}[2J\u{9b}1m\nline";
+    let ready = vm.file("ready");
+    fifo(&ready);
+    let script = format!("echo x > {}; exec tail -f /dev/null", ready.display());
+    let mut child = vm.command(&["run", "--", "sh", "-c", &script, odd]).spawn().unwrap();
+    let mut first = [0; 2];
+    std::fs::File::open(&ready).unwrap().read_exact(&mut first).unwrap();
+    for args in [&["ps"][..], &["ps", "--json"], &["top", "--once"], &["top", "--once", "--json"]] {
+        let said = text(&vm.towpath(args).stdout);
+        assert!(said.contains("evil\\u001b[2J"), "{args:?}: {said}");
+        let steers = |c: char| c.is_control() && c != '\n';
+        assert!(!said.contains(steers), "{args:?}: {said:?}");
+    }
+    Vm::signal(child.id(), "-TERM");
+    child.wait().unwrap();
+    let out = run(&vm, &["--", odd]);
+    let said = text(&out.stderr);
+    assert!(said.contains("evil\\u001b[2J") && !said.contains('\u{1b}'), "{said:?}");
+    // What tasks print themselves stays as it is.
+    let out = run(&vm, &["--", "printf", "\\033[1m"]);
+    assert_eq!(out.stdout, b"\x1b[1m");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use towpath_media::Stop;
 use towpath_media::pace::{
     Cbr, Fault, Follow, Network, OUTSTANDING_GROUPS, Outcome, Pacer, Pcbr, Pdcbr, Player, Policy,
     Window, play,
@@ -50,7 +51,7 @@ fn all_schemes(trace: &Trace, name: &str) {
     let played = run(trace, Pcbr::new(rate).expect("rate"), buffer, delay);
     assert_eq!(played.fault, None, "{name} pcbr");
 
-    if let Ok(pair) = pdcbr::least_buffer(trace, delay) {
+    if let Ok(pair) = pdcbr::least_buffer(trace, delay, Stop::NEVER) {
         let played = run(trace, Pdcbr::new(pair.rates), pair.buffer, delay);
         assert_eq!(played.fault, None, "{name} pdcbr");
     }

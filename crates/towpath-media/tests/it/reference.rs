@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use towpath_media::Stop;
 use towpath_media::plan::{Wish, at_fixed_buffer, at_fixed_rate, plan};
 use towpath_media::schedule::{Scheme, cbr, pcbr, pdcbr, window};
 use towpath_media::trace::{BareUnit, ExactRate, FrameRate, Trace, parse};
@@ -53,10 +54,10 @@ fn compare(trace: &Trace, row: &Row) {
     let delay = 11 * slot;
     let cbr = cbr::least_rate(trace, delay).expect("rate");
     let grid = pcbr::grid_rate(trace, delay).expect("rate");
-    let pair = pdcbr::least_buffer(trace, delay).expect("a pair");
+    let pair = pdcbr::least_buffer(trace, delay, Stop::NEVER).expect("a pair");
     let least = window::least_buffer(trace, pair.rates.high(), delay).expect("buffer");
-    let within = at_fixed_buffer(trace, BUFFER, delay).expect("row");
-    let at_rate = at_fixed_rate(trace, 110, BUFFER).expect("row");
+    let within = at_fixed_buffer(trace, BUFFER, delay, Stop::NEVER).expect("row");
+    let at_rate = at_fixed_rate(trace, 110, BUFFER, Stop::NEVER).expect("row");
     // Slots before the first frame's own.
     let slots = |ticks: u64| (ticks.div_ceil(slot).saturating_sub(1)) as f64;
     let found = [

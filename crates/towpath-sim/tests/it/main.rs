@@ -12,6 +12,7 @@ mod hosts;
 mod liveness;
 mod mtu;
 mod network;
+mod newcomers;
 mod nodes;
 mod qos_compare;
 mod qos_proof;

@@ -30,6 +30,7 @@ struct Vm {
 fn config(host: usize, links: Links) -> NodeConfig {
     NodeConfig {
         name: format!("h{host}"),
+        build: "test".into(),
         links,
         arch: "x86_64-linux".into(),
         speed: 1000,

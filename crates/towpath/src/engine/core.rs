@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use towpath_io::{Clock, UdpLink};
@@ -21,7 +22,8 @@ use super::poll::{Events, Poll, Waker};
 use super::requests::Clients;
 use super::spawner::{Order, Report};
 use super::tasks::{Conversations, KEY_TASKS, TaskSocket};
-use crate::log;
+use super::tokens::TokenFile;
+use crate::log::log;
 use crate::protocol::{HostEvent, Reply};
 use crate::start::limits::Descriptors;
 use crate::table::Keeper;
@@ -45,6 +47,8 @@ const FOLLOW: Duration = Duration::from_secs(1);
 pub struct EngineOptions {
     /// Name of the virtual machine.
     pub vm: String,
+    /// The daemon's directory.
+    pub dir: PathBuf,
     /// The socket for clients.
     pub listener: UnixListener,
     /// The socket for tasks.
@@ -117,6 +121,7 @@ pub struct Engine {
     /// Nothing of the virtual machine is to be known at the next start.
     pub(super) is_over: bool,
     pub(super) keeper: Option<Keeper>,
+    pub(super) tokens: TokenFile,
     signals: UnixStream,
     waker: Waker,
     control: Control,
@@ -125,7 +130,7 @@ pub struct Engine {
 impl Engine {
     /// An engine around a node.
     pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
-        let EngineOptions { vm, listener, tasks, udp, clock, .. } = options;
+        let EngineOptions { vm, dir, listener, tasks, udp, clock, .. } = options;
         let EngineOptions { signals, mut launch, descriptors, keeper, .. } = options;
         launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
         let poll = Poll::new().map_err(system("epoll"))?;
@@ -151,6 +156,7 @@ impl Engine {
             ending: false,
             is_over: false,
             keeper,
+            tokens: TokenFile::new(dir),
             doors: Doors::new(),
             signals,
             waker,
@@ -237,26 +243,39 @@ impl Engine {
     }
 
     /// Carries out everything the node wants, until it wants nothing more.
+    ///
+    /// What has come for tasks and processes is handed to them first: they wait for it, while the
+    /// host that it came from waits for the acknowledgement with nothing but its timers.
     fn drain(&mut self, joined: &mut Option<&mut dyn FnMut(&Node)>) -> Result<(), EngineError> {
+        self.carry_out(joined)?;
         loop {
-            self.transmit()?;
             self.flush_tasks();
+            self.control.wake();
+            self.transmit()?;
             self.resume_tasks();
-            let mut quiet = true;
-            while let Some(event) = self.node.poll_event() {
-                quiet = false;
-                self.event(event, joined)?;
-            }
-            if quiet {
+            if !self.carry_out(joined)? {
                 break;
             }
         }
         if let Some(keeper) = &mut self.keeper {
             keeper.look_at(&self.node);
         }
-        self.control.wake();
         self.flush_clients();
+        self.keep_tokens();
         Ok(())
+    }
+
+    /// Carries out the events that wait; true when there were any.
+    fn carry_out(
+        &mut self,
+        joined: &mut Option<&mut dyn FnMut(&Node)>,
+    ) -> Result<bool, EngineError> {
+        let mut any = false;
+        while let Some(event) = self.node.poll_event() {
+            any = true;
+            self.event(event, joined)?;
+        }
+        Ok(any)
     }
 
     pub(super) fn transmit(&mut self) -> Result<(), EngineError> {

@@ -51,6 +51,7 @@ pub(crate) fn wall_clock(host: usize) -> u64 {
 fn config(host: usize) -> NodeConfig {
     NodeConfig {
         name: format!("h{host}"),
+        build: "test".into(),
         links: Links::one(address(host)),
         arch: if host == 0 { "x86_64-linux" } else { "aarch64-linux" }.into(),
         speed: 1000,

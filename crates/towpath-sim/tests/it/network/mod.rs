@@ -243,7 +243,7 @@ impl Host {
         match event {
             EndpointEvent::Incoming { id, .. } => {
                 self.incoming += 1;
-                let answer = Answer::Accept { psk: self.psk, hello: b"" };
+                let answer = Answer::Accept { psk: self.psk.clone(), hello: b"" };
                 self.endpoint.answer(now, id, &answer);
             }
             EndpointEvent::Connected { id, .. } => self.connected.push((now, id)),

@@ -39,7 +39,8 @@ impl Vm {
             vm_dir.found().unwrap();
             Role::Found(vm_dir.vm_key().unwrap())
         } else {
-            let asked = self.client(1).ask(&Request::Invite { ttl_s: 600 }, LONG).unwrap();
+            let asked = self.client(1).ask(&Request::Invite { ttl_s: 600, uses: None }, LONG);
+            let asked = asked.unwrap();
             let Reply::Token(token) = asked else { panic!("{asked:?}") };
             Role::Join(token.parse::<Token>().unwrap())
         };
