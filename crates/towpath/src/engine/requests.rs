@@ -172,14 +172,10 @@ impl Engine {
             return self.reply(key, &refusal);
         }
         match request {
-            Request::Info => {
-                let info = Reply::Info(self.info());
-                self.reply(key, &info);
-            }
+            Request::Info => self.reply(key, &Reply::Info(self.info())),
             Request::Hosts => {
                 self.node.ask_hosts(now);
-                let hosts = Reply::Hosts(self.hosts());
-                self.reply(key, &hosts);
+                self.reply(key, &Reply::Hosts(self.hosts()));
             }
             Request::Tasks { tag, host } => {
                 let query = self.node.list(now, host, &mut self.memory);
