@@ -2,6 +2,16 @@
 
 extern crate std;
 
+mod data;
+mod joining;
+mod loss;
+mod net;
+mod questions;
+mod relaying;
+mod senders;
+mod spawning;
+mod standin;
+
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
