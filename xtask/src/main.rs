@@ -5,11 +5,14 @@
 mod args;
 mod deny;
 mod listing;
+mod mutants;
 mod process;
 mod purity;
 mod report;
 mod rules;
 mod selfcheck;
+mod targets;
+mod test;
 mod tidy;
 
 use std::process::ExitCode;
@@ -22,10 +25,13 @@ fn main() -> ExitCode {
             println!("{text}");
             Ok(())
         }
+        Parsed::Run(Command::Mutants, options) => mutants::run(&options),
         Parsed::Run(Command::Tidy, options) => tidy::run(&options),
         Parsed::Run(Command::Purity, options) => purity::run(&options),
         Parsed::Run(Command::Selfcheck, options) => selfcheck::run(&options),
         Parsed::Run(Command::Deny, options) => deny::run(&options),
+        Parsed::Run(Command::Test, options) => test::run(&options),
+        Parsed::Run(Command::Targets, options) => targets::run(&options),
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

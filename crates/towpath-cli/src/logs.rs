@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use towpath::lock::{Holder, is_locked};
-use towpath::text::harmless;
+use towpath_report::text::harmless;
 use towpath::{VmDir, log};
 
 use crate::control::known_host;
@@ -158,15 +158,10 @@ impl Log {
                 self.shown = 0;
             }
         }
-        self.file = there;
-        match self.file.take() {
-            Some(file) => {
-                let shown = self.show_file(&file, out);
-                self.file = Some(file);
-                shown
-            }
-            None => Ok(()),
-        }
+        let Some(file) = there else { return Ok(()) };
+        let shown = self.show_file(&file, out);
+        self.file = Some(file);
+        shown
     }
 
     fn show_file(&mut self, mut file: &File, out: &mut dyn Write) -> io::Result<()> {

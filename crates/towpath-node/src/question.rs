@@ -273,7 +273,12 @@ impl Node {
         if let Err(fault) = check(&question).and_then(|()| self.peers.glut(from)) {
             return self.reply(now, asker, number, Err(fault));
         }
+        let leads = self.me.is_some() && self.me == self.leader();
         let answer = match question {
+            // What is the leader's to decide, nobody else does, whoever asks.
+            Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt if !leads => {
+                Err(Fault::Frozen)
+            }
             Question::Tasks(_) => Ok(Answer::Tasks(self.infos(now))),
             Question::Task(task) => match self.info(now, task) {
                 Some(info) => Ok(Answer::Tasks(alloc::vec![info])),

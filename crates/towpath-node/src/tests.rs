@@ -2,6 +2,16 @@
 
 extern crate std;
 
+mod data;
+mod joining;
+mod loss;
+mod net;
+mod questions;
+mod relaying;
+mod senders;
+mod spawning;
+mod standin;
+
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -338,4 +348,22 @@ fn a_name_that_was_changed_is_known_again() {
     }
     let long = "n".repeat(NAME_MAX);
     assert!(is_with_slot(&with_slot(&long, 7), &long));
+}
+
+#[test]
+fn what_the_leader_decides_nobody_else_does() {
+    for question in [
+        Question::Halt,
+        Question::Registry(RegistryOp::Join("group".into())),
+        Question::DeleteHosts(alloc::vec![HostId::new(1, 1).expect("a host")]),
+    ] {
+        let (mut node, second, mut memory) = node();
+        let first = node.me.replace(second).expect("the first");
+        let asker = first.task(5).expect("a task");
+        node.handle_message(NOW, first, Message::Asked(Asked { asker, number: 1, question }));
+        assert_eq!(faults(&node, first), [Fault::Frozen]);
+        node.pump(NOW, &mut memory);
+        assert!(node.lead.halt_at.is_none() && node.lead.registry.is_empty());
+        assert_eq!(node.hosts().count(), 2);
+    }
 }

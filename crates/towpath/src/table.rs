@@ -257,4 +257,29 @@ mod tests {
         assert_eq!(fs::read(dir.path().join("other")).unwrap(), b"x");
         assert!(fs::symlink_metadata(path(dir.path())).unwrap().is_file());
     }
+
+    #[test]
+    fn a_table_that_cannot_be_written_is_told_tried_again_and_does_no_harm() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        write(dir, b"before").unwrap();
+        let before = fs::read(path(dir)).unwrap();
+        // As on a full disk: nothing new can be made there.
+        fs::create_dir(dir.join("table.new")).unwrap();
+        let (tables, receive) = channel();
+        let failing = Arc::new(AtomicBool::new(false));
+        let (own, there) = (Arc::clone(&failing), dir.to_path_buf());
+        let thread = std::thread::spawn(move || keep(&there, &receive, &own));
+        tables.send(b"first".to_vec()).unwrap();
+        while !failing.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        assert_eq!(fs::read(path(dir)).unwrap(), before, "the last whole one is there");
+        fs::remove_dir(dir.join("table.new")).unwrap();
+        tables.send(b"second".to_vec()).unwrap();
+        drop(tables);
+        thread.join().unwrap();
+        assert!(!failing.load(Ordering::Relaxed));
+        assert!(fs::read(path(dir)).unwrap().ends_with(b"second"));
+    }
 }

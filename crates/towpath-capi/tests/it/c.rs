@@ -194,6 +194,11 @@ fn ten_thousand_threads_take_turns_or_hear_that_the_task_is_busy() {
 }
 
 #[test]
+fn what_was_started_may_be_dropped_by_another_thread() {
+    assert!(misuse("frees").contains("counted 0"));
+}
+
+#[test]
 fn a_task_without_address_space_for_its_segment_goes_by_the_daemon() {
     assert!(misuse("memory").contains("counted 0"));
 }

@@ -81,3 +81,46 @@ fn an_interrupt_ends_a_read_that_waits() {
     }
     interrupted(child);
 }
+
+/// Ticks of the clock (10 ms) that a process computed for, and whether it ended.
+fn computed(pid: u32) -> (u64, bool) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks = |k: usize| fields[k].parse::<u64>().unwrap();
+    (ticks(11) + ticks(12), fields[0] == "Z")
+}
+
+/// A film of a million frames, of every shape: whatever is being computed, an interrupt ends it
+/// before 0.3 s of computing are over.
+#[test]
+fn an_interrupt_ends_a_plan_wherever_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let size = |k: u64| 1000 + (1_000_000 - k) / 7 + k * 2_654_435_761 % 4096;
+    let rows: String = (0..1_000_000).map(|k| format!("{}\n", size(k))).collect();
+    std::fs::write(dir.path().join("t.csv"), rows).unwrap();
+    let asked = [
+        &["--scheme", "cba", "--rate", "30Mbps", "--startup", "1s"][..],
+        &["--scheme", "mcba", "--buffer", "4MB"],
+        &["--scheme", "pdcbr", "--scheme", "pcrtt"],
+        &["--html", "p.html", "--buffer", "1MB"],
+    ];
+    for (asked, ticks) in asked.iter().zip([120, 60, 90, 200]) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_towpath"));
+        command.args(["plan", "t.csv", "--fps", "25"]).args(*asked).current_dir(dir.path());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while computed(child.id()).0 < ticks {
+            assert!(child.try_wait().unwrap().is_none(), "{asked:?} is done too soon");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+        let before = computed(child.id()).0;
+        let mut now = (before, false);
+        while !now.1 {
+            now = computed(child.id());
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{asked:?}");
+        assert!(now.0 - before <= 30, "{asked:?} went on for {} ticks of 10 ms", now.0 - before);
+    }
+}

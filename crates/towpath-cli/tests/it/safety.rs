@@ -135,7 +135,8 @@ fn links_in_a_daemons_directory_lead_nowhere() {
     fs::create_dir_all(&dir).unwrap();
     for name in ["daemon.log", "lock", "host.key", "tokens"] {
         symlink(&victim, dir.join(name)).unwrap();
-        refused(&vm.towpath(&["up"]), &[&format!("{name} (owner"), "is a symbolic link", "`rm "]);
+        let named = format!("{name} (owner");
+        refused(&vm.towpath(&["up"]), &[named.as_str(), "is a symbolic link", "`rm "]);
         fs::remove_file(dir.join(name)).unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious", "{name}");
     }
@@ -171,7 +172,7 @@ fn a_socket_that_another_user_listens_at_is_not_talked_to() {
     set_mode(&path, 0o777);
     let said = Client::connect(&path).unwrap_err().to_string();
     assert!(said.contains("belongs to another user (user id 65534)"), "{said}");
-    let said = towpath::Task::enrol_at(&path, None).unwrap_err().to_string();
+    let said = towpath::Task::enrol_at(&path, None).err().unwrap().to_string();
     assert!(said.contains("belongs to another user (user id 65534)"), "{said}");
     drop(listener);
 }
@@ -267,7 +268,7 @@ fn a_daemon_of_another_build_is_named_and_can_be_ended() {
     let mut daemon = holder(&dir);
     let out = vm.towpath(&["run", "--", "true"]);
     let ours = format!("this program is towpath {}, protocol {PROTOCOL}", towpath::BUILD);
-    refused(&out, &[&ours, "the other one is towpath 9.9 (later), protocol 9", "hint: "]);
+    refused(&out, &[ours.as_str(), "the other one is towpath 9.9 (later), protocol 9", "hint: "]);
     let reaper = std::thread::spawn(move || daemon.wait().unwrap());
     let out = vm.towpath(&["down"]);
     assert!(out.status.success(), "{}", text(&out.stderr));

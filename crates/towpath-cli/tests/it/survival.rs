@@ -13,28 +13,37 @@ use towpath::{Client, Task};
 const ANY: Wanted = Wanted { source: None, tag: None, context: 0 };
 
 /// The founder, as `towpath unit` starts it: in the foreground, and always the same way.
-struct Founder(Child);
+struct Founder {
+    child: Child,
+    /// Where it receives.
+    addr: String,
+}
 
 impl Founder {
-    fn command(vm: &Vm) -> Command {
+    fn command(vm: &Vm, listen: &str) -> Command {
         let mut command =
-            vm.command(&["daemon", "--number", "1", "--listen", "127.0.0.1:0", "--name", "first"]);
+            vm.command(&["daemon", "--number", "1", "--listen", listen, "--name", "first"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     fn start(vm: &Vm) -> Self {
-        let mut child = Self::command(vm).spawn().unwrap();
+        Self::start_at(vm, "127.0.0.1:0")
+    }
+
+    fn start_at(vm: &Vm, listen: &str) -> Self {
+        let mut child = Self::command(vm, listen).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("\"started\""), "{line}");
-        Self(child)
+        let said: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let addr = said["started"]["addr"].as_str().expect("it has started").to_string();
+        Self { child, addr }
     }
 
     /// Its engine dies; its exit status makes systemd start it again.
     fn die(mut self, vm: &Vm) {
         Vm::signal(vm.pid(1), "-KILL");
-        let status = self.0.wait().unwrap();
+        let status = self.child.wait().unwrap();
         assert!(status.code().is_some_and(|code| code != 0), "{status}: Restart=on-failure");
     }
 }
@@ -121,7 +130,7 @@ fn a_founder_that_was_killed_and_starts_again_has_its_hosts_and_tasks_go_on() {
     // What is ended in order leaves nothing to come back to.
     drop((a, b));
     assert!(vm.towpath(&["down"]).status.success());
-    assert!(founder.0.wait().unwrap().success());
+    assert!(founder.child.wait().unwrap().success());
     assert!(!vm.vm_dir().host(1).join("table").exists());
 }
 
@@ -143,11 +152,13 @@ fn up_brings_a_killed_founder_back_to_hosts_that_still_run() {
 #[test]
 fn a_founder_that_lost_its_table_ends_nobody_and_hosts_say_what_is_wrong() {
     let (vm, founder, mut a, mut b) = three();
+    // Without its table it does not know where it received either.
+    let addr = founder.addr.clone();
     founder.die(&vm);
     let table = vm.vm_dir().host(1).join("table");
     let kept = std::fs::read(&table).unwrap();
     std::fs::remove_file(&table).unwrap();
-    let founder = Founder::start(&vm);
+    let founder = Founder::start_at(&vm, &addr);
     let begin = Instant::now();
     let trouble = |client: &mut Client| client.info().unwrap().trouble.join("\n");
     while trouble(&mut vm.client(2)).is_empty() {
@@ -162,7 +173,7 @@ fn a_founder_that_lost_its_table_ends_nobody_and_hosts_say_what_is_wrong() {
     // With its table, they are one again.
     founder.die(&vm);
     std::fs::write(&table, &kept[..kept.len() - 1]).unwrap();
-    let out = Founder::command(&vm).output().unwrap();
+    let out = Founder::command(&vm, &addr).output().unwrap();
     let said = text(&out.stderr);
     assert!(!out.status.success() && said.contains("is damaged"), "{said}");
     assert!(said.contains("hint: put back a copy of it"), "{said}");
@@ -175,7 +186,7 @@ fn a_founder_that_lost_its_table_ends_nobody_and_hosts_say_what_is_wrong() {
     talk(&mut a, &mut b, 2);
     drop((a, b));
     assert!(vm.towpath(&["down"]).status.success());
-    founder.0.wait().unwrap();
+    founder.child.wait().unwrap();
 }
 
 #[test]

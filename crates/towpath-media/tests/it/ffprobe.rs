@@ -1,8 +1,9 @@
 //! Frames of real clips are those that ffprobe finds: made by ffmpeg here, of a few seconds.
 //!
-//! Where ffmpeg is absent these are skipped, loudly; with `TOWPATH_REQUIRE_FFMPEG=1` that fails.
+//! Where ffmpeg is absent these are skipped, loudly.
 
 use crate::clip::{Clip, Probed};
+use towpath_media::inspect::Inspector;
 use towpath_media::read::{AudioInfo, Format, Frame, FrameType, Reader, Sink, StreamInfo};
 
 /// Synthetic pictures with motion and detail.
@@ -242,6 +243,40 @@ fn motion_jpeg() {
     let (_, lists) = clip.read();
     let video = lists.video().and_then(|s| s.video).expect("its header tells");
     assert_eq!((video.width, video.height, video.fps_num, video.fps_den), (352, 240, 25, 1));
+}
+
+/// What the bytes of a chunk do not tell its index does; sound is counted by its bytes.
+#[test]
+fn pictures_and_sound_of_an_avi() {
+    for (name, options, audio) in [
+        ("h264.avi", "-c:v libx264 -preset veryfast -threads 1 -g 10 -bf 0 -c:a pcm_s16le", (1, 0)),
+        ("xvid.avi", "-c:v mpeg4 -g 8 -bf 0 -c:a libmp3lame -b:a 64k", (1, 3)),
+    ] {
+        let Some(clip) = Clip::make(name, &[PICTURES, TONE], options) else { return };
+        let (_, lists) = clip.read();
+        assert_eq!(lists.faults.total(), 0, "{name}: {:?}", lists.faults);
+        let theirs = clip.probe();
+        let stream = lists.video().expect("the clip has pictures").index;
+        let ours: Vec<_> = lists.frames_of(stream).map(|f| (f.size, f.key)).collect();
+        assert_eq!(ours, theirs.iter().map(|p| (p.size, p.key)).collect::<Vec<_>>(), "{name}");
+        let keys = theirs.iter().filter(|p| p.key).count() as u64;
+        assert!(keys > 2, "{name}");
+        let (mut reader, mut inspector) = (Reader::new(), Inspector::new());
+        reader.push(&clip.bytes(), &mut inspector).expect("its format is known");
+        let format = reader.finish(&mut inspector).expect("its format is known");
+        let report = inspector.report(format, reader.bytes());
+        assert_eq!(
+            (report.faults.total(), report.streams[0].key_frames),
+            (0, Some(keys)),
+            "{name}"
+        );
+        let sound = &report.streams[1];
+        let bytes: u64 = clip.probe_of("a:0").iter().map(|p| p.size).sum();
+        assert_eq!((sound.bytes, sound.frames), (bytes, 0), "{name}");
+        let info = sound.info.audio.expect("its format is told");
+        assert_eq!((info.channels, info.layer), audio, "{name}");
+        assert_eq!(info.sample_rate_hz, 44_100, "{name}");
+    }
 }
 
 /// Keeps the sound of a file.

@@ -16,6 +16,8 @@ pub(crate) enum Told {
     Pes(PesSeen),
     Table(TableSeen),
     Fault(FaultKind, u64),
+    Indexed(u16, bool),
+    Data(u16, u64),
 }
 
 /// All of it, in order.
@@ -46,6 +48,12 @@ impl Sink for Log {
     }
     fn table(&mut self, table: &TableSeen) {
         self.told.push(Told::Table(*table));
+    }
+    fn indexed(&mut self, stream: u16, key: bool) {
+        self.told.push(Told::Indexed(stream, key));
+    }
+    fn data(&mut self, stream: u16, bytes: u64) {
+        self.told.push(Told::Data(stream, bytes));
     }
     fn fault(&mut self, kind: FaultKind, offset: u64) {
         self.told.push(Told::Fault(kind, offset));
@@ -95,6 +103,8 @@ pub(crate) fn check(log: &Log, bytes: &[u8]) {
             Told::Pes(pes) => assert!(pes.stream < streams && pes.offset < len),
             Told::Table(table) => assert!(table.offset < len),
             Told::Fault(_, offset) => assert!(*offset <= len),
+            Told::Indexed(stream, _) => assert!(*stream < streams, "told before its index"),
+            Told::Data(stream, bytes) => assert!(*stream < streams && *bytes <= len),
             Told::Program(_) => {}
         }
     }

@@ -450,4 +450,23 @@ mod tests {
         l.watch(at(9000), true);
         assert!(l.wants_ask());
     }
+
+    #[test]
+    fn asks_before_the_peer_was_heard_do_not_count_against_it() {
+        let mut l = asked_at_zero();
+        // Eleven asks, and then it answers.
+        for n in 1..=10 {
+            l.asked(at(170 * n));
+        }
+        assert_eq!(l.asks, 11);
+        l.heard(at(1800));
+        assert_eq!((l.asks, l.silence.is_some()), (0, false));
+        // One more that nobody answers for longer than `lost_after`: it is one of ten.
+        l.asked(at(1900));
+        assert_eq!(l.verdict(at(4500)), None);
+        let (when, end) = run(&mut l, at(60_000)).expect("given up");
+        assert!(when >= at(3900), "{when}");
+        let End::Silent { asks, .. } = end else { panic!("{end:?}") };
+        assert!(asks >= 10);
+    }
 }

@@ -1,6 +1,7 @@
 //! PVM's programs, calls and codes on this library.
 
 mod abi;
+mod as_pvm;
 mod codes;
 mod compared;
 mod differential;

@@ -6,7 +6,7 @@ use towpath_sim::clock::Clock;
 use towpath_sim::crypto::StandIn;
 use towpath_sim::link::LinkSpec;
 use towpath_sim::world::address;
-use towpath_wire::ByteSize;
+use towpath_wire::{ByteSize, Instant};
 
 use crate::hosts::{Vm, ms, wall_clock};
 
@@ -116,7 +116,7 @@ fn a_host_of_another_build_is_told_which_both_are() {
 #[test]
 fn so_many_tokens_are_good_and_not_more() {
     let mut vm = founder(0);
-    let issue = |n: &mut Node, now, _: &mut _| {
+    let issue = |n: &mut Node, now: Instant, _: &mut _| {
         let nonce = |i: u32| u128::from(i).to_le_bytes();
         let issued = (0..2000).filter(|i| n.invite_for(now, 60, nonce(*i), None).is_ok()).count();
         // Those that are over make room.

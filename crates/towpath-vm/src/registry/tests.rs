@@ -466,3 +466,16 @@ fn a_task_is_in_so_many_groups_and_not_more() {
     r.over(1);
     assert_eq!(r.registry.len().0, 1, "its groups end with it");
 }
+
+#[test]
+fn a_mailbox_has_so_many_places() {
+    let mut r = Asked::new();
+    let op = RegistryOp::Put {
+        name: "m".into(),
+        index: Some(1 << 20),
+        rules: rules("o"),
+        format: 0,
+        content: vec![],
+    };
+    assert_eq!(r.one(1, op), Err(fault("places in a mailbox", 1 << 20)));
+}

@@ -243,27 +243,39 @@ impl Engine {
     }
 
     /// Carries out everything the node wants, until it wants nothing more.
+    ///
+    /// What has come for tasks and processes is handed to them first: they wait for it, while the
+    /// host that it came from waits for the acknowledgement with nothing but its timers.
     fn drain(&mut self, joined: &mut Option<&mut dyn FnMut(&Node)>) -> Result<(), EngineError> {
+        self.carry_out(joined)?;
         loop {
-            self.transmit()?;
             self.flush_tasks();
+            self.control.wake();
+            self.transmit()?;
             self.resume_tasks();
-            let mut quiet = true;
-            while let Some(event) = self.node.poll_event() {
-                quiet = false;
-                self.event(event, joined)?;
-            }
-            if quiet {
+            if !self.carry_out(joined)? {
                 break;
             }
         }
         if let Some(keeper) = &mut self.keeper {
             keeper.look_at(&self.node);
         }
-        self.control.wake();
         self.flush_clients();
         self.keep_tokens();
         Ok(())
+    }
+
+    /// Carries out the events that wait; true when there were any.
+    fn carry_out(
+        &mut self,
+        joined: &mut Option<&mut dyn FnMut(&Node)>,
+    ) -> Result<bool, EngineError> {
+        let mut any = false;
+        while let Some(event) = self.node.poll_event() {
+            any = true;
+            self.event(event, joined)?;
+        }
+        Ok(any)
     }
 
     pub(super) fn transmit(&mut self) -> Result<(), EngineError> {

@@ -30,6 +30,9 @@ use super::poll::Interest;
 const CONNECTIONS_MAX: usize = 8192;
 /// Bytes of each task's arena; pages cost memory once they are used.
 const ARENA: usize = 256 << 20;
+/// So many pieces that were taken from a task's shared memory are told it at once, though nothing
+/// else is: half of what it may have lent before it waits.
+const TOLD_TOGETHER: u32 = 4;
 /// Keys of connections in `epoll` begin here; the one after each is its process'.
 pub(super) const KEY_TASKS: u64 = 1 << 32;
 
@@ -273,12 +276,12 @@ impl Engine {
         }
     }
 
-    /// Tells a task that what it lent was taken, so that it may use the blocks again.
+    /// Has a task told that so many pieces that it lent were taken, so that it may use the blocks
+    /// again. It would be woken by that alone: fewer wait until something else is written to it.
     fn tell_taken(&mut self, key: u64) {
-        let Some(c) = self.conversations.all.get_mut(&key) else { return };
-        let count = std::mem::take(&mut c.taken);
-        if let Some(task) = c.task.filter(|_| count > 0 && !c.ending) {
-            self.tell(task, &ToTask::Taken { count }, Vec::new());
+        let Some(c) = self.conversations.all.get(&key) else { return };
+        if c.taken >= TOLD_TOGETHER && !c.ending {
+            self.conversations.touch(key);
         }
     }
 
@@ -397,6 +400,10 @@ impl Engine {
         for key in dirty {
             let Some(c) = self.conversations.all.get_mut(&key) else { continue };
             c.dirty = false;
+            let taken = std::mem::take(&mut c.taken);
+            if taken > 0 && !c.ending {
+                c.say(&ToTask::Taken { count: taken }, Vec::new());
+            }
             match c.write(&self.memory, &mut done) {
                 Ok(true) if c.enrolling && c.task.is_none() => self.forget(key, &mut done),
                 Ok(all) => {

@@ -10,7 +10,14 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use towpath_io::shared::{Frozen, Home};
 use towpath_vm::talk::{Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode};
 use towpath_wire::TaskId;
-use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, Header, Lent};
+use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, Lent};
+
+/// What a daemon writes to a task.
+#[derive(Debug, PartialEq)]
+enum Heard {
+    Said(ToTask),
+    Piece(Vec<u8>),
+}
 
 /// A task without a library.
 struct Bare {
@@ -48,13 +55,17 @@ impl Bare {
         write(&mut self.stream, FrameKind::Lent, &[&header.emit()[..], &lent.emit()].concat());
     }
 
-    /// What the daemon says next; nothing: it has ended the connection.
-    fn hear(&mut self) -> Option<ToTask> {
+    /// What the daemon says next, or a piece of a message; nothing: it has ended the connection.
+    fn hear(&mut self) -> Option<Heard> {
         let mut front = [0; FRAME_HEAD_LEN];
         self.stream.read_exact(&mut front).ok()?;
-        let mut body = vec![0; FrameHead::parse(&front).unwrap().len];
+        let head = FrameHead::parse(&front).unwrap();
+        let mut body = vec![0; head.len];
         self.stream.read_exact(&mut body).ok()?;
-        Some(decode(&body).unwrap())
+        Some(match head.kind {
+            FrameKind::Control => Heard::Said(decode(&body).unwrap()),
+            _ => Heard::Piece(body[HEADER_LEN..].to_vec()),
+        })
     }
 }
 
@@ -82,15 +93,28 @@ fn what_was_lent_arrives_after_its_sender_is_gone_and_is_told_as_taken_before() 
     let vm = Vm::up(2);
     let (mut near, mut far) = (vm.task(1), vm.task(2));
     let mut bare = Bare::enrol(&vm, 1);
-    let sent = pattern(1, 10_000);
+    let sent = pattern(1, 2000);
     for peer in [&mut near, &mut far] {
         let block = bare.block(&sent);
-        bare.lend(peer.id(), 0, Lent { page: block.page() as u32, len: 10_000 });
-        assert_eq!(bare.hear(), Some(ToTask::Taken { count: 1 }));
-        assert_eq!(peer.recv(&ANY).unwrap().bytes(), sent);
+        for seq in 0..4 {
+            bare.lend(peer.id(), seq, Lent { page: block.page() as u32, len: 2000 });
+        }
+        // It is woken once for all of them.
+        assert_eq!(bare.hear(), Some(Heard::Said(ToTask::Taken { count: 4 })));
+        for _ in 0..4 {
+            assert_eq!(peer.recv(&ANY).unwrap().bytes(), sent);
+        }
     }
-    let (id, block) = (bare.id, bare.block(&sent));
-    bare.lend(far.id(), 1, Lent { page: block.page() as u32, len: 4000 });
+    // One alone is told with what is written to it anyway: the answer that it waits for.
+    let block = bare.block(&sent);
+    bare.lend(near.id(), 4, Lent { page: block.page() as u32, len: 100 });
+    assert_eq!(near.recv(&ANY).unwrap().len(), 100);
+    near.send(bare.id, 2, b"seen").unwrap();
+    assert_eq!(bare.hear(), Some(Heard::Piece(b"seen".to_vec())));
+    assert_eq!(bare.hear(), Some(Heard::Said(ToTask::Taken { count: 1 })));
+    let (id, block) = (bare.id, bare.block(&pattern(1, 10_000)));
+    let sent = pattern(1, 10_000);
+    bare.lend(far.id(), 4, Lent { page: block.page() as u32, len: 4000 });
     drop((bare, block));
     let last = far.recv(&ANY).unwrap();
     assert_eq!((last.src(), last.bytes()), (id, &sent[..4000]));

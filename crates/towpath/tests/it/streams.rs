@@ -4,7 +4,7 @@ use std::thread;
 
 use crate::support::{ANY, Vm, pattern, work};
 use towpath::Task;
-use towpath::task::{Event, Route, SendError, Subject, WatchEvent};
+use towpath::task::{Envelope, Event, Route, SendError, Subject, WatchEvent};
 
 /// Sends to and fro until messages of `a` go to `b` by a stream; how many were sent each way.
 fn until_stream(a: &mut Task, b: &mut Task) -> u64 {
@@ -80,4 +80,39 @@ fn much_goes_one_way_while_nothing_comes_the_other() {
             assert!(got.tag() == n && got.bytes() == pattern(9, 1 << 20), "message {n}");
         }
     });
+}
+
+/// A multicast to tasks that have streams goes by those, where the links are no bottleneck: chains
+/// of daemons are for slow ones.
+#[test]
+fn a_multicast_goes_by_streams_where_that_is_sooner() {
+    const CASTS: i32 = 20;
+    let vm = Vm::up(3);
+    let (mut from, mut b, mut c) = (vm.task(1), vm.task(2), vm.task(3));
+    until_stream(&mut from, &mut b);
+    until_stream(&mut from, &mut c);
+    let to = [b.id(), c.id()];
+    let by_stream = |task: &Task| {
+        let counters = task.counters();
+        counters.into_iter().find(|(name, _)| *name == "sent_by_stream").unwrap().1
+    };
+    // Short ones, for which the speed of the link does not matter; then long ones, by whatever way.
+    for len in [64, 300_000] {
+        let before = by_stream(&from);
+        thread::scope(|s| {
+            for task in [&mut b, &mut c] {
+                s.spawn(move || {
+                    for n in 0..CASTS {
+                        let got = task.recv(&ANY).unwrap();
+                        assert!(got.tag() == n && got.bytes() == pattern(n as u64, len), "{n}");
+                    }
+                });
+            }
+            for n in 0..CASTS {
+                from.multicast(&to, Envelope::tag(n), &[&pattern(n as u64, len)]).unwrap();
+            }
+        });
+        let sent = by_stream(&from) - before;
+        assert!(len > 64 || sent == 2 * CASTS as u64, "{sent} of {} by streams", 2 * CASTS);
+    }
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 pub(crate) struct Net {
     prefix: String,
     enter: PathBuf,
+    hosts: Vec<String>,
 }
 
 /// A script that runs what follows a host's name on that host. Namespaces have no names of hosts
@@ -28,20 +29,49 @@ const MAKE: &str = "ip netns add PREFIX-a && ip netns add PREFIX-b &&
     done
     ip -n PREFIX-a route add 10.213.79.0/24 via 10.213.78.2";
 
+/// Hosts at one switch.
+const SWITCH: &str = "ip netns add PREFIX-switch &&
+    ip -n PREFIX-switch link add dev br0 type bridge && ip -n PREFIX-switch link set dev br0 up";
+const PLUG_IN: &str = "ip netns add PREFIX-HOST &&
+    ip link add dev eth0 netns PREFIX-HOST type veth peer name HOST netns PREFIX-switch &&
+    ip -n PREFIX-HOST addr add 10.213.78.NUMBER/24 dev eth0 &&
+    ip -n PREFIX-switch link set dev HOST master br0 up &&
+    ip -n PREFIX-HOST link set dev lo up && ip -n PREFIX-HOST link set dev eth0 up";
+
 impl Net {
+    /// Hosts of these names at one switch. `None`: there can be no namespaces here.
+    pub(crate) fn switched(folder: &Path, hosts: &[&str]) -> Option<Self> {
+        let prefix = format!("tp{}", std::process::id());
+        let names = hosts.iter().map(|host| (*host).to_owned()).chain(["switch".to_owned()]);
+        let net = Self { prefix, enter: folder.join("enter"), hosts: names.collect() };
+        let (mut lines, mut known) = (vec![SWITCH.to_owned()], "127.0.0.1 localhost\n".to_owned());
+        for (host, number) in hosts.iter().zip(1..) {
+            let number: i32 = number;
+            lines.push(PLUG_IN.replace("HOST", host).replace("NUMBER", &number.to_string()));
+            known += &format!("10.213.78.{number} {host}\n");
+        }
+        net.made(folder, &lines.join(" && "), &known).then_some(net)
+    }
+
+    /// Makes it; false: there can be none.
+    fn made(&self, folder: &Path, lines: &str, known: &str) -> bool {
+        let made = Command::new("sh").args(["-c", &self.filled(lines)]).output();
+        if !made.is_ok_and(|made| made.status.success()) {
+            return false;
+        }
+        std::fs::write(folder.join("hosts"), known).expect("a file");
+        let script = self.filled(ENTER).replace("FOLDER", &folder.display().to_string());
+        write_script(&self.enter, &script);
+        true
+    }
+
     /// Puts what it needs into a folder. `None`: there can be no namespaces here (it takes root).
     pub(crate) fn new(folder: &Path) -> Option<Self> {
         let prefix = format!("tp{}", std::process::id());
-        let net = Self { prefix, enter: folder.join("enter") };
-        let made = Command::new("sh").args(["-c", &net.filled(MAKE)]).output();
-        if !made.is_ok_and(|made| made.status.success()) {
-            return None;
-        }
-        let hosts = "127.0.0.1 localhost\n10.213.78.1 a\n10.213.78.2 b\n10.213.79.1 nowhere\n";
-        std::fs::write(folder.join("hosts"), hosts).expect("a file");
-        let script = net.filled(ENTER).replace("FOLDER", &folder.display().to_string());
-        write_script(&net.enter, &script);
-        Some(net)
+        let hosts = ["a", "b"].map(str::to_owned).into();
+        let net = Self { prefix, enter: folder.join("enter"), hosts };
+        let known = "127.0.0.1 localhost\n10.213.78.1 a\n10.213.78.2 b\n10.213.79.1 nowhere\n";
+        net.made(folder, MAKE, known).then_some(net)
     }
 
     fn filled(&self, script: &str) -> String {
@@ -63,9 +93,12 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        let line = self.filled("ip netns del PREFIX-a; ip netns del PREFIX-b");
-        // One that could not be made is not there.
-        let _ = Command::new("sh").args(["-c", &line]).output();
+        for host in &self.hosts {
+            // One that could not be made is not there.
+            let _ = Command::new("ip")
+                .args(["netns", "del", &format!("{}-{host}", self.prefix)])
+                .output();
+        }
     }
 }
 
