@@ -2,7 +2,7 @@
 //! out.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, StdoutLock, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -113,6 +113,14 @@ pub(crate) fn shown(path: &Path) -> String {
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write output")
+}
+
+/// Prints what is too long to be in memory at once.
+pub(crate) fn print_through(
+    write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::with_capacity(BLOCK, io::stdout().lock());
+    write(&mut out).and_then(|()| out.flush()).context("cannot write output")
 }
 
 /// Whether an error only says that the output was closed, as `head` does.

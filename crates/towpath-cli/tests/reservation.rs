@@ -447,3 +447,16 @@ fn an_experiment_stands_beside_its_source() {
     let out = vm.towpath(&["sim", "qos", &root("scenarios/topology/requests.toml")]);
     assert_eq!(out.status.code(), Some(255));
 }
+
+/// The refusal that docs/admission.md reads aloud is what the command prints.
+#[test]
+fn the_documented_refusal_is_the_one_that_is_printed() {
+    let documented = include_str!("../../../docs/admission.md");
+    let (_, block) = documented.split_once("## Reading a refusal\n\n```text\n").expect("a block");
+    let (block, _) = block.split_once("```").expect("its end");
+    let (net, requests) =
+        (root("scenarios/topology/two-switches.toml"), root("scenarios/topology/requests.toml"));
+    let out = Vm::new().towpath(&["reserve", "--topology", &net, "--what-if", &requests]);
+    let printed = text(&out.stdout);
+    assert!(printed.contains(block), "documented:\n{block}\nprinted:\n{printed}");
+}

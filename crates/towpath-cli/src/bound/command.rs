@@ -227,8 +227,10 @@ fn rows(args: &BoundArgs, analysis: &Analysis, fixed: &[Duration]) -> Vec<Row> {
     if fast {
         eprintln!("note: {} flows: only TFA and SFA; --method all asks every one", flows.len());
     }
-    let least = if fast { analysis.fast_of_all() } else { analysis.least_of_all() };
     let family = args.method.unwrap_or(Family::All);
+    let mut methods = analysis.methods();
+    methods.retain(|method| family.has(*method));
+    let least = if fast { analysis.fast_of_all() } else { analysis.of_all_by(&methods) };
     let asked = |tried: Vec<Bound>| tried.into_iter().filter(|b| family.has(b.method)).collect();
     let row = |(flow, least): (usize, Result<_, _>)| {
         let tried = least.map_or(Vec::new(), |l: towpath_qos::bound::Least| l.tried);

@@ -55,7 +55,12 @@ mod calculus;
 mod cpu;
 mod crowd;
 mod decide;
+mod demand;
 pub mod edf;
+#[cfg(test)]
+mod exact;
+#[cfg(test)]
+mod feedback;
 pub mod file;
 mod ledger;
 mod levels;
@@ -75,6 +80,6 @@ mod turns;
 
 pub use cpu::CpuLoad;
 pub use ledger::{Admission, Broken, CHANNELS_MAX, CollectiveRefusal};
-pub use load::Load;
+pub use load::{Load, Shape};
 pub use refusal::{ChangeError, Nearest, Phase, Refusal, Resource, Shortage};
 pub use request::{Admitted, Promise, PromisedHop, Request, ReservationId, Wish};

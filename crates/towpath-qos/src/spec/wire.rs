@@ -22,6 +22,7 @@ use towpath_wire::ByteSize;
 use towpath_wire::packet::{DATA_HEADER, TAG};
 
 use super::buckets::{BUCKETS_MAX, Bucket, Buckets};
+use super::packets::Packets;
 use super::tspec::TSpec;
 
 /// Preamble, start-of-frame delimiter and inter-frame gap (IEEE 802.3 clause 4.4.2).
@@ -157,9 +158,14 @@ impl Framing {
             *line = Bucket { burst_bits: grow(b.burst_bits), rate_bps: grow(b.rate_bps) };
         }
         let bits = |size: ByteSize| size.as_bytes().saturating_mul(8);
+        let (packet_bits, message) = (bits(self.packet_bytes(largest)), bits(self.wire_bytes(largest)));
+        let packets = spec.packets(message);
+        let lines = Buckets::least(&lines[..buckets.as_slice().len()]);
         Demand {
-            buckets: Buckets::least(&lines[..buckets.as_slice().len()]),
-            packet_bits: bits(self.packet_bytes(largest)),
+            buckets: packets.map_or(lines, |packets| packets.buckets()),
+            packets,
+            kept_bits: if matches!(spec, TSpec::SigmaRho(_)) { packet_bits } else { message },
+            packet_bits,
             packet_min_bits: bits(ByteSize::from_bytes(self.frame(0))),
             counted_bits: bits(ByteSize::from_bytes(
                 self.wire_bytes(counted).as_bytes().min(self.frame(self.payload)),
@@ -188,8 +194,13 @@ impl Default for Framing {
 /// A channel's load in wire bits: what admission and bounds work on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Arrival curve at the sender's egress.
+    /// Arrival curve at the sender's egress, or token buckets above it.
     pub buckets: Buckets,
+    /// The curve itself, where the model counts packets.
+    pub packets: Option<Packets>,
+    /// What less traffic of the kind has as well: the largest message, or, where a burst may be
+    /// any number of packets (σ, ρ), the largest packet.
+    pub kept_bits: u64,
     /// Largest piece that no scheduler can interrupt.
     pub packet_bits: u64,
     /// Smallest packet: what the fastest one takes on a link.
@@ -199,11 +210,22 @@ pub struct Demand {
 }
 
 impl Demand {
+    /// A specification that is already in wire bits; what its model does not know of its packets'
+    /// sizes is at least `assumed`.
+    pub fn of_spec(spec: &TSpec, assumed: ByteSize) -> Self {
+        let (max, counted) = (spec.packet_max(), spec.packet_counted(assumed));
+        let packets = spec.packets(max.as_bytes().saturating_mul(8));
+        let buckets = packets.map_or_else(|| spec.buckets(), |packets| packets.buckets());
+        Self { packets, ..Self::of_wire(buckets, counted, max) }
+    }
+
     /// A load that is already in wire bits, of packets from `min` to `max`.
     pub fn of_wire(buckets: Buckets, min: ByteSize, max: ByteSize) -> Self {
         let bits = |size: ByteSize| size.as_bytes().saturating_mul(8).max(1);
         Self {
             buckets,
+            packets: None,
+            kept_bits: bits(max),
             packet_bits: bits(max),
             packet_min_bits: bits(min.min(max)),
             counted_bits: bits(min.min(max)),
