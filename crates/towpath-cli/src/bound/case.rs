@@ -8,7 +8,7 @@ use std::str::FromStr;
 use anyhow::{anyhow, bail};
 use serde::de::{self, Deserializer, Visitor};
 use serde::Deserialize;
-use towpath_qos::bound::{
+use towpath_bound::{
     Envelope, Flow, Multiplexing, Network, NetworkError, Rational, Server,
 };
 

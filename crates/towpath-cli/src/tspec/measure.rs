@@ -190,7 +190,9 @@ pub(crate) fn specification(
     let bits = |size: ByteSize| size.as_bytes().saturating_mul(8);
     let packet_min_bits = bits(framing.wire_bytes(ByteSize::ZERO));
     let packets = on_wire.packets(bits(on_wire.packet_max()));
-    let kept_bits = bits(framing.wire_bytes(largest));
+    let message = bits(framing.wire_bytes(largest));
+    let beside = if matches!(spec, TSpec::PeakMean(_)) { message } else { 0 };
+    let kept_bits = [message, beside];
     let demand = Demand::of_wire(on_wire.buckets(), counted, framing.packet_bytes(largest));
     Ok((spec, Demand { packet_min_bits, packets, kept_bits, ..demand }))
 }

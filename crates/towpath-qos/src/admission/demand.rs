@@ -156,9 +156,17 @@ pub(super) fn least_deadline(
         let due = own.at(0).cast_signed() + line.1;
         return Err(NoDeadline::Misses(Miss { at_ns: most_ns, due }));
     }
-    let own = Term { at_ns: from_ns, ..own };
-    let horizon = pass.horizon(all, Some((load, &own))).ok_or(NoDeadline::Undecided)?;
-    pass.back(horizon, 0, Some((own, most_ns)))
+    let mut own = Term { at_ns: from_ns, ..own };
+    loop {
+        let horizon = pass.horizon(all, Some((load, &own))).ok_or(NoDeadline::Undecided)?;
+        let at_ns = pass.back(horizon, 0, Some((own, most_ns)))?;
+        if at_ns == own.at_ns {
+            return Ok(at_ns);
+        }
+        // A horizon that repetition gives is one for this deadline only.
+        own.at_ns = at_ns;
+        pass.plain = plain.cursor();
+    }
 }
 
 /// The lines of a concave set of buckets, with the first whole nanosecond at which each is least.

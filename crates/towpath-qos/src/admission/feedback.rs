@@ -53,7 +53,7 @@ fn any_form() -> impl Strategy<Value = TSpecForm> {
             // Each pair twice as far, its rate lower, the curve bent downwards.
             let (mut bits, mut at, mut slope) = (max_bytes * 8, 0, rate * 16);
             let pair = |fall: &u64| {
-                let next = (at + 1) * 2 * MS;
+                let next = (at + MS) * 2;
                 bits += slope / 1000 * ((next - at) / MS);
                 (at, slope) = (next, slope * *fall / 50 + 1);
                 (bits * 1000 / (at / MS), at)
@@ -98,15 +98,10 @@ fn scaled(form: &TSpecForm, parts: u32) -> TSpecForm {
             max_bytes,
         },
         TSpecForm::DBind { pairs, max_bytes } => {
-            // What is more than a packet; a pair rounded down must not raise the slope behind it.
+            // A pair that is rounded down must not raise the slope behind it.
             let last = pairs.len() - 1;
             let pair = |(k, (rate, at)): (usize, (u64, u64))| {
-                let bits = (u128::from(rate) * u128::from(at)).div_ceil(1_000_000_000);
-                let more = bits.saturating_sub(u128::from(max_bytes * 8)) * u128::from(parts) / 1024;
-                let nanobits = (more + u128::from(max_bytes * 8)) * 1_000_000_000;
-                let at = u128::from(at);
-                let rate = if k < last { nanobits.div_ceil(at) } else { nanobits / at };
-                (rate as u64, at as u64)
+                (if k < last { less(rate) + 1 } else { less(rate) }, at)
             };
             TSpecForm::DBind { pairs: pairs.into_iter().enumerate().map(pair).collect(), max_bytes }
         }

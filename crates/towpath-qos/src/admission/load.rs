@@ -70,13 +70,14 @@ impl Load {
         Self { shape, ..Self::two(fast, slow, packet_bits, packet_min_bits) }
     }
 
-    /// All rates times `parts`/`whole`, and of the bursts what is more than `kept_bits`; everything
-    /// rounded up. Packets that are counted come at longer intervals instead.
+    /// All rates and bursts times `parts`/`whole`, but of bursts the second of `kept_bits` as it is,
+    /// and none below the first; everything rounded up. Packets that are counted come at longer
+    /// intervals instead.
     ///
     /// So nothing is above it that is made by the same rule from the specification, of messages as
-    /// large as they were, and rounded down: `s·A(t) + (1 − s)·kept ≥ min_k(max(s·b_k, kept) + s·r_k·t)`.
+    /// large as they were, and rounded down.
     #[must_use]
-    pub fn scaled(&self, parts: u32, whole: u32, kept_bits: u64) -> Self {
+    pub fn scaled(&self, parts: u32, whole: u32, kept_bits: [u64; 2]) -> Self {
         if let Shape::Packets(packets) = self.shape {
             let packets = packets.spread(parts, whole);
             let (packet, least) = (self.packet_bits, self.packet_min_bits);
@@ -89,7 +90,10 @@ impl Load {
             burst_bits: kept + part(b.burst_bits - kept) + ROUNDING_BITS,
         };
         let mut lines = [Bucket::default(); BUCKETS_MAX];
-        let (two, many) = ([self.fast, self.slow], &self.shape);
+        // What rounding down makes one bucket is one.
+        let down = |b: Bucket| (part(b.burst_bits).saturating_sub(1)).max(kept);
+        let fast = if down(self.fast) < down(self.slow) { self.fast } else { self.slow };
+        let (two, many) = ([fast, self.slow], &self.shape);
         let old = if let Shape::Many(buckets) = many { buckets.as_slice() } else { &two };
         for (line, bucket) in lines.iter_mut().zip(old) {
             *line = less(*bucket);

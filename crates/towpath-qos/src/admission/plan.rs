@@ -30,7 +30,7 @@ pub(super) struct Ask {
     pub(super) load: Load,
     pub(super) counted_bits: u64,
     /// What scaled traffic has as well.
-    pub(super) kept_bits: u64,
+    pub(super) kept_bits: [u64; 2],
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) wish: Wish,

@@ -591,7 +591,7 @@ fn the_calculus_finds_no_more_than_was_promised() {
         admission.admit(&of).expect("room");
     }
     let (network, ids) = admission.to_bound().expect("a tree has no cycle");
-    let analysis = crate::bound::Analysis::new(&network).expect("stable");
+    let analysis = towpath_bound::Analysis::new(&network).expect("stable");
     assert_eq!(ids.len(), 8);
     for (flow, id) in ids.into_iter().enumerate() {
         let least = analysis.least(flow).expect("bounded").delay.seconds_up().expect("finite");

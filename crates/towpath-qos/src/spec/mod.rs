@@ -4,6 +4,7 @@
 //!
 //! - [`TSpec::bits_in`]: the exact most bits in any window of a length, rounded up;
 //! - [`TSpec::buckets`]: a concave set of token buckets above it, for calculus and admission;
+//!   [`TSpec::packets`]: the staircase itself, of what counts packets;
 //! - a [`Regulator`]: conformance, and the earliest conforming time, without allocation;
 //! - [`measure`](measure::measure): the tightest specification of each kind for a trace.
 //!

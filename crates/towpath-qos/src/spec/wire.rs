@@ -164,7 +164,11 @@ impl Framing {
         Demand {
             buckets: packets.map_or(lines, |packets| packets.buckets()),
             packets,
-            kept_bits: if matches!(spec, TSpec::SigmaRho(_)) { packet_bits } else { message },
+            kept_bits: match spec {
+                TSpec::SigmaRho(_) => [packet_bits, 0],
+                TSpec::PeakMean(_) => [message, message],
+                _ => [message, 0],
+            },
             packet_bits,
             packet_min_bits: bits(ByteSize::from_bytes(self.frame(0))),
             counted_bits: bits(ByteSize::from_bytes(
@@ -198,9 +202,10 @@ pub struct Demand {
     pub buckets: Buckets,
     /// The curve itself, where the model counts packets.
     pub packets: Option<Packets>,
-    /// What less traffic of the kind has as well: the largest message, or, where a burst may be
-    /// any number of packets (σ, ρ), the largest packet.
-    pub kept_bits: u64,
+    /// What less traffic of the kind has as well. No burst is below the first: the largest message,
+    /// or, where a burst may be any number of packets (σ, ρ), the largest packet. The second is
+    /// beside the burst that the model scales: the largest packet of peak and mean, else nothing.
+    pub kept_bits: [u64; 2],
     /// Largest piece that no scheduler can interrupt.
     pub packet_bits: u64,
     /// Smallest packet: what the fastest one takes on a link.
@@ -216,7 +221,9 @@ impl Demand {
         let (max, counted) = (spec.packet_max(), spec.packet_counted(assumed));
         let packets = spec.packets(max.as_bytes().saturating_mul(8));
         let buckets = packets.map_or_else(|| spec.buckets(), |packets| packets.buckets());
-        Self { packets, ..Self::of_wire(buckets, counted, max) }
+        let wire = Self::of_wire(buckets, counted, max);
+        let beside = if matches!(spec, TSpec::PeakMean(_)) { wire.packet_bits } else { 0 };
+        Self { packets, kept_bits: [wire.packet_bits, beside], ..wire }
     }
 
     /// A load that is already in wire bits, of packets from `min` to `max`.
@@ -225,7 +232,7 @@ impl Demand {
         Self {
             buckets,
             packets: None,
-            kept_bits: bits(max),
+            kept_bits: [bits(max), 0],
             packet_bits: bits(max),
             packet_min_bits: bits(min.min(max)),
             counted_bits: bits(min.min(max)),

@@ -23,7 +23,7 @@
 //! packets is told so ([`Server::store_and_forward`]).
 //!
 //! ```
-//! use towpath_qos::bound::{Analysis, Envelope, Flow, Multiplexing, Network, Rational, Server};
+//! use towpath_bound::{Analysis, Envelope, Flow, Multiplexing, Network, Rational, Server};
 //!
 //! // Bit/s and seconds: two flows of 5 Mbit/s with bursts of 12 kbit through one 10 Mbit/s port.
 //! let megabit = |count: i64| Rational::integer(count * 1_000_000);
@@ -33,8 +33,15 @@
 //! let analysis = Analysis::new(&Network::new(vec![port], flows)?)?;
 //! let least = analysis.least(0).expect("a stable port");
 //! assert_eq!(least.delay.seconds_up(), Some(core::time::Duration::from_micros(2_400)));
-//! # Ok::<(), towpath_qos::bound::NetworkError>(())
+//! # Ok::<(), towpath_bound::NetworkError>(())
 //! ```
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod analysis;
 mod convolution;

@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use towpath_qos::bound::{
+use towpath_bound::{
     Analysis, Envelope, Flow, Method, Multiplexing, Network, Rational, Server,
 };
 
@@ -137,7 +137,7 @@ fn main() {
         let time = median(3, || {
             for flow in 0..flows {
                 let bound = analysis.bound(flow, Method::FifoProgram);
-                let rows = |size: &Option<towpath_qos::bound::ProgramSize>| size.map(|s| s.rows);
+                let rows = |size: &Option<towpath_bound::ProgramSize>| size.map(|s| s.rows);
                 if rows(&bound.program) > rows(&largest) {
                     largest = bound.program;
                 }

@@ -198,8 +198,9 @@ mod tests {
                 all = all.plus(&line.map_or(group.clone(), |line| group.capped(line)));
             }
             let fifo = parts.multiplexing == Multiplexing::Fifo;
+            let alone = network.flows_at(server).len() <= 1;
             let delay =
-                if fifo { all.delay(&parts.service) } else { all.busy_period(&parts.service) };
+                if fifo || alone { all.delay(&parts.service) } else { all.busy_period(&parts.service) };
             delays[server] = delay.expect("stable");
             for &flow in network.flows_at(server) {
                 let (curve, hop) = (arrival[flow][here(flow)].clone(), here(flow));
