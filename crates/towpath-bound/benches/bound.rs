@@ -8,9 +8,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use towpath_bound::{
-    Analysis, Envelope, Flow, Method, Multiplexing, Network, Rational, Server,
-};
+use towpath_bound::{Analysis, Envelope, Flow, Method, Multiplexing, Network, Rational, Server};
 
 const HOSTS: usize = 5;
 /// Bit/s.

@@ -199,8 +199,11 @@ mod tests {
             }
             let fifo = parts.multiplexing == Multiplexing::Fifo;
             let alone = network.flows_at(server).len() <= 1;
-            let delay =
-                if fifo || alone { all.delay(&parts.service) } else { all.busy_period(&parts.service) };
+            let delay = if fifo || alone {
+                all.delay(&parts.service)
+            } else {
+                all.busy_period(&parts.service)
+            };
             delays[server] = delay.expect("stable");
             for &flow in network.flows_at(server) {
                 let (curve, hop) = (arrival[flow][here(flow)].clone(), here(flow));

@@ -276,8 +276,11 @@ fn a_network_in_json_with_cases_is_bound_and_faults_are_named() {
     let out = bound(&cases, &["--case", "one", "--json"]);
     assert_eq!(json(&out)["flows"][0]["least"]["exact"], "3");
     assert!(text(&bound(case, &[]).stdout).contains("f0"));
-    let again = case.replace("[{\"id\": \"f0\"", "[{\"id\": \"f0\", \"rate\": 1, \"burst\": 1, \
-        \"path\": [\"s0\"]},\n{\"id\": \"f0\"");
+    let again = case.replace(
+        "[{\"id\": \"f0\"",
+        "[{\"id\": \"f0\", \"rate\": 1, \"burst\": 1, \
+        \"path\": [\"s0\"]},\n{\"id\": \"f0\"",
+    );
     for (text_of, part, line) in [
         (case.replace("[\"s0\"]", "[\"s7\"]"), "unknown server \"s7\"", "line 3"),
         (case.replace("25/5", "11"), "unstable: server s0 by 1", "line 2"),

@@ -154,7 +154,8 @@ mod tests {
         let text = |rate: &str| {
             format!("tspec = {{ kind = \"sigma_rho\", sigma_bytes = 9,\nrho_bps = {rate} }}")
         };
-        for (value, shown) in [(long.clone(), long.clone()), (least.clone(), "9".repeat(60) + "…")] {
+        for (value, shown) in [(long.clone(), long.clone()), (least.clone(), "9".repeat(60) + "…")]
+        {
             let error = read::<Of>(&text(&value), 300).expect_err("long");
             assert_eq!((error.line, error.message), (2, said("rho_bps", &shown)));
         }

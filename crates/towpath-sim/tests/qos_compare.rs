@@ -56,7 +56,8 @@ fn fair_disciplines_share_by_weight_and_unfair_ones_do_not() {
     let table = all();
     for r in &table.rows {
         let fair = r.fairness.error_ppm_max < 10_000;
-        let blind = ["fcfs", "priority", "priority-bitmap", "three-queue"].contains(&r.name.as_str());
+        let blind =
+            ["fcfs", "priority", "priority-bitmap", "three-queue"].contains(&r.name.as_str());
         assert_eq!(fair, !blind, "{}: {:?}", r.name, r.fairness);
     }
 }

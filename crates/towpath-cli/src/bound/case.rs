@@ -6,11 +6,9 @@ use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{anyhow, bail};
-use serde::de::{self, Deserializer, Visitor};
 use serde::Deserialize;
-use towpath_bound::{
-    Envelope, Flow, Multiplexing, Network, NetworkError, Rational, Server,
-};
+use serde::de::{self, Deserializer, Visitor};
+use towpath_bound::{Envelope, Flow, Multiplexing, Network, NetworkError, Rational, Server};
 
 use crate::files::shown;
 use crate::topology::{at_line, read_text};
@@ -174,8 +172,9 @@ pub(super) fn read(
         if chosen {
             // The case's own part of the file, as far as its name tells it.
             let from = text.find(&format!("\"{id}\"")).unwrap_or(0);
-            let form: CaseForm = serde_json::from_value(value)
-                .map_err(|e| Wrong::new(&id, format!("case {id}: {e}")).in_file(path, &text, from))?;
+            let form: CaseForm = serde_json::from_value(value).map_err(|e| {
+                Wrong::new(&id, format!("case {id}: {e}")).in_file(path, &text, from)
+            })?;
             let network = network(&form, order).map_err(|e| {
                 Wrong { said: format!("case {id}: {}", e.said), ..e }.in_file(path, &text, from)
             })?;

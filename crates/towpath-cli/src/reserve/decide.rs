@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Instant as Clock;
 
 use towpath_qos::admission::file::{Asked, Want};
-use towpath_qos::admission::{
-    Admission, CpuLoad, Promise, Refusal, Request, ReservationId, Wish,
-};
+use towpath_qos::admission::{Admission, CpuLoad, Promise, Refusal, Request, ReservationId, Wish};
 use towpath_qos::topology::{NodeId, PortId, Topology};
 use towpath_wire::Instant;
 

@@ -84,14 +84,14 @@ impl Load {
             return Self::bounded(packets.buckets(), Shape::Packets(packets), packet, least);
         }
         let part = |n: u64| (u128::from(n) * u128::from(parts)).div_ceil(u128::from(whole)) as u64;
-        let kept = kept_bits.min(self.fast.burst_bits);
+        let [least, beside] = kept_bits.map(|bits| bits.min(self.fast.burst_bits));
+        let burst = |b: Bucket| beside + part(b.burst_bits - beside);
         let less = |b: Bucket| Bucket {
             rate_bps: part(b.rate_bps).max(1),
-            burst_bits: kept + part(b.burst_bits - kept) + ROUNDING_BITS,
+            burst_bits: burst(b).max(least) + ROUNDING_BITS,
         };
-        let mut lines = [Bucket::default(); BUCKETS_MAX];
         // What rounding down makes one bucket is one.
-        let down = |b: Bucket| (part(b.burst_bits).saturating_sub(1)).max(kept);
+        let down = |b: Bucket| burst(b).saturating_sub(1).max(least);
         let fast = if down(self.fast) < down(self.slow) { self.fast } else { self.slow };
         let (two, many) = ([fast, self.slow], &self.shape);
         let old = if let Shape::Many(buckets) = many { buckets.as_slice() } else { &two };
@@ -108,7 +108,10 @@ impl Load {
     /// moves left.
     #[must_use]
     pub fn after(&self, jitter_ns: u64) -> Self {
-        debug_assert!(self.early_ns == 0 && self.over == [0; 2], "variation counts from the sender");
+        debug_assert!(
+            self.early_ns == 0 && self.over == [0; 2],
+            "variation counts from the sender"
+        );
         let (fast, slow) = (self.fast.after(jitter_ns), self.slow.after(jitter_ns));
         let over = [over(self.fast, jitter_ns), over(self.slow, jitter_ns)];
         let moved = Self { fast, slow, over, early_ns: jitter_ns, ..*self };
@@ -201,9 +204,8 @@ impl Load {
 
 /// Whether below each of the other buckets there is one of these.
 fn lie_below(own: &[Bucket], other: &Buckets) -> bool {
-    let below = |o: &Bucket| {
-        own.iter().any(|b| b.burst_bits <= o.burst_bits && b.rate_bps <= o.rate_bps)
-    };
+    let below =
+        |o: &Bucket| own.iter().any(|b| b.burst_bits <= o.burst_bits && b.rate_bps <= o.rate_bps);
     other.as_slice().iter().all(below)
 }
 

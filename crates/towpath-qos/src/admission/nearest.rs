@@ -112,12 +112,7 @@ impl Network {
     }
 
     /// The least bound of the same traffic, where it has one.
-    fn least_delay_ns(
-        &self,
-        topology: &Topology,
-        ask: &Ask,
-        slots: &mut Vec<Slot>,
-    ) -> Option<u64> {
+    fn least_delay_ns(&self, topology: &Topology, ask: &Ask, slots: &mut Vec<Slot>) -> Option<u64> {
         let obstacle = self.decide(topology, &ask.with_delay(0), slots).err()?;
         let Shortage::Unreachable { fixed, .. } = obstacle.shortage else { return None };
         let soon = ask.with_delay(fixed.saturating_add(1));

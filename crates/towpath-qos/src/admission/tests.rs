@@ -754,15 +754,16 @@ fn check_edf_ports(admission: &Admission, live: &[(ReservationId, Request)]) {
         let mut flows = Vec::new();
         for (id, request) in live {
             // What is held, which is more than was asked for last where less was granted.
-            let single = admission.find(*id).is_some_and(|(_, c)| c.ask.load.knee_ns() == 0);
-            if !matches!(request.wish, Wish::Bounded { .. }) || !single {
+            let load = admission.find(*id).map(|(_, c)| c.ask.load).expect("live");
+            if !matches!(request.wish, Wish::Bounded { .. }) || load.knee_ns() > 0 {
                 continue;
             }
             let hops = admission.promise(*id).expect("reserved").hops;
             for hop in hops.iter().filter(|hop| hop.port_id == i as u32) {
-                // In nanobits, so that the unit of time is 1 ns.
+                // In millibits per ns, rounded down: what is held is exact to the nanobit.
+                let burst = load.after(hop.jitter_in_ns).slow_nanobits() / 1_000_000;
                 let arrivals = Arrivals::Bucket {
-                    burst: hop.burst_bits * 1000,
+                    burst: burst as u64,
                     rate: hop.rate_bps / 1_000_000,
                     size: 0,
                 };

@@ -74,10 +74,8 @@ impl Packets {
     /// A concave set of token buckets above: the peak line, and the sustained one through the last
     /// packet of the first interval.
     pub fn buckets(&self) -> Buckets {
-        let sustained = limits::rate_of_u128(
-            u128::from(self.count) * u128::from(self.bits),
-            self.interval_ns,
-        );
+        let sustained =
+            limits::rate_of_u128(u128::from(self.count) * u128::from(self.bits), self.interval_ns);
         let fast = Bucket { burst_bits: self.bits, rate_bps: sustained };
         if self.count == 1 {
             return Buckets::one(fast);

@@ -158,7 +158,8 @@ impl Framing {
             *line = Bucket { burst_bits: grow(b.burst_bits), rate_bps: grow(b.rate_bps) };
         }
         let bits = |size: ByteSize| size.as_bytes().saturating_mul(8);
-        let (packet_bits, message) = (bits(self.packet_bytes(largest)), bits(self.wire_bytes(largest)));
+        let (packet_bits, message) =
+            (bits(self.packet_bytes(largest)), bits(self.wire_bytes(largest)));
         let packets = spec.packets(message);
         let lines = Buckets::least(&lines[..buckets.as_slice().len()]);
         Demand {
