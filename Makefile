@@ -4,17 +4,20 @@
 CARGO ?= cargo
 BIN := target/release/towpath
 
-.PHONY: help cargo run test build check swarm soak idle loom kills figures transport fuzz
+.PHONY: help cargo run test build install uninstall check swarm soak idle loom kills figures transport fuzz mutants
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
 	@echo "make test    everything that CI runs, but for loom and half a minute of fuzzing each parser"
 	@echo "make build   release build of the towpath command: $(BIN)"
+	@echo "make install    command, libraries, headers, manual under PREFIX (/usr/local), in DESTDIR"
+	@echo "make uninstall  takes that away again"
 	@echo "make check   formatting, lints, documentation, house rules, purity, dependencies"
 	@echo "make swarm   1000 simulated runs with faults"
 	@echo "make soak    property tests with CASES (default 5000) fresh random cases each"
 	@echo "make idle    what two idle daemons cost: processor time and packets (135 s)"
 	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
+	@echo "make mutants  whether unit tests notice changes: 300 and more of them (hours)"
 	@echo "make kills   10000 tasks killed at random moments on real daemons (minutes)"
 	@echo "make figures how soon ends are known, many senders, 1000 simulated hosts (minutes)"
 	@echo "make transport  the simulated figures of docs/transport.md"
@@ -30,6 +33,15 @@ cargo:
 
 build: cargo
 	$(CARGO) build --release --locked -p towpath-cli
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+install: cargo
+	$(CARGO) build --release --locked -p towpath-cli -p towpath-capi -p towpath-pvm3
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh packaging/install.sh
+
+uninstall:
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh packaging/install.sh uninstall
 
 run: build
 	@sh examples/first-run.sh $(BIN)
@@ -65,9 +77,9 @@ kills: cargo
 figures: build
 	TOWPATH_ENDS=200 $(CARGO) test --release --locked -p towpath --test kills \
 	  a_watcher_knows -- --nocapture
-	$(CARGO) test --release --locked -p towpath --test messages many_senders -- --nocapture
-	$(CARGO) test --release --locked -p towpath --test messages both_may_send -- --nocapture
-	$(CARGO) test --release --locked -p towpath-cli --test hosts \
+	$(CARGO) test --release --locked -p towpath --test it many_senders -- --nocapture
+	$(CARGO) test --release --locked -p towpath --test it both_may_send -- --nocapture
+	$(CARGO) test --release --locked -p towpath-cli --test it \
 	  a_killed_daemon_is_known_as -- --nocapture
 	$(BIN) sim vm --hosts 1000 --tasks 20000 --faults 20 --seed 2
 
@@ -76,8 +88,8 @@ transport: build
 	$(CARGO) bench --locked -p towpath-io --bench transport
 	$(BIN) sim run scenarios/transfer/*.toml
 	$(BIN) sim repair
-	$(CARGO) test --release --locked -p towpath-sim --test fairness --test handshake --test nodes
-	$(CARGO) test --release --locked -p towpath-sim --test fairness every_cell -- \
+	$(CARGO) test --release --locked -p towpath-sim --test it -- fairness:: handshake:: nodes::
+	$(CARGO) test --release --locked -p towpath-sim --test it every_cell -- \
 	  --ignored --nocapture
 
 idle: build
@@ -85,6 +97,9 @@ idle: build
 
 loom: cargo
 	$(CARGO) run --release --locked --manifest-path loom/Cargo.toml
+
+mutants: cargo
+	$(CARGO) xtask mutants
 
 SECONDS ?= 60
 JOBS ?= 1

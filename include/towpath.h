@@ -1,6 +1,8 @@
 /* towpath.h - tasks, messages and groups of a Towpath virtual machine, from C and C++.
  *
- *   cc program.c -I include -L target/release -ltowpath_c
+ *   make install PREFIX=$HOME/.local                                  once
+ *   export PKG_CONFIG_PATH=$HOME/.local/lib/pkgconfig
+ *   cc program.c $(pkg-config --cflags --libs towpath) -o program
  *
  * A program becomes a task with towpath_enrol and ends being one with towpath_leave. Everything
  * happens inside the calls: there is no thread, no signal handler and no global state.

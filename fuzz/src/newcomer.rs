@@ -15,6 +15,7 @@ use towpath_vm::host::NAME_MAX;
 use towpath_vm::message::{LABEL_LOG, LABEL_TASK};
 use towpath_vm::{Host, Message};
 use towpath_wire::frame::Direction;
+use towpath_wire::greeting::{Greeting, PROTOCOL};
 use towpath_wire::{Admission, ByteSize, Instant, LinkId};
 
 /// The leader's name: a newcomer of the same name gets a longer one.
@@ -33,6 +34,7 @@ fn address(host: u8) -> SocketAddr {
 fn leader() -> Node {
     let config = NodeConfig {
         name: LEADER.into(),
+        build: "test".into(),
         links: Links::one(address(1)),
         arch: "any".into(),
         speed: 1000,
@@ -60,6 +62,9 @@ fn carry<A: Machine, B: Machine>(
 
 /// A newcomer with a token that says `hello`, as far as that is no longer than it may be.
 pub fn join(hello: &[u8]) {
+    // Behind the greeting of its own build: what comes with another one is not looked at.
+    let (greeting, len) = Greeting { protocol: PROTOCOL, build: "test" }.emit();
+    let hello = [&greeting[..len], hello].concat();
     let hello = &hello[..hello.len().min(HELLO_MAX)];
     let (mut leader, mut memory) = (leader(), HeapMemory::new(ByteSize::from_mib(4)));
     let invitation = leader.invite(NOW, 3600, [9; 16]).expect("it leads");

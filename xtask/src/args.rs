@@ -8,6 +8,7 @@ use crate::report::WithHint;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
+    Mutants,
     Tidy,
     Purity,
     Selfcheck,
@@ -23,6 +24,12 @@ struct Definition {
 }
 
 const COMMANDS: &[Definition] = &[
+    Definition {
+        command: Command::Mutants,
+        name: "mutants",
+        about: "change a seeded sample of lines; each crate's own tests must notice most (hours)",
+        takes: &["--root", "--crate"],
+    },
     Definition {
         command: Command::Tidy,
         name: "tidy",

@@ -5,6 +5,7 @@
 mod args;
 mod deny;
 mod listing;
+mod mutants;
 mod process;
 mod purity;
 mod report;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
             println!("{text}");
             Ok(())
         }
+        Parsed::Run(Command::Mutants, options) => mutants::run(&options),
         Parsed::Run(Command::Tidy, options) => tidy::run(&options),
         Parsed::Run(Command::Purity, options) => purity::run(&options),
         Parsed::Run(Command::Selfcheck, options) => selfcheck::run(&options),

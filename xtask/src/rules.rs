@@ -64,6 +64,30 @@ pub(crate) const DEV_USES: &[&str] = &[SIM, BOUND];
 pub(crate) const TESTS_MANIFEST: &str = "tests/Cargo.toml";
 pub(crate) const TESTS_USES: &[&str] = &[FACADE, IO, SIM];
 
+/// A test that is a binary of its own beside its crate's `tests/it/`.
+pub(crate) struct OwnProcess {
+    pub(crate) of: &'static str,
+    /// `tests/<test>.rs`.
+    pub(crate) test: &'static str,
+    /// What of the process it changes, or counts.
+    #[allow(dead_code, reason = "for who reads the table")]
+    pub(crate) why: &'static str,
+}
+
+const fn own(of: &'static str, test: &'static str, why: &'static str) -> OwnProcess {
+    OwnProcess { of, test, why }
+}
+
+/// Every test that is not part of its crate's one test binary.
+pub(crate) const OWN_PROCESS: &[OwnProcess] = &[
+    own(SIM, "memory", "counts what its global allocator gives"),
+    own(IO, "shared_killed", "leaves its descriptors open to the processes it starts"),
+    own(FACADE, "descriptors", "lowers the limit of descriptors"),
+    own(FACADE, "streams_broken", "breaks every TCP connection of its process"),
+    own(FACADE, "kills", "counts its process's descriptors"),
+    own("towpath-cli", "memory", "fills the memory of a control group and /dev/shm"),
+];
+
 /// Pairs that must not meet, not even as dev-dependency: simulated results must not depend on IO.
 pub(crate) const NEVER: &[(&str, &str)] = &[(SIM, IO)];
 

@@ -8,10 +8,11 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 use towpath::lock::Holder;
-use towpath::protocol::{Info, Reply, Request};
+use towpath::protocol::{Info, Reply, Request, TokenInfo};
 use towpath::start::parallel;
 use towpath::task::place::SOCKET_NAME;
-use towpath::{Client, Task, VmDir};
+use towpath::token::TTL_COUNTED_MAX_S;
+use towpath::{Client, ClientError, Task, Token, VmDir};
 use towpath_vm::{Host, HostState};
 
 /// How long an answer may take.
@@ -20,11 +21,30 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 pub(crate) const AT_ONCE: usize = 64;
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath token --uses 1            for one host, within an hour
+  towpath token --ttl 86400         for any number of hosts, within a day
+  towpath token --list              which tokens are good
+  towpath token --revoke 1f00c3a9   have one admit nobody any more
+
+Whoever has a token can become a host, and a host can run anything on the others. Hosts that a token
+has admitted stay when it ends or is revoked: `towpath host delete` takes them out.")]
 pub(crate) struct TokenArgs {
-    /// Seconds that the token is valid, at most ten years
+    /// Seconds that the token is valid: at most thirty days (2592000), with --uses a year
+    /// (31622400)
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
-    #[arg(value_parser = clap::value_parser!(u64).range(0..=315_360_000))]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=TTL_COUNTED_MAX_S))]
     ttl: u64,
+    /// How many hosts the token admits [default: any number]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    uses: Option<u32>,
+    /// List the tokens that are good
+    #[arg(long, conflicts_with_all = ["ttl", "uses", "revoke"])]
+    list: bool,
+    /// Have a token admit nobody any more, named as by --list; may be given several times
+    #[arg(long, value_name = "ID", conflicts_with_all = ["ttl", "uses"])]
+    revoke: Vec<String>,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -151,26 +171,91 @@ pub(crate) fn leader(vm: &VmDir) -> anyhow::Result<Client> {
     )
 }
 
-pub(crate) fn issue_token(vm: &VmDir, ttl_s: u64) -> anyhow::Result<String> {
+/// Asks the daemon that founded the virtual machine, which must be one of this machine's.
+fn ask_founder(vm: &VmDir, request: &Request) -> anyhow::Result<Reply> {
     let mut refused = None;
     for socket in sockets(vm)? {
-        let Ok(mut client) = Client::connect(&socket) else { continue };
-        match client.ask(&Request::Invite { ttl_s }, ANSWER) {
-            Ok(Reply::Token(token)) => return Ok(token),
-            Ok(_) => {}
+        match Client::connect(&socket).and_then(|mut client| client.ask(request, ANSWER)) {
+            Ok(reply) => return Ok(reply),
+            // One that answers something has the last word.
+            Err(ClientError::Connect { .. }) if refused.is_some() => {}
             Err(e) => refused = Some(e),
         }
     }
     Err(refused.context("no daemon answers\nhint: start one with `towpath up`")?.into())
 }
 
+/// A token for so many hosts.
+pub(crate) fn issue_token(vm: &VmDir, ttl_s: u64, uses: Option<u32>) -> anyhow::Result<String> {
+    match ask_founder(vm, &Request::Invite { ttl_s, uses })? {
+        Reply::Token(token) => Ok(token),
+        _ => bail!("the daemon answers something else than was asked"),
+    }
+}
+
 pub(crate) fn token(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
-    let token = issue_token(vm, args.ttl)?;
+    if args.list {
+        return list_tokens(vm, args.json);
+    }
+    if !args.revoke.is_empty() {
+        return revoke_tokens(vm, args);
+    }
+    let token = issue_token(vm, args.ttl, args.uses)?;
+    let id = token.parse::<Token>().context("the daemon's token")?.id();
     if args.json {
-        putln!("{}", json!({ "token": token, "ttl_s": args.ttl }))?;
+        putln!("{}", json!({ "token": token, "id": id, "ttl_s": args.ttl, "uses": args.uses }))?;
     } else {
         putln!("{token}")?;
-        eprintln!("valid for {} s; on the other machine: towpath join TOKEN", args.ttl);
+        let hosts = match args.uses {
+            None => String::new(),
+            Some(1) => " for one host".into(),
+            Some(n) => format!(" for {n} hosts"),
+        };
+        eprintln!(
+            "token {id}, valid for {} s{hosts}; on the other machine: towpath join TOKEN",
+            args.ttl
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list_tokens(vm: &VmDir, json: bool) -> anyhow::Result<ExitCode> {
+    let Reply::Tokens(tokens) = ask_founder(vm, &Request::Tokens)? else {
+        bail!("the daemon answers something else than was asked");
+    };
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now_s = now.unwrap_or_default().as_secs();
+    if json {
+        let row = |t: &TokenInfo| {
+            let left = t.expiry_unix_s.saturating_sub(now_s);
+            json!({ "id": t.id, "expires_in_s": left, "uses": t.uses, "uses_max": t.uses_max })
+        };
+        let rows: Vec<_> = tokens.iter().map(row).collect();
+        putln!("{}", json!({ "vm": vm.name, "tokens": rows }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if tokens.is_empty() {
+        eprintln!("no token of `{}` is good", vm.name);
+        return Ok(ExitCode::SUCCESS);
+    }
+    putln!("{:8}  {:>12}  {:>5}  of", "token", "expires in s", "hosts")?;
+    for t in tokens {
+        let left = t.expiry_unix_s.saturating_sub(now_s);
+        let max = t.uses_max.map_or_else(|| "any".into(), |max| max.to_string());
+        putln!("{:8}  {left:>12}  {:>5}  {max}", t.id, t.uses)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn revoke_tokens(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
+    for id in &args.revoke {
+        ask_founder(vm, &Request::Revoke { id: id.clone() })?;
+        if !args.json {
+            eprintln!("token {id} is revoked; hosts that it has admitted stay");
+        }
+    }
+    if args.json {
+        putln!("{}", json!({ "vm": vm.name, "revoked": args.revoke }))?;
     }
     Ok(ExitCode::SUCCESS)
 }

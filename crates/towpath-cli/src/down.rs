@@ -8,7 +8,7 @@ use serde_json::json;
 use towpath::lock::{Holder, is_locked};
 use towpath::protocol::Request;
 use towpath::start::parallel;
-use towpath::{Client, VmDir, daemon};
+use towpath::{Client, ClientError, VmDir, daemon};
 use towpath_vm::{Host, HostState};
 
 use crate::control::{self, ANSWER, AT_ONCE};
@@ -106,7 +106,7 @@ pub(crate) fn end_all(vm: &VmDir, everywhere: bool) -> anyhow::Result<Ended> {
     }
     for n in over {
         // Left behind by one that was killed together with its guard.
-        daemon::end_group(&vm.host(n));
+        daemon::end_left_behind(&vm.host(n));
     }
     Ok(ended)
 }
@@ -123,8 +123,11 @@ fn end(vm: &VmDir, number: usize) -> End {
     // One that a debugger holds was not woken.
     let holder = Holder::of(&dir);
     if Holder::stopped(&dir).is_none() {
-        if let Ok(mut client) = Client::connect(&dir.join("sock")) {
-            let _ = client.ask(&Request::Shutdown, END_WAIT);
+        let asked = Client::connect(&dir.join("sock"))
+            .and_then(|mut client| client.ask(&Request::Shutdown, END_WAIT));
+        if let (Err(ClientError::Build(_) | ClientError::Silent), Some(holder)) = (asked, &holder) {
+            // Another build's daemon understands a signal.
+            holder.terminate();
         }
         if is_over(&dir, END_WAIT) {
             return End::Polite;

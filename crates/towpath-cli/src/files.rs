@@ -1,15 +1,17 @@
 //! Files that are read block by block, what stands for standard input, and results on their way
 //! out.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Read, StdoutLock, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, OFlags, access};
+
+use towpath::text::{harmless, visible};
 
 use crate::interrupt::Interrupt;
 
@@ -105,14 +107,22 @@ pub(crate) fn shown(path: &Path) -> String {
     if path.as_os_str() == "-" {
         return "standard input".to_string();
     }
-    let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
-    path.display().to_string().chars().map(plain).collect()
+    visible(&path.display().to_string()).into_owned()
 }
 
-/// Prints to standard output. Whoever read it may be gone: [`is_closed`] tells.
+/// Prints to standard output, as [`harmless`] has it. Whoever read it may be gone: [`is_closed`]
+/// tells.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write output")
+    let written = out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush());
+    written.context("cannot write output")
+}
+
+/// Prints a line to standard error, as [`harmless`] has it. Nothing is to be done where nobody
+/// reads it.
+pub(crate) fn tell(text: &str) {
+    let line = format!("{}\n", harmless(text));
+    let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Prints what is too long to be in memory at once.
@@ -157,16 +167,20 @@ pub(crate) fn not_among(out: Option<&Path>, inputs: &[PathBuf]) -> anyhow::Resul
 
 /// Writes a result, whole or not at all.
 pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    let part = PathBuf::from(name);
     // What is no file (a terminal, /dev/stdout, a pipe) is written to as it is.
     let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
     let write = || {
         if special {
             return std::fs::write(path, text);
         }
-        std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path))
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        // Under a name that nobody can have put a link under before.
+        let mut part = tempfile::Builder::new();
+        let part = part.prefix(".towpath-").permissions(Permissions::from_mode(0o666));
+        let mut part = part.tempfile_in(dir.unwrap_or(Path::new(".")))?;
+        part.write_all(text.as_bytes())?;
+        part.persist(path)?;
+        Ok(())
     };
     write().with_context(|| format!("cannot write {}", shown(path)))
 }
@@ -206,7 +220,7 @@ mod tests {
         };
         assert_eq!(sizes(u64::MAX), [300, 300, 300, 100, 0]);
         assert_eq!(sizes(301), [300, 1, 0]);
-        assert_eq!(shown(Path::new("a\nb\x1b[2J")), "a\\nb\\u{1b}[2J");
+        assert_eq!(shown(Path::new("a\nb\x1b[2J")), "a\\nb\\u001b[2J");
         let err = Input::open(dir.path(), 1, &interrupt).err().unwrap();
         assert!(err.to_string().contains("directory"), "{err}");
     }

@@ -6,12 +6,16 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Exit status after an interrupt: 128 + SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+/// How long a computation may go on after an interrupt.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
 /// What interrupts do at the moment. Handlers are set once in the life of a process: each that is
 /// added stays, and would end the process for an interrupt that another was meant for.
@@ -73,12 +77,33 @@ pub(crate) struct Interrupt {
     flag: Flag,
     /// Can be read from once an interrupt came, for ever: nobody empties it.
     came: UnixStream,
+    /// Its other end can be read from once this is gone.
+    _here: Option<UnixStream>,
 }
 
 impl Interrupt {
-    /// As [`flag`].
+    /// As [`flag`], for who only computes and reads: what does not heed the first interrupt within
+    /// [`PATIENCE`] is ended with the process. It must not leave anything half done by that.
     pub(crate) fn new() -> std::io::Result<Self> {
-        Self::told(flag()?)
+        let interrupt = Self::told(flag()?)?;
+        let came = interrupt.came.try_clone()?;
+        let (here, gone) = UnixStream::pair()?;
+        let watch = move || {
+            let fds = &mut [PollFd::new(&came, PollFlags::IN), PollFd::new(&gone, PollFlags::IN)];
+            while poll(fds, None) == Err(Errno::INTR) {}
+            let mut end = [PollFd::new(&gone, PollFlags::IN)];
+            let ended = loop {
+                match poll(&mut end, Some(&PATIENCE)) {
+                    Err(Errno::INTR) => {}
+                    other => break other,
+                }
+            };
+            if ended == Ok(0) {
+                std::process::exit(INTERRUPTED.into());
+            }
+        };
+        std::thread::Builder::new().name("interrupt".into()).spawn(watch)?;
+        Ok(Self { _here: Some(here), ..interrupt })
     }
 
     /// Further interrupts do nothing: whoever was told cleans up.
@@ -96,7 +121,12 @@ impl Interrupt {
         for signal in SIGNALS {
             signal_hook::low_level::pipe::register(signal, tell.try_clone()?)?;
         }
-        Ok(Self { flag, came })
+        Ok(Self { flag, came, _here: None })
+    }
+
+    /// For computations that ask by themselves.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.flag
     }
 
     /// Whether one came.

@@ -1,21 +1,25 @@
 //! `logs`: what this machine's daemons have to say.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use towpath::VmDir;
 use towpath::lock::{Holder, is_locked};
+use towpath::text::harmless;
+use towpath::{VmDir, log};
 
 use crate::control::known_host;
 use crate::{control, interrupt};
 
 /// How often followed files are looked at.
 const TICK: Duration = Duration::from_millis(200);
+/// How that line goes on behind the date.
+const FIRST: &[u8] = b"INFO starts: towpath ";
 /// Longest line kept for its end; a longer one is shown in pieces.
 const LINE_MAX: usize = 64 * 1024;
 
@@ -24,12 +28,17 @@ const LINE_MAX: usize = 64 * 1024;
 Examples:
   towpath logs                      what the daemons of this machine said since they were started
   towpath logs --host h2 -f         one of them, and what it will say
+  towpath logs --all                what they said in earlier lives, too
 
-A daemon that systemd started says it to the journal: `journalctl --user -u towpath`.")]
+The file is hosts/N/daemon.log in the virtual machine's directory; at 8 MiB it becomes daemon.log.1,
+and that one daemon.log.2. TOWPATH_LOG=debug, when the daemon is started, has it say more. A daemon that systemd started says it to the journal: `journalctl --user -u towpath`.")]
 pub(crate) struct LogsArgs {
     /// Only this host, one of this machine: h2, 2, or its name
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
+    /// Also what was said before the daemon was started, as far as the file goes
+    #[arg(long)]
+    all: bool,
     /// Go on with what will be said
     #[arg(short, long)]
     follow: bool,
@@ -39,6 +48,8 @@ pub(crate) struct LogsArgs {
 struct Log {
     path: PathBuf,
     tag: String,
+    /// The file while it is shown: a new one may come to its path.
+    file: Option<File>,
     shown: u64,
     /// The beginning of a line.
     line: Vec<u8>,
@@ -61,6 +72,11 @@ pub(crate) fn logs(vm: &VmDir, args: &LogsArgs) -> anyhow::Result<ExitCode> {
     if logs.is_empty() {
         bail!("no daemon of `{}` has run on this machine\nhint: `towpath up` starts one", vm.name);
     }
+    if !args.all {
+        for log in &mut logs {
+            log.skip_earlier_lives()?;
+        }
+    }
     let mut out = io::stdout().lock();
     let interrupted = interrupt::flag()?;
     loop {
@@ -80,8 +96,14 @@ pub(crate) fn logs(vm: &VmDir, args: &LogsArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn log(vm: &VmDir, number: usize, tag: &str) -> Log {
-    let path = vm.host(number).join("daemon.log");
-    Log { path, tag: tag.into(), shown: 0, line: Vec::new() }
+    let path = vm.host(number).join(log::NAME);
+    Log { path, tag: tag.into(), file: None, shown: 0, line: Vec::new() }
+}
+
+/// Whether a daemon's life begins with this line: date, level, words.
+fn is_first(line: &[u8]) -> bool {
+    const DATE: usize = "2026-11-22T17:10:06.123456Z".len();
+    line.get(DATE..).is_some_and(|rest| rest.trim_ascii_start().starts_with(FIRST))
 }
 
 /// The number on this machine of the daemon that is `wanted`.
@@ -99,14 +121,52 @@ fn number_of(vm: &VmDir, wanted: &str) -> anyhow::Result<usize> {
 }
 
 impl Log {
-    /// Shows what was added since the last time, line by line.
+    fn open(&self) -> io::Result<Option<File>> {
+        match File::open(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            file => file.map(Some),
+        }
+    }
+
+    /// Begins with the line that a daemon's life begins with, the last one there is.
+    fn skip_earlier_lives(&mut self) -> io::Result<()> {
+        let Some(file) = self.open()? else { return Ok(()) };
+        let (mut lines, mut at, mut line) = (BufReader::new(file), 0, Vec::new());
+        loop {
+            line.clear();
+            let n = (&mut lines).take(LINE_MAX as u64).read_until(b'\n', &mut line)?;
+            if n == 0 {
+                return Ok(());
+            }
+            if is_first(&line) {
+                self.shown = at;
+            }
+            at += n as u64;
+        }
+    }
+
+    /// Shows what was added since the last time, line by line: to the end of the file that was
+    /// shown, and then of the one that has taken its place, if one has.
     fn show(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        let mut file = match File::open(&self.path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            file => file?,
-        };
+        let there = self.open()?;
+        let id = |file: &File| file.metadata().map(|m| (m.dev(), m.ino()));
+        if let Some(file) = self.file.take() {
+            let is_there = there.as_ref().map(id).transpose()? == Some(id(&file)?);
+            if !is_there {
+                self.show_file(&file, out)?;
+                self.end_line(out)?;
+                self.shown = 0;
+            }
+        }
+        let Some(file) = there else { return Ok(()) };
+        let shown = self.show_file(&file, out);
+        self.file = Some(file);
+        shown
+    }
+
+    fn show_file(&mut self, mut file: &File, out: &mut dyn Write) -> io::Result<()> {
         if file.metadata()?.len() < self.shown {
-            // Its daemon was started anew.
+            // Somebody has emptied it.
             self.shown = 0;
             self.line.clear();
         }
@@ -133,7 +193,8 @@ impl Log {
             return Ok(());
         }
         out.write_all(self.tag.as_bytes())?;
-        out.write_all(self.line.strip_suffix(b"\n").unwrap_or(&self.line))?;
+        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        out.write_all(harmless(&String::from_utf8_lossy(line)).as_bytes())?;
         out.write_all(b"\n")?;
         self.line.clear();
         Ok(())
@@ -148,7 +209,8 @@ mod tests {
     fn what_was_added_is_shown_once_and_a_new_life_from_its_start() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("daemon.log");
-        let mut log = Log { path: path.clone(), tag: "[1] ".into(), shown: 0, line: Vec::new() };
+        let tag = "[1] ".to_string();
+        let mut log = Log { path: path.clone(), tag, file: None, shown: 0, line: Vec::new() };
         let mut said = |text: &str| {
             std::fs::write(&path, text).unwrap();
             let mut out = Vec::new();
@@ -163,5 +225,38 @@ mod tests {
         log.end_line(&mut out).unwrap();
         log.end_line(&mut out).unwrap();
         assert_eq!(out, b"[1] cut\n");
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_is_shown_to_its_end_before_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("daemon.log");
+        let (tag, line) = (String::new(), Vec::new());
+        let mut log = Log { path: path.clone(), tag, file: None, shown: 0, line };
+        let mut out = Vec::new();
+        std::fs::write(&path, "one\n").unwrap();
+        log.show(&mut out).unwrap();
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"two\n").unwrap();
+        std::fs::rename(&path, dir.path().join("daemon.log.1")).unwrap();
+        std::fs::write(&path, "three\nfour\n").unwrap();
+        log.show(&mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "one\ntwo\nthree\nfour\n");
+    }
+
+    #[test]
+    fn earlier_lives_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("daemon.log");
+        let date = "2026-11-22T17:10:06.123456Z";
+        let first = format!("{date}  INFO {}0.1.0", towpath::log::FIRST);
+        let said = format!("{date}  INFO [t1] INFO {}0.1.0", towpath::log::FIRST);
+        std::fs::write(&path, format!("{first}\none\n{first} x\ntwo\n{said}\n")).unwrap();
+        let (tag, line) = (String::new(), Vec::new());
+        let mut log = Log { path, tag, file: None, shown: 0, line };
+        log.skip_earlier_lives().unwrap();
+        let mut out = Vec::new();
+        log.show(&mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{first} x\ntwo\n{said}\n"));
     }
 }

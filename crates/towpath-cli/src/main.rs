@@ -11,6 +11,13 @@ macro_rules! putln {
     ($($words:tt)*) => { $crate::files::print(&format!("{}\n", format_args!($($words)*))) };
 }
 
+/// Prints a line to standard error, as the standard library's macro of that name, which it stands
+/// in for, but what has its text from elsewhere cannot steer the terminal with it, and a closed
+/// standard error ends nobody.
+macro_rules! eprintln {
+    ($($words:tt)*) => { $crate::files::tell(&format!($($words)*)) };
+}
+
 mod batch;
 mod bench;
 mod bound;
@@ -26,6 +33,7 @@ mod files;
 mod interrupt;
 mod kill;
 mod logs;
+mod manual;
 mod media;
 mod plan;
 mod plot;
@@ -137,6 +145,9 @@ enum Command {
     /// Run one host's daemon in the foreground (what `up` and `join` start)
     #[command(hide = true)]
     Daemon(up::DaemonArgs),
+    /// Write manual pages and shell completions
+    #[command(hide = true)]
+    Manual(manual::ManualArgs),
 }
 
 /// Commands that need no virtual machine; `--vm` is not in their help.
@@ -163,8 +174,41 @@ fn command() -> clap::Command {
 }
 
 fn parse() -> Result<Cli, clap::Error> {
-    let parsed = command().try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
+    let mut known = command();
+    let words = run::understood(std::env::args_os(), |word| takes_value(&known, "run", word));
+    let parsed = known.try_get_matches_from_mut(words);
+    let parsed = parsed.and_then(|found| Cli::from_arg_matches(&found));
     parsed.map_err(|e| with_plain_usage(e, command()))
+}
+
+/// Whether an option of a command has its value in the next word.
+fn takes_value(root: &clap::Command, command: &str, word: &std::ffi::OsStr) -> bool {
+    let Some((command, word)) = root.find_subcommand(command).zip(word.to_str()) else {
+        return false;
+    };
+    command.get_arguments().chain(root.get_arguments()).any(|arg| {
+        let long = arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long));
+        let short = arg.get_short().is_some_and(|short| word == format!("-{short}"));
+        (long || short) && arg.get_action().takes_values()
+    })
+}
+
+/// What to do instead, where a command has an option that another program of its kind has.
+fn hint(error: &clap::Error) -> Option<&'static str> {
+    if error.kind() != clap::error::ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return None };
+    let usage = usage.to_string();
+    let of = |command: &str| usage.contains(&format!("towpath {command} "));
+    match (of("run"), of("farm")) {
+        (true, _) => Some(run::hint(option)),
+        (_, true) => Some(farm::hint(option)),
+        _ => None,
+    }
 }
 
 /// The same error with the usage line of `--help`: the one made for an error has options in it that
@@ -192,6 +236,9 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => {
             let _ = e.print();
+            if let Some(hint) = hint(&e) {
+                eprintln!("hint: {hint}");
+            }
             return if e.use_stderr() { ExitCode::from(255) } else { ExitCode::SUCCESS };
         }
     };
@@ -235,5 +282,6 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Schedulers(args) => schedulers::run(&args),
         Command::Topology(args) => topology::run(&args),
         Command::Tspec(args) => tspec::run(&args),
+        Command::Manual(args) => manual::run(command(), &args),
     }
 }

@@ -1,6 +1,6 @@
 //! `hosts` and `ps`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::json;
 use towpath::VmDir;
 use towpath::protocol::{Info, Reply, Request};
+use towpath::text::visible;
 use towpath_vm::{Host, HostState, TaskInfo};
 use towpath_wire::HostId;
 
@@ -28,7 +29,9 @@ pub(crate) struct HostsArgs {
 #[command(after_help = "\
 Examples:
   towpath ps
-  towpath ps --host h2")]
+  towpath ps --host h2
+
+Exit status: 0 all hosts told their tasks, 1 some did not, 255 could not ask.")]
 pub(crate) struct PsArgs {
     /// Only this host's tasks
     #[arg(long, value_name = "HOST")]
@@ -63,7 +66,12 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
                 })
             })
             .collect();
-        putln!("{}", json!({ "vm": info.vm, "frozen": info.frozen, "hosts": list }))?;
+        putln!(
+            "{}",
+            json!({
+                "vm": info.vm, "frozen": info.frozen, "trouble": info.trouble, "hosts": list,
+            })
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     putln!(
@@ -79,10 +87,17 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
         let leads = if Some(h.id) == info.leader { ", leader" } else { "" };
         let (id, addr, state) = (h.id.to_string(), h.addr.to_string(), state(h.state));
         let Host { name, arch, cpus, slots, .. } = h;
+        let (name, arch) = (visible(name), visible(arch));
         putln!("{id:<8} {name:<20} {addr:<22} {arch:<14} {cpus:>4} {slots:>5}  {state}{leads}")?;
     }
+    let mut told = BTreeSet::new();
     if info.frozen {
         eprintln!("the leader is lost: hosts can neither join nor leave until it is back");
+    }
+    for line in info.trouble.iter().chain(local.values().flat_map(|info| &info.trouble)) {
+        if told.insert(line) {
+            eprintln!("{line}");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -127,11 +142,11 @@ pub(crate) fn ps(vm: &VmDir, args: &PsArgs) -> anyhow::Result<ExitCode> {
         for t in &tasks {
             let pid = if t.pid == 0 { "waits".into() } else { t.pid.to_string() };
             let (id, age) = (t.id.to_string(), t.age_us as f64 / 1e6);
-            putln!("{id:<14} {pid:>8} {age:>8.1}s  {}", t.command)?;
+            putln!("{id:<14} {pid:>8} {age:>8.1}s  {}", visible(&t.command))?;
         }
     }
-    for line in silent {
+    for line in &silent {
         eprintln!("{line}");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(u8::from(!silent.is_empty())))
 }

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::tcgetwinsize;
 use serde_json::json;
 use towpath::protocol::{Network, Reply, Request, TaskLoad, Ways};
+use towpath::text::{harmless, visible};
 use towpath::{Client, VmDir};
 use towpath_vm::{Host, HostState, TaskInfo};
 use towpath_wire::{HostId, TaskId};
@@ -89,12 +91,13 @@ pub(crate) fn top(vm: &VmDir, args: &TopArgs) -> anyhow::Result<ExitCode> {
         let rows = rows(&before, &now);
         let mut out = std::io::stdout().lock();
         if args.json {
-            writeln!(out, "{}", as_json(&now, &rows))?;
+            writeln!(out, "{}", harmless(&as_json(&now, &rows).to_string()))?;
         } else if args.once || !out.is_terminal() {
             out.write_all(text(&now, &rows).as_bytes())?;
         } else {
             // Home, then each line over what was there, then nothing below.
-            let text = text(&now, &rows).replace('\n', "\x1b[K\n");
+            let size = tcgetwinsize(&out).map_or((80, 24), |size| (size.ws_col, size.ws_row));
+            let text = fitted(&text(&now, &rows), size).replace('\n', "\x1b[K\n");
             write!(out, "\x1b[H{text}\x1b[J")?;
         }
         out.flush()?;
@@ -177,7 +180,7 @@ fn text(now: &Look, rows: &[Row<'_>]) -> String {
     let _ = writeln!(out, "{:<8} {:<20} {:>4} {:>6}  NETWORK", "HOST", "NAME", "CPUS", "TASKS");
     for host in &now.hosts {
         let tasks = now.tasks.iter().filter(|t| t.id.host() == host.id).count();
-        let (id, name, cpus) = (host.id.to_string(), &host.name, host.cpus);
+        let (id, name, cpus) = (host.id.to_string(), visible(&host.name), host.cpus);
         let mut networks = now.networks.iter().filter(|(me, _)| *me == host.id).map(|(_, n)| n);
         let first = match (host.state, networks.next()) {
             (HostState::Lost, _) => "lost".to_string(),
@@ -205,7 +208,7 @@ fn text(now: &Look, rows: &[Row<'_>]) -> String {
         let streams = of(|l| l.ways.streams.to_string());
         let rate = row.rate.map_or_else(dash, |r| format!("{:.3}", r / 1e6));
         let sent = of(|l| format!("{:.3}", l.bytes() as f64 / 1e6));
-        let command = &row.task.command;
+        let command = visible(&row.task.command);
         let _ = writeln!(
             out,
             "{id:<14} {pid:>8} {age:>8.1}s {peers:>6} {rings:>6} {streams:>7} \
@@ -217,6 +220,30 @@ fn text(now: &Look, rows: &[Row<'_>]) -> String {
     }
     if now.silent > 0 {
         let _ = writeln!(out, "{} hosts did not tell their tasks", now.silent);
+    }
+    out
+}
+
+/// As much of a text as a window shows: columns and lines. What is cut off ends with `…`; the last
+/// line stays free, where the cursor waits.
+fn fitted(text: &str, (columns, lines): (u16, u16)) -> String {
+    // What does not tell its size is as wide as it likes.
+    let columns = if columns == 0 { usize::MAX } else { columns.into() };
+    let lines = if lines == 0 { usize::MAX } else { usize::from(lines).max(2) - 1 };
+    let all = text.lines().count();
+    let shown = if all > lines { lines - 1 } else { all };
+    let mut out = String::new();
+    for line in text.lines().take(shown) {
+        if line.chars().count() > columns {
+            out.extend(line.chars().take(columns - 1));
+            out.push_str("…\n");
+        } else {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    if shown < all {
+        let _ = writeln!(out, "… {} more lines", all - shown);
     }
     out
 }
@@ -247,4 +274,24 @@ fn as_json(now: &Look, rows: &[Row<'_>]) -> serde_json::Value {
         "hosts": hosts.collect::<Vec<_>>(), "tasks": tasks.collect::<Vec<_>>(),
         "silent_hosts": now.silent,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_fits_the_window() {
+        let text = "a long first line\nshort\nthird\nfourth\n";
+        assert_eq!(fitted(text, (100, 30)), text);
+        assert_eq!(fitted(text, (6, 30)), "a lon…\nshort\nthird\nfourth\n");
+        assert_eq!(fitted(text, (17, 4)), "a long first line\nshort\n… 2 more lines\n");
+        assert_eq!(fitted(text, (0, 0)), text);
+        for (columns, lines) in (1..20).flat_map(|c| (1..8).map(move |l| (c, l))) {
+            let shown = fitted(text, (columns, lines));
+            assert!(shown.lines().count() <= usize::from(lines).max(2) - 1, "{shown}");
+            let widest = shown.lines().filter(|l| !l.ends_with("more lines"));
+            assert!(widest.map(|l| l.chars().count()).max().unwrap_or(0) <= columns.into());
+        }
+    }
 }

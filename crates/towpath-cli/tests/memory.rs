@@ -1,5 +1,6 @@
 //! Hosts where memory is tight: a control group with a limit, and a `/dev/shm` without room.
 
+#[path = "it/support/mod.rs"]
 mod support;
 
 use std::fs;

@@ -9,6 +9,7 @@ use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 use towpath_proto::crypto::Secrets;
 use towpath_proto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk, Rng};
+use zeroize::Zeroizing;
 
 const PATTERN: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
 
@@ -78,27 +79,28 @@ impl CryptoResolver for Resolver {
 
 /// A host's cryptography.
 pub struct RealCrypto {
-    secret: [u8; 32],
+    secret: Zeroizing<[u8; 32]>,
     public: HostKey,
     entropy: Entropy,
 }
 
 impl RealCrypto {
     /// With the host's static secret key and the operating system's randomness.
-    pub fn new(secret: [u8; 32]) -> Self {
-        Self { secret, public: public_of(&secret), entropy: Entropy::System }
+    pub fn new(secret: impl Into<Zeroizing<[u8; 32]>>) -> Self {
+        let secret = secret.into();
+        Self { public: public_of(&secret), secret, entropy: Entropy::System }
     }
 
     /// A fresh static secret key.
-    pub fn generate_secret() -> [u8; 32] {
-        Entropy::System.draw()
+    pub fn generate_secret() -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(Entropy::System.draw())
     }
 
     /// For simulations: key and randomness from a seed, anything but secret.
     pub fn seeded(rng: Rng) -> Self {
         let mut entropy = Entropy::Seeded(rng);
-        let secret = entropy.draw();
-        Self { secret, public: public_of(&secret), entropy }
+        let secret = Zeroizing::new(entropy.draw());
+        Self { public: public_of(&secret), secret, entropy }
     }
 
     fn shake(
@@ -112,7 +114,7 @@ impl RealCrypto {
         };
         let params = PATTERN.parse().expect("the pattern is well formed");
         let state = Builder::with_resolver(params, Box::new(Resolver(entropy)))
-            .local_private_key(&self.secret)
+            .local_private_key(&*self.secret)
             .and_then(|b| b.prologue(prologue))
             .and_then(build)
             .expect("keys have the pattern's lengths");
@@ -272,5 +274,107 @@ mod tests {
         assert!(key.open([1; 12], b"other!", &mut content.clone()).is_err());
         key.open([1; 12], b"header", &mut content).unwrap();
         assert_eq!(content[..32], [7; 32]);
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    /// 0, 1, 2 to 31.
+    fn secret() -> [u8; 32] {
+        core::array::from_fn(|i| i as u8)
+    }
+
+    /// What other builds and other programs make of the same: computed with Python's `hmac` and
+    /// `cryptography`. A change of any of these is a change of the wire version.
+    #[test]
+    fn keyed_hashes_and_derived_secrets_are_what_they_always_were() {
+        let crypto = RealCrypto::new(secret());
+        assert_eq!(
+            hex(&crypto.public_key().0),
+            "8f40c5adb68f25624ae5b214ea767a6ec94d829d3d7b5e1ad1ba6f3e2138285f"
+        );
+        assert_eq!(hex(&crypto.mac(&secret(), b"datagram")), "b3b4d1baf4d87d09e4ef0d0e478a76de");
+        for (label, derived) in [
+            ("towpath key", "f0aad36aa4bf9e7060843dd21c8239f4c9fa819e9ee5c2bf4bceffae43820feb"),
+            ("towpath epoch", "6d61db8e59031fc35bd67d7111c8feb487d475f42ff065bcd73c35f9ff94592c"),
+            ("towpath mac1", "dd2efd3e21adb41446a2b48631884581242ca05084cae6aae041e943d225af61"),
+        ] {
+            assert_eq!(hex(&crypto.derive(&secret(), label.as_bytes())), derived, "{label}");
+        }
+        assert_eq!(
+            hex(&hmac(&secret(), &[b"da", b"", b"ta"])),
+            hex(&hmac(&secret(), &[b"data"])),
+            "parts are one behind the other"
+        );
+    }
+
+    /// The same of a whole packet: header in clear and authenticated, path and number as the
+    /// nonce, the key derived from a secret.
+    #[test]
+    fn a_sealed_packet_is_what_it_always_was() {
+        use towpath_proto::machine::{TxBatch, nonce};
+        use towpath_proto::{HeapMemory, Memory};
+        use towpath_wire::packet::Data;
+        use towpath_wire::{ByteSize, PathId};
+
+        let mut memory = HeapMemory::new(ByteSize::from_kib(1));
+        let block = memory.put(b"towpath").expect("there is room");
+        let crypto = RealCrypto::new(secret());
+        let key = crypto.packet_key(&crypto.derive(&secret(), b"towpath key"));
+        let (path, number) = (PathId(3), 0x05_0607_0809);
+        let header = Data { epoch: 1, path, receiver: 0x0102_0304, number };
+        let mut train = [0; 100];
+        let mut batch = TxBatch::new(&mut train, &memory, 1);
+        let mut packet = batch.packet(100, true);
+        packet.body(block, 0, 7);
+        let len = packet.seal(&*key, header);
+        assert_eq!(
+            hex(&train[..len]),
+            "04010300040302010908070605000000cc58523b704178d44bef0a7bddf52b5c0cf64bed21831d"
+        );
+        let (header, content) = train[..len].split_at_mut(16);
+        key.open(nonce(path, number), header, content).expect("it is unchanged");
+        assert_eq!(&content[..7], b"towpath");
+        assert_eq!(nonce(path, number), [0, 0, 0, 3, 0, 0, 0, 5, 6, 7, 8, 9]);
+    }
+
+    /// Test case 16 of McGrew and Viega's specification of GCM.
+    #[test]
+    fn packet_keys_are_aes_256_gcm() {
+        let half = [
+            0xfe, 0xff, 0xe9, 0x92, 0x86, 0x65, 0x73, 0x1c, 0x6d, 0x6a, 0x8f, 0x94, 0x67, 0x30,
+            0x83, 0x08,
+        ];
+        let key = RealCrypto::new([1; 32]).packet_key(&core::array::from_fn(|i| half[i % 16]));
+        let bytes = |text: &str| -> Vec<u8> {
+            let digits = text.as_bytes().chunks(2);
+            let byte = |d: &[u8]| u8::from_str_radix(str::from_utf8(d).expect("digits"), 16);
+            digits.map(|d| byte(d).expect("hexadecimal")).collect()
+        };
+        let nonce = bytes("cafebabefacedbaddecaf888").try_into().expect("twelve bytes");
+        let aad = bytes("feedfacedeadbeeffeedfacedeadbeefabaddad2");
+        let mut content = bytes(
+            "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532f\
+             cf0e2449a6b525b16aedf5aa0de657ba637b39",
+        );
+        content.extend([0; 16]);
+        key.seal(nonce, &aad, &mut content);
+        assert_eq!(
+            hex(&content),
+            "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa8cb08e48590dbb3da7\
+             b08b1056828838c5f61e6393ba7a0abcc9f66276fc6ece0f4e1768cddf8853bb2d551b"
+        );
+    }
+
+    #[test]
+    fn what_is_random_does_not_repeat() {
+        let mut crypto = RealCrypto::new([1; 32]);
+        assert_ne!(crypto.random(), crypto.random());
+        assert_ne!(RealCrypto::generate_secret(), RealCrypto::generate_secret());
+        let mut seeded = [0; 2].map(|_| RealCrypto::seeded(Rng::new(5, 1)).random());
+        assert_eq!(seeded[0], seeded[1], "a simulation draws the same again");
+        seeded[0] = [0; 32];
+        assert_ne!(seeded[0], seeded[1]);
     }
 }

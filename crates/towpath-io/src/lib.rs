@@ -6,6 +6,7 @@
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
 //! | [`direct`] | sealed streams between tasks of two hosts |
 //! | [`drive`] | moves datagrams between a link and a machine |
+//! | [`interfaces`] | addresses of this machine |
 //! | [`shared`] | the exchange of tasks on one host, in shared memory |
 //! | [`tun`] | network interfaces made of a program |
 //! | [`udp`] | a UDP socket that moves trains of datagrams |
@@ -15,6 +16,7 @@ pub mod clock;
 pub mod crypto;
 pub mod direct;
 pub mod drive;
+pub mod interfaces;
 pub mod shared;
 pub mod tun;
 pub mod udp;

@@ -1,6 +1,7 @@
 //! A process that is killed at any moment: what it had sent comes whole and in order, and nothing
 //! it held is lost to the others.
 
+#[path = "it/neighbours/mod.rs"]
 mod neighbours;
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};

@@ -7,6 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use towpath_media::Stop;
 use towpath_media::plan::{Wish, plan};
 use towpath_media::schedule::{ScheduleError, Scheme, cba, cbr, pcbr, pdcbr, smooth, window};
 use towpath_media::trace::{BareUnit, FrameRate, Trace, parse};
@@ -69,7 +70,7 @@ fn row(name: &str, trace: &Trace, slots: u64) {
         median(|| window::least_rate(trace, buffer, delay)),
         median(|| smooth::schedule(trace, buffer, delay)),
         median(|| pdcbr::least_delay(trace, rates).map(|wait| pdcbr::buffer(trace, rates, wait))),
-        median(|| pdcbr::least_buffer(trace, delay)),
+        median(|| pdcbr::least_buffer(trace, delay, Stop::NEVER)),
         median(|| cba::schedule(trace, buffer, delay)),
         median(|| cba::mcba(trace, buffer, delay)),
         median(|| table(trace, buffer, delay)),

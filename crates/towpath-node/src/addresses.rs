@@ -33,7 +33,7 @@ impl Node {
     /// Where this host receives, if it is to say so: to the leader, which tells the others.
     pub(crate) fn own_addresses(&self, purpose: Purpose) -> Vec<SocketAddr> {
         let addrs = self.config.links.addrs();
-        let says = addrs.len() > 1 && !matches!(purpose, Purpose::Member(_));
+        let says = addrs.len() > 1 && !matches!(purpose, Purpose::Member(_) | Purpose::Lead { .. });
         if says { told(addrs.to_vec()) } else { Vec::new() }
     }
 

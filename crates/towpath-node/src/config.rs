@@ -15,6 +15,8 @@ pub struct NodeConfig {
     pub name: String,
     /// Where this host's daemon receives.
     pub links: Links,
+    /// Which build runs it: hosts understand those of the same one. At most 64 bytes.
+    pub build: String,
     /// What programs it can run, as `x86_64-linux`.
     pub arch: String,
     /// How fast it is beside others; 1000 unless said otherwise.
@@ -85,6 +87,8 @@ pub mod reason {
     pub const SHUTDOWN: u16 = 259;
     /// The peer does not take its messages.
     pub const STUCK: u16 = 260;
+    /// The token does not admit anybody any more.
+    pub const TOKEN: u16 = 261;
 }
 
 /// Codes of authenticated refusals.
@@ -103,4 +107,14 @@ pub mod refusal {
     pub const MALFORMED: u16 = 6;
     /// A host cannot join itself.
     pub const SELF: u16 = 7;
+    /// The founder has just started again, and asks its members first.
+    pub const RECOVERING: u16 = 8;
+    /// The host is a member still: it need not join again.
+    pub const STANDS: u16 = 9;
+    /// The two hosts run different builds.
+    pub const BUILD: u16 = 10;
+    /// The token was revoked, or is not one of this founder's.
+    pub const REVOKED: u16 = 11;
+    /// The token has admitted as many hosts as it was good for.
+    pub const USED: u16 = 12;
 }

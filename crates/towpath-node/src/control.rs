@@ -2,23 +2,22 @@
 
 use alloc::string::String;
 use core::net::SocketAddr;
-use core::time::Duration;
 
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Memory, Psk};
 use towpath_vm::host::NAME_MAX;
 use towpath_vm::message::Welcome;
-use towpath_vm::{Change, ControlLog, Entry, Host, HostState, Message, Tasks};
+use towpath_vm::{Change, ControlLog, Entry, Host, HostState, LogError, Message, Tasks};
+use towpath_wire::greeting::{Greeting, PROTOCOL};
 use towpath_wire::{Admission, HostId, Instant};
 
 use crate::config::{JoinTarget, reason, refusal, token_psk};
 use crate::event::{DeleteError, JoinFailure, NodeEvent};
-use crate::hello::{Hello, Purpose};
+use crate::hello::{Hello, Purpose, Unread};
 use crate::node::Node;
-
-/// How often a host that lost its leader tries to rejoin.
-const REJOIN_EVERY: Duration = Duration::from_secs(1);
+use crate::restore::REMOVED_MAX;
+use crate::standing::{RETRY_LEADER, Standing};
 
 /// A join under way.
 #[derive(Debug)]
@@ -27,11 +26,19 @@ pub(crate) struct Joining {
     pub(crate) id: Option<AssociationId>,
     /// When to try again.
     pub(crate) retry_at: Option<Instant>,
-    addr: SocketAddr,
+    pub(crate) addr: SocketAddr,
     key: HostKey,
     admission: Admission,
     psk: Psk,
     again: bool,
+}
+
+impl Joining {
+    /// That of a host that the log has as lost.
+    pub(crate) fn again(now: Instant, addr: SocketAddr, key: HostKey) -> Self {
+        let (admission, psk) = (Admission::Member, Psk::MEMBER);
+        Self { id: None, retry_at: Some(now), addr, key, admission, psk, again: true }
+    }
 }
 
 impl Node {
@@ -55,39 +62,35 @@ impl Node {
             return;
         }
         let purpose = if j.again { Purpose::Rejoin } else { Purpose::Join };
-        let hello = self.hello(purpose).encode();
+        let hello = self.hello(purpose).encode(&self.config.build);
         let connect = Connect {
             link: self.config.links.to(j.addr),
             remote: j.addr,
             key: j.key,
             admission: j.admission,
-            psk: j.psk,
+            psk: j.psk.clone(),
             hello: &hello,
         };
         let id = self.endpoint.connect(now, &connect).ok();
         if let Some(j) = &mut self.joining {
             j.id = id;
-            j.retry_at = if id.is_none() { Some(now + REJOIN_EVERY) } else { None };
+            j.retry_at = if id.is_none() { Some(now + RETRY_LEADER) } else { None };
         }
     }
 
     pub(crate) fn joining_failed(&mut self, now: Instant, failure: ConnectFailure) {
         let Some(j) = &mut self.joining else { return };
         j.id = None;
-        let final_refusal = matches!(&failure, ConnectFailure::Refused(r)
-            if r.code == refusal::NOT_MEMBER || r.code == refusal::FULL);
-        if j.again && !final_refusal {
-            j.retry_at = Some(now + REJOIN_EVERY);
+        let code = if let ConnectFailure::Refused(r) = &failure { Some(r.code) } else { None };
+        if j.again || code == Some(refusal::RECOVERING) {
+            // Whoever has a place in the log keeps it until the log says otherwise.
+            j.retry_at = Some(now + RETRY_LEADER);
+            if let ConnectFailure::Refused(r) = failure {
+                self.rejoin_refused(now, r);
+            }
             return;
         }
-        let deleted = j.again
-            && matches!(&failure, ConnectFailure::Refused(r) if r.code == refusal::NOT_MEMBER);
         self.joining = None;
-        if deleted {
-            // The leader's word did not reach us at the time.
-            self.events.push_back(NodeEvent::Deleted);
-            return;
-        }
         self.events.push_back(NodeEvent::JoinFailed(match failure {
             ConnectFailure::NoAnswer | ConnectFailure::Yielded => {
                 JoinFailure::NoAnswer(self.config.proto.handshakes.timeout)
@@ -107,12 +110,14 @@ impl Node {
         admission: Admission,
         hello: &[u8],
     ) {
-        let verdict = match Hello::decode(hello) {
-            None => Err((refusal::MALFORMED, "the hello does not decode")),
-            Some(_) if key == self.endpoint.public_key() => {
-                Err((refusal::SELF, "a host cannot connect to itself"))
+        let verdict = match Hello::decode(hello, &self.config.build) {
+            Err(unread) => Err(self.cannot_read(&unread)),
+            Ok(_) if key == self.endpoint.public_key() => {
+                Err((refusal::SELF, "a host cannot connect to itself".into()))
             }
-            Some(hello) => self.judge(now, &key, &admission, hello.purpose),
+            Ok(hello) => self
+                .judge(now, &key, &admission, hello.purpose)
+                .map_err(|(code, text)| (code, text.into())),
         };
         let psk = match (&admission, &self.vm_key) {
             (Admission::Token { expiry_unix_s, nonce }, Some(vm_key)) => {
@@ -122,20 +127,35 @@ impl Node {
         };
         match verdict {
             Ok(host) => {
-                let hello = self.hello(self.me.map_or(Purpose::Join, Purpose::Member)).encode();
+                if let Admission::Token { nonce, .. } = admission {
+                    self.lead.invitations.asks(id, nonce);
+                }
+                let hello = self.hello(self.purpose().unwrap_or(Purpose::Join));
+                let hello = hello.encode(&self.config.build);
                 self.endpoint.answer(now, id, &Answer::Accept { psk, hello: &hello });
                 if let Some(host) = host {
                     self.await_contact(now, host);
                 }
             }
             Err((code, text)) => {
-                self.endpoint.answer(now, id, &Answer::Refuse { psk, code, text });
+                self.endpoint.answer(now, id, &Answer::Refuse { psk, code, text: &text });
+            }
+        }
+    }
+
+    /// What a host is told whose hello says nothing to us.
+    fn cannot_read(&self, unread: &Unread) -> (u16, String) {
+        match unread {
+            Unread::Malformed => (refusal::MALFORMED, "the hello does not decode".into()),
+            Unread::Build(theirs) => {
+                let own = Greeting { protocol: PROTOCOL, build: &self.config.build };
+                (refusal::BUILD, alloc::format!("it runs {own}, this host {theirs}"))
             }
         }
     }
 
     /// Whether to let somebody in; a member's host id if it is one already.
-    fn judge(
+    pub(crate) fn judge(
         &self,
         now: Instant,
         key: &HostKey,
@@ -147,21 +167,32 @@ impl Node {
         };
         let known = log.table().by_key(&key.0);
         let leads = self.me == Some(log.leader()) && self.vm_key.is_some();
+        if self.lead.recovery.is_some()
+            && !(matches!(purpose, Purpose::Member(_)) && known.is_some())
+        {
+            return Err((refusal::RECOVERING, "the founder has just started again: try again"));
+        }
+        if leads && self.is_to_hear_of_its_end(key, purpose) {
+            return Ok(None);
+        }
         match (purpose, admission) {
             (Purpose::Join | Purpose::Rejoin, _) if !leads => {
                 Err((refusal::NOT_LEADER, "only the leader of the virtual machine admits hosts"))
             }
-            (Purpose::Join, Admission::Token { expiry_unix_s, .. }) => {
-                if *expiry_unix_s <= self.unix_s(now) {
-                    Err((refusal::EXPIRED, "the token has expired"))
-                } else if log.table().free_slot().is_none() {
-                    Err((refusal::FULL, "all 4095 host slots are taken"))
-                } else {
-                    Ok(None)
+            // Whoever is in the table needs no fresh token to come back.
+            (Purpose::Join, Admission::Token { .. }) if known.is_some() => Ok(None),
+            (Purpose::Join, Admission::Token { nonce, expiry_unix_s }) => {
+                self.lead.invitations.judge(self.unix_s(now), nonce, *expiry_unix_s)?;
+                if log.table().free_slot().is_none() {
+                    return Err((refusal::FULL, "all 4095 host slots are taken"));
                 }
+                Ok(None)
             }
             (Purpose::Join, Admission::Member) => {
                 Err((refusal::NOT_MEMBER, "joining needs a token"))
+            }
+            (Purpose::Rejoin, _) if known.is_some_and(|h| h.state == HostState::Up) => {
+                Err((refusal::STANDS, "this host is a member: it need not join again"))
             }
             (Purpose::Rejoin, _) if known.is_some() => Ok(None),
             (Purpose::Rejoin, _) => {
@@ -172,7 +203,11 @@ impl Node {
                 Some(_) => Err((refusal::FENCED, "declared lost: rejoin first")),
                 None => Err((refusal::NOT_MEMBER, "not in the host table")),
             },
-            (Purpose::Member(_), Admission::Token { .. }) => {
+            (Purpose::Lead { .. }, Admission::Member) => match known {
+                Some(h) if h.id == log.leader() && self.me != Some(h.id) => Ok(Some(h.id)),
+                _ => Err((refusal::NOT_MEMBER, "not the leader of this host")),
+            },
+            (Purpose::Member(_) | Purpose::Lead { .. }, Admission::Token { .. }) => {
                 Err((refusal::MALFORMED, "a member needs no token"))
             }
         }
@@ -186,24 +221,33 @@ impl Node {
         key: HostKey,
         hello: &[u8],
     ) -> bool {
-        let Some(hello) = Hello::decode(hello) else { return false };
-        if matches!(hello.purpose, Purpose::Member(_)) {
+        let Ok(hello) = Hello::decode(hello, &self.config.build) else { return false };
+        if !matches!(hello.purpose, Purpose::Join | Purpose::Rejoin) {
             return false;
+        }
+        let known = self.log.as_ref().is_some_and(|log| log.table().by_key(&key.0).is_some());
+        // Others that came at the same time may have used it up.
+        if !known && !self.lead.invitations.take(self.unix_s(now), id) {
+            self.closing.push((id, reason::TOKEN));
+            return true;
         }
         let Some(addr) = self.remote_of(id) else { return true };
         let Some(log) = &self.log else { return true };
-        let old = log.table().by_key(&key.0).map(|h| (h.id, h.state));
-        if let Some((old, HostState::Up)) = old {
-            self.contact_lost(now, old, reason::FENCED);
+        let old = log.table().by_key(&key.0).cloned();
+        if let Some(Host { id: old, state: HostState::Up, .. }) = &old {
+            self.lose(now, *old);
         }
+        self.lead.removed.remove(&key.0);
         let Some(log) = &self.log else { return true };
         let Some(slot) = log.table().free_slot() else { return true };
-        // An incarnation is the index of the entry that adds it: never used twice.
-        let incarnation = log.snapshot().index as u32 + 1;
-        let Some(new) = HostId::new(slot, incarnation) else { return true };
-        // Names tell hosts apart for people: no two alike.
+        let Some(new) = HostId::new(slot, log.next_incarnation()) else { return true };
+        // Names tell hosts apart for people: no two alike, and each for as long as it can be.
         let taken = log.table().iter().any(|h| h.name == hello.name && h.key != key.0);
-        let name = if taken { with_slot(&hello.name, slot) } else { hello.name };
+        let name = match old.filter(|old| is_with_slot(&old.name, &hello.name)) {
+            Some(old) => old.name,
+            None if taken => with_slot(&hello.name, slot),
+            None => hello.name,
+        };
         let host = Host {
             id: new,
             name,
@@ -249,13 +293,21 @@ impl Node {
         if host == log.leader() {
             return Err(DeleteError::Leader(host));
         }
-        log.table().get(host).ok_or(DeleteError::Unknown(host))?;
+        let key = log.table().get(host).ok_or(DeleteError::Unknown(host))?.key;
+        if self.lead.removed.len() >= REMOVED_MAX
+            && let Some(oldest) = self.lead.removed.iter().min_by_key(|(_, h)| h.incarnation())
+        {
+            let oldest = *oldest.0;
+            self.lead.removed.remove(&oldest);
+        }
+        self.lead.removed.insert(key, host);
+        self.lead.suspects.clear(host);
         self.decide(now, &Change::Left(host));
         Ok(())
     }
 
     /// Appends a change (leader only), which every host is told of.
-    fn decide(&mut self, now: Instant, change: &Change) {
+    pub(crate) fn decide(&mut self, now: Instant, change: &Change) {
         let Some(log) = &mut self.log else { return };
         let entry = log.append(change.clone());
         self.announce(now, entry);
@@ -285,9 +337,10 @@ impl Node {
         let slots = self.config.slots;
         self.tasks.get_or_insert_with(|| Tasks::new(you, slots));
         self.me = Some(you);
+        self.set_lost_after(snapshot.lost_after_ms);
         self.log = Some(ControlLog::from_snapshot(snapshot));
         self.peers.addresses.clear();
-        self.leader_lost = false;
+        self.standing = Standing::default();
         self.peers.set_up(leader, id);
         self.events.push_back(NodeEvent::Joined { me: you, again: j.again });
         let hosts: alloc::vec::Vec<Host> = self.hosts().cloned().collect();
@@ -296,17 +349,30 @@ impl Node {
 
     pub(crate) fn handle_entry(&mut self, now: Instant, from: HostId, entry: &Entry) {
         let Some(log) = &mut self.log else { return };
-        if from != log.leader() || log.apply(entry).is_err() {
+        if from != log.leader() || self.me == Some(from) {
             self.malformed += 1;
             return;
         }
-        self.changed(now, &entry.change);
+        let have = log.snapshot().index;
+        match log.apply(entry) {
+            Ok(()) if entry.index > have => self.changed(now, &entry.change),
+            Ok(()) => {}
+            // What ends us needs nothing that came before it.
+            Err(LogError::Gap { .. })
+                if self.me.is_some_and(|me| entry.change == Change::Left(me)) =>
+            {
+                self.changed(now, &entry.change);
+            }
+            Err(LogError::Gap { .. }) => self.tell_standing(now, None),
+            Err(LogError::Term { .. }) => self.malformed += 1,
+        }
     }
 
     /// A change has taken effect.
-    fn changed(&mut self, now: Instant, change: &Change) {
+    pub(crate) fn changed(&mut self, now: Instant, change: &Change) {
         if let Change::Lost(id) | Change::Left(id) = change {
             self.peers.addresses.remove(id);
+            self.forget_broken(*id);
         }
         match change {
             Change::Added(host) => {
@@ -326,10 +392,12 @@ impl Node {
                 self.events.push_back(NodeEvent::HostLeft(*id));
                 self.registry_host_over(*id);
                 self.tell_host_watches(&Err((*id, false)));
-                // The leader's word is how a deleted host learns of it.
-                let leads = self.me.is_some() && self.me == self.leader();
-                let why = if leads { reason::SHUTDOWN } else { reason::FENCED };
-                self.drop_contact(now, *id, why);
+                if self.me.is_some() && self.me == self.leader() && self.peers.up(*id).is_some() {
+                    self.tell_of_its_end(now, *id);
+                    self.give_up_work(now, *id);
+                } else {
+                    self.drop_contact(now, *id, reason::FENCED);
+                }
             }
         }
         if let Change::Added(host) = change {
@@ -350,7 +418,7 @@ impl Node {
             && j.id == Some(id)
         {
             j.id = None;
-            j.retry_at = Some(now + REJOIN_EVERY);
+            j.retry_at = Some(now + RETRY_LEADER);
         }
         let Some(host) = self.forget_conn(id) else { return };
         self.events.push_back(NodeEvent::ContactOver { host, end: end.clone() });
@@ -358,17 +426,20 @@ impl Node {
             End::ByPeer { reason: reason::LEFT, .. } => {
                 self.contact_lost(now, host, reason::LEFT);
             }
-            End::ByPeer { reason: reason::SHUTDOWN, .. } if self.leader() == Some(host) => {
+            // The leader ends before it knows that its entry has arrived.
+            End::ByPeer { reason: reason::SHUTDOWN, .. }
+                if self.leader() == Some(host) && self.me != Some(host) =>
+            {
                 self.drop_contact(now, host, reason::FENCED);
                 self.events.push_back(NodeEvent::Deleted);
             }
-            _ => self.contact_lost(now, host, reason::FENCED),
+            end => self.contact_over(now, host, reason::FENCED, Some(end)),
         }
     }
 
     /// Gives up the connection to a host and everything that depended on it, without judging
     /// whether the host is gone.
-    fn drop_contact(&mut self, now: Instant, host: HostId, why: u16) {
+    pub(crate) fn drop_contact(&mut self, now: Instant, host: HostId, why: u16) {
         if let Some(id) = self.peers.remove(host) {
             self.closing.push((id, why));
             self.channels_over(host, id);
@@ -377,37 +448,30 @@ impl Node {
         self.give_up_work(now, host);
     }
 
-    /// The connection to a host is gone. The leader declares it lost; the others wait for the
-    /// leader's word, and rejoin if it is the leader that they lost.
+    /// The connection to a host is gone, and what depended on it. Whether the host is, too, the
+    /// leader finds out; the others wait for its word.
     pub(crate) fn contact_lost(&mut self, now: Instant, host: HostId, why: u16) {
+        self.contact_over(now, host, why, None);
+    }
+
+    /// The same, where the connection ended by itself.
+    fn contact_over(&mut self, now: Instant, host: HostId, why: u16, end: Option<&End>) {
         self.drop_contact(now, host, why);
         let Some(log) = &self.log else { return };
         if self.me == Some(log.leader()) {
-            if log.table().get(host).is_some_and(|h| h.state == HostState::Up) {
-                let change =
-                    if why == reason::LEFT { Change::Left(host) } else { Change::Lost(host) };
-                self.decide(now, &change);
+            if !self.is_up(host) {
+                return;
             }
-        } else if host != log.leader() {
-            if why == reason::FENCED {
-                self.tell_unreachable(now, host);
+            if why == reason::LEFT {
+                self.lead.suspects.clear(host);
+                self.decide(now, &Change::Left(host));
+            } else {
+                self.suspect(now, host, end);
             }
-        } else if !self.leader_lost {
-            let entry = log.table().get(host).cloned();
-            self.leader_lost = true;
-            self.events.push_back(NodeEvent::LeaderLost(host));
-            self.tell_host_watches(&Err((host, true)));
-            if let Some(leader) = entry {
-                self.joining = Some(Joining {
-                    id: None,
-                    retry_at: Some(now + REJOIN_EVERY),
-                    addr: self.addr_of(&leader),
-                    key: HostKey(leader.key),
-                    admission: Admission::Member,
-                    psk: Psk::MEMBER,
-                    again: true,
-                });
-            }
+        } else if host == log.leader() && self.me.is_some() {
+            self.leader_out_of_contact(now, host);
+        } else if why == reason::FENCED {
+            self.tell_unreachable(now, host);
         }
     }
 }
@@ -417,4 +481,12 @@ pub(crate) fn with_slot(name: &str, slot: u16) -> String {
     let mark = alloc::format!("~{slot}");
     let front = name.floor_char_boundary(NAME_MAX - mark.len());
     alloc::format!("{}{mark}", &name[..front])
+}
+
+/// Whether a name is `plain`, or `plain` with what told its host apart when it joined.
+pub(crate) fn is_with_slot(name: &str, plain: &str) -> bool {
+    let marked = |(front, slot): (&str, &str)| {
+        slot.parse().is_ok_and(|slot| with_slot(plain, slot) == name) && !front.is_empty()
+    };
+    name == plain || name.rsplit_once('~').is_some_and(marked)
 }

@@ -97,9 +97,19 @@ pub enum NodeEvent {
         /// Which rule ended it, and after how long.
         end: End,
     },
-    /// The leader is lost: nobody can join or be declared lost until it is back.
+    /// The leader is out of contact: nobody can join or be declared lost until it is back.
     LeaderLost(HostId),
-    /// The leader has this host deleted from the table.
+    /// The leader is back, under this id, and this host is who it was.
+    LeaderBack(HostId),
+    /// The leader is there and does not take this host back. Nothing ends because of that: this
+    /// host goes on trying.
+    LeaderRefuses {
+        /// The leader.
+        leader: HostId,
+        /// What it says.
+        why: String,
+    },
+    /// The log says that this host was deleted from the table.
     Deleted,
     /// Something to do with a process.
     Action(Action),

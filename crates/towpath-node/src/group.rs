@@ -57,7 +57,7 @@ impl Node {
         }
     }
 
-    fn registered_of(&self, host: HostId) -> Vec<TaskId> {
+    pub(crate) fn registered_of(&self, host: HostId) -> Vec<TaskId> {
         let ends = [1, TASK_MAX].map(|n| host.task(n).expect("both are task numbers"));
         self.lead.registered.range(ends[0]..=ends[1]).copied().collect()
     }

@@ -1,12 +1,13 @@
 //! What hosts say of themselves in the handshake.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use towpath_vm::host::NAME_MAX;
 use towpath_wire::HostId;
+use towpath_wire::greeting::{Greeting, PROTOCOL};
 
 /// What the connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,26 @@ pub(crate) enum Purpose {
     Rejoin,
     /// To talk, as this host.
     Member(HostId),
+    /// To talk as the leader, whoever it was when its members heard of it last, with the state as
+    /// of this entry: one that has started again hears from them of later ones.
+    Lead {
+        /// Who it is, or was before it started again.
+        id: HostId,
+        /// Term of that entry.
+        term: u64,
+        /// Its index.
+        index: u64,
+    },
+}
+
+impl Purpose {
+    /// The place of the leader's last entry.
+    pub(crate) const fn kept(self) -> Option<(u64, u64)> {
+        match self {
+            Self::Lead { term, index, .. } => Some((term, index)),
+            _ => None,
+        }
+    }
 }
 
 /// What a host says of itself.
@@ -28,20 +49,39 @@ pub(crate) struct Hello {
     pub(crate) speed: u32,
     pub(crate) cpus: u16,
     pub(crate) slots: u16,
-    /// Where it receives, if it has several addresses. These follow the rest: a host of an older
-    /// version does not say any, and does not look at them.
-    #[serde(skip)]
+    /// Where it receives, if it has several addresses.
     pub(crate) addrs: Vec<SocketAddr>,
 }
 
+/// Why a hello says nothing to us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It does not decode.
+    Malformed,
+    /// It is of another build: which.
+    Build(String),
+}
+
 impl Hello {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        postcard::to_allocvec(&(self, &self.addrs)).expect("a vector takes any body")
+    /// Its bytes, behind a greeting that any build can read.
+    pub(crate) fn encode(&self, build: &str) -> Vec<u8> {
+        let (greeting, len) = Greeting { protocol: PROTOCOL, build }.emit();
+        postcard::to_extend(self, greeting[..len].to_vec()).expect("a vector takes any body")
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (mut hello, rest): (Self, _) = postcard::take_from_bytes(bytes).ok()?;
-        hello.addrs = postcard::from_bytes(rest).unwrap_or_default();
+    /// What a host of the same build says.
+    pub(crate) fn decode(bytes: &[u8], build: &str) -> Result<Self, Unread> {
+        let own = Greeting { protocol: PROTOCOL, build };
+        let (theirs, len) = match Greeting::parse(bytes) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Err(Unread::Malformed),
+            Err(_) => return Err(Unread::Build("one that does not say which it is".into())),
+        };
+        if theirs != own {
+            return Err(Unread::Build(theirs.to_string()));
+        }
+        let (mut hello, _): (Self, _) =
+            postcard::take_from_bytes(&bytes[len..]).map_err(|_| Unread::Malformed)?;
         for text in [&mut hello.name, &mut hello.arch] {
             let mut end = text.len().min(NAME_MAX);
             while !text.is_char_boundary(end) {
@@ -50,7 +90,7 @@ impl Hello {
             text.truncate(end);
             text.retain(|c| !c.is_control());
         }
-        Some(hello)
+        Ok(hello)
     }
 }
 
@@ -58,26 +98,45 @@ impl Hello {
 mod tests {
     use super::*;
 
-    #[test]
-    fn addresses_are_no_matter_to_a_host_that_knows_of_none() {
-        let addrs = alloc::vec![([192, 0, 2, 1], 7).into(), ([198, 51, 100, 1], 7).into()];
-        let bare = Hello {
+    fn hello() -> Hello {
+        Hello {
             purpose: Purpose::Join,
             name: "h".into(),
             arch: "any".into(),
             speed: 1000,
             cpus: 2,
             slots: 2,
-            addrs: Vec::new(),
+            addrs: alloc::vec![([192, 0, 2, 1], 7).into(), ([198, 51, 100, 1], 7).into()],
+        }
+    }
+
+    #[test]
+    fn a_hello_is_read_by_hosts_of_its_build_and_the_others_learn_which_that_is() {
+        let bytes = hello().encode("1.0 (a)");
+        assert_eq!(Hello::decode(&bytes, "1.0 (a)"), Ok(hello()));
+        let other = Hello::decode(&bytes, "1.0 (b)");
+        assert_eq!(other, Err(Unread::Build("towpath 1.0 (a), protocol 1".into())));
+        assert_eq!(Hello::decode(&bytes[..bytes.len() - 1], "1.0 (a)"), Err(Unread::Malformed));
+        assert_eq!(Hello::decode(&bytes[..9], "1.0 (a)"), Err(Unread::Malformed));
+        // Builds that knew of no greeting began with the purpose.
+        let old = postcard::to_allocvec(&hello()).expect("a vector takes any body");
+        assert!(matches!(Hello::decode(&old, "1.0 (a)"), Err(Unread::Build(_))));
+    }
+
+    #[test]
+    fn the_longest_hello_fits_into_a_handshake() {
+        let addr = ([0xffff; 8], u16::MAX).into();
+        let text = "n".repeat(NAME_MAX);
+        let hello = Hello {
+            purpose: Purpose::Member(HostId::new(4095, u32::MAX).expect("a host")),
+            name: text.clone(),
+            arch: text,
+            speed: u32::MAX,
+            cpus: u16::MAX,
+            slots: u16::MAX,
+            addrs: alloc::vec![addr; 8],
         };
-        let hello = Hello { addrs, ..bare.clone() };
-        let bytes = hello.encode();
-        assert_eq!(Hello::decode(&bytes), Some(hello));
-        // What an older version reads of this, and what it says.
-        assert_eq!(postcard::from_bytes(&bytes), Ok(bare.clone()));
-        let old = postcard::to_allocvec(&bare).expect("a vector takes any body");
-        assert_eq!(Hello::decode(&old), Some(bare));
-        // Addresses that do not decode are none.
-        assert_eq!(Hello::decode(&bytes[..bytes.len() - 1]).expect("the rest").addrs, []);
+        let len = hello.encode(&"b".repeat(64)).len();
+        assert!(len <= towpath_proto::endpoint::HELLO_MAX, "{len} bytes");
     }
 }

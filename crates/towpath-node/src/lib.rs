@@ -8,8 +8,13 @@
 //! | [`node`] | [`Node`] and what its owner calls |
 //! | [`config`] | what a host is started with, tokens |
 //! | [`event`] | what a node tells its owner |
+//! | [`invitations`] | tokens that were issued, and revoking them |
 //! | `peers` | one connection per host, made on first use |
 //! | `control`, `telling` | joining, leaving, losing hosts, and how all hear of it |
+//! | `farewell` | how a deleted host hears of it |
+//! | `standing` | a host and its leader, over silences |
+//! | `suspects` | hosts that the leader lost contact with, before it says that they are lost |
+//! | [`restore`] | a founder that starts again |
 //! | `broken` | hosts that cannot reach each other |
 //! | `work` | which message leads to what |
 //! | `enrol`, `ends` | tasks of this host: how they come, what they say, who is told of their end |
@@ -28,9 +33,11 @@ pub mod data;
 pub mod direct;
 pub mod event;
 pub mod explain;
+pub mod invitations;
 pub mod links;
 pub mod node;
 pub mod relay;
+pub mod restore;
 
 mod addresses;
 mod broken;
@@ -38,12 +45,15 @@ mod control;
 mod credit;
 mod ends;
 mod enrol;
+mod farewell;
 mod group;
 mod halt;
 mod hello;
 mod peers;
 mod question;
 mod spawn;
+mod standing;
+mod suspects;
 mod telling;
 #[cfg(test)]
 mod tests;
@@ -53,5 +63,7 @@ mod work;
 pub use config::{Invitation, JoinTarget, NodeConfig};
 pub use data::Delivery;
 pub use event::{DeleteError, JoinFailure, NodeEvent, SpawnError};
+pub use invitations::{InviteError, Issued};
 pub use links::Links;
 pub use node::Node;
+pub use restore::{Saved, SavedError};

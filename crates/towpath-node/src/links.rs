@@ -8,14 +8,24 @@ use towpath_wire::LinkId;
 /// The links of a host: where each of them receives. Invariant: there is at least one; the link at
 /// place `i` is `LinkId(i)`.
 #[derive(Clone, Debug)]
-pub struct Links(Vec<SocketAddr>);
+pub struct Links {
+    addrs: Vec<SocketAddr>,
+    told: SocketAddr,
+}
 
 impl Links {
     /// Links at these addresses, numbered in order from zero; the first is the one that other hosts
     /// are told. Asserts that there is one.
     pub fn new(addrs: Vec<SocketAddr>) -> Self {
-        assert!(!addrs.is_empty(), "a host receives somewhere");
-        Self(addrs)
+        let told = *addrs.first().expect("a host receives somewhere");
+        Self { addrs, told }
+    }
+
+    /// The same, of which others are told another address: of a socket at every address, one of
+    /// them.
+    #[must_use]
+    pub fn told_as(self, told: SocketAddr) -> Self {
+        Self { told, ..self }
     }
 
     /// A single link.
@@ -25,20 +35,20 @@ impl Links {
 
     /// Where each of them receives.
     pub fn addrs(&self) -> &[SocketAddr] {
-        &self.0
+        &self.addrs
     }
 
     /// The address that other hosts are told.
-    pub fn addr(&self) -> SocketAddr {
-        self.0[0]
+    pub const fn addr(&self) -> SocketAddr {
+        self.told
     }
 
     /// The link that leads to `remote`: one of its family, then one of its kind (this machine only,
     /// or not), then the one whose address has most leading bits in common with it, as those of a
     /// network have; among equals the first.
     pub fn to(&self, remote: SocketAddr) -> LinkId {
-        let near = |i: &usize| (nearness(self.0[*i].ip(), remote.ip()), core::cmp::Reverse(*i));
-        LinkId((0..self.0.len()).max_by_key(near).unwrap_or(0) as u16)
+        let near = |i: &usize| (nearness(self.addrs[*i].ip(), remote.ip()), core::cmp::Reverse(*i));
+        LinkId((0..self.addrs.len()).max_by_key(near).unwrap_or(0) as u16)
     }
 
     /// Which of several addresses of one host is nearest to any of the links: the first of these.
@@ -50,7 +60,7 @@ impl Links {
 
     /// Puts addresses of one host in order: those nearest to any of the links first.
     pub fn order(&self, remotes: &mut [SocketAddr]) {
-        let near = |r: &SocketAddr| self.0.iter().map(|l| nearness(l.ip(), r.ip())).max();
+        let near = |r: &SocketAddr| self.addrs.iter().map(|l| nearness(l.ip(), r.ip())).max();
         remotes.sort_by_key(|r| core::cmp::Reverse(near(r)));
     }
 }

@@ -24,15 +24,20 @@ use towpath_vm::{
 };
 use towpath_wire::frame::MESSAGE_CHARGE;
 use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
+use zeroize::Zeroizing;
 
 use crate::broken::Broken;
-use crate::config::{Invitation, JoinTarget, NodeConfig, reason, token_psk};
+use crate::config::{JoinTarget, NodeConfig, reason};
 use crate::control::Joining;
 use crate::data::Data;
 use crate::direct::Ring;
 use crate::event::{NodeEvent, SpawnError};
+use crate::invitations::Invitations;
 use crate::peers::Peers;
 use crate::question::{Asker, Questions};
+use crate::restore::{Recovery, Removed};
+use crate::standing::Standing;
+use crate::suspects::Suspects;
 use crate::telling::Telling;
 use crate::watch::Watch;
 
@@ -41,10 +46,10 @@ use crate::watch::Watch;
 pub struct Node {
     pub(crate) config: NodeConfig,
     pub(crate) endpoint: Endpoint,
-    pub(crate) vm_key: Option<[u8; 32]>,
+    pub(crate) vm_key: Option<Zeroizing<[u8; 32]>>,
     pub(crate) me: Option<HostId>,
     pub(crate) log: Option<ControlLog>,
-    pub(crate) leader_lost: bool,
+    pub(crate) standing: Standing,
     pub(crate) joining: Option<Joining>,
     pub(crate) join_addr: Option<SocketAddr>,
     pub(crate) peers: Peers,
@@ -97,8 +102,15 @@ pub(crate) struct Jobs {
 #[derive(Debug, Default)]
 pub(crate) struct Lead {
     pub(crate) broken: Broken,
+    pub(crate) suspects: Suspects,
+    /// Deleted hosts that still have to hear of it, and until when they are given time to.
+    pub(crate) farewells: BTreeMap<HostId, Instant>,
+    pub(crate) removed: Removed,
+    /// It has started again and asks its members first.
+    pub(crate) recovery: Option<Recovery>,
     pub(crate) telling: Telling,
     pub(crate) registry: Registry,
+    pub(crate) invitations: Invitations,
     /// Tasks that asked the registry, by host.
     pub(crate) registered: BTreeSet<TaskId>,
     /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
@@ -106,7 +118,7 @@ pub(crate) struct Lead {
 }
 
 impl Node {
-    fn new(mut config: NodeConfig, crypto: Box<dyn Crypto>, rng: Rng) -> Self {
+    pub(crate) fn new(mut config: NodeConfig, crypto: Box<dyn Crypto>, rng: Rng) -> Self {
         config.proto.unix_ns_at_zero = config.unix_us_at_zero.saturating_mul(1000);
         let endpoint = Endpoint::new(config.proto.clone(), crypto, rng);
         Self {
@@ -115,7 +127,7 @@ impl Node {
             vm_key: None,
             me: None,
             log: None,
-            leader_lost: false,
+            standing: Standing::default(),
             joining: None,
             join_addr: None,
             peers: Peers::default(),
@@ -133,26 +145,36 @@ impl Node {
     }
 
     /// The first host of a new virtual machine, which it leads. It alone holds the VM key.
-    pub fn found(config: NodeConfig, crypto: Box<dyn Crypto>, rng: Rng, vm_key: [u8; 32]) -> Self {
+    pub fn found(
+        config: NodeConfig,
+        crypto: Box<dyn Crypto>,
+        rng: Rng,
+        vm_key: impl Into<Zeroizing<[u8; 32]>>,
+    ) -> Self {
         let mut node = Self::new(config, crypto, rng);
         let id = HostId::new(1, 1).expect("slot 1 is a slot");
-        let host = Host {
-            id,
-            name: node.config.name.clone(),
-            addr: node.config.links.addr(),
-            key: node.endpoint.public_key().0,
-            arch: node.config.arch.clone(),
-            speed: node.config.speed,
-            cpus: node.config.cpus,
-            slots: node.config.slots,
-            state: HostState::Up,
-        };
-        node.vm_key = Some(vm_key);
+        let lost_after_ms = node.lost_after().as_millis() as u32;
+        node.vm_key = Some(vm_key.into());
         node.me = Some(id);
-        node.log = Some(ControlLog::found(host));
+        node.log = Some(ControlLog::found(node.own_entry(id), lost_after_ms));
         node.tasks = Some(Tasks::new(id, node.config.slots));
         node.events.push_back(NodeEvent::Joined { me: id, again: false });
         node
+    }
+
+    /// This host, as `id`, in the table that it founds.
+    pub(crate) fn own_entry(&self, id: HostId) -> Host {
+        Host {
+            id,
+            name: self.config.name.clone(),
+            addr: self.config.links.addr(),
+            key: self.endpoint.public_key().0,
+            arch: self.config.arch.clone(),
+            speed: self.config.speed,
+            cpus: self.config.cpus,
+            slots: self.config.slots,
+            state: HostState::Up,
+        }
     }
 
     /// A host that joins the virtual machine of `target`.
@@ -183,7 +205,7 @@ impl Node {
 
     /// True while the leader cannot be reached and nothing can change.
     pub const fn is_frozen(&self) -> bool {
-        self.leader_lost
+        self.standing.frozen
     }
 
     /// Every host.
@@ -241,14 +263,6 @@ impl Node {
         self.config.unix_us_at_zero = unix_us_at_zero;
     }
 
-    /// Issues a token for a newcomer; `None` where this host does not hold the VM key.
-    pub fn invite(&mut self, now: Instant, ttl_s: u64, nonce: [u8; 16]) -> Option<Invitation> {
-        let vm_key = self.vm_key.as_ref()?;
-        let expiry_unix_s = self.unix_s(now).saturating_add(ttl_s);
-        let psk = token_psk(self.endpoint.crypto(), vm_key, expiry_unix_s, &nonce);
-        Some(Invitation { expiry_unix_s, nonce, psk })
-    }
-
     pub(crate) const fn unix_s(&self, now: Instant) -> u64 {
         self.unix_us(now) / 1_000_000
     }
@@ -264,7 +278,10 @@ impl Node {
     ) -> Result<RequestId, SpawnError> {
         let log = self.log.as_ref().ok_or(SpawnError::NotJoined)?;
         let entry = log.table().get(host).ok_or(SpawnError::UnknownHost(host))?;
-        if entry.state == HostState::Lost || (self.leader_lost && host == log.leader()) {
+        if entry.state == HostState::Lost
+            || (self.standing.frozen && host == log.leader())
+            || self.lead.suspects.has(host)
+        {
             return Err(SpawnError::HostLost(host));
         }
         let window = spec.output_window;
@@ -338,7 +355,10 @@ impl Node {
     /// Leaves: every peer is told. Drain [`Machine::poll_transmit`] afterwards.
     pub fn leave(&mut self, now: Instant, text: &str, memory: &mut dyn Memory) {
         for id in self.peers.associations() {
-            self.endpoint.close(now, id, reason::LEFT, text, memory);
+            let deleted =
+                self.peers.host_of(id).is_some_and(|h| self.lead.farewells.contains_key(&h));
+            let why = if deleted { reason::SHUTDOWN } else { reason::LEFT };
+            self.endpoint.close(now, id, why, text, memory);
         }
         if let Some(tasks) = &mut self.tasks {
             tasks.end_all(now);
@@ -551,6 +571,10 @@ impl Machine for Node {
         self.tell_entries(now);
         self.settle_halt(now);
         self.settle_broken(now);
+        self.settle_suspects(now);
+        self.settle_farewells(now);
+        self.settle_asking(now);
+        self.settle_recovery(now);
         self.settle_acks(now);
         self.pump(now, memory);
     }
@@ -576,6 +600,10 @@ impl Machine for Node {
             self.lead.telling.at,
             self.lead.halt_at.filter(|at| *at != Instant::NEVER),
             self.lead.broken.at,
+            self.lead.suspects.at,
+            self.watch.asking_until,
+            self.lead.farewells.values().min().copied(),
+            self.lead.recovery.as_ref().map(|r| r.until),
             self.data.relays.ack_at,
         ];
         let control = control.into_iter().flatten().map(|at| (at, TimerKind::Control));

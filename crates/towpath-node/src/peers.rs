@@ -22,6 +22,7 @@ use crate::config::{reason, refusal};
 use crate::event::NodeEvent;
 use crate::hello::{Hello, Purpose};
 use crate::node::Node;
+use crate::standing::RETRY_LEADER;
 
 /// Labels and priorities of the channels between hosts.
 pub(crate) const CHANNELS: [(u16, u16); 4] =
@@ -128,6 +129,11 @@ impl Peers {
         }
     }
 
+    /// Whose an association is, where that is known.
+    pub(crate) fn host_of(&self, id: AssociationId) -> Option<HostId> {
+        self.conns.get(&id)?.host
+    }
+
     pub(crate) fn associations(&self) -> Vec<AssociationId> {
         self.conns.keys().copied().collect()
     }
@@ -197,6 +203,29 @@ impl Peers {
             Contact::Up(old) if old != id => Some(old),
             _ => None,
         }
+    }
+
+    /// Has a host without a connection called at `at`, unless it calls before.
+    pub(crate) fn try_at(&mut self, now: Instant, host: HostId, at: Instant) {
+        let peer = self.entry(host);
+        if peer.contact == Contact::None {
+            peer.contact = Contact::Waiting { since: now };
+            self.retries.insert((at, host));
+        }
+    }
+
+    /// A host goes on under another id: its connection, and what waits for it, is that one's.
+    pub(crate) fn rename(&mut self, from: HostId, to: HostId) {
+        let Some(peer) = self.by_host.remove(&from) else { return };
+        if let Contact::Up(id) = peer.contact
+            && let Some(conn) = self.conns.get_mut(&id)
+        {
+            conn.host = Some(to);
+        }
+        self.retries.retain(|(_, h)| *h != from);
+        self.dirty.remove(&from);
+        self.dirty.insert(to);
+        self.by_host.insert(to, peer);
     }
 
     /// Forgets a peer; returns its association, if it had one.
@@ -298,10 +327,10 @@ impl Node {
             self.contact_lost(now, host, reason::FENCED);
             return;
         };
-        let Some(me) = self.me else { return };
+        let Some(purpose) = self.purpose() else { return };
         let tries = self.peers.by_host.get(&host).map_or(0, |p| p.tries);
         let (addr, key) = (self.addr_to_try(entry, tries), HostKey(entry.key));
-        let hello = self.hello(Purpose::Member(me)).encode();
+        let hello = self.hello(purpose).encode(&self.config.build);
         let connect = Connect {
             link: self.config.links.to(addr),
             remote: addr,
@@ -314,6 +343,18 @@ impl Node {
             Ok(id) => self.peers.entry(host).contact = Contact::Connecting { id, since },
             Err(_) => self.contact_lost(now, host, reason::STUCK),
         }
+    }
+
+    /// What this host connects to members for; `None` while it is none.
+    pub(crate) fn purpose(&self) -> Option<Purpose> {
+        let leads = self.me.is_some() && self.me == self.leader();
+        if !leads && self.lead.recovery.is_none() {
+            return self.me.map(Purpose::Member);
+        }
+        // A member may know it by the id of an earlier life.
+        let snapshot = self.log.as_ref()?.snapshot();
+        let (term, index) = snapshot.place();
+        Some(Purpose::Lead { id: snapshot.leader, term, index })
     }
 
     pub(crate) fn hello(&self, purpose: Purpose) -> Hello {
@@ -428,12 +469,16 @@ impl Node {
             if self.joining.as_ref().is_some_and(|j| j.id == Some(id)) {
                 return; // the leader's welcome tells who it is
             }
-        } else if self.admit(now, id, key, hello) {
+        } else if self.say_farewell(now, id, &key, hello) || self.admit(now, id, key, hello) {
             return;
         }
         let host = self.log.as_ref().and_then(|l| l.table().by_key(&key.0)).map(|h| h.id);
+        let theirs = Hello::decode(hello, &self.config.build).ok().and_then(|h| h.purpose.kept());
         match host {
-            Some(host) => self.contact_made(now, host, id, memory),
+            Some(host) => {
+                self.contact_made(now, host, id, memory);
+                self.contact_is_back(now, host, id, theirs);
+            }
             None => self.endpoint.close(now, id, reason::FENCED, "not in the host table", memory),
         }
     }
@@ -473,6 +518,14 @@ impl Node {
             _ => None,
         });
         let Some((host, since)) = found else { return };
+        if let Some(wait) = self.goes_on_trying(now, host, &failure) {
+            // It may have been given up with what failed.
+            if let Some(peer) = self.peers.by_host.get_mut(&host) {
+                peer.contact = Contact::Waiting { since };
+                self.peers.retries.insert((now + wait, host));
+            }
+            return;
+        }
         let again = match &failure {
             ConnectFailure::Yielded => Some(YIELD_FOR),
             ConnectFailure::Refused(r) if r.code == refusal::NOT_MEMBER => {
@@ -488,6 +541,35 @@ impl Node {
             }
             None => self.contact_lost(now, host, reason::FENCED),
         }
+    }
+
+    /// After how long a host is tried again that must not be given up because it does not answer,
+    /// or refuses: our leader, and the leader's members before they are declared lost.
+    fn goes_on_trying(
+        &mut self,
+        now: Instant,
+        host: HostId,
+        failure: &ConnectFailure,
+    ) -> Option<Duration> {
+        if *failure == ConnectFailure::Yielded {
+            return None;
+        }
+        if self.lead.recovery.is_some() {
+            let silent = *failure == ConnectFailure::NoAnswer;
+            if !(silent && self.next_address(host)) {
+                self.gone_in_recovery(now, host);
+                return Some(RETRY_LEADER);
+            }
+            return Some(Duration::ZERO);
+        }
+        if self.me.is_some() && self.me != self.leader() && self.leader() == Some(host) {
+            return Some(self.leader_failed(now, host, failure));
+        }
+        if self.lead.suspects.has(host) {
+            let next = *failure == ConnectFailure::NoAnswer && self.next_address(host);
+            return Some(if next { Duration::ZERO } else { RETRY_LEADER });
+        }
+        None
     }
 
     fn handle_association(
@@ -507,7 +589,8 @@ impl Node {
                 }
             }
             AssociationEvent::Message { channel, label: LABEL_DATA, block, len, .. } => {
-                if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
+                let host = self.peers.conns.get(&id).and_then(|c| c.host);
+                if let Some(host) = host.filter(|h| !self.lead.farewells.contains_key(h)) {
                     self.handle_data(now, host, (id, channel), block, memory);
                     self.peers.dirty.insert(host);
                 } else {
@@ -561,6 +644,11 @@ impl Node {
 
     fn receive(&mut self, now: Instant, id: AssociationId, message: Message) {
         let host = self.peers.conns.get(&id).and_then(|c| c.host);
+        if host.is_some_and(|h| self.lead.farewells.contains_key(&h))
+            || self.lead.recovery.is_some() && !matches!(message, Message::Report(_))
+        {
+            return; // whoever was deleted has nothing to say, and whoever asks first hears later
+        }
         match (message, host) {
             (Message::Welcome(welcome), None) => self.handle_welcome(now, id, welcome),
             (message, Some(host)) => {

@@ -159,7 +159,7 @@ impl Node {
         let (Some(me), Some(log)) = (self.me, &self.log) else { return Err(Fault::NotJoined) };
         let up = |host: HostId| {
             let known = log.table().get(host).is_some_and(|h| h.state == HostState::Up);
-            known && !(self.leader_lost && host == log.leader())
+            known && !(self.standing.frozen && host == log.leader())
         };
         match question {
             Question::Hosts | Question::Tasks(None) | Question::Spawn(_) => Ok(me),
@@ -178,7 +178,7 @@ impl Node {
                 }
             }
             Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt => {
-                if self.leader_lost { Err(Fault::Frozen) } else { Ok(log.leader()) }
+                if self.standing.frozen { Err(Fault::Frozen) } else { Ok(log.leader()) }
             }
         }
     }
@@ -273,7 +273,12 @@ impl Node {
         if let Err(fault) = check(&question).and_then(|()| self.peers.glut(from)) {
             return self.reply(now, asker, number, Err(fault));
         }
+        let leads = self.me.is_some() && self.me == self.leader();
         let answer = match question {
+            // What is the leader's to decide, nobody else does, whoever asks.
+            Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt if !leads => {
+                Err(Fault::Frozen)
+            }
             Question::Tasks(_) => Ok(Answer::Tasks(self.infos(now))),
             Question::Task(task) => match self.info(now, task) {
                 Some(info) => Ok(Answer::Tasks(alloc::vec![info])),
@@ -307,7 +312,7 @@ impl Node {
             let fault = limit("lists of all tasks at once", GATHERS_MAX);
             return self.answer(task, number, Err(fault));
         }
-        let lost = self.leader().filter(|_| self.leader_lost);
+        let lost = self.leader().filter(|_| self.standing.frozen);
         let hosts: Vec<HostId> =
             self.log.iter().flat_map(|l| l.table().up()).map(|h| h.id).collect();
         let mut open = BTreeSet::new();

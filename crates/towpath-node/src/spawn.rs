@@ -43,13 +43,17 @@ impl Node {
     /// A task of a job that began here wants to spawn.
     pub(crate) fn handle_spawn_for(&mut self, now: Instant, from: HostId, ask: SpawnFor) {
         let SpawnFor { request, asker, number, catch, spawn } = ask;
+        if asker.host() != from {
+            // Not even a refusal: it would answer another task's question.
+            self.malformed += 1;
+            return;
+        }
         let parent = RequestId(request);
-        let ours = asker.host() == from
-            && if request == 0 {
-                self.me == Some(from)
-            } else {
-                self.requests.host(parent) == Some(from)
-            };
+        let ours = if request == 0 {
+            self.me == Some(from)
+        } else {
+            self.requests.host(parent) == Some(from)
+        };
         if !ours {
             let fault = Fault::Bad("the job is not of this host".into());
             return self.reply(now, asker, number, Err(fault));
@@ -106,7 +110,7 @@ impl Node {
     }
 
     fn choose(&self, now: Instant, spawn: &SpawnTasks) -> Vec<HostId> {
-        let lost = self.leader().filter(|_| self.leader_lost);
+        let lost = self.leader().filter(|_| self.standing.frozen);
         let up = self.log.iter().flat_map(|l| l.table().up()).filter(|h| Some(h.id) != lost);
         let here = self.tasks.as_ref().map_or(0, towpath_vm::Tasks::load);
         let loads = up.map(|h| {

@@ -2,6 +2,16 @@
 
 extern crate std;
 
+mod data;
+mod joining;
+mod loss;
+mod net;
+mod questions;
+mod relaying;
+mod senders;
+mod spawning;
+mod standin;
+
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -12,17 +22,19 @@ use towpath_proto::{
 };
 use towpath_vm::data::Placed;
 use towpath_vm::host::NAME_MAX;
-use towpath_vm::message::{Asked, SpawnFor, StreamAsk};
+use towpath_vm::message::{Asked, Entries, Resumed, SpawnFor, StreamAsk};
 use towpath_vm::talk::{
     Enrol, Fault, MAIL_MAX, MailRules, Question, RegistryOp, SpawnTasks, Subject, TALK_VERSION,
     ToDaemon, ToTask,
 };
-use towpath_vm::{Change, Host, HostState, Message, Tasks};
+use towpath_vm::{Change, Entry, Host, HostState, Message, Tasks};
 use towpath_wire::talk::Header;
-use towpath_wire::{ByteSize, ChannelId, HostId, Instant, TaskId};
+use towpath_wire::{Admission, ByteSize, ChannelId, HostId, Instant, TaskId};
 
-use crate::control::with_slot;
+use crate::config::refusal;
+use crate::control::{is_with_slot, with_slot};
 use crate::direct::ROUTES_MAX;
+use crate::hello::Purpose;
 use crate::{Links, Node, NodeConfig, NodeEvent};
 
 /// No cryptography: nothing of these tests goes out.
@@ -87,6 +99,7 @@ const NOW: Instant = Instant::ZERO;
 fn node() -> (Node, HostId, HeapMemory) {
     let config = NodeConfig {
         name: "one".into(),
+        build: "test".into(),
         links: Links::one(([10, 0, 0, 1], 7077).into()),
         arch: "any".into(),
         speed: 1000,
@@ -252,4 +265,105 @@ fn a_name_that_is_taken_stays_within_its_length() {
     assert_eq!(with_slot(&long, 4095), long[..NAME_MAX - 5].to_string() + "~4095");
     // Cut between letters.
     assert_eq!(with_slot(&"\u{e9}".repeat(32), 2), "\u{e9}".repeat(31) + "~2");
+}
+
+#[test]
+fn a_host_that_was_declared_lost_is_refused_as_the_member_it_was() {
+    let (mut node, other, _) = node();
+    let judge = |node: &Node, purpose| {
+        let verdict = node.judge(NOW, &HostKey([2; 32]), &Admission::Member, purpose);
+        verdict.map_err(|(code, _)| code)
+    };
+    assert_eq!(judge(&node, Purpose::Member(other)), Ok(Some(other)));
+    assert_eq!(judge(&node, Purpose::Rejoin), Err(refusal::STANDS), "it need not");
+    let before = HostId::new(2, 1).expect("a host");
+    assert_eq!(judge(&node, Purpose::Member(before)), Err(refusal::FENCED), "in an earlier life");
+    node.lose(NOW, other);
+    assert_eq!(judge(&node, Purpose::Member(other)), Err(refusal::FENCED));
+    assert_eq!(judge(&node, Purpose::Rejoin), Ok(None), "it may, as another");
+    // Deleted, it is let in to hear of that, and for nothing else.
+    node.delete_host(NOW, other, &mut HeapMemory::new(ByteSize::from_mib(1))).expect("it leads");
+    assert_eq!(judge(&node, Purpose::Member(other)), Ok(None));
+    let (mut stranger, _, _) = super::tests::node();
+    stranger.log.as_mut().expect("a log").append(Change::Left(other));
+    assert_eq!(judge(&stranger, Purpose::Member(other)), Err(refusal::NOT_MEMBER));
+}
+
+#[test]
+fn whoever_is_in_the_table_comes_back_with_a_token_that_has_expired() {
+    let (mut node, other, _) = node();
+    let old = Admission::Token { expiry_unix_s: 0, nonce: [0; 16] };
+    let judge = |node: &Node, key| {
+        node.judge(NOW, &HostKey([key; 32]), &old, Purpose::Join).map_err(|(code, _)| code)
+    };
+    assert_eq!(judge(&node, 2), Ok(None));
+    assert_eq!(judge(&node, 3), Err(refusal::EXPIRED));
+    node.lose(NOW, other);
+    assert_eq!(judge(&node, 2), Ok(None));
+    node.strike_out(NOW, other).expect("it leads");
+    assert_eq!(judge(&node, 2), Err(refusal::EXPIRED), "its key is revoked");
+}
+
+#[test]
+fn only_the_leader_says_what_is_in_the_log() {
+    let (mut node, leader, _) = node();
+    // We are the second host, and there is a third.
+    let third = HostId::new(3, 3).expect("a host");
+    let first = node.me.replace(leader).expect("the first");
+    let mut host = node.hosts().next().expect("one").clone();
+    host = Host { id: third, name: "three".into(), key: [3; 32], ..host };
+    node.log.as_mut().expect("a log").append(Change::Added(host));
+    let entry = |term, index| Entry { term, index, change: Change::Left(leader) };
+    let says = |entry| Message::Entries(Entries { entries: [entry].into() });
+    let ended = |node: &mut Node| events(node).contains(&NodeEvent::Deleted);
+    let mut snapshot = node.log.as_ref().expect("a log").snapshot().clone();
+    snapshot.index += 5;
+    let resumed = Message::Resumed(Resumed { snapshot: Some(snapshot) });
+    for from in [third, leader] {
+        node.handle_message(NOW, from, says(entry(1, 4)));
+        node.handle_message(NOW, from, resumed.clone());
+    }
+    node.handle_message(NOW, first, says(entry(7, 4)));
+    assert_eq!((node.malformed, node.log_index(), ended(&mut node)), (5, 3, false));
+    // A host that is told of others, and not of what came before, asks for it.
+    let other = Entry { term: 1, index: 9, change: Change::Left(third) };
+    node.handle_message(NOW, first, says(other));
+    assert_eq!((node.log_index(), node.hosts().count()), (3, 3));
+    // Its own end it believes.
+    node.handle_message(NOW, first, says(entry(1, 9)));
+    assert!(ended(&mut node));
+}
+
+#[test]
+fn a_name_that_was_changed_is_known_again() {
+    for (name, plain, is) in [
+        ("node", "node", true),
+        ("node~12", "node", true),
+        ("node~12", "nod", false),
+        ("node~x", "node", false),
+        ("other", "node", false),
+        ("~3", "", false),
+    ] {
+        assert_eq!(is_with_slot(name, plain), is, "{name} of {plain}");
+    }
+    let long = "n".repeat(NAME_MAX);
+    assert!(is_with_slot(&with_slot(&long, 7), &long));
+}
+
+#[test]
+fn what_the_leader_decides_nobody_else_does() {
+    for question in [
+        Question::Halt,
+        Question::Registry(RegistryOp::Join("group".into())),
+        Question::DeleteHosts(alloc::vec![HostId::new(1, 1).expect("a host")]),
+    ] {
+        let (mut node, second, mut memory) = node();
+        let first = node.me.replace(second).expect("the first");
+        let asker = first.task(5).expect("a task");
+        node.handle_message(NOW, first, Message::Asked(Asked { asker, number: 1, question }));
+        assert_eq!(faults(&node, first), [Fault::Frozen]);
+        node.pump(NOW, &mut memory);
+        assert!(node.lead.halt_at.is_none() && node.lead.registry.is_empty());
+        assert_eq!(node.hosts().count(), 2);
+    }
 }

@@ -21,6 +21,9 @@ pub(crate) struct Watch {
     told: Option<AssociationId>,
     /// Something here waited when this was looked at last.
     waited: bool,
+    /// Every host was asked for a sign of life: all are watched until then, so that the leader can
+    /// tell one that is silent from a cable that is out.
+    pub(crate) asking_until: Option<Instant>,
 }
 
 impl Node {
@@ -37,6 +40,16 @@ impl Node {
     pub fn ask_hosts(&mut self, now: Instant) {
         for id in self.peers.associations() {
             self.endpoint.ask(now, id);
+        }
+        self.watch.asking_until = Some(now + self.lost_after() * 2);
+        self.peers.all_dirty();
+    }
+
+    /// Those that were asked have answered, or are silent.
+    pub(crate) fn settle_asking(&mut self, now: Instant) {
+        if self.watch.asking_until.is_some_and(|until| until <= now) {
+            self.watch.asking_until = None;
+            self.peers.all_dirty();
         }
     }
 
@@ -66,7 +79,8 @@ impl Node {
             host == log.leader() && self.waits()
         };
         let channels = self.endpoint.association(id).map_or(0, Association::channels);
-        news || channels > CHANNELS.len()
+        news || self.watch.asking_until.is_some()
+            || channels > CHANNELS.len()
             || self.requests.any_on(host)
             || self.local.ties.any_on(host)
             || self.data.relays.any_for(host)

@@ -80,8 +80,9 @@ impl Default for Handshakes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Liveness {
     /// A peer is lost when something that asks it for an answer has been under way for so long
-    /// and nothing was heard since. Keep it above four times the 99th percentile of how late
-    /// the host wakes.
+    /// and nothing was heard since; longer by four times what the host itself wakes late, on the
+    /// average of its last timers, where that is 10 ms or more: a machine that has no time for
+    /// one host has none for its peers.
     pub lost_after: Duration,
     /// ... and so many such packets, spread over that time, went unanswered. From 10 on, a link
     /// that loses one packet in five each way (an ask fails with 0.36) is not taken for a dead

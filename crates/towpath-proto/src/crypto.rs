@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 
 use siphasher::sip::SipHasher13;
 use towpath_wire::packet::DATA_HEADER;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// A host's static public key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,9 +25,17 @@ impl core::fmt::Debug for HostKey {
     }
 }
 
-/// A pre-shared key. Not printable.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A pre-shared key. Not printable; wiped when dropped.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Psk(pub [u8; 32]);
+
+impl Drop for Psk {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for Psk {}
 
 impl Psk {
     /// Between hosts of the host table.
@@ -109,6 +117,8 @@ impl Drop for Secrets {
         self.receive.zeroize();
     }
 }
+
+impl ZeroizeOnDrop for Secrets {}
 
 /// Seals and opens packets of one direction and epoch.
 pub trait PacketKey: Send {

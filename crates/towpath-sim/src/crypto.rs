@@ -64,7 +64,7 @@ impl Crypto for StandIn {
         Box::new(Shake {
             own: self.key,
             remote: Some(*remote),
-            psk: *psk,
+            psk: psk.clone(),
             initiator: true,
             ephemeral: random(&mut self.rng),
             state: digest("prologue", &[prologue]),
@@ -165,7 +165,7 @@ impl Handshake for Shake {
     }
 
     fn set_psk(&mut self, psk: &Psk) -> Result<(), CryptoError> {
-        self.psk = *psk;
+        self.psk = psk.clone();
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! An association's memory stays within the formula of `towpath-proto`'s documentation, counted at
 //! the allocator.
 
+#[path = "it/network/mod.rs"]
 mod network;
 
 use std::alloc::System;

@@ -13,11 +13,12 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::fstat;
 use rustix::io::Errno;
-use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_peercred};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use rustix::process::geteuid;
 use towpath_io::shared::aside;
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header};
 
@@ -64,6 +65,11 @@ impl Link {
     pub(crate) fn connect(path: &Path) -> io::Result<Self> {
         // Out of the way of programs that close what they think is theirs.
         let stream = UnixStream::from(aside(UnixStream::connect(path)?.into()));
+        let owner = socket_peercred(&stream)?.uid;
+        if owner != geteuid() {
+            let text = format!("it belongs to another user (user id {})", owner.as_raw());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
         stream.set_nonblocking(true)?;
         // A refusal costs time only.
         let _ = set_socket_send_buffer_size(&stream, SOCKET_BUFFER);

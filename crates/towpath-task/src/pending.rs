@@ -13,7 +13,7 @@
 //! begins meanwhile are put off.
 
 use std::collections::HashSet;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use towpath_vm::collective::{
@@ -38,7 +38,7 @@ pub const STARTED_MAX: usize = 64;
 #[derive(Debug)]
 #[must_use = "whoever does not want the result drops it"]
 pub struct Pending {
-    token: Rc<()>,
+    token: Arc<()>,
 }
 
 /// Ends that one operation knows of.
@@ -81,7 +81,7 @@ pub(crate) struct Underway {
     /// Once it is over.
     result: Option<Result<Output, TeamError>>,
     /// Shared with who started it; none: the caller waits.
-    token: Option<Rc<()>>,
+    token: Option<Arc<()>>,
 }
 
 struct Bytes(Message);
@@ -96,7 +96,7 @@ impl AsRef<[u8]> for Bytes {
 fn hand(machine: &mut Collective, peers: &Peers, message: Message) {
     let Some(from) = peers.rank_of(message.src()) else { return };
     let format = message.format();
-    machine.handle(from, format, Payload::shared(Rc::new(Bytes(message))));
+    machine.handle(from, format, Payload::shared(Arc::new(Bytes(message))));
 }
 
 impl Underway {
@@ -106,7 +106,7 @@ impl Underway {
 
     /// Nobody can ask for its result.
     fn is_dropped(&self) -> bool {
-        self.token.as_ref().is_some_and(|token| Rc::strong_count(token) == 1)
+        self.token.as_ref().is_some_and(|token| Arc::strong_count(token) == 1)
     }
 
     /// What there is for this operation.
@@ -195,7 +195,7 @@ impl Team {
         if self.underway.len() >= STARTED_MAX {
             return Err(TeamError::Started);
         }
-        let token = Rc::new(());
+        let token = Arc::new(());
         self.begin(task, operation, Some(token.clone()))?;
         Ok(Pending { token })
     }
@@ -226,7 +226,7 @@ impl Team {
 
     fn place_of(&self, pending: &Pending) -> Result<usize, TeamError> {
         let is_it =
-            |op: &Underway| op.token.as_ref().is_some_and(|t| Rc::ptr_eq(t, &pending.token));
+            |op: &Underway| op.token.as_ref().is_some_and(|t| Arc::ptr_eq(t, &pending.token));
         self.underway.iter().position(is_it).ok_or(TeamError::Foreign)
     }
 
@@ -235,7 +235,7 @@ impl Team {
         &mut self,
         task: &mut Task,
         operation: Operation,
-        token: Option<Rc<()>>,
+        token: Option<Arc<()>>,
     ) -> Result<usize, TeamError> {
         self.throw_away();
         let (machine, barrier) = if matches!(operation, Operation::Barrier) {

@@ -18,6 +18,9 @@ const HERE: &str = if cfg!(target_arch = "x86_64") { ARCHS[0].1 } else { ARCHS[1
 /// Most folders of one `PVM_PATH`; more are not looked into.
 const FOLDERS_MAX: usize = 64;
 
+/// How the names of mailboxes begin in which the library keeps what is its own.
+pub const OWN_MAILBOXES: &str = "###_TOWPATH_";
+
 /// PVM's name of an architecture; one that PVM does not know keeps ours.
 pub fn arch_to_pvm(arch: &str) -> &str {
     ARCHS.iter().find(|(ours, _)| *ours == arch).map_or(arch, |(_, theirs)| theirs)

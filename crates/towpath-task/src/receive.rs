@@ -80,6 +80,29 @@ impl Task {
         Ok(self.soon(true, &mut |task| task.take(wanted))?)
     }
 
+    /// Receives the message that came first, of any source, tag and context, if there is one. What
+    /// came behind it stays where it is.
+    ///
+    /// ```no_run
+    /// # use towpath_task::Task;
+    /// # let mut task = Task::enrol()?;
+    /// while let Some(message) = task.recv_first()? {
+    ///     println!("{} bytes from {}", message.bytes().len(), message.src());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_first(&mut self) -> Result<Option<Message>, RecvError> {
+        self.check_origin()?;
+        if self.armed {
+            self.disarm();
+        }
+        if self.endpoint.store().is_empty() {
+            self.poll_unless_lost()?;
+        }
+        let first = self.endpoint.store().iter().next().map(|(ticket, _)| ticket);
+        Ok(first.and_then(|ticket| self.endpoint.take_ticket(ticket)).map(Message::new))
+    }
+
     /// Receives the earliest message that fits into `out`; waits for it. One that is longer than
     /// `out` stays where it is, and the error says how long it is.
     pub fn recv_into(&mut self, wanted: &Wanted, out: &mut [u8]) -> Result<Received, RecvError> {

@@ -51,6 +51,8 @@ pub(crate) struct Sending {
     pub(crate) lent: VecDeque<Frozen>,
     /// The context of the team that it is for.
     pub(crate) team: Option<u32>,
+    /// Multicasts that were not sent by streams because the daemons are sooner.
+    pub(crate) kept_from_streams: u32,
 }
 
 impl Task {
@@ -123,7 +125,7 @@ impl Task {
 
     /// The header of the next message to `dst`. Its number is taken when its first piece goes out
     /// ([`Task::begin`]): a send that fails before leaves no gap in the pair's order.
-    fn header(&mut self, dst: TaskId, envelope: Envelope, parts: &[&[u8]]) -> Header {
+    pub(crate) fn header(&mut self, dst: TaskId, envelope: Envelope, parts: &[&[u8]]) -> Header {
         let Envelope { tag, context, format } = envelope;
         let total = parts.iter().map(|p| p.len() as u64).sum();
         let seq = self.endpoint.next_number(dst);
@@ -138,13 +140,13 @@ impl Task {
     }
 
     /// Whether a piece of the message went out.
-    fn has_begun(&mut self, header: &Header) -> bool {
+    pub(crate) fn has_begun(&mut self, header: &Header) -> bool {
         self.endpoint.next_number(header.dst) != header.seq
     }
 
     /// Keeps what is left of the same message to several tasks, for the daemons to take when
     /// they can. Nothing else is sent to those tasks before.
-    fn finish_later(&mut self, headers: &[Header], parts: &[&[u8]]) {
+    pub(crate) fn finish_later(&mut self, headers: &[Header], parts: &[&[u8]]) {
         let Some(from) = headers.iter().map(|header| header.offset).min() else { return };
         let bytes: Arc<[u8]> = parts.concat()[from as usize..].into();
         for header in headers {
@@ -258,8 +260,9 @@ impl Task {
         let mut others: Vec<TaskId> = to.iter().copied().filter(|t| seen.insert(*t)).collect();
         let own = self.id();
         others.retain(|to| *to != own && !self.endpoint.has_ended(*to));
-        let some_have_it = self.cast_by_rings(&mut others, envelope, parts)?;
-        self.cast_by_daemons(&others, envelope, parts, some_have_it)?;
+        let near = self.cast_by_rings(&mut others, envelope, parts)?;
+        let far = self.cast_by_streams(&mut others, envelope, parts)?;
+        self.cast_by_daemons(&others, envelope, parts, near || far)?;
         if seen.contains(&own) {
             self.put_local(own, envelope, parts.concat());
         }

@@ -154,6 +154,11 @@ impl Routes {
         self.streams.len()
     }
 
+    /// The open stream to `peer`.
+    pub(crate) fn open(&mut self, peer: TaskId) -> Option<&mut Stream> {
+        self.streams.get(peer).filter(|stream| stream.is_open())
+    }
+
     pub(crate) fn is_open(&mut self, peer: TaskId) -> bool {
         self.streams.get(peer).is_some_and(|stream| stream.is_open())
     }
@@ -453,6 +458,26 @@ impl Task {
         header: &mut Header,
         parts: &[&[u8]],
     ) -> Result<bool, SendError> {
+        let sent = self.push_stream(header, parts)?;
+        if sent && !self.has_written(header.dst) {
+            // The kernel goes on by itself only with what it has.
+            self.wait_for_stream(header.dst, Stream::is_written)?;
+        }
+        Ok(sent)
+    }
+
+    /// Whether the kernel has all that was sent by the stream to `peer`, or there is none.
+    pub(crate) fn has_written(&mut self, peer: TaskId) -> bool {
+        let stream = self.routes.streams.get(peer);
+        stream.is_none_or(|stream| stream.is_written() || !stream.is_open())
+    }
+
+    /// As [`Task::by_stream`], but the kernel need not have all of it.
+    pub(crate) fn push_stream(
+        &mut self,
+        header: &mut Header,
+        parts: &[&[u8]],
+    ) -> Result<bool, SendError> {
         let dst = header.dst;
         if self.directs.refused_by_us || !self.routes.is_open(dst) {
             return Ok(false);
@@ -466,16 +491,11 @@ impl Task {
             match stream.push(header, cut) {
                 Push::Taken => {
                     stream.flush();
-                    let is_written = stream.is_written();
                     self.begin(dst, header.seq);
                     header.offset += len as u64;
                     if header.offset == header.total {
                         self.routes.sent += 1;
                         self.count(dst, Account::BY_STREAM, header.total as usize);
-                        if !is_written {
-                            // The kernel goes on by itself only with what it has.
-                            self.wait_for_stream(dst, Stream::is_written)?;
-                        }
                         return Ok(true);
                     }
                 }

@@ -25,6 +25,17 @@ use crate::send::Sending;
 use crate::streams::{LEAVE_PATIENCE, Routes};
 use crate::team::Ends;
 
+/// A task may be handed to another thread; what it gave out may be dropped in any, at any time. C
+/// programs and bindings of other languages do both.
+const _: () = {
+    const fn may_be_handed_on<T: Send>() {}
+    const fn may_be_dropped_anywhere<T: Send + Sync>() {}
+    may_be_handed_on::<Task>();
+    may_be_dropped_anywhere::<crate::Message>();
+    may_be_dropped_anywhere::<crate::Pending>();
+    may_be_dropped_anywhere::<towpath_vm::collective::Output>();
+};
+
 /// Key of the socket among what is waited for.
 pub(crate) const SOCKET: u64 = 1;
 /// Bytes of messages that nobody has received yet, unless `TOWPATH_UNEXPECTED_MAX` says

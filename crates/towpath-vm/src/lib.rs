@@ -48,7 +48,7 @@ pub mod tasks;
 pub mod ties;
 
 pub use host::{Host, HostState, HostTable};
-pub use log::{Change, ControlLog, Entry, LogError, Snapshot};
+pub use log::{Change, ControlLog, Entry, LogError, RESTART_GAP, Snapshot};
 pub use message::{Message, MessageError};
 pub use requests::{RequestEvent, RequestId, Requests};
 pub use task::{Ending, Stream, TaskExit, TaskInfo, TaskSpec};

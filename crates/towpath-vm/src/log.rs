@@ -34,6 +34,10 @@ pub struct Entry {
     pub change: Change,
 }
 
+/// Indices that a founder leaves out when it leads again: entries of its old life that only a
+/// member out of reach knows are never numbered twice, nor is an incarnation given out twice.
+pub const RESTART_GAP: u64 = 1 << 16;
+
 /// Control state as of one entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -43,18 +47,38 @@ pub struct Snapshot {
     pub index: u64,
     /// Who leads.
     pub leader: HostId,
+    /// A host that answers nothing for so long is silent, in milliseconds: the same for all.
+    pub lost_after_ms: u32,
     /// The host table.
     pub table: HostTable,
 }
 
+impl Snapshot {
+    /// Which of two states is the later one: terms count first.
+    pub const fn place(&self) -> (u64, u64) {
+        (self.term, self.index)
+    }
+}
+
 /// An entry that does not follow on what was applied before.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("log entry {got} follows on {have}")]
-pub struct LogError {
-    /// Index of the last entry applied.
-    pub have: u64,
-    /// Index of the entry that came.
-    pub got: u64,
+pub enum LogError {
+    /// Entries are missing before it.
+    #[error("log entry {got} follows on {have}")]
+    Gap {
+        /// Index of the last entry applied.
+        have: u64,
+        /// Index of the entry that came.
+        got: u64,
+    },
+    /// It is of another leader's time.
+    #[error("log entry of term {got} in term {have}")]
+    Term {
+        /// Term of the last entry applied.
+        have: u64,
+        /// Term of the entry that came.
+        got: u64,
+    },
 }
 
 /// A host's copy of the control state. Invariant: `snapshot` holds the effect of entries
@@ -66,12 +90,29 @@ pub struct ControlLog {
 
 impl ControlLog {
     /// The log of a virtual machine that `founder` founds and leads: one entry, itself.
-    pub fn found(founder: Host) -> Self {
+    pub fn found(founder: Host, lost_after_ms: u32) -> Self {
         let leader = founder.id;
-        let mut snapshot = Snapshot { term: 1, index: 0, leader, table: HostTable::default() };
-        snapshot.table.insert(founder);
-        snapshot.index = 1;
+        let mut table = HostTable::default();
+        table.insert(founder);
+        Self { snapshot: Snapshot { term: 1, index: 1, leader, lost_after_ms, table } }
+    }
+
+    /// The log of a founder that leads again, from the latest state that it or any member it
+    /// reached knows: a new term, and one entry, itself in the life that `founder` makes of its
+    /// incarnation.
+    pub fn lead_again(mut snapshot: Snapshot, founder: impl FnOnce(u32) -> Host) -> Self {
+        snapshot.term += 1;
+        snapshot.index += RESTART_GAP;
+        let host = founder(snapshot.index as u32);
+        snapshot.leader = host.id;
+        snapshot.table.insert(host);
         Self { snapshot }
+    }
+
+    /// The incarnation of the host that the next entry adds: the index of that entry, so that none
+    /// is used twice.
+    pub const fn next_incarnation(&self) -> u32 {
+        self.snapshot.index as u32 + 1
     }
 
     /// A copy that continues from a snapshot.
@@ -106,8 +147,11 @@ impl ControlLog {
         if entry.index <= self.snapshot.index {
             return Ok(());
         }
+        if entry.term != self.snapshot.term {
+            return Err(LogError::Term { have: self.snapshot.term, got: entry.term });
+        }
         if entry.index != self.snapshot.index + 1 {
-            return Err(LogError { have: self.snapshot.index, got: entry.index });
+            return Err(LogError::Gap { have: self.snapshot.index, got: entry.index });
         }
         self.change(entry);
         Ok(())
@@ -158,7 +202,7 @@ mod tests {
             ops in proptest::collection::vec((0..3u8, 0..6u8), 0..60),
             from in 0..60usize,
         ) {
-            let mut leader = ControlLog::found(host(1, 1, 0));
+            let mut leader = ControlLog::found(host(1, 1, 0), 2000);
             let mut follower = leader.clone();
             for (i, (op, key)) in ops.iter().enumerate() {
                 if i == from {
@@ -189,16 +233,16 @@ mod tests {
 
     #[test]
     fn a_gap_is_refused() {
-        let mut leader = ControlLog::found(host(1, 1, 0));
+        let mut leader = ControlLog::found(host(1, 1, 0), 2000);
         let mut follower = leader.clone();
         leader.append(Change::Added(host(2, 2, 1)));
         let late = leader.append(Change::Added(host(3, 3, 2)));
-        assert_eq!(follower.apply(&late), Err(LogError { have: 1, got: 3 }));
+        assert_eq!(follower.apply(&late), Err(LogError::Gap { have: 1, got: 3 }));
     }
 
     #[test]
     fn a_rejoining_key_replaces_its_old_entry() {
-        let mut log = ControlLog::found(host(1, 1, 0));
+        let mut log = ControlLog::found(host(1, 1, 0), 2000);
         log.append(Change::Added(host(2, 2, 1)));
         log.append(Change::Lost(HostId::new(2, 2).unwrap()));
         let slot = log.table().free_slot().unwrap();
@@ -206,5 +250,40 @@ mod tests {
         log.append(Change::Added(host(slot, 4, 1)));
         assert_eq!(log.table().len(), 2);
         assert_eq!(log.table().get(HostId::new(2, 2).unwrap()), None, "the old life is fenced");
+    }
+
+    #[test]
+    fn an_entry_of_another_leaders_time_is_refused() {
+        let mut leader = ControlLog::found(host(1, 1, 0), 2000);
+        let mut follower = leader.clone();
+        let old = leader.append(Change::Added(host(2, 2, 1)));
+        let entry = Entry { term: 2, ..old };
+        assert_eq!(follower.apply(&entry), Err(LogError::Term { have: 1, got: 2 }));
+        assert_eq!(follower.table().len(), 1);
+    }
+
+    #[test]
+    fn a_founder_that_leads_again_uses_no_index_and_no_incarnation_twice() {
+        let mut before = ControlLog::found(host(1, 1, 0), 2000);
+        before.append(Change::Added(host(2, 2, 1)));
+        let saved = before.snapshot().clone();
+        // What only a member out of reach has heard of.
+        for key in 2..100 {
+            let incarnation = before.next_incarnation();
+            before.append(Change::Added(host(
+                before.table().free_slot().unwrap(),
+                incarnation,
+                key,
+            )));
+        }
+        let after = ControlLog::lead_again(saved.clone(), |life| host(1, life, 0));
+        let (leader, table) = (after.leader(), after.table());
+        assert!(after.snapshot().place() > before.snapshot().place());
+        assert!(after.snapshot().index > before.snapshot().index);
+        assert!(before.table().iter().all(|h| h.id.incarnation() < leader.incarnation()));
+        assert!(after.next_incarnation() > leader.incarnation());
+        assert_eq!((table.len(), table.by_key(&[0; 32]).map(|h| h.id)), (2, Some(leader)));
+        let again = ControlLog::lead_again(after.snapshot().clone(), |life| host(1, life, 0));
+        assert!(again.leader().incarnation() > leader.incarnation());
     }
 }

@@ -202,6 +202,11 @@ impl Members {
         self.by_id.keys().copied().collect()
     }
 
+    /// Those that the leader knows of.
+    pub fn registered(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.by_id.iter().filter(|(_, m)| m.registered).map(|(id, _)| *id)
+    }
+
     /// Whether a claim is good: its task was started with this cookie and has not enrolled.
     pub fn claims(&self, claim: &Claim) -> bool {
         self.by_id

@@ -103,6 +103,12 @@ pub enum Message {
     Unrelayed(Numbers),
     /// From the leader: where hosts receive that have several addresses.
     Addresses(Addresses),
+    /// To the leader, as the first thing of a new connection: what we know.
+    Report(Report),
+    /// From the leader, in answer to that: what there is, and that we go on as who we are.
+    Resumed(Resumed),
+    /// To the leader: the connection to a host stands again.
+    Reached(Unreachable),
 }
 
 /// Body of [`Message::Welcome`].
@@ -324,7 +330,27 @@ pub struct Blocked {
     pub need: u64,
 }
 
-/// Body of [`Message::Unreachable`].
+/// Body of [`Message::Report`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Term of the last entry applied.
+    pub term: u64,
+    /// Its index.
+    pub index: u64,
+    /// Tasks that the leader knows of because they asked about groups or mailboxes.
+    pub registered: Vec<TaskId>,
+    /// The state as of that entry, where it is later than what the leader said it has.
+    pub snapshot: Option<Snapshot>,
+}
+
+/// Body of [`Message::Resumed`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// The leader's state, where the reporter's is another.
+    pub snapshot: Option<Snapshot>,
+}
+
+/// Body of [`Message::Unreachable`] and [`Message::Reached`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreachable {
     /// The host.
@@ -491,7 +517,7 @@ kinds! {
     36 Answered, 37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt,
     43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
     48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed, 53 Addresses,
-    54 AskFirst,
+    54 AskFirst, 55 Report, 56 Resumed, 57 Reached,
 }
 
 fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
@@ -510,9 +536,11 @@ impl Message {
     /// The channel that carries it.
     pub const fn label(&self) -> u16 {
         match self {
-            Self::Welcome(_) | Self::Entries(_) | Self::Addresses(_) | Self::AskFirst(_) => {
-                LABEL_LOG
-            }
+            Self::Welcome(_)
+            | Self::Entries(_)
+            | Self::Addresses(_)
+            | Self::AskFirst(_)
+            | Self::Resumed(_) => LABEL_LOG,
             Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
             Self::TaskEnded(_) => LABEL_DATA,
             _ => LABEL_TASK,
@@ -529,7 +557,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..56u16, body: Vec<u8>) {
+        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..59u16, body: Vec<u8>) {
             let mut bytes = kind.to_le_bytes().to_vec();
             bytes.extend(body);
             if let Ok(message) = Message::decode(&bytes) {

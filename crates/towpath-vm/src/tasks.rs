@@ -152,6 +152,12 @@ impl Tasks {
         }
     }
 
+    /// An empty table for a host in a later life on the same slot. Its numbers begin elsewhere,
+    /// since what PVM's programs see of an id does not tell lives apart.
+    pub fn new_after(host: HostId, slots: u16) -> Self {
+        Self { next: (host.incarnation() >> 4) % TASK_MAX, ..Self::new(host, slots) }
+    }
+
     /// What the driver is to do next.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
@@ -666,5 +672,106 @@ mod tests {
         }
         let ends = ends(&mut t);
         assert!(matches!(&ends[..], [(4096, Ending::Refused(why))] if why.contains("4096")));
+    }
+
+    #[test]
+    fn an_id_in_use_is_not_given_out_again() {
+        let mut t = Tasks::new(host(ME), 2);
+        let first = t.adopt(at(0), 1, "first").expect("there is room");
+        let second = t.spawn(at(0), host(2), 1, spec(false, 0), 0, false).expect("it is taken");
+        let third = t.adopt(at(0), 1, "third").expect("there is room");
+        assert_eq!([first, second, third].map(TaskId::number), [1, 2, 3]);
+        // Numbers come round.
+        t.next = TASK_MAX;
+        let fourth = t.adopt(at(0), 1, "fourth").expect("there is room");
+        assert_eq!(fourth.number(), 4, "the first that is free");
+        // One whose process is over is in use until it is released.
+        t.exited(at(1), second, Ending::Exited(0));
+        t.release(first);
+        t.next = TASK_MAX;
+        let fifth = t.spawn(at(0), host(2), 2, spec(false, 0), 0, false).expect("it is taken");
+        assert_eq!(fifth.number(), 1);
+        let sixth = t.spawn(at(0), host(2), 3, spec(false, 0), 0, false).expect("it is taken");
+        assert_eq!(sixth.number(), 5);
+        t.release(second);
+        // Released while it runs: it is in use still.
+        t.release(fifth);
+        t.next = TASK_MAX;
+        assert_eq!(t.adopt(at(0), 1, "seventh").map(TaskId::number), Some(2));
+    }
+
+    #[test]
+    fn so_many_wait_and_enrol_by_themselves_and_no_more() {
+        let mut t = Tasks::new(host(ME), 1);
+        for request in 0..=QUEUED_MAX as u64 {
+            assert!(t.spawn(at(0), host(2), request, spec(true, 0), 0, false).is_some());
+        }
+        assert_eq!(t.len(), QUEUED_MAX + 1, "one runs");
+        assert_eq!(t.spawn(at(0), host(2), 99_999, spec(true, 0), 0, false), None);
+        let ends = ends(&mut t);
+        assert!(matches!(&ends[..], [(99_999, Ending::Refused(why))] if why.contains("16384")));
+        for _ in 0..ADOPTED_MAX {
+            assert!(t.adopt(at(0), 1, "c").is_some());
+        }
+        assert_eq!(t.adopt(at(0), 1, "c"), None);
+        assert_eq!(t.load(), 1 + ADOPTED_MAX);
+    }
+
+    #[test]
+    fn the_table_of_running_tasks_bounds_queued_ones_too() {
+        let mut t = Tasks::new(host(ME), u16::MAX);
+        for request in 0..RUNNING_MAX as u64 {
+            t.spawn(at(0), host(2), request, spec(false, 0), 0, false);
+        }
+        let running = starts(&mut t);
+        assert_eq!(running.len(), RUNNING_MAX);
+        t.spawn(at(0), host(2), 9999, spec(true, 0), 0, false);
+        assert_eq!(starts(&mut t), [], "it waits although there are slots");
+        t.exited(at(1), running[0], Ending::Exited(0));
+        assert_eq!(starts(&mut t).len(), 1);
+    }
+
+    #[test]
+    fn who_asked_and_what_runs_is_known() {
+        let mut t = Tasks::new(host(ME), 1);
+        let command = TaskSpec { args: vec![b"x".to_vec()], ..spec(false, 0) };
+        let id = t.spawn(at(5), host(2), 7, command, 1, false).expect("it is taken");
+        let own = t.adopt(at(6), 33, &"\u{e9}".repeat(101)).expect("there is room");
+        assert_eq!(t.requester(id), Some((host(2), 7)));
+        assert_eq!(t.requester(own), None);
+        assert!(t.any_for(host(2)) && !t.any_for(host(3)));
+        t.started(at(8), id, 44);
+        let info = t.info(at(15), id).expect("it runs");
+        assert_eq!((info.requester, info.pid, info.age_us), (host(2), 44, 10_000));
+        assert_eq!((&info.command[..], info.started), ("p x", true));
+        let info = t.info(at(15), own).expect("it is there");
+        assert_eq!((info.requester, info.pid, info.age_us), (host(ME), 33, 9000));
+        assert_eq!((info.command.len(), info.started), (200, false));
+        assert_eq!(t.list(at(15)).len(), 2);
+        assert!(t.signal(at(15), own, 5) && t.signal(at(15), id, 6));
+        let signals: std::vec::Vec<_> = core::iter::from_fn(|| t.poll_action()).skip(1).collect();
+        assert_eq!(
+            signals,
+            [Action::SignalProcess { pid: 33, signal: 5 }, Action::Signal { task: id, signal: 6 }]
+        );
+        t.requester_lost(at(20), host(2));
+        assert_eq!((t.requester(id), t.any_for(host(2))), (None, false));
+        t.exited(at(30), id, Ending::Exited(0));
+        assert!(!t.signal(at(31), id, 6) && t.info(at(31), id).is_none());
+    }
+
+    #[test]
+    fn a_task_that_goes_on_alone_outlives_its_requester_and_not_its_host() {
+        let mut t = Tasks::new(host(ME), 1);
+        let id = t.spawn(at(0), host(2), 1, spec(false, 0), 0, true).expect("it is taken");
+        t.requester_lost(at(1), host(2));
+        let mut signals = || {
+            let actions: std::vec::Vec<_> = core::iter::from_fn(|| t.poll_action()).collect();
+            t.end_all(at(2));
+            actions.iter().filter(|a| matches!(a, Action::Signal { .. })).count()
+        };
+        assert_eq!((signals(), signals()), (0, 1));
+        assert_eq!(t.poll_timeout(), Some(at(2002)));
+        let _ = id;
     }
 }

@@ -11,6 +11,7 @@
 //! | [`packet`] | what stands in clear at the front of each datagram |
 //! | [`frame`] | what stands inside the seal |
 //! | [`show`] | datagrams and frames in words |
+//! | [`greeting`] | which build speaks, in a form that never changes |
 //! | [`talk`] | messages of tasks, frames between a task and its daemon |
 //! | [`version`] | how two hosts agree on a wire version |
 //! | [`bytes`] | the cursor both directions use |
@@ -22,6 +23,7 @@ extern crate std;
 
 pub mod bytes;
 pub mod frame;
+pub mod greeting;
 pub mod id;
 pub mod packet;
 pub mod show;
@@ -30,6 +32,7 @@ pub mod units;
 pub mod version;
 
 pub use frame::{ChannelOpen, Direction, Frame, Reliability, TrafficSpec};
+pub use greeting::Greeting;
 pub use id::{ChannelId, HostId, LinkId, PathId, TaskId};
 pub use packet::{Admission, Packet};
 pub use units::{ByteSize, Instant, Rate};

@@ -10,20 +10,28 @@
 //!         ├── lock          held while it runs; holds its process id and its host's
 //!         ├── sock          its Unix socket for clients
 //!         ├── task.sock     its Unix socket for tasks
+//!         ├── tokens        the tokens that it has issued (of the founder)
 //!         ├── group         its control group, where it has one
-//!         └── daemon.log    what it has to say
+//!         ├── table         the founder's: the hosts, for when it starts again
+//!         └── daemon.log    what it has to say; before that: daemon.log.1, daemon.log.2
 //! ```
-//! Directories are for their owner only (0700), keys too (0600). Where the home is on a file system
-//! that several machines may see, each has a part of its own in it, called as the machine is.
+//! Directories are made for their owner only (0700), keys too (0600); where others can write into
+//! one of them or replace it, nothing in it is used ([`private`](crate::private)). Where the home is
+//! on a file system that several machines may see, each has a part of its own in it, called as the
+//! machine is.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use towpath_io::RealCrypto;
+use zeroize::Zeroizing;
 
+use crate::private::{Dir, PrivateError};
+
+/// File name of the socket for clients in a daemon's directory.
+pub const SOCK: &str = "sock";
 /// Longest path of a Unix socket (`sun_path`, less its final zero).
 const SOCKET_PATH_MAX: usize = 107;
 /// Most daemons of one virtual machine on one machine.
@@ -35,21 +43,14 @@ pub enum ConfigError {
     /// Neither `TOWPATH_HOME` nor `HOME` is set.
     #[error("neither TOWPATH_HOME nor HOME is set\nhint: set TOWPATH_HOME to a directory of yours")]
     NoHome,
-    /// A file or directory cannot be used.
-    #[error(
-        "{what} {path}: {why}\n\
-         hint: check the directory's owner and free space, or set TOWPATH_HOME"
-    )]
-    File {
-        /// What was tried.
-        what: &'static str,
-        /// Which file.
-        path: PathBuf,
-        /// What the operating system says.
-        why: io::Error,
-    },
+    /// A file or directory cannot be used, or others could have put it there.
+    #[error(transparent)]
+    Private(#[from] PrivateError),
     /// A key file has the wrong length.
-    #[error("{path} holds {len} bytes, a key has 32\nhint: remove it to have a new one made")]
+    #[error(
+        "{path} holds {len} bytes{}, a key has 32\nhint: remove it to have a new one made",
+        if *.len > 32 { " or more" } else { "" }
+    )]
     Key {
         /// Which file.
         path: PathBuf,
@@ -74,7 +75,7 @@ pub enum ConfigError {
 
 fn file_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ConfigError {
     let path = path.to_path_buf();
-    move |why| ConfigError::File { what, path, why }
+    move |why| PrivateError::System { what, path, why }.into()
 }
 
 /// The directory of all virtual machines.
@@ -117,97 +118,107 @@ impl VmDir {
         self.path.join("vm.key").exists()
     }
 
+    /// Makes the directory for all virtual machines and the one for this, if they are not there.
+    fn make(&self) -> Result<(), ConfigError> {
+        if let Some(home) = self.path.parent() {
+            make_dir(home)?;
+        }
+        make_dir(&self.path)
+    }
+
+    /// Makes the directory of local daemon `number`, if it is not there.
+    pub fn make_host(&self, number: usize) -> Result<PathBuf, ConfigError> {
+        self.make()?;
+        let dir = self.host(number);
+        make_dir(&self.hosts())?;
+        make_dir(&dir)?;
+        Ok(dir)
+    }
+
     /// Makes the directory and the VM key, if they are not there; true when they are new.
     pub fn found(&self) -> Result<bool, ConfigError> {
-        make_dir(&self.path)?;
+        self.make()?;
         let new = !self.is_founded();
         self.vm_key()?;
         Ok(new)
     }
 
     /// The VM key; made if there is none.
-    pub fn vm_key(&self) -> Result<[u8; 32], ConfigError> {
-        make_dir(&self.path)?;
+    pub fn vm_key(&self) -> Result<Zeroizing<[u8; 32]>, ConfigError> {
+        self.make()?;
         key_file(&self.path.join("vm.key"))
     }
 
     /// Waits for other starts on this machine; while the file is held, none looks for a number.
-    pub fn turn(&self) -> Result<fs::File, ConfigError> {
-        make_dir(&self.path)?;
-        let path = self.path.join("turn");
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(file_error("cannot open", &path))?;
+    pub fn turn(&self) -> Result<File, ConfigError> {
+        self.make()?;
+        let file = Dir::make(&self.path)?.file("turn", OFlags::WRONLY | OFlags::CREATE)?;
         flock(&file, FlockOperation::LockExclusive)
-            .map_err(|e| file_error("cannot lock", &path)(e.into()))?;
+            .map_err(|e| file_error("cannot lock", &self.path.join("turn"))(e.into()))?;
         Ok(file)
+    }
+
+    fn hosts(&self) -> PathBuf {
+        self.path.join("hosts")
     }
 
     /// The directory of local daemon `number`.
     pub fn host(&self, number: usize) -> PathBuf {
-        self.path.join("hosts").join(number.to_string())
+        self.hosts().join(number.to_string())
     }
 
-    /// Numbers of the local daemons that have a directory, in order.
+    /// Numbers of the local daemons that have a directory, in order. An error where somebody else
+    /// may have put one there.
     pub fn local_hosts(&self) -> Result<Vec<usize>, ConfigError> {
-        let path = self.path.join("hosts");
-        let entries = match fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(file_error("cannot read", &path)(e)),
-        };
-        let mut numbers: Vec<usize> = entries
-            .flatten()
-            .filter_map(|e| e.file_name().to_str()?.parse().ok())
-            .filter(|n| (1..=LOCAL_HOSTS_MAX).contains(n))
-            .collect();
+        let mut numbers = Vec::new();
+        for path in [self.path.parent().unwrap_or(&self.path), &self.path, &self.hosts()] {
+            let Some(dir) = Dir::open(path)? else { return Ok(Vec::new()) };
+            if path.ends_with("hosts") {
+                numbers = dir.numbered()?;
+            }
+        }
+        numbers.retain(|n| (1..=LOCAL_HOSTS_MAX).contains(n));
         numbers.sort_unstable();
         Ok(numbers)
     }
 
     /// Sockets of the local daemons that may run, in order.
     pub fn sockets(&self) -> Result<Vec<PathBuf>, ConfigError> {
-        let socks = self.local_hosts()?.into_iter().map(|n| self.host(n).join("sock"));
+        let socks = self.local_hosts()?.into_iter().map(|n| self.host(n).join(SOCK));
         Ok(socks.filter(|s| s.exists()).collect())
     }
 }
 
-/// Makes a directory for its owner only.
+/// Makes a directory for its owner only. An error where it, or one above it, is open to others.
 pub fn make_dir(path: &Path) -> Result<(), ConfigError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(file_error("cannot make directory", path))
+    Dir::make(path)?;
+    Ok(())
 }
 
-/// Reads a 32-byte key; makes one if there is none.
-pub fn key_file(path: &Path) -> Result<[u8; 32], ConfigError> {
-    let create = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    match create {
+/// Reads a 32-byte key that nobody else can read; makes one if there is none.
+pub fn key_file(path: &Path) -> Result<Zeroizing<[u8; 32]>, ConfigError> {
+    let dir = Dir::make(path.parent().unwrap_or(Path::new(".")))?;
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let made = dir.secret(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL);
+    match made {
         Ok(mut file) => {
             let key = RealCrypto::generate_secret();
-            file.write_all(&key).map_err(|e| {
+            file.write_all(&*key).map_err(|e| {
                 let _ = fs::remove_file(path);
                 file_error("cannot write", path)(e)
             })?;
             Ok(key)
         }
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-            let mut bytes = Vec::new();
-            OpenOptions::new()
-                .read(true)
-                .open(path)
-                .and_then(|f| f.take(64).read_to_end(&mut bytes))
-                .map_err(file_error("cannot read", path))?;
+        Err(PrivateError::System { why, .. }) if why.kind() == io::ErrorKind::AlreadyExists => {
+            // With room for a byte too many, so that nothing is left behind in a smaller place.
+            let mut bytes = Zeroizing::new(Vec::with_capacity(64));
+            let file = dir.secret(name, OFlags::RDONLY)?;
+            file.take(33).read_to_end(&mut bytes).map_err(file_error("cannot read", path))?;
+            let key: Result<[u8; 32], _> = bytes[..].try_into();
             let len = bytes.len();
-            bytes.try_into().map_err(|_| ConfigError::Key { path: path.into(), len })
+            key.map(Zeroizing::new).map_err(|_| ConfigError::Key { path: path.into(), len })
         }
-        Err(e) => Err(file_error("cannot write", path)(e)),
+        Err(e) => Err(e.into()),
     }
 }
 
@@ -223,6 +234,8 @@ pub fn socket_path(dir: &Path, name: &str) -> Result<PathBuf, ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -233,7 +246,7 @@ mod tests {
         assert!(!vm.found().unwrap());
         let key = vm.vm_key().unwrap();
         assert_eq!(vm.vm_key().unwrap(), key);
-        assert_ne!(key, [0; 32]);
+        assert_ne!(*key, [0; 32]);
     }
 
     #[test]
@@ -241,6 +254,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("host.key");
         fs::write(&path, [1, 2, 3]).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         assert!(matches!(key_file(&path), Err(ConfigError::Key { len: 3, .. })));
     }
 

@@ -4,39 +4,49 @@
 //! the engine ends, however it ends, it ends all of that. The engine in turn ends when the guard
 //! does. Where this user may make control groups, the engine and its tasks are in one of their
 //! own, which the guard ends as a whole; what even a guard killed at the same instant leaves
-//! behind is ended by `towpath down` or the next start. Elsewhere that one way to leave tasks
-//! behind remains.
+//! behind is ended by `towpath down` or the next start. Elsewhere those find what tasks left behind
+//! by its environment ([`leftovers`]).
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, WaitOptions};
 use towpath_io::udp::BindError;
 use towpath_io::{Clock, RealCrypto, UdpLink};
-use towpath_node::{JoinTarget, Links, Node, NodeConfig};
+use towpath_node::{JoinTarget, Links, Node, NodeConfig, Saved, SavedError};
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Rng};
 use towpath_task::place::SOCKET_NAME;
+use towpath_wire::Instant;
+use zeroize::Zeroizing;
 
-use crate::config::{ConfigError, key_file, make_dir, socket_path};
-use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket};
+use crate::config::{ConfigError, SOCK, key_file, make_dir, socket_path};
+use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket, tokens};
 use crate::lock::{Holder, Lock, is_locked};
+use crate::private::{Dir, peek};
 use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
 use crate::start::limits::{Descriptors, TooFew};
+use crate::table::{self, Keeper, TableError};
 use crate::token::Token;
+use crate::{BUILD, leftovers, log};
+
+/// A host that answers nothing for so long is lost, unless told otherwise, in milliseconds. Quiet
+/// hosts are asked after a quarter of it: all know within 1.25 times as long, 1.9 s.
+pub const LOST_AFTER_MS: u32 = 1500;
 
 /// How a daemon comes to its virtual machine.
 #[derive(Clone, Debug)]
 pub enum Role {
     /// It founds and leads it, with this VM key.
-    Found([u8; 32]),
+    Found(Zeroizing<[u8; 32]>),
     /// It joins with a token.
     Join(Token),
 }
@@ -61,8 +71,9 @@ pub struct DaemonOptions {
     pub cpus: u16,
     /// Jobs that it runs at once.
     pub slots: u16,
-    /// A silent host is lost after so many milliseconds.
-    pub lost_after_ms: u32,
+    /// A silent host is lost after so many milliseconds; [`LOST_AFTER_MS`] where nothing was said.
+    /// The founder's counts for all hosts.
+    pub lost_after_ms: Option<u32>,
     /// What the guard passed on.
     pub engine: EngineArgs,
 }
@@ -93,6 +104,21 @@ pub enum DaemonError {
     /// Its address cannot be used.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// What it kept of its virtual machine cannot be used.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The same: it decodes, and is not this daemon's.
+    #[error(
+        "the table of hosts in {dir} cannot be used: {why}\n\
+         hint: put back the host.key that belongs to it, or move both away: the virtual machine \
+         then begins anew"
+    )]
+    Saved {
+        /// The daemon's directory.
+        dir: PathBuf,
+        /// Why.
+        why: SavedError,
+    },
     /// It may open too few descriptors.
     #[error(transparent)]
     Descriptors(#[from] TooFew),
@@ -135,8 +161,11 @@ fn pid_text(pid: Option<u32>) -> String {
     pid.map_or_else(String::new, |p| format!(" (process {p})"))
 }
 
+const SAME_BUILD: &str = "\nhint: run the same build of Towpath on both machines";
+
 fn join_hint(e: &EngineError) -> &'static str {
     use towpath_node::JoinFailure;
+    use towpath_node::config::refusal;
     let EngineError::Join { failure, .. } = e else { return "" };
     match failure {
         JoinFailure::NoAnswer(_) => {
@@ -146,7 +175,11 @@ fn join_hint(e: &EngineError) -> &'static str {
         JoinFailure::WrongKey => {
             "\nhint: get a token from this virtual machine with `towpath token`"
         }
-        JoinFailure::Version(_) => "\nhint: run the same version of Towpath on both machines",
+        JoinFailure::Version(_) => SAME_BUILD,
+        // Before there was a greeting, a founder could not read ours.
+        JoinFailure::Refused(r) if [refusal::BUILD, refusal::MALFORMED].contains(&r.code) => {
+            SAME_BUILD
+        }
         JoinFailure::Refused(_) => "\nhint: get a fresh token with `towpath token`",
     }
 }
@@ -164,7 +197,7 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
     let group = if is_locked(dir) {
         None
     } else {
-        end_group(dir);
+        end_left_behind(dir);
         make_group(dir, name)
     };
     let program = std::env::current_exe().map_err(system("finding this program"))?;
@@ -185,6 +218,10 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
             Ok(Some((pid, status))) if Some(pid) == engine => {
                 if let Some(status) = status.exit_status() {
                     code = ExitCode::from(status as u8);
+                }
+                if let Some(signal) = status.terminating_signal() {
+                    let pid = pid.as_raw_nonzero();
+                    tracing::error!("the engine (process {pid}) was ended by signal {signal}");
                 }
                 break;
             }
@@ -216,16 +253,23 @@ fn pass_signals_on(engine: Pid) -> Result<(), DaemonError> {
     Ok(())
 }
 
+/// Name of the file in which a daemon writes down its control group.
+const GROUP_NAME: &str = "group";
+/// Most of it that is read.
+const GROUP_PATH_MAX: u64 = 4096;
+
 /// Where a daemon writes down its control group.
 fn group_file(dir: &Path) -> PathBuf {
-    dir.join("group")
+    dir.join(GROUP_NAME)
 }
 
 /// Makes a control group for a daemon and writes it down, where that is possible.
 fn make_group(dir: &Path, name: &str) -> Option<Group> {
     let group = Group::make(&format!("{name}-{}", std::process::id()))?;
     let text = group.path().as_os_str().as_encoded_bytes();
-    if fs::write(group_file(dir), text).is_err() {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+    let file = Dir::make(dir).and_then(|dir| dir.file(GROUP_NAME, flags));
+    if !file.is_ok_and(|mut file| file.write_all(text).is_ok()) {
         group.end();
         return None;
     }
@@ -233,12 +277,24 @@ fn make_group(dir: &Path, name: &str) -> Option<Group> {
 }
 
 fn written_group(dir: &Path) -> Option<PathBuf> {
-    fs::read_to_string(group_file(dir)).ok().map(PathBuf::from)
+    let mut text = String::new();
+    peek(&group_file(dir))?.take(GROUP_PATH_MAX).read_to_string(&mut text).ok()?;
+    Some(text.into())
+}
+
+/// Ends whatever a daemon in `dir` left when it was killed together with its guard, which would
+/// have done it. To be called while no daemon runs there.
+pub fn end_left_behind(dir: &Path) {
+    end_group(dir);
+    let ended = leftovers::end(dir);
+    if ended > 0 {
+        tracing::warn!("ended {ended} processes that an earlier daemon left behind");
+    }
 }
 
 /// Ends whatever a daemon in `dir` left in its control group when it was killed together with its
 /// guard. A guard that lives does that itself.
-pub fn end_group(dir: &Path) {
+fn end_group(dir: &Path) {
     let Some(path) = written_group(dir) else { return };
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let guard = name.rsplit('-').next().unwrap_or_default();
@@ -280,12 +336,18 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let descriptors = Descriptors::raise_for_daemon()?;
     make_dir(&options.dir)?;
     let mut lock = lock(&options.dir)?;
-    let socket = socket_path(&options.dir, "sock")?;
+    log::log!("{}{BUILD}, process {}", log::FIRST, std::process::id());
+    let socket = socket_path(&options.dir, SOCK)?;
     let secret = key_file(&options.dir.join("host.key"))?;
     let clock = Clock::start();
-    let (udp, links) = open_links(&options.listen)?;
+    let saved = match options.role {
+        Role::Found(_) => table::read(&options.dir)?,
+        Role::Join(_) => None,
+    };
+    let (udp, links) = open_links_again(&options.listen, saved.as_ref())?;
     let config = NodeConfig {
         name: options.name.clone(),
+        build: BUILD.into(),
         links: links.clone(),
         arch: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
         speed: options.speed,
@@ -294,22 +356,17 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         unix_us_at_zero: clock.unix_us_at_zero(),
         proto: proto_config(options),
     };
-    let seed = RealCrypto::generate_secret();
-    let rng = Rng::new(u64::from_le_bytes(first_eight(&seed)), 0);
-    let crypto = Box::new(RealCrypto::new(secret));
-    let node = match &options.role {
-        Role::Found(vm_key) => Node::found(config, crypto, rng, *vm_key),
-        Role::Join(token) => {
-            let addr = links.nearest(&token.addrs()).unwrap_or(token.0.addr);
-            let target = JoinTarget { addr, ..token.0.clone() };
-            Node::join(clock.now(), config, crypto, rng, target)
-        }
-    };
+    let node = node(options, config, RealCrypto::new(secret), clock.now(), saved)?;
     let listener = listen(&socket)?;
     let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
     let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
+    let keeper = match options.role {
+        Role::Found(_) => Some(Keeper::start(&options.dir).map_err(system("keeper thread"))?),
+        Role::Join(_) => None,
+    };
     let engine_options = EngineOptions {
         vm: options.vm.clone(),
+        dir: options.dir.clone(),
         listener,
         tasks,
         udp,
@@ -320,6 +377,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
             library: Library::find(&options.dir),
         },
         descriptors,
+        keeper,
     };
     let mut engine = Engine::new(node, engine_options)?;
     let result = engine.run(&mut |node| {
@@ -331,12 +389,49 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
             let host = me.to_string();
             // In vain only on a full disk: then nobody reads there which host it is.
             let _ = lock.write(Some(&host));
-            ready(&Started { host, name, addr, pid });
+            let there = node.lost_after_ms();
+            if let Some(here) = options.lost_after_ms.filter(|here| *here != there) {
+                log!("--lost-after-ms {here} does not count: hosts here are lost after {there} ms");
+            }
+            ready(&Started { host, name, addr, pid, lost_after_ms: there });
         }
     });
     let _ = fs::remove_file(&socket);
     let _ = fs::remove_file(&task_socket);
+    if let Err(e) = &result {
+        tracing::error!("ends: {e}");
+    }
     Ok(result?)
+}
+
+/// The node of a newcomer, or of the founder with the tokens that it has issued in earlier lives.
+fn node(
+    options: &DaemonOptions,
+    config: NodeConfig,
+    crypto: RealCrypto,
+    now: Instant,
+    saved: Option<Saved>,
+) -> Result<Node, DaemonError> {
+    let seed = RealCrypto::generate_secret();
+    let rng = Rng::new(u64::from_le_bytes(first_eight(&seed)), 0);
+    match &options.role {
+        Role::Found(vm_key) => {
+            let issued = tokens::load(&options.dir).map_err(ConfigError::from)?;
+            let (crypto, vm_key) = (Box::new(crypto), vm_key.clone());
+            let mut node = match saved {
+                None => Node::found(config, crypto, rng, vm_key),
+                Some(saved) => Node::found_again(now, config, crypto, rng, vm_key, saved)
+                    .map_err(|why| DaemonError::Saved { dir: options.dir.clone(), why })?,
+            };
+            node.restore_invitations(issued);
+            Ok(node)
+        }
+        Role::Join(token) => {
+            let addr = config.links.nearest(&token.addrs()).unwrap_or(token.0.addr);
+            let target = JoinTarget { addr, ..token.0.clone() };
+            Ok(Node::join(now, config, Box::new(crypto), rng, target))
+        }
+    }
 }
 
 /// What a daemon says once it is part of its virtual machine.
@@ -350,6 +445,9 @@ pub struct Started {
     pub addr: SocketAddr,
     /// The engine's process.
     pub pid: u32,
+    /// A silent host of its virtual machine is waited for so many milliseconds.
+    #[serde(default)]
+    pub lost_after_ms: u32,
 }
 
 fn open_links(addrs: &[SocketAddr]) -> Result<(Vec<UdpLink>, Links), DaemonError> {
@@ -360,8 +458,28 @@ fn open_links(addrs: &[SocketAddr]) -> Result<(Vec<UdpLink>, Links), DaemonError
         return Err(DaemonError::Twice(addr));
     }
     let udp = UdpLink::bind_all(addrs)?;
-    let addrs: io::Result<_> = udp.iter().map(UdpLink::local_addr).collect();
-    Ok((udp, Links::new(addrs.map_err(system("reading our address"))?)))
+    let addrs: io::Result<Vec<_>> = udp.iter().map(UdpLink::local_addr).collect();
+    let addrs = addrs.map_err(system("reading our address"))?;
+    // Others cannot send to every address.
+    let told = tokens::told(addrs[0]);
+    Ok((udp, Links::new(addrs).told_as(told)))
+}
+
+/// The same for a founder that was here before: on any port, it takes the one where its hosts, and
+/// tokens, look for it.
+fn open_links_again(
+    addrs: &[SocketAddr],
+    saved: Option<&Saved>,
+) -> Result<(Vec<UdpLink>, Links), DaemonError> {
+    if let (Some(addr), [first, rest @ ..]) = (saved.and_then(Saved::addr), addrs)
+        && first.port() == 0
+    {
+        let before = SocketAddr::new(first.ip(), addr.port());
+        if let Ok(links) = open_links(&[&[before], rest].concat()) {
+            return Ok(links);
+        }
+    }
+    open_links(addrs)
 }
 
 /// An address that is among these twice. With port 0 they are two addresses.
@@ -377,7 +495,8 @@ fn first_eight(bytes: &[u8; 32]) -> [u8; 8] {
 }
 
 fn proto_config(options: &DaemonOptions) -> Config {
-    let lost_after = std::time::Duration::from_millis(options.lost_after_ms.into());
+    let lost_after =
+        std::time::Duration::from_millis(options.lost_after_ms.unwrap_or(LOST_AFTER_MS).into());
     let datagram_max = towpath_io::udp::TRAIN_BYTES as u16;
     Config { liveness: Liveness::after(lost_after), datagram_max, ..Config::default() }
 }
@@ -402,7 +521,7 @@ fn environment(vm: &str) -> Vec<(OsString, OsString)> {
 
 /// Takes the directory's lock; it is given back with the value.
 fn lock(dir: &Path) -> Result<Lock, DaemonError> {
-    let lock = Lock::take(dir).map_err(system("taking the daemon's lock"))?;
+    let lock = Lock::take(dir).map_err(ConfigError::from)?;
     lock.ok_or_else(|| DaemonError::Running(Holder::of(dir).map(|holder| holder.pid)))
 }
 

@@ -7,23 +7,32 @@
 //! | [`token`] | what a newcomer is given |
 //! | [`engine`] | drives a node on real sockets and processes |
 //! | [`daemon`] | one host's process: guard, socket, engine |
+//! | [`leftovers`] | what a daemon that was killed with its guard leaves behind |
 //! | [`lock`] | who holds a daemon's directory |
+//! | [`table`] | what a founder keeps of its hosts |
+//! | [`private`] | directories and files that others cannot meddle with |
+//! | [`log`] | the daemon's log |
 //! | [`start`] | hosts on many machines: lists, ssh, limits, control groups |
 //! | [`client`], [`protocol`] | talking to a daemon |
 //! | [`task`] | what lives inside a task: messages, groups, spawning |
 //! | [`pvm`] | what a daemon does for programs that were written for PVM |
 //! | [`farm`] | one command over many inputs on all hosts |
+//! | [`text`] | text from elsewhere on its way to a terminal |
 
 pub mod client;
 pub mod config;
 pub mod daemon;
 pub mod engine;
 pub mod farm;
+pub mod leftovers;
 pub mod lock;
-mod log;
+pub mod log;
+pub mod private;
 pub mod protocol;
 pub mod pvm;
 pub mod start;
+pub mod table;
+pub mod text;
 pub mod token;
 mod version;
 
@@ -35,4 +44,4 @@ pub use daemon::{DaemonOptions, Role};
 pub use token::Token;
 pub use towpath_task as task;
 pub use towpath_task::{Envelope, Event, Message, Task, TaskId, Wanted};
-pub use version::VERSION;
+pub use version::{BUILD, VERSION};

@@ -1,13 +1,24 @@
 //! The lock of a daemon's directory: held while it runs, it says which process that is, and which
 //! host once it is one. What it says can be read whether the daemon answers or not.
+//!
+//! ```text
+//! line 1 process id | line 2 host, as people write it | line 3 when the process started, in clock
+//! ticks since the machine did (proc(5), field 22 of `/proc/PID/stat`)
+//! ```
+//! A process number is given out again once its process has ended: only with the time of its start
+//! is it a process. Signals go by a descriptor that was opened before that was looked at.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::private::{Dir, PrivateError, peek};
+
+/// Most of a lock file that is read.
+const TEXT_MAX: u64 = 4096;
 
 /// Who holds a lock, or held it last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,33 +27,41 @@ pub struct Holder {
     pub pid: u32,
     /// Its host, as people write it.
     pub host: Option<String>,
+    /// When it started; `None`: an earlier build did not say.
+    started: Option<u64>,
 }
 
 /// A lock that this process holds.
 #[derive(Debug)]
 pub(crate) struct Lock(File);
 
+const NAME: &str = "lock";
+
 fn path(dir: &Path) -> PathBuf {
-    dir.join("lock")
+    dir.join(NAME)
 }
 
 impl Lock {
     /// Takes the lock of `dir`; `None` where another process has it.
-    pub(crate) fn take(dir: &Path) -> io::Result<Option<Self>> {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(path(dir))?;
+    pub(crate) fn take(dir: &Path) -> Result<Option<Self>, PrivateError> {
+        let file = Dir::make(dir)?.file(NAME, OFlags::WRONLY | OFlags::CREATE)?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(None);
         }
         let mut lock = Self(file);
-        lock.write(None)?;
+        lock.write(None).map_err(|why| PrivateError::System {
+            what: "cannot write",
+            path: path(dir),
+            why,
+        })?;
         Ok(Some(lock))
     }
 
     /// Writes down who holds it.
     pub(crate) fn write(&mut self, host: Option<&str>) -> io::Result<()> {
-        let text = format!("{}\n{}\n", std::process::id(), host.unwrap_or_default());
+        let pid = std::process::id();
+        let started = stat(pid).map_or_else(String::new, |stat| stat.started.to_string());
+        let text = format!("{pid}\n{}\n{started}\n", host.unwrap_or_default());
         self.0.seek(SeekFrom::Start(0))?;
         self.0.write_all(text.as_bytes())?;
         self.0.set_len(text.len() as u64)
@@ -51,57 +70,99 @@ impl Lock {
 
 /// True while a daemon holds the lock of `dir`.
 pub fn is_locked(dir: &Path) -> bool {
-    let Ok(file) = File::open(path(dir)) else { return false };
+    let Some(file) = peek(&path(dir)) else { return false };
     flock(&file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
 impl Holder {
     /// Of the lock of `dir`.
     pub fn of(dir: &Path) -> Option<Self> {
-        let text = fs::read_to_string(path(dir)).ok()?;
+        let mut text = String::new();
+        peek(&path(dir))?.take(TEXT_MAX).read_to_string(&mut text).ok()?;
         let mut lines = text.lines();
         let pid = lines.next()?.trim().parse().ok()?;
         let host = lines.next().filter(|host| !host.is_empty()).map(String::from);
-        Some(Self { pid, host })
+        let started = lines.next().and_then(|line| line.trim().parse().ok());
+        Some(Self { pid, host, started })
     }
 
     /// Of the lock of `dir`, where it is stopped: by a signal, or by a debugger.
     pub fn stopped(dir: &Path) -> Option<Self> {
         let holder = Self::of(dir)?;
-        let stopped = matches!(stat(holder.pid)?.0, 'T' | 't');
-        // The number may be another process's by now.
-        (stopped && is_locked(dir)).then_some(holder)
+        let stat = holder.stat()?;
+        (matches!(stat.state, 'T' | 't') && is_locked(dir)).then_some(holder)
+    }
+
+    /// What the system says of it; `None` where it has ended, whoever has its number now.
+    fn stat(&self) -> Option<Stat> {
+        stat(self.pid).filter(|stat| self.started.is_none_or(|started| started == stat.started))
     }
 
     /// Lets it go on, and the guard around it, where a signal has stopped them.
     pub fn wake(&self) {
-        let guard = stat(self.pid).map(|(_, parent)| parent).filter(|guard| *guard > 1);
-        for pid in guard.into_iter().chain([self.pid]) {
-            send(pid, Signal::CONT);
+        let guard = self.stat().map(|stat| stat.parent).filter(|guard| *guard > 1);
+        if let Some(guard) = guard {
+            send(guard, Signal::CONT, || self.stat().is_some_and(|stat| stat.parent == guard));
         }
+        self.signal(Signal::CONT);
+    }
+
+    /// Asks it to end; it ends its tasks politely.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
     }
 
     /// Kills it; its guard cleans up behind it.
     pub fn kill(&self) {
-        send(self.pid, Signal::KILL);
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // Without the time of its start it may be anybody.
+        send(self.pid, signal, || self.started.is_some() && self.stat().is_some());
     }
 }
 
-/// In vain only where the process has gone, or is not ours.
-fn send(pid: u32, signal: Signal) {
-    let _ = Pid::from_raw(pid.cast_signed()).map(|pid| kill_process(pid, signal));
+/// Sends a signal to a process if it is still the one that is meant, which `is_it` tells once its
+/// number cannot become another's any more. In vain only where it has gone, or is not ours.
+fn send(pid: u32, signal: Signal, is_it: impl FnOnce() -> bool) {
+    let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return };
+    if let Ok(process) = pidfd_open(pid, PidfdFlags::empty())
+        && is_it()
+    {
+        let _ = pidfd_send_signal(process, signal);
+    }
 }
 
-/// State and parent of a process (proc(5), `/proc/PID/stat`).
-fn stat(pid: u32) -> Option<(char, u32)> {
+/// The parent of a process.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    Some(stat(pid)?.parent)
+}
+
+/// Of a process (proc(5), `/proc/PID/stat`).
+struct Stat {
+    state: char,
+    parent: u32,
+    started: u64,
+}
+
+fn stat(pid: u32) -> Option<Stat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before them may hold anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    // The state is field 3.
+    let field = |n: usize| fields.get(n - 3);
+    Some(Stat {
+        state: field(3)?.chars().next()?,
+        parent: field(4)?.parse().ok()?,
+        started: field(22)?.parse().ok()?,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Child, Command};
+
     use super::*;
 
     #[test]
@@ -114,11 +175,64 @@ mod tests {
         assert!(is_locked(dir.path()));
         assert!(Lock::take(dir.path()).unwrap().is_none());
         let pid = std::process::id();
-        assert_eq!(Holder::of(dir.path()), Some(Holder { pid, host: None }));
+        let holder = Holder::of(dir.path()).unwrap();
+        assert_eq!((holder.pid, &holder.host), (pid, &None));
+        assert_eq!(holder.started, stat(pid).map(|s| s.started));
         lock.write(Some("h2.1")).unwrap();
         assert_eq!(Holder::of(dir.path()).unwrap().host.as_deref(), Some("h2.1"));
         assert_eq!(Holder::stopped(dir.path()), None, "it runs");
         drop(lock);
         assert!(!is_locked(dir.path()));
+    }
+
+    /// A process that is stopped; it ends with the value.
+    struct Stopped(Child);
+
+    impl Stopped {
+        fn new() -> Self {
+            let child = Command::new("sleep").arg("600").spawn().unwrap();
+            let pid = Pid::from_child(&child);
+            rustix::process::kill_process(pid, Signal::STOP).unwrap();
+            while stat(child.id()).unwrap().state != 'T' {
+                std::thread::yield_now();
+            }
+            Self(child)
+        }
+    }
+
+    impl Drop for Stopped {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_stopped_stranger_with_the_number_of_a_daemon_is_no_daemon_and_lives() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = Lock::take(dir.path()).unwrap().unwrap();
+        let mut process = Stopped::new();
+        let pid = process.0.id();
+        let started = stat(pid).unwrap().started;
+        let said = |started: u64| {
+            fs::write(path(dir.path()), format!("{pid}\nh2.1\n{started}\n")).unwrap();
+            (Holder::of(dir.path()).unwrap(), Holder::stopped(dir.path()))
+        };
+        // The daemon had the number before.
+        let (holder, stopped) = said(started - 1);
+        assert_eq!(stopped, None);
+        holder.kill();
+        holder.terminate();
+        holder.wake();
+        // A signal that was sent is seen by whoever sends another one.
+        assert_eq!(stat(pid).unwrap().state, 'T');
+        assert!(process.0.try_wait().unwrap().is_none());
+        // The daemon itself.
+        let (holder, stopped) = said(started);
+        assert_eq!(stopped.as_ref(), Some(&holder));
+        holder.kill();
+        assert!(!process.0.wait().unwrap().success());
+        assert_eq!(Holder::stopped(dir.path()), None);
+        drop(lock);
     }
 }

@@ -3,8 +3,11 @@
 //! ```text
 //! 0..4 length n of the body (u32, little-endian, at most FRAME_MAX) | 4..4+n body (postcard)
 //! ```
-//! The daemon and its clients are of one build (`Info` tells the version), so the bodies need no
+//! Before its first frame each side says which build it is, by a greeting whose form never changes
+//! ([`towpath_wire::greeting`]). If the builds differ, nothing else is read: so the bodies need no
 //! versions of their own. Tags are chosen by the client and mean nothing to the daemon.
+
+use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -12,6 +15,8 @@ pub use towpath_node::explain::{DirectState, Exchange, Explanation, Network, Tas
 pub use towpath_vm::RequestEvent as TaskEvent;
 pub use towpath_vm::account::{Account, RouteState, Sent};
 use towpath_vm::{Host, TaskInfo, TaskSpec};
+pub use towpath_wire::greeting::PROTOCOL;
+use towpath_wire::greeting::{GREETING_MAX, Greeting};
 use towpath_wire::{HostId, TaskId};
 
 /// Longest body accepted from either side, in bytes.
@@ -69,10 +74,20 @@ pub enum Request {
         /// Bytes.
         bytes: u32,
     },
-    /// Issue a token for a newcomer. Answered by [`Reply::Token`] or [`Reply::Failed`].
+    /// Issue a token for newcomers. Answered by [`Reply::Token`] or [`Reply::Failed`].
     Invite {
-        /// Seconds that it is valid.
+        /// Seconds that it is valid, at most [`TTL_MAX_S`](crate::token::TTL_MAX_S), or
+        /// [`TTL_COUNTED_MAX_S`](crate::token::TTL_COUNTED_MAX_S).
         ttl_s: u64,
+        /// How many hosts it admits; `None`: any number.
+        uses: Option<u32>,
+    },
+    /// Which tokens are good? Answered by [`Reply::Tokens`] or [`Reply::Failed`].
+    Tokens,
+    /// Have a token admit nobody any more. Answered by [`Reply::Done`] or [`Reply::Failed`].
+    Revoke {
+        /// As in [`TokenInfo::id`].
+        id: String,
     },
     /// Take a host out of the virtual machine. Answered by [`Reply::Done`] or [`Reply::Failed`].
     Delete {
@@ -131,6 +146,8 @@ pub enum Reply {
     },
     /// Answer to [`Request::Invite`].
     Token(String),
+    /// Answer to [`Request::Tokens`].
+    Tokens(Vec<TokenInfo>),
     /// Answer to [`Request::Explain`].
     Explained {
         /// What the daemon knows of it.
@@ -151,7 +168,7 @@ pub enum Reply {
     HostEvent(HostEvent),
     /// A request could not be carried out.
     Failed(String),
-    /// Answer to [`Request::Delete`]: it is done. Answer to [`Request::Shutdown`]: nothing of the
+    /// Answer to [`Request::Delete`] and [`Request::Revoke`]: it is done. Answer to [`Request::Shutdown`]: nothing of the
     /// daemon is left but this reply.
     Done,
 }
@@ -203,8 +220,23 @@ pub struct Info {
     pub frozen: bool,
     /// Process id of the daemon's engine.
     pub pid: u32,
+    /// What is wrong with it, and a hint each.
+    pub trouble: Vec<String>,
     /// Counters by name, see [`counters`](towpath_node::Node::counters).
     pub counters: Vec<(String, u64)>,
+}
+
+/// A token that is good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenInfo {
+    /// How people call it.
+    pub id: String,
+    /// When it ends, in seconds since the Unix epoch by the founder's clock.
+    pub expiry_unix_s: u64,
+    /// Hosts that it has admitted.
+    pub uses: u32,
+    /// Hosts that it admits; `None`: any number.
+    pub uses_max: Option<u32>,
 }
 
 /// News of hosts.
@@ -218,6 +250,27 @@ pub enum HostEvent {
     Left(HostId),
     /// The leader is lost: no host can join until it is back.
     LeaderLost(HostId),
+    /// It is back.
+    LeaderBack(Host),
+}
+
+/// What this build says of itself.
+pub const fn greeting() -> Greeting<'static> {
+    Greeting { protocol: PROTOCOL, build: crate::BUILD }
+}
+
+/// The other side is of another build.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub struct OtherBuild {
+    /// What it said of itself; `None`: it does not know how.
+    pub theirs: Option<String>,
+}
+
+impl fmt::Display for OtherBuild {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let theirs = self.theirs.as_deref().unwrap_or("one that does not say which it is");
+        write!(f, "this program is {}, the other one is {theirs}", greeting())
+    }
 }
 
 /// A body that does not decode, or is too long.
@@ -260,6 +313,20 @@ impl FrameReader {
             self.used = 0;
         }
         self.buf.extend_from_slice(bytes);
+    }
+
+    /// Takes the greeting out, which stands before any frame. False while more bytes are needed.
+    pub fn greeted(&mut self) -> Result<bool, OtherBuild> {
+        let rest = &self.buf[self.used..];
+        let found = Greeting::parse(&rest[..rest.len().min(GREETING_MAX)]);
+        let Some((theirs, len)) = found.map_err(|_| OtherBuild { theirs: None })? else {
+            return Ok(false);
+        };
+        if theirs != greeting() {
+            return Err(OtherBuild { theirs: Some(theirs.to_string()) });
+        }
+        self.used += len;
+        Ok(true)
     }
 
     /// The next whole frame; `None` when more bytes are needed.

@@ -16,17 +16,32 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use towpath_node::{Invitation, JoinTarget};
 use towpath_proto::{HostKey, Psk};
+use zeroize::Zeroizing;
 
 const PREFIX: &str = "tow1-";
 const FIXED: usize = 92;
 /// Longest token text accepted.
 const TEXT_MAX: usize = 1024;
+/// Longest that a token for any number of hosts may be good: thirty days.
+pub const TTL_MAX_S: u64 = 30 * 24 * 3600;
+/// Longest that one for so many hosts may be: a year.
+pub const TTL_COUNTED_MAX_S: u64 = 366 * 24 * 3600;
 
 /// A token; with the other addresses where the leader receives, if there are any.
 #[derive(Clone, Debug)]
 pub struct Token(pub JoinTarget, pub Vec<SocketAddr>);
 
+/// How people call a token: by the beginning of its nonce, which is no secret.
+pub(crate) fn id_of(nonce: &[u8; 16]) -> String {
+    nonce[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 impl Token {
+    /// How `towpath token --list` calls it.
+    pub fn id(&self) -> String {
+        id_of(&self.0.invitation.nonce)
+    }
+
     /// Every address of the leader, its first one first.
     pub fn addrs(&self) -> Vec<SocketAddr> {
         [&[self.0.addr], &self.1[..]].concat()
@@ -58,7 +73,8 @@ fn checksum(parts: [&[u8]; 2]) -> [u8; 4] {
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let JoinTarget { addr, key, invitation } = &self.0;
-        let mut head = invitation.expiry_unix_s.to_le_bytes().to_vec();
+        let mut head = Zeroizing::new(Vec::with_capacity(TEXT_MAX));
+        head.extend_from_slice(&invitation.expiry_unix_s.to_le_bytes());
         head.extend_from_slice(&invitation.nonce);
         head.extend_from_slice(&invitation.psk.0);
         head.extend_from_slice(&key.0);
@@ -67,7 +83,7 @@ impl fmt::Display for Token {
         let sum = checksum([&head, addrs.as_bytes()]);
         head.extend_from_slice(&sum);
         head.extend_from_slice(addrs.as_bytes());
-        write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(head))
+        write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(&*head))
     }
 }
 
@@ -81,6 +97,7 @@ impl FromStr for Token {
             return Err(TokenError::Damaged);
         }
         let bytes = URL_SAFE_NO_PAD.decode(body).map_err(|_| TokenError::Damaged)?;
+        let bytes = Zeroizing::new(bytes);
         let (fixed, addrs) = bytes.split_at_checked(FIXED).ok_or(TokenError::Damaged)?;
         if checksum([&fixed[..88], addrs]) != fixed[88..] {
             return Err(TokenError::Damaged);
@@ -137,6 +154,25 @@ mod tests {
             let _ = text.parse::<Token>();
             let _ = format!("{PREFIX}{text}").parse::<Token>();
         }
+    }
+
+    /// What holds a secret wipes it: this does not compile where something does not.
+    #[test]
+    fn secrets_are_wiped() {
+        use crate::config::{ConfigError, key_file};
+        use crate::daemon::Role;
+        use towpath_io::RealCrypto;
+        use towpath_proto::crypto::Secrets;
+        use zeroize::ZeroizeOnDrop;
+
+        fn wiped<T: ZeroizeOnDrop>() {}
+        type Key = Zeroizing<[u8; 32]>;
+        wiped::<Key>();
+        wiped::<Psk>();
+        wiped::<Secrets>();
+        let _: fn(Key) -> Role = Role::Found;
+        let _: fn(&std::path::Path) -> Result<Key, ConfigError> = key_file;
+        let _: fn() -> Key = RealCrypto::generate_secret;
     }
 
     #[test]

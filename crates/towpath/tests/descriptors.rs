@@ -1,5 +1,6 @@
 //! A daemon that has no descriptor left. The only test of its process: it changes the limit.
 
+#[path = "it/support/mod.rs"]
 mod support;
 
 use std::fs::File;

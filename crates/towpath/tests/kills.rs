@@ -7,6 +7,7 @@
 //!
 //! `TOWPATH_KILLS=10000` kills so many (default 200).
 
+#[path = "it/support/mod.rs"]
 mod support;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,6 +1,7 @@
 //! The direct route between hosts on a network that breaks. A file of its own: it breaks all TCP
 //! connections of its process.
 
+#[path = "it/support/mod.rs"]
 mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -58,6 +58,11 @@ fn edges() -> Vec<Fault> {
             "crate `towpath-stray` is not in the table",
         ),
         tidy(
+            "a stray test binary",
+            vec![Write("crates/towpath-wire/tests/planted.rs", "fn f() {}\n".into())],
+            "towpath-wire/tests/planted.rs:1: a test binary of its own",
+        ),
+        tidy(
             "a parser without its fuzz target",
             vec![Remove("fuzz/fuzz_targets/packet.rs")],
             "fuzz/fuzz_targets/packet.rs:1: missing: the fuzz target of towpath-wire's `packet`",

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules of the house that a program can check. One check per file; all
 //! read the same [`tree::Tree`], none knows another.
 
+mod binaries;
 mod edges;
 mod fuzz_targets;
 mod leftovers;

@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 
 use super::tree::Tree;
 use super::{
-    edges, fuzz_targets, leftovers, modules, ratchet, sans_io, sizes, sleeping, unsafe_code,
+    binaries, edges, fuzz_targets, leftovers, modules, ratchet, sans_io, sizes, sleeping,
+    unsafe_code,
 };
 use crate::args::Options;
 use crate::report::Violation;
@@ -60,6 +61,12 @@ const CHECKS: &[Check] = &[
         about: "no test sleeps, except the namespace tests",
         hint: "use simulated time, or wait for the event itself",
         run: |tree| Ok(sleeping::check(tree)),
+    },
+    Check {
+        name: "binaries",
+        about: "one test binary per crate; exceptions in xtask/src/rules.rs",
+        hint: "each binary costs a link and waits for the others; OWN_PROCESS lists who may",
+        run: |tree| Ok(binaries::check(tree)),
     },
     Check {
         name: "leftovers",

@@ -3,6 +3,7 @@
  * worked or was an error that says so; nobody hung. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -165,6 +166,58 @@ static void threads(towpath_task *task, towpath_id peer)
     printf("threads %d\n", count);
 }
 
+enum { STARTED = 20000, SHELF = 16 };
+static towpath_pending *pendings[SHELF];
+static towpath_output *outputs[SHELF];
+
+/* Frees what it finds there, without the task's handle, until a place says that there is no more. */
+static void *free_all(void *end)
+{
+    int at;
+    for (at = 0;; at = (at + 1) % SHELF) {
+        towpath_pending *pending = __atomic_exchange_n(&pendings[at], NULL, __ATOMIC_ACQ_REL);
+        if ((void *)pending == end)
+            return NULL;
+        towpath_pending_free(pending);
+        towpath_output_free(__atomic_exchange_n(&outputs[at], NULL, __ATOMIC_ACQ_REL));
+    }
+}
+
+/* One thread starts operations of a team, another drops them: it holds the team at no time. */
+static void frees(towpath_task *task)
+{
+    towpath_id own = towpath_self(task);
+    towpath_team *alone;
+    towpath_part part = {"sum", 3};
+    towpath_operation all = {0};
+    pthread_t thread;
+    int n, end;
+
+    all.what = TOWPATH_OP_ALL_GATHER;
+    all.parts = &part;
+    all.count = 1;
+    OK(towpath_team_of(task, &own, 1, &alone));
+    OK(pthread_create(&thread, NULL, free_all, &end));
+    for (n = 0; n < STARTED; n++) {
+        towpath_pending *pending, **free = &pendings[n % SHELF];
+        int code;
+        /* A count that went astray leaves operations behind that nobody can ask for. */
+        do
+            code = towpath_start(task, alone, &all, &pending);
+        while (code == TOWPATH_E_LIMIT && __atomic_load_n(free, __ATOMIC_ACQUIRE));
+        OK(code);
+        if (n % 2)
+            OK(towpath_perform(task, alone, &all, &outputs[n % SHELF]));
+        while (__atomic_load_n(free, __ATOMIC_ACQUIRE))
+            sched_yield();
+        __atomic_store_n(free, pending, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&pendings[SHELF - 1], (towpath_pending *)&end, __ATOMIC_RELEASE);
+    OK(pthread_join(thread, NULL));
+    towpath_team_free(alone);
+    OK(towpath_leave(task));
+}
+
 int main(int argc, char **argv)
 {
     struct rlimit limit = {256 << 20, 256 << 20};
@@ -189,6 +242,8 @@ int main(int argc, char **argv)
         closes(task, peer);
     } else if (strcmp(what, "threads") == 0) {
         threads(task, peer);
+    } else if (strcmp(what, "frees") == 0) {
+        frees(task);
     } else if (strcmp(what, "memory") == 0) {
         trips(task, peer, 100, 100);
         trips(task, peer, 20, LONG);

@@ -77,6 +77,7 @@ pub(crate) struct QosArgs {
 
 struct Done {
     about: String,
+    finding: String,
     report: Report,
 }
 
@@ -118,13 +119,14 @@ fn one(path: &Path, seed: Option<u64>) -> anyhow::Result<Done> {
     };
     scenario.seed = seed.unwrap_or(scenario.seed);
     let report = towpath_sim::qos::run(&scenario).with_context(in_file)?;
-    Ok(Done { about: scenario.about, report })
+    Ok(Done { about: scenario.about, finding: scenario.finding, report })
 }
 
 fn as_json(done: &Done) -> anyhow::Result<String> {
     let mut value = serde_json::to_value(&done.report)?;
     value["version"] = json!(1);
     value["about"] = json!(done.about);
+    value["finding"] = json!(done.finding);
     Ok(format!("{value}\n"))
 }
 
@@ -146,12 +148,18 @@ fn as_text(done: &Done) -> String {
         }
         out.push_str(&table.text());
     }
+    if !done.finding.is_empty() {
+        let _ = write!(out, "\nFinding: {}\n", done.finding);
+    }
     out.push('\n');
     out
 }
 
 fn section(done: &Done) -> Section {
     let mut section = Section::new(&done.report.scenario).text(&done.about);
+    if !done.finding.is_empty() {
+        section = section.text(&format!("Finding: {}", done.finding));
+    }
     for (title, table) in &report::tables(&done.report) {
         section = section.text(title).table(table);
     }

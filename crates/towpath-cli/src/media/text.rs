@@ -104,17 +104,23 @@ fn streams(report: &Report) -> Table {
         Column::figures("DAMAGED", ""),
     ]);
     for s in &report.streams {
+        // Where there are bytes and no frames these were not looked for.
+        let frames = s.frames > 0 || s.bytes == 0;
         // Each frame of sound stands alone.
-        let pictures = |n: u64| if s.info.codec.is_audio() { same("") } else { same(n) };
+        let keys = |n: Option<u64>| match n {
+            _ if s.info.codec.is_audio() => same(""),
+            Some(n) if frames => same(n),
+            _ => same("–"),
+        };
         table.push(vec![
             same(s.info.index),
             same(s.info.id),
             same(coding(&s.info)),
             same(content(&s.info)),
             size(s.bytes),
-            same(s.frames),
-            pictures(s.key_frames),
-            pictures(s.key_distance_max),
+            if frames { same(s.frames) } else { same("–") },
+            keys(s.key_frames),
+            keys(s.key_distance_max),
             same(s.damaged_frames),
         ]);
     }
@@ -145,7 +151,9 @@ fn sound(audio: &AudioInfo) -> String {
     if audio.rate_bps > 0 {
         parts.push(rate_text(audio.rate_bps.into()));
     }
-    parts.push(format!("{} samples", audio.frame_samples));
+    if audio.frame_samples > 0 {
+        parts.push(format!("{} samples", audio.frame_samples));
+    }
     parts.join(", ")
 }
 

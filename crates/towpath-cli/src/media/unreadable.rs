@@ -26,7 +26,10 @@ fn conversion(path: &Path) -> String {
         let name = shown(path);
         if name.contains(' ') { format!("'{name}'") } else { name }
     };
-    let (from, to) = (word(path), word(&path.with_extension("ts")));
+    // A file may be called what it is not.
+    let out = path.with_extension("ts");
+    let out = if out == path { path.with_extension("mpeg.ts") } else { out };
+    let (from, to) = (word(path), word(&out));
     format!(
         "ffmpeg -i {from} -c copy {to} (without `-c copy` where its codec cannot be in a \
          transport stream)"
@@ -41,6 +44,8 @@ mod tests {
     fn a_container_that_is_not_read_can_be_turned_into_one_that_is() {
         let said = conversion(Path::new("a/film.mp4"));
         assert!(said.starts_with("ffmpeg -i a/film.mp4 -c copy a/film.ts ("), "{said}");
+        let said = conversion(Path::new("film.ts"));
+        assert!(said.starts_with("ffmpeg -i film.ts -c copy film.mpeg.ts ("), "{said}");
         let said = conversion(Path::new("-"));
         assert!(said.starts_with("ffmpeg -i FILE -c copy FILE.ts ("), "{said}");
     }

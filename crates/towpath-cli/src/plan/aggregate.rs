@@ -36,8 +36,8 @@ pub(super) fn of(answers: &[Answer], streams: u32) -> anyhow::Result<Sum> {
     let mut longest = 0;
     for answer in answers {
         let row = answer.rows.iter().find(|row| row.scheme == scheme);
-        if let Some(Ok(solution)) = row.map(|row| &row.answer) {
-            schedules.push(&solution.schedule);
+        if let Some(Ok(solved)) = row.map(|row| &row.answer) {
+            schedules.push(&solved.solution.schedule);
             longest = longest.max(answer.video.trace.duration());
         }
     }

@@ -1,13 +1,13 @@
 //! The pictures of a plan, each after one of the source's figures.
 
-use towpath_media::plan::{BufferRow, DelayRow, RateRow, Wish, plan};
+use towpath_media::Stop;
+use towpath_media::plan::{BufferRow, DelayRow, RateRow, Video, Wish, plan_until};
 use towpath_media::schedule::{Point, Schedule, Scheme};
 use towpath_media::trace::{ExactRate, Trace};
 
 use super::curves::Curves;
 use super::model::slot;
 use super::rows::Answer;
-use super::source::Video;
 use crate::plot::{Axis, Chart, Shape, Unit};
 use crate::units::size_text;
 
@@ -27,7 +27,7 @@ pub(super) struct Named {
 type Points = Vec<(f64, f64)>;
 
 /// All that have something to show.
-pub(super) fn charts(answer: &Answer, curves: &Curves) -> Vec<Named> {
+pub(super) fn charts(answer: &Answer, curves: &Curves, stop: Stop<'_>) -> Vec<Named> {
     let trace = &answer.video.trace;
     let mut all = vec![
         ("frame-sizes", Some(sizes(&answer.video))),
@@ -39,7 +39,7 @@ pub(super) fn charts(answer: &Answer, curves: &Curves) -> Vec<Named> {
         ("pdcbr-working", Scheme::Pdcbr),
         ("window-pcbr-working", Scheme::WindowPcbr),
     ] {
-        all.push((name, working(answer, scheme)));
+        all.push((name, working(answer, scheme, stop)));
     }
     all.push(("rates", rates(answer)));
     all.push(("rate-by-delay", rate_by_delay(trace, &curves.by_delay)));
@@ -60,7 +60,7 @@ fn bytes() -> Axis {
 
 fn schedule(answer: &Answer, scheme: Scheme) -> Option<&Schedule> {
     let row = answer.rows.iter().find(|row| row.scheme == scheme)?;
-    row.answer.as_ref().ok().map(|solution| &solution.schedule)
+    row.answer.as_ref().ok().map(|solved| &solved.solution.schedule)
 }
 
 /// Bytes taken out of the buffer, over time after the first bit; `more` bytes higher.
@@ -129,7 +129,7 @@ fn one(answer: &Answer, scheme: Scheme) -> Option<Chart> {
 }
 
 /// Figures 4.7 and 4.8: how the schemes work that go by clock references.
-fn working(answer: &Answer, scheme: Scheme) -> Option<Chart> {
+fn working(answer: &Answer, scheme: Scheme, stop: Stop<'_>) -> Option<Chart> {
     answer.rows.iter().find(|row| row.scheme == scheme)?;
     let trace = &answer.video.trace;
     let slot = slot(trace);
@@ -137,12 +137,12 @@ fn working(answer: &Answer, scheme: Scheme) -> Option<Chart> {
     let wish = match scheme {
         // With the buffer of pcbr, so that both can be compared.
         Scheme::WindowPcbr => {
-            let buffer = plan(trace, Scheme::Pcbr, Wish::Delay(delay)).ok()?.buffer;
+            let buffer = plan_until(trace, Scheme::Pcbr, Wish::Delay(delay), stop).ok()?.buffer;
             Wish::BufferDelay(buffer, delay)
         }
         _ => Wish::Delay(delay),
     };
-    let schedule = plan(trace, scheme, wish).ok()?.schedule(trace).ok()?;
+    let schedule = plan_until(trace, scheme, wish, stop).ok()?.schedule_until(trace, stop).ok()?;
     let (figure, what) = match scheme {
         Scheme::Pcbr => (" (Figure 4.7 of the source)", "at one that is early, sending pauses"),
         Scheme::Pdcbr => (

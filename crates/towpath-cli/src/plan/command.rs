@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
-use towpath_media::plan::Conventions;
+use towpath_media::Stop;
+use towpath_media::plan::{Conventions, Video, Wanted};
 use towpath_media::schedule::{self, Schedule, Scheme};
 use towpath_media::trace::FrameRate;
 use towpath_wire::{ByteSize, Rate};
@@ -14,9 +15,9 @@ use towpath_wire::{ByteSize, Rate};
 use super::aggregate;
 use super::charts::{self, Named};
 use super::curves::Curves;
-use super::model::{Ask, Question, answer};
+use super::model::{Ask, answer};
 use super::rows::Answer;
-use super::source::{self, Video, Wanted};
+use super::source::{self, noted, summary};
 use super::verify::{self, Verdict};
 use crate::batch::{in_order, work_bar};
 use crate::files::{OUTPUT_CLOSED, is_closed, make_dir, not_among, print, shown, stem, write_file};
@@ -54,7 +55,7 @@ Examples:
   towpath plan *.ts --startup 1s --json
   towpath plan film.ts --aggregate 20 --buffer 4MB
 
-Ctrl-C ends it; a second one does so in the middle of a long computation.
+Ctrl-C ends it.
 
 Exit status: 0 every file is planned for; 1 for some file no scheme (with --verify the schedule)
 does what was asked, or it is damaged; 255 a file could not be read, or Towpath could not do it;
@@ -199,7 +200,7 @@ fn judge(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Done> {
     let video = load(args, path, interrupt)?;
-    let verdict = Verdict::of(&video.trace, schedule);
+    let verdict = Verdict::of(&video.trace, schedule, Stop::when(interrupt.flag()));
     Ok(Done::Judged(Box::new((video, verdict))))
 }
 
@@ -216,13 +217,13 @@ fn plan(
         rate: args.rate,
         conventions: if args.thesis { Conventions::Thesis } else { Conventions::Exact },
     };
-    let question = Question::new(&video.trace, &ask)?;
+    let question = ask.of(&video.trace)?;
     let schemes = if args.scheme.is_empty() { &Scheme::ALL[..] } else { &args.scheme };
     let answer = answer(video, question, schemes, interrupt)?;
     let plots = args.svg.is_some() || args.html.is_some();
     let curves = (plots || args.csv.is_some()).then(|| Curves::new(&answer, interrupt, told));
     let charts = match (&curves, plots) {
-        (Some(curves), true) => charts::charts(&answer, curves),
+        (Some(curves), true) => charts::charts(&answer, curves, Stop::when(interrupt.flag())),
         _ => Vec::new(),
     };
     Ok(Done::Planned(Box::new(Planned { answer, charts, curves })))
@@ -267,9 +268,9 @@ impl<'a> Output<'a> {
     /// What there is to say about a video whatever is asked of it.
     fn noted(&mut self, name: &str, video: &Video) {
         for note in &video.notes {
-            eprintln!("note: {name}: {note}");
+            eprintln!("note: {name}: {}", noted(*note));
         }
-        if video.damaged {
+        if video.is_damaged() {
             self.status = self.status.max(INFEASIBLE);
         }
     }
@@ -284,7 +285,7 @@ impl<'a> Output<'a> {
         print(&if self.args.json {
             format!("{}\n", verdict.json(&name, video))
         } else {
-            format!("{name}: {}\n{}", video.summary(), verdict.text(video))
+            format!("{name}: {}\n{}", summary(video), verdict.text(video))
         })
     }
 
@@ -294,7 +295,7 @@ impl<'a> Output<'a> {
         self.noted(&name, &answer.video);
         for (scheme, why) in answer.wrong() {
             self.status = FAILED;
-            eprintln!("error: {name}: {scheme}: {}", why.text());
+            eprintln!("error: {name}: {scheme}: {why}");
         }
         if !answer.feasible() {
             self.status = self.status.max(INFEASIBLE);
@@ -306,19 +307,19 @@ impl<'a> Output<'a> {
         if args.json {
             print(&format!("{}\n", answer.json(&name)))?;
         } else {
-            let (summary, asked) = (answer.video.summary(), answer.asked());
-            print(&format!("{name}: {summary}\n{asked}\n\n{}\n", answer.table().text()))?;
+            let (whole, asked) = (summary(&answer.video), answer.asked());
+            print(&format!("{name}: {whole}\n{asked}\n\n{}\n", answer.table().text()))?;
         }
         if let Some(out) = &args.schedule {
             let planned = answer.rows.first().and_then(|row| row.answer.as_ref().ok());
-            if let Some(solution) = planned {
-                write_file(out, &schedule::emit(&solution.schedule))?;
+            if let Some(solved) = planned {
+                write_file(out, &schedule::emit(&solved.solution.schedule))?;
             }
         }
         let stem = stem(path, &mut self.stems);
         self.files(&stem, &answer, &charts, curves.as_ref())?;
         if args.html.is_some() {
-            let section = Section::new(&name).text(&answer.video.summary()).text(&answer.asked());
+            let section = Section::new(&name).text(&summary(&answer.video)).text(&answer.asked());
             let section = section.table(&answer.table());
             self.page.push(&section.charts(charts.iter().map(|c| &c.chart)));
         }

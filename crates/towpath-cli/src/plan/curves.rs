@@ -1,6 +1,7 @@
 //! The source's three questions over a range: rate and buffer against delay (its Figures 4.3 and
 //! 4.9 to 4.14), rate against delay with a fixed buffer (4.15), delay against rate (4.16).
 
+use towpath_media::Stop;
 use towpath_media::plan::{
     BufferRow, DelayRow, RateRow, against_delay, at_fixed_buffer, at_fixed_rate,
 };
@@ -45,6 +46,7 @@ impl Curves {
     pub(super) fn new(answer: &Answer, stop: &Interrupt, told: &dyn Fn()) -> Self {
         let (trace, question) = (&answer.video.trace, &answer.question);
         let buffer = question.curve_buffer.unwrap_or(BUFFER).max(trace.largest());
+        let until = Stop::when(stop.flag());
         let go_on = |_: &u64| {
             told();
             !stop.is_set()
@@ -53,13 +55,13 @@ impl Curves {
         let rates = PERCENTS.take_while(go_on);
         Self {
             by_delay: delays()
-                .filter_map(|delay| against_delay(trace, delay, question.conventions).ok())
+                .filter_map(|delay| against_delay(trace, delay, question.conventions, until).ok())
                 .collect(),
             within_buffer: delays()
-                .filter_map(|delay| at_fixed_buffer(trace, buffer, delay).ok())
+                .filter_map(|delay| at_fixed_buffer(trace, buffer, delay, until).ok())
                 .collect(),
             by_rate: rates
-                .filter_map(|percent| at_fixed_rate(trace, percent, buffer).ok())
+                .filter_map(|percent| at_fixed_rate(trace, percent, buffer, until).ok())
                 .collect(),
             buffer,
         }

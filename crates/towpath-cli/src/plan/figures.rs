@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use towpath_media::plan::{Plan, Wish, plan};
-use towpath_media::schedule::{ScheduleError, Scheme};
+use towpath_media::Stop;
+use towpath_media::plan::{Given, Plan, Wish, plan_until};
 use towpath_media::trace::{ExactRate, Trace};
 use towpath_wire::Rate;
 
@@ -21,10 +21,10 @@ pub(super) struct Figures {
 
 impl Figures {
     /// With four digits where these do, else with more; what `wish` fixes they keep to.
-    pub(super) fn of(trace: &Trace, exact: &Plan, wish: Wish) -> Self {
+    pub(super) fn of(trace: &Trace, exact: &Plan, wish: Wish, stop: Stop<'_>) -> Self {
         // All digits of 64 bits at the last.
         let tries = [DIGITS, 6, 8, 20];
-        let enough = |digits| Self::enough(trace, exact, wish, digits);
+        let enough = |digits| Self::enough(trace, exact, (wish, digits), stop);
         tries.into_iter().find_map(enough).unwrap_or_else(|| Self::rounded(trace, exact, DIGITS))
     }
 
@@ -39,50 +39,29 @@ impl Figures {
         }
     }
 
-    fn enough(trace: &Trace, exact: &Plan, wish: Wish, digits: u32) -> Option<Self> {
+    fn enough(
+        trace: &Trace,
+        exact: &Plan,
+        (wish, digits): (Wish, u32),
+        stop: Stop<'_>,
+    ) -> Option<Self> {
         let figures = Self::rounded(trace, exact, digits);
         let rate = ExactRate::from_rate(Rate::from_bps(figures.rate_bps), trace.ticks_per_second());
         let delay = trace.ticks(Duration::from_nanos(figures.delay_ns));
         let (scheme, buffer) = (exact.scheme, figures.buffer);
-        let needed = if !is_greedy(scheme) {
-            let needed = plan(trace, scheme, Wish::RateDelay(rate?, delay)).ok()?;
+        let needed = if !scheme.is_greedy() {
+            let needed = plan_until(trace, scheme, Wish::RateDelay(rate?, delay), stop).ok()?;
             Plan { buffer: needed.buffer.max(exact.buffer), ..*exact }
         } else if (buffer, delay) == (exact.limit, exact.delay) {
             *exact
         } else {
-            let needed = plan(trace, scheme, Wish::BufferDelay(buffer, delay)).ok()?;
+            let needed = plan_until(trace, scheme, Wish::BufferDelay(buffer, delay), stop).ok()?;
             Plan { rate: needed.rate.max(exact.rate), ..*exact }
         };
-        let (most_rate, most_buffer) = limits(wish);
+        let Given { rate: most_rate, buffer: most_buffer, .. } = wish.given();
         let keeps = most_rate.is_none_or(|most| needed.rate <= most)
             && most_buffer.is_none_or(|most| needed.buffer <= most);
         keeps.then(|| Self::rounded(trace, &needed, digits))
-    }
-}
-
-/// Plans as [`plan`] does. Where all three are given, the greedy schemes may do it although their
-/// search for the least buffer, which does not fall evenly with the rate, goes past the one given.
-pub(super) fn planned(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleError> {
-    let found = plan(trace, scheme, wish);
-    if let (Wish::All(rate, buffer, delay), true, Err(_)) = (wish, is_greedy(scheme), &found)
-        && let Ok(direct) = plan(trace, scheme, Wish::BufferDelay(buffer, delay))
-        && direct.rate <= rate
-    {
-        return Ok(direct);
-    }
-    found
-}
-
-const fn is_greedy(scheme: Scheme) -> bool {
-    matches!(scheme, Scheme::Cba | Scheme::Mcba)
-}
-
-const fn limits(wish: Wish) -> (Option<ExactRate>, Option<u64>) {
-    match wish {
-        Wish::Delay(_) => (None, None),
-        Wish::Rate(rate) | Wish::RateDelay(rate, _) => (Some(rate), None),
-        Wish::BufferDelay(buffer, _) => (None, Some(buffer)),
-        Wish::RateBuffer(rate, buffer) | Wish::All(rate, buffer, _) => (Some(rate), Some(buffer)),
     }
 }
 
@@ -95,6 +74,8 @@ pub(super) fn nanoseconds(trace: &Trace, ticks: u64) -> u128 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use towpath_media::plan::{plan, planned};
+    use towpath_media::schedule::Scheme;
     use towpath_media::trace::FrameRate;
 
     fn wishes(rate: ExactRate, buffer: u64, delay: u64) -> [Wish; 6] {
@@ -114,12 +95,12 @@ mod tests {
         let trace = Trace::uniform([1_234_421, 1_765_579], FrameRate::TWENTY_FIVE).unwrap();
         let wish = Wish::Delay(2 * trace.slot().unwrap());
         let exact = plan(&trace, Scheme::Cbr, wish).unwrap();
-        let figures = Figures::of(&trace, &exact, wish);
+        let figures = Figures::of(&trace, &exact, wish, Stop::NEVER);
         // 3 000 000 B in three slots of 40 ms.
         assert_eq!((figures.rate_bps, figures.delay_ns), (200_000_000, 80_000_000));
         let odd = Wish::Delay(trace.ticks(Duration::from_nanos(33_333_333)));
         let exact = plan(&trace, Scheme::Cbr, odd).unwrap();
-        let figures = Figures::of(&trace, &exact, odd);
+        let figures = Figures::of(&trace, &exact, odd, Stop::NEVER);
         assert_eq!(figures.delay_ns, 33_340_000);
         // 3 000 000 · 8 / 73.33 ms = 327.27 Mbit/s.
         assert_eq!(figures.rate_bps, 327_300_000);
@@ -141,14 +122,14 @@ mod tests {
             let delay = trace.ticks(Duration::from_micros(ms * 1003));
             for wish in wishes(rate, trace.largest() + extra, delay) {
                 for scheme in Scheme::ALL {
-                    let Ok(exact) = planned(&trace, scheme, wish) else { continue };
-                    let figures = Figures::of(&trace, &exact, wish);
+                    let Ok(exact) = planned(&trace, scheme, wish, Stop::NEVER) else { continue };
+                    let figures = Figures::of(&trace, &exact, wish, Stop::NEVER);
                     let all = Wish::All(
                         ExactRate::from_rate(Rate::from_bps(figures.rate_bps), hz).unwrap(),
                         figures.buffer,
                         trace.ticks(Duration::from_nanos(figures.delay_ns)),
                     );
-                    let again = planned(&trace, scheme, all);
+                    let again = planned(&trace, scheme, all, Stop::NEVER);
                     prop_assert!(again.is_ok(), "{scheme} {wish:?} {figures:?}: {again:?}");
                     prop_assert!(figures.rate_bps >= exact.rate.ceil(hz).as_bps());
                     prop_assert!(figures.buffer >= exact.buffer);

@@ -1,19 +1,26 @@
 //! The answer for one video: a row per scheme, as a table and as JSON.
 
 use serde_json::{Value, json};
-use towpath_media::plan::Conventions;
+use towpath_media::plan::{Conventions, Given, Question, Refusal, Solution, Video};
 use towpath_media::schedule::Scheme;
 use towpath_media::trace::{ExactRate, Trace};
 
-use super::model::{Question, Refusal, Solution, delay_text, nearest};
-use super::source::Video;
+use super::figures::Figures;
+use super::model::{asked, delay_text, grid_rate, hint, nearest, note, short};
+use super::source::noted;
 use crate::plot::{Column, Table};
 use crate::words::{RATE, SIZE, TIME};
+
+/// What a scheme needs, with rate, buffer and delay as they are printed.
+pub(super) struct Solved {
+    pub(super) solution: Solution,
+    pub(super) figures: Figures,
+}
 
 /// What a scheme answers.
 pub(super) struct Row {
     pub(super) scheme: Scheme,
-    pub(super) answer: Result<Solution, Refusal>,
+    pub(super) answer: Result<Solved, Refusal>,
 }
 
 impl Row {
@@ -55,7 +62,7 @@ impl Answer {
 
     /// What was asked, in a line; where it is all three, also the least that would do.
     pub(super) fn asked(&self) -> String {
-        self.question.text(&self.video.trace)
+        asked(&self.question, &self.video.trace)
     }
 
     /// What would do, where no scheme does what was asked.
@@ -65,9 +72,9 @@ impl Answer {
         let options = if self.rows.iter().any(best) {
             nearest(trace, &self.question)
         } else {
-            let hint =
-                |row: &Row| Some(format!("{} for {}", row.refusal()?.hint(trace)?, row.scheme));
-            self.rows.iter().filter_map(hint).collect()
+            let option =
+                |row: &Row| Some(format!("{} for {}", hint(row.refusal()?, trace)?, row.scheme));
+            self.rows.iter().filter_map(option).collect()
         };
         (!options.is_empty()).then(|| options.join(", or "))
     }
@@ -78,10 +85,10 @@ impl Answer {
         for row in &self.rows {
             let name = (row.scheme.to_string(), row.scheme.to_string());
             let cells = match &row.answer {
-                Ok(solution) => cells(&self.video, solution),
+                Ok(solved) => cells(&self.video, &self.question, solved),
                 Err(refusal) => {
                     let mut cells = vec![("-".to_string(), String::new()); 7];
-                    cells.push((refusal.short(trace), refusal.short(trace)));
+                    cells.push((short(*refusal, trace), short(*refusal, trace)));
                     cells
                 }
             };
@@ -92,7 +99,7 @@ impl Answer {
 
     pub(super) fn json(&self, file: &str) -> Value {
         let (video, trace) = (&self.video, &self.video.trace);
-        let (rate, buffer, delay) = self.question.fixed();
+        let Given { rate, buffer, delay } = self.question.wish.given();
         json!({
             "schema": 1,
             "file": file,
@@ -104,21 +111,23 @@ impl Answer {
             "mean_bps": trace.mean().bps(trace.ticks_per_second()),
             "frame_rate": video.frame_rate.map(|r| json!({ "num": r.num(), "den": r.den() })),
             "ticks_per_second": trace.ticks_per_second(),
-            "notes": video.notes,
+            "notes": video.notes.iter().map(|note| noted(*note)).collect::<Vec<_>>(),
             "asked": {
                 "delay": delay.map(|ticks| delay_json(trace, ticks)),
                 "buffer_bytes": buffer,
                 "rate": rate.map(|rate| rate_json(trace, rate)),
                 "thesis": self.question.conventions == Conventions::Thesis,
             },
-            "schemes": self.rows.iter().map(|row| row_json(trace, row)).collect::<Vec<_>>(),
+            "schemes": self.rows.iter().map(|row| row_json(trace, &self.question, row)).collect::<Vec<_>>(),
         })
     }
 }
 
-fn cells(video: &Video, solution: &Solution) -> Vec<(String, String)> {
+fn cells(video: &Video, question: &Question, solved: &Solved) -> Vec<(String, String)> {
     let trace = &video.trace;
-    let (schedule, figures) = (&solution.schedule, &solution.figures);
+    let Solved { solution, figures } = solved;
+    let (schedule, checked) = (&solution.schedule, &solution.checked);
+    let note = note(solution, question, video);
     let costs = &solution.costs;
     let over = |ratio: Option<f64>| match ratio {
         Some(ratio) => (format!("{ratio:.2}"), format!("{ratio:.6}")),
@@ -129,42 +138,42 @@ fn cells(video: &Video, solution: &Solution) -> Vec<(String, String)> {
     let above = costs.delay.map(|ticks| (delay_text(trace, ticks), seconds(ticks)));
     vec![
         (RATE.text(figures.rate_bps.into()), format!("{bps:.3}")),
-        (SIZE.text(figures.buffer.into()), solution.buffer.to_string()),
+        (SIZE.text(figures.buffer.into()), solution.plan.buffer.to_string()),
         (TIME.text(figures.delay_ns.into()), seconds(schedule.delay)),
-        (solution.changes.to_string(), solution.changes.to_string()),
+        (checked.changes.to_string(), checked.changes.to_string()),
         over(costs.rate),
         over(costs.buffer),
         above.unwrap_or(("-".into(), String::new())),
-        (solution.note(video), solution.note(video)),
+        (note.clone(), note),
     ]
 }
 
-fn row_json(trace: &Trace, row: &Row) -> Value {
+fn row_json(trace: &Trace, question: &Question, row: &Row) -> Value {
     match &row.answer {
-        Ok(solution) => json!({
+        Ok(Solved { solution, figures }) => json!({
             "scheme": row.scheme.name(),
             "feasible": true,
             "peak": rate_json(trace, solution.schedule.peak),
-            "grid": solution.grid_rate.map(|rate| rate_json(trace, rate)),
-            "low": solution.low.map(|low| rate_json(trace, low)),
-            "interval": solution.interval,
-            "buffer_bytes": solution.buffer,
+            "grid": grid_rate(solution, question).map(|rate| rate_json(trace, rate)),
+            "low": solution.low().map(|low| rate_json(trace, low)),
+            "interval": solution.plan.interval,
+            "buffer_bytes": solution.plan.buffer,
             "delay": delay_json(trace, solution.schedule.delay),
-            "changes": solution.changes,
+            "changes": solution.checked.changes,
             "rate_over_least": solution.costs.rate,
             "buffer_over_least": solution.costs.buffer,
             "delay_above_least_s": solution.costs.delay.map(|ticks| trace.seconds(ticks)),
             "printed": {
-                "rate_bps": solution.figures.rate_bps,
-                "buffer_bytes": solution.figures.buffer,
-                "delay_ns": solution.figures.delay_ns,
+                "rate_bps": figures.rate_bps,
+                "buffer_bytes": figures.buffer,
+                "delay_ns": figures.delay_ns,
             },
         }),
         Err(refusal) => json!({
             "scheme": row.scheme.name(),
             "feasible": false,
-            "why": refusal.text(),
-            "hint": refusal.hint(trace),
+            "why": refusal.to_string(),
+            "hint": hint(*refusal, trace),
         }),
     }
 }

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
+use towpath_media::Stop;
+use towpath_media::plan::Video;
 use towpath_media::schedule::{self, Checked, Schedule, Violation};
 use towpath_media::trace::{DURATION_TICKS_MAX, Trace};
 
 use super::figures::nanoseconds;
-use super::source::Video;
 use crate::files::{BLOCK, Input, shown};
 use crate::interrupt::Interrupt;
 use crate::words::{bps_text, bytes_text, ns_text};
@@ -58,9 +59,9 @@ struct Needs {
 }
 
 impl Verdict {
-    pub(super) fn of(trace: &Trace, schedule: &Schedule) -> Self {
-        let result = schedule.check(trace);
-        Self { schedule: schedule.clone(), result, needs: needs(trace, schedule) }
+    pub(super) fn of(trace: &Trace, schedule: &Schedule, stop: Stop<'_>) -> Self {
+        let result = schedule.check_until(trace, stop);
+        Self { schedule: schedule.clone(), result, needs: needs(trace, schedule, stop) }
     }
 
     pub(super) const fn does(&self) -> bool {
@@ -80,7 +81,13 @@ impl Verdict {
             Violation::Overflow { group, bytes, buffer } => format!(
                 "the buffer overflows before {unit} {group} leaves: {bytes} bytes, it holds \
                  {buffer}{}",
-                planned_at(video)
+                match self.needs.and_then(|needs| needs.buffer) {
+                    Some(least) => format!(
+                        "\nhint: a buffer of {least} bytes does at its start-up delay (buffer_bytes \
+                         in the schedule)"
+                    ),
+                    None => planned_at(video),
+                }
             ),
             Violation::Mismatch { .. } if schedule.ticks_per_second != trace.ticks_per_second() => {
                 format!(
@@ -175,11 +182,11 @@ fn planned_at(video: &Video) -> String {
 }
 
 /// None where no delay within the limits is enough, or it is no schedule for this video.
-fn needs(trace: &Trace, schedule: &Schedule) -> Option<Needs> {
+fn needs(trace: &Trace, schedule: &Schedule, stop: Stop<'_>) -> Option<Needs> {
     let mut free = Schedule { buffer: u64::MAX, ..schedule.clone() };
     let mut buffer_at = |delay: u64| {
         free.delay = delay;
-        free.check(trace).map(|checked| checked.buffer)
+        free.check_until(trace, stop).map(|checked| checked.buffer)
     };
     let buffer = match buffer_at(schedule.delay) {
         Ok(buffer) => Some(buffer),
@@ -195,6 +202,7 @@ fn needs(trace: &Trace, schedule: &Schedule) -> Option<Needs> {
         let middle = short + (enough - short) / 2;
         match buffer_at(middle) {
             Ok(buffer) => (enough, delay_buffer) = (middle, buffer),
+            Err(Violation::TooFine(_)) => return None,
             Err(_) => short = middle,
         }
     }
@@ -215,16 +223,16 @@ mod tests {
         let hz = trace.ticks_per_second();
         let rate = ExactRate::new(3, hz.into()).unwrap();
         let schedule = cbr::schedule(&trace, rate, 3 * hz).unwrap();
-        let verdict = Verdict::of(&trace, &schedule);
+        let verdict = Verdict::of(&trace, &schedule, Stop::NEVER);
         assert!(verdict.does());
         // Three seconds: 9 bytes before the first leaves.
         let needs = Needs { buffer: Some(9), delay: 2 * hz, delay_buffer: 6 };
         assert_eq!(verdict.needs, Some(needs));
         let short = Schedule { delay: hz, ..schedule.clone() };
-        let verdict = Verdict::of(&trace, &short);
+        let verdict = Verdict::of(&trace, &short, Stop::NEVER);
         assert!(matches!(verdict.result, Err(Violation::Starved { group: 1, .. })));
         assert_eq!(verdict.needs, Some(Needs { buffer: None, ..needs }));
         let other = Trace::uniform([4, 2, 7], FrameRate::new(1, 1).unwrap()).unwrap();
-        assert_eq!(Verdict::of(&other, &schedule).needs, None);
+        assert_eq!(Verdict::of(&other, &schedule, Stop::NEVER).needs, None);
     }
 }

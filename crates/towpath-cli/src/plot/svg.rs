@@ -11,6 +11,8 @@ const WIDTH: f64 = 520.0;
 const PLOT_HEIGHT: f64 = 230.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 14.0;
+/// What the title of the upright axis takes of the left.
+const TITLE: f64 = 24.0;
 /// Height of a line of text.
 const LINE: f64 = 16.0;
 /// Mean width of a letter at the size used.
@@ -19,9 +21,13 @@ const LETTER: f64 = 6.7;
 const COLOURS: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"];
 const DASHES: [&str; 3] = ["", "6 3", "2 2"];
+/// How wide a dot is: those of later series lie on top, and leave an edge of what is below.
+const DOTS: [f64; 4] = [5.0, 3.4, 2.2, 1.4];
 
 /// Where the parts stand.
 struct Frame {
+    /// Left edge of the plot, behind labels and title of its axis.
+    left: f64,
     /// Upper edge of the plot.
     top: f64,
     x: Scale,
@@ -30,7 +36,7 @@ struct Frame {
 
 impl Frame {
     fn x(&self, value: f64) -> f64 {
-        LEFT + self.x.position(value) * (WIDTH - LEFT - RIGHT)
+        self.left + self.x.position(value) * (WIDTH - self.left - RIGHT)
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -53,10 +59,13 @@ pub(crate) fn render(chart: &Chart) -> String {
         let points = chart.series.iter().flat_map(|s| s.points.iter());
         points.filter(move |p| x.shows(p.0) && y.shows(p.1)).map(pick)
     };
+    let y = Scale::new(&chart.y, shown(|p| p.1), true);
+    let letters = y.ticks.iter().map(|tick| tick.1.chars().count()).max().unwrap_or(0);
     let frame = Frame {
+        left: f64::max(LEFT, TITLE + letters as f64 * LETTER + 6.0),
         top: title_bottom + legend_lines * LINE + 10.0,
         x: Scale::new(&chart.x, shown(|p| p.0), false),
-        y: Scale::new(&chart.y, shown(|p| p.1), true),
+        y,
     };
     let caption_top = frame.bottom() + 52.0;
     let height = caption_top + caption.len() as f64 * LINE;
@@ -95,12 +104,12 @@ pub(crate) fn render(chart: &Chart) -> String {
 
 /// Grid, tick labels and axis labels.
 fn axes(out: &mut String, chart: &Chart, frame: &Frame) {
-    let (right, bottom) = (WIDTH - RIGHT, frame.bottom());
+    let (left, right, bottom) = (frame.left, WIDTH - RIGHT, frame.bottom());
     let mut grid = String::new();
     for (value, label) in &frame.y.ticks {
         let y = frame.y(*value);
-        let _ = write!(grid, "M{LEFT} {y:.1}H{right}");
-        let (x, y) = (LEFT - 6.0, y + 4.0);
+        let _ = write!(grid, "M{left} {y:.1}H{right}");
+        let (x, y) = (left - 6.0, y + 4.0);
         let _ = writeln!(out, "<text x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{label}</text>");
     }
     for (value, label) in &frame.x.ticks {
@@ -113,10 +122,10 @@ fn axes(out: &mut String, chart: &Chart, frame: &Frame) {
     let _ = writeln!(out, "<path d=\"{grid}\" stroke=\"#ddd\" fill=\"none\"/>");
     let _ = writeln!(
         out,
-        "<path d=\"M{LEFT} {:.1}V{bottom:.1}H{right}\" stroke=\"#222\" fill=\"none\"/>",
+        "<path d=\"M{left} {:.1}V{bottom:.1}H{right}\" stroke=\"#222\" fill=\"none\"/>",
         frame.top
     );
-    let middle = f64::midpoint(LEFT, right);
+    let middle = f64::midpoint(left, right);
     let _ = writeln!(
         out,
         "<text x=\"{middle}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
@@ -168,8 +177,9 @@ fn draw(out: &mut String, chart: &Chart, series: &Series, k: usize, frame: &Fram
             let colour = colour(k);
             let _ = writeln!(
                 out,
-                "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"4\" \
-                 stroke-linecap=\"round\"/>"
+                "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"{}\" \
+                 stroke-linecap=\"round\"/>",
+                DOTS[k.min(DOTS.len() - 1)]
             );
         }
         Shape::Bars => bars(out, &dots, k, frame),
@@ -183,7 +193,7 @@ fn bars(out: &mut String, dots: &[Dot], k: usize, frame: &Frame) {
     let (width, base) = ((least * 0.8).max(0.5), frame.y(frame.y.base()));
     let mut path = String::new();
     for (x, y) in dots.iter().flatten() {
-        let left = (x - width / 2.0).max(LEFT);
+        let left = (x - width / 2.0).max(frame.left);
         let right = (x + width / 2.0).min(WIDTH - RIGHT);
         let _ = write!(path, "M{left:.1} {base:.1}V{y:.1}H{right:.1}V{base:.1}");
     }
@@ -297,6 +307,39 @@ mod tests {
         assert!(step.contains("d=\"M62.0 280.0H284.0V50.0M506.0 50.0\""), "{step}");
         let line = chart().with("l", Shape::Line, points).svg();
         assert!(line.contains("d=\"M62.0 280.0L284.0 50.0M506.0 50.0\""), "{line}");
+    }
+
+    /// On a logarithmic axis labels are as long as `0.0001`.
+    #[test]
+    fn labels_do_not_run_through_the_title_of_their_axis() {
+        let (x, y) = (Axis::new("packet", Unit::Count), Axis::new("delay", Unit::Seconds).log());
+        let svg = Chart::new("t", x, y).with("d", Shape::Dots, vec![(0.0, 1e-7), (9.0, 2.0)]).svg();
+        let (at, label) = svg
+            .lines()
+            .filter(|line| line.contains("text-anchor=\"end\""))
+            .filter_map(|line| {
+                let number = line.split("x=\"").nth(1)?.split('"').next()?.parse::<f64>().ok()?;
+                Some((number, line.split('>').nth(1)?.split('<').next()?.to_string()))
+            })
+            .max_by_key(|(_, label)| label.len())
+            .unwrap();
+        assert!(label.len() > 6, "{label}");
+        // The title stands at 14, its letters are 12 high.
+        assert!(at - label.len() as f64 * LETTER >= 20.0, "{at} {label}");
+    }
+
+    #[test]
+    fn dots_of_one_series_do_not_hide_those_of_another() {
+        let points = vec![(1.0, 1.0), (2.0, 2.0)];
+        let two = chart().with("a", Shape::Dots, points.clone()).with("b", Shape::Dots, points);
+        let svg = two.svg();
+        let widths: Vec<f64> = svg
+            .split("stroke-width=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next()?.parse().ok())
+            .collect();
+        assert!(widths.windows(2).all(|pair| pair[0] > pair[1] + 1.0), "{widths:?}");
+        assert_eq!(widths.len(), 2);
     }
 
     #[test]

@@ -9,9 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use towpath::TaskId;
+use towpath::private::open_result;
 use towpath_vm::Host;
 
 use super::tids::Tid;
@@ -41,7 +43,8 @@ impl Sink {
     pub(super) fn file(path: &str, append: bool) -> anyhow::Result<Self> {
         let mut options = OpenOptions::new();
         options.create(true).append(append).write(true).truncate(!append);
-        let file = options.open(path).with_context(|| format!("cannot write {path}"))?;
+        let file = open_result(Path::new(path), &mut options);
+        let file = file.with_context(|| format!("cannot write {path}"))?;
         Ok(Self::File(file))
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use anyhow::bail;
 use towpath::TaskId;
+use towpath::task::pvm::OWN_MAILBOXES;
 use towpath::task::{AskError, Fault, MailRules, Mailbox, RegistryOp};
 
 use super::console::{Console, wrong_args};
@@ -43,9 +44,14 @@ const fn flags(rules: MailRules) -> u32 {
     (persistent as u32) * PERSISTENT + (many as u32) * MANY + (overwritable as u32) * OVERWRITABLE
 }
 
+/// A mailbox of the library's own: nobody is shown it, and nobody's reset empties it.
+fn is_internal(name: &str) -> bool {
+    name.starts_with(OWN_MAILBOXES)
+}
+
 fn listing(boxes: &[Mailbox]) -> String {
     let mut out = String::new();
-    for Mailbox { name, entries } in boxes {
+    for Mailbox { name, entries } in boxes.iter().filter(|one| !is_internal(&one.name)) {
         let _ = writeln!(out, "<{name}>:");
         for (index, owner, rules) in entries {
             let owner = owner.map_or(0, |owner: TaskId| owner.pvm_tid());
@@ -150,7 +156,8 @@ impl Console<'_> {
     pub(super) fn reset_mail(&mut self, args: &[&str]) -> anyhow::Result<String> {
         let pattern = args.first().copied().unwrap_or("*");
         let only = args.get(1).map(|text| index(text)).transpose()?;
-        for Mailbox { name, entries } in self.task.mailboxes(pattern)? {
+        let boxes = self.task.mailboxes(pattern)?;
+        for Mailbox { name, entries } in boxes.into_iter().filter(|one| !is_internal(&one.name)) {
             for (index, owner, _) in entries {
                 if owner.is_some() || only.is_some_and(|only| only != index) {
                     continue;
@@ -175,7 +182,8 @@ mod tests {
     fn mailboxes_are_listed_as_pvm_lists_them() {
         let owner = HostId::new(1, 1).unwrap().task(1);
         let rules = MailRules { many: true, ..MailRules::default() };
-        let boxes = [Mailbox { name: NO_RESET.into(), entries: vec![(0, owner, rules)] }];
+        let boxes = [NO_RESET.into(), format!("{OWN_MAILBOXES}CONTEXTS_###")];
+        let boxes = boxes.map(|name| Mailbox { name, entries: vec![(0, owner, rules)] });
         let expected = "<###_PVM_NO_RESET_###>:\n\tindex=0 owner=0x40001/262145 flags=0x2\n\n";
         assert_eq!(listing(&boxes), expected);
         let text = content(owner.unwrap(), Some("abc"));

@@ -2,15 +2,18 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use rustix::fs::{Access, access};
 use towpath::protocol::Request;
-use towpath::pvm::library::SWITCH;
+use towpath::pvm::library::{FOLDER_VAR, Library, SWITCH};
+use towpath::pvm::linkage::{self, Linkage};
 use towpath::start::limits::Descriptors;
+use towpath::text::visible;
 use towpath::{ClientError, VmDir};
 use towpath_io::RealCrypto;
 use towpath_vm::TaskSpec;
@@ -21,6 +24,15 @@ use super::place::{place, rooms};
 use super::show::{Manner, Show};
 use super::summary::{self, Member};
 use crate::control::{connect, host_table};
+
+/// What becomes of the others when a task fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OnFailure {
+    /// They are ended.
+    End,
+    /// They go on.
+    GoOn,
+}
 
 /// Variables of PVM's own: what children are to get, and where programs are.
 const EXPORT: &str = "PVM_EXPORT";
@@ -50,15 +62,20 @@ it. Ctrl-C is passed on to all; the second one kills. Tasks that tasks spawn bel
 Exit status: that of the first task that failed, else 0. A task's status is its command's own; 128+n
 if signal n ended it; 124 after --timeout; 127 where there is no such program or no such working
 directory, 126 where the program cannot be run or the directory not be entered (it says which); 255
-where its host was lost or Towpath failed. When one fails the others get SIGTERM, and SIGKILL after
---grace, unless --keep-going.")]
+where its host was lost or Towpath failed.
+
+When a task fails (status other than 0) the others get SIGTERM, and SIGKILL after --grace. Programs
+written for PVM go on, as under PVM, where many end with any status: a program is one if the file as
+it is found on this machine is linked with libpvm3. --on-failure says it for any program.
+
+Of mpirun, -np, -x, -H, -host, -hostfile, -machinefile and -wdir are understood.")]
 pub(crate) struct RunArgs {
     /// How many tasks
     #[arg(short = 'n', long = "tasks", default_value_t = 1, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
     tasks: u32,
     /// Which hosts: h2, 2 or a name, several with commas, `:N` for N slots (default: all)
-    #[arg(long, value_name = "HOST[:N],…")]
+    #[arg(short = 'H', long, value_name = "HOST[:N],…")]
     host: Vec<String>,
     /// The hosts of this file (see `towpath up --help`)
     #[arg(long, value_name = "FILE")]
@@ -68,7 +85,7 @@ pub(crate) struct RunArgs {
     spread: bool,
     /// Set a variable, or pass on one of ours; not for what the tasks spawn. PVM's export and
     /// path variables, and what is exported, are passed on anyway
-    #[arg(long, value_name = "NAME[=VALUE]")]
+    #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
     env: Vec<OsString>,
     /// Working directory (default: this one)
     #[arg(long, value_name = "DIR")]
@@ -91,8 +108,11 @@ pub(crate) struct RunArgs {
     /// PVM's own library for programs written for PVM, instead of ours in its place
     #[arg(long)]
     no_pvm: bool,
-    /// Let the others run when a task fails
-    #[arg(long)]
+    /// Whether the others are ended when a task fails (default: end; go-on for PVM's programs)
+    #[arg(long, value_name = "WHAT")]
+    on_failure: Option<OnFailure>,
+    /// The same as --on-failure go-on
+    #[arg(long, conflicts_with = "on_failure")]
     keep_going: bool,
     /// From SIGTERM to SIGKILL when a task has failed
     #[arg(long, value_name = "DURATION", default_value = "2s")]
@@ -102,12 +122,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     json: bool,
     /// The command and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
+    // Without `allow_hyphen_values`, which would take a mistyped option for the command.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -123,6 +139,39 @@ fn pass_on_for_pvm(env: &mut Vec<(Vec<u8>, Vec<u8>)>) {
             env.push((name.as_bytes().to_vec(), value.into_vec()));
         }
     }
+}
+
+/// How the program is linked with PVM's library, as this machine has it.
+fn linkage(spec: &TaskSpec) -> Linkage {
+    let own = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let given = |name: &str| {
+        let set = spec.env.iter().rev().find(|(known, _)| known == name.as_bytes());
+        set.map(|(_, value)| OsString::from_vec(value.clone()))
+    };
+    let folder = OsStr::from_bytes(&spec.cwd);
+    let program = linkage::file(OsStr::from_bytes(&spec.program), Some(folder), &own, &given);
+    program.map_or(Linkage::None, |file| linkage::at(&file))
+}
+
+/// Says that a program for PVM will not get our library, where that can be known here.
+fn warn_without_library(vm: &VmDir, args: &RunArgs, linkage: Linkage) {
+    let asks = matches!(linkage, Linkage::Shared | Linkage::Fixed);
+    if !asks || args.no_pvm || Library::is_there() {
+        return;
+    }
+    let given = args.env.iter().any(|set| set.as_bytes().starts_with(b"LD_LIBRARY_PATH"));
+    // Daemons that were started elsewhere may know of one.
+    let known = vm.local_hosts().unwrap_or_default().into_iter();
+    if given || known.map(|n| vm.host(n).join("pvm")).any(|folder| folder.is_dir()) {
+        return;
+    }
+    eprintln!(
+        "warning: {} is written for PVM, and Towpath's library for it is not to be found beside \
+         this program: it gets PVM's own\n\
+         hint: put libpvm3.so.3 into ../lib of this program (`make install` does), or name its \
+         folder with {FOLDER_VAR} when the hosts are started; --no-pvm says that PVM's is wanted",
+        args.command[0].display()
+    );
 }
 
 /// What all tasks have in common.
@@ -170,6 +219,15 @@ fn spec(args: &RunArgs) -> anyhow::Result<TaskSpec> {
     })
 }
 
+/// What to say where the program is not found, and a file of its name is in the working directory.
+fn beside(spec: &TaskSpec) -> Option<String> {
+    let name = OsStr::from_bytes(&spec.program);
+    let file = Path::new(OsStr::from_bytes(&spec.cwd)).join(name);
+    let is_plain = !spec.program.contains(&b'/');
+    let can_run = is_plain && file.is_file() && access(&file, Access::EXEC_OK).is_ok();
+    can_run.then(|| format!("did you mean ./{}", name.display()))
+}
+
 /// What one task is told beside that.
 fn spec_of(common: &TaskSpec, args: &RunArgs, rank: usize, host: &str, job: &str) -> TaskSpec {
     let mut spec = common.clone();
@@ -189,7 +247,7 @@ fn spec_of(common: &TaskSpec, args: &RunArgs, rank: usize, host: &str, job: &str
 fn show(args: &RunArgs, members: &[Member]) -> anyhow::Result<Show> {
     let tagged = args.tag || (members.len() > 1 && !args.no_tag);
     let manner = if tagged { Manner::Tagged } else { Manner::Raw };
-    let tag = |(rank, m): (usize, &Member)| format!("[{rank} {}] ", m.name);
+    let tag = |(rank, m): (usize, &Member)| format!("[{rank} {}] ", visible(&m.name));
     let show = Show::new(manner, members.iter().enumerate().map(tag).collect(), args.json);
     match &args.output_dir {
         Some(dir) => {
@@ -212,6 +270,8 @@ pub(crate) fn run(vm: &VmDir, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     let common = spec(args)?;
     let mut client = connect(vm)?;
+    let linkage = linkage(&common);
+    warn_without_library(vm, args, linkage);
     let hosts = host_table(&mut client)?;
     let rooms = rooms(&hosts, &args.host, args.hostfile.as_deref())?;
     let member = |at: usize| Member::new(&rooms[at].host);
@@ -227,8 +287,16 @@ pub(crate) fn run(vm: &VmDir, args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     let input = (!args.no_stdin).then(Input::new);
     let until = args.timeout.and_then(|limit| Instant::now().checked_add(limit));
-    let rules = Rules { keep_going: args.keep_going, grace: args.grace, until };
+    let for_pvm = !args.no_pvm && linkage != Linkage::None;
+    let on_failure = match args.on_failure {
+        Some(said) => said,
+        None if args.keep_going || for_pvm => OnFailure::GoOn,
+        None => OnFailure::End,
+    };
+    let rules = Rules { go_on: on_failure == OnFailure::GoOn, grace: args.grace, until };
+    let hint = beside(&common);
     let mut job = Job::new(client, &hosts, members, show, input, rules, &mut signals);
+    job.hint = hint;
     let status = job.run().map_err(|error| match error.downcast_ref::<ClientError>() {
         Some(ClientError::Gone) => error.context(
             "the host that served this job is gone: its tasks on other hosts are ended, too",

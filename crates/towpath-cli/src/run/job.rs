@@ -10,15 +10,19 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use towpath::client::{Client, ClientError};
 use towpath::protocol::{ADOPTED_TAGS, Reply, Request, TaskEvent};
+use towpath::text::visible;
 use towpath_vm::{Ending, Host, TaskExit};
 use towpath_wire::HostId;
 
+use super::failures::{Failures, Who};
 use super::input::Input;
 use super::show::Show;
 use super::summary::{Member, Spawned};
 
 const SIGKILL: i32 = 9;
 const SIGPIPE: i32 = 13;
+/// Error number "no such file".
+const ENOENT: i32 = 2;
 /// Exit status when the tasks' output could not be written.
 const OUTPUT_FAILED: u8 = 255;
 /// Exit status when the job's time was over, as of the tasks' own.
@@ -32,7 +36,7 @@ const REPLIES_PER_TURN: usize = 256;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     /// The others go on.
-    pub(super) keep_going: bool,
+    pub(super) go_on: bool,
     /// From the polite signal to the firm one.
     pub(super) grace: Duration,
     /// When what still runs, spawned tasks too, is ended.
@@ -59,6 +63,12 @@ pub(super) struct Job<'a> {
     firm_at: Option<Instant>,
     /// They were told to end: by us, or nobody reads what they say.
     ending: bool,
+    /// Ends that were not told yet.
+    failures: Failures,
+    /// What to say to a program that is not found.
+    pub(super) hint: Option<String>,
+    /// One was not found.
+    is_absent: bool,
 }
 
 impl<'a> Job<'a> {
@@ -86,6 +96,9 @@ impl<'a> Job<'a> {
             failed: None,
             firm_at: None,
             ending: false,
+            failures: Failures::default(),
+            hint: None,
+            is_absent: false,
         }
     }
 
@@ -106,10 +119,14 @@ impl<'a> Job<'a> {
             self.take_signals()?;
             self.be_in_time()?;
             self.be_firm()?;
+            if dry && self.failures.are_due(Instant::now()) {
+                self.tell_failures();
+            }
             if self.running > 0 && dry {
                 self.wait()?;
             }
         }
+        self.tell_failures();
         Ok(self.failed.unwrap_or(0))
     }
 
@@ -173,7 +190,7 @@ impl<'a> Job<'a> {
         let name = self.hosts.iter().find(|h| h.id == host).map(|h| h.name.clone());
         let name = name.unwrap_or_else(|| host.to_string());
         let number = format!("+{}", self.spawned.len() + 1);
-        self.show.add(format!("[{number} {name}] "), &number)?;
+        self.show.add(format!("[{number} {}] ", visible(&name)), &number)?;
         self.spawned.insert(tag, self.members.len());
         let spawned = Some(Spawned { tag, program });
         self.members.push(Member { host, name, spawned, task: None, exit: None });
@@ -193,10 +210,10 @@ impl<'a> Job<'a> {
         }
         self.running -= 1;
         if !exit.ending.is_success() {
-            self.tell(rank, &exit.ending);
+            self.note(rank, &exit.ending);
             if self.members[rank].spawned.is_none() && self.failed.is_none() {
                 self.failed = Some(exit.ending.shell_status());
-                if !self.rules.keep_going && !self.ending && self.running > 0 {
+                if !self.rules.go_on && !self.ending && self.running > 0 {
                     self.end_others(rank)?;
                 }
             }
@@ -205,25 +222,46 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Says how a task failed: a lone one's exit status says enough, that of a spawned one is for
-    /// the task that spawned it.
-    fn tell(&mut self, rank: usize, ending: &Ending) {
-        let _ = self.show.flush();
+    /// Keeps how a task failed until it is told: a lone one's exit status says enough, that of a
+    /// spawned one is for the task that spawned it, which also knows what it ended on purpose and
+    /// what could not be started.
+    fn note(&mut self, rank: usize, ending: &Ending) {
         let Member { host, name, spawned, .. } = &self.members[rank];
-        match (ending, spawned) {
-            (Ending::Exited(_), Some(_)) => {}
-            (Ending::Exited(_), None) if self.members.len() == 1 => {}
-            (ending, None) if self.members.len() == 1 => eprintln!("{host}: {ending}"),
+        let alone = self.members.len() == 1;
+        let who = match (ending, spawned) {
+            (Ending::Exited(_) | Ending::NotStarted { .. } | Ending::Refused(_), Some(_)) => return,
+            (Ending::Signalled(SIGTERM), Some(_)) => return,
+            (Ending::Exited(_), None) if alone => return,
+            (_, None) if alone => Who::Alone(host.to_string()),
             // We ended it ourselves, or the user did.
-            (Ending::Signalled(_), _) if self.ending => {}
-            (ending, None) => eprintln!("towpath: task {rank} on {name}: {ending}"),
-            (ending, Some(s)) => eprintln!("towpath: {} on {name}: {ending}", s.program),
+            (Ending::Signalled(_), _) if self.ending => return,
+            (_, None) => Who::Task(rank),
+            (_, Some(s)) => Who::Program(s.program.clone()),
+        };
+        let absent = matches!(ending, Ending::NotStarted { errno: ENOENT, .. });
+        self.is_absent |= absent && spawned.is_none();
+        self.failures.add(Instant::now(), who, name, ending.to_string());
+    }
+
+    fn tell_failures(&mut self) {
+        if !self.failures.is_empty() {
+            let _ = self.show.flush();
+        }
+        for line in self.failures.take() {
+            eprintln!("{line}");
+        }
+        if self.is_absent
+            && let Some(hint) = self.hint.take()
+        {
+            eprintln!("hint: {hint}");
         }
     }
 
     fn end_others(&mut self, rank: usize) -> Result<(), ClientError> {
+        self.tell_failures();
         eprintln!(
-            "towpath: task {rank} failed: the other {} are ended (--keep-going lets them run)",
+            "towpath: task {rank} failed: the other {} are ended (--on-failure go-on lets them \
+             run)",
             self.running
         );
         self.ending = true;
@@ -250,6 +288,12 @@ impl<'a> Job<'a> {
         for signal in came {
             self.interrupts += 1;
             self.ending = true;
+            if self.interrupts > 2 {
+                // Nobody ends the tasks for us: whoever serves them does when we are gone.
+                return Err(ClientError::Failed(
+                    "left before the tasks had ended: they end with the connection".into(),
+                ));
+            }
             let signal = if self.interrupts > 1 { SIGKILL } else { signal };
             self.signal(signal)?;
         }

@@ -1,6 +1,8 @@
 //! `run`: a command on one host as if it ran here, or as many tasks of one job.
 
 mod command;
+mod failures;
+mod habits;
 mod input;
 mod job;
 mod place;
@@ -8,3 +10,4 @@ mod show;
 mod summary;
 
 pub(crate) use command::{RunArgs, run};
+pub(crate) use habits::{hint, understood};

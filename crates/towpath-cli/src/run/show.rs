@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use towpath::private::create_result;
 use towpath_vm::Stream;
 
 /// Longest line kept for its end; a longer one is shown in pieces.
@@ -119,7 +120,7 @@ fn cannot_write(path: &Path) -> String {
 fn open(dir: &Path, number: &str) -> anyhow::Result<[File; 2]> {
     let open = |end: &str| {
         let path = dir.join(format!("{number}.{end}"));
-        File::create(&path).with_context(|| cannot_write(&path))
+        create_result(&path).with_context(|| cannot_write(&path))
     };
     Ok([open("out")?, open("err")?])
 }

@@ -12,6 +12,7 @@ use towpath::daemon::Started;
 use towpath::lock::{Holder, is_locked};
 use towpath::start::hostfile::{Machine, Options};
 use towpath::start::machines::Source;
+use towpath::table;
 
 use super::local::{Start, Tuning};
 use super::remote::{Failed, Machines, Outcome, RemoteArgs, is_here, reachable};
@@ -160,7 +161,10 @@ pub(super) fn start_machines(
 
 pub(super) fn check_down(vm: &VmDir) -> anyhow::Result<()> {
     vm.found()?;
-    if let Some(n) = vm.local_hosts()?.into_iter().find(|n| is_locked(&vm.host(*n))) {
+    // A founder that kept its table comes back to the hosts that still run.
+    let comes_back = !is_locked(&vm.host(1)) && table::is_kept(&vm.host(1));
+    let mut running = vm.local_hosts()?.into_iter().filter(|n| is_locked(&vm.host(*n)));
+    if let Some(n) = running.next().filter(|_| !comes_back) {
         let called = control::called(n, Holder::of(&vm.host(n)).as_ref());
         bail!(
             "virtual machine `{}` is up already: {called}\nhint: `towpath hosts` shows it, \
@@ -193,9 +197,12 @@ fn start_rest(
     if hosts == 1 {
         return Ok(());
     }
-    let token = control::issue_token(vm, OWN_TOKEN_S)?;
+    let token = control::issue_token(vm, OWN_TOKEN_S, Some(u32::from(hosts) - 1))?;
     // One after the other, so that daemon n of this machine is host n.
     for number in 2..=hosts {
+        if is_locked(&vm.host(number.into())) {
+            continue; // it came back, or will
+        }
         let mut listen = first.to_vec();
         for addr in listen.iter_mut().filter(|addr| addr.port() != 0) {
             // Each host takes as many ports of an address as the first.

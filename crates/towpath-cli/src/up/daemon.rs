@@ -9,9 +9,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use towpath::VmDir;
 use towpath::daemon::{self, DaemonOptions, EngineArgs, Role, Started};
 use towpath::start::processors;
+use towpath::{VmDir, log};
 
 use super::local::Tuning;
 
@@ -50,10 +50,12 @@ pub(crate) fn daemon(vm: &VmDir, args: &DaemonArgs) -> anyhow::Result<ExitCode> 
         if args.detach {
             let _ = rustix::process::setsid();
         }
-        let name = format!("{}-{}", vm.name, args.number);
-        return Ok(daemon::guard(&vm.host(args.number.into()), &name)?);
+        let dir = vm.make_host(args.number.into())?;
+        log::start(&dir);
+        return Ok(daemon::guard(&dir, &format!("{}-{}", vm.name, args.number))?);
     };
     let engine = EngineArgs { guard: Some(guard), group: args.group.clone() };
+    log::start(&vm.host(args.number.into()));
     let result = options(vm, args, engine).and_then(|options| {
         let mut ready = |started: &Started| {
             say(&json!({ "started": started }));

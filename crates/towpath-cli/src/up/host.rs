@@ -13,7 +13,6 @@ use towpath::start::machines::{self, Source};
 use towpath_vm::{Host, HostState};
 
 use super::command::SOME_FAILED;
-use super::local::LOST_AFTER_MS;
 use super::remote::{Failed, Machines, RemoteArgs, read};
 use crate::control::{self, ANSWER};
 use crate::interrupt::INTERRUPTED;
@@ -49,10 +48,10 @@ struct AddArgs {
     hostfile: Option<PathBuf>,
     #[command(flatten)]
     remote: RemoteArgs,
-    /// One that answers nothing for so long is lost, in milliseconds
-    #[arg(long, default_value_t = LOST_AFTER_MS, value_name = "MS")]
+    /// Does not count: the founder's does, for all hosts
+    #[arg(long, value_name = "MS", hide = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(200..=600_000))]
-    lost_after_ms: u32,
+    lost_after_ms: Option<u32>,
     /// Print a JSON object
     #[arg(long)]
     json: bool,

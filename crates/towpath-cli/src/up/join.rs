@@ -77,6 +77,7 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let asked = ask(&addrs);
     let (started, mut child) = start.start()?.wait_unless(move || refused(&asked))?;
     drop(turn);
+    tuning.tell_lost_after(&started);
     report(vm, &[started], &[], args.json)?;
     if args.foreground {
         child.wait()?;

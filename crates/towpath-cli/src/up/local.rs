@@ -1,9 +1,7 @@
 //! Daemons of this machine, started in the background.
 
-use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -14,25 +12,22 @@ use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use towpath::VmDir;
-use towpath::config::make_dir;
 use towpath::daemon::Started;
+use towpath::log;
 use towpath::start::processors;
 
 /// How long a daemon may take to say that it is part of its virtual machine.
 const START_WAIT: Duration = Duration::from_secs(15);
-/// A host that answers nothing for so long is lost, unless told otherwise, in milliseconds. Quiet
-/// hosts are asked after a quarter of it: all know within 1.25 times as long, 1.9 s.
-pub(super) const LOST_AFTER_MS: u32 = 1500;
-
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Tuning {
     /// Jobs that each host runs at once (default: its share of the processors, and one)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) slots: Option<u16>,
-    /// A host that answers nothing for so long is lost, in milliseconds
-    #[arg(long, default_value_t = LOST_AFTER_MS, value_name = "MS")]
+    /// A host that answers nothing for so long is lost, in milliseconds (default: 1500). The
+    /// founder's counts for all hosts
+    #[arg(long, value_name = "MS")]
     #[arg(value_parser = clap::value_parser!(u32).range(200..=600_000))]
-    pub(crate) lost_after_ms: u32,
+    pub(crate) lost_after_ms: Option<u32>,
 }
 
 impl Tuning {
@@ -65,25 +60,36 @@ pub(super) struct Starting {
     log: PathBuf,
 }
 
+/// What sets [`Tuning::lost_after_ms`].
+fn lost_after(ms: u32) -> [String; 2] {
+    ["--lost-after-ms".into(), ms.to_string()]
+}
+
+impl Tuning {
+    /// Says so where a newcomer was told otherwise than its virtual machine does.
+    pub(super) fn tell_lost_after(&self, started: &Started) {
+        let there = started.lost_after_ms;
+        if let Some(here) = self.lost_after_ms.filter(|here| *here != there) {
+            eprintln!(
+                "--lost-after-ms {here} does not count: hosts of this virtual machine are lost \
+                 after {there} ms, as its founder was told"
+            );
+        }
+    }
+}
+
 impl Start<'_> {
     pub(super) fn start(&self) -> anyhow::Result<Starting> {
-        let dir = self.vm.host(self.number.into());
-        make_dir(&dir)?;
-        let log = dir.join("daemon.log");
-        let stderr = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&log)
-            .with_context(|| format!("cannot write {}", log.display()))?;
+        let dir = self.vm.make_host(self.number.into())?;
+        let log = dir.join(log::NAME);
+        let stderr = log::open(&dir)?;
         let tuning = self.tuning;
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(["--vm", &self.vm.name, "daemon", "--detach"])
             .args(["--number", &self.number.to_string()])
             .args(self.listen.iter().flat_map(|addr| ["--listen".to_string(), addr.to_string()]))
-            .args(["--lost-after-ms", &tuning.lost_after_ms.to_string()])
+            .args(tuning.lost_after_ms.iter().flat_map(|ms| lost_after(*ms)))
             .args(tuning.slots.iter().flat_map(|s| ["--slots".to_string(), s.to_string()]))
             .args(self.name.iter().flat_map(|n| ["--name", n]))
             .args(self.token.map(|_| "--join"))

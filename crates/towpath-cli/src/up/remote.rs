@@ -15,6 +15,7 @@ use towpath::start::hostfile::{self, Machine};
 use towpath::start::launch::{LaunchError, Launcher, Way};
 use towpath::start::machines::{self, Source};
 use towpath::start::parallel;
+use towpath::token::TTL_MAX_S;
 
 use crate::{control, interrupt};
 
@@ -99,7 +100,7 @@ impl RemoteArgs {
         &self,
         vm: &VmDir,
         machines: &Machines,
-        lost_after_ms: u32,
+        lost_after_ms: Option<u32>,
         way: Option<Way>,
     ) -> anyhow::Result<Outcome> {
         let list = &machines.list;
@@ -113,7 +114,7 @@ impl RemoteArgs {
         let launcher = Launcher {
             way,
             vm: vm.name.clone(),
-            token: control::issue_token(vm, ttl.as_secs())?,
+            token: control::issue_token(vm, ttl.as_secs().min(TTL_MAX_S), Some(list.len() as u32))?,
             towpath,
             lost_after_ms,
             limit: self.start_timeout,

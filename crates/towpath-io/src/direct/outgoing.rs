@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use towpath_wire::talk::Header;
+use towpath_wire::talk::{Header, PIECE_MAX};
 
 use super::keys::RecordKey;
 use super::record::{
@@ -113,6 +113,19 @@ impl Outgoing {
             return front - tail > need;
         }
         self.ring.len() - tail >= need || front > need
+    }
+
+    /// Whether pieces of `len` bytes in all have room, wherever the ring begins again.
+    pub(super) fn has_room_for(&self, len: usize) -> bool {
+        let records = len / PIECE_MAX + 1;
+        let need = len + records * (RECORD_MAX - PIECE_MAX) + RECORD_MAX + RESERVE;
+        let tail = self.open.map_or(self.tail, |open| open.end + TAG_LEN);
+        let free = match self.kept.front().map(|kept| kept.at as usize) {
+            None => self.ring.len() - self.open.map_or(0, |_| tail),
+            Some(front) if tail < front => front - tail,
+            Some(front) => self.ring.len() - tail + front,
+        };
+        free > need
     }
 
     /// A piece of the bytes of all `parts`, `len` in all. False when there is no room for it.

@@ -81,6 +81,11 @@ impl Session {
         !self.closing && self.outgoing.has_room()
     }
 
+    /// Whether pieces of `len` bytes in all would be taken now.
+    pub fn has_room_for(&self, len: usize) -> bool {
+        !self.closing && self.outgoing.has_room_for(len)
+    }
+
     /// No more pieces go out from here: one of the two has closed.
     pub const fn is_closing(&self) -> bool {
         self.closing

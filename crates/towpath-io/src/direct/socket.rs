@@ -97,6 +97,44 @@ pub(super) fn read(socket: impl AsFd, into: &mut [u8]) -> io::Result<Option<usiz
     }
 }
 
+/// How fast the kernel has seen bytes arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Delivery {
+    /// Bytes a second; 0: not known yet.
+    pub(super) bytes_per_s: u64,
+    /// The sender had no more to send: the way may be faster.
+    pub(super) at_least: bool,
+    /// Bytes that have arrived so far.
+    pub(super) bytes: u64,
+}
+
+/// What the kernel measured of the way to the peer (`tcp_info`, linux/tcp.h).
+pub(super) fn delivery(socket: &OwnedFd) -> Option<Delivery> {
+    /// Where the flag, the count and the rate stand; there since Linux 4.9.
+    const FLAGS: usize = 7;
+    const ACKNOWLEDGED: usize = 120;
+    const RATE: usize = 160;
+    let mut info = [0_u8; 256];
+    let mut len = info.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `info`, which has as many, and into `len`
+    // how many those were; both are alive during the call.
+    let rc = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if rc != 0 || (len as usize) < RATE + 8 {
+        return None;
+    }
+    let number = |at: usize| Some(u64::from_ne_bytes(info[at..].first_chunk().copied()?));
+    let (bytes_per_s, bytes) = (number(RATE)?, number(ACKNOWLEDGED)?);
+    Some(Delivery { bytes_per_s, at_least: info[FLAGS] & 1 != 0, bytes })
+}
+
 /// Bytes that the peer's kernel has not acknowledged.
 pub(super) fn unacknowledged(socket: &OwnedFd) -> io::Result<usize> {
     let mut bytes: libc::c_int = 0;

@@ -29,6 +29,9 @@ pub enum End {
     Bad(BadRecord),
 }
 
+/// Bytes after which the kernel's figure of a way's rate is believed.
+const RATE_KNOWN_BYTES: u64 = 1 << 20;
+
 /// What passed through a stream, and what it cost. Monotonic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -131,6 +134,19 @@ impl Stream {
     /// Whether [`Self::push`] would take a piece of any length now.
     pub fn has_room(&self) -> bool {
         self.is_open() && self.session.has_room()
+    }
+
+    /// Whether [`Self::push`] would take all pieces of `len` bytes now.
+    pub fn has_room_for(&self, len: usize) -> bool {
+        self.is_open() && self.session.has_room_for(len)
+    }
+
+    /// How many bytes a second the way takes, as the kernel has seen it. `None`: that is not known,
+    /// or nobody has sent as fast as it goes for long enough to know: the kernel begins slowly.
+    pub fn rate(&self) -> Option<u64> {
+        let seen = socket::delivery(self.socket.as_ref()?)?;
+        let is_known = seen.bytes_per_s > 0 && !seen.at_least && seen.bytes >= RATE_KNOWN_BYTES;
+        is_known.then_some(seen.bytes_per_s)
     }
 
     /// Pieces can be sent: it has not ended, and nobody closes it.

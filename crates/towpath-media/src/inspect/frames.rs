@@ -10,13 +10,41 @@ use crate::read::{CLOCK_HZ, Frame, FrameType, STAMP_HZ, StreamInfo};
 /// Ticks of the clock per tick of a stamp.
 const TICKS: u64 = CLOCK_HZ / STAMP_HZ;
 
+/// Frames at which decoding can start.
+#[derive(Clone, Copy, Debug, Default)]
+struct Keys {
+    count: u64,
+    since: u64,
+    distance_max: u64,
+}
+
+impl Keys {
+    fn frame(&mut self, key: bool) {
+        self.since += 1;
+        if key {
+            if self.count > 0 {
+                self.distance_max = self.distance_max.max(self.since);
+            }
+            self.count += 1;
+            self.since = 0;
+        }
+    }
+
+    /// Up to the end.
+    fn distance_max(&self) -> u64 {
+        if self.count > 0 { self.distance_max.max(self.since) } else { 0 }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct StreamStats {
     pub(super) info: StreamInfo,
     /// Bytes that came in packets (TS); frames tell the rest.
     pub(super) payload: u64,
     report: StreamReport,
-    since_key: u64,
+    keys: Keys,
+    /// Those that an index tells, which then count.
+    indexed: Option<Keys>,
     frame_bytes: u64,
     /// Smallest DTS step of neighbours, 90 kHz: the duration of the last frame.
     step_min: Option<i64>,
@@ -33,19 +61,32 @@ impl StreamStats {
                 info: info.clone(),
                 bytes: 0,
                 frames: 0,
-                key_frames: 0,
-                key_distance_max: 0,
+                key_frames: None,
+                key_distance_max: None,
                 damaged_frames: 0,
                 sizes: Vec::new(),
                 dts_first: None,
                 dts_last: None,
                 rate_series: Series::new(CLOCK_HZ / 10),
             },
-            since_key: 0,
+            keys: Keys::default(),
+            indexed: None,
             frame_bytes: 0,
             step_min: None,
             stamped: None,
         }
+    }
+
+    /// The index tells of the next frame.
+    pub(super) fn indexed(&mut self, key: bool) {
+        self.indexed.get_or_insert_default().frame(key);
+    }
+
+    /// Whether a header was right and a frame of its kind was found.
+    pub(super) fn is_proven(&self) -> bool {
+        let told = self.info.video.is_some() || self.info.audio.is_some();
+        let audio = self.info.codec.is_audio();
+        told && self.report.sizes.iter().any(|s| audio || s.kind != FrameType::Unknown)
     }
 
     /// Gives its decoding instant, 90 kHz, where that is known.
@@ -54,14 +95,7 @@ impl StreamStats {
         let report = &mut self.report;
         report.frames += 1;
         self.frame_bytes += frame.size;
-        self.since_key += 1;
-        if frame.key {
-            if report.key_frames > 0 {
-                report.key_distance_max = report.key_distance_max.max(self.since_key);
-            }
-            report.key_frames += 1;
-            self.since_key = 0;
-        }
+        self.keys.frame(frame.key);
         report.damaged_frames += u64::from(frame.damaged);
         count_size(&mut report.sizes, frame);
         self.time(frame, dts);
@@ -129,13 +163,13 @@ impl StreamStats {
         self.report.frames > 0
     }
 
-    pub(super) fn report(mut self) -> StreamReport {
+    /// `bytes_tell`: its frames tell by themselves whether decoding can start at them.
+    pub(super) fn report(mut self, bytes_tell: bool) -> StreamReport {
         self.report.info = self.info;
         self.report.bytes = self.payload.max(self.frame_bytes);
-        if self.report.key_frames > 0 {
-            let after = self.since_key;
-            self.report.key_distance_max = self.report.key_distance_max.max(after);
-        }
+        let keys = self.indexed.or(bytes_tell.then_some(self.keys));
+        self.report.key_frames = keys.map(|keys| keys.count);
+        self.report.key_distance_max = keys.map(|keys| keys.distance_max());
         self.report
     }
 }

@@ -10,8 +10,8 @@ use super::report::{DurationSource, Report, Series};
 use super::timeline::Happened;
 use super::transport::Transport;
 use crate::read::{
-    CLOCK_HZ, ClockReference, FaultKind, Faults, Format, Frame, NO_STREAM, PacketSeen, PesSeen,
-    ProgramInfo, Sink, StreamInfo, TableSeen,
+    CLOCK_HZ, ClockReference, Codec, FaultKind, Faults, Format, Frame, NO_STREAM, PacketSeen,
+    PesSeen, ProgramInfo, Sink, StreamInfo, TableSeen,
 };
 
 /// Inspects a file as it is read: a [`Sink`] of constant memory.
@@ -65,6 +65,9 @@ impl Inspector {
     /// The report, after [`crate::read::Reader::finish`] gave the format.
     pub fn report(mut self, format: Format, size_bytes: u64) -> Report {
         let (duration_s, duration_source) = self.duration();
+        if self.faults.total() == 0 && !self.is_proven(format) {
+            self.faults.record(FaultKind::Unproven, 0);
+        }
         let timed = !self.clocks.is_empty();
         let clocks: Vec<_> = self.clocks.into_iter().map(ClockStats::report).collect();
         let constant = clocks.iter().any(|clock| clock.accuracy.constant_rate);
@@ -76,7 +79,12 @@ impl Inspector {
             buffers = transport.buffers();
             checks = core::mem::take(&mut transport.checks).report(constant_rate);
         }
-        let streams: Vec<_> = self.streams.into_iter().map(StreamStats::report).collect();
+        let bytes_tell = |codec| format != Format::Avi || codec == Codec::Mjpeg;
+        let report = |stats: StreamStats| {
+            let tell = bytes_tell(stats.info.codec);
+            stats.report(tell)
+        };
+        let streams: Vec<_> = self.streams.into_iter().map(report).collect();
         let mut rate_series = self.rate;
         if let (true, Some(stream)) = (rate_series.bins.is_empty(), streams.first()) {
             rate_series = stream.rate_series.clone();
@@ -95,6 +103,20 @@ impl Inspector {
             checks,
             buffers,
             faults: self.faults,
+        }
+    }
+
+    /// Whether something in the file is right in itself: that nothing was found to be wrong says
+    /// nothing about bytes in which nothing was found at all.
+    fn is_proven(&self, format: Format) -> bool {
+        let frames = self.streams.iter().any(StreamStats::is_proven);
+        match format {
+            // A table has a check sum.
+            Format::Ts188 | Format::Ts192 | Format::Ts204 => frames || !self.programs.is_empty(),
+            Format::ProgramStream => frames || !self.clocks.is_empty() && !self.streams.is_empty(),
+            // A chunk is a frame: its stream has a header, and its length fits.
+            Format::Avi => self.streams.iter().any(StreamStats::has_frames),
+            Format::MpegVideo | Format::H264 | Format::Hevc | Format::Mjpeg => frames,
         }
     }
 
@@ -160,6 +182,18 @@ impl Sink for Inspector {
         let dts = stats.frame(frame);
         if let (Some(transport), Some(dts)) = (&mut self.transport, dts) {
             transport.frame_ended(frame, dts);
+        }
+    }
+
+    fn indexed(&mut self, stream: u16, key: bool) {
+        if let Some(stats) = self.streams.get_mut(usize::from(stream)) {
+            stats.indexed(key);
+        }
+    }
+
+    fn data(&mut self, stream: u16, bytes: u64) {
+        if let Some(stats) = self.streams.get_mut(usize::from(stream)) {
+            stats.payload += bytes;
         }
     }
 

@@ -62,10 +62,10 @@ pub struct StreamReport {
     pub bytes: u64,
     /// Frames.
     pub frames: u64,
-    /// Frames that decoding can start at.
-    pub key_frames: u64,
+    /// Frames that decoding can start at; none where nothing tells (AVI without an index).
+    pub key_frames: Option<u64>,
     /// Largest distance between two key frames, in frames.
-    pub key_distance_max: u64,
+    pub key_distance_max: Option<u64>,
     /// Frames with lost bytes.
     pub damaged_frames: u64,
     /// Frame sizes by type: only the types that occur.

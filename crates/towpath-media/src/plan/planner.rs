@@ -1,8 +1,10 @@
 //! One question, every scheme.
 
+use super::question::Given;
 use crate::schedule::{
     Schedule, ScheduleError, Scheme, Violation, cba, cbr, ideal, pcbr, pcrtt, pdcbr, smooth, window,
 };
+use crate::stop::Stop;
 use crate::trace::{DURATION_TICKS_MAX, ExactRate, Trace};
 
 /// What is given; the planner finds the rest. Buffers in bytes, delays in ticks of the trace.
@@ -21,6 +23,21 @@ pub enum Wish {
     RateBuffer(ExactRate, u64),
     /// All three: whether it can be done, with least buffer.
     All(ExactRate, u64, u64),
+}
+
+impl Wish {
+    /// What it fixes.
+    pub const fn given(self) -> Given {
+        let (rate, buffer, delay) = match self {
+            Self::Delay(delay) => (None, None, Some(delay)),
+            Self::Rate(rate) => (Some(rate), None, None),
+            Self::BufferDelay(buffer, delay) => (None, Some(buffer), Some(delay)),
+            Self::RateDelay(rate, delay) => (Some(rate), None, Some(delay)),
+            Self::RateBuffer(rate, buffer) => (Some(rate), Some(buffer), None),
+            Self::All(rate, buffer, delay) => (Some(rate), Some(buffer), Some(delay)),
+        };
+        Given { rate, buffer, delay }
+    }
 }
 
 /// What a scheme needs.
@@ -52,6 +69,17 @@ pub struct Plan {
 /// evenly with buffer or delay, so a value that suffices is told, found by doubling and halving
 /// from the exact lower bound.
 pub fn plan(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleError> {
+    plan_until(trace, scheme, wish, Stop::NEVER)
+}
+
+/// As [`plan`], unless it is told to stop.
+pub fn plan_until(
+    trace: &Trace,
+    scheme: Scheme,
+    wish: Wish,
+    stop: Stop<'_>,
+) -> Result<Plan, ScheduleError> {
+    stop.check()?;
     if let Wish::Rate(rate) | Wish::RateDelay(rate, _) | Wish::RateBuffer(rate, _) = wish
         && rate.is_zero()
     {
@@ -59,10 +87,10 @@ pub fn plan(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleE
     }
     match scheme {
         Scheme::Cbr | Scheme::Pcbr => one_curve(trace, scheme, wish),
-        Scheme::Pdcbr => dual(trace, wish),
-        Scheme::WindowPcbr | Scheme::Smooth => optimal(trace, scheme, wish),
-        Scheme::Cba | Scheme::Mcba => few_changes(trace, scheme, wish),
-        Scheme::Pcrtt => intervals(trace, wish),
+        Scheme::Pdcbr => dual(trace, wish, stop),
+        Scheme::WindowPcbr | Scheme::Smooth => optimal(trace, scheme, wish, stop),
+        Scheme::Cba | Scheme::Mcba => few_changes(trace, scheme, wish, stop),
+        Scheme::Pcrtt => intervals(trace, wish, stop),
         Scheme::Ideal => reference(trace, wish),
     }
 }
@@ -70,7 +98,12 @@ pub fn plan(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleE
 impl Plan {
     /// The schedule of this plan.
     pub fn schedule(&self, trace: &Trace) -> Result<Schedule, ScheduleError> {
-        let schedule = self.within_limit(trace)?;
+        self.schedule_until(trace, Stop::NEVER)
+    }
+
+    /// As [`Self::schedule`], unless it is told to stop.
+    pub fn schedule_until(&self, trace: &Trace, stop: Stop<'_>) -> Result<Schedule, ScheduleError> {
+        let schedule = self.within_limit(trace, stop)?;
         Ok(match self.scheme {
             Scheme::WindowPcbr | Scheme::Smooth | Scheme::Cba | Scheme::Mcba => {
                 Schedule { buffer: self.buffer, ..schedule }
@@ -79,7 +112,7 @@ impl Plan {
         })
     }
 
-    fn within_limit(&self, trace: &Trace) -> Result<Schedule, ScheduleError> {
+    fn within_limit(&self, trace: &Trace, stop: Stop<'_>) -> Result<Schedule, ScheduleError> {
         let (rate, buffer, delay) = (self.rate, self.limit, self.delay);
         match self.scheme {
             Scheme::Cbr => cbr::schedule(trace, rate, delay),
@@ -87,8 +120,9 @@ impl Plan {
             Scheme::Pdcbr => pdcbr::schedule(trace, self.dual.ok_or(ScheduleError::NoPair)?, delay),
             Scheme::WindowPcbr => window::schedule(trace, rate, buffer, delay),
             Scheme::Smooth => smooth::schedule(trace, buffer, delay),
-            Scheme::Cba => cba::schedule(trace, buffer, delay),
-            Scheme::Mcba => cba::mcba(trace, buffer, delay),
+            Scheme::Cba | Scheme::Mcba => {
+                cba::Allocator::new(trace, stop).schedule(self.scheme, buffer, delay)
+            }
             Scheme::Pcrtt => pcrtt::schedule(trace, self.interval.unwrap_or(0), delay),
             Scheme::Ideal => ideal::schedule(trace, delay),
         }
@@ -100,8 +134,8 @@ impl Plan {
     }
 
     /// With the buffer that the schedule fills, of the one that it may.
-    fn filled(self, trace: &Trace) -> Result<Self, ScheduleError> {
-        match self.within_limit(trace)?.check(trace) {
+    fn filled(self, trace: &Trace, stop: Stop<'_>) -> Result<Self, ScheduleError> {
+        match self.within_limit(trace, stop)?.check_until(trace, stop) {
             Ok(checked) => Ok(Self { buffer: checked.buffer, ..self }),
             Err(Violation::TooFine(error)) => Err(error),
             // Whoever follows the schedule is told.
@@ -135,18 +169,18 @@ fn one_curve(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, Schedule
     }
 }
 
-fn dual(trace: &Trace, wish: Wish) -> Result<Plan, ScheduleError> {
+fn dual(trace: &Trace, wish: Wish, stop: Stop<'_>) -> Result<Plan, ScheduleError> {
     let choice = match wish {
-        Wish::Delay(delay) => pdcbr::least_buffer(trace, delay)?,
-        Wish::Rate(rate) => pdcbr::least_delay_at(trace, rate, u64::MAX)?,
-        Wish::RateBuffer(rate, buffer) => pdcbr::least_delay_at(trace, rate, buffer)?,
+        Wish::Delay(delay) => pdcbr::least_buffer(trace, delay, stop)?,
+        Wish::Rate(rate) => pdcbr::least_delay_at(trace, rate, u64::MAX, stop)?,
+        Wish::RateBuffer(rate, buffer) => pdcbr::least_delay_at(trace, rate, buffer, stop)?,
         Wish::BufferDelay(buffer, delay) => {
             let most = pcbr::mean_grid_rate(trace, delay)?;
-            pdcbr::least_rate(trace, buffer, delay, most)?
+            pdcbr::least_rate(trace, (buffer, delay), most, stop)?
         }
-        Wish::RateDelay(rate, delay) => pdcbr::least_buffer_at(trace, rate, delay, u64::MAX)?,
+        Wish::RateDelay(rate, delay) => pdcbr::least_buffer_at(trace, rate, delay, u64::MAX, stop)?,
         Wish::All(rate, _, delay) => {
-            let choice = pdcbr::least_buffer_at(trace, rate, delay, u64::MAX)?;
+            let choice = pdcbr::least_buffer_at(trace, rate, delay, u64::MAX, stop)?;
             fits(wish, choice.buffer)?;
             choice
         }
@@ -156,9 +190,14 @@ fn dual(trace: &Trace, wish: Wish) -> Result<Plan, ScheduleError> {
 }
 
 /// Schemes that reach `R*(B, P)`.
-fn optimal(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleError> {
+fn optimal(
+    trace: &Trace,
+    scheme: Scheme,
+    wish: Wish,
+    stop: Stop<'_>,
+) -> Result<Plan, ScheduleError> {
     let (rate, limit, delay) = optimum(trace, wish)?;
-    Plan::simple(scheme, rate, limit, delay).filled(trace)
+    Plan::simple(scheme, rate, limit, delay).filled(trace, stop)
 }
 
 /// Rate, buffer that may be filled, and delay of any scheme that reaches `R*(B, P)`.
@@ -184,10 +223,16 @@ fn optimum(trace: &Trace, wish: Wish) -> Result<(ExactRate, u64, u64), ScheduleE
     Ok((rate, buffer, delay))
 }
 
-fn few_changes(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, ScheduleError> {
+fn few_changes(
+    trace: &Trace,
+    scheme: Scheme,
+    wish: Wish,
+    stop: Stop<'_>,
+) -> Result<Plan, ScheduleError> {
     let (_, least_buffer, least_delay) = optimum(trace, wish)?;
+    let allocator = cba::Allocator::new(trace, stop);
     let peak = |buffer: u64, delay: u64| {
-        Plan::simple(scheme, ExactRate::ZERO, buffer, delay).schedule(trace).map(|s| s.peak)
+        allocator.schedule(scheme, buffer, delay).map(|schedule| schedule.peak)
     };
     let hz = trace.ticks_per_second();
     let too_low = |rate: ExactRate, buffer, delay| {
@@ -215,7 +260,7 @@ fn few_changes(trace: &Trace, scheme: Scheme, wish: Wish) -> Result<Plan, Schedu
             }
         }
     };
-    let plan = Plan::simple(scheme, peak(buffer, delay)?, buffer, delay).filled(trace)?;
+    let plan = Plan::simple(scheme, peak(buffer, delay)?, buffer, delay).filled(trace, stop)?;
     fits(wish, plan.buffer)?;
     Ok(plan)
 }
@@ -250,17 +295,10 @@ fn least_that(
     Ok(Some(bound + high))
 }
 
-fn intervals(trace: &Trace, wish: Wish) -> Result<Plan, ScheduleError> {
-    let (rate, buffer, delay) = match wish {
-        Wish::Delay(delay) => (None, None, Some(delay)),
-        Wish::Rate(rate) => (Some(rate), None, None),
-        Wish::BufferDelay(buffer, delay) => (None, Some(buffer), Some(delay)),
-        Wish::RateDelay(rate, delay) => (Some(rate), None, Some(delay)),
-        Wish::RateBuffer(rate, buffer) => (Some(rate), Some(buffer), None),
-        Wish::All(rate, buffer, delay) => (Some(rate), Some(buffer), Some(delay)),
-    };
+fn intervals(trace: &Trace, wish: Wish, stop: Stop<'_>) -> Result<Plan, ScheduleError> {
+    let Given { rate, buffer, delay } = wish.given();
     let bounds = pcrtt::Bounds { rate, buffer, delay };
-    let (interval, found) = pcrtt::within(trace, bounds)?;
+    let (interval, found) = pcrtt::within(trace, bounds, stop)?;
     let plan = Plan::simple(Scheme::Pcrtt, found.peak, found.buffer, found.delay);
     Ok(Plan { interval: Some(interval), ..plan })
 }

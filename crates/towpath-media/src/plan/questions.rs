@@ -2,6 +2,7 @@
 //! delay (its §4.6), what rate within a buffer (§4.7.1), what delay at a rate (§4.7.2).
 
 use crate::schedule::{ScheduleError, cbr, pcbr, pdcbr, window};
+use crate::stop::Stop;
 use crate::trace::{ExactRate, FrameRate, Trace, TraceError};
 
 /// Whose conventions figures follow.
@@ -52,6 +53,7 @@ pub fn against_delay(
     trace: &Trace,
     delay: u64,
     conventions: Conventions,
+    stop: Stop<'_>,
 ) -> Result<DelayRow, ScheduleError> {
     let cbr_rate = cbr::least_rate(trace, delay)?;
     let (cbr_buffer, pcbr_rate, pcbr_buffer) = match conventions {
@@ -67,7 +69,7 @@ pub fn against_delay(
             (cbr::buffer_uncapped(trace, cbr_rate, delay), rate, buffer)
         }
     };
-    let pdcbr = match pdcbr::least_buffer(trace, delay) {
+    let pdcbr = match pdcbr::least_buffer(trace, delay, stop) {
         Ok(choice) => Some(choice),
         Err(ScheduleError::NoPair) => None,
         Err(error) => return Err(error),
@@ -99,12 +101,17 @@ pub struct BufferRow {
 }
 
 /// One point of the second question; an error only where nothing fits the buffer at all.
-pub fn at_fixed_buffer(trace: &Trace, buffer: u64, delay: u64) -> Result<BufferRow, ScheduleError> {
+pub fn at_fixed_buffer(
+    trace: &Trace,
+    buffer: u64,
+    delay: u64,
+    stop: Stop<'_>,
+) -> Result<BufferRow, ScheduleError> {
     let optimum = window::least_rate(trace, buffer, delay)?;
     let rate = pcbr::mean_grid_rate(trace, delay)?;
     let fits = pcbr::buffer(trace, rate, delay) <= buffer;
     let pcbr = fits.then(|| (rate, pcbr::prefetched(trace, rate, delay)));
-    let pdcbr = match pdcbr::least_rate(trace, buffer, delay, rate) {
+    let pdcbr = match pdcbr::least_rate(trace, (buffer, delay), rate, stop) {
         Ok(choice) => Some((choice, pdcbr::prefetched(trace, choice.rates, delay))),
         Err(ScheduleError::NoPair) => None,
         Err(error) => return Err(error),
@@ -126,7 +133,12 @@ pub struct RateRow {
 }
 
 /// One point of the third question: at the mean rate · `percent`/100 (the source: 100 to 124).
-pub fn at_fixed_rate(trace: &Trace, percent: u64, buffer: u64) -> Result<RateRow, ScheduleError> {
+pub fn at_fixed_rate(
+    trace: &Trace,
+    percent: u64,
+    buffer: u64,
+    stop: Stop<'_>,
+) -> Result<RateRow, ScheduleError> {
     let mean = trace.mean();
     let too_odd = ScheduleError::RateRange { rate: mean.ceil(trace.ticks_per_second()) };
     let rate = mean.scaled(percent, 100).filter(|rate| !rate.is_zero()).ok_or(too_odd)?;
@@ -139,7 +151,9 @@ pub fn at_fixed_rate(trace: &Trace, percent: u64, buffer: u64) -> Result<RateRow
     Ok(RateRow {
         rate,
         pcbr: fits.then_some(delay),
-        pdcbr: pdcbr::least_delay_at(trace, rate, buffer).map(Some).or_else(none_if_too_small)?,
+        pdcbr: pdcbr::least_delay_at(trace, rate, buffer, stop)
+            .map(Some)
+            .or_else(none_if_too_small)?,
         optimum: window::least_delay(trace, rate, buffer).map(Some).or_else(
             |error| match error {
                 ScheduleError::BufferTooSmall { .. } => Ok(None),
@@ -161,7 +175,7 @@ mod tests {
     fn the_source_counts_rate_times_delay() {
         let trace = thesis_trace([4000, 100, 100, 9000, 100]).expect("trace");
         let delay = 2 * trace.slot().expect("even");
-        let row = against_delay(&trace, delay, Conventions::Thesis).expect("row");
+        let row = against_delay(&trace, delay, Conventions::Thesis, Stop::NEVER).expect("row");
         let bytes = row.pcbr.rate.bps(trace.ticks_per_second()) / 8.0 * 2.0 / 30.0;
         assert!((row.pcbr.buffer as f64 - bytes).abs() < 1.0, "{row:?} {bytes}");
         assert!((2.57e6_f64 / 8.0 * 10.0 / 30.0 / 1e6 - 0.107).abs() < 5e-4);
@@ -171,11 +185,11 @@ mod tests {
     #[test]
     fn by_hand() {
         let trace = even(1, &[4, 2, 6, 6]);
-        let row = at_fixed_rate(&trace, 100, 100).expect("row");
+        let row = at_fixed_rate(&trace, 100, 100, Stop::NEVER).expect("row");
         assert_eq!(row.rate, rate(9, 2));
         // 18/4.5 − 3 = 1 from the start. From the third frame on: 12/4.5 − 1 = 5/3, so 2.
         assert_eq!((row.optimum, row.pcbr), (Some(1), Some(2)));
-        let row = at_fixed_buffer(&trace, 9, 2).expect("row");
+        let row = at_fixed_buffer(&trace, 9, 2, Stop::NEVER).expect("row");
         // PCBR: 12 bytes in 3 ticks from the third frame, 14 in 4 from the second: 4, below mean.
         assert_eq!(row.pcbr, Some((rate(9, 2), 6)));
     }
@@ -185,14 +199,14 @@ mod tests {
 
         #[test]
         fn nothing_beats_the_optimum(trace in any_trace(), delay in 1u64..40, extra in 0u64..60) {
-            let row = against_delay(&trace, delay, Conventions::Exact).expect("row");
+            let row = against_delay(&trace, delay, Conventions::Exact, Stop::NEVER).expect("row");
             prop_assert!(row.optimum.rate <= row.pcbr.rate && row.optimum.buffer <= row.cbr.buffer);
             let buffer = trace.largest() + extra;
-            let row = at_fixed_buffer(&trace, buffer, delay).expect("row");
+            let row = at_fixed_buffer(&trace, buffer, delay, Stop::NEVER).expect("row");
             prop_assert!(row.pcbr.is_none_or(|(rate, _)| rate >= row.optimum));
             prop_assert!(row.pdcbr.is_none_or(|(choice, _)| choice.rates.high() >= row.optimum));
             for percent in [100, 124] {
-                let row = at_fixed_rate(&trace, percent, buffer).expect("row");
+                let row = at_fixed_rate(&trace, percent, buffer, Stop::NEVER).expect("row");
                 prop_assert!(row.pcbr.is_none_or(|delay| Some(delay) >= row.optimum));
                 prop_assert!(row.pdcbr.is_none_or(|choice| Some(choice.delay) >= row.optimum));
             }

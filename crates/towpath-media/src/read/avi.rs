@@ -1,9 +1,11 @@
 //! AVI (RIFF) with and without `OpenDML` extensions. The chunks are walked in file order, so the
-//! indexes, which a damaged or unfinished file lacks, are not needed.
+//! indexes, which a damaged or unfinished file lacks, are not needed to find frames; they tell at
+//! which of them decoding can start.
 
 use alloc::vec::Vec;
 
-use super::event::{Codec, Frame, FrameType, STAMP_HZ, Sink, StreamInfo, VideoInfo};
+use super::avi_index::{Index, Part};
+use super::event::{AudioInfo, Codec, Frame, FrameType, STAMP_HZ, Sink, StreamInfo, VideoInfo};
 use super::fault::FaultKind;
 
 /// Streams of a file; a chunk's name has two digits for them.
@@ -24,9 +26,20 @@ enum State {
     /// Collecting a stream header (`strh`) or format (`strf`); then so many bytes are passed.
     Header { format: bool, left: u32, pad: bool },
     /// Passing the bytes of a chunk, then the one that makes its length even.
-    Chunk { frame: bool, left: u64, pad: bool },
+    Chunk { held: Held, left: u64, pad: bool },
+    /// Collecting a part of an index; so many bytes of its chunk are left with it.
+    Index { part: Part, left: u64, pad: bool },
     /// Looking for the name of a chunk.
     Search,
+}
+
+/// What a chunk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    Frame,
+    /// Bytes of a stream that is no pictures.
+    Data,
+    Other,
 }
 
 /// Reads an AVI file. Memory: 100 streams of 64 B and a few hundred bytes.
@@ -38,12 +51,17 @@ pub(super) struct Avi {
     head_len: usize,
     /// Where the list of frames ends, if its length is to be believed.
     frames_end: Option<u64>,
+    /// Where the last of the files in this one ends, as its length says.
+    riff_end: u64,
     streams: Vec<StreamInfo>,
     /// Chunks of each stream so far: the time of the next frame.
     counts: Vec<u64>,
     /// `strh` of the stream whose `strf` comes: handler, frame time as a fraction.
     header: Option<([u8; 4], u32, u32)>,
+    /// Whether the `strf` that comes is of sound.
+    sound: bool,
     frame: Frame,
+    index: Index,
 }
 
 impl Avi {
@@ -54,9 +72,12 @@ impl Avi {
             head: [0; HEADER_MAX],
             head_len: 0,
             frames_end: None,
+            riff_end: 0,
+            index: Index::default(),
             streams: Vec::new(),
             counts: Vec::new(),
             header: None,
+            sound: false,
             frame: Frame::default(),
         }
     }
@@ -88,14 +109,13 @@ impl Avi {
                     }
                     used
                 }
-                State::Chunk { frame, left, pad } => {
+                State::Index { part, left, pad } => self.index(part, (left, pad), bytes, sink),
+                State::Chunk { held, left, pad } => {
                     let take = (bytes.len() as u64).min(left);
                     if take < left {
-                        self.state = State::Chunk { frame, left: left - take, pad };
+                        self.state = State::Chunk { held, left: left - take, pad };
                     } else {
-                        if frame {
-                            self.end_frame(sink);
-                        }
+                        self.end(held, sink);
                         self.pass(u64::from(pad));
                     }
                     take as usize
@@ -107,15 +127,15 @@ impl Avi {
     }
 
     pub(super) fn finish(&mut self, sink: &mut impl Sink) {
-        if self.head_len > 0 {
+        let inside = matches!(self.state, State::Chunk { .. } | State::Index { .. });
+        if self.head_len > 0 || inside || self.offset + 1 < self.riff_end {
             sink.fault(FaultKind::Truncated, self.offset);
         }
-        if let State::Chunk { frame, left, .. } = self.state {
-            sink.fault(FaultKind::Truncated, self.offset);
+        if let State::Chunk { held, left, .. } = self.state {
             self.frame.size -= left.min(self.frame.size);
-            if frame && self.frame.size > 0 {
-                self.frame.damaged = true;
-                sink.frame(&self.frame);
+            self.frame.damaged = true;
+            if self.frame.size > 0 {
+                self.end(held, sink);
             }
         }
     }
@@ -132,7 +152,7 @@ impl Avi {
         self.head_len = 0;
         self.state = match left {
             0 => State::Head,
-            left => State::Chunk { frame: false, left, pad: false },
+            left => State::Chunk { held: Held::Other, left, pad: false },
         };
     }
 
@@ -151,6 +171,7 @@ impl Avi {
         if !plausible(name) {
             return self.lose(start, FaultKind::Garbage, sink);
         }
+        let beyond = self.frames_end.is_some_and(|e| start < e && start + padded > e + 1);
         match &name {
             b"RIFF" | b"LIST" => self.state = State::ListType,
             b"strh" | b"strf" => {
@@ -161,6 +182,12 @@ impl Avi {
                     self.state = State::Head;
                 }
             }
+            // Without its end in sight a chunk that is no frame is not believed.
+            _ if beyond && self.stream_of(name).is_none() => {
+                self.lose(start, FaultKind::ChunkLength, sink);
+            }
+            b"idx1" => self.begin_index(Part::Old, length),
+            [b'i', b'x', _, _] => self.begin_index(Part::Head, length),
             _ => match self.stream_of(name) {
                 Some(stream) => {
                     let end = start + u64::from(length);
@@ -169,10 +196,6 @@ impl Avi {
                         return self.lose(start, FaultKind::ChunkLength, sink);
                     }
                     self.begin_frame(stream, start, length);
-                }
-                // Without its end in sight a chunk of another kind is not believed either.
-                None if self.frames_end.is_some_and(|e| start < e && start + padded > e + 1) => {
-                    self.lose(start, FaultKind::ChunkLength, sink);
                 }
                 None => self.pass(padded),
             },
@@ -200,14 +223,65 @@ impl Avi {
             pts: time.filter(|_| image),
             ..Frame::default()
         };
-        let frame = info.video.is_some();
+        let held = if info.video.is_some() { Held::Frame } else { Held::Data };
         self.head_len = 0;
-        self.state = State::Chunk { frame, left: length.into(), pad: length & 1 == 1 };
+        self.state = State::Chunk { held, left: length.into(), pad: length & 1 == 1 };
     }
 
-    fn end_frame(&mut self, sink: &mut impl Sink) {
-        sink.frame(&self.frame);
+    /// A chunk is over, or the file.
+    fn end(&mut self, held: Held, sink: &mut impl Sink) {
+        match held {
+            Held::Frame => sink.frame(&self.frame),
+            Held::Data => return sink.data(self.frame.stream, self.frame.size),
+            Held::Other => return,
+        }
         self.frame.damaged = false;
+    }
+
+    fn begin_index(&mut self, part: Part, length: u32) {
+        self.go_on(part, length.into(), length & 1 == 1);
+    }
+
+    /// Collects the next part of an index, or passes what is too short for one.
+    fn go_on(&mut self, part: Part, left: u64, pad: bool) {
+        if left < part.bytes() as u64 {
+            return self.pass(left + u64::from(pad));
+        }
+        self.head_len = 0;
+        self.state = State::Index { part, left, pad };
+    }
+
+    /// Takes bytes of an index. Gives back how many were used.
+    fn index(
+        &mut self,
+        part: Part,
+        (left, pad): (u64, bool),
+        bytes: &[u8],
+        sink: &mut impl Sink,
+    ) -> usize {
+        let used = self.collect(bytes, part.bytes());
+        if self.head_len < part.bytes() {
+            return used;
+        }
+        let mut index = core::mem::take(&mut self.index);
+        let stream = |name| self.stream_of(name).filter(|&stream| self.tells_no_keys(stream));
+        let (next, told) = index.take(part, &self.head, stream);
+        self.index = index;
+        if let Some((stream, key)) = told {
+            sink.indexed(stream, key);
+        }
+        let left = left - part.bytes() as u64;
+        match next {
+            Some(part) => self.go_on(part, left, pad),
+            None => self.pass(left + u64::from(pad)),
+        }
+        used
+    }
+
+    /// Pictures of which only the index tells at which decoding can start.
+    fn tells_no_keys(&self, stream: u16) -> bool {
+        let info = &self.streams[usize::from(stream)];
+        info.video.is_some() && info.codec != Codec::Mjpeg
     }
 
     /// Stream of a chunk of data: two digits and its kind.
@@ -233,7 +307,11 @@ impl Avi {
                 // An unfinished file has 0 here.
                 self.frames_end = (content > 0).then_some(start + content);
             }
-            (b"RIFF", _) => self.frames_end = None,
+            (b"RIFF", _) => {
+                self.frames_end = None;
+                // An unfinished file has 0 here, too.
+                self.riff_end = start + content;
+            }
             (_, b"hdrl" | b"strl" | b"rec " | b"odml") => {}
             _ => self.pass(content + (content & 1)),
         }
@@ -248,14 +326,21 @@ impl Avi {
                 return sink.fault(FaultKind::StreamHeader, start);
             }
             if self.name() != *b"vids" {
+                self.sound = self.name() == *b"auds";
                 self.add(Codec::Other, None, start, sink);
                 return;
             }
+            self.sound = false;
             let handler = core::array::from_fn(|i| self.head[4 + i]);
             self.header = Some((handler, self.word(20), self.word(24)));
             return;
         }
-        let Some((handler, scale, rate)) = self.header.take() else { return };
+        let Some((handler, scale, rate)) = self.header.take() else {
+            if core::mem::take(&mut self.sound) && len >= 12 {
+                self.sound_format(sink);
+            }
+            return;
+        };
         if len < 20 {
             return sink.fault(FaultKind::StreamHeader, start);
         }
@@ -273,6 +358,28 @@ impl Avi {
             known => known,
         };
         self.add(codec, Some(video), start, sink);
+    }
+
+    /// The format of the last stream, which is sound: `WAVEFORMATEX`.
+    fn sound_format(&mut self, sink: &mut impl Sink) {
+        let (tag, layer) = (self.word(0) as u16, u8::from(self.word(0) as u16 == 0x55) * 3);
+        let audio = AudioInfo {
+            channels: u8::try_from(self.word(0) >> 16).unwrap_or(0),
+            sample_rate_hz: self.word(4),
+            rate_bps: self.word(8).saturating_mul(8),
+            frame_samples: 0,
+            layer,
+        };
+        let Some(info) = self.streams.last_mut() else { return };
+        info.codec = match tag {
+            0x01 => Codec::Pcm,
+            0x50 | 0x55 => Codec::MpegAudio,
+            0xFF | 0x1600 | 0x1610 => Codec::Aac,
+            0x2000 => Codec::Ac3,
+            _ => Codec::Other,
+        };
+        info.audio = Some(audio);
+        sink.stream(info);
     }
 
     fn add(&mut self, codec: Codec, video: Option<VideoInfo>, start: u64, sink: &mut impl Sink) {

@@ -211,6 +211,9 @@ pub struct Frame {
     pub vbv_delay: Option<u16>,
     /// With it: bytes of the frame up to the end of its picture start code.
     pub head: u32,
+    /// The time base of its stamps: those of frames with different numbers cannot be compared,
+    /// since the clock broke between them.
+    pub base: u16,
 }
 
 /// A clock reference: PCR of a transport stream or SCR of a program stream.
@@ -231,6 +234,9 @@ pub struct ClockReference {
     pub position: u64,
     /// The stream announced a new time base at this reference.
     pub discontinuity: bool,
+    /// How many time bases its clock had before (modulo 2¹⁶): announced ones, and those that only a
+    /// step back, or one ten times longer than the standard allows, can be.
+    pub base: u16,
 }
 
 /// A packet of a transport stream, as the inspection needs it.
@@ -308,6 +314,11 @@ pub trait Sink {
     fn program(&mut self, _program: &ProgramInfo) {}
     /// A frame ended.
     fn frame(&mut self, _frame: &Frame) {}
+    /// The file's index tells of the next frame of a stream, from its first on, whether decoding can
+    /// start there (AVI, where its bytes are not looked at). Told after the frames.
+    fn indexed(&mut self, _stream: u16, _key: bool) {}
+    /// Bytes of a stream in which frames are not looked for (AVI).
+    fn data(&mut self, _stream: u16, _bytes: u64) {}
     /// A clock reference came by.
     fn clock(&mut self, _clock: &ClockReference) {}
     /// A packet of a transport stream; after everything that it caused.

@@ -61,6 +61,10 @@ faults! {
     StreamHeader = "stream header that contradicts itself",
     /// A chunk is longer than the file, or than the list it is in.
     ChunkLength = "chunk longer than the file",
+    /// A transport stream does not begin with a packet; the offset is that of the first one.
+    Headless = "file begins inside a packet",
+    /// No header, frame, table or clock reference that is right in itself.
+    Unproven = "nothing in it proves what it is",
     /// The file ended inside of something.
     Truncated = "file ends inside a packet, chunk or picture",
     /// More programs, streams or frames than the reader's limits; the rest was left out.

@@ -8,9 +8,6 @@ use super::fault::{FaultKind, Faults};
 /// Frames, and clock references, that are kept: 46 h of 60 frames per second.
 pub const LIST_MAX: usize = 10_000_000;
 
-/// A longer step of a clock is a jump, not time: 10 s.
-const STITCH_TICKS: i64 = 270_000_000;
-
 /// Keeps frames and clock references in file order.
 ///
 /// Memory: 64 B per frame and 48 B per reference, at most [`LIST_MAX`] of each; what is beyond is
@@ -27,6 +24,8 @@ pub struct FrameLists {
     pub clocks: Vec<ClockReference>,
     /// What is wrong with the file.
     pub faults: Faults,
+    /// By stream: where in `frames` those begin that the index has not told of.
+    indexed: Vec<usize>,
 }
 
 impl FrameLists {
@@ -66,7 +65,7 @@ impl FrameLists {
                 (Some(before), Some(&(ticks, position))) => {
                     let bytes = clock.position.saturating_sub(position);
                     let step = clock.ticks.saturating_sub(before.ticks);
-                    let on_line = !clock.discontinuity && (0..=STITCH_TICKS).contains(&step);
+                    let on_line = clock.base == before.base && step >= 0;
                     let step = if on_line {
                         last_step = (step.unsigned_abs(), bytes.max(1));
                         step.unsigned_abs()
@@ -131,6 +130,21 @@ impl Sink for FrameLists {
             self.frames.push(*frame);
         } else {
             self.faults.record(FaultKind::Limit, frame.start);
+        }
+    }
+
+    fn indexed(&mut self, stream: u16, key: bool) {
+        let of = usize::from(stream);
+        if self.indexed.len() <= of {
+            self.indexed.resize(of + 1, 0);
+        }
+        let from = self.indexed[of];
+        let mut rest = self.frames[from..].iter_mut().enumerate();
+        if let Some((after, frame)) = rest.find(|(_, f)| f.stream == stream) {
+            frame.key = key;
+            self.indexed[of] = from + after + 1;
+        } else {
+            self.indexed[of] = self.frames.len();
         }
     }
 

@@ -16,6 +16,7 @@
 //! | `start_code`, `bits`, `crc` | bytes and bits |
 
 mod avi;
+mod avi_index;
 mod bits;
 mod clock;
 mod crc;

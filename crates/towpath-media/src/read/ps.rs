@@ -234,6 +234,7 @@ impl ProgramStream {
             offset,
             position: offset,
             discontinuity: false,
+            base: step.base,
         });
     }
 
@@ -245,8 +246,7 @@ impl ProgramStream {
             return Head::Known(known, State::Skip(skip + left));
         }
         let stream = self.stream(header.id, sink);
-        let near = self.clock.ticks().map(|ticks| ticks / 300);
-        self.streams[stream].pes((header.pts, header.dts), near, start, sink);
+        self.streams[stream].pes((header.pts, header.dts), self.clock, start, sink);
         Head::Known(known, State::Payload { stream, skip, left })
     }
 

@@ -67,6 +67,9 @@ pub enum ScheduleError {
         /// Groups of the trace.
         limit: usize,
     },
+    /// It was told to end ([`Stop`](crate::Stop)).
+    #[error("interrupted")]
+    Interrupted,
     /// The instants of a schedule have no common measure within 128 bits.
     #[error("segment {segment}: rates too finely divided to be checked exactly")]
     TooFine {

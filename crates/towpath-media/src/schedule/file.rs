@@ -180,6 +180,7 @@ fn wrong(line: usize, text: &str, what: &'static str) -> FileError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::Violation;
     use crate::schedule::testing::any_trace;
     use crate::schedule::{pcbr, smooth};
     use alloc::string::ToString;
@@ -233,7 +234,11 @@ mod tests {
             file.extend_from_slice(&bytes);
             if let Ok(schedule) = parse(&file) {
                 let trace = crate::schedule::testing::even(1, &[4, 5]);
-                let _ = schedule.check(&trace);
+                let judged = schedule.check(&trace);
+                // Nine bytes at one a tick: four of them too late after a delay of one.
+                let starves = Violation::Starved { group: 1, sent: 1, needed: 4 };
+                prop_assert_eq!(judged, Err(starves));
+                prop_assert_eq!(schedule.segments.len(), 1 + file.split(|b| *b == b'\n').count());
             }
         }
     }

@@ -23,6 +23,7 @@ pub mod cbr;
 mod corridor;
 mod error;
 mod file;
+mod hulls;
 pub mod ideal;
 pub mod pcbr;
 pub mod pcrtt;

@@ -10,6 +10,7 @@ use super::program::Writer;
 use super::slope::check_delay;
 use super::window::check_buffer;
 use super::{POSITION_UNIT, Schedule, ScheduleError, Scheme};
+use crate::stop::Stop;
 use crate::trace::{ExactRate, Trace};
 
 /// The schedule with intervals of `interval` groups and a delay in ticks; it tells the buffer.
@@ -57,7 +58,11 @@ pub struct Bounds {
 /// The schedule that fits the bounds, of intervals 1, 2, 3, 4, 6, 8, 12, …: of least delay, then of
 /// least peak where the rate is open, else of least buffer; of equals the longest interval. Gives
 /// the interval too.
-pub fn within(trace: &Trace, bounds: Bounds) -> Result<(usize, Schedule), ScheduleError> {
+pub fn within(
+    trace: &Trace,
+    bounds: Bounds,
+    stop: Stop<'_>,
+) -> Result<(usize, Schedule), ScheduleError> {
     let hz = trace.ticks_per_second();
     if let Some(buffer) = bounds.buffer {
         check_buffer(trace, buffer)?;
@@ -65,6 +70,7 @@ pub fn within(trace: &Trace, bounds: Bounds) -> Result<(usize, Schedule), Schedu
     let mut best: Option<((u64, ExactRate, u64), usize)> = None;
     let mut least: Option<ExactRate> = None;
     for interval in intervals(trace.groups()) {
+        stop.check()?;
         let lines = Lines::new(trace, interval);
         let buffer = lines.buffer();
         if bounds.buffer.is_some_and(|most| buffer > most) {
@@ -246,7 +252,7 @@ mod tests {
         fn a_buffer_is_kept(trace in any_trace(), extra in 0u64..60, delay in 1u64..40) {
             let buffer = trace.largest() + extra;
             let bounds = Bounds { rate: None, buffer: Some(buffer), delay: Some(delay) };
-            let (_, schedule) = within(&trace, bounds).expect("schedule");
+            let (_, schedule) = within(&trace, bounds, Stop::NEVER).expect("schedule");
             prop_assert!(schedule.buffer <= buffer);
         }
     }

@@ -17,6 +17,7 @@ use super::program::Writer;
 use super::screen::{Candidate, SHARES, Screen, TWENTIETHS};
 use super::slope::{check_delay, steepest_from_start};
 use super::{POSITION_UNIT, Schedule, ScheduleError, Scheme, window};
+use crate::stop::Stop;
 use crate::trace::{ExactRate, Trace};
 
 /// Two rates: `high`, and `low = high · num/den`.
@@ -240,7 +241,7 @@ const HIGHS: core::ops::Range<u64> = 0..20;
 
 /// The pair of the first source's grid (`R_CBR` × 1.00 … 1.19 and 0.05 … 0.95 of that) that needs
 /// the least buffer at a delay; of equals the lower high rate, then the lower low rate.
-pub fn least_buffer(trace: &Trace, delay: u64) -> Result<Choice, ScheduleError> {
+pub fn least_buffer(trace: &Trace, delay: u64, stop: Stop<'_>) -> Result<Choice, ScheduleError> {
     check_delay(delay)?;
     let cbr = steepest_from_start(trace, delay);
     let screen = Screen::new(trace);
@@ -248,6 +249,7 @@ pub fn least_buffer(trace: &Trace, delay: u64) -> Result<Choice, ScheduleError> 
     let mut limit = f64::INFINITY;
     // Upwards: the lowest that do give a limit that most deliveries at higher ones soon exceed.
     for percent in HIGHS {
+        stop.check()?;
         let Some(high) = cbr.scaled(100 + percent, 100) else { continue };
         // No schedule at this rate needs less.
         let floor = screen.floor(high);
@@ -261,7 +263,7 @@ pub fn least_buffer(trace: &Trace, delay: u64) -> Result<Choice, ScheduleError> 
             open.push((high, candidate));
         }
     }
-    best(trace, open, delay, Held::NO_LIMIT)
+    best(trace, open, delay, (Held::NO_LIMIT, stop))
 }
 
 /// The best of what rounding left, exactly: what holds least, at most `limit`; of equals the lower
@@ -270,11 +272,12 @@ fn best(
     trace: &Trace,
     mut open: Vec<(ExactRate, Candidate)>,
     delay: u64,
-    limit: Held,
+    (limit, stop): (Held, Stop<'_>),
 ) -> Result<Choice, ScheduleError> {
     open.sort_by(|(_, a), (_, b)| a.held.total_cmp(&b.held));
     let mut best: Option<(Held, ExactRate, u32)> = None;
     for (high, Candidate { share, held: least, .. }) in open {
+        stop.check()?;
         let limit = best.map_or(limit, |(held, ..)| held);
         if limit.ceil() as f64 + 1.0 < least {
             break;
@@ -294,13 +297,14 @@ fn best(
 /// rates the least buffer, then the lower low rate (§4.7.1).
 pub fn least_rate(
     trace: &Trace,
-    buffer: u64,
-    delay: u64,
+    (buffer, delay): (u64, u64),
     most: ExactRate,
+    stop: Stop<'_>,
 ) -> Result<Choice, ScheduleError> {
     let mean = trace.mean();
     let least = window::least_rate(trace, buffer, delay)?;
     for percent in 100.. {
+        stop.check()?;
         let high = mean.scaled(percent, 100).ok_or(ScheduleError::NoPair)?;
         if high > most {
             return Err(ScheduleError::NoPair);
@@ -308,8 +312,10 @@ pub fn least_rate(
         if high < least {
             continue;
         }
-        if let Ok(choice) = least_buffer_at(trace, high, delay, buffer) {
-            return Ok(choice);
+        match least_buffer_at(trace, high, delay, buffer, stop) {
+            Err(ScheduleError::Interrupted) => return Err(ScheduleError::Interrupted),
+            Err(_) => {}
+            found => return found,
         }
     }
     Err(ScheduleError::NoPair)
@@ -321,13 +327,14 @@ pub fn least_buffer_at(
     high: ExactRate,
     delay: u64,
     limit: u64,
+    stop: Stop<'_>,
 ) -> Result<Choice, ScheduleError> {
     check_delay(delay)?;
     not_below(trace, high, steepest_from_start(trace, delay))?;
     let screen = Screen::new(trace);
     let open = screen.open(high, delay, screen.floor(high), limit as f64);
     let open = open.into_iter().map(|candidate| (high, candidate)).collect();
-    best(trace, open, delay, Held::bytes(limit))
+    best(trace, open, delay, (Held::bytes(limit), stop))
 }
 
 /// The low rate (0.05 … 0.95 of `high`) with the least start-up delay within a buffer; of equals
@@ -336,10 +343,12 @@ pub fn least_delay_at(
     trace: &Trace,
     high: ExactRate,
     buffer: u64,
+    stop: Stop<'_>,
 ) -> Result<Choice, ScheduleError> {
     let mut best: Option<Choice> = None;
     let mut least = None;
     for share in SHARES {
+        stop.check()?;
         let rates = DualRate::new(high, share, TWENTIETHS)?;
         let delay = least_delay(trace, rates)?;
         if best.is_some_and(|best| best.delay <= delay) {
@@ -460,7 +469,7 @@ mod tests {
                     least = Some(least.map_or(found, |least| least.min(found)));
                 }
             }
-            let found = least_buffer(&trace, delay);
+            let found = least_buffer(&trace, delay, Stop::NEVER);
             let Some((held, percent, share)) = least else {
                 prop_assert_eq!(found, Err(ScheduleError::NoPair));
                 return Ok(());
@@ -524,7 +533,7 @@ mod tests {
                     }
                 }
             }
-            let found = least_buffer(&trace, delay);
+            let found = least_buffer(&trace, delay, Stop::NEVER);
             match all.iter().min() {
                 None => prop_assert_eq!(found, Err(ScheduleError::NoPair)),
                 Some(&(held, percent, share)) => {

@@ -40,6 +40,11 @@ impl Scheme {
         Self::Ideal,
     ];
 
+    /// Whether its peak does not fall evenly with buffer and delay: CBA and MCBA.
+    pub const fn is_greedy(self) -> bool {
+        matches!(self, Self::Cba | Self::Mcba)
+    }
+
     /// The name in files and on the command line.
     pub const fn name(self) -> &'static str {
         match self {

@@ -3,7 +3,11 @@
 use thiserror::Error;
 
 use super::{POSITION_UNIT, Schedule, ScheduleError};
+use crate::stop::Stop;
 use crate::trace::{ExactRate, Trace, gcd};
+
+/// Groups followed between two looks at whether to stop.
+const GROUPS_UNASKED: usize = 4096;
 
 /// What following a schedule showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +54,7 @@ pub enum Violation {
         /// What it can.
         buffer: u64,
     },
-    /// Rates too odd for exact arithmetic.
+    /// Rates too odd for exact arithmetic; or told to stop.
     #[error(transparent)]
     TooFine(#[from] ScheduleError),
 }
@@ -156,6 +160,11 @@ impl Schedule {
     /// Follows the schedule against `trace`: no group may be late, the buffer never overflow. The
     /// answer is exact.
     pub fn check(&self, trace: &Trace) -> Result<Checked, Violation> {
+        self.check_until(trace, Stop::NEVER)
+    }
+
+    /// As [`Self::check`], unless it is told to stop.
+    pub fn check_until(&self, trace: &Trace, stop: Stop<'_>) -> Result<Checked, Violation> {
         self.agree(trace)?;
         let mut follow = Follow::new(self);
         let mut peak = ExactRate::ZERO;
@@ -163,6 +172,9 @@ impl Schedule {
         let mut now = follow.step().expect("a first segment")?;
         let mut next = follow.step().transpose()?;
         for (group, pair) in trace.sums().windows(2).enumerate() {
+            if group.is_multiple_of(GROUPS_UNASKED) {
+                stop.check()?;
+            }
             let due = self.delay + trace.times()[group];
             while let Some(later) = &next
                 && later.begin.num <= later.begin.den.saturating_mul(u128::from(due))

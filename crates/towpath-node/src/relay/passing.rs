@@ -49,7 +49,7 @@ impl Node {
         let up = |host: HostId| {
             let entry = self.log.as_ref().and_then(|l| l.table().get(host));
             entry.is_some_and(|h| h.state == HostState::Up)
-                && !(self.leader_lost && self.leader() == Some(host))
+                && !(self.standing.frozen && self.leader() == Some(host))
         };
         let receivers: Vec<_> =
             placed.receivers.into_iter().skip_while(|(task, ..)| !up(task.host())).collect();

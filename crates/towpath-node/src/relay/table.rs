@@ -163,6 +163,23 @@ impl Relays {
         }
     }
 
+    /// A piece of `src`'s, number 1, is on its way to `host`; or `host` was only asked whether it
+    /// takes what comes by others.
+    #[cfg(test)]
+    pub(crate) fn stage(&mut self, host: HostId, src: TaskId, asked_only: bool) {
+        if asked_only {
+            self.ready.insert(host, false);
+            return;
+        }
+        let (src, dst, total) = (src, src, 0);
+        let header = Header { src, dst, tag: 0, context: 0, seq: 0, format: 0, total, offset: 0 };
+        let payload = Block { index: 0, generation: 0 };
+        let legs = Arc::new(alloc::vec![Leg { host, receivers: Vec::new() }]);
+        let open = [host].into();
+        self.held.insert(1, Held { payload, len: 0, header, shift: 0, legs, open });
+        self.open.insert((host, src), 1);
+    }
+
     /// `host` and those behind it in its chain, as far as they have not answered.
     pub(super) fn from_on(held: &Held, host: HostId) -> Vec<HostId> {
         let chain = held.legs.chunks(CHAIN_MAX).find(|c| c.iter().any(|leg| leg.host == host));

@@ -144,3 +144,88 @@ impl Arrivals {
         self.floor = self.floor.max(top.saturating_sub(63));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAY: Duration = Duration::from_millis(2);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn arrives(a: &mut Arrivals, ms: u64, number: u64) -> bool {
+        a.arrived(at(ms), number, Asks::Acknowledgement, DELAY);
+        a.is_due(at(ms))
+    }
+
+    #[test]
+    fn every_second_packet_is_acknowledged_at_once_and_one_alone_after_a_while() {
+        let mut a = Arrivals::new();
+        assert!(!arrives(&mut a, 0, 0));
+        assert_eq!((a.due_at(), a.awaits_telling()), (Some(at(2)), true));
+        assert!(!a.is_due(at(1)) && a.is_due(at(2)));
+        assert!(arrives(&mut a, 1, 1));
+        assert_eq!((a.due_at(), a.range(at(3))), (None, Some((1, 0, 2000))));
+        a.told();
+        assert_eq!((a.range(at(3)), a.is_due(at(9)), a.awaits_telling()), (None, false, false));
+        assert!(!arrives(&mut a, 3, 2), "it counts anew");
+    }
+
+    #[test]
+    fn it_is_acknowledged_as_often_as_the_peer_wants_within_bounds() {
+        for (asked, every) in [(1, 1), (0, 1), (4, 4), (256, 256), (65_535, 256)] {
+            let mut a = Arrivals::new();
+            a.asked(asked, Duration::from_millis(7));
+            let first = (0..1000).find(|n| arrives(&mut a, 0, *n));
+            assert_eq!(first, Some(every - 1), "{asked} asked for");
+        }
+        for (asked, wait) in [(0, 2), (7, 7), (100, 100), (5000, 100)] {
+            let mut a = Arrivals::new();
+            a.asked(100, Duration::from_millis(asked));
+            arrives(&mut a, 0, 0);
+            assert_eq!(a.due_at(), Some(at(wait)), "{asked} ms asked for");
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_order_is_acknowledged_at_once() {
+        let mut a = Arrivals::new();
+        a.asked(100, DELAY);
+        assert!(!arrives(&mut a, 0, 0) && !arrives(&mut a, 0, 1));
+        assert!(arrives(&mut a, 0, 3), "one is missing");
+        a.told();
+        assert!(!arrives(&mut a, 0, 4));
+        assert!(arrives(&mut a, 0, 2), "it came late");
+        assert_eq!(a.range(at(0)), Some((4, 0, 0)));
+        // What asks for nothing may be out of order.
+        a.told();
+        a.arrived(at(1), 9, Asks::Nothing, DELAY);
+        assert!(!a.is_due(at(100)) && !a.awaits_telling());
+        // What asks patiently does not count towards the next one, but waits no longer.
+        a.asked(2, DELAY);
+        for number in 10..20 {
+            a.arrived(at(1), number, Asks::Patiently, DELAY);
+        }
+        assert!(!a.is_due(at(1)) && a.is_due(at(3)));
+    }
+
+    #[test]
+    fn maps_reach_back_to_what_the_peer_does_not_know() {
+        let mut a = Arrivals::new();
+        for number in 0..300 {
+            arrives(&mut a, 0, number);
+        }
+        assert_eq!((a.unconfirmed(), a.range(at(0))), (299, Some((299, 0, 0))));
+        a.told();
+        a.known_up_to(200);
+        arrives(&mut a, 0, 300);
+        assert_eq!((a.unconfirmed(), a.range(at(0))), (163, Some((300, 137, 0))));
+        a.known_up_to(100);
+        assert_eq!(a.unconfirmed(), 163, "it knows no less than before");
+        a.told();
+        arrives(&mut a, 0, 20);
+        assert_eq!(a.range(at(0)), Some((300, 20, 0)), "an old one that came again");
+    }
+}

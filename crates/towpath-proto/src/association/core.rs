@@ -376,6 +376,29 @@ impl Association {
         self.liveness.watch(now, on)
     }
 
+    /// When an authentic packet last came that had not come before.
+    pub const fn heard_at(&self) -> Instant {
+        self.liveness.heard_at()
+    }
+
+    /// Since when the peer has been asked without a word from it; `None` where it was heard since,
+    /// or was not asked.
+    pub fn silent_since(&self) -> Option<Instant> {
+        self.liveness.silent_since()
+    }
+
+    /// How late the host wakes at present: a silent peer is waited for that much longer, times
+    /// four.
+    pub(crate) fn set_lag(&mut self, lag: Duration) {
+        self.liveness.set_lag(lag);
+    }
+
+    /// Other bounds for the peer's silence hold from now on.
+    pub fn set_liveness(&mut self, bounds: crate::config::Liveness) {
+        self.config.liveness = bounds;
+        self.liveness.set_bounds(bounds);
+    }
+
     /// Asks the peer for a sign of life, unless it gave one or was asked within
     /// [`Liveness::keepalive`](crate::config::Liveness::keepalive).
     pub fn ask(&mut self, now: Instant) {

@@ -19,6 +19,10 @@ use crate::machine::TimerKind;
 
 /// A timer later than this counts as our own stall.
 const STALL: Duration = Duration::from_millis(5);
+/// A silent peer is waited for so many times longer than the host wakes late at present ...
+const LAG_TIMES: u32 = 4;
+/// ... where that is no less than this: an idle machine's hosts wake within a millisecond.
+const LAG_MIN: Duration = Duration::from_millis(10);
 /// An unwatched responder asks after so many of the initiator's longest intervals.
 const INTERVALS_MISSED: u32 = 3;
 
@@ -75,6 +79,8 @@ pub(super) struct Liveness {
     interval: Duration,
     /// Own lateness up to here is accounted for.
     late_up_to: Instant,
+    /// How late the host wakes at present, [`Liveness::set_lag`].
+    lag: Duration,
 }
 
 impl Liveness {
@@ -94,12 +100,38 @@ impl Liveness {
             unsent: initiator.then_some(Wait::new(now)),
             interval: bounds.keepalive,
             late_up_to: now,
+            lag: Duration::ZERO,
         }
     }
 
     /// When a packet that was not known before last came.
     pub(super) const fn heard_at(&self) -> Instant {
         self.heard
+    }
+
+    /// Since when asks have been under way without a word from the peer.
+    pub(super) fn silent_since(&self) -> Option<Instant> {
+        self.silence.map(|w| w.since)
+    }
+
+    /// How late this host wakes at present, on the average: where it is late, its peers, on the
+    /// same machine or as busy, will be, too.
+    pub(super) fn set_lag(&mut self, lag: Duration) {
+        self.lag = lag;
+    }
+
+    /// How long a silent peer is waited for: `lost_after` on a machine that has time.
+    fn patience(&self) -> Duration {
+        let Bounds { lost_after, no_progress_after, .. } = self.bounds;
+        let lag = if self.lag < LAG_MIN { Duration::ZERO } else { self.lag * LAG_TIMES };
+        (lost_after + lag).min(no_progress_after.max(lost_after))
+    }
+
+    /// Other bounds hold from now on.
+    pub(super) fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+        self.gap = bounds.lost_after / (bounds.asks + 2);
+        self.interval = self.interval.clamp(bounds.keepalive, bounds.keepalive_max);
     }
 
     /// When a packet that asks for an answer last left.
@@ -205,9 +237,9 @@ impl Liveness {
 
     /// Whether it is time to give the peer up.
     pub(super) fn verdict(&self, now: Instant) -> Option<End> {
-        let Bounds { lost_after, asks, no_progress_after, .. } = self.bounds;
+        let Bounds { asks, no_progress_after, .. } = self.bounds;
         let over = |w: Option<Wait>, bound| w.filter(|w| w.lasted(now) >= bound);
-        if let Some(w) = over(self.silence, lost_after)
+        if let Some(w) = over(self.silence, self.patience())
             && self.asks >= asks
         {
             let (for_, excused) = (w.lasted(now), w.excused);
@@ -233,10 +265,10 @@ impl Liveness {
 
     /// When [`Liveness::verdict`] or [`Liveness::handle_timeout`] may have something to say.
     pub(super) fn poll_timeout(&self) -> (Instant, TimerKind) {
-        let Bounds { lost_after, asks, no_progress_after, .. } = self.bounds;
+        let Bounds { asks, no_progress_after, .. } = self.bounds;
         let mut end = Instant::NEVER;
         if let Some(w) = self.silence.filter(|_| self.asks >= asks) {
-            end = w.ends(lost_after);
+            end = w.ends(self.patience());
         }
         for w in self.progress.iter().chain(&self.unsent) {
             end = end.min(w.ends(no_progress_after));
@@ -291,6 +323,17 @@ mod tests {
         let End::Silent { for_, asks, excused } = end else { panic!("{end:?}") };
         assert_eq!((for_, excused), (2000 * MS, Duration::ZERO));
         assert_eq!(asks, 13);
+    }
+
+    #[test]
+    fn a_host_that_wakes_late_is_more_patient_and_not_for_ever() {
+        for (lag, lost_after) in [(0, 2000), (9, 2000), (10, 2040), (250, 3000), (9000, 20_000)] {
+            let mut l = asked_at_zero();
+            l.set_lag(lag * MS);
+            let (when, end) = run(&mut l, at(60_000)).unwrap();
+            assert_eq!(when, at(lost_after), "late by {lag} ms");
+            assert!(matches!(end, End::Silent { .. }) || lag == 9000, "{end:?}");
+        }
     }
 
     #[test]
@@ -406,5 +449,24 @@ mod tests {
         l.watch(at(400), false);
         l.watch(at(9000), true);
         assert!(l.wants_ask());
+    }
+
+    #[test]
+    fn asks_before_the_peer_was_heard_do_not_count_against_it() {
+        let mut l = asked_at_zero();
+        // Eleven asks, and then it answers.
+        for n in 1..=10 {
+            l.asked(at(170 * n));
+        }
+        assert_eq!(l.asks, 11);
+        l.heard(at(1800));
+        assert_eq!((l.asks, l.silence.is_some()), (0, false));
+        // One more that nobody answers for longer than `lost_after`: it is one of ten.
+        l.asked(at(1900));
+        assert_eq!(l.verdict(at(4500)), None);
+        let (when, end) = run(&mut l, at(60_000)).expect("given up");
+        assert!(when >= at(3900), "{when}");
+        let End::Silent { asks, .. } = end else { panic!("{end:?}") };
+        assert!(asks >= 10);
     }
 }

@@ -555,4 +555,97 @@ mod tests {
             assert_eq!(path.window(), expected * u64::from(DATAGRAM), "{last}");
         }
     }
+
+    const fn open(channel: u32) -> Item {
+        Item::Open(towpath_wire::ChannelId(channel))
+    }
+
+    /// `count` packets that ask for an acknowledgement, each with an item of its own number.
+    fn send_each(path: &mut Path, now: Instant, count: u32) {
+        let departure = Departure { now, bytes: DATAGRAM, eliciting: true, acked_up_to: None };
+        for _ in 0..count {
+            let number = path.next_number() as u32;
+            path.depart(departure, &[open(number)]);
+        }
+    }
+
+    #[test]
+    fn a_probe_repeats_the_two_oldest_packets_and_two_may_go_beyond_the_window() {
+        let mut path = path();
+        send_each(&mut path, at(0), 5);
+        ack(&mut path, at(20), 0, 1);
+        let mut out = Outcome::default();
+        path.probe(at(100), &mut out);
+        assert_eq!(out.probed, [open(1), open(2)]);
+        assert_eq!((out.packets_lost, out.lost.len()), (0, 0), "they do not count as lost");
+        for _ in 0..2 {
+            assert!(path.owes_probe());
+            send_each(&mut path, at(100), 1);
+        }
+        assert!(!path.owes_probe());
+        // An answer ends it.
+        path.probe(at(300), &mut out);
+        assert!(path.owes_probe());
+        ack(&mut path, at(320), 6, 1);
+        assert!(!path.owes_probe());
+    }
+
+    #[test]
+    fn each_probe_doubles_the_wait_for_the_next_and_an_answer_ends_that() {
+        let (mut path, config) = (path(), Config::default());
+        assert_eq!(path.probe_at(&config), None, "nothing is under way");
+        send_each(&mut path, at(0), 1);
+        ack(&mut path, at(20), 0, 1);
+        send_each(&mut path, at(1000), 3);
+        let wait = |path: &Path, from: u64| path.probe_at(&config).map(|t| t.since(at(from)));
+        let first = wait(&path, 1000).expect("something is under way");
+        let mut out = Outcome::default();
+        path.probe(at(2000), &mut out);
+        assert_eq!(wait(&path, 2000), Some(first * 2));
+        path.probe(at(3000), &mut out);
+        assert_eq!(wait(&path, 3000), Some(first * 4));
+        for n in 0..10 {
+            path.probe(at(4000 + n), &mut out);
+        }
+        assert_eq!(wait(&path, 4009), Some(config.probe_max.max(first)), "the longest");
+        // One that is not new says nothing of the path now.
+        ack(&mut path, at(4010), 0, 1);
+        assert_eq!(wait(&path, 4009), Some(config.probe_max.max(first)));
+        ack(&mut path, at(4010), 1, 1);
+        send_each(&mut path, at(5000), 1);
+        assert!(wait(&path, 5000).expect("it is under way") <= path.rtt.longest() * 5);
+        assert_eq!(path.probing.count, 0);
+    }
+
+    #[test]
+    fn a_packet_is_lost_once_three_later_ones_have_arrived() {
+        let mut path = path();
+        send_each(&mut path, at(0), 5);
+        assert_eq!(ack(&mut path, at(20), 1, 1).lost, [], "one");
+        assert_eq!(ack(&mut path, at(20), 2, 1).lost, [], "two");
+        let third = ack(&mut path, at(20), 3, 1);
+        assert_eq!((third.lost, third.packets_lost), ([open(0)].into(), 1));
+        // After time alone.
+        let mut path = self::path();
+        send_each(&mut path, at(0), 2);
+        assert_eq!(ack(&mut path, at(20), 1, 1).lost, []);
+        let due = path.loss_at.expect("it was overtaken");
+        assert!(due > at(20) && due <= at(0) + path.rtt.longest() * 2, "{due}");
+        let mut out = Outcome::default();
+        path.detect_losses(due, &mut out);
+        assert_eq!(out.lost, [open(0)]);
+    }
+
+    #[test]
+    fn an_acknowledgement_of_what_was_never_sent_is_noticed() {
+        let mut path = path();
+        send_each(&mut path, at(0), 2);
+        let mut bytes = [0; 64];
+        let mut w = towpath_wire::bytes::Writer::new(&mut bytes);
+        towpath_wire::frame::emit_ack(&mut w, PathId(0), 0, 2, &[1]);
+        let frame = towpath_wire::frame::Frames::new(&bytes).next();
+        let Some(Ok(towpath_wire::frame::Frame::Ack(ack))) = frame else { panic!("{frame:?}") };
+        assert!(!path.on_ack(at(1), Duration::ZERO, &ack, &mut Outcome::default()));
+        assert_eq!(path.largest_acked(), None);
+    }
 }

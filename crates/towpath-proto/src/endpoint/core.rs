@@ -2,6 +2,7 @@
 
 use ::core::cmp::Reverse;
 use ::core::net::SocketAddr;
+use ::core::time::Duration;
 use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -74,6 +75,8 @@ pub struct Endpoint {
     pub(super) timers: BinaryHeap<Reverse<(Instant, AssociationId)>>,
     /// The overdue timer by which a sleep of the host was last noticed.
     pub(super) slept: Instant,
+    /// How late this host wakes, on the average of its last timers.
+    pub(super) lag: Duration,
     /// The time, during a driver's call.
     pub(super) clock: Option<Instant>,
     ready: VecDeque<AssociationId>,
@@ -103,6 +106,7 @@ impl Endpoint {
             free: Vec::new(),
             timers: BinaryHeap::new(),
             slept: Instant::NEVER,
+            lag: Duration::ZERO,
             clock: None,
             ready: VecDeque::new(),
             queue: VecDeque::new(),
@@ -217,6 +221,18 @@ impl Endpoint {
     pub fn watch(&mut self, now: Instant, id: AssociationId, on: bool) {
         if self.open_mut(id).is_some_and(|a| a.watch(now, on)) {
             self.touch(id);
+        }
+    }
+
+    /// Other bounds for peers' silence hold from now on, on associations that stand, too.
+    pub fn set_liveness(&mut self, bounds: crate::config::Liveness) {
+        self.config.liveness = bounds;
+        let open: Vec<AssociationId> = self.associations().map(|(id, _)| id).collect();
+        for id in open {
+            if let Some(a) = self.open_mut(id) {
+                a.set_liveness(bounds);
+                self.touch(id);
+            }
         }
     }
 
@@ -492,8 +508,11 @@ impl Machine for Endpoint {
                 continue;
             };
             if slot.armed == at {
-                let due = if slot.punctual { at } else { now };
+                let (due, punctual) = if slot.punctual { (at, true) } else { (now, false) };
                 slot.armed = Instant::NEVER;
+                if punctual {
+                    self.note_lag(now.since(at));
+                }
                 self.fire(now, due, id, memory);
             }
         }

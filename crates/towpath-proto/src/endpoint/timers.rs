@@ -1,6 +1,7 @@
 //! When each association wants to be asked again, and what a timer that is long overdue tells.
 
 use ::core::cmp::Reverse;
+use ::core::time::Duration;
 
 use towpath_wire::Instant;
 
@@ -9,6 +10,8 @@ use crate::memory::Memory;
 
 /// Timers that may have been replaced, beside four for each place, before they are dropped.
 const TIMERS_MIN: usize = 64;
+/// Timers over which lateness is averaged.
+const LAG_OF: u32 = 16;
 
 impl Endpoint {
     fn deadline(state: &SlotState) -> Option<Instant> {
@@ -72,6 +75,18 @@ impl Endpoint {
         }
     }
 
+    /// A timer was late by so much. One long sleep says little of how the host runs: it counts as
+    /// a half of `lost_after`.
+    pub(super) fn note_lag(&mut self, late: Duration) {
+        let late = late.min(self.config.liveness.lost_after / 2);
+        self.lag = self.lag * (LAG_OF - 1) / LAG_OF + late / LAG_OF;
+    }
+
+    /// How late this host's timers are at present, on the average of the last of them.
+    pub const fn lag(&self) -> Duration {
+        self.lag
+    }
+
     /// Does what was due at `due`.
     pub(super) fn fire(
         &mut self,
@@ -80,9 +95,11 @@ impl Endpoint {
         id: AssociationId,
         memory: &mut dyn Memory,
     ) {
+        let lag = self.lag;
         match self.state_mut(id) {
             // The timer may be an old one, set before the deadline moved away.
             Some(SlotState::Open(a)) if a.poll_timeout().is_some_and(|(at, _)| at <= now) => {
+                a.set_lag(lag);
                 a.handle_timeout(due, now, memory);
                 self.touch(id);
             }

@@ -22,6 +22,9 @@ pub(crate) struct Machines {
     program: PathBuf,
 }
 
+/// Names of hosts.
+pub(crate) const HOSTS: [&str; 4] = ["a", "b", "c", "d"];
+
 /// Descriptors that daemons and tasks may have: PVM closes as many for each task it spawns.
 const DESCRIPTORS: &str = "ulimit -n 20000; exec \"$@\"";
 /// Longest time of a run, in seconds.
@@ -32,15 +35,20 @@ impl Machines {
     pub(crate) fn new(hosts: u32) -> Option<Self> {
         let towpath = support::towpath();
         let folder = tempfile::Builder::new().prefix("tp").tempdir().expect("a folder");
-        let net = if hosts == 1 { None } else { Net::new(folder.path()) };
-        if hosts == 2 && net.is_none() {
-            support::skip("no network namespaces: two hosts were not measured");
+        let names = &HOSTS[..hosts as usize];
+        let net = match names {
+            [_] => None,
+            [_, _] => Net::new(folder.path()),
+            names => Net::switched(folder.path(), names),
+        };
+        if hosts > 1 && net.is_none() {
+            support::skip(&format!("no network namespaces: {hosts} hosts were not measured"));
             return None;
         }
         let program = folder.path().join("speed");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/beside_pvm/speed.c");
         let mut cc = Command::new("cc");
-        cc.args(["-O2", "-o"]).arg(&program).arg(source).arg("-lpvm3");
+        cc.args(["-O2", "-o"]).arg(&program).arg(source).args(["-lgpvm3", "-lpvm3"]);
         assert!(cc.status().expect("a C compiler").success());
         support::install(&folder.path().join("ours"));
         let machines = Self { hosts, folder, net, towpath, program };
@@ -82,7 +90,7 @@ impl Machines {
         let folder = self.folder.path();
         let mut hosts = format!("* ep=/usr/bin wd={}\n", folder.display());
         if let Some(net) = &self.net {
-            hosts += "a\nb\n";
+            hosts += &(HOSTS[..self.hosts as usize].join("\n") + "\n");
             let script = "#!/bin/sh\nhost=$1\nshift\n[ \"$1\" = -l ] && shift 2\n\
                 exec env PVM_TMP=FOLDER/$host ENTER \"$host\" sh -c \"$*\"\n";
             let script = script
@@ -91,7 +99,7 @@ impl Machines {
             write_script(&folder.join("rsh"), &script);
         }
         std::fs::write(folder.join("hostfile"), hosts).expect("a file");
-        for host in ["a", "b"] {
+        for host in HOSTS {
             std::fs::create_dir_all(folder.join(host)).expect("a folder");
         }
         let text = self.console(&[&folder.join("hostfile").display().to_string()], "conf\nquit\n");
@@ -121,7 +129,8 @@ impl Machines {
                 .replace("FOLDER", &folder.display().to_string())
                 .replace("ENTER", &net.enter().display().to_string());
             write_script(&folder.join("reach"), &script);
-            std::fs::write(folder.join("list"), "b\n").expect("a file");
+            std::fs::write(folder.join("list"), HOSTS[1..self.hosts as usize].join("\n") + "\n")
+                .expect("a file");
             command.arg("--hostfile").arg(folder.join("list"));
             command.arg("--ssh").arg(folder.join("reach")).arg("--towpath").arg(&self.towpath);
         }

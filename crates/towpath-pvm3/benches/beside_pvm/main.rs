@@ -6,7 +6,7 @@
 //! ```
 //! It takes some six minutes. On a busy machine put `chrt -f 10` before it: other processes then
 //! wait. Arguments behind `--`: `rounds=5`, `ms=40` (time for each kind of round trip and round),
-//! `only=one,two,spawn`, `json=FILE`. Needs Debian's packages pvm and pvm-dev, and root for two
+//! `only=one,two,spawn,group`, `json=FILE`. Needs Debian's packages pvm and pvm-dev, and root for two
 //! hosts.
 //!
 //! Each figure is the median of the rounds; in each round it is the median of what fits into the
@@ -14,16 +14,18 @@
 //! ("together"); what counts is the best of all ways that the program could be written: raw,
 //! default, in place or `pvm_psend`, fragments of 4080, 65536 and 1 000 000 bytes, either
 //! placement.
+//!
+//! `group`: what several tasks on hosts of their own do together, at one switch.
 
 mod machines;
 mod table;
 
-#[path = "../../tests/support/mod.rs"]
+#[path = "../../tests/it/support/mod.rs"]
 mod support;
 
 use std::path::Path;
 
-use machines::{Machines, System};
+use machines::{HOSTS, Machines, System};
 use table::{Figures, Key};
 
 /// What to measure.
@@ -38,7 +40,7 @@ impl Wanted {
     fn read() -> Self {
         let mut wanted = Self { rounds: 5, ms: 40, only: None, json: None };
         for arg in std::env::args().skip(1).filter(|arg| arg != "--bench") {
-            let known = "rounds=N, ms=N, only=one,two,spawn or json=FILE";
+            let known = "rounds=N, ms=N, only=one,two,spawn,group or json=FILE";
             let (name, value) =
                 arg.split_once('=').unwrap_or_else(|| panic!("{arg} is no {known}"));
             let number = || value.parse().unwrap_or_else(|_| panic!("{arg}: no number"));
@@ -66,7 +68,12 @@ fn load() -> String {
 /// One run of the program: its lines go into the figures.
 fn measure(figures: &mut Figures, machines: &Machines, system: System, args: [&str; 4]) {
     let [what, route, host, number] = args;
-    let words: &[&str] = if what == "echo" { &args } else { &[what, number, host] };
+    let group = [&["group", route][..], &HOSTS[1..]].concat();
+    let words: &[&str] = match what {
+        "echo" => &args,
+        "group" => &group,
+        _ => &[what, number, host],
+    };
     let text = machines.run(system, words);
     let mut count = 0;
     for line in text.lines() {
@@ -98,6 +105,16 @@ fn measure(figures: &mut Figures, machines: &Machines, system: System, args: [&s
                     value,
                 )
             }
+            [what, hosts, bytes, value] => (
+                Key {
+                    system,
+                    hosts: hosts.parse().expect("a number of hosts"),
+                    route: what.into(),
+                    bytes: bytes.parse().expect("a size"),
+                    setting: route.to_owned(),
+                },
+                value,
+            ),
             _ => panic!("{system:?} {words:?}: {text}"),
         };
         figures.add(key, value.parse().expect("a time"));
@@ -113,11 +130,12 @@ fn main() {
     }
     let before = load();
     let mut figures = Figures::default();
-    for (hosts, part) in [(1, "one"), (2, "two")] {
+    for (hosts, part) in [(1, "one"), (2, "two"), (4, "group")] {
         let parts = (wanted.has(part), hosts == 1 && wanted.has("spawn"));
         if parts == (false, false) {
             continue;
         }
+        let what = if part == "group" { part } else { "echo" };
         let Some(machines) = Machines::new(hosts) else { continue };
         let there = if hosts == 1 { "." } else { "b" };
         for round in 0..wanted.rounds {
@@ -127,7 +145,7 @@ fn main() {
             for system in systems {
                 let ms = wanted.ms.to_string();
                 for route in ["daemon", "direct"].into_iter().filter(|_| parts.0) {
-                    measure(&mut figures, &machines, system, ["echo", route, there, &ms]);
+                    measure(&mut figures, &machines, system, [what, route, there, &ms]);
                 }
                 for _ in (0..4).filter(|_| parts.1) {
                     measure(&mut figures, &machines, system, ["spawn", "", there, "16"]);

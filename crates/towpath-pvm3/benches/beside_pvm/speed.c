@@ -5,6 +5,10 @@
  *                              "echo PLACEMENT MODE FRAGMENT BYTES MICROSECONDS" for each kind,
  *                              the median of what fits into MS milliseconds
  *   speed spawn COUNT HOST     prints "spawn COUNT MICROSECONDS": until the last task's message
+ *   speed group ROUTE HOST...  with a task on each HOST; prints "WHAT HOSTS BYTES MICROSECONDS" for
+ *                              barriers, for the news of a task's end after pvm_kill, and for the
+ *                              same message to all, until the last one's answer: by pvm_mcast, by a
+ *                              loop of pvm_send, and by that in place
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -20,6 +24,7 @@
 #define WARM 2
 
 enum { SETTING = 1, PING, PONG, HELLO, END };
+enum { HOSTS_MAX = 16, BARRIERS = 200, KILLS = 20, CASTS = 100 };
 enum { RAW, DEFAULT, IN_PLACE, ARRAY, MODES };
 
 static const char *const names[MODES] = {"raw", "default", "in_place", "psend"};
@@ -219,6 +224,135 @@ static void spawn(char *program, int count, char *host)
         pvm_recv(-1, END);
 }
 
+/* Tasks on the hosts, told what to do, which say that they are there. */
+static void all_spawned(char *program, char **args, char **hosts, int count, int *tids)
+{
+    int at;
+    for (at = 0; at < count; at++)
+        if (pvm_spawn(program, args, PvmTaskHost, hosts[at], 1, &tids[at]) != 1)
+            failed("pvm_spawn");
+    for (at = 0; at < count; at++)
+        pvm_recv(-1, HELLO);
+}
+
+static void hello(void)
+{
+    pvm_initsend(PvmDataDefault);
+    pvm_send(pvm_parent(), HELLO);
+}
+
+static void barriers(int members, int all)
+{
+    int at;
+    pvm_joingroup("speed");
+    if (!all)
+        hello();
+    for (at = 0; !all && at < BARRIERS; at++)
+        pvm_barrier("speed", members);
+}
+
+static void group_barriers(char *program, char **hosts, int count)
+{
+    char members[16], *args[] = {"barriers", members, 0};
+    int tids[HOSTS_MAX], at;
+    double start;
+    snprintf(members, sizeof members, "%d", count + 1);
+    barriers(count + 1, 1);
+    all_spawned(program, args, hosts, count, tids);
+    for (at = 0; at < BARRIERS; at++) {
+        start = now();
+        if (pvm_barrier("speed", count + 1) < 0)
+            failed("pvm_barrier");
+        times[at] = now() - start;
+    }
+    pvm_lvgroup("speed");
+    printf("barrier %d 0 %.3f\n", count + 1, median(BARRIERS));
+}
+
+static void kills(char *program, char *host)
+{
+    char *args[] = {"idle", 0};
+    int tid, at;
+    double start;
+    for (at = 0; at < KILLS; at++) {
+        all_spawned(program, args, &host, 1, &tid);
+        pvm_notify(PvmTaskExit, END, 1, &tid);
+        start = now();
+        pvm_kill(tid);
+        pvm_recv(-1, END);
+        times[at] = now() - start;
+    }
+    printf("kill 2 0 %.3f\n", median(KILLS));
+}
+
+/* Answers each message when it has unpacked it. */
+static void take(void)
+{
+    int id, len, tag;
+    hello();
+    for (;;) {
+        id = pvm_recv(pvm_parent(), -1);
+        pvm_bufinfo(id, &len, &tag, 0);
+        if (tag == END)
+            return;
+        pvm_upkint(data, len / 4, 1);
+        pvm_initsend(PvmDataRaw);
+        pvm_send(pvm_parent(), PONG);
+    }
+}
+
+enum { CAST, SENDS, IN_PLACE_SENDS, WAYS };
+
+static void cast(int way, int size, int *tids, int count)
+{
+    int at;
+    pvm_initsend(way == IN_PLACE_SENDS ? PvmDataInPlace : PvmDataRaw);
+    pvm_pkint(data, size / 4, 1);
+    if (way == CAST)
+        pvm_mcast(tids, count, PING);
+    else
+        for (at = 0; at < count; at++)
+            pvm_send(tids[at], PING);
+    for (at = 0; at < count; at++)
+        pvm_recv(-1, PONG);
+}
+
+static void casts(char *program, char *route, char **hosts, int count)
+{
+    static const char *const ways[WAYS] = {"mcast", "sends", "in_place"};
+    char *args[] = {"take", route, 0};
+    int tids[HOSTS_MAX], way, size, at, most;
+    double start;
+    all_spawned(program, args, hosts, count, tids);
+    for (size = 64; size <= LONGEST; size *= size < 65536 ? 1024 : size < 1 << 20 ? 16 : 4)
+        for (way = 0; way < WAYS; way++) {
+            most = size > 65536 ? CASTS / 5 : CASTS;
+            for (at = -WARM; at < most; at++) {
+                start = now();
+                cast(way, size, tids, count);
+                if (at >= 0)
+                    times[at] = now() - start;
+            }
+            printf("%s %d %d %.3f\n", ways[way], count + 1, size, median(most));
+        }
+    pvm_initsend(PvmDataDefault);
+    pvm_mcast(tids, count, END);
+}
+
+static void group(char *program, char *route, char **hosts, int count)
+{
+    group_barriers(program, hosts, 1);
+    group_barriers(program, hosts, count);
+    kills(program, hosts[0]);
+    casts(program, route, hosts, 1);
+    casts(program, route, hosts, count);
+}
+
+static void set_route(const char *name)
+{
+    pvm_setopt(PvmRoute, strcmp(name, "direct") == 0 ? PvmRouteDirect : PvmDontRoute);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -226,13 +360,23 @@ int main(int argc, char **argv)
     find_processors(processors);
     if (pvm_mytid() < 0)
         return 1;
-    if (strcmp(what, "hello") == 0) {
-        pvm_initsend(PvmDataDefault);
-        pvm_send(pvm_parent(), HELLO);
+    if (strcmp(what, "hello") == 0)
+        hello();
+    else if (strcmp(what, "idle") == 0) {
+        hello();
+        pvm_recv(-1, END);
+    } else if (strcmp(what, "barriers") == 0 && argc == 3)
+        barriers(atoi(argv[2]), 0);
+    else if (strcmp(what, "take") == 0 && argc == 3) {
+        set_route(argv[2]);
+        take();
+    } else if (strcmp(what, "group") == 0 && argc > 3 && argc <= HOSTS_MAX) {
+        set_route(argv[2]);
+        group(argv[0], argv[2], argv + 3, argc - 3);
     } else if (strcmp(what, "spawn") == 0 && argc == 4)
         spawn(argv[0], atoi(argv[2]), argv[3]);
     else if (argc > 2) {
-        pvm_setopt(PvmRoute, strcmp(argv[2], "direct") == 0 ? PvmRouteDirect : PvmDontRoute);
+        set_route(argv[2]);
         if (strcmp(what, "echo") != 0)
             echo(pvm_parent());
         else if (argc == 5) {

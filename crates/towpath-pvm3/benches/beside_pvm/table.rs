@@ -9,7 +9,7 @@ use crate::machines::System;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) hosts: u32,
-    /// `daemon`, `direct` or `spawn`.
+    /// `daemon`, `direct` or `spawn`; or what a group does.
     pub(crate) route: String,
     /// Bytes of a message; how many tasks, where the route is `spawn`.
     pub(crate) bytes: u32,
@@ -87,8 +87,11 @@ impl Figures {
             let ways = [System::Pvm, System::Towpath].map(|system| self.best(cell, system, ""));
             let [Some((their_way, _)), Some((our_way, _))] = ways else { continue };
             let (hosts, route, bytes) = cell;
-            let size =
-                if route == "spawn" { format!("{bytes} tasks") } else { bytes_shown(*bytes) };
+            let size = match (route.as_str(), bytes) {
+                ("spawn", tasks) => format!("{tasks} tasks"),
+                (_, 0) => String::new(),
+                (_, bytes) => bytes_shown(*bytes),
+            };
             writeln!(
                 text,
                 "| {hosts} | {route} | {size} | {their_way}, {our_way} | {} | {} | {} | {} |",

@@ -228,6 +228,12 @@ extern "C" fn pvm_recvf(new: Option<MatchFunction>) -> MatchFunction {
     )
 }
 
+/// The handler of messages that nobody is called for: PVM takes a null pointer, too (and ends with
+/// the first message).
+unsafe extern "C" fn drop_message(_: c_int) -> c_int {
+    0
+}
+
 /// `pvm_addmhf`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvm_addmhf(
@@ -242,7 +248,7 @@ pub(crate) extern "C" fn pvm_addmhf(
         |number| data![MHI: number],
         || {
             call("pvm_addmhf", || {
-                library().add_handler(source, tag, context, handler.ok_or(Code::BadParam)?)
+                library().add_handler(source, tag, context, handler.unwrap_or(drop_message))
             })
         },
     )
@@ -291,7 +297,11 @@ pub(crate) extern "C" fn pvm_getcontext() -> c_int {
         event_number!("getcontext"),
         Vec::new,
         |context| data![CXC: context],
-        || call("pvm_getcontext", || Ok(library().context())),
+        || {
+            let context = call("pvm_getcontext", || Ok(library().context_of_task()));
+            show();
+            context
+        },
     )
 }
 
@@ -302,7 +312,7 @@ pub(crate) extern "C" fn pvm_setcontext(context: c_int) -> c_int {
         event_number!("setcontext"),
         || data![CXS: context],
         || {
-            let before = call("pvm_setcontext", || Ok(library().set_context(context)));
+            let before = call("pvm_setcontext", || Ok(library().set_context_of_task(context)));
             show();
             before
         },

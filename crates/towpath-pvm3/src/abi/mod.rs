@@ -1,5 +1,6 @@
 //! The exported C functions: from the program's pointers to [`crate::library`] and back.
 
+mod begin;
 mod buffers;
 mod entry;
 mod groups;

@@ -94,6 +94,9 @@ pub(crate) unsafe extern "C" fn pvm_spawn(
     let came = |made: c_int| data![CC: made, STL: Ints(tids, made.max(0))];
     traced_as(event_number!("spawn"), given, came, || {
         call("pvm_spawn", || {
+            if program.is_null() {
+                return Err(Code::BadParam);
+            }
             // SAFETY: strings of the program, or null.
             let (program, args, place) = unsafe { (bytes(program), list(args), bytes(place)) };
             let made = library().spawn(program, &args, flags, place, count)?;

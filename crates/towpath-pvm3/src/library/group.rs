@@ -7,6 +7,10 @@ use super::session::{Library, Session};
 use crate::code::{Code, Outcome};
 use crate::vm::{Answer, Members, Question, Vm};
 
+/// What stands in PVM's list of a group where a number is free: who asks for its instance gets
+/// the number that the next one to join will have.
+const NOBODY: i32 = -1;
+
 impl Library {
     /// `pvm_joingroup`: the instance number, the lowest free one.
     pub(crate) fn join_group(&self, group: &str) -> Outcome {
@@ -31,6 +35,10 @@ impl Library {
         let group = named(group)?;
         self.enrolled(|session, vm| {
             let members = session.members(vm, group)?;
+            if tid == NOBODY {
+                let free = members.iter().position(|&member| member == 0);
+                return Ok(free.unwrap_or(members.len()) as i32);
+            }
             let found = members.iter().position(|&member| member == tid && tid != 0);
             found.map(|instance| instance as i32).ok_or(Code::NotInGroup)
         })
@@ -51,8 +59,11 @@ impl Library {
     /// `pvm_barrier`; −1: as many as there are members.
     pub(crate) fn barrier(&self, group: &str, count: i32) -> Outcome {
         let group = named(group)?;
-        self.enrolled(|session, vm| session.check_member(vm, group))?;
-        let count = count_of(count)?;
+        // The leader knows who is a member; asked before, each barrier would take two trips to it.
+        let Ok(count) = count_of(count) else {
+            self.enrolled(|session, vm| session.check_member(vm, group))?;
+            return Err(Code::Mismatch);
+        };
         self.ask(Question::Barrier { group, count }).map_err(of_other_count).map(|_| 0)
     }
 

@@ -8,7 +8,8 @@
 //! ```
 //! The ints are little-endian.
 
-use super::machine::CONTEXT_CLASS;
+use towpath_task::pvm::OWN_MAILBOXES;
+
 use super::options::NO_RESET_CLASS;
 use super::session::Library;
 use crate::code::{Code, Outcome};
@@ -152,7 +153,7 @@ impl Library {
     /// `pvm_getmboxinfo`: names that begin as the pattern says.
     pub(crate) fn mailboxes(&self, pattern: &str) -> Result<Vec<Mailbox>, Code> {
         let mut boxes = self.enrolled(|_, vm| vm.mailboxes(&format!("{pattern}*")))?;
-        boxes.retain(|(name, _)| name != CONTEXT_CLASS);
+        boxes.retain(|(name, _)| !name.starts_with(OWN_MAILBOXES));
         Ok(boxes)
     }
 
@@ -217,7 +218,7 @@ impl Library {
                 }
             }
             for (name, entries) in vm.mailboxes("*")? {
-                if name == CONTEXT_CLASS || !(class.is_empty() || class == name) {
+                if name.starts_with(OWN_MAILBOXES) || !(class.is_empty() || class == name) {
                     continue;
                 }
                 for (at, owner, rules) in entries {

@@ -10,6 +10,10 @@ use crate::vm::MailRules;
 pub(crate) const MASK: usize = 36;
 /// Smallest and largest fragment that may be asked for, in bytes.
 const FRAGMENT: std::ops::RangeInclusive<i32> = 52..=1_048_576;
+/// The option that sets it.
+const FRAGMENT_SIZE: i32 = 10;
+/// The one that a task begins with, each time that it enrols.
+pub(super) const FRAGMENT_DEFAULT: i32 = 4080;
 /// Mailbox of the tasks that a reset spares.
 pub(super) const NO_RESET_CLASS: &str = "###_PVM_NO_RESET_###";
 
@@ -91,7 +95,7 @@ impl Options {
             route: 2,
             debug: 0,
             on_error: 1,
-            fragment: 4080,
+            fragment: FRAGMENT_DEFAULT,
             reserved: false,
             reserved_value: 0,
             show_tids: 1,
@@ -247,6 +251,10 @@ impl Library {
 
     /// `pvm_setopt`: the value before.
     pub(crate) fn set_option(&self, what: i32, value: i32) -> Outcome {
+        if what == FRAGMENT_SIZE {
+            // It begins anew with each task, as in PVM: one that enrols later would lose it.
+            let _ = self.my_tid();
+        }
         match what {
             // Of PVM for shared memory machines; contexts of the task's own output and trace.
             19 | 20 | 23 | 24 => Err(Code::NotImpl),
@@ -318,12 +326,26 @@ impl Library {
         self.with(|session| session.options)
     }
 
-    /// `pvm_getcontext`.
+    /// The context.
     pub(crate) fn context(&self) -> i32 {
         self.with(|session| session.context)
     }
 
-    /// `pvm_setcontext`: the context before.
+    /// `pvm_getcontext`. A child is in its spawner's context from its first call on, so it enrols;
+    /// a process that cannot has a context all the same, as in PVM.
+    pub(crate) fn context_of_task(&self) -> i32 {
+        let _ = self.my_tid();
+        self.context()
+    }
+
+    /// `pvm_setcontext`: the context before. The process enrols, as for
+    /// [`Self::context_of_task`]: later, that would set the context again.
+    pub(crate) fn set_context_of_task(&self, context: i32) -> i32 {
+        let _ = self.my_tid();
+        self.set_context(context)
+    }
+
+    /// Goes into another context: the context before.
     pub(crate) fn set_context(&self, context: i32) -> i32 {
         self.with(|session| std::mem::replace(&mut session.context, context))
     }

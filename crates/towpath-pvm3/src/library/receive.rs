@@ -1,8 +1,9 @@
 //! Messages in: taking them in, matching, handlers.
 //!
 //! What comes is matched in the order in which it came. As long as the program has neither a match
-//! function nor handlers, nor looked at what waits (`pvm_probe`), messages stay with the virtual
-//! machine and are asked for by source and tag; else they are all taken in and wait here.
+//! function nor handlers, nor looked at what waits (`pvm_probe`, `pvm_nrecv`), messages stay with
+//! the virtual machine and are asked for by source and tag; else they are taken in and wait here:
+//! one at each look, all where there are handlers or the program waits by its own function.
 //! Invariant: what waits here came before what waits there.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -64,7 +65,10 @@ impl Library {
             session.buffers.free(session.buffers.receive())?;
             session.sought(source, tag)
         })?;
-        let id = self.take_message(sought, wait)?;
+        let id = match wait {
+            Wait::No => self.take_if_there(sought)?,
+            wait => self.take_message(sought, wait)?,
+        };
         self.with(|session| session.buffers.set_receive(id))?;
         Ok(id)
     }
@@ -73,10 +77,7 @@ impl Library {
     /// Nothing of the task's state is lent while this waits: handlers and other threads find the
     /// context and the buffers as they left them.
     fn take_message(&self, sought: Sought, wait: Wait) -> Outcome {
-        let mut last = matches!(wait, Wait::No);
-        if last {
-            self.enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))?;
-        }
+        let mut last = false;
         loop {
             let seen = match self.take_directly(sought)? {
                 Directly::Taken(id) => return Ok(id),
@@ -97,12 +98,38 @@ impl Library {
         }
     }
 
+    /// A message that is no longer waiting and not yet the receive buffer, as far as one look
+    /// shows it; 0: it shows none.
+    fn take_if_there(&self, sought: Sought) -> Outcome {
+        loop {
+            let Some(id) = self.look(sought)? else { return Ok(0) };
+            // Else another thread was faster, or the match function itself took it.
+            if self.with(|session| session.buffers.take_waiting(id))? {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// One look, as PVM takes it: at what was taken in; where that has nothing that fits, at the
+    /// one message that came next. Programs rely on it that ask for two tags in turn: they see what
+    /// one task sent in the order in which it was sent, however fast it comes.
+    fn look(&self, sought: Sought) -> Result<Option<i32>, Code> {
+        if let Some(id) = self.find(sought)? {
+            return Ok(Some(id));
+        }
+        if let Came::Handle(handler, about, id, context) =
+            self.inside_as(sought.me, |session, vm| session.take_messages(vm, 1))?
+        {
+            self.trace_handler(about, id);
+            self.call_handler(handler, id, context)?;
+        }
+        self.find(sought)
+    }
+
     /// `pvm_probe`: the number of a message that waits, 0 for none. It goes on waiting.
     pub(crate) fn probe(&self, source: i32, tag: i32) -> Outcome {
-        self.enrolled(|_, vm| vm.wait(Some(Duration::ZERO)))?;
-        self.take_all_in()?;
-        let sought = self.inside(|session, _| session.sought(source, tag))?;
-        let found = self.find(sought)?.unwrap_or(0);
+        let sought = self.enrolled(|session, _| session.sought(source, tag))?;
+        let found = self.look(sought)?.unwrap_or(0);
         if found != 0 {
             self.with(|session| session.buffers.get_mut(found).map(Message::rewind))?;
         }
@@ -190,7 +217,7 @@ impl Library {
     /// Takes in what came, and calls handlers.
     pub(super) fn take_all_in(&self) -> Result<(), Code> {
         loop {
-            match self.inside(Session::take_messages)? {
+            match self.inside(|session, vm| session.take_messages(vm, usize::MAX))? {
                 Came::Nothing => return Ok(()),
                 Came::Handle(handler, sought, id, context) => {
                     self.trace_handler(sought, id);
@@ -313,21 +340,28 @@ impl Session {
         None
     }
 
-    /// Takes messages over until one has a handler. Then events: a task's end comes after what
-    /// it sent.
-    fn take_messages(&mut self, vm: &mut dyn Vm) -> Result<Came, Code> {
-        while let Some(incoming) = vm.take()? {
+    /// Takes messages over until one has a handler, `most` at most. Then events: a task's end comes
+    /// after what it sent.
+    fn take_messages(&mut self, vm: &mut dyn Vm, most: usize) -> Result<Came, Code> {
+        let mut taken = 0;
+        while taken < most
+            && let Some(incoming) = vm.take()?
+        {
             let mut message = self.message(incoming);
             if Self::is_system_message(&message.info) {
                 let Some(shown) = self.take_system(vm, &message) else { continue };
                 message = shown;
             }
+            taken += 1;
             if let came @ Came::Handle(..) = self.sort(message) {
                 return Ok(came);
             }
         }
         self.take_events(vm);
-        while let Some(message) = self.notices.next_told() {
+        while taken < most
+            && let Some(message) = self.notices.next_told()
+        {
+            taken += 1;
             if let came @ Came::Handle(..) = self.sort(message) {
                 return Ok(came);
             }

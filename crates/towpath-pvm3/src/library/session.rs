@@ -9,9 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::handlers::Handlers;
 use super::notify::Notices;
-use super::options::Options;
+use super::options::{FRAGMENT_DEFAULT, Options};
 use super::output::Output;
 use super::receive::MatchFunction;
+use super::spawn::CONTEXT_VAR;
 use super::system::System;
 use super::trace::{Traced, Tracing};
 use super::waiting::Sleepers;
@@ -344,6 +345,12 @@ impl Library {
     }
 }
 
+/// The context that the task's spawner was in, where there is one.
+fn given_context() -> Option<i32> {
+    let text = std::env::var(CONTEXT_VAR).ok()?;
+    Some(super::spawn::parse_int(&text))
+}
+
 /// The state and its machine, which goes back when this is dropped: by a panic too.
 struct Apart<'a> {
     session: &'a mut Session,
@@ -377,7 +384,13 @@ impl Session {
         }
         let mut vm = connect()?;
         let identity = vm.identity();
-        self.context = identity.context;
+        // As in PVM: a child begins in the context of the variable each time that it enrols; any
+        // other process goes on in the one that it was in.
+        if let Some(given) = given_context().or((identity.context != 0).then_some(identity.context))
+        {
+            self.context = given;
+        }
+        self.options.fragment = FRAGMENT_DEFAULT;
         self.system.awaits_siblings = identity.parent.is_some() && super::system::told_later();
         self.identity = Some(identity);
         self.begin_tracing(&mut *vm);

@@ -15,6 +15,8 @@ const DEBUG: i32 = 4;
 const COMPLEMENT: i32 = 32;
 const BOTH: i32 = HOST | ARCH;
 pub(super) const ORPHAN: i32 = 64;
+/// Variable with the context that a child begins in.
+pub(super) const CONTEXT_VAR: &str = "PVMCTX";
 /// `pvm_kill` sends this.
 const TERMINATE: i32 = 15;
 
@@ -30,8 +32,7 @@ impl Library {
     ) -> Result<Vec<i32>, Code> {
         let flags = flags | environment_flags();
         self.my_tid()?;
-        let wanted = u32::try_from(count).ok().filter(|&count| count > 0);
-        let wanted = wanted.filter(|_| !program.is_empty()).ok_or(Code::BadParam)?;
+        let wanted = u32::try_from(count).ok().filter(|&count| count > 0).ok_or(Code::BadParam)?;
         let managed = self.spawn_managed((program, args), flags, place, count)?;
         let mut tids = match managed {
             Some(tids) => tids,
@@ -122,7 +123,7 @@ impl Session {
     /// What a child finds in its environment: what `PVM_EXPORT` names, and trace settings.
     pub(super) fn child_environment(&self, vm: &mut dyn Vm) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut env = self.tracer_of_children(vm);
-        env.push((b"PVMCTX".to_vec(), format!("{:#x}", self.context).into_bytes()));
+        env.push((CONTEXT_VAR.into(), format!("{:#x}", self.context).into_bytes()));
         let Some(names) = std::env::var_os("PVM_EXPORT") else { return env };
         for name in names.as_bytes().split(|&byte| byte == b':').filter(|name| !name.is_empty()) {
             if let Some(value) = std::env::var_os(OsStr::from_bytes(name)) {

@@ -106,6 +106,8 @@ fn a_probed_message_keeps_its_place() {
     let me = library.my_tid().unwrap();
     send(&library, me, 1, 10);
     send(&library, me, 2, 20);
+    // One message comes with each look, as in PVM.
+    assert_eq!(library.probe(-1, 2), Ok(0));
     let id = library.probe(-1, 2).unwrap();
     assert_eq!(library.buffer_info(id).unwrap().2.tag, 2);
     assert_eq!(library.probe(-1, 7), Ok(0));
@@ -113,6 +115,65 @@ fn a_probed_message_keeps_its_place() {
     assert_eq!(receive(&library, -1, -1), (1, 10));
     assert_eq!(receive(&library, -1, -1), (2, 20));
     assert_eq!(receive(&library, -1, -1), (3, 30));
+}
+
+/// A master that asks for two tags in turn sees what came first first, though all is there.
+#[test]
+fn what_is_polled_for_by_two_tags_is_seen_in_the_order_in_which_it_came() {
+    const RESULT: i32 = 1;
+    const READY: i32 = 2;
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    for number in 0..20 {
+        send(&library, me, RESULT, number);
+        send(&library, me, READY, number);
+    }
+    let (mut results, mut wishes) = (0, 0);
+    while wishes < 20 || results < 20 {
+        for (tag, count) in [(READY, &mut wishes), (RESULT, &mut results)] {
+            *count += i32::from(library.receive(-1, tag, Wait::No).unwrap() > 0);
+        }
+        assert!(wishes <= results, "wish {wishes} was seen before result {results}");
+    }
+    // Who waits takes what he waits for out of turn.
+    send(&library, me, RESULT, 7);
+    send(&library, me, READY, 8);
+    assert_eq!(receive(&library, me, READY), (READY, 8));
+}
+
+#[test]
+fn a_barrier_asks_the_leader_once() {
+    let world = World::default();
+    let library = world.library();
+    library.join_group("g").unwrap();
+    let before = world.listings();
+    assert_eq!(library.barrier("g", 1), Ok(0));
+    assert_eq!(library.barrier("nobody's", 1), Err(Code::NoGroup));
+    assert_eq!(world.listings(), before, "who is a member is known to who is asked anyway");
+    assert_eq!(library.barrier("g", 0), Err(Code::Mismatch));
+    assert_eq!(library.barrier("nobody's", 0), Err(Code::NoGroup));
+}
+
+#[test]
+fn a_process_that_enrols_again_goes_on_in_its_context() {
+    let world = World::default();
+    world.program("child", |library, _| {
+        let (parent, given) = (library.parent().unwrap(), library.context());
+        send(library, parent, 1, given);
+    });
+    let library = world.library();
+    let before = library.my_tid().unwrap();
+    assert_eq!(library.set_context_of_task(5), 0);
+    assert_eq!(library.set_option(10, 65_536), Ok(4080));
+    assert_eq!(library.set_option(18, 0), Ok(1));
+    library.exit().unwrap();
+    assert_ne!(library.my_tid(), Ok(before));
+    assert_eq!((library.context_of_task(), library.options().fragment), (5, 4080));
+    assert_eq!(library.options().show_tids, 0);
+    library.spawn(b"child", &[], 0, b"", 1).unwrap();
+    assert_eq!(receive(&library, -1, 1), (1, 5));
+    world.finish();
 }
 
 #[test]

@@ -51,6 +51,8 @@ struct State {
     watches: Vec<(u64, i32, Watched)>,
     registry: Registry,
     signals: Vec<(i32, i32)>,
+    /// How often somebody asked who is in a group.
+    listings: usize,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -92,6 +94,11 @@ impl World {
     /// Signals sent so far: task, signal.
     pub(crate) fn signals(&self) -> Vec<(i32, i32)> {
         self.state().signals.clone()
+    }
+
+    /// How often somebody asked who is in a group.
+    pub(crate) fn listings(&self) -> usize {
+        self.state().listings
     }
 
     /// A host joins, for those who watch.
@@ -467,7 +474,9 @@ impl Vm for Member {
     }
 
     fn members(&mut self, group: &str) -> Result<Members, Code> {
-        self.world.state().registry.members(group)
+        let mut state = self.world.state();
+        state.listings += 1;
+        state.registry.members(group)
     }
 
     fn mail_put(

@@ -355,7 +355,7 @@ impl Vm for Member {
     }
 
     fn take(&mut self) -> Result<Option<Incoming>, Code> {
-        let taken = self.task.recv_by(Some(Duration::ZERO), &mut |_| towpath::Choice::Take);
+        let taken = self.task.recv_first();
         let taken = self.receive(taken);
         self.take_events();
         taken
@@ -474,6 +474,10 @@ impl Vm for Member {
         let Some(place) = self.place(&request.place)? else {
             return Ok(vec![Code::NoHost.number(); request.count as usize]);
         };
+        if request.program.is_empty() {
+            // No folder has a file without a name.
+            return Ok(vec![Code::NoFile.number(); request.count as usize]);
+        }
         let mut env = request.env.clone();
         for name in PASSED_ON {
             if let Some(value) = std::env::var_os(name) {

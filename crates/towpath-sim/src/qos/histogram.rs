@@ -40,6 +40,31 @@ pub struct Summary {
     pub max_ns: u64,
 }
 
+impl Summary {
+    /// Of a few values, all figures exact.
+    pub fn of(values: &[u64]) -> Self {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable();
+        let count = sorted.len() as u64;
+        let sum: u128 = sorted.iter().map(|ns| u128::from(*ns)).sum();
+        // As `Histogram::quantile`.
+        let quantile = |per_mille: u64| {
+            let rank = (count * per_mille).div_ceil(1000).max(1) as usize;
+            sorted.get(rank - 1).copied().unwrap_or(0)
+        };
+        Self {
+            samples: count,
+            min_ns: sorted.first().copied().unwrap_or(0),
+            mean_ns: (sum / u128::from(count.max(1))) as u64,
+            p50_ns: quantile(500),
+            p90_ns: quantile(900),
+            p99_ns: quantile(990),
+            p999_ns: quantile(999),
+            max_ns: sorted.last().copied().unwrap_or(0),
+        }
+    }
+}
+
 const fn index_of(value: u64) -> usize {
     let value = if value >> OCTAVES == 0 { value } else { (1 << OCTAVES) - 1 };
     if value < 1 << SUB_BITS {
@@ -162,6 +187,11 @@ mod tests {
             values.sort_unstable();
             let rank = (values.len() as u64 * per_mille).div_ceil(1000).max(1) as usize;
             let exact = values[rank - 1];
+            let few = Summary::of(&values);
+            prop_assert_eq!(few.p50_ns, values[(values.len() * 500).div_ceil(1000) - 1]);
+            prop_assert_eq!(few.p99_ns, values[(values.len() * 990).div_ceil(1000) - 1]);
+            let (a, b) = (h.summary(), few);
+            prop_assert_eq!((a.samples, a.min_ns, a.mean_ns, a.max_ns), (b.samples, b.min_ns, b.mean_ns, b.max_ns));
             let told = h.quantile(per_mille);
             prop_assert!(told >= exact && told <= exact + exact / 32 + 1, "{exact} {told}");
             prop_assert_eq!(h.summary().min_ns, values[0]);

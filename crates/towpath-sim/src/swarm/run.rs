@@ -195,6 +195,7 @@ impl<'a> Run<'a> {
         config(&mut proto);
         let node_config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
+            build: "test".into(),
             links: Links::one(address(host)),
             arch: "x86_64-linux".into(),
             speed: 1000,

@@ -27,16 +27,18 @@ pub(super) enum Fault {
 
 impl Fault {
     pub(super) fn draw(rng: &mut Rng, hosts: usize) -> Self {
-        // The founder stays: without it nothing changes any more.
+        // The founder is away at times, but it stays: without it nothing changes any more.
         let host = 1 + rng.below(hosts as u64 - 1) as usize;
         let long = rng.below(3) == 0;
         let ms = if long { between(rng, 2500, 6000) } else { between(rng, 50, 1500) };
-        match rng.below(6) {
+        match rng.below(8) {
             0 => Self::Crash { host },
             1 => Self::Pause { host, ms },
             2 => Self::Cut { host, ms },
             3 => Self::Part { first: host, count: 1 + rng.below(4) as usize, ms },
             4 => Self::Step { host, ms: if long { 1000 * ms } else { ms } },
+            5 => Self::Pause { host: 0, ms },
+            6 => Self::Cut { host: 0, ms },
             _ => Self::Burst { host, ms },
         }
     }

@@ -54,6 +54,7 @@ impl Bench {
     fn new() -> Self {
         let config = NodeConfig {
             name: "bench".into(),
+            build: "test".into(),
             links: Links::one(([10, 0, 0, 1], 7077).into()),
             arch: "any".into(),
             speed: 1000,

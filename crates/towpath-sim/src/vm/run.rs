@@ -81,6 +81,7 @@ impl<'a> Run<'a> {
         let faults = (0..scenario.faults).map(|_| Fault::draw(&mut rng, hosts)).collect();
         let config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
+            build: "test".into(),
             links: Links::one(address(host)),
             arch: if host.is_multiple_of(2) { "even" } else { "odd" }.into(),
             speed: 1000,

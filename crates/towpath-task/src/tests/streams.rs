@@ -228,3 +228,98 @@ fn that_a_stream_is_over_refuses_no_other() {
     task.poll().unwrap();
     assert!(asks(&mut task, &mut side, peer.id, 10));
 }
+
+#[test]
+fn put_offs_double_up_to_64_seconds() {
+    let mut stage = Stage::new();
+    let (mut task, mut side) = enrol(&mut stage, 1);
+    let peer = Peer::new(1).id;
+    assert!(asks(&mut task, &mut side, peer, 10));
+    for seconds in [2, 4, 8, 16, 32, 64, 64, 64] {
+        side.say(&ToTask::NoDirect { peer });
+        let before = task.routes.now();
+        task.poll().unwrap();
+        // Time passes while this runs, too: just before the end, as far as that is known.
+        let wait = Duration::from_secs(seconds);
+        task.routes.pass(wait - Duration::from_millis(900));
+        let early = asks(&mut task, &mut side, peer, 10);
+        assert!(!early || task.routes.now() >= before + wait, "before {seconds} s");
+        task.routes.pass(Duration::from_millis(900));
+        assert!(early || asks(&mut task, &mut side, peer, 1), "after {seconds} s");
+    }
+}
+
+#[test]
+fn the_end_of_a_peer_is_told_behind_what_its_stream_still_brings() {
+    let mut stage = Stage::new();
+    let (mut task, mut side) = enrol(&mut stage, 1);
+    let mut peer = Peer::new(1);
+    peer.asks(&mut side);
+    let (ports, _) = answers(&mut task, &mut side, 1);
+    peer.dial(&mut task, ports[0].1);
+    peer.sends(&mut task);
+    // The daemons' word is there before the last messages.
+    side.say(&ToTask::Gone { peer: peer.id });
+    for _ in 0..20 {
+        task.poll().unwrap();
+    }
+    assert!(!task.endpoint.has_ended(peer.id), "its stream stands");
+    for _ in 0..3 {
+        peer.sends(&mut task);
+    }
+    let header = header(peer.id, task.id(), 1, peer.next, 0);
+    let mut stream = peer.stream.unwrap();
+    assert_eq!(stream.push(&header, &[]), Push::Taken);
+    stream.flush();
+    stream.close();
+    let mut got = 0;
+    while !task.endpoint.has_ended(peer.id) {
+        stream.woken();
+        assert!(stream.head().is_none());
+        got += usize::from(task.recv_timeout(&ANY, Duration::from_millis(1)).unwrap().is_some());
+    }
+    while task.recv_timeout(&ANY, Duration::ZERO).unwrap().is_some() {
+        got += 1;
+    }
+    assert_eq!(got, 1, "and none was lost");
+}
+
+#[test]
+fn a_message_that_a_stream_did_not_take_whole_goes_whole_by_the_daemons() {
+    let mut stage = Stage::new();
+    let (mut task, mut side) = enrol(&mut stage, 1);
+    let mut peer = Peer::new(1);
+    peer.asks(&mut side);
+    let (ports, _) = answers(&mut task, &mut side, 1);
+    peer.dial(&mut task, ports[0].1);
+    // Memory is full: the task may not wait for the stream to take the rest.
+    let sender = side.id.host().task(99).unwrap();
+    side.piece(&header(sender, task.id(), 50, 0, 100), &[5; 100]);
+    while !task.poll().unwrap() {}
+    task.held_max = 100;
+    let long: Vec<u8> = (0..32_u32 << 20).map(|i| (i >> 3) as u8).collect();
+    let (id, end) = (peer.id, 7);
+    let daemon = std::thread::spawn(move || {
+        side.say(&ToTask::Credit { peer: id, limit: 1 << 30 });
+        let (mut first, mut whole) = (None, Vec::new());
+        loop {
+            let Heard::Data(header, bytes) = side.hear() else { continue };
+            if side.lent > 0 {
+                side.taken(side.lent);
+            }
+            if header.tag == end {
+                return (first, whole);
+            }
+            assert_eq!((header.tag, header.offset), (1, whole.len() as u64), "in order");
+            first.get_or_insert(header.seq);
+            whole.extend_from_slice(&bytes);
+        }
+    });
+    task.send(id, 1, &long).unwrap();
+    assert!(!task.routes.is_open(id), "its stream was given up");
+    assert_eq!(task.recv(&ANY).unwrap().tag(), 50);
+    task.send(id, end, b"end").unwrap();
+    let (first, whole) = daemon.join().unwrap();
+    assert_eq!(first, Some(0));
+    assert!(whole == long, "{} bytes of {}", whole.len(), long.len());
+}

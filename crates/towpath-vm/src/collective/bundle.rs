@@ -159,4 +159,42 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn parts_are_as_long_as_the_table_says_or_the_message_is_refused() {
+        let message = |body: &[u8], rows: &[(u32, u32, u64)], count: u64| {
+            let mut bytes = body.to_vec();
+            for (rank, direct, len) in rows {
+                bytes.extend(rank.to_le_bytes());
+                bytes.extend(direct.to_le_bytes());
+                bytes.extend(len.to_le_bytes());
+            }
+            bytes.extend(count.to_le_bytes());
+            Payload::from(bytes)
+        };
+        let parsed = |m: &Payload, ranks: &[u32]| parse(m, 9, ranks.iter().copied(), 100);
+        let here = |rank, bytes: &[u8]| Item { rank, part: Part::Here(bytes.to_vec().into()) };
+        let good = message(b"abcde", &[(4, 0, 3), (5, 1, 70), (6, 0, 2)], 3);
+        let direct = Item { rank: 5, part: Part::Direct(70) };
+        assert_eq!(parsed(&good, &[4, 5, 6]), Ok([here(4, b"abc"), direct, here(6, b"de")].into()));
+        let malformed = Err(CollectiveError::Malformed { rank: 9 });
+        for bad in [
+            message(b"abc", &[(4, 0, 4)], 1),
+            message(b"abc", &[(4, 0, 2)], 1),
+            message(b"abc", &[(4, 0, u64::MAX)], 1),
+            message(b"abc", &[(4, 1, 3)], 1),
+            message(b"abc", &[(4, 0, 3)], 2),
+            message(b"abc", &[(4, 0, 3)], 0),
+            message(b"abc", &[(4, 0, 3)], u64::MAX),
+            message(b"abc", &[(5, 0, 3)], 1),
+            message(b"abcd", &[(4, 0, 3), (4, 0, 1)], 2),
+            message(b"", &[], 0).slice(0..7),
+        ] {
+            assert_eq!(parsed(&bad, &[4]), malformed, "{bad:?}");
+        }
+        assert_eq!(parsed(&message(b"", &[], 0), &[]), Ok(Vec::new()));
+        let too_large = Err(CollectiveError::TooLarge { rank: 4, bytes: 101, limit: 100 });
+        assert_eq!(parsed(&message(b"", &[(4, 1, 101)], 1), &[4]), too_large);
+        assert_eq!(parsed(&message(&[0; 101], &[(4, 0, 101)], 1), &[4]), too_large);
+    }
 }

@@ -1,6 +1,6 @@
 //! Bytes that are passed on without being copied.
 
-use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, Range};
@@ -8,8 +8,8 @@ use core::ops::{Deref, Range};
 #[derive(Clone)]
 enum Owner {
     Static(&'static [u8]),
-    Vec(Rc<Vec<u8>>),
-    Shared(Rc<dyn AsRef<[u8]>>),
+    Vec(Arc<Vec<u8>>),
+    Shared(Arc<dyn AsRef<[u8]> + Send + Sync>),
 }
 
 /// A range of bytes that others may hold too. A clone costs a count, not a copy.
@@ -25,7 +25,7 @@ impl Payload {
 
     /// All bytes of `owner`, which stays where it is until the last clone is gone: a message in
     /// a mapping of its sender's, say. What it shows must not change.
-    pub fn shared(owner: Rc<dyn AsRef<[u8]>>) -> Self {
+    pub fn shared(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
         let range = 0..(*owner).as_ref().len();
         Self { owner: Owner::Shared(owner), range }
     }
@@ -50,7 +50,7 @@ impl Payload {
     pub fn into_vec(self) -> Vec<u8> {
         match self.owner {
             Owner::Vec(bytes) if self.range == (0..bytes.len()) => {
-                Rc::try_unwrap(bytes).unwrap_or_else(|bytes| (*bytes).clone())
+                Arc::try_unwrap(bytes).unwrap_or_else(|bytes| (*bytes).clone())
             }
             _ => self.to_vec(),
         }
@@ -71,7 +71,7 @@ impl From<Vec<u8>> for Payload {
         if bytes.is_empty() {
             Self::EMPTY
         } else {
-            Self { owner: Owner::Vec(Rc::new(bytes)), range }
+            Self { owner: Owner::Vec(Arc::new(bytes)), range }
         }
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         let (copy, last) = (copy.into_vec(), whole.into_vec());
         assert_ne!(copy.as_ptr(), at);
         assert_eq!(last.as_ptr(), at);
-        let shared = Payload::shared(Rc::new([7u8, 8]));
+        let shared = Payload::shared(Arc::new([7u8, 8]));
         assert_eq!(&*shared.slice(1..2), &[8]);
     }
 }

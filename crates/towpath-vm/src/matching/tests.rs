@@ -204,3 +204,20 @@ fn a_full_store_says_what_is_full_and_gives_the_message_back() {
     let more = Err(StoreFull::Bytes { waiting: 2, bytes: u64::MAX, limit: 10 });
     assert_eq!(store.room(u64::MAX), more);
 }
+
+#[test]
+fn a_ticket_names_its_message_and_none_that_came_after_it() {
+    let mut store = Store::new(LIMITS, 1);
+    let stale = store.insert(key(1, 1, 0), 1, 'a').unwrap();
+    assert_eq!(store.take(&wanted(None, None, 0)).map(|m| m.payload), Some('a'));
+    assert_eq!(store.waiting(stale), None);
+    // Another one in the same place.
+    let fresh = store.insert(key(2, 2, 0), 1, 'b').unwrap();
+    assert_ne!(stale, fresh);
+    assert_eq!(store.waiting(stale), None);
+    assert_eq!(store.payload_mut(stale), None);
+    assert_eq!(store.take_ticket(stale), None);
+    assert_eq!(store.waiting(fresh).map(|m| m.payload), Some('b'));
+    assert_eq!(store.take_ticket(fresh).map(|m| m.payload), Some('b'));
+    assert!(store.is_empty());
+}

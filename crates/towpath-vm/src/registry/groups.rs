@@ -16,6 +16,8 @@ use crate::talk::{Fault, RegistryAnswer};
 
 /// Most groups.
 pub const GROUPS_MAX: usize = 65_536;
+/// Most groups that one task is in or waits for: what one does, others must not lack.
+pub const GROUPS_OF_TASK_MAX: usize = 4096;
 /// Most members of a group, and places in its list.
 pub const MEMBERS_MAX: usize = 65_536;
 /// Longest list of groups told, in bytes of names.
@@ -129,6 +131,20 @@ impl Groups {
         self.by_name.len()
     }
 
+    /// Whether a task may have to do with a group: of all, and of one task, there are only so many.
+    fn check_room(&self, name: &str, task: TaskId) -> Result<(), Fault> {
+        let limit =
+            |what: &str, limit: usize| Err(Fault::Limit { what: what.into(), limit: limit as u64 });
+        if !self.by_name.contains_key(name) && self.by_name.len() >= GROUPS_MAX {
+            return limit("groups", GROUPS_MAX);
+        }
+        let own = self.of.get(&task);
+        if own.is_some_and(|own| own.len() >= GROUPS_OF_TASK_MAX && !own.contains(name)) {
+            return limit("groups of one task", GROUPS_OF_TASK_MAX);
+        }
+        Ok(())
+    }
+
     pub(super) fn join(
         &mut self,
         name: &str,
@@ -136,9 +152,7 @@ impl Groups {
         replies: &mut VecDeque<Reply>,
         context: &mut u32,
     ) -> Answered {
-        if !self.by_name.contains_key(name) && self.by_name.len() >= GROUPS_MAX {
-            return Err(Fault::Limit { what: "groups".into(), limit: GROUPS_MAX as u64 });
-        }
+        self.check_room(name, task)?;
         let group = self.by_name.entry(name.into()).or_default();
         if group.instances.contains_key(&task) {
             return Err(Fault::InGroup);
@@ -230,13 +244,11 @@ impl Groups {
         let known = self.by_name.get(name);
         let fault = match known {
             None if count == 0 => Some(Fault::NoGroup),
-            None if self.by_name.len() >= GROUPS_MAX => {
-                Some(Fault::Limit { what: "groups".into(), limit: GROUPS_MAX as u64 })
-            }
             Some(g) if g.context != 0 && count as usize > g.members.len() => {
                 Some(Fault::GroupFrozen)
             }
-            _ => None,
+            Some(g) if g.context != 0 => None,
+            _ => self.check_room(name, task).err(),
         };
         if let Some(fault) = fault {
             return tell([(task, number)].into_iter(), Err(fault), replies);

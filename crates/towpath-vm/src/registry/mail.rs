@@ -21,6 +21,17 @@ use crate::talk::{Fault, MailRules, Mailbox, RegistryAnswer};
 pub const ENTRIES_MAX: usize = 65_536;
 /// Most bytes in all entries.
 pub const MAIL_BYTES_MAX: usize = 64 << 20;
+/// Most entries that one task owns: a quarter of all, so that the others do not lack what one has.
+pub const ENTRIES_OF_TASK_MAX: usize = ENTRIES_MAX / 4;
+/// Most bytes in the entries that one task owns.
+pub const BYTES_OF_TASK_MAX: usize = MAIL_BYTES_MAX / 4;
+/// Most entries that outlive, or have outlived, their owners: half of all. They stay until somebody
+/// deletes them, however many tasks come and go.
+pub const PERSISTENT_MAX: usize = ENTRIES_MAX / 2;
+/// Most bytes in such entries.
+pub const PERSISTENT_BYTES_MAX: usize = MAIL_BYTES_MAX / 2;
+/// Most entries that one task waits for.
+pub const WAITS_OF_TASK_MAX: usize = 1024;
 /// Largest place in a mailbox, and one.
 const PLACES_MAX: u32 = 1 << 20;
 /// Longest list told, in bytes.
@@ -57,20 +68,75 @@ struct Place {
     waits: VecDeque<Wait>,
 }
 
-/// All mailboxes. Invariants: none is empty; `count` and `bytes` sum the entries; `of` has the
-/// mailboxes where a task owns an entry or waits.
+/// How many entries there are of a kind, and how long they are together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    count: usize,
+    bytes: usize,
+}
+
+impl Sum {
+    const fn add(&mut self, len: usize) {
+        self.count += 1;
+        self.bytes += len;
+    }
+
+    const fn remove(&mut self, len: usize) {
+        self.count -= 1;
+        self.bytes -= len;
+    }
+
+    /// With an entry of `len` more, in the place of one of `freed`, if there is one.
+    fn fits(self, len: usize, freed: Option<usize>, max: Self, what: Names) -> Result<(), Fault> {
+        let limit =
+            |what: &str, limit: usize| Err(Fault::Limit { what: what.into(), limit: limit as u64 });
+        if self.count + 1 - usize::from(freed.is_some()) > max.count {
+            return limit(what.0, max.count);
+        }
+        if self.bytes - freed.unwrap_or(0) + len > max.bytes {
+            return limit(what.1, max.bytes);
+        }
+        Ok(())
+    }
+}
+
+/// What a limit of entries is called, and one of their bytes.
+type Names = (&'static str, &'static str);
+
+const ALL: (Sum, Names) =
+    (Sum { count: ENTRIES_MAX, bytes: MAIL_BYTES_MAX }, ("mailbox entries", "bytes in mailboxes"));
+const OF_TASK: (Sum, Names) = (
+    Sum { count: ENTRIES_OF_TASK_MAX, bytes: BYTES_OF_TASK_MAX },
+    ("mailbox entries of one task", "bytes in mailboxes of one task"),
+);
+const PERSISTENT: (Sum, Names) = (
+    Sum { count: PERSISTENT_MAX, bytes: PERSISTENT_BYTES_MAX },
+    ("mailbox entries that outlive their owners", "bytes in mailboxes that outlive their owners"),
+);
+
+/// What a task has to do with mailboxes. Invariant: `owned` sums its entries.
+#[derive(Debug, Default)]
+struct Ties {
+    /// Those where it owns an entry or waits.
+    names: BTreeSet<String>,
+    owned: Sum,
+    waiting: usize,
+}
+
+/// All mailboxes. Invariants: none is empty; `all` sums the entries, `persistent` those that outlive
+/// their owners; `of` has the tasks that own an entry or wait.
 #[derive(Debug, Default)]
 pub(super) struct Mail {
     by_name: BTreeMap<String, Place>,
-    of: BTreeMap<TaskId, BTreeSet<String>>,
-    count: usize,
+    of: BTreeMap<TaskId, Ties>,
+    all: Sum,
+    persistent: Sum,
     waiting: usize,
-    bytes: usize,
 }
 
 impl Mail {
     pub(super) const fn len(&self) -> usize {
-        self.count
+        self.all.count
     }
 
     /// Where an entry is to go, by PVM's rules: one of many to the first free place, another to
@@ -103,34 +169,59 @@ impl Mail {
         (format, content): (u32, Vec<u8>),
     ) -> Answered {
         let index = self.place(task, name, index, rules)?;
-        let old = self.by_name.get(name).and_then(|p| p.entries.get(&index));
-        let (freed, entries) = old.map_or((0, 1), |e| (e.content.len(), 0));
-        let limit =
-            |what: &str, limit: usize| Fault::Limit { what: what.into(), limit: limit as u64 };
-        if self.count + entries > ENTRIES_MAX {
-            return Err(limit("mailbox entries", ENTRIES_MAX));
-        }
-        if self.bytes - freed + content.len() > MAIL_BYTES_MAX {
-            return Err(limit("bytes in mailboxes", MAIL_BYTES_MAX));
-        }
-        if index >= PLACES_MAX {
-            return Err(limit("places in a mailbox", PLACES_MAX as usize));
-        }
+        self.check_room(task, name, index, rules, content.len())?;
         self.remove(name, index);
-        self.count += 1;
-        self.bytes += content.len();
+        let len = content.len();
         let entry = Entry { owner: Some(task), rules, format, content };
         self.by_name.entry(name.into()).or_default().entries.insert(index, entry);
-        self.of.entry(task).or_default().insert(name.into());
+        self.all.add(len);
+        if rules.persistent {
+            self.persistent.add(len);
+        }
+        let ties = self.of.entry(task).or_default();
+        ties.owned.add(len);
+        ties.names.insert(name.into());
         Ok(RegistryAnswer::Index(index))
+    }
+
+    /// Whether a task may put an entry of `len` bytes there.
+    fn check_room(
+        &self,
+        task: TaskId,
+        name: &str,
+        index: u32,
+        rules: MailRules,
+        len: usize,
+    ) -> Result<(), Fault> {
+        if index >= PLACES_MAX {
+            let limit = u64::from(PLACES_MAX);
+            return Err(Fault::Limit { what: "places in a mailbox".into(), limit });
+        }
+        let old = self.by_name.get(name).and_then(|p| p.entries.get(&index));
+        let freed = |counts: bool| old.filter(|_| counts).map(|old| old.content.len());
+        self.all.fits(len, freed(true), ALL.0, ALL.1)?;
+        let own = self.of.get(&task).map_or(Sum::default(), |ties| ties.owned);
+        let was_own = old.is_some_and(|old| old.owner == Some(task));
+        own.fits(len, freed(was_own), OF_TASK.0, OF_TASK.1)?;
+        if rules.persistent {
+            let stayed = old.is_some_and(|old| old.rules.persistent);
+            self.persistent.fits(len, freed(stayed), PERSISTENT.0, PERSISTENT.1)?;
+        }
+        Ok(())
     }
 
     /// Takes an entry out; its mailbox goes with the last one, unless somebody waits there.
     fn remove(&mut self, name: &str, index: u32) -> Option<Entry> {
         let place = self.by_name.get_mut(name)?;
         let entry = place.entries.remove(&index)?;
-        self.count -= 1;
-        self.bytes -= entry.content.len();
+        let len = entry.content.len();
+        self.all.remove(len);
+        if entry.rules.persistent {
+            self.persistent.remove(len);
+        }
+        if let Some(ties) = entry.owner.and_then(|owner| self.of.get_mut(&owner)) {
+            ties.owned.remove(len);
+        }
         self.settle(name, entry.owner);
         Some(entry)
     }
@@ -150,8 +241,8 @@ impl Mail {
         if let Some(task) = task.filter(|_| !tied)
             && let Some(of) = self.of.get_mut(&task)
         {
-            of.remove(name);
-            if of.is_empty() {
+            of.names.remove(name);
+            if of.names.is_empty() {
                 self.of.remove(&task);
             }
         }
@@ -204,10 +295,16 @@ impl Mail {
         if self.waiting >= ENTRIES_MAX {
             return Err(Fault::Limit { what: "waits for mail".into(), limit: ENTRIES_MAX as u64 });
         }
+        let ties = self.of.entry(asker.0).or_default();
+        if ties.waiting >= WAITS_OF_TASK_MAX {
+            let limit = WAITS_OF_TASK_MAX as u64;
+            return Err(Fault::Limit { what: "waits for mail of one task".into(), limit });
+        }
+        ties.waiting += 1;
+        ties.names.insert(name.into());
         self.waiting += 1;
         let wait = Wait { asker, index, from, delete };
         self.by_name.entry(name.into()).or_default().waits.push_back(wait);
-        self.of.entry(asker.0).or_default().insert(name.into());
         Ok(())
     }
 
@@ -233,10 +330,18 @@ impl Mail {
                 replies.push_back(Reply { askers: alloc::vec![wait.asker], answer });
                 last = if wait.delete { None } else { found };
             }
-            self.waiting -= 1;
+            self.served(task, 1);
             self.settle(name, Some(task));
         }
         self.settle(name, None);
+    }
+
+    /// A task waits for so many less.
+    fn served(&mut self, task: TaskId, waits: usize) {
+        self.waiting -= waits;
+        if let Some(ties) = self.of.get_mut(&task) {
+            ties.waiting -= waits;
+        }
     }
 
     pub(super) fn delete(&mut self, task: TaskId, name: &str, index: u32) -> Answered {
@@ -268,7 +373,7 @@ impl Mail {
 
     pub(super) fn task_over(&mut self, task: TaskId) {
         self.forget_waits(task);
-        for name in self.of.remove(&task).unwrap_or_default() {
+        for name in self.of.remove(&task).unwrap_or_default().names {
             let Some(place) = self.by_name.get_mut(&name) else { continue };
             let mut gone = Vec::new();
             for (index, entry) in &mut place.entries {
@@ -286,11 +391,12 @@ impl Mail {
     }
 
     pub(super) fn forget_waits(&mut self, task: TaskId) {
-        for name in self.of.get(&task).cloned().unwrap_or_default() {
+        for name in self.of.get(&task).map(|ties| ties.names.clone()).unwrap_or_default() {
             if let Some(place) = self.by_name.get_mut(&name) {
                 let before = place.waits.len();
                 place.waits.retain(|w| w.asker.0 != task);
-                self.waiting -= before - place.waits.len();
+                let gone = before - place.waits.len();
+                self.served(task, gone);
             }
             self.settle(&name, Some(task));
         }

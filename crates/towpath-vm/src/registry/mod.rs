@@ -14,5 +14,8 @@ mod mail;
 mod tests;
 
 pub use core::{CONTEXT_FIRST, Registry, Reply};
-pub use groups::{GROUPS_MAX, MEMBERS_MAX};
-pub use mail::{ENTRIES_MAX, MAIL_BYTES_MAX};
+pub use groups::{GROUPS_MAX, GROUPS_OF_TASK_MAX, MEMBERS_MAX};
+pub use mail::{
+    BYTES_OF_TASK_MAX, ENTRIES_MAX, ENTRIES_OF_TASK_MAX, MAIL_BYTES_MAX, PERSISTENT_BYTES_MAX,
+    PERSISTENT_MAX, WAITS_OF_TASK_MAX,
+};

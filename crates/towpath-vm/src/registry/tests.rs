@@ -1,11 +1,16 @@
 use std::collections::BTreeMap;
-use std::string::String;
+use std::string::{String, ToString};
 use std::vec;
 use std::vec::Vec;
 
 use proptest::prelude::*;
 use towpath_wire::{HostId, TaskId};
 
+use super::groups::GROUPS_OF_TASK_MAX;
+use super::mail::{
+    BYTES_OF_TASK_MAX, ENTRIES_MAX, ENTRIES_OF_TASK_MAX, MAIL_BYTES_MAX, PERSISTENT_BYTES_MAX,
+    PERSISTENT_MAX, WAITS_OF_TASK_MAX,
+};
 use super::{Registry, Reply};
 use crate::talk::{Fault, MailRules, RegistryAnswer, RegistryOp};
 
@@ -317,4 +322,160 @@ fn all_who_wait_for_the_same_share_one_answer() {
     let shares: Vec<usize> = replies.iter().map(|r| r.askers.len()).collect();
     assert_eq!(shares.iter().filter(|n| **n == 50).count(), 2, "{shares:?}");
     assert_eq!(shares.iter().sum::<usize>(), 102);
+}
+
+fn fault(what: &str, limit: usize) -> Fault {
+    Fault::Limit { what: what.into(), limit: limit as u64 }
+}
+
+fn put_in(name: &str, how: &str, len: usize) -> RegistryOp {
+    let content = vec![0; len];
+    RegistryOp::Put { name: name.into(), index: None, rules: rules(how), format: 0, content }
+}
+
+/// Puts entries of `len` bytes into mailboxes of their own until one is refused; how many went in,
+/// and why no more did.
+fn fill(r: &mut Asked, who: u32, how: &str, len: usize) -> (usize, Fault) {
+    for n in 0.. {
+        if let Err(why) = r.one(who, put_in(&std::format!("{who} {how} {n}"), how, len)) {
+            return (n, why);
+        }
+    }
+    unreachable!("there is a limit")
+}
+
+#[test]
+fn a_task_that_fills_mailboxes_leaves_room_for_the_others() {
+    let mut r = Asked::new();
+    let full = fault("mailbox entries of one task", ENTRIES_OF_TASK_MAX);
+    assert_eq!(fill(&mut r, 1, "", 1), (ENTRIES_OF_TASK_MAX, full.clone()));
+    assert_eq!(r.put(2, None, rules("")), Ok(0), "another task has room");
+    // In the stead of an entry of its own there is room, and again where one is gone.
+    assert!(r.one(1, put_in("1  7", "", 1)).is_ok());
+    assert_eq!(r.one(1, put_in("more", "", 1)), Err(full));
+    assert_eq!(r.one(1, RegistryOp::Delete { name: "1  7".into(), index: 0 }), DONE);
+    assert!(r.one(1, put_in("more", "", 1)).is_ok());
+    // What does not outlive its task makes room with its end.
+    r.over(1);
+    assert_eq!(r.registry.len(), (0, 1));
+    assert_eq!(fill(&mut r, 1, "", 1).0, ENTRIES_OF_TASK_MAX);
+    // All tasks together.
+    for who in 3..5 {
+        assert_eq!(fill(&mut r, who, "", 1).0, ENTRIES_OF_TASK_MAX);
+    }
+    let left = ENTRIES_MAX - 3 * ENTRIES_OF_TASK_MAX - 1;
+    assert_eq!(fill(&mut r, 6, "", 1), (left, fault("mailbox entries", ENTRIES_MAX)));
+}
+
+#[test]
+fn bytes_in_mailboxes_have_limits_of_a_task_and_in_all() {
+    let (mut r, len) = (Asked::new(), 512 << 10);
+    for who in 1..=4 {
+        let why = if who == 4 {
+            // The last quarter: both limits are reached, that of all is told.
+            fault("bytes in mailboxes", MAIL_BYTES_MAX)
+        } else {
+            fault("bytes in mailboxes of one task", BYTES_OF_TASK_MAX)
+        };
+        assert_eq!(fill(&mut r, who, "", len), (BYTES_OF_TASK_MAX / len, why));
+    }
+    r.over(2);
+    assert_eq!(fill(&mut r, 5, "", len).0, BYTES_OF_TASK_MAX / len);
+}
+
+#[test]
+fn what_outlives_its_tasks_never_takes_more_than_half() {
+    let (mut r, len) = (Asked::new(), 512 << 10);
+    let mut stayed = 0;
+    let why = loop {
+        let who = 1 + stayed as u32;
+        let (count, why) = fill(&mut r, who, "p", len);
+        stayed += count;
+        r.over(who);
+        if count == 0 {
+            break why;
+        }
+    };
+    let what = "bytes in mailboxes that outlive their owners";
+    assert_eq!(why, fault(what, PERSISTENT_BYTES_MAX));
+    assert_eq!(stayed, PERSISTENT_BYTES_MAX / len);
+    assert_eq!(fill(&mut r, 500, "", len).0, BYTES_OF_TASK_MAX / len, "room for the living");
+    // Somebody who takes one away makes room for another.
+    r.over(500);
+    assert!(r.one(501, put_in("late", "p", len)).is_err());
+    let first = "1 p 0".to_string();
+    let take = RegistryOp::Get { name: first, index: None, from: 0, delete: true, wait: false };
+    assert_eq!(r.one(501, take), Err(Fault::Denied), "it was not overwritable");
+    assert!(r.one(501, put_in("late", "po", 1)).is_err());
+}
+
+#[test]
+fn persistent_entries_have_a_limit_by_number() {
+    let mut r = Asked::new();
+    for who in [1, 2] {
+        assert_eq!(fill(&mut r, who, "po", 0).0, PERSISTENT_MAX / 2);
+        r.over(who);
+    }
+    let what = "mailbox entries that outlive their owners";
+    assert_eq!(fill(&mut r, 3, "po", 0), (0, fault(what, PERSISTENT_MAX)));
+    let name = "1 po 0".to_string();
+    let take = RegistryOp::Get { name, index: None, from: 0, delete: true, wait: false };
+    assert!(r.one(3, take).is_ok());
+    assert_eq!(fill(&mut r, 3, "po", 0).0, 1);
+}
+
+#[test]
+fn waits_for_mail_have_a_limit_of_a_task_and_served_ones_do_not_count() {
+    let mut r = Asked::new();
+    for round in 0..3 {
+        for _ in 0..WAITS_OF_TASK_MAX {
+            assert_eq!(r.ask(1, get(None, 0, "w")), [], "round {round}");
+        }
+        let full = fault("waits for mail of one task", WAITS_OF_TASK_MAX);
+        assert_eq!(r.one(1, get(None, 0, "w")), Err(full));
+        assert_eq!(r.ask(2, get(None, 0, "w")), [], "another task may wait");
+        match round {
+            0 => r.registry.forget_waits(task(1)),
+            1 => drop(r.over(1)),
+            _ => {
+                let served = r.ask(3, put_in("m", "", 1));
+                assert!(served.len() > WAITS_OF_TASK_MAX, "{}", served.len());
+                assert_eq!(r.one(3, RegistryOp::Delete { name: "m".into(), index: 0 }), DONE);
+                assert_eq!(r.ask(1, get(None, 0, "w")), [], "it waits for none any more");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_task_is_in_so_many_groups_and_not_more() {
+    let mut r = Asked::new();
+    let join = |n: usize| RegistryOp::Join(std::format!("g{n}"));
+    for n in 0..GROUPS_OF_TASK_MAX {
+        assert!(r.one(1, join(n)).is_ok());
+    }
+    let full = fault("groups of one task", GROUPS_OF_TASK_MAX);
+    assert_eq!(r.one(1, join(GROUPS_OF_TASK_MAX)), Err(full.clone()));
+    let wait = RegistryOp::Freeze { group: "other".into(), count: 2 };
+    assert_eq!(r.one(1, wait), Err(full));
+    assert!(r.one(2, join(GROUPS_OF_TASK_MAX)).is_ok(), "another task may");
+    // One that it is in already may fill.
+    assert_eq!(r.ask(1, RegistryOp::Freeze { group: "g0".into(), count: 2 }), []);
+    assert_eq!(r.one(1, RegistryOp::Leave("g1".into())), DONE);
+    assert!(r.one(1, join(GROUPS_OF_TASK_MAX)).is_ok());
+    r.over(1);
+    assert_eq!(r.registry.len().0, 1, "its groups end with it");
+}
+
+#[test]
+fn a_mailbox_has_so_many_places() {
+    let mut r = Asked::new();
+    let op = RegistryOp::Put {
+        name: "m".into(),
+        index: Some(1 << 20),
+        rules: rules("o"),
+        format: 0,
+        content: vec![],
+    };
+    assert_eq!(r.one(1, op), Err(fault("places in a mailbox", 1 << 20)));
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use towpath_vm::RequestId;
 
-use crate::protocol::{FrameReader, Reply, Request, encode};
+use crate::protocol::{FrameReader, Reply, Request, encode, greeting};
 
 /// Bytes that wait for a client at most. Output is bounded by credit long before; a client that
 /// lets so much gather is not reading any more.
@@ -19,6 +19,7 @@ pub(super) const REQUESTS_PER_TURN: usize = 256;
 #[derive(Debug)]
 pub(super) enum Hangup {
     Gone,
+    OtherBuild(String),
     Malformed(String),
     Stuck,
 }
@@ -27,6 +28,10 @@ pub(super) enum Hangup {
 pub(super) struct ClientConn {
     stream: UnixStream,
     frames: FrameReader,
+    /// It has said that it is of this build.
+    greeted: bool,
+    /// It came when all places were taken, to one that is kept for short questions.
+    pub(super) is_extra: bool,
     /// Encoded replies, oldest first; `written` bytes of the first have gone out.
     waiting: VecDeque<Vec<u8>>,
     written: usize,
@@ -38,13 +43,17 @@ pub(super) struct ClientConn {
 }
 
 impl ClientConn {
-    pub(super) fn new(stream: UnixStream) -> Self {
+    /// One that is told which build this is.
+    pub(super) fn new(stream: UnixStream, is_extra: bool) -> Self {
+        let (bytes, len) = greeting().emit();
         Self {
             stream,
             frames: FrameReader::default(),
-            waiting: VecDeque::new(),
+            greeted: false,
+            is_extra,
+            waiting: [bytes[..len].to_vec()].into(),
             written: 0,
-            backlog: 0,
+            backlog: len,
             wants_write: false,
             watches: false,
             spawns: HashMap::new(),
@@ -66,6 +75,12 @@ impl ClientConn {
     }
 
     pub(super) fn next_request(&mut self) -> Result<Option<Request>, Hangup> {
+        if !self.greeted {
+            self.greeted = self.frames.greeted().map_err(|e| Hangup::OtherBuild(e.to_string()))?;
+            if !self.greeted {
+                return Ok(None);
+            }
+        }
         self.frames.next().map_err(|e| Hangup::Malformed(e.to_string()))
     }
 
@@ -110,6 +125,17 @@ impl ClientConn {
     /// Bytes not written yet.
     pub(super) const fn backlog(&self) -> usize {
         self.backlog
+    }
+
+    /// Nothing of it is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.spawns.is_empty() && self.backlog == 0 && !self.watches
+    }
+
+    /// Turns it away with the reason, as far as it can be told.
+    pub(super) fn turn_away(mut self, why: &str) {
+        self.reply(&Reply::Failed(why.into()));
+        let _ = self.flush();
     }
 
     /// Writes everything, however long it takes (at most two seconds).

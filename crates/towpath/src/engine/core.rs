@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use towpath_io::{Clock, UdpLink};
@@ -10,7 +11,7 @@ use towpath_node::{Node, NodeEvent};
 use towpath_proto::{HeapMemory, Machine};
 use towpath_task::place::SOCKET_VAR;
 use towpath_vm::Action;
-use towpath_wire::{ByteSize, Instant};
+use towpath_wire::{ByteSize, HostId, Instant};
 
 use super::control::Control;
 use super::doors::Doors;
@@ -21,9 +22,11 @@ use super::poll::{Events, Poll, Waker};
 use super::requests::Clients;
 use super::spawner::{Order, Report};
 use super::tasks::{Conversations, KEY_TASKS, TaskSocket};
-use crate::log;
+use super::tokens::TokenFile;
+use crate::log::log;
 use crate::protocol::{HostEvent, Reply};
 use crate::start::limits::Descriptors;
+use crate::table::Keeper;
 
 const KEY_LISTENER: u64 = 1;
 const KEY_WAKE: u64 = 2;
@@ -44,6 +47,8 @@ const FOLLOW: Duration = Duration::from_secs(1);
 pub struct EngineOptions {
     /// Name of the virtual machine.
     pub vm: String,
+    /// The daemon's directory.
+    pub dir: PathBuf,
     /// The socket for clients.
     pub listener: UnixListener,
     /// The socket for tasks.
@@ -58,6 +63,8 @@ pub struct EngineOptions {
     pub launch: Launch,
     /// The limit of descriptors that tasks see.
     pub descriptors: Descriptors,
+    /// The founder's: keeps the table of hosts.
+    pub(crate) keeper: Option<Keeper>,
 }
 
 /// Why an engine cannot go on.
@@ -85,6 +92,15 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> EngineError {
     move |why| EngineError::System { what, why }
 }
 
+/// What is wrong while the leader does not take this host back, and what to do.
+pub(super) fn refuses(leader: HostId, why: &str) -> String {
+    format!(
+        "the leader {leader} does not take this host back ({why}): its tasks go on, and it goes on \
+         trying\nhint: where the founder has lost its table of hosts, put back a copy of it there; \
+         else end this host with `towpath down` and join again"
+    )
+}
+
 /// A node on real sockets.
 pub struct Engine {
     pub(super) node: Node,
@@ -102,6 +118,10 @@ pub struct Engine {
     pub(super) doors: Doors,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
+    /// Nothing of the virtual machine is to be known at the next start.
+    pub(super) is_over: bool,
+    pub(super) keeper: Option<Keeper>,
+    pub(super) tokens: TokenFile,
     signals: UnixStream,
     waker: Waker,
     control: Control,
@@ -110,8 +130,8 @@ pub struct Engine {
 impl Engine {
     /// An engine around a node.
     pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
-        let EngineOptions { vm, listener, tasks, udp, clock, .. } = options;
-        let EngineOptions { signals, mut launch, descriptors, .. } = options;
+        let EngineOptions { vm, dir, listener, tasks, udp, clock, .. } = options;
+        let EngineOptions { signals, mut launch, descriptors, keeper, .. } = options;
         launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
         let poll = Poll::new().map_err(system("epoll"))?;
         let waker = Waker::new().map_err(system("eventfd"))?;
@@ -134,6 +154,9 @@ impl Engine {
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
             ending: false,
+            is_over: false,
+            keeper,
+            tokens: TokenFile::new(dir),
             doors: Doors::new(),
             signals,
             waker,
@@ -220,23 +243,39 @@ impl Engine {
     }
 
     /// Carries out everything the node wants, until it wants nothing more.
+    ///
+    /// What has come for tasks and processes is handed to them first: they wait for it, while the
+    /// host that it came from waits for the acknowledgement with nothing but its timers.
     fn drain(&mut self, joined: &mut Option<&mut dyn FnMut(&Node)>) -> Result<(), EngineError> {
+        self.carry_out(joined)?;
         loop {
-            self.transmit()?;
             self.flush_tasks();
+            self.control.wake();
+            self.transmit()?;
             self.resume_tasks();
-            let mut quiet = true;
-            while let Some(event) = self.node.poll_event() {
-                quiet = false;
-                self.event(event, joined)?;
-            }
-            if quiet {
+            if !self.carry_out(joined)? {
                 break;
             }
         }
-        self.control.wake();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.look_at(&self.node);
+        }
         self.flush_clients();
+        self.keep_tokens();
         Ok(())
+    }
+
+    /// Carries out the events that wait; true when there were any.
+    fn carry_out(
+        &mut self,
+        joined: &mut Option<&mut dyn FnMut(&Node)>,
+    ) -> Result<bool, EngineError> {
+        let mut any = false;
+        while let Some(event) = self.node.poll_event() {
+            any = true;
+            self.event(event, joined)?;
+        }
+        Ok(any)
     }
 
     pub(super) fn transmit(&mut self) -> Result<(), EngineError> {
@@ -300,9 +339,17 @@ impl Engine {
                 self.tell_watchers(&HostEvent::Left(id));
             }
             NodeEvent::LeaderLost(id) => {
-                log!("leader {id} lost: trying to rejoin");
+                log!("leader {id} out of contact: trying to reach it");
                 self.tell_watchers(&HostEvent::LeaderLost(id));
             }
+            NodeEvent::LeaderBack(id) => {
+                log!("leader {id} is back");
+                let host = self.node.hosts().find(|h| h.id == id).cloned();
+                if let Some(host) = host {
+                    self.tell_watchers(&HostEvent::LeaderBack(host));
+                }
+            }
+            NodeEvent::LeaderRefuses { leader, why } => log!("{}", refuses(leader, &why)),
             NodeEvent::Deleted => {
                 log!("deleted from the host table");
                 self.ending = true;
@@ -317,6 +364,7 @@ impl Engine {
             NodeEvent::Halt => {
                 log!("the virtual machine ends");
                 self.ending = true;
+                self.is_over = true;
             }
             NodeEvent::Channel { .. } => {}
         }
@@ -345,6 +393,14 @@ impl Engine {
     /// Ends everything: processes first, then the peers learn that we leave.
     fn end(&mut self) {
         self.control.stop();
+        if let Some(keeper) = &mut self.keeper {
+            // Where no other host is left, or only such as are lost, there is nobody to come
+            // back to.
+            keeper.look_at(&self.node);
+            let alone = self.node.saved().is_some_and(|s| s.is_alone());
+            let sole = self.node.hosts().count() == 1;
+            keeper.end(sole || self.is_over && alone);
+        }
         let now = self.clock.now();
         self.node.leave(now, "left", &mut self.memory);
         let _ = self.network.unblock(&self.poll);

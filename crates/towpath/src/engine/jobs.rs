@@ -6,7 +6,6 @@ use towpath_vm::RequestId;
 use towpath_wire::HostId;
 
 use super::core::Engine;
-use crate::log;
 use crate::protocol::{ADOPTED_TAGS, Reply};
 
 impl Engine {
@@ -23,7 +22,7 @@ impl Engine {
         let client = owner.and_then(|(key, root)| Some((root, self.clients.all.get_mut(&key)?)));
         let (Some((key, _)), Some((parent, client))) = (owner, client) else {
             // Nobody takes its output: it is counted as taken as it comes.
-            log!("a task spawned {program} on host {host}, for no client");
+            tracing::debug!("a task spawned {program} on host {host}, for no client");
             return;
         };
         let tag = ADOPTED_TAGS | id.0;

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{Access, access};
@@ -12,6 +12,7 @@ use towpath_task::pvm as search;
 use towpath_vm::{Ending, TaskSpec};
 
 use crate::pvm::library::{Library, SWITCH};
+use crate::pvm::linkage;
 
 /// The name by which tasks find the program that their daemon is.
 const OWN: &str = "towpath";
@@ -64,7 +65,9 @@ impl Launch {
         if let Some(library) = &mut self.library
             && value(SWITCH).is_none_or(|said| said != "no")
         {
-            let program = found.or_else(|| program_file(name, folder.as_deref(), &value));
+            let given = |name: &str| given(name).map(OsStr::to_os_string);
+            let file = || linkage::file(name, folder.as_deref(), &own, &given);
+            let program = found.or_else(file);
             let variables = library.variables(&program.unwrap_or_default(), &value);
             command.envs(variables.map_err(|e| io::Error::new(io::ErrorKind::Unsupported, e))?);
         }
@@ -81,18 +84,6 @@ fn given<'a>(
     let own = spec.env.iter().rev().find(|(k, _)| k == name.as_bytes());
     let own = own.map(|(_, value)| OsStr::from_bytes(value));
     own.or_else(|| environment.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_os_str()))
-}
-
-/// The file that the operating system will find for a program.
-fn program_file(
-    name: &OsStr,
-    folder: Option<&OsStr>,
-    value: search::Variable<'_>,
-) -> Option<PathBuf> {
-    if name.as_bytes().contains(&b'/') {
-        return Some(folder.map_or_else(|| name.into(), |folder| Path::new(folder).join(name)));
-    }
-    search::in_path(name, &value("PATH")?)
 }
 
 /// `ENOENT`, `EACCES`, `ENOTDIR`.

@@ -19,6 +19,7 @@ mod poll;
 mod requests;
 mod spawner;
 mod tasks;
+pub(crate) mod tokens;
 mod unclaimed;
 
 pub use core::{Engine, EngineError, EngineOptions, LINKS_MAX};

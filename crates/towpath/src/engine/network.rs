@@ -9,7 +9,7 @@ use towpath_node::Node;
 use towpath_proto::HeapMemory;
 
 use super::poll::Poll;
-use crate::log;
+use crate::log::log;
 
 /// A link. Invariant: `epoll` reports that the socket is writable exactly while it is `blocked`.
 struct Link {

@@ -1,6 +1,7 @@
 //! What clients ask of the engine, and what it tells them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use towpath_io::shared::read_ledger;
@@ -9,17 +10,29 @@ use towpath_vm::{Ending, Host, HostState, RequestEvent, RequestId, TaskExit, Tas
 use towpath_wire::{HostId, Instant, TaskId};
 
 use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
-use super::core::Engine;
+use super::core::{Engine, refuses};
 use super::doors::Knock;
 use super::unclaimed::Unclaimed;
-use crate::log;
+use crate::log::log;
 use crate::protocol::{ADOPTED_TAGS, Account, HostEvent, Info, Reply, Request, TaskEvent, Ways};
-use crate::token::Token;
+use crate::table::{Keeper, NOT_KEPT};
 
-/// Clients at once.
+/// Clients at once that may do anything.
 const CLIENTS_MAX: usize = 1024;
+/// Clients beyond them that may ask and change what is quickly done, so that a program with too many
+/// connections does not shut the command line out. One that comes when these are taken, too, has
+/// the place of the one that has been idle longest.
+const EXTRA_MAX: usize = 32;
 /// After a polite signal to tasks of a client that went away, how long until the firm one.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// What one is told for whom there is no place.
+fn crowded(count: usize) -> String {
+    format!(
+        "{count} clients are connected to the daemon, the limit is {CLIENTS_MAX}\n\
+         hint: end some; `ss -xp` shows whose they are"
+    )
+}
 
 /// The clients and what they wait for. Invariant: `owners` has an entry for each open request of
 /// a client that is still connected.
@@ -79,25 +92,55 @@ impl Engine {
                 Knock::Shut => return self.shut_doors(),
                 Knock::Room(stream) => stream,
                 Knock::NoRoom(stream, why) => {
-                    log!("client turned away: {why}");
-                    drop(stream);
+                    tracing::warn!("client turned away: {why}");
+                    let _ = stream.set_nonblocking(true);
+                    ClientConn::new(stream, true)
+                        .turn_away(&format!("the daemon has no descriptor left: {why}"));
                     self.doors.refill();
                     continue;
                 }
             };
             let own = rustix::process::geteuid();
             let peer = rustix::net::sockopt::socket_peercred(&stream).map(|c| c.uid);
-            let welcome = peer.is_ok_and(|uid| uid == own) && self.clients.all.len() < CLIENTS_MAX;
-            if !welcome || stream.set_nonblocking(true).is_err() {
-                log!("client turned away: not this user's, or {CLIENTS_MAX} are connected");
+            if peer != Ok(own) || stream.set_nonblocking(true).is_err() {
+                tracing::warn!("client turned away: it is not this user's");
                 continue;
             }
-            let key = self.clients.next;
-            self.clients.next += 1;
-            if self.poll.add(&stream, key).is_ok() {
-                self.clients.all.insert(key, ClientConn::new(stream));
-            }
+            self.take_in(stream);
         }
+    }
+
+    /// Has a client of this user come in, if there is a place.
+    fn take_in(&mut self, stream: UnixStream) {
+        let taken = self.clients.all.len();
+        let mut client = ClientConn::new(stream, taken >= CLIENTS_MAX);
+        // Who it talks to, at once: it is idle then.
+        if client.flush().is_err() {
+            return;
+        }
+        if taken >= CLIENTS_MAX + EXTRA_MAX && !self.make_room() {
+            tracing::warn!("client turned away: {taken} are connected");
+            return client.turn_away(&crowded(taken));
+        }
+        let key = self.clients.next;
+        self.clients.next += 1;
+        if self.poll.add(&client, key).is_ok() {
+            self.clients.all.insert(key, client);
+        }
+    }
+
+    /// Has the extra client go that came first of those for whom nothing is done; false if there is
+    /// none.
+    fn make_room(&mut self) -> bool {
+        let asks = |key: u64| self.clients.queries.values().any(|(client, _)| *client == key);
+        let is_idle = |(key, c): &(&u64, &ClientConn)| c.is_extra && c.is_idle() && !asks(**key);
+        let Some(key) = self.clients.all.iter().find(is_idle).map(|(key, _)| *key) else {
+            return false;
+        };
+        if let Some(client) = self.clients.all.remove(&key) {
+            client.turn_away(&crowded(CLIENTS_MAX + EXTRA_MAX));
+        }
+        true
     }
 
     pub(super) fn serve(&mut self, key: u64) {
@@ -125,6 +168,9 @@ impl Engine {
     // tidy: dispatch
     fn request(&mut self, key: u64, request: Request) {
         let now = self.clock.now();
+        if let Some(refusal) = self.refusal(key, &request) {
+            return self.reply(key, &refusal);
+        }
         match request {
             Request::Info => {
                 let info = Reply::Info(Info {
@@ -134,6 +180,7 @@ impl Engine {
                     leader: self.node.leader(),
                     frozen: self.node.is_frozen(),
                     pid: std::process::id(),
+                    trouble: self.trouble(),
                     counters: self.counters(),
                 });
                 self.reply(key, &info);
@@ -163,8 +210,16 @@ impl Engine {
                     self.node.credit(now, id, bytes, &mut self.memory);
                 }
             }
-            Request::Invite { ttl_s } => {
-                let reply = self.invite(now, ttl_s);
+            Request::Invite { ttl_s, uses } => {
+                let reply = self.invite(ttl_s, uses);
+                self.reply(key, &reply);
+            }
+            Request::Tokens => {
+                let reply = self.tokens();
+                self.reply(key, &reply);
+            }
+            Request::Revoke { id } => {
+                let reply = self.revoke(&id);
                 self.reply(key, &reply);
             }
             Request::Delete { host } => {
@@ -189,8 +244,35 @@ impl Engine {
             Request::Shutdown => {
                 log!("told to end");
                 self.ending = true;
+                self.is_over = true;
                 self.reply(key, &Reply::Done);
             }
+        }
+    }
+
+    /// What somebody has to look after.
+    fn trouble(&self) -> Vec<String> {
+        let refused = self.node.leader().zip(self.node.refused());
+        let refused = refused.map(|(leader, why)| refuses(leader, why));
+        let failing = self.keeper.as_ref().is_some_and(Keeper::is_failing);
+        let hint = "hint: make room on its disk; it goes on trying";
+        let not_kept = failing.then(|| format!("{NOT_KEPT}\n{hint}"));
+        refused.into_iter().chain(not_kept).collect()
+    }
+
+    /// Why an extra client may not ask for this.
+    fn refusal(&self, key: u64, request: &Request) -> Option<Reply> {
+        if !self.clients.all.get(&key)?.is_extra {
+            return None;
+        }
+        let why = || crowded(CLIENTS_MAX);
+        match request {
+            Request::Spawn { tag, .. } => {
+                let event = TaskEvent::Ended(TaskExit::without_run(Ending::Refused(why())));
+                Some(Reply::Task { tag: *tag, event })
+            }
+            Request::Watch => Some(Reply::Failed(why())),
+            _ => None,
         }
     }
 
@@ -272,24 +354,6 @@ impl Engine {
         }
     }
 
-    fn invite(&mut self, now: Instant, ttl_s: u64) -> Reply {
-        let mut nonce = [0; 16];
-        nonce.copy_from_slice(&towpath_io::RealCrypto::generate_secret()[..16]);
-        let key = self.node.endpoint().public_key();
-        match (self.node.invite(now, ttl_s, nonce), self.network.addrs()) {
-            (Some(invitation), Ok(mut addrs)) => {
-                let addr = addrs.remove(0);
-                let target = towpath_node::JoinTarget { addr, key, invitation };
-                Reply::Token(Token(target, addrs).to_string())
-            }
-            _ => Reply::Failed(
-                "only the daemon that founded the virtual machine can issue tokens\n\
-                 hint: run `towpath token` on its machine"
-                    .into(),
-            ),
-        }
-    }
-
     pub(super) fn flush_clients(&mut self) {
         let mut hangups = Vec::new();
         for (key, c) in &mut self.clients.all {
@@ -312,11 +376,15 @@ impl Engine {
 
     /// A client is gone: its tasks end, politely first.
     fn hang_up(&mut self, key: u64, hangup: &Hangup) {
-        let Some(client) = self.clients.all.remove(&key) else { return };
+        let Some(mut client) = self.clients.all.remove(&key) else { return };
         match hangup {
             Hangup::Gone => {}
-            Hangup::Malformed(text) => log!("client hung up on: {text}"),
-            Hangup::Stuck => log!("client hung up on: it does not read"),
+            Hangup::OtherBuild(text) | Hangup::Malformed(text) => {
+                tracing::warn!("client hung up on: {text}");
+                // Which build this is.
+                let _ = client.flush();
+            }
+            Hangup::Stuck => tracing::warn!("client hung up on: it does not read"),
         }
         let now = self.clock.now();
         for id in client.spawns.into_values() {

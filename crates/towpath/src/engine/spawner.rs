@@ -12,7 +12,9 @@ use std::process::{Child, ChildStderr, ChildStdout};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group,
+};
 use towpath_io::Clock;
 use towpath_task::place::{COOKIE_VAR, TASK_VAR};
 use towpath_vm::{Ending, Stream, TaskSpec};
@@ -53,6 +55,19 @@ const PIECE: usize = 64 * 1024;
 /// After [`Order::Stop`]: how long processes may take to end politely.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
+/// How often it is looked whether the group of a task that was ended is gone, and how long.
+const LINGER_LOOK: Duration = Duration::from_millis(2);
+const LINGER_MAX: Duration = Duration::from_secs(1);
+
+/// A task whose process is gone, while what it started is on its way out.
+struct Lingering {
+    group: Pid,
+    until: std::time::Instant,
+    task: TaskId,
+    ending: Ending,
+    at: Instant,
+}
+
 struct Process {
     task: TaskId,
     child: Child,
@@ -78,6 +93,8 @@ pub(super) struct Spawner {
     poll: Poll,
     processes: HashMap<u64, Process>,
     by_task: HashMap<TaskId, u64>,
+    /// Their ends are told when nothing is left of them.
+    lingering: Vec<Lingering>,
     next: u64,
     buf: Vec<u8>,
     reported: bool,
@@ -105,6 +122,7 @@ impl Spawner {
             poll,
             processes: HashMap::new(),
             by_task: HashMap::new(),
+            lingering: Vec::new(),
             next: 0,
             buf: vec![0; PIECE],
             reported: false,
@@ -120,9 +138,11 @@ impl Spawner {
             if std::mem::take(&mut self.reported) {
                 self.engine.wake();
             }
-            if self.poll.wait(&mut events, None).is_err() {
+            let wait = self.lingering.first().map(|_| LINGER_LOOK);
+            if self.poll.wait(&mut events, wait).is_err() {
                 return;
             }
+            self.see_off();
             for r in (0..).map_while(|i| events.get(i)) {
                 match (r.key / 4, r.key % 4) {
                     (0, _) => {
@@ -297,6 +317,7 @@ impl Spawner {
         }
         let Some(mut p) = self.processes.remove(&n) else { return };
         self.by_task.remove(&p.task);
+        let at = self.clock.now();
         if p.signalled {
             // What it started and did not end with it, ends now; its group id is still its own,
             // as it was not reaped yet.
@@ -312,8 +333,24 @@ impl Spawner {
                 text: format!("its end is not known: {e}"),
             },
         };
-        let at = self.clock.now();
-        self.report(Report::Exited { task: p.task, ending, at });
+        let (task, group) = (p.task, p.pid);
+        if p.signalled && test_kill_process_group(group).is_ok() {
+            let until = std::time::Instant::now() + LINGER_MAX;
+            self.lingering.push(Lingering { group, until, task, ending, at });
+            return;
+        }
+        self.report(Report::Exited { task, ending, at });
+    }
+
+    /// Reports ends whose groups are gone by now.
+    fn see_off(&mut self) {
+        let now = std::time::Instant::now();
+        let is_over =
+            |l: &mut Lingering| l.until <= now || test_kill_process_group(l.group).is_err();
+        let over: Vec<Lingering> = self.lingering.extract_if(.., is_over).collect();
+        for Lingering { task, ending, at, .. } in over {
+            self.report(Report::Exited { task, ending, at });
+        }
     }
 
     fn signal(&mut self, task: TaskId, signal: i32) {

@@ -25,12 +25,14 @@ use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading, turn_
 use super::core::Engine;
 use super::doors::Knock;
 use super::poll::Interest;
-use crate::log;
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 8192;
 /// Bytes of each task's arena; pages cost memory once they are used.
 const ARENA: usize = 256 << 20;
+/// So many pieces that were taken from a task's shared memory are told it at once, though nothing
+/// else is: half of what it may have lent before it waits.
+const TOLD_TOGETHER: u32 = 4;
 /// Keys of connections in `epoll` begin here; the one after each is its process'.
 pub(super) const KEY_TASKS: u64 = 1 << 32;
 
@@ -142,7 +144,7 @@ impl Engine {
                     self.conversations.all.insert(key, Conversation::new(stream, pid, process));
                 }
                 Err(why) => {
-                    log!("task turned away: {why}");
+                    tracing::warn!("task turned away: {why}");
                     turn_away(stream, &why.to_string());
                 }
             }
@@ -274,12 +276,12 @@ impl Engine {
         }
     }
 
-    /// Tells a task that what it lent was taken, so that it may use the blocks again.
+    /// Has a task told that so many pieces that it lent were taken, so that it may use the blocks
+    /// again. It would be woken by that alone: fewer wait until something else is written to it.
     fn tell_taken(&mut self, key: u64) {
-        let Some(c) = self.conversations.all.get_mut(&key) else { return };
-        let count = std::mem::take(&mut c.taken);
-        if let Some(task) = c.task.filter(|_| count > 0 && !c.ending) {
-            self.tell(task, &ToTask::Taken { count }, Vec::new());
+        let Some(c) = self.conversations.all.get(&key) else { return };
+        if c.taken >= TOLD_TOGETHER && !c.ending {
+            self.conversations.touch(key);
         }
     }
 
@@ -298,11 +300,7 @@ impl Engine {
                         Taken::Yes
                     }
                     Err(why) => {
-                        log!(
-                            "enrolment of process {} ({}) refused: {why}",
-                            enrol.pid,
-                            enrol.command
-                        );
+                        tracing::warn!("enrolment of process {} refused: {why}", enrol.pid);
                         if let Some(c) = self.conversations.all.get_mut(&key) {
                             c.say(&ToTask::Refused(why), Vec::new());
                             c.enrolling = true;
@@ -359,7 +357,7 @@ impl Engine {
                 descriptors.push(Rc::clone(&bell) as Rc<dyn AsFd>);
                 c.place = Some(Place::new(Rc::new(peers), bell));
             }
-            Err(e) => log!("task {task} gets no shared memory: {e}"),
+            Err(e) => tracing::warn!("task {task} gets no shared memory: {e}"),
         }
         self.tell(task, &ToTask::Welcome(welcome), descriptors);
     }
@@ -402,6 +400,10 @@ impl Engine {
         for key in dirty {
             let Some(c) = self.conversations.all.get_mut(&key) else { continue };
             c.dirty = false;
+            let taken = std::mem::take(&mut c.taken);
+            if taken > 0 && !c.ending {
+                c.say(&ToTask::Taken { count: taken }, Vec::new());
+            }
             match c.write(&self.memory, &mut done) {
                 Ok(true) if c.enrolling && c.task.is_none() => self.forget(key, &mut done),
                 Ok(all) => {
@@ -457,8 +459,8 @@ impl Engine {
     pub(super) fn cut_off(&mut self, key: u64, why: &str) {
         let task = self.conversations.all.get(&key).and_then(|c| c.task);
         match task {
-            Some(task) => log!("task {task} cut off: {why}"),
-            None => log!("process cut off: {why}"),
+            Some(task) => tracing::warn!("task {task} cut off: {why}"),
+            None => tracing::warn!("process cut off: {why}"),
         }
         self.conversations.cut_off += 1;
         let mut done = Vec::new();

@@ -12,12 +12,15 @@ use towpath_vm::{Ending, Host, HostState, Stream, TaskExit, TaskSpec};
 use towpath_wire::{HostId, Instant};
 
 use super::bits::Bits;
+use super::blocks::Feeds;
 use super::daemons::Daemons;
+use super::hosts::Hosts;
 use super::joblog::{JobLog, Line, succeeded};
 use super::order::{Done, Order};
 use super::output::{Limits, Store};
 use super::plan::{Launch, Plan, PlanEvent, PlanOptions};
-use super::report::{FAILED_LISTED_MAX, Failure, HostReport, Report, WallTimes};
+use super::report::{Failure, HostReport, Report, WallTimes};
+use super::results::ResultsDir;
 use super::run::{FarmError, FarmOptions, ItemDone, Outcome, Progress, Sink};
 use crate::client::ClientError;
 use crate::protocol::{ADOPTED_TAGS, HostEvent, Reply, Request, TaskEvent};
@@ -63,15 +66,19 @@ pub(super) struct Farm<'a> {
     interrupt: &'a AtomicBool,
     zero: std::time::Instant,
     daemons: Daemons<'a>,
-    names: HashMap<HostId, String>,
+    hosts: Hosts<'a>,
     plan: Plan,
     accounts: HashMap<u64, Account>,
+    feeds: Feeds,
     store: Store,
     order: Order,
     log: Option<JobLog>,
+    results: Option<ResultsDir>,
     times: WallTimes,
     report: Report,
     progress_at: Instant,
+    /// When the next item may be started.
+    launch_at: Instant,
     stop: Stop,
 }
 
@@ -88,6 +95,7 @@ impl<'a> Farm<'a> {
             retry_failed: options.retry_failed,
             program_varies: options.template.program_varies()
                 && !options.template.looks_like_shell(),
+            no_queue: !options.delay.is_zero(),
         };
         Self {
             options,
@@ -95,15 +103,18 @@ impl<'a> Farm<'a> {
             interrupt,
             zero: std::time::Instant::now(),
             daemons: Daemons::new(sockets),
-            names: HashMap::new(),
+            hosts: Hosts::new(&options.hosts),
             plan: Plan::new(plan, options.items.len()),
             accounts: HashMap::new(),
+            feeds: Feeds::new(options.pipe.clone()),
             store: Store::new(Limits::default()),
             order: Order::new(options.keep_order, Bits::default()),
             log: None,
+            results: None,
             times: WallTimes::new(),
             report: Report::default(),
             progress_at: Instant::ZERO,
+            launch_at: Instant::ZERO,
             stop: Stop::default(),
         }
     }
@@ -137,6 +148,7 @@ impl<'a> Farm<'a> {
             let open = if self.options.resume { JobLog::append } else { JobLog::create };
             self.log = Some(open(path)?);
         }
+        self.results = self.options.results.as_deref().map(ResultsDir::create).transpose()?;
         for item in (0..items.len()).filter(|item| skipped.contains(*item)) {
             self.plan.skip(item);
         }
@@ -207,7 +219,8 @@ impl<'a> Farm<'a> {
     /// Time until something is due.
     fn wait(&self, now: Instant) -> Duration {
         let log = self.log.as_ref().and_then(JobLog::poll_timeout);
-        let due = [log, self.plan.poll_timeout(now), self.stop.by];
+        let launch = (self.launch_at > now).then_some(self.launch_at);
+        let due = [log, self.plan.poll_timeout(now), launch, self.stop.by];
         let due = due.into_iter().flatten().fold(now + TICK, Instant::min);
         due.since(now)
     }
@@ -225,8 +238,7 @@ impl<'a> Farm<'a> {
     }
 
     fn tell_progress(&mut self) {
-        let hosts =
-            self.plan.hosts().map(|(id, _, in_flight, _)| (name(&self.names, id), in_flight));
+        let hosts = self.plan.hosts().map(|(id, _, in_flight, _)| (self.hosts.name(id), in_flight));
         let progress = Progress {
             total: u64::from(self.plan.total()) - self.report.skipped,
             done: self.plan.done().into(),
@@ -238,9 +250,17 @@ impl<'a> Farm<'a> {
 
     fn launch(&mut self, now: Instant) -> Result<(), FarmError> {
         let window = (WINDOWS / self.plan.capacity().max(1)).clamp(WINDOW_MIN, WINDOW_MAX);
-        while let Some(launch) = self.plan.poll_launch(now) {
+        while self.launch_at <= now
+            && let Some(launch) = self.plan.poll_launch(now)
+        {
+            self.launch_at = now + self.options.delay;
             let Launch { tag, host, .. } = launch;
-            let spec = self.spec(&launch, window);
+            let spec = TaskSpec {
+                queued: launch.queued,
+                output_window: window,
+                input_window: self.feeds.window(),
+                ..self.options.spec(launch.item, self.hosts.name(host))
+            };
             self.accounts.insert(tag, Account { window, owed: 0 });
             if let Err(e) = self.daemons.push(&Request::Spawn { tag, host, spec }) {
                 let ending = Ending::NotStarted { errno: E2BIG, text: e.to_string() };
@@ -253,47 +273,24 @@ impl<'a> Farm<'a> {
         Ok(())
     }
 
-    fn spec(&self, launch: &Launch, output_window: u32) -> TaskSpec {
-        let seq = u64::from(launch.item) + 1;
-        let mut args = self.options.template.expand(self.options.items.at(launch.item), seq);
-        let program = args.remove(0);
-        let host = name(&self.names, launch.host);
-        let mut env = self.options.env.clone();
-        env.push((b"TOWPATH_SEQ".to_vec(), seq.to_string().into_bytes()));
-        env.push((b"TOWPATH_HOST".to_vec(), host.as_bytes().to_vec()));
-        let timeout_ms = self
-            .options
-            .timeout
-            .map_or(0, |t| u32::try_from(t.as_millis()).unwrap_or(u32::MAX).max(1));
-        let cwd = self.options.workdir.clone();
-        TaskSpec {
-            program,
-            args,
-            env,
-            cwd,
-            queued: launch.queued,
-            timeout_ms,
-            output_window,
-            input_window: 0,
-        }
-    }
-
     fn take_reply(&mut self, now: Instant, reply: Reply) -> Result<(), FarmError> {
         match reply {
             Reply::Task { tag, event } => return self.take_task_event(now, tag, event),
             Reply::Hosts(hosts) => {
-                let first = self.names.is_empty();
+                let first = self.hosts.is_empty();
                 let up: Vec<Host> =
                     hosts.into_iter().filter(|h| h.state == HostState::Up).collect();
                 if first {
-                    check_hosts(&self.options.hosts, &up)?;
+                    self.hosts.check(&up)?;
                 }
                 for host in up {
                     self.add_host(host);
                 }
                 self.daemons.settled();
             }
-            Reply::HostEvent(HostEvent::Added(host)) => self.add_host(host),
+            Reply::HostEvent(HostEvent::Added(host) | HostEvent::LeaderBack(host)) => {
+                self.add_host(host);
+            }
             Reply::HostEvent(HostEvent::Lost(id) | HostEvent::LeaderLost(id)) => {
                 self.lose_host(now, id, "was lost");
             }
@@ -303,6 +300,7 @@ impl<'a> Farm<'a> {
             | Reply::Tasks { .. }
             | Reply::Adopted { .. }
             | Reply::Token(_)
+            | Reply::Tokens(_)
             | Reply::Explained { .. }
             | Reply::Loads { .. }
             | Reply::Done => {}
@@ -311,18 +309,18 @@ impl<'a> Farm<'a> {
     }
 
     fn add_host(&mut self, host: Host) {
-        if is_wanted(&self.options.hosts, &host) {
-            self.plan.add_host(host.id, host.slots);
-            self.names.insert(host.id, host.name);
+        let (id, slots) = (host.id, host.slots);
+        if self.hosts.add(host) {
+            self.plan.add_host(id, slots);
         }
     }
 
     fn lose_host(&mut self, now: Instant, id: HostId, what: &str) {
-        if !self.names.contains_key(&id) {
+        if !self.hosts.knows(id) {
             return;
         }
         self.plan.lose_host(now, id);
-        let text = format!("host {} {what}", name(&self.names, id));
+        let text = format!("host {} {what}", self.hosts.name(id));
         self.sink.warn(&format!("{text}: its items run elsewhere"));
         self.stop.host_why = Some(text);
     }
@@ -342,8 +340,17 @@ impl<'a> Farm<'a> {
             return Ok(());
         }
         match event {
-            TaskEvent::Started { .. } => self.plan.started(tag),
-            TaskEvent::InputTaken(_) => {} // we send none
+            TaskEvent::Started { .. } => {
+                self.plan.started(tag);
+                if let Some(item) = self.plan.item(tag) {
+                    self.feeds.started(tag, item);
+                }
+                self.feeds.feed(tag, &mut self.daemons)?;
+            }
+            TaskEvent::InputTaken(bytes) => {
+                self.feeds.taken(tag, bytes);
+                self.feeds.feed(tag, &mut self.daemons)?;
+            }
             TaskEvent::Output { stream, bytes } => {
                 let Some(account) = self.accounts.get_mut(&tag) else { return Ok(()) };
                 account.owed = account.owed.saturating_add(bytes.len() as u32);
@@ -354,7 +361,10 @@ impl<'a> Farm<'a> {
                 }
                 self.store.append(tag, stream, bytes)?;
             }
-            TaskEvent::Ended(exit) => self.plan.ended(now, tag, exit),
+            TaskEvent::Ended(exit) => {
+                self.feeds.ended(tag);
+                self.plan.ended(now, tag, exit);
+            }
         }
         Ok(())
     }
@@ -367,19 +377,20 @@ impl<'a> Farm<'a> {
                     self.accounts.remove(&tag);
                     let capture = self.store.take(tag);
                     let done = Done { item, host, exit, capture };
-                    let logged = self.record(&done, attempts);
+                    let recorded = self.record(&done, attempts);
                     self.order.push(done);
-                    logged?;
+                    recorded?;
+                    self.halt();
                 }
                 PlanEvent::Dropped { tag, ending, .. } => {
                     self.accounts.remove(&tag);
                     self.store.discard(tag);
-                    if self.stop.by.is_none() {
+                    if self.stop.by.is_none() && self.report.halted.is_none() {
                         self.report.dropped(&ending);
                     }
                 }
                 PlanEvent::Excluded { host, why } => {
-                    let text = format!("host {}: program {why}", name(&self.names, host));
+                    let text = format!("host {}: program {why}", self.hosts.name(host));
                     self.sink.warn(&format!("{text}; the host gets nothing more"));
                     self.stop.host_why = Some(text);
                 }
@@ -395,22 +406,26 @@ impl<'a> Farm<'a> {
     fn record(&mut self, done: &Done, attempts: u32) -> Result<(), FarmError> {
         let seq = u64::from(done.item) + 1;
         let item = self.options.items.at(done.item);
-        let host = name(&self.names, done.host);
+        let host = self.hosts.name(done.host);
         let ending = &done.exit.ending;
         self.times.add(&done.exit);
+        let what = String::from_utf8_lossy(&item.text()).into_owned();
         if ending.is_success() {
             self.report.succeeded += 1;
         } else {
             self.report.failed += 1;
-            let item = String::from_utf8_lossy(item).into_owned();
             if !matches!(ending, Ending::Exited(_)) && self.report.failed <= FAILURES_TOLD {
-                self.sink.warn(&format!("item {seq} ({item}) on {host}: {ending}"));
+                let first = self.report.failed == 1 && matches!(ending, Ending::NotStarted { .. });
+                let hint = self.options.template.shell_hint().filter(|_| first);
+                let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+                self.sink.warn(&format!("item {seq} ({what}) on {host}: {ending}{hint}"));
             }
-            if self.report.failures.len() < FAILED_LISTED_MAX {
-                let (host, exit) = (host.to_string(), ending.shell_status());
-                let ending = ending.to_string();
-                self.report.failures.push(Failure { seq, item, host, exit, ending, attempts });
-            }
+            let (host, exit) = (host.to_string(), ending.shell_status());
+            let ending = ending.to_string();
+            self.report.list(Failure { seq, item: what, host, exit, ending, attempts });
+        }
+        if let Some(results) = &mut self.results {
+            results.write(seq, item, (&self.store, &done.capture))?;
         }
         let Some(log) = &mut self.log else { return Ok(()) };
         let command = self.options.template.command_line(item, seq);
@@ -421,10 +436,28 @@ impl<'a> Farm<'a> {
         Ok(log.push(Instant::ZERO + self.zero.elapsed(), &line)?)
     }
 
+    /// Ends the farm where its results so far are those that end it.
+    fn halt(&mut self) {
+        let Report { succeeded, failed, skipped, .. } = self.report;
+        let items = u64::from(self.options.items.len()) - skipped;
+        let Some(rule) = self.options.halt else { return };
+        if self.report.halted.is_some() || !rule.is_reached(succeeded, failed, items) {
+            return;
+        }
+        self.report.halted = Some(rule.to_string());
+        if rule.now {
+            return self.end_early(None);
+        }
+        for tag in self.plan.hold() {
+            let _ = self.daemons.push(&Request::Kill { tag, signal: SIGTERM });
+        }
+    }
+
     fn write(&mut self, done: Done) -> Result<(), FarmError> {
         let Done { item, host, exit, capture } = done;
-        let about = (u64::from(item) + 1, self.options.items.at(item));
-        let host = name(&self.names, host);
+        let text = self.options.items.at(item).text();
+        let about = (u64::from(item) + 1, text.as_ref());
+        let host = self.hosts.name(host);
         let mut written = Ok(());
         if !self.stop.sink_broken {
             written = self.sink.item(&ItemDone::new(about, host, &exit, (&self.store, &capture)));
@@ -459,11 +492,9 @@ impl<'a> Farm<'a> {
     }
 
     fn stranded(&self) -> FarmError {
-        let hint = if self.options.template.looks_like_shell() {
-            "the command is not given to a shell; for that, run `sh -c '…' sh {}`"
-        } else {
-            "see `towpath hosts`; is the program installed where it should run, or named by a path?"
-        };
+        let hint = self.options.template.shell_hint().unwrap_or(
+            "see `towpath hosts`; is the program installed where it should run, or named by path?",
+        );
         let why = self.stop.host_why.clone();
         FarmError::Stranded {
             why: why.unwrap_or_else(|| "none of the hosts is up".into()),
@@ -509,9 +540,8 @@ impl<'a> Farm<'a> {
         report.elapsed_s = elapsed;
         report.items_per_s = f64::from(self.plan.done()) / elapsed.max(1e-9);
         self.times.fill(&mut report);
-        let host = |(id, standing, _, counts)| {
-            HostReport::new(name(&self.names, id), id, standing, counts)
-        };
+        let host =
+            |(id, standing, _, counts)| HostReport::new(self.hosts.name(id), id, standing, counts);
         report.hosts = self.plan.hosts().map(host).collect();
         Outcome { report, error: self.stop.error }
     }
@@ -527,32 +557,6 @@ impl<'a> Farm<'a> {
             None => result,
         }
     }
-}
-
-fn name(names: &HashMap<HostId, String>, id: HostId) -> &str {
-    names.get(&id).map_or("?", String::as_str)
-}
-
-fn is_wanted(wanted: &[String], host: &Host) -> bool {
-    let is = |wanted: &String| {
-        let slot = wanted.strip_prefix('h').unwrap_or(wanted);
-        *wanted == host.name || *wanted == host.id.to_string() || slot.parse() == Ok(host.id.slot())
-    };
-    wanted.is_empty() || wanted.iter().any(is)
-}
-
-/// Every host asked for is there.
-fn check_hosts(wanted: &[String], up: &[Host]) -> Result<(), FarmError> {
-    if up.is_empty() {
-        return Err(FarmError::NoHosts);
-    }
-    for wanted in wanted {
-        if !up.iter().any(|h| is_wanted(std::slice::from_ref(wanted), h)) {
-            let known: Vec<&str> = up.iter().map(|h| h.name.as_str()).collect();
-            return Err(FarmError::UnknownHost { wanted: wanted.clone(), known: known.join(", ") });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

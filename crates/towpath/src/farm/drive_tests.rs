@@ -79,6 +79,11 @@ fn output(tag: u64, bytes: &[u8]) -> Reply {
     task(tag, TaskEvent::Output { stream: Stream::Out, bytes: bytes.to_vec() })
 }
 
+fn started(tag: u64) -> Reply {
+    let id = HostId::new(1, 1).unwrap().task(1).unwrap();
+    task(tag, TaskEvent::Started { task: id, pid: 1 })
+}
+
 fn ended(tag: u64, ending: Ending) -> Reply {
     task(tag, TaskEvent::Ended(TaskExit { ending, wall_us: 1_000 }))
 }
@@ -102,11 +107,15 @@ fn options(items: u32) -> FarmOptions {
     FarmOptions {
         template: Template::new(&[b"echo".to_vec()]).unwrap(),
         items: list,
+        pipe: None,
         hosts: vec![],
         jobs: None,
         timeout: None,
         retries: 3,
         retry_failed: 0,
+        delay: Duration::ZERO,
+        halt: None,
+        results: None,
         keep_order: true,
         joblog: None,
         resume: false,
@@ -285,6 +294,120 @@ fn an_interrupt_kills_what_runs_and_reports_what_was_done() {
     assert_eq!((outcome.report.succeeded, outcome.report.failed), (10, 0));
     assert_eq!(sink.text, serial(10));
     assert!(*killed.lock().unwrap() > 0);
+}
+
+#[test]
+fn enough_failures_end_the_farm() {
+    let dir = tempfile::tempdir().unwrap();
+    for (rule, waited_for) in [("now,fail=1", false), ("soon,fail=1", true)] {
+        // Item 5 fails while others of its host run; these end when they are told to, or else
+        // when the host is asked for something more.
+        let mut running: Vec<u64> = vec![];
+        let script: Script = Box::new(move |request| match request {
+            Request::Spawn { tag, spec, .. } if spec.args == [b"5"] => {
+                let started = running.iter().map(|tag| started(*tag));
+                let mut replies: Vec<Reply> = started.collect();
+                replies.push(ended(tag, Ending::Exited(3)));
+                if waited_for {
+                    replies.extend(running.iter().map(|tag| ended(*tag, Ending::Exited(0))));
+                }
+                Some(replies)
+            }
+            Request::Spawn { tag, spec, .. } if spec.args[0] < b"3".to_vec() => {
+                Some(echo(tag, &spec))
+            }
+            Request::Spawn { tag, .. } => {
+                running.push(tag);
+                Some(vec![])
+            }
+            Request::Kill { tag, signal } => Some(vec![ended(tag, Ending::Signalled(signal))]),
+            _ => Some(vec![]),
+        });
+        let socket = daemon(dir.path(), rule, script);
+        let halt = Some(rule.parse().unwrap());
+        let options = FarmOptions { halt, jobs: Some(2), ..options(100) };
+        let (outcome, _) = farm(&options, &[socket], &AtomicBool::new(false));
+        let report = outcome.report;
+        assert!(outcome.error.is_none() && !report.interrupted, "{rule}");
+        assert_eq!((report.failed, report.exit_status()), (1, 1), "{rule}: {report:?}");
+        assert_eq!(report.halted.as_deref(), Some(rule));
+        assert_eq!(report.succeeded, if waited_for { 5 } else { 3 }, "{rule}: {report:?}");
+        assert_eq!(report.retried, 0, "{rule}: {report:?}");
+    }
+}
+
+#[test]
+fn enough_successes_end_the_farm_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let script: Script = Box::new(|request| match request {
+        Request::Spawn { tag, spec, .. } if spec.args == [b"7"] => Some(echo(tag, &spec)),
+        Request::Spawn { tag, .. } => Some(vec![ended(tag, Ending::Exited(1))]),
+        _ => Some(vec![]),
+    });
+    let socket = daemon(dir.path(), "a", script);
+    let halt = Some("now,success=1".parse().unwrap());
+    let options = FarmOptions { halt, jobs: Some(1), ..options(1000) };
+    let (outcome, _) = farm(&options, &[socket], &AtomicBool::new(false));
+    assert_eq!((outcome.report.succeeded, outcome.report.exit_status()), (1, 0));
+    assert!(outcome.report.not_run > 900);
+}
+
+#[test]
+fn starts_are_a_delay_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let starts = Arc::new(Mutex::new(vec![]));
+    let seen = starts.clone();
+    let script: Script = Box::new(move |request| match request {
+        Request::Spawn { tag, spec, .. } => {
+            seen.lock().unwrap().push(std::time::Instant::now());
+            Some(echo(tag, &spec))
+        }
+        _ => Some(vec![]),
+    });
+    let socket = daemon(dir.path(), "a", script);
+    let delay = Duration::from_millis(30);
+    let (outcome, _) =
+        farm(&FarmOptions { delay, ..options(6) }, &[socket], &AtomicBool::new(false));
+    assert_eq!(outcome.report.succeeded, 6);
+    let starts = starts.lock().unwrap();
+    // From the first to the last: single requests may be read late.
+    assert!(starts[5] - starts[0] >= 4 * delay, "{starts:?}");
+}
+
+#[test]
+fn results_are_put_into_files_before_anything_else_is_done_with_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = daemon(dir.path(), "a", echoing());
+    let results = dir.path().join("r");
+    let options = FarmOptions { results: Some(results.clone()), ..options(3) };
+    let (outcome, sink) = farm(&options, &[socket.clone()], &AtomicBool::new(false));
+    assert_eq!((outcome.report.succeeded, sink.text), (3, serial(3)));
+    for item in 0..3 {
+        let said = std::fs::read_to_string(results.join(format!("1/{item}/stdout"))).unwrap();
+        assert_eq!(said, format!("{item}\n"));
+    }
+    let options = FarmOptions { results: Some("/dev/null/r".into()), ..options };
+    let (outcome, _) = farm(&options, &[socket], &AtomicBool::new(false));
+    assert!(matches!(outcome.error, Some(FarmError::Results(_))), "{:?}", outcome.error);
+    assert_eq!(outcome.report.not_run, 3);
+}
+
+#[test]
+fn who_expects_a_shell_is_told_that_there_is_none_even_for_one_item() {
+    let dir = tempfile::tempdir().unwrap();
+    let script: Script = Box::new(|request| match request {
+        Request::Spawn { tag, .. } => {
+            let text = "echo 0: No such file or directory".to_string();
+            Some(vec![ended(tag, Ending::NotStarted { errno: 2, text })])
+        }
+        _ => Some(vec![]),
+    });
+    let socket = daemon(dir.path(), "a", script);
+    let template = Template::new(&[b"echo {}".to_vec()]).unwrap();
+    let options = FarmOptions { template, ..options(1) };
+    let (_, sink) = farm(&options, &[socket], &AtomicBool::new(false));
+    let said = sink.warnings.join("\n");
+    assert!(said.contains("hint: no shell is involved") && said.contains("sh -c"), "{said}");
 }
 
 #[test]

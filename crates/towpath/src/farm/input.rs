@@ -1,5 +1,6 @@
 //! The items: read and checked as a whole before anything runs.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, Read};
 
 /// Most items of one farm.
@@ -78,12 +79,38 @@ impl Separator {
     }
 }
 
+/// An item: one column, or several where it comes from several sources, from the columns of a
+/// line, or from several items together. No column holds a NUL byte, which therefore parts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item<'a>(&'a [u8]);
+
+impl<'a> Item<'a> {
+    /// One of a single column.
+    pub const fn of(column: &'a [u8]) -> Self {
+        Self(column)
+    }
+
+    /// Its columns, at least one.
+    pub fn columns(self) -> impl DoubleEndedIterator<Item = &'a [u8]> + Clone {
+        self.0.split(|b| *b == 0)
+    }
+
+    /// All of it for people: its columns with blanks between them.
+    pub fn text(self) -> Cow<'a, [u8]> {
+        if !self.0.contains(&0) {
+            return Cow::Borrowed(self.0);
+        }
+        Cow::Owned(self.columns().collect::<Vec<_>>().join(&b' '))
+    }
+}
+
 /// All items, in one piece of memory. Invariants: `ends` ascends and its last is `bytes.len()`;
-/// at most [`ITEMS_MAX`] items of at most [`ITEM_BYTES_MAX`] bytes without NUL.
+/// at most [`ITEMS_MAX`] items, each column at most [`ITEM_BYTES_MAX`] bytes without NUL.
 #[derive(Clone, Debug, Default)]
 pub struct Items {
+    /// Columns of an item are parted by NUL.
     bytes: Vec<u8>,
-    /// Where each ends; [`ITEMS_BYTES_MAX`] fits.
+    /// Where each item ends; [`ITEMS_BYTES_MAX`] fits.
     ends: Vec<u32>,
 }
 
@@ -112,21 +139,36 @@ impl Items {
         }
     }
 
-    /// Adds one.
+    /// Adds one of a single column.
     pub fn push(&mut self, item: &[u8]) -> Result<(), InputError> {
+        self.push_columns(std::iter::once(item))
+    }
+
+    /// Adds one of these columns, at least one.
+    pub fn push_columns<'a>(
+        &mut self,
+        columns: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<(), InputError> {
         let number = self.ends.len() as u64 + 1;
-        let start = || String::from_utf8_lossy(&item[..item.len().min(40)]).into_owned();
-        if item.len() > ITEM_BYTES_MAX {
-            return Err(InputError::TooLong { number, start: start() });
+        let begin = self.bytes.len();
+        for (at, column) in columns.enumerate() {
+            let start = || String::from_utf8_lossy(&column[..column.len().min(40)]).into_owned();
+            if column.len() > ITEM_BYTES_MAX {
+                return Err(InputError::TooLong { number, start: start() });
+            }
+            if column.contains(&0) {
+                return Err(InputError::Nul { number, start: start() });
+            }
+            if at > 0 {
+                self.bytes.push(0);
+            }
+            self.bytes.extend_from_slice(column);
         }
-        if item.contains(&0) {
-            return Err(InputError::Nul { number, start: start() });
-        }
-        let end = self.bytes.len() + item.len();
+        let end = self.bytes.len();
         if self.len() == ITEMS_MAX || end > ITEMS_BYTES_MAX {
+            self.bytes.truncate(begin);
             return Err(InputError::TooMany);
         }
-        self.bytes.extend_from_slice(item);
         self.ends.push(end as u32);
         Ok(())
     }
@@ -142,10 +184,15 @@ impl Items {
     }
 
     /// The item with an index from 0. Panics beyond the end.
-    pub fn at(&self, index: u32) -> &[u8] {
+    pub fn at(&self, index: u32) -> Item<'_> {
         let index = index as usize;
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[start as usize..self.ends[index] as usize]
+        Item(&self.bytes[start as usize..self.ends[index] as usize])
+    }
+
+    /// All of them in order.
+    pub fn iter(&self) -> impl Iterator<Item = Item<'_>> {
+        (0..self.len()).map(|index| self.at(index))
     }
 }
 
@@ -156,7 +203,7 @@ mod tests {
 
     fn read(bytes: &[u8], separator: Separator) -> Result<Vec<Vec<u8>>, InputError> {
         let items = Items::read(&mut &*bytes, "test", separator)?;
-        Ok((0..items.len()).map(|i| items.at(i).to_vec()).collect())
+        Ok((0..items.len()).map(|i| items.at(i).text().into_owned()).collect())
     }
 
     #[test]

@@ -21,6 +21,7 @@ use towpath_vm::{Ending, TaskExit};
 use towpath_wire::Instant;
 
 use super::bits::Bits;
+use crate::private::{create_result, open_result};
 
 const HEADER: &[u8] =
     b"Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
@@ -95,19 +96,15 @@ pub struct JobLog {
 impl JobLog {
     /// Starts an empty one, in place of whatever the file holds.
     pub fn create(path: &Path) -> Result<Self, LogError> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
-        Self::begin(path, file, true)
+        Self::begin(path, create_result(path), true)
     }
 
     /// Adds to the one there, after its last whole line; starts one if there is none.
     pub fn append(path: &Path) -> Result<Self, LogError> {
         let open = || -> io::Result<(File, bool)> {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(path)?;
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let mut file = open_result(path, &mut options)?;
             let end = whole_lines_end(&mut file)?;
             if end != file.metadata()?.len() {
                 file.set_len(end)?;

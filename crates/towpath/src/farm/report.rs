@@ -30,6 +30,8 @@ pub struct Report {
     pub host_lost_reruns: u64,
     /// A signal ended it.
     pub interrupted: bool,
+    /// The rule after which nothing more was started; none where no rule ended it.
+    pub halted: Option<String>,
     /// Why Towpath could not go on; none if it could.
     pub error: Option<String>,
     /// Time that it took.
@@ -103,15 +105,24 @@ impl HostReport {
 }
 
 impl Report {
-    /// Exit status of the farm: 0 when all succeeded, 1–100 so many failed, 101 more than 100
-    /// failed, 130 interrupted, 255 Towpath could not go on.
+    /// Exit status of the farm: 0 when all succeeded, or as many as were enough; 1–100 so many
+    /// failed, 101 more than 100 failed, 130 interrupted, 255 Towpath could not go on.
     pub fn exit_status(&self) -> u8 {
         if self.error.is_some() {
             255
         } else if self.interrupted {
             130
+        } else if self.halted.as_ref().is_some_and(|rule| rule.contains("success")) {
+            0
         } else {
             self.failed.min(101) as u8
+        }
+    }
+
+    /// Lists a failed item, if there is room.
+    pub(crate) fn list(&mut self, failure: Failure) {
+        if self.failures.len() < FAILED_LISTED_MAX {
+            self.failures.push(failure);
         }
     }
 

@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use towpath_vm::{Stream, TaskExit};
+use towpath_vm::{Stream, TaskExit, TaskSpec};
 
+use super::blocks::Blocks;
 use super::drive::Farm;
+use super::halt::Halt;
 use super::input::Items;
 use super::joblog::LogError;
 use super::output::{Capture, SpillError, Store};
 use super::report::Report;
+use super::results::ResultsError;
 use super::template::Template;
 use crate::client::ClientError;
 
@@ -22,6 +25,8 @@ pub struct FarmOptions {
     pub template: Template,
     /// What it runs over.
     pub items: Items,
+    /// The commands' inputs, one for each item; none: they are empty.
+    pub pipe: Option<Blocks>,
     /// Names or ids of the hosts that may be used; none: all.
     pub hosts: Vec<String>,
     /// Exactly so many items at once on each host; none: as many as it has job slots.
@@ -32,6 +37,12 @@ pub struct FarmOptions {
     pub retries: u32,
     /// Times that an item is run again because it failed.
     pub retry_failed: u32,
+    /// Least time from the start of an item to that of the next.
+    pub delay: Duration,
+    /// After which results nothing more is started.
+    pub halt: Option<Halt>,
+    /// Where to put each item's output into files of its own.
+    pub results: Option<PathBuf>,
     /// Write output in the order of the items instead of as they finish.
     pub keep_order: bool,
     /// Where to write the job log.
@@ -42,6 +53,28 @@ pub struct FarmOptions {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// Working directory on the hosts.
     pub workdir: Vec<u8>,
+}
+
+impl FarmOptions {
+    /// The command of an item, on the host of that name; without what the driver gives it.
+    pub(super) fn spec(&self, item: u32, host: &str) -> TaskSpec {
+        let seq = u64::from(item) + 1;
+        let mut args = self.template.expand(self.items.at(item), seq);
+        let program = args.remove(0);
+        let mut env = self.env.clone();
+        env.push((b"TOWPATH_SEQ".to_vec(), seq.to_string().into_bytes()));
+        env.push((b"TOWPATH_HOST".to_vec(), host.as_bytes().to_vec()));
+        let limit = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
+        let timeout_ms = self.timeout.map_or(0, limit);
+        TaskSpec {
+            program,
+            args,
+            env,
+            cwd: self.workdir.clone(),
+            timeout_ms,
+            ..TaskSpec::default()
+        }
+    }
 }
 
 /// Why Towpath could not go on.
@@ -74,6 +107,9 @@ pub enum FarmError {
     /// The job log cannot be used.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// Results cannot be written.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
     /// Output cannot be kept.
     #[error(transparent)]
     Spill(#[from] SpillError),

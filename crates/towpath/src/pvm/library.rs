@@ -2,18 +2,23 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::Metadata;
-use std::io;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::linkage::{self, Linkage, NAMES};
+use crate::config::make_dir;
 
 /// With the value `no` among a task's variables, it gets PVM's own library.
 pub const SWITCH: &str = "TOWPATH_PVM";
 /// Names a folder with our library under PVM's names.
 pub const FOLDER_VAR: &str = "TOWPATH_PVM_LIB";
+/// What our library has in it, and PVM's has not: the name of a variable that it reads.
+const MARK: &str = towpath_task::place::SOCKET_VAR;
+/// Most bytes of a library that are looked at.
+const LIBRARY_MAX: u64 = 256 << 20;
 /// Programs whose linkage is remembered.
 const KNOWN_MAX: usize = 1024;
 
@@ -45,23 +50,22 @@ impl Library {
     }
 
     /// The one that belongs to this program: of `TOWPATH_PVM_LIB`, of the installation
-    /// (`../lib/towpath`), or of the folder that it was built in; `dir` then gets a folder with
-    /// PVM's names. `None`: there is none.
+    /// (`../lib/towpath`, `../lib`), or of the folder that it was built in; `dir` then gets a
+    /// folder with PVM's names. `None`: there is none.
     pub fn find(dir: &Path) -> Option<Self> {
-        if let Some(folder) = std::env::var_os(FOLDER_VAR).filter(|folder| !folder.is_empty()) {
-            return Some(Self::at(folder.into()));
+        match place()? {
+            Place::Folder(folder) => Some(Self::at(folder)),
+            Place::File(library) => {
+                let folder = dir.join("pvm");
+                named(&library, &folder).ok()?;
+                Some(Self::at(folder))
+            }
         }
-        let program = std::env::current_exe().ok()?;
-        let beside = program.parent()?;
-        let installed = beside.parent().map(|prefix| prefix.join("lib/towpath"));
-        if let Some(folder) = installed.filter(|folder| folder.join(NAMES[0]).is_file()) {
-            return Some(Self::at(folder));
-        }
-        let built = ["libpvm3.so", "deps/libpvm3.so"].map(|name| beside.join(name));
-        let built = built.into_iter().find(|path| path.is_file())?;
-        let folder = dir.join("pvm");
-        named(&built, &folder).ok()?;
-        Some(Self::at(folder))
+    }
+
+    /// Whether there is one that [`Library::find`] would find here.
+    pub fn is_there() -> bool {
+        place().is_some()
     }
 
     /// Variables that a program is to have so that it finds this library, given what it would
@@ -105,6 +109,49 @@ impl Library {
     }
 }
 
+/// Where the library is.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// Under PVM's names in a folder of theirs.
+    Folder(PathBuf),
+    /// Under one name.
+    File(PathBuf),
+}
+
+fn place() -> Option<Place> {
+    if let Some(folder) = std::env::var_os(FOLDER_VAR).filter(|folder| !folder.is_empty()) {
+        return Some(Place::Folder(folder.into()));
+    }
+    // The program itself, where it was started by a symbolic link.
+    let program = std::env::current_exe().ok()?;
+    place_beside(&program.canonicalize().unwrap_or(program))
+}
+
+/// In the installation that a program belongs to, or in the folder that it was built in.
+fn place_beside(program: &Path) -> Option<Place> {
+    let beside = program.parent()?;
+    let installed = beside.parent().map(|prefix| prefix.join("lib/towpath"));
+    if let Some(folder) = installed.filter(|folder| folder.join(NAMES[0]).is_file()) {
+        return Some(Place::Folder(folder));
+    }
+    let built = ["libpvm3.so", "deps/libpvm3.so"].map(|name| beside.join(name));
+    let built = built.into_iter().find(|path| path.is_file());
+    let beside = ["../lib/libpvm3.so.3", "../lib/libpvm3.so"].map(|name| beside.join(name));
+    let found = built.or_else(|| beside.into_iter().find(|path| is_ours(path)))?;
+    Some(Place::File(found.canonicalize().unwrap_or(found)))
+}
+
+/// Whether a file is our library, and not that of PVM, which may stand in the same folder.
+fn is_ours(path: &Path) -> bool {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut bytes = vec![];
+        File::open(path)?.take(LIBRARY_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let mark = MARK.as_bytes();
+    path.is_file() && read().is_ok_and(|all| all.windows(mark.len()).any(|part| part == mark))
+}
+
 /// Puts `own` before a list with colons; `None`: it is in it already.
 fn with(own: &OsStr, had: Option<OsString>) -> Option<OsString> {
     let Some(had) = had else { return Some(own.into()) };
@@ -120,7 +167,7 @@ fn with(own: &OsStr, had: Option<OsString>) -> Option<OsString> {
 /// Makes a folder in which `library` has PVM's names. The dynamic linker sees that both are one
 /// file.
 fn named(library: &Path, folder: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
+    make_dir(folder).map_err(io::Error::other)?;
     for name in NAMES {
         let link = folder.join(name);
         if std::fs::read_link(&link).is_ok_and(|there| there == library) {
@@ -159,6 +206,28 @@ mod tests {
                 assert_eq!(text, target);
             }
         }
+    }
+
+    #[test]
+    fn the_library_is_found_in_the_installation_and_pvms_is_not_taken_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        for folder in ["bin", "lib/towpath"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        let found = || place_beside(&at("bin/towpath"));
+        assert_eq!(found(), None);
+        std::fs::write(at("lib/libpvm3.so.3"), "PVM's own").unwrap();
+        assert_eq!(found(), None);
+        let ours = at("lib/libpvm3.so.3.4.6");
+        std::fs::write(&ours, format!("\0\x7f{MARK}\0")).unwrap();
+        std::fs::remove_file(at("lib/libpvm3.so.3")).unwrap();
+        symlink("libpvm3.so.3.4.6", at("lib/libpvm3.so.3")).unwrap();
+        let ours = ours.canonicalize().unwrap();
+        assert_eq!(found(), Some(Place::File(ours)));
+        std::fs::write(at("lib/towpath/libpvm3.so.3"), "").unwrap();
+        let folder = at("bin").parent().map(|prefix| prefix.join("lib/towpath")).unwrap();
+        assert_eq!(found(), Some(Place::Folder(folder)));
     }
 
     #[test]

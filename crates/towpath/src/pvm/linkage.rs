@@ -1,12 +1,15 @@
 //! How a program is linked with PVM's library, from its ELF file.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use object::Endianness;
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64, SHT_SYMTAB};
 use object::read::elf::{Dyn, FileHeader, Sym};
+use towpath_task::pvm as search;
 
 /// Names of PVM's libraries, as programs ask for them.
 pub const NAMES: [&str; 2] = ["libpvm3.so.3", "libgpvm3.so.3"];
@@ -27,6 +30,21 @@ pub enum Linkage {
     Fixed,
     /// The library is part of it.
     Static,
+}
+
+/// The file of a program, as a host finds it: by its path from `folder`, else in the folders of
+/// PVM's programs, else by `PATH`. `own` gives variables of the host, `given` those of the task.
+pub fn file(
+    name: &OsStr,
+    folder: Option<&OsStr>,
+    own: search::Variable<'_>,
+    given: search::Variable<'_>,
+) -> Option<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        return Some(folder.map_or_else(|| name.into(), |folder| Path::new(folder).join(name)));
+    }
+    let path = || given("PATH").or_else(|| own("PATH"));
+    search::program(name, own, given).or_else(|| search::in_path(name, &path()?))
 }
 
 /// Looks at a file; what is no ELF file, or cannot be read, has no linkage.
@@ -80,7 +98,6 @@ fn read(program: &[u8]) -> object::Result<Linkage> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::path::PathBuf;
     use std::process::Command;
 
     /// Compiles a C program; `None` where there is no compiler.

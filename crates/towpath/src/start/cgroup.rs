@@ -7,8 +7,11 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::process::geteuid;
 
 /// How groups of ours are named; nothing else is ever killed.
 const PREFIX: &str = "towpath-";
@@ -59,18 +62,20 @@ impl Group {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return None,
             _ => {}
         }
-        let group = Self { path };
-        if group.path.join("cgroup.kill").exists() {
+        if let Some(group) = Self::found(&path) {
             return Some(group);
         }
-        let _ = fs::remove_dir(&group.path);
+        let _ = fs::remove_dir(&path);
         None
     }
 
     /// One that an earlier daemon made and wrote down; `None` for a path that is none of ours.
     pub fn found(path: &Path) -> Option<Self> {
-        let ours = path.file_name()?.to_str()?.starts_with(PREFIX);
-        (ours && path.join("cgroup.kill").exists()).then(|| Self { path: path.into() })
+        let named = path.file_name()?.to_str()?.starts_with(PREFIX);
+        // Whoever made it may have others' processes in it.
+        let meta = path.symlink_metadata().ok()?;
+        let ours = meta.is_dir() && meta.uid() == geteuid().as_raw();
+        (named && ours && path.join("cgroup.kill").exists()).then(|| Self { path: path.into() })
     }
 
     /// Where it is.

@@ -74,8 +74,9 @@ pub struct Launcher {
     pub token: String,
     /// The program there, where the machine's own option does not say.
     pub towpath: String,
-    /// Milliseconds of silence after which a host is lost.
-    pub lost_after_ms: u32,
+    /// Milliseconds of silence after which a host is lost, where that was said; the founder's
+    /// count.
+    pub lost_after_ms: Option<u32>,
     /// One that has not answered by then has failed.
     pub limit: Duration,
 }
@@ -180,7 +181,8 @@ impl Launcher {
         there.extend([program.clone(), "--vm".into(), self.vm.clone()]);
         there.extend(["join", "-", "--json", "--name"].map(String::from));
         there.push(machine.name.clone());
-        there.extend(["--lost-after-ms".into(), self.lost_after_ms.to_string()]);
+        let lost_after = self.lost_after_ms.iter();
+        there.extend(lost_after.flat_map(|ms| ["--lost-after-ms".into(), ms.to_string()]));
         there.extend(options.slots.iter().flat_map(|n| ["--slots".into(), n.to_string()]));
         there.extend(options.addr.iter().flat_map(|a| ["--listen".into(), a.to_string()]));
         let (mut words, end) = match &self.way {
@@ -323,7 +325,7 @@ mod tests {
             vm: "default".into(),
             token: "tow1-x".into(),
             towpath: "/opt/a b/towpath".into(),
-            lost_after_ms: 2000,
+            lost_after_ms: Some(2000),
             limit: Duration::from_millis(limit_ms),
         }
     }

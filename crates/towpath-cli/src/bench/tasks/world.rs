@@ -37,9 +37,11 @@ pub(super) struct World {
     /// The hosts' network namespaces, where they have some.
     spaces: Option<Spaces>,
     starting: Starting,
+    interrupt: Arc<Interrupt>,
 }
 
-/// Held while daemons are being started; by an interrupt for good, so that none starts afterwards.
+/// Held while daemons are being started or files made; by an interrupt for good, so that nothing
+/// of it happens afterwards.
 type Starting = Arc<Mutex<()>>;
 
 /// A process that is the far end of everything.
@@ -91,13 +93,15 @@ impl World {
     pub(super) fn start(common: &Common) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("tpbench").tempdir()?;
         let starting = Starting::default();
-        end_when_interrupted(Interrupt::lasting()?, dir.path().into(), starting.clone());
-        let mut world = Self { dir, members: Vec::new(), sockets: 0, spaces: None, starting };
+        let interrupt = Arc::new(Interrupt::lasting()?);
+        end_when_interrupted(interrupt.clone(), dir.path().into(), starting.clone());
+        let members = Vec::new();
+        let mut world = Self { dir, members, sockets: 0, spaces: None, starting, interrupt };
         if common.inside {
             world.spaces = Some(Spaces::make(common.hosts, common.rate.as_deref())?);
             let at = SocketAddr::new(address(1), 0).to_string();
             world.bring_up(1, &["up", "--listen", &at])?;
-            let token = control::issue_token(&world.vm()?, TOKEN_S)?;
+            let token = control::issue_token(&world.vm()?, TOKEN_S, None)?;
             for host in 2..=common.hosts {
                 world.bring_up(host, &["join", &token])?;
             }
@@ -161,7 +165,9 @@ impl World {
     /// Starts a member on a processor of a host, counted from 1.
     pub(super) fn add(&mut self, cpu: Option<usize>, host: u16) -> anyhow::Result<usize> {
         let path = self.path();
+        let held = self.starting.lock();
         let listener = UnixListener::bind(&path)?;
+        drop(held);
         let mut c = self.command(host)?;
         c.args(["bench", "member", "--meet"]).arg(&path).stdin(Stdio::null());
         let process = Process(c.stdout(Stdio::null()).spawn().context("cannot start a process")?);
@@ -247,6 +253,10 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        // What an interrupt ends fails here: that is no result, and who ends it also cleans up.
+        while self.interrupt.is_set() {
+            std::thread::park();
+        }
         self.members.clear();
         down(self.dir.path());
     }
@@ -268,10 +278,10 @@ fn down(home: &Path) {
 
 /// An interrupt ends the virtual machine and its files, then this process: whatever it measures
 /// is not asked, since it may be waiting for a member.
-fn end_when_interrupted(interrupt: Interrupt, home: PathBuf, starting: Starting) {
+fn end_when_interrupted(interrupt: Arc<Interrupt>, home: PathBuf, starting: Starting) {
     std::thread::spawn(move || {
         while !interrupt.is_set() {
-            let _ = poll(&mut [PollFd::new(&interrupt, PollFlags::IN)], None);
+            let _ = poll(&mut [PollFd::new(&*interrupt, PollFlags::IN)], None);
         }
         let _held = starting.lock();
         down(&home);

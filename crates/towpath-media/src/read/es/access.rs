@@ -11,6 +11,7 @@ struct Stamp {
     at: u64,
     pts: Option<i64>,
     dts: Option<i64>,
+    base: u16,
 }
 
 /// The frame under way. Positions are bytes of the elementary stream.
@@ -30,12 +31,12 @@ impl Access {
     }
 
     /// The next byte starts a PES packet with these stamps.
-    pub(super) fn stamp(&mut self, at: u64, pts: Option<i64>, dts: Option<i64>) {
+    pub(super) fn stamp(&mut self, at: u64, (pts, dts): (Option<i64>, Option<i64>), base: u16) {
         if self.stamps_len == STAMPS_MAX {
             self.stamps.rotate_left(1);
             self.stamps_len -= 1;
         }
-        self.stamps[self.stamps_len] = Stamp { at, pts, dts };
+        self.stamps[self.stamps_len] = Stamp { at, pts, dts, base };
         self.stamps_len += 1;
     }
 
@@ -51,6 +52,7 @@ impl Access {
             let stamp = self.stamps[before - 1];
             self.frame.pts = stamp.pts;
             self.frame.dts = stamp.dts;
+            self.frame.base = stamp.base;
             self.stamps.copy_within(before..self.stamps_len, 0);
             self.stamps_len -= before;
         }

@@ -7,9 +7,14 @@ use super::hevc::Hevc;
 use super::mjpeg::Mjpeg;
 use super::mpeg::MpegVideo;
 use super::units::{UnitCodec, Units};
-use crate::read::event::{Codec, PesSeen, Sink, StreamInfo, VideoInfo};
+use crate::read::clock::Clock;
+use crate::read::event::{CLOCK_HZ, Codec, PesSeen, STAMP_HZ, Sink, StreamInfo, VideoInfo};
 use crate::read::fault::FaultKind;
 use crate::read::stamp::Unwrap;
+
+/// What is decoded so long after the clock, or before it, is of another time base: 60 s, the longest
+/// that a picture waits (still pictures, §2.4.2.6).
+const AHEAD_MAX: u64 = 60 * STAMP_HZ;
 
 /// An elementary stream. Its state is less than 2 KiB, whatever the stream.
 #[derive(Debug)]
@@ -53,20 +58,28 @@ impl Elementary {
         &self.info
     }
 
-    /// A PES packet starts with the next byte. `near` is the program's clock in 90 kHz, which
-    /// places the first stamp when the counter's wrap lies between the two.
+    /// A PES packet starts with the next byte. The program's clock places the first stamp when the
+    /// counter's wrap lies between the two, and tells the time base of all.
     pub(in crate::read) fn pes(
         &mut self,
         stamps: (Option<u64>, Option<u64>),
-        near: Option<i64>,
+        clock: Clock,
         offset: u64,
         sink: &mut impl Sink,
     ) {
         let (pts, dts) = stamps;
+        let near = clock.ticks().map(|ticks| ticks / (CLOCK_HZ / STAMP_HZ).cast_signed());
         // The DTS is left out where it equals the PTS.
         let dts = dts.or(pts).map(|raw| self.unwrap.unwrap(raw, near));
         let pts = pts.map(|raw| Unwrap::around(raw, dts));
-        self.access.stamp(self.bytes, pts, dts);
+        // What is sent of a new base before its first reference is as far from the clock as the
+        // bases are apart.
+        let apart = near
+            .zip(dts)
+            .map(|(near, dts)| Unwrap::around(dts.cast_unsigned(), Some(near)).abs_diff(near));
+        let strange = apart.is_some_and(|apart| apart > AHEAD_MAX);
+        let base = clock.base().wrapping_mul(2).wrapping_add(strange.into());
+        self.access.stamp(self.bytes, (pts, dts), base);
         sink.pes(&PesSeen { stream: self.info.index, offset, dts, pts });
     }
 

@@ -189,6 +189,7 @@ impl Demux {
             offset: seen.offset + CLOCK_BYTE,
             position: seen.offset / self.stride * PACKET as u64 + CLOCK_BYTE,
             discontinuity: step.discontinuity,
+            base: step.base,
         });
     }
 
@@ -242,8 +243,8 @@ impl Demux {
             }
             Step::Header(header) => {
                 let clock = clocks.iter().find(|(pid, _)| pid == clock_pid);
-                let near = clock.and_then(|(_, clock)| clock.ticks()).map(|ticks| ticks / 300);
-                elementary.pes((header.pts, header.dts), near, seen.offset, sink);
+                let clock = clock.map_or(Clock::default(), |(_, clock)| *clock);
+                elementary.pes((header.pts, header.dts), clock, seen.offset, sink);
             }
             Step::BadHeader => sink.fault(FaultKind::PesHeader, seen.offset),
             Step::TooLong => sink.fault(FaultKind::PesLength, seen.offset),

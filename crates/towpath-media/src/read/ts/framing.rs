@@ -35,6 +35,8 @@ pub(super) struct Framing {
     offset: u64,
     /// Bytes to pass before the first packet.
     lead: usize,
+    /// The first packet, where there are bytes before it that belong to none; told once.
+    headless: Option<u64>,
     waiting: [u8; WINDOW],
     len: usize,
 }
@@ -42,10 +44,17 @@ pub(super) struct Framing {
 impl Framing {
     /// `lead` bytes stand before the first packet.
     pub(super) fn new(stride: usize, lead: usize) -> Self {
-        Self { stride, state: State::Locked, offset: 0, lead, waiting: [0; WINDOW], len: 0 }
+        // The arrival time before a packet of 192 bytes belongs to it.
+        let natural = if stride == 192 { 4 } else { 0 };
+        let headless = (lead != natural && lead != 0).then_some(lead as u64);
+        let (state, offset, len) = (State::Locked, 0, 0);
+        Self { stride, state, offset, lead, headless, waiting: [0; WINDOW], len }
     }
 
     pub(super) fn push(&mut self, mut bytes: &[u8], out: &mut impl Packets) {
+        if let Some(first) = self.headless.take() {
+            out.fault(FaultKind::Headless, first);
+        }
         let lead = self.lead.min(bytes.len());
         self.lead -= lead;
         self.offset += lead as u64;
@@ -215,6 +224,22 @@ mod tests {
         assert_eq!((numbers(&log), log.faults), (std::vec![0, 1, 2], Vec::new()));
         let log = run(&bytes[..2 * 204 + 187], 204, &[50]);
         assert_eq!(log.faults, [(FaultKind::Truncated, 408)]);
+    }
+
+    #[test]
+    fn a_file_that_begins_inside_a_packet_is_told_where_the_first_one_starts() {
+        for (stride, lead, told) in
+            [(188, 0, None), (192, 4, None), (188, 1, Some(1)), (192, 100, Some(100))]
+        {
+            let mut framing = Framing::new(stride, lead);
+            let mut log = Log::default();
+            let bytes = [std::vec![0; lead], stream(stride, 3)].concat();
+            for piece in bytes.chunks(7) {
+                framing.push(piece, &mut log);
+            }
+            let told: Vec<_> = told.into_iter().map(|at| (FaultKind::Headless, at)).collect();
+            assert_eq!((numbers(&log), log.faults), (std::vec![0, 1, 2], told), "{stride} {lead}");
+        }
     }
 
     proptest! {

@@ -76,11 +76,24 @@ impl<'a> Packet<'a> {
         adaptation
     }
 
-    /// Tells a repeated packet from one that merely has the same counter. The clock of a repeated
-    /// packet may differ, so only bytes at its end count.
+    /// A sum over all bytes in their places but those of a clock reference, which a packet that is
+    /// sent again may tell anew (§2.4.3.3): packets that differ in a byte differ in it.
     pub(super) fn print(self) -> u64 {
-        let word = |bytes: &[u8]| bytes.last_chunk().copied().map_or(0, u64::from_le_bytes);
-        word(self.bytes) ^ word(&self.bytes[..PACKET - 8]).rotate_left(17)
+        let word = |at: usize| {
+            let bytes = self.bytes[at..].first_chunk().copied();
+            bytes.map_or(0, u64::from_le_bytes)
+        };
+        let mut sum = word(PACKET - 8);
+        for (k, at) in (0..PACKET - 8).step_by(8).enumerate() {
+            sum = sum.wrapping_add(word(at).rotate_left(7 * k as u32 + 3));
+        }
+        if self.has_adaptation() && self.bytes[4] >= 7 && self.bytes[5] & 0x10 != 0 {
+            let (first, second) = (word(0) & !0 << 48, word(8) & 0xFFFF_FFFF);
+            sum = sum.wrapping_sub(word(0).rotate_left(3)).wrapping_sub(word(8).rotate_left(10));
+            sum = sum.wrapping_add((word(0) ^ first).rotate_left(3));
+            sum = sum.wrapping_add((word(8) ^ second).rotate_left(10));
+        }
+        sum
     }
 }
 

@@ -8,7 +8,7 @@ mod report;
 mod run;
 mod scenario;
 
-pub use report::{ChannelReport, Comparison, HostReport, PortReport, Report};
+pub use report::{ChannelReport, Comparison, HostReport, PortReport, Report, Smooth};
 pub use run::run;
 pub use scenario::{
     Admission, Channel, HostNode, LinkNode, Quantity, Queues, Reference, Scenario, ScenarioError,

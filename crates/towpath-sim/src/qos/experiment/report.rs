@@ -108,4 +108,33 @@ pub struct Comparison {
     pub ours: Summary,
     /// The source's values, for plots.
     pub theirs_us: Vec<u64>,
+    /// Both without interruptions, where the source has that, too.
+    pub smooth: Option<Smooth>,
+}
+
+/// A table of the source and our channel, both without the packets that an interruption held up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Smooth {
+    /// Values of at least so many nanoseconds are interruptions.
+    pub interruption_ns: u64,
+    /// The source's figures without them.
+    pub theirs: Summary,
+    /// Of the packets of ours that are kept one by one, those without them.
+    pub ours: Summary,
+    /// How many the source's table has.
+    pub theirs_left_out: u64,
+    /// How many as many packets of ours have.
+    pub ours_left_out: u64,
+}
+
+impl Smooth {
+    /// Of the source's values and as many of ours, in nanoseconds.
+    pub(super) fn new(interruption_ns: u64, theirs: &[u64], ours: &[u64]) -> Self {
+        let rest = |values: &[u64]| {
+            let rest: Vec<u64> = values.iter().copied().filter(|v| *v < interruption_ns).collect();
+            (Summary::of(&rest), (values.len() - rest.len()) as u64)
+        };
+        let ((theirs, theirs_left_out), (ours, ours_left_out)) = (rest(theirs), rest(ours));
+        Self { interruption_ns, theirs, ours, theirs_left_out, ours_left_out }
+    }
 }

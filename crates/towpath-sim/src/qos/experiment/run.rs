@@ -5,10 +5,10 @@ use core::time::Duration;
 use towpath_wire::Instant;
 
 use super::build::Plan;
-use super::report::{ChannelReport, Comparison, HostReport, PortReport, Report};
+use super::report::{ChannelReport, Comparison, HostReport, PortReport, Report, Smooth};
 use super::scenario::{Admission, Quantity, Scenario, ScenarioError};
-use crate::qos::histogram::Histogram;
-use crate::qos::network::{FlowStats, Network};
+use crate::qos::histogram::Summary;
+use crate::qos::network::{FlowStats, Network, Point};
 use crate::qos::signal::{self, Request, SignalLink, SignalNetwork, SignalReport, Verdict};
 
 /// Admits the channels, runs those admitted, and puts the results beside the source's.
@@ -27,19 +27,23 @@ pub fn run(scenario: &Scenario) -> Result<Report, ScenarioError> {
         .collect();
     let references = scenario.references.iter().filter_map(|r| {
         let i = scenario.channels.iter().position(|c| c.name == r.channel)?;
-        let mut theirs = Histogram::new();
-        r.values_us.iter().for_each(|us| theirs.record(us.saturating_mul(1000)));
-        let ours = match r.quantity {
-            Quantity::Delay => &stats(i).delay,
-            Quantity::Gap => &stats(i).gap,
+        let theirs: Vec<u64> = r.values_us.iter().map(|us| us.saturating_mul(1000)).collect();
+        let (ours, value): (_, fn(&Point) -> u64) = match r.quantity {
+            Quantity::Delay => (&stats(i).delay, |p| p.delay_ns),
+            Quantity::Gap => (&stats(i).gap, |p| p.gap_ns),
         };
+        let smooth = r.interruption_us.map(|us| {
+            let ours: Vec<u64> = stats(i).series.iter().take(theirs.len()).map(value).collect();
+            Smooth::new(us.saturating_mul(1000), &theirs, &ours)
+        });
         Some(Comparison {
             label: r.label.clone(),
             channel: r.channel.clone(),
             quantity: r.quantity,
-            theirs: theirs.summary(),
+            theirs: Summary::of(&theirs),
             ours: ours.summary(),
             theirs_us: r.values_us.clone(),
+            smooth,
         })
     });
     let references = references.collect();

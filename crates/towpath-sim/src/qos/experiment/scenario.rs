@@ -17,6 +17,9 @@ pub struct Scenario {
     /// What it shows, and where it comes from.
     #[serde(default)]
     pub about: String,
+    /// What the source found, and whether it is so here.
+    #[serde(default)]
+    pub finding: String,
     /// Simulated time.
     pub duration_ms: u64,
     /// Everything random follows from it.
@@ -243,6 +246,10 @@ pub struct Reference {
     pub quantity: Quantity,
     /// The values, packet by packet.
     pub values_us: Vec<u64>,
+    /// Values of at least so many are interruptions, which the source removed for another figure:
+    /// the rest is compared once more.
+    #[serde(default)]
+    pub interruption_us: Option<u64>,
 }
 
 /// Why an experiment cannot be run.

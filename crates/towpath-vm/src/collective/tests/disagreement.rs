@@ -82,7 +82,8 @@ proptest! {
         prop_assert!(named, "{}", error);
     }
 
-    /// Bytes that no member sends never make a member panic.
+    /// Bytes that no member sends never make a member panic, of whatever length they are; who
+    /// succeeds has what the operation gives, and where nothing was changed all do.
     #[test]
     fn any_message_is_taken_or_refused(
         hosts in hosts(),
@@ -91,24 +92,39 @@ proptest! {
         seed: u64,
         from in 0..40usize,
         noise in proptest::collection::vec(any::<u8>(), 0..40),
+        cut in 0..40usize,
         at in any::<usize>(),
         format in proptest::option::of(any::<u32>()),
     ) {
         let size = hosts.len() as u32;
+        let count = tasks.len();
         let script = move |rank, number| {
             tasks.get(number).map(|task: &super::work::Task| task.operation(rank, size))
         };
+        let changed = std::rc::Rc::new(core::cell::Cell::new(false));
+        let note = std::rc::Rc::clone(&changed);
         let mut network = Network::new(&hosts, &settings, seed, script);
         network.tamper = Some(std::boxed::Box::new(move |sender, word, body| {
             if sender as usize == from {
                 *word = format.unwrap_or(*word);
                 let mut bytes = body.to_vec();
                 let at = at % (bytes.len() + 1);
-                bytes.splice(at..bytes.len().min(at + noise.len()), noise.iter().copied());
+                bytes.splice(at..bytes.len().min(at + cut), noise.iter().copied());
+                note.set(note.get() || bytes != body.to_vec() || format.is_some());
                 *body = bytes.into();
             }
         }));
-        network.run();
+        let (results, ..) = network.run();
+        for results in &results {
+            prop_assert!(results.len() <= count);
+            for output in results.iter().flatten() {
+                if let Output::Many(parts) = output {
+                    prop_assert_eq!(parts.len(), size as usize);
+                }
+            }
+            let all = results.len() == count && results.iter().all(Result::is_ok);
+            prop_assert!(changed.get() || all, "nothing was changed: {:?}", results);
+        }
     }
 }
 
@@ -183,4 +199,34 @@ fn a_member_takes_no_more_than_its_limit() {
     }
     let error = machine.poll_result().unwrap().unwrap_err();
     assert_eq!(error, CollectiveError::Flooded { rank: 2, limit: 16 * 3 + 256 });
+}
+
+/// A part that comes by itself is as long as it was said to be, or the operation fails.
+#[test]
+fn a_part_of_another_length_than_was_announced_is_refused() {
+    const LONG: usize = 50;
+    let settings = Settings { direct_from: 40, ..Settings::default() };
+    let part = |rank: u32| Payload::from(vec![rank as u8; LONG]);
+    let (lengths, size) = (Lengths::Any, 2);
+    for which in 0..3 {
+        for change in [LONG - 1, LONG + 1, 0] {
+            let script = move |rank: u32, number| {
+                let parts = || (0..size).map(part).collect::<std::vec::Vec<_>>();
+                (number == 0).then(|| match which {
+                    0 => Operation::Gather { root: 0, data: part(rank), lengths },
+                    1 => Operation::Scatter { root: 1, parts: (rank == 1).then(parts) },
+                    _ => Operation::AllGather { data: part(rank), lengths },
+                })
+            };
+            let mut network = Network::new(&[0, 1], &settings, 7, script);
+            network.tamper = Some(std::boxed::Box::new(move |sender, _, body| {
+                if sender == 1 && body.len() == LONG {
+                    *body = vec![1; change].into();
+                }
+            }));
+            let (results, ..) = network.run();
+            let refused = Err(CollectiveError::Malformed { rank: 1 });
+            assert_eq!(results[0], [refused], "operation {which}, {change} bytes of {LONG}");
+        }
+    }
 }

@@ -10,6 +10,12 @@ use crate::farm::bits::Bits;
 
 /// Argument list too long, and file name too long: the item's fault, not the host's.
 const ITEM_FAULTS: [i32; 2] = [7, 36];
+/// Too many open files (of the daemon, of the machine), no process more, no memory: the host has
+/// no room at the moment, and will have again.
+const NO_ROOM: [i32; 4] = [24, 23, 11, 12];
+/// Times that an item is run again because a host had no room; the pauses between them double up
+/// to 6.4 s, so that it is about half a minute.
+const NO_ROOM_MAX: u32 = 10;
 
 /// How the plan decides.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +28,8 @@ pub struct PlanOptions {
     pub retry_failed: u32,
     /// The program depends on the item: a program that is not there is the item's fault.
     pub program_varies: bool,
+    /// Nothing waits at a host: what is launched is started at once.
+    pub no_queue: bool,
 }
 
 /// An item to start.
@@ -79,6 +87,10 @@ struct Flight {
     item: u32,
     host: HostId,
     past: Past,
+    is_started: bool,
+    /// It was taken back before it was started: unless it succeeds all the same, it counts for
+    /// nothing.
+    is_withdrawn: bool,
 }
 
 /// What an item went through before.
@@ -88,6 +100,7 @@ struct Past {
     /// Host lost or refused.
     setbacks: u32,
     refused: u32,
+    no_room: u32,
     failed: u32,
     /// Hosts that could not start it, and how that ended the last time.
     tried: Vec<HostId>,
@@ -119,7 +132,14 @@ pub struct Plan {
     hosts: BTreeMap<HostId, HostLoad>,
     next_tag: u64,
     stopped: bool,
+    /// Nothing more is launched, but what is under way counts.
+    held: bool,
     events: VecDeque<PlanEvent>,
+}
+
+/// Whether a host could not start something for want of what it will have again.
+fn has_no_room(ending: &Ending) -> bool {
+    matches!(ending, Ending::NotStarted { errno, .. } if NO_ROOM.contains(errno))
 }
 
 impl Plan {
@@ -137,6 +157,7 @@ impl Plan {
             hosts: BTreeMap::new(),
             next_tag: 0,
             stopped: false,
+            held: false,
             events: VecDeque::new(),
         }
     }
@@ -186,10 +207,10 @@ impl Plan {
     /// What to start next; `None` when no host has room, or nothing waits.
     pub fn poll_launch(&mut self, now: Instant) -> Option<Launch> {
         let waiting = self.waiting();
-        if self.stopped || waiting == 0 {
+        if self.stopped || self.held || waiting == 0 {
             return None;
         }
-        let tail = waiting < self.capacity();
+        let tail = self.options.no_queue || waiting < self.capacity();
         let best = self.best_host(now, tail, &[])?;
         for index in 0..self.again.len() {
             let again = &self.again[index];
@@ -225,7 +246,8 @@ impl Plan {
         if let Some(load) = self.hosts.get_mut(&host) {
             load.in_flight += 1;
         }
-        self.flights.insert(tag, Flight { item, host, past });
+        let flight = Flight { item, host, past, is_started: false, is_withdrawn: false };
+        self.flights.insert(tag, flight);
         Launch { tag, item, host, queued: self.options.jobs.is_none() }
     }
 
@@ -245,9 +267,9 @@ impl Plan {
 
     /// An attempt runs.
     pub fn started(&mut self, tag: u64) {
-        if let Some(host) = self.flights.get(&tag).map(|f| f.host)
-            && let Some(load) = self.hosts.get_mut(&host)
-        {
+        let Some(flight) = self.flights.get_mut(&tag) else { return };
+        flight.is_started = true;
+        if let Some(load) = self.hosts.get_mut(&flight.host) {
             load.started();
         }
     }
@@ -258,14 +280,16 @@ impl Plan {
         let host = flight.host;
         let blame = match &exit.ending {
             Ending::NotStarted { errno, .. } => {
-                !self.options.program_varies && !ITEM_FAULTS.contains(errno)
+                let of_item = self.options.program_varies || ITEM_FAULTS.contains(errno);
+                !of_item && !has_no_room(&exit.ending)
             }
             _ => false,
         };
-        let exclude = self
-            .hosts
-            .get_mut(&host)
-            .is_some_and(|load| load.ended(now, &exit.ending, exit.wall_us, blame));
+        let exclude =
+            self.hosts.get_mut(&host).is_some_and(|load| match has_no_room(&exit.ending) {
+                true => load.ended_without_room(now),
+                false => load.ended(now, &exit.ending, exit.wall_us, blame),
+            });
         let why = exclude.then(|| exit.ending.to_string());
         self.settle(now, tag, flight, exit);
         if let Some(why) = why {
@@ -279,14 +303,14 @@ impl Plan {
 
     /// Decides whether this end is the item's result.
     fn settle(&mut self, now: Instant, tag: u64, flight: Flight, exit: TaskExit) {
-        let Flight { item, host, mut past } = flight;
+        let Flight { item, host, mut past, is_withdrawn, .. } = flight;
         let mut not_before = Instant::ZERO;
         let again = match &exit.ending {
             Ending::Exited(0) => false,
-            _ if self.stopped => true,
+            _ if self.stopped || is_withdrawn => true,
             Ending::Exited(_) | Ending::Signalled(_) | Ending::TimedOut => {
                 past.failed += 1;
-                past.failed <= self.options.retry_failed
+                past.failed <= self.options.retry_failed && !self.held
             }
             Ending::HostLost => {
                 past.setbacks += 1;
@@ -297,6 +321,11 @@ impl Plan {
                 past.refused += 1;
                 not_before = now + pause(past.refused);
                 past.setbacks <= self.options.retries
+            }
+            ending if has_no_room(ending) => {
+                past.no_room += 1;
+                not_before = now + pause(past.no_room);
+                past.no_room <= NO_ROOM_MAX
             }
             Ending::NotStarted { .. } => {
                 past.tried.push(host);
@@ -354,6 +383,18 @@ impl Plan {
         self.stopped = true;
     }
 
+    /// Nothing more is launched; what runs goes on and counts. Gives the attempts that were not
+    /// started yet, which are to be ended.
+    pub fn hold(&mut self) -> Vec<u64> {
+        self.held = true;
+        let mut withdrawn = vec![];
+        for (tag, flight) in self.flights.iter_mut().filter(|(_, flight)| !flight.is_started) {
+            flight.is_withdrawn = true;
+            withdrawn.push(*tag);
+        }
+        withdrawn
+    }
+
     /// What became of attempts, in order.
     pub fn poll_event(&mut self) -> Option<PlanEvent> {
         self.events.pop_front()
@@ -361,7 +402,7 @@ impl Plan {
 
     /// When a launch may become possible without an event: a pause ends.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        if self.stopped || self.waiting() == 0 {
+        if self.stopped || self.held || self.waiting() == 0 {
             return None;
         }
         let pauses = self.hosts.values().filter(|h| h.is_up()).map(|h| h.paused_until);
@@ -370,12 +411,13 @@ impl Plan {
 
     /// Nothing is under way and nothing will be.
     pub fn is_finished(&self) -> bool {
-        self.flights.is_empty() && (self.stopped || self.waiting() == 0)
+        self.flights.is_empty() && (self.stopped || self.held || self.waiting() == 0)
     }
 
     /// Items wait, and there is no host to run them.
     pub fn is_stranded(&self) -> bool {
         !self.stopped
+            && !self.held
             && self.waiting() > 0
             && self.flights.is_empty()
             && self.usable().next().is_none()
@@ -399,6 +441,11 @@ impl Plan {
     /// Attempts under way.
     pub fn in_flight(&self) -> usize {
         self.flights.len()
+    }
+
+    /// What an attempt under way is at.
+    pub fn item(&self, tag: u64) -> Option<u32> {
+        self.flights.get(&tag).map(|flight| flight.item)
     }
 
     /// Whether an attempt is under way.

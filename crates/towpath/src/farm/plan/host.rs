@@ -145,14 +145,25 @@ impl HostLoad {
             }
             Ending::NotStarted { .. } if blame => self.not_started_in_a_row += 1,
             Ending::NotStarted { .. } => {}
-            // One pause for all that came back together.
-            Ending::Refused(_) | Ending::HostLost if self.paused_until > now => {}
-            Ending::Refused(_) | Ending::HostLost => {
-                self.setbacks_in_a_row += 1;
-                self.paused_until = now + pause(self.setbacks_in_a_row);
-            }
+            Ending::Refused(_) | Ending::HostLost => self.set_back(now),
         }
         self.is_up() && self.not_started_in_a_row >= NOT_STARTED_MAX
+    }
+
+    /// It could not start an attempt for want of descriptors and the like. It is never excluded
+    /// for that.
+    pub(super) fn ended_without_room(&mut self, now: Instant) -> bool {
+        self.in_flight -= 1;
+        self.set_back(now);
+        false
+    }
+
+    /// One pause for all that came back together.
+    fn set_back(&mut self, now: Instant) {
+        if self.paused_until <= now {
+            self.setbacks_in_a_row += 1;
+            self.paused_until = now + pause(self.setbacks_in_a_row);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ fn ms(ms: u64) -> Instant {
 }
 
 fn options() -> PlanOptions {
-    PlanOptions { jobs: None, retries: 3, retry_failed: 0, program_varies: false }
+    PlanOptions { jobs: None, retries: 3, retry_failed: 0, program_varies: false, no_queue: false }
 }
 
 fn exit(ending: Ending) -> TaskExit {
@@ -26,6 +26,11 @@ fn exit(ending: Ending) -> TaskExit {
 fn absent() -> TaskExit {
     let text = "No such file or directory".to_string();
     TaskExit::without_run(Ending::NotStarted { errno: 2, text })
+}
+
+fn no_room() -> TaskExit {
+    let text = "Too many open files".to_string();
+    TaskExit::without_run(Ending::NotStarted { errno: 24, text })
 }
 
 fn refused() -> TaskExit {
@@ -180,6 +185,69 @@ fn a_program_absent_on_one_host_costs_no_item() {
     assert!(results.iter().all(|(_, e)| e.is_success()));
     let standing: Vec<HostStanding> = plan.hosts().map(|(_, s, ..)| s).collect();
     assert_eq!(standing, [HostStanding::Up, HostStanding::Excluded, HostStanding::Up]);
+}
+
+#[test]
+fn a_host_without_descriptors_is_asked_again_and_costs_no_item() {
+    let mut plan = Plan::new(options(), 40);
+    plan.add_host(host(1), 4);
+    let mut now = ms(0);
+    let mut refusals = 0;
+    // It has none for five seconds.
+    let results: usize = std::iter::from_fn(|| {
+        let batch = launches(&mut plan, now);
+        for launch in &batch {
+            if now < ms(5000) {
+                refusals += 1;
+                plan.ended(now, launch.tag, no_room());
+            } else {
+                plan.ended(now, launch.tag, exit(Ending::Exited(0)));
+            }
+        }
+        if batch.is_empty() {
+            now = plan.poll_timeout(now)?;
+        }
+        let done = finished(&mut plan);
+        assert!(done.iter().all(|(_, ending)| ending.is_success()), "{done:?}");
+        Some(done.len())
+    })
+    .sum();
+    assert_eq!(results, 40);
+    assert!(now < ms(12_000) && refusals < 20, "{now:?}, {refusals}");
+    assert_eq!(plan.hosts().next().unwrap().1, HostStanding::Up);
+}
+
+#[test]
+fn a_host_that_never_has_descriptors_again_fails_an_item_in_the_end() {
+    let mut plan = Plan::new(options(), 1);
+    plan.add_host(host(1), 1);
+    let results = play(&mut plan, |_| no_room());
+    assert!(matches!(results[..], [(0, Ending::NotStarted { errno: 24, .. })]), "{results:?}");
+}
+
+#[test]
+fn a_held_plan_waits_for_what_runs_and_takes_back_what_does_not() {
+    let mut plan = Plan::new(PlanOptions { retry_failed: 2, ..options() }, 10);
+    plan.add_host(host(1), 2);
+    let batch = launches(&mut plan, ms(0));
+    assert_eq!(batch.len(), 3, "two slots and one behind them");
+    plan.started(batch[0].tag);
+    plan.started(batch[1].tag);
+    assert_eq!(plan.hold(), [batch[2].tag]);
+    plan.ended(ms(1), batch[0].tag, exit(Ending::Exited(3)));
+    plan.ended(ms(1), batch[2].tag, exit(Ending::Signalled(15)));
+    assert!(!plan.is_finished() && launches(&mut plan, ms(9)).is_empty());
+    plan.ended(ms(2), batch[1].tag, exit(Ending::Exited(0)));
+    assert_eq!(finished(&mut plan), [(0, Ending::Exited(3)), (1, Ending::Exited(0))]);
+    assert!(plan.is_finished() && !plan.is_stranded());
+    assert_eq!((plan.poll_timeout(ms(9)), plan.waiting()), (None, 8));
+}
+
+#[test]
+fn without_a_queue_no_host_gets_more_than_it_runs() {
+    let mut plan = Plan::new(PlanOptions { no_queue: true, ..options() }, 100);
+    plan.add_host(host(1), 4);
+    assert_eq!(launches(&mut plan, ms(0)).len(), 4);
 }
 
 #[test]
@@ -352,6 +420,7 @@ fn ending() -> impl Strategy<Value = Ending> {
         1 => Just(Ending::Signalled(9)),
         1 => Just(Ending::TimedOut),
         2 => Just(Ending::NotStarted { errno: 2, text: "absent".into() }),
+        1 => Just(no_room().ending),
         1 => Just(Ending::HostLost),
         1 => Just(Ending::Refused("full".into())),
     ]
@@ -396,7 +465,7 @@ impl Model {
         assert!(there <= limit, "{there} on {:?}, limit {limit}", l.host);
         let attempts = self.attempts.entry(l.item).or_default();
         *attempts += 1;
-        assert!(*attempts <= 1 + self.options.retries + self.options.retry_failed + 8);
+        assert!(*attempts <= 1 + self.options.retries + self.options.retry_failed + 8 + 10);
     }
 
     fn drain(&mut self, plan: &mut Plan) {
@@ -472,9 +541,10 @@ proptest! {
         retries in 0u32..4,
         retry_failed in 0u32..3,
         program_varies: bool,
+        no_queue: bool,
         ops in proptest::collection::vec(op(), 0..200),
     ) {
-        let options = PlanOptions { jobs, retries, retry_failed, program_varies };
+        let options = PlanOptions { jobs, retries, retry_failed, program_varies, no_queue };
         let mut plan = Plan::new(options, items);
         let mut model = Model {
             options,

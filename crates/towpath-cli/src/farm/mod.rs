@@ -1,0 +1,13 @@
+//! `farm`: one command over many inputs on all hosts, like a parallel `xargs`.
+
+mod args;
+mod command;
+mod duration;
+mod habits;
+mod screen;
+mod words;
+
+pub(crate) use args::FarmArgs;
+pub(crate) use command::run;
+pub(crate) use duration::duration;
+pub(crate) use habits::hint;

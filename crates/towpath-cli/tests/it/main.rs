@@ -1,0 +1,30 @@
+//! The `towpath` command from outside: one test binary. What changes its own process for all
+//! others, or must be alone, is a file beside this folder.
+
+mod bench;
+mod bench_tasks;
+mod daemon_limits;
+mod farm;
+mod flood;
+mod hosts;
+mod install;
+mod interrupted;
+mod jobs;
+mod measured;
+mod media;
+mod plan;
+mod plan_buffer;
+mod plan_process;
+mod pvm;
+mod reservation;
+mod routes;
+mod run;
+mod safety;
+mod sim_vm;
+mod slurm;
+mod ssh;
+mod start;
+mod support;
+mod survival;
+mod tokens;
+mod transfer;

@@ -1,0 +1,252 @@
+//! What daemons live through: a founder that is killed and started again, as its unit would, a
+//! leader that stands still, refusals. Real processes on loopback.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{PROMPT, Vm, text, wait_for, watch};
+use towpath::protocol::{HostEvent, Reply};
+use towpath::task::Wanted;
+use towpath::{Client, Task};
+
+const ANY: Wanted = Wanted { source: None, tag: None, context: 0 };
+
+/// The founder, as `towpath unit` starts it: in the foreground, and always the same way.
+struct Founder {
+    child: Child,
+    /// Where it receives.
+    addr: String,
+}
+
+impl Founder {
+    fn command(vm: &Vm, listen: &str) -> Command {
+        let mut command =
+            vm.command(&["daemon", "--number", "1", "--listen", listen, "--name", "first"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn start(vm: &Vm) -> Self {
+        Self::start_at(vm, "127.0.0.1:0")
+    }
+
+    fn start_at(vm: &Vm, listen: &str) -> Self {
+        let mut child = Self::command(vm, listen).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let addr = said["started"]["addr"].as_str().expect("it has started").to_string();
+        Self { child, addr }
+    }
+
+    /// Its engine dies; its exit status makes systemd start it again.
+    fn die(mut self, vm: &Vm) {
+        Vm::signal(vm.pid(1), "-KILL");
+        let status = self.child.wait().unwrap();
+        assert!(status.code().is_some_and(|code| code != 0), "{status}: Restart=on-failure");
+    }
+}
+
+/// A virtual machine whose founder is a unit, with two more hosts, and a task on each of these.
+fn three() -> (Vm, Founder, Task, Task) {
+    let vm = Vm::new();
+    assert!(vm.towpath(&["init"]).status.success());
+    let founder = Founder::start(&vm);
+    for _ in 0..2 {
+        join(&vm);
+    }
+    let (a, b) = (task(&vm, 2), task(&vm, 3));
+    (vm, founder, a, b)
+}
+
+fn join(vm: &Vm) {
+    let token = text(&vm.towpath(&["token"]).stdout);
+    let out = vm.with_input(&["join", "-"], token.as_bytes());
+    assert!(out.status.success(), "{}", text(&out.stderr));
+}
+
+fn task(vm: &Vm, host: usize) -> Task {
+    Task::enrol_at(&vm.vm_dir().host(host).join("task.sock"), None).unwrap()
+}
+
+/// Both send each other something, and have it.
+fn talk(a: &mut Task, b: &mut Task, tag: i32) {
+    let (to_a, to_b) = (a.id(), b.id());
+    a.send(to_b, tag, b"there").unwrap();
+    b.send(to_a, tag, b"back").unwrap();
+    for (task, bytes) in [(b, &b"there"[..]), (a, b"back")] {
+        let got = task.recv_timeout(&ANY, PROMPT).unwrap().expect("a message");
+        assert_eq!((got.tag(), got.bytes()), (tag, bytes));
+    }
+}
+
+/// Identifiers, states and names of all hosts, as a daemon of this machine tells them.
+fn hosts(vm: &Vm) -> Vec<(String, String, String)> {
+    let out = vm.towpath(&["hosts", "--json"]);
+    let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let of = |h: &serde_json::Value, what: &str| h[what].as_str().unwrap().to_string();
+    let hosts = list["hosts"].as_array().unwrap().iter();
+    hosts.map(|h| (of(h, "id"), of(h, "state"), of(h, "name"))).collect()
+}
+
+/// Waits until a daemon's host is in contact with its leader, or is not.
+fn wait_until_frozen(vm: &Vm, host: usize, frozen: bool) {
+    let begin = Instant::now();
+    while vm.client(host).info().unwrap().frozen != frozen {
+        assert!(begin.elapsed() < PROMPT, "host {host} is not frozen: {frozen}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_founder_that_was_killed_and_starts_again_has_its_hosts_and_tasks_go_on() {
+    let (vm, founder, mut a, mut b) = three();
+    talk(&mut a, &mut b, 1);
+    let before = hosts(&vm);
+    founder.die(&vm);
+    talk(&mut a, &mut b, 2);
+    let mut founder = Founder::start(&vm);
+    for host in 2..=3 {
+        wait_until_frozen(&vm, host, false);
+    }
+    let after = hosts(&vm);
+    assert_eq!(before[1..], after[1..], "they are who they were");
+    assert_ne!(before[0].0, after[0].0, "the founder is in its next life");
+    assert_eq!((&before[0].2, after.len()), (&after[0].2, 3));
+    talk(&mut a, &mut b, 3);
+    // It leads, and again after that.
+    join(&vm);
+    assert_eq!(hosts(&vm).len(), 4);
+    let out = vm.towpath(&["run", "--host", "h3", "--", "echo", "there"]);
+    assert_eq!(text(&out.stdout), "there\n", "{}", text(&out.stderr));
+    founder.die(&vm);
+    founder = Founder::start(&vm);
+    for host in 2..=4 {
+        wait_until_frozen(&vm, host, false);
+    }
+    assert_eq!(hosts(&vm).len(), 4);
+    talk(&mut a, &mut b, 4);
+    // What is ended in order leaves nothing to come back to.
+    drop((a, b));
+    assert!(vm.towpath(&["down"]).status.success());
+    assert!(founder.child.wait().unwrap().success());
+    assert!(!vm.vm_dir().host(1).join("table").exists());
+}
+
+#[test]
+fn up_brings_a_killed_founder_back_to_hosts_that_still_run() {
+    let vm = Vm::up(3);
+    let (mut a, mut b) = (task(&vm, 2), task(&vm, 3));
+    let before = hosts(&vm);
+    let mut client = watch(&vm, 2);
+    Vm::signal(vm.pid(1), "-KILL");
+    assert!(wait_for(&mut client, |e| matches!(e, HostEvent::LeaderLost(_))));
+    let out = vm.towpath(&["up", "--hosts", "3"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(wait_for(&mut client, |e| matches!(e, HostEvent::LeaderBack(_))));
+    assert_eq!(before[1..], hosts(&vm)[1..]);
+    talk(&mut a, &mut b, 1);
+}
+
+#[test]
+fn a_founder_that_lost_its_table_ends_nobody_and_hosts_say_what_is_wrong() {
+    let (vm, founder, mut a, mut b) = three();
+    // Without its table it does not know where it received either.
+    let addr = founder.addr.clone();
+    founder.die(&vm);
+    let table = vm.vm_dir().host(1).join("table");
+    let kept = std::fs::read(&table).unwrap();
+    std::fs::remove_file(&table).unwrap();
+    let founder = Founder::start_at(&vm, &addr);
+    let begin = Instant::now();
+    let trouble = |client: &mut Client| client.info().unwrap().trouble.join("\n");
+    while trouble(&mut vm.client(2)).is_empty() {
+        assert!(begin.elapsed() < PROMPT, "nothing is told");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let said = text(&vm.towpath(&["hosts"]).stderr);
+    assert!(said.contains("does not take this host back") && said.contains("hint:"), "{said}");
+    let log = std::fs::read_to_string(vm.vm_dir().host(2).join("daemon.log")).unwrap();
+    assert_eq!(log.matches("does not take this host back").count(), 1, "{log}");
+    talk(&mut a, &mut b, 1);
+    // With its table, they are one again.
+    founder.die(&vm);
+    std::fs::write(&table, &kept[..kept.len() - 1]).unwrap();
+    let out = Founder::command(&vm, &addr).output().unwrap();
+    let said = text(&out.stderr);
+    assert!(!out.status.success() && said.contains("is damaged"), "{said}");
+    assert!(said.contains("hint: put back a copy of it"), "{said}");
+    std::fs::write(&table, &kept).unwrap();
+    let mut founder = Founder::start(&vm);
+    for host in 2..=3 {
+        wait_until_frozen(&vm, host, false);
+    }
+    assert_eq!(hosts(&vm).len(), 3);
+    talk(&mut a, &mut b, 2);
+    drop((a, b));
+    assert!(vm.towpath(&["down"]).status.success());
+    founder.child.wait().unwrap();
+}
+
+#[test]
+fn a_leader_that_stood_still_ends_nobody() {
+    let vm = Vm::up(3);
+    let (mut a, mut b) = (task(&vm, 2), task(&vm, 3));
+    talk(&mut a, &mut b, 1);
+    let before = hosts(&vm);
+    let mut clients = [watch(&vm, 2), watch(&vm, 3)];
+    let leader = vm.pid(1);
+    Vm::signal(leader, "-STOP");
+    for client in &mut clients {
+        assert!(wait_for(client, |e| matches!(e, HostEvent::LeaderLost(_))));
+    }
+    talk(&mut a, &mut b, 2);
+    Vm::signal(leader, "-CONT");
+    for client in &mut clients {
+        assert!(wait_for(client, |e| matches!(e, HostEvent::LeaderBack(_))));
+    }
+    // Longer than anybody is given to come back.
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(hosts(&vm), before);
+    talk(&mut a, &mut b, 3);
+}
+
+#[test]
+fn how_long_a_silent_host_is_waited_for_is_the_founders_to_say() {
+    let vm = Vm::new();
+    let up = vm.towpath(&["up", "--lost-after-ms", "400"]);
+    assert!(up.status.success(), "{}", text(&up.stderr));
+    let token = text(&vm.towpath(&["token"]).stdout);
+    for (said, told) in [(&["--lost-after-ms", "600"][..], true), (&[], false)] {
+        let out = vm.towpath(&[&["join", token.trim()], said].concat());
+        let text = text(&out.stderr);
+        assert!(out.status.success(), "{text}");
+        assert_eq!(text.contains("--lost-after-ms 600 does not count"), told, "{text}");
+    }
+}
+
+/// The hosts of one machine that is far too busy are not taken for dead. `TOWPATH_CROWD` hosts
+/// (200 if it is not set), watched for 20 s.
+#[test]
+#[ignore = "takes minutes of both processors: `make nightly`"]
+fn a_crowd_of_daemons_on_a_busy_machine_loses_nobody() {
+    let crowd = std::env::var("TOWPATH_CROWD").unwrap_or_else(|_| "200".into());
+    let vm = Vm::new();
+    let up = vm.towpath(&["up", "--hosts", &crowd]);
+    assert!(up.status.success(), "{}", text(&up.stderr));
+    let mut client = watch(&vm, 1);
+    let until = Instant::now() + Duration::from_secs(20);
+    let mut lost = 0;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        lost += match client.receiver.next(Some(left)).unwrap() {
+            Some(Reply::HostEvent(HostEvent::Lost(_) | HostEvent::LeaderLost(_))) => 1,
+            _ => 0,
+        };
+    }
+    assert_eq!((lost, hosts(&vm).len()), (0, crowd.parse().unwrap()));
+}

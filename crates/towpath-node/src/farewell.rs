@@ -1,0 +1,65 @@
+//! How a deleted host hears of it: by the entry of the log that deletes it, and by nothing else.
+//! One that was out of contact at that time is told when it comes back.
+
+use core::time::Duration;
+
+use towpath_proto::{AssociationId, HostKey};
+use towpath_vm::message::Entries;
+use towpath_vm::{Change, Entry, Message};
+use towpath_wire::{HostId, Instant};
+
+use crate::config::reason;
+use crate::hello::{Hello, Purpose};
+use crate::node::Node;
+
+/// How long a host may take to hear that it was deleted.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// Tells a host, to which a connection stands, that it was deleted.
+    pub(crate) fn tell_of_its_end(&mut self, now: Instant, host: HostId) {
+        let Some(log) = &self.log else { return };
+        let (term, index) = log.snapshot().place();
+        let entries = [Entry { term, index, change: Change::Left(host) }].into();
+        self.tell(now, host, Message::Entries(Entries { entries }));
+        self.handle_watch(host, false);
+        self.lead.farewells.insert(host, now + FAREWELL);
+    }
+
+    /// Closes the connections to those that have heard, or have had time to.
+    pub(crate) fn settle_farewells(&mut self, now: Instant) {
+        while let Some(host) =
+            self.lead.farewells.iter().find(|(_, at)| **at <= now).map(|(host, _)| *host)
+        {
+            self.lead.farewells.remove(&host);
+            self.drop_contact(now, host, reason::SHUTDOWN);
+        }
+    }
+
+    /// Whether somebody who connects was deleted while it was out of contact. A token makes a new
+    /// host of it.
+    pub(crate) fn is_to_hear_of_its_end(&self, key: &HostKey, purpose: Purpose) -> bool {
+        matches!(purpose, Purpose::Member(_) | Purpose::Rejoin)
+            && self.lead.removed.contains_key(&key.0)
+    }
+
+    /// Tells it, if so.
+    pub(crate) fn say_farewell(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        key: &HostKey,
+        hello: &[u8],
+    ) -> bool {
+        let purpose = Hello::decode(hello, &self.config.build).map(|h| h.purpose);
+        let Some(host) = self.lead.removed.get(&key.0).copied() else { return false };
+        if !purpose.is_ok_and(|p| self.is_to_hear_of_its_end(key, p)) {
+            return false;
+        }
+        if let Some(old) = self.peers.set_up(host, id) {
+            self.closing.push((old, reason::REPLACED));
+        }
+        self.tell_of_its_end(now, host);
+        true
+    }
+}

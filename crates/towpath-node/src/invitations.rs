@@ -1,0 +1,164 @@
+//! Tokens that this host has issued, as the holder of the VM key: which are good, until when and
+//! for how many newcomers. A token that is not in the list admits nobody: so it can be revoked.
+//!
+//! The list is small and changes seldom; its owner keeps it over restarts
+//! ([`Node::invitations_changed`], [`Node::restore_invitations`]).
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use towpath_proto::AssociationId;
+use towpath_wire::Instant;
+
+use crate::config::{Invitation, refusal, token_psk};
+use crate::node::Node;
+
+/// Most tokens that are good at once.
+pub const INVITATIONS_MAX: usize = 1024;
+/// Places of handshakes under way: the low 12 bits of an association's number.
+const PLACES: u32 = 1 << 12;
+
+/// A token that was issued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issued {
+    /// Which; it goes over the network in clear.
+    pub nonce: [u8; 16],
+    /// When it ends, in seconds since the Unix epoch by this host's clock.
+    pub expiry_unix_s: u64,
+    /// Newcomers that it admits at most; `None`: any number.
+    pub uses_max: Option<u32>,
+    /// Newcomers that it has admitted.
+    pub uses: u32,
+}
+
+impl Issued {
+    fn is_used_up(&self) -> bool {
+        self.uses_max.is_some_and(|max| self.uses >= max)
+    }
+}
+
+/// Why a token cannot be issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InviteError {
+    /// This host does not hold the VM key.
+    #[error("only the daemon that founded the virtual machine can issue tokens")]
+    NotFounder,
+    /// So many are good.
+    #[error("{INVITATIONS_MAX} tokens are good, the limit")]
+    TooMany,
+}
+
+/// The list. Invariant: `asking` has at most [`PLACES`] entries, one of each place.
+#[derive(Debug, Default)]
+pub(crate) struct Invitations {
+    by_nonce: BTreeMap<[u8; 16], Issued>,
+    /// With which token handshakes under way ask to be let in, by their place.
+    asking: BTreeMap<u32, (AssociationId, [u8; 16])>,
+    changed: bool,
+}
+
+impl Invitations {
+    /// Why a token does not admit anybody (any more).
+    pub(crate) fn judge(
+        &self,
+        now_s: u64,
+        nonce: &[u8; 16],
+        expiry_unix_s: u64,
+    ) -> Result<(), (u16, &'static str)> {
+        if expiry_unix_s <= now_s {
+            // It may not be in the list any more.
+            return Err((refusal::EXPIRED, "the token has expired"));
+        }
+        match self.by_nonce.get(nonce) {
+            None => Err((refusal::REVOKED, "the token has been revoked")),
+            Some(issued) if issued.is_used_up() => {
+                Err((refusal::USED, "the token has admitted as many hosts as it was good for"))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// A handshake that is being answered came with this token.
+    pub(crate) fn asks(&mut self, id: AssociationId, nonce: [u8; 16]) {
+        self.asking.insert(id.0 % PLACES, (id, nonce));
+    }
+
+    /// The handshake is over: the token counts as used once more, if it is still good.
+    pub(crate) fn take(&mut self, now_s: u64, id: AssociationId) -> bool {
+        let asked = self.asking.remove(&(id.0 % PLACES)).filter(|(asked, _)| *asked == id);
+        let Some((_, nonce)) = asked else { return false };
+        let good = |issued: &&mut Issued| issued.expiry_unix_s > now_s && !issued.is_used_up();
+        let Some(issued) = self.by_nonce.get_mut(&nonce).filter(good) else { return false };
+        issued.uses += 1;
+        self.changed = true;
+        true
+    }
+
+    fn forget_expired(&mut self, now_s: u64) {
+        self.by_nonce.retain(|_, issued| issued.expiry_unix_s > now_s);
+    }
+}
+
+impl Node {
+    /// Issues a token for any number of newcomers; `None` where this host does not hold the VM key,
+    /// or has too many that are good.
+    pub fn invite(&mut self, now: Instant, ttl_s: u64, nonce: [u8; 16]) -> Option<Invitation> {
+        self.invite_for(now, ttl_s, nonce, None).ok()
+    }
+
+    /// Issues a token for at most so many newcomers.
+    pub fn invite_for(
+        &mut self,
+        now: Instant,
+        ttl_s: u64,
+        nonce: [u8; 16],
+        uses_max: Option<u32>,
+    ) -> Result<Invitation, InviteError> {
+        let now_s = self.unix_s(now);
+        let vm_key = self.vm_key.as_ref().ok_or(InviteError::NotFounder)?;
+        let expiry_unix_s = now_s.saturating_add(ttl_s);
+        let psk = token_psk(self.endpoint.crypto(), vm_key, expiry_unix_s, &nonce);
+        let list = &mut self.lead.invitations;
+        list.forget_expired(now_s);
+        if list.by_nonce.len() >= INVITATIONS_MAX {
+            return Err(InviteError::TooMany);
+        }
+        let issued = Issued { nonce, expiry_unix_s, uses_max, uses: 0 };
+        list.by_nonce.insert(nonce, issued);
+        list.changed = true;
+        Ok(Invitation { expiry_unix_s, nonce, psk })
+    }
+
+    /// Whether it holds the VM key, and so issues tokens.
+    pub const fn is_founder(&self) -> bool {
+        self.vm_key.is_some()
+    }
+
+    /// Tokens that have not expired.
+    pub fn invitations(&self, now: Instant) -> Vec<Issued> {
+        let now_s = self.unix_s(now);
+        let all = self.lead.invitations.by_nonce.values();
+        all.filter(|issued| issued.expiry_unix_s > now_s).cloned().collect()
+    }
+
+    /// A token admits nobody from now on; false where it did not anyway. Hosts that it has admitted
+    /// stay.
+    pub fn revoke(&mut self, nonce: &[u8; 16]) -> bool {
+        let list = &mut self.lead.invitations;
+        let revoked = list.by_nonce.remove(nonce).is_some();
+        list.changed |= revoked;
+        revoked
+    }
+
+    /// Whether the list has changed since this was asked last.
+    pub const fn invitations_changed(&mut self) -> bool {
+        core::mem::replace(&mut self.lead.invitations.changed, false)
+    }
+
+    /// The list as it was in an earlier life of this host, for a founder that begins.
+    pub fn restore_invitations(&mut self, issued: impl IntoIterator<Item = Issued>) {
+        let list = &mut self.lead.invitations;
+        list.by_nonce =
+            issued.into_iter().take(INVITATIONS_MAX).map(|issued| (issued.nonce, issued)).collect();
+    }
+}

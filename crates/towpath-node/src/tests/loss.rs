@@ -1,0 +1,354 @@
+//! Hosts that are lost, leave or are deleted, and what goes with them.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use towpath_vm::talk::{Fault, Question, RegistryOp, Subject, ToDaemon, ToTask, WatchEvent};
+use towpath_vm::{Action, Ending, HostState, RequestEvent};
+use towpath_wire::{HostId, TaskId};
+
+use super::net::{Net, program};
+use crate::{DeleteError, NodeEvent, SpawnError};
+
+fn watched(hosts: usize) -> Net {
+    let mut net = Net::new(hosts);
+    net.call(0, |node, now, memory| node.watch_hosts(now, true, memory));
+    net.run(100);
+    net
+}
+
+fn hosts_events(events: &[NodeEvent]) -> Vec<&NodeEvent> {
+    let about = |e: &&NodeEvent| {
+        matches!(
+            e,
+            NodeEvent::HostLost(_)
+                | NodeEvent::HostLeft(_)
+                | NodeEvent::HostAdded(_)
+                | NodeEvent::Joined { .. }
+                | NodeEvent::Deleted
+                | NodeEvent::LeaderLost(_)
+        )
+    };
+    events.iter().filter(about).collect()
+}
+
+#[test]
+fn a_host_that_dies_is_lost_for_all_and_what_depended_on_it_ends() {
+    let mut net = watched(3);
+    let (one, two, three) = (net.id(0), net.id(1), net.id(2));
+    let request = net.spawn(1, three, program(&[]));
+    let theirs = net.call(2, |node, now, m| node.spawn(now, two, program(&[]), m)).expect("asked");
+    net.run(50);
+    let there = net.started(2);
+    net.enrol_by(2, Some(there)).expect("it enrols");
+    let here = net.started(1);
+    let (a, b) = (net.enrol(1), net.enrol(0));
+    assert!(net.send(1, a, there.task, 0, 10));
+    net.says(0, b, ToDaemon::Watch { watch: 4, subject: Subject::Task(there.task) });
+    net.says(0, b, ToDaemon::Watch { watch: 5, subject: Subject::Host(three) });
+    net.says(1, a, ToDaemon::Watch { watch: 6, subject: Subject::Host(three) });
+    net.run(100);
+    let query = net.call(1, |node, now, memory| node.list(now, three, memory));
+    for host in 0..2 {
+        net.events(host);
+    }
+    net.told(1, a);
+    net.crash(2);
+    let _ = theirs;
+    net.run(1_500);
+    assert!(net.node(0).hosts().all(|h| h.state == HostState::Up), "not before two seconds");
+    net.run(4_000);
+    for host in 0..2 {
+        let states: Vec<_> = net.node(host).hosts().map(|h| (h.id, h.state)).collect();
+        let lost = [(one, HostState::Up), (two, HostState::Up), (three, HostState::Lost)];
+        assert_eq!(states, lost, "host {host}");
+        assert_eq!(net.node(host).association_to(three), None);
+        assert!(!net.node(host).is_frozen());
+    }
+    let ended = net.news(1, request);
+    assert!(
+        matches!(&ended[..], [RequestEvent::Ended(exit)] if exit.ending == Ending::HostLost),
+        "{ended:?}"
+    );
+    let events = net.events(1);
+    let about = hosts_events(&events);
+    assert_eq!(about, [&NodeEvent::HostLost(three)]);
+    assert!(
+        events.iter().any(|e| matches!(e, NodeEvent::ContactOver { host, .. } if *host == three))
+    );
+    // What it had asked for ends politely; nobody is left to be told.
+    let term = NodeEvent::Action(Action::Signal { task: here.task, signal: 15 });
+    assert!(events.contains(&term), "{events:?}");
+    let failed = |e: &NodeEvent| matches!(e, NodeEvent::Tasks { query: q, host, tasks: Err(_) } if (*q, *host) == (query, three));
+    let answered =
+        |e: &NodeEvent| matches!(e, NodeEvent::Tasks { query: q, tasks: Ok(_), .. } if *q == query);
+    assert!(events.iter().any(|e| failed(e) || answered(e)), "{events:?}");
+    let gone = WatchEvent::HostGone { host: three, lost: true };
+    let over = WatchEvent::TaskEnded { task: there.task, ending: Some(Ending::HostLost) };
+    assert_eq!(
+        net.told(1, a),
+        [ToTask::Gone { peer: there.task }, ToTask::Notice { watch: 6, event: gone.clone() },]
+    );
+    let told = net.told(0, b);
+    assert!(told.contains(&ToTask::Notice { watch: 4, event: over }), "{told:?}");
+    assert!(told.contains(&ToTask::Notice { watch: 5, event: gone.clone() }), "{told:?}");
+    assert_eq!(told.len(), 2);
+    // Afterwards.
+    let refused = net.call(1, |node, now, m| node.spawn(now, three, program(&[]), m));
+    assert_eq!(refused, Err(SpawnError::HostLost(three)));
+    net.says(1, a, ToDaemon::Watch { watch: 7, subject: Subject::Host(three) });
+    assert_eq!(net.told(1, a), [ToTask::Notice { watch: 7, event: gone }]);
+    assert_eq!(net.ask(1, a, Question::Clock(three)), Err(Fault::NoHost));
+    assert_eq!(net.ask(1, a, Question::Task(there.task)), Err(Fault::NoTask));
+}
+
+#[test]
+fn a_host_that_was_cut_off_comes_back_as_another_and_its_tasks_end() {
+    let mut net = watched(3);
+    let three = net.id(2);
+    let task = net.enrol(2);
+    let request = net.spawn(0, three, program(&[]));
+    net.run(50);
+    let process = net.started(2);
+    net.enrol_by(2, Some(process)).expect("it enrols");
+    net.told(2, process.task);
+    net.cut(2, 0);
+    net.cut(2, 1);
+    net.run(8_000);
+    assert!(net.events(1).contains(&NodeEvent::HostLost(three)));
+    assert!(matches!(&net.news(0, request)[..], [.., RequestEvent::Ended(_)]));
+    let mut events = net.events(2);
+    assert_eq!(hosts_events(&events), [&NodeEvent::LeaderLost(net.id(0))]);
+    assert!(net.node(2).is_frozen());
+    let leader = net.id(0);
+    let refused = net.call(2, |node, now, m| node.spawn(now, leader, program(&[]), m));
+    assert_eq!(refused, Err(SpawnError::HostLost(leader)));
+    let join = Question::Registry(RegistryOp::Join("g".into()));
+    assert_eq!(net.ask(2, task, join), Err(Fault::Frozen));
+    assert_eq!(net.ask(2, task, Question::Clock(leader)), Err(Fault::NoHost));
+    net.mend();
+    net.run(3_000);
+    let again = net.id(2);
+    assert_ne!(again, three);
+    assert!(!net.node(2).is_frozen());
+    events.extend(net.events(2));
+    assert!(events.contains(&NodeEvent::Joined { me: again, again: true }), "{events:?}");
+    assert!(events.contains(&NodeEvent::Action(Action::Signal { task: process.task, signal: 15 })));
+    for (task, what) in [(task, "by itself"), (process.task, "started here")] {
+        let told = net.told(2, task);
+        assert!(matches!(&told[..], [.., ToTask::End(_)]), "{what}: {told:?}");
+    }
+    for host in 0..2 {
+        let ids: Vec<HostId> = net.node(host).hosts().map(|h| h.id).collect();
+        assert!(ids.contains(&again) && !ids.contains(&three), "{ids:?}");
+        let added = |e: &NodeEvent| matches!(e, NodeEvent::HostAdded(h) if h.id == again);
+        assert!(net.events(host).iter().any(added));
+    }
+    // The new life works: a task that enrols is one of it.
+    net.call(2, |node, now, m| node.task_exited(now, process.task, Ending::Signalled(15), m));
+    let new = net.enrol(2);
+    assert_eq!(new.host(), again);
+    let b = net.enrol(1);
+    assert!(net.send(2, new, b, 0, 100));
+    net.run(1_000);
+    assert_eq!(net.got(1, b), [0]);
+    for (host, task) in [(2, new), (1, b)] {
+        net.left(host, task);
+    }
+    net.run(1_000);
+    net.nothing_is_left();
+}
+
+#[test]
+fn a_host_that_leaves_is_not_lost() {
+    let mut net = watched(3);
+    let (two, three) = (net.id(1), net.id(2));
+    let a = net.enrol(1);
+    net.says(1, a, ToDaemon::Watch { watch: 1, subject: Subject::Host(three) });
+    let request = net.spawn(0, three, program(&[]));
+    net.run(50);
+    let process = net.started(2);
+    net.run(10);
+    net.call(2, |node, now, memory| node.leave(now, "it goes", memory));
+    assert!(
+        net.events(2)
+            .contains(&NodeEvent::Action(Action::Signal { task: process.task, signal: 15 }))
+    );
+    net.run(100);
+    assert!(
+        matches!(&net.news(0, request)[..], [RequestEvent::Started { .. }, RequestEvent::Ended(e)]
+        if e.ending == Ending::HostLost)
+    );
+    for host in 0..2 {
+        let events = net.events(host);
+        assert_eq!(hosts_events(&events), [&NodeEvent::HostLeft(three)], "host {host}");
+        assert!(net.node(host).hosts().all(|h| h.id != three));
+    }
+    let event = WatchEvent::HostGone { host: three, lost: false };
+    assert_eq!(net.told(1, a), [ToTask::Notice { watch: 1, event: event.clone() }]);
+    net.says(1, a, ToDaemon::Watch { watch: 1, subject: Subject::Host(three) });
+    assert_eq!(net.told(1, a), [ToTask::Notice { watch: 1, event }], "one that nobody knows");
+    assert_eq!(net.id(1), two);
+}
+
+#[test]
+fn the_leader_deletes_hosts_and_nobody_else() {
+    let mut net = watched(3);
+    let (one, two, three) = (net.id(0), net.id(1), net.id(2));
+    let delete = |net: &mut Net, by: usize, host| {
+        net.call(by, |node, now, memory| node.delete_host(now, host, memory))
+    };
+    assert_eq!(delete(&mut net, 1, three), Err(DeleteError::NotLeader));
+    assert_eq!(delete(&mut net, 0, one), Err(DeleteError::Leader(one)));
+    let nobody = HostId::new(9, 9).expect("a host");
+    assert_eq!(delete(&mut net, 0, nobody), Err(DeleteError::Unknown(nobody)));
+    let old = HostId::new(3, 1).expect("a host");
+    assert_eq!(delete(&mut net, 0, old), Err(DeleteError::Unknown(old)));
+    let a = net.enrol(1);
+    net.run(50);
+    let each = net.ask(1, a, Question::DeleteHosts(vec![one, three, three]));
+    let done = towpath_vm::talk::Answer::Each(vec![Err(Fault::Denied), Ok(()), Err(Fault::NoHost)]);
+    assert_eq!(each, Ok(done));
+    net.run(100);
+    assert!(net.events(2).contains(&NodeEvent::Deleted));
+    assert_eq!(hosts_events(&net.events(1)), [&NodeEvent::HostLeft(three)]);
+    assert_eq!(net.node(0).hosts().map(|h| h.id).collect::<Vec<_>>(), [one, two]);
+}
+
+#[test]
+fn of_two_that_do_not_reach_each_other_the_one_that_joined_last_goes() {
+    let mut net = watched(3);
+    let (two, three) = (net.id(1), net.id(2));
+    let (a, b) = (net.enrol(1), net.enrol(2));
+    assert!(net.send(1, a, b, 0, 10));
+    net.run(100);
+    assert_eq!(net.got(2, b), [0]);
+    net.cut(1, 2);
+    net.run(6_000);
+    assert_eq!(net.told(1, a), [ToTask::Gone { peer: b }], "the pair's contact broke");
+    assert!(net.node(0).hosts().all(|h| h.state == HostState::Up), "the leader waits");
+    net.run(4_000);
+    for host in 0..2 {
+        let lost: Vec<HostId> =
+            net.node(host).hosts().filter(|h| h.state == HostState::Lost).map(|h| h.id).collect();
+        assert!(
+            lost == [three] || net.node(host).hosts().all(|h| h.id != three),
+            "host {host}: {lost:?}"
+        );
+        assert!(net.events(host).contains(&NodeEvent::HostLost(three)), "host {host}");
+    }
+    assert!(net.node(0).association_to(two).is_some());
+}
+
+#[test]
+fn the_host_that_most_others_do_not_reach_goes() {
+    let mut net = watched(4);
+    let ids: Vec<HostId> = (0..4).map(|h| net.id(h)).collect();
+    for host in [2, 3] {
+        let id = ids[1];
+        net.call(host, |node, now, memory| node.connect_to(now, id, memory));
+    }
+    net.run(100);
+    let tasks: Vec<TaskId> = (0..4).map(|h| net.enrol(h)).collect();
+    for host in [2, 3] {
+        assert!(net.send(host, tasks[host], tasks[1], 0, 10));
+    }
+    net.run(100);
+    net.cut(1, 2);
+    net.cut(1, 3);
+    net.run(12_000);
+    let lost: Vec<NodeEvent> = hosts_events(&net.events(0))
+        .into_iter()
+        .filter(|e| matches!(e, NodeEvent::HostLost(_)))
+        .cloned()
+        .collect();
+    assert_eq!(lost, [NodeEvent::HostLost(ids[1])], "and neither of those that joined after it");
+}
+
+#[test]
+fn new_hosts_are_told_to_those_who_wait_for_them() {
+    let mut net = Net::new(2);
+    let (a, b) = (net.enrol(0), net.enrol(1));
+    for (host, task) in [(0, a), (1, b)] {
+        net.says(host, task, ToDaemon::Watch { watch: 3, subject: Subject::NewHosts });
+    }
+    let c = net.enrol(1);
+    net.says(1, c, ToDaemon::Watch { watch: 1, subject: Subject::NewHosts });
+    net.says(1, c, ToDaemon::Unwatch { watch: 1 });
+    net.add(super::net::config(2, "new"));
+    net.run(200);
+    for (host, task) in [(0, a), (1, b)] {
+        let told = net.told(host, task);
+        assert!(
+            matches!(&told[..], [ToTask::Notice { watch: 3, event: WatchEvent::HostAdded(h) }] if h.name == "new"),
+            "{told:?}"
+        );
+    }
+    assert_eq!(net.told(1, c), []);
+}
+
+#[test]
+fn a_host_that_nothing_depends_on_is_not_watched() {
+    let mut net = Net::new(3);
+    let asked = |net: &mut Net, ms| {
+        let before = net.passed.get(&(0, 1)).copied().unwrap_or(0);
+        net.run(ms);
+        net.passed[&(0, 1)] - before
+    };
+    net.run(60_000);
+    let quiet = asked(&mut net, 60_000);
+    net.call(0, |node, now, memory| node.watch_hosts(now, true, memory));
+    let watched = asked(&mut net, 60_000);
+    net.call(0, |node, now, memory| node.watch_hosts(now, false, memory));
+    net.run(60_000);
+    let again = asked(&mut net, 60_000);
+    assert!(watched > 20 * quiet.max(1), "{quiet} quiet, {watched} watched");
+    assert!(again < watched / 10, "{again} afterwards");
+    // A task somewhere is enough: its host tells the leader that it waits.
+    let task = net.enrol(2);
+    net.run(1_000);
+    let by_task = asked(&mut net, 60_000);
+    assert!(by_task > 20 * quiet.max(1), "{by_task} for a task elsewhere");
+    net.left(2, task);
+    net.run(60_000);
+    let again = asked(&mut net, 60_000);
+    assert!(again < by_task / 10, "{again} afterwards");
+    net.nothing_is_left();
+}
+
+#[test]
+fn the_end_of_everything_is_told_to_all_before_the_leader_ends() {
+    let mut net = Net::new(3);
+    let a = net.enrol(1);
+    let answer = net.ask(1, a, Question::Halt);
+    assert_eq!(answer, Ok(towpath_vm::talk::Answer::Done));
+    for host in 1..3 {
+        assert!(net.events(host).contains(&NodeEvent::Halt), "host {host}");
+    }
+    assert!(!net.events(0).contains(&NodeEvent::Halt), "it waits for the others");
+    net.call(1, |node, now, memory| node.leave(now, "halt", memory));
+    net.run(100);
+    assert!(!net.events(0).contains(&NodeEvent::Halt), "for each of them");
+    net.call(2, |node, now, memory| node.leave(now, "halt", memory));
+    net.run(100);
+    // Once both are gone there is nobody to wait for; else a second is enough.
+    net.run(1_000);
+    let halts = net.events(0).into_iter().filter(|e| *e == NodeEvent::Halt).count();
+    assert_eq!(halts, 1);
+    net.run(3_000);
+    assert!(!net.events(0).contains(&NodeEvent::Halt));
+}
+
+#[test]
+fn the_leader_does_not_wait_long_for_others_to_end() {
+    let mut net = Net::new(2);
+    let a = net.enrol(0);
+    net.ask(0, a, Question::Halt).expect("it is done");
+    net.run(800);
+    assert!(!net.events(0).contains(&NodeEvent::Halt));
+    net.run(200);
+    assert!(net.events(0).contains(&NodeEvent::Halt), "a second has passed");
+    net.ask(0, a, Question::Halt).expect("it is done");
+    net.run(2_000);
+    assert!(!net.events(0).contains(&NodeEvent::Halt), "once");
+}

@@ -1,0 +1,3 @@
+//! Schedulers from outside.
+
+mod schedulers;

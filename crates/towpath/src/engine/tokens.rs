@@ -1,0 +1,246 @@
+//! Tokens: issued, listed, revoked, and kept over restarts of the founder.
+//!
+//! ```text
+//! tokens       line 1 "towpath tokens 1", then a line for each token:
+//!              nonce (32 hexadecimal digits) expiry (unix s) uses uses_max (`-`: any number)
+//! ```
+//! The file is written anew and renamed for each change. Secrets are not in it: those come of the
+//! VM key.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use towpath_io::{RealCrypto, interfaces};
+use towpath_node::{Issued, JoinTarget};
+
+use super::core::Engine;
+use crate::private::{Dir, PrivateError};
+use crate::protocol::{Reply, TokenInfo};
+use crate::token::{TTL_COUNTED_MAX_S, TTL_MAX_S, Token, id_of};
+
+/// Name of the file.
+const NAME: &str = "tokens";
+/// Its first line.
+const HEAD: &str = "towpath tokens 1";
+/// Most of it that is read.
+const BYTES_MAX: u64 = 1 << 20;
+/// Addresses that a token names at most.
+const ADDRS_MAX: usize = 8;
+const FOUNDER_ONLY: &str = "only the daemon that founded the virtual machine has tokens\n\
+     hint: run `towpath token` on its machine";
+
+/// The tokens that a daemon in `dir` has issued in earlier lives.
+pub(crate) fn load(dir: &Path) -> Result<Vec<Issued>, PrivateError> {
+    let file = match Dir::make(dir)?.file(NAME, OFlags::RDONLY) {
+        Ok(file) => file,
+        Err(PrivateError::System { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Vec::new());
+        }
+        Err(e) => return Err(e),
+    };
+    let mut text = String::new();
+    let failed = |why| PrivateError::System { what: "cannot read", path: dir.join(NAME), why };
+    file.take(BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+    let other = "it is no list of tokens: remove it, and issue new ones";
+    parse(&text).ok_or_else(|| failed(std::io::Error::other(other)))
+}
+
+fn parse(text: &str) -> Option<Vec<Issued>> {
+    let mut lines = text.lines();
+    (lines.next()? == HEAD).then_some(())?;
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [nonce, expiry, uses, max] = words[..] else { return None };
+        let uses_max = if max == "-" { None } else { Some(max.parse().ok()?) };
+        let mut bytes = [0; 16];
+        if nonce.len() != 32 || !nonce.is_ascii() {
+            return None;
+        }
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&nonce[2 * i..2 * i + 2], 16).ok()?;
+        }
+        let (expiry_unix_s, uses) = (expiry.parse().ok()?, uses.parse().ok()?);
+        Some(Issued { nonce: bytes, expiry_unix_s, uses_max, uses })
+    };
+    lines.map(line).collect()
+}
+
+fn emit(issued: &[Issued]) -> String {
+    let mut text = format!("{HEAD}\n");
+    for Issued { nonce, expiry_unix_s, uses_max, uses } in issued {
+        for byte in nonce {
+            let _ = write!(text, "{byte:02x}");
+        }
+        let max = uses_max.map_or_else(|| "-".into(), |max| max.to_string());
+        let _ = writeln!(text, " {expiry_unix_s} {uses} {max}");
+    }
+    text
+}
+
+fn save(dir: &Path, issued: &[Issued]) -> Result<(), PrivateError> {
+    let new = format!("{NAME}.new");
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+    let mut file = Dir::make(dir)?.secret(&new, flags)?;
+    let written = file.write_all(emit(issued).as_bytes());
+    let written = written.and_then(|()| file.sync_data());
+    let written = written.and_then(|()| std::fs::rename(dir.join(&new), dir.join(NAME)));
+    written.map_err(|why| PrivateError::System { what: "cannot write", path: dir.join(NAME), why })
+}
+
+/// Where the tokens of a daemon are kept.
+pub(super) struct TokenFile(PathBuf);
+
+impl TokenFile {
+    pub(super) const fn new(dir: PathBuf) -> Self {
+        Self(dir)
+    }
+}
+
+/// With the addresses of this machine in the place of those that mean all of them.
+fn real(addrs: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let mut real = Vec::new();
+    for addr in addrs {
+        if !addr.ip().is_unspecified() {
+            real.push(addr);
+            continue;
+        }
+        // A socket at every IPv6 address has the IPv4 ones, too.
+        let same = |ip: &std::net::IpAddr| ip.is_ipv4() || addr.is_ipv6();
+        let own = interfaces::addresses().unwrap_or_default().into_iter().filter(same);
+        real.extend(own.map(|ip| SocketAddr::new(ip, addr.port())));
+    }
+    let mut seen = Vec::new();
+    for addr in real {
+        if !seen.contains(&addr) && seen.len() < ADDRS_MAX {
+            seen.push(addr);
+        }
+    }
+    seen
+}
+
+/// Where others are told that a socket at `addr` receives.
+pub(crate) fn told(addr: SocketAddr) -> SocketAddr {
+    real(vec![addr]).first().copied().unwrap_or(addr)
+}
+
+impl Engine {
+    pub(super) fn invite(&mut self, ttl_s: u64, uses: Option<u32>) -> Reply {
+        let max = if uses.is_some() { TTL_COUNTED_MAX_S } else { TTL_MAX_S };
+        if !(1..=max).contains(&ttl_s) {
+            return Reply::Failed(format!(
+                "a token for {ttl_s} s, limits 1 s and {max} s\n                 hint: with `--uses N` up to {TTL_COUNTED_MAX_S} s"
+            ));
+        }
+        if uses == Some(0) {
+            return Reply::Failed("a token for no host: 1 at least".into());
+        }
+        let now = self.clock.now();
+        let mut nonce = [0; 16];
+        nonce.copy_from_slice(&RealCrypto::generate_secret()[..16]);
+        let key = self.node.endpoint().public_key();
+        let addrs = match self.network.addrs() {
+            Ok(addrs) => real(addrs),
+            Err(e) => return Reply::Failed(format!("our own address: {e}")),
+        };
+        let Some((addr, others)) = addrs.split_first() else {
+            return Reply::Failed(
+                "no interface of this machine has an address that others can use\n\
+                 hint: `towpath up --listen ADDR:PORT`"
+                    .into(),
+            );
+        };
+        match self.node.invite_for(now, ttl_s, nonce, uses) {
+            Ok(invitation) => {
+                self.keep_tokens();
+                let target = JoinTarget { addr: *addr, key, invitation };
+                Reply::Token(Token(target, others.to_vec()).to_string())
+            }
+            Err(towpath_node::InviteError::NotFounder) => Reply::Failed(FOUNDER_ONLY.into()),
+            Err(e) => Reply::Failed(format!("{e}\nhint: `towpath token --revoke ID` ends one")),
+        }
+    }
+
+    pub(super) fn tokens(&self) -> Reply {
+        if !self.node.is_founder() {
+            return Reply::Failed(FOUNDER_ONLY.into());
+        }
+        let info = |issued: Issued| TokenInfo {
+            id: id_of(&issued.nonce),
+            expiry_unix_s: issued.expiry_unix_s,
+            uses: issued.uses,
+            uses_max: issued.uses_max,
+        };
+        Reply::Tokens(self.node.invitations(self.clock.now()).into_iter().map(info).collect())
+    }
+
+    pub(super) fn revoke(&mut self, id: &str) -> Reply {
+        if !self.node.is_founder() {
+            return Reply::Failed(FOUNDER_ONLY.into());
+        }
+        let all = self.node.invitations(self.clock.now());
+        let mut named = all.iter().filter(|issued| id_of(&issued.nonce) == id);
+        let (Some(issued), None) = (named.next(), named.next()) else {
+            return Reply::Failed(format!("no token `{id}`\nhint: `towpath token --list`"));
+        };
+        self.node.revoke(&issued.nonce);
+        if self.keep_tokens() {
+            return Reply::Done;
+        }
+        Reply::Failed(format!(
+            "token `{id}` is revoked, but that could not be written down: it would be good again \
+             after a restart of this daemon\nhint: see `towpath logs`"
+        ))
+    }
+
+    /// Writes the tokens down if they have changed; false where that failed.
+    pub(super) fn keep_tokens(&mut self) -> bool {
+        if !self.node.invitations_changed() {
+            return true;
+        }
+        let issued = self.node.invitations(self.clock.now());
+        let saved = save(&self.tokens.0, &issued);
+        if let Err(e) = &saved {
+            tracing::warn!("tokens are not kept over a restart: {e}");
+        }
+        saved.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back_from_their_file() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(load(dir.path()).unwrap(), []);
+        let issued = |n: u8, uses_max| Issued {
+            nonce: [n; 16],
+            expiry_unix_s: u64::from(n) << 40,
+            uses_max,
+            uses: n.into(),
+        };
+        let all = [issued(1, None), issued(0xfe, Some(7))];
+        save(dir.path(), &all).unwrap();
+        assert_eq!(load(dir.path()).unwrap(), all);
+        for text in ["", "towpath tokens 2\n", "towpath tokens 1\nff 1 1 -\n"] {
+            std::fs::write(dir.path().join(NAME), text).unwrap();
+            let said = load(dir.path()).unwrap_err().to_string();
+            assert!(said.contains("it is no list of tokens"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_token_of_every_address_names_those_of_this_machine() {
+        let addr = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let named = real(vec![addr("0.0.0.0:7077"), addr("192.0.2.1:9")]);
+        assert!(named.len() >= 2 && named.len() <= ADDRS_MAX, "{named:?}");
+        assert!(named.iter().all(|a| !a.ip().is_unspecified() && a.is_ipv4()), "{named:?}");
+        assert!(named[..named.len() - 1].iter().all(|a| a.port() == 7077), "{named:?}");
+        assert_eq!(real(vec![addr("127.0.0.1:5")]), [addr("127.0.0.1:5")]);
+        assert!(!told(addr("[::]:7")).ip().is_unspecified());
+    }
+}

@@ -1,0 +1,383 @@
+//! Directories and files for their owner only, looked at before they are used as ssh and gnupg
+//! look at theirs.
+//!
+//! Whoever may write into one of our directories, or into one above it, can put something else in
+//! the place of what is ours: a key that they know, or a link to a file that we would then
+//! overwrite. So a path is walked from the root by descriptors, a name at a time:
+//!
+//! - each directory on the way belongs to us, to root or to whoever owns `/`, and nobody else may
+//!   write into it, unless it is *sticky* as `/tmp` is: there nobody can move what is ours;
+//! - links on the way belong to one of these, too;
+//! - the directory itself is ours, and nobody else may write into it;
+//! - a file in it is opened there, never through a link, is ours, and a key can be read by nobody
+//!   else.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, mkdirat, open, openat, readlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+/// Links followed on one path at most, as the kernel has it.
+const LINKS_MAX: usize = 40;
+/// Permission to write for others than the owner.
+const WRITE: u32 = 0o022;
+/// Any permission for others than the owner.
+const ANY: u32 = 0o077;
+/// In a directory with it nobody can move what belongs to others.
+const STICKY: u32 = 0o1000;
+
+/// Why something on a path cannot be trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum PrivateError {
+    /// It belongs to another user, or others may write into it.
+    #[error("{path} (owner {owner}, mode {mode:04o}) {why}\nhint: {fix}")]
+    Exposed {
+        /// What.
+        path: PathBuf,
+        /// User id of its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+        /// What is wrong with that.
+        why: &'static str,
+        /// What to do.
+        fix: String,
+    },
+    /// The operating system refused something.
+    #[error(
+        "{what} {path}: {why}\n\
+         hint: check the directory's owner and free space, or set TOWPATH_HOME"
+    )]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the operating system says.
+        why: io::Error,
+    },
+}
+
+fn system(what: &'static str, path: &Path, why: Errno) -> PrivateError {
+    PrivateError::System { what, path: path.into(), why: why.into() }
+}
+
+fn exposed(path: &Path, stat: &Stat, why: &'static str, fix: String) -> PrivateError {
+    let (path, owner, mode) = (path.into(), stat.st_uid, stat.st_mode & 0o7777);
+    PrivateError::Exposed { path, owner, mode, why, fix }
+}
+
+fn ours() -> u32 {
+    geteuid().as_raw()
+}
+
+fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// A directory of ours, opened.
+#[derive(Debug)]
+pub struct Dir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Dir {
+    /// Opens it, with what is missing of its path made for us only.
+    pub fn make(path: &Path) -> Result<Self, PrivateError> {
+        let found = Walk::new(path)?.to_end(true)?;
+        found.ok_or_else(|| system("cannot make directory", path, Errno::NOENT))
+    }
+
+    /// Opens it; `None` where there is none.
+    pub fn open(path: &Path) -> Result<Option<Self>, PrivateError> {
+        Walk::new(path)?.to_end(false)
+    }
+
+    /// Opens a file in it that only we may write into.
+    pub fn file(&self, name: &str, flags: OFlags) -> Result<File, PrivateError> {
+        self.file_without(name, flags, WRITE)
+    }
+
+    /// Opens a file in it that only we may read.
+    pub fn secret(&self, name: &str, flags: OFlags) -> Result<File, PrivateError> {
+        self.file_without(name, flags, ANY)
+    }
+
+    fn file_without(&self, name: &str, flags: OFlags, bits: u32) -> Result<File, PrivateError> {
+        let path = self.path.join(name);
+        // A pipe in its place would hold us up.
+        let how = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        // Not before it is known whose it is.
+        let how = how - OFlags::TRUNC;
+        let fd = match openat(&self.fd, name, how, Mode::RUSR | Mode::WUSR) {
+            Err(Errno::LOOP) => {
+                let stat =
+                    rustix::fs::statat(&self.fd, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+                        .map_err(|e| system("cannot open", &path, e))?;
+                let fix = format!("`rm {}`", path.display());
+                return Err(exposed(&path, &stat, "is a symbolic link", fix));
+            }
+            opened => opened.map_err(|e| system("cannot open", &path, e))?,
+        };
+        let stat = fstat(&fd).map_err(|e| system("cannot look at", &path, e))?;
+        check_file(&path, &stat, bits)?;
+        if flags.intersects(OFlags::WRONLY | OFlags::RDWR) && stat.st_nlink > 1 {
+            let fix = format!("`rm {}`", path.display());
+            return Err(exposed(&path, &stat, "has other names, too, as a hard link", fix));
+        }
+        if flags.contains(OFlags::TRUNC) {
+            rustix::fs::ftruncate(&fd, 0).map_err(|e| system("cannot write", &path, e))?;
+        }
+        Ok(fd.into())
+    }
+
+    /// The directories in it whose names are numbers; each is to be ours.
+    pub fn numbered(&self) -> Result<Vec<usize>, PrivateError> {
+        let failed = |e| system("cannot read", &self.path, e);
+        let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listed = openat(&self.fd, ".", readable, Mode::empty()).map_err(failed)?;
+        let mut numbers = Vec::new();
+        for entry in rustix::fs::Dir::new(listed).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let Some(n) = name.to_str().ok().and_then(|n| n.parse().ok()) else { continue };
+            let path = self.path.join(OsString::from_vec(name.to_bytes().to_vec()));
+            let stat = rustix::fs::statat(&self.fd, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+            check_own(&path, &stat.map_err(|e| system("cannot look at", &path, e))?)?;
+            numbers.push(n);
+        }
+        Ok(numbers)
+    }
+}
+
+/// A file of ours at a path whose directory is ours, for who only looks: `None` if it is neither.
+/// The directory must have been looked at before.
+pub(crate) fn peek(path: &Path) -> Option<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let is_ours = |m: Metadata| m.is_file() && m.uid() == ours();
+    file.metadata().is_ok_and(is_ours).then_some(file)
+}
+
+fn check_file(path: &Path, stat: &Stat, bits: u32) -> Result<(), PrivateError> {
+    let shown = path.display();
+    if kind(stat) != FileType::RegularFile {
+        return Err(exposed(path, stat, "is no file", format!("`rm {shown}`")));
+    }
+    if stat.st_uid != ours() {
+        return Err(exposed(path, stat, "belongs to another user", format!("`rm -f {shown}`")));
+    }
+    if stat.st_mode & bits & WRITE != 0 {
+        let fix = format!("`chmod go-w {shown}`, if nobody has changed it");
+        return Err(exposed(path, stat, "can be written by others", fix));
+    }
+    if stat.st_mode & bits != 0 {
+        let fix = format!("`chmod 600 {shown}`, if nobody has read it; else remove it");
+        return Err(exposed(path, stat, "holds a key and can be read by others", fix));
+    }
+    Ok(())
+}
+
+/// Of a directory that must be ours.
+fn check_own(path: &Path, stat: &Stat) -> Result<(), PrivateError> {
+    let shown = path.display();
+    if kind(stat) != FileType::Directory {
+        return Err(exposed(path, stat, "is no directory", format!("`rm {shown}`")));
+    }
+    if stat.st_uid != ours() {
+        let why = "belongs to another user, who could run programs as you";
+        return Err(exposed(path, stat, why, "set TOWPATH_HOME to a directory of yours".into()));
+    }
+    if stat.st_mode & WRITE != 0 {
+        let why = "can be written by others, who could run programs as you";
+        return Err(exposed(path, stat, why, format!("`chmod go-w {shown}`")));
+    }
+    Ok(())
+}
+
+/// A way from the root to a directory. `at` stands for `shown`; `names` are still to be gone.
+struct Walk {
+    at: OwnedFd,
+    shown: PathBuf,
+    names: VecDeque<OsString>,
+    links: usize,
+    /// Who owns `/`: root, or whoever that is in a name space of users.
+    root: u32,
+}
+
+fn open_root() -> Result<(OwnedFd, Stat), PrivateError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = open("/", flags, Mode::empty()).and_then(|fd| Ok((fstat(&fd)?, fd)));
+    let (stat, fd) = fd.map_err(|e| system("cannot look at", Path::new("/"), e))?;
+    Ok((fd, stat))
+}
+
+fn names(path: &Path) -> VecDeque<OsString> {
+    let name = |c: Component<'_>| match c {
+        Component::Normal(name) => Some(name.to_os_string()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    };
+    path.components().filter_map(name).collect()
+}
+
+impl Walk {
+    fn new(path: &Path) -> Result<Self, PrivateError> {
+        let from = std::path::absolute(path).map_err(|why| PrivateError::System {
+            what: "cannot find",
+            path: path.into(),
+            why,
+        })?;
+        let (at, stat) = open_root()?;
+        let root = stat.st_uid;
+        let walk = Self { at, shown: "/".into(), names: names(&from), links: 0, root };
+        walk.check_way(&stat)?;
+        Ok(walk)
+    }
+
+    fn to_end(mut self, make: bool) -> Result<Option<Dir>, PrivateError> {
+        while let Some(name) = self.names.pop_front() {
+            if !self.go(&name, make)? {
+                return Ok(None);
+            }
+        }
+        let Self { at: fd, shown: path, .. } = self;
+        let stat = fstat(&fd).map_err(|e| system("cannot look at", &path, e))?;
+        check_own(&path, &stat)?;
+        Ok(Some(Dir { fd, path }))
+    }
+
+    /// Goes on by one name; false where it is missing and not to be made.
+    fn go(&mut self, name: &OsStr, make: bool) -> Result<bool, PrivateError> {
+        let path = if name == ".." { self.parent() } else { self.shown.join(name) };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = match openat(&self.at, name, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) if make => {
+                match mkdirat(&self.at, name, Mode::RWXU) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(e) => return Err(system("cannot make directory", &path, e)),
+                }
+                openat(&self.at, name, flags, Mode::empty())
+                    .map_err(|e| system("cannot open", &path, e))?
+            }
+            Err(Errno::NOENT) => return Ok(false),
+            Err(e) => return Err(system("cannot open", &path, e)),
+        };
+        let stat = fstat(&fd).map_err(|e| system("cannot look at", &path, e))?;
+        if kind(&stat) == FileType::Symlink {
+            self.follow(&fd, &path, &stat)?;
+            return Ok(true);
+        }
+        if kind(&stat) != FileType::Directory {
+            return Err(system("cannot read", &path, Errno::NOTDIR));
+        }
+        (self.at, self.shown) = (fd, path);
+        self.check_way(&stat)?;
+        Ok(true)
+    }
+
+    fn parent(&self) -> PathBuf {
+        self.shown.parent().unwrap_or(Path::new("/")).into()
+    }
+
+    /// Turns to where a link leads.
+    fn follow(&mut self, link: &OwnedFd, path: &Path, stat: &Stat) -> Result<(), PrivateError> {
+        self.links += 1;
+        if self.links > LINKS_MAX {
+            return Err(system("cannot open", path, Errno::LOOP));
+        }
+        if !self.is_trusted(stat.st_uid) {
+            let why = "is a symbolic link of another user";
+            return Err(exposed(
+                path,
+                stat,
+                why,
+                "set TOWPATH_HOME to a directory of yours".into(),
+            ));
+        }
+        let target = readlinkat(link, "", Vec::new());
+        let target = target.map_err(|e| system("cannot read", path, e))?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        if target.is_absolute() {
+            (self.at, self.shown) = (open_root()?.0, "/".into());
+        }
+        for name in names(&target).into_iter().rev() {
+            self.names.push_front(name);
+        }
+        Ok(())
+    }
+
+    fn is_trusted(&self, owner: u32) -> bool {
+        owner == ours() || owner == 0 || owner == self.root
+    }
+
+    /// Of a directory on the way: nobody can put another one in the place of what is in it. The
+    /// last one is looked at once more, as one that must be ours.
+    fn check_way(&self, stat: &Stat) -> Result<(), PrivateError> {
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        let fix = || "set TOWPATH_HOME to a directory below your home directory".into();
+        if !self.is_trusted(stat.st_uid) {
+            let why = "belongs to another user, who could replace what is in it";
+            return Err(exposed(&self.shown, stat, why, fix()));
+        }
+        if stat.st_mode & WRITE != 0 && stat.st_mode & STICKY == 0 {
+            let why = "can be written by others, who could replace what is in it";
+            let shown = self.shown.display();
+            let own = stat.st_uid == ours();
+            let fix = if own { format!("`chmod go-w {shown}`") } else { fix() };
+            return Err(exposed(&self.shown, stat, why, fix));
+        }
+        Ok(())
+    }
+}
+
+/// Opens a file that the user named for results. Where others can write into its directory, they
+/// may have put a link there, or a file of theirs: neither is written into. (The kernel refuses
+/// the same where `fs.protected_symlinks` and `fs.protected_regular` are set.)
+pub fn open_result(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let refuse = |what: &str, owner: u32| {
+        let text = format!("{what} of another user (owner {owner}); name another file");
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+    };
+    let is_ours = |uid: u32| uid == ours() || uid == 0;
+    let no_link = OFlags::NOFOLLOW.bits().cast_signed();
+    let file = match options.custom_flags(no_link).open(path) {
+        Err(e) if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            let link = path.symlink_metadata()?;
+            if !is_ours(link.uid()) {
+                return refuse("a symbolic link", link.uid());
+            }
+            options.custom_flags(0).open(path)?
+        }
+        opened => opened?,
+    };
+    let meta = file.metadata()?;
+    if meta.is_file() && !is_ours(meta.uid()) && is_shared(path) {
+        return refuse("a file", meta.uid());
+    }
+    Ok(file)
+}
+
+/// [`open_result`] of a file that is made anew.
+pub fn create_result(path: &Path) -> io::Result<File> {
+    open_result(path, OpenOptions::new().write(true).create(true).truncate(true))
+}
+
+/// Whether others may put files into the directory of `path`.
+fn is_shared(path: &Path) -> bool {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let dir = dir.unwrap_or(Path::new(".")).metadata();
+    dir.is_ok_and(|m| m.mode() & WRITE != 0)
+}

@@ -1,0 +1,125 @@
+#!/bin/sh
+# Puts what was built where programs, compilers and the manual look. `make install` runs it.
+#
+#   PREFIX=/usr/local DESTDIR= BUILD=target/release packaging/install.sh [uninstall]
+#
+# PREFIX/bin/towpath                     without symbols, which stand in lib/debug/bin/towpath.debug
+# PREFIX/lib/libtowpath_c.so.0.VERSION   the C interface, with the links of its soname
+# PREFIX/lib/towpath/libpvm3.so.3        PVM's interface, apart from a PVM that is installed
+# PREFIX/lib/pkgconfig/towpath.pc        and towpath-pvm3.pc
+# PREFIX/include/towpath.h               and towpath-pvm3/pvm3.h
+# PREFIX/share/man/man1                  and completions for bash, zsh and fish
+# PREFIX/share/towpath/installed         what was installed: `uninstall` removes it
+set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
+: "${PREFIX:=/usr/local}" "${DESTDIR:=}" "${BUILD:=$here/target/release}"
+case $PREFIX in /*) ;; *) echo "error: PREFIX=$PREFIX is not absolute" >&2; exit 1 ;; esac
+list=$PREFIX/share/towpath/installed
+
+if [ "${1:-}" = uninstall ]; then
+    if ! [ -f "$DESTDIR$list" ]; then
+        echo "error: nothing is installed: there is no $DESTDIR$list" >&2
+        echo "hint: name the PREFIX and DESTDIR that it was installed with" >&2
+        exit 1
+    fi
+    while IFS= read -r file; do rm -f "$DESTDIR$file"; done <"$DESTDIR$list"
+    # Directories that only we used; others are not empty.
+    while IFS= read -r file; do dirname "$file"; done <"$DESTDIR$list" | sort -ru | while IFS= read -r dir; do
+        while [ "$dir" != "$PREFIX" ] && rmdir "$DESTDIR$dir" 2>/dev/null; do dir=$(dirname "$dir"); done
+    done
+    rm -f "$DESTDIR$list"
+    rmdir "$DESTDIR$(dirname "$list")" 2>/dev/null || true
+    exit 0
+fi
+
+for file in towpath libtowpath_c.so libpvm3.so; do
+    [ -f "$BUILD/$file" ] && continue
+    echo "error: $BUILD/$file is not built" >&2
+    echo "hint: \`make install\` builds it first" >&2
+    exit 1
+done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+version=$("$BUILD/towpath" --version | sed 's/.* //')
+
+# put MODE FILE PLACE: a file at PREFIX/PLACE, by a rename, so that what runs keeps its own.
+put() {
+    at=$DESTDIR$PREFIX/$3
+    mkdir -p "$(dirname "$at")"
+    cp "$2" "$at.new"
+    chmod "$1" "$at.new"
+    mv -f "$at.new" "$at"
+    echo "$PREFIX/$3" >>"$work/installed"
+}
+
+# link TARGET PLACE: a symbolic link at PREFIX/PLACE.
+link() {
+    mkdir -p "$(dirname "$DESTDIR$PREFIX/$2")"
+    ln -sf "$1" "$DESTDIR$PREFIX/$2"
+    echo "$PREFIX/$2" >>"$work/installed"
+}
+
+# without_symbols NAME PLACE MODE: what was built, its symbols apart under lib/debug.
+without_symbols() {
+    cp "$BUILD/$1" "$work/$1"
+    if command -v objcopy >/dev/null; then
+        debug=$(basename "$2").debug
+        objcopy --only-keep-debug "$work/$1" "$work/$debug"
+        objcopy --strip-unneeded "$work/$1"
+        (cd "$work" && objcopy --add-gnu-debuglink="$debug" "$1")
+        put 644 "$work/$debug" "lib/debug/$(dirname "$2")/$debug"
+    else
+        echo "note: no objcopy (Debian: binutils): $2 keeps its symbols" >&2
+    fi
+    put "$3" "$work/$1" "$2"
+}
+
+without_symbols towpath bin/towpath 755
+without_symbols libtowpath_c.so "lib/libtowpath_c.so.0.$version" 644
+link "libtowpath_c.so.0.$version" lib/libtowpath_c.so.0
+link libtowpath_c.so.0 lib/libtowpath_c.so
+without_symbols libpvm3.so lib/towpath/libpvm3.so.3.4.6 644
+link libpvm3.so.3.4.6 lib/towpath/libpvm3.so.3
+link libpvm3.so.3 lib/towpath/libpvm3.so
+# The group functions are in libpvm3 too; programs that name this library find it there.
+${CC:-cc} -shared -nostdlib -o "$work/libgpvm3" -Wl,-soname,libgpvm3.so.3 -Wl,--no-as-needed \
+    "$DESTDIR$PREFIX/lib/towpath/libpvm3.so.3"
+put 644 "$work/libgpvm3" lib/towpath/libgpvm3.so.3.4.6
+link libgpvm3.so.3.4.6 lib/towpath/libgpvm3.so.3
+link libgpvm3.so.3 lib/towpath/libgpvm3.so
+# So are the Fortran entry points; this is a linker script.
+printf 'INPUT ( -lpvm3 )\n' >"$work/libfpvm3.a"
+put 644 "$work/libfpvm3.a" lib/towpath/libfpvm3.a
+
+put 644 "$here/include/towpath.h" include/towpath.h
+for header in pvm3.h fpvm3.h pvmtev.h pvmproto.h; do
+    put 644 "$here/include/$header" "include/towpath-pvm3/$header"
+done
+
+# package NAME LIBRARY FOLDER HEADERS DESCRIPTION VERSION
+package() {
+    # Where the dynamic linker looks by itself.
+    case $PREFIX/$3 in
+    /usr/lib | /usr/local/lib) path= ;;
+    *) path=' -Wl,-rpath,${libdir}' ;;
+    esac
+    {
+        printf 'prefix=%s\nlibdir=${prefix}/%s\nincludedir=${prefix}/%s\n\n' "$PREFIX" "$3" "$4"
+        printf 'Name: %s\nDescription: %s\nVersion: %s\n' "$1" "$5" "$6"
+        printf 'Libs: -L${libdir} -l%s%s\nCflags: -I${includedir}\n' "$2" "$path"
+    } >"$work/$1.pc"
+    put 644 "$work/$1.pc" "lib/pkgconfig/$1.pc"
+}
+package towpath towpath_c lib include "Tasks, messages and groups of Towpath, from C" "$version"
+package towpath-pvm3 pvm3 lib/towpath include/towpath-pvm3 "PVM 3.4.6 on Towpath" 3.4.6
+
+"$BUILD/towpath" manual "$work/manual"
+for page in "$work"/manual/man1/*; do
+    put 644 "$page" "share/man/man1/$(basename "$page")"
+done
+put 644 "$work/manual/towpath.bash" share/bash-completion/completions/towpath
+put 644 "$work/manual/_towpath" share/zsh/site-functions/_towpath
+put 644 "$work/manual/towpath.fish" share/fish/vendor_completions.d/towpath.fish
+mkdir -p "$DESTDIR$(dirname "$list")"
+cp "$work/installed" "$DESTDIR$list"
+echo "installed under $DESTDIR$PREFIX; \`make uninstall PREFIX=$PREFIX\` removes it"
