@@ -93,6 +93,7 @@ impl Load {
         // What rounding down makes one bucket is one.
         let down = |b: Bucket| burst(b).saturating_sub(1).max(least);
         let fast = if down(self.fast) < down(self.slow) { self.fast } else { self.slow };
+        let mut lines = [Bucket::default(); BUCKETS_MAX];
         let (two, many) = ([fast, self.slow], &self.shape);
         let old = if let Shape::Many(buckets) = many { buckets.as_slice() } else { &two };
         for (line, bucket) in lines.iter_mut().zip(old) {
