@@ -27,6 +27,7 @@ const fn unsafe_allowed(name: &'static str, uses: &'static [&'static str]) -> Cr
 pub(crate) const WIRE: &str = "towpath-wire";
 pub(crate) const PROTO: &str = "towpath-proto";
 pub(crate) const QOS: &str = "towpath-qos";
+pub(crate) const BOUND: &str = "towpath-bound";
 pub(crate) const VM: &str = "towpath-vm";
 pub(crate) const MEDIA: &str = "towpath-media";
 pub(crate) const NODE: &str = "towpath-node";
@@ -42,6 +43,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     sans_io(WIRE, &[]),
     sans_io(PROTO, &[WIRE]),
     sans_io(QOS, &[WIRE]),
+    sans_io(BOUND, &[WIRE]),
     sans_io(VM, &[WIRE]),
     sans_io(MEDIA, &[WIRE]),
     sans_io(NODE, &[VM, MEDIA, QOS, PROTO, WIRE]),
@@ -56,11 +58,11 @@ pub(crate) const CRATES: &[CrateRule] = &[
     safe("towpath-console", &[FACADE]),
     safe(SKIP, &[]),
     safe(REPORT, &[MEDIA, WIRE]),
-    safe("towpath-cli", &[FACADE, REPORT, SIM, IO, VM, MEDIA, QOS, PROTO, WIRE]),
+    safe("towpath-cli", &[FACADE, REPORT, SIM, IO, VM, MEDIA, BOUND, QOS, PROTO, WIRE]),
 ];
 
 /// Dev-dependencies any crate may have besides its normal ones.
-pub(crate) const DEV_USES: &[&str] = &[SIM, SKIP];
+pub(crate) const DEV_USES: &[&str] = &[SIM, SKIP, BOUND];
 
 /// The crate of tests across crates, in `tests/`: what it may use, as any kind of dependency.
 pub(crate) const TESTS_MANIFEST: &str = "tests/Cargo.toml";

@@ -50,6 +50,22 @@ fn request(random: &mut Random, scale: u64) -> Request {
     }
 }
 
+/// The same ends and bounds, packets that are counted: one every 10 to 200 ms, or up to 8 of them
+/// in an interval.
+fn of_packets(random: &mut Random, scale: u64) -> Request {
+    let (us, bytes) = (Duration::from_micros, ByteSize::from_bytes);
+    let packet = bytes(250 + random.next(1250));
+    let xmin = (10_000 + random.next(190_000)) / scale;
+    let spec = if random.next(2) == 0 {
+        TSpec::Spaced(Spaced::new(us(xmin.max(1)), packet).expect("valid"))
+    } else {
+        let (least, n) = (xmin / 20 + 1, 2 + random.next(7));
+        let xave = xmin.max(least);
+        TSpec::Averaged(Averaged::new(us(least), us(xave), us(xave * n), packet).expect("valid"))
+    };
+    Request { demand: Demand::of_spec(&spec, packet), ..request(random, 1) }
+}
+
 fn percentiles(what: &str, mut times: Vec<Duration>) {
     if times.is_empty() {
         println!("{what}: none");
@@ -76,7 +92,9 @@ fn network(rate_bps: u64) -> Admission {
     Admission::new(Topology::parse(&text).expect("valid"))
 }
 
-fn load(channels: usize, rate_bps: u64) -> Admission {
+type Make = fn(&mut Random, u64) -> Request;
+
+fn load(channels: usize, rate_bps: u64, request: Make) -> Admission {
     let mut random = Random(7);
     let mut admission = network(rate_bps);
     let (mut accepted, mut refused) = (Vec::new(), Vec::new());
@@ -132,7 +150,7 @@ fn load(channels: usize, rate_bps: u64) -> Admission {
     percentiles("  admit one more", accepted);
     percentiles("  refuse, with the nearest", refused);
     percentiles("  delete and drain", deleted);
-    sets(&mut admission, &mut random);
+    sets(&mut admission, &mut random, request);
     let mut times = [Duration::ZERO; 3];
     for took in &mut times {
         let start = Clock::now();
@@ -145,7 +163,7 @@ fn load(channels: usize, rate_bps: u64) -> Admission {
 }
 
 /// Sets of 1000 of ordinary requests, each taken away again.
-fn sets(admission: &mut Admission, random: &mut Random) {
+fn sets(admission: &mut Admission, random: &mut Random, request: Make) {
     let mut reserved = 0;
     let mut times: Vec<Duration> = (0..15)
         .map(|_| {
@@ -251,8 +269,12 @@ fn regulators() {
 
 fn main() {
     regulators();
-    load(1000, 1_000_000_000);
-    load(100_000, 1_000_000_000);
+    load(1000, 1_000_000_000, request);
+    load(100_000, 1_000_000_000, request);
     // More is asked for than fits: most decisions are refusals.
-    load(100_000, 250_000_000);
+    load(100_000, 250_000_000, request);
+    println!("\npackets that are counted");
+    load(1000, 1_000_000_000, of_packets);
+    // As full as it gets: the demand itself decides.
+    load(1000, 20_000_000, of_packets);
 }

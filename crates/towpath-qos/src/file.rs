@@ -29,10 +29,31 @@ pub fn read<T: DeserializeOwned>(text: &str, bytes_max: usize) -> Result<T, File
         let message = format!("file in bytes is {}, must be 0 to {bytes_max}", text.len());
         return Err(FileError { line: 1, message });
     }
-    toml::from_str(text).map_err(|e| FileError {
-        line: line_of(text, e.span().map_or(0, |span| span.start)),
-        message: one_line(e.message()),
+    toml::from_str(text).map_err(|e| {
+        let (span, message) = (e.span().unwrap_or(0..0), one_line(e.message()));
+        // What no integer of the format holds: the parser names its own types, or nothing.
+        let beyond = ["integer number overflowed", "as i128", "as u128"];
+        let beyond = beyond.iter().any(|said| message.contains(said));
+        let found = if beyond { long_number(text, span.clone()) } else { None };
+        let (at, message) = found.unwrap_or((span.start, message));
+        FileError { line: line_of(text, at), message }
     })
+}
+
+/// The first number of 19 digits or more in a part of a text, and what is wrong with it.
+fn long_number(text: &str, part: core::ops::Range<usize>) -> Option<(usize, String)> {
+    let is_number = |c: char| c.is_ascii_digit() || matches!(c, '_' | '-' | '+');
+    let digits = |word: &str| word.chars().filter(char::is_ascii_digit).count();
+    let words = text.get(part.clone())?.split(|c| !is_number(c));
+    let word = words.into_iter().find(|word| digits(word) >= 19)?;
+    let at = word.as_ptr() as usize - text.as_ptr() as usize;
+    let key = text[..at].trim_end().strip_suffix('=').map_or("an integer", |before| {
+        let is_key = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        before.trim_end().rsplit(|c| !is_key(c)).next().unwrap_or_default()
+    });
+    let plain: String = word.chars().filter(|c| *c != '_').take(60).collect();
+    let cut = if digits(word) > 60 { "…" } else { "" };
+    Some((at, format!("{key} is {plain}{cut}, must be 0 to {}", u64::MAX)))
 }
 
 /// The line, from 1, in which a byte of a text is.
@@ -111,6 +132,33 @@ mod tests {
         assert_eq!(fault("ends = [1, 2, 3, 4]"), "invalid length 4, expected two");
         assert_eq!(fault("ends = [1]"), "invalid length 1, expected two");
         assert_eq!(fault("ends = [1, 2]\npoints = [[3, 4, 5]]"), "invalid length 3, expected two");
+    }
+
+    /// Beyond 64 and 128 bits, at a key, in a list, and in a table that is read as a whole.
+    #[test]
+    fn an_integer_that_is_too_long_is_told_with_its_key() {
+        let most = "must be 0 to 18446744073709551615";
+        let long = "1".repeat(30);
+        let said = |of: &str, value: &str| format!("{of} is {value}, {most}");
+        let least = "9".repeat(70);
+        for value in [&long, &least[..50]] {
+            let text = format!("\nends = [\n1, {value}]");
+            let error = read::<Form>(&text, 200).expect_err("long");
+            assert_eq!((error.line, error.message), (3, said("an integer", value)));
+        }
+        #[derive(Debug, Deserialize)]
+        struct Of {
+            #[allow(dead_code, reason = "only read")]
+            tspec: crate::spec::TSpecForm,
+        }
+        let text = |rate: &str| {
+            format!("tspec = {{ kind = \"sigma_rho\", sigma_bytes = 9,\nrho_bps = {rate} }}")
+        };
+        for (value, shown) in [(long.clone(), long.clone()), (least.clone(), "9".repeat(60) + "…")]
+        {
+            let error = read::<Of>(&text(&value), 300).expect_err("long");
+            assert_eq!((error.line, error.message), (2, said("rho_bps", &shown)));
+        }
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! Quality of service: traffic specifications, packet schedulers, topology, bounds, admission. No
-//! IO.
+//! Quality of service: traffic specifications, packet schedulers, topology, admission. No IO.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -9,7 +8,6 @@ extern crate alloc;
 extern crate std;
 
 pub mod admission;
-pub mod bound;
 pub mod file;
 pub mod scheduler;
 pub mod spec;

@@ -2,7 +2,7 @@
 //! out.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, StdoutLock, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -123,6 +123,14 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 pub fn tell(text: &str) {
     let line = format!("{}\n", harmless(text));
     let _ = io::stderr().lock().write_all(line.as_bytes());
+}
+
+/// Prints what is too long to be in memory at once.
+pub(crate) fn print_through(
+    write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::with_capacity(BLOCK, io::stdout().lock());
+    write(&mut out).and_then(|()| out.flush()).context("cannot write output")
 }
 
 /// Whether an error only says that the output was closed, as `head` does.

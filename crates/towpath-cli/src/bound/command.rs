@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use towpath_qos::bound::{Analysis, Bound, Method, Network, NetworkError};
+use towpath_bound::{Analysis, Bound, Method, Network, NetworkError};
 
 use super::case::{self, Order};
 use super::convert::convert;
@@ -227,11 +227,13 @@ fn rows(args: &BoundArgs, analysis: &Analysis, fixed: &[Duration]) -> Vec<Row> {
     if fast {
         eprintln!("note: {} flows: only TFA and SFA; --method all asks every one", flows.len());
     }
-    let least = if fast { analysis.fast_of_all() } else { analysis.least_of_all() };
     let family = args.method.unwrap_or(Family::All);
+    let mut methods = analysis.methods();
+    methods.retain(|method| family.has(*method));
+    let least = if fast { analysis.fast_of_all() } else { analysis.of_all_by(&methods) };
     let asked = |tried: Vec<Bound>| tried.into_iter().filter(|b| family.has(b.method)).collect();
     let row = |(flow, least): (usize, Result<_, _>)| {
-        let tried = least.map_or(Vec::new(), |l: towpath_qos::bound::Least| l.tried);
+        let tried = least.map_or(Vec::new(), |l: towpath_bound::Least| l.tried);
         Row {
             flow,
             name: flows[flow].name.clone(),

@@ -11,8 +11,8 @@
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
+use towpath_bound::{Envelope, Flow, Multiplexing, Network, Rational, Server, TokenBucket};
 use towpath_qos::admission::file::{Asked, Want};
-use towpath_qos::bound::{Envelope, Flow, Multiplexing, Network, Rational, Server, TokenBucket};
 use towpath_qos::topology::{DisciplineName, NodeKind, Port, PortId, Topology};
 
 /// A network, and what no queue has a part in.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use towpath_qos::bound::{Analysis, Bound, Envelope, Flow, Method, Rational};
+use towpath_bound::{Analysis, Bound, Envelope, Flow, Method, Rational};
 
 use super::command::Family;
 use crate::plot::{Column, Table};
@@ -131,7 +131,7 @@ pub(super) fn table(analysis: &Analysis, rows: &[Row], units: Units) -> Table {
 }
 
 fn curve(envelope: &Envelope, units: Units) -> String {
-    let piece = |p: &towpath_qos::bound::TokenBucket| {
+    let piece = |p: &towpath_bound::TokenBucket| {
         format!("{} + {}·t", units.data(&p.burst), units.rate(&p.rate))
     };
     let pieces: Vec<String> = envelope.pieces().iter().map(piece).collect();

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::decide::decide;
 use super::{report, requests};
-use crate::files::{print, write_file};
+use crate::files::{print, print_through, write_file};
 use crate::topology::{diagram_of, load};
 use crate::words::ns_text;
 
@@ -91,10 +91,10 @@ pub(crate) fn run(args: &ReserveArgs) -> anyhow::Result<ExitCode> {
         write_file(path, &diagram_of(&topology, Some(&share)).svg(&title))?;
     }
     eprintln!("decided in {}", ns_text(u64::try_from(decided.took_ns).unwrap_or(u64::MAX)));
-    print(&if args.json {
-        format!("{}\n", report::as_json(&topology, &decided))
+    if args.json {
+        print_through(|out| report::write_json(out, &topology, &decided))?;
     } else {
-        report::text(&topology, &decided, args.hops)
-    })?;
+        print(&report::text(&topology, &decided, args.hops))?;
+    }
     Ok(if decided.refused() > 0 { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Instant as Clock;
 
 use towpath_qos::admission::file::{Asked, Want};
-use towpath_qos::admission::{Admission, CpuLoad, Promise, Refusal, Request, Wish};
+use towpath_qos::admission::{Admission, CpuLoad, Promise, Refusal, Request, ReservationId, Wish};
 use towpath_qos::topology::{NodeId, PortId, Topology};
 use towpath_wire::Instant;
 
 /// What became of a request.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
-    Admitted(Promise),
+    /// [`Decided::promise`] tells what is promised.
+    Admitted(ReservationId),
     Refused(Refusal),
     /// Not reserved since another member of its set was refused: which one, and why.
     WithSet(usize, Refusal),
@@ -24,6 +25,8 @@ pub(super) struct Decided {
     pub(super) asked: Vec<Asked>,
     /// One per request.
     pub(super) answers: Vec<Answer>,
+    /// Holds every promise once: told hop by hop, those of many channels are far larger.
+    admission: Admission,
     /// What is reserved at ports, in the order of the topology; idle ports are left out.
     pub(super) ports: Vec<PortLoad>,
     /// What is reserved of processors; idle ones are left out.
@@ -89,7 +92,7 @@ pub(super) fn decide(topology: Topology, asked: Vec<Asked>, together: bool) -> D
         match decided {
             Ok(admitted) => {
                 for ((k, _), admitted) in members.iter().zip(admitted) {
-                    answers[*k] = admission.promise(admitted.id).map(Answer::Admitted);
+                    answers[*k] = Some(Answer::Admitted(admitted.id));
                 }
             }
             Err((bad, refusal)) => {
@@ -107,7 +110,7 @@ pub(super) fn decide(topology: Topology, asked: Vec<Asked>, together: bool) -> D
     let answers: Vec<Answer> =
         answers.into_iter().map(|a| a.unwrap_or(Answer::BestEffort)).collect();
     let cpus = admission.processors().filter(|(_, load)| load.reserved_ppm > 0).collect();
-    Decided { ports: loads(&answers), cpus, asked, answers, took_ns }
+    Decided { ports: loads(&admission, &answers), cpus, asked, answers, admission, took_ns }
 }
 
 /// Those of the requests that an empty network admits in their order.
@@ -117,10 +120,11 @@ pub(crate) fn admitted(topology: &Topology, asked: Vec<Asked>) -> Vec<Asked> {
     pairs.filter(|(_, a)| matches!(a, Answer::Admitted(_))).map(|(asked, _)| asked).collect()
 }
 
-fn loads(answers: &[Answer]) -> Vec<PortLoad> {
+fn loads(admission: &Admission, answers: &[Answer]) -> Vec<PortLoad> {
     let mut loads: BTreeMap<u32, PortLoad> = BTreeMap::new();
     for answer in answers {
-        let Answer::Admitted(promise) = answer else { continue };
+        let Answer::Admitted(id) = answer else { continue };
+        let Some(promise) = admission.promise(*id) else { continue };
         for hop in &promise.hops {
             let none =
                 PortLoad { port: PortId(hop.port_id), channels: 0, rate_bps: 0, buffer_bits: 0 };
@@ -134,6 +138,14 @@ fn loads(answers: &[Answer]) -> Vec<PortLoad> {
 }
 
 impl Decided {
+    /// What is promised to a request that is admitted.
+    pub(super) fn promise(&self, answer: &Answer) -> Option<Promise> {
+        match answer {
+            Answer::Admitted(id) => self.admission.promise(*id),
+            Answer::Refused(_) | Answer::WithSet(..) | Answer::BestEffort => None,
+        }
+    }
+
     /// Requests that were refused, members of their sets counted.
     pub(super) fn refused(&self) -> usize {
         let refused = |a: &&Answer| matches!(a, Answer::Refused(_) | Answer::WithSet(..));

@@ -81,7 +81,11 @@ fn least_of(what: &str, asked: u64, least: u64) -> String {
 
 /// The nearest request that passes.
 pub(super) fn nearest(refusal: &Refusal) -> String {
-    let share = |parts: u32| format!("{:.1} %", f64::from(parts) * 100.0 / 1024.0);
+    // Rounded down: what is read here must pass as well.
+    let share = |parts: u32| {
+        let tenths = u64::from(parts) * 1000 / 1024;
+        format!("{}.{} %", tenths / 10, tenths % 10)
+    };
     match refusal.nearest {
         None => "nothing of the kind passes".to_string(),
         Some(Nearest::DelayNs(ns)) => format!("the same traffic with delay_ns = {ns}"),

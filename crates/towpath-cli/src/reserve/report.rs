@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -62,8 +63,9 @@ pub(super) fn text(topology: &Topology, decided: &Decided, hops: bool) -> String
                     asked.name
                 );
             }
-            Answer::Admitted(promise) if hops || decided.asked.len() <= HOPS_SHOWN => {
-                out.push_str(&promised(asked, promise));
+            Answer::Admitted(_) if hops || decided.asked.len() <= HOPS_SHOWN => {
+                let promise = decided.promise(answer);
+                out.push_str(&promise.map_or_else(String::new, |p| promised(asked, &p)));
             }
             Answer::Admitted(_) | Answer::BestEffort => {}
         }
@@ -99,12 +101,10 @@ fn requests(topology: &Topology, decided: &Decided) -> Table {
     ]);
     for (asked, answer) in decided.asked.iter().zip(&decided.answers) {
         let (service, wish) = wanted(asked.want);
-        let promise = match answer {
-            Answer::Admitted(promise) => Some(promise),
-            _ => None,
+        let promise = decided.promise(answer);
+        let bound = |ns: fn(&Promise) -> Option<u64>| {
+            promise.as_ref().and_then(ns).map_or("-".to_string(), ns_text)
         };
-        let bound =
-            |ns: fn(&Promise) -> Option<u64>| promise.and_then(ns).map_or("-".to_string(), ns_text);
         let cells = [
             asked.name.clone(),
             name_of(topology, asked.from),
@@ -269,33 +269,44 @@ impl Schedules {
     }
 }
 
-/// Everything a program asks for.
-pub(super) fn as_json(topology: &Topology, decided: &Decided) -> Value {
-    let mut schedules = Schedules::default();
-    let request = |(asked, answer): (&Asked, &Answer)| {
-        let (service, _) = wanted(asked.want);
-        let mut value = json!({
-            "name": asked.name, "from": name_of(topology, asked.from),
-            "to": name_of(topology, asked.to), "set": asked.set, "service": service,
-            "class": asked.class.as_ref().map(|c| &c.0),
-            "dscp": asked.class.as_ref().map(|c| c.1.dscp),
-            "user_priority": asked.class.as_ref().map(|c| c.1.priority),
-            "tspec": schedules.spec_json(&asked.spec),
-            "wire_rate_bps": asked.demand.buckets.sustained_bps(),
-            "wire_packet_bytes": asked.demand.packet_bits / 8,
-            "answer": kind(answer),
-        });
-        match answer {
-            Answer::Admitted(promise) => value["promise"] = json!(promise),
-            Answer::Refused(refusal) => value["refusal"] = refusal_json(refusal),
-            Answer::WithSet(other, refusal) => {
-                value["because_of"] = json!(decided.asked[*other].name);
-                value["refusal"] = refusal_json(refusal);
-            }
-            Answer::BestEffort => {}
+/// A request with its answer.
+fn request_json(
+    topology: &Topology,
+    decided: &Decided,
+    (asked, answer): (&Asked, &Answer),
+    schedules: &mut Schedules,
+) -> Value {
+    let (service, _) = wanted(asked.want);
+    let mut value = json!({
+        "name": asked.name, "from": name_of(topology, asked.from),
+        "to": name_of(topology, asked.to), "set": asked.set, "service": service,
+        "class": asked.class.as_ref().map(|c| &c.0),
+        "dscp": asked.class.as_ref().map(|c| c.1.dscp),
+        "user_priority": asked.class.as_ref().map(|c| c.1.priority),
+        "tspec": schedules.spec_json(&asked.spec),
+        "wire_rate_bps": asked.demand.buckets.sustained_bps(),
+        "wire_packet_bytes": asked.demand.packet_bits / 8,
+        "answer": kind(answer),
+    });
+    match answer {
+        Answer::Admitted(_) => value["promise"] = json!(decided.promise(answer)),
+        Answer::Refused(refusal) => value["refusal"] = refusal_json(refusal),
+        Answer::WithSet(other, refusal) => {
+            value["because_of"] = json!(decided.asked[*other].name);
+            value["refusal"] = refusal_json(refusal);
         }
-        value
-    };
+        Answer::BestEffort => {}
+    }
+    value
+}
+
+/// Everything a program asks for, one request after the other: never all of them in memory.
+pub(super) fn write_json(
+    out: &mut impl Write,
+    topology: &Topology,
+    decided: &Decided,
+) -> io::Result<()> {
+    let mut schedules = Schedules::default();
     let port = |load: &super::decide::PortLoad| {
         json!({
             "port": topology.port_name(load.port).to_string(), "channels": load.channels,
@@ -311,13 +322,23 @@ pub(super) fn as_json(topology: &Topology, decided: &Decided) -> Value {
             "burst_ns": load.burst_ns, "burst_limit_ns": load.burst_limit_ns,
         })
     };
-    let requests: Vec<Value> = decided.asked.iter().zip(&decided.answers).map(request).collect();
-    json!({
-        "version": 1,
-        "requests": requests,
-        "schedules": schedules.forms,
-        "ports": decided.ports.iter().map(port).collect::<Vec<_>>(),
-        "processors": decided.cpus.iter().map(cpu).collect::<Vec<_>>(),
-        "admitted": decided.admitted(), "refused": decided.refused(),
-    })
+    out.write_all(b"{\"version\":1,\"requests\":[")?;
+    for (k, one) in decided.asked.iter().zip(&decided.answers).enumerate() {
+        if k > 0 {
+            out.write_all(b",")?;
+        }
+        serde_json::to_writer(&mut *out, &request_json(topology, decided, one, &mut schedules))?;
+    }
+    let rest = [
+        ("schedules", json!(schedules.forms)),
+        ("ports", decided.ports.iter().map(port).collect()),
+        ("processors", decided.cpus.iter().map(cpu).collect()),
+        ("admitted", json!(decided.admitted())),
+        ("refused", json!(decided.refused())),
+    ];
+    out.write_all(b"]")?;
+    for (key, value) in rest {
+        write!(out, ",\"{key}\":{value}")?;
+    }
+    out.write_all(b"}\n")
 }

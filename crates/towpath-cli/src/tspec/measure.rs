@@ -171,8 +171,9 @@ pub(crate) fn specification(
     let largest = sizes().max().unwrap_or(ByteSize::ZERO);
     let Some(framing) = framing else {
         let least = sizes().min().unwrap_or(ByteSize::ZERO);
+        let packets = spec.packets(spec.packet_max().as_bytes().saturating_mul(8));
         let demand = Demand::of_wire(spec.buckets(), least, largest);
-        return Ok((spec, demand));
+        return Ok((spec, Demand { packets, ..demand }));
     };
     let on_wire = |s: &Sample| {
         let bytes = framing.wire_bytes(ByteSize::from_bytes(s.bytes)).as_bytes();
@@ -185,10 +186,15 @@ pub(crate) fn specification(
         framing.wire_bytes(size).as_bytes() / frames
     };
     let counted = ByteSize::from_bytes(sizes().map(frame).min().unwrap_or(0));
-    let buckets = of_kind(path, of, &wire)?.buckets();
-    let packet_min_bits = framing.wire_bytes(ByteSize::ZERO).as_bytes() * 8;
-    let demand = Demand::of_wire(buckets, counted, framing.packet_bytes(largest));
-    Ok((spec, Demand { packet_min_bits, ..demand }))
+    let on_wire = of_kind(path, of, &wire)?;
+    let bits = |size: ByteSize| size.as_bytes().saturating_mul(8);
+    let packet_min_bits = bits(framing.wire_bytes(ByteSize::ZERO));
+    let packets = on_wire.packets(bits(on_wire.packet_max()));
+    let message = bits(framing.wire_bytes(largest));
+    let beside = if matches!(spec, TSpec::PeakMean(_)) { message } else { 0 };
+    let kept_bits = [message, beside];
+    let demand = Demand::of_wire(on_wire.buckets(), counted, framing.packet_bytes(largest));
+    Ok((spec, Demand { packet_min_bits, packets, kept_bits, ..demand }))
 }
 
 /// The tightest specification of the kind that is asked for.

@@ -190,7 +190,7 @@ fn requests_that_cannot_be_are_errors_or_refusals() {
         (bounded.replace("1000000", "-5"), "-5"),
         (
             bounded.replace("delay_ns = 5_000_000", "delay_ns = 5_000_000_000_000_000_000_000"),
-            "line",
+            "delay_ns is 5000000000000000000000, must be 0 to",
         ),
         (
             "delay_ns = 1\ntspec = { kind = \"token_bucket\", rate_bps = 9, burst_bytes = 1, \
@@ -274,18 +274,28 @@ fn a_network_in_json_with_cases_is_bound_and_faults_are_named() {
     let out = bound(&cases, &["--case", "one", "--json"]);
     assert_eq!(json(&out)["flows"][0]["least"]["exact"], "3");
     assert!(text(&bound(case, &[]).stdout).contains("f0"));
-    for (text_of, part) in [
-        (case.replace("[\"s0\"]", "[\"s7\"]"), "unknown server \"s7\""),
-        (case.replace("25/5", "11"), "unstable: server s0 by 1"),
-        (case.replace("25/5", "-1"), "must not be negative"),
-        (case.replace("25/5", "1/0"), "denominator is zero"),
-        (case.replace("[\"s0\"]", "[\"s0\", \"s0\"]"), "twice"),
-        (cases.replace("one", "other"), "has no case \"one\""),
+    let again = case.replace(
+        "[{\"id\": \"f0\"",
+        "[{\"id\": \"f0\", \"rate\": 1, \"burst\": 1, \
+        \"path\": [\"s0\"]},\n{\"id\": \"f0\"",
+    );
+    for (text_of, part, line) in [
+        (case.replace("[\"s0\"]", "[\"s7\"]"), "unknown server \"s7\"", "line 3"),
+        (case.replace("25/5", "11"), "unstable: server s0 by 1", "line 2"),
+        (case.replace("25/5", "-1"), "must not be negative", "line 3"),
+        (case.replace("25/5", "1/0"), "denominator is zero", "line 3"),
+        (case.replace("[\"s0\"]", "[\"s0\", \"s0\"]"), "twice", "line 3"),
+        (again, "duplicate flow \"f0\"", "line 4"),
+        (case.replace("0.5", &"7".repeat(50)), "write it as a text", "line "),
+        (cases.replace("25/5", "11"), "case one: unstable", "line 2"),
+        (cases.replace("one", "other"), "has no case \"one\"", ""),
     ] {
         let args: &[&str] = if text_of.contains("cases") { &["--case", "one"] } else { &[] };
         let out = bound(&text_of, args);
         assert_eq!(out.status.code(), Some(255));
-        assert!(text(&out.stderr).contains(part), "{part} in {}", text(&out.stderr));
+        let said = text(&out.stderr);
+        assert!(said.contains(part) && said.contains(line), "{part}, {line} in {said}");
+        assert!(line.is_empty() || said.contains("hint: "), "{said}");
     }
 }
 
@@ -444,4 +454,17 @@ fn an_experiment_stands_beside_its_source() {
     );
     let out = vm.towpath(&["sim", "qos", &root("scenarios/topology/requests.toml")]);
     assert_eq!(out.status.code(), Some(255));
+}
+
+/// The refusal that docs/admission.md reads aloud is what the command prints.
+#[test]
+fn the_documented_refusal_is_the_one_that_is_printed() {
+    let documented = include_str!("../../../../docs/admission.md");
+    let (_, block) = documented.split_once("## Reading a refusal\n\n```text\n").expect("a block");
+    let (block, _) = block.split_once("```").expect("its end");
+    let (net, requests) =
+        (root("scenarios/topology/two-switches.toml"), root("scenarios/topology/requests.toml"));
+    let out = Vm::new().towpath(&["reserve", "--topology", &net, "--what-if", &requests]);
+    let printed = text(&out.stdout);
+    assert!(printed.contains(block), "documented:\n{block}\nprinted:\n{printed}");
 }

@@ -24,7 +24,7 @@ use towpath_qos::scheduler::heap::Heap;
 use towpath_qos::scheduler::hfsc::Hfsc;
 use towpath_qos::scheduler::{
     CbqSource, Discipline, Drr, Edf, EdfCalendar, Fcfs, JitterEdd, Packet, Policy, Port,
-    PortConfig, QueueConfig, QueueId, Rcsp, Scfq, Scheduler, Service, StaticPriority, ThreeQueue,
+    PortConfig, PriorityBitmap, QueueConfig, QueueId, Rcsp, Scfq, Scheduler, Service, StaticPriority, ThreeQueue,
     VirtualClock, Wf2q, Wfq,
 };
 use towpath_wire::{ByteSize, Instant, Rate};
@@ -100,6 +100,7 @@ fn direct(discipline: Discipline, queues: u32, arrival: Arrival) -> Box<dyn Subj
     let build = match discipline {
         Discipline::Fcfs => of::<Fcfs>,
         Discipline::StaticPriority => of::<StaticPriority>,
+        Discipline::PriorityBitmap => of::<PriorityBitmap>,
         Discipline::CbqFormal => of::<Cbq<Formal>>,
         Discipline::CbqAncestorsOnly => of::<Cbq<AncestorsOnly>>,
         Discipline::CbqTopLevel => of::<Cbq<TopLevel>>,
@@ -164,7 +165,7 @@ fn stands_on(discipline: Discipline) -> &'static str {
     match discipline {
         D::Fcfs => "list",
         D::StaticPriority => "levels",
-        D::Drr | D::CbqSource => "ring",
+        D::Drr | D::CbqSource | D::PriorityBitmap => "ring",
         D::CbqAncestorsOnly => "estimator",
         D::CbqFormal | D::CbqTopLevel => "limited",
         D::EdfCalendar => "bitmap",

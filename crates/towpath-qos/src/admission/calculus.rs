@@ -11,10 +11,13 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use towpath_bound::{
+    self as bound, Envelope, Multiplexing, NetworkError, Rational, Server, TokenBucket,
+};
+
 use super::ledger::Admission;
 use super::port::{Slot, SlotKind};
 use super::request::ReservationId;
-use crate::bound::{self, Envelope, Multiplexing, NetworkError, Rational, Server, TokenBucket};
 use crate::spec::Bucket;
 use crate::topology::{Discipline, Port, PortId};
 

@@ -123,7 +123,7 @@ mod tests {
         };
         let mut state = CpuState::new(Some(cpu));
         let bucket = Bucket { burst_bits: 80_000, rate_bps: 8_000_000 };
-        let channel = Load { fast: bucket, slow: bucket, packet_bits: 8000, packet_min_bits: 8000 };
+        let channel = Load::two(bucket, bucket, 8000, 8000);
         let work = state.work(&channel, 8000);
         assert_eq!(work, Work { burst_ps: 30_000_000, rate_ps: 3_000_000_000 });
         // Bursts of 30 µs in 950 µs: 31 channels.

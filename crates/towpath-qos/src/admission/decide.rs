@@ -46,6 +46,7 @@ impl Ask {
         Self {
             load: Load::of(&request.demand),
             counted_bits: request.demand.counted_bits,
+            kept_bits: request.demand.kept_bits,
             from: request.from.0,
             to: request.to.0,
             wish: request.wish,

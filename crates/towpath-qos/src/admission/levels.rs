@@ -146,7 +146,7 @@ mod tests {
 
     fn load(burst_bits: u64, rate_bps: u64) -> Load {
         let bucket = Bucket { burst_bits, rate_bps };
-        Load { fast: bucket, slow: bucket, packet_bits: burst_bits, packet_min_bits: burst_bits }
+        Load::two(bucket, bucket, burst_bits, burst_bits)
     }
 
     /// Case `sp-s1` of the netcalc set: C = 100, classes (10, 12 000) and (30, 36 000), L 12 000.

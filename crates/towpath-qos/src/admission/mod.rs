@@ -20,7 +20,7 @@
 //!
 //! | scheduler | what is fixed at the port | test of one more | cost |
 //! |---|---|---|---|
-//! | EDF | nothing | Σ demand + L ≤ C·t at each time (Liebeherr et al. 1996) | points |
+//! | EDF | nothing | Σ demand + L ≤ C·t at each time (Liebeherr et al. 1996) | points, packets |
 //! | jitter-EDF | nothing | as EDF; bursts as at the source, since packets are held | points |
 //! | FCFS | one budget | as EDF with one deadline, nothing unreserved | points |
 //! | static priority | budget per level | (Σ≤ b + L)/(C − Σ< r) ≤ d, here and below | levels |
@@ -42,9 +42,8 @@
 //! | with rates or bursts of any size | answered; nothing wraps |
 //!
 //! **No floats.** Every promise and every test here, in `spec` and in `topology` is in integers;
-//! the floating-point routines that a purity check finds linked with this crate come from
-//! `num-rational` (`__fixdfti` and its like), `toml` (`fmod`), and the linear programs of `bound`,
-//! which count only where an exact check passes.
+//! the floating-point routines that a purity check finds linked with this crate come from `toml`
+//! (`fmod`).
 //!
 //! **Statistical channels** reserve their average; the probability of being late is Hoeffding's,
 //! for independent sources, and no proof. Hard promises go before them and are never changed by
@@ -55,7 +54,12 @@ mod calculus;
 mod cpu;
 mod crowd;
 mod decide;
+mod demand;
 pub mod edf;
+#[cfg(test)]
+mod exact;
+#[cfg(test)]
+mod feedback;
 pub mod file;
 mod ledger;
 mod levels;
@@ -75,6 +79,6 @@ mod turns;
 
 pub use cpu::CpuLoad;
 pub use ledger::{Admission, Broken, CHANNELS_MAX, CollectiveRefusal};
-pub use load::Load;
+pub use load::{Load, Shape};
 pub use refusal::{ChangeError, Nearest, Phase, Refusal, Resource, Shortage};
 pub use request::{Admitted, Promise, PromisedHop, Request, ReservationId, Wish};

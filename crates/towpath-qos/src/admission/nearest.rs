@@ -3,8 +3,13 @@
 //! A later bound where that is all that lacks; else less traffic. How much less is asked of the
 //! bottleneck alone: what it has free, or, where bursts and deadlines are in question, a bisection
 //! with its one test. Only the outcome is tested on the whole route; where another resource stands
-//! in the way then, that is the next bottleneck. At most [`TRIES`] decisions are made, so that
-//! what is named always passes, and is nearly always within a part in 1024 of the most that does.
+//! in the way then, that is the next bottleneck, and after [`GUESSES`] of them the search halves
+//! what is left. It ends where something passes and a little more does not, or with the least part
+//! of all refused: less traffic never fits worse, so that nothing of the kind passes then. HFSC's
+//! budgets are found to an eighth only, so that where it is on the route each part is tried.
+//!
+//! What is named has been decided as it is named, and is rounded so that what is made of it, in
+//! the units of the specification, is nowhere more.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -18,29 +23,16 @@ use super::request::Wish;
 use crate::spec::limits::INTERVAL_NS_MAX;
 use crate::topology::Topology;
 
-/// Most decisions on whole routes for scaled traffic; most that walk the route are a third.
-const TRIES: u32 = 12;
+/// Most bottlenecks that are asked how much they would take.
+const GUESSES: u32 = 4;
 
 /// Scaled traffic is counted in these parts.
 const WHOLE: u32 = 1024;
 
 impl Ask {
-    /// All rates and bursts times `parts`/1024, packets as they are.
+    /// All rates and bursts times `parts`/1024, messages as they are.
     fn scaled(&self, parts: u32) -> Self {
-        let part = |n: u64| (u128::from(n) * u128::from(parts) / u128::from(WHOLE)).max(1) as u64;
-        let mut ask = *self;
-        let packet = self.load.packet_bits;
-        ask.load.fast.rate_bps = part(self.load.fast.rate_bps);
-        ask.load.slow.rate_bps = part(self.load.slow.rate_bps);
-        ask.load.fast.burst_bits = part(self.load.fast.burst_bits).max(packet);
-        ask.load.slow.burst_bits = part(self.load.slow.burst_bits).max(packet);
-        // What rounding has made one bucket is one, as it is when it is asked for.
-        if ask.load.fast.burst_bits >= ask.load.slow.burst_bits {
-            ask.load.fast = ask.load.slow;
-        } else if ask.load.fast.rate_bps <= ask.load.slow.rate_bps {
-            ask.load.slow = ask.load.fast;
-        }
-        ask
+        Self { load: self.load.scaled(parts, WHOLE, self.kept_bits), ..*self }
     }
 
     /// The same with another bound.
@@ -83,10 +75,9 @@ impl Network {
             _ => {}
         }
         let mut later = obstacle.least_ns;
-        if let Shortage::Unreachable { fixed, .. } = obstacle.shortage {
+        if let Shortage::Unreachable { .. } = obstacle.shortage {
             // The least of all: what the route needs when there is time enough.
-            let soon = ask.with_delay(fixed.saturating_add(1));
-            later = self.decide(topology, &soon, slots).err().and_then(|o| o.least_ns);
+            later = self.least_delay_ns(topology, ask, slots);
         }
         if bounded
             && let Some(least) = later
@@ -111,11 +102,24 @@ impl Network {
         }
         let obstacle = self.decide(topology, &longest, slots).err()?;
         let (parts, totals) = self.most_parts(topology, &longest, obstacle, slots)?;
-        let rate_bps = longest.scaled(parts).load.rate_bps();
-        Some(Nearest::ScaledDelayNs { parts, rate_bps, delay_ns: totals.delay_ns })
+        let scaled = longest.scaled(parts);
+        // No later than it must be.
+        let soon = self.least_delay_ns(topology, &scaled, slots);
+        let mut passes = |ns: &u64| self.decide(topology, &scaled.with_delay(*ns), slots).is_ok();
+        let delay_ns = [soon, Some(totals.delay_ns)].into_iter().flatten().find(|ns| passes(ns));
+        let delay_ns = delay_ns.unwrap_or(INTERVAL_NS_MAX);
+        Some(Nearest::ScaledDelayNs { parts, rate_bps: scaled.load.rate_bps(), delay_ns })
     }
 
-    /// The most parts that pass, as far as the tries go.
+    /// The least bound of the same traffic, where it has one.
+    fn least_delay_ns(&self, topology: &Topology, ask: &Ask, slots: &mut Vec<Slot>) -> Option<u64> {
+        let obstacle = self.decide(topology, &ask.with_delay(0), slots).err()?;
+        let Shortage::Unreachable { fixed, .. } = obstacle.shortage else { return None };
+        let soon = ask.with_delay(fixed.saturating_add(1));
+        self.decide(topology, &soon, slots).err()?.least_ns
+    }
+
+    /// The most parts that pass, as far as bottlenecks tell; some if any do.
     fn most_parts(
         &self,
         topology: &Topology,
@@ -126,30 +130,31 @@ impl Network {
         let (mut low, mut high) = (0, WHOLE);
         let mut best = None;
         let mut obstacle = refused;
-        // Rates are tested before the route is walked: such tries cost next to nothing.
-        let mut left = TRIES;
-        while high - low > 1 && left > 0 {
-            let guess = self.guess(ask, &obstacle, (low, high), slots);
-            let tight = guess.is_some();
-            let guess = guess.unwrap_or_else(|| u32::midpoint(low, high));
-            if guess <= low {
-                break;
-            }
-            match self.decide(topology, &ask.scaled(guess), slots) {
+        let mut guesses = 0;
+        let mut curves = false;
+        while high - low > 1 {
+            curves |= slots.iter().any(|slot| self.port(slot.port).has_curves())
+                || matches!(obstacle.at, Place::Port(port) if self.port(port).has_curves());
+            let guess = (guesses < GUESSES).then(|| self.guess(ask, &obstacle, (low, high), slots));
+            guesses += 1;
+            let guess = guess.flatten().filter(|parts| *parts > low);
+            // The least part of all is what a search for nothing ends with.
+            let least = if guesses > GUESSES || best.is_some() { None } else { Some(low + 1) };
+            let parts = guess.or(least).unwrap_or_else(|| u32::midpoint(low, high));
+            match self.decide(topology, &ask.scaled(parts), slots) {
                 Ok(totals) => {
-                    best = Some((guess, totals));
-                    if tight {
+                    best = Some((parts, totals));
+                    if guess.is_some() {
                         break;
                     }
-                    low = guess;
-                    left = left.saturating_sub(3);
+                    low = parts;
                 }
-                Err(found) => {
-                    let walked = found.shortage.is_of_a_walk();
-                    left = left.saturating_sub(if walked { 3 } else { 1 });
-                    (high, obstacle) = (guess, found);
-                }
+                Err(found) => (high, obstacle) = (parts, found),
             }
+        }
+        if best.is_none() && curves {
+            let mut decide = |parts| self.decide(topology, &ask.scaled(parts), slots).ok();
+            return (2..WHOLE).rev().find_map(|parts| Some((parts, decide(parts)?)));
         }
         best
     }

@@ -29,6 +29,8 @@ use crate::topology::HOPS_MAX;
 pub(super) struct Ask {
     pub(super) load: Load,
     pub(super) counted_bits: u64,
+    /// What scaled traffic has as well.
+    pub(super) kept_bits: [u64; 2],
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) wish: Wish,
@@ -334,7 +336,7 @@ impl Walk<'_> {
     fn keep(
         &mut self,
         port: u32,
-        (budget_ns, level, pieces): (u64, u8, [super::profile::Piece; 2]),
+        (budget_ns, level, pieces): (u64, u8, [super::profile::Piece; 3]),
         slots: &mut Vec<Slot>,
     ) -> Result<(), Shortage> {
         let state = self.network.port(port);

@@ -1,6 +1,9 @@
 //! What is reserved at one egress, and whether one more fits.
 
+use alloc::boxed::Box;
+
 use super::crowd::{Crowd, Member};
+use super::demand::{ExactDemand, Miss, NoDeadline, least_deadline};
 use super::levels::Levels;
 use super::load::{Load, time_up};
 use super::profile::{self, Bend, Piece, Profile, TIME_NS_MAX};
@@ -16,6 +19,8 @@ enum Test {
     /// EDF, and FCFS as EDF with one deadline for all and nothing unreserved.
     Deadlines {
         profile: Profile,
+        /// Where the profile only bounds what is due.
+        demand: Option<Box<ExactDemand>>,
         one_ns: Option<u64>,
     },
     Curves(Profile),
@@ -54,7 +59,7 @@ pub(super) struct Slot {
     pub(super) jitter_ns: u64,
     pub(super) rate_bps: u64,
     pub(super) memory_bits: u64,
-    pub(super) pieces: [Piece; 2],
+    pub(super) pieces: [Piece; 3],
 }
 
 /// How a slot counts at its port.
@@ -68,7 +73,8 @@ pub(super) enum SlotKind {
 impl PortState {
     pub(super) fn new(port: &Port) -> Self {
         let levels = |budgets: &[u64], rcsp| Test::Levels(Levels::new(budgets, rcsp));
-        let deadlines = |one_ns| Test::Deadlines { profile: Profile::default(), one_ns };
+        let deadlines =
+            |one_ns| Test::Deadlines { profile: Profile::default(), demand: None, one_ns };
         let test = match &port.discipline {
             Discipline::Fcfs(budget_ns) => deadlines(Some(*budget_ns)),
             Discipline::StaticPriority(budgets) => levels(budgets, false),
@@ -222,15 +228,18 @@ impl PortState {
     /// A place with a budget of at most `budget_ns`, as near to it as there is; `None` where the
     /// load does not fit there. `load` is what arrives at the scheduler. Not for rate-based
     /// ports, whose runs are placed together.
-    pub(super) fn place(&self, load: &Load, budget_ns: u64) -> Option<(u64, u8, [Piece; 2])> {
+    pub(super) fn place(&self, load: &Load, budget_ns: u64) -> Option<(u64, u8, [Piece; 3])> {
         match &self.test {
-            Test::Deadlines { profile, one_ns } => {
+            Test::Deadlines { profile, one_ns, .. } => {
                 let deadline_ns = one_ns.unwrap_or(budget_ns);
                 if deadline_ns > budget_ns {
                     return None;
                 }
                 let pieces = profile.deadline_pieces(load, deadline_ns);
-                let fits = profile.fits(&pieces, self.rate_bps, self.blocking());
+                let fits = profile.fits(&pieces, self.rate_bps, self.blocking()) || {
+                    let at_ns = pieces[0].at_ns;
+                    self.due(load, (at_ns, at_ns)).is_some_and(|least| least.is_ok())
+                };
                 // One deadline stays what it is, on the grid or not.
                 fits.then_some((one_ns.unwrap_or(pieces[0].at_ns), 0, pieces))
             }
@@ -251,7 +260,7 @@ impl PortState {
     }
 
     /// The least budget with which the load has a place, with that place.
-    pub(super) fn place_least(&self, load: &Load) -> Result<(u64, u8, [Piece; 2]), Shortage> {
+    pub(super) fn place_least(&self, load: &Load) -> Result<(u64, u8, [Piece; 3]), Shortage> {
         let short = || self.short_of(load);
         match &self.test {
             Test::Rate | Test::Share => Err(Shortage::ShareOnly),
@@ -262,11 +271,17 @@ impl PortState {
             Test::Deadlines { one_ns: Some(budget), .. } => {
                 self.place(load, *budget).ok_or_else(short)
             }
-            Test::Deadlines { profile, one_ns: None } => {
+            Test::Deadlines { profile, one_ns: None, .. } => {
                 let line = (self.rate_bps, self.blocking());
                 let least = profile.place_least(load, line, INTERVAL_NS_MAX);
-                let least = least.map(|pieces| (pieces[0].at_ns, 0, pieces));
-                least.ok_or_else(short)
+                let most_ns = least.map_or(INTERVAL_NS_MAX, |pieces| pieces[0].at_ns);
+                // What the buckets leave no room for may have it, and earlier.
+                let sooner = self.due(load, (0, most_ns)).and_then(Result::ok);
+                let sooner = sooner.map(|at_ns| profile.deadline_up(at_ns));
+                let sooner = sooner.filter(|at_ns| least.is_none() || *at_ns < most_ns);
+                let sooner = sooner.map(|at_ns| profile.deadline_pieces(load, at_ns));
+                let place = |pieces: [Piece; 3]| (pieces[0].at_ns, 0, pieces);
+                sooner.or(least).map(place).ok_or_else(short)
             }
             Test::Curves(_) => {
                 let own = time_up(load.burst_bits(), self.rate_bps);
@@ -275,13 +290,32 @@ impl PortState {
         }
     }
 
+    /// The least deadline between two, by the demand itself; `None` where the profile says all
+    /// that is known.
+    fn due(&self, load: &Load, between_ns: (u64, u64)) -> Option<Result<u64, Miss>> {
+        let Test::Deadlines { profile, demand, .. } = &self.test else { return None };
+        if demand.is_none() && load.is_two() {
+            return None;
+        }
+        let line = (self.rate_bps, self.blocking());
+        match least_deadline((profile, demand.as_deref()), load, line, between_ns) {
+            Ok(at_ns) => Some(Ok(at_ns)),
+            Err(NoDeadline::Misses(miss)) => Some(Err(miss)),
+            Err(NoDeadline::Undecided) => None,
+        }
+    }
+
     /// By how much a load that has no place, however late it may be, does not fit: the window in
     /// which most is due beyond what can be sent, where it is least beyond.
     fn short_of(&self, load: &Load) -> Shortage {
         let (window_ns, asked, limit) = match &self.test {
-            Test::Deadlines { profile, one_ns } => {
-                let pieces = profile.deadline_pieces(load, one_ns.unwrap_or(INTERVAL_NS_MAX));
-                profile.tightest(&pieces, self.rate_bps, self.blocking())
+            Test::Deadlines { profile, one_ns, .. } => {
+                let at_ns = one_ns.unwrap_or(INTERVAL_NS_MAX);
+                let pieces = profile.deadline_pieces(load, at_ns);
+                match self.due(load, (at_ns, at_ns)) {
+                    Some(Err(miss)) => miss.bits(self.rate_bps),
+                    _ => profile.tightest(&pieces, self.rate_bps, self.blocking()),
+                }
             }
             Test::Curves(profile) => {
                 let pieces = profile.curve_pieces(load, INTERVAL_NS_MAX - self.blocking_ns());
@@ -295,7 +329,7 @@ impl PortState {
     }
 
     /// The least budget by doubling and bisection, to an eighth of itself.
-    fn bisect(&self, load: &Load, from_ns: u64) -> Option<(u64, u8, [Piece; 2])> {
+    fn bisect(&self, load: &Load, from_ns: u64) -> Option<(u64, u8, [Piece; 3])> {
         let mut low = from_ns;
         let mut high = from_ns;
         let mut best = loop {
@@ -327,9 +361,15 @@ impl PortState {
             SlotKind::Bounded => {
                 self.reserved_bps += slot.rate_bps;
                 match &mut self.test {
-                    Test::Deadlines { profile, .. } | Test::Curves(profile) => {
+                    Test::Deadlines { profile, demand, .. } => {
+                        if demand.is_some() || !load.is_two() {
+                            let exact =
+                                demand.get_or_insert_with(|| Box::new(ExactDemand::new(profile)));
+                            exact.add(load, &slot.pieces);
+                        }
                         profile.add(&slot.pieces);
                     }
+                    Test::Curves(profile) => profile.add(&slot.pieces),
                     Test::Levels(levels) => levels.add(load, slot.level.into()),
                     Test::Rate | Test::Share => {}
                 }
@@ -350,9 +390,15 @@ impl PortState {
             SlotKind::Bounded => {
                 self.reserved_bps -= slot.rate_bps;
                 match &mut self.test {
-                    Test::Deadlines { profile, .. } | Test::Curves(profile) => {
+                    Test::Deadlines { profile, demand, .. } => {
                         profile.remove(&slot.pieces);
+                        if let Some(exact) = demand {
+                            exact.remove(load, &slot.pieces);
+                        }
+                        // Only two-bucket loads are left: the profile says all.
+                        demand.take_if(|exact| exact.is_plain());
                     }
+                    Test::Curves(profile) => profile.remove(&slot.pieces),
                     Test::Levels(levels) => levels.remove(load, slot.level.into()),
                     Test::Rate | Test::Share => {}
                 }
@@ -362,14 +408,16 @@ impl PortState {
 
     /// The place that a load must have with a slot's budget, in the form of `place`: everything
     /// but where the grid put the slot's points, which must be on the safe side.
-    pub(super) fn place_again(&self, load: &Load, slot: &Slot) -> Option<(u64, u8, [Piece; 2])> {
-        let (budget_ns, at) = (slot.budget_ns, [slot.pieces[0].at_ns, slot.pieces[1].at_ns]);
+    pub(super) fn place_again(&self, load: &Load, slot: &Slot) -> Option<(u64, u8, [Piece; 3])> {
+        let (budget_ns, at) = (slot.budget_ns, slot.pieces.map(|piece| piece.at_ns));
         match &self.test {
             Test::Deadlines { one_ns, .. } => {
                 let latest = one_ns.unwrap_or(budget_ns);
                 let pieces = profile::deadline_pieces_at(load, at);
-                let safe = at[0] <= latest
-                    && (at[0]..=at[0].saturating_add(load.knee_ns())).contains(&at[1]);
+                let knee = at[0].saturating_add(load.knee_ns());
+                let both = at[1] == knee && at[2] == knee + 1;
+                let safe =
+                    at[0] <= latest && (at[0]..=knee).contains(&at[1]) && (at[2] == at[1] || both);
                 (safe && budget_ns >= latest).then_some((latest, 0, pieces))
             }
             Test::Curves(_) => {
@@ -396,6 +444,11 @@ impl PortState {
         Some((first.cast_unsigned(), slot.pieces[1].at_ns, (first + second).cast_unsigned()))
     }
 
+    /// HFSC, whose least budgets are only nearly the least.
+    pub(super) const fn has_curves(&self) -> bool {
+        matches!(self.test, Test::Curves(_))
+    }
+
     pub(super) fn has_levels(&self) -> bool {
         matches!(self.test, Test::Levels(_))
     }
@@ -403,7 +456,11 @@ impl PortState {
     /// Whether every hard promise holds, summed anew by the caller.
     pub(super) fn holds_true(&self) -> bool {
         let kept = match &self.test {
-            Test::Deadlines { profile, .. } => profile.holds(self.rate_bps, self.blocking()),
+            Test::Deadlines { profile, demand, .. } => {
+                let line = (self.rate_bps, self.blocking());
+                profile.holds(line.0, line.1)
+                    || demand.as_ref().is_some_and(|demand| demand.holds(profile, line))
+            }
             Test::Curves(profile) => profile.holds(self.rate_bps, 0),
             Test::Levels(levels) => levels.holds((self.rate_bps, self.packet_bits)),
             Test::Rate | Test::Share => true,

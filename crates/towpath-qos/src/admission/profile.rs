@@ -6,7 +6,8 @@
 //! taking away cost a search. All amounts are nanobits (bit/s × ns), exact.
 //!
 //! **What is lost.** Up to [`EXACT_MAX`] distinct times are kept as they are, and until then the
-//! test is exact for the two-bucket loads. Beyond, a new time is moved to a geometric grid of 8
+//! test is exact, at every whole nanosecond, for loads of one and two buckets; for others the
+//! [demand](super::demand) itself is gone through where this test is not passed. Beyond, a new time is moved to a geometric grid of 8
 //! steps per octave, always to the safe side: deadlines and knees earlier, ends of a first slope
 //! later. That costs at most a ninth of the time it moves, and bounds a profile to
 //! [`EXACT_MAX`] + 8·64 points. Knees may use only half of the exact points.
@@ -20,6 +21,8 @@ use crate::spec::limits::NANO;
 
 /// Points that need not lie on the grid.
 pub(super) const EXACT_MAX: usize = 128;
+/// Of those, how many may be knees.
+const KNEES_MAX: usize = EXACT_MAX / 2;
 
 /// Latest point, 13 days: sums of 2²⁰ channels of at most 2⁵⁰ bit/s stay below 2¹²¹ nanobits.
 pub(super) const TIME_NS_MAX: u64 = 1 << 50;
@@ -79,7 +82,7 @@ impl Profile {
     }
 
     /// The earliest deadline not before `at_ns` that may be a point.
-    fn deadline_up(&self, at_ns: u64) -> u64 {
+    pub(super) fn deadline_up(&self, at_ns: u64) -> u64 {
         if self.exact < EXACT_MAX {
             return at_ns;
         }
@@ -104,27 +107,31 @@ impl Profile {
 
     /// The pieces of a load with a deadline: a burst at the deadline, the fast rate until the
     /// knee, the slow rate behind it.
-    pub(super) fn deadline_pieces(&self, load: &Load, deadline_ns: u64) -> [Piece; 2] {
+    pub(super) fn deadline_pieces(&self, load: &Load, deadline_ns: u64) -> [Piece; 3] {
         let at_ns = self.place_down(deadline_ns, EXACT_MAX);
-        let knee = at_ns.saturating_add(load.knee_ns()).min(TIME_NS_MAX);
-        let knee = self.place_down(knee, EXACT_MAX / 2).max(at_ns);
-        deadline_pieces_at(load, [at_ns, knee])
+        let exact = at_ns.saturating_add(load.knee_ns());
+        let knee = self.place_down(exact.min(TIME_NS_MAX), KNEES_MAX).max(at_ns);
+        let behind = knee.saturating_add(1);
+        let both = knee == exact
+            && !load.knee_is_whole()
+            && (self.exact + 1 < KNEES_MAX || self.find(behind).is_ok());
+        deadline_pieces_at(load, [at_ns, knee, if both { behind } else { knee }])
     }
 
     /// The pieces of the service curve that serves a load within `delay_ns`: slope m1 up to x,
     /// the slow rate behind it; both places as the scheduler is to be told.
-    pub(super) fn curve_pieces(&self, load: &Load, delay_ns: u64) -> [Piece; 2] {
-        let (mut pieces, bend) = curve_pieces_at(load, delay_ns, 0);
-        pieces[1].at_ns = match bend {
+    pub(super) fn curve_pieces(&self, load: &Load, delay_ns: u64) -> [Piece; 3] {
+        let (pieces, bend) = curve_pieces_at(load, delay_ns, 0);
+        let at_ns = match bend {
             Bend::From(latest) => self.place_down(latest, EXACT_MAX),
             Bend::Until(least) => self.place_up(least),
         };
-        pieces
+        [pieces[0], Piece { at_ns, ..pieces[1] }, Piece { at_ns, ..pieces[2] }]
     }
 
     /// Whether the sum with `pieces` stays at least `blocking` below `rate·t`, at every point from
     /// the first on, and in the long run. `pieces` are in the order of time.
-    pub(super) fn fits(&self, pieces: &[Piece; 2], rate_bps: u64, blocking: i128) -> bool {
+    pub(super) fn fits(&self, pieces: &[Piece; 3], rate_bps: u64, blocking: i128) -> bool {
         let rate = i128::from(rate_bps);
         let more: i128 = pieces.iter().map(|piece| i128::from(piece.slope)).sum();
         self.slope + more <= rate
@@ -135,7 +142,7 @@ impl Profile {
     /// is due by then and what may be, in bits.
     pub(super) fn tightest(
         &self,
-        pieces: &[Piece; 2],
+        pieces: &[Piece; 3],
         rate_bps: u64,
         blocking: i128,
     ) -> (u64, u128, u128) {
@@ -153,7 +160,7 @@ impl Profile {
 
     /// Tells the time and the sum, with `pieces`, of every point from their first on, until
     /// `go_on` does not; whether it always did. `pieces` are in the order of time.
-    fn each(&self, pieces: &[Piece; 2], mut go_on: impl FnMut(u64, i128) -> bool) -> bool {
+    fn each(&self, pieces: &[Piece; 3], mut go_on: impl FnMut(u64, i128) -> bool) -> bool {
         // Before the first new piece nothing changes.
         let start = self.points.partition_point(|point| point.at_ns < pieces[0].at_ns);
         let (mut level, mut slope) = self.before(start);
@@ -186,7 +193,7 @@ impl Profile {
     /// As `fits`, with nothing new.
     pub(super) fn holds(&self, rate_bps: u64, blocking: i128) -> bool {
         let Some(first) = self.points.first() else { return true };
-        let none = [Piece { at_ns: first.at_ns, ..Piece::default() }; 2];
+        let none = [Piece { at_ns: first.at_ns, ..Piece::default() }; 3];
         self.fits(&none, rate_bps, blocking)
     }
 
@@ -211,7 +218,7 @@ impl Profile {
         load: &Load,
         (rate_bps, blocking): (u64, i128),
         most_ns: u64,
-    ) -> Option<[Piece; 2]> {
+    ) -> Option<[Piece; 3]> {
         let mut low = self.least_deadline(load, (rate_bps, blocking), most_ns)?;
         let pieces = |at_ns| self.deadline_pieces(load, at_ns);
         let fits = |at_ns| self.fits(&pieces(at_ns), rate_bps, blocking);
@@ -260,12 +267,17 @@ impl Profile {
         if self.slope + i128::from(load.rate_bps()) > rate {
             return None;
         }
+        // What is due at the knee, and a nanosecond behind it, by when.
         let knee = load.knee_ns();
-        let (burst, until_knee) = (nano(load.burst_bits()), load.slow.nanobits_in(knee));
-        let until_knee = until_knee.cast_signed();
+        let behind = load.rate_bps() as u128 * (u128::from(knee) + 1);
+        let before = u128::from(load.fast.rate_bps) * u128::from(knee);
+        let burst = load.burst_nanobits().cast_signed();
+        let mut bends = [
+            Some((burst + before.cast_signed(), knee)),
+            Some((load.slow_nanobits().cast_signed() + behind.cast_signed(), knee + 1)),
+        ];
         let (mut level, mut slope) = (self.level, self.slope);
         let (mut least, mut end) = (0_u64, u64::MAX);
-        let mut knee_fits = false;
         let zero = Point { at_ns: 0, uses: 0, slope: 0, level: 0 };
         for point in self.points.iter().rev().chain([&zero]) {
             let at = point.at_ns;
@@ -279,13 +291,17 @@ impl Profile {
                 let wait = lack.unsigned_abs().div_ceil(gain.unsigned_abs());
                 at.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)).min(end)
             };
-            if !knee_fits && room < until_knee {
-                knee_fits = true;
-                let latest = with_room(until_knee);
-                if latest == u64::MAX {
-                    return None;
+            for bend in &mut bends {
+                if let Some((amount, window)) = *bend
+                    && room < amount
+                {
+                    *bend = None;
+                    let latest = with_room(amount);
+                    if latest == u64::MAX {
+                        return None;
+                    }
+                    least = least.max(latest.saturating_sub(window));
                 }
-                least = least.max(latest.saturating_sub(knee));
             }
             if room < burst {
                 least = least.max(with_room(burst));
@@ -302,7 +318,27 @@ impl Profile {
         (least <= most_ns).then_some(least)
     }
 
-    pub(super) fn add(&mut self, pieces: &[Piece; 2]) {
+    /// Σ level and Σ slope behind the last point.
+    pub(super) const fn totals(&self) -> (i128, i128) {
+        (self.level, self.slope)
+    }
+
+    /// The first point.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.points.first().map(|point| point.at_ns)
+    }
+
+    /// The last point.
+    pub(super) fn last(&self) -> Option<u64> {
+        self.points.last().map(|point| point.at_ns)
+    }
+
+    /// The sum, to be gone through from behind.
+    pub(super) fn cursor(&self) -> Cursor<'_> {
+        Cursor { points: &self.points, level: self.level, slope: self.slope }
+    }
+
+    pub(super) fn add(&mut self, pieces: &[Piece; 3]) {
         for piece in pieces {
             self.level += piece.level();
             self.slope += i128::from(piece.slope);
@@ -323,7 +359,7 @@ impl Profile {
     }
 
     /// Takes away what `add` added.
-    pub(super) fn remove(&mut self, pieces: &[Piece; 2]) {
+    pub(super) fn remove(&mut self, pieces: &[Piece; 3]) {
         for piece in pieces {
             self.level -= piece.level();
             self.slope -= i128::from(piece.slope);
@@ -341,16 +377,54 @@ impl Profile {
     }
 }
 
+/// Goes back through a profile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor<'a> {
+    /// Those that have not been passed.
+    points: &'a [Point],
+    level: i128,
+    slope: i128,
+}
+
+impl Cursor<'_> {
+    /// Σ level, Σ slope and the last point, up to `at_ns`; calls go back in time.
+    pub(super) fn back_to(&mut self, at_ns: u64) -> (i128, i128, u64) {
+        while let [before @ .., last] = self.points {
+            if last.at_ns <= at_ns {
+                return (self.level, self.slope, last.at_ns);
+            }
+            self.level -= last.level;
+            self.slope -= i128::from(last.slope);
+            self.points = before;
+        }
+        (self.level, self.slope, 0)
+    }
+}
+
 /// The pieces of a load whose deadline and knee are at these times, in order: a burst at the
 /// deadline, the fast rate until the knee, the slow rate behind it.
-pub(super) fn deadline_pieces_at(load: &Load, at_ns: [u64; 2]) -> [Piece; 2] {
-    let (fast, slow, [at_ns, knee]) = (load.fast, load.slow, at_ns);
-    let first = Piece { at_ns, jump: nano(fast.burst_bits), slope: fast.rate_bps.cast_signed() };
-    // At the knee's place, up to what the slow bucket gives there.
-    let gap = i128::from(knee.saturating_sub(at_ns));
+///
+/// A knee lies between two nanoseconds. With a place for each of them the sum is right at every
+/// whole nanosecond; where the last two places are one, the slow rate begins there already, with
+/// what the slow bucket gives there.
+pub(super) fn deadline_pieces_at(load: &Load, at_ns: [u64; 3]) -> [Piece; 3] {
+    let (fast, slow, [at_ns, knee, behind]) = (load.fast, load.slow, at_ns);
+    let (burst, slow_burst) = (load.burst_nanobits(), load.slow_nanobits());
+    let (burst, slow_burst) = (burst.cast_signed(), slow_burst.cast_signed());
+    let first = Piece { at_ns, jump: burst, slope: fast.rate_bps.cast_signed() };
     let fall = i128::from(fast.rate_bps - slow.rate_bps);
-    let jump = nano(slow.burst_bits - fast.burst_bits) - fall * gap;
-    [first, Piece { at_ns: knee, jump, slope: -(fall as i64) }]
+    let gap = i128::from(knee.saturating_sub(at_ns));
+    // How much less the fast bucket gives at the knee's place.
+    let less = slow_burst - burst - fall * gap;
+    if behind > knee {
+        // In the nanosecond between: from what the one bucket gives to what the other does.
+        let part = less + i128::from(slow.rate_bps) - i128::from(fast.rate_bps);
+        let bend = Piece { at_ns: knee, jump: 0, slope: part as i64 };
+        let last = Piece { at_ns: behind, jump: 0, slope: -(fall + part) as i64 };
+        return [first, bend, last];
+    }
+    let bend = Piece { at_ns: knee, jump: less, slope: -(fall as i64) };
+    [first, bend, Piece { at_ns: knee, ..Piece::default() }]
 }
 
 /// Where a service curve may bend.
@@ -363,15 +437,16 @@ pub(super) enum Bend {
 }
 
 /// The service curve that serves a load within `delay_ns`, bending at `bend_ns`, and where it may.
-pub(super) fn curve_pieces_at(load: &Load, delay_ns: u64, bend_ns: u64) -> ([Piece; 2], Bend) {
+pub(super) fn curve_pieces_at(load: &Load, delay_ns: u64, bend_ns: u64) -> ([Piece; 3], Bend) {
     let (delay, rate) = (u128::from(delay_ns.max(1)), load.rate_bps());
     let burst = u128::from(load.slow.burst_bits) * NANO;
     let zero = Piece::default();
+    let none = Piece { at_ns: bend_ns, ..zero };
     if burst <= u128::from(rate) * delay {
         // Convex: nothing until x, the burst and the rate behind it meet the deadline.
         let lead = burst / u128::from(rate.max(1)) + 1;
         let second = Piece { at_ns: bend_ns, jump: 0, slope: rate.cast_signed() };
-        return ([zero, second], Bend::From(delay.saturating_sub(lead) as u64));
+        return ([zero, second, none], Bend::From(delay.saturating_sub(lead) as u64));
     }
     // Concave: the least m1 that reaches the load's corners in time.
     let knee = u128::from(load.knee_ns()) + 1;
@@ -384,30 +459,26 @@ pub(super) fn curve_pieces_at(load: &Load, delay_ns: u64, bend_ns: u64) -> ([Pie
     let first = Piece { slope: m1.cast_signed(), ..zero };
     let second = Piece { at_ns: bend_ns, jump: 0, slope: -(m1 - rate).cast_signed() };
     let least = u64::try_from(over.div_ceil(spread)).unwrap_or(u64::MAX);
-    ([first, second], Bend::Until(least))
+    ([first, second, none], Bend::Until(least))
 }
 
 /// Longest window of at most `window` at whose end a load with a deadline has brought at most
-/// `room`: the fast bucket before the knee, the slow one from there on. It has room for the burst.
+/// `room`. It has room for the burst.
 fn reach(load: &Load, window: u64, room: i128) -> u64 {
-    let longest = |bucket: crate::spec::Bucket| {
-        let spare = room - nano(bucket.burst_bits);
-        if spare < 0 {
-            return None;
-        }
-        let (spare, rate) = (spare.unsigned_abs(), bucket.rate_bps);
+    let longest = |burst: u128, rate: u64| {
+        let spare = room.unsigned_abs().checked_sub(burst)?;
         Some(match u64::try_from(spare) {
             _ if rate == 0 => u64::MAX,
             Ok(spare) => spare / rate,
             Err(_) => u64::try_from(spare / u128::from(rate)).unwrap_or(u64::MAX),
         })
     };
-    let knee = load.knee_ns();
-    let behind = longest(load.slow).filter(|&longest| longest >= knee);
-    let before = || longest(load.fast).unwrap_or(0).min(knee.saturating_sub(1));
-    behind.unwrap_or_else(before).min(window)
+    let (fast, slow) = (load.fast.rate_bps, load.slow.rate_bps);
+    let both = [longest(load.burst_nanobits(), fast), longest(load.slow_nanobits(), slow)];
+    both.into_iter().flatten().max().unwrap_or(0).min(window)
 }
 
+#[cfg(test)]
 const fn nano(bits: u64) -> i128 {
     (bits as u128 * NANO).cast_signed()
 }
@@ -443,7 +514,7 @@ mod tests {
 
     fn load(fast: (u64, u64), slow: (u64, u64)) -> Load {
         let bucket = |(burst_bits, rate_bps)| Bucket { burst_bits, rate_bps };
-        Load { fast: bucket(fast), slow: bucket(slow), packet_bits: 8, packet_min_bits: 8 }
+        Load::two(bucket(fast), bucket(slow), 8, 8)
     }
 
     #[test]

@@ -142,20 +142,6 @@ pub enum Shortage {
     },
 }
 
-impl Shortage {
-    /// Found only by going along the route, which costs more than the other tests.
-    pub(super) const fn is_of_a_walk(&self) -> bool {
-        matches!(
-            self,
-            Self::DelayNs { .. }
-                | Self::DueBits { .. }
-                | Self::MemoryBits { .. }
-                | Self::JitterNs { .. }
-                | Self::CpuBurstNs { .. }
-        )
-    }
-}
-
 /// The nearest request that passes, tested as a whole at the time of the refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -164,8 +150,9 @@ pub enum Nearest {
     DelayNs(u64),
     /// The same traffic and bound, with this bound on jitter.
     JitterNs(u64),
-    /// The same bound with all rates and bursts scaled to these parts per 1024; packets as they
-    /// are.
+    /// The same bound with all rates and bursts scaled to these parts per 1024, in the units of
+    /// the specification and rounded down, no burst below a packet; packets as they are. Of what
+    /// counts packets all intervals are longer by as much, rounded up.
     Scaled {
         /// Of 1024.
         parts: u32,
@@ -193,7 +180,7 @@ pub struct Refusal {
     pub resource: Resource,
     /// What it lacks.
     pub shortage: Shortage,
-    /// What would pass; `None` where nothing of the kind does.
+    /// What would pass; `None` where nothing of the kind does: the whole search found none.
     pub nearest: Option<Nearest>,
 }
 

@@ -13,6 +13,7 @@ use super::hfsc::Hfsc;
 use super::jitter_edd::JitterEdd;
 use super::port::{Policy, Port};
 use super::priority::StaticPriority;
+use super::priority_bitmap::PriorityBitmap;
 use super::rcsp::Rcsp;
 use super::scfq::Scfq;
 use super::three_queue::ThreeQueue;
@@ -27,6 +28,8 @@ pub enum Discipline {
     Fcfs,
     /// Static priority.
     StaticPriority,
+    /// Static priority, queues in turn.
+    PriorityBitmap,
     /// Class-based queuing, formal link sharing.
     CbqFormal,
     /// Class-based queuing, ancestors-only link sharing.
@@ -85,6 +88,7 @@ impl Discipline {
     pub const ALL: &[Self] = &[
         Self::Fcfs,
         Self::StaticPriority,
+        Self::PriorityBitmap,
         Self::CbqFormal,
         Self::CbqAncestorsOnly,
         Self::CbqTopLevel,
@@ -112,6 +116,7 @@ impl Discipline {
         match self {
             Self::Fcfs => boxed::<Fcfs>(port),
             Self::StaticPriority => boxed::<StaticPriority>(port),
+            Self::PriorityBitmap => boxed::<PriorityBitmap>(port),
             Self::CbqFormal => boxed::<Cbq<Formal>>(port),
             Self::CbqAncestorsOnly => boxed::<Cbq<AncestorsOnly>>(port),
             Self::CbqTopLevel => boxed::<Cbq<TopLevel>>(port),
@@ -145,6 +150,14 @@ impl Discipline {
             Self::StaticPriority => &Facts {
                 name: "priority",
                 title: "static priority",
+                work_conserving: true,
+                delay_bound: Some("(Σ_{q≤p} b + L)/(C − Σ_{q<p} r)"),
+                isolates: false,
+                cost: "O(1)",
+            },
+            Self::PriorityBitmap => &Facts {
+                name: "priority-bitmap",
+                title: "static priority, queues in turn",
                 work_conserving: true,
                 delay_bound: Some("(Σ_{q≤p} b + L)/(C − Σ_{q<p} r)"),
                 isolates: false,

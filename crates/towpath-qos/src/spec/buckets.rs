@@ -40,7 +40,7 @@ impl Bucket {
 /// Token buckets of which all hold at once.
 /// Invariants: 1 ≤ len ≤ [`BUCKETS_MAX`]; rates fall strictly and bursts rise strictly; each
 /// bucket is the least of all somewhere.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Buckets {
     items: [Bucket; BUCKETS_MAX],
     len: u8,

@@ -124,6 +124,11 @@ pub(super) fn ratio(what: &'static str, bits: u64, ns: u64) -> Result<u64, SpecE
 
 /// The rate of `bits` every `ns`, rounded up.
 pub(super) fn rate_of(bits: u64, ns: u64) -> u64 {
-    let bps = (u128::from(bits) * NANO).div_ceil(u128::from(ns.max(1)));
+    rate_of_u128(u128::from(bits), ns)
+}
+
+/// As [`rate_of`]; saturates.
+pub(super) fn rate_of_u128(bits: u128, ns: u64) -> u64 {
+    let bps = bits.saturating_mul(NANO).div_ceil(u128::from(ns.max(1)));
     u64::try_from(bps).unwrap_or(u64::MAX)
 }

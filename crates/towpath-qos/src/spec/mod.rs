@@ -4,6 +4,7 @@
 //!
 //! - [`TSpec::bits_in`]: the exact most bits in any window of a length, rounded up;
 //! - [`TSpec::buckets`]: a concave set of token buckets above it, for calculus and admission;
+//!   [`TSpec::packets`]: the staircase itself, of what counts packets;
 //! - a [`Regulator`]: conformance, and the earliest conforming time, without allocation;
 //! - [`measure`](measure::measure): the tightest specification of each kind for a trace.
 //!
@@ -19,6 +20,7 @@ pub mod dbind;
 pub mod form;
 pub mod limits;
 pub mod measure;
+pub mod packets;
 pub mod peak_mean;
 pub mod regulator;
 pub mod schedule;
@@ -34,6 +36,7 @@ pub use buckets::{Bucket, Buckets};
 pub use dbind::DBind;
 pub use form::TSpecForm;
 pub use limits::SpecError;
+pub use packets::Packets;
 pub use peak_mean::PeakMean;
 pub use regulator::{Regulator, Verdict};
 pub use schedule::Schedule;

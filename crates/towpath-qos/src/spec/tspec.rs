@@ -5,6 +5,7 @@ use towpath_wire::{ByteSize, Rate};
 use super::averaged::Averaged;
 use super::buckets::Buckets;
 use super::dbind::DBind;
+use super::packets::Packets;
 use super::peak_mean::PeakMean;
 use super::schedule::Schedule;
 use super::sigma_rho::SigmaRho;
@@ -53,6 +54,19 @@ impl TSpec {
             Self::DBind(spec) => spec.buckets(),
             Self::PeakMean(spec) => spec.buckets(),
             Self::Schedule(spec) => spec.buckets(),
+        }
+    }
+
+    /// The staircase of a model that counts packets, each of `bits`.
+    pub fn packets(&self, bits: u64) -> Option<Packets> {
+        match self {
+            Self::Spaced(spec) => Some(Packets::of_spaced(*spec, bits)),
+            Self::Averaged(spec) => Some(Packets::of_averaged(*spec, bits)),
+            Self::SigmaRho(_)
+            | Self::TokenBucket(_)
+            | Self::DBind(_)
+            | Self::PeakMean(_)
+            | Self::Schedule(_) => None,
         }
     }
 

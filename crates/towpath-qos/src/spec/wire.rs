@@ -22,6 +22,7 @@ use towpath_wire::ByteSize;
 use towpath_wire::packet::{DATA_HEADER, TAG};
 
 use super::buckets::{BUCKETS_MAX, Bucket, Buckets};
+use super::packets::Packets;
 use super::tspec::TSpec;
 
 /// Preamble, start-of-frame delimiter and inter-frame gap (IEEE 802.3 clause 4.4.2).
@@ -157,9 +158,19 @@ impl Framing {
             *line = Bucket { burst_bits: grow(b.burst_bits), rate_bps: grow(b.rate_bps) };
         }
         let bits = |size: ByteSize| size.as_bytes().saturating_mul(8);
+        let (packet_bits, message) =
+            (bits(self.packet_bytes(largest)), bits(self.wire_bytes(largest)));
+        let packets = spec.packets(message);
+        let lines = Buckets::least(&lines[..buckets.as_slice().len()]);
         Demand {
-            buckets: Buckets::least(&lines[..buckets.as_slice().len()]),
-            packet_bits: bits(self.packet_bytes(largest)),
+            buckets: packets.map_or(lines, |packets| packets.buckets()),
+            packets,
+            kept_bits: match spec {
+                TSpec::SigmaRho(_) => [packet_bits, 0],
+                TSpec::PeakMean(_) => [message, message],
+                _ => [message, 0],
+            },
+            packet_bits,
             packet_min_bits: bits(ByteSize::from_bytes(self.frame(0))),
             counted_bits: bits(ByteSize::from_bytes(
                 self.wire_bytes(counted).as_bytes().min(self.frame(self.payload)),
@@ -188,8 +199,14 @@ impl Default for Framing {
 /// A channel's load in wire bits: what admission and bounds work on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Arrival curve at the sender's egress.
+    /// Arrival curve at the sender's egress, or token buckets above it.
     pub buckets: Buckets,
+    /// The curve itself, where the model counts packets.
+    pub packets: Option<Packets>,
+    /// What less traffic of the kind has as well. No burst is below the first: the largest message,
+    /// or, where a burst may be any number of packets (σ, ρ), the largest packet. The second is
+    /// beside the burst that the model scales: the largest packet of peak and mean, else nothing.
+    pub kept_bits: [u64; 2],
     /// Largest piece that no scheduler can interrupt.
     pub packet_bits: u64,
     /// Smallest packet: what the fastest one takes on a link.
@@ -199,11 +216,24 @@ pub struct Demand {
 }
 
 impl Demand {
+    /// A specification that is already in wire bits; what its model does not know of its packets'
+    /// sizes is at least `assumed`.
+    pub fn of_spec(spec: &TSpec, assumed: ByteSize) -> Self {
+        let (max, counted) = (spec.packet_max(), spec.packet_counted(assumed));
+        let packets = spec.packets(max.as_bytes().saturating_mul(8));
+        let buckets = packets.map_or_else(|| spec.buckets(), |packets| packets.buckets());
+        let wire = Self::of_wire(buckets, counted, max);
+        let beside = if matches!(spec, TSpec::PeakMean(_)) { wire.packet_bits } else { 0 };
+        Self { packets, kept_bits: [wire.packet_bits, beside], ..wire }
+    }
+
     /// A load that is already in wire bits, of packets from `min` to `max`.
     pub fn of_wire(buckets: Buckets, min: ByteSize, max: ByteSize) -> Self {
         let bits = |size: ByteSize| size.as_bytes().saturating_mul(8).max(1);
         Self {
             buckets,
+            packets: None,
+            kept_bits: [bits(max), 0],
             packet_bits: bits(max),
             packet_min_bits: bits(min.min(max)),
             counted_bits: bits(min.min(max)),

@@ -1,5 +1,3 @@
-//! Schedulers, bounds and admission from outside.
+//! Schedulers from outside.
 
-mod bounds_hold;
-mod netcalc;
 mod schedulers;

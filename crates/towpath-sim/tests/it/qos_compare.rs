@@ -23,8 +23,16 @@ fn class<'a>(row: &'a Row, name: &str) -> &'a ClassRow {
 }
 
 /// Disciplines that order by deadline or curve and hold every deadline of the default load.
-const DEADLINES: [&str; 7] =
-    ["edf", "edf-calendar", "jitter-edd", "three-queue", "rcsp", "hfsc", "priority"];
+const DEADLINES: [&str; 8] = [
+    "edf",
+    "edf-calendar",
+    "jitter-edd",
+    "three-queue",
+    "rcsp",
+    "hfsc",
+    "priority",
+    "priority-bitmap",
+];
 
 #[test]
 fn what_each_discipline_promises_shows_under_one_load() {
@@ -48,7 +56,8 @@ fn fair_disciplines_share_by_weight_and_unfair_ones_do_not() {
     let table = all();
     for r in &table.rows {
         let fair = r.fairness.error_ppm_max < 10_000;
-        let blind = ["fcfs", "priority", "three-queue"].contains(&r.name.as_str());
+        let blind =
+            ["fcfs", "priority", "priority-bitmap", "three-queue"].contains(&r.name.as_str());
         assert_eq!(fair, !blind, "{}: {:?}", r.name, r.fairness);
     }
 }

@@ -140,9 +140,7 @@ fn check(
     let demand = match (measured, framing) {
         (Some(demand), _) => demand,
         (None, Some(framing)) => framing.demand(&spec, least),
-        (None, None) => {
-            Demand::of_wire(spec.buckets(), spec.packet_counted(least), spec.packet_max())
-        }
+        (None, None) => Demand::of_spec(&spec, least),
     };
     let class = class(form, tenet)?.and_then(|class| Some((class.name(), class.0.marks()?)));
     let want = want(form, tenet, class.as_ref().map(|class| class.1))?;

@@ -107,13 +107,15 @@ proptest! {
             config.priority = priority as u8;
         }
         let load = load(&sources, Some(flood));
-        let outcome = run(&mut *build(Discipline::StaticPriority, &configs), &load, u64::MAX);
         let bound = |queue: usize| {
             let bursts: u64 = sources[..=queue].iter().map(|(s, _, _)| s.b).sum();
             let above: u64 = sources[..queue].iter().map(|(s, _, _)| s.r).sum();
             ((bursts + u64::from(L)) * 1000).div_ceil(1000 - above)
         };
-        check(&outcome, bound, "priority")?;
+        for discipline in [Discipline::StaticPriority, Discipline::PriorityBitmap] {
+            let outcome = run(&mut *build(discipline, &configs), &load, u64::MAX);
+            check(&outcome, bound, discipline.facts().name)?;
+        }
     }
 
     /// b/r + L/C, with a greedy queue of any packet size beside.

@@ -254,7 +254,8 @@ fn who_starves() {
         }
         let outcome = run(&mut *build(*discipline, &configs), &all, 1_000_000);
         let low = outcome.bytes_of(1, 0, 1_000_000);
-        if matches!(discipline, Discipline::StaticPriority | Discipline::CbqAncestorsOnly) {
+        use Discipline::{CbqAncestorsOnly, PriorityBitmap, StaticPriority};
+        if matches!(discipline, StaticPriority | PriorityBitmap | CbqAncestorsOnly) {
             // Ancestors-only: the link, which both may borrow from, is never over its limit.
             assert_eq!(low, 0, "{}: a low class starves behind a greedy one", facts.name);
         } else {

@@ -143,7 +143,9 @@ pub fn wanted(rng: &mut Rng, topology: &Topology, number: u64) -> Result<Wanted,
         jitter: (rng.below(4) == 0).then(|| Duration::from_micros(logarithmic(rng, 300, 400_000))),
     };
     let size = ByteSize::from_bytes;
+    let packets = spec.packets(largest * 8);
     let demand = Demand::of_wire(spec.buckets(), size(least), size(largest));
+    let demand = Demand { packets, ..demand };
     let lease = Instant::NEVER;
     let request = Request { owner: number, from, to, demand, wish, lease };
     Ok(Wanted { request, spec, packets: (least as u32, largest as u32) })

@@ -205,12 +205,9 @@ impl<'a> Tree<'a> {
 
     /// Curve of a bundle's flows together, `hops` after the entering node; `None` if unbounded.
     fn curve(&self, bundle: &Bundle, hops: usize) -> Option<Envelope> {
-        let mut all = Envelope::nothing();
-        for &(flow, first) in &bundle.flows {
-            let own = self.per_hop.arrival[flow].get(first + hops)?;
-            all = all.plus(own).thinned(PIECES_KEPT);
-        }
-        Some(all)
+        let own = |&(flow, first): &(usize, usize)| self.per_hop.arrival[flow].get(first + hops);
+        let own = bundle.flows.iter().map(own).collect::<Option<Vec<_>>>()?;
+        Some(Envelope::sum(own).thinned(PIECES_KEPT))
     }
 
     /// Variable of the date at which the bits of date number `number` leave a node.

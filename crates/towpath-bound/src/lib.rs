@@ -13,17 +13,17 @@
 //!
 //! **Exactness.** Every number is a [`Rational`]; nothing is computed in floating point except the
 //! search for a basis of the linear program, whose dual solution is then checked exactly. Rounding
-//! happens in three places, always so that a bound can only grow: a burst that needs more than 128
-//! bits goes up to a multiple of 2⁻³² ([`Rational::coarse_up`]), sums of more than 24 unlike pieces
-//! leave pieces out, and a caller who wants nanoseconds gets them rounded up
-//! ([`Rational::seconds_up`]).
+//! happens in three places, always so that a bound can only grow: a burst, or a sum of bursts, that
+//! needs a long fraction goes up by less than a part in 10¹² ([`Rational::coarse_up`]), the linear
+//! program knows a sum of curves by six of its pieces, and a caller who wants nanoseconds gets them
+//! rounded up ([`Rational::seconds_up`]).
 //!
 //! **Model.** Service curves are strict, flows are fluid and obey their arrival curve, paths form
 //! no cycle. A packetised source counts whole packets in its burst; a server that forwards whole
 //! packets is told so ([`Server::store_and_forward`]).
 //!
 //! ```
-//! use towpath_qos::bound::{Analysis, Envelope, Flow, Multiplexing, Network, Rational, Server};
+//! use towpath_bound::{Analysis, Envelope, Flow, Multiplexing, Network, Rational, Server};
 //!
 //! // Bit/s and seconds: two flows of 5 Mbit/s with bursts of 12 kbit through one 10 Mbit/s port.
 //! let megabit = |count: i64| Rational::integer(count * 1_000_000);
@@ -33,8 +33,15 @@
 //! let analysis = Analysis::new(&Network::new(vec![port], flows)?)?;
 //! let least = analysis.least(0).expect("a stable port");
 //! assert_eq!(least.delay.seconds_up(), Some(core::time::Duration::from_micros(2_400)));
-//! # Ok::<(), towpath_qos::bound::NetworkError>(())
+//! # Ok::<(), towpath_bound::NetworkError>(())
 //! ```
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod analysis;
 mod convolution;

@@ -13,6 +13,9 @@ use num_rational::BigRational;
 use num_traits::{Signed, ToPrimitive, Zero};
 use towpath_wire::{ByteSize, Rate};
 
+/// [`Rational::coarse_up`] keeps so many binary places.
+const GRID_BITS: u32 = 40;
+
 /// The longest text [`Rational::from_str`] reads, in bytes.
 pub const TEXT_BYTES_MAX: usize = 256;
 
@@ -142,15 +145,34 @@ impl Rational {
         -&(-self).ceil()
     }
 
-    /// This if it fits 128 bits, else the next multiple of 2⁻³² above it: keeps long sums of
-    /// unlike fractions small. Only for quantities that may be overstated.
+    /// This if its denominator is below 2⁶⁴, else rounded up to a multiple of 2⁻⁴⁰, or of 2⁻⁴⁰ of
+    /// itself where it is below one: keeps long sums of unlike fractions short, and overstates by
+    /// less than a part in 10¹². Only for quantities that may be overstated.
     #[must_use]
     pub fn coarse_up(self) -> Self {
-        if matches!(self.0, Repr::Small(_, denominator) if denominator >> 64 == 0) {
+        let Repr::Small(numerator, denominator) = self.0 else { return self.coarse_large() };
+        if denominator >> 64 == 0 {
             return self;
         }
-        let grid = Self(Repr::Small(1 << 32, 1));
-        &(&self * &grid).ceil() / &grid
+        let (whole, rest) = (numerator.div_euclid(denominator), numerator.rem_euclid(denominator));
+        if whole == 0 || whole.unsigned_abs().leading_zeros() < 44 {
+            return self.coarse_large();
+        }
+        // 64 bits of the divisor, rounded down, and as many of the rest, rounded up.
+        let shift = 64 - denominator.leading_zeros();
+        let part = (((rest >> shift) + 1) << GRID_BITS).cast_unsigned();
+        let part = part.div_ceil((denominator >> shift).cast_unsigned()).cast_signed();
+        let grid = (whole << GRID_BITS) + part.min(1 << GRID_BITS);
+        let twos = grid.trailing_zeros().min(GRID_BITS);
+        Self(Repr::Small(grid >> twos, 1 << (GRID_BITS - twos)))
+    }
+
+    fn coarse_large(&self) -> Self {
+        let value = self.to_large();
+        let (above, below) = (value.numer().bits(), value.denom().bits());
+        let bits = u64::from(GRID_BITS) + below.saturating_sub(above);
+        let grid = BigInt::from(1) << bits;
+        Self::large((value * BigRational::from(grid.clone())).ceil() / grid)
     }
 
     /// This as a whole number, rounded up; `None` below zero or beyond `u64`.
@@ -363,6 +385,11 @@ impl Ord for Rational {
             if let (Some(left), Some(right)) = (a.checked_mul(*d), c.checked_mul(*b)) {
                 return left.cmp(&right);
             }
+            // Each double is within 2⁻⁵¹ of its fraction: where they differ by more, so do those.
+            let (left, right) = (self.to_f64(), other.to_f64());
+            if (left - right).abs() > 1e-14 * left.abs().max(right.abs()) {
+                return left.total_cmp(&right);
+            }
         }
         self.to_large().cmp(&other.to_large())
     }
@@ -477,7 +504,7 @@ mod tests {
     fn coarse_numbers_are_short_and_not_smaller() {
         let fine = Rational::new(1, i128::MAX).unwrap();
         let coarse = (&Rational::ONE + &fine).coarse_up();
-        assert_eq!(coarse, Rational::new((1 << 32) + 1, 1 << 32).unwrap());
+        assert_eq!(coarse, Rational::new((1 << 40) + 1, 1 << 40).unwrap());
         let short = Rational::new(1, 3).unwrap();
         assert_eq!(short.clone().coarse_up(), short);
     }

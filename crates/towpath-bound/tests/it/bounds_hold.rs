@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
-use towpath_qos::bound::{
+use towpath_bound::{
     Analysis, BoundError, CrossTraffic, Envelope, Flow, Method, Multiplexing, Network, Rational,
     Server,
 };

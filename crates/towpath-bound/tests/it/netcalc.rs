@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use towpath_qos::bound::{
+use towpath_bound::{
     Analysis, Bounding, CrossTraffic, Curve, Envelope, Flow, Interest, Method, Multiplexing,
     Network, RateLatency, Rational, Server, TokenBucket, service,
 };

@@ -137,16 +137,19 @@ impl Analysis {
 
     /// The least bounds of all flows, in order. Flows of one path share one linear program.
     pub fn least_of_all(&self) -> Vec<Result<Least, BoundError>> {
-        let (methods, mut programs) = (self.methods(), BTreeMap::new());
-        let flows = 0..self.network.flows().len();
-        flows.map(|flow| self.least_of(flow, &methods, &mut programs)).collect()
+        self.of_all_by(&self.methods())
     }
 
     /// The least bounds of all flows by the two analyses that are linear in the network's size.
     pub fn fast_of_all(&self) -> Vec<Result<Least, BoundError>> {
-        let methods = [Method::TfaPerHop, Method::SfaPerHop];
+        self.of_all_by(&[Method::TfaPerHop, Method::SfaPerHop])
+    }
+
+    /// The least bounds of all flows by some of [`Analysis::methods`], in order.
+    pub fn of_all_by(&self, methods: &[Method]) -> Vec<Result<Least, BoundError>> {
+        let mut programs = BTreeMap::new();
         let flows = 0..self.network.flows().len();
-        flows.map(|flow| self.least_of(flow, &methods, &mut BTreeMap::new())).collect()
+        flows.map(|flow| self.least_of(flow, methods, &mut programs)).collect()
     }
 
     fn least_of<'a>(

@@ -8,15 +8,24 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use towpath_qos::bound::{
-    Analysis, Envelope, Flow, Method, Multiplexing, Network, Rational, Server,
-};
+use towpath_bound::{Analysis, Envelope, Flow, Method, Multiplexing, Network, Rational, Server};
 
 const HOSTS: usize = 5;
 /// Bit/s.
 const LINK: i64 = 10_000_000_000;
 /// An Ethernet frame on the wire, in bits.
 const FRAME: i64 = 12_304;
+
+/// Numbers below a limit (Marsaglia's xorshift).
+fn random() -> impl FnMut(u64) -> u64 {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    move |limit: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % limit
+    }
+}
 
 /// A port out of every host and a port to every host; flows from everyone to everyone in turn.
 fn star(flows: usize) -> Network {
@@ -28,12 +37,14 @@ fn star(flows: usize) -> Network {
     };
     let ports = (0..HOSTS).map(|host| port(format!("h{host} out")));
     let ports = ports.chain((0..HOSTS).map(|host| port(format!("switch to h{host}"))));
+    let mut below = random();
     let flows = (0..flows).map(|flow| {
         let from = flow % HOSTS;
         let to = (from + 1 + flow / HOSTS % (HOSTS - 1)) % HOSTS;
-        // Half of a port's rate over all flows, in slightly different parts.
-        let share = i64::try_from(flows / HOSTS + 1).unwrap_or(i64::MAX);
-        let rate = LINK / 2 / share - i64::try_from(flow % 97).unwrap_or(0);
+        // Half of a port's rate over all flows, in parts from a half to one and a half: no two
+        // flows have the same.
+        let share = LINK.unsigned_abs() / 2 / (flows / HOSTS + 1) as u64;
+        let rate = i64::try_from(share / 2 + below(share)).unwrap_or(0);
         let envelope = Envelope::token_bucket(Rational::integer(rate), frame.clone());
         Flow::new(&format!("f{flow}"), envelope, vec![from, HOSTS + to])
     });
@@ -56,13 +67,7 @@ fn sink_tree(servers: usize) -> Network {
 
 /// Servers in a row, each flow over a random part of them: paths part and meet again.
 fn mesh(servers: usize, flows: usize) -> Network {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut below = |limit: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % limit
-    };
+    let mut below = random();
     let link = Rational::integer(LINK);
     let latency = Rational::new(FRAME.into(), LINK.into()).unwrap_or_default();
     let order = Multiplexing::Fifo;
@@ -130,7 +135,7 @@ fn main() {
         let time = median(3, || {
             for flow in 0..flows {
                 let bound = analysis.bound(flow, Method::FifoProgram);
-                let rows = |size: &Option<towpath_qos::bound::ProgramSize>| size.map(|s| s.rows);
+                let rows = |size: &Option<towpath_bound::ProgramSize>| size.map(|s| s.rows);
                 if rows(&bound.program) > rows(&largest) {
                     largest = bound.program;
                 }

@@ -175,6 +175,35 @@ impl Envelope {
         }
     }
 
+    /// The curve of all flows together, in one pass over their knees. Bursts are rounded up where
+    /// they need long fractions ([`Rational::coarse_up`]); each piece is a sum of pieces, so that
+    /// none is below what it stands for. Cost: O(n log n) in the pieces of all.
+    #[must_use]
+    pub fn sum<'a>(curves: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut first = TokenBucket::new(Rational::ZERO, Rational::ZERO);
+        // Time, less rate, more burst.
+        let mut knees: Vec<(Rational, Rational, Rational)> = Vec::new();
+        for curve in curves {
+            first.rate += &curve.0[0].rate;
+            first.burst = (&first.burst + &curve.0[0].burst).coarse_up();
+            knees.extend(curve.0.windows(2).map(|w| {
+                (crossing(&w[0], &w[1]), &w[0].rate - &w[1].rate, &w[1].burst - &w[0].burst)
+            }));
+        }
+        knees.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut pieces = Vec::with_capacity(knees.len() + 1);
+        let mut last = first.clone();
+        pieces.push(first);
+        for (index, (at, fall, rise)) in knees.iter().enumerate() {
+            last.rate = &last.rate - fall;
+            last.burst = (&last.burst + rise).coarse_up();
+            if knees.get(index + 1).is_none_or(|next| next.0 != *at) {
+                pieces.push(last.clone());
+            }
+        }
+        Self(pieces)
+    }
+
     /// The same with at most `pieces` ≥ 2 pieces; leaving pieces out of a minimum only raises it.
     /// The first and the last (the burst and the sustained rate) stay.
     #[must_use]
@@ -228,16 +257,16 @@ impl Envelope {
 
     /// The largest vertical distance to β: the backlog. `None` if unbounded.
     pub fn backlog(&self, service: &RateLatency) -> Option<Rational> {
-        self.excess(&service.rate)?;
-        let mut most = self.at(&service.latency);
-        for index in 0..self.0.len() {
-            let Some(knee) = self.knee(index) else { break };
+        // It grows until the latency, then as long as more comes than is served.
+        let index = self.0.iter().position(|piece| piece.rate <= service.rate)?;
+        if let Some(before) = index.checked_sub(1) {
+            let knee = crossing(&self.0[before], &self.0[index]);
             if knee > service.latency {
                 let served = &service.rate * &(&knee - &service.latency);
-                most = most.max(&self.at(&knee) - &served);
+                return Some(&self.0[index].at(&knee) - &served);
             }
         }
-        Some(most)
+        Some(self.at(&service.latency))
     }
 
     /// The longest backlogged period: the first t > 0 with α(t) ≤ β(t), which bounds the delay in
@@ -367,6 +396,7 @@ mod tests {
                 (&service.rate * &(t - &service.latency)).max(Rational::ZERO)
             };
             let together = a.plus(&b);
+            prop_assert_eq!(&Envelope::sum([&a, &b]), &together);
             for t in &grid {
                 prop_assert_eq!(together.at(t), &a.at(t) + &b.at(t));
             }
