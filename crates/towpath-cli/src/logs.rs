@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use towpath::lock::{Holder, is_locked};
-use towpath::text::harmless;
+use towpath_report::text::harmless;
 use towpath::{VmDir, log};
 
 use crate::control::known_host;

@@ -11,6 +11,7 @@ use crate::clip::{Clip, Probed};
 use crate::count::{PACKET, pcrs};
 use towpath_media::inspect::{Inspector, Report};
 use towpath_media::read::{CLOCK_HZ, FaultKind, Format, Reader};
+use towpath_skip::skip;
 
 const OURS: [&str; 8] = ["ts", "m2ts", "mpg", "m1v", "m2v", "mjpeg", "h264", "hevc"];
 const OTHERS: [&str; 4] = ["mp4", "avi", "mkv", "webm"];
