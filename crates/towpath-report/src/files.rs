@@ -126,7 +126,7 @@ pub fn tell(text: &str) {
 }
 
 /// Prints what is too long to be in memory at once.
-pub(crate) fn print_through(
+pub fn print_through(
     write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(BLOCK, io::stdout().lock());
