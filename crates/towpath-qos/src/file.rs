@@ -134,6 +134,12 @@ mod tests {
         assert_eq!(fault("ends = [1, 2]\npoints = [[3, 4, 5]]"), "invalid length 3, expected two");
     }
 
+    #[derive(Debug, Deserialize)]
+    struct Of {
+        #[allow(dead_code, reason = "only read")]
+        tspec: crate::spec::TSpecForm,
+    }
+
     /// Beyond 64 and 128 bits, at a key, in a list, and in a table that is read as a whole.
     #[test]
     fn an_integer_that_is_too_long_is_told_with_its_key() {
@@ -145,11 +151,6 @@ mod tests {
             let text = format!("\nends = [\n1, {value}]");
             let error = read::<Form>(&text, 200).expect_err("long");
             assert_eq!((error.line, error.message), (3, said("an integer", value)));
-        }
-        #[derive(Debug, Deserialize)]
-        struct Of {
-            #[allow(dead_code, reason = "only read")]
-            tspec: crate::spec::TSpecForm,
         }
         let text = |rate: &str| {
             format!("tspec = {{ kind = \"sigma_rho\", sigma_bytes = 9,\nrho_bps = {rate} }}")

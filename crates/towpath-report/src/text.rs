@@ -4,6 +4,7 @@
 //! They are shown as JSON writes them, `\u001b`, so that JSON stays JSON, and the same.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
 /// Characters that control a terminal, or the direction in which text runs.
 fn is_steering(c: char) -> bool {
@@ -30,7 +31,7 @@ fn escaped(text: &str, is_bad: impl Fn(char) -> bool) -> Cow<'_, str> {
             '\n' if is_bad(c) => out.push_str("\\n"),
             '\t' if is_bad(c) => out.push_str("\\t"),
             '\r' if is_bad(c) => out.push_str("\\r"),
-            c if is_bad(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if is_bad(c) => _ = write!(out, "\\u{:04x}", u32::from(c)),
             c => out.push(c),
         }
     }

@@ -61,7 +61,8 @@ fn wait(processes: &[OwnedFd], deadline: Instant) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     for process in processes {
         let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let left =
+            Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left));
     }
 }

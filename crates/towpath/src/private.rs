@@ -93,13 +93,13 @@ pub struct Dir {
 impl Dir {
     /// Opens it, with what is missing of its path made for us only.
     pub fn make(path: &Path) -> Result<Self, PrivateError> {
-        let found = Walk::new(path)?.to_end(true)?;
+        let found = Walk::new(path)?.reach_end(true)?;
         found.ok_or_else(|| system("cannot make directory", path, Errno::NOENT))
     }
 
     /// Opens it; `None` where there is none.
     pub fn open(path: &Path) -> Result<Option<Self>, PrivateError> {
-        Walk::new(path)?.to_end(false)
+        Walk::new(path)?.reach_end(false)
     }
 
     /// Opens a file in it that only we may write into.
@@ -244,7 +244,7 @@ impl Walk {
         Ok(walk)
     }
 
-    fn to_end(mut self, make: bool) -> Result<Option<Dir>, PrivateError> {
+    fn reach_end(mut self, make: bool) -> Result<Option<Dir>, PrivateError> {
         while let Some(name) = self.names.pop_front() {
             if !self.go(&name, make)? {
                 return Ok(None);

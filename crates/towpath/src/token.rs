@@ -33,7 +33,7 @@ pub struct Token(pub JoinTarget, pub Vec<SocketAddr>);
 
 /// How people call a token: by the beginning of its nonce, which is no secret.
 pub(crate) fn id_of(nonce: &[u8; 16]) -> String {
-    nonce[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:08x}", u32::from_be_bytes([nonce[0], nonce[1], nonce[2], nonce[3]]))
 }
 
 impl Token {

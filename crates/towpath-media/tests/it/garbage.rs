@@ -12,8 +12,8 @@ fn told(bytes: &[u8]) -> Option<Report> {
     Some(inspector.report(format, reader.bytes()))
 }
 
-fn list(kind: &[u8; 4], name: &[u8; 4], length: u32, content: &[u8]) -> Vec<u8> {
-    [&kind[..], &length.to_le_bytes(), name, content].concat()
+fn list(kind: [u8; 4], name: [u8; 4], length: u32, content: &[u8]) -> Vec<u8> {
+    [&kind[..], &length.to_le_bytes(), &name, content].concat()
 }
 
 /// Bytes at random, the same ones each time.
@@ -57,19 +57,19 @@ fn garbage_of_every_kind_is_not_undamaged() {
         ("an image that begins", [&[0xFF, 0xD8, 0xFF, 0xE0][..], &noise(3, 5000)].concat()),
         (
             "a list of 4 GiB",
-            list(b"RIFF", b"AVI ", four_gib, &list(b"LIST", b"hdrl", four_gib, b"")),
+            list(*b"RIFF", *b"AVI ", four_gib, &list(*b"LIST", *b"hdrl", four_gib, b"")),
         ),
         (
             "lists of 4 GiB",
-            list(b"RIFF", b"AVI ", four_gib, &list(b"LIST", b"movi", four_gib, b"")),
+            list(*b"RIFF", *b"AVI ", four_gib, &list(*b"LIST", *b"movi", four_gib, b"")),
         ),
-        ("an unfinished file of nothing", list(b"RIFF", b"AVI ", 0, b"")),
-        ("an unfinished list", list(b"RIFF", b"AVI ", 0, &list(b"LIST", b"movi", 0, b""))),
+        ("an unfinished file of nothing", list(*b"RIFF", *b"AVI ", 0, b"")),
+        ("an unfinished list", list(*b"RIFF", *b"AVI ", 0, &list(*b"LIST", *b"movi", 0, b""))),
         (
             "a stream without a frame",
             list(
-                b"RIFF",
-                b"AVI ",
+                *b"RIFF",
+                *b"AVI ",
                 0,
                 &[&b"strh"[..], &56u32.to_le_bytes(), &stream_header].concat(),
             ),

@@ -50,7 +50,7 @@ fn clips_are_read_as_ffprobe_reads_them() {
     match std::env::var("TOWPATH_CLIPS") {
         Ok(folder) => compared += compare_folder(Path::new(&folder), &mut failures),
         Err(_) => {
-            println!("no more than one: TOWPATH_CLIPS names no folder (tests/fetch-clips.sh)")
+            println!("no more than one: TOWPATH_CLIPS names no folder (tests/fetch-clips.sh)");
         }
     }
     assert!(failures.is_empty(), "{} of {compared}:\n{}", failures.len(), failures.join("\n"));

@@ -18,7 +18,7 @@ fn moved(by: u64) -> Vec<u8> {
     for (packet, ticks) in pcrs(CLIP) {
         let field = &mut bytes[packet as usize * PACKET..][6..12];
         let base = (ticks / 300 + by) % MODULUS;
-        field.copy_from_slice(&(base << 15 | 0x3F << 9 | ticks % 300).to_be_bytes()[2..]);
+        field.copy_from_slice(&((base << 15) | (0x3F << 9) | (ticks % 300)).to_be_bytes()[2..]);
     }
     for packet in bytes.chunks_mut(PACKET).filter(|p| p[1] & 0x40 != 0) {
         let start = if packet[3] & 0x20 != 0 { 5 + usize::from(packet[4]) } else { 4 };
@@ -28,10 +28,11 @@ fn moved(by: u64) -> Vec<u8> {
         }
         let stamps = [0, 0, 1, 2][usize::from(pes[7] >> 6)];
         for field in pes[9..].chunks_mut(5).take(stamps) {
-            let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|i| u64::from(field[i]));
-            let old = (a >> 1 & 7) << 30 | b << 22 | (c >> 1) << 15 | d << 7 | e >> 1;
+            let byte = |i: usize| u64::from(field[i]);
+            let (high, middle) = ((byte(0) >> 1) & 7, (byte(1) << 7) | (byte(2) >> 1));
+            let old = (high << 30) | (middle << 15) | (byte(3) << 7) | (byte(4) >> 1);
             let new = (old + by) % MODULUS;
-            field[0] = field[0] & 0xF1 | (new >> 29) as u8 & 0x0E;
+            field[0] = (field[0] & 0xF1) | ((new >> 29) as u8 & 0x0E);
             field[1] = (new >> 22) as u8;
             field[2] = (new >> 14) as u8 | 1;
             field[3] = (new >> 7) as u8;

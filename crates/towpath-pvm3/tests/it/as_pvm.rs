@@ -1,4 +1,4 @@
-//! Corners of the interface in which programs of PVM were seen to rely on what PVM does (as_pvm.c):
+//! Corners of the interface in which programs of PVM were seen to rely on what PVM does (`as_pvm.c`):
 //! the same lines as with PVM, where that is installed, and the ones that it printed where not.
 
 use std::path::{Path, PathBuf};

@@ -159,7 +159,7 @@ pub(super) fn least_deadline(
     let mut own = Term { at_ns: from_ns, ..own };
     loop {
         let horizon = pass.horizon(all, Some((load, &own))).ok_or(NoDeadline::Undecided)?;
-        let at_ns = pass.back(horizon, 0, Some((own, most_ns)))?;
+        let at_ns = pass.back(horizon, 0, Some(&(own, most_ns)))?;
         if at_ns == own.at_ns {
             return Ok(at_ns);
         }
@@ -209,6 +209,7 @@ impl Lines {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "terms stand in one vector, and are read in turn")]
 enum Curve {
     Packets(Packets),
     Lines(Lines),
@@ -379,9 +380,9 @@ impl<'a> Pass<'a> {
         &mut self,
         horizon: u64,
         first: u64,
-        new: Option<(Term, u64)>,
+        new: Option<&(Term, u64)>,
     ) -> Result<u64, NoDeadline> {
-        let (mut own, most_ns) = new.map_or((None, 0), |(own, most)| (Some(own), most));
+        let (mut own, most_ns) = new.map_or((None, 0), |&(own, most)| (Some(own), most));
         let mut t = horizon;
         loop {
             let until = own.map_or(first, |own| own.at_ns);

@@ -241,7 +241,7 @@ fn put_offs_double_up_to_64_seconds() {
         task.poll().unwrap();
         // Time passes while this runs, too: just before the end, as far as that is known.
         let wait = Duration::from_secs(seconds);
-        task.routes.pass(wait - Duration::from_millis(900));
+        task.routes.pass(wait.saturating_sub(Duration::from_millis(900)));
         let early = asks(&mut task, &mut side, peer, 10);
         assert!(!early || task.routes.now() >= before + wait, "before {seconds} s");
         task.routes.pass(Duration::from_millis(900));

@@ -458,10 +458,8 @@ impl Engine {
     /// A task's connection is closed because of what it does.
     pub(super) fn cut_off(&mut self, key: u64, why: &str) {
         let task = self.conversations.all.get(&key).and_then(|c| c.task);
-        match task {
-            Some(task) => tracing::warn!("task {task} cut off: {why}"),
-            None => tracing::warn!("process cut off: {why}"),
-        }
+        let who = task.map_or_else(|| "process".into(), |task| format!("task {task}"));
+        tracing::warn!("{who} cut off: {why}");
         self.conversations.cut_off += 1;
         let mut done = Vec::new();
         if let Some(c) = self.conversations.all.get_mut(&key) {

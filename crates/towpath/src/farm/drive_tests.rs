@@ -387,7 +387,7 @@ fn results_are_put_into_files_before_anything_else_is_done_with_them() {
     let socket = daemon(dir.path(), "a", echoing());
     let results = dir.path().join("r");
     let options = FarmOptions { results: Some(results.clone()), ..options(3) };
-    let (outcome, sink) = farm(&options, &[socket.clone()], &AtomicBool::new(false));
+    let (outcome, sink) = farm(&options, std::slice::from_ref(&socket), &AtomicBool::new(false));
     assert_eq!((outcome.report.succeeded, sink.text), (3, serial(3)));
     for item in 0..3 {
         let said = std::fs::read_to_string(results.join(format!("1/{item}/stdout"))).unwrap();

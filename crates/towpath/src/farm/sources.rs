@@ -177,7 +177,9 @@ mod tests {
 
     fn list(words: &[&str]) -> Items {
         let mut items = Items::default();
-        words.iter().for_each(|word| items.push(word.as_bytes()).unwrap());
+        for word in words {
+            items.push(word.as_bytes()).unwrap();
+        }
         items
     }
 

@@ -121,13 +121,13 @@ impl Template {
     /// ```
     pub fn new(words: &[Vec<u8>]) -> Result<Self, TemplateError> {
         check(words)?;
-        Self::of(words.iter().map(|word| parse(word, true)).collect::<Result<_, _>>()?)
+        Ok(Self::of(words.iter().map(|word| parse(word, true)).collect::<Result<_, _>>()?))
     }
 
     /// The same with the placeholders of one column only: `{1}` and its like stand for themselves.
     pub fn plain(words: &[Vec<u8>]) -> Result<Self, TemplateError> {
         check(words)?;
-        Self::of(words.iter().map(|word| parse(word, false)).collect::<Result<_, _>>()?)
+        Ok(Self::of(words.iter().map(|word| parse(word, false)).collect::<Result<_, _>>()?))
     }
 
     /// A command whose items are its input: only `{#}` is a placeholder.
@@ -143,11 +143,11 @@ impl Template {
         Ok(Self { words })
     }
 
-    fn of(mut words: Vec<Vec<Part>>) -> Result<Self, TemplateError> {
+    fn of(mut words: Vec<Vec<Part>>) -> Self {
         if !words.iter().flatten().any(|p| !matches!(p, Part::Text(_))) {
             words.push(vec![Part::Value { which: Which::All, cut: Cut::Whole }]);
         }
-        Ok(Self { words })
+        Self { words }
     }
 
     /// Whether every item has the columns that the command names. Where `last_may_lack`, what the

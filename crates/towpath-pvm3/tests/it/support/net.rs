@@ -1,5 +1,6 @@
 //! Two hosts on this machine: network namespaces with a virtual Ethernet between them.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -48,7 +49,7 @@ impl Net {
         for (host, number) in hosts.iter().zip(1..) {
             let number: i32 = number;
             lines.push(PLUG_IN.replace("HOST", host).replace("NUMBER", &number.to_string()));
-            known += &format!("10.213.78.{number} {host}\n");
+            let _ = writeln!(known, "10.213.78.{number} {host}");
         }
         net.made(folder, &lines.join(" && "), &known).then_some(net)
     }

@@ -285,11 +285,13 @@ impl Plan {
             }
             _ => false,
         };
-        let exclude =
-            self.hosts.get_mut(&host).is_some_and(|load| match has_no_room(&exit.ending) {
-                true => load.ended_without_room(now),
-                false => load.ended(now, &exit.ending, exit.wall_us, blame),
-            });
+        let exclude = self.hosts.get_mut(&host).is_some_and(|load| {
+            if has_no_room(&exit.ending) {
+                load.ended_without_room(now)
+            } else {
+                load.ended(now, &exit.ending, exit.wall_us, blame)
+            }
+        });
         let why = exclude.then(|| exit.ending.to_string());
         self.settle(now, tag, flight, exit);
         if let Some(why) = why {
