@@ -231,17 +231,17 @@ mod tests {
     use super::*;
 
     /// What every [`Crypto`] promises; the stand-in's own tests ask the same of it.
-    fn handshake(psk_i: Psk, psk_r: Psk) -> Result<(Secrets, Secrets), CryptoError> {
+    fn handshake(psk_i: &Psk, psk_r: &Psk) -> Result<(Secrets, Secrets), CryptoError> {
         let mut ours = RealCrypto::seeded(Rng::new(1, 1));
         let mut theirs = RealCrypto::seeded(Rng::new(1, 2));
-        let mut initiator = ours.initiate(&theirs.public_key(), &psk_i, b"prologue");
+        let mut initiator = ours.initiate(&theirs.public_key(), psk_i, b"prologue");
         let mut responder = theirs.respond(b"prologue");
         let (mut message, mut payload) = ([0; 256], [0; 256]);
         let len = initiator.write(b"hello", &mut message)?;
         let payload_len = responder.read(&message[..len], &mut payload)?;
         assert_eq!(&payload[..payload_len], b"hello");
         assert_eq!(responder.remote_key(), Some(ours.public_key()));
-        responder.set_psk(&psk_r)?;
+        responder.set_psk(psk_r)?;
         let len = responder.write(b"welcome", &mut message)?;
         initiator.read(&message[..len], &mut payload)?;
         Ok((initiator.split(), responder.split()))
@@ -249,14 +249,14 @@ mod tests {
 
     #[test]
     fn both_sides_end_with_the_same_secrets_crosswise() {
-        let (i, r) = handshake(Psk([3; 32]), Psk([3; 32])).unwrap();
+        let (i, r) = handshake(&Psk([3; 32]), &Psk([3; 32])).unwrap();
         assert_eq!((i.send, i.receive), (r.receive, r.send));
         assert_ne!(i.send, i.receive);
     }
 
     #[test]
     fn the_wrong_pre_shared_key_is_noticed_by_the_initiator() {
-        assert_eq!(handshake(Psk([3; 32]), Psk([4; 32])).err(), Some(CryptoError));
+        assert_eq!(handshake(&Psk([3; 32]), &Psk([4; 32])).err(), Some(CryptoError));
     }
 
     #[test]
@@ -277,7 +277,11 @@ mod tests {
     }
 
     fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|b| format!("{b:02x}")).collect()
+        use std::fmt::Write;
+        bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
     }
 
     /// 0, 1, 2 to 31.
