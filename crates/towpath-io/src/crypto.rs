@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(nonce(path, number), [0, 0, 0, 3, 0, 0, 0, 5, 6, 7, 8, 9]);
     }
 
-    /// Test case 16 of McGrew and Viega's specification of GCM.
+    /// Test case 16 of `McGrew` and Viega's specification of GCM.
     #[test]
     fn packet_keys_are_aes_256_gcm() {
         let half = [

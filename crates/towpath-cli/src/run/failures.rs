@@ -100,9 +100,8 @@ fn ranges(numbers: &BTreeSet<usize>) -> String {
         }
     }
     let more = ranges.len() > RANGES_MAX;
-    let shown = ranges.iter().take(RANGES_MAX).map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    let shown = ranges.iter().take(RANGES_MAX).map(|(first, last)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
     });
     let shown: Vec<String> = shown.chain(more.then(|| "…".to_string())).collect();
     shown.join(", ")

@@ -229,8 +229,13 @@ impl<'a> Job<'a> {
         let Member { host, name, spawned, .. } = &self.members[rank];
         let alone = self.members.len() == 1;
         let who = match (ending, spawned) {
-            (Ending::Exited(_) | Ending::NotStarted { .. } | Ending::Refused(_), Some(_)) => return,
-            (Ending::Signalled(SIGTERM), Some(_)) => return,
+            (
+                Ending::Exited(_)
+                | Ending::NotStarted { .. }
+                | Ending::Refused(_)
+                | Ending::Signalled(SIGTERM),
+                Some(_),
+            ) => return,
             (Ending::Exited(_), None) if alone => return,
             (_, None) if alone => Who::Alone(host.to_string()),
             // We ended it ourselves, or the user did.

@@ -10,7 +10,7 @@ use towpath_wire::{ByteSize, Instant};
 
 use crate::hosts::{Vm, ms, wall_clock};
 
-fn crypto(host: usize) -> Box<dyn towpath_proto::Crypto> {
+fn crypto(host: usize) -> Box<dyn Crypto> {
     Box::new(StandIn::new(Rng::new(77, host as u64)))
 }
 

@@ -73,11 +73,7 @@ proptest! {
     /// Parekh and Gallager, theorem 1: no packet leaves later than L/C after it leaves the fluid
     /// system. The schedulers count 2⁻¹⁶ ns, which can order two packets differently that the
     /// fluid system ends within that of each other; hence no tolerance beyond a nanosecond.
-    /// Under these a low class gets nothing beside a greedy high one.
-const DRY: [Discipline; 3] =
-    [Discipline::StaticPriority, Discipline::PriorityBitmap, Discipline::CbqAncestorsOnly];
-
-#[test]
+    #[test]
     fn wfq_is_at_most_a_packet_behind_the_fluid_system(
         shares in prop::collection::vec(1u64..250, 4),
         arrivals in arrivals(4),
@@ -235,6 +231,10 @@ fn virtual_clock_punishes_past_use_and_wfq_does_not() {
     // Its clock stands at 200 µs, 100 µs ahead: 50 packets of 2 µs of the other go first.
     assert!((48..=51).contains(&first_of(Discipline::VirtualClock)));
 }
+
+/// Under these a low class gets nothing beside a greedy high one.
+const DRY: [Discipline; 3] =
+    [Discipline::StaticPriority, Discipline::PriorityBitmap, Discipline::CbqAncestorsOnly];
 
 /// A queue that always has packets gets something in every discipline that promises it; static
 /// priority starves it.
