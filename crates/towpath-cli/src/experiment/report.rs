@@ -182,12 +182,14 @@ fn times(label: &str) -> Axis {
 }
 
 fn delays(report: &Report) -> Chart {
-    // Not all packets are kept: the first may be far from the first one sent.
-    let packets = Axis::new("packet", Unit::Count).tight();
+    // The first packet that is kept is not the first one sent, nor the same in all channels.
+    let packets = Axis::new("packet, from the first that is kept", Unit::Count);
     let title = format!("{}: delay of each packet", report.scenario);
     let mut chart = Chart::new(title, packets, times("delay"));
     for c in report.channels.iter().filter(|c| !c.series.is_empty()) {
-        let points = c.series.iter().map(|p| (p.packet as f64, p.delay_ns as f64 / 1e9));
+        let first = c.series.first().map_or(0, |p| p.packet);
+        let place = |p: &Point| ((p.packet - first) as f64, p.delay_ns as f64 / 1e9);
+        let points = c.series.iter().map(place);
         chart = chart.with(&c.name, Shape::Dots, points.collect());
     }
     chart
@@ -204,7 +206,7 @@ fn asked(report: &Report) -> Option<Chart> {
         });
         answered.map(|(k, c)| ((k + 1) as f64, c.reserved_bps as f64)).collect()
     };
-    let (admitted, refused) = (bars(true), bars(false));
+    let (mut admitted, refused) = (bars(true), bars(false));
     if admitted.is_empty() && refused.is_empty() {
         return None;
     }
@@ -217,6 +219,8 @@ fn asked(report: &Report) -> Option<Chart> {
     } else {
         format!("Refused: {}.", names(&refused))
     };
+    // Room for the whole of the last bar.
+    admitted.push(((report.channels.len() + 1) as f64, 0.0));
     let title = format!("{}: what channels asked for", report.scenario);
     let rate = Axis::new("asked for", Unit::BitsPerSecond);
     let chart =
