@@ -3,16 +3,24 @@
 
 CARGO ?= cargo
 BIN := target/release/towpath
+# What `make test` builds, once, and what all its tests drive: see docs/decisions/0010.
+CI := --profile ci --locked
+CI_BIN := target/ci/towpath
+XTASK := $(CARGO) run --quiet $(CI) -p xtask --
 
-.PHONY: help cargo run test build install uninstall check swarm soak idle loom kills figures transport fuzz mutants
+.PHONY: help cargo run quick test build install uninstall check lint prove plants replay swarm soak \
+  idle loom kills figures transport fuzz nightly mutants
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
-	@echo "make test    everything that CI runs, but for loom and half a minute of fuzzing each parser"
+	@echo "make quick   format, lints, house rules, unit tests: a few minutes where most is built"
+	@echo "make test    everything that CI runs, but for loom and fuzzing"
 	@echo "make build   release build of the towpath command: $(BIN)"
 	@echo "make install    command, libraries, headers, manual under PREFIX (/usr/local), in DESTDIR"
 	@echo "make uninstall  takes that away again"
 	@echo "make check   formatting, lints, documentation, house rules, purity, dependencies"
+	@echo "make plants  planted bugs, each of which the simulator must find"
+	@echo "make nightly soaks, all fuzz targets, 10000 seeds, the large runs (hours)"
 	@echo "make swarm   1000 simulated runs with faults"
 	@echo "make soak    property tests with CASES (default 5000) fresh random cases each"
 	@echo "make idle    what two idle daemons cost: processor time and packets (135 s)"
@@ -22,6 +30,7 @@ help:
 	@echo "make figures how soon ends are known, many senders, 1000 simulated hosts (minutes)"
 	@echo "make transport  the simulated figures of docs/transport.md"
 	@echo "make fuzz    fuzz every parser (or TARGETS) for SECONDS (default 60) each, JOBS at a time"
+	@echo "make replay  every committed input of the fuzz targets, once"
 
 cargo:
 	@command -v $(CARGO) >/dev/null || { \
@@ -46,33 +55,64 @@ uninstall:
 run: build
 	@sh examples/first-run.sh $(BIN)
 
-check: cargo
+SANS_IO := wire|proto|qos|bound|vm|media|node
+# Before each commit; what proves purity only where something of it is not committed yet. The debug profile, incremental: what is built already stays built.
+quick: cargo
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 	$(CARGO) xtask tidy
-	$(CARGO) xtask purity
-	$(CARGO) xtask selfcheck
-	$(CARGO) xtask deny
+	$(CARGO) xtask test -- --workspace --locked --lib --bins --quiet
+	@if git diff --name-only HEAD | grep -qE '^(xtask/|Cargo|crates/towpath-($(SANS_IO))/)'; \
+	  then $(CARGO) xtask purity; fi
+
+lint: cargo
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets $(CI) -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(CI) --quiet
+	$(XTASK) tidy
+
+# The checks of the checks, and those that build a copy of their own.
+prove: cargo
+	$(XTASK) purity
+	$(XTASK) selfcheck
+	$(XTASK) deny
+
+check: lint prove
 
 # Property tests draw the same cases on every machine, so that a change is judged by what it
 # changed; `make soak` draws others.
 PROPTEST_RNG_SEED ?= 1
-test: check build
-	$(BIN) sim run --seeds 500
-	@sh examples/first-run.sh $(BIN)
-	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked --no-fail-fast
+# Skips that are no fault, where CI says so; without a list any skip is.
+ALLOW ?=
+test: check plants
+	$(CARGO) test --workspace $(CI) --no-run
+	$(CI_BIN) sim run --seeds 500
+	@sh examples/first-run.sh $(CI_BIN)
+	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(XTASK) test $(ALLOW:%=--allow %) -- \
+	  --workspace $(CI) --no-fail-fast
+
+# In a folder of their own: no binary that anything else uses has them.
+plants: cargo
+	RUSTFLAGS="--cfg plant" $(CARGO) test $(CI) --target-dir target/plants \
+	  -p towpath-sim --test plants
 
 CASES ?= 5000
 soak: cargo
-	PROPTEST_CASES=$(CASES) $(CARGO) test --workspace --locked --lib
+	PROPTEST_CASES=$(CASES) $(CARGO) test --workspace $(CI) --lib
 
+SEEDS ?= 1000
 swarm: build
-	$(BIN) sim run --seeds 1000
+	$(BIN) sim run --seeds $(SEEDS)
+
+# All that takes too long for each change.
+nightly: test loom
+	$(MAKE) swarm SEEDS=10000
+	$(MAKE) soak kills
+	$(XTASK) test -- --workspace $(CI) --no-fail-fast -- --ignored
+	$(MAKE) fuzz SECONDS=300
 
 kills: cargo
 	TOWPATH_KILLS=10000 $(CARGO) test --release --locked -p towpath --test kills -- --nocapture
-
 # Figures of docs/vm.md that no `bench` measures: printed by tests, on a machine otherwise idle.
 figures: build
 	TOWPATH_ENDS=200 $(CARGO) test --release --locked -p towpath --test kills \
@@ -105,3 +145,6 @@ SECONDS ?= 60
 JOBS ?= 1
 fuzz: cargo
 	@sh fuzz/run.sh $(SECONDS) $(JOBS) $(TARGETS)
+
+replay: cargo
+	@sh fuzz/run.sh 0 1 $(TARGETS)

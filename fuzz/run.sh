@@ -1,6 +1,7 @@
 #!/bin/sh
 # Fuzzes every target, or those that are named, and sums up what was tried; fails where one fails.
 # usage: fuzz/run.sh SECONDS JOBS [TARGET...]
+# 0 SECONDS: no new inputs; each of seeds/ once.
 # MAX_LEN=BYTES in the environment makes inputs shorter, and more; SEED=N repeatable, as far as
 # time allows.
 #
@@ -34,14 +35,17 @@ explain() {
 if [ "$1" = --one ]; then
   target=$2 programs=$3 seconds=$4
   mkdir -p "corpus/$target" "seeds/$target" "artifacts/$target"
+  limit=-max_total_time=$seconds inputs="corpus/$target seeds/$target"
+  [ "$seconds" -gt 0 ] || limit=-runs=0 inputs=seeds/$target
   log=artifacts/$target/log
-  if "$programs/$target" -max_total_time="$seconds" -seed="${SEED:-0}" -timeout=30 \
+  # shellcheck disable=SC2086
+  if "$programs/$target" "$limit" -seed="${SEED:-0}" -timeout=30 \
     ${MAX_LEN:+-max_len="$MAX_LEN"} -print_final_stats=1 -artifact_prefix="artifacts/$target/" \
-    "corpus/$target" "seeds/$target" >"$log" 2>&1; then
+    $inputs >"$log" 2>&1; then
     awk -v target="$target" -v seconds="$seconds" '
       /^#[0-9]+\tDONE/ { for (i = 1; i < NF; i++) if ($i == "ft:") features = $(i + 1) }
       /number_of_executed_units/ { inputs = $2 }
-      END { printf "%-16s %12d inputs %9d/s %7d features\n", target, inputs, inputs / seconds,
+      END { printf "%-16s %12d inputs %9d/s %7d features\n", target, inputs, seconds ? inputs / seconds : 0,
         features }' "$log"
     exit
   fi

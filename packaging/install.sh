@@ -22,13 +22,15 @@ if [ "${1:-}" = uninstall ]; then
         echo "hint: name the PREFIX and DESTDIR that it was installed with" >&2
         exit 1
     fi
-    while IFS= read -r file; do rm -f "$DESTDIR$file"; done <"$DESTDIR$list"
+    files=$(cat "$DESTDIR$list"; echo "$list")
+    echo "$files" | while IFS= read -r file; do rm -f "$DESTDIR$file"; done
     # Directories that only we used; others are not empty.
-    while IFS= read -r file; do dirname "$file"; done <"$DESTDIR$list" | sort -ru | while IFS= read -r dir; do
-        while [ "$dir" != "$PREFIX" ] && rmdir "$DESTDIR$dir" 2>/dev/null; do dir=$(dirname "$dir"); done
-    done
-    rm -f "$DESTDIR$list"
-    rmdir "$DESTDIR$(dirname "$list")" 2>/dev/null || true
+    echo "$files" | while IFS= read -r file; do dirname "$file"; done | sort -ru |
+        while IFS= read -r dir; do
+            while [ "$dir" != "$PREFIX" ] && rmdir "$DESTDIR$dir" 2>/dev/null; do
+                dir=$(dirname "$dir")
+            done
+        done
     exit 0
 fi
 

@@ -13,6 +13,8 @@ pub(crate) enum Command {
     Purity,
     Selfcheck,
     Deny,
+    Test,
+    Targets,
 }
 
 /// A command with its name, what it is for, and the options it takes.
@@ -54,12 +56,27 @@ const COMMANDS: &[Definition] = &[
         about: "check bans, licences and sources with cargo-deny (offline)",
         takes: &["--root", "--advisories"],
     },
+    Definition {
+        command: Command::Test,
+        name: "test",
+        about: "run `cargo test` with what follows `--`, then list what was skipped, and count",
+        takes: &["--root", "--allow", "--"],
+    },
+    Definition {
+        command: Command::Targets,
+        name: "targets",
+        about: "print the fuzz targets of what changed since a commit",
+        takes: &["--root", "--since"],
+    },
 ];
 
 /// An option with the placeholder of its value (empty where it takes none) and its meaning.
 const OPTIONS: &[(&str, &str, &str)] = &[
     ("--root", "DIR", "the repository to check (default: the one around the current folder)"),
     ("--crate", "NAME", "only this crate; may be repeated"),
+    ("--allow", "FILE", "fail on a skip that this file does not list; may be repeated"),
+    ("--since", "COMMIT", "what changed since the working tree left this commit (default: all)"),
+    ("--", "ARGS", "all that follows goes to `cargo test`"),
     ("--advisories", "", "also check security advisories (fetches their database)"),
 ];
 
@@ -68,6 +85,9 @@ pub(crate) struct Options {
     root: Option<PathBuf>,
     pub(crate) crates: Vec<String>,
     pub(crate) advisories: bool,
+    pub(crate) allow: Vec<PathBuf>,
+    pub(crate) since: Option<String>,
+    pub(crate) rest: Vec<String>,
 }
 
 pub(crate) enum Parsed {
@@ -133,13 +153,18 @@ fn take(
         options.advisories = true;
         return Ok(());
     }
+    if flag == "--" {
+        options.rest.extend(arguments);
+        return Ok(());
+    }
     let Some(value) = arguments.next() else {
         bail!("`{flag}` needs a value\nhint: write `{flag} VALUE`; --help says which");
     };
-    if flag == "--root" {
-        options.root = Some(PathBuf::from(value));
-    } else {
-        options.crates.push(value);
+    match flag {
+        "--root" => options.root = Some(PathBuf::from(value)),
+        "--allow" => options.allow.push(PathBuf::from(value)),
+        "--since" => options.since = Some(value),
+        _ => options.crates.push(value),
     }
     Ok(())
 }
@@ -187,6 +212,17 @@ mod tests {
         assert_eq!(options.crates, ["towpath-wire", "towpath-vm"]);
         assert!(parse_words(&["tidy", "--crate", "towpath-wire"]).is_err());
         assert!(parse_words(&["tidy", "--root"]).is_err());
+    }
+
+    #[test]
+    fn what_follows_two_dashes_is_cargo_s() {
+        let words = ["test", "--allow", "a", "--allow", "b", "--", "--workspace", "--allow"];
+        let Ok(Parsed::Run(Command::Test, options)) = parse_words(&words) else {
+            panic!("test takes --allow and --");
+        };
+        assert_eq!(options.allow, ["a", "b"].map(PathBuf::from));
+        assert_eq!(options.rest, ["--workspace", "--allow"]);
+        assert!(parse_words(&["tidy", "--", "x"]).is_err());
     }
 
     #[test]

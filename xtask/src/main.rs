@@ -11,6 +11,8 @@ mod purity;
 mod report;
 mod rules;
 mod selfcheck;
+mod targets;
+mod test;
 mod tidy;
 
 use std::process::ExitCode;
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
         Parsed::Run(Command::Purity, options) => purity::run(&options),
         Parsed::Run(Command::Selfcheck, options) => selfcheck::run(&options),
         Parsed::Run(Command::Deny, options) => deny::run(&options),
+        Parsed::Run(Command::Test, options) => test::run(&options),
+        Parsed::Run(Command::Targets, options) => targets::run(&options),
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use towpath::lock::{Holder, is_locked};
-use towpath::text::harmless;
 use towpath::{VmDir, log};
+use towpath_report::text::harmless;
 
 use crate::control::known_host;
 use crate::{control, interrupt};

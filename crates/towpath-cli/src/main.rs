@@ -18,25 +18,20 @@ macro_rules! eprintln {
     ($($words:tt)*) => { $crate::files::tell(&format!($($words)*)) };
 }
 
-mod batch;
 mod bench;
 mod bound;
 mod capture;
-mod cells;
 mod control;
 mod down;
 mod dump;
 mod experiment;
 mod explain;
 mod farm;
-mod files;
-mod interrupt;
 mod kill;
 mod logs;
 mod manual;
 mod media;
 mod plan;
-mod plot;
 mod pvm;
 mod reserve;
 mod run;
@@ -46,15 +41,14 @@ mod status;
 mod top;
 mod topology;
 mod tspec;
-mod units;
 mod up;
-mod words;
 
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use towpath::{Home, VmDir};
+use towpath_report::{batch, cells, files, interrupt, plot, units, words};
 
 const EXAMPLES: &str = "\
 Examples:

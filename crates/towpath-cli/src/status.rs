@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 use towpath::VmDir;
 use towpath::protocol::{Info, Reply, Request};
-use towpath::text::visible;
+use towpath_report::text::visible;
 use towpath_vm::{Host, HostState, TaskInfo};
 use towpath_wire::HostId;
 

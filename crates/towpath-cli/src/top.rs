@@ -12,8 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::tcgetwinsize;
 use serde_json::json;
 use towpath::protocol::{Network, Reply, Request, TaskLoad, Ways};
-use towpath::text::{harmless, visible};
 use towpath::{Client, VmDir};
+use towpath_report::text::{harmless, visible};
 use towpath_vm::{Host, HostState, TaskInfo};
 use towpath_wire::{HostId, TaskId};
 

@@ -1,5 +1,8 @@
 //! Hosts where memory is tight: a control group with a limit, and a `/dev/shm` without room.
 
+#[path = "../roles/memory.rs"]
+#[allow(dead_code, reason = "the tasks' own part")]
+mod role;
 #[path = "it/support/mod.rs"]
 mod support;
 
@@ -7,18 +10,11 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use role::{LIMIT, MIB};
 use support::{PROMPT, Vm, text};
-use towpath::Task;
-use towpath::task::{SendError, Subject, Wanted};
-
-/// What this program is to do when it was started as a task.
-const ROLE: &str = "TP_TEST_ROLE";
-const MIB: usize = 1 << 20;
-/// What the machine of each test has.
-const LIMIT: usize = 192 * MIB;
-const LONG: Duration = Duration::from_mins(1);
+use towpath_skip::skip;
 
 /// A control group with a memory limit; gone with it, when nothing runs in it any more.
 struct Group(PathBuf);
@@ -68,76 +64,13 @@ fn up_in(group: &Group) -> Vm {
     vm
 }
 
-/// Runs this program as `count` tasks with a role.
+/// Runs `count` tasks with a role.
 fn run(vm: &Vm, role: &str, count: &str) -> Output {
-    let own = std::env::current_exe().unwrap();
-    let role = format!("{ROLE}={role}");
+    let program = support::roles();
     let limit = format!("TOWPATH_ARENA_MAX={}", 8 * MIB);
-    let how = [
-        "run",
-        "-n",
-        count,
-        "--keep-going",
-        "--timeout",
-        "60s",
-        "--env",
-        &role,
-        "--env",
-        &limit,
-        "--",
-    ];
-    let what = [own.to_str().unwrap(), "--exact", "as_a_task", "--nocapture"];
+    let how = ["run", "-n", count, "--keep-going", "--timeout", "60s", "--env", &limit, "--"];
+    let what = [program.to_str().unwrap(), role];
     vm.towpath(&[&how[..], &what].concat())
-}
-
-/// Does nothing as a test; started by [`run`], plays its role.
-#[test]
-fn as_a_task() {
-    match std::env::var(ROLE).as_deref() {
-        Ok("exchange") => exchange(),
-        Ok("eat") => eat(),
-        _ => {}
-    }
-}
-
-/// Four times as much as there is goes from one task to the other, both in blocks of shared memory
-/// and beside it.
-fn exchange() {
-    let mut task = Task::enrol().unwrap();
-    let group = Task::job().unwrap();
-    let team = task.team(&group, 2).unwrap();
-    let (rank, peer) = (team.rank(), team.members()[1 - team.rank() as usize]);
-    for n in 0..4 * LIMIT / (4 * MIB) {
-        let bytes = vec![n as u8; 4 * MIB];
-        if rank == 0 {
-            task.send(peer, 1, &bytes).unwrap();
-        } else {
-            let wanted = Wanted { source: Some(peer), tag: Some(1), context: 0 };
-            let got = task.recv_timeout(&wanted, LONG).unwrap().expect("it arrives");
-            assert!(got.bytes() == bytes, "message {n}");
-        }
-    }
-}
-
-/// One takes all the memory that there is; the other hears of its end, and says so.
-fn eat() {
-    let mut task = Task::enrol().unwrap();
-    let group = Task::job().unwrap();
-    let team = task.team(&group, 2).unwrap();
-    if team.rank() == 0 {
-        let mut taken = Vec::new();
-        loop {
-            taken.push(std::hint::black_box(vec![taken.len() as u8 | 1; MIB]));
-        }
-    }
-    let eater = team.members()[0];
-    task.watch(Subject::Task(eater)).unwrap();
-    let end = Instant::now() + LONG;
-    while task.next_event().is_none() {
-        assert!(Instant::now() < end && task.wait(Some(LONG)).unwrap(), "the end is told");
-    }
-    assert!(matches!(task.send(eater, 1, b"?"), Err(SendError::NoTask(_))));
-    println!("the end was told");
 }
 
 /// The daemon is the one it was, and of use.
@@ -150,8 +83,7 @@ fn is_well(vm: &Vm, daemon: u32) {
 #[test]
 fn where_memory_is_tight_messages_arrive_and_who_takes_all_of_it_ends_alone() {
     let Some(group) = Group::of(LIMIT, "memory") else {
-        eprintln!("SKIPPED: this user may limit no memory by a control group here");
-        return;
+        return skip("this user may limit no memory by a control group here");
     };
     let vm = up_in(&group);
     let daemon = vm.pid(1);
@@ -177,8 +109,7 @@ fn a_full_dev_shm_is_not_in_the_way() {
     command.env("TOWPATH_HOME", vm.dir.path()).env_remove("TOWPATH_VM");
     let out = command.current_dir(vm.dir.path()).output();
     let Some(out) = out.ok().filter(|out| out.status.success()) else {
-        eprintln!("SKIPPED: this user may make no namespace of mounts here");
-        return;
+        return skip("this user may make no namespace of mounts here");
     };
     assert!(text(&out.stderr).contains("No space left"), "it is full: {}", text(&out.stderr));
     let out = vm.towpath(&["run", "--", "sh", "-c", "echo > /dev/shm/more"]);

@@ -1,33 +1,25 @@
 //! A process that is killed at any moment: what it had sent comes whole and in order, and nothing
 //! it held is lost to the others.
 
+#[path = "../../towpath-cli/tests/it/support/built.rs"]
+mod built;
 #[path = "it/neighbours/mod.rs"]
 mod neighbours;
+#[path = "../roles/shared.rs"]
+#[allow(dead_code, reason = "the processes' own part")]
+mod role;
 
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, Command, Stdio};
 
 use neighbours::{End, Place, head, pair_fds, payload};
+use role::{MESSAGES, VARIABLE, len};
 use rustix::io::{FdFlags, fcntl_setfd};
-use towpath_io::shared::{Home, Inbound, Kind, PairFds, PushError, SHORT_MAX, Waiter};
+use towpath_io::shared::{Inbound, Kind, PairFds, SHORT_MAX};
 
-/// Messages that a sender sends unless it is killed.
-const MESSAGES: u32 = 10_000;
-/// Names the descriptors that a child inherits.
-const VARIABLE: &str = "TOWPATH_TEST_SHARED";
 const ARENA: usize = 4 << 20;
 
-/// Lengths of all kinds of messages, long ones rarely.
-fn len(seq: u32) -> usize {
-    match seq % 16 {
-        15 => 40_000 + seq as usize,
-        14 => SHORT_MAX + 1,
-        13 => SHORT_MAX,
-        small => small as usize * 12,
-    }
-}
-
-/// Starts one of the ignored tests below as a process of its own.
+/// Starts a role as a process of its own.
 fn start(what: &str, place: &Place, fds: &PairFds) -> Child {
     let PairFds { own_half, peer_half, peer_segment, peer_bell } = fds;
     let (home, bell) = (place.segment.owner.as_fd(), place.bell.as_fd());
@@ -37,67 +29,10 @@ fn start(what: &str, place: &Place, fds: &PairFds) -> Child {
         fd.as_raw_fd().to_string()
     });
     let numbers = numbers.collect::<Vec<_>>().join(",");
-    let program = std::env::current_exe().expect("own path");
-    let mut command = Command::new(program);
-    command.args(["--exact", what, "--ignored", "--nocapture"]).env(VARIABLE, numbers);
+    let examples = ["-p", "towpath-io", "--example", "shared-roles"];
+    let mut command = Command::new(built::built(&["examples/shared-roles"], &examples));
+    command.arg(what).env(VARIABLE, numbers);
     command.stdout(Stdio::null()).spawn().expect("starts")
-}
-
-/// What a child inherits; `None` for whoever runs the ignored tests by hand.
-fn inherited() -> Option<End> {
-    let numbers = std::env::var(VARIABLE).ok()?;
-    let fd = |number: &str| -> OwnedFd {
-        let number: RawFd = number.parse().expect("a number");
-        // SAFETY: this process was started with exactly these descriptors, and takes each once.
-        unsafe { OwnedFd::from_raw_fd(number) }
-    };
-    let fds: Vec<OwnedFd> = numbers.split(',').map(fd).collect();
-    let [home, bell, own_half, peer_half, peer_segment, peer_bell] =
-        fds.try_into().expect("six descriptors");
-    let home = Home::open(home).expect("own segment");
-    let fds = PairFds { own_half, peer_half, peer_segment, peer_bell };
-    let (out, inbound, card) = home.pair(fds).expect("a pair");
-    Some(End { home, waiter: Waiter::new(bell.into()).expect("waits"), out, inbound, card })
-}
-
-/// Sends as long as it lives.
-#[test]
-#[ignore = "a process that the tests below start"]
-fn sender() {
-    let Some(mut end) = inherited() else { return };
-    for seq in 0..MESSAGES {
-        let (head, data) = (head(seq, len(seq)), payload(seq, len(seq)));
-        end.out.want(true);
-        end.sleep(|out, _| {
-            let sent = match data.len() {
-                0..=SHORT_MAX => out.push(&head, &data),
-                _ => out.push_copy(&head, &data),
-            };
-            assert!(matches!(sent, Ok(()) | Err(PushError::Full | PushError::Arena(_))));
-            sent.is_ok()
-        });
-        end.out.want(false);
-        end.out.wake();
-    }
-}
-
-/// Receives as long as it lives, and keeps some of it.
-#[test]
-#[ignore = "a process that the tests below start"]
-fn receiver() {
-    let Some(mut end) = inherited() else { return };
-    let mut kept = Vec::new();
-    for seq in 0..MESSAGES {
-        end.sleep(|_, inbound| inbound.ready());
-        match end.inbound.peek().expect("intact").expect("ready").kind {
-            Kind::Short => end.inbound.take_short(&mut vec![0; len(seq)]),
-            Kind::Block => kept.push(end.inbound.take_block()),
-        }
-        if kept.len() > 20 {
-            kept.clear();
-        }
-        end.inbound.ready();
-    }
 }
 
 /// Takes the next message if it is there and whole, and looks whether it is the one that must

@@ -96,7 +96,7 @@ impl Node {
         self.lead.broken.arm();
     }
 
-    /// Declares hosts lost until no two that are up have a connection that has been broken for long.
+    /// Declares hosts lost until no two that are up have a connection broken for so long.
     pub(crate) fn settle_broken(&mut self, now: Instant) {
         if self.lead.broken.at.is_none_or(|at| at > now) {
             return;

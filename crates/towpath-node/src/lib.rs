@@ -9,7 +9,7 @@
 //! | [`config`] | what a host is started with, tokens |
 //! | [`event`] | what a node tells its owner |
 //! | [`invitations`] | tokens that were issued, and revoking them |
-//! | `peers` | one connection per host, made on first use |
+//! | `peers`, `calling` | one connection per host, made on first use |
 //! | `control`, `telling` | joining, leaving, losing hosts, and how all hear of it |
 //! | `farewell` | how a deleted host hears of it |
 //! | `standing` | a host and its leader, over silences |
@@ -41,6 +41,7 @@ pub mod restore;
 
 mod addresses;
 mod broken;
+mod calling;
 mod control;
 mod credit;
 mod ends;

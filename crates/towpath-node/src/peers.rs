@@ -7,22 +7,18 @@ use core::time::Duration;
 
 use towpath_proto::association::{End, Opening};
 use towpath_proto::memory::BLOCK_COST;
-use towpath_proto::{
-    AssociationEvent, AssociationId, Block, Connect, ConnectFailure, EndpointEvent, HostKey,
-    Memory, Psk,
-};
+use towpath_proto::{AssociationEvent, AssociationId, Block, EndpointEvent, HostKey, Memory};
+use towpath_vm::Message;
 use towpath_vm::message::{LABEL_DATA, LABEL_LOG, LABEL_OUTPUT, LABEL_OWNER, LABEL_TASK};
 use towpath_vm::talk::Fault;
-use towpath_vm::{HostState, Message};
 use towpath_wire::frame::Direction;
-use towpath_wire::{Admission, ChannelId, HostId, Instant};
+use towpath_wire::{ChannelId, HostId, Instant};
 
 use crate::addresses;
-use crate::config::{reason, refusal};
+use crate::config::reason;
 use crate::event::NodeEvent;
-use crate::hello::{Hello, Purpose};
+use crate::hello::Hello;
 use crate::node::Node;
-use crate::standing::RETRY_LEADER;
 
 /// Labels and priorities of the channels between hosts.
 pub(crate) const CHANNELS: [(u16, u16); 4] =
@@ -38,15 +34,12 @@ const TALK_MAX: u64 = 8 << 20;
 const ANSWERS_MAX: u64 = 64 << 20;
 /// What keeping a message costs beside its bytes.
 const WAITING_COST: u64 = 64;
-/// How long a refused connection is tried again: the peer may not have heard of us yet.
-const RETRY_FOR: Duration = Duration::from_secs(3);
-const RETRY_EVERY: Duration = Duration::from_millis(50);
-/// How long we wait for a peer that goes first before we try ourselves.
-const YIELD_FOR: Duration = Duration::from_secs(1);
+/// After how long what found no memory, or no peer yet, is tried again.
+pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(50);
 
 /// Where the connection to a peer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Contact {
+pub(crate) enum Contact {
     None,
     /// We try, since `since`.
     Connecting {
@@ -70,14 +63,14 @@ pub(crate) enum Waiting {
 }
 
 #[derive(Debug)]
-struct Peer {
-    contact: Contact,
+pub(crate) struct Peer {
+    pub(crate) contact: Contact,
     /// Messages by channel, in order.
     outbox: [VecDeque<Waiting>; 4],
     /// What those of our own among them take.
     waiting: u64,
     /// Which of its addresses is tried: nobody answered at so many.
-    tries: usize,
+    pub(crate) tries: usize,
 }
 
 impl Waiting {
@@ -109,9 +102,9 @@ pub(crate) struct Conn {
 /// Invariant: `Contact::Up(id)` of a peer and `conns[id].host` name each other.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    by_host: BTreeMap<HostId, Peer>,
+    pub(crate) by_host: BTreeMap<HostId, Peer>,
     conns: BTreeMap<AssociationId, Conn>,
-    retries: BTreeSet<(Instant, HostId)>,
+    pub(crate) retries: BTreeSet<(Instant, HostId)>,
     /// Peers whose outbox may have something to send, or that may have to be watched or not.
     dirty: BTreeSet<HostId>,
     /// Blocks of pieces that nobody wants any more.
@@ -161,7 +154,7 @@ impl Peers {
         }
     }
 
-    fn entry(&mut self, host: HostId) -> &mut Peer {
+    pub(crate) fn entry(&mut self, host: HostId) -> &mut Peer {
         self.by_host.entry(host).or_insert_with(|| Peer {
             contact: Contact::None,
             outbox: Default::default(),
@@ -268,28 +261,6 @@ impl Peers {
 }
 
 impl Node {
-    pub(crate) fn next_retry(&self) -> Option<Instant> {
-        let peers = self.peers.retries.first().map(|(at, _)| *at);
-        let joining = self.joining.as_ref().and_then(|j| j.retry_at);
-        peers.into_iter().chain(joining).min()
-    }
-
-    /// Tries again what is due.
-    pub(crate) fn handle_retries(&mut self, now: Instant) {
-        while let Some((at, host)) = self.peers.retries.first().copied() {
-            if at > now {
-                break;
-            }
-            self.peers.retries.remove(&(at, host));
-            if let Some(peer) = self.peers.by_host.get_mut(&host)
-                && let Contact::Waiting { since } = peer.contact
-            {
-                self.start_connection(now, host, since);
-            }
-        }
-        self.retry_joining(now);
-    }
-
     /// Queues a message for a host; one for ourselves is handled at once.
     pub(crate) fn tell(&mut self, now: Instant, host: HostId, message: Message) {
         if self.me == Some(host) {
@@ -313,69 +284,6 @@ impl Node {
         self.peers.entry(host).push(DATA, piece);
         self.peers.dirty.insert(host);
         self.ensure_connection(now, host);
-    }
-
-    pub(crate) fn ensure_connection(&mut self, now: Instant, host: HostId) {
-        if self.peers.entry(host).contact == Contact::None {
-            self.start_connection(now, host, now);
-        }
-    }
-
-    fn start_connection(&mut self, now: Instant, host: HostId, since: Instant) {
-        let entry = self.log.as_ref().and_then(|l| l.table().get(host));
-        let Some(entry) = entry.filter(|h| h.state == HostState::Up) else {
-            self.contact_lost(now, host, reason::FENCED);
-            return;
-        };
-        let Some(purpose) = self.purpose() else { return };
-        let tries = self.peers.by_host.get(&host).map_or(0, |p| p.tries);
-        let (addr, key) = (self.addr_to_try(entry, tries), HostKey(entry.key));
-        let hello = self.hello(purpose).encode(&self.config.build);
-        let connect = Connect {
-            link: self.config.links.to(addr),
-            remote: addr,
-            key,
-            admission: Admission::Member,
-            psk: Psk::MEMBER,
-            hello: &hello,
-        };
-        match self.endpoint.connect(now, &connect) {
-            Ok(id) => self.peers.entry(host).contact = Contact::Connecting { id, since },
-            Err(_) => self.contact_lost(now, host, reason::STUCK),
-        }
-    }
-
-    /// What this host connects to members for; `None` while it is none.
-    pub(crate) fn purpose(&self) -> Option<Purpose> {
-        let leads = self.me.is_some() && self.me == self.leader();
-        if !leads && self.lead.recovery.is_none() {
-            return self.me.map(Purpose::Member);
-        }
-        // A member may know it by the id of an earlier life.
-        let snapshot = self.log.as_ref()?.snapshot();
-        let (term, index) = snapshot.place();
-        Some(Purpose::Lead { id: snapshot.leader, term, index })
-    }
-
-    pub(crate) fn hello(&self, purpose: Purpose) -> Hello {
-        Hello {
-            purpose,
-            name: self.config.name.clone(),
-            arch: self.config.arch.clone(),
-            speed: self.config.speed,
-            cpus: self.config.cpus,
-            slots: self.config.slots,
-            addrs: self.own_addresses(purpose),
-        }
-    }
-
-    /// A peer that may connect to us: leave it the first try if we have nothing going.
-    pub(crate) fn await_contact(&mut self, now: Instant, host: HostId) {
-        let peer = self.peers.entry(host);
-        if matches!(peer.contact, Contact::None | Contact::Connecting { .. }) {
-            peer.contact = Contact::Waiting { since: now };
-            self.peers.retries.insert((now + YIELD_FOR, host));
-        }
     }
 
     /// Sends what waits for connected peers.
@@ -506,70 +414,6 @@ impl Node {
     pub(crate) fn channels_over(&mut self, host: HostId, association: AssociationId) {
         let event = AssociationEvent::Over(End::Closed);
         self.events.push_back(NodeEvent::Channel { host, association, event });
-    }
-
-    fn handle_connect_failed(&mut self, now: Instant, id: AssociationId, failure: ConnectFailure) {
-        if self.joining.as_ref().is_some_and(|j| j.id == Some(id)) {
-            self.joining_failed(now, failure);
-            return;
-        }
-        let found = self.peers.by_host.iter().find_map(|(host, p)| match p.contact {
-            Contact::Connecting { id: i, since } if i == id => Some((*host, since)),
-            _ => None,
-        });
-        let Some((host, since)) = found else { return };
-        if let Some(wait) = self.goes_on_trying(now, host, &failure) {
-            // It may have been given up with what failed.
-            if let Some(peer) = self.peers.by_host.get_mut(&host) {
-                peer.contact = Contact::Waiting { since };
-                self.peers.retries.insert((now + wait, host));
-            }
-            return;
-        }
-        let again = match &failure {
-            ConnectFailure::Yielded => Some(YIELD_FOR),
-            ConnectFailure::Refused(r) if r.code == refusal::NOT_MEMBER => {
-                (now.since(since) < RETRY_FOR).then_some(RETRY_EVERY)
-            }
-            ConnectFailure::NoAnswer => self.next_address(host).then_some(Duration::ZERO),
-            _ => None,
-        };
-        match again {
-            Some(wait) => {
-                self.peers.entry(host).contact = Contact::Waiting { since };
-                self.peers.retries.insert((now + wait, host));
-            }
-            None => self.contact_lost(now, host, reason::FENCED),
-        }
-    }
-
-    /// After how long a host is tried again that must not be given up because it does not answer,
-    /// or refuses: our leader, and the leader's members before they are declared lost.
-    fn goes_on_trying(
-        &mut self,
-        now: Instant,
-        host: HostId,
-        failure: &ConnectFailure,
-    ) -> Option<Duration> {
-        if *failure == ConnectFailure::Yielded {
-            return None;
-        }
-        if self.lead.recovery.is_some() {
-            let silent = *failure == ConnectFailure::NoAnswer;
-            if !(silent && self.next_address(host)) {
-                self.gone_in_recovery(now, host);
-                return Some(RETRY_LEADER);
-            }
-            return Some(Duration::ZERO);
-        }
-        if self.me.is_some() && self.me != self.leader() && self.leader() == Some(host) {
-            return Some(self.leader_failed(now, host, failure));
-        }
-        if self.lead.suspects.has(host) {
-            let next = *failure == ConnectFailure::NoAnswer && self.next_address(host);
-            return Some(if next { Duration::ZERO } else { RETRY_LEADER });
-        }
-        None
     }
 
     fn handle_association(

@@ -183,7 +183,7 @@ impl Node {
             self.malformed += u64::from(snapshot.place() < log.snapshot().place());
             return;
         }
-        let before = core::mem::replace(&mut self.log, Some(ControlLog::from_snapshot(snapshot)));
+        let before = self.log.replace(ControlLog::from_snapshot(snapshot));
         let Some((before, after)) = before.zip(self.log.clone()) else { return };
         self.set_lost_after(after.snapshot().lost_after_ms);
         if after.leader() != from {

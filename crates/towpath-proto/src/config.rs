@@ -53,7 +53,7 @@ pub struct Config {
     /// Congestion controller of each path.
     pub congestion: CongestionKind,
     /// A deliberate bug.
-    #[cfg(feature = "plant")]
+    #[cfg(plant)]
     pub plant: Plant,
 }
 
@@ -148,7 +148,7 @@ impl Default for Rekey {
 }
 
 /// Deliberate bugs, so that the simulator can prove that it finds them.
-#[cfg(feature = "plant")]
+#[cfg(plant)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Plant {
     /// None.
@@ -186,7 +186,7 @@ impl Default for Config {
             rekey: Rekey::default(),
             trusted: false,
             congestion: CongestionKind::Tolerant,
-            #[cfg(feature = "plant")]
+            #[cfg(plant)]
             plant: Plant::None,
         }
     }

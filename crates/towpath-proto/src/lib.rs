@@ -13,7 +13,6 @@
 //! | [`endpoint`] | handshakes, cookie, and the table of associations |
 //! | [`association`] | one authenticated conversation: paths, channels, repair, credit |
 //! | [`congestion`], [`stripe`] | policies, a file each |
-//! | [`segments`] | the reference of 1997, for comparison |
 //! | [`config`] | every option with its default and the memory it costs |
 //!
 //! **Memory of an association**, worst case in bytes, with the fields of [`Config`]:
@@ -42,19 +41,20 @@ pub mod config;
 pub mod congestion;
 pub mod crypto;
 pub mod endpoint;
+mod id;
 pub mod machine;
 pub mod memory;
 mod range_set;
 mod recent;
 pub mod rng;
 mod rtt;
-pub mod segments;
 pub mod stripe;
 
 pub use association::{Association, AssociationEvent, AssociationStats, ChannelStats, SendError};
 pub use config::Config;
 pub use crypto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk};
-pub use endpoint::{AssociationId, Connect, ConnectFailure, Endpoint, EndpointEvent, Refusal};
+pub use endpoint::{Connect, ConnectFailure, Endpoint, EndpointEvent, Refusal};
+pub use id::AssociationId;
 pub use machine::{Grant, Inset, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
 pub use memory::{Arrival, Block, HeapMemory, Memory};
 pub use rng::Rng;

@@ -26,7 +26,7 @@ use towpath_wire::packet::{DATA_HEADER, Data, TAG};
 use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 
 use crate::crypto::PacketKey;
-use crate::endpoint::AssociationId;
+use crate::id::AssociationId;
 use crate::memory::{Block, Memory};
 
 /// Where a datagram came from.

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use towpath_wire::{ByteSize, ChannelId};
 
-use crate::endpoint::AssociationId;
+use crate::id::AssociationId;
 
 /// A handle to a message's bytes. Valid from `alloc` (or `put`) to `release` (or `take`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,6 +11,7 @@
 //! | [`world`] | hosts, their clocks, links and processes, driven together |
 //! | [`scenario`] | an experiment as a file |
 //! | [`transfer`] | associations over shared links: rate, fairness, cost, packets over time |
+//! | [`segments`] | the reference of 1997, for comparison |
 //! | [`repair`] | the scheme of 1997 and an association over the same lossy link |
 //! | [`swarm`] | random runs of a scenario with faults, and the checkers |
 //! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
@@ -29,6 +30,7 @@ pub mod process;
 pub mod qos;
 pub mod repair;
 pub mod scenario;
+pub mod segments;
 pub mod swarm;
 pub mod transfer;
 pub mod vm;

@@ -1,4 +1,4 @@
-//! How lost packets are repaired: the scheme of 1997 ([`towpath_proto::segments`]) and an
+//! How lost packets are repaired: the scheme of 1997 ([`crate::segments`]) and an
 //! association, over the same link, with packets of the same size.
 //!
 //! The link's queue holds more than either ever has under way, so that nothing is lost but what
@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
-use towpath_proto::Memory;
-use towpath_proto::segments::{
+use crate::segments::{
     DATA_HEADER, MAP_LEN, SEGMENT_PACKETS, SegmentConfig, SegmentReceiver, SegmentSender,
 };
+use serde::Serialize;
+use towpath_proto::Memory;
 use towpath_wire::frame::{DATA_OVERHEAD, MESSAGE_CHARGE};
 use towpath_wire::packet::{DATA_HEADER as PACKET_HEADER, TAG};
 use towpath_wire::{ByteSize, Instant};

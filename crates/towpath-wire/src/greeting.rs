@@ -80,6 +80,7 @@ impl fmt::Display for Greeting<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::vec::Vec;
 
     /// Never to be changed: other builds send and expect these bytes.
     #[test]

@@ -360,10 +360,6 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let listener = listen(&socket)?;
     let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
     let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
-    let keeper = match options.role {
-        Role::Found(_) => Some(Keeper::start(&options.dir).map_err(system("keeper thread"))?),
-        Role::Join(_) => None,
-    };
     let engine_options = EngineOptions {
         vm: options.vm.clone(),
         dir: options.dir.clone(),
@@ -377,7 +373,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
             library: Library::find(&options.dir),
         },
         descriptors,
-        keeper,
+        keeper: keeper(options)?,
     };
     let mut engine = Engine::new(node, engine_options)?;
     let result = engine.run(&mut |node| {
@@ -431,6 +427,16 @@ fn node(
             let target = JoinTarget { addr, ..token.0.clone() };
             Ok(Node::join(now, config, Box::new(crypto), rng, target))
         }
+    }
+}
+
+/// What keeps the table of hosts, where this daemon founds.
+fn keeper(options: &DaemonOptions) -> Result<Option<Keeper>, DaemonError> {
+    match options.role {
+        Role::Found(_) => {
+            Ok(Some(Keeper::start(&options.dir).map_err(system("starting the keeper"))?))
+        }
+        Role::Join(_) => Ok(None),
     }
 }
 

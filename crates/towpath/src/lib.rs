@@ -17,7 +17,6 @@
 //! | [`task`] | what lives inside a task: messages, groups, spawning |
 //! | [`pvm`] | what a daemon does for programs that were written for PVM |
 //! | [`farm`] | one command over many inputs on all hosts |
-//! | [`text`] | text from elsewhere on its way to a terminal |
 
 pub mod client;
 pub mod config;
@@ -32,7 +31,6 @@ pub mod protocol;
 pub mod pvm;
 pub mod start;
 pub mod table;
-pub mod text;
 pub mod token;
 mod version;
 

@@ -6,6 +6,7 @@ mod edges;
 mod fuzz_targets;
 mod leftovers;
 mod modules;
+mod packages;
 mod ratchet;
 mod run;
 mod sans_io;

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::tree::Tree;
 use super::{
-    binaries, edges, fuzz_targets, leftovers, modules, ratchet, sans_io, sizes, sleeping,
+    binaries, edges, fuzz_targets, leftovers, modules, packages, ratchet, sans_io, sizes, sleeping,
     unsafe_code,
 };
 use crate::args::Options;
@@ -73,6 +73,12 @@ const CHECKS: &[Check] = &[
         about: "no unfinished code, debug output, machine paths or registry hosts",
         hint: "finish or remove it; compute paths at run time",
         run: |tree| Ok(leftovers::check(tree)),
+    },
+    Check {
+        name: "packages",
+        about: "no more packages of others than the budget",
+        hint: "do without, or raise PACKAGES_MAX in xtask/src/rules.rs and say what it saves",
+        run: packages::check,
     },
     Check {
         name: "fuzz",

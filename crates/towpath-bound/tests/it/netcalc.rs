@@ -1,4 +1,4 @@
-//! The reference cases of `tests/data/netcalc_cases.json`: figures of NetCal/DNC, Nancy and panco,
+//! The reference cases of `tests/it/data/netcalc_cases.json`: figures of NetCal/DNC, Nancy and panco,
 //! and own evaluations of published formulas (`source` stands beside each).
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use towpath_bound::{
 };
 
 fn cases() -> Vec<Value> {
-    let text = include_str!("../data/netcalc_cases.json");
+    let text = include_str!("data/netcalc_cases.json");
     let file: Value = serde_json::from_str(text).expect("the case file is JSON");
     file["cases"].as_array().expect("cases").clone()
 }

@@ -219,7 +219,8 @@ fn asked(report: &Report) -> Option<Chart> {
     };
     let title = format!("{}: what channels asked for", report.scenario);
     let rate = Axis::new("asked for", Unit::BitsPerSecond);
-    let chart = Chart::new(title, Axis::new("channel, in the order of the file", Unit::Count), rate);
+    let chart =
+        Chart::new(title, Axis::new("channel, in the order of the file", Unit::Count), rate);
     Some(chart.caption(caption).with("admitted", Shape::Bars, admitted).with(
         "refused",
         Shape::Bars,

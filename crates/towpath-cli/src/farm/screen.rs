@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use towpath::farm::{ItemDone, Printer, Progress, Sink, Steady};
-use towpath::text::visible;
+use towpath_report::text::visible;
 
 use super::args::When;
 

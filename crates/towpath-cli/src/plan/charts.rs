@@ -195,7 +195,7 @@ fn sizes(video: &Video) -> Chart {
     points.push((end, points.last().map_or(0.0, |last| last.1)));
     let mean = trace.total() as f64 / end;
     let unit = video.unit;
-    let x = Axis::new(unit, Unit::Count);
+    let x = Axis::new(unit.to_string(), Unit::Count);
     let y = Axis::new(format!("mean {unit} size"), Unit::Bytes);
     let caption = format!("Means of {AVERAGED} {unit}s (Figure 4.11 of the source).");
     Chart::new(format!("Sizes of {unit}s"), x, y)

@@ -13,9 +13,9 @@ use towpath::protocol::Request;
 use towpath::pvm::library::{FOLDER_VAR, Library, SWITCH};
 use towpath::pvm::linkage::{self, Linkage};
 use towpath::start::limits::Descriptors;
-use towpath::text::visible;
 use towpath::{ClientError, VmDir};
 use towpath_io::RealCrypto;
+use towpath_report::text::visible;
 use towpath_vm::TaskSpec;
 
 use super::input::{self, Input};

@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use towpath::client::{Client, ClientError};
 use towpath::protocol::{ADOPTED_TAGS, Reply, Request, TaskEvent};
-use towpath::text::visible;
+use towpath_report::text::visible;
 use towpath_vm::{Ending, Host, TaskExit};
 use towpath_wire::HostId;
 

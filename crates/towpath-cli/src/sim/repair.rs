@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
-use towpath_proto::segments::SegmentConfig;
 use towpath_sim::repair::{RepairOutcome, RepairSpec, Scheme, run as run_one};
+use towpath_sim::segments::SegmentConfig;
 use towpath_wire::{ByteSize, Rate};
 
 use crate::batch::{in_order, work_bar};

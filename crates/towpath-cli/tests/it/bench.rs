@@ -2,6 +2,7 @@
 //! shape of its answers is asked for here, and that every byte arrives.
 
 use std::process::{Command, Output};
+use towpath_skip::skip;
 
 fn towpath(args: &[&str]) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_towpath")).args(args).output();
@@ -13,7 +14,7 @@ fn namespaces() -> bool {
     let made = Command::new("unshare").args(["-r", "-n", "ip", "link", "show"]).output();
     let can = made.is_ok_and(|out| out.status.success());
     if !can {
-        eprintln!("SKIPPED: no network namespaces here (unshare, ip)");
+        skip("no network namespaces here (unshare, ip)");
     }
     can
 }
@@ -66,7 +67,7 @@ fn tunnels() -> bool {
     let made = Command::new("unshare").args(add).output();
     let can = made.is_ok_and(|out| out.status.success());
     if !can {
-        eprintln!("SKIPPED: no network namespaces or TUN devices here (unshare, ip, /dev/net/tun)");
+        skip("no network namespaces or TUN devices here (unshare, ip, /dev/net/tun)");
     }
     can
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use towpath_skip::skip;
 
 fn bench(args: &[&str]) -> Output {
     let mut c = Command::new(env!("CARGO_BIN_EXE_towpath"));
@@ -59,7 +60,7 @@ fn namespaces() -> bool {
     let made = Command::new("unshare").args(add).output();
     let can = made.is_ok_and(|out| out.status.success());
     if !can {
-        eprintln!("SKIPPED: no network namespaces here (unshare, ip)");
+        skip("no network namespaces here (unshare, ip)");
     }
     can
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::{PROMPT, Vm, fifo, processes_with, text};
+use towpath_skip::skip;
 
 /// Runs towpath under another soft limit of descriptors.
 fn limited(vm: &Vm, soft: u64, args: &[&str]) -> String {
@@ -94,8 +95,7 @@ fn a_host_has_as_many_processors_as_its_control_group_grants() {
     let vm = Vm::new();
     let all = std::thread::available_parallelism().unwrap().get();
     let Some(group) = (all > 1).then(group_of_one_processor).flatten() else {
-        eprintln!("SKIPPED: this user may make no control groups here, or has one processor");
-        return;
+        return skip("this user may make no control groups here, or has one processor");
     };
     let mut command = Command::new("sh");
     let enter = "echo $$ > \"$1/cgroup.procs\"";
@@ -135,8 +135,7 @@ fn what_a_daemon_killed_with_its_guard_left_behind_ends_with_down() {
     let vm = Vm::up(1);
     let dir = vm.vm_dir().host(1);
     if !dir.join("group").exists() {
-        eprintln!("SKIPPED: this user may make no control groups here");
-        return;
+        return skip("this user may make no control groups here");
     }
     let group = std::fs::read_to_string(dir.join("group")).unwrap();
     let (started, mark) = (vm.file("started"), vm.file("mark"));

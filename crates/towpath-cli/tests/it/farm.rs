@@ -244,8 +244,7 @@ fn beside_parallel(vm: &Vm, args: &[&str], input: &[u8]) -> Option<(String, Stri
         .stdin(std::fs::File::open(vm.file("input")).unwrap())
         .output();
     let Ok(theirs) = parallel else {
-        println!("SKIPPED: GNU parallel is not installed");
-        eprintln!("SKIPPED: GNU parallel is not installed");
+        towpath_skip::skip("GNU parallel is not installed");
         return None;
     };
     let ours = vm.with_input(&[&["farm", "--keep-order"], args].concat(), input);
@@ -345,9 +344,7 @@ fn results_are_where_gnu_parallel_puts_them() {
         .env("HOME", vm.dir.path())
         .output();
     if parallel.is_err() {
-        println!("SKIPPED: GNU parallel is not installed");
-        eprintln!("SKIPPED: GNU parallel is not installed");
-        return;
+        return towpath_skip::skip("GNU parallel is not installed");
     }
     assert_eq!(files("ours"), files("theirs"));
 }

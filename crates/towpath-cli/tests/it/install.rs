@@ -3,14 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use towpath_skip::skip;
+
 use crate::support::{built, text};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-
-fn skip(what: &str) {
-    println!("SKIPPED: {what}");
-    eprintln!("SKIPPED: {what}");
-}
 
 fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())

@@ -1,50 +1,23 @@
-//! A job of `towpath run` whose tasks spawn tasks: output, signals, its end. The tasks are this
-//! very program, told to run one of the functions that are no tests by themselves.
+//! A job of `towpath run` whose tasks spawn tasks: output, signals, its end. The tasks are
+//! those of `roles/`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use crate::support::{Vm, text};
 use serde_json::Value;
-use towpath::Task;
-use towpath_vm::talk::{Place, SpawnTasks};
 
-/// Runs a function of this file as the first task of a job.
-fn job(vm: &Vm, options: &[&str], function: &str) -> Command {
-    let program = std::env::current_exe().unwrap();
+/// Runs a role as the first task of a job.
+fn job(vm: &Vm, options: &[&str], role: &str) -> Command {
     let mut command = vm.command(&["run"]);
-    command.args(options).arg("--").arg(program);
-    let function = format!("jobs::{function}");
-    command.args([&function, "--exact", "--ignored", "--nocapture"]);
+    command.args(options).arg("--").arg(crate::support::roles()).arg(role);
     command
-}
-
-/// Starts `count` shells with a script, as a task.
-fn spawn(count: u32, script: &str) {
-    let mut task = Task::enrol().unwrap();
-    let tasks = SpawnTasks {
-        program: b"sh".to_vec(),
-        args: vec![b"-c".to_vec(), script.as_bytes().to_vec()],
-        env: Vec::new(),
-        cwd: Vec::new(),
-        place: Place::Any,
-        count,
-        context: 0,
-        orphan: false,
-    };
-    assert!(task.spawn(tasks).unwrap().iter().all(Result::is_ok));
-}
-
-#[test]
-#[ignore = "a program for another test"]
-fn program_that_leaves_two_behind() {
-    spawn(2, "read nothing; echo still here; exit 5");
 }
 
 #[test]
 fn a_job_lasts_as_long_as_its_last_task_and_shows_what_each_says() {
     let vm = Vm::up(2);
-    let out = job(&vm, &["--json", "--tag"], "program_that_leaves_two_behind").output().unwrap();
+    let out = job(&vm, &["--json", "--tag"], "leaves-two-behind").output().unwrap();
     let said = text(&out.stderr);
     assert_eq!(out.status.code(), Some(0), "how spawned ones end is not counted: {said}");
     for number in ["[+1 ", "[+2 "] {
@@ -59,21 +32,9 @@ fn a_job_lasts_as_long_as_its_last_task_and_shows_what_each_says() {
 }
 
 #[test]
-#[ignore = "a program for another test"]
-fn program_with_one_that_waits() {
-    // It is ready when this task is gone, which the signal would end.
-    let script = format!(
-        "trap 'echo caught; exit 0' INT; while kill -0 {} 2>/dev/null; do sleep 0.01; done; \
-         echo ready; while :; do tail -f /dev/null & wait; done",
-        std::process::id()
-    );
-    spawn(1, &script);
-}
-
-#[test]
 fn ctrl_c_reaches_spawned_tasks_too() {
     let vm = Vm::up(1);
-    let mut command = job(&vm, &["--no-tag"], "program_with_one_that_waits");
+    let mut command = job(&vm, &["--no-tag"], "one-that-waits");
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|l| l == "ready"));
@@ -83,16 +44,10 @@ fn ctrl_c_reaches_spawned_tasks_too() {
 }
 
 #[test]
-#[ignore = "a program for another test"]
-fn program_with_one_that_outlives_it() {
-    spawn(1, "tail -f /dev/null");
-}
-
-#[test]
 fn a_time_limit_ends_spawned_tasks_too() {
     let vm = Vm::up(2);
     let options = ["--timeout", "1s", "--grace", "1s"];
-    let out = job(&vm, &options, "program_with_one_that_outlives_it").output().unwrap();
+    let out = job(&vm, &options, "one-that-outlives-it").output().unwrap();
     let said = text(&out.stderr);
     assert_eq!(out.status.code(), Some(124), "{said}");
     assert!(said.contains("the time is over: the 1 that still run"), "{said}");

@@ -7,12 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Vm, text};
-
-fn skip(what: &str) -> bool {
-    println!("SKIPPED: {what}");
-    eprintln!("SKIPPED: {what}");
-    false
-}
+use towpath_skip::skip;
 
 /// Our library, where `towpath` looks for it.
 fn library() -> PathBuf {
@@ -22,7 +17,11 @@ fn library() -> PathBuf {
 /// Whether programs of PVM's can run here.
 fn ready(program: &str) -> bool {
     library();
-    Path::new(program).is_file() || skip(&format!("{program} is not installed"))
+    let installed = Path::new(program).is_file();
+    if !installed {
+        skip(&format!("{program} is not installed"));
+    }
+    installed
 }
 
 /// A C program linked with PVM's own library; `false` where that cannot be had.

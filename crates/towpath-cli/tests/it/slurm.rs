@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
 use crate::support::{PROMPT, Vm, text};
+use towpath_skip::skip;
 
 /// What runs until the test ends.
 struct Running(Vec<Child>);
@@ -106,10 +107,7 @@ fn wait(vm: &Vm, what: &str, is_there: &dyn Fn() -> bool) {
 fn a_job_of_a_real_slurm_has_a_host_for_each_node() {
     let vm = Vm::new();
     let Some(_cluster) = cluster(&vm) else {
-        eprintln!(
-            "SKIPPED: no Slurm here (Debian: munge, slurmctld, slurmd, slurm-client; needs root)"
-        );
-        return;
+        return skip("no Slurm (Debian: munge, slurmctld, slurmd, slurm-client; needs root)");
     };
     let program = env!("CARGO_BIN_EXE_towpath");
     let script = format!(

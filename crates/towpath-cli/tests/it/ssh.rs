@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::{Vm, text};
 use serde_json::Value;
+use towpath_skip::skip;
 
 /// Where Debian, Fedora and others have the server.
 const SSHD: [&str; 2] = ["/usr/sbin/sshd", "/usr/bin/sshd"];
@@ -88,8 +89,7 @@ fn names<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
 fn a_real_ssh_starts_hosts_and_names_the_one_it_does_not_trust() {
     let vm = Vm::new();
     let Some(_server) = server(&vm) else {
-        eprintln!("SKIPPED: no ssh server can run here (Debian: openssh-server; needs root)");
-        return;
+        return skip("no ssh server can run here (Debian: openssh-server; needs root)");
     };
     let program = env!("CARGO_BIN_EXE_towpath");
     let dir = vm.dir.path().display();

@@ -99,6 +99,21 @@ fn wait_until_frozen(vm: &Vm, host: usize, frozen: bool) {
     }
 }
 
+/// What a client is told of hosts for so long.
+fn events(client: &mut Client, most: Duration) -> Vec<HostEvent> {
+    let until = Instant::now() + most;
+    let mut news = Vec::new();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return news;
+        }
+        if let Some(Reply::HostEvent(event)) = client.receiver.next(Some(left)).unwrap() {
+            news.push(event);
+        }
+    }
+}
+
 #[test]
 fn a_founder_that_was_killed_and_starts_again_has_its_hosts_and_tasks_go_on() {
     let (vm, founder, mut a, mut b) = three();
@@ -163,7 +178,7 @@ fn a_founder_that_lost_its_table_ends_nobody_and_hosts_say_what_is_wrong() {
     let trouble = |client: &mut Client| client.info().unwrap().trouble.join("\n");
     while trouble(&mut vm.client(2)).is_empty() {
         assert!(begin.elapsed() < PROMPT, "nothing is told");
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::yield_now();
     }
     let said = text(&vm.towpath(&["hosts"]).stderr);
     assert!(said.contains("does not take this host back") && said.contains("hint:"), "{said}");
@@ -207,7 +222,8 @@ fn a_leader_that_stood_still_ends_nobody() {
         assert!(wait_for(client, |e| matches!(e, HostEvent::LeaderBack(_))));
     }
     // Longer than anybody is given to come back.
-    std::thread::sleep(Duration::from_secs(5));
+    let news = events(&mut clients[0], Duration::from_secs(5));
+    assert_eq!(news, [], "nobody goes, and nobody comes");
     assert_eq!(hosts(&vm), before);
     talk(&mut a, &mut b, 3);
 }
@@ -236,17 +252,8 @@ fn a_crowd_of_daemons_on_a_busy_machine_loses_nobody() {
     let up = vm.towpath(&["up", "--hosts", &crowd]);
     assert!(up.status.success(), "{}", text(&up.stderr));
     let mut client = watch(&vm, 1);
-    let until = Instant::now() + Duration::from_secs(20);
-    let mut lost = 0;
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            break;
-        }
-        lost += match client.receiver.next(Some(left)).unwrap() {
-            Some(Reply::HostEvent(HostEvent::Lost(_) | HostEvent::LeaderLost(_))) => 1,
-            _ => 0,
-        };
-    }
+    let news = events(&mut client, Duration::from_secs(20));
+    let lost = |e: &&HostEvent| matches!(e, HostEvent::Lost(_) | HostEvent::LeaderLost(_));
+    let lost = news.iter().filter(lost).count();
     assert_eq!((lost, hosts(&vm).len()), (0, crowd.parse().unwrap()));
 }

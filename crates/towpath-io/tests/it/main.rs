@@ -1,5 +1,7 @@
 //! The real drivers: sockets, streams and shared memory.
 
+#[path = "../../../towpath-cli/tests/it/support/built.rs"]
+mod built;
 mod direct;
 mod links;
 mod neighbours;

@@ -9,6 +9,7 @@ use towpath_io::udp::{Notice, SendBatch, TooLong};
 use towpath_io::{Clock, LinkDriver, RealCrypto, UdpLink};
 use towpath_proto::crypto::HeaderKey;
 use towpath_proto::{Config, Endpoint, HeapMemory, Rng, Transmit};
+use towpath_skip::skip;
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
 use towpath_wire::{ByteSize, LinkId, PathId};
 
@@ -98,8 +99,7 @@ fn a_batch_of_trains_goes_out_in_one_call_over_ipv4() {
 #[test]
 fn a_batch_of_trains_goes_out_in_one_call_over_ipv6() {
     if UdpLink::bind(LINK, (Ipv6Addr::LOCALHOST, 0).into()).is_err() {
-        eprintln!("SKIPPED: this machine has no ::1");
-        return;
+        return skip("this machine has no ::1");
     }
     a_batch_arrives(Ipv6Addr::LOCALHOST, true);
 }
@@ -196,7 +196,7 @@ fn a_datagram_beyond_the_way_s_limit_is_refused_not_cut_into_fragments() {
             Ok(out) if out.status.code() == Some(101) => {
                 panic!("inside: {}", String::from_utf8_lossy(&out.stdout));
             }
-            _ => eprintln!("SKIPPED: no network namespace can be made here"),
+            _ => skip("no network namespace can be made here"),
         }
         return;
     }

@@ -125,7 +125,7 @@ proptest! {
 /// Found by fuzzing: where the fault was depended on the cut.
 #[test]
 fn a_short_stream_header_is_a_fault_where_it_starts() {
-    let mut bytes = b"RIFF\x20\0\0\0AVI ".to_vec();
+    let mut bytes = b"RIFF\x1c\0\0\0AVI ".to_vec();
     bytes.extend(b"strh\x06\0\0\0videos");
     bytes.extend(b"JUNK\x02\0\0\0..");
     for cuts in [&[][..], &[1], &[7], &[11, 2]] {

@@ -1,6 +1,6 @@
 //! Frames of real clips are those that ffprobe finds: made by ffmpeg here, of a few seconds.
 //!
-//! Where ffmpeg is absent these are skipped, loudly; with `TOWPATH_REQUIRE_FFMPEG=1` that fails.
+//! Where ffmpeg is absent these are skipped, loudly.
 
 use crate::clip::{Clip, Probed};
 use towpath_media::inspect::Inspector;

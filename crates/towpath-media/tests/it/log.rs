@@ -103,6 +103,8 @@ pub(crate) fn check(log: &Log, bytes: &[u8]) {
             Told::Pes(pes) => assert!(pes.stream < streams && pes.offset < len),
             Told::Table(table) => assert!(table.offset < len),
             Told::Fault(_, offset) => assert!(*offset <= len),
+            Told::Indexed(stream, _) => assert!(*stream < streams, "told before its index"),
+            Told::Data(stream, bytes) => assert!(*stream < streams && *bytes <= len),
             Told::Program(_) => {}
         }
     }

@@ -49,7 +49,9 @@ fn clips_are_read_as_ffprobe_reads_them() {
     let mut compared = compare_forms(own.path(), &mut failures);
     match std::env::var("TOWPATH_CLIPS") {
         Ok(folder) => compared += compare_folder(Path::new(&folder), &mut failures),
-        Err(_) => println!("no more than one: TOWPATH_CLIPS names no folder (tests/fetch-clips.sh)"),
+        Err(_) => {
+            println!("no more than one: TOWPATH_CLIPS names no folder (tests/fetch-clips.sh)")
+        }
     }
     assert!(failures.is_empty(), "{} of {compared}:\n{}", failures.len(), failures.join("\n"));
     assert!(compared >= FORMS.len());

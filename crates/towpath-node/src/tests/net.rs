@@ -75,6 +75,7 @@ fn index(addr: SocketAddr) -> usize {
 pub(super) fn config(index: usize, name: &str) -> NodeConfig {
     NodeConfig {
         name: name.into(),
+        build: "test".into(),
         links: Links::one(addr(index)),
         arch: "any".into(),
         speed: 1000,

@@ -303,6 +303,16 @@ fn groups_and_mailboxes_are_the_leaders_and_end_with_their_tasks() {
     net.nothing_is_left();
 }
 
+/// So many MiB more wait at host 1 for another one.
+fn crowd(net: &mut Net, host: towpath_wire::HostId, mib: usize) {
+    let now = net.now;
+    for _ in 0..mib {
+        let bytes = vec![0; (1 << 20) - 72];
+        let input = towpath_vm::message::Input { request: 77, bytes, end: false };
+        net.node(1).tell(now, host, towpath_vm::Message::Input(input));
+    }
+}
+
 #[test]
 fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
     let mut net = Net::new(3);
@@ -310,21 +320,10 @@ fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
     let a = net.enrol(1);
     net.cut(1, 2);
     // What waits for it: 8 MiB, then tasks wait; 64 MiB, then questions are turned away.
-    let mib = |net: &mut Net, mib: usize| {
-        let now = net.now;
-        for _ in 0..mib {
-            let request = towpath_vm::message::Input {
-                request: 77,
-                bytes: vec![0; (1 << 20) - 72],
-                end: false,
-            };
-            net.node(1).tell(now, two, towpath_vm::Message::Input(request));
-        }
-    };
-    mib(&mut net, 7);
+    crowd(&mut net, two, 7);
     assert!(net.node(1).has_room(two));
     assert_eq!(net.says(1, a, ToDaemon::Ask { number: 1, question: Question::Clock(two) }), None);
-    mib(&mut net, 1);
+    crowd(&mut net, two, 1);
     assert!(!net.node(1).has_room(two));
     let spawn = SpawnTasks { count: 1, place: Place::Host(two), ..SpawnTasks::default() };
     let peer = two.task(5).expect("a task");
@@ -349,12 +348,12 @@ fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
         assert_eq!(net.says(1, a, say.clone()), None, "{say:?}");
     }
     net.told(1, a);
-    mib(&mut net, 55);
+    crowd(&mut net, two, 55);
     // The job began here: it may be spawned there as long as 64 MiB do not wait.
     let say = ToDaemon::Ask { number: 6, question: Question::Spawn(spawn.clone()) };
     assert_eq!(net.says(1, a, say), None);
     assert_eq!(net.told(1, a), [], "it was asked");
-    mib(&mut net, 2);
+    crowd(&mut net, two, 2);
     let say = ToDaemon::Ask { number: 7, question: Question::Spawn(spawn) };
     net.says(1, a, say);
     let told = net.told(1, a);
@@ -373,9 +372,9 @@ fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
     assert!(answers.iter().any(|m| matches!(m, towpath_vm::Message::Answered(a)
             if matches!(&a.answer, Err(Fault::Limit { limit, .. }) if *limit == 64 << 20))),);
     // At 256 MiB it is given up, and what waited with it.
-    mib(&mut net, 188);
+    crowd(&mut net, two, 188);
     assert!(!net.node(1).has_room(two));
-    mib(&mut net, 4);
+    crowd(&mut net, two, 4);
     assert!(net.node(1).has_room(two));
     net.run(1);
     let told = net.told(1, a);
@@ -433,6 +432,11 @@ fn requests_run_once_and_are_told_of_in_order() {
         net.run(50);
         assert_eq!(net.events(on), []);
     }
+}
+
+#[test]
+fn requests_that_cannot_be_made_say_why() {
+    let mut net = Net::new(2);
     let nobody = towpath_wire::HostId::new(9, 9).expect("a host");
     let spawn = |net: &mut Net, host, spec| net.call(0, |n, now, m| n.spawn(now, host, spec, m));
     assert_eq!(spawn(&mut net, nobody, program(&[])), Err(SpawnError::UnknownHost(nobody)));

@@ -51,7 +51,7 @@ impl Crypto for StandIn {
     }
 
     fn initiate(&mut self, remote: &HostKey, psk: &Psk, prologue: &[u8]) -> Box<dyn Handshake> {
-        self.shake(Some(*remote), *psk, prologue)
+        self.shake(Some(*remote), psk.clone(), prologue)
     }
 
     fn respond(&mut self, prologue: &[u8]) -> Box<dyn Handshake> {
@@ -134,7 +134,7 @@ impl Handshake for Shake {
     }
 
     fn set_psk(&mut self, psk: &Psk) -> Result<(), CryptoError> {
-        self.psk = *psk;
+        self.psk = psk.clone();
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use super::path::{Outcome, Path};
 use super::send::{SendError, SendHalf};
 use crate::config::Config;
 use crate::crypto::Crypto;
-use crate::endpoint::AssociationId;
+use crate::id::AssociationId;
 use crate::machine::{PathChange, TimerKind};
 use crate::memory::{Block, Memory};
 use crate::stripe::FirstUsable;

@@ -10,7 +10,7 @@ use towpath_wire::{ByteSize, ChannelId, Instant};
 
 use super::receive::{ReceiveHalf, Refused, Renewal};
 use super::send::{Next, SendHalf, Settled};
-use crate::endpoint::AssociationId;
+use crate::id::AssociationId;
 use crate::memory::{Arrival, Block, HeapMemory, Memory};
 use crate::rng::Rng;
 

@@ -353,7 +353,7 @@ impl Association {
                 self.tell_settled(channel);
             }
             Item::Skip { channel, message } => {
-                #[cfg(feature = "plant")]
+                #[cfg(plant)]
                 if self.config.plant == crate::config::Plant::ForgottenSkip {
                     return;
                 }

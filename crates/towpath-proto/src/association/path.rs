@@ -118,7 +118,7 @@ pub(super) struct Path {
     pub(super) loss_at: Option<Instant>,
     probing: Probing,
     pub(super) arrivals: Arrivals,
-    #[cfg(feature = "plant")]
+    #[cfg(plant)]
     pub(super) plant: crate::config::Plant,
 }
 
@@ -126,7 +126,7 @@ impl Path {
     pub(super) fn new(id: PathId, link: LinkId, remote: SocketAddr, config: &Config) -> Self {
         #[allow(unused_mut)] // only the planted bug changes it
         let mut arrivals = Arrivals::new();
-        #[cfg(feature = "plant")]
+        #[cfg(plant)]
         {
             arrivals.received.off_by_one = config.plant == crate::config::Plant::BitmapOffByOne;
         }
@@ -150,7 +150,7 @@ impl Path {
             loss_at: None,
             probing: Probing::default(),
             arrivals,
-            #[cfg(feature = "plant")]
+            #[cfg(plant)]
             plant: config.plant,
         }
     }
@@ -392,7 +392,7 @@ impl Path {
         if let Some(size) = self.mtu.on_acked(number, s.bytes) {
             self.resize(now, size);
         }
-        #[cfg(feature = "plant")]
+        #[cfg(plant)]
         if self.plant == crate::config::Plant::LostAcknowledgement && number % 97 == 13 {
             return;
         }
@@ -446,7 +446,7 @@ impl Path {
         if let Lost::BlackHole(size) = lost {
             self.resize(now, size);
         }
-        #[cfg(feature = "plant")]
+        #[cfg(plant)]
         if self.plant == crate::config::Plant::ForgottenRepair && number % 97 == 13 {
             return lost == Lost::Packet;
         }

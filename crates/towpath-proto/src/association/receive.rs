@@ -272,7 +272,7 @@ impl ReceiveHalf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::AssociationId;
+    use crate::id::AssociationId;
     use crate::memory::HeapMemory;
     use std::vec;
     use std::vec::Vec;

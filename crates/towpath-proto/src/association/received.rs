@@ -20,7 +20,7 @@ pub(super) enum Seen {
 pub(super) struct Received {
     largest: Option<u64>,
     bits: Ring,
-    #[cfg(feature = "plant")]
+    #[cfg(plant)]
     pub(super) off_by_one: bool,
 }
 
@@ -29,7 +29,7 @@ impl Received {
         Self {
             largest: None,
             bits: Ring::new(),
-            #[cfg(feature = "plant")]
+            #[cfg(plant)]
             off_by_one: false,
         }
     }
@@ -68,7 +68,7 @@ impl Received {
                 Some(hi) => self.word_below(hi),
                 None => 0,
             };
-            #[cfg(feature = "plant")]
+            #[cfg(plant)]
             if self.off_by_one && *word != u64::MAX && w == 0 {
                 *word |= *word << 1;
             }

@@ -18,24 +18,13 @@ use super::stamps::Stamps;
 use crate::association::{Association, Opening, SendError};
 use crate::config::Config;
 use crate::crypto::{Crypto, HostKey};
+use crate::id::{AssociationId, INDEX_BITS};
 use crate::machine::{Grant, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
 use crate::memory::{Block, Memory};
 use crate::rng::Rng;
 
-/// Names an association of this endpoint; also the index that the peer puts on its packets.
-/// The low 12 bits are a table index, the rest is drawn anew for each use of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AssociationId(pub u32);
-
-const INDEX_BITS: u32 = 12;
 /// Handshake datagrams that wait for a link at most; beyond it the oldest is dropped.
 const QUEUE_MAX: usize = 256;
-
-impl AssociationId {
-    pub(super) const fn index(self) -> usize {
-        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
-    }
-}
 
 pub(super) enum SlotState {
     Free,

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use towpath_wire::Admission;
 
-use super::core::AssociationId;
 use super::initiate::ConnectFailure;
 use crate::association::AssociationEvent;
 use crate::crypto::HostKey;
+use crate::id::AssociationId;
 
 /// What an endpoint tells its owner.
 #[derive(Debug)]

@@ -10,11 +10,12 @@ use towpath_wire::packet::{Cookie, INITIATION_HEADER, Initiation, Response, TAG}
 use towpath_wire::{Admission, Instant, LinkId, VersionRange};
 
 use super::cookie::cookie_key;
-use super::core::{AssociationId, Endpoint, SlotState};
+use super::core::{Endpoint, SlotState};
 use super::event::EndpointEvent;
 use super::hello::{HELLO_MAX, Hello, PAYLOAD_MAX, Refusal};
 use crate::association::{Association, Identity};
 use crate::crypto::{Handshake, HostKey, Psk};
+use crate::id::AssociationId;
 
 /// First wait before an initiation is repeated; it doubles up to [`REPEAT_MAX`].
 const REPEAT_MIN: Duration = Duration::from_millis(100);

@@ -21,7 +21,7 @@ mod respond;
 mod stamps;
 mod timers;
 
-pub use core::{AssociationId, Endpoint};
+pub use core::Endpoint;
 pub use event::{EndpointEvent, EndpointStats};
 pub(crate) use hello::cut_text;
 pub use hello::{HELLO_MAX, REFUSAL_TEXT_MAX, Refusal};

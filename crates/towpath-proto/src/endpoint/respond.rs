@@ -13,12 +13,13 @@ use towpath_wire::packet::{
     Cookie, INITIATION_HEADER, Initiation, RESPONSE_HEADER, Response, Versions,
 };
 
-use super::core::{AssociationId, Endpoint, SlotState};
+use super::core::{Endpoint, SlotState};
 use super::event::EndpointEvent;
 use super::hello::{HELLO_MAX, Hello, PAYLOAD_MAX, REFUSAL_TEXT_MAX, cut_text};
 use super::initiate::ConnectFailure;
 use crate::association::{Association, Identity, PeerLimits};
 use crate::crypto::{Handshake, HostKey, Psk};
+use crate::id::AssociationId;
 use crate::machine::RxMeta;
 
 /// How long a half-open association waits for the initiator's first sealed packet.

@@ -5,7 +5,8 @@ use ::core::time::Duration;
 
 use towpath_wire::Instant;
 
-use super::core::{AssociationId, Endpoint, SlotState};
+use super::core::{Endpoint, SlotState};
+use crate::id::AssociationId;
 use crate::memory::Memory;
 
 /// Timers that may have been replaced, beside four for each place, before they are dropped.

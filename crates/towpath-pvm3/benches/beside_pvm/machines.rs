@@ -42,7 +42,7 @@ impl Machines {
             names => Net::switched(folder.path(), names),
         };
         if hosts > 1 && net.is_none() {
-            support::skip(&format!("no network namespaces: {hosts} hosts were not measured"));
+            towpath_skip::skip(&format!("no network namespaces: {hosts} hosts were not measured"));
             return None;
         }
         let program = folder.path().join("speed");

@@ -126,7 +126,9 @@ fn measure(figures: &mut Figures, machines: &Machines, system: System, args: [&s
 fn main() {
     let wanted = Wanted::read();
     if !Path::new("/usr/include/pvm3.h").exists() {
-        return support::skip("Debian's pvm and pvm-dev are not installed: nothing was measured");
+        return towpath_skip::skip(
+            "Debian's pvm and pvm-dev are not installed: nothing was measured",
+        );
     }
     let before = load();
     let mut figures = Figures::default();

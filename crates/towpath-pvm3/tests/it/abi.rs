@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use towpath_skip::skip;
 
 /// What this crate built.
 fn library() -> PathBuf {
@@ -40,12 +41,6 @@ fn exported(object: &Path) -> BTreeMap<String, u64> {
 
 fn listed(text: &str) -> BTreeSet<&str> {
     text.lines().collect()
-}
-
-/// Not passed: something is not there that this test needs.
-fn skip(what: &str) {
-    eprintln!("SKIPPED: {what}");
-    println!("SKIPPED: {what}");
 }
 
 #[test]

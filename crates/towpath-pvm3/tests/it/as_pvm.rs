@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::pvm::Pvm;
-use crate::support::{self, Machine, skip};
+use crate::support::{self, Machine};
+use towpath_skip::skip;
 
 const CORNERS: &str = "\
 another task 1, context kept 1, fragments 4080, tids shown 0

@@ -9,8 +9,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::support::Machine;
 use crate::support::pvm::Pvm;
-use crate::support::{Machine, skip};
+use towpath_skip::skip;
 
 /// Name, arguments, input.
 type Program = (&'static str, &'static [&'static str], &'static str);

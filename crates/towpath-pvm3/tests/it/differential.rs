@@ -15,10 +15,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use crate::support::Machine;
 use crate::support::pvm::Pvm;
-use crate::support::{Machine, skip};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use towpath_skip::skip;
 
 /// Sequences of one task.
 const CASES: u32 = 500;

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::Machine;
 use crate::support::pvm::Pvm;
-use crate::support::{Machine, skip};
+use towpath_skip::skip;
 
 const TRACER: &str = "/usr/bin/tracer";
 /// Longest wait for what must come.

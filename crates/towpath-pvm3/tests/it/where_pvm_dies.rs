@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::net::Net;
-use crate::support::{Machine, skip, towpath};
+use crate::support::{Machine, towpath};
+use towpath_skip::skip;
 
 /// A machine with the program.
 struct Hard {

@@ -24,8 +24,8 @@ use towpath_qos::scheduler::heap::Heap;
 use towpath_qos::scheduler::hfsc::Hfsc;
 use towpath_qos::scheduler::{
     CbqSource, Discipline, Drr, Edf, EdfCalendar, Fcfs, JitterEdd, Packet, Policy, Port,
-    PortConfig, PriorityBitmap, QueueConfig, QueueId, Rcsp, Scfq, Scheduler, Service, StaticPriority, ThreeQueue,
-    VirtualClock, Wf2q, Wfq,
+    PortConfig, PriorityBitmap, QueueConfig, QueueId, Rcsp, Scfq, Scheduler, Service,
+    StaticPriority, ThreeQueue, VirtualClock, Wf2q, Wfq,
 };
 use towpath_wire::{ByteSize, Instant, Rate};
 

@@ -184,7 +184,7 @@ fn beside_it_on_a_small_buffer_cubic_keeps_half_of_what_it_keeps_beside_cubic() 
 }
 
 #[test]
-#[ignore = "minutes: every cell, to be read"]
+#[ignore = "nightly: minutes, every cell"]
 fn every_cell() {
     for loss_ppm in [0, 1_000, 10_000, 50_000, 100_000, 200_000] {
         for kind in ["tolerant", "cubic", "aimd"] {

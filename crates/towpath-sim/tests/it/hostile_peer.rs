@@ -64,9 +64,16 @@ fn a_channel_closed_below_what_arrived_on_it_leaves_no_block_behind() {
 #[test]
 fn the_largest_packet_number_is_a_packet_like_any_other() {
     let mut net = network();
-    net.forge(0, 1, u64::MAX, &[1]);
-    net.forge(0, 1, u64::MAX - 1, &[1]);
+    let before = net.hosts[1].stats();
+    for number in [u64::MAX, u64::MAX - 1, u64::MAX] {
+        net.forge(0, 1, number, &[1]);
+    }
     net.run_for(Duration::from_millis(100));
+    let stats = net.hosts[1].stats();
+    assert_eq!(stats.duplicates - before.duplicates, 1, "taken once each: {stats:?}");
+    assert_eq!((stats.forged, stats.refused), (before.forged, before.refused));
+    assert!(stats.packets_sent > before.packets_sent, "and acknowledged");
+    assert!(net.hosts[1].over.is_empty(), "and no fault");
 }
 
 /// Runs `what` on its own thread; false when it has not come back after ten seconds.

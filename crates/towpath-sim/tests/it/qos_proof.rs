@@ -78,7 +78,7 @@ fn no_packet_of_300_000_breaks_a_promise() {
 
 /// `FIRST_SEED=1000 SEEDS=1300` proves other sub-networks, or more of them.
 #[test]
-#[ignore = "ten million packets: a minute in a release build"]
+#[ignore = "nightly: ten million packets"]
 fn no_packet_of_ten_million_breaks_a_promise() {
     let number = |name, default| {
         std::env::var(name).map_or(default, |text| text.parse::<u64>().expect("a number"))

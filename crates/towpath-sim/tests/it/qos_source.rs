@@ -199,7 +199,11 @@ fn quantiles_of_a_table_are_its_values() {
     for name in ["8021p-2.toml", "rsvp-100.toml", "middleware-2-35-35.toml"] {
         for t in run(name).references {
             for ns in [t.theirs.p50_ns, t.theirs.p90_ns, t.theirs.p99_ns] {
-                assert!(t.theirs_us.contains(&(ns / US)) && ns % US == 0, "{name} {}: {ns}", t.label);
+                assert!(
+                    t.theirs_us.contains(&(ns / US)) && ns % US == 0,
+                    "{name} {}: {ns}",
+                    t.label
+                );
             }
         }
     }

@@ -172,23 +172,10 @@ impl Engine {
             return self.reply(key, &refusal);
         }
         match request {
-            Request::Info => {
-                let info = Reply::Info(Info {
-                    version: crate::VERSION.into(),
-                    vm: self.vm.clone(),
-                    me: self.node.me(),
-                    leader: self.node.leader(),
-                    frozen: self.node.is_frozen(),
-                    pid: std::process::id(),
-                    trouble: self.trouble(),
-                    counters: self.counters(),
-                });
-                self.reply(key, &info);
-            }
+            Request::Info => self.reply(key, &Reply::Info(self.info())),
             Request::Hosts => {
                 self.node.ask_hosts(now);
-                let hosts = Reply::Hosts(self.hosts());
-                self.reply(key, &hosts);
+                self.reply(key, &Reply::Hosts(self.hosts()));
             }
             Request::Tasks { tag, host } => {
                 let query = self.node.list(now, host, &mut self.memory);
@@ -247,6 +234,19 @@ impl Engine {
                 self.is_over = true;
                 self.reply(key, &Reply::Done);
             }
+        }
+    }
+
+    fn info(&self) -> Info {
+        Info {
+            version: crate::VERSION.into(),
+            vm: self.vm.clone(),
+            me: self.node.me(),
+            leader: self.node.leader(),
+            frozen: self.node.is_frozen(),
+            pid: std::process::id(),
+            trouble: self.trouble(),
+            counters: self.counters(),
         }
     }
 

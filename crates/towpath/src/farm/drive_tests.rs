@@ -15,7 +15,7 @@ use towpath_wire::HostId;
 use super::*;
 use crate::farm::input::Items;
 use crate::farm::template::Template;
-use crate::protocol::{FrameReader, encode};
+use crate::protocol::{FrameReader, encode, greeting};
 
 fn host(slot: u16) -> Host {
     Host {
@@ -47,14 +47,21 @@ fn daemon(dir: &Path, name: &str, mut script: Script) -> PathBuf {
 }
 
 fn serve(mut stream: UnixStream, script: &mut Script) -> io::Result<()> {
+    let (hello, len) = greeting().emit();
+    stream.write_all(&hello[..len])?;
     let mut frames = FrameReader::default();
     let mut buf = vec![0; 65_536];
+    let mut greeted = false;
     loop {
         let n = stream.read(&mut buf)?;
         if n == 0 {
             return Ok(());
         }
         frames.extend(&buf[..n]);
+        greeted = greeted || frames.greeted().unwrap();
+        if !greeted {
+            continue;
+        }
         while let Some(request) = frames.next::<Request>().unwrap() {
             let replies = match request {
                 Request::Watch => vec![],

@@ -1,53 +1,20 @@
 //! Tasks that end in every way, in processes of their own: nothing that they sent is lost, and
 //! their end is told after it.
 
-use std::env;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::ending::{MESSAGES, PEER};
 use crate::support::{ANY, LONG, Vm, pattern};
 use towpath::task::{Event, Subject, Wanted, WatchEvent};
 use towpath::{Task, TaskId};
 
-/// What this program is to do when it was started as a task's process: role and argument.
-const ROLE: &str = "TP_TEST_ROLE";
-const PEER: &str = "TP_TEST_PEER";
-const MESSAGES: i32 = 2000;
-
-/// Starts this test program once more, as a task's process with a role.
+/// Starts a task's process with a role.
 fn start(socket: &Path, role: &str, peer: TaskId) -> Child {
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "ends::as_another_process", "--nocapture"]);
-    command.env("TOWPATH_TASK_SOCKET", socket).env(ROLE, role);
+    let mut command = Command::new(crate::roles());
+    command.args(["end", role]).env("TOWPATH_TASK_SOCKET", socket);
     command.env(PEER, peer.to_raw().to_string()).stdin(Stdio::null()).stdout(Stdio::null());
     command.spawn().unwrap()
-}
-
-/// Does nothing as a test; in a process started by [`start`], plays its role.
-#[test]
-fn as_another_process() {
-    let Ok(role) = env::var(ROLE) else { return };
-    let raw = env::var(PEER).unwrap().parse::<u64>().unwrap();
-    let peer = TaskId::try_from(raw).unwrap();
-    let mut task = Task::enrol().unwrap();
-    task.allow_direct(role != "die by daemon");
-    task.send(peer, -1, b"here").unwrap();
-    if role == "wait" {
-        let _ = task.recv(&ANY);
-        return;
-    }
-    for i in 0..MESSAGES {
-        let len = if i % 100 == 99 { 100_000 } else { i as usize % 300 };
-        task.send(peer, i, &pattern(i as u64, len)).unwrap();
-    }
-    if role.starts_with("die") {
-        let own = rustix::process::getpid();
-        rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
-    } else if role == "leave" {
-        task.leave().unwrap();
-        // The process goes on, and must not be needed any more.
-        std::thread::park();
-    }
 }
 
 /// Waits for the first message of a started process, and has its end told.

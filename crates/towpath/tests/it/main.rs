@@ -3,6 +3,9 @@
 mod broken_teams;
 #[path = "../../../towpath-cli/tests/it/support/built.rs"]
 mod built;
+#[path = "../../roles/ends.rs"]
+#[allow(dead_code, reason = "the process's own part")]
+mod ending;
 mod ends;
 mod examples;
 mod lent;
@@ -12,3 +15,8 @@ mod started;
 mod streams;
 mod support;
 mod teams;
+
+/// The program with the roles that tests start.
+fn roles() -> std::path::PathBuf {
+    built::built(&["examples/task-roles"], &["-p", "towpath", "--example", "task-roles"])
+}

@@ -1,46 +1,18 @@
 //! Tasks that spawn tasks.
 
-use std::env;
-
 use crate::support::{ANY, LONG, Vm};
-use towpath::Task;
 use towpath::task::{Ending, Event, Fault, Place, SpawnTasks, Subject, WatchEvent};
 
-const ROLE: &str = "TP_TEST_ROLE";
-
-/// So many of this test program, as tasks with a role.
+/// So many tasks with a role.
 fn copies(role: &str, count: u32) -> SpawnTasks {
     let arg = |text: &str| text.as_bytes().to_vec();
     SpawnTasks {
-        program: env::current_exe().unwrap().into_os_string().into_encoded_bytes(),
-        args: vec![arg("--exact"), arg("spawn::as_a_spawned_task"), arg("--nocapture")],
-        env: vec![(arg(ROLE), arg(role))],
+        program: crate::roles().into_os_string().into_encoded_bytes(),
+        args: vec![arg("child"), arg(role)],
         count,
         context: 7,
         ..SpawnTasks::default()
     }
-}
-
-/// Does nothing as a test; in a spawned process, plays its role.
-#[test]
-fn as_a_spawned_task() {
-    let Ok(role) = env::var(ROLE) else { return };
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().expect("a task spawned it");
-    assert_eq!(task.context(), 7);
-    match role.as_str() {
-        "family" => {
-            let all: Vec<u8> =
-                task.siblings().iter().flat_map(|t| t.to_raw().to_le_bytes()).collect();
-            task.send(parent, 1, &all).unwrap();
-        }
-        "exit 3" => {
-            task.send(parent, 1, b"").unwrap();
-            std::process::exit(3);
-        }
-        role => panic!("{role}"),
-    }
-    let _ = task.recv(&ANY);
 }
 
 #[test]

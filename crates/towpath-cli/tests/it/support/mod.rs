@@ -15,6 +15,11 @@ use towpath::{Client, Home, VmDir};
 /// What takes longer than this is no prompt answer, not even on a busy machine.
 pub const PROMPT: Duration = Duration::from_secs(15);
 
+/// The program with the roles that tests run as tasks.
+pub fn roles() -> PathBuf {
+    built::built(&["examples/job-roles"], &["-p", "towpath-cli", "--example", "job-roles"])
+}
+
 /// A home of its own; whatever runs in it ends with it.
 pub struct Vm {
     pub dir: tempfile::TempDir,

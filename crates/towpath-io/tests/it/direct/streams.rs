@@ -1,22 +1,22 @@
 //! What passes on a stream, and how it ends when nothing goes wrong.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use towpath_io::Clock;
 use towpath_io::direct::{End, Push, Rendezvous, STREAMS_MAX, Stream, Streams};
 use towpath_wire::Instant;
 
 use super::side::{
     Side, V4, V6, all_taken, connect, exchange, header, next, offers, offers_between, sides, task,
 };
+use towpath_skip::skip;
 
 #[test]
 fn messages_pass_both_ways_over_ipv4_and_ipv6_sealed_and_in_clear() {
     for (address, sealed) in [(V4, true), (V4, false), (V6, true)] {
         if address == V6 && TcpListener::bind((V6, 0)).is_err() {
-            println!("SKIPPED: this machine has no IPv6");
+            skip("this machine has no IPv6");
             continue;
         }
         let mut streams = connect(offers(sealed), address);
@@ -128,40 +128,14 @@ fn only_a_stream_that_is_idle_makes_room() {
     assert_eq!((ours.ended(), theirs.ended()), (Some(&End::Closed), Some(&End::Closed)));
 }
 
-const LAST_WORDS: u64 = 3 << 20;
-
-/// Not a test of its own: the process that the next test starts.
-#[test]
-fn child_that_sends_and_exits() {
-    let Ok(port) = std::env::var("TOWPATH_TEST_PORT") else { return };
-    let [ours, _] = offers(true);
-    let mut rendezvous = Rendezvous::new().unwrap();
-    let address = SocketAddr::new(V4, port.parse().unwrap());
-    rendezvous.dial(ours, address, Clock::start().now()).unwrap();
-    let mut stream = next(&mut rendezvous, Instant::ZERO).unwrap();
-    let mut side = Side::new(task(1), task(2), &[LAST_WORDS]);
-    while side.next_piece().is_some() {
-        stream.woken();
-        side.send(&mut stream);
-        // What the other sends is here, never taken, and more of it is in the kernel.
-        let _ = stream.head();
-    }
-    // The rule for leaving: until the peer's kernel has everything.
-    while !stream.drained() {
-        stream.woken();
-        stream.flush();
-    }
-    std::process::exit(0);
-}
-
 #[test]
 fn what_a_process_sent_before_it_exited_arrives_whole() {
     let [_, theirs] = offers(true);
     let mut b = Rendezvous::new().unwrap();
     let port = b.listen(theirs, Instant::ZERO).unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "direct::streams::child_that_sends_and_exits"])
-        .env("TOWPATH_TEST_PORT", port.to_string())
+    let examples = ["-p", "towpath-io", "--example", "shared-roles"];
+    let mut child = Command::new(crate::built::built(&["examples/shared-roles"], &examples))
+        .args(["last-words", &port.to_string()])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
+use towpath_skip::skip;
 
 /// Longest time that a program may take.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -20,12 +21,6 @@ static ONE: Mutex<()> = Mutex::new(());
 /// The `towpath` program.
 pub(crate) fn towpath() -> PathBuf {
     built::built(&["towpath"], &["-p", "towpath-cli"])
-}
-
-/// Not passed: something is not there that a test needs.
-pub(crate) fn skip(what: &str) {
-    eprintln!("SKIPPED: {what}");
-    println!("SKIPPED: {what}");
 }
 
 /// Installs what this crate built into a folder.

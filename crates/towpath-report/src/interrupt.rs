@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Exit status after an interrupt: 128 + SIGINT.
-pub(crate) const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// How long a computation may go on after an interrupt.
@@ -45,10 +45,10 @@ fn state() -> std::io::Result<&'static State> {
 /// A flag that the first interrupt sets, as long as this is there; the second one ends the
 /// process. Afterwards interrupts do what they do by themselves. One at a time.
 #[derive(Debug)]
-pub(crate) struct Flag(Arc<AtomicBool>);
+pub struct Flag(Arc<AtomicBool>);
 
 /// Takes interrupts from now on; none has come yet.
-pub(crate) fn flag() -> std::io::Result<Flag> {
+pub fn flag() -> std::io::Result<Flag> {
     let state = state()?;
     state.flag.store(false, Ordering::Relaxed);
     state.idle.store(false, Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl Drop for Flag {
 
 /// A flag that can be waited for together with input.
 #[derive(Debug)]
-pub(crate) struct Interrupt {
+pub struct Interrupt {
     flag: Flag,
     /// Can be read from once an interrupt came, for ever: nobody empties it.
     came: UnixStream,
@@ -84,7 +84,7 @@ pub(crate) struct Interrupt {
 impl Interrupt {
     /// As [`flag`], for who only computes and reads: what does not heed the first interrupt within
     /// [`PATIENCE`] is ended with the process. It must not leave anything half done by that.
-    pub(crate) fn new() -> std::io::Result<Self> {
+    pub fn new() -> std::io::Result<Self> {
         let interrupt = Self::told(flag()?)?;
         let came = interrupt.came.try_clone()?;
         let (here, gone) = UnixStream::pair()?;
@@ -107,7 +107,7 @@ impl Interrupt {
     }
 
     /// Further interrupts do nothing: whoever was told cleans up.
-    pub(crate) fn lasting() -> std::io::Result<Self> {
+    pub fn lasting() -> std::io::Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in SIGNALS {
             signal_hook::flag::register(signal, flag.clone())?;
@@ -125,12 +125,12 @@ impl Interrupt {
     }
 
     /// For computations that ask by themselves.
-    pub(crate) fn flag(&self) -> &AtomicBool {
+    pub fn flag(&self) -> &AtomicBool {
         &self.flag
     }
 
     /// Whether one came.
-    pub(crate) fn is_set(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 }

@@ -1,9 +1,9 @@
 //! The side that sends.
 
+use towpath_proto::{Block, Memory};
 use towpath_wire::Instant;
 
 use super::packet::{DATA_HEADER, Data, SEGMENT_PACKETS, SegmentConfig, emit_data, parse_map};
-use crate::memory::{Block, Memory};
 
 /// A message is under way already.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]

@@ -265,7 +265,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Text for SVG and HTML. Characters that XML does not allow become a replacement character.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -15,8 +15,8 @@ mod scale;
 mod svg;
 mod table;
 
-pub(crate) use chart::{Axis, Chart, Shape};
-pub(crate) use page::{Page, Section};
-pub(crate) use scale::Unit;
-pub(crate) use svg::escape;
-pub(crate) use table::{Column, Table};
+pub use chart::{Axis, Chart, Series, Shape};
+pub use page::{Page, Section};
+pub use scale::Unit;
+pub use svg::escape;
+pub use table::{Column, Table};

@@ -1,6 +1,6 @@
 //! Bytes and measures that both sides share.
 
-use core::time::Duration;
+use std::time::Duration;
 
 use towpath_wire::bytes::{ParseError, Reader, Writer};
 

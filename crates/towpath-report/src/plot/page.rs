@@ -21,32 +21,33 @@ pre{overflow-x:auto;font-size:.85rem}
 
 /// A page: a title, and sections.
 #[derive(Clone, Debug)]
-pub(crate) struct Page {
+pub struct Page {
     title: String,
     body: String,
 }
 
 /// A heading with text, tables and charts, in the order in which they are added.
 #[derive(Clone, Debug)]
-pub(crate) struct Section {
+pub struct Section {
     body: String,
 }
 
 impl Page {
     /// `lead` says in a sentence or two what the page is.
-    pub(crate) fn new(title: &str, lead: &str) -> Self {
+    pub fn new(title: &str, lead: &str) -> Self {
         let body = format!("<h1>{}</h1>\n<p>{}</p>\n", escape(title), escape(lead));
         Self { title: escape(title), body }
     }
 
-    pub(crate) fn push(&mut self, section: &Section) {
+    /// Adds a section.
+    pub fn push(&mut self, section: &Section) {
         self.body.push_str("<section>\n");
         self.body.push_str(&section.body);
         self.body.push_str("</section>\n");
     }
 
     /// The whole page.
-    pub(crate) fn html(&self) -> String {
+    pub fn html(&self) -> String {
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
@@ -57,32 +58,36 @@ impl Page {
 }
 
 impl Section {
-    pub(crate) fn new(heading: &str) -> Self {
+    /// Nothing but its heading.
+    pub fn new(heading: &str) -> Self {
         Self { body: format!("<h2>{}</h2>\n", escape(heading)) }
     }
 
+    /// With a paragraph of plain text.
     #[must_use]
-    pub(crate) fn text(mut self, text: &str) -> Self {
+    pub fn text(mut self, text: &str) -> Self {
         let _ = writeln!(self.body, "<p>{}</p>", escape(text));
         self
     }
 
     /// Lines as they are, in letters of one width.
     #[must_use]
-    pub(crate) fn lines(mut self, text: &str) -> Self {
+    pub fn lines(mut self, text: &str) -> Self {
         let lines: Vec<String> = text.lines().map(escape).collect();
         let _ = writeln!(self.body, "<pre>{}</pre>", lines.join("\n"));
         self
     }
 
+    /// With a table.
     #[must_use]
-    pub(crate) fn table(mut self, table: &Table) -> Self {
+    pub fn table(mut self, table: &Table) -> Self {
         self.body.push_str(&table.html());
         self
     }
 
+    /// With charts, side by side where there is room.
     #[must_use]
-    pub(crate) fn charts<'a>(mut self, charts: impl IntoIterator<Item = &'a Chart>) -> Self {
+    pub fn charts<'a>(mut self, charts: impl IntoIterator<Item = &'a Chart>) -> Self {
         self.body.push_str("<div class=\"charts\">\n");
         for chart in charts {
             self.body.push_str(&chart.svg());

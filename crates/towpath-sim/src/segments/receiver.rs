@@ -1,14 +1,13 @@
 //! The side that receives.
 
-use alloc::collections::VecDeque;
+use std::collections::VecDeque;
 
+use towpath_proto::{Arrival, AssociationId, Block, Memory};
 use towpath_wire::{ChannelId, Instant};
 
 use super::packet::{
     Data, MAP_LEN, MapPacket, SEGMENT_PACKETS, SegmentConfig, emit_map, parse_data,
 };
-use crate::endpoint::AssociationId;
-use crate::memory::{Arrival, Block, Memory};
 
 /// Maps that wait to be sent at most; beyond it the oldest is dropped.
 const MAPS_MAX: usize = 8;

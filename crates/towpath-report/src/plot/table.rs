@@ -6,43 +6,48 @@ use super::svg::escape;
 
 /// A column: its heading, and its name in CSV with the unit last (`peak_bps`).
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
-    pub(crate) heading: &'static str,
+pub struct Column {
+    /// For people.
+    pub heading: &'static str,
     /// Empty: not in CSV.
-    pub(crate) csv: &'static str,
+    pub csv: &'static str,
     /// Figures stand right, words left.
-    pub(crate) figures: bool,
+    pub figures: bool,
 }
 
 impl Column {
-    pub(crate) const fn words(heading: &'static str, csv: &'static str) -> Self {
+    /// A column of words.
+    pub const fn words(heading: &'static str, csv: &'static str) -> Self {
         Self { heading, csv, figures: false }
     }
 
-    pub(crate) const fn figures(heading: &'static str, csv: &'static str) -> Self {
+    /// A column of figures.
+    pub const fn figures(heading: &'static str, csv: &'static str) -> Self {
         Self { heading, csv, figures: true }
     }
 }
 
 /// Rows of cells. Each cell has a text for people and one for programs.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<(String, String)>>,
 }
 
 impl Table {
-    pub(crate) fn new(columns: &[Column]) -> Self {
+    /// Without rows yet.
+    pub fn new(columns: &[Column]) -> Self {
         Self { columns: columns.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row: per cell its text for people and its text for programs.
-    pub(crate) fn push(&mut self, cells: Vec<(String, String)>) {
+    pub fn push(&mut self, cells: Vec<(String, String)>) {
         assert_eq!(cells.len(), self.columns.len(), "a row has a cell per column");
         self.rows.push(cells);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// True without rows.
+    pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
@@ -51,12 +56,12 @@ impl Table {
     }
 
     /// Columns aligned by spaces.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.text_within(usize::MAX)
     }
 
     /// The same on lines of so many characters, if words can be wrapped that far.
-    pub(crate) fn text_within(&self, width_max: usize) -> String {
+    pub fn text_within(&self, width_max: usize) -> String {
         let widths = self.widths(width_max);
         let mut out = String::new();
         if self.has_headings() {
@@ -114,7 +119,7 @@ impl Table {
     }
 
     /// RFC 4180, with lines that end as Unix has them.
-    pub(crate) fn csv(&self) -> String {
+    pub fn csv(&self) -> String {
         let kept: Vec<usize> =
             (0..self.columns.len()).filter(|c| !self.columns[*c].csv.is_empty()).collect();
         let line = |cell: &dyn Fn(usize) -> String| {
@@ -127,7 +132,8 @@ impl Table {
         out
     }
 
-    pub(crate) fn html(&self) -> String {
+    /// As a table of a page.
+    pub fn html(&self) -> String {
         let class = |c: &Column| if c.figures { " class=\"n\"" } else { "" };
         let mut out = String::from("<div class=\"wide\"><table>\n");
         if self.has_headings() {

@@ -2,40 +2,40 @@
 
 /// The names of a unit and of its multiples, each 1000 times the one before.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scale(&'static [&'static str]);
+pub struct Scale(&'static [&'static str]);
 
 /// Of nanoseconds.
-pub(crate) const TIME: Scale = Scale(&["ns", "µs", "ms", "s"]);
+pub const TIME: Scale = Scale(&["ns", "µs", "ms", "s"]);
 /// Of bit/s.
-pub(crate) const RATE: Scale = Scale(&["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
+pub const RATE: Scale = Scale(&["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
 /// Of bytes.
-pub(crate) const SIZE: Scale = Scale(&["B", "kB", "MB", "GB", "TB"]);
+pub const SIZE: Scale = Scale(&["B", "kB", "MB", "GB", "TB"]);
 
 /// Digits that count, where nothing asks for more.
-pub(crate) const DIGITS: u32 = 4;
+pub const DIGITS: u32 = 4;
 
 /// `500 ns`, `1.235 ms`, `12 s`: four digits that count.
-pub(crate) fn ns_text(ns: u64) -> String {
+pub fn ns_text(ns: u64) -> String {
     TIME.rounded(ns.into())
 }
 
 /// As `ns_text`, rounded down: for what is the stricter the longer it is.
-pub(crate) fn ns_text_down(ns: u64) -> String {
+pub fn ns_text_down(ns: u64) -> String {
     TIME.text(TIME.down(ns.into(), DIGITS))
 }
 
 /// `100 Mbit/s`.
-pub(crate) fn bps_text(bps: u64) -> String {
+pub fn bps_text(bps: u64) -> String {
     RATE.rounded(bps.into())
 }
 
 /// `1.049 MB`.
-pub(crate) fn bytes_text(bytes: u64) -> String {
+pub fn bytes_text(bytes: u64) -> String {
     SIZE.rounded(bytes.into())
 }
 
 /// Whole bytes of so many bits: `1.049 MB`.
-pub(crate) fn bits_text(bits: u128) -> String {
+pub fn bits_text(bits: u128) -> String {
     SIZE.rounded(bits.div_ceil(8))
 }
 
@@ -47,7 +47,7 @@ impl Scale {
 
     /// The least value that is not below `value` and has at most so many digits that count; in
     /// the largest unit all digits before the point count.
-    pub(crate) fn up(self, value: u128, digits: u32) -> u128 {
+    pub fn up(self, value: u128, digits: u32) -> u128 {
         let step = self.step(value, digits);
         value.div_ceil(step).saturating_mul(step)
     }
@@ -67,7 +67,7 @@ impl Scale {
     }
 
     /// All digits of `value`, in the unit that suits.
-    pub(crate) fn text(self, value: u128) -> String {
+    pub fn text(self, value: u128) -> String {
         let (name, unit) = self.unit(value);
         let (whole, part) = (value / unit, value % unit);
         if part == 0 {
@@ -87,12 +87,12 @@ impl Scale {
 }
 
 /// `1 frame`, `2 frames`.
-pub(crate) fn counted(count: u64, one: &str) -> String {
+pub fn counted(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Never rounded up to all or down to nothing.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p <= 0.0 => "0 %".to_string(),
         p if p < 0.1 => "< 0.1 %".to_string(),

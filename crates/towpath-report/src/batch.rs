@@ -21,7 +21,7 @@ struct Queue<R> {
 
 /// Does `work` on each item, on as many threads as there are processors, and hands the results to
 /// `tell` on this thread, in the order of the items.
-pub(crate) fn in_order<T: Sync, R: Send>(
+pub fn in_order<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> R + Sync,
     mut tell: impl FnMut(&T, R),
@@ -95,7 +95,7 @@ fn lock<R>(queue: &Mutex<Queue<R>>) -> MutexGuard<'_, Queue<R>> {
 }
 
 /// A bar over bytes; hidden where standard error is no terminal.
-pub(crate) fn bytes_bar(total: Option<u64>) -> ProgressBar {
+pub fn bytes_bar(total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
         Some(total) => (
             ProgressBar::new(total),
@@ -107,7 +107,7 @@ pub(crate) fn bytes_bar(total: Option<u64>) -> ProgressBar {
 }
 
 /// A bar over pieces of work of about equal size; hidden where standard error is no terminal.
-pub(crate) fn work_bar(total: usize) -> ProgressBar {
+pub fn work_bar(total: usize) -> ProgressBar {
     dressed(ProgressBar::new(total as u64), "{bar:30} {percent} %, {eta} left")
 }
 

@@ -11,18 +11,18 @@ use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, OFlags, access};
 
-use towpath::text::{harmless, visible};
+use crate::text::{harmless, visible};
 
 use crate::interrupt::Interrupt;
 
 /// Bytes per read: large enough that system calls do not count, small enough for the cache.
-pub(crate) const BLOCK: usize = 1 << 20;
+pub const BLOCK: usize = 1 << 20;
 
 /// Exit status when whoever read the output closed it: 128 + SIGPIPE.
-pub(crate) const OUTPUT_CLOSED: u8 = 141;
+pub const OUTPUT_CLOSED: u8 = 141;
 
 /// A file, or standard input for `-`. An interrupt ends it: no more comes than what is there.
-pub(crate) struct Input<'a> {
+pub struct Input<'a> {
     source: File,
     /// Reading may have to wait, as it has to at a pipe.
     waits: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Input<'a> {
 
 impl<'a> Input<'a> {
     /// Opens `path`; at most `limit` bytes of it will be read.
-    pub(crate) fn open(path: &Path, limit: u64, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
+    pub fn open(path: &Path, limit: u64, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
         let opened = if path.as_os_str() == "-" {
             io::stdin().as_fd().try_clone_to_owned().map(File::from)
         } else {
@@ -52,7 +52,7 @@ impl<'a> Input<'a> {
 
     /// Fills `block` as far as the file goes, or what came of it before an interrupt; gives how
     /// far.
-    pub(crate) fn fill(&mut self, block: &mut [u8]) -> io::Result<usize> {
+    pub fn fill(&mut self, block: &mut [u8]) -> io::Result<usize> {
         let wanted = block.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let mut filled = 0;
         while filled < wanted && self.is_ready()? {
@@ -69,7 +69,7 @@ impl<'a> Input<'a> {
     }
 
     /// Whether the limit ended it, and not the file. A pipe is not waited for: it may go on.
-    pub(crate) fn is_cut(&mut self) -> anyhow::Result<bool> {
+    pub fn is_cut(&mut self) -> anyhow::Result<bool> {
         if self.left > 0 || self.waits {
             return Ok(self.left == 0);
         }
@@ -94,7 +94,7 @@ impl<'a> Input<'a> {
 }
 
 /// Whether a file that begins so is text, as a frame trace is.
-pub(crate) fn is_text(beginning: &[u8]) -> bool {
+pub fn is_text(beginning: &[u8]) -> bool {
     const PROBE: usize = 4096;
     // A mark that some editors put before the first byte.
     let text = beginning.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(beginning);
@@ -103,7 +103,7 @@ pub(crate) fn is_text(beginning: &[u8]) -> bool {
 }
 
 /// What a file is called in reports: on one line, whatever is in its name.
-pub(crate) fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     if path.as_os_str() == "-" {
         return "standard input".to_string();
     }
@@ -112,7 +112,7 @@ pub(crate) fn shown(path: &Path) -> String {
 
 /// Prints to standard output, as [`harmless`] has it. Whoever read it may be gone: [`is_closed`]
 /// tells.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let written = out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush());
     written.context("cannot write output")
@@ -120,13 +120,13 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 
 /// Prints a line to standard error, as [`harmless`] has it. Nothing is to be done where nobody
 /// reads it.
-pub(crate) fn tell(text: &str) {
+pub fn tell(text: &str) {
     let line = format!("{}\n", harmless(text));
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Prints what is too long to be in memory at once.
-pub(crate) fn print_through(
+pub fn print_through(
     write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(BLOCK, io::stdout().lock());
@@ -134,13 +134,13 @@ pub(crate) fn print_through(
 }
 
 /// Whether an error only says that the output was closed, as `head` does.
-pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
+pub fn is_closed(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<io::Error>();
     io.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Makes a directory for results.
-pub(crate) fn make_dir(dir: &Path) -> anyhow::Result<()> {
+pub fn make_dir(dir: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir)
         .with_context(|| format!("cannot make directory {}", shown(dir)))?;
     can_write_into(dir)
@@ -153,7 +153,7 @@ fn can_write_into(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// A result must not take the place of what is read, and there must be a place for it.
-pub(crate) fn not_among(out: Option<&Path>, inputs: &[PathBuf]) -> anyhow::Result<()> {
+pub fn not_among(out: Option<&Path>, inputs: &[PathBuf]) -> anyhow::Result<()> {
     let Some(out) = out else { return Ok(()) };
     if let Some(dir) = out.parent().filter(|_| !out.exists()) {
         can_write_into(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?;
@@ -166,7 +166,7 @@ pub(crate) fn not_among(out: Option<&Path>, inputs: &[PathBuf]) -> anyhow::Resul
 }
 
 /// Writes a result, whole or not at all.
-pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     // What is no file (a terminal, /dev/stdout, a pipe) is written to as it is.
     let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
     let write = || {
@@ -186,7 +186,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// A name for files about `path`, different for each of `taken`: its stem, a number if need be.
-pub(crate) fn stem(path: &Path, taken: &mut Vec<String>) -> String {
+pub fn stem(path: &Path, taken: &mut Vec<String>) -> String {
     let stem = if path.as_os_str() == "-" { None } else { path.file_stem() };
     let stem = stem.map_or("stdin".into(), |s| s.to_string_lossy().into_owned());
     let numbered = |k: usize| if k == 0 { stem.clone() } else { format!("{stem}-{}", k + 1) };

@@ -9,13 +9,15 @@ use towpath_wire::{ByteSize, Rate};
 
 /// A start-up delay, in time or in frames of the trace it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delay {
+pub enum Delay {
+    /// Of time.
     Time(Duration),
+    /// Frames.
     Slots(u64),
 }
 
 /// Parses `4MB` (10⁶ bytes), `4MiB` (2²⁰), `512kB`, `1000000`.
-pub(crate) fn size(text: &str) -> Result<ByteSize, String> {
+pub fn size(text: &str) -> Result<ByteSize, String> {
     let (number, unit) = split(text);
     let factor = match unit {
         "" | "B" => 1,
@@ -37,7 +39,7 @@ pub(crate) fn size(text: &str) -> Result<ByteSize, String> {
 }
 
 /// Parses `2Mbps`, `2Mbit/s`, `250kB/s`, `1.5 Mbit/s`. A number alone is in bit/s.
-pub(crate) fn rate(text: &str) -> Result<Rate, String> {
+pub fn rate(text: &str) -> Result<Rate, String> {
     let (number, unit) = split(text);
     let (prefix, bits) = match unit.strip_suffix("B/s") {
         Some(prefix) => (prefix, 8),
@@ -67,7 +69,7 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
 }
 
 /// Parses `0.5s`, `500ms`, `2m`, or `12 slots` (frame times). A number alone is in seconds.
-pub(crate) fn delay(text: &str) -> Result<Delay, String> {
+pub fn delay(text: &str) -> Result<Delay, String> {
     let (number, unit) = split(text);
     let ns = match unit {
         "slot" | "slots" | "frame" | "frames" => {
@@ -87,7 +89,7 @@ pub(crate) fn delay(text: &str) -> Result<Delay, String> {
 
 /// Parses `25`, `30000/1001`, `23.976`. The three decimals that stand for 1000/1001 of a whole
 /// number (23.976, 29.97, 59.94) mean just that.
-pub(crate) fn frame_rate(text: &str) -> Result<FrameRate, String> {
+pub fn frame_rate(text: &str) -> Result<FrameRate, String> {
     let bad = || format!("{text:?} is no frame rate such as 25, 29.97 or 30000/1001");
     let (frames, seconds) = match (text, text.split_once('/')) {
         ("23.976" | "23.98", _) => (24_000, 1001),
@@ -157,17 +159,17 @@ fn scaled(number: &str, factor: u64, text: &str) -> Result<u64, String> {
 }
 
 /// `2.683 Mbit/s`: four digits that count.
-pub(crate) fn rate_text(bps: f64) -> String {
+pub fn rate_text(bps: f64) -> String {
     with_prefix(bps, &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")], "bit/s")
 }
 
 /// `107.1 kB`: decimal multiples, four digits that count.
-pub(crate) fn size_text(bytes: f64) -> String {
+pub fn size_text(bytes: f64) -> String {
     with_prefix(bytes, &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")], "B")
 }
 
 /// `333.3 ms`, `12.40 s`, `1 h 02 min`.
-pub(crate) fn time_text(seconds: f64) -> String {
+pub fn time_text(seconds: f64) -> String {
     if seconds >= 3600.0 {
         let minutes = (seconds / 60.0).round() as u64;
         return format!("{} h {:02} min", minutes / 60, minutes % 60);

@@ -4,10 +4,12 @@ use super::chart::Axis;
 
 /// The unit of an axis. Values are always in the base unit (seconds, bytes, bit/s).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
+    /// Time.
     Seconds,
     /// Decimal multiples: kB, MB.
     Bytes,
+    /// Rates, in decimal multiples.
     BitsPerSecond,
     /// A number of something.
     Count,

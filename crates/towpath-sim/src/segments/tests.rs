@@ -1,17 +1,13 @@
 //! What the reference promises, over an exchange in which a closure decides what is lost.
 
-use core::time::Duration;
-use std::string::ToString;
-use std::vec;
-use std::vec::Vec;
+use std::time::Duration;
 
 use proptest::prelude::*;
+use towpath_proto::{HeapMemory, Memory, Rng};
 use towpath_wire::{ByteSize, Instant};
 
 use super::packet::{Data, MapPacket, parse_data, parse_map};
 use super::*;
-use crate::memory::{HeapMemory, Memory};
-use crate::rng::Rng;
 
 const CONFIG: SegmentConfig = SegmentConfig {
     packet_bytes: 100,

@@ -1,0 +1,20 @@
+//! The processes that tests start. No example of anything: an example because cargo builds those
+//! with the tests.
+
+mod last_words;
+#[path = "../tests/it/neighbours/mod.rs"]
+mod neighbours;
+mod shared;
+#[path = "../tests/it/direct/side.rs"]
+#[allow(dead_code, reason = "the tests' own part")]
+mod side;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["sender"] => shared::sender(),
+        ["receiver"] => shared::receiver(),
+        ["last-words", port] => last_words::send_and_exit(port),
+        _ => panic!("no role of ours: {args:?}"),
+    }
+}

@@ -1,0 +1,183 @@
+//! `cargo xtask test`: runs `cargo test`, and says at its end what was skipped and how many passed.
+//!
+//! A test that cannot run here returns early; the test runner takes that for passed and hides what
+//! it said. Such tests write to the file that `TOWPATH_SKIPS` names (crate `towpath-skip`).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Result, bail};
+
+use crate::args::Options;
+use crate::process;
+use crate::report::WithHint;
+
+/// Names the file that tests write their skips to.
+const VARIABLE: &str = "TOWPATH_SKIPS";
+
+/// What the closing lines of all test binaries add up to.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+}
+
+impl Tally {
+    /// Adds a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; …`; any
+    /// other says nothing.
+    fn add(&mut self, line: &str) {
+        let Some((_, counts)) =
+            line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
+        else {
+            return;
+        };
+        for part in counts.split("; ") {
+            let Some((count, what)) = part.split_once(' ') else { continue };
+            let Ok(count) = count.parse::<usize>() else { continue };
+            match what {
+                "passed" => self.passed += count,
+                "failed" => self.failed += count,
+                "ignored" => self.ignored += count,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The crate and the test of a line of skips, `crate test: why`.
+fn subject(line: &str) -> &str {
+    line.split_once(": ").map_or(line, |(subject, _)| subject)
+}
+
+/// Entries of a list of allowed skips: `crate test`, or a beginning of that and `*`; `#` begins a
+/// comment.
+fn entries(text: &str) -> Vec<String> {
+    let entry = |line: &str| line.split('#').next().unwrap_or_default().trim().to_owned();
+    text.lines().map(entry).filter(|entry| !entry.is_empty()).collect()
+}
+
+fn is_allowed(entries: &[String], skip: &str) -> bool {
+    entries.iter().any(|entry| match entry.strip_suffix('*') {
+        Some(beginning) => subject(skip).starts_with(beginning),
+        None => subject(skip) == entry,
+    })
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let root = options.root()?;
+    let mut allowed = Vec::new();
+    for path in &options.allow {
+        let text = fs::read_to_string(root.join(path));
+        allowed.extend(entries(&text.hint(
+            || format!("cannot read {}", path.display()),
+            "give a file of allowed skips to --allow, relative to the root",
+        )?));
+    }
+    let path = new_file(&root)?;
+    let (tally, success) = cargo_test(&root, &path, &options.rest)?;
+    let skips = fs::read_to_string(&path).unwrap_or_default();
+    let skips: BTreeSet<&str> = skips.lines().collect();
+    let odd: Vec<&&str> = skips.iter().filter(|skip| !is_allowed(&allowed, skip)).collect();
+    for skip in &skips {
+        println!("skipped: {skip}");
+    }
+    let closing = closing(&tally, &skips);
+    println!("{closing}");
+    // For who runs more after this and wants it last.
+    let _ = fs::write(path.with_file_name("tests"), closing + "\n");
+    if !success {
+        bail!("a test failed, or was not built\nhint: its output is above");
+    }
+    if !options.allow.is_empty() && !odd.is_empty() {
+        for skip in &odd {
+            println!("not allowed to be skipped here: {skip}");
+        }
+        bail!(
+            "{} tests were skipped that must not be here\nhint: install what they need, or list \
+             them with the reason in {}",
+            odd.len(),
+            options.allow[0].display()
+        );
+    }
+    Ok(())
+}
+
+/// The line that says it all: what was skipped returned early, and does not count as passed.
+fn closing(tally: &Tally, skips: &BTreeSet<&str>) -> String {
+    let skipped = skips.iter().map(|line| subject(line)).collect::<BTreeSet<_>>().len();
+    let passed = tally.passed.saturating_sub(skipped);
+    let Tally { failed, ignored, .. } = tally;
+    let rest = if *ignored == 0 { String::new() } else { format!(" ({ignored} more: nightly)") };
+    format!("{passed} passed, {failed} failed, {skipped} skipped{rest}")
+}
+
+/// Where tests are to write their skips; nothing of an earlier run is in it.
+fn new_file(root: &Path) -> Result<PathBuf> {
+    let folder = root.join("target");
+    let path = folder.join("skips");
+    let done = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, ""));
+    done.hint(|| format!("cannot write {}", path.display()), "make room, or change its owner")?;
+    Ok(path)
+}
+
+/// Runs the tests, their output passed on line by line; whether all went well.
+fn cargo_test(root: &Path, skips: &Path, args: &[String]) -> Result<(Tally, bool)> {
+    let mut command = process::cargo(root);
+    command.arg("test").args(args).env(VARIABLE, skips).stdout(Stdio::piped());
+    let mut child = command.spawn().hint(|| "cannot run cargo".into(), "put it on the PATH")?;
+    let mut tally = Tally::default();
+    let Some(stdout) = child.stdout.take() else { bail!("no output of cargo\nhint: try again") };
+    let mut lines = BufReader::new(stdout);
+    let mut line = Vec::new();
+    // Tests may print what is not UTF-8.
+    while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        let text = String::from_utf8_lossy(&line);
+        tally.add(text.trim_end());
+        print!("{text}");
+        line.clear();
+    }
+    let status = child.wait().hint(|| "cannot wait for cargo".into(), "try again")?;
+    Ok((tally, status.success()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_of_all_binaries_are_added() {
+        let mut tally = Tally::default();
+        for line in [
+            "running 3 tests",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 9 filtered out; finished",
+            "test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
+            "test result of another kind: 9 passed",
+        ] {
+            tally.add(line);
+        }
+        assert_eq!(tally, Tally { passed: 7, failed: 2, ignored: 1 });
+    }
+
+    #[test]
+    fn what_was_skipped_does_not_count_as_passed() {
+        let tally = Tally { passed: 7, failed: 0, ignored: 0 };
+        let skips = ["a x::y: no c", "a x::y: no d", "b z: no e"];
+        assert_eq!(closing(&tally, &skips.into()), "5 passed, 0 failed, 2 skipped");
+        let tally = Tally { ignored: 2, ..tally };
+        assert!(closing(&tally, &BTreeSet::new()).ends_with("0 skipped (2 more: nightly)"));
+    }
+
+    #[test]
+    fn a_skip_is_allowed_by_name_or_by_a_beginning_with_a_star() {
+        let allowed = entries("# why\ntowpath-io udp::sends # no ::1\n\ntowpath-cli slurm::*\n");
+        assert_eq!(allowed.len(), 2);
+        assert!(is_allowed(&allowed, "towpath-io udp::sends: no ::1 here"));
+        assert!(!is_allowed(&allowed, "towpath-io udp::sends_more: no ::1"));
+        assert!(is_allowed(&allowed, "towpath-cli slurm::a_job: no slurmd"));
+        assert!(!is_allowed(&allowed, "towpath-cli ssh::a_real_ssh: no sshd"));
+    }
+}
