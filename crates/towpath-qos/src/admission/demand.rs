@@ -209,6 +209,7 @@ impl Lines {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a few hundred at most, and only during a pass")]
 enum Curve {
     Packets(Packets),
     Lines(Lines),
@@ -375,6 +376,7 @@ impl<'a> Pass<'a> {
 
     /// Goes from `horizon` back to `first`, or to the deadline of a new term, which is put off as
     /// far as must be and at most to its second part; its deadline then.
+    #[allow(clippy::large_types_passed_by_value, reason = "once a pass, which changes it")]
     fn back(
         &mut self,
         horizon: u64,

@@ -269,7 +269,7 @@ impl Profile {
         }
         // What is due at the knee, and a nanosecond behind it, by when.
         let knee = load.knee_ns();
-        let behind = load.rate_bps() as u128 * (u128::from(knee) + 1);
+        let behind = u128::from(load.rate_bps()) * (u128::from(knee) + 1);
         let before = u128::from(load.fast.rate_bps) * u128::from(knee);
         let burst = load.burst_nanobits().cast_signed();
         let mut bends = [
