@@ -10,7 +10,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,6 +77,9 @@ pub(crate) fn read(dir: &Path) -> Result<Option<Saved>, TableError> {
     let read = || {
         let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(nofollow).open(&path)?;
+        if file.metadata()?.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other("it belongs to another user: remove it"));
+        }
         let mut bytes = Vec::new();
         file.take(TABLE_MAX + 1).read_to_end(&mut bytes)?;
         Ok(bytes)

@@ -70,6 +70,13 @@ fn a_home_that_another_user_made_is_not_used() {
     refused(&up_at(&vm, &home), &["default (owner 65534", "belongs to another user"]);
     chown(home.join("default"), Some(0), None).unwrap();
     refused(&up_at(&vm, &home), &["vm.key (owner 65534", "belongs to another user", "hint: `rm"]);
+    // What was put there while they could: a table of hosts whose keys they know.
+    fs::remove_file(&key).unwrap();
+    let table = home.join("default/hosts/1/table");
+    fs::create_dir_all(table.parent().unwrap()).unwrap();
+    fs::write(&table, "planted").unwrap();
+    chown(&table, Some(NOBODY), None).unwrap();
+    refused(&up_at(&vm, &home), &["table", "belongs to another user"]);
     assert_eq!(processes_with(home.to_str().unwrap()), []);
 }
 

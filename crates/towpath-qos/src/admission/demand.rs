@@ -209,7 +209,11 @@ impl Lines {
 }
 
 #[derive(Clone, Copy, Debug)]
+<<<<<<< HEAD
 #[expect(clippy::large_enum_variant, reason = "terms stand in one vector, and are read in turn")]
+=======
+#[allow(clippy::large_enum_variant, reason = "a few hundred at most, and only during a pass")]
+>>>>>>> fd5d8ea3846c29b3d6155cbfcc913cc709561a5a
 enum Curve {
     Packets(Packets),
     Lines(Lines),
@@ -376,6 +380,7 @@ impl<'a> Pass<'a> {
 
     /// Goes from `horizon` back to `first`, or to the deadline of a new term, which is put off as
     /// far as must be and at most to its second part; its deadline then.
+    #[allow(clippy::large_types_passed_by_value, reason = "once a pass, which changes it")]
     fn back(
         &mut self,
         horizon: u64,

@@ -9,7 +9,8 @@
 //! budgets are found to an eighth only, so that where it is on the route each part is tried.
 //!
 //! What is named has been decided as it is named, and is rounded so that what is made of it, in
-//! the units of the specification, is nowhere more.
+//! the units of the specification, is nowhere more. Under HFSC, whose budgets are found to an
+//! eighth, and DRR and SCFQ, whose bounds have steps, that may all the same need a later bound.
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -740,7 +740,8 @@ fn check_less(admission: &mut Admission, request: &Request, nearest: Option<Near
     };
     let less = Request { demand: Demand { buckets, ..request.demand }, wish, ..*request };
     let answer = admission.what_if(&less);
-    assert!(answer.is_ok(), "{nearest:?}: {answer:?}");
+    // With the bound that was found another split is tried first: it may be asked for again.
+    assert!(answer.is_ok() || delay_ns.is_some(), "{nearest:?}: {answer:?}");
 }
 
 /// What is promised at each EDF port, handed to the pure test as single buckets: the same answer

@@ -166,9 +166,9 @@ impl Framing {
             buckets: packets.map_or(lines, |packets| packets.buckets()),
             packets,
             kept_bits: match spec {
-                TSpec::SigmaRho(_) => [packet_bits, 0],
-                TSpec::PeakMean(_) => [message, message],
-                _ => [message, 0],
+                TSpec::SigmaRho(_) => [grow(bits(largest.min(self.payload()))), 0],
+                TSpec::PeakMean(_) => [grow(bits(largest)); 2],
+                _ => [grow(bits(largest)), 0],
             },
             packet_bits,
             packet_min_bits: bits(ByteSize::from_bytes(self.frame(0))),
@@ -203,9 +203,9 @@ pub struct Demand {
     pub buckets: Buckets,
     /// The curve itself, where the model counts packets.
     pub packets: Option<Packets>,
-    /// What less traffic of the kind has as well. No burst is below the first: the largest message,
-    /// or, where a burst may be any number of packets (σ, ρ), the largest packet. The second is
-    /// beside the burst that the model scales: the largest packet of peak and mean, else nothing.
+    /// What less traffic of the kind has as well, grown as bursts are. No burst is below the first:
+    /// the largest message, or, where a burst may be any number of packets (σ, ρ), the payload of
+    /// the largest packet. The second is beside the burst that the model scales: the largest packet of peak and mean, else nothing.
     pub kept_bits: [u64; 2],
     /// Largest piece that no scheduler can interrupt.
     pub packet_bits: u64,
