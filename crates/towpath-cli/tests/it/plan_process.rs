@@ -96,8 +96,8 @@ fn computed(pid: u32) -> (u64, bool) {
 fn an_interrupt_ends_a_plan_wherever_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let size = |k: u64| 1000 + (1_000_000 - k) / 7 + k * 2_654_435_761 % 4096;
-    let rows: String = (0..1_000_000).map(|k| format!("{}\n", size(k))).collect();
-    std::fs::write(dir.path().join("t.csv"), rows).unwrap();
+    let rows: Vec<String> = (0..1_000_000).map(|k| size(k).to_string()).collect();
+    std::fs::write(dir.path().join("t.csv"), rows.join("\n")).unwrap();
     let page = &["--html", "p.html", "--buffer", "1MB"][..];
     let cba = &["--scheme", "cba", "--scheme", "mcba", "--rate", "30Mbps", "--startup", "1s"][..];
     let grid = &["--scheme", "pdcbr", "--scheme", "pcrtt"][..];

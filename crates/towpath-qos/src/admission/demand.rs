@@ -209,11 +209,7 @@ impl Lines {
 }
 
 #[derive(Clone, Copy, Debug)]
-<<<<<<< HEAD
-#[expect(clippy::large_enum_variant, reason = "terms stand in one vector, and are read in turn")]
-=======
 #[allow(clippy::large_enum_variant, reason = "a few hundred at most, and only during a pass")]
->>>>>>> fd5d8ea3846c29b3d6155cbfcc913cc709561a5a
 enum Curve {
     Packets(Packets),
     Lines(Lines),
