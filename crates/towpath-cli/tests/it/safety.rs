@@ -22,7 +22,7 @@ const NOBODY: u32 = 65_534;
 /// False, and loudly, where this process cannot play another user.
 fn can_be_others() -> bool {
     if !geteuid().is_root() {
-        eprintln!("SKIPPED: only root can play another user");
+        towpath_skip::skip("only root can play another user");
     }
     geteuid().is_root()
 }
@@ -288,8 +288,7 @@ fn a_daemon_of_another_build_is_named_and_can_be_ended() {
 fn the_command_line_has_places_that_a_crowd_does_not_take() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     if limit.is_some_and(|limit| limit < 2000) {
-        eprintln!("SKIPPED: this process may open {limit:?} descriptors");
-        return;
+        return towpath_skip::skip(&format!("this process may open {limit:?} descriptors"));
     }
     let vm = Vm::up(1);
     let path = vm.vm_dir().host(1).join("sock");
