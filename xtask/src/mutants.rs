@@ -83,7 +83,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     if !low.is_empty() {
         bail!(
-            "mutants: too few are caught: {}\nhint: test what survived, or give the reason in {SURVIVORS}",
+            "mutants: too few are caught: {}\n\
+             hint: test what survived, or give the reason in {SURVIVORS}",
             low.join("; ")
         );
     }

@@ -40,9 +40,16 @@ pub(crate) fn stdout_of(command: &mut Command) -> Result<String> {
     Ok(outcome.stdout)
 }
 
-/// The cargo that runs us, or the one on the PATH.
+/// The cargo that runs us, or the one on the PATH. It is told nothing of our own package: some
+/// build scripts take a change of that for a reason to build their crate, and all above it, anew.
 pub(crate) fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(folder);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }

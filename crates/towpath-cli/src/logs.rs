@@ -31,7 +31,8 @@ Examples:
   towpath logs --all                what they said in earlier lives, too
 
 The file is hosts/N/daemon.log in the virtual machine's directory; at 8 MiB it becomes daemon.log.1,
-and that one daemon.log.2. TOWPATH_LOG=debug, when the daemon is started, has it say more. A daemon that systemd started says it to the journal: `journalctl --user -u towpath`.")]
+and that one daemon.log.2. TOWPATH_LOG=debug, when the daemon is started, has it say more.
+A daemon that systemd started says it to the journal: `journalctl --user -u towpath`.")]
 pub(crate) struct LogsArgs {
     /// Only this host, one of this machine: h2, 2, or its name
     #[arg(long, value_name = "HOST")]

@@ -4,6 +4,7 @@ extern crate std;
 
 mod data;
 mod joining;
+mod kept;
 mod loss;
 mod net;
 mod questions;

@@ -16,9 +16,9 @@
 //!         └── daemon.log    what it has to say; before that: daemon.log.1, daemon.log.2
 //! ```
 //! Directories are made for their owner only (0700), keys too (0600); where others can write into
-//! one of them or replace it, nothing in it is used ([`private`](crate::private)). Where the home is
-//! on a file system that several machines may see, each has a part of its own in it, called as the
-//! machine is.
+//! one of them or replace it, nothing in it is used ([`private`](crate::private)). Where the home
+//! is on a file system that several machines may see, each has a part of its own in it, called as
+//! the machine is.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

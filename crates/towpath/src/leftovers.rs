@@ -1,10 +1,11 @@
 //! What a daemon leaves behind when it is killed together with its guard: processes of its tasks
 //! that nobody ends any more. The next start of the same host ends them, and so does `down`.
 //!
-//! They are known by what they were started with: each task, and whatever it starts, has the path of
-//! the daemon's socket in its environment. That is what a process itself says (`/proc/PID/environ`),
-//! so that no number that has become another process's can be mistaken for one of theirs. A
-//! process is held by a descriptor before it is looked at, and the signal goes by that.
+//! They are known by what they were started with: each task, and whatever it starts, has the path
+//! of the daemon's socket in its environment. That is what a process itself says
+//! (`/proc/PID/environ`), so that no number that has become another process's can be mistaken for
+//! one of theirs. A process is held by a descriptor before it is looked at, and the signal goes by
+//! that.
 //!
 //! What cleared its environment and left the process group of its task gets away; the control group
 //! ([`cgroup`](crate::start::cgroup)), where there is one, has that, too.

@@ -168,8 +168,8 @@ pub enum Reply {
     HostEvent(HostEvent),
     /// A request could not be carried out.
     Failed(String),
-    /// Answer to [`Request::Delete`] and [`Request::Revoke`]: it is done. Answer to [`Request::Shutdown`]: nothing of the
-    /// daemon is left but this reply.
+    /// Answer to [`Request::Delete`] and [`Request::Revoke`]: it is done. Answer to
+    /// [`Request::Shutdown`]: nothing of the daemon is left but this reply.
     Done,
 }
 

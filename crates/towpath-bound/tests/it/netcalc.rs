@@ -1,5 +1,5 @@
-//! The reference cases of `tests/it/data/netcalc_cases.json`: figures of NetCal/DNC, Nancy and panco,
-//! and own evaluations of published formulas (`source` stands beside each).
+//! The reference cases of `tests/it/data/netcalc_cases.json`: figures of NetCal/DNC, Nancy and
+//! panco, and own evaluations of published formulas (`source` stands beside each).
 
 use std::collections::BTreeMap;
 

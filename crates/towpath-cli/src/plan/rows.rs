@@ -100,6 +100,8 @@ impl Answer {
     pub(super) fn json(&self, file: &str) -> Value {
         let (video, trace) = (&self.video, &self.video.trace);
         let Given { rate, buffer, delay } = self.question.wish.given();
+        let rows = self.rows.iter().map(|row| row_json(trace, &self.question, row));
+        let rows: Vec<_> = rows.collect();
         json!({
             "schema": 1,
             "file": file,
@@ -118,7 +120,7 @@ impl Answer {
                 "rate": rate.map(|rate| rate_json(trace, rate)),
                 "thesis": self.question.conventions == Conventions::Thesis,
             },
-            "schemes": self.rows.iter().map(|row| row_json(trace, &self.question, row)).collect::<Vec<_>>(),
+            "schemes": rows,
         })
     }
 }

@@ -83,8 +83,8 @@ impl Verdict {
                  {buffer}{}",
                 match self.needs.and_then(|needs| needs.buffer) {
                     Some(least) => format!(
-                        "\nhint: a buffer of {least} bytes does at its start-up delay (buffer_bytes \
-                         in the schedule)"
+                        "\nhint: a buffer of {least} bytes does at its start-up delay \
+                         (buffer_bytes in the schedule)"
                     ),
                     None => planned_at(video),
                 }

@@ -111,10 +111,12 @@ impl RemoteArgs {
         // The nodes of a Slurm job see the same files, as a rule.
         let default = if matches!(way, Way::Srun(_)) { own } else { None };
         let towpath = self.towpath.clone().or(default).unwrap_or_else(|| "towpath".into());
+        // None of them may be another machine's; a token is for one at least.
+        let uses = list.len().max(1) as u32;
         let launcher = Launcher {
             way,
             vm: vm.name.clone(),
-            token: control::issue_token(vm, ttl.as_secs().min(TTL_MAX_S), Some(list.len() as u32))?,
+            token: control::issue_token(vm, ttl.as_secs().min(TTL_MAX_S), Some(uses))?,
             towpath,
             lost_after_ms,
             limit: self.start_timeout,

@@ -15,8 +15,8 @@ Examples:
   loginctl enable-linger                 so that it starts without a login
 
 The host of the unit founds the virtual machine; with --join it joins with the token in
-$TOWPATH_HOME/VM/token (`towpath token --ttl 31536000 --uses 100` on the founder's machine). Other hosts are
-added as to any virtual machine (`towpath host add`).")]
+$TOWPATH_HOME/VM/token (`towpath token --ttl 31536000 --uses 100` on the founder's machine).
+Other hosts are added as to any virtual machine (`towpath host add`).")]
 pub(crate) struct UnitArgs {
     /// Where the host receives; may be given up to eight times
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]

@@ -14,6 +14,7 @@ mod measured;
 mod media;
 mod plan;
 mod plan_buffer;
+mod plan_conventions;
 mod plan_process;
 mod pvm;
 mod reservation;

@@ -152,6 +152,7 @@ fn links_in_a_daemons_directory_lead_nowhere() {
     fs::remove_file(dir.join("daemon.log")).unwrap();
     // Where it cannot write its control group down it does without one.
     for name in ["group", "daemon.log.1", "tokens.new"] {
+        let _ = fs::remove_file(dir.join(name));
         symlink(&victim, dir.join(name)).unwrap();
     }
     assert!(vm.towpath(&["up"]).status.success());
@@ -204,7 +205,10 @@ fn results_are_not_written_through_links_of_others() {
     ] {
         let out = vm.towpath(args);
         assert_eq!(out.status.code(), Some(255), "{args:?}: {}", text(&out.stderr));
-        assert!(text(&out.stderr).contains("of another user"), "{}", text(&out.stderr));
+        // Some kernels refuse it themselves (fs.protected_symlinks).
+        let said = text(&out.stderr);
+        let is_told = said.contains("of another user") || said.contains("Permission denied");
+        assert!(is_told, "{said}");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     }
     // A link of one's own may lead where one likes.

@@ -314,8 +314,8 @@ pub trait Sink {
     fn program(&mut self, _program: &ProgramInfo) {}
     /// A frame ended.
     fn frame(&mut self, _frame: &Frame) {}
-    /// The file's index tells of the next frame of a stream, from its first on, whether decoding can
-    /// start there (AVI, where its bytes are not looked at). Told after the frames.
+    /// The file's index tells of the next frame of a stream, from its first on, whether decoding
+    /// can start there (AVI, where its bytes are not looked at). Told after the frames.
     fn indexed(&mut self, _stream: u16, _key: bool) {}
     /// Bytes of a stream in which frames are not looked for (AVI).
     fn data(&mut self, _stream: u16, _bytes: u64) {}

@@ -9,8 +9,8 @@
 //! at a whole byte it is rounded by less than 1/1024 byte.
 //!
 //! A run over many gates is found by the hulls of blocks of gates (`Hulls`), and runs that fall one
-//! after the other, as those of *critical bandwidth allocation* do over sizes that fall, by the hull
-//! of the gates under way (`Funnel`), so that no gate is looked at over and over.
+//! after the other, as those of *critical bandwidth allocation* do over sizes that fall, by the
+//! hull of the gates under way (`Funnel`), so that no gate is looked at over and over.
 //!
 //! A gate that lets the whole video through has no upper wall: a run that would go beyond the
 //! video's end is over when all is sent. So where one rate does for the rest, one rate it is.
@@ -542,8 +542,8 @@ mod tests {
         assert!(asked > 4000 && corners > 40_000, "{asked} {corners}");
     }
 
-    /// Where sizes fall one after the other so does the rate, at each: looking at every gate of every
-    /// run would take this test hours.
+    /// Where sizes fall one after the other so does the rate, at each: looking at every gate of
+    /// every run would take this test hours.
     #[test]
     fn sizes_that_fall_a_million_times_are_no_trouble() {
         let sizes: Vec<u64> = (0..1_000_000).rev().map(|k| 1000 + k).collect();

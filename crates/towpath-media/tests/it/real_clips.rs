@@ -1,9 +1,9 @@
 //! Real pictures: what we find in them is what ffprobe and a count of clock references find.
 //!
-//! A short film is made here. `TOWPATH_CLIPS` may name a folder of more (`tests/fetch-clips.sh` fills
-//! one). Those that are in a format of ours are read as they are, others are converted by ffmpeg to
-//! each of our formats first, in the ways that make a difference to a clock: as ffmpeg does by
-//! itself, with a clock reference per frame, padded to a constant rate.
+//! A short film is made here. `TOWPATH_CLIPS` may name a folder of more (`tests/fetch-clips.sh`
+//! fills one). Those that are in a format of ours are read as they are, others are converted by
+//! ffmpeg to each of our formats first, in the ways that make a difference to a clock: as ffmpeg
+//! does by itself, with a clock reference per frame, padded to a constant rate.
 
 use std::path::{Path, PathBuf};
 

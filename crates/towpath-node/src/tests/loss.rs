@@ -79,7 +79,10 @@ fn a_host_that_dies_is_lost_for_all_and_what_depended_on_it_ends() {
     // What it had asked for ends politely; nobody is left to be told.
     let term = NodeEvent::Action(Action::Signal { task: here.task, signal: 15 });
     assert!(events.contains(&term), "{events:?}");
-    let failed = |e: &NodeEvent| matches!(e, NodeEvent::Tasks { query: q, host, tasks: Err(_) } if (*q, *host) == (query, three));
+    let failed = |e: &NodeEvent| match e {
+        NodeEvent::Tasks { query: q, host, tasks: Err(_) } => (*q, *host) == (query, three),
+        _ => false,
+    };
     let answered =
         |e: &NodeEvent| matches!(e, NodeEvent::Tasks { query: q, tasks: Ok(_), .. } if *q == query);
     assert!(events.iter().any(|e| failed(e) || answered(e)), "{events:?}");
@@ -280,7 +283,10 @@ fn new_hosts_are_told_to_those_who_wait_for_them() {
     for (host, task) in [(0, a), (1, b)] {
         let told = net.told(host, task);
         assert!(
-            matches!(&told[..], [ToTask::Notice { watch: 3, event: WatchEvent::HostAdded(h) }] if h.name == "new"),
+            matches!(
+                &told[..],
+                [ToTask::Notice { watch: 3, event: WatchEvent::HostAdded(h) }] if h.name == "new"
+            ),
             "{told:?}"
         );
     }

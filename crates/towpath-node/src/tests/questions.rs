@@ -111,7 +111,10 @@ fn all_tasks_are_listed_in_parts_of_a_thousand() {
     assert_eq!(net.events(1).iter().filter_map(own).collect::<Vec<_>>(), [2100]);
     let two = net.id(1);
     let query = net.call(1, |node, now, memory| node.list(now, two, memory));
-    let own = |e: &NodeEvent| matches!(e, NodeEvent::Tasks { query: q, tasks: Ok(t), .. } if *q == query && t.len() == 1);
+    let own = |e: &NodeEvent| match e {
+        NodeEvent::Tasks { query: q, tasks: Ok(t), .. } => *q == query && t.len() == 1,
+        _ => false,
+    };
     assert!(net.events(1).iter().any(own), "at once");
     assert_eq!(net.node(1).tasks_here(towpath_wire::Instant::ZERO).len(), 1);
 }

@@ -219,7 +219,10 @@ fn output_of_tasks_goes_to_the_one_that_catches_it_and_no_faster_than_it_reads()
     net.call(2, |n, now, m| n.task_output(now, claim.task, Stream::Out, b"late".to_vec(), m));
     net.call(2, |n, now, m| n.task_exited(now, claim.task, Ending::Exited(0), m));
     net.run(50);
-    let late = |e: &NodeEvent| matches!(e, NodeEvent::Request { event: RequestEvent::Output { bytes, .. }, .. } if bytes == b"late");
+    let late = |e: &NodeEvent| match e {
+        NodeEvent::Request { event: RequestEvent::Output { bytes, .. }, .. } => bytes == b"late",
+        _ => false,
+    };
     assert!(net.events(0).iter().any(late));
     let _ = request;
     net.run(1_000);

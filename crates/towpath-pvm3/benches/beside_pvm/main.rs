@@ -6,8 +6,8 @@
 //! ```
 //! It takes some six minutes. On a busy machine put `chrt -f 10` before it: other processes then
 //! wait. Arguments behind `--`: `rounds=5`, `ms=40` (time for each kind of round trip and round),
-//! `only=one,two,spawn,group`, `json=FILE`. Needs Debian's packages pvm and pvm-dev, and root for two
-//! hosts.
+//! `only=one,two,spawn,group`, `json=FILE`. Needs Debian's packages pvm and pvm-dev, and root for
+//! two hosts.
 //!
 //! Each figure is the median of the rounds; in each round it is the median of what fits into the
 //! time. Both tasks of a pair run on two processors ("apart") and, as PVM is faster so, on one

@@ -18,13 +18,12 @@ use super::contract::{
     Answer, Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, MailWanted, Mailbox,
     Members, Nap, Place, Question, SpawnRequest, TaskRow, Vm, Watched,
 };
-use super::names;
 use super::shapes::{
     asked, code_of, context_from, context_of, envelope_of, get_of, low, rules_of, slot_of,
     status_of,
 };
 use super::start::Starter;
-use super::tasker;
+use super::{names, tasker};
 use crate::code::Code;
 use crate::complaint::complain;
 use crate::message::{DSIG, Received};

@@ -1,5 +1,6 @@
-//! Corners of the interface in which programs of PVM were seen to rely on what PVM does (`as_pvm.c`):
-//! the same lines as with PVM, where that is installed, and the ones that it printed where not.
+//! Corners of the interface in which programs of PVM were seen to rely on what PVM does
+//! (`as_pvm.c`): the same lines as with PVM, where that is installed, and the ones that it printed
+//! where not.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

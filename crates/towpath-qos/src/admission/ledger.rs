@@ -37,8 +37,8 @@ pub(super) struct Channel {
 /// Admission for one sub-network: all resources, all reservations.
 ///
 /// Every call decides at once and changes all or nothing. Memory: about 450 B per reservation and
-/// 190 B per hop of it; a port's test at most 30 KiB, and at EDF and FCFS ports 50 to 170 B more for
-/// each unlike channel that counts packets or has more than two buckets.
+/// 190 B per hop of it; a port's test at most 30 KiB, and at EDF and FCFS ports 50 to 170 B more
+/// for each unlike channel that counts packets or has more than two buckets.
 ///
 /// ```
 /// use core::time::Duration;

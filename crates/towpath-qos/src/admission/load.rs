@@ -70,8 +70,8 @@ impl Load {
         Self { shape, ..Self::two(fast, slow, packet_bits, packet_min_bits) }
     }
 
-    /// All rates and bursts times `parts`/`whole`, but of bursts the second of `kept_bits` as it is,
-    /// and none below the first; everything rounded up. Packets that are counted come at longer
+    /// All rates and bursts times `parts`/`whole`, but of bursts the second of `kept_bits` as it
+    /// is, and none below the first; everything rounded up. Packets that are counted come at longer
     /// intervals instead.
     ///
     /// So nothing is above it that is made by the same rule from the specification, of messages as

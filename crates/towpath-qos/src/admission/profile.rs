@@ -7,10 +7,10 @@
 //!
 //! **What is lost.** Up to [`EXACT_MAX`] distinct times are kept as they are, and until then the
 //! test is exact, at every whole nanosecond, for loads of one and two buckets; for others the
-//! [demand](super::demand) itself is gone through where this test is not passed. Beyond, a new time is moved to a geometric grid of 8
-//! steps per octave, always to the safe side: deadlines and knees earlier, ends of a first slope
-//! later. That costs at most a ninth of the time it moves, and bounds a profile to
-//! [`EXACT_MAX`] + 8·64 points. Knees may use only half of the exact points.
+//! [demand](super::demand) itself is gone through where this test is not passed. Beyond, a new time
+//! is moved to a geometric grid of 8 steps per octave, always to the safe side: deadlines and knees
+//! earlier, ends of a first slope later. That costs at most a ninth of the time it moves, and
+//! bounds a profile to [`EXACT_MAX`] + 8·64 points. Knees may use only half of the exact points.
 //!
 //! Memory: 48 B per point; at most 30 KiB per port.
 

@@ -205,7 +205,8 @@ pub struct Demand {
     pub packets: Option<Packets>,
     /// What less traffic of the kind has as well, grown as bursts are. No burst is below the first:
     /// the largest message, or, where a burst may be any number of packets (σ, ρ), the payload of
-    /// the largest packet. The second is beside the burst that the model scales: the largest packet of peak and mean, else nothing.
+    /// the largest packet. The second is beside the burst that the model scales: the largest packet
+    /// of peak and mean, else nothing.
     pub kept_bits: [u64; 2],
     /// Largest piece that no scheduler can interrupt.
     pub packet_bits: u64,

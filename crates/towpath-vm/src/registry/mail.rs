@@ -123,8 +123,8 @@ struct Ties {
     waiting: usize,
 }
 
-/// All mailboxes. Invariants: none is empty; `all` sums the entries, `persistent` those that outlive
-/// their owners; `of` has the tasks that own an entry or wait.
+/// All mailboxes. Invariants: none is empty; `all` sums the entries, `persistent` those that
+/// outlive their owners; `of` has the tasks that own an entry or wait.
 #[derive(Debug, Default)]
 pub(super) struct Mail {
     by_name: BTreeMap<String, Place>,

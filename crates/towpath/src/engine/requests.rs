@@ -19,9 +19,9 @@ use crate::table::{Keeper, NOT_KEPT};
 
 /// Clients at once that may do anything.
 const CLIENTS_MAX: usize = 1024;
-/// Clients beyond them that may ask and change what is quickly done, so that a program with too many
-/// connections does not shut the command line out. One that comes when these are taken, too, has
-/// the place of the one that has been idle longest.
+/// Clients beyond them that may ask and change what is quickly done, so that a program with too
+/// many connections does not shut the command line out. One that comes when these are taken, too,
+/// has the place of the one that has been idle longest.
 const EXTRA_MAX: usize = 32;
 /// After a polite signal to tasks of a client that went away, how long until the firm one.
 const GRACE: Duration = Duration::from_secs(2);

@@ -131,7 +131,8 @@ impl Engine {
         let max = if uses.is_some() { TTL_COUNTED_MAX_S } else { TTL_MAX_S };
         if !(1..=max).contains(&ttl_s) {
             return Reply::Failed(format!(
-                "a token for {ttl_s} s, limits 1 s and {max} s\n                 hint: with `--uses N` up to {TTL_COUNTED_MAX_S} s"
+                "a token for {ttl_s} s, limits 1 s and {max} s\n\
+                 hint: with `--uses N` up to {TTL_COUNTED_MAX_S} s"
             ));
         }
         if uses == Some(0) {

@@ -17,7 +17,7 @@ use super::daemons::Daemons;
 use super::hosts::Hosts;
 use super::joblog::{JobLog, Line, succeeded};
 use super::order::{Done, Order};
-use super::output::{Limits, Store};
+use super::output::{Account, Limits, Store};
 use super::plan::{Launch, Plan, PlanEvent, PlanOptions};
 use super::report::{Failure, HostReport, Report, WallTimes};
 use super::results::ResultsDir;
@@ -39,14 +39,6 @@ const WINDOW_MAX: u32 = 128 * 1024;
 const FAILURES_TOLD: u64 = 10;
 const SIGTERM: i32 = 15;
 const E2BIG: i32 = 7;
-
-/// Output credit of an attempt.
-#[derive(Clone, Copy, Debug)]
-struct Account {
-    window: u32,
-    /// Taken, and not yet given back.
-    owed: u32,
-}
 
 /// When and why it ends before its end.
 #[derive(Debug, Default)]

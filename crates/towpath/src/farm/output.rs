@@ -13,6 +13,14 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{FallocateFlags, fallocate};
 use towpath_vm::Stream;
 
+/// Output credit of an attempt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    pub(super) window: u32,
+    /// Taken, and not yet given back.
+    pub(super) owed: u32,
+}
+
 /// Bytes read back at a time.
 const PIECE: usize = 64 * 1024;
 

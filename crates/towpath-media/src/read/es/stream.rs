@@ -12,8 +12,8 @@ use crate::read::event::{CLOCK_HZ, Codec, PesSeen, STAMP_HZ, Sink, StreamInfo, V
 use crate::read::fault::FaultKind;
 use crate::read::stamp::Unwrap;
 
-/// What is decoded so long after the clock, or before it, is of another time base: 60 s, the longest
-/// that a picture waits (still pictures, §2.4.2.6).
+/// What is decoded so long after the clock, or before it, is of another time base: 60 s, the
+/// longest that a picture waits (still pictures, §2.4.2.6).
 const AHEAD_MAX: u64 = 60 * STAMP_HZ;
 
 /// An elementary stream. Its state is less than 2 KiB, whatever the stream.
