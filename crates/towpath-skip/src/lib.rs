@@ -5,7 +5,7 @@
 //! prints that file last and counts its lines, and CI fails on a line that `.ci/skips` does not
 //! allow.
 //!
-//! ```
+//! ```no_run
 //! fn compares_with_a_peer() {
 //!     if !std::path::Path::new("/usr/bin/peer").exists() {
 //!         return towpath_skip::skip("/usr/bin/peer is not installed");

@@ -26,6 +26,7 @@ Examples:
   towpath sim repair                            0 to 20 % loss, on the link of the first source
   towpath sim repair --loss 0.1,1,10 --rate 1Gbit/s --delay 10ms --svg out/
   towpath sim repair --timeout 10ms --retries 50 --json
+  towpath sim repair --loss 10 --seed 100 --seeds 20
 
 The scheme of 1997 (Hsieh 1997, §2.3.4.1) sends segments of 64 packets and waits for a map of 64
 bits after each; the default link is the one that its Figures 3.13 to 3.15 were measured on
@@ -36,7 +37,7 @@ seeds.
 Exit status: 0; 1 a scheme did not deliver everything; 255 for errors.")]
 pub(super) struct RepairArgs {
     /// Losses in per cent, each way
-    #[arg(long, value_name = "LIST", default_value = "0,1,2,5,10,20", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", default_value = "0,1,2,5,10,15,20", value_delimiter = ',')]
     #[arg(value_parser = loss)]
     loss: Vec<u32>,
     /// Rate of the link
@@ -65,6 +66,9 @@ pub(super) struct RepairArgs {
     #[arg(long, default_value_t = 5, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
+    /// First of these seeds
+    #[arg(long, default_value_t = 1, value_name = "SEED")]
+    seed: u64,
     /// Write the table as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -118,7 +122,7 @@ pub(super) fn run(args: &RepairArgs) -> anyhow::Result<ExitCode> {
     for loss_ppm in &args.loss {
         for scheme in [Scheme::Segments, Scheme::Association] {
             let spec = |seed| RepairSpec { loss_ppm: *loss_ppm, seed, ..base.clone() };
-            jobs.extend((1..=args.seeds).map(|seed| (spec(seed), scheme)));
+            jobs.extend((0..args.seeds).map(|n| (spec(args.seed.wrapping_add(n)), scheme)));
         }
     }
     let (mut outcomes, mut trouble) = (Vec::new(), None);

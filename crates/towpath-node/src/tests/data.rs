@@ -5,13 +5,11 @@ use alloc::vec::Vec;
 
 use towpath_proto::memory::BLOCK_COST;
 use towpath_vm::Ending;
-use towpath_vm::credit::FIRST_MAX;
 use towpath_vm::talk::{CREDIT_FIRST, Subject, ToDaemon, ToTask, WatchEvent};
 use towpath_wire::TaskId;
 use towpath_wire::talk::{Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX};
 
 use super::net::{Net, header, payload, program};
-use crate::data::OUTGOING_MAX;
 use crate::explain::{DirectState, Exchange};
 
 pub(super) fn counter(net: &mut Net, host: usize, name: &str) -> u64 {

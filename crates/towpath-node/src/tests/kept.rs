@@ -8,13 +8,12 @@ use towpath_vm::Ending;
 use towpath_vm::credit::FIRST_MAX;
 use towpath_vm::talk::{CREDIT_FIRST, Subject, ToDaemon, ToTask, WatchEvent};
 use towpath_wire::TaskId;
-use towpath_wire::talk::{Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX};
+use towpath_wire::talk::{PIECE_CHARGE, PIECE_MAX};
 
 use super::net::{Net, header, payload, program};
 use crate::data::OUTGOING_MAX;
-use crate::explain::{DirectState, Exchange};
 
-use super::data::{counter, counters};
+use super::data::counter;
 
 #[test]
 fn when_much_came_unasked_everybody_asks_first_until_half_of_it_is_read() {

@@ -16,8 +16,11 @@ const MOST_SPAN: Duration = Duration::from_secs(5);
 const VISIBLE: Duration = Duration::from_micros(100);
 /// Of the least round-trip time.
 const STANDING_PART: u32 = 4;
-/// So much of the least round-trip time, but no more than is visible, is no queue either.
+/// So much of the least round-trip time, but no more than is visible, is no queue either. Of
+/// datagrams longer than usual ones, two stand for as long as they take.
 const EMPTY_PART: u32 = 8;
+/// The length of datagrams for which [`VISIBLE`] holds.
+const USUAL: u64 = 1472;
 /// Nor do those below this part of the least round-trip time.
 const VISIBLE_PART: u32 = 20;
 
@@ -92,9 +95,10 @@ impl Queue {
 
     /// Hardly a packet waited when this was measured. Late hosts make round trips longer, never
     /// shorter.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self, datagram: u64) -> bool {
         let least = self.least();
-        self.present.saturating_sub(least) <= (least / EMPTY_PART).min(VISIBLE)
+        let visible = VISIBLE * if datagram > USUAL { (2 * datagram / USUAL) as u32 } else { 1 };
+        self.present.saturating_sub(least) <= (least / EMPTY_PART).min(visible)
     }
 
     fn standing(&self) -> Duration {

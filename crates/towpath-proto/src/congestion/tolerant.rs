@@ -111,7 +111,7 @@ impl Tolerant {
 
     /// Nor does waiting: no queue, as far as can be seen.
     fn is_blind(&self) -> bool {
-        !self.sees() && (self.queue.least() >= READABLE || self.queue.is_empty())
+        !self.sees() && (self.queue.least() >= READABLE || self.queue.is_empty(self.datagram))
     }
 
     fn count(&mut self, sent: u64, lost: u64) {

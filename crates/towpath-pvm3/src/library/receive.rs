@@ -340,10 +340,11 @@ impl Session {
         None
     }
 
-    /// Takes messages over until one has a handler, `most` at most. Then events: a task's end comes
+    /// Takes messages over until one has a handler, `most` at most of other tasks: what a task sends
+    /// itself is there at once, as with PVM. Then events: a task's end comes
     /// after what it sent.
     fn take_messages(&mut self, vm: &mut dyn Vm, most: usize) -> Result<Came, Code> {
-        let mut taken = 0;
+        let (mut taken, me) = (0, self.tid().unwrap_or(-1));
         while taken < most
             && let Some(incoming) = vm.take()?
         {
@@ -352,7 +353,7 @@ impl Session {
                 let Some(shown) = self.take_system(vm, &message) else { continue };
                 message = shown;
             }
-            taken += 1;
+            taken += usize::from(message.info.source != me);
             if let came @ Came::Handle(..) = self.sort(message) {
                 return Ok(came);
             }

@@ -86,6 +86,12 @@ fn normalised(text: &str) -> Vec<String> {
         }
     };
     let line = |line: &str| {
+        // frsg adds up what it never set.
+        let unset = line.split_once("calculated by Sum1 as").map(|(before, after)| {
+            let after = after.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+            format!("{before}calculated by Sum1 as NUMBER{after}")
+        });
+        let line = unset.as_deref().unwrap_or(line);
         let mut out = String::new();
         let of_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '.';
         let mut rest = line.trim();

@@ -73,7 +73,8 @@ fn an_own_stall_does_not_count_as_the_peers_silence() {
         panic!("{:?}", net.hosts[0].over)
     };
     assert!(when > woken + SECOND, "{when}");
-    assert!(*for_ < bounds().lost_after + ms(10), "{for_:?}");
+    // A host that woke late a little ago is a little more patient (decision 9).
+    assert!(*for_ >= bounds().lost_after && *for_ < bounds().lost_after + ms(100), "{for_:?}");
 }
 
 #[test]
