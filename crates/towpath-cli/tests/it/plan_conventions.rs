@@ -1,4 +1,5 @@
-//! `towpath plan --thesis` and `--aggregate`: the source's conventions, several streams on one link.
+//! `towpath plan --thesis` and `--aggregate`: the source's conventions, several streams on one
+//! link.
 
 use super::plan::{Place, bump, scheme, text};
 

@@ -34,7 +34,6 @@ fn garbage_of_every_kind_is_not_undamaged() {
         packet.resize(188, fill);
         packet.repeat(300)
     };
-    let four_gib = u32::MAX;
     let stream_header = [&b"vidsMJPG"[..], &[0; 48]].concat();
     let kinds: Vec<(&str, Vec<u8>)> = vec![
         ("sequence start codes", [0, 0, 1, 0xB3].repeat(4000)),
@@ -57,11 +56,11 @@ fn garbage_of_every_kind_is_not_undamaged() {
         ("an image that begins", [&[0xFF, 0xD8, 0xFF, 0xE0][..], &noise(3, 5000)].concat()),
         (
             "a list of 4 GiB",
-            list(*b"RIFF", *b"AVI ", four_gib, &list(*b"LIST", *b"hdrl", four_gib, b"")),
+            list(*b"RIFF", *b"AVI ", u32::MAX, &list(*b"LIST", *b"hdrl", u32::MAX, b"")),
         ),
         (
             "lists of 4 GiB",
-            list(*b"RIFF", *b"AVI ", four_gib, &list(*b"LIST", *b"movi", four_gib, b"")),
+            list(*b"RIFF", *b"AVI ", u32::MAX, &list(*b"LIST", *b"movi", u32::MAX, b"")),
         ),
         ("an unfinished file of nothing", list(*b"RIFF", *b"AVI ", 0, b"")),
         ("an unfinished list", list(*b"RIFF", *b"AVI ", 0, &list(*b"LIST", *b"movi", 0, b""))),

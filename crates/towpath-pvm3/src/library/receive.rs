@@ -340,9 +340,9 @@ impl Session {
         None
     }
 
-    /// Takes messages over until one has a handler, `most` at most of other tasks: what a task sends
-    /// itself is there at once, as with PVM. Then events: a task's end comes
-    /// after what it sent.
+    /// Takes messages over until one has a handler, `most` at most of other tasks: what a task
+    /// sends itself is there at once, as with PVM. Then events: a task's end comes after what it
+    /// sent.
     fn take_messages(&mut self, vm: &mut dyn Vm, most: usize) -> Result<Came, Code> {
         let (mut taken, me) = (0, self.tid().unwrap_or(-1));
         while taken < most

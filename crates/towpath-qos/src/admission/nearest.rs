@@ -5,8 +5,8 @@
 //! with its one test. Only the outcome is tested on the whole route; where another resource stands
 //! in the way then, that is the next bottleneck, and after [`GUESSES`] of them the search halves
 //! what is left. It ends where something passes and a little more does not. Where it ends with
-//! nothing, each part is tried: less traffic can fit worse (budgets of HFSC are found to an eighth, a
-//! statistical share of little traffic may be none), and "nothing passes" is to be the end of a
+//! nothing, each part is tried: less traffic can fit worse (budgets of HFSC are found to an eighth,
+//! a statistical share of little traffic may be none), and "nothing passes" is to be the end of a
 //! search.
 //!
 //! What is named has been decided as it is named, and is rounded so that what is made of it, in
