@@ -8,6 +8,9 @@
 use libfuzzer_sys::fuzz_target;
 use towpath_fuzz::allocation::{self, PeakAlloc};
 
+/// What the protocol's source calls the build.
+const BUILD: &str = "fuzz";
+
 #[path = "../../crates/towpath/src/protocol.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "only the reader is driven")]
 mod protocol;
