@@ -149,6 +149,7 @@ fn links_in_a_daemons_directory_lead_nowhere() {
         fs::remove_file(dir.join(name)).unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious", "{name}");
     }
+    let _ = fs::remove_file(dir.join("daemon.log"));
     fs::hard_link(&victim, dir.join("daemon.log")).unwrap();
     refused(&vm.towpath(&["up"]), &["daemon.log (owner", "as a hard link", "`rm "]);
     fs::remove_file(dir.join("daemon.log")).unwrap();
@@ -323,14 +324,15 @@ fn the_command_line_has_places_that_a_crowd_does_not_take() {
 fn what_a_daemon_killed_with_its_guard_left_behind_ends_with_the_next_start() {
     let vm = Vm::up(1);
     let dir = vm.vm_dir().host(1);
-    // As where no control groups can be made.
+    // As where no control groups can be made. (`tail` ends by itself where nobody reads a pipe that
+    // it writes to.)
     let group = fs::read_to_string(dir.join("group"));
     let _ = fs::remove_file(dir.join("group"));
     let (started, mark) = (vm.file("started"), vm.file("mark"));
     fifo(&started);
     fs::write(&mark, "").unwrap();
     let script = format!(
-        "trap '' TERM HUP; setsid -f sh -c 'trap \"\" TERM HUP; tail -f {0}'; echo > {1}; \
+        "trap '' TERM HUP; setsid -f sh -c 'trap \"\" TERM HUP; tail -f {0} >/dev/null'; echo > {1}; \
          exec tail -f {0}",
         mark.display(),
         started.display()

@@ -41,8 +41,8 @@ fn any_form() -> impl Strategy<Value = TSpecForm> {
                 max_bytes,
             }
         ),
-        // Not a peak and a mean: the packet in its mean's burst stays as it is when it is scaled, so
-        // that one in some thousands needs a little less than is named (docs/admission.md).
+        // Not a peak and a mean: the packet in its burst stays as it is when it is scaled, so that
+        // one in some thousands needs a little less than is named (docs/admission.md).
         (rate, size, prop::collection::vec(1u64..50, 2..8)).prop_map(|(rate, max_bytes, falls)| {
             // Each pair twice as far, its rate lower, the curve bent downwards.
             let (mut bits, mut at, mut slope) = (max_bytes * 8, 0, rate * 16);
