@@ -332,8 +332,8 @@ fn what_a_daemon_killed_with_its_guard_left_behind_ends_with_the_next_start() {
     fifo(&started);
     fs::write(&mark, "").unwrap();
     let script = format!(
-        "trap '' TERM HUP; setsid -f sh -c 'trap \"\" TERM HUP; tail -f {0} >/dev/null'; echo > {1}; \
-         exec tail -f {0}",
+        "trap '' TERM HUP; setsid -f sh -c 'trap \"\" TERM HUP; tail -f {0} >/dev/null'; \
+         echo > {1}; exec tail -f {0}",
         mark.display(),
         started.display()
     );
