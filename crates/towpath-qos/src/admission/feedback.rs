@@ -171,7 +171,7 @@ fn nothing_passes(admission: &Admission, asked: &Request, refusal: &Refusal) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
     fn the_nearest_request_passes_and_none_means_none(
         // Not HFSC, DRR and SCFQ: a load that is less by rounding may have a larger budget there.

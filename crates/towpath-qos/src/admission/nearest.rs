@@ -4,10 +4,10 @@
 //! bottleneck alone: what it has free, or, where bursts and deadlines are in question, a bisection
 //! with its one test. Only the outcome is tested on the whole route; where another resource stands
 //! in the way then, that is the next bottleneck, and after [`GUESSES`] of them the search halves
-//! what is left. It ends where something passes and a little more does not. Where it ends with
-//! nothing, each part is tried: less traffic can fit worse (budgets of HFSC are found to an eighth,
-//! a statistical share of little traffic may be none), and "nothing passes" is to be the end of a
-//! search.
+//! what is left. It ends where something passes and a little more does not, or with the
+//! least part of all refused: less traffic never fits worse, so that nothing of the kind passes
+//! then. But HFSC's budgets are found to an eighth only, and of statistical traffic a tiny part may
+//! be refused where a larger one passes: for these each part is tried.
 //!
 //! What is named has been decided as it is named, and is rounded so that what is made of it, in
 //! the units of the specification, is nowhere more. Under HFSC, whose budgets are found to an
@@ -133,7 +133,10 @@ impl Network {
         let mut best = None;
         let mut obstacle = refused;
         let mut guesses = 0;
+        let mut curves = matches!(ask.wish, Wish::Statistical { .. });
         while high - low > 1 {
+            curves |= slots.iter().any(|slot| self.port(slot.port).has_curves())
+                || matches!(obstacle.at, Place::Port(port) if self.port(port).has_curves());
             let guess = (guesses < GUESSES).then(|| self.guess(ask, &obstacle, (low, high), slots));
             guesses += 1;
             let guess = guess.flatten().filter(|parts| *parts > low);
@@ -151,7 +154,7 @@ impl Network {
                 Err(found) => (high, obstacle) = (parts, found),
             }
         }
-        if best.is_none() {
+        if best.is_none() && curves {
             let mut decide = |parts| self.decide(topology, &ask.scaled(parts), slots).ok();
             return (2..WHOLE).rev().find_map(|parts| Some((parts, decide(parts)?)));
         }

@@ -444,6 +444,11 @@ impl PortState {
         Some((first.cast_unsigned(), slot.pieces[1].at_ns, (first + second).cast_unsigned()))
     }
 
+    /// HFSC, whose least budgets are only nearly the least.
+    pub(super) const fn has_curves(&self) -> bool {
+        matches!(self.test, Test::Curves(_))
+    }
+
     pub(super) fn has_levels(&self) -> bool {
         matches!(self.test, Test::Levels(_))
     }
