@@ -173,6 +173,7 @@ fn nothing_passes(admission: &Admission, asked: &Request, refusal: &Refusal) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
+    #[ignore = "nightly: minutes, each part of each refusal"]
     fn the_nearest_request_passes_and_none_means_none(
         // Not HFSC, DRR and SCFQ: a load that is less by rounding may have a larger budget there.
         kinds in prop::collection::vec(prop::sample::select(&[0, 1, 3, 4, 5, 6, 7][..]), 4),
