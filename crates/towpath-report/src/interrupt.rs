@@ -83,7 +83,7 @@ pub struct Interrupt {
 
 impl Interrupt {
     /// As [`flag`], for who only computes and reads: what does not heed the first interrupt within
-    /// [`PATIENCE`] is ended with the process. It must not leave anything half done by that.
+    /// `PATIENCE` is ended with the process. It must not leave anything half done by that.
     pub fn new() -> std::io::Result<Self> {
         let interrupt = Self::told(flag()?)?;
         let came = interrupt.came.try_clone()?;
