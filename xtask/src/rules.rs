@@ -36,6 +36,7 @@ pub(crate) const IO: &str = "towpath-io";
 pub(crate) const TASK: &str = "towpath-task";
 pub(crate) const FACADE: &str = "towpath";
 pub(crate) const REPORT: &str = "towpath-report";
+pub(crate) const BENCH: &str = "towpath-bench";
 pub(crate) const SKIP: &str = "towpath-skip";
 
 /// Every crate that may exist under `crates/`.
@@ -58,7 +59,8 @@ pub(crate) const CRATES: &[CrateRule] = &[
     safe("towpath-console", &[FACADE]),
     safe(SKIP, &[]),
     safe(REPORT, &[MEDIA, WIRE]),
-    safe("towpath-cli", &[FACADE, REPORT, SIM, IO, VM, MEDIA, BOUND, QOS, PROTO, WIRE]),
+    unsafe_allowed(BENCH, &[FACADE, REPORT, SIM, IO, PROTO, WIRE]),
+    safe("towpath-cli", &[FACADE, BENCH, REPORT, SIM, IO, VM, MEDIA, BOUND, QOS, PROTO, WIRE]),
 ];
 
 /// Dev-dependencies any crate may have besides its normal ones.

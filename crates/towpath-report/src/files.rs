@@ -15,6 +15,18 @@ use crate::text::{harmless, visible};
 
 use crate::interrupt::Interrupt;
 
+/// Prints to standard output, like `print!`, but with a result.
+#[macro_export]
+macro_rules! put {
+    ($($words:tt)*) => { $crate::files::print(&format!($($words)*)) };
+}
+
+/// Prints a line to standard output, like `println!`, but with a result.
+#[macro_export]
+macro_rules! putln {
+    ($($words:tt)*) => { $crate::files::print(&format!("{}\n", format_args!($($words)*))) };
+}
+
 /// Bytes per read: large enough that system calls do not count, small enough for the cache.
 pub const BLOCK: usize = 1 << 20;
 

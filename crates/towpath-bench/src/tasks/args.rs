@@ -234,7 +234,7 @@ fn rate(text: &str) -> Result<String, String> {
 }
 
 fn size(text: &str) -> Result<usize, String> {
-    let size = crate::units::size(text)?;
+    let size = towpath_report::units::size(text)?;
     if size.as_bytes() < 16 || size > ByteSize::from_mib(64) {
         return Err(format!("a message of {} bytes, limits 16 B and 64 MiB", size.as_bytes()));
     }

@@ -7,7 +7,7 @@ use towpath_sim::link::LinkSpec;
 use towpath_wire::{ByteSize, Rate};
 
 use super::wire::{ETHERNET, MTU};
-use crate::units::{self, Delay};
+use towpath_report::units::{self, Delay};
 
 /// Fastest path in bits per second; what the relay itself can do is measured and shown.
 const RATE_MAX: u64 = 10_000_000_000;

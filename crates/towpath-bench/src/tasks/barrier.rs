@@ -5,11 +5,11 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::words::Words;
 use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
 use rustix::thread::futex;
 use towpath::task::{Task, TaskId, Team};
-use towpath_io::Words;
 
 use super::args::BarrierArgs;
 use super::echo::shared;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::super::machine::description;
 use super::args::Common;
 use super::sample::Sample;
-use crate::plot::{Column, Table};
+use towpath_report::plot::{Column, Table};
 
 /// A row: what is measured, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]

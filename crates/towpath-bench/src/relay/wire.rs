@@ -9,8 +9,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::tun::TunDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use towpath_io::{Clock, TunDevice};
+use towpath_io::Clock;
 use towpath_proto::Rng;
 use towpath_sim::link::{Link, LinkSpec};
 use towpath_wire::Instant;

@@ -5,10 +5,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::words::Words;
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use towpath::task::Route;
-use towpath_io::Words;
 
 use super::args::EchoArgs;
 use super::line::{Do, Way};

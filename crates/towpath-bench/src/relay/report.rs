@@ -10,7 +10,7 @@ use super::super::ours::Sent;
 use super::super::row::Flow;
 use super::cases::{Case, Share, Times};
 use super::wire::{ETHERNET, MTU};
-use crate::plot::{Column, Table};
+use towpath_report::plot::{Column, Table};
 
 /// A transfer of checked messages.
 pub(super) struct Transfer {

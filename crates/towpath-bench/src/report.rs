@@ -5,7 +5,7 @@ use serde_json::json;
 use super::args::Pins;
 use super::machine::description;
 use super::row::{Sample, What};
-use crate::plot::{Column, Table};
+use towpath_report::plot::{Column, Table};
 
 /// Everything that was measured.
 pub(super) struct Report {

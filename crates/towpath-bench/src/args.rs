@@ -10,8 +10,9 @@ use super::machine::processors;
 use super::relay::RelayArgs;
 use super::tasks::{BarrierArgs, EchoArgs, MemberArgs, MulticastArgs, SpawnArgs};
 
+/// What to measure.
 #[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
+pub struct BenchArgs {
     #[command(subcommand)]
     pub(super) command: BenchCommand,
 }
@@ -131,7 +132,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn message(text: &str) -> Result<u32, String> {
-    let size = crate::units::size(text)?;
+    let size = towpath_report::units::size(text)?;
     let limit = ByteSize::from_mib(16);
     if size.as_bytes() == 0 || size > limit {
         return Err(format!("a message of {} bytes, limits 1 B and 16 MiB", size.as_bytes()));
