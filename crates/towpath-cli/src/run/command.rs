@@ -11,10 +11,10 @@ use clap::{Args, ValueEnum};
 use rustix::fs::{Access, access};
 use towpath::protocol::Request;
 use towpath::pvm::library::{FOLDER_VAR, Library, SWITCH};
-use towpath::pvm::linkage::{self, Linkage};
 use towpath::start::limits::Descriptors;
 use towpath::{ClientError, VmDir};
 use towpath_io::RealCrypto;
+use towpath_pvm::linkage::{self, Linkage};
 use towpath_report::text::visible;
 use towpath_vm::TaskSpec;
 
