@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use towpath_io::RealCrypto;
@@ -31,7 +30,7 @@ fn crypto_of(seed: u64) -> fn(Rng) -> Box<dyn Crypto> {
 /// Runs the seeds of a scenario, or of the built-in one.
 pub(super) fn run(args: &SimRunArgs, file: Option<&File>) -> anyhow::Result<ExitCode> {
     let scenario = match file {
-        Some(f) => Scenario::parse(&f.text).with_context(|| format!("in {}", shown(&f.path)))?,
+        Some(f) => Scenario::parse(&f.text).map_err(|e| f.fault(e))?,
         None => Scenario::default(),
     };
     let (from, seeds) = (args.from.unwrap_or(0), args.seeds.unwrap_or(100));
