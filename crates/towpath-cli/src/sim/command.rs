@@ -12,7 +12,7 @@ use towpath_sim::scenario::{BYTES_MAX, ScenarioError};
 use super::{repair, swarm, transfer, vm};
 use crate::files::{not_among, shown};
 use crate::topology::{in_file, read_text};
-use crate::units::{Delay, delay};
+use crate::units::duration;
 
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
@@ -92,11 +92,7 @@ pub(super) struct SimRunArgs {
 /// Seconds from and to.
 fn zoom(text: &str) -> Result<(f64, f64), String> {
     let (from, to) = text.split_once("..").ok_or("two times with .. between them are needed")?;
-    let seconds = |text: &str| match delay(text)? {
-        Delay::Time(time) => Ok(time.as_secs_f64()),
-        Delay::Slots(_) => Err("times are in ms, s, ...; there are no slots here".to_string()),
-    };
-    let (from, to) = (seconds(from)?, seconds(to)?);
+    let (from, to) = (duration(from)?.as_secs_f64(), duration(to)?.as_secs_f64());
     if from < to { Ok((from, to)) } else { Err(format!("{text} is empty")) }
 }
 
