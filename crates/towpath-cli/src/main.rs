@@ -23,6 +23,7 @@ mod kill;
 mod logs;
 mod manual;
 mod media;
+mod outputs;
 mod plan;
 mod pvm;
 mod reserve;
