@@ -231,7 +231,7 @@ fn main() -> ExitCode {
     };
     match dispatch(cli) {
         Ok(code) => code,
-        Err(e) if files::is_closed(&e) => ExitCode::from(files::OUTPUT_CLOSED),
+        Err(e) if outputs::is_closed(&e) => ExitCode::from(files::OUTPUT_CLOSED),
         Err(e) => {
             eprintln!("error: {e:#}");
             ExitCode::from(255)

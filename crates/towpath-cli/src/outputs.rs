@@ -2,11 +2,12 @@
 //! and charts.
 
 use std::borrow::Borrow;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::files::{make_dir, write_file};
+use crate::files::{FilesError, make_dir, write_file};
 use crate::plot::{Chart, Page, Table};
 
 /// What is written beside the text, and whether that is JSON.
@@ -28,7 +29,7 @@ pub(crate) struct Outputs {
 
 impl Outputs {
     /// Makes the directories: what cannot be written is better known before the work.
-    pub(crate) fn prepare(&self) -> anyhow::Result<()> {
+    pub(crate) fn prepare(&self) -> Result<(), FilesError> {
         [&self.csv, &self.svg].into_iter().flatten().try_for_each(|dir| make_dir(dir))
     }
 
@@ -51,7 +52,7 @@ impl Outputs {
     pub(crate) fn tables<T: Borrow<Table>>(
         &self,
         tables: impl FnOnce() -> Vec<(String, T)>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), FilesError> {
         let Some(dir) = &self.csv else { return Ok(()) };
         let write = |(name, table): (String, T)| {
             write_file(&dir.join(format!("{name}.csv")), &table.borrow().csv())
@@ -63,7 +64,7 @@ impl Outputs {
     pub(crate) fn charts<C: Borrow<Chart>>(
         &self,
         charts: impl FnOnce() -> Vec<(String, C)>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), FilesError> {
         let Some(dir) = &self.svg else { return Ok(()) };
         let write = |(name, chart): (String, C)| {
             write_file(&dir.join(format!("{name}.svg")), &chart.borrow().svg())
@@ -72,10 +73,17 @@ impl Outputs {
     }
 
     /// Writes the page, where it is wanted.
-    pub(crate) fn page(&self, page: &Page) -> anyhow::Result<()> {
+    pub(crate) fn page(&self, page: &Page) -> Result<(), FilesError> {
         let Some(path) = &self.html else { return Ok(()) };
         write_file(path, &page.html())
     }
+}
+
+/// Whether an error only says that the output was closed, as `head` does.
+pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
+    let broken = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
+    error.downcast_ref::<io::Error>().is_some_and(broken)
+        || error.downcast_ref().is_some_and(FilesError::is_closed)
 }
 
 #[cfg(test)]
@@ -89,6 +97,14 @@ mod tests {
     struct Only {
         #[command(flatten)]
         outputs: Outputs,
+    }
+
+    #[test]
+    fn a_closed_output_is_known_below_a_context() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let told = |e: anyhow::Error| is_closed(&e) && is_closed(&e.context("in a file"));
+        assert!(told(broken().into()) && told(FilesError::Output(broken()).into()));
+        assert!(!told(FilesError::Write("f".into(), broken()).into()));
     }
 
     #[test]

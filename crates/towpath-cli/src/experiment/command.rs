@@ -13,7 +13,7 @@ use towpath_sim::qos::{Report, Scenario};
 
 use super::report;
 use crate::batch::{in_order, work_bar};
-use crate::files::{print, shown, stem};
+use crate::files::{FilesError, print, shown, stem};
 use crate::outputs::Outputs;
 use crate::plot::{Page, Section};
 use crate::topology::{self, read_text};
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &QosArgs) -> anyhow::Result<ExitCode> {
                 page.push(&section(&done));
                 let text = if args.outputs.json { as_json(&done)? } else { as_text(&done) };
                 bar.suspend(|| print(&text))?;
-                write(&args.outputs, &stem(path, &mut taken), &done.report)
+                Ok(write(&args.outputs, &stem(path, &mut taken), &done.report)?)
             });
             trouble = trouble.take().or(told.err());
         },
@@ -156,7 +156,7 @@ fn section(done: &Done) -> Section {
     section.charts(report::charts(&done.report).iter().map(|c| &c.1))
 }
 
-fn write(outputs: &Outputs, name: &str, report: &Report) -> anyhow::Result<()> {
+fn write(outputs: &Outputs, name: &str, report: &Report) -> Result<(), FilesError> {
     outputs.charts(|| {
         let charts = report::charts(report).into_iter();
         charts.map(|(what, chart)| (format!("{name}-{what}"), chart)).collect()

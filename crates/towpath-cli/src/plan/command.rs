@@ -20,9 +20,9 @@ use super::rows::Answer;
 use super::source::{self, noted, summary};
 use super::verify::{self, Verdict};
 use crate::batch::{in_order, work_bar};
-use crate::files::{OUTPUT_CLOSED, is_closed, not_among, print, shown, stem, write_file};
+use crate::files::{FilesError, OUTPUT_CLOSED, not_among, print, shown, stem, write_file};
 use crate::interrupt::{INTERRUPTED, Interrupt};
-use crate::outputs::Outputs;
+use crate::outputs::{Outputs, is_closed};
 use crate::plot::{Page, Section};
 use crate::units::{self, Delay};
 
@@ -276,7 +276,8 @@ impl<'a> Output<'a> {
             format!("{}\n", verdict.json(&name, video))
         } else {
             format!("{name}: {}\n{}", summary(video), verdict.text(video))
-        })
+        })?;
+        Ok(())
     }
 
     fn planned(&mut self, path: &Path, planned: Planned) -> anyhow::Result<()> {
@@ -325,7 +326,7 @@ impl<'a> Output<'a> {
         answer: &Answer,
         charts: &[Named],
         curves: Option<&Curves>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), FilesError> {
         self.args.outputs.charts(|| {
             charts.iter().map(|named| (format!("{stem}-{}", named.name), &named.chart)).collect()
         })?;
@@ -357,6 +358,6 @@ impl<'a> Output<'a> {
                 &Section::new("All streams on one link").lines(&sum.text()).charts([&sum.chart]),
             );
         }
-        self.args.outputs.page(&self.page)
+        Ok(self.args.outputs.page(&self.page)?)
     }
 }

@@ -13,7 +13,7 @@ use towpath_sim::qos::compare::{Churn, Comparison, Load, LoadError, Row, churn, 
 
 use super::report;
 use crate::batch::in_order;
-use crate::files::{print, shown};
+use crate::files::{FilesError, print, shown};
 use crate::outputs::Outputs;
 use crate::plot::{Page, Section};
 use crate::topology::{self, read_text};
@@ -193,7 +193,7 @@ fn text(args: &CompareArgs, comparison: &Comparison) -> String {
     out
 }
 
-fn write(outputs: &Outputs, comparison: &Comparison) -> anyhow::Result<()> {
+fn write(outputs: &Outputs, comparison: &Comparison) -> Result<(), FilesError> {
     let tables = [
         ("summary", report::summary(comparison)),
         ("classes", report::classes(comparison)),
