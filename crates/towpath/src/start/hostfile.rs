@@ -137,7 +137,7 @@ impl Seen {
             return Err(HostFault::Twice { name: name.into(), first });
         }
         if self.0.len() == NAMES_MAX {
-            return Err(HostFault::Host(HostFault::TooMany));
+            return Err(HostFault::TooMany);
         }
         self.0.insert(name.into(), line);
         Ok(())
@@ -281,7 +281,7 @@ mod tests {
         assert!(matches!(fault("a\n-oX"), Fault::Names(_)));
         assert_eq!(fault("a\n-l@b"), Fault::User("-l".into()));
         assert_eq!(fault("a\nb[1-3] addr=192.0.2.1:70"), Fault::Shared(3));
-        assert_eq!(fault("a[1-4000]\nb[1-96]"), Fault::TooMany);
+        assert_eq!(fault("a[1-4000]\nb[1-96]"), Fault::Host(HostFault::TooMany));
     }
 
     proptest! {
