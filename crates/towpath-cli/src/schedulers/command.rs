@@ -201,8 +201,8 @@ fn write(outputs: &Outputs, comparison: &Comparison) -> Result<(), FilesError> {
         ("cost", report::cost(comparison)),
     ];
     let charts = report::charts(comparison);
-    outputs.tables(|| tables.iter().map(|(name, table)| (name.to_string(), table)).collect())?;
-    outputs.charts(|| charts.iter().map(|(name, chart)| (name.to_string(), chart)).collect())?;
+    outputs.tables(|| tables.iter().map(|(name, table)| ((*name).to_string(), table)).collect())?;
+    outputs.charts(|| charts.iter().map(|(name, chart)| ((*name).to_string(), chart)).collect())?;
     let lead = "Every discipline under the same loads, in virtual time.";
     let mut page = Page::new("Packet schedulers compared", lead);
     page.push(&Section::new("Summary").table(&tables[0].1).charts(charts.iter().map(|c| &c.1)));
