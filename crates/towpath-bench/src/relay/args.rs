@@ -50,10 +50,12 @@ pub(crate) struct RelayArgs {
     #[arg(long, default_value = "cubic", value_delimiter = ',', value_name = "NAMES")]
     tcp: Vec<String>,
     /// How long is measured, after as long to settle as --settle says
-    #[arg(long, default_value = "20", value_parser = units::duration_between("0.1s", "10min"), value_name = "TIME")]
+    #[arg(long, default_value = "20", value_name = "TIME")]
+    #[arg(value_parser = units::duration_between("0.1s", "10min"))]
     pub(super) seconds: Duration,
     /// How long before that
-    #[arg(long, default_value = "10", value_parser = units::duration_between("0.1s", "10min"), value_name = "TIME")]
+    #[arg(long, default_value = "10", value_name = "TIME")]
+    #[arg(value_parser = units::duration_between("0.1s", "10min"))]
     pub(super) settle: Duration,
     /// Send so many bytes in checked messages of 1 B to 16 MB, too
     #[arg(long, value_parser = units::size_between("1B", "1TiB"), value_name = "SIZE")]

@@ -67,7 +67,8 @@ struct MeasureArgs {
     /// The trace; `-` is standard input
     file: PathBuf,
     /// Interval I of (Xmin, Xave, I, Smax)
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = units::duration_between("1ns", "1000000h"))]
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    #[arg(value_parser = units::duration_between("1ns", "1000000h"))]
     interval: Duration,
     /// Percent by which the long-term rate is above the mean
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = percent_ppm)]
