@@ -40,7 +40,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "unsafe",
-        about: "unsafe only in io, pvm3, capi, py, with its SAFETY: comment",
+        about: "unsafe only in io, pvm3, capi, py, bench, with its SAFETY: comment",
         hint: "put `// SAFETY:` and the reason directly above the unsafe block",
         run: |tree| Ok(unsafe_code::check(tree)),
     },
