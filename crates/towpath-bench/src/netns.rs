@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::tun::TunDevice;
 use anyhow::{Context, bail};
+
+use crate::tun::TunDevice;
 
 /// The peer's address.
 pub(super) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 213, 77, 2));

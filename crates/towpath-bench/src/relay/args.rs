@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use clap::Args;
+use towpath_report::units;
 use towpath_sim::link::LinkSpec;
 use towpath_wire::{ByteSize, Rate};
 
 use super::wire::{ETHERNET, MTU};
-use towpath_report::units;
 
 /// Fastest path in bits per second; what the relay itself can do is measured and shown.
 const RATE_MAX: u64 = 10_000_000_000;

@@ -9,12 +9,13 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::tun::TunDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use towpath_io::Clock;
 use towpath_proto::Rng;
 use towpath_sim::link::{Link, LinkSpec};
 use towpath_wire::Instant;
+
+use crate::tun::TunDevice;
 
 /// Bytes of the longest IP packet that passes.
 pub(super) const MTU: usize = 1500;

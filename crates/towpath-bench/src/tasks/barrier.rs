@@ -5,7 +5,6 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::words::Words;
 use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
 use rustix::thread::futex;
@@ -20,6 +19,7 @@ use super::pipe::{WORDS, sleep_on, spin_on};
 use super::report::{Report, Row, chosen};
 use super::sample::Sample;
 use super::world::{Own, Process, World};
+use crate::words::Words;
 
 /// Word of those who came, and word of the barriers that are over.
 const CAME: usize = 0;

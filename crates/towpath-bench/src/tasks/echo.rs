@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::words::Words;
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use towpath::task::Route;
@@ -19,6 +18,7 @@ use super::report::{Report, Row, chosen};
 use super::sample::Sample;
 use super::trips::{self, Measured};
 use super::world::{Own, World};
+use crate::words::Words;
 
 /// Messages that are lent, too: shorter ones are copied as fast.
 const LOAN_MIN: usize = 1 << 20;

@@ -9,12 +9,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::words::Words;
 use anyhow::{Context, bail, ensure};
 use rustix::event::Timespec;
 use rustix::io::Errno;
 use rustix::thread::futex;
 use towpath::task::{Envelope, Task, TaskId, Wanted};
+
+use crate::words::Words;
 
 /// Bytes of a message that shared words carry.
 pub(super) const SHORT: usize = 16;

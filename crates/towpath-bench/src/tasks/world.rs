@@ -16,12 +16,12 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use towpath::protocol::{Reply, Request};
 use towpath::task::{Task, TaskId};
 use towpath::{Client, Home, VmDir};
+use towpath_report::interrupt::{INTERRUPTED, Interrupt};
 
 use super::super::machine;
 use super::args::Common;
 use super::line::{Do, Line, Said};
 use super::spaces::{Spaces, address};
-use towpath_report::interrupt::{INTERRUPTED, Interrupt};
 
 /// Longest wait for a member to start, in seconds.
 const START_S: i64 = 20;

@@ -122,7 +122,9 @@ impl File {
             ScenarioError::Syntax(e) => {
                 in_file(&self.path, &self.text, &e, "scenarios/swarm.toml has all keys")
             }
-            e => anyhow!(e).context(format!("in {}", shown(&self.path))),
+            e @ ScenarioError::Range { .. } => {
+                anyhow!(e).context(format!("in {}", shown(&self.path)))
+            }
         }
     }
 }
