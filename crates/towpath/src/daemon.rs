@@ -29,7 +29,7 @@ use zeroize::Zeroizing;
 
 use crate::config::{ConfigError, SOCK, key_file, make_dir, socket_path};
 use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket, tokens};
-use crate::lock::{Holder, Lock, is_locked};
+use crate::lock::{Holder, Lock};
 use crate::private::{Dir, peek};
 use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
@@ -194,12 +194,7 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|e| system("becoming the tasks' guardian")(e.into()))?;
     make_dir(dir)?;
-    let group = if is_locked(dir) {
-        None
-    } else {
-        end_left_behind(dir);
-        make_group(dir, name)
-    };
+    let group = prepare(dir, name);
     let program = std::env::current_exe().map_err(system("finding this program"))?;
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1));
@@ -238,6 +233,15 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
     }
     end_children();
     Ok(code)
+}
+
+/// Ends what an earlier daemon left, and makes the group of the one that starts. Where one runs,
+/// neither: the engine says so.
+fn prepare(dir: &Path, name: &str) -> Option<Group> {
+    // Given back with the return: the engine takes it.
+    let held = Lock::hold(dir).ok()??;
+    clean(dir, &held);
+    make_group(dir, name)
 }
 
 /// Has the engine end when we are told to: it ends its tasks politely.
@@ -283,8 +287,15 @@ fn written_group(dir: &Path) -> Option<PathBuf> {
 }
 
 /// Ends whatever a daemon in `dir` left when it was killed together with its guard, which would
-/// have done it. To be called while no daemon runs there.
+/// have done it. Nothing is done where a daemon runs, and none can start there meanwhile.
 pub fn end_left_behind(dir: &Path) {
+    if let Ok(Some(held)) = Lock::hold(dir) {
+        clean(dir, &held);
+    }
+}
+
+/// The same for who holds the directory's lock.
+fn clean(dir: &Path, _held: &Lock) {
     end_group(dir);
     let ended = leftovers::end(dir);
     if ended > 0 {
@@ -554,4 +565,30 @@ fn signals() -> Result<UnixStream, DaemonError> {
         signal_hook::low_level::pipe::register(signal, write).map_err(system("signal handler"))?;
     }
     Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use towpath_task::place::SOCKET_VAR;
+
+    use super::*;
+
+    #[test]
+    fn what_a_daemon_left_behind_is_ended_only_while_none_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let socket = dir.join(SOCK);
+        let mut command = Command::new("sleep");
+        let mut task = command.arg("600").env(SOCKET_VAR, dir.join(SOCKET_NAME)).spawn().unwrap();
+        fs::write(&socket, "").unwrap();
+        // It was not there a moment ago.
+        let daemon = Lock::take(dir).unwrap().unwrap();
+        end_left_behind(dir);
+        assert!(task.try_wait().unwrap().is_none() && socket.exists(), "they are a live daemon's");
+        drop(daemon);
+        // It is this process, and lives; so the lock alone says that it does not run.
+        end_left_behind(dir);
+        assert!(!task.wait().unwrap().success());
+        assert!(!socket.exists());
+    }
 }

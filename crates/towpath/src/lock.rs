@@ -11,6 +11,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -37,24 +38,41 @@ pub(crate) struct Lock(File);
 
 const NAME: &str = "lock";
 
+/// How long a lock that no living daemon holds is waited for: who looks at it has it for an
+/// instant, and who cleans up behind a daemon for as long as killed processes take to be gone.
+const CLEANED_WAIT: Duration = Duration::from_secs(5);
+/// How often it is tried.
+const TRY_EVERY: Duration = Duration::from_millis(2);
+
 fn path(dir: &Path) -> PathBuf {
     dir.join(NAME)
 }
 
 impl Lock {
-    /// Takes the lock of `dir`; `None` where another process has it.
+    /// Takes the lock of `dir` for this process's daemon; `None` where another one has it.
     pub(crate) fn take(dir: &Path) -> Result<Option<Self>, PrivateError> {
-        let file = Dir::make(dir)?.file(NAME, OFlags::WRONLY | OFlags::CREATE)?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Ok(None);
-        }
-        let mut lock = Self(file);
+        let Some(mut lock) = Self::hold(dir)? else { return Ok(None) };
         lock.write(None).map_err(|why| PrivateError::System {
             what: "cannot write",
             path: path(dir),
             why,
         })?;
         Ok(Some(lock))
+    }
+
+    /// Holds the lock of `dir`, so that no daemon starts there meanwhile; who held it last stays
+    /// written down. Waits for others that do the same. `None` where a daemon has it.
+    pub(crate) fn hold(dir: &Path) -> Result<Option<Self>, PrivateError> {
+        let file = Dir::make(dir)?.file(NAME, OFlags::WRONLY | OFlags::CREATE)?;
+        let deadline = Instant::now() + CLEANED_WAIT;
+        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let lives = Holder::of(dir).is_some_and(|holder| holder.stat().is_some());
+            if lives || Instant::now() > deadline {
+                return Ok(None);
+            }
+            std::thread::sleep(TRY_EVERY);
+        }
+        Ok(Some(Self(file)))
     }
 
     /// Writes down who holds it.
@@ -183,6 +201,25 @@ mod tests {
         assert_eq!(Holder::stopped(dir.path()), None, "it runs");
         drop(lock);
         assert!(!is_locked(dir.path()));
+    }
+
+    #[test]
+    fn who_takes_a_lock_waits_for_who_cleans_up_behind_a_dead_daemon() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut dead = Command::new("true").spawn().unwrap();
+        let said = format!("{}\nh2.1\n1\n", dead.id());
+        dead.wait().unwrap();
+        fs::write(path(dir.path()), &said).unwrap();
+        let cleaning = Lock::hold(dir.path()).unwrap().unwrap();
+        assert_eq!(fs::read_to_string(path(dir.path())).unwrap(), said, "it is no daemon");
+        let there = dir.path().to_path_buf();
+        let daemon = std::thread::spawn(move || Lock::take(&there).unwrap());
+        std::thread::sleep(20 * TRY_EVERY);
+        assert!(!daemon.is_finished());
+        drop(cleaning);
+        let lock = daemon.join().unwrap();
+        assert!(lock.is_some(), "it starts once that is done");
+        assert!(Lock::hold(dir.path()).unwrap().is_none(), "and nobody cleans up meanwhile");
     }
 
     /// A process that is stopped; it ends with the value.
