@@ -84,6 +84,11 @@ impl Saved {
     pub fn is_alone(&self) -> bool {
         self.snapshot.table.up().count() <= 1
     }
+
+    /// True when it names deleted hosts, so that they are told when they come back.
+    pub const fn names_deleted(&self) -> bool {
+        !self.removed.is_empty()
+    }
 }
 
 /// A founder that asks its members before it leads again.

@@ -29,12 +29,13 @@ use zeroize::Zeroizing;
 
 use crate::config::{ConfigError, SOCK, key_file, make_dir, socket_path};
 use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket, tokens};
+use crate::keeper::Keeper;
 use crate::lock::{Holder, Lock};
 use crate::private::{Dir, peek};
 use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
 use crate::start::limits::{Descriptors, TooFew};
-use crate::table::{self, Keeper, TableError};
+use crate::table::{self, TableError};
 use crate::token::Token;
 use crate::{BUILD, leftovers, log};
 
@@ -441,7 +442,7 @@ fn node(
     }
 }
 
-/// What keeps the table of hosts, where this daemon founds.
+/// What keeps the table of hosts and the tokens, where this daemon founds.
 fn keeper(options: &DaemonOptions) -> Result<Option<Keeper>, DaemonError> {
     match options.role {
         Role::Found(_) => {

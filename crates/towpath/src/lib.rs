@@ -23,6 +23,7 @@ pub mod config;
 pub mod daemon;
 pub mod engine;
 pub mod farm;
+mod keeper;
 pub mod leftovers;
 pub mod lock;
 pub mod log;

@@ -4,31 +4,23 @@
 //! 0..16 "towpath table 1\n" | 16..24 FNV-1a of the rest (u64, little-endian)
 //! 24.. what towpath_node::Saved encodes
 //! ```
-//! The file is written beside the old one, brought to the disk, and put in its place at once, by a
-//! thread of its own: the engine never waits for a disk. What a founder that was killed had not
-//! yet kept, its members tell it.
+//! The [keeper](crate::keeper) writes it. What a founder that was killed had not yet kept, its
+//! members tell it.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use towpath_node::{Node, Saved, SavedError};
+use towpath_node::{Saved, SavedError};
 
-use crate::log;
+use crate::keeper::{Kept, replace};
 
 const MAGIC: &[u8; 16] = b"towpath table 1\n";
 /// What stands before the table.
 const HEAD: usize = 24;
 /// Longest file that is read: 4095 hosts with eight addresses each take less than a half of it.
 pub const TABLE_MAX: u64 = 8 << 20;
-/// After a table could not be written, how long until it is tried again.
-const AGAIN: Duration = Duration::from_secs(5);
 
 /// Why a kept table cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +49,7 @@ enum TableFault {
 }
 
 fn path(dir: &Path) -> PathBuf {
-    dir.join("table")
+    dir.join(Kept::Table.name())
 }
 
 /// FNV-1a, to tell a damaged file from a whole one.
@@ -103,118 +95,19 @@ fn decode(bytes: &[u8]) -> Result<Saved, TableFault> {
 }
 
 /// Puts a table in the place of the one that is there.
-fn write(dir: &Path, table: &[u8]) -> io::Result<()> {
-    let new = dir.join("table.new");
+pub(crate) fn write(dir: &Path, table: &[u8]) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(HEAD + table.len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&checksum(table));
     bytes.extend_from_slice(table);
-    let _ = fs::remove_file(&new);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(&bytes)?;
-    file.sync_all()?;
-    drop(file);
-    fs::rename(&new, path(dir))?;
-    File::open(dir)?.sync_all()
+    replace(dir, Kept::Table.name(), &bytes)
 }
 
 /// Forgets what was kept.
-fn remove(dir: &Path) {
+pub(crate) fn remove(dir: &Path) {
     // In vain only where there is none, or where the directory has gone.
     let _ = fs::remove_file(path(dir));
 }
-
-/// Keeps the table of a founder, on a thread of its own.
-pub(crate) struct Keeper {
-    dir: PathBuf,
-    /// The place in the log of what was handed over last.
-    kept: u64,
-    tables: Option<Sender<Vec<u8>>>,
-    thread: Option<JoinHandle<()>>,
-    failing: Arc<AtomicBool>,
-}
-
-impl Keeper {
-    /// One for the founder in `dir`.
-    pub(crate) fn start(dir: &Path) -> io::Result<Self> {
-        let (tables, receive) = channel();
-        let failing = Arc::new(AtomicBool::new(false));
-        let (own, path) = (Arc::clone(&failing), dir.to_path_buf());
-        let work = move || keep(&path, &receive, &own);
-        let thread = std::thread::Builder::new().name("keeper".into()).spawn(work)?;
-        Ok(Self { dir: dir.into(), kept: 0, tables: Some(tables), thread: Some(thread), failing })
-    }
-
-    /// Has the table kept, where it has changed.
-    pub(crate) fn look_at(&mut self, node: &Node) {
-        if node.log_index() == self.kept {
-            return;
-        }
-        if let Some(saved) = node.saved() {
-            self.kept = node.log_index();
-            if let Some(tables) = &self.tables {
-                // The thread ends only when told to.
-                let _ = tables.send(saved.encode());
-            }
-        }
-    }
-
-    /// True while the table cannot be written.
-    pub(crate) fn is_failing(&self) -> bool {
-        self.failing.load(Ordering::Relaxed)
-    }
-
-    /// Waits for the last table to be kept; with `forget`, there is none any more.
-    pub(crate) fn end(&mut self, forget: bool) {
-        self.tables = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-        if forget {
-            remove(&self.dir);
-        }
-    }
-}
-
-fn keep(dir: &Path, tables: &Receiver<Vec<u8>>, failing: &AtomicBool) {
-    let mut left: Option<Vec<u8>> = None;
-    loop {
-        let wait = if left.is_some() { AGAIN } else { Duration::MAX };
-        let last = match tables.recv_timeout(wait) {
-            Ok(table) => {
-                left = Some(tables.try_iter().last().unwrap_or(table));
-                false
-            }
-            Err(RecvTimeoutError::Timeout) => false,
-            Err(RecvTimeoutError::Disconnected) => true,
-        };
-        let Some(table) = &left else {
-            if last {
-                return;
-            }
-            continue;
-        };
-        let failed = write(dir, table);
-        let before = failing.swap(failed.is_err(), Ordering::Relaxed);
-        match failed {
-            Ok(()) => {
-                left = None;
-                if before {
-                    log!("the table of hosts is kept again");
-                }
-            }
-            Err(why) if !before => log!("{}: {why}", NOT_KEPT),
-            Err(_) => {}
-        }
-        if last {
-            return;
-        }
-    }
-}
-
-/// What is wrong while the table cannot be written.
-pub(crate) const NOT_KEPT: &str = "the table of hosts cannot be written: should this daemon be \
-                                   killed now, it may not know all hosts again";
 
 #[cfg(test)]
 mod tests {
@@ -259,30 +152,5 @@ mod tests {
         write(dir.path(), b"x").unwrap();
         assert_eq!(fs::read(dir.path().join("other")).unwrap(), b"x");
         assert!(fs::symlink_metadata(path(dir.path())).unwrap().is_file());
-    }
-
-    #[test]
-    fn a_table_that_cannot_be_written_is_told_tried_again_and_does_no_harm() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path();
-        write(dir, b"before").unwrap();
-        let before = fs::read(path(dir)).unwrap();
-        // As on a full disk: nothing new can be made there.
-        fs::create_dir(dir.join("table.new")).unwrap();
-        let (tables, receive) = channel();
-        let failing = Arc::new(AtomicBool::new(false));
-        let (own, there) = (Arc::clone(&failing), dir.to_path_buf());
-        let thread = std::thread::spawn(move || keep(&there, &receive, &own));
-        tables.send(b"first".to_vec()).unwrap();
-        while !failing.load(Ordering::Relaxed) {
-            std::thread::yield_now();
-        }
-        assert_eq!(fs::read(path(dir)).unwrap(), before, "the last whole one is there");
-        fs::remove_dir(dir.join("table.new")).unwrap();
-        tables.send(b"second".to_vec()).unwrap();
-        drop(tables);
-        thread.join().unwrap();
-        assert!(!failing.load(Ordering::Relaxed));
-        assert!(fs::read(path(dir)).unwrap().ends_with(b"second"));
     }
 }

@@ -150,6 +150,32 @@ fn a_founder_that_was_killed_and_starts_again_has_its_hosts_and_tasks_go_on() {
 }
 
 #[test]
+fn deleted_hosts_are_remembered_over_an_ordinary_restart_of_a_founder_that_is_alone() {
+    let vm = Vm::new();
+    assert!(vm.towpath(&["init"]).status.success());
+    let table = vm.vm_dir().host(1).join("table");
+    let restart = |mut founder: Founder| {
+        Vm::signal(vm.pid(1), "-TERM");
+        assert!(founder.child.wait().unwrap().success());
+        let is_kept = table.exists();
+        (is_kept, Founder::start(&vm))
+    };
+    let (is_kept, founder) = restart(Founder::start(&vm));
+    assert!(!is_kept, "there is nobody to come back to");
+    join(&vm);
+    assert!(vm.towpath(&["host", "delete", "h2"]).status.success());
+    // Once, and in its next life, which knows it from the table only.
+    let (is_kept, founder) = restart(founder);
+    assert!(is_kept, "the deleted host may not have heard of it");
+    let (is_kept, mut founder) = restart(founder);
+    assert!(is_kept, "nor by now");
+    // The end of the virtual machine is the end of that, too.
+    assert!(vm.towpath(&["down"]).status.success());
+    assert!(founder.child.wait().unwrap().success());
+    assert!(!table.exists());
+}
+
+#[test]
 fn up_brings_a_killed_founder_back_to_hosts_that_still_run() {
     let vm = Vm::up(3);
     let (mut a, mut b) = (task(&vm, 2), task(&vm, 3));

@@ -106,6 +106,33 @@ fn tokens_and_their_end_outlive_the_founders_daemon() {
 }
 
 #[test]
+fn a_revocation_that_could_not_be_written_is_tried_again_and_shown_until_then() {
+    let vm = Vm::up(1);
+    let (_, id) = token(&vm, &[]);
+    let dir = vm.vm_dir().host(1);
+    let trouble = || vm.client(1).info().unwrap().trouble.join("\n");
+    // As on a full disk: nothing new can be made there.
+    let blocked = dir.join("tokens.new");
+    std::fs::create_dir(&blocked).unwrap();
+    let out = vm.towpath(&["token", "--revoke", &id]);
+    assert_eq!(out.status.code(), Some(255), "{}", text(&out.stderr));
+    let said = text(&out.stderr);
+    assert!(said.contains("is revoked, but that could not be written down"), "{said}");
+    assert!(list(&vm).is_empty());
+    assert!(trouble().contains("the list of tokens cannot be written"), "{}", trouble());
+    let lines = || std::fs::read_to_string(dir.join("tokens")).unwrap().lines().count();
+    assert_eq!(lines(), 2, "the token is good for who starts from that");
+    std::fs::remove_dir(&blocked).unwrap();
+    // Nothing else is said to it.
+    let begin = std::time::Instant::now();
+    while !trouble().is_empty() {
+        assert!(begin.elapsed() < crate::support::PROMPT, "{}", trouble());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(lines(), 1, "it is revoked for good");
+}
+
+#[test]
 fn a_founder_that_receives_at_every_address_names_those_of_its_machine() {
     let (vm, newcomer) = (Vm::new(), Vm::new());
     ok(&vm.towpath(&["up", "--listen", "0.0.0.0:0"]));

@@ -22,11 +22,12 @@ use super::poll::{Events, Poll, Waker};
 use super::requests::Clients;
 use super::spawner::{Order, Report};
 use super::tasks::{Conversations, KEY_TASKS, TaskSocket};
-use super::tokens::TokenFile;
+use super::tokens::Unanswered;
+use crate::keeper::Keeper;
 use crate::log::log;
 use crate::protocol::{HostEvent, Reply};
 use crate::start::limits::Descriptors;
-use crate::table::Keeper;
+use crate::table;
 
 const KEY_LISTENER: u64 = 1;
 const KEY_WAKE: u64 = 2;
@@ -63,7 +64,7 @@ pub struct EngineOptions {
     pub launch: Launch,
     /// The limit of descriptors that tasks see.
     pub descriptors: Descriptors,
-    /// The founder's: keeps the table of hosts.
+    /// The founder's: keeps the table of hosts, and the tokens.
     pub(crate) keeper: Option<Keeper>,
 }
 
@@ -121,9 +122,11 @@ pub struct Engine {
     /// Nothing of the virtual machine is to be known at the next start.
     pub(super) is_over: bool,
     pub(super) keeper: Option<Keeper>,
-    pub(super) tokens: TokenFile,
+    /// Those who asked for a change of the tokens that is being written down.
+    pub(super) unanswered: Vec<Unanswered>,
+    dir: PathBuf,
     signals: UnixStream,
-    waker: Waker,
+    pub(super) waker: Waker,
     control: Control,
 }
 
@@ -156,7 +159,8 @@ impl Engine {
             ending: false,
             is_over: false,
             keeper,
-            tokens: TokenFile::new(dir),
+            unanswered: Vec::new(),
+            dir,
             doors: Doors::new(),
             signals,
             waker,
@@ -260,8 +264,9 @@ impl Engine {
         if let Some(keeper) = &mut self.keeper {
             keeper.look_at(&self.node);
         }
-        self.flush_clients();
         self.keep_tokens();
+        self.answer_kept();
+        self.flush_clients();
         Ok(())
     }
 
@@ -390,17 +395,28 @@ impl Engine {
         }
     }
 
+    /// Where no other host is left there is nobody to come back to, unless somebody was deleted who
+    /// may not have heard of it. A virtual machine that is over may leave lost hosts behind, too.
+    fn has_nobody_to_come_back_to(&self) -> bool {
+        let sole = self.node.hosts().count() == 1;
+        match self.node.saved() {
+            Some(saved) if self.is_over => saved.is_alone(),
+            Some(saved) => sole && !saved.names_deleted(),
+            None => sole,
+        }
+    }
+
     /// Ends everything: processes first, then the peers learn that we leave.
     fn end(&mut self) {
         self.control.stop();
         if let Some(keeper) = &mut self.keeper {
-            // Where no other host is left, or only such as are lost, there is nobody to come
-            // back to.
             keeper.look_at(&self.node);
-            let alone = self.node.saved().is_some_and(|s| s.is_alone());
-            let sole = self.node.hosts().count() == 1;
-            keeper.end(sole || self.is_over && alone);
+            keeper.end();
+            if self.has_nobody_to_come_back_to() {
+                table::remove(&self.dir);
+            }
         }
+        self.answer_kept();
         let now = self.clock.now();
         self.node.leave(now, "left", &mut self.memory);
         let _ = self.network.unblock(&self.poll);

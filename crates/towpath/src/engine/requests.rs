@@ -13,9 +13,9 @@ use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
 use super::core::{Engine, refuses};
 use super::doors::Knock;
 use super::unclaimed::Unclaimed;
+use crate::keeper::Keeper;
 use crate::log::log;
 use crate::protocol::{ADOPTED_TAGS, Account, HostEvent, Info, Reply, Request, TaskEvent, Ways};
-use crate::table::{Keeper, NOT_KEPT};
 
 /// Clients at once that may do anything.
 const CLIENTS_MAX: usize = 1024;
@@ -197,18 +197,12 @@ impl Engine {
                     self.node.credit(now, id, bytes, &mut self.memory);
                 }
             }
-            Request::Invite { ttl_s, uses } => {
-                let reply = self.invite(ttl_s, uses);
-                self.reply(key, &reply);
-            }
+            Request::Invite { ttl_s, uses } => self.invite(key, ttl_s, uses),
             Request::Tokens => {
                 let reply = self.tokens();
                 self.reply(key, &reply);
             }
-            Request::Revoke { id } => {
-                let reply = self.revoke(&id);
-                self.reply(key, &reply);
-            }
+            Request::Revoke { id } => self.revoke(key, &id),
             Request::Delete { host } => {
                 let deleted = self.node.delete_host(now, host, &mut self.memory);
                 let reply = deleted.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
@@ -254,9 +248,9 @@ impl Engine {
     fn trouble(&self) -> Vec<String> {
         let refused = self.node.leader().zip(self.node.refused());
         let refused = refused.map(|(leader, why)| refuses(leader, why));
-        let failing = self.keeper.as_ref().is_some_and(Keeper::is_failing);
         let hint = "hint: make room on its disk; it goes on trying";
-        let not_kept = failing.then(|| format!("{NOT_KEPT}\n{hint}"));
+        let not_kept = self.keeper.iter().flat_map(Keeper::troubles);
+        let not_kept = not_kept.map(|trouble| format!("{trouble}\n{hint}"));
         refused.into_iter().chain(not_kept).collect()
     }
 

@@ -4,25 +4,27 @@
 //! tokens       line 1 "towpath tokens 1", then a line for each token:
 //!              nonce (32 hexadecimal digits) expiry (unix s) uses uses_max (`-`: any number)
 //! ```
-//! The file is written anew and renamed for each change. Secrets are not in it: those come of the
-//! VM key.
+//! The [keeper](crate::keeper) writes it anew for each change. Whoever issues or revokes a token is
+//! answered once that is done. Secrets are not in it: those come of the VM key.
 
 use std::fmt::Write as _;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use rustix::fs::OFlags;
 use towpath_io::{RealCrypto, interfaces};
 use towpath_node::{Issued, JoinTarget};
 
 use super::core::Engine;
+use crate::keeper::{Kept, Told};
 use crate::private::{Dir, PrivateError};
 use crate::protocol::{Reply, TokenInfo};
 use crate::token::{TTL_COUNTED_MAX_S, TTL_MAX_S, Token, id_of};
 
 /// Name of the file.
-const NAME: &str = "tokens";
+const NAME: &str = Kept::Tokens.name();
 /// Its first line.
 const HEAD: &str = "towpath tokens 1";
 /// Most of it that is read.
@@ -80,23 +82,14 @@ fn emit(issued: &[Issued]) -> String {
     text
 }
 
-fn save(dir: &Path, issued: &[Issued]) -> Result<(), PrivateError> {
-    let new = format!("{NAME}.new");
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-    let mut file = Dir::make(dir)?.secret(&new, flags)?;
-    let written = file.write_all(emit(issued).as_bytes());
-    let written = written.and_then(|()| file.sync_data());
-    let written = written.and_then(|()| std::fs::rename(dir.join(&new), dir.join(NAME)));
-    written.map_err(|why| PrivateError::System { what: "cannot write", path: dir.join(NAME), why })
-}
-
-/// Where the tokens of a daemon are kept.
-pub(super) struct TokenFile(PathBuf);
-
-impl TokenFile {
-    pub(super) const fn new(dir: PathBuf) -> Self {
-        Self(dir)
-    }
+/// An answer that waits for the list to be written.
+pub(super) struct Unanswered {
+    client: u64,
+    /// Whether that worked, once it is known.
+    kept: Receiver<bool>,
+    /// What is said then.
+    yes: Reply,
+    no: Reply,
 }
 
 /// With the addresses of this machine in the place of those that mean all of them.
@@ -127,7 +120,13 @@ pub(crate) fn told(addr: SocketAddr) -> SocketAddr {
 }
 
 impl Engine {
-    pub(super) fn invite(&mut self, ttl_s: u64, uses: Option<u32>) -> Reply {
+    pub(super) fn invite(&mut self, client: u64, ttl_s: u64, uses: Option<u32>) {
+        let reply = self.invitation(ttl_s, uses);
+        // What cannot be written is shown as this daemon's trouble; until it ends the token is good.
+        self.reply_once_kept(client, reply.clone(), reply);
+    }
+
+    fn invitation(&mut self, ttl_s: u64, uses: Option<u32>) -> Reply {
         let max = if uses.is_some() { TTL_COUNTED_MAX_S } else { TTL_MAX_S };
         if !(1..=max).contains(&ttl_s) {
             return Reply::Failed(format!(
@@ -155,7 +154,6 @@ impl Engine {
         };
         match self.node.invite_for(now, ttl_s, nonce, uses) {
             Ok(invitation) => {
-                self.keep_tokens();
                 let target = JoinTarget { addr: *addr, key, invitation };
                 Reply::Token(Token(target, others.to_vec()).to_string())
             }
@@ -177,36 +175,66 @@ impl Engine {
         Reply::Tokens(self.node.invitations(self.clock.now()).into_iter().map(info).collect())
     }
 
-    pub(super) fn revoke(&mut self, id: &str) -> Reply {
+    pub(super) fn revoke(&mut self, client: u64, id: &str) {
         if !self.node.is_founder() {
-            return Reply::Failed(FOUNDER_ONLY.into());
+            return self.reply(client, &Reply::Failed(FOUNDER_ONLY.into()));
         }
         let all = self.node.invitations(self.clock.now());
         let mut named = all.iter().filter(|issued| id_of(&issued.nonce) == id);
         let (Some(issued), None) = (named.next(), named.next()) else {
-            return Reply::Failed(format!("no token `{id}`\nhint: `towpath token --list`"));
+            let why = format!("no token `{id}`\nhint: `towpath token --list`");
+            return self.reply(client, &Reply::Failed(why));
         };
         self.node.revoke(&issued.nonce);
-        if self.keep_tokens() {
-            return Reply::Done;
-        }
-        Reply::Failed(format!(
-            "token `{id}` is revoked, but that could not be written down: it would be good again \
-             after a restart of this daemon\nhint: see `towpath logs`"
-        ))
+        let why = format!(
+            "token `{id}` is revoked, but that could not be written down: if this daemon was \
+             killed now, it would be good again\n\
+             hint: make room on its disk; it goes on trying"
+        );
+        self.reply_once_kept(client, Reply::Done, Reply::Failed(why));
     }
 
-    /// Writes the tokens down if they have changed; false where that failed.
-    pub(super) fn keep_tokens(&mut self) -> bool {
-        if !self.node.invitations_changed() {
-            return true;
+    /// Has the tokens written down if they have changed.
+    pub(super) fn keep_tokens(&mut self) {
+        if self.node.invitations_changed() {
+            self.hand_tokens_over(None);
         }
+    }
+
+    fn hand_tokens_over(&self, told: Option<Told>) {
         let issued = self.node.invitations(self.clock.now());
-        let saved = save(&self.tokens.0, &issued);
-        if let Err(e) = &saved {
-            tracing::warn!("tokens are not kept over a restart: {e}");
+        if let Some(keeper) = &self.keeper {
+            keeper.keep(Kept::Tokens, emit(&issued).into_bytes(), told);
         }
-        saved.is_ok()
+    }
+
+    /// Has the tokens written down, and answers then; at once where nothing has changed.
+    fn reply_once_kept(&mut self, client: u64, yes: Reply, no: Reply) {
+        if self.keeper.is_none() || !self.node.invitations_changed() {
+            return self.reply(client, &yes);
+        }
+        let (tell, kept) = channel();
+        let waker = self.waker.clone();
+        let told = move |is_kept| {
+            // In vain only where the engine has ended.
+            let _ = tell.send(is_kept);
+            waker.wake();
+        };
+        self.hand_tokens_over(Some(Box::new(told)));
+        self.unanswered.push(Unanswered { client, kept, yes, no });
+    }
+
+    /// Answers those for whom the tokens have been written down by now.
+    pub(super) fn answer_kept(&mut self) {
+        for waiting in std::mem::take(&mut self.unanswered) {
+            match waiting.kept.try_recv() {
+                Ok(true) => self.reply(waiting.client, &waiting.yes),
+                Err(TryRecvError::Empty) => self.unanswered.push(waiting),
+                Ok(false) | Err(TryRecvError::Disconnected) => {
+                    self.reply(waiting.client, &waiting.no);
+                }
+            }
+        }
     }
 }
 
@@ -225,7 +253,7 @@ mod tests {
             uses: n.into(),
         };
         let all = [issued(1, None), issued(0xfe, Some(7))];
-        save(dir.path(), &all).unwrap();
+        crate::keeper::replace(dir.path(), NAME, emit(&all).as_bytes()).unwrap();
         assert_eq!(load(dir.path()).unwrap(), all);
         for text in ["", "towpath tokens 2\n", "towpath tokens 1\nff 1 1 -\n"] {
             std::fs::write(dir.path().join(NAME), text).unwrap();
