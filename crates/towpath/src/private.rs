@@ -13,7 +13,7 @@
 //!   else.
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,7 +21,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, mkdirat, open, openat, readlinkat};
+use rustix::fs::{
+    FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, mkdirat, open, openat,
+    readlinkat,
+};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -347,27 +350,70 @@ impl Walk {
 /// may have put a link there, or a file of theirs: neither is written into. (The kernel refuses
 /// the same where `fs.protected_symlinks` and `fs.protected_regular` are set.)
 pub fn open_result(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let refuse = |what: &str, owner: u32| {
-        let text = format!("{what} of another user (owner {owner}); name another file");
-        Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
-    };
-    let is_ours = |uid: u32| uid == ours() || uid == 0;
     let no_link = OFlags::NOFOLLOW.bits().cast_signed();
-    let file = match options.custom_flags(no_link).open(path) {
-        Err(e) if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
-            let link = path.symlink_metadata()?;
-            if !is_ours(link.uid()) {
-                return refuse("a symbolic link", link.uid());
+    let mut at = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        let file = match options.custom_flags(no_link).open(&at) {
+            Err(e) if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+                match led_by(&at)? {
+                    Link::To(target) => {
+                        at = target;
+                        continue;
+                    }
+                    // Nobody can put one there.
+                    Link::OfKernel => options.custom_flags(0).open(&at)?,
+                }
             }
-            options.custom_flags(0).open(path)?
+            opened => opened?,
+        };
+        let meta = file.metadata()?;
+        if meta.is_file() && !may_lead(meta.uid()) && is_shared(&at) {
+            return refuse("a file", meta.uid());
         }
-        opened => opened?,
-    };
-    let meta = file.metadata()?;
-    if meta.is_file() && !is_ours(meta.uid()) && is_shared(path) {
-        return refuse("a file", meta.uid());
+        return Ok(file);
     }
-    Ok(file)
+    Err(Errno::LOOP.into())
+}
+
+/// Where a link leads.
+enum Link {
+    To(PathBuf),
+    /// To what a process has opened (`/dev/stdout`), whether that has a name or not.
+    OfKernel,
+}
+
+/// Where the link at a path leads, if it is ours: what was looked at is what is read.
+fn led_by(path: &Path) -> io::Result<Link> {
+    let link = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = fstat(&link)?;
+    if kind(&stat) != FileType::Symlink {
+        // Somebody has put something else there.
+        return Ok(Link::To(path.into()));
+    }
+    if fstatfs(&link)?.f_type == PROC_SUPER_MAGIC {
+        return Ok(Link::OfKernel);
+    }
+    if !may_lead(stat.st_uid) {
+        return refuse("a symbolic link", stat.st_uid);
+    }
+    Ok(Link::To(led_to(path, readlinkat(&link, "", Vec::new())?)))
+}
+
+/// Where a link at `path` with this content leads.
+fn led_to(path: &Path, target: CString) -> PathBuf {
+    // Its last name, if that is a link, is looked at in its turn.
+    let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+    let target = target.file_name().map_or(target.clone(), |name| target.with_file_name(name));
+    path.parent().unwrap_or(Path::new("")).join(target)
+}
+
+fn may_lead(owner: u32) -> bool {
+    owner == ours() || owner == 0
+}
+
+fn refuse<T>(what: &str, owner: u32) -> io::Result<T> {
+    let text = format!("{what} of another user (owner {owner}); name another file");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 /// [`open_result`] of a file that is made anew.
@@ -380,4 +426,84 @@ fn is_shared(path: &Path) -> bool {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let dir = dir.unwrap_or(Path::new(".")).metadata();
     dir.is_ok_and(|m| m.mode() & WRITE != 0)
+}
+
+/// A directory for results, opened: it is ours, and nobody else may put anything into it.
+#[derive(Debug)]
+pub(crate) struct ResultDir(Dir);
+
+impl ResultDir {
+    /// Opens the directory that the user named, made with what is missing of its path. A link
+    /// may stand for it where we or root have made that.
+    pub(crate) fn make(path: &Path) -> Result<Self, PrivateError> {
+        let failed = |e| system("cannot open", path, e);
+        std::fs::create_dir_all(path).map_err(|why| PrivateError::System {
+            what: "cannot make directory",
+            path: path.into(),
+            why,
+        })?;
+        // Without a slash at its end, which has links followed.
+        let mut at = path.file_name().map_or(path.into(), |name| path.with_file_name(name));
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        for _ in 0..LINKS_MAX {
+            let fd = open(&at, flags, Mode::empty()).map_err(failed)?;
+            let stat = fstat(&fd).map_err(failed)?;
+            if kind(&stat) != FileType::Symlink {
+                return Self::checked(fd, path.into());
+            }
+            if !may_lead(stat.st_uid) {
+                return Err(exposed(&at, &stat, "is a symbolic link of another user", other()));
+            }
+            let target = readlinkat(&fd, "", Vec::new()).map_err(failed)?;
+            at = led_to(&at, target);
+        }
+        Err(failed(Errno::LOOP))
+    }
+
+    /// Opens a directory in it, made where it is missing.
+    pub(crate) fn below(&self, name: &OsStr) -> Result<Self, PrivateError> {
+        let path = self.0.path.join(name);
+        match mkdirat(&self.0.fd, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(e) => return Err(system("cannot make directory", &path, e)),
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = openat(&self.0.fd, name, flags, Mode::empty());
+        Self::checked(fd.map_err(|e| system("cannot open", &path, e))?, path)
+    }
+
+    /// Makes a file in it anew.
+    pub(crate) fn create(&self, name: &str) -> Result<File, PrivateError> {
+        let path = self.0.path.join(name);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let how = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = openat(&self.0.fd, name, how, Mode::from_raw_mode(0o666));
+        Ok(fd.map_err(|e| system("cannot write", &path, e))?.into())
+    }
+
+    fn checked(fd: OwnedFd, path: PathBuf) -> Result<Self, PrivateError> {
+        let stat = fstat(&fd).map_err(|e| system("cannot look at", &path, e))?;
+        match kind(&stat) {
+            FileType::Directory => {}
+            FileType::Symlink => {
+                return Err(exposed(&path, &stat, "is a symbolic link", other()));
+            }
+            _ => return Err(system("cannot open", &path, Errno::NOTDIR)),
+        }
+        if stat.st_uid != ours() {
+            return Err(exposed(&path, &stat, "belongs to another user", other()));
+        }
+        // A user's own group has the user's number.
+        let bits = if stat.st_gid == stat.st_uid { WRITE & !0o020 } else { WRITE };
+        if stat.st_mode & bits != 0 {
+            let fix = format!("`chmod go-w {}`, or {}", path.display(), other());
+            let why = "can be written by others, who could have results written elsewhere";
+            return Err(exposed(&path, &stat, why, fix));
+        }
+        Ok(Self(Dir { fd, path }))
+    }
+}
+
+fn other() -> String {
+    "give another directory with --results".into()
 }

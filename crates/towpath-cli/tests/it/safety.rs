@@ -196,23 +196,36 @@ fn results_are_not_written_through_links_of_others() {
     let vm = Vm::up(1);
     let (shared, victim) = (vm.file("shared"), vm.file("victim"));
     fs::create_dir(&shared).unwrap();
-    set_mode(&shared, 0o1777);
+    // Not sticky: there the kernel refuses it, too (fs.protected_symlinks).
+    set_mode(&shared, 0o777);
     fs::write(&victim, "precious").unwrap();
-    let link = shared.join("log");
-    symlink(&victim, &link).unwrap();
-    std::os::unix::fs::lchown(&link, Some(NOBODY), None).unwrap();
-    let path = link.to_str().unwrap();
-    for args in [
-        &["farm", "--joblog", path, "true", ":::", "1"][..],
-        &["farm", "--report", path, "true", ":::", "1"],
-    ] {
-        let out = vm.towpath(args);
-        assert_eq!(out.status.code(), Some(255), "{args:?}: {}", text(&out.stderr));
-        // Some kernels refuse it themselves (fs.protected_symlinks).
-        let said = text(&out.stderr);
-        let is_told = said.contains("of another user") || said.contains("Permission denied");
-        assert!(is_told, "{said}");
+    let of_nobody = |target: &Path, link: &Path| {
+        symlink(target, link).unwrap();
+        std::os::unix::fs::lchown(link, Some(NOBODY), None).unwrap();
+    };
+    let (link, chain) = (shared.join("log"), shared.join("chain"));
+    of_nobody(&victim, &link);
+    // One of ours that leads to theirs.
+    symlink("log", &chain).unwrap();
+    let (path, chain) = (link.to_str().unwrap(), chain.to_str().unwrap());
+    for (option, path) in [("--joblog", path), ("--report", path), ("--joblog", chain)] {
+        let out = vm.towpath(&["farm", option, path, "true", ":::", "1"]);
+        refused(&out, &["a symbolic link of another user (owner 65534)"]);
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+    // What stands for a process's output leads nowhere else.
+    let out = vm.towpath(&["farm", "--joblog", "/dev/stdout", "true", ":::", "1"]);
+    assert!(text(&out.stdout).starts_with("Seq\t"), "{}", text(&out.stderr));
+    // Nor into directories.
+    let (home, results) = (vm.file("precious"), shared.join("results"));
+    fs::create_dir(&home).unwrap();
+    of_nobody(&home, &results);
+    for slash in ["", "/"] {
+        let dir = format!("{}{slash}", results.display());
+        let out = vm.towpath(&["farm", "--results", &dir, "true", ":::", "1"]);
+        let words = ["results (owner 65534", "is a symbolic link of another user", "--results"];
+        refused(&out, &words);
+        assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
     }
     // A link of one's own may lead where one likes.
     std::os::unix::fs::lchown(&link, Some(0), None).unwrap();

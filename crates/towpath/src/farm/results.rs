@@ -6,39 +6,58 @@
 //! In names, `\` is written `\\`, a tab `\t` and `/` is `\_`, as GNU parallel has it. What is no
 //! name at all (nothing, `.`, `..`) gets a backslash before it; a name that would be too long, and
 //! a place that an earlier item has taken, end with `\#` and the item's number.
+//!
+//! Each of the directories is to be ours, and nobody else may write into it: nothing is written
+//! through links that others put there.
 
 use std::collections::HashSet;
-use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use towpath_vm::Stream;
 
 use super::input::Item;
 use super::output::{Capture, Store};
-use crate::private::create_result;
+use crate::private::{PrivateError, ResultDir};
 
 /// Longest name of ours, in bytes, before a number is put to it: file systems take 255.
 const NAME_MAX: usize = 230;
 
 /// Results cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot write results into {}: {os}\nhint: free space or make it writable, or give another \
-     directory with --results",
-    path.display()
-)]
-pub struct ResultsError {
-    path: PathBuf,
-    os: io::Error,
+pub enum ResultsError {
+    /// The operating system refused something.
+    #[error(
+        "cannot write results into {}: {os}\nhint: free space or make it writable, or give \
+         another directory with --results",
+        path.display()
+    )]
+    System {
+        /// Where.
+        path: PathBuf,
+        /// What it says.
+        os: io::Error,
+    },
+    /// Others could have them written elsewhere.
+    #[error("cannot write results: {0}")]
+    Exposed(PrivateError),
+}
+
+impl From<PrivateError> for ResultsError {
+    fn from(why: PrivateError) -> Self {
+        match why {
+            PrivateError::System { path, why, .. } => Self::System { path, os: why },
+            exposed @ PrivateError::Exposed { .. } => Self::Exposed(exposed),
+        }
+    }
 }
 
 /// A directory of results.
 #[derive(Debug)]
 pub(super) struct ResultsDir {
-    dir: PathBuf,
+    dir: ResultDir,
     /// Places that were taken, by their hashes.
     taken: HashSet<u64>,
 }
@@ -46,9 +65,7 @@ pub(super) struct ResultsDir {
 impl ResultsDir {
     /// Makes the directory: what cannot be made shows before anything runs.
     pub(super) fn create(dir: &Path) -> Result<Self, ResultsError> {
-        let error = |os| ResultsError { path: dir.to_path_buf(), os };
-        fs::create_dir_all(dir).map_err(error)?;
-        Ok(Self { dir: dir.to_path_buf(), taken: HashSet::new() })
+        Ok(Self { dir: ResultDir::make(dir)?, taken: HashSet::new() })
     }
 
     /// Writes what an item said.
@@ -59,18 +76,19 @@ impl ResultsDir {
         (store, capture): (&Store, &Capture),
     ) -> Result<(), ResultsError> {
         let place = self.place(seq, item);
-        let place = self.dir.join(place);
-        let write = || -> io::Result<()> {
-            fs::create_dir_all(&place)?;
-            create_result(&place.join("seq"))?.write_all(seq.to_string().as_bytes())?;
-            for (name, stream) in [("stdout", Stream::Out), ("stderr", Stream::Err)] {
-                let mut file = BufWriter::new(create_result(&place.join(name))?);
-                store.read(capture, stream, &mut |piece| file.write_all(piece))?;
-                file.flush()?;
-            }
-            Ok(())
-        };
-        write().map_err(|os| ResultsError { path: place.clone(), os })
+        let mut dir = None;
+        for name in place.components().map(Component::as_os_str) {
+            dir = Some(dir.as_ref().unwrap_or(&self.dir).below(name)?);
+        }
+        let dir = dir.as_ref().unwrap_or(&self.dir);
+        let failed = |os| ResultsError::System { path: place.clone(), os };
+        dir.create("seq")?.write_all(seq.to_string().as_bytes()).map_err(failed)?;
+        for (name, stream) in [("stdout", Stream::Out), ("stderr", Stream::Err)] {
+            let mut file = BufWriter::new(dir.create(name)?);
+            let written = store.read(capture, stream, &mut |piece| file.write_all(piece));
+            written.and_then(|()| file.flush()).map_err(failed)?;
+        }
+        Ok(())
     }
 
     fn place(&mut self, seq: u64, item: Item<'_>) -> PathBuf {
@@ -119,6 +137,9 @@ fn name(seq: u64, column: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
     use crate::farm::input::Items;
 
@@ -162,6 +183,43 @@ mod tests {
             assert_eq!((read("stdout"), read("stderr")), (format!("out {seq}\n"), "oops".into()));
         }
         assert_eq!(base.path().read_dir().unwrap().count(), 1, "nothing beside it");
+    }
+
+    #[test]
+    fn what_others_could_lead_elsewhere_is_not_written_into() {
+        let base = tempfile::tempdir().unwrap();
+        let (dir, elsewhere) = (base.path().join("r"), base.path().join("elsewhere"));
+        fs::create_dir(&elsewhere).unwrap();
+        // A link of one's own may stand for the directory, however it is written.
+        symlink(&elsewhere, &dir).unwrap();
+        for dir in [dir.clone(), dir.join("")] {
+            written(&mut ResultsDir::create(&dir).unwrap(), 1, &["a"]);
+            assert!(fs::remove_file(elsewhere.join("1/a/stdout")).is_ok());
+        }
+        fs::remove_file(&dir).unwrap();
+        // Not within it: nobody made that but to have results elsewhere.
+        let mut results = ResultsDir::create(&dir).unwrap();
+        symlink(&elsewhere, dir.join("1")).unwrap();
+        let said = refusal(&mut results);
+        assert!(said.contains("r/1 (owner") && said.contains("is a symbolic link"), "{said}");
+        assert!(said.contains("hint: give another directory with --results"), "{said}");
+        assert!(!elsewhere.join("1/a/stdout").exists() && !elsewhere.join("b").exists());
+        fs::remove_file(dir.join("1")).unwrap();
+        fs::create_dir(dir.join("1")).unwrap();
+        fs::set_permissions(dir.join("1"), fs::Permissions::from_mode(0o777)).unwrap();
+        let said = refusal(&mut results);
+        assert!(said.contains("mode 0777) can be written by others"), "{said}");
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
+        let said = ResultsDir::create(&dir).unwrap_err().to_string();
+        assert!(said.contains("can be written by others") && said.contains("chmod go-w"), "{said}");
+    }
+
+    fn refusal(results: &mut ResultsDir) -> String {
+        let mut store = Store::default();
+        let capture = store.take(1);
+        let mut items = Items::default();
+        items.push_columns([b"b".as_slice()].into_iter()).unwrap();
+        results.write(1, items.at(0), (&store, &capture)).unwrap_err().to_string()
     }
 
     #[test]
