@@ -9,7 +9,7 @@ CI_BIN := target/ci/towpath
 XTASK := $(CARGO) run --quiet $(CI) -p xtask --
 
 .PHONY: help cargo run quick test build install uninstall check lint prove plants replay swarm soak \
-  idle loom kills figures transport fuzz nightly mutants
+  idle loom kills size figures transport fuzz nightly mutants
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -107,9 +107,16 @@ swarm: build
 # All that takes too long for each change.
 nightly: test loom
 	$(MAKE) swarm SEEDS=10000
-	$(MAKE) soak kills
+	$(MAKE) soak kills size
 	$(XTASK) test -- --workspace $(CI) --no-fail-fast -- --ignored
 	$(MAKE) fuzz SECONDS=300
+
+# What is installed of the command, without symbols, has 20 MB at most.
+SIZE_MAX := 20000000
+size: build
+	@at=$$(mktemp) && objcopy --strip-unneeded $(BIN) "$$at" && size=$$(wc -c <"$$at"); \
+	rm -f "$$at"; echo "$(BIN): $$size bytes without symbols, limit $(SIZE_MAX)"; \
+	test "$$size" -le $(SIZE_MAX)
 
 kills: cargo
 	TOWPATH_KILLS=10000 $(CARGO) test --release --locked -p towpath --test kills -- --nocapture

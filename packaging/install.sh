@@ -11,8 +11,13 @@
 # PREFIX/lib/pkgconfig/towpath.pc        and towpath-pvm3.pc
 # PREFIX/include/towpath.h               and towpath-pvm3/pvm3.h
 # PREFIX/share/man/man1                  and completions for bash, zsh and fish
-# PREFIX/share/towpath/installed         what was installed: `uninstall` removes it
+# PREFIX/share/towpath/installed         what was installed, directories that were made for it with
+#                                        a slash: `uninstall` removes it, and an update what it has
+#                                        no more. It is written as files are put, so that what was
+#                                        begun can be removed, too.
 set -eu
+# For everybody, whoever installs it.
+umask 022
 here=$(cd "$(dirname "$0")/.." && pwd)
 : "${PREFIX:=/usr/local}" "${DESTDIR:=}" "${BUILD:=$here/target/release}"
 case $PREFIX in /*) ;; *) echo "error: PREFIX=$PREFIX is not absolute" >&2; exit 1 ;; esac
@@ -24,15 +29,11 @@ if [ "${1:-}" = uninstall ]; then
         echo "hint: name the PREFIX and DESTDIR that it was installed with" >&2
         exit 1
     fi
-    files=$(cat "$DESTDIR$list"; echo "$list")
-    echo "$files" | while IFS= read -r file; do rm -f "$DESTDIR$file"; done
-    # Directories that only we used; others are not empty.
-    echo "$files" | while IFS= read -r file; do dirname "$file"; done | sort -ru |
-        while IFS= read -r dir; do
-            while [ "$dir" != "$PREFIX" ] && rmdir "$DESTDIR$dir" 2>/dev/null; do
-                dir=$(dirname "$dir")
-            done
-        done
+    folders=$(sed -n 's,/$,,p' "$DESTDIR$list" | sort -ru)
+    sed '/\/$/d' "$DESTDIR$list" | while IFS= read -r file; do rm -f "$DESTDIR$file"; done
+    rm -f "$DESTDIR$list"
+    # Those that others use by now are not empty.
+    echo "$folders" | while IFS= read -r dir; do rmdir "$DESTDIR$dir" 2>/dev/null || :; done
     exit 0
 fi
 
@@ -48,24 +49,53 @@ for file in $built; do
     exit 1
 done
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+new=
+trap 'rm -rf "$work"; [ -z "$new" ] || rm -f "$new"' EXIT
+
+# note LINE: LINE is in the list.
+note() {
+    echo "$1" >>"$work/installed"
+    [ ! -d "$DESTDIR$(dirname "$list")" ] || echo "$1" >>"$DESTDIR$list"
+}
+
+# folder DIR: DIR, and those above it that are missing.
+folder() {
+    [ ! -d "$DESTDIR$1" ] || return 0
+    folder "$(dirname "$1")"
+    mkdir "$DESTDIR$1"
+    note "$1/"
+}
 
 # put MODE FILE PLACE: a file at PREFIX/PLACE, by a rename, so that what runs keeps its own.
 put() {
-    at=$DESTDIR$PREFIX/$3
-    mkdir -p "$(dirname "$at")"
-    cp "$2" "$at.new"
-    chmod "$1" "$at.new"
-    mv -f "$at.new" "$at"
-    echo "$PREFIX/$3" >>"$work/installed"
+    folder "$(dirname "$PREFIX/$3")"
+    note "$PREFIX/$3"
+    new=$DESTDIR$PREFIX/$3.new
+    cp "$2" "$new"
+    chmod "$1" "$new"
+    mv -f "$new" "$DESTDIR$PREFIX/$3"
+    new=
 }
 
 # link TARGET PLACE: a symbolic link at PREFIX/PLACE.
 link() {
-    mkdir -p "$(dirname "$DESTDIR$PREFIX/$2")"
+    folder "$(dirname "$PREFIX/$2")"
+    note "$PREFIX/$2"
     ln -sf "$1" "$DESTDIR$PREFIX/$2"
-    echo "$PREFIX/$2" >>"$work/installed"
 }
+
+# keep_list FILE: FILE is the list from now on.
+keep_list() {
+    sort -u "$1" >"$DESTDIR$list.new"
+    mv -f "$DESTDIR$list.new" "$DESTDIR$list"
+}
+
+# Before anything else there is a list.
+: >"$work/before"
+[ ! -f "$DESTDIR$list" ] || cp "$DESTDIR$list" "$work/before"
+mkdir -p "$DESTDIR/"
+folder "$(dirname "$list")"
+[ ! -f "$work/installed" ] || sort -u "$work/before" "$work/installed" >"$DESTDIR$list"
 
 # without_symbols NAME PLACE MODE: what was built, its symbols apart under lib/debug.
 without_symbols() {
@@ -101,9 +131,9 @@ done
 
 # package NAME LIBRARY FOLDER HEADERS DESCRIPTION VERSION
 package() {
-    # Where the dynamic linker looks by itself.
+    # Where the dynamic linker looks by itself. (In /usr/local/lib only once ldconfig has run.)
     case $PREFIX/$3 in
-    /usr/lib | /usr/local/lib) path= ;;
+    /usr/lib) path= ;;
     *) path=' -Wl,-rpath,${libdir}' ;;
     esac
     {
@@ -114,7 +144,11 @@ package() {
     put 644 "$work/$1.pc" "lib/pkgconfig/$1.pc"
 }
 package towpath-pvm3 pvm3 lib/towpath include/towpath-pvm3 "PVM 3.4.6 on Towpath" 3.4.6
-[ "${1:-}" != pvm3 ] || exit 0
+if [ "${1:-}" = pvm3 ]; then
+    cat "$work/before" >>"$work/installed"
+    keep_list "$work/installed"
+    exit 0
+fi
 
 version=$("$BUILD/towpath" --version | sed 's/.* //')
 without_symbols towpath bin/towpath 755
@@ -131,6 +165,12 @@ done
 put 644 "$work/manual/towpath.bash" share/bash-completion/completions/towpath
 put 644 "$work/manual/_towpath" share/zsh/site-functions/_towpath
 put 644 "$work/manual/towpath.fish" share/fish/vendor_completions.d/towpath.fish
-mkdir -p "$DESTDIR$(dirname "$list")"
-cp "$work/installed" "$DESTDIR$list"
+# What an older version had and this one has not.
+sort -ru "$work/before" >"$work/sorted"
+grep -vxF -f "$work/installed" "$work/sorted" >"$work/old" || :
+sed '/\/$/d' "$work/old" | while IFS= read -r file; do rm -f "$DESTDIR$file"; done
+sed -n '/\/$/p' "$work/old" | while IFS= read -r dir; do
+    rmdir "$DESTDIR$dir" 2>/dev/null || echo "$dir" >>"$work/installed"
+done
+keep_list "$work/installed"
 echo "installed under $DESTDIR$PREFIX; \`make uninstall PREFIX=$PREFIX\` removes it"
