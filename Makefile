@@ -108,8 +108,9 @@ swarm: build
 nightly: test loom
 	$(MAKE) swarm SEEDS=10000
 	$(MAKE) soak kills size
-	$(XTASK) test -- --workspace $(CI) --no-fail-fast -- --ignored
+	$(XTASK) test $(ALLOW:%=--allow %) -- --workspace $(CI) --no-fail-fast -- --ignored
 	$(MAKE) fuzz SECONDS=300
+	$(MAKE) mutants
 
 # What is installed of the command, without symbols, has 20 MB at most.
 SIZE_MAX := 20000000
