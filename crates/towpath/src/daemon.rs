@@ -374,7 +374,6 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
     let engine_options = EngineOptions {
         vm: options.vm.clone(),
-        dir: options.dir.clone(),
         listener,
         tasks,
         udp,

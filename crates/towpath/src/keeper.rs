@@ -8,7 +8,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -80,6 +80,7 @@ struct Failing([AtomicBool; Kept::ALL.len()]);
 
 /// Keeps the files of a founder, on a thread of its own.
 pub(crate) struct Keeper {
+    dir: PathBuf,
     /// The place in the log of the table that was handed over last.
     at: u64,
     orders: Option<Sender<Order>>,
@@ -93,9 +94,10 @@ impl Keeper {
         let (orders, receive) = channel();
         let failing = Arc::new(Failing::default());
         let (own, dir) = (Arc::clone(&failing), dir.to_path_buf());
-        let work = move || keep(&dir, &receive, &own);
+        let there = dir.clone();
+        let work = move || keep(&there, &receive, &own);
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(work)?;
-        Ok(Self { at: 0, orders: Some(orders), thread: Some(thread), failing })
+        Ok(Self { dir, at: 0, orders: Some(orders), thread: Some(thread), failing })
     }
 
     /// Has the table kept, where it has changed.
@@ -123,11 +125,14 @@ impl Keeper {
         all.filter(|(_, failing)| failing.load(Ordering::Relaxed)).map(|(kept, _)| kept.trouble())
     }
 
-    /// Waits for what was handed over last to be kept.
-    pub(crate) fn end(&mut self) {
+    /// Waits for what was handed over last to be kept; with `forget`, there is no table any more.
+    pub(crate) fn end(&mut self, forget: bool) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+        if forget {
+            crate::table::remove(&self.dir);
         }
     }
 }
@@ -221,7 +226,7 @@ mod tests {
             say("second");
             assert!(told.recv().unwrap() && keeper.troubles().next().is_none());
             assert!(read().ends_with(b"second"));
-            keeper.end();
+            keeper.end(false);
         }
     }
 
@@ -237,7 +242,7 @@ mod tests {
         assert!(!told.recv().unwrap());
         fs::remove_dir(&blocked).unwrap();
         // Nobody says anything new.
-        keeper.end();
+        keeper.end(false);
         assert_eq!(fs::read(dir.path().join("tokens")).unwrap(), b"revoked");
     }
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use towpath_io::{Clock, UdpLink};
@@ -27,7 +26,6 @@ use crate::keeper::Keeper;
 use crate::log::log;
 use crate::protocol::{HostEvent, Reply};
 use crate::start::limits::Descriptors;
-use crate::table;
 
 const KEY_LISTENER: u64 = 1;
 const KEY_WAKE: u64 = 2;
@@ -48,8 +46,6 @@ const FOLLOW: Duration = Duration::from_secs(1);
 pub struct EngineOptions {
     /// Name of the virtual machine.
     pub vm: String,
-    /// The daemon's directory.
-    pub dir: PathBuf,
     /// The socket for clients.
     pub listener: UnixListener,
     /// The socket for tasks.
@@ -124,7 +120,6 @@ pub struct Engine {
     pub(super) keeper: Option<Keeper>,
     /// Those who asked for a change of the tokens that is being written down.
     pub(super) unanswered: Vec<Unanswered>,
-    dir: PathBuf,
     signals: UnixStream,
     pub(super) waker: Waker,
     control: Control,
@@ -133,7 +128,7 @@ pub struct Engine {
 impl Engine {
     /// An engine around a node.
     pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
-        let EngineOptions { vm, dir, listener, tasks, udp, clock, .. } = options;
+        let EngineOptions { vm, listener, tasks, udp, clock, .. } = options;
         let EngineOptions { signals, mut launch, descriptors, keeper, .. } = options;
         launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
         let poll = Poll::new().map_err(system("epoll"))?;
@@ -160,7 +155,6 @@ impl Engine {
             is_over: false,
             keeper,
             unanswered: Vec::new(),
-            dir,
             doors: Doors::new(),
             signals,
             waker,
@@ -409,12 +403,10 @@ impl Engine {
     /// Ends everything: processes first, then the peers learn that we leave.
     fn end(&mut self) {
         self.control.stop();
+        let forget = self.has_nobody_to_come_back_to();
         if let Some(keeper) = &mut self.keeper {
             keeper.look_at(&self.node);
-            keeper.end();
-            if self.has_nobody_to_come_back_to() {
-                table::remove(&self.dir);
-            }
+            keeper.end(forget);
         }
         self.answer_kept();
         let now = self.clock.now();
