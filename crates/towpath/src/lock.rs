@@ -213,11 +213,12 @@ mod tests {
         let cleaning = Lock::hold(dir.path()).unwrap().unwrap();
         assert_eq!(fs::read_to_string(path(dir.path())).unwrap(), said, "it is no daemon");
         let there = dir.path().to_path_buf();
-        let daemon = std::thread::spawn(move || Lock::take(&there).unwrap());
-        std::thread::sleep(20 * TRY_EVERY);
-        assert!(!daemon.is_finished());
+        let (say, said) = std::sync::mpsc::channel();
+        let daemon = std::thread::spawn(move || say.send(Lock::take(&there).unwrap()).unwrap());
+        assert!(said.recv_timeout(20 * TRY_EVERY).is_err(), "nobody has it meanwhile");
         drop(cleaning);
-        let lock = daemon.join().unwrap();
+        let lock = said.recv().unwrap();
+        daemon.join().unwrap();
         assert!(lock.is_some(), "it starts once that is done");
         assert!(Lock::hold(dir.path()).unwrap().is_none(), "and nobody cleans up meanwhile");
     }
