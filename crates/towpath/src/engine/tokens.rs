@@ -122,7 +122,7 @@ pub(crate) fn told(addr: SocketAddr) -> SocketAddr {
 impl Engine {
     pub(super) fn invite(&mut self, client: u64, ttl_s: u64, uses: Option<u32>) {
         let reply = self.invitation(ttl_s, uses);
-        // What cannot be written is shown as trouble; as long as this daemon runs the token is good.
+        // What cannot be written is shown as trouble; the token is good here.
         self.reply_once_kept(client, reply.clone(), reply);
     }
 
