@@ -108,8 +108,9 @@ swarm: build
 nightly: test loom
 	$(MAKE) swarm SEEDS=10000
 	$(MAKE) soak kills
-	$(XTASK) test -- --workspace $(CI) --no-fail-fast -- --ignored
+	$(XTASK) test $(ALLOW:%=--allow %) -- --workspace $(CI) --no-fail-fast -- --ignored
 	$(MAKE) fuzz SECONDS=300
+	$(MAKE) mutants
 
 kills: cargo
 	TOWPATH_KILLS=10000 $(CARGO) test --release --locked -p towpath --test kills -- --nocapture

@@ -13,6 +13,7 @@ const TICKS: u64 = CLOCK_HZ / STAMP_HZ;
 /// Frames at which decoding can start.
 #[derive(Clone, Copy, Debug, Default)]
 struct Keys {
+    frames: u64,
     count: u64,
     since: u64,
     distance_max: u64,
@@ -20,6 +21,7 @@ struct Keys {
 
 impl Keys {
     fn frame(&mut self, key: bool) {
+        self.frames += 1;
         self.since += 1;
         if key {
             if self.count > 0 {
@@ -167,7 +169,9 @@ impl StreamStats {
     pub(super) fn report(mut self, bytes_tell: bool) -> StreamReport {
         self.report.info = self.info;
         self.report.bytes = self.payload.max(self.frame_bytes);
-        let keys = self.indexed.or(bytes_tell.then_some(self.keys));
+        // An index of more or fewer frames than there are tells of another file, or of a part.
+        let indexed = self.indexed.filter(|keys| keys.frames == self.report.frames);
+        let keys = indexed.or(bytes_tell.then_some(self.keys));
         self.report.key_frames = keys.map(|keys| keys.count);
         self.report.key_distance_max = keys.map(|keys| keys.distance_max());
         self.report

@@ -297,8 +297,10 @@ fn instants(frames: &[Frame], told: Option<FrameRate>) -> Option<(Vec<u64>, u64)
                 step = u64::try_from(dts.saturating_sub(last)).ok()?;
                 step
             }
-            Some(_) => {
-                breaks += 1;
+            Some((base, _)) => {
+                // An odd base is what came before the first reference of the next one.
+                let same = base & 1 == 1 && frame.base == base.wrapping_add(1);
+                breaks += u64::from(!same);
                 period.unwrap_or(step)
             }
         };
@@ -383,6 +385,9 @@ mod tests {
         assert_eq!(instants(&frames, Some(FrameRate::TWENTY_FIVE)), Some((expected, 2)));
         let expected = vec![0, 3600, 10_800, 18_000, 21_600, 25_200];
         assert_eq!(instants(&frames, None), Some((expected, 2)), "the step before");
+        let early = [(0, 5000), (1, 90_000), (2, 93_600), (3, 1), (6, 2)].map(frame);
+        let told = instants(&early, Some(FrameRate::TWENTY_FIVE)).map(|(_, breaks)| breaks);
+        assert_eq!(told, Some(3), "an odd base belongs to the next one");
         let back = [(0, 5000), (0, 4000)].map(frame);
         assert_eq!(instants(&back, None), None);
         assert_eq!(instants(&[Frame::default()], None), None, "without a stamp");

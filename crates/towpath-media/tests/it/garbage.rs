@@ -111,6 +111,7 @@ fn what_is_whole_is_undamaged() {
         include_bytes!("../../data/hevc.h265"),
         include_bytes!("../../data/jpeg.mjpeg"),
         include_bytes!("../../data/jpeg.avi"),
+        include_bytes!("../../data/sound.avi"),
     ] {
         let report = inspect(bytes);
         assert_eq!(report.faults.total(), 0, "{:?}: {:?}", report.format, report.faults);

@@ -52,6 +52,16 @@ fn spliced(by: u64, announced: bool) -> Vec<u8> {
     [CLIP, &second].concat()
 }
 
+/// Clock references from the `from`th on, `count` of them, are stuffing instead.
+fn without_references(mut bytes: Vec<u8>, from: usize, count: usize) -> Vec<u8> {
+    for (packet, _) in pcrs(&bytes).into_iter().skip(from).take(count) {
+        let packet = &mut bytes[packet as usize * PACKET..][..PACKET];
+        packet[5] &= !0x10;
+        packet[6..12].fill(0xFF);
+    }
+    bytes
+}
+
 fn video(bytes: &[u8], pcr: bool) -> Video {
     let (format, lists) = lists(bytes);
     of_media(&lists, format, bytes.len() as u64, Wanted { pcr, ..Wanted::default() })
@@ -84,6 +94,23 @@ fn a_spliced_film_is_as_long_as_its_parts() {
                 // The last group, and what is between the parts, have no length of their own.
                 assert!((seconds - told).abs() < 0.3, "{what}: {seconds} and {told}");
             }
+        }
+    }
+}
+
+/// The second part begins with frames, its first reference comes later; or there is none at all,
+/// since the clock is in a stream that was not recorded.
+#[test]
+fn a_splice_is_seen_before_or_without_a_reference() {
+    let seconds = |n: u64| n * 90_000;
+    let references = pcrs(CLIP).len();
+    for by in [seconds(40), seconds(4980), MODULUS - seconds(40), MODULUS - seconds(4980)] {
+        let late = without_references(spliced(by, false), references, 1);
+        let none = without_references(spliced(by, false), 0, usize::MAX);
+        for (what, bytes) in [("late", late), ("none", none)] {
+            let film = video(&bytes, false);
+            assert_eq!(film.trace, expected(), "{what}, {by}: at 25 per second");
+            assert!(film.notes.contains(&Note::Breaks(1)), "{what}, {by}: {:?}", film.notes);
         }
     }
 }

@@ -201,9 +201,9 @@ impl Profile {
     /// Sums over the points before `end`: from the nearer side.
     fn before(&self, end: usize) -> (i128, i128) {
         let sum = |points: &[Point]| {
-            points.iter().fold((0, 0), |(level, slope), point| {
-                (level + point.level, slope + point.slope)
-            })
+            points
+                .iter()
+                .fold((0, 0), |(level, slope), point| (level + point.level, slope + point.slope))
         };
         if end <= self.points.len() / 2 {
             return sum(&self.points[..end]);

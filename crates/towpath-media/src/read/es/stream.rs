@@ -12,9 +12,11 @@ use crate::read::event::{CLOCK_HZ, Codec, PesSeen, STAMP_HZ, Sink, StreamInfo, V
 use crate::read::fault::FaultKind;
 use crate::read::stamp::Unwrap;
 
-/// What is decoded so long after the clock, or before it, is of another time base: 60 s, the
-/// longest that a picture waits (still pictures, §2.4.2.6).
-const AHEAD_MAX: u64 = 60 * STAMP_HZ;
+/// What is decoded so much later than the clock is of another time base: ten times as long as a
+/// picture may wait (§2.4.2.6; still pictures, which may wait for 60 s, are taken for a break).
+const AHEAD_MAX: i64 = 10 * STAMP_HZ.cast_signed();
+/// What should have been decoded so long ago is of another one, too.
+const LATE_MAX: i64 = STAMP_HZ.cast_signed();
 
 /// An elementary stream. Its state is less than 2 KiB, whatever the stream.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(in crate::read) struct Elementary {
     unwrap: Unwrap,
     /// Bytes so far.
     bytes: u64,
+    /// The last decoding instant, and twice the number of breaks, where there is no clock to tell.
+    without_clock: (Option<i64>, u16),
 }
 
 #[derive(Debug)]
@@ -51,7 +55,7 @@ impl Elementary {
             _ => Parser::Opaque,
         };
         let access = Access::new(info.index);
-        Self { info, access, parser, unwrap: Unwrap::default(), bytes: 0 }
+        Self { info, access, parser, unwrap: Unwrap::default(), bytes: 0, without_clock: (None, 0) }
     }
 
     pub(in crate::read) const fn info(&self) -> &StreamInfo {
@@ -74,11 +78,20 @@ impl Elementary {
         let pts = pts.map(|raw| Unwrap::around(raw, dts));
         // What is sent of a new base before its first reference is as far from the clock as the
         // bases are apart.
-        let apart = near
-            .zip(dts)
-            .map(|(near, dts)| Unwrap::around(dts.cast_unsigned(), Some(near)).abs_diff(near));
-        let strange = apart.is_some_and(|apart| apart > AHEAD_MAX);
-        let base = clock.base().wrapping_mul(2).wrapping_add(strange.into());
+        let apart =
+            near.zip(dts).map(|(near, dts)| Unwrap::around(dts.cast_unsigned(), Some(near)) - near);
+        let strange = apart.is_some_and(|apart| !(-LATE_MAX..=AHEAD_MAX).contains(&apart));
+        let (last, breaks) = &mut self.without_clock;
+        if near.is_none()
+            && let Some(dts) = dts
+        {
+            // Decoding goes on, and never by so much.
+            let step = last.replace(dts).map(|last| dts - last);
+            if step.is_some_and(|step| !(0..=AHEAD_MAX).contains(&step)) {
+                *breaks = breaks.wrapping_add(2);
+            }
+        }
+        let base = clock.base().wrapping_mul(2).wrapping_add(strange.into()).wrapping_add(*breaks);
         self.access.stamp(self.bytes, (pts, dts), base);
         sink.pes(&PesSeen { stream: self.info.index, offset, dts, pts });
     }

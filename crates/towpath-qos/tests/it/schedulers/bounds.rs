@@ -96,11 +96,8 @@ fn a_burst_waits_for_the_turns_of_others_of_its_priority() {
         config.priority = 0;
     }
     configs[2].priority = 7;
-    let outcome = run(
-        &mut *build(Discipline::PriorityBitmap, &configs),
-        &load(&queues, None),
-        u64::MAX,
-    );
+    let outcome =
+        run(&mut *build(Discipline::PriorityBitmap, &configs), &load(&queues, None), u64::MAX);
     let last = outcome.sent.iter().filter(|s| s.queue == 0 && s.delay() < 100_000);
     let worst = last.map(|s| s.delay()).max().unwrap();
     // 11 000 + L bytes at the link's rate would be the bound of queues served as they come.
