@@ -5,6 +5,7 @@ mod bench;
 mod bench_tasks;
 mod daemon_limits;
 mod farm;
+mod faults;
 mod flood;
 mod hosts;
 mod install;
