@@ -116,11 +116,9 @@ impl Machine {
             states.push("frozen".to_owned());
         }
         for host in told["hosts"].as_array().ok_or("no hosts")? {
-            states.push(format!(
-                "h{} {}",
-                host["slot"],
-                host["state"].as_str().unwrap_or_default()
-            ));
+            let state = host["state"].as_str().unwrap_or_default();
+            states.push(format!("h{} {state}", host["slot"]));
+            states.push(format!("{} {state}", host["name"].as_str().unwrap_or_default()));
         }
         Ok(states)
     }

@@ -17,7 +17,7 @@ founder, **b** the serving daemon, that which clients talk to, and the clients, 
 guard. The founder leads: there is no other leader yet, so \"leader\" is no role of its own. Meanwhile
 there run
 
-- *farm*: 30 items on all hosts, client on b;
+- *farm*: a hundred items and more, 0.3 s each, on all hosts, client on b;
 - *team*: tasks on all three hosts round which a token of 4 kB goes, started from b;
 - *others*: the same on the two hosts that the fault does not meet, which must always go on;
 - *PVM*: Debian's `hello.pvm` over and over, which spawns a task each time (left out without that program).

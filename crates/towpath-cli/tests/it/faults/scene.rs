@@ -10,8 +10,12 @@ use super::table::{After, Cell, Fate, Fault, Role};
 use super::work::{Checked, Work, until};
 use crate::support::{built::built, processes_with, roles, text};
 
-/// Items of the farm: a third before the fault, a third meanwhile, a third afterwards.
-const ITEMS: usize = 30;
+/// Items of a farm that outlives a fault of so long: on six job slots, 0.3 s each.
+fn items(fault: Fault) -> usize {
+    let (Fault::Stop(time) | Fault::Cut(time)) = fault else { return 100 };
+    60 + 20 * usize::try_from(time.as_secs()).expect("seconds")
+}
+
 /// How long a fault lasts that has no length of its own.
 const SHORT: Duration = Duration::from_secs(2);
 /// How long a cut one way, or a stolen address, lasts.
@@ -94,7 +98,7 @@ impl<'a> Scene<'a> {
             false => None,
         };
         let mut scene = Self { cell, farm, team, others, pvm, token, machines, net, dir };
-        scene.farm.feed(&numbers(1..=ITEMS / 3));
+        scene.all_items();
         scene.farm.more(3, PROMPT)?;
         scene.team.more(3, PROMPT)?;
         scene.others.more(3, PROMPT)?;
@@ -127,37 +131,33 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Items come meanwhile.
-    fn hold(&mut self, time: Duration) {
-        self.farm.feed(&numbers(ITEMS / 3 + 1..=2 * ITEMS / 3));
-        std::thread::sleep(time);
+    /// A farm reads all its items before it begins.
+    fn all_items(&mut self) {
+        self.farm.feed(&numbers(1..=items(self.cell.fault)));
+        self.farm.no_more();
     }
 
     /// The fault, and its end where it passes.
     pub(super) fn strike(&mut self) -> Checked<()> {
         let victim = self.cell.role.machine();
         match self.cell.fault {
-            Fault::Kill | Fault::KillGuard | Fault::KillBoth => {
-                self.kill()?;
-                self.hold(Duration::ZERO);
-                Ok(())
-            }
+            Fault::Kill | Fault::KillGuard | Fault::KillBoth => self.kill(),
             Fault::Stop(time) => {
                 let stopped = self.processes()?;
                 stopped.iter().for_each(|pid| signal(*pid, "-STOP"));
-                self.hold(time);
+                std::thread::sleep(time);
                 stopped.iter().for_each(|pid| signal(*pid, "-CONT"));
                 Ok(())
             }
             Fault::Cut(time) => {
                 self.net.plug(victim, false)?;
-                self.hold(time);
+                std::thread::sleep(time);
                 self.net.plug(victim, true)
             }
             Fault::OneWayIn | Fault::OneWayOut | Fault::LongPackets => self.filter(),
             Fault::DuplicateAddress => {
                 self.net.double(victim, true)?;
-                self.hold(LONGER);
+                std::thread::sleep(LONGER);
                 self.net.double(victim, false)
             }
             Fault::Restart => self.restart(),
@@ -166,7 +166,7 @@ impl<'a> Scene<'a> {
                 if self.cell.role == Role::Founder {
                     self.one_more(&self.token)?;
                 }
-                self.hold(SHORT);
+                std::thread::sleep(SHORT);
                 self.victim().fill(false)
             }
             Fault::NoDescriptors => self.no_descriptors(),
@@ -201,7 +201,7 @@ impl<'a> Scene<'a> {
                 _ => {}
             }
         }
-        self.hold(LONGER);
+        std::thread::sleep(LONGER);
         if fault == Fault::LongPackets {
             return Ok(());
         }
@@ -215,11 +215,10 @@ impl<'a> Scene<'a> {
             Role::Client => {
                 self.farm.end(PROMPT)?;
                 self.farm = Work::start("farm", &mut farm_command(self.on("b"), &self.dir, true))?;
-                self.farm.feed(&numbers(1..=ITEMS / 3));
+                self.all_items();
             }
             _ => until(PROMPT, || self.victim().join(&self.token))?,
         }
-        self.hold(Duration::ZERO);
         Ok(())
     }
 
@@ -231,14 +230,14 @@ impl<'a> Scene<'a> {
             out.status.success().then_some(()).ok_or_else(|| text(&out.stderr))
         };
         processes.iter().try_for_each(|pid| limit(*pid, "3"))?;
-        self.hold(SHORT);
+        std::thread::sleep(SHORT);
         processes.iter().try_for_each(|pid| limit(*pid, "1024"))
     }
 
     fn wrong_clock(&mut self, by_s: i64) -> Checked<()> {
         std::fs::write(self.victim().clock(), by_s.to_string()).map_err(|e| e.to_string())?;
         // Daemons ask for the time once in a second.
-        self.hold(SHORT);
+        std::thread::sleep(SHORT);
         if self.cell.role != Role::Founder {
             return Ok(());
         }
@@ -287,7 +286,6 @@ impl<'a> Scene<'a> {
     }
 
     fn farm_ends(&mut self, left: Duration) -> Checked<()> {
-        self.farm.feed(&numbers(2 * ITEMS / 3 + 1..=ITEMS));
         match self.cell.farm {
             Fate::GoesOn => {
                 let ended = self.farm.end_with(0, PROMPT.max(left))?;
@@ -319,7 +317,11 @@ impl<'a> Scene<'a> {
             out.iter().filter_map(|line| line.strip_prefix("item ")?.parse().ok()).collect()
         };
         done.sort_unstable();
-        done.iter().copied().eq(1..=ITEMS).then_some(()).ok_or(format!("results of {done:?}"))
+        done.iter()
+            .copied()
+            .eq(1..=items(self.cell.fault))
+            .then_some(())
+            .ok_or(format!("results of {done:?}"))
     }
 
     /// New programs work, and the end leaves nothing.
@@ -369,7 +371,7 @@ fn job_log(machine: &Machine) -> PathBuf {
 }
 
 fn farm_command(on: &Machine, dir: &tempfile::TempDir, again: bool) -> Command {
-    let script = format!("echo $1 >> {}; sleep 0.2; echo item $1", ledger(dir).display());
+    let script = format!("echo $1 >> {}; sleep 0.3; echo item $1", ledger(dir).display());
     let log = job_log(on).display().to_string();
     let mut command = on.command(&["farm", "--joblog", &log]);
     command.args(again.then_some("--resume")).args(["--", "sh", "-c", &script, "sh", "{}"]);
