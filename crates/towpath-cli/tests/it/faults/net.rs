@@ -77,9 +77,13 @@ impl Net {
     }
 
     /// A machine sends nothing longer than a frame to its link: a rule about lengths would judge
-    /// trains of datagrams.
-    pub(super) fn no_trains(&self, host: &str) -> Result<(), String> {
-        self.sh(&format!("ip -n PREFIX-{host} link set dev eth0 gso_max_segs 1"))
+    /// trains of datagrams. Its kernel looks for a shorter length where TCP's are lost, or does not.
+    pub(super) fn no_trains(&self, host: &str, probing: bool) -> Result<(), String> {
+        let probing = u8::from(probing);
+        self.sh(&format!(
+            "ip -n PREFIX-{host} link set dev eth0 gso_max_segs 1 && ip netns exec PREFIX-{host} \
+             sh -c 'echo {probing} >/proc/sys/net/ipv4/tcp_mtu_probing'"
+        ))
     }
 
     /// Another machine has the address of this one, and the others send there what is for it; or

@@ -40,6 +40,7 @@ kind. A cell that does not hold is run as well, and must still fail.
 | cut-N | the cable is out for N |
 | one-way-in-3s, -out-3s | for 3 s nothing comes in, or nothing that is sent arrives |
 | long-packets | packets of more than 1300 bytes vanish between it and the others, without a word |
+| long-packets-probing | the same, where the machines have `net.ipv4.tcp_mtu_probing=1` |
 | duplicate-address-3s | for 3 s another machine has its address, and gets what the others send to it |
 | restart | both processes are killed, then it is started as docs/hosts.md says: `up`, `join`, `farm --resume` |
 | full-disk | not a byte is left where its `TOWPATH_HOME` is, or its job log |
@@ -70,7 +71,7 @@ fn section(text: &mut String, role: Role, cells: &[Cell]) {
         };
         let farm_only = if cell.after == After::Farm { "; then only farms" } else { "" };
         let holds = match &cell.fails {
-            Some(why) => format!("**does not hold**: {why}"),
+            Some(failing) => format!("**does not hold**: {}", failing.why),
             None => "holds".to_owned(),
         };
         let (farm, team, pvm) = (fate(cell.farm), fate(cell.team), fate(cell.pvm));

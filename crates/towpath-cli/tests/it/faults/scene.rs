@@ -25,6 +25,9 @@ const LONG: &str = "meta length gt 1300";
 /// By how much a clock is wrong, in seconds.
 const WRONG_S: i64 = 3600;
 
+/// What the founder says then.
+const NOT_KEPT: &str = "the table of hosts cannot be written";
+
 /// PVM's program, where Debian's examples are.
 pub(super) const PVM: &str = "/usr/bin/hello.pvm";
 
@@ -83,7 +86,7 @@ impl<'a> Scene<'a> {
         let [first, second] = [0, 1].map(|n| bystanders(cell)[n]);
         let both = format!("{},{}", host(first), host(second));
         let on = |name| machine(&machines, name);
-        let farm = Work::start("farm", &mut farm_command(on("b"), &dir, false))?;
+        let farm = Work::start("farm", &mut farm_command(on("b"), cell, &dir, false))?;
         let args = ["run", "--no-tag", "--no-stdin", "--spread", "-n"];
         let mut command = on("b").command(&[&args[..], &["3", "--"], &rounds].concat());
         let team = Work::start("team", &mut command)?;
@@ -154,25 +157,36 @@ impl<'a> Scene<'a> {
                 std::thread::sleep(time);
                 self.net.plug(victim, true)
             }
-            Fault::OneWayIn | Fault::OneWayOut | Fault::LongPackets => self.filter(),
+            Fault::OneWayIn | Fault::OneWayOut | Fault::LongPackets { .. } => self.filter(),
             Fault::DuplicateAddress => {
                 self.net.double(victim, true)?;
                 std::thread::sleep(LONGER);
                 self.net.double(victim, false)
             }
             Fault::Restart => self.restart(),
-            Fault::FullDisk => {
-                self.victim().fill(true)?;
-                if self.cell.role == Role::Founder {
-                    self.one_more(&self.token)?;
-                }
-                std::thread::sleep(SHORT);
-                self.victim().fill(false)
-            }
+            Fault::FullDisk => self.full_disk(),
             Fault::NoDescriptors => self.no_descriptors(),
             Fault::ClockForth => self.wrong_clock(WRONG_S),
             Fault::ClockBack => self.wrong_clock(-WRONG_S),
         }
+    }
+
+    fn full_disk(&self) -> Checked<()> {
+        self.victim().fill(true)?;
+        let founder = self.cell.role == Role::Founder;
+        if founder {
+            self.one_more(&self.token)?;
+        }
+        std::thread::sleep(SHORT);
+        let unkept = || self.on("a").ok(&["hosts"]).map(|it| it.said.contains(NOT_KEPT));
+        if founder && !unkept()? {
+            return Err("`towpath hosts` does not say that the table cannot be kept".into());
+        }
+        self.victim().fill(false)?;
+        until(PROMPT, || match founder && unkept()? {
+            true => Err("the table is not kept again".into()),
+            false => Ok(()),
+        })
     }
 
     fn kill(&self) -> Checked<()> {
@@ -188,21 +202,25 @@ impl<'a> Scene<'a> {
         let victim = self.cell.role.machine();
         let from = format!("ip saddr 10.213.80.{}", number(victim));
         let fault = self.cell.fault;
-        if fault == Fault::LongPackets {
-            ["a", "b", "c"].iter().try_for_each(|name| self.net.no_trains(name))?;
+        let long = matches!(fault, Fault::LongPackets { .. });
+        if long {
+            let probing = fault == Fault::LongPackets { probing: true };
+            ["a", "b", "c"].iter().try_for_each(|name| self.net.no_trains(name, probing))?;
             self.net.drop_incoming(victim, LONG)?;
         } else if fault == Fault::OneWayIn {
             self.net.drop_incoming(victim, "")?;
         }
         for other in bystanders(self.cell) {
             match fault {
-                Fault::LongPackets => self.net.drop_incoming(other, &format!("{from} {LONG}"))?,
+                Fault::LongPackets { .. } => {
+                    self.net.drop_incoming(other, &format!("{from} {LONG}"))?
+                }
                 Fault::OneWayOut => self.net.drop_incoming(other, &from)?,
                 _ => {}
             }
         }
         std::thread::sleep(LONGER);
-        if fault == Fault::LongPackets {
+        if long {
             return Ok(());
         }
         ["a", "b", "c"].iter().try_for_each(|name| self.net.drop_nothing(name))
@@ -214,7 +232,10 @@ impl<'a> Scene<'a> {
             Role::Founder => until(PROMPT, || self.victim().up())?,
             Role::Client => {
                 self.farm.end(PROMPT)?;
-                self.farm = Work::start("farm", &mut farm_command(self.on("b"), &self.dir, true))?;
+                self.farm = Work::start(
+                    "farm",
+                    &mut farm_command(self.on("b"), self.cell, &self.dir, true),
+                )?;
                 self.all_items();
             }
             _ => until(PROMPT, || self.victim().join(&self.token))?,
@@ -231,7 +252,11 @@ impl<'a> Scene<'a> {
         };
         processes.iter().try_for_each(|pid| limit(*pid, "3"))?;
         std::thread::sleep(SHORT);
-        processes.iter().try_for_each(|pid| limit(*pid, "1024"))
+        processes.iter().try_for_each(|pid| limit(*pid, "1024"))?;
+        if matches!(self.cell.role, Role::Client | Role::Task) {
+            return Ok(());
+        }
+        until(PROMPT, || self.victim().hosts().map(|_| ()))
     }
 
     fn wrong_clock(&mut self, by_s: i64) -> Checked<()> {
@@ -288,7 +313,7 @@ impl<'a> Scene<'a> {
     fn farm_ends(&mut self, left: Duration) -> Checked<()> {
         match self.cell.farm {
             Fate::GoesOn => {
-                let ended = self.farm.end_with(0, PROMPT.max(left))?;
+                let ended = self.farm.end_with(0, self.farm_time())?;
                 self.each_once(&ended.out)?;
             }
             Fate::Ends => {
@@ -305,11 +330,18 @@ impl<'a> Scene<'a> {
         })
     }
 
+    /// How long the whole farm may take where nothing was done before: a daemon that stands still
+    /// takes no items.
+    fn farm_time(&self) -> Duration {
+        PROMPT + Duration::from_millis(100) * u32::try_from(items(self.cell.fault)).expect("few")
+    }
+
     /// Each item has succeeded, and once.
     fn each_once(&self, out: &[String]) -> Checked<()> {
         let mut done: Vec<usize> = if self.cell.role == Role::Client {
             // Over two lives of the client: its job log. Sequence, host, …, status, signal, command.
-            let log = std::fs::read_to_string(job_log(self.on("b"))).map_err(|e| e.to_string())?;
+            let log = std::fs::read_to_string(job_log(self.on("b"), self.cell))
+                .map_err(|e| e.to_string())?;
             let lines = log.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
             let good = lines.filter(|columns| columns.get(6) == Some(&"0"));
             good.filter_map(|columns| columns[0].parse().ok()).collect()
@@ -366,14 +398,27 @@ fn ledger(dir: &tempfile::TempDir) -> PathBuf {
     dir.path().join("ledger")
 }
 
-fn job_log(machine: &Machine) -> PathBuf {
-    machine.home().join("joblog")
+/// On the client's disk, or beside the daemon's.
+fn job_log(machine: &Machine, cell: &Cell) -> PathBuf {
+    let full = cell.role == Role::Client && cell.fault == Fault::FullDisk;
+    if full { machine.home().join("joblog") } else { machine.folder.join("joblog") }
 }
 
-fn farm_command(on: &Machine, dir: &tempfile::TempDir, again: bool) -> Command {
+fn farm_command(on: &Machine, cell: &Cell, dir: &tempfile::TempDir, again: bool) -> Command {
     let script = format!("echo $1 >> {}; sleep 0.3; echo item $1", ledger(dir).display());
-    let log = job_log(on).display().to_string();
+    let log = job_log(on, cell).display().to_string();
     let mut command = on.command(&["farm", "--joblog", &log]);
     command.args(again.then_some("--resume")).args(["--", "sh", "-c", &script, "sh", "{}"]);
     command
+}
+
+#[test]
+fn hosts_are_those_that_the_table_wants_and_no_more() {
+    let list = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
+    let wanted = list(&["h1 up", "h2 lost"]);
+    let same = |seen: &[&str]| same_hosts(&list(seen), &wanted).is_ok();
+    assert!(same(&["h1 up", "a up", "h2 lost", "b lost"]));
+    assert!(!same(&["h1 up", "a up"]));
+    assert!(!same(&["h1 up", "a up", "h2 lost", "b lost", "h3 up", "c up"]));
+    assert!(!same(&["frozen", "h1 up", "a up", "h2 lost", "b lost"]));
 }

@@ -1,5 +1,6 @@
 //! The table of cells: which fault meets which role, what must hold, and what shows it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -66,7 +67,10 @@ pub(super) enum Fault {
     OneWayIn,
     /// Nothing that it sends arrives.
     OneWayOut,
-    LongPackets,
+    /// With the kernel looking for a shorter length, or without.
+    LongPackets {
+        probing: bool,
+    },
     DuplicateAddress,
     Restart,
     FullDisk,
@@ -76,7 +80,7 @@ pub(super) enum Fault {
 }
 
 /// Names of faults, the kind before a colon.
-const FAULTS: [(&str, Fault); 19] = [
+const FAULTS: [(&str, Fault); 20] = [
     ("kill", Fault::Kill),
     ("kill-engine", Fault::Kill),
     ("kill-guard", Fault::KillGuard),
@@ -89,7 +93,8 @@ const FAULTS: [(&str, Fault); 19] = [
     ("cut-30s", Fault::Cut(Duration::from_secs(30))),
     ("one-way-in-3s", Fault::OneWayIn),
     ("one-way-out-3s", Fault::OneWayOut),
-    ("long-packets", Fault::LongPackets),
+    ("long-packets", Fault::LongPackets { probing: false }),
+    ("long-packets-probing", Fault::LongPackets { probing: true }),
     ("duplicate-address-3s", Fault::DuplicateAddress),
     ("restart", Fault::Restart),
     ("full-disk", Fault::FullDisk),
@@ -140,6 +145,15 @@ const fn prompt() -> u64 {
     15
 }
 
+/// How a cell does not hold yet.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Failing {
+    /// How what is seen begins: another failure is not this one.
+    pub(super) seen: String,
+    pub(super) why: String,
+}
+
 /// Faults of one role of which the same must hold.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,9 +176,9 @@ struct Row {
     /// The cells of it that `make test` runs.
     #[serde(default)]
     test: Vec<String>,
-    /// Cells that do not hold yet, and why.
+    /// Cells that do not hold yet.
     #[serde(default)]
-    fails: std::collections::BTreeMap<String, String>,
+    fails: BTreeMap<String, Failing>,
 }
 
 #[derive(Deserialize)]
@@ -192,8 +206,7 @@ pub(super) struct Cell {
     pub(super) after: After,
     /// It is one of those in `make test`.
     pub(super) ordinary: bool,
-    /// Why it does not hold yet.
-    pub(super) fails: Option<String>,
+    pub(super) fails: Option<Failing>,
 }
 
 impl fmt::Display for Cell {
