@@ -90,14 +90,13 @@ impl Net {
     /// it is gone again.
     pub(super) fn double(&self, host: &str, there: bool) -> Result<(), String> {
         let filled = |lines: &str| lines.replace("NUMBER", &number(host).to_string());
-        if there {
-            self.sh(&filled(DOUBLE))?;
-        }
+        // Gone before anybody asks who has the address.
+        self.sh(&if there { filled(DOUBLE) } else { "ip netns del PREFIX-double".into() })?;
         for other in ["a", "b", "c"].iter().filter(|other| **other != host) {
             let lines = if there { LED_ASTRAY } else { LED_BACK };
             self.sh(&filled(lines).replace("HOST", other))?;
         }
-        if there { Ok(()) } else { self.sh("ip netns del PREFIX-double") }
+        Ok(())
     }
 
     /// Processes that run on a machine.
