@@ -13,11 +13,19 @@ fn bench(args: &[&str]) -> Output {
     c.arg("bench").args(args).output().expect("the binary was built")
 }
 
-/// The rows by name; each has a median, and one that is held to a floor its ratio.
-fn rows(args: &[&str]) -> Vec<(String, Value)> {
+/// All that a bench says.
+fn said(args: &[&str]) -> Value {
     let out = bench(&[args, &["--cpus", "none", "--json"]].concat());
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let said: Value = serde_json::from_slice(&out.stdout).expect("one JSON object");
+    serde_json::from_slice(&out.stdout).expect("one JSON object")
+}
+
+/// The rows by name; each has a median, and one that is held to a floor its ratio.
+fn rows(args: &[&str]) -> Vec<(String, Value)> {
+    rows_of(&said(args))
+}
+
+fn rows_of(said: &Value) -> Vec<(String, Value)> {
     let rows = said["rows"].as_array().expect("rows");
     for row in rows {
         let p50 = row["median"]["us_p50"].as_f64();
@@ -44,6 +52,33 @@ fn echo_on_one_host_has_each_route_beside_its_floor() {
     assert_eq!((&daemon["processes"], &daemon["size_bytes"]), (&3.into(), &65_536.into()));
     assert_eq!(daemon["floor"], "floor: Unix streams by a process, 64 KiB");
     assert!(daemon["median"]["bytes_per_s"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn what_lengths_say_together_is_of_their_rows() {
+    let sizes = "16,4KiB,64KiB";
+    let said = said(&["echo", "--sizes", sizes, "--seconds", "0.02", "--only", "tasks, direct"]);
+    let rows = rows_of(&said);
+    let lengths = said["metrics"]["lengths"].as_array().expect("lengths");
+    let direct = lengths.iter().find(|l| l["name"] == "tasks, direct").expect("a way of messages");
+    assert_eq!(direct["t0_us"], has(&rows, "tasks, direct, 16 B")["median"]["us_p50"]);
+    let rate = |size| {
+        has(&rows, &format!("tasks, direct, {size}"))["median"]["bytes_per_s"].as_f64().unwrap()
+    };
+    let most = ["16 B", "4 KiB", "64 KiB"].map(rate).into_iter().fold(0.0, f64::max);
+    assert_eq!(direct["r_max_bytes_per_s"].as_f64(), Some(most));
+    assert!(direct["n_half_bytes"].as_f64() > Some(16.0), "{direct}");
+}
+
+#[test]
+fn the_gain_of_a_multicast_is_of_its_rows() {
+    let said = said(&["multicast", "--tasks", "2", "--sizes", "4KiB", "--casts", "5"]);
+    let rows = rows_of(&said);
+    let time = |name| has(&rows, name)["median"]["us_p50"].as_f64().unwrap();
+    let gains = said["metrics"]["gains"].as_array().expect("gains");
+    assert_eq!(gains.len(), 2, "{gains:?}");
+    let gain = time("sends, direct, 4 KiB") / time("multicast, direct, 4 KiB");
+    assert!((gains[0]["gain"].as_f64().unwrap() - gain).abs() < 1e-9, "{gains:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use towpath_io::Words;
 use super::args::BarrierArgs;
 use super::echo::shared;
 use super::line::{Do, Meeting};
+use super::metrics::Metrics;
 use super::peers::{self, Mpi};
 use super::pipe::{WORDS, sleep_on, spin_on};
 use super::report::{Report, Row, chosen};
@@ -165,7 +166,7 @@ pub(in super::super) fn barrier(args: &BarrierArgs) -> anyhow::Result<ExitCode> 
     ];
     notes.extend(peers);
     let rows = rows.into_iter().zip(samples).collect();
-    Report { what: "barrier", common, notes, rows }.print()?;
+    Report { what: "barrier", common, notes, rows, metrics: Metrics::Nothing }.print()?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,6 +12,7 @@ use towpath_io::Words;
 
 use super::args::EchoArgs;
 use super::line::{Do, Way};
+use super::metrics::{Metrics, lengths};
 use super::peers::{self, Mpi};
 use super::pipe::{self, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, WORDS};
 use super::report::{Report, Row, chosen};
@@ -199,9 +200,10 @@ pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
             .to_string(),
     ];
     notes.extend(peers);
-    let rows = plan.rows.into_iter().zip(samples).collect();
+    let rows: Vec<_> = plan.rows.into_iter().zip(samples).collect();
+    let metrics = if args.one_way { Metrics::Nothing } else { Metrics::Lengths(lengths(&rows)) };
     let what = if args.one_way { "messages one way" } else { "echo between two tasks" };
-    Report { what, common, notes, rows }.print()?;
+    Report { what, common, notes, rows, metrics }.print()?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,6 +17,7 @@ mod barrier;
 mod echo;
 mod line;
 mod member;
+mod metrics;
 mod multicast;
 mod peers;
 mod pipe;

@@ -13,6 +13,7 @@ use towpath_proto::Rng;
 use super::args::MulticastArgs;
 use super::echo::bytes;
 use super::line::{Do, Way};
+use super::metrics::{Metrics, gains};
 use super::peers::{self, Mpi};
 use super::pipe::{self, Pipe, SHORT, TAG};
 use super::report::{Report, Row, chosen};
@@ -133,8 +134,9 @@ pub(in super::super) fn multicast(args: &MulticastArgs) -> anyhow::Result<ExitCo
             .to_string(),
     ];
     notes.extend(peers);
-    let rows = rows.into_iter().zip(samples).collect();
-    Report { what: "multicast", common, notes, rows }.print()?;
+    let rows: Vec<_> = rows.into_iter().zip(samples).collect();
+    let metrics = Metrics::Gains(args.tasks, gains(&rows));
+    Report { what: "multicast", common, notes, rows, metrics }.print()?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::super::machine::description;
 use super::args::Common;
+use super::metrics::Metrics;
 use super::sample::Sample;
 use crate::plot::{Column, Table};
 
@@ -28,6 +29,8 @@ pub(super) struct Report<'a> {
     /// What else one must know, a line each.
     pub(super) notes: Vec<String>,
     pub(super) rows: Vec<(Row, Vec<Sample>)>,
+    /// What follows from them.
+    pub(super) metrics: Metrics,
 }
 
 /// Which rows are measured: those with the words in their names, and their floors.
@@ -131,7 +134,7 @@ impl Report<'_> {
             "what": self.what, "machine": description(), "hosts": self.common.hosts,
             "netns": self.common.inside, "rate": self.common.rate,
             "cpus": self.common.list(), "runs": self.common.runs, "notes": self.notes,
-            "rows": rows.collect::<Vec<_>>(),
+            "rows": rows.collect::<Vec<_>>(), "metrics": self.metrics.json(),
         })
     }
 
@@ -153,6 +156,9 @@ impl Report<'_> {
             }
             putln!("")?;
             put!("{}", self.table().text())?;
+            if let Some((heading, table)) = self.metrics.table() {
+                put!("\n{heading}\n\n{}", table.text())?;
+            }
         }
         Ok(())
     }

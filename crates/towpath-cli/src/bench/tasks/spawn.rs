@@ -10,6 +10,7 @@ use indicatif::ProgressBar;
 use towpath::task::{Event, Place, SpawnTasks, Subject, Task, Wanted, WatchEvent};
 
 use super::args::SpawnArgs;
+use super::metrics::Metrics;
 use super::peers::{self, Mpi};
 use super::pipe::{SHORT, TAG};
 use super::report::{Report, Row, chosen};
@@ -160,6 +161,6 @@ pub(in super::super) fn spawn(args: &SpawnArgs) -> anyhow::Result<ExitCode> {
     ];
     notes.extend(peers);
     let rows = rows.into_iter().zip(samples).collect();
-    Report { what: "spawn", common, notes, rows }.print()?;
+    Report { what: "spawn", common, notes, rows, metrics: Metrics::Nothing }.print()?;
     Ok(ExitCode::SUCCESS)
 }
