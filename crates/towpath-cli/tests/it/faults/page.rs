@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use super::table::{After, Cell, Fate, Role, cells};
+use super::table::{ALL_UP, After, Cell, Fate, Role, cells};
 
 /// What stands before the cells.
 const HEAD: &str = "\
@@ -25,8 +25,10 @@ there run
 Where a column says nothing else: a farm has the result of each item once and status 0; a team and PVM's
 program go on after the fault, make new rounds, and end with 0 when they are told to. *hosts* is what
 `towpath hosts` shows within the time given, counted from the fault or, where it passes, from its end, on a
-machine that it does not meet (`frozen`: no leader). *Ends* is: within that time with the stated
-status. When all is over, a new farm, a team (`heat`, checked bit by bit) and `hello.pvm` must work (only
+machine that it does not meet (`frozen`: no leader; `h4`: one that was lost and is back as another; `b`, `c`:
+by name, whichever life). *Ends* is: within that time, with status 255 and the reason; with 137 where
+a task was killed. *Open* asks nothing: a program of PVM's that waits for a task that is gone waits for ever,
+there as here. When all is over, a new farm, a team (`heat`, checked bit by bit) and `hello.pvm` must work (only
 the farm, where it says so), and `towpath down` on each machine must leave no process.
 
 `make faults` runs every cell, and so does `make nightly`; `make faults FAULTS=founder/kill-engine` runs
@@ -65,7 +67,7 @@ fn section(text: &mut String, role: Role, cells: &[Cell]) {
     );
     for cell in cells.iter().filter(|cell| cell.role == role) {
         let name = if cell.ordinary { format!("**{}**", cell.name) } else { cell.name.clone() };
-        let hosts = match cell.hosts.iter().all(|host| host.ends_with(" up")) {
+        let hosts = match cell.hosts == ALL_UP {
             true => "all up".to_owned(),
             false => cell.hosts.join(", "),
         };

@@ -132,6 +132,9 @@ pub(super) enum After {
     Farm,
 }
 
+/// All hosts, each in its first life.
+pub(super) const ALL_UP: [&str; 3] = ["h1 up", "h2 up", "h3 up"];
+
 const fn goes_on() -> Fate {
     Fate::GoesOn
 }
@@ -139,7 +142,7 @@ const fn all() -> After {
     After::All
 }
 fn all_up() -> Vec<String> {
-    ["h1 up", "h2 up", "h3 up"].map(str::to_owned).into()
+    ALL_UP.map(str::to_owned).into()
 }
 const fn prompt() -> u64 {
     15
