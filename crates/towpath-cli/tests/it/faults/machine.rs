@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use towpath::{Client, Home};
 
-use super::net::{Net, number};
+use super::namespaces::{Net, number};
 use super::work::{Checked, Ended, Work, until};
 use crate::support::Vm;
 

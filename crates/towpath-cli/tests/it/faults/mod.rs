@@ -1,7 +1,7 @@
 //! Faults by role: docs/faults.md says what must hold, [`table`] has it, [`scene`] shows it.
 
 mod machine;
-mod net;
+mod namespaces;
 mod page;
 mod scene;
 mod table;
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use net::Net;
+use namespaces::Net;
 use scene::{PVM, Scene};
 use table::{Cell, Failing, cells};
 use work::Checked;

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::machine::{Machine, PROMPT, signal};
-use super::net::{Net, number};
+use super::namespaces::{Net, number, pass};
 use super::table::{After, Cell, Fate, Fault, Role};
 use super::work::{Checked, Work, until};
 use crate::support::{built::built, processes_with, roles, text};
@@ -148,19 +148,19 @@ impl<'a> Scene<'a> {
             Fault::Stop(time) => {
                 let stopped = self.processes()?;
                 stopped.iter().for_each(|pid| signal(*pid, "-STOP"));
-                std::thread::sleep(time);
+                pass(time);
                 stopped.iter().for_each(|pid| signal(*pid, "-CONT"));
                 Ok(())
             }
             Fault::Cut(time) => {
                 self.net.plug(victim, false)?;
-                std::thread::sleep(time);
+                pass(time);
                 self.net.plug(victim, true)
             }
             Fault::OneWayIn | Fault::OneWayOut | Fault::LongPackets { .. } => self.filter(),
             Fault::DuplicateAddress => {
                 self.net.double(victim, true)?;
-                std::thread::sleep(LONGER);
+                pass(LONGER);
                 self.net.double(victim, false)
             }
             Fault::Restart => self.restart(),
@@ -177,7 +177,7 @@ impl<'a> Scene<'a> {
         if founder {
             self.one_more(&self.token)?;
         }
-        std::thread::sleep(SHORT);
+        pass(SHORT);
         let unkept = || self.on("a").ok(&["hosts"]).map(|it| it.said.contains(NOT_KEPT));
         if founder && !unkept()? {
             return Err("`towpath hosts` does not say that the table cannot be kept".into());
@@ -219,7 +219,7 @@ impl<'a> Scene<'a> {
                 _ => {}
             }
         }
-        std::thread::sleep(LONGER);
+        pass(LONGER);
         if long {
             return Ok(());
         }
@@ -251,7 +251,7 @@ impl<'a> Scene<'a> {
             out.status.success().then_some(()).ok_or_else(|| text(&out.stderr))
         };
         processes.iter().try_for_each(|pid| limit(*pid, "3"))?;
-        std::thread::sleep(SHORT);
+        pass(SHORT);
         processes.iter().try_for_each(|pid| limit(*pid, "1024"))?;
         if matches!(self.cell.role, Role::Client | Role::Task) {
             return Ok(());
@@ -262,7 +262,7 @@ impl<'a> Scene<'a> {
     fn wrong_clock(&mut self, by_s: i64) -> Checked<()> {
         std::fs::write(self.victim().clock(), by_s.to_string()).map_err(|e| e.to_string())?;
         // Daemons ask for the time once in a second.
-        std::thread::sleep(SHORT);
+        pass(SHORT);
         if self.cell.role != Role::Founder {
             return Ok(());
         }
@@ -339,7 +339,7 @@ impl<'a> Scene<'a> {
     /// Each item has succeeded, and once.
     fn each_once(&self, out: &[String]) -> Checked<()> {
         let mut done: Vec<usize> = if self.cell.role == Role::Client {
-            // Over two lives of the client: its job log. Sequence, host, …, status, signal, command.
+            // Over two lives of the client: its job log, whose seventh column is the status.
             let log = std::fs::read_to_string(job_log(self.on("b"), self.cell))
                 .map_err(|e| e.to_string())?;
             let lines = log.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());

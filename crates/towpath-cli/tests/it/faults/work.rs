@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::namespaces::pass;
+
 /// Where a check failed, why.
 pub(super) type Checked<T> = Result<T, String>;
 
@@ -107,7 +109,7 @@ impl Work {
             match self.child.try_wait() {
                 Ok(Some(status)) => break status,
                 Ok(None) if Instant::now() < until => {
-                    std::thread::sleep(Duration::from_millis(10));
+                    pass(Duration::from_millis(10));
                 }
                 _ => {
                     let (name, said) = (self.name, self.said());
@@ -148,7 +150,7 @@ pub(super) fn until<T>(within: Duration, mut ask: impl FnMut() -> Checked<T>) ->
     loop {
         match ask() {
             Err(why) if Instant::now() >= end => return Err(format!("after {within:?}: {why}")),
-            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            Err(_) => pass(Duration::from_millis(50)),
             good => return good,
         }
     }

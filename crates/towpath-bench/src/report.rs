@@ -1,11 +1,11 @@
 //! Medians as a table or as JSON, with all that one must know to read them.
 
 use serde_json::json;
+use towpath_report::plot::{Column, Table};
 
 use super::args::Pins;
 use super::machine::description;
 use super::row::{Sample, What};
-use crate::plot::{Column, Table};
 
 /// Everything that was measured.
 pub(super) struct Report {

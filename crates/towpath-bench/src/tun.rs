@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 /// Longest name of an interface, in bytes.
-pub const NAME_MAX: usize = libc::IFNAMSIZ - 1;
+pub(crate) const NAME_MAX: usize = libc::IFNAMSIZ - 1;
 
 /// One interface; it is gone when this is dropped. It may be moved into another network namespace
 /// meanwhile.
 #[derive(Debug)]
-pub struct TunDevice {
+pub(crate) struct TunDevice {
     file: File,
 }
 
@@ -21,7 +21,7 @@ impl TunDevice {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for a name that is empty or longer than [`NAME_MAX`] bytes;
     /// otherwise whatever the kernel says, as where the caller may not administer the namespace.
-    pub fn open(name: &str) -> io::Result<Self> {
+    pub(crate) fn open(name: &str) -> io::Result<Self> {
         if name.is_empty() || name.len() > NAME_MAX || name.contains('\0') {
             let what = format!("{name:?} is no interface's name: 1 to {NAME_MAX} bytes");
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
@@ -45,7 +45,7 @@ impl TunDevice {
     ///
     /// # Errors
     /// Whatever the kernel says, as where the interface is not up.
-    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(buffer) {
             Ok(n) => Ok(Some(n)),
             Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(None),
@@ -58,7 +58,7 @@ impl TunDevice {
     ///
     /// # Errors
     /// Whatever the kernel says, as of bytes that are no IP packet.
-    pub fn send(&self, packet: &[u8]) -> io::Result<bool> {
+    pub(crate) fn send(&self, packet: &[u8]) -> io::Result<bool> {
         match (&self.file).write(packet) {
             Ok(_) => Ok(true),
             Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(false),

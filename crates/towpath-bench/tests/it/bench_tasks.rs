@@ -9,7 +9,7 @@ use serde_json::Value;
 use towpath_skip::skip;
 
 fn bench(args: &[&str]) -> Output {
-    let mut c = Command::new(env!("CARGO_BIN_EXE_towpath"));
+    let mut c = Command::new(crate::command());
     c.arg("bench").args(args).output().expect("the binary was built")
 }
 
@@ -158,7 +158,7 @@ fn socket_in(dir: &std::path::Path) -> Option<PathBuf> {
 
 /// A bench that is interrupted as soon as its daemon can be reached: its exit status.
 fn interrupted(dir: &std::path::Path, meanwhile: impl Fn(&std::path::Path)) -> Option<i32> {
-    let mut bench = Command::new(env!("CARGO_BIN_EXE_towpath"))
+    let mut bench = Command::new(crate::command())
         .args(["bench", "echo", "--sizes", "16", "--seconds", "60", "--cpus", "none"])
         .env("TMPDIR", dir)
         .stdout(Stdio::null())

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use towpath_skip::skip;
 
 fn towpath(args: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_towpath")).args(args).output();
+    let output = Command::new(crate::command()).args(args).output();
     output.expect("the binary was built")
 }
 

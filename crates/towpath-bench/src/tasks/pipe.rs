@@ -14,7 +14,8 @@ use rustix::event::Timespec;
 use rustix::io::Errno;
 use rustix::thread::futex;
 use towpath::task::{Envelope, Task, TaskId, Wanted};
-use towpath_io::Words;
+
+use crate::words::Words;
 
 /// Bytes of a message that shared words carry.
 pub(super) const SHORT: usize = 16;

@@ -6,10 +6,10 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::names as search;
 use object::Endianness;
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64, SHT_SYMTAB};
 use object::read::elf::{Dyn, FileHeader, Sym};
-use towpath_task::pvm as search;
 
 /// Names of PVM's libraries, as programs ask for them.
 pub const NAMES: [&str; 2] = ["libpvm3.so.3", "libgpvm3.so.3"];

@@ -3,18 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
+use towpath_report::units;
 use towpath_sim::link::LinkSpec;
 use towpath_wire::{ByteSize, Rate};
 
 use super::wire::{ETHERNET, MTU};
-use crate::units::{self, Delay};
 
 /// Fastest path in bits per second; what the relay itself can do is measured and shown.
 const RATE_MAX: u64 = 10_000_000_000;
-/// Longest delay of one direction.
-const DELAY_MAX: Duration = Duration::from_secs(2);
-/// Largest transfer.
-const BYTES_MAX: u64 = 1 << 40;
 const PPM: f64 = 1e6;
 
 #[derive(Debug, Args)]
@@ -53,14 +49,16 @@ pub(crate) struct RelayArgs {
     /// Kernel congestion controls to measure alone and beside us; `none` for no TCP
     #[arg(long, default_value = "cubic", value_delimiter = ',', value_name = "NAMES")]
     tcp: Vec<String>,
-    /// Seconds that are measured, after as many to settle as --settle says
-    #[arg(long, default_value = "20", value_parser = seconds, value_name = "S")]
+    /// How long is measured, after as long to settle as --settle says
+    #[arg(long, default_value = "20", value_name = "TIME")]
+    #[arg(value_parser = units::duration_between("0.1s", "10min"))]
     pub(super) seconds: Duration,
-    /// Seconds before that
-    #[arg(long, default_value = "10", value_parser = seconds, value_name = "S")]
+    /// How long before that
+    #[arg(long, default_value = "10", value_name = "TIME")]
+    #[arg(value_parser = units::duration_between("0.1s", "10min"))]
     pub(super) settle: Duration,
     /// Send so many bytes in checked messages of 1 B to 16 MB, too
-    #[arg(long, value_parser = bytes, value_name = "SIZE")]
+    #[arg(long, value_parser = units::size_between("1B", "1TiB"), value_name = "SIZE")]
     pub(super) bytes: Option<ByteSize>,
     /// Only that transfer
     #[arg(long, requires = "bytes")]
@@ -104,14 +102,12 @@ impl RelayArgs {
 }
 
 fn delay(text: &str) -> Result<Duration, String> {
-    match units::delay(text)? {
-        Delay::Time(time) if time <= DELAY_MAX => Ok(time),
-        Delay::Time(time) => Err(format!("{time:?}, limit {DELAY_MAX:?}")),
-        Delay::Slots(_) => Err("a path has no frames; say 10ms".into()),
+    let time = units::duration_between("0", "2s")(text)?;
+    if time.subsec_nanos() % 1000 == 0 {
+        Ok(time)
+    } else {
+        Err(format!("{text} is finer than 1us"))
     }
-    .and_then(|time| {
-        if time.subsec_nanos() % 1000 == 0 { Ok(time) } else { Err("finer than 1 us".into()) }
-    })
 }
 
 fn share(text: &str) -> Result<u32, String> {
@@ -127,24 +123,6 @@ fn share(text: &str) -> Result<u32, String> {
 fn factor(text: &str) -> Result<f64, String> {
     let x: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
     if (0.01..=100.0).contains(&x) { Ok(x) } else { Err(format!("{text}, limits 0.01 and 100")) }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let s: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
-    if (0.1..=600.0).contains(&s) {
-        Ok(Duration::from_secs_f64(s))
-    } else {
-        Err(format!("{text} s, limits 0.1 and 600"))
-    }
-}
-
-fn bytes(text: &str) -> Result<ByteSize, String> {
-    let size = units::size(text)?;
-    if (1..=BYTES_MAX).contains(&size.as_bytes()) {
-        Ok(size)
-    } else {
-        Err(format!("{} bytes, limits 1 B and 1 TiB", size.as_bytes()))
-    }
 }
 
 impl RelayArgs {
@@ -194,11 +172,11 @@ mod tests {
     fn limits_are_named() {
         for (line, named) in [
             ("--loss 51%", "50%"),
-            ("--delay 3s", "limit 2s"),
-            ("--delay 3slots", "no frames"),
+            ("--delay 3s", "3s is not between 0 and 2s"),
+            ("--delay 3slots", "unknown unit"),
             ("--buffer 0", "0.01"),
-            ("--seconds 0", "0.1"),
-            ("--bytes 0", "1 B"),
+            ("--seconds 0", "0 is not between 0.1s and 10min"),
+            ("--bytes 0", "0 is not between 1B and 1TiB"),
             ("--rate 1Gpbs", "unknown unit"),
         ] {
             let error = parse(line).unwrap_err();

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use towpath::task::Route;
-use towpath_io::Words;
 
 use super::args::EchoArgs;
 use super::line::{Do, Way};
@@ -19,6 +18,7 @@ use super::report::{Report, Row, chosen};
 use super::sample::Sample;
 use super::trips::{self, Measured};
 use super::world::{Own, World};
+use crate::words::Words;
 
 /// Messages that are lent, too: shorter ones are copied as fast.
 const LOAN_MIN: usize = 1 << 20;

@@ -15,7 +15,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// Invariant: `start` is page-aligned and maps `len` words of a file that can never become
 /// shorter, for as long as this lives.
 #[derive(Debug)]
-pub struct Words {
+pub(crate) struct Words {
     start: NonNull<AtomicU32>,
     len: usize,
 }
@@ -27,7 +27,7 @@ unsafe impl Sync for Words {}
 
 impl Words {
     /// `len` words (at least one), all 0, with the file by which another process opens them.
-    pub fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
+    pub(crate) fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
         let file = rustix::fs::memfd_create(
             c"towpath-words",
             MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
@@ -38,7 +38,7 @@ impl Words {
     }
 
     /// The words of a file made by [`Words::create`]; an error where it is another.
-    pub fn open(file: &impl AsFd) -> io::Result<Self> {
+    pub(crate) fn open(file: &impl AsFd) -> io::Result<Self> {
         let bad = || io::Error::new(io::ErrorKind::InvalidInput, "not a file of shared words");
         let sealed = fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
         let bytes = usize::try_from(fstat(file)?.st_size).map_err(|_| bad())?;

@@ -1,12 +1,12 @@
 //! What was measured, as a table, as CSV or as JSON, with all that one must know to read it.
 
 use serde_json::json;
+use towpath_report::plot::{Column, Table};
 
 use super::super::machine::description;
 use super::args::Common;
 use super::metrics::Metrics;
 use super::sample::Sample;
-use crate::plot::{Column, Table};
 
 /// A row: what is measured, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,6 @@ use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
 use rustix::thread::futex;
 use towpath::task::{Task, TaskId, Team};
-use towpath_io::Words;
 
 use super::args::BarrierArgs;
 use super::echo::shared;
@@ -20,6 +19,7 @@ use super::pipe::{WORDS, sleep_on, spin_on};
 use super::report::{Report, Row, chosen};
 use super::sample::Sample;
 use super::world::{Own, Process, World};
+use crate::words::Words;
 
 /// Word of those who came, and word of the barriers that are over.
 const CAME: usize = 0;

@@ -7,23 +7,26 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
+use towpath::protocol::{Reply, Request};
 use towpath::task::{Task, TaskId};
 use towpath::{Client, Home, VmDir};
+use towpath_report::interrupt::{INTERRUPTED, Interrupt};
 
 use super::super::machine;
 use super::args::Common;
 use super::line::{Do, Line, Said};
 use super::spaces::{Spaces, address};
-use crate::control;
-use crate::interrupt::{INTERRUPTED, Interrupt};
 
 /// Longest wait for a member to start, in seconds.
 const START_S: i64 = 20;
+/// How long a daemon may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
 /// How long the token lives that further hosts join with.
 const TOKEN_S: u64 = 120;
 /// Name of the virtual machine, in a home of its own.
@@ -101,7 +104,7 @@ impl World {
             world.spaces = Some(Spaces::make(common.hosts, common.rate.as_deref())?);
             let at = SocketAddr::new(address(1), 0).to_string();
             world.bring_up(1, &["up", "--listen", &at])?;
-            let token = control::issue_token(&world.vm()?, TOKEN_S, None)?;
+            let token = world.token()?;
             for host in 2..=common.hosts {
                 world.bring_up(host, &["join", &token])?;
             }
@@ -118,6 +121,15 @@ impl World {
             machine::pin(cpu)?;
         }
         Ok(world)
+    }
+
+    /// What further hosts join with.
+    fn token(&self) -> anyhow::Result<String> {
+        let request = Request::Invite { ttl_s: TOKEN_S, uses: None };
+        match Client::connect(&self.vm()?.host(1).join("sock"))?.ask(&request, ANSWER)? {
+            Reply::Token(token) => Ok(token),
+            _ => bail!("the daemon answers something else than was asked"),
+        }
     }
 
     /// Starts daemons by a command of ours on a host.

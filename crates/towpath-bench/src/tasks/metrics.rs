@@ -3,11 +3,11 @@
 
 use serde::Serialize;
 use serde_json::json;
+use towpath_report::plot::{Column, Table};
 
 use super::pipe::SHORT;
 use super::report::Row;
 use super::sample::Sample;
-use crate::plot::{Column, Table};
 
 /// What follows from the rows of a bench.
 #[derive(Clone, Debug, PartialEq)]

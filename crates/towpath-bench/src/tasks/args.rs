@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use clap::Args;
-use towpath_wire::ByteSize;
+use towpath_report::units;
 
 use super::super::machine::processors;
 use super::super::netns;
@@ -117,8 +117,9 @@ pub(in super::super) struct EchoArgs {
     /// Messages one way, one after another, instead of there and back
     #[arg(long)]
     pub(super) one_way: bool,
-    /// Seconds for each measurement, 0.01 to 60
-    #[arg(long, default_value = "0.2", value_parser = seconds, value_name = "S")]
+    /// How long each measurement takes, 10ms to 60s
+    #[arg(long, default_value = "0.2", value_name = "TIME")]
+    #[arg(value_parser = units::duration_between("10ms", "60s"))]
     pub(super) seconds: Duration,
 }
 
@@ -213,15 +214,6 @@ pub(in super::super) struct MemberArgs {
     pub(super) burn: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let s: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
-    if (0.01..=60.0).contains(&s) {
-        Ok(Duration::from_secs_f64(s))
-    } else {
-        Err(format!("{text} s, limits 0.01 and 60"))
-    }
-}
-
 /// A rate that `tc` can read.
 fn rate(text: &str) -> Result<String, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -236,11 +228,7 @@ fn rate(text: &str) -> Result<String, String> {
 }
 
 fn size(text: &str) -> Result<usize, String> {
-    let size = crate::units::size(text)?;
-    if size.as_bytes() < 16 || size > ByteSize::from_mib(64) {
-        return Err(format!("a message of {} bytes, limits 16 B and 64 MiB", size.as_bytes()));
-    }
-    Ok(size.as_bytes() as usize)
+    Ok(units::size_between("16B", "64MiB")(text)?.as_bytes() as usize)
 }
 
 #[cfg(test)]
@@ -251,9 +239,9 @@ mod tests {
     fn limits_are_named() {
         assert_eq!(size("16"), Ok(16));
         assert_eq!(size("4MB"), Ok(4_000_000));
-        assert!(size("15").unwrap_err().contains("limits 16 B"));
-        assert!(size("65MiB").unwrap_err().contains("64 MiB"));
-        assert!(seconds("0").unwrap_err().contains("limits"));
+        for text in ["15", "65MiB"] {
+            assert_eq!(size(text), Err(format!("{text} is not between 16B and 64MiB")));
+        }
         assert_eq!(cpus("none"), Ok(Cpus(vec![])));
         assert_eq!(cpus("0,0"), Ok(Cpus(vec![0, 0])));
         assert_eq!(rate("100Mbit"), Ok("100mbit".into()));

@@ -16,7 +16,9 @@ use super::side::DATAGRAM;
 use super::talk::Serve;
 use super::{floor, machine, netns, ours, peer, relay, tasks, udp_train};
 
-pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+/// Measures what the command line asks for. The process is the command itself: it starts further
+/// ones of its own program.
+pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         BenchCommand::Link(args) => link(args),
         BenchCommand::Relay(args) => relay::run(args),

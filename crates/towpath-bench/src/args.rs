@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use towpath_wire::ByteSize;
+use towpath_report::units;
 
 use super::machine::processors;
 use super::relay::RelayArgs;
 use super::tasks::{BarrierArgs, EchoArgs, MemberArgs, MulticastArgs, SpawnArgs};
 
+/// What to measure.
 #[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
+pub struct BenchArgs {
     #[command(subcommand)]
     pub(super) command: BenchCommand,
 }
@@ -65,8 +66,9 @@ pub(super) struct LinkArgs {
     /// It ends with the process that started it
     #[arg(long, hide = true, requires = "listen")]
     pub(super) child: bool,
-    /// Seconds for each measurement, 0.05 to 60
-    #[arg(long, default_value = "1", value_parser = seconds, value_name = "S")]
+    /// How long each measurement takes, 50ms to 60s
+    #[arg(long, default_value = "1", value_name = "TIME")]
+    #[arg(value_parser = units::duration_between("50ms", "60s"))]
     pub(super) seconds: Duration,
     /// Rounds, 1 to 101; an odd number has a median that was measured
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=101))]
@@ -121,22 +123,8 @@ fn pins(text: &str) -> Result<Pins, String> {
     Ok(Pins(Some((one(a)?, one(b)?))))
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let s: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
-    if (0.05..=60.0).contains(&s) {
-        Ok(Duration::from_secs_f64(s))
-    } else {
-        Err(format!("{text} s, limits 0.05 and 60"))
-    }
-}
-
 fn message(text: &str) -> Result<u32, String> {
-    let size = crate::units::size(text)?;
-    let limit = ByteSize::from_mib(16);
-    if size.as_bytes() == 0 || size > limit {
-        return Err(format!("a message of {} bytes, limits 1 B and 16 MiB", size.as_bytes()));
-    }
-    Ok(size.as_bytes() as u32)
+    Ok(units::size_between("1B", "16MiB")(text)?.as_bytes() as u32)
 }
 
 #[cfg(test)]
@@ -146,10 +134,9 @@ mod tests {
     #[test]
     fn limits_are_named() {
         assert_eq!(message("1MiB"), Ok(1 << 20));
-        assert!(message("0").unwrap_err().contains("limits"));
-        assert!(message("17MiB").unwrap_err().contains("16 MiB"));
-        assert!(seconds("0.01").unwrap_err().contains("limits"));
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for text in ["0", "17MiB"] {
+            assert_eq!(message(text), Err(format!("{text} is not between 1B and 16MiB")));
+        }
         assert_eq!(pins("none"), Ok(Pins(None)));
         assert_eq!(pins("0,0"), Ok(Pins(Some((0, 0)))));
         assert!(pins("0").is_err() && pins("a,b").is_err() && pins("0,4096").is_err());

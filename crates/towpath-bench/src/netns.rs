@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use towpath_io::TunDevice;
+
+use crate::tun::TunDevice;
 
 /// The peer's address.
 pub(super) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 213, 77, 2));

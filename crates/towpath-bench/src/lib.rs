@@ -3,7 +3,11 @@
 //! One process (the coordinator) measures; the other (the peer) serves the far end of each
 //! measurement. They agree over a TCP connection, one line of JSON each way at a time (`talk`),
 //! and then do the same work over and over (`round`). What tasks of a virtual machine do to each
-//! other is measured in `tasks`.
+//! other is measured in `tasks`. Both processes are the `towpath` command, which starts itself.
+#![deny(clippy::print_stdout)] // which ends the program where output is closed: `put!`, `putln!`
+
+#[macro_use(put, putln)]
+extern crate towpath_report;
 
 mod args;
 mod command;
@@ -20,7 +24,9 @@ mod row;
 mod side;
 mod talk;
 mod tasks;
+mod tun;
 mod udp_train;
+mod words;
 
-pub(crate) use args::BenchArgs;
-pub(crate) use command::run;
+pub use args::BenchArgs;
+pub use command::run;

@@ -10,10 +10,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use towpath_io::{Clock, TunDevice};
+use towpath_io::Clock;
 use towpath_proto::Rng;
 use towpath_sim::link::{Link, LinkSpec};
 use towpath_wire::Instant;
+
+use crate::tun::TunDevice;
 
 /// Bytes of the longest IP packet that passes.
 pub(super) const MTU: usize = 1500;

@@ -1,6 +1,7 @@
 //! Three machines at one switch: network namespaces with virtual Ethernet.
 
 use std::process::Command;
+use std::time::Duration;
 
 /// Machines `a`, `b`, `c` and `switch`, gone when dropped.
 pub(super) struct Net {
@@ -77,7 +78,7 @@ impl Net {
     }
 
     /// A machine sends nothing longer than a frame to its link: a rule about lengths would judge
-    /// trains of datagrams. Its kernel looks for a shorter length where TCP's are lost, or does not.
+    /// trains of datagrams. Its kernel looks for a shorter length of TCP's packets, or not.
     pub(super) fn no_trains(&self, host: &str, probing: bool) -> Result<(), String> {
         let probing = u8::from(probing);
         self.sh(&format!(
@@ -105,6 +106,11 @@ impl Net {
         let out = out.map(|out| out.stdout).unwrap_or_default();
         String::from_utf8_lossy(&out).lines().filter_map(|line| line.trim().parse().ok()).collect()
     }
+}
+
+/// Kernels and daemons of the namespaces go on for so long: a fault lasts.
+pub(super) fn pass(time: Duration) {
+    std::thread::sleep(time);
 }
 
 impl Drop for Net {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::json;
+use towpath_report::plot::{Column, Table};
 use towpath_sim::link::LinkSpec;
 
 use super::super::machine::description;
@@ -10,7 +11,6 @@ use super::super::ours::Sent;
 use super::super::row::Flow;
 use super::cases::{Case, Share, Times};
 use super::wire::{ETHERNET, MTU};
-use crate::plot::{Column, Table};
 
 /// A transfer of checked messages.
 pub(super) struct Transfer {

@@ -27,7 +27,7 @@ const CEILING: LinkSpec = LinkSpec {
 };
 const CEILING_TIME: Duration = Duration::from_secs(2);
 
-pub(in crate::bench) fn run(args: &RelayArgs) -> anyhow::Result<ExitCode> {
+pub(in super::super) fn run(args: &RelayArgs) -> anyhow::Result<ExitCode> {
     args.check()?;
     if !args.inside {
         return Err(netns::enter().context("cannot make a network namespace"));
