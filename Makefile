@@ -109,8 +109,10 @@ swarm: build
 nightly: test loom
 	$(MAKE) swarm SEEDS=10000
 	$(MAKE) soak kills faults
-	$(XTASK) test -- --workspace $(CI) --no-fail-fast -- --ignored --skip faults::every_cell
+	$(XTASK) test $(ALLOW:%=--allow %) -- --workspace $(CI) --no-fail-fast -- --ignored \
+	  --skip faults::every_cell
 	$(MAKE) fuzz SECONDS=300
+	$(MAKE) mutants
 
 kills: cargo
 	TOWPATH_KILLS=10000 $(CARGO) test --release --locked -p towpath --test kills -- --nocapture

@@ -32,7 +32,7 @@ impl TunDevice {
         // SAFETY: all-zero bytes are a valid `ifreq`.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from.cast_signed();
+            *to = libc::c_char::from_ne_bytes([from]);
         }
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
         // SAFETY: `request` is a whole `ifreq` with a terminated name, alive during the call.

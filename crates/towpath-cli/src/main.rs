@@ -182,12 +182,24 @@ fn takes_value(root: &clap::Command, command: &str, word: &std::ffi::OsStr) -> b
 
 /// What to do instead, where a command has an option that another program of its kind has.
 fn hint(error: &clap::Error) -> Option<&'static str> {
-    if error.kind() != clap::error::ErrorKind::UnknownArgument {
-        return None;
-    }
-    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
-        return None;
+    use clap::error::ErrorKind;
+    let said = |kind| match error.get(kind) {
+        Some(ContextValue::String(said)) => Some(said.as_str()),
+        _ => None,
     };
+    let (option, value) = (said(ContextKind::InvalidArg)?, said(ContextKind::InvalidValue));
+    match error.kind() {
+        ErrorKind::UnknownArgument => {}
+        // `-npernode` is `-n pernode` to clap, and `-genv` is `-g`: the word itself is looked for.
+        ErrorKind::ValueValidation => {
+            let word = std::env::args()
+                .find(|word| value.and_then(|v| word.strip_suffix(v)) == Some("-n"));
+            return word.and_then(|word| run::hint_for(&word));
+        }
+        _ => return None,
+    }
+    let whole = std::env::args().find(|word| word.starts_with(option));
+    let option = whole.as_deref().unwrap_or(option);
     let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return None };
     let usage = usage.to_string();
     let of = |command: &str| usage.contains(&format!("towpath {command} "));

@@ -106,6 +106,11 @@ impl Interrupt {
         Ok(Self { _here: Some(here), ..interrupt })
     }
 
+    /// As [`flag`], for who looks often and then tells what there is, however long that takes.
+    pub fn heeded() -> std::io::Result<Self> {
+        Self::told(flag()?)
+    }
+
     /// Further interrupts do nothing: whoever was told cleans up.
     pub fn lasting() -> std::io::Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));

@@ -171,12 +171,12 @@ pub(super) fn read(
         let chosen = only.map_or(value.get("servers").is_some(), |only| only == id);
         if chosen {
             // The case's own part of the file, as far as its name tells it.
-            let from = text.find(&format!("\"{id}\"")).unwrap_or(0);
+            let from = || text.find(&format!("\"{id}\"")).unwrap_or(0);
             let form: CaseForm = serde_json::from_value(value).map_err(|e| {
-                Wrong::new(&id, format!("case {id}: {e}")).in_file(path, &text, from)
+                Wrong::new(&id, format!("case {id}: {e}")).in_file(path, &text, from())
             })?;
             let network = network(&form, order).map_err(|e| {
-                Wrong { said: format!("case {id}: {}", e.said), ..e }.in_file(path, &text, from)
+                Wrong { said: format!("case {id}: {}", e.said), ..e }.in_file(path, &text, from())
             })?;
             found.push(Case { name: id, network });
         }

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &MediaArgs) -> anyhow::Result<ExitCode> {
     if let Some(dir) = &args.svg {
         make_dir(dir)?;
     }
-    let interrupt = Interrupt::new()?;
+    let interrupt = Interrupt::heeded()?;
     let limit = args.limit.map_or(u64::MAX, ByteSize::as_bytes);
     let bar = bytes_bar(total(&args.files, limit));
     let mut page = Page::new(

@@ -44,9 +44,14 @@ const OTHERWISE: [(&str, &str); 19] = [
 
 /// What to do in the place of an option that `run` does not know.
 pub(crate) fn hint(option: &str) -> &'static str {
+    hint_for(option).unwrap_or("options of the command itself go behind it")
+}
+
+/// The same where it is an option of `mpirun`.
+pub(crate) fn hint_for(option: &str) -> Option<&'static str> {
     let name = option.split('=').next().unwrap_or(option);
     let otherwise = OTHERWISE.iter().find(|(theirs, _)| *theirs == name);
-    otherwise.map_or("options of the command itself go behind it", |(_, instead)| *instead)
+    otherwise.map(|(_, instead)| *instead)
 }
 
 /// The words of a whole command line with the habits taken for what they mean, as far as the
@@ -57,8 +62,12 @@ pub(crate) fn understood(
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
     let mut at = 1;
-    while words.get(at).is_some_and(|word| word == "--vm") {
-        at += 2;
+    while let Some(word) = words.get(at) {
+        at += match word.as_encoded_bytes() {
+            b"--vm" => 2,
+            word if word.starts_with(b"--vm=") => 1,
+            _ => break,
+        };
     }
     if words.get(at).is_none_or(|word| word != "run") {
         return words;
@@ -93,6 +102,7 @@ mod tests {
             taken("towpath --vm a run -host h1 -wdir /"),
             "towpath --vm a run --host h1 --workdir /"
         );
+        assert_eq!(taken("towpath --vm=a run -np 4 x"), "towpath --vm=a run -n 4 x");
         assert_eq!(taken("towpath run --tag -np 2 -- -np"), "towpath run --tag -n 2 -- -np");
         // A value is no option, whatever it looks like.
         assert_eq!(taken("towpath run --workdir -np x"), "towpath run --workdir -np x");

@@ -10,4 +10,4 @@ mod show;
 mod summary;
 
 pub(crate) use command::{RunArgs, run};
-pub(crate) use habits::{hint, understood};
+pub(crate) use habits::{hint, hint_for, understood};

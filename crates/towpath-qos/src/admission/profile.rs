@@ -33,7 +33,8 @@ pub(super) const TIME_NS_MAX: u64 = 1 << 50;
 struct Point {
     at_ns: u64,
     uses: u32,
-    slope: i64,
+    /// A sum over channels: one of 2⁵⁰ bit/s is far from the end of an `i64`, 2²⁰ are not.
+    slope: i128,
     level: i128,
 }
 
@@ -181,7 +182,7 @@ impl Profile {
             }
             if let Some(here) = point.filter(|point| point.at_ns == at) {
                 level += here.level;
-                slope += i128::from(here.slope);
+                slope += here.slope;
                 point = points.next();
             }
             if !go_on(at, level + slope * i128::from(at)) {
@@ -200,9 +201,9 @@ impl Profile {
     /// Sums over the points before `end`: from the nearer side.
     fn before(&self, end: usize) -> (i128, i128) {
         let sum = |points: &[Point]| {
-            points.iter().fold((0, 0), |(level, slope), point| {
-                (level + point.level, slope + i128::from(point.slope))
-            })
+            points
+                .iter()
+                .fold((0, 0), |(level, slope), point| (level + point.level, slope + point.slope))
         };
         if end <= self.points.len() / 2 {
             return sum(&self.points[..end]);
@@ -312,7 +313,7 @@ impl Profile {
             }
             least = least.max(at - reach(load, at - least, room));
             level -= point.level;
-            slope -= i128::from(point.slope);
+            slope -= point.slope;
             end = at;
         }
         (least <= most_ns).then_some(least)
@@ -346,12 +347,12 @@ impl Profile {
                 Ok(i) => {
                     let point = &mut self.points[i];
                     point.uses += 1;
-                    point.slope += piece.slope;
+                    point.slope += i128::from(piece.slope);
                     point.level += piece.level();
                 }
                 Err(i) => {
                     self.exact += usize::from(!is_on_grid(piece.at_ns));
-                    let (slope, level) = (piece.slope, piece.level());
+                    let (slope, level) = (i128::from(piece.slope), piece.level());
                     self.points.insert(i, Point { at_ns: piece.at_ns, uses: 1, slope, level });
                 }
             }
@@ -366,7 +367,7 @@ impl Profile {
             let i = self.find(piece.at_ns).expect("only what was added is taken away");
             let point = &mut self.points[i];
             point.uses -= 1;
-            point.slope -= piece.slope;
+            point.slope -= i128::from(piece.slope);
             point.level -= piece.level();
             if point.uses == 0 {
                 assert!(point.slope == 0 && point.level == 0, "a point without users is empty");
@@ -394,7 +395,7 @@ impl Cursor<'_> {
                 return (self.level, self.slope, last.at_ns);
             }
             self.level -= last.level;
-            self.slope -= i128::from(last.slope);
+            self.slope -= last.slope;
             self.points = before;
         }
         (self.level, self.slope, 0)
@@ -524,6 +525,20 @@ mod tests {
             [0, 7, 15, 16, 16, 30, 32, 960]
         );
         assert!((1..100_000).all(|t| t - grid_down(t) <= t / 9));
+    }
+
+    /// Peaks of 2⁵⁰ bit/s: from the 8192nd on their sum is more than an `i64` holds.
+    #[test]
+    fn very_many_steep_channels_are_counted_to_the_last() {
+        let steep = load((12_000, 1 << 50), (1_600_000, 1000));
+        let (rate, mut profile, mut count) = (100_000_000_000, Profile::default(), 0);
+        let pieces = profile.deadline_pieces(&steep, 200_000_000);
+        while count < 25_000 && profile.fits(&pieces, rate, 0) {
+            profile.add(&pieces);
+            count += 1;
+        }
+        // 200 ms of the link are 2·10¹⁰ bits, each channel has 1.6·10⁶ due by then, or a few less.
+        assert!((12_490..=12_510).contains(&count), "{count}");
     }
 
     fn any_load() -> impl Strategy<Value = (Load, u64)> {

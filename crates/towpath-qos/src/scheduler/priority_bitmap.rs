@@ -4,10 +4,11 @@
 //! in the order of their ids, round and round. Which queues wait is a bit each, under words that
 //! say which words are not zero, 64 to one: the next queue is found by four find-first-sets, and
 //! sending goes through memory in its order instead of the order of arrival, which is what costs
-//! at 10⁵ queues. Bound for priority p, 0 most urgent: that of static priority for all queues of p
-//! together, D ≤ (Σ_{q≤p} b + L) / (C − Σ_{q<p} r), which holds for any order within p. Cost:
-//! O(1). Source: Cruz (1991) for the bound; Eiffel (Saeed et al., NSDI 2019) for the bitmaps.
-//! Reads `priority`.
+//! at 10⁵ queues. Bound for priority p, 0 most urgent: D ≤ (Σ_{q≤p} b + L) / (C − Σ_{q≤p} r), the
+//! longest time that packets as urgent keep the link busy, which holds for any order within p; a
+//! queue alone in its priority has static priority's, with r of the more urgent only. Cost: O(1).
+//! Source: Cruz (1991) for the bound; Eiffel (Saeed et al., NSDI 2019) for the bitmaps. Reads
+//! `priority`.
 
 use alloc::vec::Vec;
 

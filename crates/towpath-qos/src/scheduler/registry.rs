@@ -159,7 +159,7 @@ impl Discipline {
                 name: "priority-bitmap",
                 title: "static priority, queues in turn",
                 work_conserving: true,
-                delay_bound: Some("(Σ_{q≤p} b + L)/(C − Σ_{q<p} r)"),
+                delay_bound: Some("(Σ_{q≤p} b + L)/(C − Σ_{q≤p} r)"),
                 isolates: false,
                 cost: "O(1)",
             },

@@ -86,6 +86,25 @@ fn check(outcome: &Outcome, bound: impl Fn(usize) -> u64, name: &str) -> Result<
     Ok(())
 }
 
+/// A burst beside a queue that always has one packet: the last of the burst leaves after (b + L) of
+/// both, though nothing is more urgent.
+#[test]
+fn a_burst_waits_for_the_turns_of_others_of_its_priority() {
+    let queues = [(1, 10_000), (500, 1000)].map(|(r, b)| (Source { r, b }, 1000, 0));
+    let mut configs = configs(&queues);
+    for config in &mut configs {
+        config.priority = 0;
+    }
+    configs[2].priority = 7;
+    let outcome =
+        run(&mut *build(Discipline::PriorityBitmap, &configs), &load(&queues, None), u64::MAX);
+    let last = outcome.sent.iter().filter(|s| s.queue == 0 && s.delay() < 100_000);
+    let worst = last.map(|s| s.delay()).max().unwrap();
+    // 11 000 + L bytes at the link's rate would be the bound of queues served as they come.
+    assert!(worst > 11_000 + u64::from(L), "{worst}");
+    assert!(worst <= (11_000 + u64::from(L)) * 1000 / 499, "{worst}");
+}
+
 proptest! {
     #![proptest_config(cases(48))]
 
@@ -116,6 +135,29 @@ proptest! {
             let outcome = run(&mut *build(discipline, &configs), &load, u64::MAX);
             check(&outcome, bound, discipline.facts().name)?;
         }
+    }
+
+    /// Two queues in each priority: whoever comes first may have to wait for the other's turns.
+    #[test]
+    fn queues_in_turn_are_bounded_by_how_long_the_link_is_busy(
+        sources in sources(), flood in 64u32..=L,
+    ) {
+        let mut configs = configs(&sources);
+        for (queue, config) in configs.iter_mut().enumerate() {
+            config.priority = queue as u8 / 2;
+        }
+        let outcome = run(
+            &mut *build(Discipline::PriorityBitmap, &configs),
+            &load(&sources, Some(flood)),
+            u64::MAX,
+        );
+        let bound = |queue: usize| {
+            let as_urgent = &sources[..queue / 2 * 2 + 2];
+            let bursts: u64 = as_urgent.iter().map(|(s, _, _)| s.b).sum();
+            let rates: u64 = as_urgent.iter().map(|(s, _, _)| s.r).sum();
+            ((bursts + u64::from(L)) * 1000).div_ceil(1000 - rates)
+        };
+        check(&outcome, bound, "priority-bitmap")?;
     }
 
     /// b/r + L/C, with a greedy queue of any packet size beside.
