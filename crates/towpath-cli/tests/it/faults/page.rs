@@ -25,10 +25,7 @@ fn section(text: &mut String, role: Role, cells: &[Cell]) {
     );
     for cell in cells.iter().filter(|cell| cell.role == role) {
         let name = if cell.ordinary { format!("**{}**", cell.name) } else { cell.name.clone() };
-        let hosts = match cell.hosts == ALL_UP {
-            true => "all up".to_owned(),
-            false => cell.hosts.join(", "),
-        };
+        let hosts = if cell.hosts == ALL_UP { "all up".to_owned() } else { cell.hosts.join(", ") };
         let farm_only = if cell.after == After::Farm { "; then only farms" } else { "" };
         let holds = match &cell.fails {
             Some(failing) => format!("**does not hold**: {}", failing.why),

@@ -46,7 +46,17 @@ pub(super) struct Scene<'a> {
 }
 
 fn numbers(range: std::ops::RangeInclusive<usize>) -> String {
-    range.map(|n| format!("{n}\n")).collect()
+    range.map(|n| n.to_string() + "\n").collect()
+}
+
+fn pvm_is_there() -> bool {
+    std::path::Path::new(PVM).is_file()
+}
+
+fn signal_all(processes: &[u32], name: &str) {
+    for pid in processes {
+        signal(*pid, name);
+    }
 }
 
 fn host(machine: &str) -> String {
@@ -96,10 +106,7 @@ impl<'a> Scene<'a> {
         let script = format!("while [ ! -e {end} ]; do {PVM} || exit 1; done");
         let args = ["run", "--no-tag", "--no-stdin", "--host", &host(first), "--"];
         let mut command = on(first).command(&[&args[..], &["sh", "-c", &script]].concat());
-        let pvm = match std::path::Path::new(PVM).is_file() {
-            true => Some(Work::start("pvm", &mut command)?),
-            false => None,
-        };
+        let pvm = if pvm_is_there() { Some(Work::start("pvm", &mut command)?) } else { None };
         let mut scene = Self { cell, farm, team, others, pvm, token, machines, net, dir };
         scene.all_items();
         scene.farm.more(3, PROMPT)?;
@@ -125,7 +132,7 @@ impl<'a> Scene<'a> {
             (Role::Task, _) => {
                 let there = self.net.processes("c");
                 let tasks = processes_with(" rounds ").into_iter().map(|(pid, _)| pid);
-                let task = tasks.filter(|pid| there.contains(pid)).last();
+                let task = tasks.rfind(|pid| there.contains(pid));
                 vec![task.ok_or("no task of the team on c")?]
             }
             (Role::Guard, _) | (_, Fault::KillGuard) => vec![guard],
@@ -147,9 +154,9 @@ impl<'a> Scene<'a> {
             Fault::Kill | Fault::KillGuard | Fault::KillBoth => self.kill(),
             Fault::Stop(time) => {
                 let stopped = self.processes()?;
-                stopped.iter().for_each(|pid| signal(*pid, "-STOP"));
+                signal_all(&stopped, "-STOP");
                 pass(time);
-                stopped.iter().for_each(|pid| signal(*pid, "-CONT"));
+                signal_all(&stopped, "-CONT");
                 Ok(())
             }
             Fault::Cut(time) => {
@@ -183,9 +190,9 @@ impl<'a> Scene<'a> {
             return Err("`towpath hosts` does not say that the table cannot be kept".into());
         }
         self.victim().fill(false)?;
-        until(PROMPT, || match founder && unkept()? {
-            true => Err("the table is not kept again".into()),
-            false => Ok(()),
+        until(PROMPT, || {
+            let kept = !(founder && unkept()?);
+            kept.then_some(()).ok_or("the table is not kept again".to_owned())
         })
     }
 
@@ -193,7 +200,7 @@ impl<'a> Scene<'a> {
         let processes = self.processes()?;
         // At once: neither is to see the other's end.
         for name in ["-STOP", "-KILL"] {
-            processes.iter().for_each(|pid| signal(*pid, name));
+            signal_all(&processes, name);
         }
         Ok(())
     }
@@ -213,7 +220,7 @@ impl<'a> Scene<'a> {
         for other in bystanders(self.cell) {
             match fault {
                 Fault::LongPackets { .. } => {
-                    self.net.drop_incoming(other, &format!("{from} {LONG}"))?
+                    self.net.drop_incoming(other, &format!("{from} {LONG}"))?;
                 }
                 Fault::OneWayOut => self.net.drop_incoming(other, &from)?,
                 _ => {}
@@ -369,17 +376,13 @@ impl<'a> Scene<'a> {
         if self.cell.after == After::All {
             let heat = built(&["examples/heat"], &["-p", "towpath", "--example", "heat"]);
             on.ok(&["run", "--spread", "-n", "3", "--", heat.to_str().unwrap_or_default()])?;
-            if self.pvm_is_there() {
+            if pvm_is_there() {
                 let said = on.ok(&["run", "--timeout", "30s", "--", PVM])?.out.concat();
                 let hello = said.contains("hello, world from");
                 hello.then_some(()).ok_or(format!("hello.pvm says {said}"))?;
             }
         }
         self.machines.iter().try_for_each(|machine| machine.down(&self.net))
-    }
-
-    fn pvm_is_there(&self) -> bool {
-        std::path::Path::new(PVM).is_file()
     }
 }
 

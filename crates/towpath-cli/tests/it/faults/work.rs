@@ -88,15 +88,13 @@ impl Work {
         let (until, wanted) = (Instant::now() + within, self.seen.len() + count);
         while self.seen.len() < wanted {
             let left = until.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) => self.seen.push(line),
-                Err(_) => {
-                    let (name, seen, said) = (self.name, self.seen.len(), self.said());
-                    return Err(format!(
-                        "{name}: {seen} lines of {wanted} within {within:?}; it says: {said}"
-                    ));
-                }
-            }
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                let (name, seen, said) = (self.name, self.seen.len(), self.said());
+                return Err(format!(
+                    "{name}: {seen} lines of {wanted} within {within:?}; it says: {said}"
+                ));
+            };
+            self.seen.push(line);
         }
         Ok(())
     }
