@@ -131,7 +131,7 @@ impl<'a> Scene<'a> {
             (Role::Client, _) => vec![self.farm.pid()],
             (Role::Task, _) => {
                 let there = self.net.processes("c");
-                let tasks = processes_with(" rounds ").into_iter().map(|(pid, _)| pid);
+                let mut tasks = processes_with(" rounds ").into_iter().map(|(pid, _)| pid);
                 let task = tasks.rfind(|pid| there.contains(pid));
                 vec![task.ok_or("no task of the team on c")?]
             }
