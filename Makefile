@@ -9,7 +9,7 @@ CI_BIN := target/ci/towpath
 XTASK := $(CARGO) run --quiet $(CI) -p xtask --
 
 .PHONY: help cargo run quick test build install uninstall check lint prove plants replay swarm soak \
-  idle loom kills figures transport fuzz nightly mutants
+  idle loom kills faults figures transport fuzz nightly mutants
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -27,6 +27,7 @@ help:
 	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
 	@echo "make mutants  whether unit tests notice changes: 300 and more of them (hours)"
 	@echo "make kills   10000 tasks killed at random moments on real daemons (minutes)"
+	@echo "make faults  every fault that can meet every role, or FAULTS=worker/cut-3s (minutes)"
 	@echo "make figures how soon ends are known, many senders, 1000 simulated hosts (minutes)"
 	@echo "make transport  the simulated figures of docs/transport.md"
 	@echo "make fuzz    fuzz every parser (or TARGETS) for SECONDS (default 60) each, JOBS at a time"
@@ -107,13 +108,26 @@ swarm: build
 # All that takes too long for each change.
 nightly: test loom
 	$(MAKE) swarm SEEDS=10000
-	$(MAKE) soak kills
-	$(XTASK) test $(ALLOW:%=--allow %) -- --workspace $(CI) --no-fail-fast -- --ignored
+	$(MAKE) soak kills faults
+	$(XTASK) test $(ALLOW:%=--allow %) -- --workspace $(CI) --no-fail-fast -- --ignored \
+	  --skip faults::every_cell
 	$(MAKE) fuzz SECONDS=300
 	$(MAKE) mutants
 
 kills: cargo
 	TOWPATH_KILLS=10000 $(CARGO) test --release --locked -p towpath --test kills -- --nocapture
+
+# Cells of docs/faults.md: all, or those whose names begin so. PAGE=1 writes that page anew.
+FAULTS ?= all
+PAGE ?=
+faults: cargo
+ifneq ($(PAGE),)
+	TOWPATH_FAULTS_PAGE=1 $(CARGO) test $(CI) --workspace --test it -- faults::the_page
+else
+	TOWPATH_FAULTS='$(FAULTS)' $(XTASK) test -- $(CI) --workspace --test it -- \
+	  faults::every_cell --ignored --nocapture
+endif
+
 # Figures of docs/vm.md that no `bench` measures: printed by tests, on a machine otherwise idle.
 figures: build
 	TOWPATH_ENDS=200 $(CARGO) test --release --locked -p towpath --test kills \

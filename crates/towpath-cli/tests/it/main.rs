@@ -3,6 +3,7 @@
 
 mod daemon_limits;
 mod farm;
+mod faults;
 mod flood;
 mod hosts;
 mod install;
