@@ -6,12 +6,12 @@ use towpath_wire::units::nanos;
 
 use super::ledger::{Admission, place_of};
 use super::plan::Ask;
-use super::refusal::{Nearest, Refusal};
+use super::refusal::{Nearest, Refusal, Shortage};
 use super::request::{Request, Wish};
 use crate::spec::limits::INTERVAL_NS_MAX;
 use crate::spec::wire::Demand;
 
-/// What a refusal that names nothing may become.
+/// The least part of 1024.
 const LEAST: u32 = 1;
 
 impl Admission {
@@ -29,6 +29,10 @@ impl Admission {
         refusal: &mut Refusal,
         share: &dyn Fn(u32) -> Option<Demand>,
     ) {
+        // The tables are full: no traffic is small enough.
+        if matches!(refusal.shortage, Shortage::Channels { .. }) {
+            return;
+        }
         let asked = set[refused];
         let mut told = Told { admission: self, set: set.to_vec(), refused };
         let named = match refusal.nearest {
