@@ -20,7 +20,8 @@ struct Taken {
 fn taken(vm: &Vm, args: &[&str]) -> Taken {
     let mut command = vm.command(args);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let proc = |what: &str| std::fs::read_to_string(format!("/proc/{}/{what}", child.id()));
+    let pid = child.id();
+    let proc = |what: &str| std::fs::read_to_string(format!("/proc/{pid}/{what}"));
     let (mut resident_kb, mut printed, mut chunk) = (0, 0, vec![0; 1 << 16]);
     let mut out = child.stdout.take().unwrap();
     loop {

@@ -38,12 +38,12 @@ impl Admission {
         let named = match refusal.nearest {
             Some(named @ (Nearest::DelayNs(_) | Nearest::JitterNs(_))) => {
                 let same = Request { wish: wished(asked.wish, named), ..asked };
-                told.passes(same).then_some(named)
+                told.passes(&same).then_some(named)
             }
-            Some(Nearest::Scaled { parts, .. }) => told.less(asked, parts, share),
-            Some(Nearest::ScaledDelayNs { parts, .. }) => told.later(asked, parts, share),
+            Some(Nearest::Scaled { parts, .. }) => told.less(&asked, parts, share),
+            Some(Nearest::ScaledDelayNs { parts, .. }) => told.later(&asked, parts, share),
             // In these units the least part may be less: its packets may be smaller.
-            None if refusal.nothing_passes => told.later(asked, LEAST, share),
+            None if refusal.nothing_passes => told.later(&asked, LEAST, share),
             None => None,
         };
         refusal.nothing_passes &= named.is_none();
@@ -80,8 +80,8 @@ fn falling(parts: u32) -> impl Iterator<Item = u32> {
 }
 
 impl Told<'_> {
-    fn passes(&mut self, instead: Request) -> bool {
-        self.set[self.refused] = instead;
+    fn passes(&mut self, instead: &Request) -> bool {
+        self.set[self.refused] = *instead;
         if let [one] = self.set.as_slice() {
             let (admission, ask) = (&mut *self.admission, Ask::of(one));
             let (network, topology) = (&admission.network, &admission.topology);
@@ -97,13 +97,13 @@ impl Told<'_> {
     /// Less traffic under the same bound; under a later one where that fails.
     fn less(
         &mut self,
-        asked: Request,
+        asked: &Request,
         parts: u32,
         share: &dyn Fn(u32) -> Option<Demand>,
     ) -> Option<Nearest> {
         let found = falling(parts).find_map(|parts| {
             let demand = share(parts)?;
-            self.passes(Request { demand, ..asked }).then_some((parts, demand))
+            self.passes(&Request { demand, ..*asked }).then_some((parts, demand))
         });
         if let Some((parts, demand)) = found {
             return Some(Nearest::Scaled { parts, rate_bps: demand.buckets.sustained_bps() });
@@ -114,7 +114,7 @@ impl Told<'_> {
     /// Less traffic under a later bound: the least that is known to pass.
     fn later(
         &mut self,
-        asked: Request,
+        asked: &Request,
         parts: u32,
         share: &dyn Fn(u32) -> Option<Demand>,
     ) -> Option<Nearest> {
@@ -127,19 +127,19 @@ impl Told<'_> {
         let (parts, demand) = falling(parts).find_map(|parts| {
             let demand = share(parts)?;
             let wish = wished(asked.wish, least(parts, INTERVAL_NS_MAX, &demand));
-            self.passes(Request { demand, wish, ..asked }).then_some((parts, demand))
+            self.passes(&Request { demand, wish, ..*asked }).then_some((parts, demand))
         })?;
         let of = |delay_ns| least(parts, delay_ns, &demand);
-        let with = |delay_ns| Request { demand, wish: wished(asked.wish, of(delay_ns)), ..asked };
+        let with = |delay_ns| Request { demand, wish: wished(asked.wish, of(delay_ns)), ..*asked };
         // No later than it must be: the least of an empty set, or a bisection.
         let soon = self.soonest(&with(INTERVAL_NS_MAX));
-        if let Some(soon) = soon.filter(|soon| self.passes(with(*soon))) {
+        if let Some(soon) = soon.filter(|soon| self.passes(&with(*soon))) {
             return Some(of(soon));
         }
         let (mut low, mut high) = (nanos(delay).min(INTERVAL_NS_MAX), INTERVAL_NS_MAX);
         while high - low > high / 1024 + 1 {
             let middle = low.midpoint(high);
-            if self.passes(with(middle)) {
+            if self.passes(&with(middle)) {
                 high = middle;
             } else {
                 low = middle;
