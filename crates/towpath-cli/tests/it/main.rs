@@ -9,6 +9,7 @@ mod hosts;
 mod install;
 mod interrupted;
 mod jobs;
+mod large;
 mod measured;
 mod media;
 mod plan;
