@@ -1,7 +1,9 @@
 #!/bin/sh
 # Puts what was built where programs, compilers and the manual look. `make install` runs it.
 #
-#   PREFIX=/usr/local DESTDIR= BUILD=target/release packaging/install.sh [uninstall]
+#   PREFIX=/usr/local DESTDIR= BUILD=target/release packaging/install.sh [uninstall | pvm3]
+#
+# pvm3: PVM's interface alone, which needs no more than libpvm3.so to be built.
 #
 # PREFIX/bin/towpath                     without symbols, which stand in lib/debug/bin/towpath.debug
 # PREFIX/lib/libtowpath_c.so.0.VERSION   the C interface, with the links of its soname
@@ -34,7 +36,12 @@ if [ "${1:-}" = uninstall ]; then
     exit 0
 fi
 
-for file in towpath libtowpath_c.so libpvm3.so; do
+case ${1:-} in
+'') built="towpath libtowpath_c.so libpvm3.so" ;;
+pvm3) built=libpvm3.so ;;
+*) echo "error: $1 is neither uninstall nor pvm3" >&2; exit 1 ;;
+esac
+for file in $built; do
     [ -f "$BUILD/$file" ] && continue
     echo "error: $BUILD/$file is not built" >&2
     echo "hint: \`make install\` builds it first" >&2
@@ -42,7 +49,6 @@ for file in towpath libtowpath_c.so libpvm3.so; do
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-version=$("$BUILD/towpath" --version | sed 's/.* //')
 
 # put MODE FILE PLACE: a file at PREFIX/PLACE, by a rename, so that what runs keeps its own.
 put() {
@@ -76,10 +82,6 @@ without_symbols() {
     put "$3" "$work/$1" "$2"
 }
 
-without_symbols towpath bin/towpath 755
-without_symbols libtowpath_c.so "lib/libtowpath_c.so.0.$version" 644
-link "libtowpath_c.so.0.$version" lib/libtowpath_c.so.0
-link libtowpath_c.so.0 lib/libtowpath_c.so
 without_symbols libpvm3.so lib/towpath/libpvm3.so.3.4.6 644
 link libpvm3.so.3.4.6 lib/towpath/libpvm3.so.3
 link libpvm3.so.3 lib/towpath/libpvm3.so
@@ -93,7 +95,6 @@ link libgpvm3.so.3 lib/towpath/libgpvm3.so
 printf 'INPUT ( -lpvm3 )\n' >"$work/libfpvm3.a"
 put 644 "$work/libfpvm3.a" lib/towpath/libfpvm3.a
 
-put 644 "$here/include/towpath.h" include/towpath.h
 for header in pvm3.h fpvm3.h pvmtev.h pvmproto.h; do
     put 644 "$here/include/$header" "include/towpath-pvm3/$header"
 done
@@ -112,8 +113,16 @@ package() {
     } >"$work/$1.pc"
     put 644 "$work/$1.pc" "lib/pkgconfig/$1.pc"
 }
-package towpath towpath_c lib include "Tasks, messages and groups of Towpath, from C" "$version"
 package towpath-pvm3 pvm3 lib/towpath include/towpath-pvm3 "PVM 3.4.6 on Towpath" 3.4.6
+[ "${1:-}" != pvm3 ] || exit 0
+
+version=$("$BUILD/towpath" --version | sed 's/.* //')
+without_symbols towpath bin/towpath 755
+without_symbols libtowpath_c.so "lib/libtowpath_c.so.0.$version" 644
+link "libtowpath_c.so.0.$version" lib/libtowpath_c.so.0
+link libtowpath_c.so.0 lib/libtowpath_c.so
+put 644 "$here/include/towpath.h" include/towpath.h
+package towpath towpath_c lib include "Tasks, messages and groups of Towpath, from C" "$version"
 
 "$BUILD/towpath" manual "$work/manual"
 for page in "$work"/manual/man1/*; do

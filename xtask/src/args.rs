@@ -3,99 +3,65 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use clap::{Args, Parser, Subcommand};
 
 use crate::report::WithHint;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    Mutants,
-    Tidy,
-    Purity,
-    Selfcheck,
-    Deny,
-    Test,
-    Targets,
-}
-
-/// A command with its name, what it is for, and the options it takes.
-struct Definition {
-    command: Command,
-    name: &'static str,
-    about: &'static str,
-    takes: &'static [&'static str],
-}
-
-const COMMANDS: &[Definition] = &[
-    Definition {
-        command: Command::Mutants,
-        name: "mutants",
-        about: "change a seeded sample of lines; each crate's own tests must notice most (hours)",
-        takes: &["--root", "--crate"],
-    },
-    Definition {
-        command: Command::Tidy,
-        name: "tidy",
-        about: "check dependency edges, sans-IO rules, unsafe, sizes, sleeping, leftovers, fuzzing",
-        takes: &["--root"],
-    },
-    Definition {
-        command: Command::Purity,
-        name: "purity",
-        about: "link each sans-IO crate alone, with memory functions and an allocator only",
-        takes: &["--root", "--crate"],
-    },
-    Definition {
-        command: Command::Selfcheck,
-        name: "selfcheck",
-        about: "plant one fault per check in a copy of the tree; each check must find its fault",
-        takes: &["--root"],
-    },
-    Definition {
-        command: Command::Deny,
-        name: "deny",
-        about: "check bans, licences and sources with cargo-deny (offline)",
-        takes: &["--root", "--advisories"],
-    },
-    Definition {
-        command: Command::Test,
-        name: "test",
-        about: "run `cargo test` with what follows `--`, then list what was skipped, and count",
-        takes: &["--root", "--allow", "--"],
-    },
-    Definition {
-        command: Command::Targets,
-        name: "targets",
-        about: "print the fuzz targets of what changed since a commit",
-        takes: &["--root", "--since"],
-    },
-];
-
-/// An option with the placeholder of its value (empty where it takes none) and its meaning.
-const OPTIONS: &[(&str, &str, &str)] = &[
-    ("--root", "DIR", "the repository to check (default: the one around the current folder)"),
-    ("--crate", "NAME", "only this crate; may be repeated"),
-    ("--allow", "FILE", "fail on a skip that this file does not list; may be repeated"),
-    ("--since", "COMMIT", "what changed since the working tree left this commit (default: all)"),
-    ("--", "ARGS", "all that follows goes to `cargo test`"),
-    ("--advisories", "", "also check security advisories (fetches their database)"),
-];
-
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Options {
+/// The repository's own checks.
+#[derive(Debug, Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask")]
+pub(crate) struct Cli {
+    /// The repository to check (default: the one around the current folder)
+    #[arg(long, global = true, value_name = "DIR")]
     root: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Change a seeded sample of lines; each crate's own tests must notice most (hours)
+    Mutants(CratesArgs),
+    /// Check dependency edges, sans-IO rules, unsafe, sizes, sleeping, leftovers, fuzzing
+    Tidy,
+    /// Link each sans-IO crate alone, with memory functions and an allocator only
+    Purity(CratesArgs),
+    /// Plant one fault per check in a copy of the tree; each check must find its fault
+    Selfcheck,
+    /// Check bans, licences and sources with cargo-deny (offline)
+    Deny {
+        /// Also check security advisories (fetches their database)
+        #[arg(long)]
+        advisories: bool,
+    },
+    /// Run `cargo test` with what follows `--`, then list what was skipped, and count
+    Test(TestArgs),
+    /// Print the fuzz targets of what changed since a commit
+    Targets {
+        /// What changed since the working tree left this commit (default: all)
+        #[arg(long, value_name = "COMMIT")]
+        since: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CratesArgs {
+    /// Only this crate; may be repeated
+    #[arg(long = "crate", value_name = "NAME")]
     pub(crate) crates: Vec<String>,
-    pub(crate) advisories: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// Fail on a skip that this file does not list; may be repeated
+    #[arg(long, value_name = "FILE")]
     pub(crate) allow: Vec<PathBuf>,
-    pub(crate) since: Option<String>,
+    /// All that follows goes to `cargo test`
+    #[arg(last = true, value_name = "ARGS")]
     pub(crate) rest: Vec<String>,
 }
 
-pub(crate) enum Parsed {
-    Help(String),
-    Run(Command, Options),
-}
-
-impl Options {
+impl Cli {
     /// The repository root: the option, or the nearest folder upwards that holds `xtask/`.
     pub(crate) fn root(&self) -> Result<PathBuf> {
         if let Some(root) = &self.root {
@@ -119,124 +85,31 @@ impl Options {
     }
 }
 
-pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Parsed> {
-    let mut arguments = arguments;
-    let Some(name) = arguments.next() else {
-        bail!("no command given\nhint: commands are {}", names());
-    };
-    if name == "--help" || name == "-h" || name == "help" {
-        return Ok(Parsed::Help(help()));
-    }
-    let Some(definition) = COMMANDS.iter().find(|definition| definition.name == name) else {
-        bail!("unknown command `{name}`\nhint: commands are {}", names());
-    };
-    let mut options = Options::default();
-    while let Some(flag) = arguments.next() {
-        if flag == "--help" || flag == "-h" {
-            return Ok(Parsed::Help(help_for(definition)));
-        }
-        if !definition.takes.contains(&flag.as_str()) {
-            let takes = definition.takes.join(", ");
-            bail!("`{name}` takes no `{flag}`\nhint: its options are {takes}, --help");
-        }
-        take(&mut options, &flag, &mut arguments)?;
-    }
-    Ok(Parsed::Run(definition.command, options))
-}
-
-fn take(
-    options: &mut Options,
-    flag: &str,
-    arguments: &mut impl Iterator<Item = String>,
-) -> Result<()> {
-    if flag == "--advisories" {
-        options.advisories = true;
-        return Ok(());
-    }
-    if flag == "--" {
-        options.rest.extend(arguments);
-        return Ok(());
-    }
-    let Some(value) = arguments.next() else {
-        bail!("`{flag}` needs a value\nhint: write `{flag} VALUE`; --help says which");
-    };
-    match flag {
-        "--root" => options.root = Some(PathBuf::from(value)),
-        "--allow" => options.allow.push(PathBuf::from(value)),
-        "--since" => options.since = Some(value),
-        _ => options.crates.push(value),
-    }
-    Ok(())
-}
-
-fn names() -> String {
-    COMMANDS.iter().map(|definition| definition.name).collect::<Vec<_>>().join(", ")
-}
-
-fn help() -> String {
-    let row = |definition: &Definition| format!("  {:<10} {}", definition.name, definition.about);
-    let commands = COMMANDS.iter().map(row).collect::<Vec<_>>().join("\n");
-    format!(
-        "usage: cargo xtask <command> [options]\n\ncommands:\n{commands}\n\n\
-         hint: `cargo xtask <command> --help` lists its options"
-    )
-}
-
-fn help_for(definition: &Definition) -> String {
-    let Definition { name, about, .. } = definition;
-    let options: Vec<String> = OPTIONS
-        .iter()
-        .filter(|(flag, _, _)| definition.takes.contains(flag))
-        .map(|(flag, value, meaning)| format!("  {:<14} {meaning}", format!("{flag} {value}")))
-        .collect();
-    let options = options.join("\n");
-    format!("{about}\n\nusage: cargo xtask {name} [options]\n\noptions:\n{options}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse_words(words: &[&str]) -> Result<Parsed> {
-        parse(words.iter().map(ToString::to_string))
+    fn parse(words: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("xtask").chain(words.split_whitespace()))
     }
 
     #[test]
     fn options_are_taken_only_by_their_command() {
-        let Ok(Parsed::Run(command, options)) =
-            parse_words(&["purity", "--crate", "towpath-wire", "--crate", "towpath-vm"])
-        else {
-            panic!("purity takes --crate");
-        };
-        assert_eq!(command, Command::Purity);
-        assert_eq!(options.crates, ["towpath-wire", "towpath-vm"]);
-        assert!(parse_words(&["tidy", "--crate", "towpath-wire"]).is_err());
-        assert!(parse_words(&["tidy", "--root"]).is_err());
-    }
-
-    #[test]
-    fn what_follows_two_dashes_is_cargo_s() {
-        let words = ["test", "--allow", "a", "--allow", "b", "--", "--workspace", "--allow"];
-        let Ok(Parsed::Run(Command::Test, options)) = parse_words(&words) else {
-            panic!("test takes --allow and --");
-        };
-        assert_eq!(options.allow, ["a", "b"].map(PathBuf::from));
-        assert_eq!(options.rest, ["--workspace", "--allow"]);
-        assert!(parse_words(&["tidy", "--", "x"]).is_err());
-    }
-
-    #[test]
-    fn every_error_ends_with_a_hint() {
-        for words in [&["nothing"][..], &[], &["tidy", "--x"], &["purity", "--crate"]] {
-            let Err(error) = parse_words(words) else { panic!("{words:?} is wrong") };
-            let last = error.to_string().lines().last().unwrap_or_default().to_owned();
-            assert!(last.starts_with("hint: "), "{words:?}: {last}");
+        let parsed = parse("purity --crate towpath-wire --crate towpath-vm --root /x").unwrap();
+        assert_eq!(parsed.root().unwrap(), Path::new("/x"));
+        let Command::Purity(args) = parsed.command else { panic!("purity takes --crate") };
+        assert_eq!(args.crates, ["towpath-wire", "towpath-vm"]);
+        for wrong in ["tidy --crate towpath-wire", "tidy --root", "tidy --advisories", "", "x"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn help_names_every_option_of_the_command() {
-        let Ok(Parsed::Help(text)) = parse_words(&["deny", "--help"]) else { panic!("help") };
-        assert!(text.contains("--advisories") && !text.contains("--crate"));
+    fn what_follows_two_dashes_is_cargo_s() {
+        let parsed = parse("test --allow a --allow b -- --workspace --allow").unwrap();
+        let Command::Test(args) = parsed.command else { panic!("test takes --allow and --") };
+        assert_eq!(args.allow, ["a", "b"].map(PathBuf::from));
+        assert_eq!(args.rest, ["--workspace", "--allow"]);
+        assert!(parse("tidy -- x").is_err());
     }
 }

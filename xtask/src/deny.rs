@@ -4,7 +4,6 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use crate::args::Options;
 use crate::process;
 use crate::report::WithHint;
 
@@ -31,9 +30,8 @@ pub(crate) fn readiness(root: &Path) -> Result<Readiness> {
     Ok(if is_missing { Readiness::NotDownloaded } else { Readiness::Ready })
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
-    let root = options.root()?;
-    match readiness(&root)? {
+pub(crate) fn run(root: &Path, advisories: bool) -> Result<()> {
+    match readiness(root)? {
         Readiness::NotInstalled => {
             println!("SKIPPED deny: cargo-deny is not installed; NOTHING was checked");
             println!("hint: `cargo install cargo-deny --locked --version {VERSION}`");
@@ -43,10 +41,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             "deny: some dependencies (of other platforms) are not on this machine\n\
              hint: run `cargo fetch --locked` once"
         ),
-        Readiness::Ready => check(&root, true, &["bans", "licenses", "sources"])?,
+        Readiness::Ready => check(root, true, &["bans", "licenses", "sources"])?,
     }
-    if options.advisories {
-        check(&root, false, &["advisories"])?;
+    if advisories {
+        check(root, false, &["advisories"])?;
     }
     Ok(())
 }

@@ -17,27 +17,28 @@ mod tidy;
 
 use std::process::ExitCode;
 
-use args::{Command, Parsed};
+use args::{Cli, Command};
+use clap::Parser;
 
 fn main() -> ExitCode {
-    let outcome = args::parse(std::env::args().skip(1)).and_then(|parsed| match parsed {
-        Parsed::Help(text) => {
-            println!("{text}");
-            Ok(())
-        }
-        Parsed::Run(Command::Mutants, options) => mutants::run(&options),
-        Parsed::Run(Command::Tidy, options) => tidy::run(&options),
-        Parsed::Run(Command::Purity, options) => purity::run(&options),
-        Parsed::Run(Command::Selfcheck, options) => selfcheck::run(&options),
-        Parsed::Run(Command::Deny, options) => deny::run(&options),
-        Parsed::Run(Command::Test, options) => test::run(&options),
-        Parsed::Run(Command::Targets, options) => targets::run(&options),
-    });
-    match outcome {
+    match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}", report::failure(&error));
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<()> {
+    let root = cli.root()?;
+    match &cli.command {
+        Command::Mutants(args) => mutants::run(&root, &args.crates),
+        Command::Tidy => tidy::run(&root),
+        Command::Purity(args) => purity::run(&root, &args.crates),
+        Command::Selfcheck => selfcheck::run(&root),
+        Command::Deny { advisories } => deny::run(&root, *advisories),
+        Command::Test(args) => test::run(&root, args),
+        Command::Targets { since } => targets::run(&root, since.as_deref()),
     }
 }

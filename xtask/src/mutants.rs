@@ -7,7 +7,6 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use crate::args::Options;
 use crate::process;
 use crate::report::WithHint;
 
@@ -54,19 +53,18 @@ impl Tally {
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
-    let root = options.root()?;
-    if !process::capture(process::cargo(&root).args(["mutants", "--version"]))?.success {
+pub(crate) fn run(root: &Path, crates: &[String]) -> Result<()> {
+    if !process::capture(process::cargo(root).args(["mutants", "--version"]))?.success {
         println!("SKIPPED mutants: cargo-mutants is not installed; NOTHING was checked");
         println!("hint: `cargo install cargo-mutants --locked --version {VERSION}`");
         return Ok(());
     }
-    let known = known(&root)?;
+    let known = known(root)?;
     let (mut all, mut low) = (Tally::default(), Vec::new());
     println!("{:16} {:>6} {:>6} {:>6} {:>9}  seed {SEED}", "", "caught", "of", "%", "unviable");
-    let wanted = |name: &str| options.crates.is_empty() || options.crates.iter().any(|c| c == name);
+    let wanted = |name: &str| crates.is_empty() || crates.iter().any(|c| c == name);
     for (name, sample) in CRATES.iter().filter(|(name, _)| wanted(name)) {
-        let tally = sample_of(&root, name, *sample, &known)?;
+        let tally = sample_of(root, name, *sample, &known)?;
         let Tally { caught, unviable, .. } = tally;
         println!("{name:16} {caught:6} {:6} {:6} {unviable:9}", tally.viable(), tally.rate());
         tally.missed.iter().for_each(|mutant| println!("    survived: {mutant}"));

@@ -34,8 +34,10 @@ pub(crate) const NODE: &str = "towpath-node";
 pub(crate) const SIM: &str = "towpath-sim";
 pub(crate) const IO: &str = "towpath-io";
 pub(crate) const TASK: &str = "towpath-task";
+pub(crate) const PVM: &str = "towpath-pvm";
 pub(crate) const FACADE: &str = "towpath";
 pub(crate) const REPORT: &str = "towpath-report";
+pub(crate) const BENCH: &str = "towpath-bench";
 pub(crate) const SKIP: &str = "towpath-skip";
 
 /// Every crate that may exist under `crates/`.
@@ -50,15 +52,17 @@ pub(crate) const CRATES: &[CrateRule] = &[
     safe(SIM, &[NODE, VM, MEDIA, QOS, PROTO, WIRE]),
     unsafe_allowed(IO, &[PROTO, WIRE]),
     safe(TASK, &[IO, VM, WIRE]),
-    safe(FACADE, &[NODE, TASK, IO, VM, PROTO, WIRE]),
-    unsafe_allowed("towpath-pvm3", &[TASK]),
+    safe(PVM, &[]),
+    safe(FACADE, &[NODE, TASK, PVM, IO, VM, PROTO, WIRE]),
+    unsafe_allowed("towpath-pvm3", &[TASK, PVM]),
     unsafe_allowed("towpath-capi", &[TASK]),
     unsafe_allowed("towpath-py", &[TASK]),
     safe("towpath-apps", &[FACADE]),
     safe("towpath-console", &[FACADE]),
     safe(SKIP, &[]),
     safe(REPORT, &[MEDIA, WIRE]),
-    safe("towpath-cli", &[FACADE, REPORT, SIM, IO, VM, MEDIA, BOUND, QOS, PROTO, WIRE]),
+    unsafe_allowed(BENCH, &[FACADE, REPORT, SIM, IO, PROTO, WIRE]),
+    safe("towpath-cli", &[FACADE, BENCH, REPORT, SIM, PVM, IO, VM, MEDIA, BOUND, QOS, PROTO, WIRE]),
 ];
 
 /// Dev-dependencies any crate may have besides its normal ones.
@@ -144,7 +148,7 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((FACADE, "start/hostlist")), target: "start_hosts" },
     FuzzRule { module: Some((FACADE, "start/hostfile")), target: "start_hosts" },
     FuzzRule { module: Some((FACADE, "pvm/hostfile")), target: "pvm_hosts" },
-    FuzzRule { module: Some((FACADE, "pvm/linkage")), target: "pvm_linkage" },
+    FuzzRule { module: Some((PVM, "linkage")), target: "pvm_linkage" },
     FuzzRule { module: Some((VM, "collective")), target: "collective" },
     FuzzRule { module: Some((MEDIA, "read")), target: "media_read" },
     FuzzRule { module: Some((MEDIA, "read/ts")), target: "media_ts" },

@@ -1,20 +1,19 @@
 //! `cargo xtask targets`: the fuzz targets of what changed, for fuzzing that must end in minutes.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
 
-use crate::args::Options;
 use crate::process;
 use crate::rules::{self, CrateRule, FuzzRule};
 
-pub(crate) fn run(options: &Options) -> Result<()> {
-    let root = options.root()?;
-    let targets = match &options.since {
+pub(crate) fn run(root: &Path, since: Option<&str>) -> Result<()> {
+    let targets = match since {
         Some(since) => {
             let git = |args: &[&str]| {
-                process::stdout_of(Command::new("git").args(args).current_dir(&root))
+                process::stdout_of(Command::new("git").args(args).current_dir(root))
             };
             let base = git(&["merge-base", since, "HEAD"])?;
             let changed = git(&["diff", "--name-only", base.trim()])?;

@@ -11,7 +11,7 @@ use std::process::Stdio;
 
 use anyhow::{Result, bail};
 
-use crate::args::Options;
+use crate::args::TestArgs;
 use crate::process;
 use crate::report::WithHint;
 
@@ -67,18 +67,17 @@ fn is_allowed(entries: &[String], skip: &str) -> bool {
     })
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
-    let root = options.root()?;
+pub(crate) fn run(root: &Path, args: &TestArgs) -> Result<()> {
     let mut allowed = Vec::new();
-    for path in &options.allow {
+    for path in &args.allow {
         let text = fs::read_to_string(root.join(path));
         allowed.extend(entries(&text.hint(
             || format!("cannot read {}", path.display()),
             "give a file of allowed skips to --allow, relative to the root",
         )?));
     }
-    let path = new_file(&root)?;
-    let (tally, success) = cargo_test(&root, &path, &options.rest)?;
+    let path = new_file(root)?;
+    let (tally, success) = cargo_test(root, &path, &args.rest)?;
     let skips = fs::read_to_string(&path).unwrap_or_default();
     let skips: BTreeSet<&str> = skips.lines().collect();
     let odd: Vec<&&str> = skips.iter().filter(|skip| !is_allowed(&allowed, skip)).collect();
@@ -92,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !success {
         bail!("a test failed, or was not built\nhint: its output is above");
     }
-    if !options.allow.is_empty() && !odd.is_empty() {
+    if !args.allow.is_empty() && !odd.is_empty() {
         for skip in &odd {
             println!("not allowed to be skipped here: {skip}");
         }
@@ -100,7 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             "{} tests were skipped that must not be here\nhint: install what they need, or list \
              them with the reason in {}",
             odd.len(),
-            options.allow[0].display()
+            args.allow[0].display()
         );
     }
     Ok(())

@@ -11,9 +11,15 @@ use towpath::lock::Holder;
 use towpath::protocol::{Info, Reply, Request, TokenInfo};
 use towpath::start::parallel;
 use towpath::task::place::SOCKET_NAME;
-use towpath::token::TTL_COUNTED_MAX_S;
 use towpath::{Client, ClientError, Task, Token, VmDir};
 use towpath_vm::{Host, HostState};
+
+use crate::units;
+
+/// A time that daemons count, in milliseconds of 32 bits.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    units::duration_between("1ms", "1111h")(text)
+}
 
 /// How long an answer may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
@@ -24,18 +30,18 @@ pub(crate) const AT_ONCE: usize = 64;
 #[command(after_help = "\
 Examples:
   towpath token --uses 1            for one host, within an hour
-  towpath token --ttl 86400         for any number of hosts, within a day
+  towpath token --ttl 24h           for any number of hosts, within a day
   towpath token --list              which tokens are good
   towpath token --revoke 1f00c3a9   have one admit nobody any more
 
 Whoever has a token can become a host, and a host can run anything on the others. Hosts that a token
 has admitted stay when it ends or is revoked: `towpath host delete` takes them out.")]
 pub(crate) struct TokenArgs {
-    /// Seconds that the token is valid: at most thirty days (2592000), with --uses a year
-    /// (31622400)
-    #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=TTL_COUNTED_MAX_S))]
-    ttl: u64,
+    /// How long the token is valid, in whole seconds: at most thirty days (720h), with --uses a
+    /// year (8784h)
+    #[arg(long, default_value = "1h", value_name = "DURATION")]
+    #[arg(value_parser = units::duration_between("1s", "8784h"))]
+    ttl: Duration,
     /// How many hosts the token admits [default: any number]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     uses: Option<u32>,
@@ -200,10 +206,11 @@ pub(crate) fn token(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
     if !args.revoke.is_empty() {
         return revoke_tokens(vm, args);
     }
-    let token = issue_token(vm, args.ttl, args.uses)?;
+    let ttl_s = args.ttl.as_secs();
+    let token = issue_token(vm, ttl_s, args.uses)?;
     let id = token.parse::<Token>().context("the daemon's token")?.id();
     if args.json {
-        putln!("{}", json!({ "token": token, "id": id, "ttl_s": args.ttl, "uses": args.uses }))?;
+        putln!("{}", json!({ "token": token, "id": id, "ttl_s": ttl_s, "uses": args.uses }))?;
     } else {
         putln!("{token}")?;
         let hosts = match args.uses {
@@ -212,8 +219,7 @@ pub(crate) fn token(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
             Some(n) => format!(" for {n} hosts"),
         };
         eprintln!(
-            "token {id}, valid for {} s{hosts}; on the other machine: towpath join TOKEN",
-            args.ttl
+            "token {id}, valid for {ttl_s} s{hosts}; on the other machine: towpath join TOKEN"
         );
     }
     Ok(ExitCode::SUCCESS)

@@ -1,15 +1,8 @@
 //! The `towpath` command. Data goes to standard output, everything else to standard error.
 #![deny(clippy::print_stdout)] // which ends the program where output is closed: `put!`, `putln!`
 
-/// Prints to standard output, like `print!`, but with a result.
-macro_rules! put {
-    ($($words:tt)*) => { $crate::files::print(&format!($($words)*)) };
-}
-
-/// Prints a line to standard output, like `println!`, but with a result.
-macro_rules! putln {
-    ($($words:tt)*) => { $crate::files::print(&format!("{}\n", format_args!($($words)*))) };
-}
+#[macro_use(put, putln)]
+extern crate towpath_report;
 
 /// Prints a line to standard error, as the standard library's macro of that name, which it stands
 /// in for, but what has its text from elsewhere cannot steer the terminal with it, and a closed
@@ -18,7 +11,6 @@ macro_rules! eprintln {
     ($($words:tt)*) => { $crate::files::tell(&format!($($words)*)) };
 }
 
-mod bench;
 mod bound;
 mod capture;
 mod control;
@@ -31,6 +23,7 @@ mod kill;
 mod logs;
 mod manual;
 mod media;
+mod outputs;
 mod plan;
 mod pvm;
 mod reserve;
@@ -121,7 +114,7 @@ enum Command {
     /// Find out what rate, buffer and wait stored video needs
     Plan(plan::PlanArgs),
     /// Measure what a link carries, beside what the kernel alone carries
-    Bench(bench::BenchArgs),
+    Bench(towpath_bench::BenchArgs),
     /// Show the packets of a capture in words
     Dump(dump::DumpArgs),
     /// Run the protocols in a simulated network
@@ -238,7 +231,7 @@ fn main() -> ExitCode {
     };
     match dispatch(cli) {
         Ok(code) => code,
-        Err(e) if files::is_closed(&e) => ExitCode::from(files::OUTPUT_CLOSED),
+        Err(e) if outputs::is_closed(&e) => ExitCode::from(files::OUTPUT_CLOSED),
         Err(e) => {
             eprintln!("error: {e:#}");
             ExitCode::from(255)
@@ -268,7 +261,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Pvm(args) => pvm::pvm(&vm()?, &args),
         Command::Media(args) => media::run(&args),
         Command::Plan(args) => plan::run(&args),
-        Command::Bench(args) => bench::run(&args),
+        Command::Bench(args) => towpath_bench::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Reserve(args) => reserve::run(&args),

@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 
-pub(crate) use towpath_task::pvm_trace::{DATA, DATUM, EVENT, EVENTS, USER_DEFINED};
+pub(crate) use towpath_pvm::trace::{DATA, DATUM, EVENT, EVENTS, USER_DEFINED};
 
 /// Name of an event.
 pub(crate) fn event_name(event: usize) -> &'static CStr {

@@ -7,7 +7,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, OFlags, access};
 
@@ -15,11 +14,59 @@ use crate::text::{harmless, visible};
 
 use crate::interrupt::Interrupt;
 
+/// Prints to standard output, like `print!`, but with a result.
+#[macro_export]
+macro_rules! put {
+    ($($words:tt)*) => { $crate::files::print(&format!($($words)*)) };
+}
+
+/// Prints a line to standard output, like `println!`, but with a result.
+#[macro_export]
+macro_rules! putln {
+    ($($words:tt)*) => { $crate::files::print(&format!("{}\n", format_args!($($words)*))) };
+}
+
 /// Bytes per read: large enough that system calls do not count, small enough for the cache.
 pub const BLOCK: usize = 1 << 20;
 
 /// Exit status when whoever read the output closed it: 128 + SIGPIPE.
 pub const OUTPUT_CLOSED: u8 = 141;
+
+/// Why something cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// An input is not there, or not for us.
+    #[error("cannot open it")]
+    Open(#[source] io::Error),
+    /// An input has no bytes of its own.
+    #[error("a directory\nhint: name the files in it")]
+    Directory,
+    /// An input ends in a fault.
+    #[error("cannot read on")]
+    Read(#[source] io::Error),
+    /// Standard output.
+    #[error("cannot write output")]
+    Output(#[source] io::Error),
+    /// A directory for results.
+    #[error("cannot make directory {0}")]
+    Make(String, #[source] io::Error),
+    /// A directory for results is not for us.
+    #[error("cannot write into directory {0}")]
+    Into(String, #[source] io::Error),
+    /// A result would take the place of what is read.
+    #[error("{0} is one of the files to read\nhint: give the result another name")]
+    Among(String),
+    /// A result.
+    #[error("cannot write {0}")]
+    Write(String, #[source] io::Error),
+}
+
+impl FilesError {
+    /// Whether it only says that the output was closed, as `head` does.
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
 
 /// A file, or standard input for `-`. An interrupt ends it: no more comes than what is there.
 pub struct Input<'a> {
@@ -33,7 +80,7 @@ pub struct Input<'a> {
 
 impl<'a> Input<'a> {
     /// Opens `path`; at most `limit` bytes of it will be read.
-    pub fn open(path: &Path, limit: u64, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
+    pub fn open(path: &Path, limit: u64, interrupt: &'a Interrupt) -> Result<Self, FilesError> {
         let opened = if path.as_os_str() == "-" {
             io::stdin().as_fd().try_clone_to_owned().map(File::from)
         } else {
@@ -41,10 +88,10 @@ impl<'a> Input<'a> {
             let at_once = OFlags::NONBLOCK.bits().cast_signed();
             OpenOptions::new().read(true).custom_flags(at_once).open(path)
         };
-        let source = opened.context("cannot open it")?;
+        let source = opened.map_err(FilesError::Open)?;
         let kind = source.metadata().map(|m| m.file_type());
         if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
-            bail!("a directory\nhint: name the files in it");
+            return Err(FilesError::Directory);
         }
         let waits = !kind.is_ok_and(|kind| kind.is_file());
         Ok(Self { source, waits, left: limit, interrupt })
@@ -69,12 +116,12 @@ impl<'a> Input<'a> {
     }
 
     /// Whether the limit ended it, and not the file. A pipe is not waited for: it may go on.
-    pub fn is_cut(&mut self) -> anyhow::Result<bool> {
+    pub fn is_cut(&mut self) -> Result<bool, FilesError> {
         if self.left > 0 || self.waits {
             return Ok(self.left == 0);
         }
         self.left = 1;
-        Ok(self.fill(&mut [0]).context("cannot read on")? > 0)
+        Ok(self.fill(&mut [0]).map_err(FilesError::Read)? > 0)
     }
 
     /// Waits until there is something to read; false after an interrupt.
@@ -110,12 +157,12 @@ pub fn shown(path: &Path) -> String {
     visible(&path.display().to_string()).into_owned()
 }
 
-/// Prints to standard output, as [`harmless`] has it. Whoever read it may be gone: [`is_closed`]
-/// tells.
-pub fn print(text: &str) -> anyhow::Result<()> {
+/// Prints to standard output, as [`harmless`] has it. Whoever read it may be gone:
+/// [`FilesError::is_closed`] tells.
+pub fn print(text: &str) -> Result<(), FilesError> {
     let mut out = io::stdout().lock();
     let written = out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush());
-    written.context("cannot write output")
+    written.map_err(FilesError::Output)
 }
 
 /// Prints a line to standard error, as [`harmless`] has it. Nothing is to be done where nobody
@@ -128,48 +175,41 @@ pub fn tell(text: &str) {
 /// Prints what is too long to be in memory at once.
 pub fn print_through(
     write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
-) -> anyhow::Result<()> {
+) -> Result<(), FilesError> {
     let mut out = BufWriter::with_capacity(BLOCK, io::stdout().lock());
-    write(&mut out).and_then(|()| out.flush()).context("cannot write output")
-}
-
-/// Whether an error only says that the output was closed, as `head` does.
-pub fn is_closed(error: &anyhow::Error) -> bool {
-    let io = error.downcast_ref::<io::Error>();
-    io.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    write(&mut out).and_then(|()| out.flush()).map_err(FilesError::Output)
 }
 
 /// Makes a directory for results.
-pub fn make_dir(dir: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir)
-        .with_context(|| format!("cannot make directory {}", shown(dir)))?;
+pub fn make_dir(dir: &Path) -> Result<(), FilesError> {
+    std::fs::create_dir_all(dir).map_err(|e| FilesError::Make(shown(dir), e))?;
     can_write_into(dir)
 }
 
 /// Tells at once, and not after a long computation, that nothing can be written into a directory.
-fn can_write_into(dir: &Path) -> anyhow::Result<()> {
+fn can_write_into(dir: &Path) -> Result<(), FilesError> {
     access(dir, Access::WRITE_OK | Access::EXEC_OK)
-        .with_context(|| format!("cannot write into directory {}", shown(dir)))
+        .map_err(|e| FilesError::Into(shown(dir), e.into()))
 }
 
 /// A result must not take the place of what is read, and there must be a place for it.
-pub fn not_among(out: Option<&Path>, inputs: &[PathBuf]) -> anyhow::Result<()> {
+pub fn not_among(out: Option<&Path>, inputs: &[PathBuf]) -> Result<(), FilesError> {
     let Some(out) = out else { return Ok(()) };
     if let Some(dir) = out.parent().filter(|_| !out.exists()) {
         can_write_into(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?;
     }
     let real = |path: &Path| path.canonicalize().ok().filter(|real| real.is_file());
     if real(out).is_some_and(|target| inputs.iter().any(|i| real(i).as_ref() == Some(&target))) {
-        bail!("{} is one of the files to read\nhint: give the result another name", shown(out));
+        return Err(FilesError::Among(shown(out)));
     }
     Ok(())
 }
 
 /// Writes a result, whole or not at all.
-pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+pub fn write_file(path: &Path, text: &str) -> Result<(), FilesError> {
     // What is no file (a terminal, /dev/stdout, a pipe) is written to as it is.
     let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
-    let write = || {
+    let write = || -> io::Result<()> {
         if special {
             return std::fs::write(path, text);
         }
@@ -182,7 +222,7 @@ pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
         part.persist(path)?;
         Ok(())
     };
-    write().with_context(|| format!("cannot write {}", shown(path)))
+    write().map_err(|e| FilesError::Write(shown(path), e))
 }
 
 /// A name for files about `path`, different for each of `taken`: its stem, a number if need be.
@@ -223,6 +263,14 @@ mod tests {
         assert_eq!(shown(Path::new("a\nb\x1b[2J")), "a\\nb\\u001b[2J");
         let err = Input::open(dir.path(), 1, &interrupt).err().unwrap();
         assert!(err.to_string().contains("directory"), "{err}");
+    }
+
+    #[test]
+    fn only_a_closed_output_is_one() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(FilesError::Output(broken()).is_closed());
+        assert!(!FilesError::Output(io::ErrorKind::StorageFull.into()).is_closed());
+        assert!(!FilesError::Write("f".into(), broken()).is_closed());
     }
 
     #[test]

@@ -68,23 +68,63 @@ pub fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
-/// Parses `0.5s`, `500ms`, `2m`, or `12 slots` (frame times). A number alone is in seconds.
+/// Parses `0.5s`, `500ms`, `2m`, `1.5h`. A number alone is in seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    time(text, &["ms", "s", "min", "h", "us", "ns"])
+}
+
+/// As [`duration`], or `12 slots` (frame times).
 pub fn delay(text: &str) -> Result<Delay, String> {
     let (number, unit) = split(text);
+    if !["slot", "slots", "frame", "frames"].contains(&unit) {
+        return Ok(Delay::Time(time(text, &["ms", "s", "min", "h", "slots", "us", "ns"])?));
+    }
+    let slots = number.parse().map_err(|_| format!("{number:?} is not a whole number"))?;
+    Ok(Delay::Slots(slots))
+}
+
+/// `known`: the units that may be written here.
+fn time(text: &str, known: &[&str]) -> Result<Duration, String> {
+    let (number, unit) = split(text);
     let ns = match unit {
-        "slot" | "slots" | "frame" | "frames" => {
-            let slots = number.parse().map_err(|_| format!("{number:?} is not a whole number"))?;
-            return Ok(Delay::Slots(slots));
-        }
         "" | "s" => 1_000_000_000,
         "ns" => 1,
         "us" | "µs" => 1_000,
         "ms" => 1_000_000,
         "m" | "min" => 60_000_000_000,
         "h" => 3_600_000_000_000,
-        _ => return Err(unknown(unit, &["ms", "s", "min", "h", "slots", "us", "ns"])),
+        _ => return Err(unknown(unit, known)),
     };
-    Ok(Delay::Time(Duration::from_nanos(scaled(number, ns, text)?)))
+    Ok(Duration::from_nanos(scaled(number, ns, text)?))
+}
+
+/// A reader of durations with limits, which are written as its text is.
+pub fn duration_between(
+    least: &'static str,
+    most: &'static str,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
+    move |text| between(duration, text, [least, most])
+}
+
+/// A reader of sizes with limits, which are written as its text is.
+pub fn size_between(
+    least: &'static str,
+    most: &'static str,
+) -> impl Fn(&str) -> Result<ByteSize, String> + Clone + Send + Sync + 'static {
+    move |text| between(size, text, [least, most])
+}
+
+fn between<T: PartialOrd>(
+    read: fn(&str) -> Result<T, String>,
+    text: &str,
+    [least, most]: [&'static str; 2],
+) -> Result<T, String> {
+    let limit = |text| read(text).expect("limits are written as values are");
+    let value = read(text)?;
+    if value < limit(least) || value > limit(most) {
+        return Err(format!("{text} is not between {least} and {most}"));
+    }
+    Ok(value)
 }
 
 /// Parses `25`, `30000/1001`, `23.976`. The three decimals that stand for 1000/1001 of a whole
@@ -230,6 +270,57 @@ mod tests {
         assert_eq!(delay("12 slots"), Ok(Delay::Slots(12)));
         assert_eq!(delay("1slot"), Ok(Delay::Slots(1)));
         assert_eq!(delay("0"), Ok(Delay::Time(Duration::ZERO)));
+    }
+
+    /// One row per form: every reader of times takes it, or names it.
+    #[test]
+    fn durations_are_read_alike_everywhere() {
+        let ns = |ns| Ok(Duration::from_nanos(ns));
+        for (text, time) in [
+            ("500ms", ns(500_000_000)),
+            ("10s", ns(10_000_000_000)),
+            ("2h", ns(7_200_000_000_000)),
+            ("2m", ns(120_000_000_000)),
+            ("1.5 min", ns(90_000_000_000)),
+            ("30", ns(30_000_000_000)),
+            ("0.05", ns(50_000_000)),
+            ("250 µs", ns(250_000)),
+            ("250us", ns(250_000)),
+            ("7ns", ns(7)),
+            ("0", ns(0)),
+        ] {
+            assert_eq!(duration(text), time, "{text}");
+            assert_eq!(delay(text), time.clone().map(Delay::Time), "{text}");
+            assert_eq!(duration_between("0", "2h")(text), time, "{text}");
+        }
+        for (text, said) in [
+            ("", "\"\" does not begin with a number"),
+            ("s", "\"s\" does not begin with a number"),
+            ("-1s", "-1s is less than nothing"),
+            ("3d", "unknown unit \"d\"; known are ms, s, min, h, us, ns"),
+            ("nan", "unknown unit \"nan\"; did you mean ns? Known are ms, s, min, h, us, ns"),
+            ("12 slots", "unknown unit \"slots\"; did you mean s? Known are ms, s, min, h, us, ns"),
+            ("9999999h", "9999999h is too large"),
+        ] {
+            let error = duration(text).expect_err(text);
+            assert!(error.starts_with(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn limits_are_named_as_they_are_written() {
+        let time = duration_between("50ms", "1.5min");
+        assert_eq!(time("50ms"), Ok(Duration::from_millis(50)));
+        assert_eq!(time("90"), Ok(Duration::from_secs(90)));
+        for text in ["0", "49.999ms", "90.1s", "2h"] {
+            assert_eq!(time(text), Err(format!("{text} is not between 50ms and 1.5min")));
+        }
+        let size = size_between("16B", "64MiB");
+        assert_eq!(size("16"), Ok(ByteSize::from_bytes(16)));
+        assert_eq!(size("64MiB"), Ok(ByteSize::from_mib(64)));
+        for text in ["15", "65MiB", "1GB"] {
+            assert_eq!(size(text), Err(format!("{text} is not between 16B and 64MiB")));
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use towpath_proto::Rng;
+use towpath_qos::file::{self, FileError};
 
 use crate::link::LinkSpec;
 
@@ -67,12 +68,15 @@ impl Default for Scenario {
     }
 }
 
+/// Longest file of a scenario.
+pub const BYTES_MAX: usize = 1 << 20;
+
 /// Why a scenario cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// Not TOML, or a field that there is not.
     #[error(transparent)]
-    Syntax(#[from] toml::de::Error),
+    Syntax(#[from] FileError),
     /// A value out of range.
     #[error("{field} is {value}, must be {must}")]
     Range {
@@ -88,7 +92,7 @@ pub enum ScenarioError {
 impl Scenario {
     /// Reads a scenario from TOML.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let s: Self = toml::from_str(text)?;
+        let s: Self = file::read(text, BYTES_MAX)?;
         let fail = |field: &str, value: String, must| {
             Err(ScenarioError::Range { field: field.into(), value, must })
         };
@@ -178,7 +182,10 @@ mod tests {
     fn errors_name_the_field_the_value_and_the_limit() {
         let error = Scenario::parse("hosts = [1, 3]").unwrap_err().to_string();
         assert_eq!(error, "hosts is [1, 3], must be [least, most] between 2 and 1000");
-        assert!(Scenario::parse("host = 3").unwrap_err().to_string().contains("host"));
+        let error = Scenario::parse("\nhost = 3").unwrap_err().to_string();
+        assert!(error.starts_with("line 2: unknown field `host`"), "{error}");
+        let error = Scenario::parse("hosts = 3").unwrap_err().to_string();
+        assert!(error.starts_with("line 1: invalid type: integer `3`"), "{error}");
         assert_eq!(Scenario::parse("").unwrap(), Scenario::default());
         let error = Scenario::parse("[link_max]\nloss_ppm = 2000000").unwrap_err().to_string();
         assert_eq!(error, "link_max.loss_ppm is 2000000, must be at most 1000000");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use towpath_wire::{HostId, TaskId};
 
 use crate::direct::{Route, gather};
-use crate::error::SendError;
+use crate::error::{RecvError, SendError};
 use crate::message::Envelope;
 use crate::receive::Deadline;
 use crate::rings::Ring;
@@ -124,10 +124,15 @@ impl Task {
             }
         }
         if !far.iter().all(|task| self.has_written(*task)) {
-            // The kernel goes on by itself only with what it has.
-            self.wait_for(Deadline::NEVER, &mut |task| {
+            // The kernel goes on by itself only with what it has. Who has no room to wait goes on:
+            // it is all in the streams, and later calls write it.
+            let written = self.wait_for(Deadline::NEVER, &mut |task| {
                 far.iter().all(|peer| task.has_written(*peer)).then_some(())
-            })?;
+            });
+            match written {
+                Ok(_) | Err(RecvError::Full(_)) => {}
+                Err(e) => return Err(e.into()),
+            }
         }
         Ok(some)
     }

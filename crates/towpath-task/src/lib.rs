@@ -16,8 +16,6 @@
 //! | [`team`], `pending` | what tasks do together: barrier, broadcast, reduce and their like |
 //! | [`loan`] | memory that a message is written into where it is read |
 //! | [`place`] | where the daemon is |
-//! | [`pvm`] | PVM's names of architectures, and where it looked for programs |
-//! | [`pvm_trace`] | names of PVM's trace events and of the data in them |
 //! | `accounts` | what it tells of its ways to others |
 //! | `link`, `intake` | the connection to the daemon, and what comes in by it |
 #![forbid(unsafe_code)]
@@ -28,8 +26,6 @@ pub mod groups;
 pub mod loan;
 pub mod message;
 pub mod place;
-pub mod pvm;
-pub mod pvm_trace;
 pub mod task;
 pub mod team;
 

@@ -1,10 +1,6 @@
 //! Small programs that are linked with PVM's library one way or another.
 
-#[path = "../../../crates/towpath/src/pvm/linkage.rs"]
-#[allow(dead_code, unreachable_pub, reason = "only the reader is asked")]
-mod linkage;
-
-use linkage::{Linkage, of};
+use towpath_pvm::linkage::{Linkage, of};
 
 /// Tags of dynamic entries, and types of sections: see `man 5 elf`.
 const NEEDED: u64 = 1;

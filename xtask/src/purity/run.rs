@@ -7,19 +7,17 @@ use anyhow::{Result, bail};
 
 use super::image::{self, Foreign};
 use super::probe::{self, Probe};
-use crate::args::Options;
 use crate::rules;
 
-pub(crate) fn run(options: &Options) -> Result<()> {
-    let root = options.root()?;
-    let crates = chosen(&root, &options.crates)?;
+pub(crate) fn run(root: &Path, asked: &[String]) -> Result<()> {
+    let crates = chosen(root, asked)?;
     let triple = probe::host_triple()?;
     let start = Instant::now();
     let mut failed = Vec::new();
     for name in &crates {
         let crate_start = Instant::now();
-        let probe = Probe::new(&root, name, &triple);
-        match prove(&root, &probe) {
+        let probe = Probe::new(root, name, &triple);
+        match prove(root, &probe) {
             Ok(foreign) if foreign.faults.is_empty() => {
                 let seconds = crate_start.elapsed().as_secs_f64();
                 let (size, asks) = (image::size(&probe), Vec::from_iter(foreign.allowed).join(" "));

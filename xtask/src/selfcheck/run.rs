@@ -1,20 +1,19 @@
 //! Plants each fault, runs this very program on the copy, and asks for failure and message.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
 
 use super::copy::Copy;
 use super::faults::{self, Fault};
-use crate::args::Options;
 use crate::deny::{self, Readiness};
 use crate::process::{self, Outcome};
 use crate::report::WithHint;
 use crate::rules;
 
-pub(crate) fn run(options: &Options) -> Result<()> {
-    let root = options.root()?;
-    let copy = Copy::of(&root)?;
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let copy = Copy::of(root)?;
     if !copy.root.join("crates").join(rules::WIRE).join("src/lib.rs").exists() {
         bail!("no {} to plant faults in\nhint: selfcheck needs that crate", rules::WIRE);
     }

@@ -1,6 +1,7 @@
 //! Runs every check and prints one line for each, violations below it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 
@@ -9,7 +10,6 @@ use super::{
     binaries, edges, fuzz_targets, leftovers, modules, packages, ratchet, sans_io, sizes, sleeping,
     unsafe_code,
 };
-use crate::args::Options;
 use crate::report::Violation;
 
 struct Check {
@@ -40,7 +40,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "unsafe",
-        about: "unsafe only in io, pvm3, capi, py, with its SAFETY: comment",
+        about: "unsafe only in io, pvm3, capi, py, bench, with its SAFETY: comment",
         hint: "put `// SAFETY:` and the reason directly above the unsafe block",
         run: |tree| Ok(unsafe_code::check(tree)),
     },
@@ -88,8 +88,8 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-pub(crate) fn run(options: &Options) -> Result<()> {
-    let tree = Tree::load(&options.root()?)?;
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let tree = Tree::load(root)?;
     let mut failed = Vec::new();
     for check in CHECKS {
         if !run_check(check, &tree) {

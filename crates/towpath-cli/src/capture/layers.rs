@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice, UdpHeader};
 use pcap_parser::Linktype;
 
 /// A UDP datagram. `payload` may be shorter than `len` where the capture kept less.
@@ -14,83 +15,40 @@ pub(crate) struct Udp<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// 802.1Q and 802.1ad.
-const ETHERTYPE_VLAN: [u16; 2] = [0x8100, 0x88a8];
-const PROTOCOL_UDP: u8 = 17;
-
-/// The UDP datagram in a frame; `None` where there is none, or only a fragment of one. IPv6
-/// packets with extension headers are not looked into.
+/// The UDP datagram in a frame; `None` where there is none, or only a fragment of one.
 pub(crate) fn udp(link: Linktype, frame: &[u8]) -> Option<Udp<'_>> {
-    match link {
-        Linktype::ETHERNET => ethernet(frame.get(12..)?),
-        Linktype::LINUX_SLL => network(word(frame, 14)?, frame.get(16..)?),
-        Linktype::LINUX_SLL2 => network(word(frame, 0)?, frame.get(20..)?),
-        Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 => ip(frame),
-        Linktype::NULL | Linktype::LOOP => ip(frame.get(4..)?),
-        _ => None,
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
-}
-
-/// From the type field on; up to two VLAN tags.
-fn ethernet(mut frame: &[u8]) -> Option<Udp<'_>> {
-    for _ in 0..2 {
-        if ETHERTYPE_VLAN.contains(&word(frame, 0)?) {
-            frame = frame.get(4..)?;
-        }
-    }
-    network(word(frame, 0)?, frame.get(2..)?)
-}
-
-fn network(ethertype: u16, packet: &[u8]) -> Option<Udp<'_>> {
-    matches!(ethertype, ETHERTYPE_IPV4 | ETHERTYPE_IPV6).then(|| ip(packet)).flatten()
-}
-
-fn ip(packet: &[u8]) -> Option<Udp<'_>> {
-    match packet.first()? >> 4 {
-        4 => ipv4(packet),
-        6 => ipv6(packet),
-        _ => None,
-    }
-}
-
-/// RFC 791 §3.1.
-fn ipv4(packet: &[u8]) -> Option<Udp<'_>> {
-    let header = usize::from(packet[0] & 0xf) * 4;
-    // More fragments, or not the first one.
-    let fragment = word(packet, 6)? & 0x3fff != 0;
-    if header < 20 || fragment || *packet.get(9)? != PROTOCOL_UDP {
-        return None;
-    }
-    let address =
-        |at: usize| Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?));
-    transport([address(12)?, address(16)?], packet.get(header..)?)
-}
-
-/// RFC 8200 §3.
-fn ipv6(packet: &[u8]) -> Option<Udp<'_>> {
-    if *packet.get(6)? != PROTOCOL_UDP {
-        return None;
-    }
-    let address =
-        |at: usize| Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(at..at + 16)?).ok()?));
-    transport([address(8)?, address(24)?], packet.get(40..)?)
-}
-
-/// RFC 768. Length 0 is that of a jumbogram, and of trains that were captured whole.
-fn transport([from, to]: [IpAddr; 2], segment: &[u8]) -> Option<Udp<'_>> {
-    let (from, to) = ((from, word(segment, 0)?).into(), (to, word(segment, 2)?).into());
-    let rest = segment.get(8..)?;
-    let len = match usize::from(word(segment, 4)?) {
-        0 => rest.len(),
-        len => len.checked_sub(8)?,
+    let packet = match link {
+        Linktype::ETHERNET => LaxSlicedPacket::from_ethernet(frame).ok()?,
+        Linktype::LINUX_SLL => cooked(frame.get(14..)?, 2)?,
+        Linktype::LINUX_SLL2 => cooked(frame, 20)?,
+        Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 => LaxSlicedPacket::from_ip(frame).ok()?,
+        Linktype::NULL | Linktype::LOOP => LaxSlicedPacket::from_ip(frame.get(4..)?).ok()?,
+        _ => return None,
     };
-    Some(Udp { from, to, len, payload: rest.get(..len).unwrap_or(rest) })
+    let [from, to]: [IpAddr; 2] = match packet.net? {
+        LaxNetSlice::Ipv4(ip) => {
+            [ip.header().source_addr(), ip.header().destination_addr()].map(Into::into)
+        }
+        LaxNetSlice::Ipv6(ip) => {
+            [ip.header().source_addr(), ip.header().destination_addr()].map(Into::into)
+        }
+        LaxNetSlice::Arp(_) => return None,
+    };
+    let Some(TransportSlice::Udp(udp)) = packet.transport else { return None };
+    let (from, to) = ((from, udp.source_port()).into(), (to, udp.destination_port()).into());
+    let payload = udp.payload();
+    // Length 0 is that of a jumbogram, and of trains that were captured whole.
+    let len = match usize::from(udp.length()) {
+        0 => payload.len(),
+        len => len.checked_sub(UdpHeader::LEN)?,
+    };
+    Some(Udp { from, to, len, payload })
+}
+
+/// A frame of Linux's own: the type of what is in it first, the rest `at` bytes on.
+fn cooked(frame: &[u8], at: usize) -> Option<LaxSlicedPacket<'_>> {
+    let kind = EtherType(u16::from_be_bytes([*frame.first()?, *frame.get(1)?]));
+    Some(LaxSlicedPacket::from_ether_type(kind, frame.get(at..)?))
 }
 
 #[cfg(test)]
@@ -143,6 +101,15 @@ pub(crate) mod tests {
         bytes.extend([0, 1, 0, 2, 0, 10, 0, 0, 8, 9]);
         let found = udp(Linktype::LINUX_SLL2, &bytes).unwrap();
         assert_eq!((found.from.to_string(), found.payload), ("[::1]:1".into(), &[8, 9][..]));
+        // Behind a header of options for each hop; a fragment of a datagram is none.
+        let (head, udp_segment) = bytes.split_at(60);
+        let with = |next: u8, header: [u8; 8]| {
+            let mut longer = [head, &header, udp_segment].concat();
+            (longer[25], longer[26]) = (18, next);
+            udp(Linktype::LINUX_SLL2, &longer).map(|found| found.payload.to_vec())
+        };
+        assert_eq!(with(0, [17, 0, 1, 4, 0, 0, 0, 0]), Some(vec![8, 9]));
+        assert_eq!(with(44, [17, 0, 0, 1, 0, 0, 0, 7]), None);
     }
 
     proptest! {

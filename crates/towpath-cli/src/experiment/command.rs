@@ -13,7 +13,8 @@ use towpath_sim::qos::{Report, Scenario};
 
 use super::report;
 use crate::batch::{in_order, work_bar};
-use crate::files::{make_dir, print, shown, stem, write_file};
+use crate::files::{FilesError, print, shown, stem};
+use crate::outputs::Outputs;
 use crate::plot::{Page, Section};
 use crate::topology::{self, read_text};
 
@@ -61,18 +62,8 @@ pub(crate) struct QosArgs {
     /// Run with this seed instead of the file's
     #[arg(long)]
     seed: Option<u64>,
-    /// Write the channels' packets and the tables as CSV
-    #[arg(long, value_name = "DIR")]
-    csv: Option<PathBuf>,
-    /// Draw charts
-    #[arg(long, value_name = "DIR")]
-    svg: Option<PathBuf>,
-    /// Write a page with all tables and charts
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Print one JSON object per file
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 struct Done {
@@ -84,6 +75,7 @@ struct Done {
 pub(crate) fn run(args: &QosArgs) -> anyhow::Result<ExitCode> {
     let mut page = Page::new("Experiments", "Channels in virtual time, beside what was measured.");
     let (mut taken, mut trouble, mut broken) = (Vec::new(), None, false);
+    args.outputs.prepare()?;
     let bar = work_bar(args.files.len());
     in_order(
         &args.files,
@@ -93,9 +85,9 @@ pub(crate) fn run(args: &QosArgs) -> anyhow::Result<ExitCode> {
             let told = done.and_then(|done| {
                 broken |= done.report.channels.iter().any(|c| c.beyond > 0);
                 page.push(&section(&done));
-                let text = if args.json { as_json(&done)? } else { as_text(&done) };
+                let text = if args.outputs.json { as_json(&done)? } else { as_text(&done) };
                 bar.suspend(|| print(&text))?;
-                write(args, &stem(path, &mut taken), &done.report)
+                Ok(write(&args.outputs, &stem(path, &mut taken), &done.report)?)
             });
             trouble = trouble.take().or(told.err());
         },
@@ -104,9 +96,7 @@ pub(crate) fn run(args: &QosArgs) -> anyhow::Result<ExitCode> {
     if let Some(e) = trouble {
         return Err(e);
     }
-    if let Some(path) = &args.html {
-        write_file(path, &page.html())?;
-    }
+    args.outputs.page(&page)?;
     Ok(if broken { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
 }
 
@@ -166,20 +156,15 @@ fn section(done: &Done) -> Section {
     section.charts(report::charts(&done.report).iter().map(|c| &c.1))
 }
 
-fn write(args: &QosArgs, name: &str, report: &Report) -> anyhow::Result<()> {
-    if let Some(dir) = &args.svg {
-        make_dir(dir)?;
-        for (what, chart) in report::charts(report) {
-            write_file(&dir.join(format!("{name}-{what}.svg")), &chart.svg())?;
-        }
-    }
-    if let Some(dir) = &args.csv {
-        make_dir(dir)?;
-        for (title, table) in report::tables(report) {
-            let what = title.to_lowercase().replace(' ', "-");
-            write_file(&dir.join(format!("{name}-{what}.csv")), &table.csv())?;
-        }
-        write_file(&dir.join(format!("{name}-packets.csv")), &report::packets(report).csv())?;
-    }
-    Ok(())
+fn write(outputs: &Outputs, name: &str, report: &Report) -> Result<(), FilesError> {
+    outputs.charts(|| {
+        let charts = report::charts(report).into_iter();
+        charts.map(|(what, chart)| (format!("{name}-{what}"), chart)).collect()
+    })?;
+    outputs.tables(|| {
+        let tables = report::tables(report).into_iter();
+        let tables = tables.map(|(title, table)| (title.to_lowercase().replace(' ', "-"), table));
+        let tables = tables.chain([("packets".to_string(), report::packets(report))]);
+        tables.map(|(what, table)| (format!("{name}-{what}"), table)).collect()
+    })
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use towpath::farm::{Halt, Separation};
 
-use super::duration;
+use crate::control::time;
+use crate::units;
 
 const EXAMPLES: &str = "\
 Items stand after ::: (words) or :::: (files, an item a line), else they are the lines of standard
@@ -95,14 +96,14 @@ pub(super) struct RunningArgs {
     #[arg(long, value_name = "HOST")]
     pub(super) host: Vec<String>,
     /// From the start of a command to that of the next at least so long, such as 100ms or 2s
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = time)]
     pub(super) delay: Option<Duration>,
     /// Start nothing more once so many failed, succeeded or are done: `soon` waits for what runs,
     /// `now` ends it. now,fail=1 soon,fail=10% now,success=1 soon,done=100
     #[arg(long, value_name = "WHEN,WHAT=N[%]", value_parser = halt)]
     pub(super) halt: Option<Rule>,
     /// End an item that runs longer, such as 500ms, 30s, 2m or 1h
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = time)]
     pub(super) timeout: Option<Duration>,
     /// Run an item again up to so many times when its host is lost or refuses it
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -165,6 +166,7 @@ pub(super) enum When {
 pub(super) struct Rule(pub(super) Option<Halt>);
 
 /// GNU parallel's sizes: powers of 1024, or of 1000 for small letters.
+/// With the single letters of GNU parallel, of which capitals are multiples of 1024.
 fn block(text: &str) -> Result<usize, String> {
     const UNITS: [(char, usize); 6] = [
         ('k', 1000),
@@ -175,10 +177,15 @@ fn block(text: &str) -> Result<usize, String> {
         ('G', 1 << 30),
     ];
     let unit = UNITS.iter().find(|(unit, _)| text.ends_with(*unit));
-    let (digits, unit) = unit.map_or((text, 1), |(c, unit)| (text.trim_end_matches(*c), *unit));
-    let size = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(unit));
+    let size = match unit {
+        Some((c, unit)) => {
+            let digits = text.trim_end_matches(*c).parse::<usize>().ok();
+            digits.and_then(|n| n.checked_mul(*unit))
+        }
+        None => usize::try_from(units::size(text)?.as_bytes()).ok(),
+    };
     let size = size.filter(|size| (1..=1 << 30).contains(size));
-    size.ok_or_else(|| "a block is 1 byte to 1G, such as 64K or 10M".to_string())
+    size.ok_or_else(|| format!("a block of {text:?}, limits 1 byte and 1G; such as 64K or 10MiB"))
 }
 
 fn halt(text: &str) -> Result<Rule, String> {

@@ -2,12 +2,10 @@
 
 mod args;
 mod command;
-mod duration;
 mod habits;
 mod screen;
 mod words;
 
 pub(crate) use args::FarmArgs;
 pub(crate) use command::run;
-pub(crate) use duration::duration;
 pub(crate) use habits::hint;

@@ -14,10 +14,10 @@ use towpath_wire::ByteSize;
 use super::{charts, text, unreadable};
 use crate::batch::{bytes_bar, in_order};
 use crate::files::{
-    BLOCK, Input, OUTPUT_CLOSED, is_closed, is_text, make_dir, not_among, print, shown, stem,
-    write_file,
+    BLOCK, Input, OUTPUT_CLOSED, is_text, make_dir, not_among, print, shown, stem, write_file,
 };
 use crate::interrupt::{INTERRUPTED, Interrupt};
+use crate::outputs::is_closed;
 use crate::plot::{Page, Section};
 
 /// Exit status where a file is damaged.
@@ -101,10 +101,9 @@ pub(crate) fn run(args: &MediaArgs) -> anyhow::Result<ExitCode> {
                 status = FAILED;
                 eprintln!("error: {}: {e:#}", shown(path));
                 if args.json {
-                    print(&format!(
-                        "{}\n",
-                        json!({ "schema": 1, "file": shown(path), "error": format!("{e:#}") })
-                    ))
+                    let error = format!("{e:#}");
+                    let said = json!({ "schema": 1, "file": shown(path), "error": error });
+                    print(&format!("{said}\n")).map_err(Into::into)
                 } else {
                     Ok(())
                 }

@@ -20,8 +20,9 @@ use super::rows::Answer;
 use super::source::{self, noted, summary};
 use super::verify::{self, Verdict};
 use crate::batch::{in_order, work_bar};
-use crate::files::{OUTPUT_CLOSED, is_closed, make_dir, not_among, print, shown, stem, write_file};
+use crate::files::{FilesError, OUTPUT_CLOSED, not_among, print, shown, stem, write_file};
 use crate::interrupt::{INTERRUPTED, Interrupt};
+use crate::outputs::{Outputs, is_closed};
 use crate::plot::{Page, Section};
 use crate::units::{self, Delay};
 
@@ -105,18 +106,8 @@ pub(crate) struct PlanArgs {
         "html",
     ])]
     verify: Option<PathBuf>,
-    /// Write tables and curves (CSV) into a directory
-    #[arg(long, value_name = "DIR")]
-    csv: Option<PathBuf>,
-    /// Write pictures (SVG) into a directory
-    #[arg(long, value_name = "DIR")]
-    svg: Option<PathBuf>,
-    /// Write a page with all tables and pictures
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Print one JSON object per file
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 fn scheme(name: &str) -> Result<Scheme, String> {
@@ -142,19 +133,17 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if args.schedule.is_some() && (args.files.len() != 1 || args.scheme.len() != 1) {
         bail!("--schedule writes one schedule\nhint: give one file, and its scheme with --scheme");
     }
-    for out in [&args.schedule, &args.html] {
-        not_among(out.as_deref(), &args.files)?;
+    for out in [args.schedule.as_deref(), args.outputs.page_file()] {
+        not_among(out, &args.files)?;
     }
-    for dir in [&args.csv, &args.svg].into_iter().flatten() {
-        make_dir(dir)?;
-    }
+    args.outputs.prepare()?;
     let interrupt = Interrupt::new()?;
     let schedule = args.verify.as_deref().map(|path| verify::load(path, &interrupt)).transpose();
     if interrupt.is_set() {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let schedule = schedule?;
-    let drawn = args.svg.is_some() || args.html.is_some() || args.csv.is_some();
+    let drawn = args.outputs.want_charts() || args.outputs.want_tables();
     let pieces = 1 + if drawn { Curves::POINTS } else { 0 };
     let bar = work_bar(args.files.len() * pieces);
     let told = || bar.inc(1);
@@ -220,8 +209,9 @@ fn plan(
     let question = ask.of(&video.trace)?;
     let schemes = if args.scheme.is_empty() { &Scheme::ALL[..] } else { &args.scheme };
     let answer = answer(video, question, schemes, interrupt)?;
-    let plots = args.svg.is_some() || args.html.is_some();
-    let curves = (plots || args.csv.is_some()).then(|| Curves::new(&answer, interrupt, told));
+    let plots = args.outputs.want_charts();
+    let curves =
+        (plots || args.outputs.want_tables()).then(|| Curves::new(&answer, interrupt, told));
     let charts = match (&curves, plots) {
         (Some(curves), true) => charts::charts(&answer, curves, Stop::when(interrupt.flag())),
         _ => Vec::new(),
@@ -258,7 +248,7 @@ impl<'a> Output<'a> {
     fn failed(&mut self, path: &Path, e: &anyhow::Error) -> anyhow::Result<()> {
         self.status = FAILED;
         eprintln!("error: {}: {e:#}", shown(path));
-        if self.args.json {
+        if self.args.outputs.json {
             let object = json!({ "schema": 1, "file": shown(path), "error": format!("{e:#}") });
             print(&format!("{object}\n"))?;
         }
@@ -282,11 +272,12 @@ impl<'a> Output<'a> {
             self.status = self.status.max(INFEASIBLE);
             eprintln!("error: {name}: {fault}");
         }
-        print(&if self.args.json {
+        print(&if self.args.outputs.json {
             format!("{}\n", verdict.json(&name, video))
         } else {
             format!("{name}: {}\n{}", summary(video), verdict.text(video))
-        })
+        })?;
+        Ok(())
     }
 
     fn planned(&mut self, path: &Path, planned: Planned) -> anyhow::Result<()> {
@@ -304,7 +295,7 @@ impl<'a> Output<'a> {
                 eprintln!("hint: {hint}");
             }
         }
-        if args.json {
+        if args.outputs.json {
             print(&format!("{}\n", answer.json(&name)))?;
         } else {
             let (whole, asked) = (summary(&answer.video), answer.asked());
@@ -318,7 +309,7 @@ impl<'a> Output<'a> {
         }
         let stem = stem(path, &mut self.stems);
         self.files(&stem, &answer, &charts, curves.as_ref())?;
-        if args.html.is_some() {
+        if args.outputs.page_file().is_some() {
             let section = Section::new(&name).text(&summary(&answer.video)).text(&answer.asked());
             let section = section.table(&answer.table());
             self.page.push(&section.charts(charts.iter().map(|c| &c.chart)));
@@ -335,19 +326,16 @@ impl<'a> Output<'a> {
         answer: &Answer,
         charts: &[Named],
         curves: Option<&Curves>,
-    ) -> anyhow::Result<()> {
-        if let Some(dir) = &self.args.svg {
-            for named in charts {
-                write_file(&dir.join(format!("{stem}-{}.svg", named.name)), &named.chart.svg())?;
-            }
-        }
-        if let (Some(dir), Some(curves)) = (&self.args.csv, curves) {
-            write_file(&dir.join(format!("{stem}-plan.csv")), &answer.table().csv())?;
-            for (name, table) in curves.tables(&answer.video.trace) {
-                write_file(&dir.join(format!("{stem}-{name}.csv")), &table.csv())?;
-            }
-        }
-        Ok(())
+    ) -> Result<(), FilesError> {
+        self.args.outputs.charts(|| {
+            charts.iter().map(|named| (format!("{stem}-{}", named.name), &named.chart)).collect()
+        })?;
+        let Some(curves) = curves else { return Ok(()) };
+        self.args.outputs.tables(|| {
+            let tables = curves.tables(&answer.video.trace).into_iter();
+            let tables = tables.map(|(name, table)| (format!("{stem}-{name}"), table));
+            std::iter::once((format!("{stem}-plan"), answer.table())).chain(tables).collect()
+        })
     }
 
     fn finish(mut self) -> anyhow::Result<ExitCode> {
@@ -363,17 +351,13 @@ impl<'a> Output<'a> {
     fn last(&mut self) -> anyhow::Result<()> {
         if let (Some(streams), false) = (self.args.aggregate, self.answers.is_empty()) {
             let sum = aggregate::of(&self.answers, streams).context("--aggregate")?;
-            print(&if self.args.json { format!("{}\n", sum.json()) } else { sum.text() })?;
-            if let Some(dir) = &self.args.svg {
-                write_file(&dir.join("aggregate.svg"), &sum.chart.svg())?;
-            }
+            let json = self.args.outputs.json;
+            print(&if json { format!("{}\n", sum.json()) } else { sum.text() })?;
+            self.args.outputs.charts(|| vec![("aggregate".to_string(), &sum.chart)])?;
             self.page.push(
                 &Section::new("All streams on one link").lines(&sum.text()).charts([&sum.chart]),
             );
         }
-        if let Some(path) = &self.args.html {
-            write_file(path, &self.page.html())?;
-        }
-        Ok(())
+        Ok(self.args.outputs.page(&self.page)?)
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use towpath::pvm::hostfile::{self, PvmHost};
-use towpath::task::pvm::arch_to_pvm;
+use towpath_pvm::names::arch_to_pvm;
 use towpath_vm::Host;
 
 use super::console::{Console, Next, wrong_args};

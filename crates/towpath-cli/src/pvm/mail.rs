@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use anyhow::bail;
 use towpath::TaskId;
-use towpath::task::pvm::OWN_MAILBOXES;
 use towpath::task::{AskError, Fault, MailRules, Mailbox, RegistryOp};
+use towpath_pvm::names::OWN_MAILBOXES;
 
 use super::console::{Console, wrong_args};
 use super::tids::Tid;

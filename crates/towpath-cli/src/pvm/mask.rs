@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use towpath::task::pvm_trace::{EVENT, EVENTS};
+use towpath_pvm::trace::{EVENT, EVENTS};
 
 use super::console::wrong_args;
 

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use anyhow::bail;
-use towpath::task::pvm::arch_from_pvm;
 use towpath::task::{Place, SpawnTasks};
+use towpath_pvm::names::arch_from_pvm;
 use towpath_vm::Host;
 
 use super::console::{Console, wrong_args};

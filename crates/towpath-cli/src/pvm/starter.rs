@@ -23,7 +23,7 @@ use signal_hook::consts::{
 use signal_hook::iterator::Signals;
 use towpath::Task;
 use towpath::task::place::{COOKIE_VAR, SOCKET_VAR, TASK_VAR};
-use towpath::task::pvm as search;
+use towpath_pvm::names as search;
 use towpath_wire::TaskId;
 
 use super::roles::{Came, Packed, Question, START_TASK};

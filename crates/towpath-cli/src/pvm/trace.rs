@@ -15,8 +15,8 @@ use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use towpath::TaskId;
-use towpath::task::pvm::arch_to_pvm;
-use towpath::task::pvm_trace::{DATUM, EVENTS};
+use towpath_pvm::names::arch_to_pvm;
+use towpath_pvm::trace::{DATUM, EVENTS};
 use towpath_vm::Host;
 
 use super::mask;

@@ -11,10 +11,10 @@ use clap::{Args, ValueEnum};
 use rustix::fs::{Access, access};
 use towpath::protocol::Request;
 use towpath::pvm::library::{FOLDER_VAR, Library, SWITCH};
-use towpath::pvm::linkage::{self, Linkage};
 use towpath::start::limits::Descriptors;
 use towpath::{ClientError, VmDir};
 use towpath_io::RealCrypto;
+use towpath_pvm::linkage::{self, Linkage};
 use towpath_report::text::visible;
 use towpath_vm::TaskSpec;
 
@@ -91,7 +91,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     workdir: Option<OsString>,
     /// End each task, and what it spawned, after so long, such as 500ms, 30s, 2m or 1h
-    #[arg(long, value_name = "DURATION", value_parser = crate::farm::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = crate::control::time)]
     timeout: Option<Duration>,
     /// `[RANK HOST]` before each line (default with several tasks)
     #[arg(long, conflicts_with = "no_tag")]
@@ -116,7 +116,7 @@ pub(crate) struct RunArgs {
     keep_going: bool,
     /// From SIGTERM to SIGKILL when a task has failed
     #[arg(long, value_name = "DURATION", default_value = "2s")]
-    #[arg(value_parser = crate::farm::duration)]
+    #[arg(value_parser = crate::control::time)]
     grace: Duration,
     /// Print what became of the job as a JSON object; the tasks' output goes to standard error
     #[arg(long)]

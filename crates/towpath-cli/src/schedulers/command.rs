@@ -13,7 +13,8 @@ use towpath_sim::qos::compare::{Churn, Comparison, Load, LoadError, Row, churn, 
 
 use super::report;
 use crate::batch::in_order;
-use crate::files::{make_dir, print, shown, write_file};
+use crate::files::{FilesError, print, shown};
+use crate::outputs::Outputs;
 use crate::plot::{Page, Section};
 use crate::topology::{self, read_text};
 
@@ -98,18 +99,8 @@ struct CompareArgs {
     /// Show each class of the load
     #[arg(long)]
     classes: bool,
-    /// Write tables as CSV
-    #[arg(long, value_name = "DIR")]
-    csv: Option<PathBuf>,
-    /// Draw charts
-    #[arg(long, value_name = "DIR")]
-    svg: Option<PathBuf>,
-    /// Write a page with tables and charts
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 pub(crate) fn run(args: &SchedulersArgs) -> anyhow::Result<ExitCode> {
@@ -125,6 +116,7 @@ pub(crate) fn run(args: &SchedulersArgs) -> anyhow::Result<ExitCode> {
         None => Load::default(),
     };
     let disciplines = chosen(&args.discipline)?;
+    args.outputs.prepare()?;
     let bar = ProgressBar::new(disciplines.len() as u64);
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
     let mut rows = Vec::new();
@@ -148,8 +140,8 @@ pub(crate) fn run(args: &SchedulersArgs) -> anyhow::Result<ExitCode> {
         }
     }
     let comparison = Comparison { load, rows };
-    write(args, &comparison)?;
-    print(&if args.json {
+    write(&args.outputs, &comparison)?;
+    print(&if args.outputs.json {
         format!("{}\n", serde_json::to_string(&comparison)?)
     } else {
         text(args, &comparison)
@@ -201,7 +193,7 @@ fn text(args: &CompareArgs, comparison: &Comparison) -> String {
     out
 }
 
-fn write(args: &CompareArgs, comparison: &Comparison) -> anyhow::Result<()> {
+fn write(outputs: &Outputs, comparison: &Comparison) -> Result<(), FilesError> {
     let tables = [
         ("summary", report::summary(comparison)),
         ("classes", report::classes(comparison)),
@@ -209,26 +201,13 @@ fn write(args: &CompareArgs, comparison: &Comparison) -> anyhow::Result<()> {
         ("cost", report::cost(comparison)),
     ];
     let charts = report::charts(comparison);
-    if let Some(dir) = &args.csv {
-        make_dir(dir)?;
-        for (name, table) in &tables {
-            write_file(&dir.join(format!("{name}.csv")), &table.csv())?;
-        }
-    }
-    if let Some(dir) = &args.svg {
-        make_dir(dir)?;
-        for (name, chart) in &charts {
-            write_file(&dir.join(format!("{name}.svg")), &chart.svg())?;
-        }
-    }
-    if let Some(path) = &args.html {
-        let lead = "Every discipline under the same loads, in virtual time.";
-        let mut page = Page::new("Packet schedulers compared", lead);
-        page.push(&Section::new("Summary").table(&tables[0].1).charts(charts.iter().map(|c| &c.1)));
-        page.push(&Section::new("Classes").table(&tables[1].1));
-        page.push(&Section::new("Schedulable region").table(&tables[2].1));
-        page.push(&Section::new("Time per packet").table(&tables[3].1));
-        write_file(path, &page.html())?;
-    }
-    Ok(())
+    outputs.tables(|| tables.iter().map(|(name, table)| ((*name).to_string(), table)).collect())?;
+    outputs.charts(|| charts.iter().map(|(name, chart)| ((*name).to_string(), chart)).collect())?;
+    let lead = "Every discipline under the same loads, in virtual time.";
+    let mut page = Page::new("Packet schedulers compared", lead);
+    page.push(&Section::new("Summary").table(&tables[0].1).charts(charts.iter().map(|c| &c.1)));
+    page.push(&Section::new("Classes").table(&tables[1].1));
+    page.push(&Section::new("Schedulable region").table(&tables[2].1));
+    page.push(&Section::new("Time per packet").table(&tables[3].1));
+    outputs.page(&page)
 }

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
+use serde::Deserialize;
+use towpath_qos::file;
+use towpath_sim::scenario::{BYTES_MAX, ScenarioError};
 
 use super::{repair, swarm, transfer, vm};
 use crate::files::{not_among, shown};
-use crate::topology::read_text;
-use crate::units::{Delay, delay};
-
-/// Longest scenario file.
-const BYTES_MAX: usize = 1 << 20;
+use crate::topology::{in_file, read_text};
+use crate::units::duration;
 
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
@@ -92,11 +92,7 @@ pub(super) struct SimRunArgs {
 /// Seconds from and to.
 fn zoom(text: &str) -> Result<(f64, f64), String> {
     let (from, to) = text.split_once("..").ok_or("two times with .. between them are needed")?;
-    let seconds = |text: &str| match delay(text)? {
-        Delay::Time(time) => Ok(time.as_secs_f64()),
-        Delay::Slots(_) => Err("times are in ms, s, ...; there are no slots here".to_string()),
-    };
-    let (from, to) = (seconds(from)?, seconds(to)?);
+    let (from, to) = (duration(from)?.as_secs_f64(), duration(to)?.as_secs_f64());
     if from < to { Ok((from, to)) } else { Err(format!("{text} is empty")) }
 }
 
@@ -116,11 +112,35 @@ pub(super) struct File {
     is_transfer: bool,
 }
 
+impl File {
+    /// What is wrong with it, for people.
+    pub(super) fn fault(&self, e: ScenarioError) -> anyhow::Error {
+        match e {
+            ScenarioError::Syntax(e) if self.is_transfer => {
+                in_file(&self.path, &self.text, &e, "scenarios/transfer has examples")
+            }
+            ScenarioError::Syntax(e) => {
+                in_file(&self.path, &self.text, &e, "scenarios/swarm.toml has all keys")
+            }
+            e @ ScenarioError::Range { .. } => {
+                anyhow!(e).context(format!("in {}", shown(&self.path)))
+            }
+        }
+    }
+}
+
+/// What tells the kinds of scenarios apart.
+#[derive(Deserialize)]
+struct Kind {
+    kind: Option<toml::Value>,
+}
+
 fn read(path: &Path) -> anyhow::Result<File> {
     let text = read_text(path, BYTES_MAX)?;
-    let table: toml::Table =
-        toml::from_str(&text).with_context(|| format!("in {}", shown(path)))?;
-    let is_transfer = match table.get("kind").map(toml::Value::as_str) {
+    let kind = file::read(&text, BYTES_MAX);
+    let Kind { kind } =
+        kind.map_err(|e| in_file(path, &text, &e, "scenarios/ has files of each kind"))?;
+    let is_transfer = match kind.as_ref().map(toml::Value::as_str) {
         None => false,
         Some(Some("transfer")) => true,
         Some(kind) => bail!(

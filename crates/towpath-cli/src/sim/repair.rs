@@ -15,7 +15,7 @@ use crate::batch::{in_order, work_bar};
 use crate::cells::{count, rate, share, time, words};
 use crate::files::{make_dir, print, write_file};
 use crate::plot::{Axis, Chart, Column, Shape, Table, Unit};
-use crate::units::{self, Delay};
+use crate::units;
 
 /// Losses and seeds together at most.
 const RUNS_MAX: usize = 10_000;
@@ -44,7 +44,7 @@ pub(super) struct RepairArgs {
     #[arg(long, default_value = "135.632Mbit/s", value_parser = units::rate)]
     rate: Rate,
     /// Delay of the link, each way
-    #[arg(long, default_value = "1.375ms", value_parser = duration)]
+    #[arg(long, default_value = "1.375ms", value_parser = units::duration)]
     delay: Duration,
     /// Bytes to send
     #[arg(long, default_value = "32MiB", value_parser = units::size)]
@@ -54,7 +54,7 @@ pub(super) struct RepairArgs {
     message: ByteSize,
     /// Scheme of 1997: how long the sender waits for a map; the receiver waits half as long for
     /// the next packet (the source gives no times)
-    #[arg(long, default_value = "200ms", value_parser = duration)]
+    #[arg(long, default_value = "200ms", value_parser = units::duration)]
     timeout: Duration,
     /// Scheme of 1997: repetitions of a segment before it gives up (the source gives no number)
     #[arg(long, default_value_t = 16, value_name = "N")]
@@ -87,13 +87,6 @@ fn loss(text: &str) -> Result<u32, String> {
         Ok((percent * 1e4).round() as u32)
     } else {
         Err(format!("{text} % is lost, must be between 0 and 100"))
-    }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    match units::delay(text)? {
-        Delay::Time(time) => Ok(time),
-        Delay::Slots(_) => Err("times are in ms, s, ...; there are no slots here".into()),
     }
 }
 

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use towpath_io::RealCrypto;
@@ -17,7 +16,7 @@ use towpath_sim::{Outcome, Scenario};
 
 use super::command::{File, SimRunArgs};
 use super::dump::Dump;
-use crate::files::{shown, write_file};
+use crate::files::{FilesError, shown, write_file};
 
 /// Every sixteenth run seals and opens with real keys.
 fn is_sealed(seed: u64) -> bool {
@@ -31,7 +30,7 @@ fn crypto_of(seed: u64) -> fn(Rng) -> Box<dyn Crypto> {
 /// Runs the seeds of a scenario, or of the built-in one.
 pub(super) fn run(args: &SimRunArgs, file: Option<&File>) -> anyhow::Result<ExitCode> {
     let scenario = match file {
-        Some(f) => Scenario::parse(&f.text).with_context(|| format!("in {}", shown(&f.path)))?,
+        Some(f) => Scenario::parse(&f.text).map_err(|e| f.fault(e))?,
         None => Scenario::default(),
     };
     let (from, seeds) = (args.from.unwrap_or(0), args.seeds.unwrap_or(100));
@@ -123,7 +122,7 @@ fn as_json(o: &Outcome) -> serde_json::Value {
     })
 }
 
-fn print_one(o: &Outcome) -> anyhow::Result<()> {
+fn print_one(o: &Outcome) -> Result<(), FilesError> {
     putln!("seed             {}", o.seed)?;
     putln!("trace hash       {:016x}", o.trace_hash)?;
     putln!("hosts            {} ({} times one was declared lost)", o.hosts, o.hosts_lost)?;
@@ -136,7 +135,7 @@ fn print_one(o: &Outcome) -> anyhow::Result<()> {
     putln!("promises broken  {}", o.violations.len())
 }
 
-fn print_many(outcomes: &[Outcome], failed: usize, elapsed: f64) -> anyhow::Result<()> {
+fn print_many(outcomes: &[Outcome], failed: usize, elapsed: f64) -> Result<(), FilesError> {
     let sum = |f: fn(&Outcome) -> u64| outcomes.iter().map(f).sum::<u64>();
     let least = |f: fn(&Outcome) -> u64| outcomes.iter().map(f).min().unwrap_or(0);
     putln!("{} seeds in {elapsed:.1} s, {failed} broke a promise", outcomes.len())?;
@@ -161,7 +160,7 @@ fn print_many(outcomes: &[Outcome], failed: usize, elapsed: f64) -> anyhow::Resu
     )
 }
 
-fn write_csv(path: &Path, outcomes: &[Outcome]) -> anyhow::Result<()> {
+fn write_csv(path: &Path, outcomes: &[Outcome]) -> Result<(), FilesError> {
     let mut text = String::from(
         "seed,trace_hash,hosts,flows,messages,bytes,data_packets,datagrams,faults,requests,\
          requests_lost,hosts_lost,simulated_s,violations,abandoned\n",

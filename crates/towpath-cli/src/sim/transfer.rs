@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde_json::json;
 use towpath_sim::network::Sent;
 use towpath_sim::transfer::{TransferReport, TransferScenario};
@@ -61,8 +61,7 @@ pub(super) fn run(args: &SimRunArgs, files: &[File]) -> anyhow::Result<ExitCode>
 }
 
 fn one(args: &SimRunArgs, file: &File) -> anyhow::Result<TransferReport> {
-    let in_file = || format!("in {}", shown(&file.path));
-    let mut scenario = TransferScenario::parse(&file.text).with_context(in_file)?;
+    let mut scenario = TransferScenario::parse(&file.text).map_err(|e| file.fault(e))?;
     scenario.seed = args.seed.unwrap_or(scenario.seed);
     if args.congestion.is_some() {
         scenario.flow.iter_mut().for_each(|f| f.congestion.clone_from(&args.congestion));
@@ -75,7 +74,7 @@ fn one(args: &SimRunArgs, file: &File) -> anyhow::Result<TransferReport> {
         format!("{name} {}", if sent.from.is_multiple_of(2) { '>' } else { '<' })
     };
     let tap = dump.as_ref().map(|d| d.tap(way, true));
-    let report = towpath_sim::transfer::run(&scenario, tap).with_context(in_file)?;
+    let report = towpath_sim::transfer::run(&scenario, tap).map_err(|e| file.fault(e))?;
     if let (Some(dump), Some(path)) = (dump, &args.dump) {
         dump.finish(path)?;
     }

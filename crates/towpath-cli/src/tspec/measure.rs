@@ -19,7 +19,7 @@ use super::curve;
 use super::samples::{self, Reading, Sample, Samples};
 use crate::files::{print, shown, write_file};
 use crate::plot::{Column, Table};
-use crate::units::{self, Delay};
+use crate::units;
 use crate::words::{TIME, bits_text, bps_text, ns_text, ns_text_down};
 
 /// Interval I of (Xmin, Xave, I, Smax), unless it is given.
@@ -67,7 +67,8 @@ struct MeasureArgs {
     /// The trace; `-` is standard input
     file: PathBuf,
     /// Interval I of (Xmin, Xave, I, Smax)
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    #[arg(value_parser = units::duration_between("1ns", "1000000h"))]
     interval: Duration,
     /// Percent by which the long-term rate is above the mean
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = percent_ppm)]
@@ -84,15 +85,6 @@ struct MeasureArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// A time that is not zero.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    match units::delay(text)? {
-        Delay::Time(time) if time.is_zero() => Err("must not be zero".to_string()),
-        Delay::Time(time) => Ok(time),
-        Delay::Slots(_) => Err("must be a time, such as 1s or 250ms".to_string()),
-    }
 }
 
 fn percent_ppm(text: &str) -> Result<u32, String> {

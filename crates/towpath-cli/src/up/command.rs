@@ -233,7 +233,7 @@ pub(super) fn report(
     json: bool,
 ) -> anyhow::Result<()> {
     if json {
-        return putln!("{}", json!({ "vm": vm.name, "hosts": started, "failed": failed }));
+        return Ok(putln!("{}", json!({ "vm": vm.name, "hosts": started, "failed": failed }))?);
     }
     for s in started {
         eprintln!("{} at {} (process {})", s.host, s.addr, s.pid);

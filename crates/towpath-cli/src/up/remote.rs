@@ -38,7 +38,7 @@ pub(crate) struct RemoteArgs {
     towpath: Option<String>,
     /// A host that has not answered for so long has failed
     #[arg(long, value_name = "DURATION", default_value = "30s")]
-    #[arg(value_parser = crate::farm::duration)]
+    #[arg(value_parser = crate::control::time)]
     start_timeout: Duration,
     /// Hosts started at once
     #[arg(long, value_name = "N", default_value_t = 64)]

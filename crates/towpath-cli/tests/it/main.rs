@@ -1,8 +1,6 @@
 //! The `towpath` command from outside: one test binary. What changes its own process for all
 //! others, or must be alone, is a file beside this folder.
 
-mod bench;
-mod bench_tasks;
 mod daemon_limits;
 mod farm;
 mod flood;

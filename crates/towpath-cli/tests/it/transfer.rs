@@ -120,6 +120,12 @@ fn faults_of_a_file_are_named() {
         ),
         ("kind = \"transfer\"", "kind = 7", "kind is no text, must be"),
         ("[link.there]", "[link.there", "line 7"),
+        (
+            "100_000_000",
+            "'fast'",
+            "line 8: invalid type: string \"fast\", expected u64\n     8 | rate_bps = 'fast'\n\
+             hint: scenarios/transfer has examples",
+        ),
     ] {
         let error = with(old, new);
         assert!(error.contains("s.toml") && error.contains(said), "{error}");

@@ -69,7 +69,7 @@ impl Machines {
         command.env("PVM_RSH", folder.join("rsh")).env("TOWPATH_HOME", folder.join("home-a"));
         command.env_remove("TOWPATH_VM");
         if system == System::Towpath {
-            command.env("LD_LIBRARY_PATH", folder.join("ours/lib"));
+            command.env("LD_LIBRARY_PATH", folder.join("ours/lib/towpath"));
         }
         command.args(["-c", DESCRIPTORS, "sh"]).arg(program);
         command

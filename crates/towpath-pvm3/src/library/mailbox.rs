@@ -8,7 +8,7 @@
 //! ```
 //! The ints are little-endian.
 
-use towpath_task::pvm::OWN_MAILBOXES;
+use towpath_pvm::names::OWN_MAILBOXES;
 
 use super::options::NO_RESET_CLASS;
 use super::session::Library;

@@ -3,9 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use towpath_task::pvm;
+use towpath_pvm::names as pvm;
 
-pub(super) use towpath_task::pvm::arch_to_pvm as to_pvm;
+pub(super) use towpath_pvm::names::arch_to_pvm as to_pvm;
 
 /// Towpath's name of an architecture; one that PVM has no name for keeps its own.
 pub(super) fn from_pvm(arch: &str) -> &str {

@@ -91,8 +91,7 @@ struct Installed(tempfile::TempDir);
 impl Installed {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install.sh");
-        run(Command::new(script).arg(library()).arg(folder.path()));
+        crate::support::install(folder.path());
         Self(folder)
     }
 
@@ -105,11 +104,11 @@ impl Installed {
             .arg(sources.join(source))
             .arg("-o")
             .arg(&program)
-            .arg(format!("-I{}", root.join("include").display()))
-            .arg(format!("-L{}", root.join("lib").display()))
+            .arg(format!("-I{}", root.join("include/towpath-pvm3").display()))
+            .arg(format!("-L{}", root.join("lib/towpath").display()))
             .args(args));
         run(Command::new(program)
-            .env("LD_LIBRARY_PATH", root.join("lib"))
+            .env("LD_LIBRARY_PATH", root.join("lib/towpath"))
             .env_remove("TOWPATH_TASK_SOCKET")
             .env("TOWPATH_HOME", root.join("none")))
     }
@@ -135,7 +134,7 @@ fn a_fortran_program_packs_and_unpacks() {
 #[test]
 fn the_group_library_brings_the_whole_library() {
     let installed = Installed::new();
-    let group = installed.0.path().join("lib/libgpvm3.so.3");
+    let group = installed.0.path().join("lib/towpath/libgpvm3.so.3");
     let dynamic = run(Command::new("readelf").arg("-d").arg(&group));
     assert!(dynamic.contains("[libpvm3.so.3]"), "{dynamic}");
     assert!(dynamic.contains("soname: [libgpvm3.so.3]"), "{dynamic}");

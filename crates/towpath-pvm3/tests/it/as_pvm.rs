@@ -39,9 +39,9 @@ fn compiled(machine: &Machine) -> PathBuf {
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", "-o"]).arg(&program);
     cc.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/as_pvm.c"));
-    cc.arg(format!("-I{}/include", folder.display()));
+    cc.arg(format!("-I{}/include/towpath-pvm3", folder.display()));
     // PVM has groups in a library of their own: it stays named though ours needs none.
-    cc.arg(format!("-L{}/lib", folder.display()));
+    cc.arg(format!("-L{}/lib/towpath", folder.display()));
     cc.args(["-Wl,--no-as-needed", "-lgpvm3", "-lpvm3"]);
     assert!(cc.status().expect("a C compiler").success());
     program

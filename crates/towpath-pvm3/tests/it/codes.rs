@@ -17,8 +17,8 @@ fn calls_that_fail_give_pvms_codes() {
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-O1", "-o"]).arg(&program);
     cc.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/codes.c"));
-    cc.arg(format!("-I{}/include", folder.display()));
-    cc.arg(format!("-L{}/lib", folder.display())).args(["-lgpvm3", "-lpvm3"]);
+    cc.arg(format!("-I{}/include/towpath-pvm3", folder.display()));
+    cc.arg(format!("-L{}/lib/towpath", folder.display())).args(["-lgpvm3", "-lpvm3"]);
     assert!(cc.status().expect("a C compiler").success());
     let text = machine.run(&program.display().to_string(), &[], "");
     assert_eq!(text, "0 wrong\n");

@@ -135,7 +135,7 @@ fn spawner(folder: &Path, flags: &[String]) -> String {
 /// Where our library and headers are.
 fn flags(machine: &Machine) -> [String; 2] {
     let installed = machine.folder.path().display();
-    [format!("-I{installed}/include"), format!("-L{installed}/lib")]
+    [format!("-I{installed}/include/towpath-pvm3"), format!("-L{installed}/lib/towpath")]
 }
 
 fn assert_same(program: &str, pvm: &str, ours: &str) {

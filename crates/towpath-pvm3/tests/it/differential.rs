@@ -234,7 +234,8 @@ fn both(name: &str, hosts: u32) -> Option<(Pvm, Machine, [PathBuf; 2])> {
     let machine = Machine::new(hosts, "/usr/bin/pvm")?;
     let pvm = Pvm::new();
     let installed = machine.folder.path().display();
-    let flags = [format!("-I{installed}/include"), format!("-L{installed}/lib")];
+    let flags =
+        [format!("-I{installed}/include/towpath-pvm3"), format!("-L{installed}/lib/towpath")];
     let programs =
         [compile(name, pvm.folder.path(), &[]), compile(name, machine.folder.path(), &flags)];
     Some((pvm, machine, programs))

@@ -13,8 +13,8 @@ fn what_was_packed_stays_when_it_was_sent_and_in_a_forked_child() {
     let program = folder.join("kept");
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&program).arg(source);
-    cc.arg(format!("-I{}/include", folder.display()));
-    cc.arg(format!("-L{}/lib", folder.display())).arg("-lpvm3");
+    cc.arg(format!("-I{}/include/towpath-pvm3", folder.display()));
+    cc.arg(format!("-L{}/lib/towpath", folder.display())).arg("-lpvm3");
     assert!(cc.status().expect("a C compiler").success());
     for encoding in ["raw", "default"] {
         let text = machine.run(&program.display().to_string(), &[encoding], "");

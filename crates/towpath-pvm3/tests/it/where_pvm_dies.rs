@@ -25,8 +25,8 @@ impl Hard {
         let program = folder.join("hard");
         let mut cc = Command::new("cc");
         cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&program).arg(source);
-        cc.arg(format!("-I{}/include", folder.display()));
-        cc.arg(format!("-L{}/lib", folder.display())).arg("-lpvm3");
+        cc.arg(format!("-I{}/include/towpath-pvm3", folder.display()));
+        cc.arg(format!("-L{}/lib/towpath", folder.display())).arg("-lpvm3");
         assert!(cc.status().expect("a C compiler").success());
         Some(Self { machine, program })
     }

@@ -32,8 +32,8 @@ fn a_call_that_waits_lets_others_in() {
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-O1", "-D_GNU_SOURCE", "-o"]).arg(&program);
     cc.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/within.c"));
-    cc.arg(format!("-I{}/include", folder.display()));
-    cc.arg(format!("-L{}/lib", folder.display())).args(["-lgpvm3", "-lpvm3", "-lpthread"]);
+    cc.arg(format!("-I{}/include/towpath-pvm3", folder.display()));
+    cc.arg(format!("-L{}/lib/towpath", folder.display())).args(["-lgpvm3", "-lpvm3", "-lpthread"]);
     assert!(cc.status().expect("a C compiler").success());
     for (part, expected) in PARTS {
         let text = machine.run(&program.display().to_string(), &[part], "");

@@ -11,7 +11,7 @@ use super::flow::Flow;
 use super::host::Host;
 use super::report::{FlowReport, LinkReport, Sample, TransferReport};
 use super::scenario::{Side, TransferScenario, congestion};
-use crate::hash::Hash;
+use crate::hash::Trace;
 use crate::kernel::Kernel;
 use crate::network::{Network, Tap, Transit};
 use crate::scenario::ScenarioError;
@@ -44,7 +44,7 @@ struct Run<'a> {
     flows: Vec<Flow>,
     /// Counters of the senders' associations, as last seen.
     stats: Vec<AssociationStats>,
-    trace: Hash,
+    trace: Trace,
     datagrams: u64,
     buf: Vec<u8>,
 }
@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
             stats: vec![AssociationStats::default(); flows.len()],
             hosts,
             flows,
-            trace: Hash::new(scenario.seed),
+            trace: Trace::new(scenario.seed),
             datagrams: 0,
             buf: vec![0; TRAIN * usize::from(largest)],
         }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use towpath_proto::Config;
 use towpath_proto::congestion::CongestionKind;
+use towpath_qos::file;
 use towpath_wire::frame::MESSAGE_CHARGE;
 
 use crate::link::LinkSpec;
-use crate::scenario::ScenarioError;
+use crate::scenario::{BYTES_MAX, ScenarioError};
 
 /// Simulated seconds at most.
 const SECONDS_MAX: u64 = 36_000;
@@ -207,7 +208,7 @@ fn range(field: impl Into<String>, value: &impl ToString, must: &'static str) ->
 impl TransferScenario {
     /// Reads a scenario from TOML.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let scenario: Self = toml::from_str(text)?;
+        let scenario: Self = file::read(text, BYTES_MAX)?;
         scenario.check()?;
         Ok(scenario)
     }
@@ -369,7 +370,8 @@ backward = ['back']
             "message_bytes of flow \"\" is 1048576, \
              must be at least 12, and 64 less than window_bytes"
         );
-        assert!(with("[[flow]]", "sample = 3\n[[flow]]").contains("sample"));
+        let error = with("[[flow]]", "sample = 3\n[[flow]]");
+        assert!(error.starts_with("line 5: unknown field `sample`"), "{error}");
         assert_eq!(congestion("fixed:4096"), Some(CongestionKind::Fixed(4096)));
     }
 }

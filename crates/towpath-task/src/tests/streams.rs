@@ -10,6 +10,7 @@ use towpath_wire::{HostId, Instant, TaskId};
 use super::actors::{ANY, enrol, header, sent};
 use super::stage::{Heard, LONG, Side, Stage};
 use crate::error::SendError;
+use crate::message::Envelope;
 use crate::task::Task;
 
 #[test]
@@ -322,4 +323,37 @@ fn a_message_that_a_stream_did_not_take_whole_goes_whole_by_the_daemons() {
     let (first, whole) = daemon.join().unwrap();
     assert_eq!(first, Some(0));
     assert!(whole == long, "{} bytes of {}", whole.len(), long.len());
+}
+
+#[test]
+fn a_multicast_that_streams_have_taken_reaches_the_others_though_there_is_no_room_to_wait() {
+    let mut stage = Stage::new();
+    let (mut task, mut side) = enrol(&mut stage, 1);
+    let mut peer = Peer::new(1);
+    peer.asks(&mut side);
+    let (ports, _) = answers(&mut task, &mut side, 1);
+    peer.dial(&mut task, ports[0].1);
+    // It reads nothing: at some point the kernel takes no more.
+    while task.has_written(peer.id) {
+        let parts: &[&[u8]] = &[&[1; 50_000]];
+        let mut header = task.header(peer.id, Envelope::tag(1), parts);
+        assert_eq!(task.push_stream(&mut header, parts), Ok(true));
+    }
+    let sender = side.id.host().task(99).unwrap();
+    side.piece(&header(sender, task.id(), 50, 0, 100), &[5; 100]);
+    let other = peer.id.host().task(77).unwrap();
+    side.say(&ToTask::Credit { peer: other, limit: 1 << 30 });
+    while !task.poll().unwrap() {}
+    task.held_max = 100;
+    task.multicast(&[peer.id, other], Envelope::tag(3), &[b"to both"]).unwrap();
+    assert!(task.routes.is_open(peer.id) && !task.has_written(peer.id), "it would have to wait");
+    let mut to_other = 0;
+    while let Some(heard) = side.heard() {
+        to_other += usize::from(matches!(heard, Heard::Multicast(_)));
+        if let Heard::Data(header, bytes) = heard {
+            assert_eq!((header.dst, &bytes[..]), (other, &b"to both"[..]));
+            to_other += 1;
+        }
+    }
+    assert_eq!(to_other, 1, "who has no stream gets it by the daemons");
 }

@@ -8,11 +8,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{Access, access};
-use towpath_task::pvm as search;
+use towpath_pvm::{linkage, names as search};
 use towpath_vm::{Ending, TaskSpec};
 
 use crate::pvm::library::{Library, SWITCH};
-use crate::pvm::linkage;
 
 /// The name by which tasks find the program that their daemon is.
 const OWN: &str = "towpath";

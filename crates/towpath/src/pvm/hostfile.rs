@@ -18,10 +18,8 @@
 //!
 //! `$NAME` stands for a variable of whoever reads the file, but in `ep=` it is left to the host.
 
-use std::collections::HashMap;
-
-use crate::start::hostfile::{FILE_BYTES_MAX, HostfileError, is_line, is_user};
-use crate::start::hostlist::{NAMES_MAX, is_name};
+use crate::start::hostfile::{HostFault, HostfileError, Seen, each_line, is_line, is_user};
+use crate::start::hostlist::is_name;
 
 /// Longest value of an option once its variables are put in, in bytes.
 pub const VALUE_BYTES_MAX: usize = 4096;
@@ -74,17 +72,9 @@ pub enum Fault {
     /// It names no host.
     #[error("`{0}` is no host name: letters, digits, `.`, `-`, `_` and `:`, not `-` first")]
     Name(String),
-    /// A host stands in the file twice.
-    #[error("host `{name}` stands on line {first} already")]
-    Twice {
-        /// The host.
-        name: String,
-        /// Where it stood first.
-        first: usize,
-    },
-    /// Too many hosts.
-    #[error("more than {NAMES_MAX} hosts, the limit")]
-    TooMany,
+    /// A host that the file may not have as well.
+    #[error(transparent)]
+    Host(#[from] HostFault),
     /// An option that PVM does not have.
     #[error("unknown option `{0}`; PVM's are lo= so= dx= ep= wd= sp= bx= ip= id=")]
     Option(String),
@@ -105,23 +95,14 @@ pub type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Reads a file's text.
 pub fn parse(text: &str, variable: Variable<'_>) -> Result<PvmHosts, PvmHostsError> {
-    if text.len() > FILE_BYTES_MAX {
-        return Err(PvmHostsError::TooLong { len: text.len() });
-    }
     let mut file = File { found: PvmHosts::default(), defaults: PvmOptions::default(), variable };
-    let mut seen = HashMap::new();
-    for (at, line) in text.lines().enumerate() {
-        let number = at + 1;
-        let wrong = |fault| PvmHostsError::Line { line: number, fault };
-        let Some(host) = file.line(number, line).map_err(wrong)? else { continue };
-        if let Some(first) = seen.insert(host.name.clone(), number) {
-            return Err(wrong(Fault::Twice { name: host.name, first }));
-        }
-        if file.found.hosts.len() == NAMES_MAX {
-            return Err(wrong(Fault::TooMany));
-        }
+    let mut seen = Seen::default();
+    each_line::<Fault>(text, |number, line| {
+        let Some(host) = file.line(number, line)? else { return Ok(()) };
+        seen.add(&host.name, number)?;
         file.found.hosts.push(host);
-    }
+        Ok(())
+    })?;
     Ok(file.found)
 }
 
@@ -234,6 +215,7 @@ fn expand(text: &str, variable: Variable<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::start::hostfile::FILE_BYTES_MAX;
     use proptest::prelude::*;
 
     fn read(text: &str) -> PvmHosts {
@@ -279,7 +261,8 @@ mod tests {
             Err(PvmHostsError::Line { line: 2, fault }) => fault,
             other => panic!("{other:?}"),
         };
-        assert_eq!(fault("a\na"), Fault::Twice { name: "a".into(), first: 1 });
+        let twice = HostFault::Twice { name: "a".into(), first: 1 };
+        assert_eq!(fault("a\na"), Fault::Host(twice));
         assert_eq!(fault("a\nb zz=1"), Fault::Option("zz=1".into()));
         assert_eq!(fault("a\nb ep"), Fault::Option("ep".into()));
         assert_eq!(fault("a\n-o"), Fault::Name("-o".into()));

@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::linkage::{self, Linkage, NAMES};
+use towpath_pvm::linkage::{self, Linkage, NAMES};
+
 use crate::config::make_dir;
 
 /// With the value `no` among a task's variables, it gets PVM's own library.

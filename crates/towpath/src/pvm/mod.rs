@@ -4,8 +4,8 @@
 //! |---|---|
 //! | [`hostfile`] | PVM's host files |
 //! | [`library`] | our library in the place of PVM's |
-//! | [`linkage`] | how a program is linked with PVM's library |
+//!
+//! What the console and the library know as well is in `towpath_pvm`.
 
 pub mod hostfile;
 pub mod library;
-pub mod linkage;

@@ -91,7 +91,15 @@ pub enum Fault {
     /// One option for several hosts that only one can have.
     #[error("addr= with a port stands for one host, this line for {0}")]
     Shared(usize),
-    /// A host stands in the file twice.
+    /// A host that the file may not have as well.
+    #[error(transparent)]
+    Host(#[from] HostFault),
+}
+
+/// A host that a file may not have as well.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum HostFault {
+    /// It stands in the file twice.
     #[error("host `{name}` stands on line {first} already")]
     Twice {
         /// The host.
@@ -104,16 +112,42 @@ pub enum Fault {
     TooMany,
 }
 
-/// Reads a file's text.
-pub fn parse(text: &str) -> Result<Vec<Machine>, HostfileError> {
+/// Hands the lines of a file to `take`, with their numbers, until one is wrong.
+pub(crate) fn each_line<F>(
+    text: &str,
+    mut take: impl FnMut(usize, &str) -> Result<(), F>,
+) -> Result<(), HostfileError<F>> {
     if text.len() > FILE_BYTES_MAX {
         return Err(HostfileError::TooLong { len: text.len() });
     }
-    let mut file = File::default();
-    for (at, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default();
-        file.line(at + 1, line).map_err(|fault| HostfileError::Line { line: at + 1, fault })?;
+    let mut lines = (1..).zip(text.lines());
+    lines.try_for_each(|(line, words)| {
+        take(line, words).map_err(|fault| HostfileError::Line { line, fault })
+    })
+}
+
+/// The hosts of a file, and where each stands.
+#[derive(Default)]
+pub(crate) struct Seen(HashMap<String, usize>);
+
+impl Seen {
+    /// A host that stands on this line.
+    pub(crate) fn add(&mut self, name: &str, line: usize) -> Result<(), HostFault> {
+        if let Some(&first) = self.0.get(name) {
+            return Err(HostFault::Twice { name: name.into(), first });
+        }
+        if self.0.len() == NAMES_MAX {
+            return Err(HostFault::TooMany);
+        }
+        self.0.insert(name.into(), line);
+        Ok(())
     }
+}
+
+/// Reads a file's text.
+pub fn parse(text: &str) -> Result<Vec<Machine>, HostfileError> {
+    let mut file = File::default();
+    each_line(text, |number, line| file.line(number, line.split('#').next().unwrap_or_default()))?;
     Ok(file.machines)
 }
 
@@ -121,7 +155,7 @@ pub fn parse(text: &str) -> Result<Vec<Machine>, HostfileError> {
 struct File {
     machines: Vec<Machine>,
     defaults: Options,
-    seen: HashMap<String, usize>,
+    seen: Seen,
 }
 
 impl File {
@@ -151,12 +185,7 @@ impl File {
             return Err(Fault::Shared(names.len()));
         }
         for name in names {
-            if let Some(first) = self.seen.insert(name.clone(), number) {
-                return Err(Fault::Twice { name, first });
-            }
-            if self.machines.len() == NAMES_MAX {
-                return Err(Fault::TooMany);
-            }
+            self.seen.add(&name, number)?;
             self.machines.push(Machine { name, options: options.clone() });
         }
         Ok(())
@@ -244,14 +273,15 @@ mod tests {
             Err(HostfileError::Line { line: 2, fault }) => fault,
             other => panic!("{other:?}"),
         };
-        assert_eq!(fault("a\na"), Fault::Twice { name: "a".into(), first: 1 });
+        let twice = HostFault::Twice { name: "a".into(), first: 1 };
+        assert_eq!(fault("a\na"), Fault::Host(twice));
         assert_eq!(fault("a\nb sp=100"), Fault::Option("sp=100".into()));
         assert!(matches!(fault("a\nb slots=0"), Fault::Value { option: "slots", .. }));
         assert!(matches!(fault("a\nb addr=x"), Fault::Value { option: "addr", .. }));
         assert!(matches!(fault("a\n-oX"), Fault::Names(_)));
         assert_eq!(fault("a\n-l@b"), Fault::User("-l".into()));
         assert_eq!(fault("a\nb[1-3] addr=192.0.2.1:70"), Fault::Shared(3));
-        assert_eq!(fault("a[1-4000]\nb[1-96]"), Fault::TooMany);
+        assert_eq!(fault("a[1-4000]\nb[1-96]"), Fault::Host(HostFault::TooMany));
     }
 
     proptest! {

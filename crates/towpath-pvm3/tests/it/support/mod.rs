@@ -25,10 +25,11 @@ pub(crate) fn towpath() -> PathBuf {
 
 /// Installs what this crate built into a folder.
 pub(crate) fn install(folder: &Path) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install.sh");
-    let mut install = Command::new(script);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/install.sh");
+    let mut install = Command::new("sh");
     let test = std::env::current_exe().expect("the path of this test");
-    install.arg(test.with_file_name("libpvm3.so")).arg(folder);
+    install.args([script, "pvm3"]).env("PREFIX", folder).env("DESTDIR", "");
+    install.env("BUILD", test.parent().expect("a folder"));
     assert!(install.status().expect("a shell").success());
 }
 
@@ -63,7 +64,7 @@ impl Machine {
         let mut command = Command::new(program);
         command
             .env("TOWPATH_HOME", self.folder.path().join("home"))
-            .env("LD_LIBRARY_PATH", self.folder.path().join("lib"))
+            .env("LD_LIBRARY_PATH", self.folder.path().join("lib/towpath"))
             .env("PVM_PATH", &self.programs)
             .env_remove("TOWPATH_VM");
         command

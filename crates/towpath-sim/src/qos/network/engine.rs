@@ -11,7 +11,7 @@ use super::port::{Next, Port, PortStats};
 use super::source::{Feed, Planned};
 use super::spec::{Early, FlowSpec, Hop, HostSpec, NetworkError, Pacing, PortSpec};
 use super::stats::{FlowStats, Miss, Point};
-use crate::hash::Hash;
+use crate::hash::Trace;
 use crate::kernel::Kernel;
 use crate::qos::cpu::Cpu;
 
@@ -86,7 +86,7 @@ pub struct Network {
     free: Vec<u32>,
     /// Ports to serve once every event of this instant has happened.
     due: VecDeque<u32>,
-    trace: Hash,
+    trace: Trace,
     packet_hops: u64,
 }
 
@@ -104,7 +104,7 @@ impl Network {
             packets: Vec::new(),
             free: Vec::new(),
             due: VecDeque::new(),
-            trace: Hash::new(seed),
+            trace: Trace::new(seed),
             packet_hops: 0,
         }
     }
@@ -226,7 +226,7 @@ impl Network {
     }
 
     /// A hash over every delivery: flow, number, time.
-    pub const fn trace(&self) -> u64 {
+    pub fn trace(&self) -> u64 {
         self.trace.value()
     }
 

@@ -149,7 +149,7 @@ pub fn prove(seed: u64, packets: u64) -> Result<Proof, ProofError> {
     let busiest = reserved.iter().enumerate().max_by_key(|(_, bps)| **bps);
     let target = busiest.map_or(0, |(port, _)| port as u32);
     let mut worst = vec![0u64; channels.len()];
-    let mut trace = crate::hash::Hash::new(seed);
+    let mut trace = crate::hash::Trace::new(seed);
     for (i, plan) in Plan::ALL.into_iter().enumerate() {
         let left = packets.saturating_sub(proof.packets) / (Plan::ALL.len() - i) as u64;
         let attack = Attack { plan, target, length_ns: length_ns(&channels, left) };
