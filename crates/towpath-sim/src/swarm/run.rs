@@ -403,7 +403,8 @@ impl<'a> Run<'a> {
             let node = self.world.hosts[host].node.as_ref();
             let associations = node.into_iter().flat_map(|n| n.endpoint().associations());
             let now = self.world.local_now(host);
-            let until = associations.filter_map(|(_, a)| a.opens_previous_until());
+            let until = associations.filter(|(_, a)| a.is_open());
+            let until = until.filter_map(|(_, a)| a.opens_previous_until());
             let kept = |until: &Instant| *until < now || *until > now + KEY_KEPT_MAX;
             if let Some(until) = until.filter(kept).max() {
                 let what = format!("host {host} opens packets of a key of the past until {until}");
