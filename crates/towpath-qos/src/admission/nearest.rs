@@ -166,7 +166,7 @@ impl Network {
     ///
     /// - rates, processors' rates, and what propagation takes: no budget has a part in them;
     /// - everything else, where the load is two buckets all along and no port of the route finds
-    ///   its budgets by steps ([`super::port::PortState::grows_with_the_load`]). The least budgets before a hop
+    ///   its budgets by steps (`PortState::grows_with_the_load`). The least budgets before a hop
     ///   then grow with the load, so do the burst there and its own least budget, and with them
     ///   sums, variation and memory. Budgets that are looser pass only where these do.
     ///

@@ -154,7 +154,8 @@ proptest! {
         match Topology::parse(&text) {
             Ok(topology) => {
                 let cpu = topology.nodes().iter().any(|n| {
-                    n.kind == NodeKind::Switch { latency_ns: c, fabric_bps: None, memory_bits: None }
+                    let (fabric_bps, memory_bits) = (None, None);
+                    n.kind == NodeKind::Switch { latency_ns: c, fabric_bps, memory_bits }
                 });
                 prop_assert!(cpu, "{c} ns of latency are kept");
                 prop_assert!((1..=RATE_BPS_MAX).contains(&b));
