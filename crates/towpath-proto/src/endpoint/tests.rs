@@ -161,7 +161,7 @@ impl Net {
                 }
                 self.transmit(n);
             }
-            self.now = self.now + Duration::from_millis(1);
+            self.now += Duration::from_millis(1);
             for (n, datagram) in ::core::mem::take(&mut self.coming) {
                 self.arrive(n, &datagram);
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use towpath_node::{JoinFailure, JoinTarget, Links, Node, NodeConfig, NodeEvent};
+use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Crypto, Rng};
 use towpath_vm::HostState;
 use towpath_wire::{ByteSize, Instant};
@@ -84,6 +85,14 @@ const CALL_BOOT: u64 = 1 << 32;
 const CALL_ASK: u64 = 2 << 32;
 const CALL_HEAL: u64 = 3 << 32;
 
+/// What conversations are held against.
+#[derive(Default)]
+struct Watching {
+    excuses: Excuses,
+    reused: Reused,
+    liveness: Liveness,
+}
+
 struct Run<'a> {
     scenario: &'a Scenario,
     world: World,
@@ -99,9 +108,7 @@ struct Run<'a> {
     asks: usize,
     healed: usize,
     crashed: Option<usize>,
-    excuses: Excuses,
-    reused: Reused,
-    liveness: towpath_proto::config::Liveness,
+    watching: Watching,
     bytes_total: u64,
     loaded: bool,
     joined: usize,
@@ -190,9 +197,7 @@ impl<'a> Run<'a> {
             asks,
             healed: 0,
             crashed: None,
-            excuses: Excuses::default(),
-            reused: Reused::default(),
-            liveness: Config::default().liveness,
+            watching: Watching::default(),
             bytes_total,
             loaded: false,
             joined: 0,
@@ -210,7 +215,7 @@ impl<'a> Run<'a> {
             proto.rekey.packets = REKEY_PACKETS;
         }
         config(&mut proto);
-        self.liveness = proto.liveness;
+        self.watching.liveness = proto.liveness;
         let node_config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
             build: "test".into(),
@@ -245,7 +250,7 @@ impl<'a> Run<'a> {
 
     fn crypto(&self, host: usize) -> Box<dyn Crypto> {
         let inner = (self.make_crypto)(Rng::new(self.out.seed, 2000 + host as u64));
-        Box::new(Watched { inner, reused: self.reused.clone() })
+        Box::new(Watched { inner, reused: self.watching.reused.clone() })
     }
 
     fn go(&mut self) {
@@ -304,7 +309,7 @@ impl<'a> Run<'a> {
             }
             NodeEvent::HostLost(_) if host == 0 => self.out.hosts_lost += 1,
             NodeEvent::ContactOver { host: other, end } => {
-                if let Some(what) = self.excuses.judge(end, &self.liveness) {
+                if let Some(what) = self.watching.excuses.judge(end, &self.watching.liveness) {
                     self.violate(format!("host {host} of {other}: {what}"));
                 }
             }
@@ -331,7 +336,7 @@ impl<'a> Run<'a> {
         }
         let index = self.struck.len() as u64;
         self.struck.push(fault);
-        self.excuses.struck(fault);
+        self.watching.excuses.struck(fault);
         if let Some(host) = fault.crashes() {
             self.crashed = Some(host);
             self.flows.redirect(host, self.world.hosts.len());
@@ -394,7 +399,7 @@ impl<'a> Run<'a> {
     }
 
     fn check_keys(&mut self) {
-        let reused = self.reused.count();
+        let reused = self.watching.reused.count();
         if reused > 0 {
             self.violate(format!("{reused} packets were sealed under a nonce used before"));
         }
