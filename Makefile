@@ -9,7 +9,7 @@ CI_BIN := target/ci/towpath
 XTASK := $(CARGO) run --quiet $(CI) -p xtask --
 
 .PHONY: help cargo run quick test build install uninstall check lint prove plants replay swarm soak \
-  idle loom kills faults figures transport fuzz nightly mutants
+  idle loom kills faults figures transport fuzz nightly mutants big-endian
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -30,6 +30,7 @@ help:
 	@echo "make faults  every fault that can meet every role, or FAULTS=worker/cut-3s (minutes)"
 	@echo "make figures how soon ends are known, many senders, 1000 simulated hosts (minutes)"
 	@echo "make transport  the simulated figures of docs/transport.md"
+	@echo "make big-endian  unit tests on an emulated machine of the other byte order"
 	@echo "make fuzz    fuzz every parser (or TARGETS) for SECONDS (default 60) each, JOBS at a time"
 	@echo "make replay  every committed input of the fuzz targets, once"
 
@@ -112,7 +113,7 @@ nightly: test loom
 	$(XTASK) test $(ALLOW:%=--allow %) -- --workspace $(CI) --no-fail-fast -- --ignored \
 	  --skip faults::every_cell
 	$(MAKE) fuzz SECONDS=300
-	$(MAKE) mutants
+	$(MAKE) big-endian mutants
 
 kills: cargo
 	TOWPATH_KILLS=10000 $(CARGO) test --release --locked -p towpath --test kills -- --nocapture
@@ -152,6 +153,23 @@ idle: build
 
 loom: cargo
 	$(CARGO) run --release --locked --manifest-path loom/Cargo.toml
+
+# Unit tests of all that is written on wires, and of PVM's packed messages, on an emulated machine of
+# the other byte order (Debian: qemu-user-static gcc-s390x-linux-gnu libc6-dev-s390x-cross; rustup
+# target add s390x-unknown-linux-gnu). Minutes.
+BIG := s390x-unknown-linux-gnu
+big-endian: cargo
+	@if command -v qemu-s390x-static && command -v s390x-linux-gnu-gcc && \
+	    rustc --print target-libdir --target $(BIG) | xargs test -d; then \
+	  export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER=s390x-linux-gnu-gcc \
+	    CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER="qemu-s390x-static -L /usr/s390x-linux-gnu" \
+	    PROPTEST_CASES=16; \
+	  set -x; \
+	  $(CARGO) test --locked --target $(BIG) --target-dir target/big-endian --lib \
+	    -p towpath-wire -p towpath-proto -p towpath-vm -p towpath-node && \
+	  $(CARGO) test --locked --target $(BIG) --target-dir target/big-endian --lib \
+	    -p towpath-pvm3 -- message::; \
+	else echo "SKIPPED big-endian: no emulator, compiler or Rust target for s390x"; fi
 
 mutants: cargo
 	$(CARGO) xtask mutants
