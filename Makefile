@@ -9,7 +9,7 @@ CI_BIN := target/ci/towpath
 XTASK := $(CARGO) run --quiet $(CI) -p xtask --
 
 .PHONY: help cargo run quick test build install uninstall check lint prove plants replay swarm soak \
-  idle loom kills size figures transport fuzz nightly mutants
+  idle loom kills size faults figures transport fuzz nightly mutants big-endian
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -27,8 +27,10 @@ help:
 	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
 	@echo "make mutants  whether unit tests notice changes: 300 and more of them (hours)"
 	@echo "make kills   10000 tasks killed at random moments on real daemons (minutes)"
+	@echo "make faults  every fault that can meet every role, or FAULTS=worker/cut-3s (minutes)"
 	@echo "make figures how soon ends are known, many senders, 1000 simulated hosts (minutes)"
 	@echo "make transport  the simulated figures of docs/transport.md"
+	@echo "make big-endian  unit tests on an emulated machine of the other byte order"
 	@echo "make fuzz    fuzz every parser (or TARGETS) for SECONDS (default 60) each, JOBS at a time"
 	@echo "make replay  every committed input of the fuzz targets, once"
 
@@ -107,10 +109,11 @@ swarm: build
 # All that takes too long for each change.
 nightly: test loom
 	$(MAKE) swarm SEEDS=10000
-	$(MAKE) soak kills size
-	$(XTASK) test $(ALLOW:%=--allow %) -- --workspace $(CI) --no-fail-fast -- --ignored
+	$(MAKE) soak kills size faults
+	$(XTASK) test $(ALLOW:%=--allow %) -- --workspace $(CI) --no-fail-fast -- --ignored \
+	  --skip faults::every_cell
 	$(MAKE) fuzz SECONDS=300
-	$(MAKE) mutants
+	$(MAKE) big-endian mutants
 
 # What is installed of the command, without symbols, has 20 MB at most.
 SIZE_MAX := 20000000
@@ -121,6 +124,18 @@ size: build
 
 kills: cargo
 	TOWPATH_KILLS=10000 $(CARGO) test --release --locked -p towpath --test kills -- --nocapture
+
+# Cells of docs/faults.md: all, or those whose names begin so. PAGE=1 writes that page anew.
+FAULTS ?= all
+PAGE ?=
+faults: cargo
+ifneq ($(PAGE),)
+	TOWPATH_FAULTS_PAGE=1 $(CARGO) test $(CI) --workspace --test it -- faults::the_page
+else
+	TOWPATH_FAULTS='$(FAULTS)' $(XTASK) test -- $(CI) --workspace --test it -- \
+	  faults::every_cell --ignored --nocapture
+endif
+
 # Figures of docs/vm.md that no `bench` measures: printed by tests, on a machine otherwise idle.
 figures: build
 	TOWPATH_ENDS=200 $(CARGO) test --release --locked -p towpath --test kills \
@@ -145,6 +160,23 @@ idle: build
 
 loom: cargo
 	$(CARGO) run --release --locked --manifest-path loom/Cargo.toml
+
+# Unit tests of all that is written on wires, and of PVM's packed messages, on an emulated machine of
+# the other byte order (Debian: qemu-user-static gcc-s390x-linux-gnu libc6-dev-s390x-cross; rustup
+# target add s390x-unknown-linux-gnu). Minutes.
+BIG := s390x-unknown-linux-gnu
+big-endian: cargo
+	@if command -v qemu-s390x-static && command -v s390x-linux-gnu-gcc && \
+	    rustc --print target-libdir --target $(BIG) | xargs test -d; then \
+	  export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER=s390x-linux-gnu-gcc \
+	    CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER="qemu-s390x-static -L /usr/s390x-linux-gnu" \
+	    PROPTEST_CASES=16; \
+	  set -x; \
+	  $(CARGO) test --locked --target $(BIG) --target-dir target/big-endian --lib \
+	    -p towpath-wire -p towpath-proto -p towpath-vm -p towpath-node && \
+	  $(CARGO) test --locked --target $(BIG) --target-dir target/big-endian --lib \
+	    -p towpath-pvm3 -- message::; \
+	else echo "SKIPPED big-endian: no emulator, compiler or Rust target for s390x"; fi
 
 mutants: cargo
 	$(CARGO) xtask mutants

@@ -3,6 +3,7 @@
 
 mod jobs;
 mod memory;
+mod rounds;
 
 fn main() {
     match std::env::args().nth(1).as_deref() {
@@ -11,6 +12,7 @@ fn main() {
         Some("one-that-outlives-it") => jobs::one_that_outlives_it(),
         Some("exchange") => memory::exchange(),
         Some("eat") => memory::eat(),
+        Some("rounds") => rounds::rounds(),
         role => panic!("no role of ours: {role:?}"),
     }
 }

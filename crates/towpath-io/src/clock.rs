@@ -36,5 +36,38 @@ impl Clock {
 
 fn unix_us() -> u64 {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(unix.as_micros()).unwrap_or(u64::MAX)
+    let unix = u64::try_from(unix.as_micros()).unwrap_or(u64::MAX);
+    unix.saturating_add_signed(wrong_by_us())
+}
+
+/// Names a file in which a test says by how many seconds the machine's wall clock is wrong, now
+/// and later: no namespace can set it. Looked at in builds with assertions alone.
+#[cfg(debug_assertions)]
+const WRONG_BY: &str = "TOWPATH_CLOCK_WRONG_BY";
+
+#[cfg(debug_assertions)]
+fn wrong_by_us() -> i64 {
+    let Some(path) = std::env::var_os(WRONG_BY) else { return 0 };
+    us(&std::fs::read_to_string(path).unwrap_or_default())
+}
+
+#[cfg(not(debug_assertions))]
+const fn wrong_by_us() -> i64 {
+    0
+}
+
+/// Seconds as text, in microseconds; what is no number is none.
+#[cfg(any(test, debug_assertions))]
+fn us(seconds: &str) -> i64 {
+    seconds.trim().parse::<i64>().map_or(0, |s| s.saturating_mul(1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::us;
+
+    #[test]
+    fn seconds_forth_and_back_and_none() {
+        assert_eq!(["3600\n", "-3600", "", "soon"].map(us), [3_600_000_000, -3_600_000_000, 0, 0]);
+    }
 }

@@ -3,6 +3,8 @@
 
 use alloc::vec::Vec;
 
+#[cfg(plant)]
+use towpath_proto::config::Plant;
 use towpath_vm::Message;
 use towpath_vm::members::Grant;
 use towpath_vm::message::{Blocked, TaskCredit, Watch};
@@ -40,6 +42,11 @@ impl Node {
     /// `receiver` lets `sender`, of this host, send more.
     pub(crate) fn handle_task_credit(&mut self, from: HostId, credit: TaskCredit) {
         let TaskCredit { receiver, sender, limit } = credit;
+        #[cfg(plant)]
+        let limit = match self.plant() {
+            Plant::CreditTwice => limit * 2,
+            _ => limit,
+        };
         let pair = self.local.members.get_mut(sender).and_then(|m| m.pairs.get_mut(&receiver));
         match pair {
             Some(pair) if receiver.host() == from && limit > pair.limit => {
@@ -55,6 +62,9 @@ impl Node {
         let any = self.local.members.has_grants();
         while let Some(grant) = self.local.members.poll_grant() {
             match grant {
+                #[cfg(plant)]
+                Grant::Limit { sender, .. }
+                    if self.plant() == Plant::CreditLost && sender.number() % 3 == 1 => {}
                 Grant::Limit { receiver, sender, limit } => {
                     let credit = TaskCredit { receiver, sender, limit };
                     self.tell(now, sender.host(), Message::TaskCredit(credit));

@@ -35,7 +35,8 @@ impl Node {
 
     /// A task of this host takes part no longer.
     pub(crate) fn task_over(&mut self, now: Instant, task: TaskId) {
-        let Some(member) = self.local.members.remove(task) else { return };
+        #[allow(unused_mut)] // only the planted bug changes it
+        let Some(mut member) = self.local.members.remove(task) else { return };
         self.drop_early(task);
         self.data.relays.part_all(task, &mut self.data.dropped);
         self.untie_all(task, &member);
@@ -47,6 +48,10 @@ impl Node {
             && let Some(leader) = self.leader()
         {
             self.tell(now, leader, Message::TaskOver(TaskOver { task }));
+        }
+        #[cfg(plant)]
+        if self.plant() == towpath_proto::config::Plant::NoticeOneTooFew {
+            member.told.pop_last();
         }
         for host in member.told {
             self.peers.look_at(host);
@@ -202,7 +207,13 @@ impl Node {
     /// This host is no longer who it was: every task is told to end.
     pub(crate) fn end_tasks(&mut self, why: &str) {
         for task in self.local.members.ids() {
-            if self.local.members.enrolled(task).is_some() {
+            #[allow(unused_mut)] // only the planted bug changes it
+            let mut ends = self.local.members.enrolled(task).is_some();
+            #[cfg(plant)]
+            {
+                ends &= self.plant() != towpath_proto::config::Plant::LostGoesOn;
+            }
+            if ends {
                 self.say(task, ToTask::End(why.into()));
             }
             self.drop_early(task);

@@ -114,6 +114,19 @@ mod tests {
     }
 
     #[test]
+    fn of_two_networks_of_one_family_the_nearer_counts() {
+        let l = links(&["[2001:db8::1]:1", "[2001:db8:9::1]:1", "192.0.2.1:1", "198.51.100.1:1"]);
+        for (remote, link) in [
+            ("[2001:db8::7]:9", 0),
+            ("[2001:db8:9::7]:9", 1),
+            ("192.0.2.9:9", 2),
+            ("198.51.100.9:9", 3),
+        ] {
+            assert_eq!(l.to(at(remote)), LinkId(link), "{remote}");
+        }
+    }
+
+    #[test]
     fn every_address_of_one_family_or_of_both() {
         let both = links(&["127.0.0.1:1", "0.0.0.0:2", "[::]:3"]);
         assert_eq!(both.to(at("203.0.113.4:9")), LinkId(1));

@@ -198,6 +198,12 @@ impl Node {
         self.me
     }
 
+    /// The deliberate bug.
+    #[cfg(plant)]
+    pub(crate) const fn plant(&self) -> towpath_proto::config::Plant {
+        self.config.proto.plant
+    }
+
     /// Who leads, once this host joined.
     pub fn leader(&self) -> Option<HostId> {
         self.log.as_ref().map(ControlLog::leader)

@@ -163,6 +163,26 @@ pub enum Plant {
     ForgottenRepair,
     /// A lost SKIP is not sent again: the receiver waits for a message that was given up.
     ForgottenSkip,
+    /// The key of an epoch is kept for ever once the next one has begun.
+    KeyKept,
+    /// Some packets are sealed under the number, and so the nonce, of the one before.
+    NonceReused,
+    /// Asks that a peer answered are counted as unanswered.
+    AsksKept,
+    /// A silence goes on though the peer was heard.
+    SilenceKept,
+    /// What a receiver grants a sender counts twice.
+    CreditTwice,
+    /// Some of what a receiver grants a sender is not told.
+    CreditLost,
+    /// Of those behind a lost host of a chain the last is not sent what it missed.
+    ChainCutShort,
+    /// The end of a task is told to one host too few.
+    NoticeOneTooFew,
+    /// The tasks of a host that was declared lost go on once it is another one.
+    LostGoesOn,
+    /// A leader that was out of contact itself declares the others lost.
+    WrongSideLost,
 }
 
 impl Default for Config {

@@ -160,3 +160,39 @@ fn a_frame_of_a_later_version_is_skipped_whole() {
     assert_eq!(results, vec![Ok(Frame::Extension(200)), Ok(Frame::Ping)]);
     assert!(only(&[200, 0, 3, 0, 9, 9]).is_err());
 }
+
+/// A count of words that is none, and one beyond the limit, are refused; all between are spoken of.
+#[test]
+fn an_acknowledgement_speaks_of_64_packets_a_word_and_of_1024_at_most() {
+    let ack = |words: u8| {
+        let mut bytes = vec![ACK, words];
+        bytes.extend([0; 14]);
+        bytes.extend(vec![0xff; usize::from(words) * 8]);
+        bytes
+    };
+    for words in 1..=16 {
+        let bytes = ack(words);
+        let Ok(Frame::Ack(parsed)) = only(&bytes) else { panic!("{words} words") };
+        assert_eq!((parsed.span(), parsed.words().count()), (u64::from(words) * 64, words.into()));
+    }
+    assert_eq!(ACK_SPAN, 1024);
+    for words in [0, 17, 255] {
+        let (field, value) = ("ack words", u64::from(words));
+        assert_eq!(only(&ack(words)), Err(ParseError::Limit { field, value, limit: 16 }));
+    }
+}
+
+/// The length that an extension states is that of what follows, so that whoever does not know it
+/// finds the next frame.
+#[test]
+fn an_extension_states_its_length() {
+    let marks = emitted(MARKS_LEN, |w| emit_marks(w, PathId(7), 9));
+    assert_eq!(marks[..4], [MARKS, 0, 10, 0]);
+    let rate = emitted(ACK_RATE_LEN, |w| emit_ack_rate(w, PathId(7), 3, 5));
+    assert_eq!(rate[..4], [ACK_RATE, 0, 8, 0]);
+    let both = [marks, rate].concat();
+    let frames: Vec<_> = Frames::new(&both).collect();
+    let (path, marked) = (PathId(7), 9);
+    let rate = Frame::AckRate { path, every: 3, delay_us: 5 };
+    assert_eq!(frames, [Ok(Frame::Marks { path, marked }), Ok(rate)]);
+}

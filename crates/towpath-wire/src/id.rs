@@ -213,6 +213,9 @@ mod tests {
             prop_assert_eq!(TaskId::try_from(id.to_raw()), Ok(id));
             prop_assert_eq!(HostId::try_from(host.to_raw()), Ok(host));
             prop_assert_eq!(id.pvm_tid() >> 30, 0);
+            prop_assert_eq!(u64::from(id.pvm_tid()), id.to_raw() & u64::from(u32::MAX));
+            prop_assert_eq!(u64::from(host), host.to_raw());
+            prop_assert_eq!(u64::from(id), id.to_raw());
         }
 
         #[test]

@@ -191,6 +191,17 @@ mod tests {
         Header { src, dst, tag: -7, context: 5, seq: u32::MAX, format: 2, total, offset }
     }
 
+    /// What is written down in docs/vm.md, and the longest body of a frame.
+    #[test]
+    fn limits_are_what_they_are_said_to_be() {
+        assert_eq!((PIECE_MAX, FRAME_BODY_MAX, CONTEXT_OWN), (65_536, 1_048_576, 2_147_483_648));
+        let parsed = |len| FrameHead::parse(&FrameHead { kind: FrameKind::Lent, len }.emit());
+        let head = |len| FrameHead { kind: FrameKind::Lent, len };
+        assert_eq!([0, 1, 1_048_576].map(parsed), [0, 1, 1_048_576].map(|len| Ok(head(len))));
+        let (field, value, limit) = ("len", 1_048_577, 1_048_576);
+        assert_eq!(parsed(1_048_577), Err(ParseError::Limit { field, value, limit }));
+    }
+
     proptest! {
         #[test]
         fn headers_come_back(total: u64, offset: u64) {

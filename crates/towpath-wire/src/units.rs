@@ -202,7 +202,18 @@ mod tests {
     }
 
     #[test]
+    fn time_that_passes_is_added() {
+        let mut now = Instant::from_nanos(5);
+        now += Duration::from_nanos(7);
+        assert_eq!(now, Instant::from_nanos(12));
+    }
+
+    #[test]
     fn units_are_spelled() {
+        let spelled = |bps| Rate::from_bps(bps).to_string();
+        assert_eq!([0, 9999, 10_000].map(spelled), ["0 bit/s", "9999 bit/s", "10.0 kbit/s"]);
+        assert_eq!([9_999_949, 10_000_000].map(spelled), ["9999.9 kbit/s", "10.0 Mbit/s"]);
+        assert_eq!(spelled(10_000_000_000), "10.00 Gbit/s");
         assert_eq!(Rate::from_mbps(100).to_string(), "100.0 Mbit/s");
         assert_eq!(ByteSize::from_mib(32).to_string(), "32.0 MiB");
         assert_eq!(Instant::from_nanos(1_500_000_000).to_string(), "1.500000000 s");

@@ -1,4 +1,4 @@
-//! What rows say together, as Hsieh 1997 measured it: t0, r_max and n1/2 of a way of messages
+//! What rows say together, as Hsieh 1997 measured it: t0, `r_max` and n1/2 of a way of messages
 //! (section 2.3.5.3), and what a multicast gains over as many sends (section 2.3.5.4).
 
 use serde::Serialize;
@@ -96,7 +96,7 @@ fn of_points(name: &str, mut points: Vec<(usize, Sample)>) -> Option<Lengths> {
     Some(Lengths { name: name.to_string(), t0_us, r_max_bytes_per_s: r_max, n_half_bytes })
 }
 
-/// Rows of the source: what, t0 in microseconds, r_max in bytes per second, n1/2 in bytes.
+/// Rows of the source: what, t0 in microseconds, `r_max` in bytes per second, n1/2 in bytes.
 ///
 /// Tables 2.2 and 2.3 (ATM, Mbit/s), 2.5 (Ethernet, Mbit/s) and 2.6 (HIPPI, MByte/s).
 const SOURCE: [(&str, f64, f64, f64); 8] = [
@@ -141,6 +141,7 @@ fn table(measured: &[Lengths]) -> Table {
 
 /// What a multicast gains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the source's word")]
 pub(super) struct Gain {
     pub(super) route: &'static str,
     pub(super) size_bytes: usize,

@@ -88,6 +88,15 @@ pub(super) fn decide(topology: Topology, asked: Vec<Asked>, together: bool) -> D
             [one] => admission.admit(one).map(|a| vec![a]).map_err(|refusal| (0, refusal)),
             all => admission.admit_all(all).map_err(|e| (e.index, e.refusal)),
         };
+        let decided = decided.map_err(|(bad, mut refusal)| {
+            let refused = members.get(bad).map_or(index, |m| m.0);
+            if asked[refused].units.is_some() {
+                // In the units of the file: what is named is decided as it would be asked for.
+                let share = |parts| asked[refused].share(parts).map(|(_, demand)| demand);
+                admission.tell(&requests, bad, &mut refusal, &share);
+            }
+            (refused, refusal)
+        });
         took_ns += started.elapsed().as_nanos();
         match decided {
             Ok(admitted) => {
@@ -95,8 +104,7 @@ pub(super) fn decide(topology: Topology, asked: Vec<Asked>, together: bool) -> D
                     answers[*k] = Some(Answer::Admitted(admitted.id));
                 }
             }
-            Err((bad, refusal)) => {
-                let culprit = members.get(bad).map_or(index, |m| m.0);
+            Err((culprit, refusal)) => {
                 for (k, _) in &members {
                     answers[*k] = Some(if *k == culprit {
                         Answer::Refused(refusal.clone())

@@ -1,6 +1,8 @@
 //! A refusal in words: the bottleneck, by how much, what would pass.
 
+use towpath_qos::admission::file::Asked;
 use towpath_qos::admission::{Nearest, Phase, Refusal, Resource, Shortage};
+use towpath_qos::spec::TSpecForm;
 
 use crate::words::{bits_text, bps_text, ns_text};
 
@@ -79,6 +81,15 @@ fn least_of(what: &str, asked: u64, least: u64) -> String {
     )
 }
 
+/// The traffic that is named instead, as it would be asked for.
+pub(super) fn instead(asked: &Asked, refusal: &Refusal) -> Option<TSpecForm> {
+    let (Nearest::Scaled { parts, .. } | Nearest::ScaledDelayNs { parts, .. }) = refusal.nearest?
+    else {
+        return None;
+    };
+    Some(asked.share(parts)?.0)
+}
+
 /// The nearest request that passes.
 pub(super) fn nearest(refusal: &Refusal) -> String {
     // Rounded down: what is read here must pass as well.
@@ -87,7 +98,8 @@ pub(super) fn nearest(refusal: &Refusal) -> String {
         format!("{}.{} %", tenths / 10, tenths % 10)
     };
     match refusal.nearest {
-        None => "nothing of the kind passes".to_string(),
+        None if refusal.nothing_passes => "nothing of the kind passes".to_string(),
+        None => "none was found; a smaller one may pass".to_string(),
         Some(Nearest::DelayNs(ns)) => format!("the same traffic with delay_ns = {ns}"),
         Some(Nearest::JitterNs(ns)) => format!("the same traffic with jitter_ns = {ns}"),
         Some(Nearest::Scaled { parts, rate_bps }) => format!(

@@ -129,6 +129,10 @@ fn refused(asked: &Asked, refusal: &Refusal) -> String {
     }
     let _ = writeln!(out, "  short       {}", refusal::shortage(&refusal.shortage));
     let _ = writeln!(out, "  passes      {}", refusal::nearest(refusal));
+    let instead = refusal::instead(asked, refusal);
+    if let Some(line) = instead.as_ref().and_then(crate::tspec::toml_line) {
+        let _ = writeln!(out, "  with        {line}");
+    }
     out
 }
 
@@ -290,7 +294,10 @@ fn request_json(
     });
     match answer {
         Answer::Admitted(_) => value["promise"] = json!(decided.promise(answer)),
-        Answer::Refused(refusal) => value["refusal"] = refusal_json(refusal),
+        Answer::Refused(refusal) => {
+            value["refusal"] = refusal_json(refusal);
+            value["refusal"]["nearest_tspec"] = json!(refusal::instead(asked, refusal));
+        }
         Answer::WithSet(other, refusal) => {
             value["because_of"] = json!(decided.asked[*other].name);
             value["refusal"] = refusal_json(refusal);

@@ -316,8 +316,8 @@ pub(crate) fn parameters(spec: &TSpec) -> String {
 }
 
 /// As in a file of requests.
-fn toml_line(spec: &TSpec) -> Option<String> {
-    let value = toml::Value::try_from(TSpecForm::from(spec)).ok()?;
+pub(crate) fn toml_line(form: &TSpecForm) -> Option<String> {
+    let value = toml::Value::try_from(form).ok()?;
     Some(format!("tspec = {value}"))
 }
 
@@ -349,7 +349,7 @@ fn as_text(args: &MeasureArgs, samples: &Samples, measured: &Measured, rows: &[R
     }
     out.push_str(&table.text());
     out.push('\n');
-    for line in rows.iter().filter_map(|r| toml_line(r.spec?)) {
+    for line in rows.iter().filter_map(|r| toml_line(&TSpecForm::from(r.spec?))) {
         out.push_str(&line);
         out.push('\n');
     }

@@ -5,4 +5,4 @@ mod curve;
 mod measure;
 mod samples;
 
-pub(crate) use measure::{TspecArgs, run, specification};
+pub(crate) use measure::{TspecArgs, run, specification, toml_line};

@@ -3,11 +3,13 @@
 
 mod daemon_limits;
 mod farm;
+mod faults;
 mod flood;
 mod hosts;
 mod install;
 mod interrupted;
 mod jobs;
+mod large;
 mod measured;
 mod media;
 mod plan;

@@ -124,6 +124,56 @@ fn what_a_refusal_says_would_pass_does_pass() {
     }
 }
 
+/// Half of the link is free, and each kind asks for more: the line that is named, put in the place
+/// of its own, passes.
+#[test]
+fn the_traffic_that_a_refusal_names_passes_as_it_is_written() {
+    let half = request(
+        "half",
+        "h1",
+        "h3",
+        "tspec = { kind = \"sigma_rho\", sigma_bytes = 1400, rho_bps = 45_000_000 }\n\
+         message_min_bytes = 1400\nservice = \"share\"",
+    );
+    let bounded = "message_min_bytes = 1400\ndelay_ns = 40_000_000";
+    for kind in [
+        "kind = \"token_bucket\", rate_bps = 60_000_000, burst_bytes = 60_000, \
+         peak_bps = 200_000_000, min_bytes = 1000, max_bytes = 1400",
+        "kind = \"d_bind\", pairs = [[80_000_000, 1_000_000], [65_000_000, 7_000_000], \
+         [60_000_000, 20_000_000]], max_bytes = 1400",
+        "kind = \"peak_mean\", peak_bps = 200_000_000, mean_bps = 60_000_000, \
+         burst_bytes = 50_000, max_bytes = 1400",
+        "kind = \"averaged\", xmin_ns = 100_000, xave_ns = 190_000, interval_ns = 2_000_000, \
+         smax_bytes = 1400",
+        "kind = \"spaced\", xmin_ns = 180_000, smax_bytes = 1400",
+        "kind = \"sigma_rho\", sigma_bytes = 60_000, rho_bps = 60_000_000",
+    ] {
+        let with = |line: &str| format!("{half}{}", request("x", "h1", "h3", line));
+        let asked = with(&format!("tspec = {{ {kind} }}\n{bounded}"));
+        let out = reserve(NET, &asked, &[]);
+        assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+        let shown = text(&out.stdout);
+        let line = shown.lines().find_map(|l| l.strip_prefix("  with        "));
+        let line = line.unwrap_or_else(|| panic!("{shown}"));
+        let told = reserve(NET, &with(&format!("{line}\n{bounded}")), &[]);
+        assert_eq!(told.status.code(), Some(0), "{kind}\n{line}\n{}", text(&told.stdout));
+        let answer = json(&reserve(NET, &asked, &["--json"]));
+        let refusal = &answer["requests"][1]["refusal"];
+        assert_eq!(refusal["nothing_passes"], false);
+        assert!(refusal["nearest_tspec"]["kind"].is_string(), "{refusal}");
+    }
+}
+
+#[test]
+fn a_full_link_is_said_to_let_nothing_pass() {
+    let all = sigma_rho(1500, 100_000_000) + "\nservice = \"share\"";
+    let one = sigma_rho(1500, 1_000_000) + "\ndelay_ns = 5_000_000";
+    let asked = [request("all", "h1", "h3", &all), request("one", "h2", "h3", &one)].concat();
+    let shown = text(&reserve(NET, &format!("{WIRE}{asked}"), &[]).stdout);
+    assert!(shown.contains("  passes      nothing of the kind passes\n"), "{shown}");
+    assert!(!shown.contains("  with  "), "{shown}");
+}
+
 #[test]
 fn rates_up_to_exactly_the_link_are_shared_out_and_no_bit_more() {
     let four = |last: u64| {

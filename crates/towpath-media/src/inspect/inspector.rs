@@ -114,7 +114,7 @@ impl Inspector {
             // A table has a check sum.
             Format::Ts188 | Format::Ts192 | Format::Ts204 => frames || !self.programs.is_empty(),
             Format::ProgramStream => frames || !self.clocks.is_empty() && !self.streams.is_empty(),
-            // A chunk is a frame, or a piece of sound: its stream has a header, and its length fits.
+            // A chunk is a frame, or some sound: its stream has a header, and its length fits.
             Format::Avi => self.streams.iter().any(|s| s.has_frames() || s.payload > 0),
             Format::MpegVideo | Format::H264 | Format::Hevc | Format::Mjpeg => frames,
         }

@@ -277,7 +277,12 @@ impl Node {
             relays.held.iter().filter(|(_, held)| with(held)).map(|(n, _)| *n).collect();
         for number in numbers {
             let relays = &mut self.data.relays;
-            let behind = Relays::from_on(&relays.held[&number], host);
+            #[allow(unused_mut)] // only the planted bug changes it
+            let mut behind = Relays::from_on(&relays.held[&number], host);
+            #[cfg(plant)]
+            if self.config.proto.plant == towpath_proto::config::Plant::ChainCutShort {
+                behind.pop();
+            }
             relays.again.extend(behind.into_iter().map(|host| (number, host)));
             self.relay_done(now, number, host);
         }

@@ -1,7 +1,9 @@
 //! Coming in, and being turned away.
 
 use alloc::string::ToString;
+use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use towpath_proto::{Connect, ConnectFailure, EndpointEvent, HostKey, Psk};
 use towpath_vm::{Change, Host, HostState};
@@ -82,6 +84,20 @@ fn only_the_founder_gives_tokens_and_each_has_its_own_secret() {
     assert_ne!(psk(&[8; 32]), one.psk);
     let Admission::Token { expiry_unix_s, nonce } = one.admission() else { panic!("a token") };
     assert_eq!((expiry_unix_s, nonce), (one.expiry_unix_s, one.nonce));
+}
+
+#[test]
+fn tokens_are_listed_until_they_expire() {
+    let mut net = Net::new(1);
+    let now = net.now;
+    net.node(0).invite(now, 60, [1; 16]).expect("a token");
+    net.node(0).invite(now, 120, [2; 16]).expect("a token");
+    let mut listed = |after| {
+        let at = now + Duration::from_secs(after);
+        net.node(0).invitations(at).iter().map(|i| i.nonce[0]).collect::<Vec<_>>()
+    };
+    assert_eq!((listed(0), listed(59)), (vec![1, 2], vec![1, 2]));
+    assert_eq!((listed(60), listed(119), listed(120)), (vec![2], vec![2], vec![]));
 }
 
 /// What comes of a host that joins with this target.

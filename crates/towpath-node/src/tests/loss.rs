@@ -1,14 +1,18 @@
 //! Hosts that are lost, leave or are deleted, and what goes with them.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use towpath_proto::Rng;
 use towpath_vm::talk::{Fault, Question, RegistryOp, Subject, ToDaemon, ToTask, WatchEvent};
 use towpath_vm::{Action, Ending, HostState, RequestEvent};
 use towpath_wire::{HostId, TaskId};
 
-use super::net::{Net, program};
-use crate::{DeleteError, NodeEvent, SpawnError};
+use super::net::{Net, VM_KEY, config, program};
+use super::standin::StandIn;
+use crate::restore::Saved;
+use crate::{DeleteError, Node, NodeEvent, SpawnError};
 
 fn watched(hosts: usize) -> Net {
     let mut net = Net::new(hosts);
@@ -357,4 +361,53 @@ fn the_leader_does_not_wait_long_for_others_to_end() {
     net.ask(0, a, Question::Halt).expect("it is done");
     net.run(2_000);
     assert!(!net.events(0).contains(&NodeEvent::Halt), "once");
+}
+
+/// The founder of `net`, which was ended, begins again with what it kept.
+fn back(net: &mut Net, saved: Saved) {
+    let (crypto, rng) = (Box::new(StandIn::new(1)), Rng::new(1, 2));
+    let node = Node::found_again(net.now, config(0, "h0"), crypto, rng, VM_KEY, saved);
+    net.seats[0].node = Some(node.expect("its own"));
+}
+
+#[test]
+fn a_founder_that_is_back_leads_once_its_members_have_answered() {
+    let mut net = Net::new(3);
+    let before = net.id(0);
+    let saved = net.node(0).saved().expect("it leads");
+    net.crash(0);
+    net.run(500);
+    back(&mut net, saved);
+    assert_eq!((net.node(0).me(), net.node(0).saved()), (None, None), "it asks them first");
+    net.run(100);
+    let me = net.id(0);
+    assert!(me.slot() == before.slot() && me.incarnation() > before.incarnation(), "{me}");
+    net.run(3000);
+    for host in 0..3 {
+        assert_eq!(net.node(host).leader(), Some(me));
+        assert!(net.node(host).hosts().all(|h| h.state == HostState::Up), "seen by {host}");
+    }
+}
+
+#[test]
+fn a_founder_that_is_back_does_not_wait_for_one_that_knows_it_no_more() {
+    let mut net = Net::new(3);
+    let saved = net.node(0).saved().expect("it leads");
+    net.crash(0);
+    // The third has begun a virtual machine of its own.
+    let (crypto, rng) = (Box::new(StandIn::new(3)), Rng::new(3, 2));
+    net.seats[2].node = Some(Node::found(config(2, "h2"), crypto, rng, [9; 32]));
+    net.run(500);
+    back(&mut net, saved);
+    net.run(200);
+    assert!(net.node(0).me().is_some(), "within 200 ms");
+    // One that does not answer at all is waited for, and no longer than that.
+    let saved = net.node(0).saved().expect("it leads");
+    net.crash(0);
+    net.crash(1);
+    back(&mut net, saved);
+    net.run(1900);
+    assert_eq!(net.node(0).me(), None);
+    net.run(20_000);
+    assert!(net.node(0).me().is_some());
 }

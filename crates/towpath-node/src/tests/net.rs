@@ -25,7 +25,7 @@ use crate::{Delivery, JoinTarget, Links, Node, NodeConfig, NodeEvent};
 const DELAY: Duration = Duration::from_millis(1);
 /// Seconds since the Unix epoch at instant zero.
 pub(super) const EPOCH_S: u64 = 1_000_000;
-const VM_KEY: [u8; 32] = [7; 32];
+pub(super) const VM_KEY: [u8; 32] = [7; 32];
 
 /// A host.
 pub(super) struct Seat {

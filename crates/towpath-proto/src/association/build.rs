@@ -168,6 +168,12 @@ impl Association {
         let p = &mut self.paths[path];
         let (receiver, keys) = (self.identity.peer_index, &mut self.identity.keys.send);
         let header = Data { epoch: keys.epoch, path: p.id, receiver, number: p.next_number() };
+        #[cfg(plant)]
+        let header = if self.config.plant == crate::config::Plant::NonceReused {
+            Data { number: header.number - u64::from(header.number % 97 == 13), ..header }
+        } else {
+            header
+        };
         keys.count();
         let len = w.seal(&*keys.key, header);
         p.depart(Departure { bytes: len as u32, ..departure }, items);

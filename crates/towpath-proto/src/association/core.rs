@@ -170,6 +170,12 @@ impl Association {
         config: &Config,
     ) -> Self {
         let initiator = identity.initiator;
+        #[allow(unused_mut)] // only the planted bug changes it
+        let mut liveness = Liveness::new(now, initiator, config.liveness);
+        #[cfg(plant)]
+        {
+            liveness.plant = config.plant;
+        }
         Self {
             config: config.clone(),
             identity,
@@ -181,7 +187,7 @@ impl Association {
             stats: AssociationStats::default(),
             path_responses: VecDeque::new(),
             scratch: Vec::new(),
-            liveness: Liveness::new(now, initiator, config.liveness),
+            liveness,
             outcome: Outcome::default(),
             events: VecDeque::new(),
             late: Duration::ZERO,
@@ -207,6 +213,12 @@ impl Association {
     /// True unless both sides trust the link: packets are hidden and protected against change.
     pub fn is_sealed(&self) -> bool {
         self.identity.keys.send.key.seals()
+    }
+
+    /// Until when packets sealed with the peer's previous key are still opened: for a few round
+    /// trips after it went on to the next. `None` once that key is gone.
+    pub fn opens_previous_until(&self) -> Option<Instant> {
+        self.identity.keys.receive.forget_at()
     }
 
     /// Length of the datagrams that the first path takes, as far as it is known, in bytes.

@@ -64,6 +64,10 @@ impl Association {
                     self.paths.iter().map(|p| p.rtt.probe_timeout(self.config.ack_delay));
                 let slowest = timeouts.max().unwrap_or_default();
                 self.identity.keys.receive.retire(now + slowest * KEPT_TIMEOUTS);
+                #[cfg(plant)]
+                if self.config.plant == crate::config::Plant::KeyKept {
+                    self.identity.keys.receive.retire(Instant::NEVER);
+                }
                 self.stats.keys_received += 1;
                 self.liveness.heard(now);
             }

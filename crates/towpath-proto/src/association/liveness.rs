@@ -81,6 +81,8 @@ pub(super) struct Liveness {
     late_up_to: Instant,
     /// How late the host wakes at present, [`Liveness::set_lag`].
     lag: Duration,
+    #[cfg(plant)]
+    pub(super) plant: crate::config::Plant,
 }
 
 impl Liveness {
@@ -101,6 +103,8 @@ impl Liveness {
             interval: bounds.keepalive,
             late_up_to: now,
             lag: Duration::ZERO,
+            #[cfg(plant)]
+            plant: crate::config::Plant::None,
         }
     }
 
@@ -172,6 +176,15 @@ impl Liveness {
     /// An authentic packet came that never came before.
     pub(super) fn heard(&mut self, now: Instant) {
         self.heard = now;
+        #[cfg(plant)]
+        match self.plant {
+            crate::config::Plant::AsksKept => {
+                self.silence = None;
+                return;
+            }
+            crate::config::Plant::SilenceKept => return,
+            _ => {}
+        }
         self.silence = None;
         self.asks = 0;
     }

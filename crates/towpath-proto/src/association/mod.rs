@@ -43,6 +43,8 @@ mod send;
 
 #[cfg(test)]
 mod halves_tests;
+#[cfg(test)]
+mod pair_tests;
 
 pub use channel::{ChannelStats, Opening, PeerLimits};
 pub use core::{Association, AssociationEvent, AssociationStats, Identity};

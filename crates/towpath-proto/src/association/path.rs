@@ -637,6 +637,38 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_used_without_ecn_after_three_probes_without_any_answer() {
+        let (mut path, mut out) = (path(), Outcome::default());
+        send_each(&mut path, at(0), 1);
+        for n in 1..=2 {
+            path.probe(at(100 * n), &mut out);
+            assert_eq!(path.codepoint(), 2, "after {n}");
+        }
+        path.probe(at(300), &mut out);
+        assert_eq!(path.codepoint(), 0);
+        // One that has answered once drops nothing for its field.
+        let mut path = self::path();
+        send_each(&mut path, at(0), 2);
+        ack(&mut path, at(20), 0, 1);
+        (0..9).for_each(|n| path.probe(at(100 * n), &mut out));
+        assert_eq!(path.codepoint(), 2);
+    }
+
+    #[test]
+    fn what_the_peer_knows_of_our_map_is_not_told_again() {
+        let mut path = path();
+        for number in 0..300 {
+            let asks = super::super::arrivals::Asks::Acknowledgement;
+            path.arrivals.arrived(at(0), number, asks, Duration::ZERO);
+        }
+        let departure = Departure { now: at(0), bytes: 100, eliciting: true, acked_up_to: None };
+        path.depart(Departure { acked_up_to: Some(200), ..departure }, &[]);
+        assert_eq!(path.arrivals.unconfirmed(), 299);
+        ack(&mut path, at(20), 0, 1);
+        assert_eq!(path.arrivals.unconfirmed(), 299 - (200 - 63));
+    }
+
+    #[test]
     fn an_acknowledgement_of_what_was_never_sent_is_noticed() {
         let mut path = path();
         send_each(&mut path, at(0), 2);

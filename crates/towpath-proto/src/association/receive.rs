@@ -319,6 +319,24 @@ mod tests {
     }
 
     #[test]
+    fn credit_of_a_short_message_waits_for_an_answer_only_where_order_is_kept() {
+        let after = |class, len: u32| {
+            let mut memory = HeapMemory::new(ByteSize::from_mib(2));
+            let mut h = ReceiveHalf::new(1 << 20, class);
+            offer(&mut h, &mut memory, 0, len, 0, &vec![1; len as usize]).unwrap();
+            let before = h.renewal();
+            h.pop_ready().expect("it is whole");
+            h.release(len);
+            (before, h.renewal())
+        };
+        let ordered = |len| after(Reliability::ReliableOrdered, len);
+        assert_eq!(ordered(10), (Renewal::Later, Renewal::Along), "nothing new before");
+        assert_eq!(ordered(5000), (Renewal::Later, Renewal::Now), "whoever waits may need it");
+        assert_eq!(ordered(300_000), (Renewal::Later, Renewal::Now));
+        assert_eq!(after(Reliability::Timely, 10), (Renewal::Later, Renewal::Now));
+    }
+
+    #[test]
     fn more_than_the_credit_is_a_fault_and_costs_no_memory() {
         let mut memory = HeapMemory::new(ByteSize::from_mib(1));
         let mut h = half(1000);

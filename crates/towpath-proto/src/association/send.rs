@@ -498,6 +498,20 @@ mod tests {
     }
 
     #[test]
+    fn where_not_all_is_repaired_a_piece_that_fits_into_a_packet_has_one_of_its_own() {
+        let filled = |class| {
+            let mut h = of(class, 1 << 20);
+            h.push(BLOCK, 100, NEVER).unwrap();
+            h
+        };
+        let h = filled(Reliability::Unreliable);
+        assert!(h.wants_own_packet(60, 200) && h.wants_own_packet(99, 100));
+        assert!(!h.wants_own_packet(100, 200), "it fits");
+        assert!(!h.wants_own_packet(60, 99), "it will be cut anyway");
+        assert!(!filled(Reliability::ReliableOrdered).wants_own_packet(60, 200));
+    }
+
+    #[test]
     fn a_message_waits_until_its_whole_length_is_covered_by_credit() {
         let mut h = half(163);
         h.push(BLOCK, 100, NEVER).unwrap();

@@ -136,6 +136,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_taken_for_the_paths_own_can_be_forgotten() {
+        let mut ambient = Ambient::new();
+        ambient.take_low(1000.0, 200.0);
+        ambient.take_high(100.0, 20.0);
+        assert!(!ambient.exceeded(false) && ambient.is_doubtful());
+        ambient.forget_low();
+        assert!(ambient.exceeded(false) && !ambient.is_doubtful());
+    }
+
+    #[test]
     fn of_a_new_path_one_in_fifty_is_expected() {
         let mut ambient = Ambient::new();
         // 0.2 of 10 expected; deviation sqrt(0.02 · 0.98 · 10 · 1.2) = 0.48; four of them: 1.9.

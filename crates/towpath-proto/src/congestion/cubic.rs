@@ -165,6 +165,46 @@ impl Congestion for Cubic {
 mod tests {
     use super::*;
 
+    /// RFC 9438 §4.1 and §4.2: W(t) = C (t - K)³ + w, with C = 0.4 and K = ∛(w (1 - β)/C).
+    #[test]
+    fn after_a_cut_the_window_follows_the_curve_back() {
+        let (datagram, ms) = (1000, |n: u64| Instant::from_nanos(n * 1_000_000));
+        let mut c = Cubic::new(datagram);
+        (c.window, c.threshold) = (1000.0, 1.0);
+        c.cut(ms(0), BETA);
+        assert_eq!(c.window(), 700_000);
+        let rtt = 100;
+        for n in 1..=200 {
+            let sample = Sample {
+                now: ms(n * rtt),
+                rtt: Some(core::time::Duration::from_millis(rtt)),
+                acked: c.window(),
+                sent: ms((n - 1) * rtt + 1),
+                limited: true,
+                delivered: 0,
+                prior_delivered: 0,
+                congestion_met: false,
+            };
+            c.on_acked(&sample);
+            let k = cube_root(1000.0 * 0.3 / 0.4);
+            // The curve begins with the first acknowledgement, and looks a round trip ahead.
+            let t = (n * rtt) as f64 / 1e3 - k;
+            let curve = 0.4 * t * t * t + 1000.0;
+            let off = (c.window / curve - 1.0).abs();
+            assert!(off < 0.02, "after {n} round trips {:.1} where {curve:.1} is due", c.window);
+        }
+    }
+
+    #[test]
+    fn another_length_of_datagrams_leaves_the_bytes_as_they_were() {
+        let mut c = Cubic::new(1000);
+        (c.window, c.most, c.threshold) = (100.0, 200.0, 150.0);
+        c.on_datagram(500);
+        assert_eq!((c.window, c.most, c.threshold), (200.0, 400.0, 300.0));
+        c.on_datagram(50_000);
+        assert_eq!(c.window(), 100_000, "two of any length");
+    }
+
     #[test]
     fn cube_roots() {
         for x in [1e-6, 0.3, 1.0, 8.0, 1e9] {

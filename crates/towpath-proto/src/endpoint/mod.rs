@@ -19,6 +19,8 @@ mod hello;
 mod initiate;
 mod respond;
 mod stamps;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 pub use core::Endpoint;

@@ -279,6 +279,59 @@ fn another_machines_raw_message_gives_bytes_only() {
     assert_eq!(came.pack_int(1), Err(Code::BadMsg));
 }
 
+/// Messages as machines of both byte orders write them. Unit tests run on a machine of each (`make
+/// big-endian`): each writes its own bytes, and reads both.
+#[test]
+fn machines_of_both_byte_orders_read_each_other() {
+    let big = [
+        &[1, 2, 3, 4, 0xff, 0xff, 0xff, 0xfe][..], // ints 0x01020304 and −2
+        &[0, 0, 0, 5],                             // a short
+        &[0x40, 0x49, 0x0f, 0xdb],                 // a float, π
+        &[0xbf, 0xf8, 0, 0, 0, 0, 0, 0],           // a double, −1.5
+        &[0, 0, 0, 7],                             // a long
+    ];
+    let little = [
+        &[4, 3, 2, 1, 0xfe, 0xff, 0xff, 0xff][..],
+        &[5, 0, 0, 0],
+        &[0xdb, 0x0f, 0x49, 0x40],
+        &[0, 0, 0, 0, 0, 0, 0xf8, 0xbf],
+        &[7, 0, 0, 0],
+    ];
+    let bytes = [b'x', 0, 0, 0];
+    let (big, little) =
+        ([&big.concat()[..], &bytes].concat(), [&little.concat()[..], &bytes].concat());
+    let values: [(Element, Vec<u8>); 6] = [
+        (Element::Int, [0x0102_0304, -2].map(i32::to_ne_bytes).concat()),
+        (Element::Short, 5_i16.to_ne_bytes().to_vec()),
+        (Element::Float, core::f32::consts::PI.to_ne_bytes().to_vec()),
+        (Element::Double, (-1.5_f64).to_ne_bytes().to_vec()),
+        (Element::Long, 7_i64.to_ne_bytes().to_vec()),
+        (Element::Byte, b"x".to_vec()),
+    ];
+    let mut arrays = values.map(|(element, bytes)| {
+        let count = bytes.len() / element.size();
+        Array { element, bytes, count, stride: 1 }
+    });
+    let mut message = Message::new(Encoding::DEFAULT, Vec::new());
+    message.begin_packing();
+    for array in &mut arrays {
+        message.pack(array.element, array.lent()).unwrap();
+    }
+    let ours =
+        if cfg!(target_endian = "big") { (0x1000_0000, &big) } else { (0x1000_0001, &little) };
+    assert_eq!((message.encoding().format(), message.bytes()), (ours.0, &ours.1[..]));
+    for (format, wire) in [(0x1000_0000, &big), (0x1000_0001, &little)] {
+        let mut came =
+            Message::received(format, Received::Shared(wire.clone().into()), Info::default());
+        came.begin_unpacking();
+        for array in &arrays {
+            let mut got = array.empty();
+            came.unpack(array.element, got.lent()).unwrap();
+            assert_eq!(got.values(), array.values(), "{:?} of format {format:#x}", array.element);
+        }
+    }
+}
+
 #[test]
 fn bodies_are_joined_where_they_are_written_alike() {
     let mut message = packed(Encoding::Raw, &[1]);

@@ -303,7 +303,8 @@ impl Network {
                 Resource::Route(alloc::format!("{} to {}", host(ask.from), host(ask.to)))
             }
         };
-        let nearest = self.nearest(topology, ask, obstacle, scratch);
-        Refusal { phase: obstacle.phase, resource, shortage: obstacle.shortage, nearest }
+        let (nearest, nothing_passes) = self.nearest(topology, ask, obstacle, scratch);
+        let (phase, shortage) = (obstacle.phase, obstacle.shortage);
+        Refusal { phase, resource, shortage, nearest, nothing_passes }
     }
 }

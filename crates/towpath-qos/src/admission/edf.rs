@@ -323,7 +323,11 @@ mod tests {
             periodic(u64::MAX - 1, u64::MAX, 0),
             bucket(u64::MAX, u64::MAX, 1, 7),
         ];
-        let _ = schedulable(&set, u64::MAX);
+        // The bucket alone brings as much as the link carries.
+        assert_eq!(schedulable(&set, u64::MAX), Verdict::Overload);
+        // A packet each in 2⁶⁴ and the largest of the others in its way: the first deadline is 0.
+        let rare = schedulable(&set[..2], u64::MAX);
+        assert!(matches!(rare, Verdict::Misses { at: 0, .. }), "{rare:?}");
         let primes =
             [periodic(999_983, 999_983, 10_000_000), periodic(999_979, 999_979, 9_999_999)];
         // Exactly one in utilisation, and no repetition in sight.
@@ -402,9 +406,18 @@ mod tests {
             } else {
                 bucket(a, b, c, d)
             }).collect();
-            let _ = schedulable(&flows, rate);
+            let verdict = schedulable(&flows, rate);
+            if let Verdict::Misses { excess, .. } = verdict {
+                prop_assert!(excess > 0);
+            }
+            // One that takes all of the link: room only where nothing else comes.
             let arrivals = Arrivals::Bucket { burst: rate, rate, size: rate };
-            let _ = least_deadline(&flows, arrivals, rate);
+            let mut more = flows.clone();
+            if let Some(deadline) = least_deadline(&flows, arrivals, rate) {
+                more.push(Flow { arrivals, deadline });
+                prop_assert_eq!(verdict, Verdict::Schedulable);
+                prop_assert_eq!(schedulable(&more, rate), Verdict::Schedulable);
+            }
         }
     }
 }

@@ -178,7 +178,8 @@ impl Admission {
         if self.count >= CHANNELS_MAX {
             let shortage = Shortage::Channels { limit: CHANNELS_MAX as u64 };
             let (phase, resource) = (Phase::Request, Resource::Table);
-            return Err(Refusal { phase, resource, shortage, nearest: None });
+            let (nearest, nothing_passes) = (None, true);
+            return Err(Refusal { phase, resource, shortage, nearest, nothing_passes });
         }
         let totals = self.decide(ask)?;
         let slots = self.scratch.as_slice().into();

@@ -75,6 +75,7 @@ mod refusal;
 mod request;
 #[cfg(test)]
 mod tests;
+mod told;
 mod turns;
 
 pub use cpu::CpuLoad;

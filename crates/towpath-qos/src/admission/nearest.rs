@@ -4,26 +4,29 @@
 //! bottleneck alone: what it has free, or, where bursts and deadlines are in question, a bisection
 //! with its one test. Only the outcome is tested on the whole route; where another resource stands
 //! in the way then, that is the next bottleneck, and after [`GUESSES`] of them the search halves
-//! what is left. It ends where something passes and a little more does not, or with the
-//! least part of all refused: less traffic never fits worse, so that nothing of the kind passes
-//! then. But HFSC's budgets are found to an eighth only, and of statistical traffic a tiny part may
-//! be refused where a larger one passes: for these each part is tried.
+//! what is left. It ends where something passes and a little more does not, or with the least part
+//! of all refused. Where less may fit worse (HFSC, whose budgets are found to an eighth, and
+//! statistical traffic) each part is tried before none is found.
 //!
-//! What is named has been decided as it is named, and is rounded so that what is made of it, in
-//! the units of the specification, is nowhere more. Under HFSC, whose budgets are found to an
-//! eighth, and DRR and SCFQ, whose bounds have steps, that may all the same need a later bound.
+//! What is named has been decided as it is named, in wire bits. Whoever writes specifications in
+//! other units asks [`Admission::tell`](super::Admission::tell), which decides what he
+//! would ask for.
+//!
+//! That nothing passes is only said where it is certain: [`Network::nothing_passes`].
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::decide::{Obstacle, Place};
+use super::decide::{Obstacle, Place, check_request};
+use super::load::{Load, Shape};
 use super::plan::{Ask, Totals};
 use super::port::Slot;
 use super::ports::Network;
 use super::refusal::{Nearest, Shortage};
 use super::request::Wish;
+use crate::spec::Bucket;
 use crate::spec::limits::INTERVAL_NS_MAX;
-use crate::topology::Topology;
+use crate::topology::{HOPS_MAX, Topology};
 
 /// Most bottlenecks that are asked how much they would take.
 const GUESSES: u32 = 4;
@@ -31,10 +34,38 @@ const GUESSES: u32 = 4;
 /// Scaled traffic is counted in these parts.
 const WHOLE: u32 = 1024;
 
+/// More than a byte of message has on the wire, per second: what rounding may take from a rate.
+const SLACK_BPS: u64 = 1024;
+
 impl Ask {
     /// All rates and bursts times `parts`/1024, messages as they are.
     fn scaled(&self, parts: u32) -> Self {
         Self { load: self.load.scaled(parts, WHOLE, self.kept_bits), ..*self }
+    }
+
+    /// A load that is nowhere above any part that the specification may have in its own units: a
+    /// packet, and less than a part of the rate; with the latest bound there is.
+    fn least(&self) -> Self {
+        let load = match self.load.shape {
+            // More than the rounding of as many intervals as there are packets.
+            Shape::Packets(_) => self.load.scaled(1, WHOLE + 2, self.kept_bits),
+            Shape::Two => {
+                let rate_bps = |of: u64| (of / u64::from(WHOLE)).saturating_sub(SLACK_BPS).max(1);
+                let of = |b: Bucket| Bucket {
+                    burst_bits: self.kept_bits[0].min(b.burst_bits),
+                    rate_bps: rate_bps(b.rate_bps),
+                };
+                let (packet, least) = (self.load.packet_bits, self.load.packet_min_bits);
+                let slow = of(self.load.slow);
+                Load::two(slow, slow, packet, least)
+            }
+            // Rounded rates of intervals next to each other leave nothing certain of a slope.
+            Shape::Many(_) => {
+                let slow = Bucket { burst_bits: self.load.fast.burst_bits.min(8), rate_bps: 1 };
+                Load::two(slow, slow, self.load.packet_bits, self.load.packet_min_bits)
+            }
+        };
+        Self { load, ..self.with_delay(INTERVAL_NS_MAX) }
     }
 
     /// The same with another bound.
@@ -59,21 +90,22 @@ impl Ask {
 }
 
 impl Network {
-    /// The nearest request that passes; `slots` is what the refused plan left.
+    /// The nearest request that passes, and whether nothing of the kind does; `slots` is what the
+    /// refused plan left. With neither none was found.
     pub(super) fn nearest(
         &self,
         topology: &Topology,
         ask: &Ask,
         obstacle: &Obstacle,
         slots: &mut Vec<Slot>,
-    ) -> Option<Nearest> {
+    ) -> (Option<Nearest>, bool) {
         let bounded = matches!(ask.wish, Wish::Bounded { .. });
         match obstacle.shortage {
             Shortage::NoHost(_)
             | Shortage::ToItself
             | Shortage::PacketBits { .. }
             | Shortage::Channels { .. }
-            | Shortage::ShareOnly => return None,
+            | Shortage::ShareOnly => return (None, true),
             _ => {}
         }
         let mut later = obstacle.least_ns;
@@ -85,21 +117,35 @@ impl Network {
             && let Some(least) = later
             && self.decide(topology, &ask.with_delay(least), slots).is_ok()
         {
-            return Some(Nearest::DelayNs(least));
+            return (Some(Nearest::DelayNs(least)), false);
         }
         if let Shortage::JitterNs { least, .. } = obstacle.shortage
             && self.decide(topology, &ask.with_jitter(least), slots).is_ok()
         {
-            return Some(Nearest::JitterNs(least));
+            return (Some(Nearest::JitterNs(least)), false);
         }
+        if self.nothing_passes(topology, ask) {
+            return (None, true);
+        }
+        (self.less(topology, ask, *obstacle, slots), false)
+    }
+
+    /// Less traffic that passes, with the same bound, else with a later one.
+    fn less(
+        &self,
+        topology: &Topology,
+        ask: &Ask,
+        obstacle: Obstacle,
+        slots: &mut Vec<Slot>,
+    ) -> Option<Nearest> {
         if !matches!(obstacle.shortage, Shortage::Unreachable { .. })
-            && let Some((parts, _)) = self.most_parts(topology, ask, *obstacle, slots)
+            && let Some((parts, _)) = self.most_parts(topology, ask, obstacle, slots)
         {
             let rate_bps = ask.scaled(parts).load.rate_bps();
             return Some(Nearest::Scaled { parts, rate_bps });
         }
         let longest = ask.with_delay(INTERVAL_NS_MAX);
-        if !bounded {
+        if longest == *ask {
             return None;
         }
         let obstacle = self.decide(topology, &longest, slots).err()?;
@@ -113,8 +159,47 @@ impl Network {
         Some(Nearest::ScaledDelayNs { parts, rate_bps: scaled.load.rate_bps(), delay_ns })
     }
 
+    /// Whether it is certain that no part of the traffic passes, with this bound or any later.
+    ///
+    /// One load that is nowhere above any part ([`Ask::least`]) is decided, with the latest bound
+    /// there is. What refuses it refuses every part, where the test only grows with the load:
+    ///
+    /// - rates, processors' rates, and what propagation takes: no budget has a part in them;
+    /// - everything else, where the load is two buckets all along and no port of the route finds
+    ///   its budgets by steps (`PortState::grows_with_the_load`). The least budgets before a hop
+    ///   then grow with the load, so do the burst there and its own least budget, and with them
+    ///   sums, variation and memory. Budgets that are looser pass only where these do.
+    ///
+    /// Of statistical traffic less may be refused where more passes: with one bucket left its peak
+    /// counts as the line's. Only rates are certain there.
+    fn nothing_passes(&self, topology: &Topology, ask: &Ask) -> bool {
+        let mut slots = Vec::new();
+        let Err(obstacle) = self.decide(topology, &ask.least(), &mut slots) else { return false };
+        let grows = || {
+            let mut route = [0_u32; HOPS_MAX];
+            let route = check_request(topology, ask, &mut route).unwrap_or(&[]);
+            matches!(ask.wish, Wish::Bounded { .. })
+                && ask.load.is_two()
+                && route.iter().all(|&port| self.port(port).grows_with_the_load())
+        };
+        match obstacle.shortage {
+            Shortage::RateBps { asked, free } if asked > free => true,
+            Shortage::CpuPpm { .. }
+            | Shortage::Unreachable { .. }
+            | Shortage::PacketBits { .. }
+            | Shortage::ShareOnly => true,
+            Shortage::MemoryBits { .. } if matches!(ask.wish, Wish::Share { .. }) => true,
+            _ => grows(),
+        }
+    }
+
     /// The least bound of the same traffic, where it has one.
-    fn least_delay_ns(&self, topology: &Topology, ask: &Ask, slots: &mut Vec<Slot>) -> Option<u64> {
+    pub(super) fn least_delay_ns(
+        &self,
+        topology: &Topology,
+        ask: &Ask,
+        slots: &mut Vec<Slot>,
+    ) -> Option<u64> {
         let obstacle = self.decide(topology, &ask.with_delay(0), slots).err()?;
         let Shortage::Unreachable { fixed, .. } = obstacle.shortage else { return None };
         let soon = ask.with_delay(fixed.saturating_add(1));

@@ -29,6 +29,10 @@ enum Test {
     Share,
 }
 
+/// Points of a profile up to which one more load is exact: below where the bends of curves go to
+/// a grid.
+const POINTS_EXACT: usize = 60;
+
 /// One egress. Invariants: `reserved ≤ rate`; `memory ≤ queue`; the test's condition
 /// holds for everything added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -447,6 +451,20 @@ impl PortState {
     /// HFSC, whose least budgets are only nearly the least.
     pub(super) const fn has_curves(&self) -> bool {
         matches!(self.test, Test::Curves(_))
+    }
+
+    /// Whether a load that two buckets say all of never needs a later budget, or less room, than
+    /// one that is nowhere below it. Not where budgets are found in steps: HFSC's to an eighth,
+    /// quanta and turns, deadlines on a grid, demand that is gone through within limits.
+    pub(super) fn grows_with_the_load(&self) -> bool {
+        match &self.test {
+            Test::Levels(_) | Test::Share => true,
+            Test::Rate => self.turns.is_none(),
+            Test::Deadlines { profile, demand, .. } => {
+                demand.is_none() && profile.len() < POINTS_EXACT
+            }
+            Test::Curves(_) => false,
+        }
     }
 
     pub(super) fn has_levels(&self) -> bool {

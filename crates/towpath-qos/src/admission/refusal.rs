@@ -180,8 +180,11 @@ pub struct Refusal {
     pub resource: Resource,
     /// What it lacks.
     pub shortage: Shortage,
-    /// What would pass; `None` where nothing of the kind does: the whole search found none.
+    /// What would pass; `None` where a search found none.
     pub nearest: Option<Nearest>,
+    /// It is certain that nothing of the kind passes: no part of the traffic, of 1024, with this
+    /// bound or a later one.
+    pub nothing_passes: bool,
 }
 
 /// Why a change of an existing reservation was not made.

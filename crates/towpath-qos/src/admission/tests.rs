@@ -67,7 +67,7 @@ fn rates_that_sum_to_exactly_the_link_are_admitted_and_one_more_bit_is_not() {
     assert_eq!(refusal.resource, Resource::Port("s:2".to_string()));
     assert_eq!(refusal.shortage, Shortage::RateBps { asked: 1, free: 0 });
     assert_eq!(refusal.phase, Phase::Destination, "the receiver's own link is full");
-    assert_eq!(refusal.nearest, None);
+    assert_eq!((refusal.nearest, refusal.nothing_passes), (None, true));
 }
 
 #[test]
@@ -576,7 +576,7 @@ fn fixed_budgets_that_do_not_suffice_say_by_how_much() {
         let Some(Nearest::Scaled { parts, .. }) = refusal.nearest else { panic!("{refusal:?}") };
         let least = (100_000 - blocking - rate) * 1024 / 120_000;
         assert_eq!(u64::from(parts), least, "{scheduler}");
-        check_less(&mut admission, &burst, refusal.nearest);
+        check_less(&mut admission, &burst, &refusal);
     }
 }
 
@@ -602,7 +602,7 @@ fn the_calculus_finds_no_more_than_was_promised() {
     }
 }
 
-const SCHEDULERS: [&str; 10] = [
+const SCHEDULERS: [&str; 11] = [
     "edf",
     "jitter_edf",
     "hfsc",
@@ -613,11 +613,13 @@ const SCHEDULERS: [&str; 10] = [
     "wf2q_plus",
     "drr",
     "scfq",
+    "wfq",
 ];
 
 /// Two switches in a row, a scheduler each, hosts on both, rates apart.
 pub(super) fn mixed(kinds: &[usize]) -> Topology {
-    let name = |i: usize| SCHEDULERS[kinds[i % kinds.len()] % SCHEDULERS.len()];
+    // The last of all promises shares only.
+    let name = |i: usize| SCHEDULERS.get(kinds[i % kinds.len()]).unwrap_or(&"cbq");
     let mut text = String::new();
     for h in 0..4 {
         text += &std::format!("[[host]]\nname = \"h{h}\"\nscheduler = \"{}\"\n", name(h % 2));
@@ -716,32 +718,33 @@ fn check_promise(admission: &Admission, id: ReservationId, request: &Request) {
     assert_eq!(bound, hops + promise.source_cpu_ns + promise.destination_cpu_ns);
 }
 
-/// What a refusal names as less traffic passes, when asked for as a request of its own.
-fn check_less(admission: &mut Admission, request: &Request, nearest: Option<Nearest>) {
-    let (parts, delay_ns) = match nearest {
-        Some(Nearest::Scaled { parts, .. }) => (parts, None),
-        Some(Nearest::ScaledDelayNs { parts, delay_ns, .. }) => (parts, Some(delay_ns)),
+/// What a refusal names as less traffic passes, when asked for as a request of its own in other
+/// units, after that was asked for.
+fn check_less(admission: &mut Admission, request: &Request, refusal: &Refusal) {
+    let packet = request.demand.packet_bits;
+    let load = Load::of(&request.demand);
+    // Rates and bursts in 1024 parts, bursts no less than a packet.
+    let share = |parts: u32| {
+        let part = |n: u64| (u128::from(n) * u128::from(parts) / 1024) as u64;
+        let bucket = |of: Bucket| Bucket {
+            burst_bits: part(of.burst_bits).max(packet),
+            rate_bps: part(of.rate_bps).max(1),
+        };
+        let buckets = Buckets::least(&[bucket(load.fast), bucket(load.slow)]);
+        Some(Demand { buckets, ..request.demand })
+    };
+    let mut told = refusal.clone();
+    admission.tell(&[*request], 0, &mut told, &share);
+    let (parts, wish) = match (told.nearest, request.wish) {
+        (Some(Nearest::Scaled { parts, .. }), wish) => (parts, wish),
+        (Some(Nearest::ScaledDelayNs { parts, delay_ns, .. }), Wish::Bounded { jitter, .. }) => {
+            (parts, Wish::Bounded { delay: Duration::from_nanos(delay_ns), jitter })
+        }
         _ => return,
     };
-    // As `Nearest` says: rates and bursts in 1024 parts, bursts no less than a packet.
-    let packet = request.demand.packet_bits;
-    let part = |n: u64| (u128::from(n) * u128::from(parts) / 1024) as u64;
-    let load = Load::of(&request.demand);
-    let bucket = |of: Bucket| Bucket {
-        burst_bits: part(of.burst_bits).max(packet),
-        rate_bps: part(of.rate_bps).max(1),
-    };
-    let buckets = Buckets::least(&[bucket(load.fast), bucket(load.slow)]);
-    let wish = match (request.wish, delay_ns) {
-        (Wish::Bounded { jitter, .. }, Some(ns)) => {
-            Wish::Bounded { delay: Duration::from_nanos(ns), jitter }
-        }
-        (wish, _) => wish,
-    };
-    let less = Request { demand: Demand { buckets, ..request.demand }, wish, ..*request };
+    let less = Request { demand: share(parts).expect("some"), wish, ..*request };
     let answer = admission.what_if(&less);
-    // With the bound that was found another split is tried first: it may be asked for again.
-    assert!(answer.is_ok() || delay_ns.is_some(), "{nearest:?}: {answer:?}");
+    assert!(answer.is_ok(), "{:?}: {answer:?}", told.nearest);
 }
 
 /// What is promised at each EDF port, handed to the pure test as single buckets: the same answer
@@ -814,7 +817,7 @@ proptest! {
                             let later = Request { wish, ..request };
                             prop_assert!(admission.what_if(&later).is_ok());
                         }
-                        check_less(&mut admission, &request, nearest);
+                        check_less(&mut admission, &request, &refusal);
                     }
                 },
                 Op::Modify(i, request) if !live.is_empty() => {
@@ -904,12 +907,28 @@ proptest! {
             let bytes = ByteSize::from_bytes(packet % 3000);
             let demand = Demand::of_wire(Buckets::least(&[fast, slow]), bytes, bytes);
             let mut request = request(u32::from(ends % 4), u32::from(ends / 4 % 4), demand, delay);
-            let _ = admission.admit(&request);
             let delay = Duration::from_nanos(delay);
-            request.wish = Wish::Statistical { delay, late_ppm: ends.into() };
-            let _ = admission.admit(&request);
-            request.wish = Wish::Share { priority: ends };
-            let _ = admission.admit(&request);
+            for wish in [
+                request.wish,
+                Wish::Statistical { delay, late_ppm: ends.into() },
+                Wish::Share { priority: ends },
+            ] {
+                request.wish = wish;
+                let (asked, before) = (admission.what_if(&request), admission.len());
+                match admission.admit(&request) {
+                    Ok(admitted) => {
+                        prop_assert_eq!(asked, Ok((admitted.delay_ns, admitted.jitter_ns)));
+                        prop_assert_eq!(admission.len(), before + 1);
+                        check_promise(&admission, admitted.id, &request);
+                    }
+                    Err(refusal) => {
+                        prop_assert_eq!(asked, Err(refusal.clone()));
+                        prop_assert_eq!(admission.len(), before);
+                        prop_assert!(refusal.nearest.is_none() || !refusal.nothing_passes);
+                        check_less(&mut admission, &request, &refusal);
+                    }
+                }
+            }
             prop_assert!(admission.recompute().is_ok());
         }
     }

@@ -25,6 +25,7 @@ pub mod peak_mean;
 pub mod regulator;
 pub mod schedule;
 pub mod service;
+mod share;
 pub mod sigma_rho;
 pub mod spaced;
 pub mod token_bucket;

@@ -440,11 +440,21 @@ mod tests {
             for spec in specs() {
                 let mut regulator = Regulator::new(&spec);
                 for &t in &times {
-                    let _ = regulator.offer(at(t), bytes(size));
-                    let _ = regulator.reserve(at(t), bytes(1));
+                    match regulator.offer(at(t), bytes(size)) {
+                        Verdict::Conforms => prop_assert!(size <= spec.packet_max().as_bytes()),
+                        Verdict::Early(then) => prop_assert!(then > at(t)),
+                        Verdict::TooLarge { limit } => {
+                            prop_assert!(limit == spec.packet_max() && bytes(size) > limit);
+                        }
+                    }
+                    // Never earlier than asked for; none where no time is left.
+                    let then = regulator.reserve(at(t), bytes(1));
+                    prop_assert!(then.is_none_or(|then| then >= at(t) && then < Instant::NEVER));
                 }
-                let _ = spec.bits_in(u64::MAX);
-                let _ = spec.buckets().after(u64::MAX, u64::MAX, u64::MAX).bits_in(u64::MAX);
+                prop_assert!(spec.bits_in(u64::MAX) >= spec.bits_in(0));
+                prop_assert!(spec.bits_in(0) >= u128::from(spec.packet_max().as_bytes()) * 8);
+                let after = spec.buckets().after(u64::MAX, u64::MAX, u64::MAX);
+                prop_assert!(after.bits_in(u64::MAX) >= spec.buckets().bits_in(u64::MAX));
             }
         }
     }

@@ -7,6 +7,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::spec::limits::RATE_BPS_MAX;
 
 const STAR: &str = r#"
 [[host]]
@@ -150,6 +151,19 @@ proptest! {
             .replace("2000", &a.to_string())
             .replace("10_000_000 ", &b.to_string())
             .replace("latency_ns = 1000", &std::format!("latency_ns = {c}"));
-        let _ = Topology::parse(&text);
+        match Topology::parse(&text) {
+            Ok(topology) => {
+                let cpu = topology.nodes().iter().any(|n| {
+                    let (fabric_bps, memory_bits) = (None, None);
+                    n.kind == NodeKind::Switch { latency_ns: c, fabric_bps, memory_bits }
+                });
+                prop_assert!(cpu, "{c} ns of latency are kept");
+                prop_assert!((1..=RATE_BPS_MAX).contains(&b));
+                let link = topology.ports().iter().any(|port| port.rate_bps == b);
+                prop_assert!(link, "{b} bit/s are kept");
+            }
+            // h1 and its processor, h2 and its port, s1 and its latency.
+            Err(e) => prop_assert!([3, 4, 6, 7, 9, 10].contains(&e.line), "{e}"),
+        }
     }
 }

@@ -57,6 +57,20 @@ impl Fault {
         }
     }
 
+    /// For how long it may keep hosts from hearing each other.
+    pub(super) fn lasts(self) -> Duration {
+        match self {
+            Self::Cut { ms, .. }
+            | Self::CutOneWay { ms, .. }
+            | Self::Isolate { ms, .. }
+            | Self::Burst { ms, .. }
+            | Self::Pause { ms, .. } => Duration::from_millis(ms),
+            // What filled the queue before takes its time afterwards.
+            Self::Bloat { ms, .. } => Duration::from_millis(ms + 2000),
+            Self::Step { .. } | Self::Crash { .. } => Duration::ZERO,
+        }
+    }
+
     fn directions(self, hosts: usize) -> Vec<(usize, usize)> {
         match self {
             Self::Cut { a, b, .. } | Self::Burst { a, b, .. } => vec![(a, b), (b, a)],

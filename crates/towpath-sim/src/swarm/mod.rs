@@ -12,10 +12,15 @@
 //! | all living hosts agree on the host table; crashed ones are lost, living ones up | `run` |
 //! | no message memory is left over, and never more than the bound was in use | `run` |
 //! | what repeats is in proportion to what was lost | `run` |
+//! | no key seals two packets under one nonce | `watched` |
+//! | a key of the past is dropped once its time is over | `run` |
+//! | nobody is taken for silent who was not, and what is said of it is true | `silence` |
 
 mod fault;
 mod flows;
 mod run;
+mod silence;
+mod watched;
 mod work;
 
 pub use run::{MakeCrypto, Outcome, Violation, run, run_watched, stand_in};

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use towpath_node::{JoinFailure, JoinTarget, Links, Node, NodeConfig, NodeEvent};
+use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Crypto, Rng};
 use towpath_vm::HostState;
 use towpath_wire::{ByteSize, Instant};
 
 use super::fault::Fault;
 use super::flows::Flows;
+use super::silence::Excuses;
+use super::watched::{Reused, Watched};
 use super::work::Work;
 use crate::clock::Clock;
 use crate::crypto::StandIn;
@@ -71,10 +74,24 @@ const DATA_PACKET: u64 = 1416;
 const TICK: Duration = Duration::from_millis(20);
 /// Joins that nobody answered and that are tried again, of all hosts together.
 const JOINS_AGAIN: u32 = 3;
+/// One seed in so many renews its keys often, after so many packets.
+const REKEYS: u64 = 4;
+const REKEY_PACKETS: u64 = 400;
+/// For so long a key may be kept after the next one came: three probe time-outs, which seconds in
+/// a queue, or a clock that jumps by four, make long.
+const KEY_KEPT_MAX: Duration = Duration::from_mins(2);
 const CALL_TICK: u64 = 0;
 const CALL_BOOT: u64 = 1 << 32;
 const CALL_ASK: u64 = 2 << 32;
 const CALL_HEAL: u64 = 3 << 32;
+
+/// What conversations are held against.
+#[derive(Default)]
+struct Watching {
+    excuses: Excuses,
+    reused: Reused,
+    liveness: Liveness,
+}
 
 struct Run<'a> {
     scenario: &'a Scenario,
@@ -91,6 +108,7 @@ struct Run<'a> {
     asks: usize,
     healed: usize,
     crashed: Option<usize>,
+    watching: Watching,
     bytes_total: u64,
     loaded: bool,
     joined: usize,
@@ -179,6 +197,7 @@ impl<'a> Run<'a> {
             asks,
             healed: 0,
             crashed: None,
+            watching: Watching::default(),
             bytes_total,
             loaded: false,
             joined: 0,
@@ -192,7 +211,11 @@ impl<'a> Run<'a> {
     /// Boots the founder; the others boot a little later, with tokens from it.
     fn found(&mut self, seed: u64, config: &dyn Fn(&mut Config)) {
         let mut proto = Config::default();
+        if seed % REKEYS == 1 {
+            proto.rekey.packets = REKEY_PACKETS;
+        }
         config(&mut proto);
+        self.watching.liveness = proto.liveness;
         let node_config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
             build: "test".into(),
@@ -205,7 +228,7 @@ impl<'a> Run<'a> {
             proto: proto.clone(),
         };
         let rng = |host: usize| Rng::new(seed, 1000 + host as u64);
-        let crypto = (self.make_crypto)(Rng::new(seed, 2000));
+        let crypto = self.crypto(0);
         let key = crypto.public_key();
         self.world.boot(0, Node::found(node_config(0), crypto, rng(0), [7; 32]));
         // Where nobody waits for news of hosts, it takes longer until a dead one is known.
@@ -223,6 +246,11 @@ impl<'a> Run<'a> {
             self.world.call_at(Instant::ZERO + at, CALL_BOOT | host as u64);
         }
         self.world.call_at(Instant::ZERO + TICK, CALL_TICK);
+    }
+
+    fn crypto(&self, host: usize) -> Box<dyn Crypto> {
+        let inner = (self.make_crypto)(Rng::new(self.out.seed, 2000 + host as u64));
+        Box::new(Watched { inner, reused: self.watching.reused.clone() })
     }
 
     fn go(&mut self) {
@@ -263,7 +291,7 @@ impl<'a> Run<'a> {
         let next = Rng::new(rng.clone().u64(), host as u64);
         let rng = std::mem::replace(rng, next);
         let (config, target) = (config.clone(), target.clone());
-        let crypto = (self.make_crypto)(Rng::new(self.out.seed, 2000 + host as u64));
+        let crypto = self.crypto(host);
         let now = self.world.local_now(host);
         self.world.boot(host, Node::join(now, config, crypto, rng, target));
     }
@@ -280,6 +308,11 @@ impl<'a> Run<'a> {
                 self.violate(format!("host {host} cannot join: {failure}"));
             }
             NodeEvent::HostLost(_) if host == 0 => self.out.hosts_lost += 1,
+            NodeEvent::ContactOver { host: other, end } => {
+                if let Some(what) = self.watching.excuses.judge(end, &self.watching.liveness) {
+                    self.violate(format!("host {host} of {other}: {what}"));
+                }
+            }
             _ => {}
         }
         let violations = &mut self.out.violations;
@@ -303,6 +336,7 @@ impl<'a> Run<'a> {
         }
         let index = self.struck.len() as u64;
         self.struck.push(fault);
+        self.watching.excuses.struck(fault);
         if let Some(host) = fault.crashes() {
             self.crashed = Some(host);
             self.flows.redirect(host, self.world.hosts.len());
@@ -364,6 +398,26 @@ impl<'a> Run<'a> {
         self.out.violations.push(Violation(what));
     }
 
+    fn check_keys(&mut self) {
+        let reused = self.watching.reused.count();
+        if reused > 0 {
+            self.violate(format!("{reused} packets were sealed under a nonce used before"));
+        }
+        let crashed = self.crashed;
+        for host in (0..self.world.hosts.len()).filter(|h| Some(*h) != crashed) {
+            let node = self.world.hosts[host].node.as_ref();
+            let associations = node.into_iter().flat_map(|n| n.endpoint().associations());
+            let now = self.world.local_now(host);
+            let until = associations.filter(|(_, a)| a.is_open());
+            let until = until.filter_map(|(_, a)| a.opens_previous_until());
+            let kept = |until: &Instant| *until < now || *until > now + KEY_KEPT_MAX;
+            if let Some(until) = until.filter(kept).max() {
+                let what = format!("host {host} opens packets of a key of the past until {until}");
+                self.violate(format!("{what}, and it is {now}"));
+            }
+        }
+    }
+
     fn check(&mut self) {
         if let Some(what) = self.disagreement() {
             self.violate(what);
@@ -371,6 +425,7 @@ impl<'a> Run<'a> {
         for what in self.flows.check(&self.world) {
             self.violate(what);
         }
+        self.check_keys();
         // Per channel and direction one window, and what waits behind it, of either kind.
         let hosts = self.world.hosts.len() as u64;
         let channels = self.flows.len() as u64 + 3 * hosts;

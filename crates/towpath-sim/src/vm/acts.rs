@@ -39,7 +39,7 @@ impl Run<'_> {
             return;
         }
         if task.acts_left == 0 {
-            if !task.is_busy() {
+            if !task.is_busy() && self.world.now() >= task.stays_until {
                 self.leave(index);
             }
             return;

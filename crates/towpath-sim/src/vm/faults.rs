@@ -43,6 +43,20 @@ impl Fault {
         }
     }
 
+    /// The hosts, of `hosts`, that it keeps from answering the others.
+    pub(super) fn strikes(self, hosts: usize) -> std::ops::Range<usize> {
+        match self {
+            Self::Crash { host }
+            | Self::Pause { host, .. }
+            | Self::Cut { host, .. }
+            | Self::Burst { host, .. } => host..host + 1,
+            // Those left on the other side cannot reach them either: the leader, which hears that
+            // from both, may take the fewer for the worse.
+            Self::Part { .. } => 0..hosts,
+            Self::Step { .. } => 0..0,
+        }
+    }
+
     /// Strikes; when it is to be healed, if the world does not do that.
     pub(super) fn strike(self, world: &mut World, link: LinkSpec) -> Option<Instant> {
         let until = |ms| world.now() + Duration::from_millis(ms);

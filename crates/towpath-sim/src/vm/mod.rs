@@ -11,11 +11,14 @@
 //! | a frozen group is the same for all of its members | `ledger` |
 //! | a node keeps its bounds and leaves nothing behind whatever its tasks say | `hostile` |
 //! | every host knows all hosts in the end | `settle` |
+//! | only hosts that something struck are lost, and their tasks end with them | `fenced` |
+//! | no host is sent what it did not grant, nor anything else that nobody may send it | `settle` |
 //! | nothing is left of tasks that ended, at no daemon and in no memory | `settle` |
 //! | a daemon holds what it may for its tasks, and no more | `settle` |
 
 mod acts;
 mod faults;
+mod fenced;
 mod hostile;
 mod ledger;
 mod outcome;
@@ -26,5 +29,5 @@ mod settle;
 
 pub use hostile::hostile;
 pub use outcome::{Growth, VmOutcome};
-pub use run::run;
+pub use run::{run, run_with};
 pub use scenario::VmScenario;

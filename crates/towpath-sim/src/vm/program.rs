@@ -63,6 +63,8 @@ pub(super) struct Task {
     pub(super) spawned: bool,
     pub(super) asleep: bool,
     pub(super) acts_left: u32,
+    /// It does not leave by itself before.
+    pub(super) stays_until: Instant,
     pub(super) rng: Rng,
     pub(super) known: Vec<TaskId>,
     pub(super) joined: Option<u32>,
@@ -83,6 +85,7 @@ impl Task {
             spawned: false,
             asleep: false,
             acts_left: acts,
+            stays_until: Instant::ZERO,
             rng,
             known: Vec::new(),
             joined: None,

@@ -10,6 +10,7 @@ use towpath_vm::{Action, Ending, RequestEvent};
 use towpath_wire::{ByteSize, HostId, Instant, TaskId};
 
 use super::faults::Fault;
+use super::fenced::Fenced;
 use super::ledger::Ledger;
 use super::outcome::VmOutcome;
 use super::program::{Stage, Task};
@@ -27,6 +28,9 @@ const CALL_HEAL: u64 = 5 << 40;
 const CALL_TICK: u64 = 6 << 40;
 const KIND: u64 = !((1 << 40) - 1);
 const TICK: Duration = Duration::from_millis(200);
+/// One task in so many stays for longer than it takes until a host is lost and back.
+const STAYING: usize = 8;
+const STAYS: Duration = Duration::from_secs(12);
 /// Message memory of a host.
 const MEMORY: ByteSize = ByteSize::from_mib(512);
 
@@ -46,6 +50,7 @@ pub(super) struct Run<'a> {
     struck: Vec<Fault>,
     healed: usize,
     pub(super) crashed: Vec<usize>,
+    pub(super) fenced: Fenced,
     pub(super) ledger: Ledger,
     over: usize,
     enrolled_ever: usize,
@@ -57,7 +62,14 @@ pub(super) struct Run<'a> {
 
 /// Runs a virtual machine with `seed`.
 pub fn run(scenario: &VmScenario, seed: u64) -> VmOutcome {
-    let mut run = Run::new(scenario, seed);
+    run_with(scenario, seed, &|_| {})
+}
+
+/// The same; `config` changes the transport's options from their defaults.
+pub fn run_with(scenario: &VmScenario, seed: u64, config: &dyn Fn(&mut Config)) -> VmOutcome {
+    let mut proto = Config::default();
+    config(&mut proto);
+    let mut run = Run::new(scenario, seed, &proto);
     run.go();
     run.check();
     run.out
@@ -68,7 +80,7 @@ fn crypto(seed: u64, host: usize) -> Box<dyn Crypto> {
 }
 
 impl<'a> Run<'a> {
-    fn new(scenario: &'a VmScenario, seed: u64) -> Self {
+    fn new(scenario: &'a VmScenario, seed: u64, proto: &Config) -> Self {
         let mut world = World::new(seed);
         let mut rng = Rng::new(seed, 1);
         let hosts = scenario.hosts.max(2);
@@ -88,7 +100,7 @@ impl<'a> Run<'a> {
             cpus: 2,
             slots: 2,
             unix_us_at_zero: 1_000_000_000_000,
-            proto: Config::default(),
+            proto: proto.clone(),
         };
         let key = crypto(seed, 0).public_key();
         let founder = Node::found(config(0), crypto(seed, 0), Rng::new(seed, 1000), [7; 32]);
@@ -118,6 +130,7 @@ impl<'a> Run<'a> {
             struck: Vec::new(),
             healed: 0,
             crashed: Vec::new(),
+            fenced: Fenced::default(),
             ledger: Ledger::default(),
             over: 0,
             enrolled_ever: 0,
@@ -221,6 +234,9 @@ impl<'a> Run<'a> {
             there.remove(0);
         }
         there.push(id);
+        if index.is_multiple_of(STAYING) {
+            self.tasks[index].stays_until = self.world.now() + STAYS;
+        }
         let at = self.after(self.scenario.pace_us);
         self.world.call_at(at, CALL_ACT | index as u64);
     }
@@ -367,6 +383,7 @@ impl<'a> Run<'a> {
         match event {
             NodeEvent::Joined { me, .. } => {
                 if let Some(old) = self.ids[host].replace(*me) {
+                    self.fenced.became_another(self.world.now(), old);
                     self.ledger.host_lost(old);
                 }
             }
@@ -374,6 +391,7 @@ impl<'a> Run<'a> {
                 self.ledger.violate(format!("host {host} cannot join: {why}"));
             }
             NodeEvent::HostLost(id) | NodeEvent::HostLeft(id) => {
+                self.check_lost(*id);
                 self.out.hosts_lost += u64::from(host == 0);
                 self.ledger.host_lost(*id);
             }
@@ -397,6 +415,7 @@ impl<'a> Run<'a> {
             self.out.growth.joined_s = self.world.now().as_nanos() as f64 / 1e9;
             self.out.growth.join_datagrams = self.world.delivered;
         }
+        self.check_fenced();
         // A third of the tasks come by themselves, a share with each tick.
         let own = self.scenario.tasks.div_ceil(3);
         if self.enrolled_ever < own && self.tasks.len() < self.scenario.tasks {
@@ -425,6 +444,7 @@ impl<'a> Run<'a> {
         let fault = self.faults.remove(0);
         let index = self.struck.len() as u64;
         self.struck.push(fault);
+        self.fenced.struck(fault, self.ids.len());
         if let Fault::Crash { host } = fault {
             if self.crashed.len() * 4 >= self.ids.len() || self.crashed.contains(&host) {
                 self.healed += 1;

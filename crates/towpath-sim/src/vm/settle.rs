@@ -87,6 +87,10 @@ impl Run<'_> {
                 let has = node.log_index();
                 self.ledger.violate(format!("host {host} has {has} of {entries} log entries"));
             }
+            if node.malformed() > 0 {
+                let what = format!("host {host} was sent {} things amiss", node.malformed());
+                self.ledger.violate(what);
+            }
             let remains = node.remains();
             let flows = if remains.is_empty() {
                 Vec::new()

@@ -334,8 +334,9 @@ fn a_multicast_that_streams_have_taken_reaches_the_others_though_there_is_no_roo
     let (ports, _) = answers(&mut task, &mut side, 1);
     peer.dial(&mut task, ports[0].1);
     // It reads nothing: at some point the kernel takes no more.
+    let filling = vec![1; 50_000];
     while task.has_written(peer.id) {
-        let parts: &[&[u8]] = &[&[1; 50_000]];
+        let parts: &[&[u8]] = &[&filling];
         let mut header = task.header(peer.id, Envelope::tag(1), parts);
         assert_eq!(task.push_stream(&mut header, parts), Ok(true));
     }

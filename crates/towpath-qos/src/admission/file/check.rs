@@ -13,9 +13,9 @@ use super::fault::{RequestFault, RequestsError};
 use super::form::{Counts, FramingForm, IpForm, Measured, RequestForm, RequestsForm};
 use super::wish::{At, Want, class, place, want};
 use crate::file;
-use crate::spec::TSpec;
 use crate::spec::service::{self, AtmCells, Marks, TenetWish};
 use crate::spec::wire::{Demand, Framing, FramingError, Ip};
+use crate::spec::{TSpec, TSpecForm};
 use crate::topology::{NodeId, Topology};
 
 /// Largest file: 64 MiB.
@@ -36,6 +36,9 @@ pub struct Asked {
     pub spec: Arc<TSpec>,
     /// Its traffic in wire bits.
     pub demand: Demand,
+    /// How `demand` follows from `spec`; `None` where another file was measured packet by packet,
+    /// and for a schedule, of whose thousands of points nobody writes a part down.
+    pub units: Option<Units>,
     /// What it wants.
     pub want: Want,
     /// The class it was asked for by, and what that is here.
@@ -44,6 +47,35 @@ pub struct Asked {
     pub set: Option<String>,
     /// Whose it is.
     pub owner: u64,
+}
+
+/// What a specification in a file of requests counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Units {
+    /// `None`: wire bytes.
+    framing: Option<Framing>,
+    message_min: ByteSize,
+}
+
+impl Units {
+    fn demand(&self, spec: &TSpec) -> Demand {
+        match &self.framing {
+            Some(framing) => framing.demand(spec, self.message_min),
+            None => Demand::of_spec(spec, self.message_min),
+        }
+    }
+}
+
+impl Asked {
+    /// So many parts of 1024 of its traffic, as a specification for the same file, with what that
+    /// is on the wire; `None` where no specification is left, or there are no `units`.
+    pub fn share(&self, parts: u32) -> Option<(TSpecForm, Demand)> {
+        let units = self.units?;
+        let frame = units.framing.map_or(self.spec.packet_max(), |framing| framing.payload());
+        let form = self.spec.share((parts, 1024), frame).ok()?;
+        let spec = TSpec::try_from(form.clone()).ok()?;
+        Some((form, units.demand(&spec)))
+    }
 }
 
 /// Measures traffic that a file holds: its specification, and what it is on the wire, packet by
@@ -137,16 +169,17 @@ fn check(
     };
     let (spec, tenet) = traffic(form, &mut keep)?;
     let least = ByteSize::from_bytes(form.message_min_bytes);
-    let demand = match (measured, framing) {
-        (Some(demand), _) => demand,
-        (None, Some(framing)) => framing.demand(&spec, least),
-        (None, None) => Demand::of_spec(&spec, least),
+    let units = Units { framing: framing.copied(), message_min: least };
+    let (demand, units) = match measured {
+        Some(demand) => (demand, None),
+        None if matches!(spec, TSpec::Schedule(_)) => (units.demand(&spec), None),
+        None => (units.demand(&spec), Some(units)),
     };
     let class = class(form, tenet)?.and_then(|class| Some((class.name(), class.0.marks()?)));
     let want = want(form, tenet, class.as_ref().map(|class| class.1))?;
     let (name, set, owner) = (name.clone(), form.set.clone(), form.owner);
     let spec = Arc::new(spec);
-    Ok(Asked { name, from, to, spec, demand, want, class, set, owner })
+    Ok(Asked { name, from, to, spec, demand, units, want, class, set, owner })
 }
 
 /// The specification, from the one model that is given.

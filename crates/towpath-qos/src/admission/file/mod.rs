@@ -22,7 +22,7 @@ mod form;
 mod tests;
 mod wish;
 
-pub use check::{Asked, BYTES_MAX, CHANNELS_MAX, parse};
+pub use check::{Asked, BYTES_MAX, CHANNELS_MAX, Units, parse};
 pub use fault::{RequestFault, RequestsError};
 pub use form::{Measured, ServiceForm};
 pub use wish::Want;

@@ -206,9 +206,17 @@ fn faults_name_request_line_and_value() {
 proptest! {
     #[test]
     fn no_text_panics(text in "\\PC{0,60}", number: u64) {
-        let _ = of(&text);
-        let _ = one(&format!("{SIGMA}\n{text}"));
-        let _ = one(&SIGMA.replace("1000", &number.to_string()).replace("8000", &text));
-        let _ = tenet(&format!(", zmin_ppm = {number}\njitter_ns = {number}"));
+        // A line that there is, or a channel that is what was asked for.
+        let sound = |text: &str, answer: Result<Asked, RequestsError>| match answer {
+            Err(e) => (1..=text.lines().count() + 9).contains(&e.line),
+            Ok(asked) => asked.demand.packet_bits > 0 && asked.demand.buckets.sustained_bps() > 0,
+        };
+        prop_assert!(of(&text).is_err_and(|e| e.line <= text.lines().count().max(1)), "{}", text);
+        let more = one(&format!("{SIGMA}\n{text}"));
+        prop_assert!(sound(&text, more));
+        let size = one(&SIGMA.replace("1000", &number.to_string()).replace("8000", &text));
+        prop_assert!(sound(&text, size));
+        let odds = tenet(&format!(", zmin_ppm = {number}\njitter_ns = {number}"));
+        prop_assert!(odds.is_err(), "two bounds on jitter, or odds above one: {:?}", odds);
     }
 }

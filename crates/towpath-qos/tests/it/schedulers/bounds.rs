@@ -99,7 +99,7 @@ fn a_burst_waits_for_the_turns_of_others_of_its_priority() {
     let outcome =
         run(&mut *build(Discipline::PriorityBitmap, &configs), &load(&queues, None), u64::MAX);
     let last = outcome.sent.iter().filter(|s| s.queue == 0 && s.delay() < 100_000);
-    let worst = last.map(|s| s.delay()).max().unwrap();
+    let worst = last.map(super::link::Sent::delay).max().unwrap();
     // 11 000 + L bytes at the link's rate would be the bound of queues served as they come.
     assert!(worst > 11_000 + u64::from(L), "{worst}");
     assert!(worst <= (11_000 + u64::from(L)) * 1000 / 499, "{worst}");

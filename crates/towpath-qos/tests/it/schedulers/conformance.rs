@@ -195,16 +195,32 @@ proptest! {
                 parent: parent.map(QueueId),
                 ..QueueConfig::default()
             };
-            let _ = scheduler.add_queue(QueueId(1), &config);
-            let _ = scheduler.reconfigure(QueueId(0), &config);
+            let name = discipline.facts().name;
+            let there = scheduler.add_queue(QueueId(1), &config).is_ok();
+            prop_assert_eq!(scheduler.room(QueueId(1)).is_some(), there, "{}", name);
+            // Refused, the queue stays as it was.
+            let room = scheduler.room(QueueId(0));
+            let changed = scheduler.reconfigure(QueueId(0), &config).is_ok();
+            prop_assert!(changed || scheduler.room(QueueId(0)) == room, "{}", name);
+            let mut waiting = [0_u32; 3];
             for (at, bytes, slack_ns) in &times {
                 let at = Instant::from_nanos(*at);
                 for queue in 0..3 {
                     let packet = Packet { slack_ns: *slack_ns,
                         ..Packet::new(QueueId(queue), bytes % (L + 2), 0) };
-                    let _ = scheduler.enqueue(at, packet);
+                    let taken = scheduler.enqueue(at, packet).is_ok();
+                    prop_assert!(!taken || (1..=L).contains(&packet.bytes), "{}", name);
+                    prop_assert!(!taken || queue == 0 || (queue == 1 && there), "{}", name);
+                    waiting[queue as usize] += u32::from(taken);
                 }
-                let _ = (scheduler.dequeue(at), scheduler.next_ready());
+                if let Some(packet) = scheduler.dequeue(at) {
+                    let waits = &mut waiting[packet.queue.0 as usize];
+                    prop_assert!(*waits > 0, "{}: a packet that was not taken", name);
+                    *waits -= 1;
+                }
+                let left: u32 = waiting.iter().sum();
+                prop_assert_eq!(scheduler.backlog().packets, left, "{}", name);
+                prop_assert!(left > 0 || scheduler.next_ready().is_none(), "{}", name);
             }
         }
     }
