@@ -174,6 +174,7 @@ impl Node {
                 self.tell_host_watches(&Ok(host));
             }
         }
+        self.tell_unreachable_again(now);
     }
 
     /// Takes over the leader's state: what differs from ours has changed meanwhile.
@@ -231,6 +232,7 @@ impl Node {
             }
         }
         self.lead.suspects.clear(from);
+        self.forget_unreachable(from);
         let addresses =
             snapshot.as_ref().and_then(|s| self.addresses_of(s.table.up().map(|h| h.id)));
         self.tell(now, from, Message::Resumed(Resumed { snapshot }));

@@ -331,6 +331,74 @@ fn two_hosts_that_lost_each_other_for_a_while_stay() {
 }
 
 #[test]
+fn whoever_cannot_reach_hosts_that_died_is_not_taken_for_the_broken_one() {
+    let mut vm = Vm::up_with(4, |_| ms(3000));
+    let tasks: Vec<TaskId> = (1..4).map(|host| vm.enrol(host)).collect();
+    let ids = ids(&vm, 4);
+    for dead in [1, 2] {
+        assert!(vm.send(1, tasks[0], tasks[dead], 0, 10));
+    }
+    vm.run(ms(200));
+    // As two thirds of the others died, the leader waits for them to come back.
+    [2, 3].into_iter().for_each(|host| vm.world.crash(host));
+    vm.run(ms(30_000));
+    assert_eq!(node(&vm, 1).me(), Some(ids[1]), "it is who it was");
+    let lost: Vec<HostId> = (2..4).map(|host| ids[host]).collect();
+    for host in [0, 1] {
+        assert!(lost.iter().all(|id| told(&vm, host, |e| *e == NodeEvent::HostLost(*id)) == 1));
+        assert_eq!(told(&vm, host, |e| *e == NodeEvent::HostLost(ids[1])), 0, "host {host}");
+    }
+}
+
+#[test]
+fn a_leader_that_was_away_while_two_lost_each_other_strikes_neither_off() {
+    for lost_after in [500, 2000] {
+        for (from, away) in [(100, 10_000), (4000, 1500), (4000, 3000), (7600, 1000), (7600, 9000)] {
+            for stopped in [true, false] {
+                let mut vm = Vm::up_with(4, |_| ms(lost_after));
+                let (ids, _) = (ids(&vm, 4), pair(&mut vm));
+                cut(&mut vm, 1, 2);
+                let told_of = |vm: &Vm| {
+                    told(vm, 1, |e| matches!(e, NodeEvent::ContactOver { .. })) > 0
+                };
+                while !told_of(&vm) {
+                    vm.run(ms(10));
+                }
+                let from = if lost_after == 500 { from.min(4600) } else { from };
+                vm.run(ms(from));
+                if stopped {
+                    let until = vm.world.now() + ms(away);
+                    vm.world.pause(0, until);
+                } else {
+                    (1..4).for_each(|host| cut(&mut vm, 0, host));
+                }
+                vm.run(ms(away / 4));
+                // The two reach each other while the leader cannot hear of it.
+                mend(&mut vm, 1, 2);
+                vm.run(ms(away - away / 4));
+                (1..4).for_each(|host| mend(&mut vm, 0, host));
+                vm.run(ms(30_000));
+                println!("{lost_after} ms, from {from} for {away}, stopped {stopped}");
+                all_are_who_they_were(&vm, &ids);
+                all_agree(&vm, 4);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_that_slept_within_its_time_to_come_back_is_reached_again() {
+    let mut vm = Vm::up_with(4, |_| ms(6000));
+    let (ids, _) = (ids(&vm, 4), pair(&mut vm));
+    // Nobody else is heard, so the leader waits for twelve seconds more.
+    let until = vm.world.now() + ms(15_000);
+    [2, 3].into_iter().for_each(|host| vm.world.pause(host, until));
+    vm.run(ms(60_000));
+    all_are_who_they_were(&vm, &ids);
+    all_agree(&vm, 4);
+}
+
+#[test]
 fn a_host_that_was_away_and_lost_is_another_one_and_its_name_stays() {
     let mut vm = Vm::up(4);
     vm.watch_from(0);
