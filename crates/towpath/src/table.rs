@@ -5,7 +5,8 @@
 //! 24.. what towpath_node::Saved encodes
 //! ```
 //! The file is written beside the old one, brought to the disk, and put in its place at once, by a
-//! thread of its own: the engine never waits for a disk. What a founder that was killed had not
+//! thread of its own: the engine never waits for a disk. Beside it, `term` has the last term that
+//! the founder may have led in, as text: each life writes it before it begins. What a founder that was killed had not
 //! yet kept, its members tell it.
 
 use std::fs::{self, File, OpenOptions};
@@ -23,6 +24,8 @@ use towpath_node::{Node, Saved, SavedError};
 use crate::log;
 
 const MAGIC: &[u8; 16] = b"towpath table 1\n";
+/// Where the last term is kept.
+const TERM: &str = "term";
 /// What stands before the table.
 const HEAD: usize = 24;
 /// Longest file that is read: 4095 hosts with eight addresses each take less than a half of it.
@@ -54,6 +57,18 @@ enum TableFault {
     Damaged(usize),
     #[error(transparent)]
     Saved(#[from] SavedError),
+}
+
+/// Why a founder cannot begin a new life.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{path}, the last term that this founder led in, cannot be kept: {why}\n\
+     hint: make room and let this user write there: a life that left no trace would give out its \
+     numbers twice"
+)]
+pub struct TermError {
+    path: PathBuf,
+    why: io::Error,
 }
 
 fn path(dir: &Path) -> PathBuf {
@@ -102,19 +117,45 @@ fn decode(bytes: &[u8]) -> Result<Saved, TableFault> {
     }
 }
 
+/// What a founder in `dir` has kept, for a new life of it. That this begins is on the disk before
+/// it does, so that a later life does not take its numbers even if it could keep nothing else.
+pub(crate) fn begin(dir: &Path, saved: Saved) -> Result<Saved, TermError> {
+    let next = || {
+        let led = last_term(dir)?.max(saved.term());
+        put(dir, TERM, (led + 1).to_string().as_bytes())?;
+        Ok(led)
+    };
+    let led = next().map_err(|why| TermError { path: dir.join(TERM), why })?;
+    Ok(saved.led(led))
+}
+
+/// The last term that a founder in `dir` may have led in, as far as is written beside the table.
+fn last_term(dir: &Path) -> io::Result<u64> {
+    match fs::read_to_string(dir.join(TERM)) {
+        Ok(text) => text.trim().parse().map_err(|_| io::Error::other("it is no number: remove it")),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(e) => Err(e),
+    }
+}
+
 /// Puts a table in the place of the one that is there.
 fn write(dir: &Path, table: &[u8]) -> io::Result<()> {
-    let new = dir.join("table.new");
     let mut bytes = Vec::with_capacity(HEAD + table.len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&checksum(table));
     bytes.extend_from_slice(table);
+    put(dir, "table", &bytes)
+}
+
+/// Replaces a file as a whole.
+fn put(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let new = dir.join(format!("{name}.new"));
     let _ = fs::remove_file(&new);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(&bytes)?;
+    file.write_all(bytes)?;
     file.sync_all()?;
     drop(file);
-    fs::rename(&new, path(dir))?;
+    fs::rename(&new, dir.join(name))?;
     File::open(dir)?.sync_all()
 }
 
@@ -122,6 +163,7 @@ fn write(dir: &Path, table: &[u8]) -> io::Result<()> {
 fn remove(dir: &Path) {
     // In vain only where there is none, or where the directory has gone.
     let _ = fs::remove_file(path(dir));
+    let _ = fs::remove_file(dir.join(TERM));
 }
 
 /// Keeps the table of a founder, on a thread of its own.
@@ -219,6 +261,7 @@ pub(crate) const NOT_KEPT: &str = "the table of hosts cannot be written: should 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use towpath_io::RealCrypto;
 
     #[test]
     fn a_table_is_replaced_as_a_whole_and_a_damaged_one_is_told() {
@@ -248,6 +291,45 @@ mod tests {
         assert!(told(&vec![0; TABLE_MAX as usize + 1]).contains("more than 8388608 bytes"));
         remove(dir);
         assert!(!is_kept(dir));
+    }
+
+    /// A founder.
+    fn founded() -> Node {
+        let config = towpath_node::NodeConfig {
+            name: "h".into(),
+            build: "test".into(),
+            links: towpath_node::Links::one(([127, 0, 0, 1], 7077).into()),
+            arch: "any".into(),
+            speed: 1000,
+            cpus: 1,
+            slots: 1,
+            unix_us_at_zero: 0,
+            proto: towpath_proto::Config::default(),
+        };
+        let crypto = RealCrypto::new(RealCrypto::generate_secret());
+        Node::found(config, Box::new(crypto), towpath_proto::Rng::new(1, 1), [7; 32])
+    }
+
+    #[test]
+    fn each_life_leads_in_a_later_term_even_if_it_keeps_no_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let saved = founded().saved().unwrap();
+        write(dir, &saved.encode()).unwrap();
+        for life in 0..3 {
+            let begun = begin(dir, read(dir).unwrap().unwrap()).unwrap();
+            assert_eq!(begun, saved.clone().led(saved.term() + life), "life {life}");
+        }
+        // As on a full disk: nothing new can be made there.
+        fs::create_dir(dir.join("term.new")).unwrap();
+        let why = begin(dir, saved.clone()).unwrap_err().to_string();
+        assert!(why.contains("/term, the last term") && why.contains("hint: make room"), "{why}");
+        fs::remove_dir(dir.join("term.new")).unwrap();
+        fs::write(dir.join("term"), "4x").unwrap();
+        let why = begin(dir, saved.clone()).unwrap_err().to_string();
+        assert!(why.contains("it is no number"), "{why}");
+        remove(dir);
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "a new virtual machine begins anew");
     }
 
     #[test]
