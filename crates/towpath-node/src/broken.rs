@@ -1,10 +1,11 @@
 //! Two hosts that cannot reach each other while the leader reaches both: one of them has to go,
 //! because what was under way between them has an unknown outcome. The two try to reach each other
-//! again, and the leader waits for that, and long enough to find a dead host dead by itself; only
-//! then does it declare those lost that have most broken connections.
+//! again, and the leader waits for that, and long enough to find a dead host dead by itself. Then it
+//! makes sure that both are there and had the time to say that they reach each other: it asks all
+//! for a sign of life, and only of two that give one does it declare one lost, the one that has most
+//! broken connections.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_vm::message::Unreachable;
@@ -12,15 +13,28 @@ use towpath_vm::{HostState, Message};
 use towpath_wire::{HostId, Instant};
 
 use crate::node::Node;
+use crate::standing::RETRY_LEADER;
 
-/// How long the leader waits: longer than it takes to find that a silent host is dead.
+/// How long the leader waits at least.
 const WAIT: Duration = Duration::from_secs(5);
+/// The same in times of `lost_after`: longer than it takes to find that a silent host is dead,
+/// which may be a quarter of `lost_after` late, and than that host has to come back.
+const WAIT_FOR: u32 = 4;
 
-/// Connections that were said to be broken (the smaller id first), and when they are looked at.
+/// A connection that was said to be broken.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    /// When it is looked at.
+    at: Instant,
+    /// The two were asked for a sign of life then; before, it was not broken for long enough.
+    asked: Option<Instant>,
+}
+
+/// Connections that were said to be broken, and when they are looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Broken {
-    /// Each with when it has been broken for long enough.
-    between: BTreeMap<(HostId, HostId), Instant>,
+    /// By who said so, and whom it cannot reach.
+    between: BTreeMap<(HostId, HostId), Look>,
     pub(crate) at: Option<Instant>,
     /// Hosts that the leader heard of from us that we cannot reach.
     told: BTreeSet<HostId>,
@@ -28,7 +42,7 @@ pub(crate) struct Broken {
 
 impl Broken {
     fn arm(&mut self) {
-        self.at = self.between.values().min().copied();
+        self.at = self.between.values().map(|look| look.at).min();
     }
 }
 
@@ -49,9 +63,17 @@ impl Node {
         if self.is_up(host) && !self.standing.frozen && self.peers.up(leader).is_some() {
             let first = self.lead.broken.told.insert(host);
             self.tell(now, leader, Message::Unreachable(Unreachable { host }));
-            if first {
-                self.peers.try_at(now, host, now);
-            }
+            // For as long as the leader may wait: one that was away longer is there again.
+            let wait = if first { Duration::ZERO } else { RETRY_LEADER };
+            self.peers.try_at(now, host, now + wait);
+        }
+    }
+
+    /// The leader, which was out of contact, has forgotten what it heard of us: whom we reach by
+    /// now, we may have told it in vain.
+    pub(crate) fn tell_unreachable_again(&mut self, now: Instant) {
+        for host in self.lead.broken.told.clone() {
+            self.tell_unreachable(now, host);
         }
     }
 
@@ -78,7 +100,8 @@ impl Node {
         if from == host || self.me == Some(host) || !self.is_up(host) || !self.is_up(from) {
             return;
         }
-        self.lead.broken.between.entry(pair(from, host)).or_insert(now + WAIT);
+        let at = now + WAIT.max(self.lost_after() * WAIT_FOR);
+        self.lead.broken.between.entry((from, host)).or_insert(Look { at, asked: None });
         self.lead.broken.arm();
         match self.peers.up(host) {
             Some(id) => self.endpoint.ask(now, id),
@@ -92,7 +115,13 @@ impl Node {
             self.malformed += 1;
             return;
         }
-        self.lead.broken.between.remove(&pair(from, host));
+        self.lead.broken.between.retain(|(a, b), _| pair(*a, *b) != pair(from, host));
+        self.lead.broken.arm();
+    }
+
+    /// `from` was out of contact: whom it cannot reach, it says anew.
+    pub(crate) fn forget_unreachable(&mut self, from: HostId) {
+        self.lead.broken.between.retain(|(by, _), _| *by != from);
         self.lead.broken.arm();
     }
 
@@ -101,12 +130,26 @@ impl Node {
         if self.lead.broken.at.is_none_or(|at| at > now) {
             return;
         }
-        let mut between: Vec<((HostId, HostId), Instant)> =
-            core::mem::take(&mut self.lead.broken.between).into_iter().collect();
+        let mut between = core::mem::take(&mut self.lead.broken.between);
+        between.retain(|(a, b), _| self.is_up(*a) && self.is_up(*b));
+        let mut clear: BTreeSet<(HostId, HostId)> = BTreeSet::new();
+        let mut ask = false;
+        for ((a, b), look) in between.iter_mut().filter(|(_, look)| look.at <= now) {
+            // Whoever runs late itself has not heard what there was to hear.
+            let late = now.since(look.at) > self.lost_after() / 4;
+            let heard = |since| self.was_heard(*a, since) && self.was_heard(*b, since);
+            if !late && look.asked.is_some_and(heard) {
+                clear.insert(pair(*a, *b));
+            } else {
+                // A quiet host is asked within a quarter of `lost_after`.
+                *look = Look { at: now + self.lost_after() / 2, asked: Some(now) };
+                ask = true;
+            }
+        }
         loop {
-            between.retain(|((a, b), _)| self.is_up(*a) && self.is_up(*b));
+            clear.retain(|(a, b)| self.is_up(*a) && self.is_up(*b));
             let mut degree: BTreeMap<HostId, u32> = BTreeMap::new();
-            for ((a, b), _) in between.iter().filter(|(_, due)| *due <= now) {
+            for (a, b) in &clear {
                 *degree.entry(*a).or_default() += 1;
                 *degree.entry(*b).or_default() += 1;
             }
@@ -115,7 +158,17 @@ impl Node {
             let Some((host, _)) = worst else { break };
             self.lose(now, host);
         }
-        self.lead.broken.between = between.into_iter().collect();
+        between.retain(|(a, b), _| self.is_up(*a) && self.is_up(*b));
+        self.lead.broken.between = between;
         self.lead.broken.arm();
+        if ask {
+            self.ask_hosts(now);
+        }
+    }
+
+    /// Whether a host is in contact with us, and said anything since then.
+    fn was_heard(&self, host: HostId, since: Instant) -> bool {
+        let up = self.peers.up(host).and_then(|id| self.endpoint.association(id));
+        up.is_some_and(|up| up.heard_at() >= since)
     }
 }

@@ -17,7 +17,7 @@ use crate::event::{DeleteError, JoinFailure, NodeEvent};
 use crate::hello::{Hello, Purpose, Unread};
 use crate::node::Node;
 use crate::restore::REMOVED_MAX;
-use crate::standing::{RETRY_LEADER, Standing};
+use crate::standing::{RETRY_LEADER, Standing, is_later_life};
 
 /// A join under way.
 #[derive(Debug)]
@@ -198,11 +198,7 @@ impl Node {
             (Purpose::Rejoin, _) => {
                 Err((refusal::NOT_MEMBER, "this host is not in the host table any more"))
             }
-            (Purpose::Member(id), Admission::Member) => match known {
-                Some(h) if h.id == id && h.state == HostState::Up => Ok(Some(id)),
-                Some(_) => Err((refusal::FENCED, "declared lost: rejoin first")),
-                None => Err((refusal::NOT_MEMBER, "not in the host table")),
-            },
+            (Purpose::Member(id), Admission::Member) => self.judge_member(id, known).map(Some),
             (Purpose::Lead { .. }, Admission::Member) => match known {
                 Some(h) if h.id == log.leader() && self.me != Some(h.id) => Ok(Some(h.id)),
                 _ => Err((refusal::NOT_MEMBER, "not the leader of this host")),
@@ -210,6 +206,25 @@ impl Node {
             (Purpose::Member(_) | Purpose::Lead { .. }, Admission::Token { .. }) => {
                 Err((refusal::MALFORMED, "a member needs no token"))
             }
+        }
+    }
+
+    /// Whether to let in somebody who says that it is `id`, where the table has its key as `known`.
+    fn judge_member(
+        &self,
+        id: HostId,
+        known: Option<&Host>,
+    ) -> Result<HostId, (u16, &'static str)> {
+        match known {
+            Some(h) if h.id == id && h.state == HostState::Up => Ok(id),
+            // Our table is behind: what it has as lost is not the host that asks. Whoever asks its
+            // members for later ones hears that one, too.
+            Some(h) if is_later_life(id, h.id) && self.lead.recovery.is_some() => Ok(h.id),
+            Some(h) if is_later_life(id, h.id) => {
+                Err((refusal::NOT_MEMBER, "known only in an earlier life"))
+            }
+            Some(_) => Err((refusal::FENCED, "declared lost: rejoin first")),
+            None => Err((refusal::NOT_MEMBER, "not in the host table")),
         }
     }
 

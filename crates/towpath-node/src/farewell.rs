@@ -57,6 +57,8 @@ impl Node {
             return false;
         }
         if let Some(old) = self.peers.set_up(host, id) {
+            // Its end is not that of the new one.
+            self.peers.forget(old);
             self.closing.push((old, reason::REPLACED));
         }
         self.tell_of_its_end(now, host);

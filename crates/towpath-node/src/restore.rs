@@ -19,7 +19,7 @@ use towpath_wire::id::SLOT_MAX;
 use towpath_wire::{HostId, Instant};
 use zeroize::Zeroizing;
 
-use crate::config::NodeConfig;
+use crate::config::{NodeConfig, reason};
 use crate::event::NodeEvent;
 use crate::node::Node;
 
@@ -38,6 +38,9 @@ pub struct Saved {
     addresses: Vec<(HostId, Vec<SocketAddr>)>,
     /// Keys of deleted hosts, and who they were.
     removed: Vec<([u8; 32], HostId)>,
+    /// The last term that any life of the founder may have led in, kept or not.
+    #[serde(skip)]
+    led: u64,
 }
 
 /// Why a kept table is of no use.
@@ -80,6 +83,22 @@ impl Saved {
         self.snapshot.table.get(self.snapshot.leader).map(|h| h.addr)
     }
 
+    /// The term of what was kept.
+    pub const fn term(&self) -> u64 {
+        self.snapshot.term
+    }
+
+    /// How long silent hosts were waited for, in milliseconds.
+    pub const fn lost_after_ms(&self) -> u32 {
+        self.snapshot.lost_after_ms
+    }
+
+    /// The same, where the founder may have led in terms up to this one without keeping anything:
+    /// what it decided then is not numbered again.
+    pub fn led(self, led: u64) -> Self {
+        Self { led, ..self }
+    }
+
     /// True when there is nobody to come back to: no other host is up.
     pub fn is_alone(&self) -> bool {
         self.snapshot.table.up().count() <= 1
@@ -97,6 +116,8 @@ pub(crate) struct Recovery {
     /// Members that have not answered.
     waiting: BTreeSet<HostId>,
     pub(crate) until: Instant,
+    /// The last term that it may have led in.
+    led: u64,
 }
 
 impl Node {
@@ -109,7 +130,7 @@ impl Node {
         vm_key: impl Into<Zeroizing<[u8; 32]>>,
         saved: Saved,
     ) -> Result<Self, SavedError> {
-        let Saved { snapshot, addresses, removed } = saved;
+        let Saved { snapshot, addresses, removed, led } = saved;
         let mut node = Self::new(config, crypto, rng);
         let own = snapshot.table.get(snapshot.leader).map(|h| h.key);
         if own != Some(node.endpoint.public_key().0) {
@@ -120,7 +141,7 @@ impl Node {
         for (host, addrs) in addresses {
             node.note_addresses(host, addrs);
         }
-        let recovery = Recovery { waiting: BTreeSet::new(), until: now + RECOVER_FOR };
+        let recovery = Recovery { waiting: BTreeSet::new(), until: now + RECOVER_FOR, led };
         node.lead.recovery = Some(recovery);
         node.take_state(now, snapshot);
         node.settle_recovery(now);
@@ -136,12 +157,29 @@ impl Node {
             snapshot: log.snapshot().clone(),
             addresses: addresses.map(|(host, addrs)| (*host, addrs.clone())).collect(),
             removed: self.lead.removed.iter().map(|(key, host)| (*key, *host)).collect(),
+            led: 0,
         })
     }
 
     /// The latest state known so far; calls the members that are new in it.
     fn take_state(&mut self, now: Instant, snapshot: Snapshot) {
         let old = snapshot.leader;
+        // Whoever we called by the id of an earlier life is that one in its present life.
+        for host in self.peers.hosts() {
+            let entry = self.log.as_ref().and_then(|l| l.table().get(host));
+            let now_is = entry.and_then(|h| snapshot.table.by_key(&h.key)).map(|h| h.id);
+            let Some(now_is) = now_is.filter(|id| *id != host) else { continue };
+            let waiting = self.lead.recovery.as_mut().map(|r| &mut r.waiting);
+            let waited = waiting.is_some_and(|w| w.remove(&host));
+            if self.peers.up(host).is_none() {
+                self.closing.extend(self.peers.remove(host).map(|id| (id, reason::REPLACED)));
+                continue;
+            }
+            self.peers.rename(host, now_is);
+            if let Some(recovery) = self.lead.recovery.as_mut().filter(|_| waited) {
+                recovery.waiting.insert(now_is);
+            }
+        }
         let members = snapshot.table.up().map(|h| h.id).filter(|h| *h != old);
         let members: Vec<HostId> = members.collect();
         self.log = Some(ControlLog::from_snapshot(snapshot));
@@ -157,6 +195,9 @@ impl Node {
 
     /// A member says what it knows.
     pub(crate) fn handle_report_in_recovery(&mut self, now: Instant, from: HostId, report: Report) {
+        if let Some(recovery) = &mut self.lead.recovery {
+            recovery.waiting.remove(&from);
+        }
         let have = self.log.as_ref().map(|l| l.snapshot().place());
         let own = self.endpoint.public_key().0;
         if let Some(snapshot) = report.snapshot
@@ -164,9 +205,6 @@ impl Node {
             && snapshot.table.get(snapshot.leader).is_some_and(|h| h.key == own)
         {
             self.take_state(now, snapshot);
-        }
-        if let Some(recovery) = &mut self.lead.recovery {
-            recovery.waiting.remove(&from);
         }
         self.settle_recovery(now);
     }
@@ -185,11 +223,12 @@ impl Node {
         if !recovery.waiting.is_empty() && now < recovery.until {
             return;
         }
+        let led = recovery.led;
         self.lead.recovery = None;
         let Some(mut snapshot) = self.log.take().map(|l| l.snapshot().clone()) else { return };
         snapshot.lost_after_ms = self.lost_after().as_millis() as u32;
         let slot = snapshot.leader.slot();
-        let log = ControlLog::lead_again(snapshot, |life| {
+        let log = ControlLog::lead_again(snapshot, led, |life| {
             let id = HostId::new(slot, life).expect("the slot of a host");
             self.own_entry(id)
         });

@@ -155,6 +155,12 @@ impl Node {
         }
         self.standing.reported = None;
         if let Some(snapshot) = resumed.snapshot {
+            if let Some(why) = self.is_behind(&snapshot) {
+                // What it decides from there is none of ours: we wait for one that knows us.
+                self.standing.frozen = true;
+                self.note_refusal(why.into());
+                return;
+            }
             self.adopt(now, from, snapshot);
         }
         let Some(log) = &self.log else { return };
@@ -174,6 +180,21 @@ impl Node {
                 self.tell_host_watches(&Ok(host));
             }
         }
+        // A founder that was asking its members heard nothing else from us.
+        self.watch.told = None;
+        self.greet(now, leader);
+        self.tell_unreachable_again(now);
+    }
+
+    /// Why a leader with this state cannot be followed, if it cannot: it is behind ours.
+    fn is_behind(&self, theirs: &Snapshot) -> Option<&'static str> {
+        let own = self.log.as_ref().map(|l| l.snapshot().place());
+        if own.is_some_and(|own| theirs.place() < own) {
+            return Some("it has an older table");
+        }
+        let entry = theirs.table.by_key(&self.endpoint.public_key().0);
+        let earlier = entry.zip(self.me).is_some_and(|(h, me)| is_later_life(me, h.id));
+        earlier.then_some("it knows this host only in an earlier life")
     }
 
     /// Takes over the leader's state: what differs from ours has changed meanwhile.
@@ -231,6 +252,7 @@ impl Node {
             }
         }
         self.lead.suspects.clear(from);
+        self.forget_unreachable(from);
         let addresses =
             snapshot.as_ref().and_then(|s| self.addresses_of(s.table.up().map(|h| h.id)));
         self.tell(now, from, Message::Resumed(Resumed { snapshot }));
@@ -257,4 +279,9 @@ impl Node {
         }
         self.tell_reached(now, host);
     }
+}
+
+/// Whether a host with one id is a later life of one with another.
+pub(crate) const fn is_later_life(id: HostId, than: HostId) -> bool {
+    id.incarnation() > than.incarnation()
 }

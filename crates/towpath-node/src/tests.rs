@@ -279,8 +279,11 @@ fn a_host_that_was_declared_lost_is_refused_as_the_member_it_was() {
     assert_eq!(judge(&node, Purpose::Rejoin), Err(refusal::STANDS), "it need not");
     let before = HostId::new(2, 1).expect("a host");
     assert_eq!(judge(&node, Purpose::Member(before)), Err(refusal::FENCED), "in an earlier life");
+    let after = HostId::new(2, 9).expect("a host");
+    assert_eq!(judge(&node, Purpose::Member(after)), Err(refusal::NOT_MEMBER), "in a later one");
     node.lose(NOW, other);
     assert_eq!(judge(&node, Purpose::Member(other)), Err(refusal::FENCED));
+    assert_eq!(judge(&node, Purpose::Member(after)), Err(refusal::NOT_MEMBER), "in a later one");
     assert_eq!(judge(&node, Purpose::Rejoin), Ok(None), "it may, as another");
     // Deleted, it is let in to hear of that, and for nothing else.
     node.delete_host(NOW, other, &mut HeapMemory::new(ByteSize::from_mib(1))).expect("it leads");

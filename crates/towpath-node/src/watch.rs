@@ -18,7 +18,7 @@ pub(crate) struct Watch {
     /// Leader: these hosts do.
     others: BTreeSet<HostId>,
     /// The leader knows that we do, by this association.
-    told: Option<AssociationId>,
+    pub(crate) told: Option<AssociationId>,
     /// Something here waited when this was looked at last.
     waited: bool,
     /// Every host was asked for a sign of life: all are watched until then, so that the leader can

@@ -98,11 +98,13 @@ impl ControlLog {
     }
 
     /// The log of a founder that leads again, from the latest state that it or any member it
-    /// reached knows: a new term, and one entry, itself in the life that `founder` makes of its
-    /// incarnation.
-    pub fn lead_again(mut snapshot: Snapshot, founder: impl FnOnce(u32) -> Host) -> Self {
-        snapshot.term += 1;
-        snapshot.index += RESTART_GAP;
+    /// reached knows: a new term, later than any that it led in (`led`), and one entry, itself in
+    /// the life that `founder` makes of its incarnation. Lives of which nothing but their terms is
+    /// known have left gaps, too.
+    pub fn lead_again(mut snapshot: Snapshot, led: u64, founder: impl FnOnce(u32) -> Host) -> Self {
+        let lives = led.saturating_sub(snapshot.term) + 1;
+        snapshot.term += lives;
+        snapshot.index += lives * RESTART_GAP;
         let host = founder(snapshot.index as u32);
         snapshot.leader = host.id;
         snapshot.table.insert(host);
@@ -276,14 +278,20 @@ mod tests {
                 key,
             )));
         }
-        let after = ControlLog::lead_again(saved.clone(), |life| host(1, life, 0));
+        let after = ControlLog::lead_again(saved.clone(), 0, |life| host(1, life, 0));
         let (leader, table) = (after.leader(), after.table());
         assert!(after.snapshot().place() > before.snapshot().place());
         assert!(after.snapshot().index > before.snapshot().index);
         assert!(before.table().iter().all(|h| h.id.incarnation() < leader.incarnation()));
         assert!(after.next_incarnation() > leader.incarnation());
         assert_eq!((table.len(), table.by_key(&[0; 32]).map(|h| h.id)), (2, Some(leader)));
-        let again = ControlLog::lead_again(after.snapshot().clone(), |life| host(1, life, 0));
+        let again = ControlLog::lead_again(after.snapshot().clone(), 0, |life| host(1, life, 0));
         assert!(again.leader().incarnation() > leader.incarnation());
+        // A life that kept nothing: only its term is known.
+        let third = ControlLog::lead_again(saved, 2, |life| host(1, life, 0));
+        assert_eq!(third.snapshot().term, 3);
+        assert!(
+            third.leader().incarnation() > after.leader().incarnation() + RESTART_GAP as u32 - 1
+        );
     }
 }

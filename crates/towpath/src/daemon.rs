@@ -35,7 +35,7 @@ use crate::private::{Dir, peek};
 use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
 use crate::start::limits::{Descriptors, TooFew};
-use crate::table::{self, TableError};
+use crate::table::{self, TableError, TermError};
 use crate::token::Token;
 use crate::{BUILD, leftovers, log};
 
@@ -108,6 +108,9 @@ pub enum DaemonError {
     /// What it kept of its virtual machine cannot be used.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// It cannot keep that it lives again.
+    #[error(transparent)]
+    Term(#[from] TermError),
     /// The same: it decodes, and is not this daemon's.
     #[error(
         "the table of hosts in {dir} cannot be used: {why}\n\
@@ -356,6 +359,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         Role::Found(_) => table::read(&options.dir)?,
         Role::Join(_) => None,
     };
+    let saved = saved.map(|saved| table::begin(&options.dir, saved)).transpose()?;
     let (udp, links) = open_links_again(&options.listen, saved.as_ref())?;
     let config = NodeConfig {
         name: options.name.clone(),
@@ -366,7 +370,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         cpus: options.cpus,
         slots: options.slots,
         unix_us_at_zero: clock.unix_us_at_zero(),
-        proto: proto_config(options),
+        proto: proto_config(options, saved.as_ref()),
     };
     let node = node(options, config, RealCrypto::new(secret), clock.now(), saved)?;
     let listener = listen(&socket)?;
@@ -511,11 +515,16 @@ fn first_eight(bytes: &[u8; 32]) -> [u8; 8] {
     out
 }
 
-fn proto_config(options: &DaemonOptions) -> Config {
-    let lost_after =
-        std::time::Duration::from_millis(options.lost_after_ms.unwrap_or(LOST_AFTER_MS).into());
+fn proto_config(options: &DaemonOptions, saved: Option<&Saved>) -> Config {
+    let lost_after = lost_after_ms(options.lost_after_ms, saved.map(Saved::lost_after_ms));
+    let lost_after = std::time::Duration::from_millis(lost_after.into());
     let datagram_max = towpath_io::udp::TRAIN_BYTES as u16;
     Config { liveness: Liveness::after(lost_after), datagram_max, ..Config::default() }
+}
+
+/// How long a silent host is waited for: as it is asked for, else as it was before.
+fn lost_after_ms(asked: Option<u32>, before: Option<u32>) -> u32 {
+    asked.or(before).unwrap_or(LOST_AFTER_MS)
 }
 
 fn die_with_guard(guard: Option<u32>) -> Result<(), DaemonError> {
@@ -590,5 +599,12 @@ mod tests {
         end_left_behind(dir);
         assert!(!task.wait().unwrap().success());
         assert!(!socket.exists());
+    }
+
+    #[test]
+    fn a_founder_that_starts_again_waits_for_silent_hosts_as_long_as_before() {
+        assert_eq!(lost_after_ms(None, Some(10_000)), 10_000);
+        assert_eq!(lost_after_ms(Some(3000), Some(10_000)), 3000);
+        assert_eq!(lost_after_ms(None, None), LOST_AFTER_MS);
     }
 }

@@ -4,8 +4,9 @@
 //! 0..16 "towpath table 1\n" | 16..24 FNV-1a of the rest (u64, little-endian)
 //! 24.. what towpath_node::Saved encodes
 //! ```
-//! The [keeper](crate::keeper) writes it. What a founder that was killed had not yet kept, its
-//! members tell it.
+//! The [keeper](crate::keeper) writes it. Beside it, `term` has the last term that the founder may
+//! have led in, as text: each life writes it before it begins. What a founder that was killed had
+//! not yet kept, its members tell it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -17,6 +18,8 @@ use towpath_node::{Saved, SavedError};
 use crate::keeper::{Kept, replace};
 
 const MAGIC: &[u8; 16] = b"towpath table 1\n";
+/// Where the last term is kept.
+const TERM: &str = "term";
 /// What stands before the table.
 const HEAD: usize = 24;
 /// Longest file that is read: 4095 hosts with eight addresses each take less than a half of it.
@@ -46,6 +49,18 @@ enum TableFault {
     Damaged(usize),
     #[error(transparent)]
     Saved(#[from] SavedError),
+}
+
+/// Why a founder cannot begin a new life.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{path}, the last term that this founder led in, cannot be kept: {why}\n\
+     hint: make room and let this user write there: a life that left no trace would give out its \
+     numbers twice"
+)]
+pub struct TermError {
+    path: PathBuf,
+    why: io::Error,
 }
 
 fn path(dir: &Path) -> PathBuf {
@@ -94,6 +109,27 @@ fn decode(bytes: &[u8]) -> Result<Saved, TableFault> {
     }
 }
 
+/// What a founder in `dir` has kept, for a new life of it. That this begins is on the disk before
+/// it does, so that a later life does not take its numbers even if it could keep nothing else.
+pub(crate) fn begin(dir: &Path, saved: Saved) -> Result<Saved, TermError> {
+    let next = || {
+        let led = last_term(dir)?.max(saved.term());
+        replace(dir, TERM, (led + 1).to_string().as_bytes())?;
+        Ok(led)
+    };
+    let led = next().map_err(|why| TermError { path: dir.join(TERM), why })?;
+    Ok(saved.led(led))
+}
+
+/// The last term that a founder in `dir` may have led in, as far as is written beside the table.
+fn last_term(dir: &Path) -> io::Result<u64> {
+    match fs::read_to_string(dir.join(TERM)) {
+        Ok(text) => text.trim().parse().map_err(|_| io::Error::other("it is no number: remove it")),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(e) => Err(e),
+    }
+}
+
 /// Puts a table in the place of the one that is there.
 pub(crate) fn write(dir: &Path, table: &[u8]) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(HEAD + table.len());
@@ -107,11 +143,13 @@ pub(crate) fn write(dir: &Path, table: &[u8]) -> io::Result<()> {
 pub(crate) fn remove(dir: &Path) {
     // In vain only where there is none, or where the directory has gone.
     let _ = fs::remove_file(path(dir));
+    let _ = fs::remove_file(dir.join(TERM));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use towpath_io::RealCrypto;
 
     #[test]
     fn a_table_is_replaced_as_a_whole_and_a_damaged_one_is_told() {
@@ -141,6 +179,45 @@ mod tests {
         assert!(told(&vec![0; TABLE_MAX as usize + 1]).contains("more than 8388608 bytes"));
         remove(dir);
         assert!(!is_kept(dir));
+    }
+
+    /// A founder.
+    fn founded() -> towpath_node::Node {
+        let config = towpath_node::NodeConfig {
+            name: "h".into(),
+            build: "test".into(),
+            links: towpath_node::Links::one(([127, 0, 0, 1], 7077).into()),
+            arch: "any".into(),
+            speed: 1000,
+            cpus: 1,
+            slots: 1,
+            unix_us_at_zero: 0,
+            proto: towpath_proto::Config::default(),
+        };
+        let crypto = RealCrypto::new(RealCrypto::generate_secret());
+        towpath_node::Node::found(config, Box::new(crypto), towpath_proto::Rng::new(1, 1), [7; 32])
+    }
+
+    #[test]
+    fn each_life_leads_in_a_later_term_even_if_it_keeps_no_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let saved = founded().saved().unwrap();
+        write(dir, &saved.encode()).unwrap();
+        for life in 0..3 {
+            let begun = begin(dir, read(dir).unwrap().unwrap()).unwrap();
+            assert_eq!(begun, saved.clone().led(saved.term() + life), "life {life}");
+        }
+        // As on a full disk: nothing new can be made there.
+        fs::create_dir(dir.join("term.new")).unwrap();
+        let why = begin(dir, saved.clone()).unwrap_err().to_string();
+        assert!(why.contains("/term, the last term") && why.contains("hint: make room"), "{why}");
+        fs::remove_dir(dir.join("term.new")).unwrap();
+        fs::write(dir.join("term"), "4x").unwrap();
+        let why = begin(dir, saved.clone()).unwrap_err().to_string();
+        assert!(why.contains("it is no number"), "{why}");
+        remove(dir);
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "a new virtual machine begins anew");
     }
 
     #[test]

@@ -313,6 +313,22 @@ fn nobody_rejoins_whose_key_is_not_in_the_table() {
 }
 
 #[test]
+fn a_deleted_host_that_connects_twice_goes_on_hearing_of_its_end() {
+    let mut net = Net::new(2);
+    let two = net.id(1);
+    net.crash(1);
+    net.call(0, |node, now, memory| node.delete_host(now, two, memory)).expect("it is there");
+    net.run(2_000);
+    net.stranger(2);
+    let member = hello(Purpose::Member(two)).encode("test");
+    for time in ["once", "twice"] {
+        assert_eq!(knock(&mut net, 0, Admission::Member, Psk::MEMBER, &member), Ok(()), "{time}");
+        net.run(50);
+        assert!(net.node(0).association_to(two).is_some(), "{time}");
+    }
+}
+
+#[test]
 fn a_newcomer_that_others_have_not_heard_of_is_tried_again_for_three_seconds() {
     let mut net = Net::new(2);
     // The second host hears of nobody who joins.

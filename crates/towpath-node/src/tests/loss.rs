@@ -231,10 +231,10 @@ fn of_two_that_do_not_reach_each_other_the_one_that_joined_last_goes() {
     net.run(100);
     assert_eq!(net.got(2, b), [0]);
     net.cut(1, 2);
-    net.run(6_000);
+    net.run(9_000);
     assert_eq!(net.told(1, a), [ToTask::Gone { peer: b }], "the pair's contact broke");
     assert!(net.node(0).hosts().all(|h| h.state == HostState::Up), "the leader waits");
-    net.run(4_000);
+    net.run(3_000);
     for host in 0..2 {
         let lost: Vec<HostId> =
             net.node(host).hosts().filter(|h| h.state == HostState::Lost).map(|h| h.id).collect();
@@ -263,7 +263,7 @@ fn the_host_that_most_others_do_not_reach_goes() {
     net.run(100);
     net.cut(1, 2);
     net.cut(1, 3);
-    net.run(12_000);
+    net.run(13_000);
     let lost: Vec<NodeEvent> = hosts_events(&net.events(0))
         .into_iter()
         .filter(|e| matches!(e, NodeEvent::HostLost(_)))

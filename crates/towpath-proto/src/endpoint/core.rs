@@ -488,6 +488,8 @@ impl Machine for Endpoint {
     fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
         self.clock = Some(now);
         self.notice_sleep(now);
+        // However many timers stood: the first of them was the latest.
+        let mut noted = false;
         while let Some(Reverse((at, id))) = self.timers.peek().copied() {
             if at > now {
                 break;
@@ -499,7 +501,8 @@ impl Machine for Endpoint {
             if slot.armed == at {
                 let (due, punctual) = if slot.punctual { (at, true) } else { (now, false) };
                 slot.armed = Instant::NEVER;
-                if punctual {
+                if punctual && !noted {
+                    noted = true;
                     self.note_lag(now.since(at));
                 }
                 self.fire(now, due, id, memory);

@@ -11,7 +11,7 @@ use crate::memory::Memory;
 
 /// Timers that may have been replaced, beside four for each place, before they are dropped.
 const TIMERS_MIN: usize = 64;
-/// Timers over which lateness is averaged.
+/// Times that timers were due, over which lateness is averaged.
 const LAG_OF: u32 = 16;
 
 impl Endpoint {
@@ -76,7 +76,7 @@ impl Endpoint {
         }
     }
 
-    /// A timer was late by so much. One long sleep says little of how the host runs: it counts as
+    /// The first of the timers that are due was late by so much. One long sleep says little of how the host runs: it counts as
     /// a half of `lost_after`.
     pub(super) fn note_lag(&mut self, late: Duration) {
         let late = late.min(self.config.liveness.lost_after / 2);

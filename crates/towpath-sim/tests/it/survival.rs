@@ -201,6 +201,134 @@ fn another_hosts_table_is_no_founders() {
     assert!(vm.found_by_another(Saved::decode(&bytes).unwrap()).is_err());
 }
 
+/// The founder dies and starts again with an old table, out of reach of all hosts until it leads.
+fn found_again_alone(vm: &mut Vm, hosts: usize, saved: Saved) {
+    vm.world.crash(0);
+    (1..hosts).for_each(|host| cut(vm, 0, host));
+    vm.run(ms(6000));
+    vm.found_again(Some(saved));
+    vm.run(ms(3000));
+    (1..hosts).for_each(|host| mend(vm, 0, host));
+    vm.run(ms(3000));
+}
+
+#[test]
+fn lives_that_could_keep_nothing_are_told_apart() {
+    let mut vm = Vm::up(4);
+    let (ids, both) = (ids(&vm, 4), pair(&mut vm));
+    let saved = vm.saved();
+    let mut lives = vec![ids[0]];
+    for life in 0..3 {
+        found_again_alone(&mut vm, 4, saved.clone().led(saved.term() + life));
+        assert!(lives.iter().all(|old| *old < vm.me(0)), "{lives:?}, then {}", vm.me(0));
+        lives.push(vm.me(0));
+        all_are_who_they_were(&vm, &ids);
+        all_agree(&vm, 4);
+        talk(&mut vm, both, life as u32 + 1);
+    }
+}
+
+#[test]
+fn a_founder_with_an_older_table_than_its_members_is_not_followed() {
+    let mut vm = Vm::up(4);
+    let saved = vm.saved();
+    found_again_alone(&mut vm, 4, saved.clone());
+    vm.world.crash(3);
+    vm.join(3, 3600);
+    vm.run(ms(1000));
+    let (ids, both) = (ids(&vm, 4), pair(&mut vm));
+    vm.others.clear();
+    // As where not even the term of a life can be kept: it leads in the same once more.
+    found_again_alone(&mut vm, 4, saved);
+    vm.run(ms(60_000));
+    assert_eq!(vm.me(0), ids[0]);
+    for host in 1..3 {
+        assert!(node(&vm, host).is_frozen(), "host {host}");
+        assert_eq!(node(&vm, host).refused(), Some("it has an older table"), "host {host}");
+        assert_eq!(node(&vm, host).me(), Some(ids[host]));
+    }
+    talk(&mut vm, both, 1);
+}
+
+/// A founder's table from before host 3 joined again.
+fn kept_before_a_life(vm: &mut Vm) -> Saved {
+    let (saved, before) = (vm.saved(), vm.me(3));
+    vm.watch_from(0);
+    let until = vm.world.now() + ms(6000);
+    vm.world.pause(3, until);
+    vm.run(ms(9000));
+    assert_ne!(vm.me(3), before);
+    saved
+}
+
+#[test]
+fn a_host_that_a_founder_knows_only_in_an_earlier_life_ends_nothing() {
+    let mut vm = Vm::up(4);
+    let saved = kept_before_a_life(&mut vm);
+    let (me, task) = (vm.me(3), vm.enrol(3));
+    found_again_alone(&mut vm, 4, saved);
+    vm.run(ms(60_000));
+    assert_eq!(node(&vm, 3).me(), Some(me), "it is who it was");
+    assert_eq!(vm.take(task), [], "and so are its tasks");
+    assert!(node(&vm, 3).is_frozen());
+    let why = node(&vm, 3).refused().expect("it says why");
+    assert!(why.contains("only in an earlier life"), "{why}");
+}
+
+#[test]
+fn a_founder_hears_a_host_that_it_knows_in_an_earlier_life() {
+    // By the host's own call, or by the founder's.
+    for calls in [true, false] {
+        let mut vm = Vm::up(4);
+        let saved = kept_before_a_life(&mut vm);
+        let (ids, both) = (ids(&vm, 4), pair(&mut vm));
+        vm.others.clear();
+        vm.world.crash(0);
+        // Only that one is there to tell.
+        [1, 2].into_iter().for_each(|host| cut(&mut vm, 0, host));
+        let back = if calls { 0 } else { 700 };
+        vm.run(ms(3000 + back));
+        vm.found_again(Some(saved));
+        vm.run(ms(3000));
+        [1, 2].into_iter().for_each(|host| mend(&mut vm, 0, host));
+        vm.run(ms(5000));
+        all_are_who_they_were(&vm, &ids);
+        all_agree(&vm, 4);
+        talk(&mut vm, both, 1);
+    }
+}
+
+#[test]
+fn a_founder_that_starts_again_is_told_who_waits_for_news() {
+    let mut vm = Vm::up(4);
+    vm.enrol(1);
+    let (saved, dead) = (vm.saved(), vm.me(3));
+    vm.world.crash(0);
+    // It asks for two seconds.
+    cut(&mut vm, 0, 2);
+    vm.run(ms(3000));
+    vm.found_again(Some(saved));
+    vm.run(ms(3000));
+    mend(&mut vm, 0, 2);
+    vm.run(ms(60_000));
+    vm.world.crash(3);
+    let took = lost_at(&mut vm, dead, ms(20_000)).expect("lost");
+    assert!(took <= ms(2510), "{took:?}");
+}
+
+#[test]
+fn one_long_sleep_counts_once_however_many_hosts_there_are() {
+    let mut vm = Vm::up(9);
+    vm.watch_from(0);
+    vm.run(ms(1000));
+    let until = vm.world.now() + ms(1500);
+    vm.world.pause(0, until);
+    vm.run(ms(1510));
+    let lag = node(&vm, 0).endpoint().lag();
+    // A sixteenth of the half of `lost_after`.
+    assert!(lag > ms(40) && lag < ms(63), "{lag:?}");
+}
+
 fn set(vm: &mut Vm, a: usize, b: usize, up: bool) {
     for (from, to) in [(a, b), (b, a)] {
         vm.world.link(from, to).set_up(up);
@@ -328,6 +456,74 @@ fn two_hosts_that_lost_each_other_for_a_while_stay() {
         let state = |h: &towpath_vm::Host| h.state == HostState::Up;
         assert_eq!(node(&vm, 0).hosts().filter(|h| state(h)).count(), 4);
     }
+}
+
+#[test]
+fn whoever_cannot_reach_hosts_that_died_is_not_taken_for_the_broken_one() {
+    let mut vm = Vm::up_with(4, |_| ms(3000));
+    let tasks: Vec<TaskId> = (1..4).map(|host| vm.enrol(host)).collect();
+    let ids = ids(&vm, 4);
+    for dead in [1, 2] {
+        assert!(vm.send(1, tasks[0], tasks[dead], 0, 10));
+    }
+    vm.run(ms(200));
+    // As two thirds of the others died, the leader waits for them to come back.
+    [2, 3].into_iter().for_each(|host| vm.world.crash(host));
+    vm.run(ms(30_000));
+    assert_eq!(node(&vm, 1).me(), Some(ids[1]), "it is who it was");
+    let lost: Vec<HostId> = (2..4).map(|host| ids[host]).collect();
+    for host in [0, 1] {
+        assert!(lost.iter().all(|id| told(&vm, host, |e| *e == NodeEvent::HostLost(*id)) == 1));
+        assert_eq!(told(&vm, host, |e| *e == NodeEvent::HostLost(ids[1])), 0, "host {host}");
+    }
+}
+
+#[test]
+fn a_leader_that_was_away_while_two_lost_each_other_strikes_neither_off() {
+    for lost_after in [500, 2000] {
+        for (from, away) in [(100, 10_000), (4000, 1500), (4000, 3000), (7600, 1000), (7600, 9000)]
+        {
+            for stopped in [true, false] {
+                let mut vm = Vm::up_with(4, |_| ms(lost_after));
+                let (ids, _) = (ids(&vm, 4), pair(&mut vm));
+                cut(&mut vm, 1, 2);
+                let told_of =
+                    |vm: &Vm| told(vm, 1, |e| matches!(e, NodeEvent::ContactOver { .. })) > 0;
+                while !told_of(&vm) {
+                    vm.run(ms(10));
+                }
+                let from = if lost_after == 500 { from.min(4600) } else { from };
+                vm.run(ms(from));
+                if stopped {
+                    let until = vm.world.now() + ms(away);
+                    vm.world.pause(0, until);
+                } else {
+                    (1..4).for_each(|host| cut(&mut vm, 0, host));
+                }
+                vm.run(ms(away / 4));
+                // The two reach each other while the leader cannot hear of it.
+                mend(&mut vm, 1, 2);
+                vm.run(ms(away - away / 4));
+                (1..4).for_each(|host| mend(&mut vm, 0, host));
+                vm.run(ms(30_000));
+                println!("{lost_after} ms, from {from} for {away}, stopped {stopped}");
+                all_are_who_they_were(&vm, &ids);
+                all_agree(&vm, 4);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_that_slept_within_its_time_to_come_back_is_reached_again() {
+    let mut vm = Vm::up_with(4, |_| ms(6000));
+    let (ids, _) = (ids(&vm, 4), pair(&mut vm));
+    // Nobody else is heard, so the leader waits for twelve seconds more.
+    let until = vm.world.now() + ms(15_000);
+    [2, 3].into_iter().for_each(|host| vm.world.pause(host, until));
+    vm.run(ms(60_000));
+    all_are_who_they_were(&vm, &ids);
+    all_agree(&vm, 4);
 }
 
 #[test]
