@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_sample_is_large_enough() {
-        assert!(CRATES.iter().map(|(_, sample)| sample).sum::<usize>() >= 400);
+        assert!(CRATES.iter().map(|(_, sample)| sample).sum::<usize>() >= 300);
     }
 
     #[test]

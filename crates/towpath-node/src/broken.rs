@@ -1,9 +1,9 @@
 //! Two hosts that cannot reach each other while the leader reaches both: one of them has to go,
-//! because what was under way between them has an unknown outcome. The two try to reach each other
-//! again, and the leader waits for that, and long enough to find a dead host dead by itself. Then it
-//! makes sure that both are there and had the time to say that they reach each other: it asks all
-//! for a sign of life, and only of two that give one does it declare one lost, the one that has most
-//! broken connections.
+//! because what was under way between them has an unknown outcome. The two try to reach each
+//! other again, and the leader waits for that, and long enough to find a dead host dead by itself.
+//! Then it makes sure that both are there and had the time to say that they reach each other: it
+//! asks all for a sign of life, and only of two that give one does it declare one lost, the one
+//! that has most broken connections.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;

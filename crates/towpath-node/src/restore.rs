@@ -95,6 +95,7 @@ impl Saved {
 
     /// The same, where the founder may have led in terms up to this one without keeping anything:
     /// what it decided then is not numbered again.
+    #[must_use]
     pub fn led(self, led: u64) -> Self {
         Self { led, ..self }
     }

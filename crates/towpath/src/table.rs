@@ -4,7 +4,7 @@
 //! 0..16 "towpath table 1\n" | 16..24 FNV-1a of the rest (u64, little-endian)
 //! 24.. what towpath_node::Saved encodes
 //! ```
-//! The [keeper](crate::keeper) writes it. Beside it, `term` has the last term that the founder may
+//! The keeper writes it. Beside it, `term` has the last term that the founder may
 //! have led in, as text: each life writes it before it begins. What a founder that was killed had
 //! not yet kept, its members tell it.
 

@@ -92,7 +92,7 @@ fn what_is_installed_is_stripped_complete_and_goes_away_again() {
     // A second time over the first, as an update does; then away with it.
     let mut list = std::fs::read_to_string(at("share/towpath/installed")).unwrap();
     for old in ["lib/old/libtowpath_c.so.0.0.9", "lib/old/"] {
-        list.push_str(&format!("/opt/tp/{old}\n"));
+        list += &["/opt/tp/", old, "\n"].concat();
     }
     std::fs::create_dir(at("lib/old")).unwrap();
     std::fs::write(at("lib/old/libtowpath_c.so.0.0.9"), "").unwrap();

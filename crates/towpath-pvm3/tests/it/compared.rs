@@ -311,6 +311,10 @@ fn compile_all(folder: &Path, flags: &[String]) -> bool {
         return false;
     }
     let libraries = ["-lfpvm3", "-lgpvm3", "-lpvm3"];
+    // The sources name `../include/fpvm3.h`, as in PVM's own tree.
+    if let Some(headers) = flags.iter().find_map(|flag| flag.strip_prefix("-I")) {
+        std::os::unix::fs::symlink(headers, folder.join("include")).expect("a link");
+    }
     let renamed = |program: PathBuf, name: &str| {
         std::fs::rename(program, folder.join(name)).expect("a program");
     };

@@ -3,6 +3,7 @@
 mod association;
 mod chain;
 mod classes;
+mod contact;
 mod crowd;
 mod ecn;
 mod fairness;

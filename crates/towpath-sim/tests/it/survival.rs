@@ -1,40 +1,39 @@
 //! What hosts live through: a founder that starts again, a leader that is away, refusals. Only the
 //! log ends a host's tasks.
 
-use std::time::Duration;
-
+use crate::contact::{cut, lost_at, mend};
 use crate::hosts::{Got, Vm, ms};
-use towpath_node::{Node, NodeEvent, Saved};
-use towpath_proto::association::End;
-use towpath_sim::link::LinkSpec;
-use towpath_vm::HostState;
+use towpath_node::Node;
+use towpath_node::NodeEvent;
+use towpath_node::Saved;
 use towpath_vm::talk::ToTask;
-use towpath_wire::{HostId, Instant, TaskId};
+use towpath_wire::HostId;
+use towpath_wire::TaskId;
 
-fn node(vm: &Vm, host: usize) -> &Node {
+pub(crate) fn node(vm: &Vm, host: usize) -> &Node {
     vm.world.hosts[host].node.as_ref().expect("it runs")
 }
 
 /// A pair of tasks that talk, on hosts 1 and 2.
-fn pair(vm: &mut Vm) -> (TaskId, TaskId) {
+pub(crate) fn pair(vm: &mut Vm) -> (TaskId, TaskId) {
     let (a, b) = (vm.enrol(1), vm.enrol(2));
     talk(vm, (a, b), 0);
     (a, b)
 }
 
 /// Both send each other message `seq`, and have it.
-fn talk(vm: &mut Vm, (a, b): (TaskId, TaskId), seq: u32) {
+pub(crate) fn talk(vm: &mut Vm, (a, b): (TaskId, TaskId), seq: u32) {
     assert!(vm.send(1, a, b, seq, 1000) && vm.send(2, b, a, seq, 1000));
     vm.run(ms(200));
     assert_eq!((vm.seqs(a), vm.seqs(b)), (vec![seq], vec![seq]));
 }
 
-fn told(vm: &Vm, host: usize, what: impl Fn(&NodeEvent) -> bool) -> usize {
+pub(crate) fn told(vm: &Vm, host: usize, what: impl Fn(&NodeEvent) -> bool) -> usize {
     vm.others.iter().filter(|(h, e)| *h == host && what(e)).count()
 }
 
 /// Nobody was declared lost, became another or ended, and nobody's tasks were told to.
-fn all_are_who_they_were(vm: &Vm, ids: &[HostId]) {
+pub(crate) fn all_are_who_they_were(vm: &Vm, ids: &[HostId]) {
     for (host, id) in ids.iter().enumerate().skip(1) {
         assert_eq!(node(vm, host).me(), Some(*id), "host {host}");
     }
@@ -52,12 +51,12 @@ fn all_are_who_they_were(vm: &Vm, ids: &[HostId]) {
     }
 }
 
-fn ids(vm: &Vm, hosts: usize) -> Vec<HostId> {
+pub(crate) fn ids(vm: &Vm, hosts: usize) -> Vec<HostId> {
     (0..hosts).map(|h| vm.me(h)).collect()
 }
 
 /// The same table everywhere.
-fn all_agree(vm: &Vm, hosts: usize) {
+pub(crate) fn all_agree(vm: &Vm, hosts: usize) {
     let table = |host| node(vm, host).hosts().cloned().collect::<Vec<_>>();
     for host in 1..hosts {
         assert_eq!(table(host), table(0), "host {host}");
@@ -242,10 +241,10 @@ fn a_founder_with_an_older_table_than_its_members_is_not_followed() {
     found_again_alone(&mut vm, 4, saved);
     vm.run(ms(60_000));
     assert_eq!(vm.me(0), ids[0]);
-    for host in 1..3 {
+    for (host, id) in ids.iter().enumerate().skip(1).take(2) {
         assert!(node(&vm, host).is_frozen(), "host {host}");
         assert_eq!(node(&vm, host).refused(), Some("it has an older table"), "host {host}");
-        assert_eq!(node(&vm, host).me(), Some(ids[host]));
+        assert_eq!(node(&vm, host).me(), Some(*id));
     }
     talk(&mut vm, both, 1);
 }
@@ -285,12 +284,16 @@ fn a_founder_hears_a_host_that_it_knows_in_an_earlier_life() {
         vm.others.clear();
         vm.world.crash(0);
         // Only that one is there to tell.
-        [1, 2].into_iter().for_each(|host| cut(&mut vm, 0, host));
+        for host in [1, 2] {
+            cut(&mut vm, 0, host);
+        }
         let back = if calls { 0 } else { 700 };
         vm.run(ms(3000 + back));
         vm.found_again(Some(saved));
         vm.run(ms(3000));
-        [1, 2].into_iter().for_each(|host| mend(&mut vm, 0, host));
+        for host in [1, 2] {
+            mend(&mut vm, 0, host);
+        }
         vm.run(ms(5000));
         all_are_who_they_were(&vm, &ids);
         all_agree(&vm, 4);
@@ -327,241 +330,4 @@ fn one_long_sleep_counts_once_however_many_hosts_there_are() {
     let lag = node(&vm, 0).endpoint().lag();
     // A sixteenth of the half of `lost_after`.
     assert!(lag > ms(40) && lag < ms(63), "{lag:?}");
-}
-
-fn set(vm: &mut Vm, a: usize, b: usize, up: bool) {
-    for (from, to) in [(a, b), (b, a)] {
-        vm.world.link(from, to).set_up(up);
-    }
-}
-
-fn cut(vm: &mut Vm, a: usize, b: usize) {
-    set(vm, a, b, false);
-}
-
-fn mend(vm: &mut Vm, a: usize, b: usize) {
-    set(vm, a, b, true);
-}
-
-#[test]
-fn a_leader_that_was_away_strikes_nobody_off() {
-    for hosts in [3, 5] {
-        for away in [500, 2100, 2500, 3000, 4000, 10_000, 30_000] {
-            for stopped in [true, false] {
-                let mut vm = Vm::up(hosts);
-                let (ids, both) = (ids(&vm, hosts), pair(&mut vm));
-                vm.world.with(0, |n, now, m| n.watch_hosts(now, true, m));
-                vm.run(ms(1234));
-                if stopped {
-                    let until = vm.world.now() + ms(away);
-                    vm.world.pause(0, until);
-                } else {
-                    (1..hosts).for_each(|host| cut(&mut vm, 0, host));
-                }
-                vm.run(ms(away));
-                talk(&mut vm, both, 1);
-                (1..hosts).for_each(|host| mend(&mut vm, 0, host));
-                vm.run(ms(10_000));
-                println!("{hosts} hosts, away {away} ms, stopped {stopped}");
-                all_are_who_they_were(&vm, &ids);
-                all_agree(&vm, hosts);
-                talk(&mut vm, both, 2);
-            }
-        }
-    }
-}
-
-#[test]
-fn a_member_alone_with_a_leader_that_was_away_for_three_seconds_stays() {
-    for away in [2500, 3000] {
-        let mut vm = Vm::up(2);
-        let ids = ids(&vm, 2);
-        let (a, b) = (vm.enrol(1), vm.enrol(1));
-        cut(&mut vm, 0, 1);
-        vm.run(ms(away));
-        mend(&mut vm, 0, 1);
-        vm.run(ms(5000));
-        all_are_who_they_were(&vm, &ids);
-        assert!(vm.send(1, a, b, 0, 10));
-        vm.run(ms(10));
-        assert_eq!(vm.seqs(b), [0]);
-    }
-}
-
-#[test]
-fn a_host_that_dies_while_the_leader_is_away_is_lost_once_it_is_back() {
-    let mut vm = Vm::up(4);
-    let (ids, both) = (ids(&vm, 4), pair(&mut vm));
-    let until = vm.world.now() + ms(3000);
-    vm.world.pause(0, until);
-    vm.world.crash(3);
-    vm.run(ms(3000) + 5 * Duration::from_secs(2));
-    assert_eq!(told(&vm, 0, |e| *e == NodeEvent::HostLost(ids[3])), 1);
-    assert_eq!(told(&vm, 0, |e| matches!(e, NodeEvent::HostLost(_))), 1, "and only it");
-    talk(&mut vm, both, 1);
-}
-
-/// When the leader knew that a host was lost, from now on.
-fn lost_at(vm: &mut Vm, host: HostId, most: Duration) -> Option<Duration> {
-    let begin: Instant = vm.world.now();
-    while vm.world.now() < begin + most {
-        vm.run(ms(10));
-        if told(vm, 0, |e| *e == NodeEvent::HostLost(host)) > 0 {
-            return Some(vm.world.now().since(begin));
-        }
-    }
-    None
-}
-
-#[test]
-fn a_host_that_died_is_lost_as_soon_as_it_is_silent_and_others_are_not() {
-    for hosts in [3, 5] {
-        let mut vm = Vm::up(hosts);
-        pair(&mut vm);
-        let dead = vm.me(hosts - 1);
-        vm.world.crash(hosts - 1);
-        let took = lost_at(&mut vm, dead, ms(20_000)).expect("lost");
-        assert!(took <= ms(2510), "{took:?}");
-        let silent =
-            |e: &NodeEvent| matches!(e, NodeEvent::ContactOver { end: End::Silent { .. }, .. });
-        assert!(told(&vm, 0, silent) > 0);
-    }
-    // Nobody else is there to tell a dead host from a cut cable.
-    let mut vm = Vm::up(2);
-    vm.enrol(1);
-    let dead = vm.me(1);
-    vm.world.crash(1);
-    let took = lost_at(&mut vm, dead, ms(20_000)).expect("lost");
-    assert!(took > ms(5000) && took <= ms(6510), "{took:?}");
-    // All at once: the leader's own cable, as far as it knows. Not for ever.
-    let mut vm = Vm::up(3);
-    pair(&mut vm);
-    let dead = vm.me(1);
-    (1..3).for_each(|host| vm.world.crash(host));
-    let took = lost_at(&mut vm, dead, ms(100_000)).expect("lost");
-    assert!(took > ms(60_000) && took <= ms(90_000), "{took:?}");
-}
-
-#[test]
-fn two_hosts_that_lost_each_other_for_a_while_stay() {
-    for away in [2500, 4500] {
-        let mut vm = Vm::up(4);
-        let (ids, (a, b)) = (ids(&vm, 4), pair(&mut vm));
-        cut(&mut vm, 1, 2);
-        vm.run(ms(away));
-        assert_eq!(vm.take(a), [Got::Said(ToTask::Gone { peer: b })], "the pair's work is over");
-        mend(&mut vm, 1, 2);
-        vm.run(ms(20_000));
-        all_are_who_they_were(&vm, &ids);
-        let state = |h: &towpath_vm::Host| h.state == HostState::Up;
-        assert_eq!(node(&vm, 0).hosts().filter(|h| state(h)).count(), 4);
-    }
-}
-
-#[test]
-fn whoever_cannot_reach_hosts_that_died_is_not_taken_for_the_broken_one() {
-    let mut vm = Vm::up_with(4, |_| ms(3000));
-    let tasks: Vec<TaskId> = (1..4).map(|host| vm.enrol(host)).collect();
-    let ids = ids(&vm, 4);
-    for dead in [1, 2] {
-        assert!(vm.send(1, tasks[0], tasks[dead], 0, 10));
-    }
-    vm.run(ms(200));
-    // As two thirds of the others died, the leader waits for them to come back.
-    [2, 3].into_iter().for_each(|host| vm.world.crash(host));
-    vm.run(ms(30_000));
-    assert_eq!(node(&vm, 1).me(), Some(ids[1]), "it is who it was");
-    let lost: Vec<HostId> = (2..4).map(|host| ids[host]).collect();
-    for host in [0, 1] {
-        assert!(lost.iter().all(|id| told(&vm, host, |e| *e == NodeEvent::HostLost(*id)) == 1));
-        assert_eq!(told(&vm, host, |e| *e == NodeEvent::HostLost(ids[1])), 0, "host {host}");
-    }
-}
-
-#[test]
-fn a_leader_that_was_away_while_two_lost_each_other_strikes_neither_off() {
-    for lost_after in [500, 2000] {
-        for (from, away) in [(100, 10_000), (4000, 1500), (4000, 3000), (7600, 1000), (7600, 9000)]
-        {
-            for stopped in [true, false] {
-                let mut vm = Vm::up_with(4, |_| ms(lost_after));
-                let (ids, _) = (ids(&vm, 4), pair(&mut vm));
-                cut(&mut vm, 1, 2);
-                let told_of =
-                    |vm: &Vm| told(vm, 1, |e| matches!(e, NodeEvent::ContactOver { .. })) > 0;
-                while !told_of(&vm) {
-                    vm.run(ms(10));
-                }
-                let from = if lost_after == 500 { from.min(4600) } else { from };
-                vm.run(ms(from));
-                if stopped {
-                    let until = vm.world.now() + ms(away);
-                    vm.world.pause(0, until);
-                } else {
-                    (1..4).for_each(|host| cut(&mut vm, 0, host));
-                }
-                vm.run(ms(away / 4));
-                // The two reach each other while the leader cannot hear of it.
-                mend(&mut vm, 1, 2);
-                vm.run(ms(away - away / 4));
-                (1..4).for_each(|host| mend(&mut vm, 0, host));
-                vm.run(ms(30_000));
-                println!("{lost_after} ms, from {from} for {away}, stopped {stopped}");
-                all_are_who_they_were(&vm, &ids);
-                all_agree(&vm, 4);
-            }
-        }
-    }
-}
-
-#[test]
-fn a_host_that_slept_within_its_time_to_come_back_is_reached_again() {
-    let mut vm = Vm::up_with(4, |_| ms(6000));
-    let (ids, _) = (ids(&vm, 4), pair(&mut vm));
-    // Nobody else is heard, so the leader waits for twelve seconds more.
-    let until = vm.world.now() + ms(15_000);
-    [2, 3].into_iter().for_each(|host| vm.world.pause(host, until));
-    vm.run(ms(60_000));
-    all_are_who_they_were(&vm, &ids);
-    all_agree(&vm, 4);
-}
-
-#[test]
-fn a_host_that_was_away_and_lost_is_another_one_and_its_name_stays() {
-    let mut vm = Vm::up(4);
-    vm.watch_from(0);
-    let name = |vm: &Vm, host: usize| {
-        let me = vm.me(host);
-        node(vm, 0).hosts().find(|h| h.id == me).expect("in the table").name.clone()
-    };
-    vm.rename(3, "h1");
-    vm.run(ms(500));
-    let (mut id, first) = (vm.me(3), name(&vm, 3));
-    assert_ne!(first, "h1", "that is taken");
-    for _ in 0..3 {
-        let until = vm.world.now() + ms(6000);
-        vm.world.pause(3, until);
-        vm.run(ms(9000));
-        assert_ne!(vm.me(3), id, "it is another one");
-        id = vm.me(3);
-        assert_eq!(name(&vm, 3), first);
-    }
-}
-
-#[test]
-fn how_long_a_silent_host_is_waited_for_is_the_founders_to_say() {
-    let mut vm = Vm::up_with(4, |host| if host == 0 { ms(1000) } else { ms(300 * host as u64) });
-    pair(&mut vm);
-    let dead = vm.me(3);
-    // The founder's view and a member's.
-    vm.world.crash(3);
-    let took = lost_at(&mut vm, dead, ms(20_000)).expect("lost");
-    assert!(took >= ms(1000) && took <= ms(1260), "{took:?}");
-    let spec = LinkSpec { delay_us: 200, ..LinkSpec::default() };
-    assert!(vm.world.link(1, 2).spec().delay_us == spec.delay_us);
-    cut(&mut vm, 1, 2);
-    vm.run(ms(950));
-    assert_eq!(told(&vm, 1, |e| matches!(e, NodeEvent::ContactOver { .. })), 0, "not yet");
-    vm.run(ms(400));
-    assert_eq!(told(&vm, 1, |e| matches!(e, NodeEvent::ContactOver { .. })), 1);
 }

@@ -432,7 +432,7 @@ fn of_two_hosts_that_cannot_reach_each_other_one_goes() {
     // Both are told at once that the other is gone; what they send is not delivered late.
     assert_eq!(vm.take(a), [Got::Said(ToTask::Gone { peer: b })]);
     assert_eq!(vm.take(b), [Got::Said(ToTask::Gone { peer: a })]);
-    vm.run(ms(6000));
+    vm.run(ms(8000));
     let lost: Vec<HostId> = vm
         .others
         .iter()
