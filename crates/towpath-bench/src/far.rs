@@ -9,7 +9,7 @@ use anyhow::Context;
 
 use super::args::Pins;
 use super::netns;
-use super::talk::{Done, Ready, Serve, Talk};
+use super::talk::{self, Done, Ready, Serve, Talk};
 
 /// Every address of a namespace that is ours alone.
 pub(super) const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -57,7 +57,7 @@ impl Far {
         let stream = stream.with_context(|| format!("no listener at {addr}"))?;
         let mut near = stream.local_addr()?;
         near.set_port(0);
-        Ok(Self { talk: Talk::new(stream)?, near, ip: addr.ip(), process })
+        Ok(Self { talk: talk::over(stream)?, near, ip: addr.ip(), process })
     }
 
     /// Starts a peer, listening at `bind`, by a command that takes another as its arguments;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::Context;
 
 use super::side::Side;
-use super::talk::{Done, Ready, Serve, Talk};
+use super::talk::{self, Done, Ready, Serve, Talk};
 use super::{floor, machine, ours, udp_train};
 
 /// Says where it listens, serves one coordinator and ends.
@@ -22,7 +22,7 @@ pub(super) fn listen(addr: SocketAddr, pin: Option<usize>, child: bool) -> anyho
     putln!("listening at {}", listener.local_addr()?)?;
     let (stream, _) = listener.accept()?;
     drop(listener);
-    let mut talk = Talk::new(stream)?;
+    let mut talk = talk::over(stream)?;
     let mut near = talk.stream().local_addr()?;
     near.set_port(0);
     while let Some(what) = talk.hear()? {

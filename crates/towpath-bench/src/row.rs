@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::figures::{bytes, median, us_at};
 use super::talk::Done;
 
 /// What a row measures.
@@ -50,13 +51,13 @@ impl What {
             Self::TcpEcho { poll } => format!("kernel: TCP echo, {}", waiting(poll)),
             Self::Iperf => "iperf3: TCP".into(),
             Self::Bulk { trusted, len } => {
-                format!("{}, messages of {}", packets(trusted), bytes(len))
+                format!("{}, messages of {}", packets(trusted), bytes(len as usize))
             }
             Self::Trips { trusted, poll } => {
                 format!("{}, 16 B and back, {}", packets(trusted), waiting(poll))
             }
             Self::Loaded { trusted, len } => {
-                format!("{}, 16 B and back beside {}", packets(trusted), bytes(len))
+                format!("{}, 16 B and back beside {}", packets(trusted), bytes(len as usize))
             }
         }
     }
@@ -68,15 +69,6 @@ impl What {
             Self::Trips { poll, .. } => Some(Self::UdpEcho { poll }),
             _ => None,
         }
-    }
-}
-
-/// `1 MiB`, `1400 B`.
-fn bytes(len: u32) -> String {
-    match len {
-        l if l % (1 << 20) == 0 => format!("{} MiB", l >> 20),
-        l if l % (1 << 10) == 0 => format!("{} KiB", l >> 10),
-        l => format!("{l} B"),
     }
 }
 
@@ -133,24 +125,17 @@ impl Sample {
     /// Round trips in nanoseconds, and processor time of all of them in seconds.
     pub(super) fn trips(mut ns: Vec<u64>, cpu_s: f64) -> anyhow::Result<Self> {
         ns.sort_unstable();
-        let at = |share: f64| ns.get(((ns.len() as f64 * share) as usize).min(ns.len() - 1));
         if ns.is_empty() {
             anyhow::bail!("no round trip within the time; give it more --seconds");
         }
-        let us = |share| at(share).map(|ns| *ns as f64 / 1e3);
+        let us = |share| us_at(&ns, share);
         let trip_cpu_us = Some(cpu_s * 1e6 / ns.len() as f64);
         Ok(Self { rtt_us_p50: us(0.5), rtt_us_p99: us(0.99), trip_cpu_us, ..Self::default() })
     }
 
     /// Each figure's median over samples that have it.
     pub(super) fn median(samples: &[Self]) -> Self {
-        let of = |figure: fn(&Self) -> Option<f64>| {
-            let mut values: Vec<f64> = samples.iter().filter_map(figure).collect();
-            values.sort_by(f64::total_cmp);
-            let n = values.len();
-            let upper = values.get(n / 2)?;
-            Some(if n % 2 == 1 { *upper } else { f64::midpoint(values[n / 2 - 1], *upper) })
-        };
+        let of = |figure: fn(&Self) -> Option<f64>| median(samples.iter().filter_map(figure));
         Self {
             bytes_per_s: of(|s| s.bytes_per_s),
             datagrams_per_s: of(|s| s.datagrams_per_s),

@@ -1,14 +1,12 @@
 //! What coordinator and peer tell each other: one JSON object a line.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::content::Content;
+use super::line::Line;
 
 /// Longest line in bytes.
 const LINE_MAX: u64 = 4096;
@@ -72,38 +70,11 @@ pub(super) struct Done {
 }
 
 /// One end of the conversation.
-pub(super) struct Talk {
-    stream: BufReader<TcpStream>,
-}
+pub(super) type Talk = Line<TcpStream>;
 
-impl Talk {
-    pub(super) fn new(stream: TcpStream) -> anyhow::Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self { stream: BufReader::new(stream) })
-    }
-
-    pub(super) fn stream(&self) -> &TcpStream {
-        self.stream.get_ref()
-    }
-
-    pub(super) fn say<T: Serialize>(&mut self, what: &T) -> anyhow::Result<()> {
-        let mut line = serde_json::to_vec(what)?;
-        line.push(b'\n');
-        self.stream.get_mut().write_all(&line).context("the other end is gone")
-    }
-
-    /// The next thing that the other end says; `None` when it has ended.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
-        let mut line = String::new();
-        let n = (&mut self.stream).take(LINE_MAX).read_line(&mut line);
-        if n.context("the other end says nothing")? == 0 {
-            return Ok(None);
-        }
-        if !line.ends_with('\n') {
-            bail!("a line of more than {LINE_MAX} bytes from the other end");
-        }
-        let what = serde_json::from_str(&line).context("the other end speaks otherwise")?;
-        Ok(Some(what))
-    }
+/// The conversation over a connection.
+pub(super) fn over(stream: TcpStream) -> anyhow::Result<Talk> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(Line::new(stream, LINE_MAX))
 }

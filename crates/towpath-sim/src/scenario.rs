@@ -11,16 +11,21 @@ use crate::link::LinkSpec;
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
     /// Fewest and most hosts.
+    #[serde(deserialize_with = "towpath_qos::file::pair")]
     pub hosts: [usize; 2],
     /// Fewest and most message flows between hosts.
+    #[serde(deserialize_with = "towpath_qos::file::pair")]
     pub flows: [usize; 2],
     /// Bytes that all flows send together, at least and at most.
+    #[serde(deserialize_with = "towpath_qos::file::pair")]
     pub flow_bytes: [u64; 2],
     /// Largest message.
     pub message_bytes_max: u32,
     /// Fewest and most tasks asked for.
+    #[serde(deserialize_with = "towpath_qos::file::pair")]
     pub tasks: [usize; 2],
     /// Fewest and most faults.
+    #[serde(deserialize_with = "towpath_qos::file::pair")]
     pub faults: [usize; 2],
     /// Largest clock drift, in parts per million.
     pub drift_ppm: u32,
@@ -182,6 +187,8 @@ mod tests {
     fn errors_name_the_field_the_value_and_the_limit() {
         let error = Scenario::parse("hosts = [1, 3]").unwrap_err().to_string();
         assert_eq!(error, "hosts is [1, 3], must be [least, most] between 2 and 1000");
+        let error = Scenario::parse("tasks = [1, 3, 5]").unwrap_err().to_string();
+        assert!(error.starts_with("line 1: invalid length 3, expected two"), "{error}");
         let error = Scenario::parse("\nhost = 3").unwrap_err().to_string();
         assert!(error.starts_with("line 2: unknown field `host`"), "{error}");
         let error = Scenario::parse("hosts = 3").unwrap_err().to_string();

@@ -9,9 +9,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -67,11 +66,40 @@ impl Kept {
 /// Told once whether a file has been written.
 pub(crate) type Told = Box<dyn FnOnce(bool) + Send>;
 
-/// What a file is to hold from now on.
-struct Order {
-    kept: Kept,
-    bytes: Vec<u8>,
-    told: Option<Told>,
+/// What is to be done, by the files' places in [`Kept::ALL`]: of each file only what it is to hold
+/// in the end, however long a disk takes meanwhile.
+#[derive(Default)]
+struct Orders {
+    bytes: [Option<Vec<u8>>; Kept::ALL.len()],
+    told: Vec<(Kept, Told)>,
+    /// Nothing comes any more.
+    over: bool,
+}
+
+/// The orders, and a bell. The lock is held for no longer than a move.
+#[derive(Default)]
+struct Desk(Mutex<Orders>, Condvar);
+
+impl Desk {
+    fn change(&self, change: impl FnOnce(&mut Orders)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        self.1.notify_one();
+    }
+
+    /// What came since the last time; waits for it, for `most` at most where that is said.
+    fn next(&self, most: Option<Duration>) -> Orders {
+        let orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let nothing = |o: &mut Orders| !o.over && o.bytes.iter().all(Option::is_none);
+        let mut orders = match most {
+            None => self.1.wait_while(orders, nothing).unwrap_or_else(PoisonError::into_inner),
+            Some(most) => {
+                let waited = self.1.wait_timeout_while(orders, most, nothing);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        let over = orders.over;
+        Orders { over, ..std::mem::take(&mut *orders) }
+    }
 }
 
 /// Which files cannot be written, by their places in [`Kept::ALL`].
@@ -83,7 +111,7 @@ pub(crate) struct Keeper {
     dir: PathBuf,
     /// The place in the log of the table that was handed over last.
     at: u64,
-    orders: Option<Sender<Order>>,
+    desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
     failing: Arc<Failing>,
 }
@@ -91,13 +119,12 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// One for the founder in `dir`.
     pub(crate) fn start(dir: &Path) -> io::Result<Self> {
-        let (orders, receive) = channel();
-        let failing = Arc::new(Failing::default());
-        let (own, dir) = (Arc::clone(&failing), dir.to_path_buf());
+        let (desk, failing) = (Arc::new(Desk::default()), Arc::new(Failing::default()));
+        let (own, orders, dir) = (Arc::clone(&failing), Arc::clone(&desk), dir.to_path_buf());
         let there = dir.clone();
-        let work = move || keep(&there, &receive, &own);
+        let work = move || keep(&there, &orders, &own);
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(work)?;
-        Ok(Self { dir, at: 0, orders: Some(orders), thread: Some(thread), failing })
+        Ok(Self { dir, at: 0, desk, thread: Some(thread), failing })
     }
 
     /// Has the table kept, where it has changed.
@@ -113,10 +140,10 @@ impl Keeper {
 
     /// Has this kept in the place of what a file held.
     pub(crate) fn keep(&self, kept: Kept, bytes: Vec<u8>, told: Option<Told>) {
-        if let Some(orders) = &self.orders {
-            // The thread ends only when told to.
-            let _ = orders.send(Order { kept, bytes, told });
-        }
+        self.desk.change(|orders| {
+            orders.bytes[kept as usize] = Some(bytes);
+            orders.told.extend(told.map(|told| (kept, told)));
+        });
     }
 
     /// What cannot be written, and what that means.
@@ -127,7 +154,7 @@ impl Keeper {
 
     /// Waits for what was handed over last to be kept; with `forget`, there is no table any more.
     pub(crate) fn end(&mut self, forget: bool) {
-        self.orders = None;
+        self.desk.change(|orders| orders.over = true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -137,22 +164,13 @@ impl Keeper {
     }
 }
 
-fn keep(dir: &Path, orders: &Receiver<Order>, failing: &Failing) {
+fn keep(dir: &Path, desk: &Desk, failing: &Failing) {
     let mut left: [Option<Vec<u8>>; Kept::ALL.len()] = Default::default();
     loop {
-        let wait = if left.iter().any(Option::is_some) { AGAIN } else { Duration::MAX };
-        let mut waiting = Vec::new();
-        let last = match orders.recv_timeout(wait) {
-            Ok(first) => {
-                for order in std::iter::once(first).chain(orders.try_iter()) {
-                    left[order.kept as usize] = Some(order.bytes);
-                    waiting.extend(order.told.map(|told| (order.kept, told)));
-                }
-                false
-            }
-            Err(RecvTimeoutError::Timeout) => false,
-            Err(RecvTimeoutError::Disconnected) => true,
-        };
+        let orders = desk.next(left.iter().any(Option::is_some).then_some(AGAIN));
+        for (left, new) in left.iter_mut().zip(orders.bytes) {
+            *left = new.or_else(|| left.take());
+        }
         for kept in Kept::ALL {
             let bytes = &mut left[kept as usize];
             if bytes.as_ref().is_some_and(|b| try_to_keep(dir, kept, b, &failing.0[kept as usize]))
@@ -160,10 +178,10 @@ fn keep(dir: &Path, orders: &Receiver<Order>, failing: &Failing) {
                 *bytes = None;
             }
         }
-        for (kept, told) in waiting {
+        for (kept, told) in orders.told {
             told(left[kept as usize].is_none());
         }
-        if last {
+        if orders.over {
             return;
         }
     }
@@ -198,7 +216,23 @@ pub(crate) fn replace(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
     use super::*;
+
+    #[test]
+    fn of_what_a_slow_disk_has_not_taken_only_the_last_is_held() {
+        let desk = Desk::default();
+        let order = |text: &str| {
+            desk.change(|orders| orders.bytes[Kept::Table as usize] = Some(text.into()));
+        };
+        (0..1000).for_each(|n| order(&n.to_string()));
+        let next = desk.next(None);
+        assert_eq!(next.bytes, [Some(b"999".to_vec()), None]);
+        assert!(!next.over && desk.next(Some(Duration::ZERO)).bytes == [None, None]);
+        desk.change(|orders| orders.over = true);
+        assert!(desk.next(None).over, "nobody waits for what does not come");
+    }
 
     #[test]
     fn what_cannot_be_written_is_told_tried_again_and_does_no_harm() {

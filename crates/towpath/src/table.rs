@@ -4,22 +4,25 @@
 //! 0..16 "towpath table 1\n" | 16..24 FNV-1a of the rest (u64, little-endian)
 //! 24.. what towpath_node::Saved encodes
 //! ```
-//! The keeper writes it. Beside it, `term` has the last term that the founder may
-//! have led in, as text: each life writes it before it begins. What a founder that was killed had
-//! not yet kept, its members tell it.
+//! The keeper writes it. Beside it, `term` has the last term that the founder may have led in, as
+//! text: each life writes it before it begins. What a founder that was killed had not yet kept, its
+//! members tell it.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use towpath_node::{Saved, SavedError};
 
 use crate::keeper::{Kept, replace};
+use crate::private::{Dir, PrivateError};
 
 const MAGIC: &[u8; 16] = b"towpath table 1\n";
 /// Where the last term is kept.
 const TERM: &str = "term";
+/// More than a number has.
+const TERM_BYTES_MAX: u64 = 32;
 /// What stands before the table.
 const HEAD: usize = 24;
 /// Longest file that is read: 4095 hosts with eight addresses each take less than a half of it.
@@ -81,21 +84,23 @@ pub fn is_kept(dir: &Path) -> bool {
 /// What a founder in `dir` has kept; `None` where it has kept nothing.
 pub(crate) fn read(dir: &Path) -> Result<Option<Saved>, TableError> {
     let path = path(dir);
-    let read = || {
-        let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(nofollow).open(&path)?;
-        if file.metadata()?.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other("it belongs to another user: remove it"));
-        }
-        let mut bytes = Vec::new();
-        file.take(TABLE_MAX + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let decoded = match read() {
-        Err(e) if io::Error::kind(&e) == io::ErrorKind::NotFound => return Ok(None),
+    let decoded = match contents(dir, Kept::Table.name(), TABLE_MAX) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         read => read.map_err(TableFault::System).and_then(|bytes| decode(&bytes)),
     };
     decoded.map(Some).map_err(|why| TableError { path, why })
+}
+
+/// A file of ours, up to a byte more than `most`.
+fn contents(dir: &Path, name: &str, most: u64) -> io::Result<Vec<u8>> {
+    let opened = Dir::make(dir).and_then(|dir| dir.file(name, OFlags::RDONLY));
+    let file = opened.map_err(|why| match why {
+        PrivateError::System { why, .. } => why,
+        exposed @ PrivateError::Exposed { .. } => io::Error::other(exposed),
+    })?;
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn decode(bytes: &[u8]) -> Result<Saved, TableFault> {
@@ -123,8 +128,11 @@ pub(crate) fn begin(dir: &Path, saved: Saved) -> Result<Saved, TermError> {
 
 /// The last term that a founder in `dir` may have led in, as far as is written beside the table.
 fn last_term(dir: &Path) -> io::Result<u64> {
-    match fs::read_to_string(dir.join(TERM)) {
-        Ok(text) => text.trim().parse().map_err(|_| io::Error::other("it is no number: remove it")),
+    match contents(dir, TERM, TERM_BYTES_MAX) {
+        Ok(bytes) => {
+            let number = str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok());
+            number.ok_or_else(|| io::Error::other("it is no number: remove it"))
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(0),
         Err(e) => Err(e),
     }
@@ -226,6 +234,8 @@ mod tests {
         fs::write(dir.path().join("other"), "x").unwrap();
         std::os::unix::fs::symlink("other", path(dir.path())).unwrap();
         assert!(read(dir.path()).is_err());
+        std::os::unix::fs::symlink("other", dir.path().join(TERM)).unwrap();
+        assert!(last_term(dir.path()).is_err());
         write(dir.path(), b"x").unwrap();
         assert_eq!(fs::read(dir.path().join("other")).unwrap(), b"x");
         assert!(fs::symlink_metadata(path(dir.path())).unwrap().is_file());

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use towpath::task::Route;
 
+use super::super::figures::bytes;
 use super::args::EchoArgs;
 use super::line::{Do, Way};
 use super::metrics::{Metrics, lengths};
@@ -142,15 +143,6 @@ fn went(route: Route, hosts: u16) -> (&'static str, usize) {
         (Route::Daemon, 1) => ("daemon", 3),
         (Route::Daemon, _) => ("daemons, sealed", 4),
         _ => ("stream, sealed", 2),
-    }
-}
-
-/// `1 MiB`, `4000000 B`.
-pub(super) fn bytes(len: usize) -> String {
-    match len {
-        l if l % (1 << 20) == 0 => format!("{} MiB", l >> 20),
-        l if l % (1 << 10) == 0 => format!("{} KiB", l >> 10),
-        l => format!("{l} B"),
     }
 }
 

@@ -1,15 +1,14 @@
 //! What the measuring process and its members tell each other: one JSON object a line, over a Unix
 //! socket.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use super::super::line::Line;
 
 /// Longest line in bytes: two times of 5000 barriers.
 const LINE_MAX: u64 = 1 << 20;
@@ -92,33 +91,8 @@ pub(super) enum Meeting {
     Group { name: String, members: u32 },
 }
 
-/// One end of the conversation.
-pub(super) struct Line {
-    stream: BufReader<UnixStream>,
-}
-
-impl Line {
-    pub(super) fn new(stream: UnixStream) -> anyhow::Result<Self> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self { stream: BufReader::new(stream) })
-    }
-
-    pub(super) fn say<T: Serialize>(&mut self, what: &T) -> anyhow::Result<()> {
-        let mut line = serde_json::to_vec(what)?;
-        line.push(b'\n');
-        self.stream.get_mut().write_all(&line).context("the other end is gone")
-    }
-
-    /// The next thing that the other end says; `None` when it has ended.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
-        let mut line = String::new();
-        let n = (&mut self.stream).take(LINE_MAX).read_line(&mut line);
-        if n.context("the other end says nothing")? == 0 {
-            return Ok(None);
-        }
-        if !line.ends_with('\n') {
-            bail!("a line of more than {LINE_MAX} bytes from the other end");
-        }
-        Ok(Some(serde_json::from_str(&line).context("the other end speaks otherwise")?))
-    }
+/// The conversation over a connection.
+pub(super) fn over(stream: UnixStream) -> anyhow::Result<Line<UnixStream>> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(Line::new(stream, LINE_MAX))
 }

@@ -9,10 +9,11 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 use towpath::task::{Task, TaskId, Wanted};
 
+use super::super::line::Line;
 use super::super::machine;
 use super::args::MemberArgs;
 use super::barrier::Place;
-use super::line::{Do, Line, Said, Way};
+use super::line::{self, Do, Said, Way};
 use super::pipe::{self, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, TAG};
 use super::sample::{now_ns, sleeps};
 use super::world::Own;
@@ -34,7 +35,7 @@ pub(in super::super) fn member(args: &MemberArgs) -> anyhow::Result<ExitCode> {
         }
     }
     let path = args.meet.as_ref().context("hint: `towpath bench` starts these processes")?;
-    let mut member = Member { line: Line::new(UnixStream::connect(path)?)?, own: None };
+    let mut member = Member { line: line::over(UnixStream::connect(path)?)?, own: None };
     while let Some(what) = member.line.hear()? {
         if let Err(e) = member.act(what) {
             member.line.say(&Said::Failed(format!("{e:#}")))?;
@@ -64,7 +65,7 @@ fn child_pipe() -> anyhow::Result<ExitCode> {
 }
 
 struct Member {
-    line: Line,
+    line: Line<UnixStream>,
     own: Option<Own>,
 }
 

@@ -10,8 +10,8 @@ use indicatif::ProgressBar;
 use towpath::task::{Envelope, Task, TaskId, Wanted};
 use towpath_proto::Rng;
 
+use super::super::figures::bytes;
 use super::args::MulticastArgs;
-use super::echo::bytes;
 use super::line::{Do, Way};
 use super::metrics::{Metrics, gains};
 use super::peers::{self, Mpi};

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::super::figures::{median, us_at};
+
 /// What was measured; what does not belong to the row is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Sample {
@@ -23,10 +25,7 @@ impl Sample {
     /// Of durations in nanoseconds.
     pub(super) fn of(mut ns: Vec<u64>) -> Self {
         ns.sort_unstable();
-        let at = |share: f64| {
-            let last = ns.len().checked_sub(1)?;
-            Some(ns[((ns.len() as f64 * share) as usize).min(last)] as f64 / 1e3)
-        };
+        let at = |share| us_at(&ns, share);
         Self { us_p50: at(0.5), us_p90: at(0.9), us_p99: at(0.99), ..Self::default() }
     }
 
@@ -51,13 +50,7 @@ impl Sample {
 
     /// Each figure's median over samples that have it.
     pub(super) fn median(samples: &[Self]) -> Self {
-        let of = |figure: fn(&Self) -> Option<f64>| {
-            let mut values: Vec<f64> = samples.iter().filter_map(figure).collect();
-            values.sort_by(f64::total_cmp);
-            let n = values.len();
-            let upper = values.get(n / 2)?;
-            Some(if n % 2 == 1 { *upper } else { f64::midpoint(values[n / 2 - 1], *upper) })
-        };
+        let of = |figure: fn(&Self) -> Option<f64>| median(samples.iter().filter_map(figure));
         Self {
             us_p50: of(|s| s.us_p50),
             us_p90: of(|s| s.us_p90),

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -18,9 +18,10 @@ use towpath::task::{Task, TaskId};
 use towpath::{Client, Home, VmDir};
 use towpath_report::interrupt::{INTERRUPTED, Interrupt};
 
+use super::super::line::Line;
 use super::super::machine;
 use super::args::Common;
-use super::line::{Do, Line, Said};
+use super::line::{self, Do, Said};
 use super::spaces::{Spaces, address};
 
 /// Longest wait for a member to start, in seconds.
@@ -49,7 +50,7 @@ type Starting = Arc<Mutex<()>>;
 
 /// A process that is the far end of everything.
 pub(super) struct Member {
-    line: Line,
+    line: Line<UnixStream>,
     host: u16,
     process: Process,
     /// Its tasks: the one without direct routes, the one with.
@@ -186,7 +187,7 @@ impl World {
         let time = Timespec { tv_sec: START_S, tv_nsec: 0 };
         let came = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&time))?;
         ensure!(came > 0, "a process of the bench does not start");
-        let line = Line::new(listener.accept()?.0)?;
+        let line = line::over(listener.accept()?.0)?;
         self.members.push(Member { line, host, process, tasks: None });
         let n = self.members.len() - 1;
         if let Some(cpu) = cpu {

@@ -10,6 +10,7 @@ use towpath_qos::admission::file::{Asked, Want};
 use towpath_qos::admission::{CpuLoad, Phase, Promise, Refusal};
 use towpath_qos::spec::{TSpec, TSpecForm};
 use towpath_qos::topology::{NodeId, Topology};
+use towpath_report::text::harmless;
 
 use super::decide::{Answer, Decided};
 use super::refusal;
@@ -334,7 +335,8 @@ pub(super) fn write_json(
         if k > 0 {
             out.write_all(b",")?;
         }
-        serde_json::to_writer(&mut *out, &request_json(topology, decided, one, &mut schedules))?;
+        let request = request_json(topology, decided, one, &mut schedules).to_string();
+        out.write_all(harmless(&request).as_bytes())?;
     }
     let rest = [
         ("schedules", json!(schedules.forms)),
@@ -345,7 +347,7 @@ pub(super) fn write_json(
     ];
     out.write_all(b"]")?;
     for (key, value) in rest {
-        write!(out, ",\"{key}\":{value}")?;
+        write!(out, ",\"{key}\":{}", harmless(&value.to_string()))?;
     }
     out.write_all(b"}\n")
 }

@@ -56,6 +56,10 @@ A topology file names hosts, switches and the full-duplex links between them:
   ends = [\"h2\", \"s1:up\"]
   rate_bps = 1_000_000_000
 
+Each port and interface has a queue of 1 MiB; `queue_bytes` of a port that is named sets another
+(`interface = [{ name = \"nic\", queue_bytes = 4194304 }]` of a host), `memory_bytes` of a switch
+what all its ports share. A refusal names what is short.
+
 Schedulers: fcfs, static_priority, rcsp, edf, jitter_edf, hfsc, wfq, wf2q_plus, virtual_clock, cbq,
 drr, scfq. Only switches forward. Routes are fixed: fewest hops, then the order of the links in the
 file. Switches may form cycles. See docs/admission.md.

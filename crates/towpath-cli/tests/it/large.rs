@@ -1,5 +1,5 @@
 //! What the commands of admission take where channels are many: `make nightly`. Each prints what it
-//! measured; `cargo test --profile ci -p towpath-cli --test it large:: -- --ignored --nocapture`.
+//! measured: `cargo test --workspace --profile ci --test it large:: -- --ignored --nocapture`.
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -19,7 +19,7 @@ struct Taken {
 /// Runs a command to its end; its figures are those of `/proc`, read while it is not waited for.
 fn taken(vm: &Vm, args: &[&str]) -> Taken {
     let mut command = vm.command(args);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
     let pid = child.id();
     let proc = |what: &str| std::fs::read_to_string(format!("/proc/{pid}/{what}"));
     let (mut resident_kb, mut printed, mut chunk) = (0, 0, vec![0; 1 << 16]);
@@ -44,8 +44,8 @@ fn taken(vm: &Vm, args: &[&str]) -> Taken {
     Taken { user_s, resident_kb, printed }
 }
 
-/// Shares between five hosts, each link half full; so many different rates.
-fn shares(channels: u64, rates: u64) -> String {
+/// Channels between five hosts, each link half full; so many different rates.
+fn between_five(channels: u64, rates: u64) -> String {
     let mut text = "[framing]\ncounts = \"wire\"\n".to_string();
     for k in 0..channels {
         let (from, to) = (k % 5, (k % 5 + 1 + k / 5 % 4) % 5);
@@ -53,7 +53,7 @@ fn shares(channels: u64, rates: u64) -> String {
         let rate = base + k * 7 % rates * (base / rates);
         write!(
             text,
-            "[[request]]\nname = \"c{k}\"\nfrom = \"h{}\"\nto = \"h{}\"\nservice = \"share\"\n\
+            "[[request]]\nname = \"c{k}\"\nfrom = \"h{}\"\nto = \"h{}\"\ndelay_ns = 1_000_000_000\n\
              message_min_bytes = 1500\n\
              tspec = {{ kind = \"sigma_rho\", sigma_bytes = 1500, rho_bps = {rate} }}\n",
             from + 1,
@@ -70,7 +70,7 @@ fn bounds_of_thousands_of_unlike_channels_take_seconds() {
     let vm = Vm::new();
     let net = format!("{}/../../scenarios/topology/two-switches.toml", env!("CARGO_MANIFEST_DIR"));
     for (channels, rates, most_s) in [(1000, 977, 1.0), (3000, 3000, 4.0)] {
-        std::fs::write(vm.file("flows.toml"), shares(channels, rates)).unwrap();
+        std::fs::write(vm.file("flows.toml"), between_five(channels, rates)).unwrap();
         let args = ["bound", "--topology", &net, "--flows", "flows.toml", "--method", "tfa"];
         let taken = taken(&vm, &args);
         println!("bound, total flow: {channels} channels of {rates} rates: {taken:?}");
@@ -83,11 +83,15 @@ fn bounds_of_thousands_of_unlike_channels_take_seconds() {
 #[ignore = "seconds of a processor and 400 MB each: `make nightly`"]
 fn two_hundred_thousand_channels_are_told_as_json_in_the_memory_of_the_text() {
     let vm = Vm::new();
-    let mut net = "[[switch]]\nname = \"s\"\n".to_string();
+    // The memory of ports is large, so that all are admitted.
+    let port = |k: u32| format!("{{ name = \"p{k}\", queue_bytes = 1_000_000_000 }}");
+    let ports: Vec<String> = (0..20).map(port).collect();
+    let mut net = format!("[[switch]]\nname = \"s\"\nport = [{}]\n", ports.join(", "));
     let mut asked = "[framing]\ncounts = \"wire\"\n".to_string();
     for k in 0..20 {
-        writeln!(net, "[[host]]\nname = \"h{k}\"").unwrap();
-        writeln!(net, "[[link]]\nends = [\"h{k}\", \"s\"]\nrate_bps = 100_000_000_000").unwrap();
+        writeln!(net, "[[host]]\nname = \"h{k}\"\ninterface = [{}]", port(k)).unwrap();
+        let ends = format!("[\"h{k}:p{k}\", \"s:p{k}\"]");
+        writeln!(net, "[[link]]\nends = {ends}\nrate_bps = 100_000_000_000").unwrap();
         writeln!(
             asked,
             "[[request]]\nname = \"c{k}\"\nfrom = \"h{k}\"\nto = \"h{}\"\ncount = 10_000\n\

@@ -506,6 +506,29 @@ fn an_experiment_stands_beside_its_source() {
     assert_eq!(out.status.code(), Some(255));
 }
 
+/// Names are whatever a file says, but for control characters: what turns the line round reaches no
+/// terminal as it is, and JSON stays JSON.
+#[test]
+fn names_of_requests_steer_no_terminal() {
+    let vm = Vm::new();
+    let net = root("scenarios/topology/two-switches.toml");
+    let spec = "tspec = { kind = \"sigma_rho\", rho_bps = 1000000, sigma_bytes = 4000 }";
+    let request = "name = \"a\\u202eb\"\nfrom = \"h1\"\nto = \"h2\"";
+    let file = format!("[[request]]\n{request}\ndelay_ns = 50000000\n{spec}\n");
+    std::fs::write(vm.file("odd.toml"), file).unwrap();
+    for json in [&["--json"][..], &[]] {
+        let args = ["reserve", "--topology", &net, "--what-if", "odd.toml"];
+        let out = vm.towpath(&[&args, json].concat());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let said = text(&out.stdout);
+        assert!(said.contains("\\u202eb") && !said.contains('\u{202e}'), "{said:?}");
+        if !json.is_empty() {
+            let value: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+            assert_eq!(value["requests"][0]["name"], "a\u{202e}b");
+        }
+    }
+}
+
 /// The refusal that docs/admission.md reads aloud is what the command prints.
 #[test]
 fn the_documented_refusal_is_the_one_that_is_printed() {

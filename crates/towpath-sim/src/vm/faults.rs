@@ -50,9 +50,7 @@ impl Fault {
             | Self::Pause { host, .. }
             | Self::Cut { host, .. }
             | Self::Burst { host, .. } => host..host + 1,
-            // Those left on the other side cannot reach them either: the leader, which hears that
-            // from both, may take the fewer for the worse.
-            Self::Part { .. } => 0..hosts,
+            Self::Part { first, count, .. } => first..hosts.min(first + count),
             Self::Step { .. } => 0..0,
         }
     }

@@ -29,6 +29,8 @@ const NAME: &str = Kept::Tokens.name();
 const HEAD: &str = "towpath tokens 1";
 /// Most of it that is read.
 const BYTES_MAX: u64 = 1 << 20;
+/// Changes of tokens at once that wait to be written down, with their answers.
+const UNANSWERED_MAX: usize = 256;
 /// Addresses that a token names at most.
 const ADDRS_MAX: usize = 8;
 const FOUNDER_ONLY: &str = "only the daemon that founded the virtual machine has tokens\n\
@@ -212,6 +214,10 @@ impl Engine {
     fn reply_once_kept(&mut self, client: u64, yes: Reply, no: Reply) {
         if self.keeper.is_none() || !self.node.invitations_changed() {
             return self.reply(client, &yes);
+        }
+        if self.unanswered.len() >= UNANSWERED_MAX {
+            self.hand_tokens_over(None);
+            return self.reply(client, &no);
         }
         let (tell, kept) = channel();
         let waker = self.waker.clone();
