@@ -3,7 +3,7 @@
 //! A test that cannot run here returns early; the test runner takes that for passed and hides what
 //! it said. Such tests write to the file that `TOWPATH_SKIPS` names (crate `towpath-skip`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -48,6 +48,40 @@ impl Tally {
     }
 }
 
+/// Lines that are told again of a test that failed: its last, where it says why.
+const TOLD_AGAIN: usize = 15;
+
+/// What tests that failed said last, for the end of a long log, which may be all that is kept of it.
+#[derive(Debug, Default)]
+struct Failures {
+    of: Vec<(String, VecDeque<String>)>,
+    /// Between the runner's two lists of failures.
+    telling: bool,
+}
+
+impl Failures {
+    fn add(&mut self, line: &str) {
+        if line == "failures:" {
+            self.telling = !self.telling;
+        } else if line.starts_with("test result: ") {
+            self.telling = false;
+        } else if let Some(name) =
+            line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"))
+            && self.telling
+        {
+            self.of.push((name.to_owned(), VecDeque::new()));
+        } else if let Some((_, said)) = self.of.last_mut()
+            && self.telling
+            && !line.is_empty()
+        {
+            said.push_back(line.chars().take(400).collect());
+            if said.len() > TOLD_AGAIN {
+                said.pop_front();
+            }
+        }
+    }
+}
+
 /// The crate and the test of a line of skips, `crate test: why`.
 fn subject(line: &str) -> &str {
     line.split_once(": ").map_or(line, |(subject, _)| subject)
@@ -77,19 +111,25 @@ pub(crate) fn run(root: &Path, args: &TestArgs) -> Result<()> {
         )?));
     }
     let path = new_file(root)?;
-    let (tally, success) = cargo_test(root, &path, &args.rest)?;
+    let (tally, failures, success) = cargo_test(root, &path, &args.rest)?;
     let skips = fs::read_to_string(&path).unwrap_or_default();
     let skips: BTreeSet<&str> = skips.lines().collect();
     let odd: Vec<&&str> = skips.iter().filter(|skip| !is_allowed(&allowed, skip)).collect();
     for skip in &skips {
         println!("skipped: {skip}");
     }
+    for (name, said) in &failures.of {
+        println!("failed: {name}");
+        said.iter().for_each(|line| println!("  {line}"));
+    }
     let closing = closing(&tally, &skips);
     println!("{closing}");
     // For who runs more after this and wants it last.
     let _ = fs::write(path.with_file_name("tests"), closing + "\n");
     if !success {
-        bail!("a test failed, or was not built\nhint: its output is above");
+        bail!(
+            "a test failed, or was not built\nhint: its last lines are above, all of its output before them"
+        );
     }
     if !args.allow.is_empty() && !odd.is_empty() {
         for skip in &odd {
@@ -124,11 +164,11 @@ fn new_file(root: &Path) -> Result<PathBuf> {
 }
 
 /// Runs the tests, their output passed on line by line; whether all went well.
-fn cargo_test(root: &Path, skips: &Path, args: &[String]) -> Result<(Tally, bool)> {
+fn cargo_test(root: &Path, skips: &Path, args: &[String]) -> Result<(Tally, Failures, bool)> {
     let mut command = process::cargo(root);
     command.arg("test").args(args).env(VARIABLE, skips).stdout(Stdio::piped());
     let mut child = command.spawn().hint(|| "cannot run cargo".into(), "put it on the PATH")?;
-    let mut tally = Tally::default();
+    let (mut tally, mut failures) = (Tally::default(), Failures::default());
     let Some(stdout) = child.stdout.take() else { bail!("no output of cargo\nhint: try again") };
     let mut lines = BufReader::new(stdout);
     let mut line = Vec::new();
@@ -136,11 +176,12 @@ fn cargo_test(root: &Path, skips: &Path, args: &[String]) -> Result<(Tally, bool
     while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
         let text = String::from_utf8_lossy(&line);
         tally.add(text.trim_end());
+        failures.add(text.trim_end());
         print!("{text}");
         line.clear();
     }
     let status = child.wait().hint(|| "cannot wait for cargo".into(), "try again")?;
-    Ok((tally, status.success()))
+    Ok((tally, failures, status.success()))
 }
 
 #[cfg(test)]
@@ -159,6 +200,21 @@ mod tests {
             tally.add(line);
         }
         assert_eq!(tally, Tally { passed: 7, failed: 2, ignored: 1 });
+    }
+
+    #[test]
+    fn what_failed_is_told_again_by_its_last_lines() {
+        let mut failures = Failures::default();
+        let first =
+            "---- noise stdout ----\nfailures:\n\n---- a::b stdout ----\nbegins\n".to_owned();
+        let many = "more\n".repeat(TOLD_AGAIN);
+        let rest =
+            "why\n---- c stdout ----\nd\n\nfailures:\n    a::b\n    c\n\ntest result: FAILED. \n";
+        (first + &many + rest + "later").lines().for_each(|line| failures.add(line));
+        let [(first, said), (second, short)] = &failures.of[..] else { panic!("{failures:?}") };
+        assert_eq!((first.as_str(), second.as_str()), ("a::b", "c"));
+        assert_eq!((said.len(), said.back().unwrap().as_str()), (TOLD_AGAIN, "why"));
+        assert_eq!(short, &["d"]);
     }
 
     #[test]

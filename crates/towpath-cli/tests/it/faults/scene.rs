@@ -10,6 +10,9 @@ use super::table::{After, Cell, Fate, Fault, Role};
 use super::work::{Checked, Work, until};
 use crate::support::{built::built, processes_with, roles, text};
 
+/// Items that a farm may take before the fault: the others wait for it, on a slow machine, too.
+const BEFORE: usize = 30;
+
 /// Items of a farm that outlives a fault of so long: on six job slots, 0.3 s each.
 fn items(fault: Fault) -> usize {
     let (Fault::Stop(time) | Fault::Cut(time)) = fault else { return 100 };
@@ -149,6 +152,7 @@ impl<'a> Scene<'a> {
 
     /// The fault, and its end where it passes.
     pub(super) fn strike(&mut self) -> Checked<()> {
+        std::fs::write(begun(&self.dir), "").map_err(|e| e.to_string())?;
         let victim = self.cell.role.machine();
         match self.cell.fault {
             Fault::Kill | Fault::KillGuard | Fault::KillBoth => self.kill(),
@@ -401,6 +405,11 @@ fn ledger(dir: &tempfile::TempDir) -> PathBuf {
     dir.path().join("ledger")
 }
 
+/// What items wait for that the fault is to meet.
+fn begun(dir: &tempfile::TempDir) -> PathBuf {
+    dir.path().join("begun")
+}
+
 /// On the client's disk, or beside the daemon's.
 fn job_log(machine: &Machine, cell: &Cell) -> PathBuf {
     let full = cell.role == Role::Client && cell.fault == Fault::FullDisk;
@@ -408,7 +417,11 @@ fn job_log(machine: &Machine, cell: &Cell) -> PathBuf {
 }
 
 fn farm_command(on: &Machine, cell: &Cell, dir: &tempfile::TempDir, again: bool) -> Command {
-    let script = format!("echo $1 >> {}; sleep 0.3; echo item $1", ledger(dir).display());
+    let wait = format!(
+        "while [ $1 -gt {BEFORE} ] && [ ! -e {} ]; do sleep 0.1; done",
+        begun(dir).display()
+    );
+    let script = format!("{wait}; echo $1 >> {}; sleep 0.3; echo item $1", ledger(dir).display());
     let log = job_log(on, cell).display().to_string();
     let mut command = on.command(&["farm", "--joblog", &log]);
     command.args(again.then_some("--resume")).args(["--", "sh", "-c", &script, "sh", "{}"]);
