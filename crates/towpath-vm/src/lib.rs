@@ -5,6 +5,7 @@
 //! | [`account`] | what a task tells of its direct routes |
 //! | [`host`] | the host table |
 //! | [`log`] | the one ordered log through which the table changes |
+//! | [`control`] | control state, the commands that change it, the log that commits them |
 //! | [`task`] | what a task is started with and how it ends |
 //! | [`tasks`] | tasks that run on this host |
 //! | [`requests`] | tasks that this host asked for, wherever they run |
@@ -30,6 +31,7 @@ extern crate std;
 pub mod account;
 pub mod catching;
 pub mod collective;
+pub mod control;
 pub mod credit;
 pub mod data;
 pub mod endpoint;

@@ -83,7 +83,7 @@ pub enum LogError {
 
 /// A host's copy of the control state. Invariant: `snapshot` holds the effect of entries
 /// 1 ..= `snapshot.index`, each applied once, in order.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlLog {
     snapshot: Snapshot,
 }

@@ -488,30 +488,32 @@ pub enum MessageError {
 }
 
 macro_rules! kinds {
-    ($($kind:literal $variant:ident),* $(,)?) => {
-        impl Message {
-            /// The message's bytes.
-            pub fn encode(&self) -> Vec<u8> {
+    ($name:ident: $($kind:literal $variant:ident),* $(,)?) => {
+        impl $name {
+            /// As bytes: the kind, then the body.
+            pub fn encode(&self) -> alloc::vec::Vec<u8> {
                 match self {
-                    $(Self::$variant(body) => encode($kind, body),)*
+                    $(Self::$variant(body) => $crate::message::encode($kind, body),)*
                 }
             }
 
             /// Takes bytes from a peer apart.
-            pub fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
+            pub fn decode(bytes: &[u8]) -> Result<Self, $crate::message::MessageError> {
                 let Some((kind, body)) = bytes.split_first_chunk::<2>() else {
-                    return Err(MessageError::Short(bytes.len()));
+                    return Err($crate::message::MessageError::Short(bytes.len()));
                 };
                 match u16::from_le_bytes(*kind) {
-                    $($kind => decode($kind, body).map(Self::$variant),)*
-                    kind => Err(MessageError::Unknown(kind)),
+                    $($kind => $crate::message::decode($kind, body).map(Self::$variant),)*
+                    kind => Err($crate::message::MessageError::Unknown(kind)),
                 }
             }
         }
     };
 }
+pub(crate) use kinds;
 
 kinds! {
+    Message:
     1 Welcome, 2 Entries, 16 Spawn, 17 Started, 18 Output, 19 Exited, 20 Kill, 21 Credit, 22 List,
     23 Tasks, 24 Watch, 25 Input, 26 InputTaken, 32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked,
     36 Answered, 37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt,
@@ -520,12 +522,12 @@ kinds! {
     54 AskFirst, 55 Report, 56 Resumed, 57 Reached,
 }
 
-fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
+pub(crate) fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
     let out = kind.to_le_bytes().to_vec();
     postcard::to_extend(body, out).expect("a vector takes any body")
 }
 
-fn decode<T: DeserializeOwned>(kind: u16, body: &[u8]) -> Result<T, MessageError> {
+pub(crate) fn decode<T: DeserializeOwned>(kind: u16, body: &[u8]) -> Result<T, MessageError> {
     match postcard::take_from_bytes(body) {
         Ok((body, [])) => Ok(body),
         _ => Err(MessageError::Malformed(kind)),

@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use towpath_wire::TaskId;
 use towpath_wire::talk::CONTEXT_OWN;
 
@@ -29,11 +30,12 @@ pub struct Reply {
 }
 
 /// Groups and mailboxes.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registry {
     groups: Groups,
     mail: Mail,
     context: u32,
+    #[serde(skip)]
     replies: VecDeque<Reply>,
 }
 

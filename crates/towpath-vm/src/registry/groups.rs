@@ -9,6 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use towpath_wire::TaskId;
 
 use super::core::{Asker, Reply, next_context};
@@ -25,7 +26,7 @@ const LIST_BYTES_MAX: usize = 512 << 10;
 
 type Answered = Result<RegistryAnswer, Fault>;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Group {
     /// By instance number.
     members: Vec<Option<TaskId>>,
@@ -42,7 +43,7 @@ struct Group {
 }
 
 /// All groups. Invariant: `of` has each group of each task: those it is in, and those it waits in.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Groups {
     by_name: BTreeMap<String, Group>,
     of: BTreeMap<TaskId, BTreeSet<String>>,

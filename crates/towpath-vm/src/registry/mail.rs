@@ -12,6 +12,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use towpath_wire::TaskId;
 
 use super::core::Reply;
@@ -39,7 +40,7 @@ const LIST_BYTES_MAX: usize = 512 << 10;
 
 type Answered = Result<RegistryAnswer, Fault>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     owner: Option<TaskId>,
     rules: MailRules,
@@ -54,7 +55,7 @@ impl Entry {
 }
 
 /// A task that waits for an entry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Wait {
     asker: (TaskId, u64),
     index: Option<u32>,
@@ -62,14 +63,14 @@ struct Wait {
     delete: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
     entries: BTreeMap<u32, Entry>,
     waits: VecDeque<Wait>,
 }
 
 /// How many entries there are of a kind, and how long they are together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Sum {
     count: usize,
     bytes: usize,
@@ -115,7 +116,7 @@ const PERSISTENT: (Sum, Names) = (
 );
 
 /// What a task has to do with mailboxes. Invariant: `owned` sums its entries.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Ties {
     /// Those where it owns an entry or waits.
     names: BTreeSet<String>,
@@ -125,7 +126,7 @@ struct Ties {
 
 /// All mailboxes. Invariants: none is empty; `all` sums the entries, `persistent` those that
 /// outlive their owners; `of` has the tasks that own an entry or wait.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mail {
     by_name: BTreeMap<String, Place>,
     of: BTreeMap<TaskId, Ties>,

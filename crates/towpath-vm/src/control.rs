@@ -1,0 +1,339 @@
+//! Control state and the commands that change it.
+//!
+//! What is to change is *proposed* as a [`Command`]; a log (whoever implements [`Commits`])
+//! *commits* commands in one order; each is then *applied* to the [`ControlState`], and what follows
+//! from it comes out as [`Effect`]s. Slots, incarnations and names are given when a command is
+//! applied, since only then is it known what came before it; nobody is answered earlier, since a
+//! command may still be dropped. Applying depends on nothing but the state and the command.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use towpath_wire::id::TASK_MAX;
+use towpath_wire::{HostId, TaskId};
+
+use crate::host::{Host, HostState, HostTable, NAME_MAX};
+use crate::log::{Change, ControlLog, Entry, LogError, Snapshot};
+use crate::message::kinds;
+use crate::registry::{Registry, Reply};
+use crate::talk::RegistryOp;
+
+/// Version of the encoded [`ControlState`].
+const STATE_VERSION: u8 = 1;
+
+/// A change that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A host is to be taken in.
+    Join(Join),
+    /// A host was silent for too long.
+    Lost(HostId),
+    /// A host leaves.
+    Leave(Leave),
+    /// A task asks about groups or mailboxes.
+    Ask(Ask),
+    /// A task has ended.
+    TaskOver(TaskId),
+    /// What tasks of a host wait for cannot reach them any more.
+    ForgetWaits(HostId),
+}
+
+kinds! { Command: 1 Join, 2 Lost, 3 Leave, 16 Ask, 17 TaskOver, 18 ForgetWaits }
+
+/// What is known of a host that is to be taken in. Its id, and what tells its name from others,
+/// it gets when the command is applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Join {
+    /// Its static public key.
+    pub key: [u8; 32],
+    /// What it calls itself, at most [`NAME_MAX`] bytes.
+    pub name: String,
+    /// Where its daemon receives.
+    pub addr: SocketAddr,
+    /// What programs it can run.
+    pub arch: String,
+    /// How fast it is beside others.
+    pub speed: u32,
+    /// Processors that it has.
+    pub cpus: u16,
+    /// Jobs that it runs at once.
+    pub slots: u16,
+}
+
+/// A host leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leave {
+    /// Which.
+    pub host: HostId,
+    /// Somebody deleted it: it is to hear of that when it comes back.
+    pub deleted: bool,
+}
+
+/// A task asks about groups or mailboxes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ask {
+    /// Who.
+    pub asker: TaskId,
+    /// Its number for the question.
+    pub number: u64,
+    /// What.
+    pub op: RegistryOp,
+}
+
+/// What follows from a command that was applied, to be carried out by the host that leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The host table changed: every host is to be told of this entry.
+    Changed(Entry),
+    /// The newcomer of the command is this host from now on: it is to be welcomed.
+    Joined(HostId),
+    /// The newcomer of the command cannot be taken in: all slots are taken.
+    Full,
+    /// The host with this key was deleted.
+    Deleted([u8; 32], HostId),
+    /// Tasks are to be answered.
+    Reply(Reply),
+}
+
+/// Control state as of one command. Invariants: it holds the effect of every command up to
+/// `applied`, each once, in order; the registry has no reply left between two of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControlState {
+    hosts: ControlLog,
+    registry: Registry,
+    /// Tasks that asked the registry.
+    registered: BTreeSet<TaskId>,
+    applied: u64,
+}
+
+impl ControlState {
+    /// That of a virtual machine whose hosts are these, and nothing else is known.
+    pub fn new(hosts: ControlLog) -> Self {
+        let (registry, registered) = (Registry::default(), BTreeSet::new());
+        Self { hosts, registry, registered, applied: 0 }
+    }
+
+    /// A member's copy: the hosts of a snapshot.
+    pub fn from_snapshot(snapshot: Snapshot) -> Self {
+        Self::new(ControlLog::from_snapshot(snapshot))
+    }
+
+    /// The hosts, and their place in the log that members follow.
+    pub const fn snapshot(&self) -> &Snapshot {
+        self.hosts.snapshot()
+    }
+
+    /// The host table.
+    pub const fn table(&self) -> &HostTable {
+        self.hosts.table()
+    }
+
+    /// Who leads.
+    pub const fn leader(&self) -> HostId {
+        self.hosts.leader()
+    }
+
+    /// Groups and mailboxes.
+    pub const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Tasks that asked the registry.
+    pub const fn registered(&self) -> &BTreeSet<TaskId> {
+        &self.registered
+    }
+
+    /// Tasks of one host that asked the registry.
+    pub fn registered_of(&self, host: HostId) -> Vec<TaskId> {
+        let ends = [1, TASK_MAX].map(|n| host.task(n).expect("both are task numbers"));
+        self.registered.range(ends[0]..=ends[1]).copied().collect()
+    }
+
+    /// A member applies an entry from its leader.
+    pub fn follow(&mut self, entry: &Entry) -> Result<(), LogError> {
+        self.hosts.apply(entry)
+    }
+
+    /// Applies the command that was committed at `index`; one applied before has no effect. There
+    /// may be gaps: a log may have entries of its own.
+    pub fn apply(&mut self, index: u64, command: Command) -> Vec<Effect> {
+        if index <= self.applied {
+            return Vec::new();
+        }
+        self.applied = index;
+        let mut effects = Vec::new();
+        match command {
+            Command::Join(join) => self.join(join, &mut effects),
+            Command::Lost(host) => self.lost(host, &mut effects),
+            Command::Leave(leave) => self.leave(leave, &mut effects),
+            Command::Ask(Ask { asker, number, op }) => {
+                // Its host may have gone since it asked.
+                if self.is_up(asker.host()) {
+                    self.registered.insert(asker);
+                    self.registry.apply(asker, number, op);
+                }
+            }
+            Command::TaskOver(task) => self.task_over(task),
+            Command::ForgetWaits(host) => {
+                for task in self.registered_of(host) {
+                    self.registry.forget_waits(task);
+                }
+            }
+        }
+        effects.extend(core::iter::from_fn(|| self.registry.poll()).map(Effect::Reply));
+        effects
+    }
+
+    fn is_up(&self, host: HostId) -> bool {
+        self.table().get(host).is_some_and(|h| h.state == HostState::Up)
+    }
+
+    fn change(&mut self, change: Change, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Changed(self.hosts.append(change)));
+    }
+
+    fn join(&mut self, join: Join, effects: &mut Vec<Effect>) {
+        let old = self.table().by_key(&join.key).cloned();
+        if let Some(Host { id, state: HostState::Up, .. }) = old {
+            self.lost(id, effects);
+        }
+        let slot = self.table().free_slot();
+        let id = slot.and_then(|slot| HostId::new(slot, self.hosts.next_incarnation()));
+        let Some(id) = id else { return effects.push(Effect::Full) };
+        let Join { key, name, addr, arch, speed, cpus, slots } = join;
+        // Names tell hosts apart for people: no two alike, and each for as long as it can be.
+        let taken = self.table().iter().any(|h| h.name == name && h.key != key);
+        let name = match old.filter(|old| is_with_slot(&old.name, &name)) {
+            Some(old) => old.name,
+            None if taken => with_slot(&name, id.slot()),
+            None => name,
+        };
+        let state = HostState::Up;
+        let host = Host { id, name, addr, key, arch, speed, cpus, slots, state };
+        self.change(Change::Added(host), effects);
+        effects.push(Effect::Joined(id));
+    }
+
+    fn lost(&mut self, host: HostId, effects: &mut Vec<Effect>) {
+        if self.is_up(host) {
+            self.change(Change::Lost(host), effects);
+            self.host_over(host);
+        }
+    }
+
+    fn leave(&mut self, leave: Leave, effects: &mut Vec<Effect>) {
+        let Leave { host, deleted } = leave;
+        let Some(key) = self.table().get(host).map(|h| h.key) else { return };
+        if deleted {
+            effects.push(Effect::Deleted(key, host));
+        }
+        self.change(Change::Left(host), effects);
+        self.host_over(host);
+    }
+
+    /// A host is gone, and all its tasks with it.
+    fn host_over(&mut self, host: HostId) {
+        for task in self.registered_of(host) {
+            self.task_over(task);
+        }
+    }
+
+    fn task_over(&mut self, task: TaskId) {
+        if self.registered.remove(&task) {
+            self.registry.task_over(task);
+        }
+    }
+
+    /// As bytes, the version before them.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_extend(self, [STATE_VERSION].into()).expect("a vector takes any body")
+    }
+
+    /// Takes bytes apart.
+    pub fn decode(bytes: &[u8]) -> Result<Self, StateError> {
+        let (version, body) = bytes.split_first().ok_or(StateError::Malformed)?;
+        if *version != STATE_VERSION {
+            return Err(StateError::Version(*version));
+        }
+        match postcard::take_from_bytes(body) {
+            Ok((state, [])) => Ok(state),
+            _ => Err(StateError::Malformed),
+        }
+    }
+}
+
+/// Why bytes are no control state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// They do not decode.
+    #[error("the control state does not decode")]
+    Malformed,
+    /// They are of another version.
+    #[error("control state of version {0}, this build knows {STATE_VERSION}")]
+    Version(u8),
+}
+
+/// Tells a proposal from others of the same leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// What became of a proposal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is the next command, at this index.
+    Committed(u64, Ticket, Command),
+    /// It will never be: this host leads no longer.
+    Dropped(Ticket),
+}
+
+/// The log that puts commands into one order. Nothing may rely on a command's being committed when
+/// [`Commits::propose`] returns, nor on its being committed at all.
+pub trait Commits: fmt::Debug {
+    /// Asks for a command.
+    fn propose(&mut self, command: Command) -> Ticket;
+    /// What became of a proposal, in the order of the log.
+    fn poll(&mut self) -> Option<Outcome>;
+}
+
+/// The log of a leader that asks nobody: what it proposes is committed.
+#[derive(Debug, Default)]
+pub struct Alone {
+    proposed: VecDeque<(u64, Command)>,
+    last: u64,
+}
+
+impl Commits for Alone {
+    fn propose(&mut self, command: Command) -> Ticket {
+        self.last += 1;
+        self.proposed.push_back((self.last, command));
+        Ticket(self.last)
+    }
+
+    fn poll(&mut self) -> Option<Outcome> {
+        let (index, command) = self.proposed.pop_front()?;
+        Some(Outcome::Committed(index, Ticket(index), command))
+    }
+}
+
+/// A name that is taken, with what tells its host apart; no longer than a name may be.
+pub fn with_slot(name: &str, slot: u16) -> String {
+    let mark = format!("~{slot}");
+    let front = name.floor_char_boundary(NAME_MAX - mark.len());
+    format!("{}{mark}", &name[..front])
+}
+
+/// Whether a name is `plain`, or `plain` with what told its host apart when it joined.
+pub fn is_with_slot(name: &str, plain: &str) -> bool {
+    let marked = |(front, slot): (&str, &str)| {
+        slot.parse().is_ok_and(|slot| with_slot(plain, slot) == name) && !front.is_empty()
+    };
+    name == plain || name.rsplit_once('~').is_some_and(marked)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+use std::string::ToString;
+use std::vec;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::talk::{Fault, MailRules, RegistryAnswer};
+
+fn founded() -> ControlState {
+    let host = Host {
+        id: HostId::new(1, 1).unwrap(),
+        name: "one".into(),
+        addr: ([127, 0, 0, 1], 7000).into(),
+        key: [0; 32],
+        arch: "any".into(),
+        speed: 1000,
+        cpus: 2,
+        slots: 2,
+        state: HostState::Up,
+    };
+    ControlState::new(ControlLog::found(host, 2000))
+}
+
+fn join(key: u8, name: &str) -> Command {
+    let addr = ([127, 0, 0, 1], 7000 + u16::from(key)).into();
+    let (arch, name) = ("any".to_string(), name.to_string());
+    Command::Join(Join { key: [key; 32], name, addr, arch, speed: 1000, cpus: 2, slots: 2 })
+}
+
+fn ask(asker: TaskId, op: RegistryOp) -> Command {
+    Command::Ask(Ask { asker, number: 7, op })
+}
+
+fn put(asker: TaskId) -> Command {
+    let (name, content) = ("m".into(), vec![1, 2, 3]);
+    let rules = MailRules::default();
+    ask(asker, RegistryOp::Put { name, index: None, rules, format: 0, content })
+}
+
+#[test]
+fn ids_and_names_are_given_when_a_join_is_applied() {
+    let mut state = founded();
+    let [mut one, mut two] = [join(1, "one"), join(2, "one")].map(Some);
+    let mut joined = |at: u64, command: &mut Option<Command>| {
+        let effects = state.apply(at, command.take().expect("once"));
+        let [Effect::Changed(entry), Effect::Joined(id)] = &effects[..] else {
+            panic!("{effects:?}")
+        };
+        let Change::Added(host) = &entry.change else { panic!("{entry:?}") };
+        assert_eq!((host.id, u64::from(id.incarnation())), (*id, entry.index));
+        (id.slot(), id.incarnation(), host.name.clone())
+    };
+    // Both were asked for before either was applied.
+    assert_eq!(joined(1, &mut two), (2, 2, "one~2".into()));
+    assert_eq!(joined(2, &mut one), (3, 3, "one~3".into()));
+}
+
+#[test]
+fn a_key_that_is_up_is_lost_before_it_is_another_host_of_the_same_name() {
+    let mut state = founded();
+    state.apply(1, join(1, "two"));
+    let old = state.table().by_key(&[1; 32]).unwrap().clone();
+    let waits = RegistryOp::Join("g".into());
+    state.apply(2, ask(old.id.task(1).unwrap(), waits));
+    let effects = state.apply(3, join(1, "two"));
+    let [Effect::Changed(lost), Effect::Changed(added), Effect::Joined(id)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!((&lost.change, lost.index, added.index), (&Change::Lost(old.id), 3, 4));
+    assert_eq!((id.slot(), id.incarnation()), (3, 4));
+    assert_eq!(state.table().get(*id).unwrap().name, "two");
+    assert!(state.registered().is_empty() && state.registry().is_empty(), "its tasks are over");
+}
+
+#[test]
+fn a_deleted_host_is_named_once_and_what_its_tasks_asked_for_after_it_does_nothing() {
+    let mut state = founded();
+    state.apply(1, join(1, "two"));
+    let two = state.table().by_key(&[1; 32]).unwrap().id;
+    let leave = Command::Leave(Leave { host: two, deleted: true });
+    let effects = state.apply(2, leave.clone());
+    assert_eq!(effects[0], Effect::Deleted([1; 32], two));
+    assert!(matches!(&effects[1..], [Effect::Changed(e)] if e.change == Change::Left(two)));
+    assert_eq!(state.apply(3, leave), []);
+    assert_eq!(state.apply(4, Command::Lost(two)), []);
+    assert_eq!(state.apply(5, ask(two.task(1).unwrap(), RegistryOp::Join("g".into()))), []);
+    assert!(state.registered().is_empty() && state.registry().is_empty());
+}
+
+#[test]
+fn an_answer_is_an_effect_of_the_command_that_gave_it() {
+    let mut state = founded();
+    let [a, b] = [1, 2].map(|n| state.leader().task(n).unwrap());
+    let get = RegistryOp::Get { name: "m".into(), index: None, from: 0, delete: true, wait: true };
+    assert_eq!(state.apply(1, ask(a, get)), []);
+    let effects = state.apply(2, put(b));
+    let replies: Vec<_> = effects
+        .into_iter()
+        .map(|e| match e {
+            Effect::Reply(reply) => (reply.askers, reply.answer.is_ok()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(replies.len(), 2, "{replies:?}");
+    assert!(replies.contains(&(vec![(a, 7)], true)) && replies.contains(&(vec![(b, 7)], true)));
+    // Whose waits are forgotten is not answered any more.
+    let barrier = |count| RegistryOp::Barrier { group: "g".into(), count };
+    state.apply(3, ask(a, RegistryOp::Join("g".into())));
+    state.apply(4, ask(b, RegistryOp::Join("g".into())));
+    assert_eq!(state.apply(5, ask(a, barrier(2))), []);
+    assert_eq!(state.apply(6, Command::ForgetWaits(a.host())), []);
+    assert_eq!(state.apply(7, ask(b, barrier(2))), []);
+    let answer = |e: &Effect| matches!(e, Effect::Reply(r) if r.answer == Err(Fault::Broken));
+    assert!(state.apply(8, Command::TaskOver(a)).iter().any(answer), "b waits in vain");
+}
+
+fn command(op: u8, key: u8, state: &ControlState) -> Command {
+    let known = state.table().by_key(&[key; 32]).map(|h| h.id);
+    match (op, known) {
+        (1, Some(id)) if key > 0 => Command::Lost(id),
+        (2, Some(host)) if key > 0 => Command::Leave(Leave { host, deleted: key % 2 == 0 }),
+        (3, Some(id)) => ask(id.task(1).unwrap(), RegistryOp::Join("g".into())),
+        (4, Some(id)) => put(id.task(2).unwrap()),
+        (5, Some(id)) => Command::TaskOver(id.task(1).unwrap()),
+        (6, Some(id)) => Command::ForgetWaits(id),
+        _ => join(key.max(1), "two"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_same_commands_make_the_same_state_however_often_each_comes(
+        ops in proptest::collection::vec((0..7u8, 0..6u8), 0..60),
+        from in 0..60usize,
+    ) {
+        let (mut one, mut other) = (founded(), founded());
+        let mut all = Vec::new();
+        for (i, (op, key)) in ops.into_iter().enumerate() {
+            if i == from {
+                other = ControlState::decode(&one.encode()).unwrap();
+            }
+            let command = command(op, key, &one);
+            prop_assert_eq!(Command::decode(&command.encode()), Ok(command.clone()));
+            let index = i as u64 + 1;
+            let effects = one.apply(index, command.clone());
+            prop_assert_eq!(&effects, &other.apply(index, command.clone()));
+            all.push((index, command));
+            for (index, command) in &all {
+                prop_assert_eq!(other.apply(*index, command.clone()), [], "twice is once");
+            }
+            prop_assert_eq!(&one, &other);
+        }
+    }
+
+    #[test]
+    fn any_bytes_decode_or_fail_without_a_panic(bytes: Vec<u8>) {
+        let _ = (Command::decode(&bytes), ControlState::decode(&bytes));
+    }
+}
+
+#[test]
+fn what_another_version_wrote_is_told_from_what_is_damaged() {
+    let mut bytes = founded().encode();
+    assert_eq!(ControlState::decode(&bytes[..bytes.len() - 1]), Err(StateError::Malformed));
+    bytes[0] += 1;
+    assert_eq!(ControlState::decode(&bytes), Err(StateError::Version(STATE_VERSION + 1)));
+    assert!(matches!(Command::decode(&[255, 0, 1]), Err(crate::MessageError::Unknown(255))));
+}
+
+#[test]
+fn every_slot_taken_refuses_a_newcomer_and_changes_nothing() {
+    let mut state = founded();
+    for index in 0..4094_u64 {
+        let Command::Join(mut facts) = join(1, "n") else { unreachable!() };
+        facts.key[..8].copy_from_slice(&(index + 1).to_le_bytes());
+        state.apply(index + 1, Command::Join(facts));
+    }
+    let before = state.snapshot().clone();
+    assert_eq!(state.apply(5000, join(255, "late")), [Effect::Full]);
+    assert_eq!(*state.snapshot(), before);
+    let answer = state.apply(5001, ask(state.leader().task(1).unwrap(), RegistryOp::Groups));
+    assert!(matches!(&answer[..], [Effect::Reply(r)] if r.answer == Ok(RegistryAnswer::Groups(vec![]))));
+}
