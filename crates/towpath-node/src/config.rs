@@ -89,6 +89,10 @@ pub mod reason {
     pub const STUCK: u16 = 260;
     /// The token does not admit anybody any more.
     pub const TOKEN: u16 = 261;
+    /// All host slots are taken.
+    pub const FULL: u16 = 262;
+    /// The leader leads no longer: it could not decide on the newcomer.
+    pub const UNDECIDED: u16 = 263;
 }
 
 /// Codes of authenticated refusals.

@@ -6,17 +6,17 @@ use core::net::SocketAddr;
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Memory, Psk};
-use towpath_vm::host::NAME_MAX;
+use towpath_vm::control::{Command, ControlState, Join, Leave};
 use towpath_vm::message::Welcome;
-use towpath_vm::{Change, ControlLog, Entry, Host, HostState, LogError, Message, Tasks};
+use towpath_vm::{Change, Entry, Host, HostState, LogError, Tasks};
 use towpath_wire::greeting::{Greeting, PROTOCOL};
 use towpath_wire::{Admission, HostId, Instant};
 
+use crate::commit::{Newcomer, Waiting};
 use crate::config::{JoinTarget, reason, refusal, token_psk};
 use crate::event::{DeleteError, JoinFailure, NodeEvent};
 use crate::hello::{Hello, Purpose, Unread};
 use crate::node::Node;
-use crate::restore::REMOVED_MAX;
 use crate::standing::{RETRY_LEADER, Standing, is_later_life};
 
 /// A join under way.
@@ -241,51 +241,17 @@ impl Node {
             return false;
         }
         let known = self.log.as_ref().is_some_and(|log| log.table().by_key(&key.0).is_some());
+        let nonce = if known { None } else { self.lead.invitations.take(self.unix_s(now), id) };
         // Others that came at the same time may have used it up.
-        if !known && !self.lead.invitations.take(self.unix_s(now), id) {
+        if !known && nonce.is_none() {
             self.closing.push((id, reason::TOKEN));
             return true;
         }
         let Some(addr) = self.remote_of(id) else { return true };
-        let Some(log) = &self.log else { return true };
-        let old = log.table().by_key(&key.0).cloned();
-        if let Some(Host { id: old, state: HostState::Up, .. }) = &old {
-            self.lose(now, *old);
-        }
-        self.lead.removed.remove(&key.0);
-        let Some(log) = &self.log else { return true };
-        let Some(slot) = log.table().free_slot() else { return true };
-        let Some(new) = HostId::new(slot, log.next_incarnation()) else { return true };
-        // Names tell hosts apart for people: no two alike, and each for as long as it can be.
-        let taken = log.table().iter().any(|h| h.name == hello.name && h.key != key.0);
-        let name = match old.filter(|old| is_with_slot(&old.name, &hello.name)) {
-            Some(old) => old.name,
-            None if taken => with_slot(&hello.name, slot),
-            None => hello.name,
-        };
-        let host = Host {
-            id: new,
-            name,
-            addr,
-            key: key.0,
-            arch: hello.arch,
-            speed: hello.speed,
-            cpus: hello.cpus,
-            slots: hello.slots,
-            state: HostState::Up,
-        };
-        self.peers.set_up(new, id);
-        self.note_addresses(new, hello.addrs);
-        self.decide(now, &Change::Added(host));
-        if let Some(log) = &self.log {
-            let snapshot = log.snapshot().clone();
-            let others = self.addresses_of(snapshot.table.up().map(|h| h.id));
-            self.tell(now, new, Message::Welcome(Welcome { you: new, snapshot }));
-            if let Some(others) = others {
-                self.tell(now, new, others);
-            }
-            self.greet(now, new);
-        }
+        let Hello { name, arch, speed, cpus, slots, addrs, .. } = hello;
+        let join = Join { key: key.0, name, addr, arch, speed, cpus, slots };
+        let newcomer = Waiting::Newcomer(Newcomer { id, addrs, nonce });
+        self.propose_for(now, Command::Join(join), newcomer);
         true
     }
 
@@ -303,30 +269,19 @@ impl Node {
     }
 
     pub(crate) fn strike_out(&mut self, now: Instant, host: HostId) -> Result<(), DeleteError> {
+        self.may_delete(host)?;
+        self.propose(now, Command::Leave(Leave { host, deleted: true }));
+        Ok(())
+    }
+
+    /// Whether a host can be deleted, as things are.
+    pub(crate) fn may_delete(&self, host: HostId) -> Result<(), DeleteError> {
         let log = self.log.as_ref().filter(|l| self.me == Some(l.leader()));
         let log = log.ok_or(DeleteError::NotLeader)?;
         if host == log.leader() {
             return Err(DeleteError::Leader(host));
         }
-        let key = log.table().get(host).ok_or(DeleteError::Unknown(host))?.key;
-        if self.lead.removed.len() >= REMOVED_MAX
-            && let Some(oldest) = self.lead.removed.iter().min_by_key(|(_, h)| h.incarnation())
-        {
-            let oldest = *oldest.0;
-            self.lead.removed.remove(&oldest);
-        }
-        self.lead.removed.insert(key, host);
-        self.lead.suspects.clear(host);
-        self.decide(now, &Change::Left(host));
-        Ok(())
-    }
-
-    /// Appends a change (leader only), which every host is told of.
-    pub(crate) fn decide(&mut self, now: Instant, change: &Change) {
-        let Some(log) = &mut self.log else { return };
-        let entry = log.append(change.clone());
-        self.announce(now, entry);
-        self.changed(now, change);
+        log.table().get(host).map(|_| ()).ok_or(DeleteError::Unknown(host))
     }
 
     /// The leader says who we are.
@@ -353,7 +308,7 @@ impl Node {
         self.tasks.get_or_insert_with(|| Tasks::new(you, slots));
         self.me = Some(you);
         self.set_lost_after(snapshot.lost_after_ms);
-        self.log = Some(ControlLog::from_snapshot(snapshot));
+        self.log = Some(ControlState::from_snapshot(snapshot));
         self.peers.addresses.clear();
         self.standing = Standing::default();
         self.peers.set_up(leader, id);
@@ -369,7 +324,7 @@ impl Node {
             return;
         }
         let have = log.snapshot().index;
-        match log.apply(entry) {
+        match log.follow(entry) {
             Ok(()) if entry.index > have => self.changed(now, &entry.change),
             Ok(()) => {}
             // What ends us needs nothing that came before it.
@@ -388,6 +343,7 @@ impl Node {
         if let Change::Lost(id) | Change::Left(id) = change {
             self.peers.addresses.remove(id);
             self.forget_broken(*id);
+            self.lead.suspects.clear(*id);
         }
         match change {
             Change::Added(host) => {
@@ -396,7 +352,6 @@ impl Node {
             }
             Change::Lost(id) => {
                 self.events.push_back(NodeEvent::HostLost(*id));
-                self.registry_host_over(*id);
                 self.drop_contact(now, *id, reason::FENCED);
                 self.tell_host_watches(&Err((*id, true)));
             }
@@ -405,7 +360,6 @@ impl Node {
             }
             Change::Left(id) => {
                 self.events.push_back(NodeEvent::HostLeft(*id));
-                self.registry_host_over(*id);
                 self.tell_host_watches(&Err((*id, false)));
                 if self.me.is_some() && self.me == self.leader() && self.peers.up(*id).is_some() {
                     self.tell_of_its_end(now, *id);
@@ -417,7 +371,7 @@ impl Node {
         }
         if let Change::Added(host) = change {
             // The old life of a host that came back is over.
-            let table = self.log.as_ref().map(ControlLog::table);
+            let table = self.log.as_ref().map(ControlState::table);
             let stale = |h: &HostId| *h != host.id && table.is_some_and(|t| t.get(*h).is_none());
             let stale: alloc::vec::Vec<HostId> =
                 self.peers.hosts().into_iter().filter(stale).collect();
@@ -479,7 +433,7 @@ impl Node {
             }
             if why == reason::LEFT {
                 self.lead.suspects.clear(host);
-                self.decide(now, &Change::Left(host));
+                self.propose(now, Command::Leave(Leave { host, deleted: false }));
             } else {
                 self.suspect(now, host, end);
             }
@@ -489,19 +443,4 @@ impl Node {
             self.tell_unreachable(now, host);
         }
     }
-}
-
-/// A name that is taken, with what tells its host apart; no longer than a name may be.
-pub(crate) fn with_slot(name: &str, slot: u16) -> String {
-    let mark = alloc::format!("~{slot}");
-    let front = name.floor_char_boundary(NAME_MAX - mark.len());
-    alloc::format!("{}{mark}", &name[..front])
-}
-
-/// Whether a name is `plain`, or `plain` with what told its host apart when it joined.
-pub(crate) fn is_with_slot(name: &str, plain: &str) -> bool {
-    let marked = |(front, slot): (&str, &str)| {
-        slot.parse().is_ok_and(|slot| with_slot(plain, slot) == name) && !front.is_empty()
-    };
-    name == plain || name.rsplit_once('~').is_some_and(marked)
 }

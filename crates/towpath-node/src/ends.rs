@@ -158,7 +158,7 @@ impl Node {
     /// What this host still keeps because of tasks: nothing, once none is left anywhere and what
     /// was told of them has arrived. For those who look for leaks.
     pub fn remains(&self) -> Vec<String> {
-        let (groups, entries) = self.lead.registry.len();
+        let (groups, entries) = self.log.as_ref().map_or((0, 0), |l| l.registry().len());
         [
             ("tasks", self.local.members.len()),
             ("processes", self.tasks.as_ref().map_or(0, Tasks::len)),
@@ -171,7 +171,8 @@ impl Node {
             ("spawns", self.jobs.spawning.len()),
             ("catchers", self.jobs.catching.len()),
             ("tasks started", self.jobs.started_as.len()),
-            ("registered tasks", self.lead.registered.len()),
+            ("registered tasks", self.log.as_ref().map_or(0, |l| l.registered().len())),
+            ("proposals", self.lead.proposals.waiting.len()),
             ("groups", groups),
             ("mailbox entries", entries),
             ("granted bytes", self.local.members.granted() as usize),

@@ -1,12 +1,16 @@
 //! The end of the whole virtual machine, asked for by a task.
 
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_vm::Message;
+use towpath_vm::control::{Command, Leave};
 use towpath_vm::message::Halt;
 use towpath_vm::talk::{Answer, Fault};
 use towpath_wire::{HostId, Instant, TaskId};
 
+use crate::commit::Waiting;
 use crate::event::{DeleteError, NodeEvent};
 use crate::node::Node;
 
@@ -21,7 +25,7 @@ impl Node {
             return;
         }
         self.lead.halt_at = Some(now + HALT_GRACE);
-        let others: alloc::vec::Vec<HostId> = self
+        let others: Vec<HostId> = self
             .log
             .iter()
             .flat_map(|l| l.table().up())
@@ -53,12 +57,29 @@ impl Node {
         }
     }
 
-    /// Deletes a host because a task asked for it.
-    pub(crate) fn delete(&mut self, now: Instant, host: HostId) -> Result<(), Fault> {
-        self.strike_out(now, host).map_err(|e| match e {
-            DeleteError::NotLeader => Fault::Frozen,
-            DeleteError::Leader(_) => Fault::Denied,
-            DeleteError::Unknown(_) => Fault::NoHost,
-        })
+    /// Deletes hosts because a task asked for it, which is answered once all are.
+    pub(crate) fn delete_hosts(
+        &mut self,
+        now: Instant,
+        asker: TaskId,
+        number: u64,
+        hosts: Vec<HostId>,
+    ) {
+        let mut going = BTreeSet::new();
+        let mut judge = |host| match self.may_delete(host) {
+            Ok(()) if going.insert(host) => Ok(()),
+            Ok(()) | Err(DeleteError::Unknown(_)) => Err(Fault::NoHost),
+            Err(DeleteError::NotLeader) => Err(Fault::Frozen),
+            Err(DeleteError::Leader(_)) => Err(Fault::Denied),
+        };
+        let answer = Answer::Each(hosts.into_iter().map(&mut judge).collect());
+        let Some(last) = going.pop_last() else {
+            return self.reply(now, asker, number, Ok(answer));
+        };
+        let leave = |host| Command::Leave(Leave { host, deleted: true });
+        for host in going {
+            self.propose(now, leave(host));
+        }
+        self.propose_for(now, leave(last), Waiting::Task(asker, number, answer));
     }
 }

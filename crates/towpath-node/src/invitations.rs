@@ -83,15 +83,23 @@ impl Invitations {
         self.asking.insert(id.0 % PLACES, (id, nonce));
     }
 
-    /// The handshake is over: the token counts as used once more, if it is still good.
-    pub(crate) fn take(&mut self, now_s: u64, id: AssociationId) -> bool {
+    /// The handshake is over: the token counts as used once more, if it is still good:
+    /// which.
+    pub(crate) fn take(&mut self, now_s: u64, id: AssociationId) -> Option<[u8; 16]> {
         let asked = self.asking.remove(&(id.0 % PLACES)).filter(|(asked, _)| *asked == id);
-        let Some((_, nonce)) = asked else { return false };
+        let (_, nonce) = asked?;
         let good = |issued: &&mut Issued| issued.expiry_unix_s > now_s && !issued.is_used_up();
-        let Some(issued) = self.by_nonce.get_mut(&nonce).filter(good) else { return false };
-        issued.uses += 1;
+        self.by_nonce.get_mut(&nonce).filter(good)?.uses += 1;
         self.changed = true;
-        true
+        Some(nonce)
+    }
+
+    /// Whom it admitted does not come in after all.
+    pub(crate) fn give_back(&mut self, nonce: &[u8; 16]) {
+        if let Some(issued) = self.by_nonce.get_mut(nonce) {
+            issued.uses = issued.uses.saturating_sub(1);
+            self.changed = true;
+        }
     }
 
     fn forget_expired(&mut self, now_s: u64) {

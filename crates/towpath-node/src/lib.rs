@@ -42,6 +42,7 @@ pub mod restore;
 mod addresses;
 mod broken;
 mod calling;
+mod commit;
 mod control;
 mod credit;
 mod ends;

@@ -11,9 +11,9 @@ use towpath_proto::{
     PathChange, Rng, RxMeta, SendError, TimerKind, Transmit, TxBatch,
 };
 use towpath_vm::catching::Catching;
+use towpath_vm::control::ControlState;
 use towpath_vm::members::Members;
 use towpath_vm::place::Loads;
-use towpath_vm::registry::Registry;
 use towpath_vm::requests::REQUESTS_MAX;
 use towpath_vm::spawning::Spawning;
 use towpath_vm::talk::StreamOffer;
@@ -27,6 +27,7 @@ use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
 use zeroize::Zeroizing;
 
 use crate::broken::Broken;
+use crate::commit::Proposals;
 use crate::config::{JoinTarget, NodeConfig, reason};
 use crate::control::Joining;
 use crate::data::Data;
@@ -48,7 +49,7 @@ pub struct Node {
     pub(crate) endpoint: Endpoint,
     pub(crate) vm_key: Option<Zeroizing<[u8; 32]>>,
     pub(crate) me: Option<HostId>,
-    pub(crate) log: Option<ControlLog>,
+    pub(crate) log: Option<ControlState>,
     pub(crate) standing: Standing,
     pub(crate) joining: Option<Joining>,
     pub(crate) join_addr: Option<SocketAddr>,
@@ -109,10 +110,8 @@ pub(crate) struct Lead {
     /// It has started again and asks its members first.
     pub(crate) recovery: Option<Recovery>,
     pub(crate) telling: Telling,
-    pub(crate) registry: Registry,
+    pub(crate) proposals: Proposals,
     pub(crate) invitations: Invitations,
-    /// Tasks that asked the registry, by host.
-    pub(crate) registered: BTreeSet<TaskId>,
     /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
     pub(crate) halt_at: Option<Instant>,
 }
@@ -156,7 +155,7 @@ impl Node {
         let lost_after_ms = node.lost_after().as_millis() as u32;
         node.vm_key = Some(vm_key.into());
         node.me = Some(id);
-        node.log = Some(ControlLog::found(node.own_entry(id), lost_after_ms));
+        node.log = Some(ControlState::new(ControlLog::found(node.own_entry(id), lost_after_ms)));
         node.tasks = Some(Tasks::new(id, node.config.slots));
         node.events.push_back(NodeEvent::Joined { me: id, again: false });
         node
@@ -206,7 +205,7 @@ impl Node {
 
     /// Who leads, once this host joined.
     pub fn leader(&self) -> Option<HostId> {
-        self.log.as_ref().map(ControlLog::leader)
+        self.log.as_ref().map(ControlState::leader)
     }
 
     /// True while the leader cannot be reached and nothing can change.
@@ -539,7 +538,7 @@ impl Node {
             quiet &= !self.handle_ends(now);
             quiet &= !self.handle_grants(now);
             quiet &= !self.handle_spawned(now);
-            quiet &= !self.handle_registry(now);
+            quiet &= !self.settle_proposals(now);
             while let Some(action) = self.tasks.as_mut().and_then(Tasks::poll_action) {
                 self.events.push_back(NodeEvent::Action(action));
             }

@@ -289,11 +289,8 @@ impl Node {
                 if sent { Ok(Answer::Done) } else { Err(Fault::NoTask) }
             }
             Question::Clock(_) => Ok(Answer::Clock(self.unix_us(now))),
-            Question::Registry(op) => return self.registry_ask(asker, number, op),
-            Question::DeleteHosts(hosts) => {
-                let each = hosts.into_iter().map(|host| self.delete(now, host)).collect();
-                Ok(Answer::Each(each))
-            }
+            Question::Registry(op) => return self.registry_ask(now, asker, number, op),
+            Question::DeleteHosts(hosts) => return self.delete_hosts(now, asker, number, hosts),
             Question::Halt => return self.halt(now, asker, number),
             Question::Hosts | Question::Spawn(_) => Err(Fault::Bad("asked of this host".into())),
         };

@@ -13,6 +13,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use towpath_proto::{Crypto, Rng};
+use towpath_vm::control::ControlState;
 use towpath_vm::message::{Report, Resumed};
 use towpath_vm::{ControlLog, Host, HostState, Message, Snapshot, Tasks};
 use towpath_wire::id::SLOT_MAX;
@@ -183,7 +184,7 @@ impl Node {
         }
         let members = snapshot.table.up().map(|h| h.id).filter(|h| *h != old);
         let members: Vec<HostId> = members.collect();
-        self.log = Some(ControlLog::from_snapshot(snapshot));
+        self.log = Some(ControlState::from_snapshot(snapshot));
         let Some(recovery) = &mut self.lead.recovery else { return };
         let known: BTreeSet<HostId> = self.peers.hosts().into_iter().collect();
         let new: Vec<HostId> = members.into_iter().filter(|h| !known.contains(h)).collect();
@@ -237,7 +238,7 @@ impl Node {
         self.me = Some(me);
         self.tasks = Some(Tasks::new_after(me, self.config.slots));
         let snapshot = log.snapshot().clone();
-        self.log = Some(log);
+        self.log = Some(ControlState::new(log));
         self.events.push_back(NodeEvent::Joined { me, again: false });
         let others: Vec<Host> = snapshot.table.iter().filter(|h| h.id != me).cloned().collect();
         for host in others {

@@ -10,8 +10,9 @@ use core::time::Duration;
 
 use towpath_proto::config::Liveness;
 use towpath_proto::{AssociationId, ConnectFailure, HostKey, Refusal};
+use towpath_vm::control::ControlState;
 use towpath_vm::message::{Report, Resumed};
-use towpath_vm::{Change, ControlLog, HostState, Message, Snapshot};
+use towpath_vm::{Change, HostState, Message, Snapshot};
 use towpath_wire::{HostId, Instant};
 
 use crate::config::{reason, refusal};
@@ -204,7 +205,7 @@ impl Node {
             self.malformed += u64::from(snapshot.place() < log.snapshot().place());
             return;
         }
-        let before = self.log.replace(ControlLog::from_snapshot(snapshot));
+        let before = self.log.replace(ControlState::from_snapshot(snapshot));
         let Some((before, after)) = before.zip(self.log.clone()) else { return };
         self.set_lost_after(after.snapshot().lost_after_ms);
         if after.leader() != from {
@@ -246,9 +247,9 @@ impl Node {
         };
         let other = (report.term, report.index) != log.snapshot().place();
         let snapshot = other.then(|| log.snapshot().clone());
-        for task in self.registered_of(from) {
+        for task in log.registered_of(from) {
             if !report.registered.contains(&task) {
-                self.registry_task_over(from, task);
+                self.registry_task_over(now, from, task);
             }
         }
         self.lead.suspects.clear(from);

@@ -12,7 +12,8 @@ use core::time::Duration;
 
 use towpath_proto::Association;
 use towpath_proto::association::End;
-use towpath_vm::{Change, HostState};
+use towpath_vm::HostState;
+use towpath_vm::control::Command;
 use towpath_wire::{HostId, Instant};
 
 use crate::config::reason;
@@ -157,11 +158,11 @@ impl Node {
     pub(crate) fn lose(&mut self, now: Instant, host: HostId) {
         self.lead.suspects.clear(host);
         self.drop_contact(now, host, reason::FENCED);
-        let up = |log: &towpath_vm::ControlLog| {
+        let up = |log: &towpath_vm::control::ControlState| {
             log.table().get(host).is_some_and(|h| h.state == HostState::Up)
         };
         if self.log.as_ref().is_some_and(up) {
-            self.decide(now, &Change::Lost(host));
+            self.propose(now, Command::Lost(host));
         }
     }
 }

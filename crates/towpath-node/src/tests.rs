@@ -2,6 +2,7 @@
 
 extern crate std;
 
+mod commit;
 mod data;
 mod joining;
 mod kept;
@@ -21,6 +22,7 @@ use towpath_proto::crypto::{CryptoError, Handshake, HeaderKey, PacketKey, Secret
 use towpath_proto::{
     AssociationId, Config, Crypto, HeapMemory, HostKey, Machine, Memory, Psk, Rng,
 };
+use towpath_vm::control::{is_with_slot, with_slot};
 use towpath_vm::data::Placed;
 use towpath_vm::host::NAME_MAX;
 use towpath_vm::message::{Asked, Entries, Resumed, SpawnFor, StreamAsk};
@@ -33,7 +35,7 @@ use towpath_wire::talk::Header;
 use towpath_wire::{Admission, ByteSize, ChannelId, HostId, Instant, TaskId};
 
 use crate::config::refusal;
-use crate::control::{is_with_slot, with_slot};
+
 use crate::direct::ROUTES_MAX;
 use crate::hello::Purpose;
 use crate::{Links, Node, NodeConfig, NodeEvent};
@@ -113,8 +115,15 @@ fn node() -> (Node, HostId, HeapMemory) {
     let other = HostId::new(2, 2).expect("a host");
     let mut host = node.hosts().next().expect("itself").clone();
     host = Host { id: other, name: "two".into(), key: [2; 32], state: HostState::Up, ..host };
-    node.log.as_mut().expect("it founded one").append(Change::Added(host));
+    append(&mut node, Change::Added(host));
     (node, other, HeapMemory::new(ByteSize::from_mib(4)))
+}
+
+/// The next entry of a node's log, whoever decided it.
+fn append(node: &mut Node, change: Change) {
+    let log = node.log.as_mut().expect("a log");
+    let (term, index) = log.snapshot().place();
+    log.follow(&Entry { term, index: index + 1, change }).expect("it follows");
 }
 
 fn enrol(node: &mut Node, memory: &mut HeapMemory) -> TaskId {
@@ -169,7 +178,7 @@ fn another_hosts_questions_are_held_to_the_limits_of_a_task() {
     node.handle_message(NOW, other, Message::Asked(asked));
     let faults = faults(&node, other);
     assert!(matches!(&faults[..], [Fault::Limit { .. }]), "{faults:?}");
-    assert!(node.lead.registry.is_empty());
+    assert!(node.log.as_ref().expect("a log").registry().is_empty());
 }
 
 #[test]
@@ -289,7 +298,7 @@ fn a_host_that_was_declared_lost_is_refused_as_the_member_it_was() {
     node.delete_host(NOW, other, &mut HeapMemory::new(ByteSize::from_mib(1))).expect("it leads");
     assert_eq!(judge(&node, Purpose::Member(other)), Ok(None));
     let (mut stranger, _, _) = super::tests::node();
-    stranger.log.as_mut().expect("a log").append(Change::Left(other));
+    append(&mut stranger, Change::Left(other));
     assert_eq!(judge(&stranger, Purpose::Member(other)), Err(refusal::NOT_MEMBER));
 }
 
@@ -316,7 +325,7 @@ fn only_the_leader_says_what_is_in_the_log() {
     let first = node.me.replace(leader).expect("the first");
     let mut host = node.hosts().next().expect("one").clone();
     host = Host { id: third, name: "three".into(), key: [3; 32], ..host };
-    node.log.as_mut().expect("a log").append(Change::Added(host));
+    append(&mut node, Change::Added(host));
     let entry = |term, index| Entry { term, index, change: Change::Left(leader) };
     let says = |entry| Message::Entries(Entries { entries: [entry].into() });
     let ended = |node: &mut Node| events(node).contains(&NodeEvent::Deleted);
@@ -367,7 +376,9 @@ fn what_the_leader_decides_nobody_else_does() {
         node.handle_message(NOW, first, Message::Asked(Asked { asker, number: 1, question }));
         assert_eq!(faults(&node, first), [Fault::Frozen]);
         node.pump(NOW, &mut memory);
-        assert!(node.lead.halt_at.is_none() && node.lead.registry.is_empty());
+        assert!(
+            node.lead.halt_at.is_none() && node.log.as_ref().expect("a log").registry().is_empty()
+        );
         assert_eq!(node.hosts().count(), 2);
     }
 }

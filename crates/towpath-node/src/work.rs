@@ -90,7 +90,7 @@ impl Node {
             Message::Resumed(resumed) => self.handle_resumed(now, from, resumed),
             Message::WatchTask(watch) => self.handle_watch_task(now, from, watch),
             Message::TaskEnded(ended) => self.handle_task_ended(now, from, &ended),
-            Message::TaskOver(over) => self.registry_task_over(from, over.task),
+            Message::TaskOver(over) => self.registry_task_over(now, from, over.task),
             Message::StreamAsk(ask) => self.handle_stream_ask(now, from, &ask),
             Message::StreamAt(at) => self.handle_stream_at(from, at),
             Message::Caught(caught) => self.handle_caught(from, caught),
@@ -126,7 +126,7 @@ impl Node {
         self.give_up_ties(now, host);
         self.handle_ask_first(host, false);
         self.relays_over(now, host);
-        self.registry_forget_waits(host);
+        self.registry_forget_waits(now, host);
         if let Some(tasks) = &mut self.tasks {
             tasks.requester_lost(now, host);
         }

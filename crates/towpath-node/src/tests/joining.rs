@@ -155,17 +155,17 @@ fn only_the_leader_lets_anybody_in() {
 fn a_full_table_takes_nobody() {
     let mut net = Net::new(1);
     let host = net.node(0).hosts().next().expect("itself").clone();
-    let log = net.node(0).log.as_mut().expect("it founded one");
+    let node = net.node(0);
     for slot in 2..=4095 {
         let mut key = [9; 32];
         key[..2].copy_from_slice(&u16::to_le_bytes(slot));
         let id = HostId::new(slot, slot.into()).expect("a host");
-        log.append(Change::Added(Host { id, key, ..host.clone() }));
+        super::append(node, Change::Added(Host { id, key, ..host.clone() }));
     }
     let target = net.target(60);
     assert_eq!(code(joins(&mut net, target.clone(), 50)), refusal::FULL);
     let last = HostId::new(4095, 4095).expect("a host");
-    net.node(0).log.as_mut().expect("it founded one").append(Change::Left(last));
+    super::append(net.node(0), Change::Left(last));
     assert_eq!(joins(&mut net, target, 50), None);
     assert!(net.node(0).hosts().any(|h| h.id.slot() == 4095 && h.name == "new"));
 }

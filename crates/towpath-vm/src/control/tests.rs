@@ -92,7 +92,7 @@ fn a_deleted_host_is_named_once_and_what_its_tasks_asked_for_after_it_does_nothi
 fn an_answer_is_an_effect_of_the_command_that_gave_it() {
     let mut state = founded();
     let [a, b] = [1, 2].map(|n| state.leader().task(n).unwrap());
-    let get = RegistryOp::Get { name: "m".into(), index: None, from: 0, delete: true, wait: true };
+    let get = RegistryOp::Get { name: "m".into(), index: None, from: 0, delete: false, wait: true };
     assert_eq!(state.apply(1, ask(a, get)), []);
     let effects = state.apply(2, put(b));
     let replies: Vec<_> = effects
@@ -180,5 +180,7 @@ fn every_slot_taken_refuses_a_newcomer_and_changes_nothing() {
     assert_eq!(state.apply(5000, join(255, "late")), [Effect::Full]);
     assert_eq!(*state.snapshot(), before);
     let answer = state.apply(5001, ask(state.leader().task(1).unwrap(), RegistryOp::Groups));
-    assert!(matches!(&answer[..], [Effect::Reply(r)] if r.answer == Ok(RegistryAnswer::Groups(vec![]))));
+    assert!(
+        matches!(&answer[..], [Effect::Reply(r)] if r.answer == Ok(RegistryAnswer::Groups(vec![])))
+    );
 }

@@ -1,0 +1,199 @@
+//! What the leader asks its log for, and what follows once that is committed: nothing before.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use towpath_proto::AssociationId;
+use towpath_vm::control::{Alone, Command, Commits, Effect, Outcome, Ticket};
+use towpath_vm::message::Welcome;
+use towpath_vm::talk::{Answer, Fault};
+use towpath_vm::{Change, Entry, Message};
+use towpath_wire::{HostId, Instant, TaskId};
+
+use crate::config::reason;
+use crate::node::Node;
+use crate::restore::REMOVED_MAX;
+
+/// A leader's log, and who waits for what it was asked for.
+#[derive(Debug)]
+pub(crate) struct Proposals {
+    pub(crate) log: Box<dyn Commits>,
+    pub(crate) waiting: BTreeMap<Ticket, Waiting>,
+    /// Something is being carried out: what it asks for comes after it.
+    busy: bool,
+}
+
+impl Default for Proposals {
+    fn default() -> Self {
+        Self { log: Box::new(Alone::default()), waiting: BTreeMap::new(), busy: false }
+    }
+}
+
+impl Proposals {
+    /// Tasks that asked the registry and wait for that to be committed.
+    pub(crate) fn askers(&self) -> impl Iterator<Item = TaskId> {
+        self.waiting.values().filter_map(|waiting| match waiting {
+            Waiting::Asker(task, _) => Some(*task),
+            _ => None,
+        })
+    }
+}
+
+/// Who waits for a command.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// A newcomer.
+    Newcomer(Newcomer),
+    /// A task, with what it is answered then.
+    Task(TaskId, u64, Answer),
+    /// A task that asked the registry: its answer is an effect.
+    Asker(TaskId, u64),
+}
+
+/// A host that is to be taken in.
+#[derive(Debug)]
+pub(crate) struct Newcomer {
+    pub(crate) id: AssociationId,
+    /// Where it receives, if at several addresses.
+    pub(crate) addrs: Vec<SocketAddr>,
+    /// The token that counts as used by it.
+    pub(crate) nonce: Option<[u8; 16]>,
+}
+
+impl Node {
+    /// Asks for a command that nobody waits for (leader only).
+    pub(crate) fn propose(&mut self, now: Instant, command: Command) {
+        self.propose_for(now, command, None);
+    }
+
+    /// Asks for a command (leader only).
+    pub(crate) fn propose_for(
+        &mut self,
+        now: Instant,
+        command: Command,
+        waiting: impl Into<Option<Waiting>>,
+    ) {
+        let ticket = self.lead.proposals.log.propose(command);
+        if let Some(waiting) = waiting.into() {
+            self.lead.proposals.waiting.insert(ticket, waiting);
+        }
+        self.settle_proposals(now);
+    }
+
+    /// Carries out what was committed meanwhile. True if anything was.
+    pub(crate) fn settle_proposals(&mut self, now: Instant) -> bool {
+        if core::mem::replace(&mut self.lead.proposals.busy, true) {
+            return false;
+        }
+        let mut any = false;
+        while let Some(outcome) = self.lead.proposals.log.poll() {
+            any = true;
+            match outcome {
+                Outcome::Committed(index, ticket, command) => {
+                    let waiting = self.lead.proposals.waiting.remove(&ticket);
+                    let Some(state) = &mut self.log else { continue };
+                    let effects = state.apply(index, command);
+                    self.carry_out(now, waiting, effects);
+                }
+                Outcome::Dropped(ticket) => {
+                    let waiting = self.lead.proposals.waiting.remove(&ticket);
+                    self.dropped(now, waiting);
+                }
+            }
+        }
+        self.lead.proposals.busy = false;
+        any
+    }
+
+    fn carry_out(&mut self, now: Instant, waiting: Option<Waiting>, effects: Vec<Effect>) {
+        let mut newcomer = None;
+        let mut answer = None;
+        match waiting {
+            Some(Waiting::Newcomer(n)) => newcomer = Some(n),
+            Some(Waiting::Task(task, number, a)) => answer = Some((task, number, a)),
+            Some(Waiting::Asker(..)) | None => {}
+        }
+        for effect in effects {
+            match effect {
+                Effect::Changed(entry) => self.carry_out_change(now, entry, newcomer.as_mut()),
+                Effect::Joined(host) => {
+                    if let Some(newcomer) = newcomer.take() {
+                        self.welcome_host(now, host, newcomer.id);
+                    }
+                }
+                Effect::Full => {
+                    if let Some(newcomer) = newcomer.take() {
+                        self.turn_away(newcomer, reason::FULL);
+                    }
+                }
+                Effect::Deleted(key, host) => self.remember_deleted(key, host),
+                Effect::Reply(reply) => self.registry_reply(now, reply),
+            }
+        }
+        if let Some((task, number, answer)) = answer {
+            self.reply(now, task, number, Ok(answer));
+        }
+    }
+
+    fn carry_out_change(&mut self, now: Instant, entry: Entry, newcomer: Option<&mut Newcomer>) {
+        if let Change::Added(host) = &entry.change {
+            self.lead.removed.remove(&host.key);
+            // It may have gone while its command was not committed yet.
+            if let Some(newcomer) = newcomer
+                && self.remote_of(newcomer.id).is_some()
+            {
+                self.peers.set_up(host.id, newcomer.id);
+                self.note_addresses(host.id, core::mem::take(&mut newcomer.addrs));
+            }
+        }
+        let change = entry.change.clone();
+        self.announce(now, entry);
+        self.changed(now, &change);
+    }
+
+    fn welcome_host(&mut self, now: Instant, new: HostId, id: AssociationId) {
+        if self.peers.up(new) != Some(id) {
+            self.await_return(now, new, self.lost_after() * crate::suspects::RETURN);
+            return;
+        }
+        let Some(log) = &self.log else { return };
+        let snapshot = log.snapshot().clone();
+        let others = self.addresses_of(snapshot.table.up().map(|h| h.id));
+        self.tell(now, new, Message::Welcome(Welcome { you: new, snapshot }));
+        if let Some(others) = others {
+            self.tell(now, new, others);
+        }
+        self.greet(now, new);
+    }
+
+    fn turn_away(&mut self, newcomer: Newcomer, why: u16) {
+        if let Some(nonce) = newcomer.nonce {
+            self.lead.invitations.give_back(&nonce);
+        }
+        self.closing.push((newcomer.id, why));
+    }
+
+    /// What was asked for will never be: whoever waits for it is told.
+    fn dropped(&mut self, now: Instant, waiting: Option<Waiting>) {
+        match waiting {
+            Some(Waiting::Newcomer(newcomer)) => self.turn_away(newcomer, reason::UNDECIDED),
+            Some(Waiting::Task(task, number, _) | Waiting::Asker(task, number)) => {
+                self.reply(now, task, number, Err(Fault::Frozen));
+            }
+            None => {}
+        }
+    }
+
+    fn remember_deleted(&mut self, key: [u8; 32], host: HostId) {
+        let removed = &mut self.lead.removed;
+        if removed.len() >= REMOVED_MAX
+            && let Some(oldest) = removed.iter().min_by_key(|(_, h)| h.incarnation())
+        {
+            let oldest = *oldest.0;
+            removed.remove(&oldest);
+        }
+        removed.insert(key, host);
+    }
+}

@@ -1,0 +1,193 @@
+//! A leader whose log commits late, or not at all.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+use towpath_proto::Machine;
+use towpath_vm::control::{Command, Commits, Outcome, Ticket};
+use towpath_vm::talk::{Answer, Fault, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask};
+use towpath_wire::HostId;
+
+use super::net::{Net, config};
+use crate::NodeEvent;
+
+/// What was proposed, and what the test has let become of it.
+#[derive(Debug, Default)]
+struct Held {
+    proposed: VecDeque<(Ticket, Command)>,
+    outcomes: VecDeque<Outcome>,
+    last: u64,
+    index: u64,
+}
+
+/// A log that decides when the test says so.
+#[derive(Clone, Debug, Default)]
+struct Late(Rc<RefCell<Held>>);
+
+impl Commits for Late {
+    fn propose(&mut self, command: Command) -> Ticket {
+        let mut held = self.0.borrow_mut();
+        held.last += 1;
+        let ticket = Ticket(held.last);
+        held.proposed.push_back((ticket, command));
+        ticket
+    }
+
+    fn poll(&mut self) -> Option<Outcome> {
+        self.0.borrow_mut().outcomes.pop_front()
+    }
+}
+
+impl Late {
+    /// Takes the place of a leader's log.
+    fn of(net: &mut Net) -> Self {
+        let late = Self::default();
+        net.node(0).lead.proposals.log = Box::new(late.clone());
+        late
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.borrow().proposed.len()
+    }
+
+    /// Everything proposed so far is committed, behind an entry of the log's own; or dropped.
+    fn decide(&self, net: &mut Net, commits: bool) {
+        let mut held = self.0.borrow_mut();
+        held.index += 1;
+        while let Some((ticket, command)) = held.proposed.pop_front() {
+            held.index += 1;
+            let outcome = match commits {
+                true => Outcome::Committed(held.index, ticket, command),
+                false => Outcome::Dropped(ticket),
+            };
+            held.outcomes.push_back(outcome);
+        }
+        drop(held);
+        net.call(0, |node, now, memory| node.pump(now, memory));
+        net.run(100);
+    }
+}
+
+fn joined(events: &[NodeEvent]) -> Option<HostId> {
+    events.iter().find_map(|e| match e {
+        NodeEvent::Joined { me, .. } => Some(*me),
+        _ => None,
+    })
+}
+
+#[test]
+fn two_that_join_before_either_is_committed_are_two_hosts() {
+    let mut net = Net::new(1);
+    let late = Late::of(&mut net);
+    net.add(config(1, "two"));
+    net.add(config(2, "two"));
+    net.run(100);
+    assert_eq!((late.waiting(), net.node(0).hosts().count()), (2, 1));
+    assert_eq!((joined(&net.events(1)), joined(&net.events(2))), (None, None), "nothing is told");
+    late.decide(&mut net, true);
+    let ids = [1, 2].map(|host| joined(&net.events(host)).expect("it is welcome"));
+    let mut given: Vec<_> = ids.iter().map(|id| (id.slot(), id.incarnation())).collect();
+    given.sort_unstable();
+    assert_eq!(given, [(2, 2), (3, 3)]);
+    for host in 0..3 {
+        let mut names: Vec<_> = net.node(host).hosts().map(|h| h.name.clone()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["h0", "two", "two~3"]);
+        assert_eq!((net.node(host).log_index(), net.node(host).malformed()), (3, 0));
+    }
+}
+
+#[test]
+fn a_join_that_is_dropped_leaves_nothing_behind_and_its_token_is_good() {
+    let mut net = Net::new(1);
+    let late = Late::of(&mut net);
+    let now = net.now;
+    let key = net.node(0).endpoint().public_key();
+    let invitation = net.node(0).invite_for(now, 60, [9; 16], Some(1)).expect("a token");
+    let addr = super::net::addr(0);
+    net.add_by(config(1, "two"), crate::JoinTarget { addr, key, invitation });
+    net.run(100);
+    assert_eq!((late.waiting(), net.node(0).invitations(now)[0].uses), (1, 1));
+    late.decide(&mut net, false);
+    assert_eq!((net.node(0).hosts().count(), net.node(0).invitations(now)[0].uses), (1, 0));
+    assert_eq!(net.node(0).peers.associations().len(), 0, "it is turned away");
+    assert_eq!(net.node(0).remains(), [""; 0]);
+    // It asks again.
+    net.run(2_000);
+    assert_eq!(late.waiting(), 1);
+    late.decide(&mut net, true);
+    let me = joined(&net.events(1)).expect("it is welcome");
+    assert_eq!((me.slot(), me.incarnation()), (2, 2), "the first took no number");
+}
+
+#[test]
+fn a_newcomer_that_went_before_it_was_committed_is_a_host_out_of_contact() {
+    let mut net = Net::new(1);
+    let late = Late::of(&mut net);
+    net.add(config(1, "two"));
+    net.run(100);
+    net.call(1, |node, now, memory| node.leave(now, "", memory));
+    net.run(100);
+    net.crash(1);
+    late.decide(&mut net, true);
+    assert_eq!(net.node(0).hosts().count(), 2);
+    net.run(20_000);
+    late.decide(&mut net, true);
+    let lost = |e: &NodeEvent| matches!(e, NodeEvent::HostLost(_));
+    assert!(net.events(0).iter().any(lost), "it is judged as any other");
+}
+
+fn ask(number: u64, question: Question) -> ToDaemon {
+    ToDaemon::Ask { number, question }
+}
+
+#[test]
+fn the_registry_answers_once_its_command_is_committed_and_says_so_where_it_will_not_be() {
+    let mut net = Net::new(2);
+    let task = net.enrol(1);
+    let late = Late::of(&mut net);
+    let joins = || Question::Registry(RegistryOp::Join("g".into()));
+    net.says(1, task, ask(1, joins()));
+    net.run(100);
+    assert_eq!((late.waiting(), net.told(1, task)), (1, Vec::new()));
+    late.decide(&mut net, false);
+    let told = |number, answer| [ToTask::Answer { number, answer }];
+    assert_eq!(net.told(1, task), told(1, Err(Fault::Frozen)));
+    net.says(1, task, ask(2, joins()));
+    net.run(100);
+    late.decide(&mut net, true);
+    let first = Ok(Answer::Registry(RegistryAnswer::Instance(0)));
+    assert_eq!(net.told(1, task), told(2, first), "what was dropped did nothing");
+    // A task that ends before what it asked for is committed leaves nothing either.
+    net.says(1, task, ask(3, Question::Registry(RegistryOp::Join("other".into()))));
+    net.left(1, task);
+    net.run(100);
+    assert_eq!(late.waiting(), 2);
+    late.decide(&mut net, true);
+    assert_eq!(net.node(0).remains(), [""; 0]);
+}
+
+#[test]
+fn hosts_are_deleted_and_the_asker_told_once_all_of_it_is_committed() {
+    let mut net = Net::new(3);
+    let task = net.enrol(1);
+    let (two, three) = (net.id(2), HostId::new(9, 9).expect("a host"));
+    let late = Late::of(&mut net);
+    let delete = || Question::DeleteHosts([two, three, two].into());
+    net.says(1, task, ask(1, delete()));
+    net.run(100);
+    assert_eq!((net.told(1, task), net.node(0).hosts().count()), (Vec::new(), 3));
+    late.decide(&mut net, false);
+    let frozen = ToTask::Answer { number: 1, answer: Err(Fault::Frozen) };
+    assert_eq!((net.told(1, task), net.node(0).hosts().count()), ([frozen].into(), 3));
+    net.says(1, task, ask(2, delete()));
+    net.run(100);
+    late.decide(&mut net, true);
+    let each = [Ok(()), Err(Fault::NoHost), Err(Fault::NoHost)].into();
+    let done = ToTask::Answer { number: 2, answer: Ok(Answer::Each(each)) };
+    assert_eq!((net.told(1, task), net.node(0).hosts().count()), ([done].into(), 2));
+    assert!(net.events(2).contains(&NodeEvent::Deleted));
+}
