@@ -51,6 +51,7 @@ mod farewell;
 mod group;
 mod halt;
 mod hello;
+mod lanes;
 mod peers;
 mod question;
 mod spawn;
