@@ -125,7 +125,7 @@ impl Node {
                 }
                 Effect::Full => {
                     if let Some(newcomer) = newcomer.take() {
-                        self.turn_away(newcomer, reason::FULL);
+                        self.turn_away(&newcomer, reason::FULL);
                     }
                 }
                 Effect::Deleted(key, host) => self.remember_deleted(key, host),
@@ -168,7 +168,7 @@ impl Node {
         self.greet(now, new);
     }
 
-    fn turn_away(&mut self, newcomer: Newcomer, why: u16) {
+    fn turn_away(&mut self, newcomer: &Newcomer, why: u16) {
         if let Some(nonce) = newcomer.nonce {
             self.lead.invitations.give_back(&nonce);
         }
@@ -178,7 +178,7 @@ impl Node {
     /// What was asked for will never be: whoever waits for it is told.
     fn dropped(&mut self, now: Instant, waiting: Option<Waiting>) {
         match waiting {
-            Some(Waiting::Newcomer(newcomer)) => self.turn_away(newcomer, reason::UNDECIDED),
+            Some(Waiting::Newcomer(newcomer)) => self.turn_away(&newcomer, reason::UNDECIDED),
             Some(Waiting::Task(task, number, _) | Waiting::Asker(task, number)) => {
                 self.reply(now, task, number, Err(Fault::Frozen));
             }

@@ -1,9 +1,9 @@
 //! Control state and the commands that change it.
 //!
 //! What is to change is *proposed* as a [`Command`]; a log (whoever implements [`Commits`])
-//! *commits* commands in one order; each is then *applied* to the [`ControlState`], and what follows
-//! from it comes out as [`Effect`]s. Slots, incarnations and names are given when a command is
-//! applied, since only then is it known what came before it; nobody is answered earlier, since a
+//! *commits* commands in one order; each is then *applied* to the [`ControlState`], and what
+//! follows from it comes out as [`Effect`]s. Slots, incarnations and names are given when a command
+//! is applied, since only then is it known what came before it; nobody is answered earlier, since a
 //! command may still be dropped. Applying depends on nothing but the state and the command.
 
 use alloc::collections::{BTreeSet, VecDeque};
