@@ -6,7 +6,6 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use towpath_proto::Machine;
 use towpath_vm::control::{Command, Commits, Outcome, Ticket};
 use towpath_vm::talk::{Answer, Fault, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask};
 use towpath_wire::HostId;
@@ -59,9 +58,10 @@ impl Late {
         held.index += 1;
         while let Some((ticket, command)) = held.proposed.pop_front() {
             held.index += 1;
-            let outcome = match commits {
-                true => Outcome::Committed(held.index, ticket, command),
-                false => Outcome::Dropped(ticket),
+            let outcome = if commits {
+                Outcome::Committed(held.index, ticket, command)
+            } else {
+                Outcome::Dropped(ticket)
             };
             held.outcomes.push_back(outcome);
         }
