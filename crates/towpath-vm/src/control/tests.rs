@@ -119,7 +119,9 @@ fn command(op: u8, key: u8, state: &ControlState) -> Command {
     let known = state.table().by_key(&[key; 32]).map(|h| h.id);
     match (op, known) {
         (1, Some(id)) if key > 0 => Command::Lost(id),
-        (2, Some(host)) if key > 0 => Command::Leave(Leave { host, deleted: key % 2 == 0 }),
+        (2, Some(host)) if key > 0 => {
+            Command::Leave(Leave { host, deleted: key.is_multiple_of(2) })
+        }
         (3, Some(id)) => ask(id.task(1).unwrap(), RegistryOp::Join("g".into())),
         (4, Some(id)) => put(id.task(2).unwrap()),
         (5, Some(id)) => Command::TaskOver(id.task(1).unwrap()),
