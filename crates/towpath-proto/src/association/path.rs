@@ -40,6 +40,8 @@ struct Probing {
     last_eliciting: Instant,
     /// Probes since the last acknowledgement of something new; each doubles the time-out.
     count: u32,
+    /// The number of the first packet after the first of those.
+    first: u64,
     /// Packets that may still go out beyond the window for the last probe.
     owed: u8,
     /// Packets sent since the last one that asked for an acknowledgement.
@@ -467,12 +469,15 @@ impl Path {
     /// Nothing was acknowledged in time: two packets may go out beyond the window, and what the
     /// oldest two held is sent again. They do not count as lost (RFC 9002 §6.2).
     pub(super) fn probe(&mut self, now: Instant, out: &mut Outcome) {
+        if self.probing.count == 0 {
+            self.probing.first = self.flight.next();
+        }
         self.probing.count += 1;
         self.marks.refused |= self.largest_acked.is_none() && self.probing.count >= ECN_TRIES;
         self.probing.owed = 2;
         self.probing.last_eliciting = now;
         if self.probing.count == PROBES_OF_LONG {
-            let size = self.mtu.fall_back(now);
+            let size = self.mtu.fall_silent(now, self.probing.first);
             self.resize(now, size);
         }
         let (mut from, top) = (0, self.flight.next());
