@@ -623,6 +623,24 @@ mod tests {
     }
 
     #[test]
+    fn where_only_the_answers_were_lost_datagrams_stay_as_long_as_they_were() {
+        for (arrived, size) in [(4, 1232), (7, DATAGRAM)] {
+            let (mut path, mut out) = (path(), Outcome::default());
+            send_each(&mut path, at(0), 5);
+            ack(&mut path, at(20), 0, 1);
+            // Packets 5 to 8 go out for the first two of three probes.
+            for n in 1..=2 {
+                path.probe(at(100 * n), &mut out);
+                send_each(&mut path, at(100 * n), 2);
+            }
+            path.probe(at(400), &mut out);
+            assert_eq!(path.datagram, 1232);
+            ack(&mut path, at(420), arrived, 1);
+            assert_eq!(u32::from(path.datagram), size, "packet {arrived} arrived");
+        }
+    }
+
+    #[test]
     fn a_packet_is_lost_once_three_later_ones_have_arrived() {
         let mut path = path();
         send_each(&mut path, at(0), 5);
