@@ -10,12 +10,11 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationId, Block, Memory};
-use towpath_vm::data::{Continued, Placed, To};
+use towpath_vm::data::{Class, Continued, Placed, To};
 use towpath_vm::members::{Pair, State};
 use towpath_vm::talk::ToTask;
 use towpath_vm::{Message, data};
@@ -23,8 +22,8 @@ use towpath_wire::talk::{HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_
 use towpath_wire::{ChannelId, HostId, Instant, TaskId};
 
 use crate::event::NodeEvent;
+use crate::lanes::Waiting;
 use crate::node::Node;
-use crate::peers::Waiting;
 use crate::relay::Relays;
 
 /// Bytes on their way to other hosts, at which a daemon takes in no more.
@@ -251,15 +250,15 @@ impl Node {
             self.stray(task, piece.dst);
             return true;
         }
-        let front = match self.place_of(task, piece.dst) {
-            Some(at) if !here => Placed::straight(vec![(piece.dst, piece.seq, at)]).front(),
-            _ => data::FRONT_ONE.to_vec(),
-        };
-        let whole: [&[u8]; 3] = [&front, header, payload];
-        let parts = if here { &whole[2..] } else { &whole[..] };
         if !here && !self.task_budget_left() {
             return false;
         }
+        let class = Class::of(piece.total);
+        let place = if here { None } else { self.goes_by(task, piece.dst, class) };
+        let placed = place.map(|at| data::front_at(piece.dst, piece.seq, at));
+        let front = placed.as_ref().map_or(&data::FRONT_ONE[..], |placed| placed);
+        let whole: [&[u8]; 3] = [front, header, payload];
+        let parts = if here { &whole[2..] } else { &whole[..] };
         let Some(block) = memory.put_parts(parts) else { return false };
         let len = memory.len(block);
         self.data.taken += 1;
@@ -269,10 +268,29 @@ impl Node {
             let charge = charge(payload.len()) as u32;
             self.deliver(Delivery { header: *piece, block, at: 0, len, charge });
         } else {
-            self.data.hold_outgoing(len);
-            self.queue_data(now, piece.dst.host(), Waiting::Block(block, len));
+            self.queue_piece(now, piece.dst.host(), (task, class), block, len);
         }
         true
+    }
+
+    /// Queues a piece of `task`'s for another host.
+    fn queue_piece(
+        &mut self,
+        now: Instant,
+        host: HostId,
+        (task, class): (TaskId, Class),
+        block: Block,
+        len: u32,
+    ) {
+        self.data.hold_outgoing(len);
+        // Its end is told on the channel of short messages.
+        let waiting = if class == Class::Bulk {
+            self.data.relays.departs(host, task);
+            Waiting::Of(task, block, len)
+        } else {
+            Waiting::Block(block, len)
+        };
+        self.queue_data(now, host, class.into(), waiting);
     }
 
     /// As [`Node::forward`], for all receivers or, for want of room, for none.
@@ -303,7 +321,7 @@ impl Node {
             let block = if self.me == Some(*host) {
                 memory.put(payload)
             } else {
-                let front = self.front(task, receivers);
+                let front = self.front(task, receivers, Class::of(piece.total));
                 memory.put_parts(&[&front, &piece.emit(), payload])
             };
             let Some(block) = block else {
@@ -336,22 +354,26 @@ impl Node {
                     self.deliver(Delivery { header, block, at: 0, len, charge });
                 }
             } else {
-                self.data.hold_outgoing(len);
-                self.queue_data(now, host, Waiting::Block(block, len));
+                self.queue_piece(now, host, (task, Class::of(piece.total)), block, len);
             }
         }
         true
     }
 
-    /// The place of what `task` sends `dst` next, where it must be said.
-    fn place_of(&self, task: TaskId, dst: TaskId) -> Option<u32> {
-        let pair = self.local.members.get(task)?.pairs.get(&dst)?;
+    /// What `task` sends `dst` next goes by `class`: its place, where it must be said.
+    fn goes_by(&mut self, task: TaskId, dst: TaskId, class: Class) -> Option<u32> {
+        let pair = self.pair(task, dst)?;
+        pair.goes_by(class);
         pair.placed.then_some(pair.sent as u32)
     }
 
     /// What stands in front of a piece for several tasks of one host.
-    fn front(&self, task: TaskId, to: &[(TaskId, u32)]) -> Vec<u8> {
-        if to.iter().all(|(dst, _)| self.place_of(task, *dst).is_none()) {
+    fn front(&mut self, task: TaskId, to: &[(TaskId, u32)], class: Class) -> Vec<u8> {
+        let mut placed = false;
+        for (dst, _) in to {
+            placed |= self.goes_by(task, *dst, class).is_some();
+        }
+        if !placed {
             return data::front_several(to);
         }
         let pairs = self.local.members.get(task).map(|m| &m.pairs);
@@ -459,7 +481,7 @@ impl Node {
         self.data.outgoing -= core::mem::take(&mut self.peers.gone);
     }
 
-    /// A message on the data channel of `from`.
+    /// A message on a channel of `from` for tasks' data.
     pub(crate) fn handle_data(
         &mut self,
         now: Instant,
@@ -479,7 +501,7 @@ impl Node {
                 let decoded = Message::decode(memory.bytes(block));
                 memory.release(block);
                 match decoded {
-                    Ok(message) if message.label() == towpath_vm::message::LABEL_DATA => {
+                    Ok(message) if message.label() == towpath_vm::message::LABEL_SMALL => {
                         self.handle_message(now, from, message);
                     }
                     _ => self.malformed += 1,
@@ -491,7 +513,19 @@ impl Node {
             }
             Some(Ok(piece)) if piece.header.src.host() == from => {
                 self.data.hold_inside(len);
-                self.take_piece(now, piece, block, len, memory);
+                match piece.to {
+                    To::At(dst, seq, place) if self.receives(dst) => {
+                        let header = Header { dst, seq, ..piece.header };
+                        let at = piece.at as u32;
+                        let (len, charge) = (len - at, charge(len as usize - piece.at) as u32);
+                        self.place(Delivery { header, block, at, len, charge }, place);
+                    }
+                    To::At(dst, ..) => {
+                        self.unknown(now, dst, &piece.header);
+                        self.written(block, memory);
+                    }
+                    _ => self.take_piece(now, piece, block, len, memory),
+                }
             }
             Some(_) => {
                 memory.release(block);

@@ -50,6 +50,7 @@ mod farewell;
 mod group;
 mod halt;
 mod hello;
+mod lanes;
 mod peers;
 mod question;
 mod spawn;

@@ -1,30 +1,25 @@
 //! One connection per host, made on first use; what waits for it meanwhile.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use towpath_proto::association::{End, Opening};
+use towpath_proto::association::End;
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationEvent, AssociationId, Block, EndpointEvent, HostKey, Memory};
 use towpath_vm::Message;
-use towpath_vm::message::{LABEL_DATA, LABEL_LOG, LABEL_OUTPUT, LABEL_OWNER, LABEL_TASK};
+use towpath_vm::message::LABEL_OWNER;
 use towpath_vm::talk::Fault;
-use towpath_wire::frame::Direction;
 use towpath_wire::{ChannelId, HostId, Instant};
 
 use crate::addresses;
 use crate::config::reason;
 use crate::event::NodeEvent;
 use crate::hello::Hello;
+use crate::lanes::{Lanes, Outbox, Purpose, Waiting};
 use crate::node::Node;
 
-/// Labels and priorities of the channels between hosts.
-pub(crate) const CHANNELS: [(u16, u16); 4] =
-    [(LABEL_LOG, 300), (LABEL_TASK, 200), (LABEL_OUTPUT, 100), (LABEL_DATA, 100)];
-/// Which of them carries tasks' data.
-const DATA: usize = 3;
 /// Bytes of messages that wait for a peer at most, tasks' data aside: one that lets so much gather
 /// does not read any more.
 const OUTBOX_MAX: u64 = 256 << 20;
@@ -32,8 +27,6 @@ const OUTBOX_MAX: u64 = 256 << 20;
 const TALK_MAX: u64 = 8 << 20;
 /// ... and at so many, questions from there are turned away, and nothing is spawned there.
 const ANSWERS_MAX: u64 = 64 << 20;
-/// What keeping a message costs beside its bytes.
-const WAITING_COST: u64 = 64;
 /// After how long what found no memory, or no peer yet, is tried again.
 pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(50);
 
@@ -53,40 +46,12 @@ pub(crate) enum Contact {
     Up(AssociationId),
 }
 
-/// A message that waits for its peer.
-#[derive(Debug)]
-pub(crate) enum Waiting {
-    /// Of our own.
-    Bytes(Vec<u8>),
-    /// A piece of a task's, already in message memory, with its length.
-    Block(Block, u32),
-}
-
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) contact: Contact,
-    /// Messages by channel, in order.
-    outbox: [VecDeque<Waiting>; 4],
-    /// What those of our own among them take.
-    waiting: u64,
+    outbox: Outbox,
     /// Which of its addresses is tried: nobody answered at so many.
     pub(crate) tries: usize,
-}
-
-impl Waiting {
-    fn cost(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64 + WAITING_COST,
-            Self::Block(..) => 0,
-        }
-    }
-}
-
-impl Peer {
-    fn push(&mut self, index: usize, waiting: Waiting) {
-        self.waiting += waiting.cost();
-        self.outbox[index].push_back(waiting);
-    }
 }
 
 /// An established association: whose it is and its channels.
@@ -94,8 +59,8 @@ impl Peer {
 pub(crate) struct Conn {
     /// `None` while the peer is the leader that has not welcomed us yet.
     pub(crate) host: Option<HostId>,
-    channels: [Option<ChannelId>; 4],
-    /// Bytes of blocks of the data channel that the transport has.
+    lanes: Lanes,
+    /// Bytes of blocks of tasks' data that the transport has.
     in_flight: u64,
 }
 
@@ -157,14 +122,13 @@ impl Peers {
     pub(crate) fn entry(&mut self, host: HostId) -> &mut Peer {
         self.by_host.entry(host).or_insert_with(|| Peer {
             contact: Contact::None,
-            outbox: Default::default(),
-            waiting: 0,
+            outbox: Outbox::default(),
             tries: 0,
         })
     }
 
     fn waiting(&self, host: HostId) -> u64 {
-        self.by_host.get(&host).map_or(0, |p| p.waiting)
+        self.by_host.get(&host).map_or(0, |p| p.outbox.bytes())
     }
 
     /// Whether a task may add to what waits for `host`.
@@ -225,12 +189,8 @@ impl Peers {
     pub(crate) fn remove(&mut self, host: HostId) -> Option<AssociationId> {
         self.retries.retain(|(_, h)| *h != host);
         self.dirty.remove(&host);
-        let peer = self.by_host.remove(&host)?;
-        for waiting in peer.outbox.into_iter().flatten() {
-            if let Waiting::Block(block, _) = waiting {
-                self.freed.push(block);
-            }
-        }
+        let mut peer = self.by_host.remove(&host)?;
+        self.freed.extend(peer.outbox.drop_data());
         match peer.contact {
             Contact::Up(id) | Contact::Connecting { id, .. } => {
                 self.forget(id);
@@ -247,15 +207,10 @@ impl Peers {
         conn.host
     }
 
-    /// Takes what waits on the data channel for a peer that goes on under another association.
+    /// Drops the tasks' data that waits for a peer that goes on under another association.
     fn drop_data(&mut self, host: HostId) {
         if let Some(peer) = self.by_host.get_mut(&host) {
-            for waiting in core::mem::take(&mut peer.outbox[DATA]) {
-                peer.waiting -= waiting.cost();
-                if let Waiting::Block(block, _) = waiting {
-                    self.freed.push(block);
-                }
-            }
+            self.freed.extend(peer.outbox.drop_data());
         }
     }
 }
@@ -267,10 +222,10 @@ impl Node {
             self.handle_message(now, host, message);
             return;
         }
-        let Some(index) = CHANNELS.iter().position(|(l, _)| *l == message.label()) else { return };
-        let peer = self.peers.entry(host);
-        peer.push(index, Waiting::Bytes(message.encode()));
-        let stuck = peer.waiting > OUTBOX_MAX;
+        let Some(purpose) = Purpose::of(message.label()) else { return };
+        let outbox = &mut self.peers.entry(host).outbox;
+        outbox.push(purpose, Waiting::Bytes(message.encode()));
+        let stuck = outbox.bytes() > OUTBOX_MAX;
         self.peers.dirty.insert(host);
         if stuck {
             self.contact_lost(now, host, reason::STUCK);
@@ -280,8 +235,14 @@ impl Node {
     }
 
     /// Queues a piece of a task's message for another host.
-    pub(crate) fn queue_data(&mut self, now: Instant, host: HostId, piece: Waiting) {
-        self.peers.entry(host).push(DATA, piece);
+    pub(crate) fn queue_data(
+        &mut self,
+        now: Instant,
+        host: HostId,
+        purpose: Purpose,
+        piece: Waiting,
+    ) {
+        self.peers.entry(host).outbox.push(purpose, piece);
         self.peers.dirty.insert(host);
         self.ensure_connection(now, host);
     }
@@ -296,34 +257,33 @@ impl Node {
             let Contact::Up(id) = peer.contact else { continue };
             let Some(conn) = self.peers.conns.get_mut(&id) else { continue };
             let mut stalled = false;
-            for (index, outbox) in peer.outbox.iter_mut().enumerate() {
-                let Some(channel) = conn.channels[index] else { continue };
-                while let Some(waiting) = outbox.front() {
-                    let placed = match waiting {
-                        Waiting::Block(block, len) => Some((*block, *len)),
-                        Waiting::Bytes(bytes) => {
-                            memory.put(bytes).map(|block| (block, bytes.len() as u32))
-                        }
+            for purpose in Purpose::ALL {
+                let Some(channel) = conn.lanes.channel(purpose) else { continue };
+                while let Some(waiting) = peer.outbox.first(purpose) {
+                    let own = if let Waiting::Bytes(bytes) = waiting { Some(bytes) } else { None };
+                    let put = |bytes: &Vec<u8>| {
+                        memory.put(bytes).map(|block| (block, bytes.len() as u32))
                     };
+                    let placed = waiting.block().or_else(|| own.and_then(put));
                     let Some((block, len)) = placed else {
                         stalled = true;
                         break;
                     };
-                    let own = matches!(waiting, Waiting::Bytes(_));
+                    let own = own.is_some();
                     if self.endpoint.send(id, channel, block, len).is_err() {
                         if own {
                             memory.release(block);
                         }
                         break;
                     }
-                    if index == DATA {
+                    if purpose.is_data() {
                         if own {
                             self.data.hold_outgoing(len);
                         }
                         conn.in_flight += u64::from(len) + BLOCK_COST;
                     }
-                    peer.waiting -= waiting.cost();
-                    outbox.pop_front();
+                    conn.lanes.departs(purpose, waiting);
+                    peer.outbox.pop(purpose);
                 }
             }
             // No memory: it comes back with the next `Sent` of any channel, or by the clock.
@@ -367,12 +327,12 @@ impl Node {
     ) {
         self.peers.conns.insert(id, Conn::default());
         if initiator {
-            let channels = CHANNELS.map(|(label, priority)| {
-                let opening = Opening { priority, ..Opening::new(Direction::Both, label) };
-                self.endpoint.open(id, opening)
-            });
-            if let Some(conn) = self.peers.conns.get_mut(&id) {
-                conn.channels = channels;
+            for purpose in Purpose::ALL {
+                let channel = self.endpoint.open(id, purpose.opening());
+                let conn = self.peers.conns.get_mut(&id);
+                if let (Some(channel), Some(conn)) = (channel, conn) {
+                    conn.lanes.stands(purpose, channel);
+                }
             }
             if self.joining.as_ref().is_some_and(|j| j.id == Some(id)) {
                 return; // the leader's welcome tells who it is
@@ -424,15 +384,16 @@ impl Node {
         memory: &mut dyn Memory,
     ) {
         match event {
-            AssociationEvent::Opened { channel, label } if label < LABEL_OWNER => {
-                let index = CHANNELS.iter().position(|(l, _)| *l == label);
+            AssociationEvent::Opened(open) if open.label < LABEL_OWNER => {
                 let conn = self.peers.conns.get_mut(&id);
-                if let (Some(index), Some(conn)) = (index, conn) {
-                    conn.channels[index].get_or_insert(channel);
+                if let (Some(purpose), Some(conn)) = (Purpose::of(open.label), conn) {
+                    conn.lanes.stands(purpose, open.channel);
                     self.peers.dirty.extend(conn.host);
                 }
             }
-            AssociationEvent::Message { channel, label: LABEL_DATA, block, len, .. } => {
+            AssociationEvent::Message { channel, label, block, len, .. }
+                if Purpose::of(label).is_some_and(Purpose::is_data) =>
+            {
                 let host = self.peers.conns.get(&id).and_then(|c| c.host);
                 if let Some(host) = host.filter(|h| !self.lead.farewells.contains_key(h)) {
                     self.handle_data(now, host, (id, channel), block, memory);
@@ -452,20 +413,8 @@ impl Node {
                     _ => self.malformed += 1,
                 }
             }
-            AssociationEvent::Sent { channel, block, .. } if self.is_control(id, channel) => {
-                match self.peers.conns.get_mut(&id) {
-                    Some(conn) if conn.channels[DATA] == Some(channel) => {
-                        conn.in_flight -= u64::from(memory.len(block)) + BLOCK_COST;
-                        if let Some(host) = conn.host {
-                            self.data.relays.sent(host, block);
-                        }
-                        self.sent(block, memory);
-                    }
-                    _ => memory.release(block),
-                }
-                if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
-                    self.peers.dirty.insert(host);
-                }
+            AssociationEvent::Sent { channel, block, .. } if self.is_ours(id, channel) => {
+                self.handle_sent(now, id, channel, block, memory);
             }
             AssociationEvent::Over(end) => self.handle_over(now, id, &end),
             event => {
@@ -482,8 +431,36 @@ impl Node {
         }
     }
 
-    fn is_control(&self, id: AssociationId, channel: ChannelId) -> bool {
-        self.peers.conns.get(&id).is_none_or(|c| c.channels.contains(&Some(channel)))
+    fn is_ours(&self, id: AssociationId, channel: ChannelId) -> bool {
+        self.peers.conns.get(&id).is_none_or(|c| c.lanes.purpose(channel).is_some())
+    }
+
+    /// A message of ours has arrived.
+    fn handle_sent(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        channel: ChannelId,
+        block: Block,
+        memory: &mut dyn Memory,
+    ) {
+        let Some(conn) = self.peers.conns.get_mut(&id) else { return memory.release(block) };
+        let host = conn.host;
+        self.peers.dirty.extend(host);
+        match conn.lanes.purpose(channel) {
+            Some(purpose) if purpose.is_data() => {
+                conn.in_flight -= u64::from(memory.len(block)) + BLOCK_COST;
+                let task = conn.lanes.arrived(purpose);
+                if let Some(host) = host {
+                    self.data.relays.sent(host, block);
+                    if let Some(task) = task {
+                        self.piece_arrived(now, host, task);
+                    }
+                }
+                self.sent(block, memory);
+            }
+            _ => memory.release(block),
+        }
     }
 
     fn receive(&mut self, now: Instant, id: AssociationId, message: Message) {
@@ -513,10 +490,10 @@ impl Node {
     pub(crate) fn queued(&self, host: HostId) -> Vec<Message> {
         let own = |w: &Waiting| match w {
             Waiting::Bytes(bytes) => Message::decode(bytes).ok(),
-            Waiting::Block(..) => None,
+            _ => None,
         };
         let outbox = self.peers.by_host.get(&host).map(|p| &p.outbox);
-        outbox.into_iter().flatten().flatten().filter_map(own).collect()
+        outbox.into_iter().flat_map(Outbox::iter).filter_map(own).collect()
     }
 
     /// The address that an association leads to.

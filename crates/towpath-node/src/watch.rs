@@ -7,8 +7,8 @@ use towpath_proto::{Association, AssociationId, Memory};
 use towpath_vm::{Message, Tasks, message};
 use towpath_wire::{HostId, Instant};
 
+use crate::lanes::Purpose;
 use crate::node::Node;
-use crate::peers::CHANNELS;
 
 /// Who waits for news of hosts.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl Node {
         };
         let channels = self.endpoint.association(id).map_or(0, Association::channels);
         news || self.watch.asking_until.is_some()
-            || channels > CHANNELS.len()
+            || channels > Purpose::ALL.len()
             || self.requests.any_on(host)
             || self.local.ties.any_on(host)
             || self.data.relays.any_for(host)

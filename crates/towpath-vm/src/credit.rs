@@ -130,7 +130,8 @@ impl Window {
     /// Something was written to the receiver; the new limit, if the sender is to hear of one.
     pub fn written(&mut self, charge: u64, budget: &mut Budget) -> Option<u64> {
         self.change(budget, |w| w.written += charge.min(w.received - w.written));
-        let low = self.granted - self.received < self.size / 2;
+        // A sender far away has used up what is on its way to us before our answer is there.
+        let low = self.granted - self.received < self.size / 4 * 3;
         if self.waits() || (low && self.asked) { self.grant(budget) } else { None }
     }
 

@@ -1,4 +1,5 @@
-//! Pieces of tasks' messages between daemons, on the channel [`crate::message::LABEL_DATA`].
+//! Pieces of tasks' messages between daemons, on the channels [`crate::message::LABEL_SMALL`] and
+//! [`crate::message::LABEL_DATA`].
 //!
 //! ```text
 //! one receiver    0..2 kind 64 | header (48) | payload
@@ -8,7 +9,7 @@
 //! continued       0..2 kind 67 | 2..10 number | 10..18 src u64 | 18..20 back u16
 //!                 | 20..24 shift u32 | payload
 //! ```
-//! Other kinds are [`crate::Message`]s, in order with the data. In the second and third form,
+//! Other kinds are [`crate::Message`]s, in order with short messages. In the second and third form,
 //! `dst` and `seq` of the header mean nothing. In the third, `at` is the place of the piece among
 //! all that its sender sends its receiver by the daemons: charged bytes before it, modulo 2^32.
 //! `number` is that of a piece whose receivers may be on several hosts, which pass it on; 0 when
@@ -32,6 +33,25 @@ const RECEIVER_LEN: usize = 12;
 pub const PLACED_LEN: usize = 16;
 const GOES_ON: u16 = 1 << 15;
 
+/// Messages of at most so many bytes do not wait behind longer ones.
+pub const SMALL_MAX: u64 = 16 << 10;
+
+/// Which of two channels a message goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Short messages, at most [`SMALL_MAX`].
+    Small,
+    /// Longer ones, and what goes along chains of hosts.
+    Bulk,
+}
+
+impl Class {
+    /// That of a message of `total` bytes.
+    pub const fn of(total: u64) -> Self {
+        if total <= SMALL_MAX { Self::Small } else { Self::Bulk }
+    }
+}
+
 /// What stands in front of a piece for one receiver.
 pub const FRONT_ONE: [u8; 2] = KIND_ONE.to_le_bytes();
 
@@ -51,6 +71,8 @@ pub struct Piece {
 pub enum To {
     /// `dst` of its header.
     One,
+    /// This one, with the number of the message, at this place among its pair's pieces.
+    At(TaskId, u32, u32),
     /// These, with the number of the message for each.
     Several(Vec<(TaskId, u32)>),
     /// These, at a place of their own, perhaps on several hosts.
@@ -104,10 +126,35 @@ impl To {
     pub fn front(&self) -> Vec<u8> {
         match self {
             Self::One => FRONT_ONE.to_vec(),
+            Self::At(task, seq, at) => front_at(*task, *seq, *at).to_vec(),
             Self::Several(receivers) => front_several(receivers),
             Self::Placed(placed) => placed.front(),
         }
     }
+}
+
+/// Length of [`front_at`].
+pub const FRONT_AT_LEN: usize = 12 + PLACED_LEN;
+
+/// What stands in front of the header of a whole piece for one receiver, at a place: the third form
+/// for one task.
+pub fn front_at(task: TaskId, seq: u32, at: u32) -> [u8; FRONT_AT_LEN] {
+    let mut out = [0; FRONT_AT_LEN];
+    out[..2].copy_from_slice(&KIND_PLACED.to_le_bytes());
+    out[10..12].copy_from_slice(&1_u16.to_le_bytes());
+    out[12..20].copy_from_slice(&task.to_raw().to_le_bytes());
+    out[20..24].copy_from_slice(&seq.to_le_bytes());
+    out[24..].copy_from_slice(&at.to_le_bytes());
+    out
+}
+
+/// Takes [`front_at`] apart, which stands behind the kind; `None`: it is for several, or passed on.
+fn parse_at(rest: &[u8]) -> Option<Result<(To, &[u8]), ParseError>> {
+    let (front, rest) = rest.split_first_chunk::<{ FRONT_AT_LEN - 2 }>()?;
+    (front[..10] == [0, 0, 0, 0, 0, 0, 0, 0, 1, 0]).then(|| {
+        let mut r = Reader::new(&front[10..]);
+        Ok((To::At(receiver(&mut r)?, r.u32()?, r.u32()?), rest))
+    })
 }
 
 /// A piece with its place among all of its pair.
@@ -202,6 +249,9 @@ pub fn parse(bytes: &[u8]) -> Option<Result<Piece, ParseError>> {
             Multicast::parse(rest)
                 .and_then(|m| piece(bytes.len(), (m.header, m.payload), To::Several(m.receivers))),
         ),
+        KIND_PLACED if let Some(at) = parse_at(rest) => {
+            Some(at.and_then(|(to, rest)| piece(bytes.len(), split(rest)?, to)))
+        }
         KIND_PLACED => Some(
             Placed::parse(rest)
                 .and_then(|(placed, rest)| piece(bytes.len(), split(rest)?, To::Placed(placed))),

@@ -13,6 +13,7 @@ use core::time::Duration;
 use towpath_wire::{HostId, Instant, TaskId};
 
 use crate::credit::{Budget, FIRST_MAX, WINDOW_FAR, WINDOW_NEAR, Window};
+use crate::data::Class;
 use crate::talk::{CREDIT_FIRST, Claim, Subject};
 use crate::task::Ending;
 
@@ -57,8 +58,11 @@ pub struct Pair {
     pub limit: u64,
     /// It was granted some of that, and sends nothing unasked any more.
     pub granted: bool,
-    /// Something of it went by way of other hosts: from then on every piece says its place.
+    /// Something of it went by way of other hosts, or by another channel than what came before:
+    /// from then on every piece says its place.
     pub placed: bool,
+    /// How the last piece went.
+    class: Option<Class>,
     /// What the other may send to it.
     pub window: Window,
     /// The other is in the task's [`Member::queue`].
@@ -69,7 +73,15 @@ impl Default for Pair {
     fn default() -> Self {
         let window = Window::default();
         let (granted, placed, queued) = (false, false, false);
-        Self { sent: 0, limit: CREDIT_FIRST, granted, placed, window, queued }
+        Self { sent: 0, limit: CREDIT_FIRST, granted, placed, class: None, window, queued }
+    }
+}
+
+impl Pair {
+    /// The next piece goes by `class`. One that goes by another class than those before it may
+    /// overtake them.
+    pub fn goes_by(&mut self, class: Class) {
+        self.placed |= self.class.replace(class).is_some_and(|before| before != class);
     }
 }
 

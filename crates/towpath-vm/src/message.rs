@@ -23,8 +23,10 @@ pub const LABEL_LOG: u16 = 1;
 pub const LABEL_TASK: u16 = 2;
 /// Label of the channel for output, which may be long and must not hold the others up.
 pub const LABEL_OUTPUT: u16 = 3;
-/// Label of the channel for tasks' data ([`crate::data`]) and for what must not overtake it.
+/// Label of the channel for tasks' long messages ([`crate::data`]).
 pub const LABEL_DATA: u16 = 4;
+/// Label of the channel for tasks' short messages, and for what must not overtake them.
+pub const LABEL_SMALL: u16 = 5;
 /// Labels from here on belong to the node's owner.
 pub const LABEL_OWNER: u16 = 0x100;
 
@@ -542,7 +544,7 @@ impl Message {
             | Self::AskFirst(_)
             | Self::Resumed(_) => LABEL_LOG,
             Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
-            Self::TaskEnded(_) => LABEL_DATA,
+            Self::TaskEnded(_) => LABEL_SMALL,
             _ => LABEL_TASK,
         }
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use towpath_proto::{Block, Memory};
 use towpath_vm::Message;
-use towpath_vm::data::{PLACED_LEN, Placed};
+use towpath_vm::data::{Class, PLACED_LEN, Placed};
 use towpath_vm::message::{Numbers, Relay};
 use towpath_wire::talk::{Header, PIECE_CHARGE};
 use towpath_wire::{HostId, Instant, TaskId};
@@ -14,8 +14,8 @@ use towpath_wire::{HostId, Instant, TaskId};
 use super::table::{
     CHAIN_MAX, HELD_MAX, Held, LIST_MAX, Leg, Passing, RELAY_MIN, RELAY_PIECE, Relays, continued,
 };
+use crate::lanes::{Purpose, Waiting};
 use crate::node::Node;
-use crate::peers::Waiting;
 
 /// How a piece is to go along chains, with all blocks that it takes.
 pub(crate) struct Plan {
@@ -152,6 +152,7 @@ impl Node {
             for (task, ..) in &leg.receivers {
                 if let Some(pair) = self.pair(src, *task) {
                     pair.sent += cost;
+                    pair.goes_by(Class::Bulk);
                     pair.placed = true;
                 }
             }
@@ -168,7 +169,7 @@ impl Node {
             self.data.hold_outgoing(len);
             for (host, (block, len)) in heads.iter().zip(first) {
                 self.data.hold_outgoing(len);
-                self.queue_data(now, *host, Waiting::Block(block, len));
+                self.queue_data(now, *host, Purpose::Bulk, Waiting::Block(block, len));
             }
         }
     }
@@ -181,13 +182,19 @@ impl Node {
             return;
         }
         relays.again.remove(&(number, host));
-        let key = (host, held.header.src);
+        let src = held.header.src;
         if held.open.is_empty()
             && let Some(held) = relays.held.remove(&number)
         {
             relays.held_bytes -= u64::from(held.len);
             self.peers.freed.push(held.payload);
         }
+        self.piece_arrived(now, host, src);
+    }
+
+    /// A piece of `src`'s whose arrival its end waits for is at `host`.
+    pub(crate) fn piece_arrived(&mut self, now: Instant, host: HostId, src: TaskId) {
+        let (key, relays) = ((host, src), &mut self.data.relays);
         let Some(count) = relays.open.get_mut(&key) else { return };
         *count -= 1;
         if *count > 0 {
@@ -250,7 +257,7 @@ impl Node {
                 let len = memory.len(block);
                 self.data.relays.repeated += 1;
                 self.data.hold_outgoing(len);
-                self.queue_data(now, host, Waiting::Block(block, len));
+                self.queue_data(now, host, Purpose::Bulk, Waiting::Block(block, len));
             }
             self.data.relays.again.remove(&(number, host));
         }
@@ -286,6 +293,7 @@ impl Node {
             relays.again.extend(behind.into_iter().map(|host| (number, host)));
             self.relay_done(now, number, host);
         }
+        self.data.relays.open.retain(|(h, _), _| *h != host);
         let passing = self.data.relays.passing.remove(&host).unwrap_or_default();
         let mut by_origin: BTreeMap<HostId, Vec<u64>> = BTreeMap::new();
         for Passing { origin, number, len } in passing.into_values() {

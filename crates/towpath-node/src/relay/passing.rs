@@ -11,8 +11,8 @@ use towpath_wire::{HostId, Instant, TaskId};
 
 use super::table::{ACK_AFTER, ACKS, LIST_MAX, List, PASSING_MAX, Passing, continued};
 use crate::data::{Delivery, charge};
+use crate::lanes::{Purpose, Waiting};
 use crate::node::Node;
-use crate::peers::Waiting;
 
 impl Node {
     /// Pieces of `origin` did not get past this host.
@@ -73,7 +73,7 @@ impl Node {
         let passing = Passing { origin, number, len };
         relays.passing.entry(next).or_default().insert(block.index, passing);
         self.data.hold_outgoing(len);
-        self.queue_data(now, next, Waiting::Block(block, len));
+        self.queue_data(now, next, Purpose::Bulk, Waiting::Block(block, len));
         true
     }
 
@@ -182,7 +182,7 @@ impl Node {
     }
 
     /// Hands a piece on if it is its turn, keeps it if it is early, drops it if it was there.
-    fn place(&mut self, delivery: Delivery, at: u32) {
+    pub(crate) fn place(&mut self, delivery: Delivery, at: u32) {
         let Header { src, dst, .. } = delivery.header;
         let Some(pair) = self.pair(dst, src) else {
             return self.data.dropped.push(delivery.block);

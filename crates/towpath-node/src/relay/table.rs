@@ -75,7 +75,7 @@ pub(super) struct Passing {
 }
 
 /// Invariants: `open` counts, for each host and sender, the pieces of `held` whose `open` has the
-/// host; `ended` has keys of `open` only; `passing_bytes` sums `passing`.
+/// host, and the long messages' pieces that wait or are under way to it; `ended` has keys of `open` only; `passing_bytes` sums `passing`.
 #[derive(Debug, Default)]
 pub(crate) struct Relays {
     // As an origin.
@@ -150,6 +150,11 @@ impl Relays {
         for peer in peers {
             self.part(task, peer, dropped);
         }
+    }
+
+    /// A piece of `task`'s is on its way to `host`, whose arrival its end waits for.
+    pub(crate) fn departs(&mut self, host: HostId, task: TaskId) {
+        *self.open.entry((host, task)).or_default() += 1;
     }
 
     /// A block that passed this host is at the next one.

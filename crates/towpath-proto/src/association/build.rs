@@ -9,6 +9,7 @@ use towpath_wire::packet::Data;
 use towpath_wire::{ChannelId, Instant};
 
 use super::channel::Channel;
+use super::channels::Growth;
 use super::core::{Association, State};
 use super::end::Closing;
 use super::flight::Item;
@@ -130,7 +131,7 @@ impl Association {
         items.clear();
         let mut eliciting = false;
         if path == 0 {
-            eliciting = self.write_control(&mut w, &mut items);
+            eliciting = self.write_control(now, &mut w, &mut items);
         }
         let p = &self.paths[path];
         let probing = p.owes_probe();
@@ -198,7 +199,12 @@ impl Association {
     }
 
     /// Writes what keeps the conversation going; true when some of it asks for acknowledgement.
-    fn write_control(&mut self, w: &mut PacketWriter<'_, '_>, items: &mut Vec<Item>) -> bool {
+    fn write_control(
+        &mut self,
+        now: Instant,
+        w: &mut PacketWriter<'_, '_>,
+        items: &mut Vec<Item>,
+    ) -> bool {
         let mut eliciting = false;
         while w.room() >= PATH_TOKEN_LEN
             && let Some(token) = self.path_responses.pop_front()
@@ -210,7 +216,8 @@ impl Association {
             w.frame(1, frame::emit_ping);
             eliciting = true;
         }
-        while self.channels.write_control(|c| write_due(c, w, items)) {}
+        let growth = Growth { now, trip: self.paths[0].rtt.min(), config: &self.config };
+        while self.channels.write_control(growth, |c| write_due(now, c, w, items)) {}
         eliciting
     }
 
@@ -269,14 +276,14 @@ impl Association {
 }
 
 /// Writes the control frames of a channel that fit.
-fn write_due(c: &mut Channel, w: &mut PacketWriter<'_, '_>, items: &mut Vec<Item>) {
+fn write_due(now: Instant, c: &mut Channel, w: &mut PacketWriter<'_, '_>, items: &mut Vec<Item>) {
     let id = c.open.channel;
     if c.due.open && w.room() >= frame::open_len(&c.open) {
         write_open(c, w, items);
     }
     if c.due.limit && w.room() >= LIMIT_LEN {
         if let Some(receive) = &mut c.receive {
-            let limit = receive.renew();
+            let limit = receive.renew(now);
             w.frame(LIMIT_LEN, |w| frame::emit_limit(w, id, limit));
             items.push(Item::Limit(id));
         }

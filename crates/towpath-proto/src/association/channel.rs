@@ -20,7 +20,8 @@ pub struct Opening {
     /// What the two ends use it for.
     pub label: u16,
     /// Credit of each direction in bytes, at most what both sides' [`Config::window_max`] allow;
-    /// its longest message is 64 bytes less. `None`: [`Config::window`].
+    /// its longest message is 64 bytes less. `None`: [`Config::window`], which each side lets grow
+    /// while it holds the other up.
     pub window: Option<u32>,
     /// Traffic specification, where one is given.
     pub tspec: Option<TrafficSpec>,
@@ -114,6 +115,8 @@ pub(super) struct Channel {
     pub(super) send: Option<SendHalf>,
     pub(super) receive: Option<ReceiveHalf>,
     pub(super) stats: ChannelStats,
+    /// By how much our window has grown, in bytes.
+    pub(super) grown: u64,
     /// Its rank in the list of ready channels, if it stands there.
     pub(super) listed: Option<u32>,
     /// It stands in the list of channels with control frames.
@@ -139,6 +142,7 @@ impl Channel {
             send: we_send.then(|| SendHalf::new(window, class, config.messages_max)),
             receive: we_receive.then(|| ReceiveHalf::new(window, class)),
             stats: ChannelStats::default(),
+            grown: 0,
             listed: None,
             queued: false,
         }

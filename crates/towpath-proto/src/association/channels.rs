@@ -3,8 +3,10 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use towpath_wire::ChannelId;
+use core::time::Duration;
+
 use towpath_wire::frame::{ChannelOpen, MESSAGE_CHARGE};
+use towpath_wire::{ChannelId, Instant};
 
 use super::channel::{Channel, Opening, PeerLimits};
 use super::ready::Ready;
@@ -37,6 +39,15 @@ pub(super) struct Channels {
     due: VecDeque<ChannelId>,
     /// Something of what is due is worth a packet of its own.
     presses: bool,
+}
+
+/// What it takes to judge whether a window is to grow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Growth<'a> {
+    pub(super) now: Instant,
+    /// The least round trip; zero before any is known.
+    pub(super) trip: Duration,
+    pub(super) config: &'a Config,
 }
 
 /// Why the peer's OPEN was not taken.
@@ -194,7 +205,24 @@ impl Channels {
         self.due.retain(|due| *due != id);
         let share = if channel.ours { &mut self.ours } else { &mut self.peers };
         share.count -= 1;
-        share.credit -= channel.open.limit;
+        share.credit -= channel.open.limit + channel.grown;
+    }
+
+    /// Lets a window of the usual size grow that holds the peer up; all that grew together have half
+    /// of the credit at most.
+    fn let_grow(&mut self, index: usize, growth: Growth<'_>) {
+        let Growth { now, trip, config } = growth;
+        let c = &mut self.list[index];
+        let share = if c.ours { &mut self.ours } else { &mut self.peers };
+        let Some(receive) = &mut c.receive else { return };
+        let room = u64::from(config.window_max).saturating_sub(receive.window());
+        let more = receive.wants(now, trip).min(room);
+        if c.open.limit == u64::from(config.window) && share.credit + more <= config.credit_max / 2
+        {
+            receive.grow(more);
+            c.grown += more;
+            share.credit += more;
+        }
     }
 
     /// The channel whose data goes next: repairs before fresh data, then the highest priority,
@@ -226,9 +254,16 @@ impl Channels {
 
     /// Lets `write` put out the next channel's control frames; what is left afterwards waits in
     /// front. False when there is nothing, or something was left.
-    pub(super) fn write_control(&mut self, write: impl FnOnce(&mut Channel)) -> bool {
+    pub(super) fn write_control(
+        &mut self,
+        growth: Growth<'_>,
+        write: impl FnOnce(&mut Channel),
+    ) -> bool {
         let Some(id) = self.due.front().copied() else { return false };
         let left = self.index(id).is_some_and(|index| {
+            if self.list[index].due.limit {
+                self.let_grow(index, growth);
+            }
             let c = &mut self.list[index];
             write(c);
             c.queued = c.due.any();

@@ -2,11 +2,13 @@
 
 use ::core::net::SocketAddr;
 use ::core::time::Duration;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use towpath_wire::frame::ChannelOpen;
 use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 
 use super::channel::{ChannelStats, Opening, PeerLimits};
@@ -28,13 +30,8 @@ use crate::stripe::FirstUsable;
 /// What an association tells its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AssociationEvent {
-    /// The peer opened a channel.
-    Opened {
-        /// Its number.
-        channel: ChannelId,
-        /// The label that the peer gave it.
-        label: u16,
-    },
+    /// The peer opened a channel, and says all this of it.
+    Opened(Box<ChannelOpen>),
     /// A message arrived. Its owner releases `block` and calls [`Association::consumed`].
     Message {
         /// The channel.
@@ -539,7 +536,7 @@ impl Association {
                 memory.release(*block);
                 false
             }
-            AssociationEvent::Opened { .. } | AssociationEvent::Ended { .. } => false,
+            AssociationEvent::Opened(_) | AssociationEvent::Ended { .. } => false,
             _ => true,
         });
     }

@@ -166,7 +166,7 @@ impl Pair {
     /// The receiver tells its credit; the telling may be lost.
     fn renew(&mut self) {
         if self.receive.renewal() != Renewal::Later {
-            let limit = self.receive.renew();
+            let limit = self.receive.renew(Instant::ZERO);
             if self.rng.below(3) > 0 {
                 self.send.set_limit(limit);
             }
@@ -227,9 +227,9 @@ impl Pair {
                 self.release();
             }
             if self.receive.renewal() != Renewal::Later {
-                self.receive.renew();
+                self.receive.renew(Instant::ZERO);
             }
-            self.send.set_limit(self.receive.renew());
+            self.send.set_limit(self.receive.renew(Instant::ZERO));
             self.send.copy_last_repairs();
             self.emit();
             let Some(what) = self.flight.pop() else {

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 
 use towpath_wire::frame::{Ack, Frame, Frames, Piece};
@@ -167,8 +168,7 @@ impl Association {
             Frame::Data(piece) => self.handle_piece(&piece, memory),
             Frame::Open(open) => match self.channels.opened(open, &self.config) {
                 Ok(true) => {
-                    let (channel, label) = (open.channel, open.label);
-                    self.events.push_back(AssociationEvent::Opened { channel, label });
+                    self.events.push_back(AssociationEvent::Opened(Box::new(open)));
                     Ok(())
                 }
                 Ok(false) => Ok(()),

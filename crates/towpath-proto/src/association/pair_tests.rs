@@ -211,8 +211,8 @@ fn messages_of_several_channels_arrive_each_on_its_own_and_are_counted() {
     let mut net = Net::new();
     let [a, b] = [7, 9].map(|label| net.open(0, Opening { label, ..BOTH }));
     net.run(20);
-    let opened = |event: &(Instant, AssociationEvent)| match event.1 {
-        AssociationEvent::Opened { channel, label } => Some((channel, label)),
+    let opened = |event: &(Instant, AssociationEvent)| match &event.1 {
+        AssociationEvent::Opened(open) => Some((open.channel, open.label)),
         _ => None,
     };
     let told: Vec<_> = net.sides[1].events.iter().filter_map(opened).collect();

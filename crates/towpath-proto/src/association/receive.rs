@@ -1,7 +1,9 @@
 //! The receiving half of a channel: pieces become messages, within the credit given.
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
+use towpath_wire::Instant;
 use towpath_wire::frame::{self, MESSAGE_CHARGE, Reliability};
 
 use crate::memory::{Arrival, Block, Memory};
@@ -78,6 +80,8 @@ pub(super) struct ReceiveHalf {
     last: Option<u64>,
     /// Where order does not matter: place of a message just completed.
     complete: Option<usize>,
+    /// When the limit was last told, once it was.
+    told: Option<Instant>,
 }
 
 impl ReceiveHalf {
@@ -92,6 +96,7 @@ impl ReceiveHalf {
             released: 0,
             last: None,
             complete: None,
+            told: None,
         }
     }
 
@@ -237,9 +242,29 @@ impl ReceiveHalf {
     }
 
     /// Raises the limit to what was released; returns it.
-    pub(super) fn renew(&mut self) -> u64 {
+    pub(super) fn renew(&mut self, now: Instant) -> u64 {
+        self.told = Some(now);
         self.limit = self.released + self.window;
         self.limit
+    }
+
+    /// Bytes that the window would grow by if its limit were told now: as many as it has where it
+    /// holds the peer up. A quarter of it was used and given back within half of `trip`, the least
+    /// round trip; so less than two round trips' worth fits in, and one is always on its way.
+    pub(super) fn wants(&self, now: Instant, trip: Duration) -> u64 {
+        let fresh = self.released + self.window - self.limit;
+        let soon = self.told.is_some_and(|told| now.since(told) < trip / 2);
+        if soon && fresh >= self.window / 4 { self.window } else { 0 }
+    }
+
+    /// The window has so many bytes more from now on.
+    pub(super) const fn grow(&mut self, bytes: u64) {
+        self.window += bytes;
+    }
+
+    /// Credit that may be out at once, in bytes.
+    pub(super) const fn window(&self) -> u64 {
+        self.window
     }
 
     /// The peer will have sent `messages` in all. A peer that sent more already is at fault.
@@ -319,6 +344,24 @@ mod tests {
     }
 
     #[test]
+    fn a_window_wants_to_grow_while_a_quarter_of_it_is_used_within_half_a_round_trip() {
+        let ms = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        let trip = Duration::from_millis(20);
+        let mut h = half(4000);
+        h.released = 1000;
+        assert_eq!(h.wants(ms(1), trip), 0, "nothing was told yet");
+        h.renew(ms(1));
+        h.released = 1999;
+        assert_eq!(h.wants(ms(2), trip), 0, "less than a quarter");
+        h.released = 2000;
+        assert_eq!(h.wants(ms(10), trip), 4000);
+        assert_eq!(h.wants(ms(11), trip), 0, "that is not what holds the peer up");
+        assert_eq!(h.wants(ms(2), Duration::ZERO), 0, "no round trip is known");
+        h.grow(4000);
+        assert_eq!((h.window(), h.renew(ms(10))), (8000, 10_000));
+    }
+
+    #[test]
     fn credit_of_a_short_message_waits_for_an_answer_only_where_order_is_kept() {
         let after = |class, len: u32| {
             let mut memory = HeapMemory::new(ByteSize::from_mib(2));
@@ -358,7 +401,7 @@ mod tests {
         assert_eq!(h.renewal(), Renewal::Later);
         h.release(800);
         assert_ne!(h.renewal(), Renewal::Later);
-        assert_eq!(h.renew(), 1864);
+        assert_eq!(h.renew(Instant::ZERO), 1864);
         offer(&mut h, &mut memory, 1, 800, 0, b"b").unwrap();
     }
 

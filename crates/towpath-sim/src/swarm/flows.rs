@@ -287,7 +287,7 @@ impl Flows {
                     node.consumed(association, *channel, *len);
                 });
             }
-            AssociationEvent::Opened { .. } | AssociationEvent::Ended { .. } => {}
+            AssociationEvent::Opened(_) | AssociationEvent::Ended { .. } => {}
         }
         true
     }

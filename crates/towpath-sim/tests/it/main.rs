@@ -2,6 +2,7 @@
 
 mod association;
 mod chain;
+mod channels;
 mod classes;
 mod contact;
 mod crowd;

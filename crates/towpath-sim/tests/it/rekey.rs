@@ -66,10 +66,10 @@ fn hundreds_of_epochs_under_loss_and_reordering_lose_nothing() {
 fn on_a_clean_link_no_packet_is_refused_at_an_update() {
     let mut net = Network::connected(&every(8), CLEAN);
     let channel = net.hosts[0].open(ONE_WAY).unwrap();
-    (0..256).for_each(|n| _ = net.hosts[0].send(channel, n, 65_536).unwrap());
+    (0..768).for_each(|n| _ = net.hosts[0].send(channel, n, 65_536).unwrap());
     net.flush();
     net.run_for(20 * SECOND);
-    assert!(net.hosts[1].has_all(channel, 256, 65_536));
+    assert!(net.hosts[1].has_all(channel, 768, 65_536));
     assert!(net.hosts[0].stats().keys_sent > 20, "{:?}", net.hosts[0].stats());
     for h in &net.hosts {
         assert_eq!((h.stats().forged, h.stats().packets_lost), (0, 0));

@@ -254,7 +254,7 @@ impl Host {
 
     fn association_event(&mut self, now: Instant, id: AssociationId, event: AssociationEvent) {
         match event {
-            AssociationEvent::Opened { channel, .. } => self.opened.push(channel),
+            AssociationEvent::Opened(open) => self.opened.push(open.channel),
             AssociationEvent::Message { channel, number, block, len, .. } if self.reading => {
                 self.take(id, channel, number, block, len);
             }
