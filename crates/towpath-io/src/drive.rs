@@ -217,7 +217,11 @@ impl LinkDriver {
         let now = clock.now();
         while let Some(mut out) = self.batch.train(memory, datagrams) {
             match machine.poll_transmit(now, grant, &mut out) {
-                Some(train) => self.batch.push(train),
+                Some(train) => {
+                    // Sealed for a path on this link: by another one it would reach nobody.
+                    assert_eq!(train.link, grant.link, "a train for the link that was granted");
+                    self.batch.push(train);
+                }
                 None => return false,
             }
         }

@@ -441,6 +441,7 @@ impl World {
             let Some(t) = node.poll_transmit(now, Grant::free(LinkId(0)), &mut batch) else {
                 break;
             };
+            assert_eq!(t.link, LinkId(0), "a train for the link that was granted");
             let Some(to) = index_of(t.remote).filter(|to| *to < self.hosts.len()) else {
                 continue;
             };

@@ -6,7 +6,7 @@ use towpath_wire::frame::{
     self, ACK_WORDS_MAX, CLOSE_CHANNEL_LEN, DATA_OVERHEAD, LIMIT_LEN, PATH_TOKEN_LEN, SKIP_LEN,
 };
 use towpath_wire::packet::Data;
-use towpath_wire::{ChannelId, Instant};
+use towpath_wire::{ChannelId, Instant, PathId};
 
 use super::channel::Channel;
 use super::channels::Growth;
@@ -14,9 +14,10 @@ use super::core::{Association, State};
 use super::end::Closing;
 use super::flight::Item;
 use super::path::{Departure, Path};
+use super::paths::PATHS_MAX;
 use super::send::{Next, Piece, SendHalf};
 use crate::endpoint::cut_text;
-use crate::machine::{PacketWriter, Transmit, TxBatch};
+use crate::machine::{Grant, PacketWriter, Transmit, TxBatch};
 use crate::stripe::{PathView, StripeScheduler};
 
 /// Data is not cut into pieces smaller than this when the packet has other content already.
@@ -27,23 +28,23 @@ const ITEMS_MAX: usize = 64;
 const PACKET_MIN: usize = 128;
 
 impl Association {
-    /// Writes the next train within `bytes` and the batch; only `channel`'s data if one is given.
+    /// Writes the next train for the grant's link, within the grant and the batch.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
-        bytes: usize,
-        channel: Option<ChannelId>,
+        grant: Grant,
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
+        let Grant { bytes, channel, .. } = grant;
         match &self.state {
-            State::Closing(Closing { due: true, .. }) => return self.build_close(now, bytes, out),
+            State::Closing(Closing { due: true, .. }) => return self.build_close(now, grant, out),
             State::Closing(_) | State::Over => return None,
             State::Open => {}
         }
         if self.deadline_passed(now) || self.identity.keys.send.is_spent(&self.config.rekey) {
             return None; // `handle_timeout` comes first: nothing is sent beyond its time
         }
-        let path = self.path_with_work(now, channel)?;
+        let path = self.path_with_work(now, grant)?;
         if self.channels.has_data(channel) && self.build_trial(now, path, bytes, out) {
             return Some(self.transmit(path, out));
         }
@@ -66,19 +67,22 @@ impl Association {
         Transmit { link, remote, segment: out.segment(), len: out.used(), ecn }
     }
 
-    /// The path that the next packet goes out on.
-    fn path_with_work(&mut self, now: Instant, channel: Option<ChannelId>) -> Option<usize> {
+    /// The path that the next packet goes out on, of those on the grant's link.
+    fn path_with_work(&mut self, now: Instant, grant: Grant) -> Option<usize> {
+        let Grant { link, channel, .. } = grant;
         if self.channels.has_data(channel) {
-            let mut views = [PathView { id: towpath_wire::PathId(0), room: 0, up: false }; 16];
-            let n = self.paths.len().min(views.len());
-            for (view, path) in views.iter_mut().zip(&self.paths) {
-                *view = PathView { id: path.id, room: path.room(now), up: path.up };
+            let mut views = [PathView { id: PathId(0), room: 0, up: false }; PATHS_MAX];
+            let mut n = 0;
+            for path in self.paths.iter().filter(|p| p.link == link) {
+                views[n] = PathView { id: path.id, room: path.room(now), up: path.up };
+                n += 1;
             }
-            if let Some(path) = self.stripe.pick(&views[..n]) {
-                return Some(path);
+            if let Some(picked) = self.stripe.pick(&views[..n]) {
+                return self.paths.position(views[picked].id);
             }
         }
-        (0..self.paths.len()).find(|p| self.has_work(now, *p, channel))
+        let on = |p: &usize| self.paths[*p].link == link && self.has_work(now, *p, channel);
+        (0..self.paths.len()).find(on)
     }
 
     fn has_work(&self, now: Instant, path: usize, channel: Option<ChannelId>) -> bool {
@@ -86,11 +90,11 @@ impl Association {
         p.arrivals.is_due(now)
             || p.owes_probe()
             || self.control_due(path)
-            || (p.room(now) > 0 && self.channels.has_data(channel))
+            || (self.paths.may_carry(path) && p.room(now) > 0 && self.channels.has_data(channel))
     }
 
     fn control_due(&self, path: usize) -> bool {
-        path == 0
+        self.paths.may_carry(path)
             && (self.liveness.wants_ask()
                 || !self.path_responses.is_empty()
                 || self.channels.has_control())
@@ -130,7 +134,7 @@ impl Association {
         let mut items = ::core::mem::take(&mut self.scratch);
         items.clear();
         let mut eliciting = false;
-        if path == 0 {
+        if self.paths.may_carry(path) {
             eliciting = self.write_control(now, &mut w, &mut items);
         }
         let p = &self.paths[path];
@@ -191,9 +195,9 @@ impl Association {
     /// Goes on to the next key when the present one has served its time and the peer has it.
     fn renew_key(&mut self, now: Instant) {
         let keys = &mut self.identity.keys.send;
-        let has_it = |(n, p): (usize, &Path)| keys.confirmed(n, p.largest_acked());
-        if keys.is_old(now, &self.config.rekey) && self.paths.iter().enumerate().any(has_it) {
-            keys.renew(now, self.paths.iter().map(Path::next_number));
+        let has_it = |p: &Path| keys.confirmed(p.id, p.largest_acked());
+        if keys.is_old(now, &self.config.rekey) && self.paths.iter().any(has_it) {
+            keys.renew(now, self.paths.iter().map(|p| (p.id, p.next_number())));
             self.stats.keys_sent += 1;
         }
     }
@@ -216,7 +220,7 @@ impl Association {
             w.frame(1, frame::emit_ping);
             eliciting = true;
         }
-        let growth = Growth { now, trip: self.paths[0].rtt.min(), config: &self.config };
+        let growth = Growth { now, trip: self.paths.least_trip(), config: &self.config };
         while self.channels.write_control(growth, |c| write_due(now, c, w, items)) {}
         eliciting
     }
@@ -257,11 +261,12 @@ impl Association {
     fn build_close(
         &mut self,
         now: Instant,
-        bytes: usize,
+        grant: Grant,
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
         let State::Closing(Closing { reason, text, .. }) = &self.state else { return None };
-        let max = usize::from(self.paths[0].datagram).min(bytes);
+        let path = self.paths.on(grant.link).filter(|path| self.paths.may_carry(*path))?;
+        let max = usize::from(self.paths[path].datagram).min(grant.bytes);
         if max < PACKET_MIN || !out.takes(max) {
             return None;
         }
@@ -269,9 +274,9 @@ impl Association {
         let text = cut_text(text, (w.room() - 4).min(255)).as_bytes();
         w.frame(4 + text.len(), |w| frame::emit_close(w, *reason, text));
         let departure = Departure { now, bytes: 0, eliciting: false, acked_up_to: None };
-        self.depart(now, 0, &mut w, departure, &[]);
+        self.depart(now, path, &mut w, departure, &[]);
         self.close_sent(now);
-        Some(self.transmit(0, out))
+        Some(self.transmit(path, out))
     }
 }
 

@@ -5,7 +5,6 @@ use ::core::time::Duration;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use towpath_wire::frame::ChannelOpen;
@@ -19,6 +18,7 @@ use super::flight::Item;
 use super::keys::Keys;
 use super::liveness::Liveness;
 use super::path::{Outcome, Path};
+use super::paths::Paths;
 use super::send::{SendError, SendHalf};
 use crate::config::Config;
 use crate::crypto::Crypto;
@@ -141,7 +141,7 @@ pub struct Association {
     pub(super) config: Config,
     pub(super) identity: Identity,
     pub(super) state: State,
-    pub(super) paths: Vec<Path>,
+    pub(super) paths: Paths,
     pub(super) stripe: FirstUsable,
     pub(super) channels: Channels,
     pub(super) deadlines: Deadlines,
@@ -153,8 +153,8 @@ pub struct Association {
     pub(super) events: VecDeque<AssociationEvent>,
     /// How long ago the packet that is being taken in reached the machine.
     pub(super) late: Duration,
-    /// Nothing is told before a packet of the first path from this one on is acknowledged.
-    pub(super) held: Option<u64>,
+    /// Nothing is told before a packet of a path from this one on is acknowledged.
+    pub(super) held: Option<Vec<(PathId, u64)>>,
 }
 
 impl Association {
@@ -177,7 +177,7 @@ impl Association {
             config: config.clone(),
             identity,
             state: State::Open,
-            paths: vec![Path::new(PathId(0), link, remote, config)],
+            paths: Paths::new(Path::new(PathId(0), link, remote, config)),
             stripe: FirstUsable,
             channels: Channels::new(initiator),
             deadlines: Deadlines::default(),
@@ -199,12 +199,20 @@ impl Association {
 
     /// Where the peer is reached (on its first path).
     pub fn remote(&self) -> SocketAddr {
-        self.paths[0].remote
+        self.paths.first().remote
     }
 
-    /// True when a path of it goes out on `link`.
-    pub fn uses(&self, link: LinkId) -> bool {
-        self.paths.iter().any(|p| p.link == link)
+    /// Adds a path to `remote` on `link`, which the owners of both sides have agreed on: the first
+    /// handshake speaks of one only. It is used at once; its number is the same on both sides where
+    /// both add their paths in the same order. `None`: there are 16.
+    pub fn add_path(&mut self, link: LinkId, remote: SocketAddr) -> Option<PathId> {
+        let Self { paths, config, .. } = self;
+        paths.add(|id| Path::new(id, link, remote, config))
+    }
+
+    /// The links that its paths go out on.
+    pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> {
+        self.paths.iter().map(|p| p.link)
     }
 
     /// True unless both sides trust the link: packets are hidden and protected against change.
@@ -220,27 +228,27 @@ impl Association {
 
     /// Length of the datagrams that the first path takes, as far as it is known, in bytes.
     pub fn datagram(&self) -> u16 {
-        self.paths[0].datagram
+        self.paths.first().datagram
     }
 
-    /// Smoothed round-trip time of the first path.
+    /// Smoothed round-trip time of the quickest path that is up.
     pub fn rtt(&self) -> Duration {
-        self.paths[0].rtt.smoothed()
+        self.paths.rtt()
     }
 
-    /// Bytes that may be under way at once on the first path.
+    /// Bytes that may be under way at once.
     pub fn window(&self) -> u64 {
-        self.paths[0].window()
+        self.paths.iter().map(Path::window).sum()
     }
 
-    /// Bytes that are under way on the first path.
+    /// Bytes that are under way.
     pub fn in_flight(&self) -> u64 {
-        self.paths[0].in_flight()
+        self.paths.iter().map(Path::in_flight).sum()
     }
 
-    /// Until when the pacer of the first path holds data back.
+    /// Until when the pacers hold data back on every path.
     pub fn paced_until(&self) -> Instant {
-        self.paths[0].paced_until()
+        self.paths.iter().map(Path::paced_until).min().unwrap_or(Instant::NEVER)
     }
 
     /// True until it has ended or is being closed.
@@ -311,7 +319,7 @@ impl Association {
 
     /// The owner of a delivered message of `len` bytes is done with it.
     pub fn consumed(&mut self, channel: ChannelId, len: u32) {
-        let along = self.paths[0].arrivals.awaits_telling();
+        let along = self.paths.iter().any(|p| p.arrivals.awaits_telling());
         self.channels.with(channel, |c| {
             if let Some(receive) = &mut c.receive {
                 receive.release(len);
@@ -447,7 +455,7 @@ impl Association {
         }
         self.identity.keys.receive.forget(now);
         let mut overtaken = false;
-        for path in &mut self.paths {
+        for path in self.paths.iter_mut() {
             path.arrivals.acknowledge_if_due(now);
             path.pace(now);
             if path.loss_at.is_some_and(|t| t <= now) {
@@ -463,7 +471,8 @@ impl Association {
             self.liveness.settled();
         }
         self.expire(now);
-        self.settle_outcome();
+        let trip = self.rtt();
+        self.settle_outcome(trip);
         self.liveness.handle_timeout(now);
     }
 
@@ -502,7 +511,7 @@ impl Association {
             earlier(Some(self.liveness.asked_at()), TimerKind::Control);
         }
         let waiting = self.channels.has_data(None);
-        for path in &self.paths {
+        for path in self.paths.iter() {
             earlier(path.arrivals.due_at(), TimerKind::Acknowledge);
             earlier(path.loss_at, TimerKind::Loss);
             if waiting {
@@ -524,7 +533,7 @@ impl Association {
     pub fn slept(&mut self, now: Instant) {
         self.paths.iter_mut().for_each(|path| path.rtt.slept(now));
         if self.is_open() && self.held.is_none() {
-            self.held = Some(self.paths[0].next_number());
+            self.held = Some(self.paths.iter().map(|p| (p.id, p.next_number())).collect());
             self.liveness.want_ask(now);
         }
     }

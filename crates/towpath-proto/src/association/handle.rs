@@ -4,10 +4,11 @@ use core::time::Duration;
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use towpath_wire::frame::{Ack, Frame, Frames, Piece};
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
-use towpath_wire::{ChannelId, Instant};
+use towpath_wire::{ChannelId, Instant, PathId};
 
 use super::arrivals::Asks;
 use super::channel::Channel;
@@ -44,7 +45,7 @@ impl Association {
         datagram: &mut [u8],
         memory: &mut dyn Memory,
     ) -> bool {
-        let known = self.paths.iter().position(|p| p.id == header.path);
+        let known = self.paths.position(header.path);
         let (Some(path), 0..=NUMBER_MAX) = (known, header.number) else {
             self.stats.forged += 1;
             return false;
@@ -55,7 +56,7 @@ impl Association {
         }
         let (aad, content) = datagram.split_at_mut(DATA_HEADER);
         let nonce = nonce(header.path, header.number);
-        let place = (header.epoch, path, header.number);
+        let place = (header.epoch, header.path, header.number);
         match self.identity.keys.receive.open(place, nonce, aad, content) {
             Opened::Present => self.liveness.heard(now),
             // It left before the newest that we know of: no sign of life.
@@ -153,14 +154,14 @@ impl Association {
             Frame::Pad | Frame::Ping | Frame::PathResponse(_) | Frame::Extension(_) => Ok(()),
             Frame::Ack(ack) => self.handle_ack(now, &ack, memory),
             Frame::Marks { path, marked } => {
-                if let Some(path) = self.paths.iter_mut().find(|p| p.id == path) {
+                if let Some(path) = self.paths.by_id(path) {
                     path.on_marks(marked);
                 }
                 Ok(())
             }
             Frame::AckRate { path, every, delay_us } => {
                 let delay = Duration::from_micros(delay_us.into());
-                if let Some(path) = self.paths.iter_mut().find(|p| p.id == path) {
+                if let Some(path) = self.paths.by_id(path) {
                     path.arrivals.asked(every, delay);
                 }
                 Ok(())
@@ -274,7 +275,7 @@ impl Association {
         ack: &Ack<'_>,
         memory: &mut dyn Memory,
     ) -> Result<(), Refused> {
-        let Some(path) = self.paths.iter_mut().find(|p| p.id == ack.path) else {
+        let Some(path) = self.paths.by_id(ack.path) else {
             return Err(Refused::Fault);
         };
         if !path.on_ack(now, self.late, ack, &mut self.outcome) {
@@ -282,22 +283,25 @@ impl Association {
             return Ok(());
         }
         // It answered something that we sent since we woke: it has not given us up.
-        let answered = self.paths[0].largest_acked();
-        self.held.take_if(|from| answered.is_some_and(|n| n >= *from));
+        let (id, answered, trip) = (path.id, path.largest_acked(), path.rtt.smoothed());
+        let since = |from: &mut Vec<(PathId, u64)>| {
+            from.iter().any(|(path, from)| *path == id && answered.is_some_and(|n| n >= *from))
+        };
+        self.held.take_if(since);
         if self.outcome.progress {
             self.liveness.progressed(now, self.paths.iter().any(|p| p.in_flight() > 0));
         }
-        self.settle_outcome();
+        self.settle_outcome(trip);
         Ok(())
     }
 
-    /// Brings what a path learned to the channels.
-    pub(super) fn settle_outcome(&mut self) {
+    /// Brings what a path with round trips of `trip` learned to the channels.
+    pub(super) fn settle_outcome(&mut self, trip: Duration) {
         let mut outcome = ::core::mem::take(&mut self.outcome);
         self.stats.packets_lost += outcome.packets_lost;
         self.stats.spurious += outcome.spurious;
         // The packet that acknowledges was heard just now.
-        let arrived = self.liveness.heard_at() - self.rtt() / 2;
+        let arrived = self.liveness.heard_at() - trip / 2;
         for item in outcome.acked.drain(..) {
             self.item_acked(item, arrived);
         }

@@ -11,7 +11,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use towpath_wire::Instant;
+use towpath_wire::{Instant, PathId};
 use zeroize::Zeroizing;
 
 use crate::config::Rekey;
@@ -42,8 +42,8 @@ pub(super) struct Sealing {
     /// Packets sealed with `key`.
     packets: u64,
     since: Instant,
-    /// The first packet number of this epoch on each path.
-    first: Vec<u64>,
+    /// The first packet number of this epoch on each path that was there when it began.
+    first: Vec<(PathId, u64)>,
 }
 
 impl Sealing {
@@ -63,12 +63,17 @@ impl Sealing {
     }
 
     /// True when `acked`, the largest packet acknowledged on path `path`, is of this epoch.
-    pub(super) fn confirmed(&self, path: usize, acked: Option<u64>) -> bool {
-        acked.is_some_and(|n| n >= self.first.get(path).copied().unwrap_or(0))
+    pub(super) fn confirmed(&self, path: PathId, acked: Option<u64>) -> bool {
+        let first = self.first.iter().find(|(id, _)| *id == path).map_or(0, |(_, first)| *first);
+        acked.is_some_and(|n| n >= first)
     }
 
     /// Goes on to the next epoch; each path's next packet number in `next_numbers`.
-    pub(super) fn renew(&mut self, now: Instant, next_numbers: impl Iterator<Item = u64>) {
+    pub(super) fn renew(
+        &mut self,
+        now: Instant,
+        next_numbers: impl Iterator<Item = (PathId, u64)>,
+    ) {
         let Some(key) = self.next.take() else { return };
         self.key = key;
         self.epoch = self.epoch.wrapping_add(1);
@@ -88,8 +93,8 @@ struct Span {
 /// A key to open with, and what came under it.
 struct Epoch {
     key: Box<dyn PacketKey>,
-    /// By path; `None` where nothing came.
-    spans: Vec<Option<Span>>,
+    /// Of the paths on which something came.
+    spans: Vec<(PathId, Span)>,
 }
 
 impl Epoch {
@@ -97,26 +102,25 @@ impl Epoch {
         Self { key, spans: Vec::new() }
     }
 
-    fn span(&self, path: usize) -> Option<Span> {
-        self.spans.get(path).copied().flatten()
+    fn span(&self, path: PathId) -> Option<Span> {
+        self.spans.iter().find(|(id, _)| *id == path).map(|(_, span)| *span)
     }
 
-    fn begins_after(&self, path: usize, number: u64) -> bool {
+    fn begins_after(&self, path: PathId, number: u64) -> bool {
         self.span(path).is_none_or(|s| number < s.lowest)
     }
 
-    fn ends_before(&self, path: usize, number: u64) -> bool {
+    fn ends_before(&self, path: PathId, number: u64) -> bool {
         self.span(path).is_none_or(|s| number > s.highest)
     }
 
-    fn note(&mut self, path: usize, number: u64) {
-        if self.spans.len() <= path {
-            self.spans.resize(path + 1, None);
+    fn note(&mut self, path: PathId, number: u64) {
+        match self.spans.iter_mut().find(|(id, _)| *id == path) {
+            Some((_, Span { lowest, highest })) => {
+                (*lowest, *highest) = ((*lowest).min(number), (*highest).max(number));
+            }
+            None => self.spans.push((path, Span { lowest: number, highest: number })),
         }
-        let Span { lowest, highest } =
-            self.spans[path].unwrap_or(Span { lowest: number, highest: number });
-        let (lowest, highest) = (lowest.min(number), highest.max(number));
-        self.spans[path] = Some(Span { lowest, highest });
     }
 }
 
@@ -149,7 +153,7 @@ impl Opening {
     /// Opens packet `number` of path `path` in place.
     pub(super) fn open(
         &mut self,
-        (epoch, path, number): (u8, usize, u64),
+        (epoch, path, number): (u8, PathId, u64),
         nonce: [u8; 12],
         aad: &[u8],
         content: &mut [u8],
@@ -342,14 +346,15 @@ mod tests {
         (keys.send.epoch, tag)
     }
 
-    fn open(keys: &mut Keys, (epoch, mut tag): (u8, [u8; 16]), path: usize, number: u64) -> Opened {
-        let opened = keys.receive.open((epoch, path, number), [0; 12], b"", &mut tag);
+    fn open(keys: &mut Keys, (epoch, mut tag): (u8, [u8; 16]), path: u16, number: u64) -> Opened {
+        let opened = keys.receive.open((epoch, PathId(path), number), [0; 12], b"", &mut tag);
         keys.replenish(&Sums::default());
         opened
     }
 
     fn renew(keys: &mut Keys, next: u64) {
-        keys.send.renew(Instant::ZERO, [next, 0].into_iter());
+        let numbers = [(PathId(0), next), (PathId(1), 0)];
+        keys.send.renew(Instant::ZERO, numbers.into_iter());
         keys.replenish(&Sums::default());
     }
 
@@ -429,11 +434,14 @@ mod tests {
         assert!(a.send.is_old(Instant::ZERO, &rekey) && !a.send.is_spent(&rekey));
         (0..2).for_each(|_| a.send.count());
         assert!(a.send.is_spent(&rekey));
-        assert!(!a.send.confirmed(0, None) && a.send.confirmed(0, Some(0)));
+        let (zero, one) = (PathId(0), PathId(1));
+        assert!(!a.send.confirmed(zero, None) && a.send.confirmed(zero, Some(0)));
         renew(&mut a, 12);
         assert!(!a.send.is_spent(&rekey));
-        assert!(!a.send.confirmed(0, Some(11)) && a.send.confirmed(0, Some(12)));
-        assert!(a.send.confirmed(1, Some(0)));
+        assert!(!a.send.confirmed(zero, Some(11)) && a.send.confirmed(zero, Some(12)));
+        assert!(a.send.confirmed(one, Some(0)));
+        // By number, whatever stands where: path 5 came later.
+        assert!(a.send.confirmed(PathId(5), Some(0)));
     }
 
     #[test]
@@ -445,7 +453,7 @@ mod tests {
         assert!(!keys.is_short());
         keys.replenish(&sums);
         assert_eq!(sums.0.get(), 8);
-        keys.send.renew(Instant::ZERO, [0].into_iter());
+        keys.send.renew(Instant::ZERO, [(PathId(0), 0)].into_iter());
         assert!(keys.is_short() && !keys.send.is_old(Instant::NEVER, &Rekey::default()));
         keys.replenish(&sums);
         assert_eq!(sums.0.get(), 10);

@@ -34,6 +34,7 @@ mod liveness;
 mod mtu;
 pub(crate) mod pacer;
 mod path;
+mod paths;
 mod ready;
 mod receive;
 mod received;

@@ -17,7 +17,7 @@ use super::{
 use crate::config::Config;
 use crate::crypto::{Crypto, Handshake, HostKey, PacketKey, Psk, Secrets};
 use crate::id::AssociationId;
-use crate::machine::{RxMeta, TimerKind, TxBatch};
+use crate::machine::{Grant, RxMeta, TimerKind, TxBatch};
 use crate::memory::{HeapMemory, Memory};
 
 /// From one end to the other.
@@ -111,7 +111,7 @@ impl Net {
         loop {
             let Side { association, memory, .. } = &mut self.sides[n];
             let mut out = TxBatch::new(&mut buf, memory, 16);
-            let sent = association.poll_transmit(self.now, usize::MAX, None, &mut out);
+            let sent = association.poll_transmit(self.now, Grant::free(LinkId(0)), &mut out);
             let Some(train) = sent else { break };
             assert!(train.segment > 0 && train.datagrams() <= 16, "{train:?}");
             for datagram in buf[..train.len].chunks(train.segment) {

@@ -8,11 +8,12 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 
 use towpath_wire::packet::Packet;
-use towpath_wire::{ChannelId, Instant, LinkId};
+use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 
 use super::cookie::CookieJar;
 use super::event::{EndpointEvent, EndpointStats};
 use super::initiate::Initiating;
+use super::ready::{Queued, ReadyLinks};
 use super::respond::{Asking, HalfOpen};
 use super::stamps::Stamps;
 use crate::association::{Association, Opening, SendError};
@@ -42,8 +43,8 @@ pub(super) struct Slot {
     pub(super) armed: Instant,
     /// That timer was set ahead of its time, as far as we know: who is late for it slept.
     pub(super) punctual: bool,
-    /// It stands in `ready`.
-    queued: bool,
+    /// Where it stands in `ready`.
+    queued: Queued,
 }
 
 /// All associations of one host. Invariants: a slot's `id.index()` is its place in `slots`;
@@ -68,7 +69,7 @@ pub struct Endpoint {
     pub(super) lag: Duration,
     /// The time, during a driver's call.
     pub(super) clock: Option<Instant>,
-    ready: VecDeque<AssociationId>,
+    ready: ReadyLinks,
     queue: VecDeque<(LinkId, SocketAddr, Vec<u8>)>,
 }
 
@@ -97,7 +98,7 @@ impl Endpoint {
             slept: Instant::NEVER,
             lag: Duration::ZERO,
             clock: None,
-            ready: VecDeque::new(),
+            ready: ReadyLinks::default(),
             queue: VecDeque::new(),
         }
     }
@@ -201,6 +202,18 @@ impl Endpoint {
         }
     }
 
+    /// Adds a path to an association, see [`Association::add_path`].
+    pub fn add_path(
+        &mut self,
+        id: AssociationId,
+        link: LinkId,
+        remote: SocketAddr,
+    ) -> Option<PathId> {
+        let path = self.open_mut(id)?.add_path(link, remote);
+        self.touch(id);
+        path
+    }
+
     /// Messages that wait in a channel.
     pub fn waiting(&mut self, id: AssociationId, channel: ChannelId) -> usize {
         self.open_mut(id).map_or(0, |a| a.waiting(channel))
@@ -293,7 +306,7 @@ impl Endpoint {
             None if self.slots.len() < limit => {
                 let index = self.slots.len() as u16;
                 let (id, state) = (AssociationId(index.into()), SlotState::Free);
-                let (armed, punctual, queued) = (Instant::NEVER, false, false);
+                let (armed, punctual, queued) = (Instant::NEVER, false, Queued::default());
                 self.slots.push(Slot { id, state, armed, punctual, queued });
                 index
             }
@@ -304,7 +317,7 @@ impl Endpoint {
         slot.id = id;
         slot.state = SlotState::Reserved;
         slot.armed = Instant::NEVER;
-        slot.queued = false;
+        slot.queued = Queued::default();
         Some(id)
     }
 
@@ -365,9 +378,8 @@ impl Endpoint {
         if association.wants_keys() {
             association.replenish(&*self.crypto);
         }
-        if !slot.queued {
-            slot.queued = true;
-            self.ready.push_back(id);
+        for link in association.links() {
+            self.ready.add(link, id, &mut slot.queued);
         }
         self.rearm(id);
     }
@@ -417,7 +429,7 @@ impl Endpoint {
         grant: Grant,
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
-        let transmit = self.open_mut(id)?.poll_transmit(now, grant.bytes, grant.channel, out);
+        let transmit = self.open_mut(id)?.poll_transmit(now, grant, out);
         if let Some(Slot { state: SlotState::Open(a), .. }) = self.slots.get_mut(id.index())
             && a.wants_keys()
         {
@@ -441,21 +453,17 @@ impl Endpoint {
         if let Some(id) = grant.association {
             return self.transmit_one(now, id, grant, out);
         }
-        for _ in 0..self.ready.len() {
-            let Some(id) = self.ready.pop_front() else { break };
-            if self.association(id).is_some_and(|a| !a.uses(grant.link)) {
-                self.ready.push_back(id); // another link's turn
-                continue;
-            }
+        for _ in 0..self.ready.len(grant.link) {
+            let Some(id) = self.ready.pop(grant.link) else { break };
             if let Some(transmit) = self.transmit_one(now, id, grant, out) {
                 // There may be more: to the end of the queue, so that everyone gets a turn.
                 if self.slot(id).is_some() {
-                    self.ready.push_back(id);
+                    self.ready.again(grant.link, id);
                 }
                 return Some(transmit);
             }
             if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) {
-                slot.queued = false;
+                self.ready.done(grant.link, &mut slot.queued);
             }
         }
         None

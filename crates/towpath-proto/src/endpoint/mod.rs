@@ -17,6 +17,7 @@ mod core;
 mod event;
 mod hello;
 mod initiate;
+mod ready;
 mod respond;
 mod stamps;
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::memory::{HeapMemory, Memory};
 use crate::rng::Rng;
 
 const LINK: LinkId = LinkId(0);
+const OTHER: LinkId = LinkId(4);
 
 /// Cryptography without secrets: enough to tell who is who and what was changed.
 struct Open(u8);
@@ -100,12 +101,20 @@ impl Handshake for Shake {
 struct Net {
     now: Instant,
     ends: Vec<(Endpoint, HeapMemory)>,
-    coming: VecDeque<(usize, Vec<u8>)>,
+    coming: VecDeque<(usize, LinkId, Vec<u8>)>,
     events: [Vec<EndpointEvent>; 2],
+    /// Datagrams that each link has taken.
+    taken: [usize; 2],
+    /// What this link takes does not arrive.
+    cut: Option<LinkId>,
+}
+
+fn addr_on(link: LinkId, n: usize) -> ::core::net::SocketAddr {
+    ([10, 0, link.0 as u8, n as u8], 7077).into()
 }
 
 fn addr(n: usize) -> ::core::net::SocketAddr {
-    ([10, 0, 0, n as u8], 7077).into()
+    addr_on(LINK, n)
 }
 
 impl Net {
@@ -117,7 +126,7 @@ impl Net {
         };
         let now = Instant::ZERO + Duration::from_secs(1);
         let (coming, events) = (VecDeque::new(), [Vec::new(), Vec::new()]);
-        Self { now, ends: vec![end(0), end(1)], coming, events }
+        Self { now, ends: vec![end(0), end(1)], coming, events, taken: [0; 2], cut: None }
     }
 
     fn connect(&mut self, hello: &[u8]) -> Result<AssociationId, ConnectError> {
@@ -135,18 +144,23 @@ impl Net {
     fn transmit(&mut self, n: usize) {
         let mut buf = vec![0; 16 * 1500];
         let (endpoint, memory) = &mut self.ends[n];
-        loop {
-            let mut out = TxBatch::new(&mut buf, memory, 16);
-            let sent = endpoint.poll_transmit(self.now, Grant::free(LINK), &mut out);
-            let Some(train) = sent else { break };
-            assert_eq!(train.remote, addr(1 - n));
-            let datagrams = buf[..train.len].chunks(train.segment);
-            self.coming.extend(datagrams.map(|d| (1 - n, d.to_vec())));
+        for (which, link) in [LINK, OTHER].into_iter().enumerate() {
+            loop {
+                let mut out = TxBatch::new(&mut buf, memory, 16);
+                let sent = endpoint.poll_transmit(self.now, Grant::free(link), &mut out);
+                let Some(train) = sent else { break };
+                assert_eq!((train.link, train.remote), (link, addr_on(link, 1 - n)));
+                self.taken[which] += train.datagrams();
+                if self.cut != Some(link) {
+                    let datagrams = buf[..train.len].chunks(train.segment);
+                    self.coming.extend(datagrams.map(|d| (1 - n, link, d.to_vec())));
+                }
+            }
         }
     }
 
-    fn arrive(&mut self, n: usize, datagram: &[u8]) {
-        let rx = RxMeta { link: LINK, remote: addr(1 - n), ecn: 0, late: Duration::ZERO };
+    fn arrive(&mut self, n: usize, link: LinkId, datagram: &[u8]) {
+        let rx = RxMeta { link, remote: addr_on(link, 1 - n), ecn: 0, late: Duration::ZERO };
         let (endpoint, memory) = &mut self.ends[n];
         endpoint.handle_datagram(self.now, rx, &mut datagram.to_vec(), memory);
     }
@@ -162,8 +176,8 @@ impl Net {
                 self.transmit(n);
             }
             self.now += Duration::from_millis(1);
-            for (n, datagram) in ::core::mem::take(&mut self.coming) {
-                self.arrive(n, &datagram);
+            for (n, link, datagram) in ::core::mem::take(&mut self.coming) {
+                self.arrive(n, link, &datagram);
             }
             for n in [0, 1] {
                 while let Some(event) = self.ends[n].0.poll_event() {
@@ -225,15 +239,79 @@ fn two_that_connect_hear_each_others_hello_and_go_on_beyond_one_window() {
     assert_eq!(counted, [EndpointStats::default(); 2]);
 }
 
+/// The association of either side, and messages that side 1 got.
+fn ids(net: &Net) -> [AssociationId; 2] {
+    [0, 1].map(|n| net.ends[n].0.associations().next().expect("it stands").0)
+}
+
+fn received(net: &Net) -> usize {
+    let got = |e: &&EndpointEvent| {
+        matches!(e, EndpointEvent::Association { event: AssociationEvent::Message { .. }, .. })
+    };
+    net.events[1].iter().filter(got).count()
+}
+
+#[test]
+fn two_links_carry_one_association_and_one_of_them_alone_goes_on() {
+    // Keys change on the way, on both paths.
+    let rekey = crate::config::Rekey { packets: 300, ..crate::config::Rekey::default() };
+    let mut net = Net::new(&Config { rekey, ..Config::default() });
+    let id = net.connect(b"hello").expect("a place");
+    net.run(20);
+    for (n, id) in ids(&net).into_iter().enumerate() {
+        assert!(net.ends[n].0.add_path(id, OTHER, addr_on(OTHER, 1 - n)).is_some());
+    }
+    let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 1)).expect("a channel");
+    let send = |net: &mut Net, count: usize| {
+        let (endpoint, memory) = &mut net.ends[0];
+        for _ in 0..count {
+            let block = memory.put(&[7; 9000]).expect("room");
+            endpoint.send(id, channel, block, 9000).expect("it is open");
+        }
+    };
+    send(&mut net, 300);
+    net.run(300);
+    assert_eq!(received(&net), 300);
+    let [one, two] = net.taken;
+    assert!(one > (one + two) / 4 && two > (one + two) / 4, "{one} and {two} datagrams");
+    let stats = *net.ends[0].0.association(id).expect("it stands").stats();
+    assert!(stats.keys_sent > 2 && stats.packets_lost == 0, "{stats:?}");
+    assert_eq!(net.ends[1].0.association(ids(&net)[1]).expect("it stands").stats().forged, 0);
+    // The first link, which the handshake went by, loses its carrier with packets on it.
+    send(&mut net, 100);
+    net.run(1);
+    net.cut = Some(LINK);
+    for (endpoint, _) in &mut net.ends {
+        endpoint.handle_path(net.now, LINK, crate::machine::PathChange::Down);
+    }
+    send(&mut net, 100);
+    net.run(500);
+    assert_eq!(received(&net), 500, "what was under way went again by the other");
+    // A new channel's OPEN, credit, and the end go by the other, too.
+    let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 2)).expect("a channel");
+    let (endpoint, memory) = &mut net.ends[0];
+    let block = memory.put(&[7; 9000]).expect("room");
+    endpoint.send(id, channel, block, 9000).expect("it is open");
+    net.run(50);
+    assert_eq!(received(&net), 501);
+    let (endpoint, memory) = &mut net.ends[0];
+    endpoint.close(net.now, id, 3, "enough", memory);
+    net.run(50);
+    let over = |e: &EndpointEvent| {
+        matches!(e, EndpointEvent::Association { event: AssociationEvent::Over(_), .. })
+    };
+    assert!(net.events[1].iter().any(over), "the end is told");
+}
+
 #[test]
 fn what_does_not_authenticate_or_belong_is_counted_and_ends_nothing() {
     let mut net = Net::new(&Config::default());
     net.connect(b"hello").expect("a place");
     net.transmit(0);
-    let (_, initiation) = net.coming[0].clone();
+    let (_, _, initiation) = net.coming[0].clone();
     let mut changed = initiation.clone();
     changed[60] ^= 1;
-    net.arrive(1, &changed);
+    net.arrive(1, LINK, &changed);
     assert_eq!((net.ends[1].0.stats().forged, net.ends[1].0.half_open()), (1, 0));
     net.run(20);
     let connected = |e: &EndpointEvent| matches!(e, EndpointEvent::Connected { .. });
@@ -247,8 +325,8 @@ fn what_does_not_authenticate_or_belong_is_counted_and_ends_nothing() {
         number: 1,
     };
     header.emit(&mut stray);
-    (0..3).for_each(|_| net.arrive(1, &stray));
-    net.arrive(1, b"no packet");
+    (0..3).for_each(|_| net.arrive(1, LINK, &stray));
+    net.arrive(1, LINK, b"no packet");
     let stats = net.ends[1].0.stats();
     assert_eq!((stats.unknown, stats.garbage, stats.forged), (3, 1, 1), "{stats:?}");
     assert_eq!(net.ends[1].0.associations().count(), 1);

@@ -1,0 +1,91 @@
+//! Which associations may have something to send, by link.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use towpath_wire::LinkId;
+
+use crate::id::AssociationId;
+
+/// A queue for each link. An association stands in the queue of each of its links until it was
+/// asked and had nothing for that one: what it has for another is not forgotten with it.
+#[derive(Debug, Default)]
+pub(super) struct ReadyLinks {
+    queues: Vec<(LinkId, VecDeque<AssociationId>)>,
+}
+
+/// In which of the queues an association stands, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Queued(u64);
+
+/// Links that can be told apart; those beyond share the last queue.
+const LINKS_MAX: usize = 64;
+
+impl ReadyLinks {
+    fn place(&mut self, link: LinkId) -> usize {
+        let known = self.queues.iter().position(|(l, _)| *l == link);
+        known.unwrap_or_else(|| {
+            if self.queues.len() < LINKS_MAX {
+                self.queues.push((link, VecDeque::new()));
+            }
+            self.queues.len() - 1
+        })
+    }
+
+    /// An association may have something for a link: it goes to the end of that queue, if it does
+    /// not stand there.
+    pub(super) fn add(&mut self, link: LinkId, id: AssociationId, queued: &mut Queued) {
+        let place = self.place(link);
+        if queued.0 & 1 << place == 0 {
+            queued.0 |= 1 << place;
+            self.queues[place].1.push_back(id);
+        }
+    }
+
+    /// How many wait for a link.
+    pub(super) fn len(&mut self, link: LinkId) -> usize {
+        let place = self.place(link);
+        self.queues[place].1.len()
+    }
+
+    /// Whose turn it is on a link; it still counts as queued.
+    pub(super) fn pop(&mut self, link: LinkId) -> Option<AssociationId> {
+        let place = self.place(link);
+        self.queues[place].1.pop_front()
+    }
+
+    /// To the end of a link's queue: it may have more.
+    pub(super) fn again(&mut self, link: LinkId, id: AssociationId) {
+        let place = self.place(link);
+        self.queues[place].1.push_back(id);
+    }
+
+    /// It had nothing for a link.
+    pub(super) fn done(&mut self, link: LinkId, queued: &mut Queued) {
+        queued.0 &= !(1 << self.place(link));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_association_has_for_one_link_is_not_forgotten_with_another() {
+        let (mut ready, mut queued) = (ReadyLinks::default(), Queued::default());
+        let (one, two, id) = (LinkId(3), LinkId(9), AssociationId(7));
+        for link in [one, two, one] {
+            ready.add(link, id, &mut queued);
+        }
+        assert_eq!((ready.len(one), ready.len(two)), (1, 1));
+        assert_eq!(ready.pop(one), Some(id));
+        ready.done(one, &mut queued);
+        assert_eq!((ready.pop(one), ready.len(two)), (None, 1));
+        ready.add(two, id, &mut queued);
+        assert_eq!(ready.len(two), 1, "it stands there already");
+        assert_eq!(ready.pop(two), Some(id));
+        ready.again(two, id);
+        ready.add(one, id, &mut queued);
+        assert_eq!((ready.len(one), ready.len(two)), (1, 1));
+    }
+}
