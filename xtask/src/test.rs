@@ -51,7 +51,7 @@ impl Tally {
 /// Lines that are told again of a test that failed: its last, where it says why.
 const TOLD_AGAIN: usize = 15;
 
-/// What tests that failed said last, for the end of a long log, which may be all that is kept of it.
+/// What tests that failed said last, for the end of a long log: it may be all that is kept of it.
 #[derive(Debug, Default)]
 struct Failures {
     of: Vec<(String, VecDeque<String>)>,
@@ -120,7 +120,9 @@ pub(crate) fn run(root: &Path, args: &TestArgs) -> Result<()> {
     }
     for (name, said) in &failures.of {
         println!("failed: {name}");
-        said.iter().for_each(|line| println!("  {line}"));
+        for line in said {
+            println!("  {line}");
+        }
     }
     let closing = closing(&tally, &skips);
     println!("{closing}");
@@ -128,7 +130,7 @@ pub(crate) fn run(root: &Path, args: &TestArgs) -> Result<()> {
     let _ = fs::write(path.with_file_name("tests"), closing + "\n");
     if !success {
         bail!(
-            "a test failed, or was not built\nhint: its last lines are above, all of its output before them"
+            "a test failed, or was not built\nhint: its last lines are above, behind all of them"
         );
     }
     if !args.allow.is_empty() && !odd.is_empty() {

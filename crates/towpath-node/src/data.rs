@@ -285,6 +285,10 @@ impl Node {
         self.data.hold_outgoing(len);
         // Its end is told on the channel of short messages.
         let waiting = if class == Class::Bulk {
+            #[cfg(plant)]
+            if self.plant() == towpath_proto::config::Plant::EndOvertakes {
+                return self.queue_data(now, host, class.into(), Waiting::Block(block, len));
+            }
             self.data.relays.departs(host, task);
             Waiting::Of(task, block, len)
         } else {
@@ -362,6 +366,10 @@ impl Node {
 
     /// What `task` sends `dst` next goes by `class`: its place, where it must be said.
     fn goes_by(&mut self, task: TaskId, dst: TaskId, class: Class) -> Option<u32> {
+        #[cfg(plant)]
+        if self.plant() == towpath_proto::config::Plant::PlaceUnsaid {
+            return None;
+        }
         let pair = self.pair(task, dst)?;
         pair.goes_by(class);
         pair.placed.then_some(pair.sent as u32)

@@ -1,9 +1,9 @@
 //! The channels that every two hosts have for what tasks and daemons say to each other, and what
 //! waits for them.
 //!
-//! Each purpose has one. What goes by one of them is in order; by several, in none. Long messages of
-//! tasks have their own, so that short ones do not wait behind them: neither for a lost packet nor
-//! for credit.
+//! Each purpose has one. What goes by one of them is in order; by several, in none. Long messages
+//! of tasks have their own, so that short ones do not wait behind them: neither for a lost packet
+//! nor for credit.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

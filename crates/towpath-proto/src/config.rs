@@ -177,6 +177,10 @@ pub enum Plant {
     CreditLost,
     /// Of those behind a lost host of a chain the last is not sent what it missed.
     ChainCutShort,
+    /// Pieces do not say their place where a pair's messages go by several channels.
+    PlaceUnsaid,
+    /// The end of a task does not wait for the pieces of its long messages.
+    EndOvertakes,
     /// The end of a task is told to one host too few.
     NoticeOneTooFew,
     /// The tasks of a host that was declared lost go on once it is another one.

@@ -369,8 +369,8 @@ mod tests {
     /// On the link that Hsieh's Figures 3.13 to 3.15 were measured on, with the source's packets
     /// and the waits that `sim repair` gives them by default.
     #[test]
-    fn an_association_is_ahead_of_the_scheme_of_1997_up_to_15_percent() {
-        for loss_ppm in [10_000, 20_000, 50_000, 100_000, 150_000] {
+    fn an_association_is_ahead_of_the_scheme_of_1997_up_to_20_percent() {
+        for loss_ppm in [10_000, 20_000, 50_000, 100_000, 150_000, 200_000] {
             let median = |scheme| {
                 let mut seconds: Vec<f64> = (1..=10)
                     .map(|seed| {

@@ -113,6 +113,16 @@ fn the_last_behind_a_lost_host_of_a_chain_left_out_is_found() {
 }
 
 #[test]
+fn messages_that_overtake_others_by_another_channel_are_found() {
+    is_found(Plant::PlaceUnsaid, TASKS, 200, "");
+}
+
+#[test]
+fn an_end_that_overtakes_a_long_message_is_found() {
+    is_found(Plant::EndOvertakes, TASKS, 200, "");
+}
+
+#[test]
 fn an_end_told_to_one_host_too_few_is_found() {
     is_found(Plant::NoticeOneTooFew, TASKS, 40, "");
 }

@@ -75,7 +75,8 @@ pub(super) struct Passing {
 }
 
 /// Invariants: `open` counts, for each host and sender, the pieces of `held` whose `open` has the
-/// host, and the long messages' pieces that wait or are under way to it; `ended` has keys of `open` only; `passing_bytes` sums `passing`.
+/// host, and the long messages' pieces that wait or are under way to it; `ended` has keys of `open`
+/// only; `passing_bytes` sums `passing`.
 #[derive(Debug, Default)]
 pub(crate) struct Relays {
     // As an origin.

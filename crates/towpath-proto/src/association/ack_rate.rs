@@ -28,6 +28,11 @@ const NARROW_PART: u64 = 3;
 const WIDE_PART: u64 = 30;
 /// Packets of the peer that such a round has at least.
 const ROUND_MIN: u64 = 8;
+/// A path that loses one in five loses more than a third of eight packets in a fifth of all rounds,
+/// and there is no way back from that while it does. So a round of more than a third lasts until
+/// chance does not explain it: three standard deviations, or so many packets.
+const ROUND_MAX: u64 = 128;
+const SURE: u64 = 3;
 /// Rounds without loss until it is tried whether the way back has become wider.
 const CALM: u32 = 256;
 const SPARSE_MAX: u64 = 16;
@@ -84,11 +89,12 @@ impl AckRate {
         }
         let (sent, came_now) = (largest - from, came - before);
         let lost = sent.saturating_sub(came_now);
-        if sent < ROUND_MIN {
+        let is_narrow = lost * NARROW_PART > sent;
+        if sent < ROUND_MIN || (is_narrow && sent < ROUND_MAX && !is_sure(sent, lost)) {
             return; // a longer round
         }
         self.round = (delivered, largest, came);
-        if lost * NARROW_PART > sent {
+        if is_narrow {
             self.sparse = (self.sparse * 2).min(SPARSE_MAX);
             self.calm = 0;
         } else if lost * WIDE_PART <= sent {
@@ -120,6 +126,12 @@ impl AckRate {
         self.told = self.wanted;
         self.told_at = Some(now);
     }
+}
+
+/// More than a third is lost, by more than chance. The variance of a third of `sent` is 2/9 of it.
+const fn is_sure(sent: u64, lost: u64) -> bool {
+    let excess = (lost * NARROW_PART).saturating_sub(sent);
+    excess * excess > SURE * SURE * (NARROW_PART - 1) * sent
 }
 
 #[cfg(test)]
@@ -174,7 +186,10 @@ mod tests {
             rate.sparse
         };
         assert_eq!(round(&mut rate, 6), 1, "three in ten are the path's own");
-        assert_eq!((round(&mut rate, 7), round(&mut rate, 10)), (2, 4));
+        assert_eq!((round(&mut rate, 14), round(&mut rate, 14)), (2, 4));
+        // Four in ten are more than a third only where they are 56 of 140.
+        (0..6).for_each(|_| assert_eq!(round(&mut rate, 8), 4));
+        assert_eq!(round(&mut rate, 8), 8);
         (0..10).for_each(|_| _ = round(&mut rate, 19));
         assert_eq!(rate.sparse, SPARSE_MAX);
         rate.take(4000, Duration::from_millis(20));
@@ -182,6 +197,17 @@ mod tests {
         (0..CALM).for_each(|_| _ = round(&mut rate, 0));
         assert_eq!(rate.sparse, SPARSE_MAX / 2);
         (0..5 * CALM).for_each(|_| _ = round(&mut rate, 0));
+        assert_eq!(rate.sparse, 1);
+    }
+
+    #[test]
+    fn one_in_five_lost_by_chance_is_no_narrow_way_back() {
+        let mut rng = crate::Rng::new(1, 1);
+        let (mut rate, mut came) = (AckRate::new(LEAST), 0);
+        for n in 1..=20_000 {
+            came += u64::from(!rng.chance_ppm(200_000));
+            rate.look_back(n, n, n, came);
+        }
         assert_eq!(rate.sparse, 1);
     }
 

@@ -208,8 +208,8 @@ impl Channels {
         share.credit -= channel.open.limit + channel.grown;
     }
 
-    /// Lets a window of the usual size grow that holds the peer up; all that grew together have half
-    /// of the credit at most.
+    /// Lets a window of the usual size grow that holds the peer up; all that grew together have
+    /// half of the credit at most.
     fn let_grow(&mut self, index: usize, growth: Growth<'_>) {
         let Growth { now, trip, config } = growth;
         let c = &mut self.list[index];

@@ -57,6 +57,18 @@ pub(super) struct Mtu {
     arrived: u64,
     /// Such packets lost since.
     lost: u32,
+    /// Nobody answered, and so the search fell back.
+    silence: Option<Silence>,
+}
+
+/// An answer may have been lost as well as what it answers: a long packet of that silence that
+/// turns out to have arrived says that length was not what was wrong.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    /// The first packet that was sent because nobody answered.
+    from: u64,
+    /// The size in use before.
+    size: u16,
 }
 
 /// What the loss of a packet says about its length.
@@ -87,6 +99,7 @@ impl Mtu {
             ended: None,
             arrived: 0,
             lost: 0,
+            silence: None,
         }
     }
 
@@ -131,6 +144,13 @@ impl Mtu {
     pub(super) fn on_acked(&mut self, number: u64, bytes: u32) -> Option<u16> {
         if bytes > u32::from(BASE) && number >= self.arrived {
             (self.arrived, self.lost) = (number + 1, 0);
+            let has_passed = |s: &mut Silence| number >= s.from && bytes >= s.size.into();
+            if let Some(silence) = self.silence.take_if(has_passed)
+                && silence.size > self.passed
+            {
+                self.passed = silence.size;
+                return Some(self.passed);
+            }
         }
         let trial = self.trial.take_if(|t| t.number == number)?;
         self.failed = 0;
@@ -163,8 +183,17 @@ impl Mtu {
         if self.passed > self.base {
             self.raise(self.passed);
             (self.passed, self.trial, self.lost) = (self.base, None, 0);
+            self.silence = None;
             self.not_before = now + PAUSE;
         }
+        self.passed
+    }
+
+    /// The same because nobody answers to what was sent from packet `from` on.
+    pub(super) fn fall_silent(&mut self, now: Instant, from: u64) -> u16 {
+        let size = self.passed;
+        self.fall_back(now);
+        self.silence = (size > self.base).then_some(Silence { from, size });
         self.passed
     }
 
@@ -175,6 +204,7 @@ impl Mtu {
             self.raise(longest);
         }
         self.passed = self.passed.min(longest);
+        self.silence = None;
         self.passed
     }
 }
@@ -241,6 +271,30 @@ mod tests {
         assert_eq!(lost(&mut m, 20), Lost::BlackHole(BASE));
         assert_eq!(m.trial(Instant::ZERO), None, "not at once");
         assert_eq!(m.trial(Instant::ZERO + PAUSE), Some(1472));
+    }
+
+    #[test]
+    fn a_long_packet_that_arrived_amid_the_silence_brings_its_length_back() {
+        let silent = || {
+            let mut m = search(4000);
+            settle(&mut m, 4000);
+            assert_eq!((m.passed, m.fall_silent(Instant::ZERO, 20)), (4000, BASE));
+            m
+        };
+        let mut m = silent();
+        assert_eq!(m.on_acked(19, 4000), None, "sent before anybody was silent");
+        assert_eq!(m.on_acked(20, 3999), None, "not as long");
+        assert_eq!(m.on_acked(21, 4000), Some(4000));
+        assert_eq!(m.on_acked(22, 4000), None, "it is known");
+        let mut m = silent();
+        (30..40).for_each(|n| _ = m.on_lost(Instant::ZERO, n, 1300));
+        assert_eq!(m.told(2000), BASE);
+        assert_eq!(m.on_acked(41, 4000), None, "the link says that it takes less");
+        let mut m = search(1472);
+        m.fall_silent(Instant::ZERO, 0);
+        assert_eq!(m.on_acked(2, 1472), Some(1472));
+        assert_eq!(m.fall_back(Instant::ZERO), BASE);
+        assert_eq!(m.on_acked(3, 1472), None, "a black hole is none of silence");
     }
 
     #[test]

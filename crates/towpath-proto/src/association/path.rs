@@ -40,6 +40,8 @@ struct Probing {
     last_eliciting: Instant,
     /// Probes since the last acknowledgement of something new; each doubles the time-out.
     count: u32,
+    /// The number of the first packet after the first of those.
+    first: u64,
     /// Packets that may still go out beyond the window for the last probe.
     owed: u8,
     /// Packets sent since the last one that asked for an acknowledgement.
@@ -467,12 +469,15 @@ impl Path {
     /// Nothing was acknowledged in time: two packets may go out beyond the window, and what the
     /// oldest two held is sent again. They do not count as lost (RFC 9002 §6.2).
     pub(super) fn probe(&mut self, now: Instant, out: &mut Outcome) {
+        if self.probing.count == 0 {
+            self.probing.first = self.flight.next();
+        }
         self.probing.count += 1;
         self.marks.refused |= self.largest_acked.is_none() && self.probing.count >= ECN_TRIES;
         self.probing.owed = 2;
         self.probing.last_eliciting = now;
         if self.probing.count == PROBES_OF_LONG {
-            let size = self.mtu.fall_back(now);
+            let size = self.mtu.fall_silent(now, self.probing.first);
             self.resize(now, size);
         }
         let (mut from, top) = (0, self.flight.next());
@@ -615,6 +620,24 @@ mod tests {
         send_each(&mut path, at(5000), 1);
         assert!(wait(&path, 5000).expect("it is under way") <= path.rtt.longest() * 5);
         assert_eq!(path.probing.count, 0);
+    }
+
+    #[test]
+    fn where_only_the_answers_were_lost_datagrams_stay_as_long_as_they_were() {
+        for (arrived, size) in [(4, 1232), (7, DATAGRAM)] {
+            let (mut path, mut out) = (path(), Outcome::default());
+            send_each(&mut path, at(0), 5);
+            ack(&mut path, at(20), 0, 1);
+            // Packets 5 to 8 go out for the first two of three probes.
+            for n in 1..=2 {
+                path.probe(at(100 * n), &mut out);
+                send_each(&mut path, at(100 * n), 2);
+            }
+            path.probe(at(400), &mut out);
+            assert_eq!(path.datagram, 1232);
+            ack(&mut path, at(420), arrived, 1);
+            assert_eq!(u32::from(path.datagram), size, "packet {arrived} arrived");
+        }
     }
 
     #[test]
