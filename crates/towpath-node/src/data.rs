@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationId, Block, Memory};
-use towpath_vm::data::{Class, Continued, Placed, To};
+use towpath_vm::data::{Class, Continued, To};
 use towpath_vm::members::{Pair, State};
 use towpath_vm::talk::ToTask;
 use towpath_vm::{Message, data};
@@ -22,7 +22,6 @@ use towpath_wire::talk::{HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_
 use towpath_wire::{ChannelId, HostId, Instant, TaskId};
 
 use crate::event::NodeEvent;
-use crate::lanes::Waiting;
 use crate::node::Node;
 use crate::relay::Relays;
 
@@ -273,30 +272,6 @@ impl Node {
         true
     }
 
-    /// Queues a piece of `task`'s for another host.
-    fn queue_piece(
-        &mut self,
-        now: Instant,
-        host: HostId,
-        (task, class): (TaskId, Class),
-        block: Block,
-        len: u32,
-    ) {
-        self.data.hold_outgoing(len);
-        // Its end is told on the channel of short messages.
-        let waiting = if class == Class::Bulk {
-            #[cfg(plant)]
-            if self.plant() == towpath_proto::config::Plant::EndOvertakes {
-                return self.queue_data(now, host, class.into(), Waiting::Block(block, len));
-            }
-            self.data.relays.departs(host, task);
-            Waiting::Of(task, block, len)
-        } else {
-            Waiting::Block(block, len)
-        };
-        self.queue_data(now, host, class.into(), waiting);
-    }
-
     /// As [`Node::forward`], for all receivers or, for want of room, for none.
     fn spread(
         &mut self,
@@ -362,31 +337,6 @@ impl Node {
             }
         }
         true
-    }
-
-    /// What `task` sends `dst` next goes by `class`: its place, where it must be said.
-    fn goes_by(&mut self, task: TaskId, dst: TaskId, class: Class) -> Option<u32> {
-        #[cfg(plant)]
-        if self.plant() == towpath_proto::config::Plant::PlaceUnsaid {
-            return None;
-        }
-        let pair = self.pair(task, dst)?;
-        pair.goes_by(class);
-        pair.placed.then_some(pair.sent as u32)
-    }
-
-    /// What stands in front of a piece for several tasks of one host.
-    fn front(&mut self, task: TaskId, to: &[(TaskId, u32)], class: Class) -> Vec<u8> {
-        let mut placed = false;
-        for (dst, _) in to {
-            placed |= self.goes_by(task, *dst, class).is_some();
-        }
-        if !placed {
-            return data::front_several(to);
-        }
-        let pairs = self.local.members.get(task).map(|m| &m.pairs);
-        let sent = |dst| pairs.and_then(|p| p.get(dst)).map_or(0, |p| p.sent) as u32;
-        Placed::straight(to.iter().map(|(dst, seq)| (*dst, *seq, sent(dst))).collect()).front()
     }
 
     /// Whether a task of this host takes messages.
@@ -522,16 +472,7 @@ impl Node {
             Some(Ok(piece)) if piece.header.src.host() == from => {
                 self.data.hold_inside(len);
                 match piece.to {
-                    To::At(dst, seq, place) if self.receives(dst) => {
-                        let header = Header { dst, seq, ..piece.header };
-                        let at = piece.at as u32;
-                        let (len, charge) = (len - at, charge(len as usize - piece.at) as u32);
-                        self.place(Delivery { header, block, at, len, charge }, place);
-                    }
-                    To::At(dst, ..) => {
-                        self.unknown(now, dst, &piece.header);
-                        self.written(block, memory);
-                    }
+                    To::At(..) => self.take_at(now, &piece, block, len, memory),
                     _ => self.take_piece(now, piece, block, len, memory),
                 }
             }
