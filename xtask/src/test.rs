@@ -57,6 +57,8 @@ struct Failures {
     of: Vec<(String, VecDeque<String>)>,
     /// Between the runner's two lists of failures.
     telling: bool,
+    /// Within the list of functions that led to a panic.
+    tracing: bool,
 }
 
 impl Failures {
@@ -69,9 +71,13 @@ impl Failures {
             line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"))
             && self.telling
         {
+            self.tracing = false;
             self.of.push((name.to_owned(), VecDeque::new()));
+        } else if line == "stack backtrace:" || line.starts_with("note: ") {
+            self.tracing = line == "stack backtrace:";
         } else if let Some((_, said)) = self.of.last_mut()
             && self.telling
+            && !self.tracing
             && !line.is_empty()
         {
             said.push_back(line.chars().take(400).collect());
@@ -207,12 +213,11 @@ mod tests {
     #[test]
     fn what_failed_is_told_again_by_its_last_lines() {
         let mut failures = Failures::default();
-        let first =
-            "---- noise stdout ----\nfailures:\n\n---- a::b stdout ----\nbegins\n".to_owned();
-        let many = "more\n".repeat(TOLD_AGAIN);
-        let rest =
-            "why\n---- c stdout ----\nd\n\nfailures:\n    a::b\n    c\n\ntest result: FAILED. \n";
-        (first + &many + rest + "later").lines().for_each(|line| failures.add(line));
+        let first = "---- noise stdout ----\nfailures:\n\n---- a::b stdout ----\nbegins\n";
+        let more = "more\n".repeat(TOLD_AGAIN);
+        let why = "why\nstack backtrace:\n  0: x\nnote: more\n---- c stdout ----\nd\n\n";
+        let rest = "failures:\n    a::b\n    c\n\ntest result: FAILED. \nlater";
+        [first, &more, why, rest].concat().lines().for_each(|line| failures.add(line));
         let [(first, said), (second, short)] = &failures.of[..] else { panic!("{failures:?}") };
         assert_eq!((first.as_str(), second.as_str()), ("a::b", "c"));
         assert_eq!((said.len(), said.back().unwrap().as_str()), (TOLD_AGAIN, "why"));

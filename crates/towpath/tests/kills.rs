@@ -211,7 +211,11 @@ fn killed_at_random_they_leave_whole_messages_and_nothing_else() {
     let sent = Book::all(books.path());
     println!("{sent} messages were sent");
     assert!(sent > 0, "workers that say nothing show nothing");
-    let after = settled(&mut clients, |kept| *kept == before);
+    // On a busy machine something may have been closing when it was looked at before: no more is
+    // left than then.
+    let after = settled(&mut clients, |kept| {
+        kept.descriptors <= before.descriptors && kept.counters == before.counters
+    });
     println!("left as before: {after:?}");
 }
 
