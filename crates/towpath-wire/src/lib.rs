@@ -31,6 +31,9 @@ pub mod talk;
 pub mod units;
 pub mod version;
 
+#[cfg(test)]
+mod vectors;
+
 pub use frame::{ChannelOpen, Direction, Frame, Reliability, TrafficSpec};
 pub use greeting::Greeting;
 pub use id::{ChannelId, HostId, LinkId, PathId, TaskId};
