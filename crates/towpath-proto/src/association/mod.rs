@@ -43,9 +43,13 @@ mod ring;
 mod send;
 
 #[cfg(test)]
+mod channels_tests;
+#[cfg(test)]
 mod halves_tests;
 #[cfg(test)]
 mod pair_tests;
+#[cfg(test)]
+mod path_tests;
 
 pub use channel::{ChannelStats, Opening, PeerLimits};
 pub use core::{Association, AssociationEvent, AssociationStats, Identity};

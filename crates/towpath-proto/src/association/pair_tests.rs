@@ -1,6 +1,8 @@
 //! Two associations joined by a network of one delay: what their owners see of channels, messages,
 //! ends and counters.
 
+mod owner;
+
 use core::time::Duration;
 use std::boxed::Box;
 use std::collections::VecDeque;
@@ -63,6 +65,8 @@ struct Side {
     loses: Vec<u64>,
     /// Nothing of its own arrives.
     cut: bool,
+    /// The ECN field of what reaches it.
+    ecn: u8,
     sent: u64,
 }
 
@@ -100,6 +104,7 @@ impl Net {
                 got: Vec::new(),
                 loses: Vec::new(),
                 cut: false,
+                ecn: 0,
                 sent: 0,
             }
         };
@@ -130,7 +135,7 @@ impl Net {
         while let Some((_, mut datagram)) = side.coming.pop_front_if(|(at, _)| *at <= self.now) {
             let Ok(Packet::Data(header)) = Packet::parse(&datagram) else { panic!("a packet") };
             let remote = side.association.remote();
-            let rx = RxMeta { link: LinkId(0), remote, ecn: 0, late: Duration::ZERO };
+            let rx = RxMeta { link: LinkId(0), remote, ecn: side.ecn, late: Duration::ZERO };
             let Side { association, memory, .. } = side;
             association.handle_packet(self.now, rx, header, &mut datagram, memory);
         }
