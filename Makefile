@@ -72,6 +72,8 @@ lint: cargo
 	$(CARGO) clippy --workspace --all-targets $(CI) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(CI) --quiet
 	$(XTASK) tidy
+	@if command -v c++ >/dev/null; then $(CARGO) check --manifest-path fuzz/Cargo.toml --locked; \
+	  else echo "SKIPPED checking fuzz/: libFuzzer is built with a C++ compiler, and there is none"; fi
 
 # The checks of the checks, and those that build a copy of their own.
 prove: cargo

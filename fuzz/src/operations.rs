@@ -220,7 +220,8 @@ impl World {
             sent.get(number as usize).copied()
         };
         match event {
-            AssociationEvent::Opened { channel, .. } => {
+            AssociationEvent::Opened(open) => {
+                let channel = open.channel;
                 let channels = &mut self.hosts[side].channels;
                 assert!(!channels.contains(&channel), "a channel is opened once");
                 channels.push(channel);

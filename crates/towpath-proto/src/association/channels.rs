@@ -35,6 +35,9 @@ pub(super) struct Channels {
     peer_opened: RangeSet,
     peers: Share,
     ours: Share,
+    /// By how much all windows have grown. It is no part of a share: what the peer was told that it
+    /// may open, it may, whatever we let grow.
+    grown: u64,
     ready: Ready,
     due: VecDeque<ChannelId>,
     /// Something of what is due is worth a packet of its own.
@@ -67,6 +70,7 @@ impl Channels {
             peer_opened: RangeSet::default(),
             peers: Share::default(),
             ours: Share::default(),
+            grown: 0,
             ready: Ready::default(),
             due: VecDeque::new(),
             presses: false,
@@ -205,23 +209,23 @@ impl Channels {
         self.due.retain(|due| *due != id);
         let share = if channel.ours { &mut self.ours } else { &mut self.peers };
         share.count -= 1;
-        share.credit -= channel.open.limit + channel.grown;
+        share.credit -= channel.open.limit;
+        self.grown -= channel.grown;
     }
 
-    /// Lets a window of the usual size grow that holds the peer up; all that grew together have
-    /// half of the credit at most.
+    /// Lets a window of the usual size grow that holds the peer up; all together by half of
+    /// [`Config::credit_max`] at most.
     fn let_grow(&mut self, index: usize, growth: Growth<'_>) {
         let Growth { now, trip, config } = growth;
         let c = &mut self.list[index];
-        let share = if c.ours { &mut self.ours } else { &mut self.peers };
         let Some(receive) = &mut c.receive else { return };
         let room = u64::from(config.window_max).saturating_sub(receive.window());
         let more = receive.wants(now, trip).min(room);
-        if c.open.limit == u64::from(config.window) && share.credit + more <= config.credit_max / 2
-        {
+        let usual = c.open.limit == u64::from(config.window);
+        if usual && self.grown + more <= config.credit_max / 2 {
             receive.grow(more);
             c.grown += more;
-            share.credit += more;
+            self.grown += more;
         }
     }
 

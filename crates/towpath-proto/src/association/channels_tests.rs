@@ -6,7 +6,7 @@ use std::vec::Vec;
 use towpath_wire::frame::{ChannelOpen, MESSAGE_CHARGE};
 use towpath_wire::{ChannelId, Direction, Instant, Reliability};
 
-use super::channel::{Opening, PeerLimits};
+use super::channel::{Channel, Opening, PeerLimits};
 use super::channels::{Channels, Growth, OpenRefused};
 use crate::config::Config;
 
@@ -226,4 +226,45 @@ fn a_scheduler_is_told_of_channels_with_data_and_gets_the_one_it_names() {
     let turns: Vec<_> = (0..4).map(|_| channels.pick(None)).collect();
     assert_eq!(turns[..2], turns[2..], "in turn");
     assert!(turns[0] != turns[1] && channels.has_data(None), "{turns:?}");
+}
+
+#[test]
+fn windows_grow_to_a_bound_and_take_nothing_of_what_the_peer_may_open() {
+    let ms = |n: u64| Instant::ZERO + Duration::from_millis(n);
+    let config = Config { window: 1000, window_max: 4000, credit_max: 10_000, ..Config::default() };
+    let trip = Duration::from_millis(20);
+    let mut channels = Channels::new(true);
+    // A quarter and more of a window is used and given back every millisecond.
+    let used = |channels: &mut Channels, id: u32, times: u64| {
+        let id = ChannelId(id);
+        for n in 1..=times {
+            channels.with(id, |c| {
+                let receive = c.receive.as_mut().expect("it sends to us");
+                receive.take_for_test(receive.window() as u32 / 2);
+                c.due.limit = true;
+            });
+            let growth = Growth { now: ms(n), trip, config: &config };
+            let renew = |c: &mut Channel| {
+                c.receive.as_mut().expect("it sends to us").renew(ms(n));
+                c.due.limit = false;
+            };
+            assert!(channels.write_control(growth, renew));
+        }
+        let c = channels.get(id).expect("open");
+        c.receive.as_ref().expect("it sends to us").window()
+    };
+    for id in [1, 3, 5] {
+        assert_eq!(channels.opened(theirs(id, 1000), &config), Ok(true));
+    }
+    assert_eq!(channels.opened(theirs(7, 999), &config), Ok(true));
+    assert_eq!(used(&mut channels, 1, 1), 1000, "nothing was told before");
+    assert_eq!(used(&mut channels, 1, 9), 4000, "no more than a window may have");
+    assert_eq!(used(&mut channels, 7, 9), 999, "it was asked for, and stays");
+    // 5000 in all, of which 3000 are gone.
+    assert_eq!(used(&mut channels, 3, 9), 2000, "twice as much again is too much for all");
+    assert_eq!(used(&mut channels, 5, 9), 2000);
+    // Of 10 000 the peer has opened 3999, and has grown by 5000.
+    assert_eq!(channels.opened(theirs(9, 4000), &config), Ok(true));
+    assert_eq!(channels.opened(theirs(11, 2001), &config), Ok(true), "to the last byte");
+    assert_eq!(channels.opened(theirs(13, 64), &config), Err(OpenRefused::TooMany));
 }

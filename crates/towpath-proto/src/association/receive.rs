@@ -281,6 +281,13 @@ impl ReceiveHalf {
         self.last.is_some_and(|n| self.next >= n)
     }
 
+    /// A message of so many bytes, its charge among them, came and was taken.
+    #[cfg(test)]
+    pub(super) const fn take_for_test(&mut self, bytes: u32) {
+        self.charged += bytes as u64;
+        self.released += bytes as u64;
+    }
+
     /// Credit used since the channel opened, and returned.
     #[cfg(test)]
     pub(super) const fn used(&self) -> (u64, u64) {

@@ -18,16 +18,17 @@ pub(super) struct ReadyLinks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Queued(u64);
 
-/// Links that can be told apart; those beyond share the last queue.
+/// Links of an endpoint at most: a bit each.
 const LINKS_MAX: usize = 64;
 
 impl ReadyLinks {
+    /// # Panics
+    /// For link 65: links are the owner's, who has a driver for each.
     fn place(&mut self, link: LinkId) -> usize {
         let known = self.queues.iter().position(|(l, _)| *l == link);
         known.unwrap_or_else(|| {
-            if self.queues.len() < LINKS_MAX {
-                self.queues.push((link, VecDeque::new()));
-            }
+            assert!(self.queues.len() < LINKS_MAX, "an endpoint has {LINKS_MAX} links at most");
+            self.queues.push((link, VecDeque::new()));
             self.queues.len() - 1
         })
     }
@@ -87,5 +88,15 @@ mod tests {
         ready.again(two, id);
         ready.add(one, id, &mut queued);
         assert_eq!((ready.len(one), ready.len(two)), (1, 1));
+    }
+
+    #[test]
+    fn each_of_64_links_has_a_queue_of_its_own() {
+        let (mut ready, mut queued) = (ReadyLinks::default(), Queued::default());
+        let (links, id) = ((0..LINKS_MAX as u16).map(LinkId), AssociationId(1));
+        links.clone().for_each(|link| ready.add(link, id, &mut queued));
+        ready.done(LinkId(63), &mut queued);
+        links.for_each(|link| ready.add(link, id, &mut queued));
+        assert_eq!((ready.len(LinkId(62)), ready.len(LinkId(63))), (1, 2));
     }
 }
