@@ -7,7 +7,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
@@ -171,6 +173,45 @@ fn new_file(root: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Longest time in which nothing is said, once tests run: then those that run hang.
+const SILENCE: Duration = Duration::from_secs(600);
+
+/// Tests that the runner called slow and that have not ended.
+#[derive(Debug, Default)]
+struct Slow {
+    tests: Vec<String>,
+    /// Whether any test has run yet: before, silence is that of building.
+    begun: bool,
+}
+
+impl Slow {
+    fn add(&mut self, line: &str) {
+        self.begun |= line.starts_with("running ");
+        let Some(line) = line.strip_prefix("test ") else { return };
+        if let Some((name, _)) = line.split_once(" has been running for over ") {
+            self.tests.push(name.to_owned());
+        } else if let Some((name, _)) = line.split_once(" ... ") {
+            self.tests.retain(|slow| slow != name);
+        }
+    }
+
+    /// Ends the test binary that is silent, so that the others run and this one is named: a run
+    /// that is cut off from outside says nothing.
+    fn end(&mut self, cargo: &Child, failures: &mut Failures) {
+        let pid = cargo.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        for child in children.unwrap_or_default().split_whitespace() {
+            let _ = Command::new("kill").args(["-9", child]).status();
+        }
+        if self.tests.is_empty() {
+            self.tests.push("a test".into());
+        }
+        let why = format!("hangs: nothing was said for {} s; ended", SILENCE.as_secs());
+        let told = |name| (name, VecDeque::from([why.clone()]));
+        failures.of.extend(self.tests.drain(..).map(told));
+    }
+}
+
 /// Runs the tests, their output passed on line by line; whether all went well.
 fn cargo_test(root: &Path, skips: &Path, args: &[String]) -> Result<(Tally, Failures, bool)> {
     let mut command = process::cargo(root);
@@ -178,15 +219,29 @@ fn cargo_test(root: &Path, skips: &Path, args: &[String]) -> Result<(Tally, Fail
     let mut child = command.spawn().hint(|| "cannot run cargo".into(), "put it on the PATH")?;
     let (mut tally, mut failures) = (Tally::default(), Failures::default());
     let Some(stdout) = child.stdout.take() else { bail!("no output of cargo\nhint: try again") };
-    let mut lines = BufReader::new(stdout);
-    let mut line = Vec::new();
-    // Tests may print what is not UTF-8.
-    while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-        let text = String::from_utf8_lossy(&line);
-        tally.add(text.trim_end());
-        failures.add(text.trim_end());
-        print!("{text}");
-        line.clear();
+    let (give, said) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(stdout);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0)
+            && give.send(std::mem::take(&mut line)).is_ok()
+        {}
+    });
+    let mut slow = Slow::default();
+    loop {
+        match said.recv_timeout(SILENCE) {
+            Ok(line) => {
+                // Tests may print what is not UTF-8.
+                let text = String::from_utf8_lossy(&line);
+                tally.add(text.trim_end());
+                failures.add(text.trim_end());
+                slow.add(text.trim_end());
+                print!("{text}");
+            }
+            Err(RecvTimeoutError::Timeout) if slow.begun => slow.end(&child, &mut failures),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
     }
     let status = child.wait().hint(|| "cannot wait for cargo".into(), "try again")?;
     Ok((tally, failures, status.success()))
@@ -222,6 +277,24 @@ mod tests {
         assert_eq!((first.as_str(), second.as_str()), ("a::b", "c"));
         assert_eq!((said.len(), said.back().unwrap().as_str()), (TOLD_AGAIN, "why"));
         assert_eq!(short, &["d"]);
+    }
+
+    #[test]
+    fn slow_tests_are_those_that_have_not_ended() {
+        let mut slow = Slow::default();
+        slow.add("test early has been running for over 60 seconds");
+        assert!(!slow.begun);
+        for line in [
+            "running 3 tests",
+            "test a::b has been running for over 60 seconds",
+            "test c has been running for over 60 seconds",
+            "test c ... ok",
+            "test d ... ok",
+        ] {
+            slow.add(line);
+        }
+        assert!(slow.begun);
+        assert_eq!(slow.tests, ["early", "a::b"]);
     }
 
     #[test]

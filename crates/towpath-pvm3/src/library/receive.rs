@@ -189,8 +189,10 @@ impl Library {
     /// Asks the virtual machine for the message itself, where that is the same.
     fn take_directly(&self, sought: Sought) -> Result<Directly, Code> {
         self.inside_as(sought.me, |session, vm| {
+            // Before the look: what comes between the two is not slept over.
+            let seen = session.seen(vm)?;
             if !session.is_plain(sought) || session.has_news(vm) {
-                return Ok(Directly::Not { seen: session.seen(vm)? });
+                return Ok(Directly::Not { seen });
             }
             if let Some(id) = session.first_fitting(sought) {
                 session.buffers.take_waiting(id)?;
@@ -199,9 +201,7 @@ impl Library {
             let any = |value: i32| (value != -1).then_some(value);
             let Sought { source, tag, context, .. } = sought;
             let incoming = vm.take_matching(any(source), any(tag), context)?;
-            let Some(incoming) = incoming else {
-                return Ok(Directly::Not { seen: session.seen(vm)? });
-            };
+            let Some(incoming) = incoming else { return Ok(Directly::Not { seen }) };
             let message = session.message(incoming);
             Ok(Directly::Taken(session.buffers.insert(message)))
         })

@@ -169,6 +169,21 @@ fn a_barrier_asks_the_leader_once() {
     assert_eq!(library.barrier("nobody's", 0), Err(Code::NoGroup));
 }
 
+/// The others' arrival falls between the look for the answer and the sleep.
+#[test]
+fn an_answer_that_comes_after_the_look_is_not_slept_over() {
+    let world = World::default();
+    let (done, waits) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let library = world.library();
+        library.join_group("g").unwrap();
+        world.meanwhile(|world| world.another_arrives("g", 2));
+        let _ = done.send(library.barrier("g", 2));
+    });
+    assert_eq!(waits.recv_timeout(LONG), Ok(Ok(0)));
+    thread.join().unwrap();
+}
+
 #[test]
 fn a_process_that_enrols_again_goes_on_in_its_context() {
     let world = World::default();

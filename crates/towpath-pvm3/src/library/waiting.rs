@@ -162,9 +162,10 @@ impl Library {
         let (me, number) = self.enrolled(|session, vm| Ok((session.tid()?, vm.ask(question)?)))?;
         loop {
             let (answer, seen) = self.inside_as(me, |session, vm| {
-                // With an event before it, nobody falls asleep.
                 session.take_events(vm);
-                Ok((vm.answer(number), session.seen(vm)?))
+                // Before the look: what comes between the two is not slept over.
+                let seen = session.seen(vm)?;
+                Ok((vm.answer(number), seen))
             })?;
             if let Some(answer) = answer {
                 return answer;

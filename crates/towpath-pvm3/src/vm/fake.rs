@@ -54,6 +54,8 @@ struct State {
     /// How often somebody asked who is in a group.
     listings: usize,
     threads: Vec<JoinHandle<()>>,
+    /// Done once, after the next look for an answer that is not there yet.
+    meanwhile: Option<fn(&World)>,
 }
 
 /// A virtual machine of two hosts, `one` (slot 1) and `two` (slot 2).
@@ -99,6 +101,20 @@ impl World {
     /// How often somebody asked who is in a group.
     pub(crate) fn listings(&self) -> usize {
         self.state().listings
+    }
+
+    /// What somebody else does just after the next look for an answer that is not there yet.
+    pub(crate) fn meanwhile(&self, done: fn(&Self)) {
+        self.state().meanwhile = Some(done);
+    }
+
+    /// Somebody joins a group and comes to its barrier.
+    pub(crate) fn another_arrives(&self, group: &str, count: u32) {
+        let other = self.add(HOSTS[1].1, None, Vec::new(), 0);
+        let mut state = self.state();
+        state.registry.join(group, other).unwrap();
+        state.registry.arrive(group, other, count, false).unwrap();
+        self.changed(&mut state);
     }
 
     /// A host joins, for those who watch.
@@ -272,12 +288,15 @@ impl Vm for Member {
     }
 
     fn answer(&mut self, number: u64) -> Option<Result<Answer, Code>> {
-        let mut state = self.world.state();
-        let state = &mut *state;
+        let mut guard = self.world.state();
+        let state = &mut *guard;
         let asked = &mut state.tasks.get_mut(&self.tid)?.asked;
         let answer = match asked.get(&number)? {
             Asked::Meeting(group, number, freeze) => {
                 if state.registry.passed(group).is_some_and(|now| now <= *number) {
+                    let meanwhile = state.meanwhile.take();
+                    drop(guard);
+                    meanwhile.inspect(|done| done(&self.world));
                     return None;
                 }
                 let members = |members| Ok(Answer::Members(members));
