@@ -418,3 +418,12 @@ fn a_short_message_fills_a_datagram_to_the_last_byte() {
         assert_eq!(sent, lengths, "{len} bytes");
     }
 }
+
+#[test]
+fn a_packet_holds_63_pieces_at_most_and_room_for_an_open() {
+    let (mut net, channel) = talking(&Config { datagram: 9000, ..Config::default() });
+    net.run(2000);
+    (0..100).for_each(|_| _ = net.send(0, channel, b""));
+    let lengths: Vec<_> = (0..2).flat_map(|_| train(&mut net, 0, Grant::free(LinkId(0)))).collect();
+    assert_eq!(lengths, [32 + 63 * 24, 32 + 37 * 24]);
+}
