@@ -201,7 +201,7 @@ fn what_no_frame_can_be_is_refused_by_name_and_long_words_are_cut() {
         other => panic!("{other:?}"),
     };
     let mut open = emitted(|w| {
-        frame::emit_open(w, &open(Direction::Both, Reliability::ReliableOrdered, true))
+        frame::emit_open(w, &open(Direction::Both, Reliability::ReliableOrdered, true));
     });
     assert_eq!(first(&open), Some(true));
     assert_eq!(first(&open[..51]), Some(false), "cut");

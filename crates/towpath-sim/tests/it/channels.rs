@@ -95,7 +95,7 @@ fn short_ones(vm: &mut Vm, mut bulk: Option<Bulk>) -> Duration {
     let (mut sent, mut took): (Vec<Instant>, Vec<Duration>) = (Vec::new(), Vec::new());
     let begin = vm.world.now();
     for tick in 0..150_000 {
-        // An eighth of the link.
+        // An eighth of the link. At half of it and more this is missed: docs/vm.md.
         if tick % 40 == 0
             && let Some(bulk) = &mut bulk
         {
