@@ -257,7 +257,9 @@ mod tests {
     fn an_offer_takes_the_first_word_that_is_free_at_all_and_gives_the_others_back() {
         let combined = |values: &[(usize, u64)]| -> Vec<u8> {
             let mut all = [TAKEN; EPOCHS];
-            values.iter().for_each(|(which, value)| all[*which] = *value);
+            for (which, value) in values {
+                all[*which] = *value;
+            }
             all.iter().flat_map(|value| value.to_le_bytes()).collect()
         };
         let used = Arc::new(AtomicU32::new(0b111));

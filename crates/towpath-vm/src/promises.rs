@@ -466,7 +466,8 @@ fn the_tasks_of_a_requester_that_is_gone_end_and_the_others_go_on() {
     for id in [runs, alone, others] {
         t.started(at(1), id, 1);
     }
-    (actions(&mut t), told(&mut t));
+    actions(&mut t);
+    told(&mut t);
     t.requester_lost(at(5), host(2));
     let all = u32::MAX;
     assert_eq!(

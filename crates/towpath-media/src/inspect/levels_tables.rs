@@ -136,7 +136,7 @@ fn what_a_stream_tells_of_itself_goes_before_its_level() {
 fn sound_has_the_buffers_of_its_kind() {
     let of = |codec, stream_type, channels| {
         let audio = Some(AudioInfo { channels, ..AudioInfo::default() });
-        let info = StreamInfo { audio, stream_type, ..StreamInfo::new(0, 256, codec) };
+        let info = StreamInfo { stream_type, audio, ..StreamInfo::new(0, 256, codec) };
         match buffers(&info) {
             Some(Buffers { leak_bps, behind: Some(Behind::Sound { main }) }) => (leak_bps, main),
             other => panic!("{other:?}"),
