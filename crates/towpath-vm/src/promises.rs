@@ -301,6 +301,22 @@ fn catchers_are_known_by_host_until_their_last_request_is_over() {
     }
 }
 
+#[test]
+fn where_little_room_is_left_a_window_grows_by_a_sixteenth_of_it() {
+    use crate::catching::CATCH_MAX;
+    let mut c = Catching::default();
+    c.catch(1, task(1, 5), CATCH_MAX - 2600);
+    c.catch(2, task(1, 5), 1000);
+    for room in [1600, 1500, 1407] {
+        c.sent(2, 1000);
+        assert_eq!(c.paid(task(1, 5), 1000), [(2, 1000 + room / 16)], "{room} left");
+    }
+    // What has its whole window needs no credit when its catcher ends.
+    c.catch(3, task(2, 5), OUTPUT_WINDOW);
+    c.catch(4, task(2, 5), OUTPUT_WINDOW - 1);
+    assert_eq!(c.over(task(2, 5)), [(4, 1)]);
+}
+
 fn origin(cookie: Option<u64>, family: Option<u64>) -> Origin {
     Origin { cookie, parent: None, root: (host(1), 1), context: 0, family }
 }
