@@ -237,4 +237,75 @@ mod tests {
         let due: Vec<u32> = (0..100).filter(|count| is_due(*count)).collect();
         assert_eq!(due, [3, 6, 12, 24, 48, 96]);
     }
+
+    /// A barrier of nobody else: all of them are always there.
+    fn alone(which: usize, value: u64) -> Meets {
+        Meets { cards: Arc::new([]), which, value }
+    }
+
+    #[test]
+    fn a_word_is_free_again_once_its_team_is_gone_and_no_other_is() {
+        let used = Arc::new(AtomicU32::new(0b1011));
+        let meeting = |which| Meeting { meets: alone(which, 1), used: Arc::clone(&used) };
+        drop(meeting(3));
+        assert_eq!(used.load(Ordering::Relaxed), 0b0011);
+        drop(meeting(0));
+        assert_eq!(used.load(Ordering::Relaxed), 0b0010);
+    }
+
+    #[test]
+    fn an_offer_takes_the_first_word_that_is_free_at_all_and_gives_the_others_back() {
+        let combined = |values: &[(usize, u64)]| -> Vec<u8> {
+            let mut all = [TAKEN; EPOCHS];
+            for (which, value) in values {
+                all[*which] = *value;
+            }
+            all.iter().flat_map(|value| value.to_le_bytes()).collect()
+        };
+        let used = Arc::new(AtomicU32::new(0b111));
+        let offer = || {
+            used.store(0b111, Ordering::Relaxed);
+            let mut values = [TAKEN; EPOCHS];
+            (values[1], values[2]) = (5, 7);
+            Offer { cards: Arc::new([]), free: 0b110, used: Arc::clone(&used), values }
+        };
+        assert_eq!(offer().values(), combined(&[(1, 5), (2, 7)]));
+        assert_eq!(used.load(Ordering::Relaxed), 0b001, "nobody took it");
+        let meeting = offer().take(&combined(&[(1, 9), (2, 7)])).expect("the first");
+        assert_eq!((meeting.meets.which, meeting.meets.value), (1, 9));
+        assert_eq!(used.load(Ordering::Relaxed), 0b011, "its own stays in use");
+        drop(meeting);
+        assert_eq!(used.load(Ordering::Relaxed), 0b001);
+        let meeting = offer().take(&combined(&[(2, 0)])).expect("the second");
+        assert_eq!((meeting.meets.which, meeting.meets.value), (2, 0));
+        drop(meeting);
+        assert!(offer().take(&combined(&[])).is_none());
+        assert_eq!(used.load(Ordering::Relaxed), 0b001);
+    }
+
+    #[test]
+    fn each_barrier_that_is_over_is_news_once_and_none_that_its_team_knows() {
+        let mut words = Words::default();
+        assert!(!words.has_news() && words.news() == 0);
+        let mut meets = alone(1, 4);
+        for value in 4..7 {
+            meets.value = value;
+            words.wait_for(&meets);
+        }
+        assert!(words.has_news());
+        meets.value = 4;
+        words.is_known(&meets);
+        assert_eq!((words.news(), words.has_news(), words.news()), (2, false, 0), "5 and 6");
+        // All of them are known.
+        words.wait_for(&Meets { value: 8, ..meets.clone() });
+        words.is_known(&Meets { value: 8, ..meets });
+        assert!(!words.has_news() && words.news() == 0);
+        // Another team of the same word: what was left of the first is not counted.
+        words.wait_for(&alone(1, 2));
+        words.wait_for(&alone(1, 90));
+        assert_eq!(words.news(), 1);
+        words.wait_for(&alone(0, 1));
+        words.wait_for(&alone(2, 1));
+        assert_eq!(words.news(), 2, "two words");
+    }
 }

@@ -49,6 +49,9 @@ pub mod task;
 pub mod tasks;
 pub mod ties;
 
+#[cfg(test)]
+mod promises;
+
 pub use host::{Host, HostState, HostTable};
 pub use log::{Change, ControlLog, Entry, LogError, RESTART_GAP, Snapshot};
 pub use message::{Message, MessageError};

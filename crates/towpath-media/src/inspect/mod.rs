@@ -16,6 +16,8 @@ mod clocks;
 mod frames;
 mod inspector;
 mod levels;
+#[cfg(test)]
+mod levels_tables;
 mod report;
 mod timeline;
 mod transport;

@@ -1,5 +1,7 @@
 //! Two endpoints that trust their link: handshakes, and what is counted of those that fail.
 
+mod shakes;
+
 use ::core::time::Duration;
 use std::boxed::Box;
 use std::collections::VecDeque;

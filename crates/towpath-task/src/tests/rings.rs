@@ -135,17 +135,20 @@ fn only_the_first_record_of_a_ring_is_its_mark() {
 
 #[test]
 fn the_daemon_hears_of_a_ring_that_makes_no_sense() {
-    let (mut task, mut side, mut peer) = with_played_peer();
-    let to = peer.side.id;
-    task.send(to, 1, b"by the ring").unwrap();
-    let piece = Head { total: 16, offset: 8, ..head(0, 0, 0) };
-    peer.out.push(&piece, &[0; 8]).unwrap();
-    assert!(task.recv_timeout(&ANY, Duration::from_millis(1)).unwrap().is_none());
-    assert_eq!(task.route(to), Route::Daemon);
-    task.send(to, 2, b"by the daemon").unwrap();
-    let failed = Heard::Control(ToDaemon::RingFailed { peer: to });
-    assert_eq!(side.hear(), failed);
-    assert_eq!(sent(&mut side, to), [(1, 2, b"by the daemon".to_vec())]);
+    // Pieces of eight bytes: the second half of a message, and the first.
+    for (total, offset) in [(16, 8), (16, 0)] {
+        let (mut task, mut side, mut peer) = with_played_peer();
+        let to = peer.side.id;
+        task.send(to, 1, b"by the ring").unwrap();
+        let piece = Head { total, offset, ..head(0, 0, 0) };
+        peer.out.push(&piece, &[0; 8]).unwrap();
+        assert!(task.recv_timeout(&ANY, Duration::from_millis(1)).unwrap().is_none());
+        assert_eq!(task.route(to), Route::Daemon, "{offset} of {total}");
+        task.send(to, 2, b"by the daemon").unwrap();
+        let failed = Heard::Control(ToDaemon::RingFailed { peer: to });
+        assert_eq!(side.hear(), failed);
+        assert_eq!(sent(&mut side, to), [(1, 2, b"by the daemon".to_vec())]);
+    }
 }
 
 #[test]

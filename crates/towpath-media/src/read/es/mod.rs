@@ -11,6 +11,8 @@
 mod access;
 mod audio;
 mod audio_headers;
+#[cfg(test)]
+mod audio_tables;
 mod h264;
 mod h264_headers;
 mod hevc;

@@ -405,3 +405,25 @@ fn ends_are_told_to_people_with_the_times_that_count() {
         assert_eq!(end.to_string(), text);
     }
 }
+
+#[test]
+fn a_short_message_fills_a_datagram_to_the_last_byte() {
+    for (len, lengths) in [(64, &[1472][..]), (65, &[1472, 57])] {
+        let (mut net, channel) = talking(&Config::default());
+        net.run(2000);
+        // Header and tag, two frames' fronts and the first message leave room for 64 bytes.
+        net.send(0, channel, &bytes(1, 1472 - 32 - 2 * 24 - 64));
+        net.send(0, channel, &bytes(2, len));
+        let sent = train(&mut net, 0, Grant::free(LinkId(0)));
+        assert_eq!(sent, lengths, "{len} bytes");
+    }
+}
+
+#[test]
+fn a_packet_holds_63_pieces_at_most_and_room_for_an_open() {
+    let (mut net, channel) = talking(&Config { datagram: 9000, ..Config::default() });
+    net.run(2000);
+    (0..100).for_each(|_| _ = net.send(0, channel, b""));
+    let lengths: Vec<_> = (0..2).flat_map(|_| train(&mut net, 0, Grant::free(LinkId(0)))).collect();
+    assert_eq!(lengths, [32 + 63 * 24, 32 + 37 * 24]);
+}
