@@ -223,9 +223,10 @@ impl Peers {
         }
     }
 
-    /// The channel on which daemons talk along a connection.
-    pub(crate) fn control_of(&self, id: AssociationId) -> Option<ChannelId> {
-        self.conns.get(&id)?.lanes.channel(Purpose::Control)
+    /// The channel on which daemons talk along a connection, once that has it; the outer `None`:
+    /// there is no such connection.
+    pub(crate) fn control_of(&self, id: AssociationId) -> Option<Option<ChannelId>> {
+        Some(self.conns.get(&id)?.lanes.channel(Purpose::Control))
     }
 
     /// Drops the tasks' data that waits for a peer that goes on under another association.
@@ -380,6 +381,7 @@ impl Node {
         id: AssociationId,
         memory: &mut dyn Memory,
     ) {
+        let alone = self.is_alone(now);
         if let Some(old) = self.peers.set_up(host, id) {
             // What was under way on it has an unknown outcome: both sides give it up.
             self.peers.forget(old);
@@ -388,6 +390,9 @@ impl Node {
             self.endpoint.close(now, old, reason::REPLACED, "replaced", memory);
             self.channels_over(host, old);
             self.give_up_work(now, host);
+        }
+        if alone {
+            self.is_not_alone_any_more(now);
         }
         self.greet(now, host);
         self.open_unconnected(host, id);

@@ -125,9 +125,9 @@ impl Channels {
         self.all.get(&channel.number).ok_or(ChannelError::NotOpen)
     }
 
-    /// The oldest message; `Err`: there will be none. With it, whether the daemon is to be told at
+    /// The oldest message, if it has no more than `room` bytes; `Err`: there will be none. With it, whether the daemon is to be told at
     /// once.
-    fn take(&mut self, number: u32) -> Result<Option<(Vec<u8>, bool)>, ChannelError> {
+    fn take(&mut self, number: u32, room: usize) -> Result<Option<(Vec<u8>, bool)>, ChannelError> {
         let held = self.all.get_mut(&number).ok_or(ChannelError::NotOpen)?;
         let Some(bytes) = held.arrived.pop_front() else {
             return match held.state {
@@ -135,6 +135,11 @@ impl Channels {
                 _ => Ok(None),
             };
         };
+        let len = bytes.len();
+        if len > room {
+            held.arrived.push_front(bytes);
+            return Err(ChannelError::NoRoom { len, room });
+        }
         if held.untold == 0 {
             self.untold.push(number);
         }
@@ -280,9 +285,31 @@ impl Task {
         channel: Channel,
         timeout: Option<Duration>,
     ) -> Result<Option<Vec<u8>>, ChannelError> {
+        self.recv_on_up_to(channel, usize::MAX, timeout)
+    }
+
+    /// The same, into `out`: its length. A message that is longer than `out` stays where it is, and
+    /// [`ChannelError::NoRoom`] says how long it is.
+    pub fn recv_on_into(
+        &mut self,
+        channel: Channel,
+        out: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<Option<usize>, ChannelError> {
+        let Some(bytes) = self.recv_on_up_to(channel, out.len(), timeout)? else { return Ok(None) };
+        out[..bytes.len()].copy_from_slice(&bytes);
+        Ok(Some(bytes.len()))
+    }
+
+    fn recv_on_up_to(
+        &mut self,
+        channel: Channel,
+        room: usize,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Vec<u8>>, ChannelError> {
         let number = channel.number;
         let found = self.wait_for(Deadline::after(timeout), &mut |task| {
-            task.channels.take(number).transpose()
+            task.channels.take(number, room).transpose()
         })?;
         let Some((bytes, tell)) = found.transpose()? else { return Ok(None) };
         if tell {
@@ -303,6 +330,12 @@ impl Task {
     pub fn channels(&self) -> impl Iterator<Item = (Channel, ChannelSpec)> + '_ {
         let all = self.channels.all.iter();
         all.map(|(&number, held)| (Channel { number, peer: held.peer }, held.spec))
+    }
+
+    /// The channel of this number, if this task has it.
+    pub fn channel(&self, number: u32) -> Option<Channel> {
+        let held = self.channels.all.get(&number)?;
+        Some(Channel { number, peer: held.peer })
     }
 
     /// Closes a channel. What was sent on it is delivered; what came on it and was not received is

@@ -173,6 +173,14 @@ pub enum ChannelError {
         /// The limit.
         limit: usize,
     },
+    /// The message that came is longer than the room given; it stays.
+    #[error("message of {len} bytes, room for {room}")]
+    NoRoom {
+        /// Its length.
+        len: usize,
+        /// The room.
+        room: usize,
+    },
     /// A deadline for a message on a channel that keeps none.
     #[error("a message with a deadline, but the channel is not timely")]
     NotTimely,

@@ -29,6 +29,9 @@ pub const WINDOW_USUAL: u32 = 64 << 10;
 pub const WINDOW_MAX: u32 = 16 << 20;
 /// What a message takes of a channel's room beside its bytes.
 pub const MESSAGE_COST: u32 = 64;
+/// Most room, of both directions, of all channels between tasks of one host, in bytes: what a daemon
+/// may have to keep for tasks that do not read.
+pub const HERE_MAX: u64 = 128 << 20;
 /// Longest message, in bytes, where the channel's room allows it.
 pub const MESSAGE_MAX: u32 = (FRAME_BODY_MAX - ChannelFront::LEN) as u32;
 
@@ -114,6 +117,8 @@ pub enum Closed {
 /// How a channel stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelStatus {
+    /// Its number at the task that asks.
+    pub number: u32,
     /// The other task.
     pub peer: TaskId,
     /// What was asked for.

@@ -164,7 +164,7 @@ impl Node {
 
     /// A peer opened a channel for a task's.
     pub(crate) fn handle_channel_open(&mut self, wire: Wire, open: ChannelOpen) {
-        self.local.channels.nameless.insert(wire, open);
+        self.local.channels.opened(wire, open);
         self.match_offer(wire);
     }
 
@@ -204,7 +204,7 @@ impl Node {
         let state = self.local.members.get(to).map(|member| &member.state);
         let there = match state {
             None | Some(State::Left(_)) => Err(Fault::NoTask),
-            Some(_) => self.local.channels.check_count(to).map_err(limit),
+            Some(_) => self.has_place(&wish, to).map_err(limit),
         };
         if let Err(fault) = there {
             return self.turn_down(&wish, fault);
@@ -224,8 +224,17 @@ impl Node {
             Line::There((association, channel)) => {
                 let answer = ChannelAnswer { channel: channel.0, outcome: Ok(()) };
                 self.say_along(association, Message::ChannelAnswer(answer));
+                self.end_if_ended((association, channel));
             }
             Line::Wanted => {}
+        }
+    }
+
+    fn has_place(&self, wish: &Wish, to: TaskId) -> Result<(), (&'static str, u64)> {
+        self.local.channels.check_count(to)?;
+        match wish.line {
+            Line::Here(_) => self.local.channels.check_here(&wish.spec),
+            Line::There(_) | Line::Wanted => Ok(()),
         }
     }
 
@@ -244,8 +253,8 @@ impl Node {
                     self.channel_refused(opener, fault);
                 }
             }
-            Line::There((association, channel)) => {
-                self.endpoint.finish_channel(association, channel, 0);
+            Line::There(wire @ (association, channel)) => {
+                self.finish_wire(wire);
                 let answer = ChannelAnswer { channel: channel.0, outcome: Err(fault) };
                 self.say_along(association, Message::ChannelAnswer(answer));
             }
@@ -260,12 +269,8 @@ impl Node {
         let end = carrier.end;
         match (answer.outcome, end) {
             (Ok(()), Some(end)) => {
-                let over = carrier.ended_by_peer();
                 self.channel_stands(end);
-                if over {
-                    self.channel_over(end, Closed::ByPeer);
-                    self.finish_wire(wire);
-                }
+                self.end_if_ended(wire);
             }
             (Ok(()), None) => {}
             (Err(fault), end) => {
@@ -426,8 +431,7 @@ impl Node {
 
     /// Whether a channel of a connection is a task's.
     pub(crate) fn is_of_task(&self, wire: Wire) -> bool {
-        let channels = &self.local.channels;
-        channels.carriers.contains_key(&wire) || channels.nameless.contains_key(&wire)
+        self.local.channels.carriers.contains_key(&wire)
     }
 
     fn channel_settled(&mut self, id: EndId, len: u32) {
@@ -478,9 +482,15 @@ impl Node {
 
     /// The other host sends nothing more on a channel.
     pub(crate) fn handle_channel_ended(&mut self, wire: Wire) {
-        self.local.channels.nameless.remove(&wire);
-        let end = self.local.channels.end_theirs(wire);
-        // Before the answer: that says whether there was a channel.
+        self.local.channels.end_theirs(wire);
+        self.end_if_ended(wire);
+    }
+
+    /// Tells the task of a channel that its peer sends nothing more on. One that waits for its
+    /// answer still does: that says whether there was a channel.
+    fn end_if_ended(&mut self, wire: Wire) {
+        let carrier = self.local.channels.carriers.get(&wire);
+        let end = carrier.filter(|c| c.ended_by_peer()).and_then(|c| c.end);
         let stands = |id: &EndId| self.local.channels.get(*id).is_some_and(|end| end.open);
         if let Some(end) = end.filter(stands) {
             self.channel_over(end, Closed::ByPeer);
@@ -526,6 +536,10 @@ impl Node {
         let any = !all.is_empty();
         for (association, message) in all {
             let Some(channel) = self.peers.control_of(association) else { continue };
+            let Some(channel) = channel else {
+                later.push((association, message));
+                continue;
+            };
             let bytes = message.encode();
             let sent = memory.put(&bytes).is_some_and(|block| {
                 let sent = self.endpoint.send(association, channel, block, bytes.len() as u32);
@@ -543,10 +557,22 @@ impl Node {
         any
     }
 
+    /// How the channels of `task` to `peer` stand.
+    pub(crate) fn channels_between(&self, task: TaskId, peer: TaskId) -> Vec<ChannelStatus> {
+        let numbers = self.local.channels.of(task).into_iter();
+        let all = numbers.filter_map(|number| self.status_of(task, number));
+        all.filter(|status| status.peer == peer).collect()
+    }
+
     /// How a channel of `task` stands.
     pub(crate) fn channel_status(&self, task: TaskId, number: u32) -> Result<Answer, Fault> {
-        let end = self.local.channels.get((task, number)).ok_or(Fault::NotFound)?;
+        self.status_of(task, number).map(Answer::Channel).ok_or(Fault::NotFound)
+    }
+
+    fn status_of(&self, task: TaskId, number: u32) -> Option<ChannelStatus> {
+        let end = self.local.channels.get((task, number))?;
         let mut status = ChannelStatus {
+            number,
             peer: end.peer,
             spec: end.spec,
             sent: end.sent.0,
@@ -568,6 +594,6 @@ impl Node {
             (status.abandoned, status.late) = (counted.abandoned, counted.late);
             status.repaired = counted.repaired;
         }
-        Ok(Answer::Channel(status))
+        Some(status)
     }
 }

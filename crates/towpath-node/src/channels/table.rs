@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_proto::AssociationId;
-use towpath_vm::channel::{CHANNELS_MAX, ChannelSpec, OPENS_PER_SECOND};
+use towpath_vm::channel::{CHANNELS_MAX, ChannelSpec, HERE_MAX, OPENS_PER_SECOND};
 use towpath_vm::message::ChannelAsk;
 use towpath_wire::frame::ChannelOpen;
 use towpath_wire::{ChannelId, HostId, Instant, TaskId};
@@ -97,7 +97,7 @@ impl End {
 
 /// What a connection's channel carries. It stays until both sides have ended it and everything of
 /// ours is settled.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Carrier {
     /// The task's channel; `None`: its task is done with it.
     pub(crate) end: Option<EndId>,
@@ -145,6 +145,8 @@ pub(crate) struct Ends {
     awaiting: BTreeMap<TaskId, Vec<Wish>>,
     /// For hosts without a connection.
     unconnected: BTreeMap<HostId, Vec<EndId>>,
+    /// Room of the ends whose line is [`Line::Here`], in bytes.
+    here: u64,
     /// Numbers given to offered channels so far.
     offered: u32,
 }
@@ -163,35 +165,56 @@ impl Ends {
     }
 
     pub(crate) fn insert(&mut self, id: EndId, end: End) {
-        if let Line::There(wire) = end.line {
-            self.carry(wire, id);
-        }
+        let line = end.line;
         self.ends.insert(id, end);
+        self.leads(id, line);
+    }
+
+    /// A peer opened a channel; whose it is, it has yet to say.
+    pub(crate) fn opened(&mut self, wire: Wire, open: ChannelOpen) {
+        self.nameless.insert(wire, open);
+        self.carriers.entry(wire).or_default();
     }
 
     fn carry(&mut self, wire: Wire, id: EndId) {
-        let (ended_by_us, ended_by_peer) = (false, false);
-        let carrier = Carrier { end: Some(id), under_way: 0, ended_by_us, ended_by_peer };
-        self.carriers.insert(wire, carrier);
+        self.carriers.entry(wire).or_default().end = Some(id);
     }
 
     /// The other end of a channel is known now.
     pub(crate) fn lead(&mut self, id: EndId, line: Line) {
-        if let Line::There(wire) = line {
-            self.carry(wire, id);
-        }
         if let Some(end) = self.ends.get_mut(&id) {
             end.line = line;
+            self.leads(id, line);
         }
+    }
+
+    fn leads(&mut self, id: EndId, line: Line) {
+        match line {
+            Line::There(wire) => self.carry(wire, id),
+            Line::Here(_) => self.here += self.ends.get(&id).map_or(0, |e| e.spec.window.into()),
+            Line::Wanted => {}
+        }
+    }
+
+    /// Why there cannot be another channel between tasks of this host.
+    pub(crate) fn check_here(&self, spec: &ChannelSpec) -> Result<(), (&'static str, u64)> {
+        if self.here + 2 * u64::from(spec.window) <= HERE_MAX {
+            return Ok(());
+        }
+        Err(("room of all channels within one host, in bytes", HERE_MAX))
     }
 
     /// A task is done with a channel; the caller sees to its line.
     pub(crate) fn remove(&mut self, id: EndId) -> Option<End> {
         let end = self.ends.remove(&id)?;
-        if let Line::There(wire) = end.line
-            && let Some(carrier) = self.carriers.get_mut(&wire)
-        {
-            carrier.end = None;
+        match end.line {
+            Line::There(wire) => {
+                if let Some(carrier) = self.carriers.get_mut(&wire) {
+                    carrier.end = None;
+                }
+            }
+            Line::Here(_) => self.here -= u64::from(end.spec.window),
+            Line::Wanted => {}
         }
         Some(end)
     }
@@ -288,13 +311,12 @@ impl Ends {
         self.tidy(wire);
     }
 
-    /// The peer sends nothing more on it; whose it still is.
-    pub(crate) fn end_theirs(&mut self, wire: Wire) -> Option<EndId> {
-        let carrier = self.carriers.get_mut(&wire)?;
-        carrier.ended_by_peer = true;
-        let end = carrier.end;
+    /// The peer sends nothing more on it.
+    pub(crate) fn end_theirs(&mut self, wire: Wire) {
+        if let Some(carrier) = self.carriers.get_mut(&wire) {
+            carrier.ended_by_peer = true;
+        }
         self.tidy(wire);
-        end
     }
 
     fn tidy(&mut self, wire: Wire) {
@@ -397,7 +419,7 @@ mod tests {
         ends.departs(wire);
         assert_eq!(ends.remove(of).map(|end| end.line), Some(Line::There(wire)));
         ends.end_ours(wire);
-        assert_eq!(ends.end_theirs(wire), None, "its task is done with it");
+        ends.end_theirs(wire);
         assert!(ends.carriers.contains_key(&wire), "a block of ours is still there");
         assert_eq!(ends.settled(wire), None);
         assert_eq!(ends.len(), 0);
