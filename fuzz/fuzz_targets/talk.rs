@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use towpath_fuzz::allocation::{self, PeakAlloc};
 use towpath_vm::data::{self, Continued, Multicast};
 use towpath_vm::talk::{ToDaemon, ToTask, decode, encode};
-use towpath_wire::talk::{FrameHead, Header};
+use towpath_wire::talk::{ChannelFront, FrameHead, Header};
 
 #[global_allocator]
 static COUNTING: PeakAlloc = PeakAlloc;
@@ -43,6 +43,9 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(heap <= FACTOR * bytes.len() + FLOOR, "{heap} B for {} B", bytes.len());
     if let Some(Ok(header)) = bytes.first_chunk().map(Header::parse) {
         assert_eq!(Some(&header.emit()), bytes.first_chunk());
+    }
+    if let Some(Ok(front)) = bytes.first_chunk().map(ChannelFront::parse) {
+        assert_eq!(Some(&front.emit()), bytes.first_chunk());
     }
     if let Some(Ok(head)) = bytes.first_chunk().map(FrameHead::parse) {
         assert_eq!(Some(&head.emit()), bytes.first_chunk());

@@ -174,7 +174,7 @@ fn new_file(root: &Path) -> Result<PathBuf> {
 }
 
 /// Longest time in which nothing is said, once tests run: then those that run hang.
-const SILENCE: Duration = Duration::from_secs(600);
+const SILENCE: Duration = Duration::from_mins(10);
 
 /// Tests that the runner called slow and that have not ended.
 #[derive(Debug, Default)]

@@ -190,7 +190,8 @@ fn text(told: &Told) -> String {
     };
     format!(
         "  route    {route}\n  why      {why}\n  direct   {direct}\n  costs    {cost}\n  \
-         sent     {sent}\n  daemons  {} bytes sent, {left} more may go now\n  network  {network}\n{channels}",
+         sent     {sent}\n  daemons  {} bytes sent, {left} more may go now\n  \
+         network  {network}\n{channels}",
         e.sent_bytes
     )
 }

@@ -270,10 +270,6 @@ impl Node {
         self.config.unix_us_at_zero = unix_us_at_zero;
     }
 
-    pub(crate) const fn unix_s(&self, now: Instant) -> u64 {
-        self.unix_us(now) / 1_000_000
-    }
-
     /// Asks `host` to run something. News comes as [`NodeEvent::Request`], ending in exactly one
     /// `Ended`.
     pub fn spawn(
@@ -547,7 +543,6 @@ impl Node {
             self.release_dropped(memory);
             self.send_again(now, memory);
             self.waiting_changed();
-            quiet &= !self.flush_along(memory);
             self.flush(now, memory);
             if quiet {
                 break;

@@ -223,10 +223,13 @@ impl Peers {
         }
     }
 
-    /// The channel on which daemons talk along a connection, once that has it; the outer `None`:
-    /// there is no such connection.
-    pub(crate) fn control_of(&self, id: AssociationId) -> Option<Option<ChannelId>> {
-        Some(self.conns.get(&id)?.lanes.channel(Purpose::Control))
+    pub(crate) fn stands(&self, id: AssociationId) -> bool {
+        self.conns.contains_key(&id)
+    }
+
+    /// The channel on which daemons talk along a connection, once that has it.
+    pub(crate) fn control_of(&self, id: AssociationId) -> Option<ChannelId> {
+        self.conns.get(&id)?.lanes.channel(Purpose::Control)
     }
 
     /// Drops the tasks' data that waits for a peer that goes on under another association.
@@ -272,6 +275,7 @@ impl Node {
     /// Sends what waits for connected peers.
     pub(crate) fn flush(&mut self, now: Instant, memory: &mut dyn Memory) {
         self.tell_leader(now);
+        self.flush_along(memory);
         let dirty = core::mem::take(&mut self.peers.dirty);
         for host in dirty {
             self.settle_watch(now, host);
@@ -415,9 +419,7 @@ impl Node {
             AssociationEvent::Opened(open) if open.label == LABEL_CHANNEL => {
                 self.handle_channel_open((id, open.channel), *open);
             }
-            AssociationEvent::Message { channel, label, block, len, .. }
-                if label == LABEL_CHANNEL =>
-            {
+            AssociationEvent::Message { channel, label: LABEL_CHANNEL, block, len, .. } => {
                 self.handle_on_channel((id, channel), block, len, memory);
             }
             AssociationEvent::Sent { channel, block, .. }

@@ -306,6 +306,10 @@ impl Node {
         self.config.unix_us_at_zero.saturating_add(now.as_nanos() / 1000)
     }
 
+    pub(crate) const fn unix_s(&self, now: Instant) -> u64 {
+        self.unix_us(now) / 1_000_000
+    }
+
     /// Asks every host for its tasks.
     pub(crate) fn ask_everyone(&mut self, now: Instant, task: TaskId, number: u64) {
         let Some(me) = self.me else { return };

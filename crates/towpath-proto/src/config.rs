@@ -29,8 +29,8 @@ pub struct Config {
     pub channels_max: u16,
     /// Most credit of all channels of either side's opening together, in bytes and direction.
     pub credit_max: u64,
-    /// Most messages waiting in one channel for credit or acknowledgement; no more, either, than its
-    /// credit covers of messages without any bytes, 16 at least.
+    /// Most messages waiting in one channel for credit or acknowledgement; no more, either, than
+    /// its credit covers of messages without any bytes, 16 at least.
     pub messages_max: u32,
     /// Most associations, half-open ones included.
     pub associations_max: u16,

@@ -28,9 +28,9 @@
 //! and at most 4 times their size in range bookkeeping against a peer that sends every second byte;
 //! for each channel its state, and for each message that waits to be sent or acknowledged its own
 //! and its deadline: of a channel no more than its credit covers of empty ones, or 16; and of each
-//! path what retransmission remembers: 8192 packets from the oldest under way to the newest, and as many
-//! more beside them, with up to 64 pieces of messages in each. Packets of long messages hold one
-//! piece: 1.2 MB a path.
+//! path what retransmission remembers: 8192 packets from the oldest under way to the newest, and as
+//! many more beside them, with up to 64 pieces of messages in each. Packets of long messages hold
+//! one piece: 1.2 MB a path.
 #![no_std]
 #![forbid(unsafe_code)]
 

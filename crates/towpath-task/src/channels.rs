@@ -125,8 +125,8 @@ impl Channels {
         self.all.get(&channel.number).ok_or(ChannelError::NotOpen)
     }
 
-    /// The oldest message, if it has no more than `room` bytes; `Err`: there will be none. With it, whether the daemon is to be told at
-    /// once.
+    /// The oldest message, if it has no more than `room` bytes; `Err`: there will be none. With it,
+    /// whether the daemon is to be told at once.
     fn take(&mut self, number: u32, room: usize) -> Result<Option<(Vec<u8>, bool)>, ChannelError> {
         let held = self.all.get_mut(&number).ok_or(ChannelError::NotOpen)?;
         let Some(bytes) = held.arrived.pop_front() else {
@@ -150,8 +150,8 @@ impl Channels {
 }
 
 impl Task {
-    /// Opens a channel to `to` and waits until it stands there: one round trip. The other task finds
-    /// it by [`Task::accept_channel`], once it has enrolled; both may send.
+    /// Opens a channel to `to` and waits until it stands there: one round trip. The other task
+    /// finds it by [`Task::accept_channel`], once it has enrolled; both may send.
     ///
     /// A channel ends when one of the two closes it or ends, or when the connection between their
     /// hosts does. It does not come back by itself: open another.
@@ -207,8 +207,8 @@ impl Task {
         Ok(found)
     }
 
-    /// Sends a message; waits while the channel has no room for it. On a timely channel it is of use
-    /// for as long as the channel's specification says.
+    /// Sends a message; waits while the channel has no room for it. On a timely channel it is of
+    /// use for as long as the channel's specification says.
     pub fn send_on(&mut self, channel: Channel, bytes: &[u8]) -> Result<(), ChannelError> {
         self.send_until(channel, bytes, None, Deadline::NEVER).map(|_| ())
     }
@@ -277,9 +277,9 @@ impl Task {
         Ok(true)
     }
 
-    /// The next message of a channel: in order on an ordered one, else as they come. Waits for it no
-    /// longer than `timeout` (`None`: as long as it takes). What came before a channel was closed is
-    /// received before [`ChannelError::Closed`] says so.
+    /// The next message of a channel: in order on an ordered one, else as they come. Waits for it
+    /// no longer than `timeout` (`None`: as long as it takes). What came before a channel was
+    /// closed is received before [`ChannelError::Closed`] says so.
     pub fn recv_on(
         &mut self,
         channel: Channel,
@@ -356,7 +356,9 @@ impl Task {
     pub(crate) fn queue_untold(&mut self) {
         while self.channels.has_untold() {
             let told: Vec<ToDaemon> = self.channels.untold().collect();
-            told.iter().for_each(|say| self.queue(say));
+            for say in &told {
+                self.queue(say);
+            }
         }
     }
 

@@ -29,8 +29,8 @@ pub const WINDOW_USUAL: u32 = 64 << 10;
 pub const WINDOW_MAX: u32 = 16 << 20;
 /// What a message takes of a channel's room beside its bytes.
 pub const MESSAGE_COST: u32 = 64;
-/// Most room, of both directions, of all channels between tasks of one host, in bytes: what a daemon
-/// may have to keep for tasks that do not read.
+/// Most room, of both directions, of all channels between tasks of one host, in bytes: what a
+/// daemon may have to keep for tasks that do not read.
 pub const HERE_MAX: u64 = 128 << 20;
 /// Longest message, in bytes, where the channel's room allows it.
 pub const MESSAGE_MAX: u32 = (FRAME_BODY_MAX - ChannelFront::LEN) as u32;

@@ -130,11 +130,11 @@ pub(crate) struct Wish {
     pub(crate) spec: ChannelSpec,
 }
 
-/// All of them. Invariants: the line of each of `ends` that is [`Line::Here`] names an end whose
+/// All of them. Invariants: the line of each of `all` that is [`Line::Here`] names an end whose
 /// line names it, [`Line::There`] an entry of `carriers` that names it.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
-    ends: BTreeMap<EndId, End>,
+    all: BTreeMap<EndId, End>,
     pub(crate) carriers: BTreeMap<Wire, Carrier>,
     opens: BTreeMap<TaskId, Opens>,
     /// Channels that a peer opened and did not say whose they are.
@@ -153,20 +153,20 @@ pub(crate) struct Ends {
 
 impl Ends {
     pub(crate) fn get_mut(&mut self, id: EndId) -> Option<&mut End> {
-        self.ends.get_mut(&id)
+        self.all.get_mut(&id)
     }
 
     pub(crate) fn get(&self, id: EndId) -> Option<&End> {
-        self.ends.get(&id)
+        self.all.get(&id)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.ends.len() + self.carriers.len() + self.nameless.len() + self.named.len()
+        self.all.len() + self.carriers.len() + self.nameless.len() + self.named.len()
     }
 
     pub(crate) fn insert(&mut self, id: EndId, end: End) {
         let line = end.line;
-        self.ends.insert(id, end);
+        self.all.insert(id, end);
         self.leads(id, line);
     }
 
@@ -182,7 +182,7 @@ impl Ends {
 
     /// The other end of a channel is known now.
     pub(crate) fn lead(&mut self, id: EndId, line: Line) {
-        if let Some(end) = self.ends.get_mut(&id) {
+        if let Some(end) = self.all.get_mut(&id) {
             end.line = line;
             self.leads(id, line);
         }
@@ -191,7 +191,7 @@ impl Ends {
     fn leads(&mut self, id: EndId, line: Line) {
         match line {
             Line::There(wire) => self.carry(wire, id),
-            Line::Here(_) => self.here += self.ends.get(&id).map_or(0, |e| e.spec.window.into()),
+            Line::Here(_) => self.here += self.all.get(&id).map_or(0, |e| e.spec.window.into()),
             Line::Wanted => {}
         }
     }
@@ -206,7 +206,7 @@ impl Ends {
 
     /// A task is done with a channel; the caller sees to its line.
     pub(crate) fn remove(&mut self, id: EndId) -> Option<End> {
-        let end = self.ends.remove(&id)?;
+        let end = self.all.remove(&id)?;
         match end.line {
             Line::There(wire) => {
                 if let Some(carrier) = self.carriers.get_mut(&wire) {
@@ -221,11 +221,11 @@ impl Ends {
 
     /// The numbers of a task's channels.
     pub(crate) fn of(&self, task: TaskId) -> Vec<u32> {
-        self.ends.range((task, 0)..=(task, u32::MAX)).map(|((_, number), _)| *number).collect()
+        self.all.range((task, 0)..=(task, u32::MAX)).map(|((_, number), _)| *number).collect()
     }
 
     fn count(&self, task: TaskId) -> usize {
-        self.ends.range((task, 0)..=(task, u32::MAX)).count()
+        self.all.range((task, 0)..=(task, u32::MAX)).count()
     }
 
     /// Why a task may not have another channel.
@@ -263,7 +263,7 @@ impl Ends {
         loop {
             let number = self.offered.wrapping_mul(2) | 1;
             self.offered = self.offered.wrapping_add(1);
-            if !self.ends.contains_key(&(task, number)) {
+            if !self.all.contains_key(&(task, number)) {
                 return number;
             }
         }

@@ -341,13 +341,7 @@ impl Engine {
                 log!("leader {id} out of contact: trying to reach it");
                 self.tell_watchers(&HostEvent::LeaderLost(id));
             }
-            NodeEvent::LeaderBack(id) => {
-                log!("leader {id} is back");
-                let host = self.node.hosts().find(|h| h.id == id).cloned();
-                if let Some(host) = host {
-                    self.tell_watchers(&HostEvent::LeaderBack(host));
-                }
-            }
+            NodeEvent::LeaderBack(id) => self.leader_is_back(id),
             NodeEvent::LeaderRefuses { leader, why } => log!("{}", refuses(leader, &why)),
             NodeEvent::Deleted => {
                 log!("deleted from the host table");
@@ -371,6 +365,14 @@ impl Engine {
             NodeEvent::Channel { .. } => {}
         }
         Ok(())
+    }
+
+    fn leader_is_back(&mut self, id: HostId) {
+        log!("leader {id} is back");
+        let host = self.node.hosts().find(|h| h.id == id).cloned();
+        if let Some(host) = host {
+            self.tell_watchers(&HostEvent::LeaderBack(host));
+        }
     }
 
     fn take_reports(&mut self) {

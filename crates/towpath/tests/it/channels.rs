@@ -29,7 +29,7 @@ fn stream(hosts: usize, class: Class) {
     let (mut a, mut b) = (vm.task(1), vm.task(hosts));
     let spec = ChannelSpec { class, ..ChannelSpec::default() };
     let (ours, theirs) = opened(&mut a, &mut b, spec);
-    let len = |n: u64| if n % 7 == 0 { 65_472 } else { (n * 131 % 3000) as usize };
+    let len = |n: u64| if n.is_multiple_of(7) { 65_472 } else { (n * 131 % 3000) as usize };
     let work = move |task: &mut Task, channel| {
         let (mut sent, mut got) = (0, Vec::new());
         while sent < COUNT || (got.len() as u64) < COUNT {
@@ -111,7 +111,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
     let (ordered, _) = opened(&mut a, &mut b, usual);
     let late = a.send_on_within(ordered, b"x", Duration::from_millis(1));
     assert_eq!(late, Err(ChannelError::NotTimely));
-    let long = a.send_on(ordered, &[0; 65_473]);
+    let long = a.send_on(ordered, &vec![0; 65_473]);
     assert_eq!(long, Err(ChannelError::TooLong { len: 65_473, limit: 65_472 }));
     let (timely, theirs) =
         opened(&mut a, &mut b, ChannelSpec { class: Class::Timely, deadline, ..usual });

@@ -1,0 +1,276 @@
+//! How a task's channel comes to stand: asked for, named on its connection, offered, answered.
+
+use alloc::format;
+
+use towpath_proto::AssociationId;
+use towpath_proto::association::Opening;
+use towpath_vm::channel::{ChannelSpec, Class};
+use towpath_vm::members::State;
+use towpath_vm::message::{ChannelAnswer, ChannelAsk, LABEL_CHANNEL};
+use towpath_vm::talk::{Fault, ToTask};
+use towpath_vm::{Host, HostState, Message};
+use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
+use towpath_wire::{ChannelId, HostId, Instant, TaskId};
+
+use super::table::{End, EndId, Line, Wire, Wish};
+use crate::node::Node;
+use crate::peers::Contact;
+
+/// Priority of the lowest channel among those of a connection; [`PRIORITY_USUAL`] higher stand
+/// tasks' messages.
+///
+/// [`PRIORITY_USUAL`]: towpath_vm::channel::PRIORITY_USUAL
+const PRIORITY_LEAST: u16 = 96;
+
+const fn reliability(class: Class) -> Reliability {
+    match class {
+        Class::Ordered => Reliability::ReliableOrdered,
+        Class::Unordered => Reliability::ReliableUnordered,
+        Class::Timely => Reliability::Timely,
+        Class::Once => Reliability::Unreliable,
+    }
+}
+
+fn opening(spec: &ChannelSpec) -> Opening {
+    Opening {
+        reliability: reliability(spec.class),
+        priority: PRIORITY_LEAST + u16::from(spec.priority),
+        window: Some(spec.window),
+        ..Opening::new(Direction::Both, LABEL_CHANNEL)
+    }
+}
+
+/// Whether a channel was opened as what is said of it.
+fn agree(open: &ChannelOpen, spec: &ChannelSpec) -> bool {
+    let said = opening(spec);
+    spec.check().is_ok()
+        && open.reliability == said.reliability
+        && open.priority == said.priority
+        && open.direction == said.direction
+        && open.limit <= u64::from(spec.window)
+}
+
+fn limit((what, limit): (&str, u64)) -> Fault {
+    Fault::Limit { what: what.into(), limit }
+}
+
+impl Node {
+    /// `task` opens a channel.
+    pub(crate) fn open_task_channel(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        number: u32,
+        to: TaskId,
+        spec: ChannelSpec,
+    ) {
+        let id = (task, number);
+        if number % 2 == 1 || self.local.channels.get(id).is_some() {
+            return self.cut_off(task, format!("channel {number} is odd, or there already"));
+        }
+        if let Err(fault) = self.may_open(now, task, to, &spec) {
+            return self.channel_refused(id, fault);
+        }
+        self.local.channels.insert(id, End::new(to, spec, Line::Wanted, false));
+        let host = to.host();
+        if self.me == Some(host) {
+            self.offer(Wish { line: Line::Here(id), from: task, spec }, to);
+        } else if let Some(association) = self.peers.up(host) {
+            self.begin_channel(association, id);
+        } else {
+            self.local.channels.await_connection(host, id);
+            self.ensure_connection(now, host);
+            if self.peers.entry(host).contact == Contact::None {
+                self.connection_unmade(host);
+            }
+        }
+    }
+
+    fn may_open(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        to: TaskId,
+        spec: &ChannelSpec,
+    ) -> Result<(), Fault> {
+        spec.check().map_err(Fault::Bad)?;
+        if to == task {
+            return Err(Fault::Bad("a channel from a task to itself".into()));
+        }
+        self.local.channels.check_open(now, task).map_err(limit)?;
+        let Some(log) = &self.log else { return Err(Fault::NotJoined) };
+        let up = |h: &Host| h.state == HostState::Up;
+        if log.table().get(to.host()).is_some_and(up) { Ok(()) } else { Err(Fault::NoHost) }
+    }
+
+    /// Opens the channel of a connection for a task's, and says whose it is.
+    fn begin_channel(&mut self, association: AssociationId, id: EndId) {
+        let Some(end) = self.local.channels.get(id) else { return };
+        let (to, spec) = (end.peer, end.spec);
+        let Some(channel) = self.endpoint.open(association, opening(&spec)) else {
+            self.local.channels.remove(id);
+            let config = &self.config.proto;
+            let what = "room of all channels between two hosts, in bytes, or their number of \
+                        channels";
+            return self.channel_refused(id, limit((what, config.credit_max)));
+        };
+        self.local.channels.lead(id, Line::There((association, channel)));
+        let ask = ChannelAsk { channel: channel.0, from: id.0, to, spec };
+        self.say_along(association, Message::ChannelAsk(ask));
+    }
+
+    /// Says something of a connection's channels: on that connection or not at all.
+    pub(super) fn say_along(&mut self, association: AssociationId, message: Message) {
+        self.peers.along.push_back((association, message));
+    }
+
+    /// A connection to `host` stands: channels that waited for it are opened.
+    pub(crate) fn open_unconnected(&mut self, host: HostId, association: AssociationId) {
+        for id in self.local.channels.unconnected(host) {
+            self.begin_channel(association, id);
+        }
+    }
+
+    /// No connection to `host` could be made.
+    pub(crate) fn connection_unmade(&mut self, host: HostId) {
+        for id in self.local.channels.unconnected(host) {
+            if self.local.channels.remove(id).is_some() {
+                self.channel_refused(id, Fault::HostLost);
+            }
+        }
+    }
+
+    pub(super) fn channel_refused(&mut self, (task, number): EndId, fault: Fault) {
+        self.say(task, ToTask::ChannelOpen { number, outcome: Err(fault) });
+    }
+
+    /// A peer opened a channel for a task's.
+    pub(crate) fn handle_channel_open(&mut self, wire: Wire, open: ChannelOpen) {
+        self.local.channels.opened(wire, open);
+        self.match_offer(wire);
+    }
+
+    /// A peer says whose a channel is.
+    pub(crate) fn handle_channel_ask(&mut self, from: HostId, id: AssociationId, ask: ChannelAsk) {
+        let known = self.local.channels.named.len() >= usize::from(self.config.proto.channels_max);
+        if ask.from.host() != from || self.me != Some(ask.to.host()) || known {
+            self.malformed += 1;
+            return;
+        }
+        let wire = (id, ChannelId(ask.channel));
+        self.local.channels.named.insert(wire, ask);
+        self.match_offer(wire);
+    }
+
+    /// Offers a channel that was opened and whose owner is known.
+    fn match_offer(&mut self, wire: Wire) {
+        let channels = &mut self.local.channels;
+        let (Some(open), Some(ask)) = (channels.nameless.get(&wire), channels.named.get(&wire))
+        else {
+            return;
+        };
+        let (agreed, ask) = (agree(open, &ask.spec), *ask);
+        channels.nameless.remove(&wire);
+        channels.named.remove(&wire);
+        let wish = Wish { line: Line::There(wire), from: ask.from, spec: ask.spec };
+        if agreed {
+            self.offer(wish, ask.to);
+        } else {
+            self.malformed += 1;
+            self.turn_down(&wish, Fault::Bad("it was opened as another".into()));
+        }
+    }
+
+    /// Gives a task the other end of a channel, now or when it enrols.
+    fn offer(&mut self, wish: Wish, to: TaskId) {
+        let state = self.local.members.get(to).map(|member| &member.state);
+        let there = match state {
+            None | Some(State::Left(_)) => Err(Fault::NoTask),
+            Some(_) => self.has_place(&wish, to).map_err(limit),
+        };
+        if let Err(fault) = there {
+            return self.turn_down(&wish, fault);
+        }
+        if self.local.members.enrolled(to).is_none() {
+            return self.local.channels.await_enrolment(to, wish);
+        }
+        let number = self.local.channels.number_for(to);
+        let Wish { line, from, spec } = wish;
+        self.local.channels.insert((to, number), End::new(from, spec, line, true));
+        self.say(to, ToTask::ChannelOffered { number, from, spec });
+        match line {
+            Line::Here(opener) => {
+                self.local.channels.lead(opener, Line::Here((to, number)));
+                self.channel_stands(opener);
+            }
+            Line::There((association, channel)) => {
+                let answer = ChannelAnswer { channel: channel.0, outcome: Ok(()) };
+                self.say_along(association, Message::ChannelAnswer(answer));
+                self.end_if_ended((association, channel));
+            }
+            Line::Wanted => {}
+        }
+    }
+
+    fn has_place(&self, wish: &Wish, to: TaskId) -> Result<(), (&'static str, u64)> {
+        self.local.channels.check_count(to)?;
+        match wish.line {
+            Line::Here(_) => self.local.channels.check_here(&wish.spec),
+            Line::There(_) | Line::Wanted => Ok(()),
+        }
+    }
+
+    fn channel_stands(&mut self, id: EndId) {
+        if let Some(end) = self.local.channels.get_mut(id)
+            && !core::mem::replace(&mut end.open, true)
+        {
+            self.say(id.0, ToTask::ChannelOpen { number: id.1, outcome: Ok(()) });
+        }
+    }
+
+    pub(super) fn turn_down(&mut self, wish: &Wish, fault: Fault) {
+        match wish.line {
+            Line::Here(opener) => {
+                if self.local.channels.remove(opener).is_some() {
+                    self.channel_refused(opener, fault);
+                }
+            }
+            Line::There(wire @ (association, channel)) => {
+                self.finish_wire(wire);
+                let answer = ChannelAnswer { channel: channel.0, outcome: Err(fault) };
+                self.say_along(association, Message::ChannelAnswer(answer));
+            }
+            Line::Wanted => {}
+        }
+    }
+
+    /// What the other host says to a channel that was opened to it.
+    pub(crate) fn handle_channel_answer(&mut self, id: AssociationId, answer: ChannelAnswer) {
+        let wire = (id, ChannelId(answer.channel));
+        let Some(carrier) = self.local.channels.carriers.get(&wire) else { return };
+        let end = carrier.end;
+        match (answer.outcome, end) {
+            (Ok(()), Some(end)) => {
+                self.channel_stands(end);
+                self.end_if_ended(wire);
+            }
+            (Ok(()), None) => {}
+            (Err(fault), end) => {
+                if let Some(end) = end
+                    && self.local.channels.get(end).is_some_and(|e| !e.open)
+                {
+                    self.local.channels.remove(end);
+                    self.channel_refused(end, fault);
+                }
+                self.finish_wire(wire);
+            }
+        }
+    }
+
+    /// A task takes part now: it is offered what others opened to it.
+    pub(crate) fn offer_awaited(&mut self, task: TaskId) {
+        for wish in self.local.channels.awaited(task) {
+            self.offer(wish, task);
+        }
+    }
+}
