@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(opened(&mut ends, now), 2);
         now += Duration::from_micros(500);
         assert_eq!(opened(&mut ends, now), 1, "what is left of a time is not lost");
-        now += Duration::from_secs(60);
+        now += Duration::from_mins(1);
         assert_eq!(opened(&mut ends, now), 1000);
         let said = ends.check_open(now, task(1));
         assert_eq!(said, Err(("channels that a task opens in a second", 1000)));
