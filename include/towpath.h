@@ -65,6 +65,8 @@ enum towpath_code {
     TOWPATH_E_BROKEN = -26, /* a member ended while others waited */
     TOWPATH_E_MISMATCH = -27, /* the members do not agree on what they do together */
     TOWPATH_E_PANIC = -28, /* a fault of the library itself: the handle is no longer usable */
+    TOWPATH_E_CLOSED = -29, /* the channel is over */
+    TOWPATH_E_TOO_LATE = -30, /* its time was over before it could be sent */
 };
 
 /* A code's text; never NULL, never freed. */
@@ -222,6 +224,77 @@ void towpath_message_about(const towpath_message *message, towpath_received *abo
 const void *towpath_message_bytes(const towpath_message *message);
 size_t towpath_message_len(const towpath_message *message);
 void towpath_message_free(towpath_message *message);
+
+/* ---- Channels --------------------------------------------------------------------------- */
+
+/* A channel to another task, by its number at this one: with an order, a room and a place among
+ * what a host sends that are its own, so that nothing on it waits for another channel or for
+ * messages. Both tasks send and receive. It is over when either closes it or ends, and when the
+ * connection between their hosts is lost; it does not come back by itself. */
+typedef uint32_t towpath_channel;
+
+enum towpath_class {
+    TOWPATH_ORDERED = 0,   /* each message exactly once, in order */
+    TOWPATH_UNORDERED = 1, /* each exactly once, in any order */
+    TOWPATH_TIMELY = 2,    /* each at most once; repaired while that can be in time */
+    TOWPATH_ONCE = 3,      /* each at most once; nothing is repaired */
+};
+
+typedef struct towpath_channel_spec {
+    uint32_t cls;      /* enum towpath_class */
+    uint32_t priority; /* 0 to 7: of what waits for one host, the higher goes first; messages: 4 */
+    uint32_t window;   /* room of each direction in bytes, 4096 to 16777216; a message takes 64 more
+                          than it has */
+    uint32_t reserved;
+    int64_t deadline_ns; /* for how long a message is of use: for timely channels, where it must be
+                            said; else TOWPATH_FOREVER */
+} towpath_channel_spec;
+
+/* What a channel is that is asked for without a specification: ordered, priority 4, 64 KiB. */
+void towpath_channel_usual(towpath_channel_spec *spec);
+
+/* Opens a channel; waits until the other task has it. `spec` may be NULL: the usual. */
+int towpath_open_channel(towpath_task *task, towpath_id to, const towpath_channel_spec *spec,
+                         towpath_channel *channel);
+
+/* The next channel that another task opened to this one; TOWPATH_NONE when there was none within
+ * `timeout`. `from` and `spec` may be NULL. */
+int towpath_accept_channel(towpath_task *task, int64_t timeout, towpath_channel *channel,
+                           towpath_id *from, towpath_channel_spec *spec);
+
+/* Sends; waits while there is no room. `within`: for how long from now the message is of use, on a
+ * timely channel (without room in that time: TOWPATH_E_TOO_LATE); TOWPATH_FOREVER: as the channel
+ * was asked for. */
+int towpath_send_on(towpath_task *task, towpath_channel channel, const void *bytes, size_t len,
+                    int64_t within);
+
+/* Sends if there is room now, else TOWPATH_NONE. */
+int towpath_try_send_on(towpath_task *task, towpath_channel channel, const void *bytes,
+                        size_t len);
+
+/* Receives the next message, of `len` (may be NULL) bytes; TOWPATH_NONE when none came within
+ * `timeout`. One that is longer than `room` stays: TOWPATH_E_TOO_LONG, and `len` says how long it
+ * is. TOWPATH_E_CLOSED comes after the last message. */
+int towpath_recv_on(towpath_task *task, towpath_channel channel, void *bytes, size_t room,
+                    int64_t timeout, size_t *len);
+
+typedef struct towpath_channel_status {
+    towpath_id peer;
+    uint64_t sent; /* messages acknowledged, and their bytes */
+    uint64_t bytes_sent;
+    uint64_t abandoned; /* given up: out of date, or lost where nothing is repaired */
+    uint64_t late;      /* acknowledged, and late by an estimate */
+    uint64_t repaired;  /* pieces sent again */
+    uint64_t received;
+    uint64_t bytes_received;
+    uint64_t waiting; /* bytes of room in use by what this task sent */
+    int64_t rtt_ns;   /* round trip to the other host; TOWPATH_FOREVER: none, it is this one */
+} towpath_channel_status;
+int towpath_channel_look(towpath_task *task, towpath_channel channel,
+                         towpath_channel_status *status);
+
+/* Ends a channel. What was sent on it is delivered. */
+int towpath_close_channel(towpath_task *task, towpath_channel channel);
 
 /* ---- Waiting ---------------------------------------------------------------------------- */
 

@@ -2,7 +2,9 @@
 
 use std::ffi::CStr;
 
-use towpath_task::{AskError, EnrolError, Fault, Lost, RecvError, SendError};
+use towpath_task::{
+    AskError, ChannelError, EnrolError, Fault, Lost, OpenError, RecvError, SendError,
+};
 
 macro_rules! codes {
     ($($name:ident $symbol:literal = $value:literal, $text:literal;)*) => {
@@ -58,6 +60,8 @@ codes! {
     Broken "TOWPATH_E_BROKEN" = -26, "a member ended while others waited";
     Mismatch "TOWPATH_E_MISMATCH" = -27, "the members do not agree on what they do together";
     Panic "TOWPATH_E_PANIC" = -28, "a fault of the library itself: the handle is no longer usable";
+    Closed "TOWPATH_E_CLOSED" = -29, "the channel is over";
+    TooLate "TOWPATH_E_TOO_LATE" = -30, "its time was over before it could be sent";
 }
 
 impl Code {
@@ -96,7 +100,7 @@ macro_rules! failures {
     };
 }
 
-failures!(EnrolError, SendError, RecvError, AskError, Fault);
+failures!(EnrolError, SendError, RecvError, AskError, Fault, OpenError, ChannelError);
 
 impl From<&Lost> for Code {
     fn from(e: &Lost) -> Self {
@@ -139,6 +143,30 @@ impl From<&RecvError> for Code {
             RecvError::Full(_) => Self::Full,
             RecvError::TooLong { .. } => Self::TooLong,
             RecvError::Lost(lost) => lost.into(),
+        }
+    }
+}
+
+impl From<&OpenError> for Code {
+    fn from(e: &OpenError) -> Self {
+        match e {
+            OpenError::Refused(fault) => fault.into(),
+            OpenError::Ask(ask) => ask.into(),
+            OpenError::Lost(lost) => lost.into(),
+        }
+    }
+}
+
+impl From<&ChannelError> for Code {
+    fn from(e: &ChannelError) -> Self {
+        match e {
+            ChannelError::Closed(_) => Self::Closed,
+            ChannelError::NotOpen => Self::NotFound,
+            ChannelError::TooLong { .. } | ChannelError::NoRoom { .. } => Self::TooLong,
+            ChannelError::NotTimely => Self::Argument,
+            ChannelError::TooLate => Self::TooLate,
+            ChannelError::Full(_) => Self::Full,
+            ChannelError::Lost(lost) => lost.into(),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | `handle` | opaque handles, one user at a time, panics stop here |
 //! | `given` | what C hands in, checked |
 //! | `enrol`, `send`, `receive`, `event` | being a task, messages, events |
+//! | `channel` | channels of a task's own |
 //! | `machine`, `registry` | the virtual machine, groups and mailboxes |
 //! | `team`, `operation` | what tasks do together |
 //!
@@ -14,6 +15,7 @@
 
 pub mod code;
 
+mod channel;
 mod enrol;
 mod event;
 mod given;

@@ -9,6 +9,7 @@ use towpath::protocol::{
     Account, DirectState, Explanation, Network, Reply, Request, RouteState, Sent,
 };
 use towpath::{Client, VmDir};
+use towpath_vm::channel::ChannelStatus;
 use towpath_wire::{HostId, TaskId};
 
 use crate::control::{ANSWER, connect, host_table, sockets};
@@ -69,6 +70,9 @@ pub(crate) fn explain(vm: &VmDir, args: &ExplainArgs) -> anyhow::Result<ExitCode
                 "sent": told.as_ref().and_then(|t| t.account).as_ref().map(sent_json),
                 "by_daemons_bytes": told.as_ref().map(|t| t.way.by_daemons.sent_bytes),
                 "limit_bytes": told.as_ref().map(|t| t.way.by_daemons.limit_bytes),
+                "channels": told.as_ref().map(|t| {
+                    t.way.channels.iter().map(channel_json).collect::<Vec<_>>()
+                }),
                 "network": told.as_ref().and_then(|t| t.way.network.as_ref()).map(network_json),
             })
         });
@@ -178,6 +182,7 @@ fn text(told: &Told) -> String {
         }
         None => "by daemons only".to_string(),
     };
+    let channels: String = way.channels.iter().map(channel_words).collect();
     let network = match &way.network {
         Some(network) => words(network),
         None if way.from.host() == way.to.host() => "none: one host".to_string(),
@@ -185,9 +190,42 @@ fn text(told: &Told) -> String {
     };
     format!(
         "  route    {route}\n  why      {why}\n  direct   {direct}\n  costs    {cost}\n  \
-         sent     {sent}\n  daemons  {} bytes sent, {left} more may go now\n  network  {network}\n",
+         sent     {sent}\n  daemons  {} bytes sent, {left} more may go now\n  network  {network}\n{channels}",
         e.sent_bytes
     )
+}
+
+/// A line for a channel of the task's own.
+fn channel_words(c: &ChannelStatus) -> String {
+    let class = format!("{:?}", c.spec.class).to_lowercase();
+    let deadline = c.spec.deadline.map(|d| format!(", of use for {:.1} ms", d.as_secs_f64() * 1e3));
+    format!(
+        "  channel  {}: {class}, priority {}{}; {} messages sent ({} bytes), {} given up, {} late, \
+         {} pieces repaired; {} received ({} bytes); {} of {} bytes of room in use\n",
+        c.number,
+        c.spec.priority,
+        deadline.unwrap_or_default(),
+        c.sent,
+        c.bytes_sent,
+        c.abandoned,
+        c.late,
+        c.repaired,
+        c.received,
+        c.bytes_received,
+        c.waiting,
+        c.spec.window,
+    )
+}
+
+fn channel_json(c: &ChannelStatus) -> serde_json::Value {
+    json!({
+        "number": c.number, "class": format!("{:?}", c.spec.class).to_lowercase(),
+        "priority": c.spec.priority, "window_bytes": c.spec.window,
+        "deadline_us": c.spec.deadline.map(|d| d.as_secs_f64() * 1e6),
+        "messages_sent": c.sent, "bytes_sent": c.bytes_sent, "messages_given_up": c.abandoned,
+        "messages_late": c.late, "pieces_repaired": c.repaired, "messages_received": c.received,
+        "bytes_received": c.bytes_received, "waiting_bytes": c.waiting,
+    })
 }
 
 fn sent_json(account: &Account) -> serde_json::Value {

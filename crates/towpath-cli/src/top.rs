@@ -195,8 +195,8 @@ fn text(now: &Look, rows: &[Row<'_>]) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{:<14} {:>8} {:>9} {:>6} {:>6} {:>7} {:>10} {:>10}  COMMAND",
-        "TASK", "PID", "AGE", "PEERS", "RINGS", "STREAMS", "MB/s", "MB"
+        "\n{:<14} {:>8} {:>9} {:>6} {:>6} {:>7} {:>8} {:>10} {:>10}  COMMAND",
+        "TASK", "PID", "AGE", "PEERS", "RINGS", "STREAMS", "CHANNELS", "MB/s", "MB"
     );
     for row in rows.iter().take(SHOWN) {
         let pid = if row.task.pid == 0 { "waits".into() } else { row.task.pid.to_string() };
@@ -206,13 +206,14 @@ fn text(now: &Look, rows: &[Row<'_>]) -> String {
         let peers = of(|l| l.of_daemon.peers.to_string());
         let rings = of(|l| l.ways.rings.to_string());
         let streams = of(|l| l.ways.streams.to_string());
+        let channels = of(|l| l.of_daemon.channels.to_string());
         let rate = row.rate.map_or_else(dash, |r| format!("{:.3}", r / 1e6));
         let sent = of(|l| format!("{:.3}", l.bytes() as f64 / 1e6));
         let command = visible(&row.task.command);
         let _ = writeln!(
             out,
             "{id:<14} {pid:>8} {age:>8.1}s {peers:>6} {rings:>6} {streams:>7} \
-             {rate:>10} {sent:>10}  {command}"
+             {channels:>8} {rate:>10} {sent:>10}  {command}"
         );
     }
     if rows.len() > SHOWN {
@@ -262,6 +263,7 @@ fn as_json(now: &Look, rows: &[Row<'_>]) -> serde_json::Value {
             "task": r.task.id.to_string(), "pid": r.task.pid, "age_us": r.task.age_us,
             "command": r.task.command, "peers": r.load.map(|l| l.of_daemon.peers),
             "rings": r.load.map(|l| l.ways.rings), "streams": r.load.map(|l| l.ways.streams),
+            "channels": r.load.map(|l| l.of_daemon.channels),
             "by_daemons_bytes": r.load.map(|l| l.of_daemon.sent_bytes),
             "by_ring_bytes": r.load.map(|l| l.ways.by_ring.bytes),
             "by_ring_messages": r.load.map(|l| l.ways.by_ring.messages),

@@ -411,8 +411,10 @@ impl Node {
     pub(crate) fn drop_contact(&mut self, now: Instant, host: HostId, why: u16) {
         if let Some(id) = self.peers.remove(host) {
             self.closing.push((id, why));
+            self.cut_channels(id);
             self.channels_over(host, id);
         }
+        self.connection_unmade(host);
         self.handle_watch(host, false);
         self.give_up_work(now, host);
     }

@@ -78,7 +78,7 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    fn hold_inside(&mut self, len: u32) {
+    pub(crate) fn hold_inside(&mut self, len: u32) {
         self.inside += u64::from(len) + BLOCK_COST;
         self.inside_max = self.inside_max.max(self.inside);
     }

@@ -44,6 +44,7 @@ impl Node {
             self.local.questions.remove(*host, task, *number);
         }
         self.forget_routes(task, &member);
+        self.close_channels_of(task);
         if member.registered
             && let Some(leader) = self.leader()
         {
@@ -166,6 +167,7 @@ impl Node {
             ("questions", self.local.questions.len()),
             ("host watches", self.local.host_watches.len()),
             ("rings", self.local.rings.len()),
+            ("channels of tasks", self.local.channels.len()),
             ("streams asked for", self.local.offers.len()),
             ("requests", self.requests.len()),
             ("spawns", self.jobs.spawning.len()),
@@ -229,5 +231,6 @@ impl Node {
         self.local.questions.clear();
         self.local.rings.clear();
         self.local.offers.clear();
+        self.local.channels.clear();
     }
 }

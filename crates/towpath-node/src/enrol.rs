@@ -67,6 +67,7 @@ impl Node {
         member.state = State::Enrolled;
         self.say(task, ToTask::Welcome(welcome));
         self.deliver_early(task);
+        self.offer_awaited(task);
     }
 
     /// A task's connection ended, and all that came on it was handed in.
@@ -112,6 +113,7 @@ impl Node {
             | ToDaemon::Direct { peer }
             | ToDaemon::CloseDirect { peer }
             | ToDaemon::Listening { peer, .. }
+            | ToDaemon::OpenChannel { to: peer, .. }
             | ToDaemon::Watch { subject: Subject::Task(peer), .. } => Some(peer.host()),
             _ => None,
         };
@@ -139,6 +141,13 @@ impl Node {
                 }
             }
             ToDaemon::OutputCredit(bytes) => self.pay_caught(now, task, bytes),
+            ToDaemon::OpenChannel { number, to, spec } => {
+                self.open_task_channel(now, task, number, to, spec);
+            }
+            ToDaemon::ChannelTaken { number, messages } => {
+                self.channel_taken(task, number, messages);
+            }
+            ToDaemon::CloseChannel { number } => self.close_task_channel(task, number),
             ToDaemon::Leave => self.task_over(now, task),
             ToDaemon::Hold => {} // the owner's, who has the socket
         }
@@ -246,6 +255,10 @@ impl Node {
             Question::Hosts => {
                 let hosts = self.hosts().cloned().collect();
                 self.answer(task, number, Ok(Answer::Hosts(hosts)));
+            }
+            Question::Channel(channel) => {
+                let status = self.channel_status(task, channel);
+                self.answer(task, number, status);
             }
             Question::Tasks(None) => self.ask_everyone(now, task, number),
             Question::Spawn(spawn) => self.ask_spawn(now, task, number, spawn),

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_proto::association::End;
-use towpath_proto::{AssociationEvent, AssociationId, Refusal};
+use towpath_proto::{AssociationEvent, AssociationId, Block, Refusal};
 use towpath_vm::talk::ToTask;
 use towpath_vm::{Action, Host, RequestEvent, RequestId, TaskInfo};
 use towpath_wire::{HostId, TaskId, VersionRange};
@@ -142,6 +142,18 @@ pub enum NodeEvent {
     /// A piece of a message for a task that enrolled here. It is to be given back with
     /// [`crate::Node::task_written`].
     Deliver(Delivery),
+    /// A message on a channel of a task's own. Its block is to be given back with
+    /// [`crate::Node::channel_written`].
+    OnChannel {
+        /// The task.
+        task: TaskId,
+        /// The channel, by its number there.
+        number: u32,
+        /// Its bytes.
+        block: Block,
+        /// Its length in bytes.
+        len: u32,
+    },
     /// Two tasks of this host are to get a direct route.
     Direct {
         /// The one that asked.

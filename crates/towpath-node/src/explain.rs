@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use towpath_vm::channel::ChannelStatus;
 use towpath_vm::members::State;
 use towpath_wire::{HostId, TaskId};
 
@@ -25,6 +26,8 @@ pub struct Explanation {
     pub direct: DirectState,
     /// What went from one to the other by the daemons, and what may go.
     pub by_daemons: Exchange,
+    /// Channels of `from`'s own to `to`, whoever opened them.
+    pub channels: Vec<ChannelStatus>,
     /// The association that carries it to `to`'s host; none on one host, or when there is none.
     pub network: Option<Network>,
 }
@@ -83,6 +86,8 @@ pub struct TaskLoad {
     pub peers: u32,
     /// Of these, by a direct route.
     pub direct: u32,
+    /// Channels of its own.
+    pub channels: u32,
     /// Payload that it sent by the daemons, with 64 bytes for each piece, to tasks that are there.
     pub sent_bytes: u64,
 }
@@ -105,6 +110,7 @@ impl Node {
                 sent_bytes: p.sent,
                 limit_bytes: p.limit,
             }),
+            channels: self.channels_between(from, to),
             network: if here { None } else { self.network(to.host()) },
         }
     }
@@ -151,6 +157,7 @@ impl Node {
                 task,
                 peers: member.pairs.len() as u32,
                 direct: member.direct.len() as u32,
+                channels: self.local.channels.of(task).len() as u32,
                 sent_bytes: member.pairs.values().map(|p| p.sent).sum(),
             })
         };

@@ -59,6 +59,7 @@ impl Node {
         if let Some(old) = self.peers.set_up(host, id) {
             // Its end is not that of the new one.
             self.peers.forget(old);
+            self.cut_channels(old);
             self.closing.push((old, reason::REPLACED));
         }
         self.tell_of_its_end(now, host);

@@ -42,6 +42,7 @@ pub mod restore;
 mod addresses;
 mod broken;
 mod calling;
+mod channels;
 mod classes;
 mod commit;
 mod control;

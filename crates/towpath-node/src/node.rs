@@ -82,6 +82,8 @@ pub(crate) struct Local {
     pub(crate) rings: BTreeMap<(TaskId, TaskId), Ring>,
     /// Streams asked for, by who connects and who is to listen.
     pub(crate) offers: BTreeMap<(TaskId, TaskId), StreamOffer>,
+    /// Their own channels.
+    pub(crate) channels: crate::channels::Ends,
     /// How the last of our tasks ended, for who asks too late.
     pub(crate) endings: VecDeque<(TaskId, Ending)>,
 }
@@ -545,6 +547,7 @@ impl Node {
             self.release_dropped(memory);
             self.send_again(now, memory);
             self.waiting_changed();
+            quiet &= !self.flush_along(memory);
             self.flush(now, memory);
             if quiet {
                 break;

@@ -1,6 +1,6 @@
 //! One connection per host, made on first use; what waits for it meanwhile.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -9,7 +9,7 @@ use towpath_proto::association::End;
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationEvent, AssociationId, Block, EndpointEvent, HostKey, Memory};
 use towpath_vm::Message;
-use towpath_vm::message::LABEL_OWNER;
+use towpath_vm::message::{LABEL_CHANNEL, LABEL_OWNER};
 use towpath_vm::talk::Fault;
 use towpath_wire::{ChannelId, HostId, Instant};
 
@@ -72,6 +72,8 @@ pub(crate) struct Peers {
     pub(crate) retries: BTreeSet<(Instant, HostId)>,
     /// Peers whose outbox may have something to send, or that may have to be watched or not.
     dirty: BTreeSet<HostId>,
+    /// What is to be said on these connections or not at all.
+    pub(crate) along: VecDeque<(AssociationId, Message)>,
     /// Blocks of pieces that nobody wants any more.
     pub(crate) freed: Vec<Block>,
     /// Bytes of blocks that went with the associations that had them.
@@ -205,6 +207,26 @@ impl Peers {
         let conn = self.conns.remove(&id)?;
         self.gone += conn.in_flight;
         conn.host
+    }
+
+    /// The transport has a block of a task's.
+    pub(crate) fn departs(&mut self, id: AssociationId, cost: u64) {
+        if let Some(conn) = self.conns.get_mut(&id) {
+            conn.in_flight += cost;
+        }
+    }
+
+    /// It has it no more.
+    pub(crate) fn arrived(&mut self, id: AssociationId, cost: u64) {
+        if let Some(conn) = self.conns.get_mut(&id) {
+            conn.in_flight -= cost;
+        }
+    }
+
+    /// The channel on which daemons talk along a connection, once that has it; the outer `None`:
+    /// there is no such connection.
+    pub(crate) fn control_of(&self, id: AssociationId) -> Option<Option<ChannelId>> {
+        Some(self.conns.get(&id)?.lanes.channel(Purpose::Control))
     }
 
     /// Drops the tasks' data that waits for a peer that goes on under another association.
@@ -359,15 +381,21 @@ impl Node {
         id: AssociationId,
         memory: &mut dyn Memory,
     ) {
+        let alone = self.is_alone(now);
         if let Some(old) = self.peers.set_up(host, id) {
             // What was under way on it has an unknown outcome: both sides give it up.
             self.peers.forget(old);
+            self.cut_channels(old);
             self.peers.drop_data(host);
             self.endpoint.close(now, old, reason::REPLACED, "replaced", memory);
             self.channels_over(host, old);
             self.give_up_work(now, host);
         }
+        if alone {
+            self.is_not_alone_any_more(now);
+        }
         self.greet(now, host);
+        self.open_unconnected(host, id);
     }
 
     /// Tells the owner that its channels on an association are over.
@@ -384,6 +412,23 @@ impl Node {
         memory: &mut dyn Memory,
     ) {
         match event {
+            AssociationEvent::Opened(open) if open.label == LABEL_CHANNEL => {
+                self.handle_channel_open((id, open.channel), *open);
+            }
+            AssociationEvent::Message { channel, label, block, len, .. }
+                if label == LABEL_CHANNEL =>
+            {
+                self.handle_on_channel((id, channel), block, len, memory);
+            }
+            AssociationEvent::Sent { channel, block, .. }
+            | AssociationEvent::Abandoned { channel, block, .. }
+                if self.is_of_task((id, channel)) =>
+            {
+                self.handle_channel_sent((id, channel), block, memory);
+            }
+            AssociationEvent::Ended { channel } if self.is_of_task((id, channel)) => {
+                self.handle_channel_ended((id, channel));
+            }
             AssociationEvent::Opened(open) if open.label < LABEL_OWNER => {
                 let conn = self.peers.conns.get_mut(&id);
                 if let (Some(purpose), Some(conn)) = (Purpose::of(open.label), conn) {
@@ -472,6 +517,8 @@ impl Node {
         }
         match (message, host) {
             (Message::Welcome(welcome), None) => self.handle_welcome(now, id, welcome),
+            (Message::ChannelAsk(ask), Some(host)) => self.handle_channel_ask(host, id, ask),
+            (Message::ChannelAnswer(answer), Some(_)) => self.handle_channel_answer(id, answer),
             (message, Some(host)) => {
                 self.handle_message(now, host, message);
                 self.peers.dirty.insert(host);
@@ -482,6 +529,7 @@ impl Node {
 
     /// Forgets an association; whose it was, if that was known.
     pub(crate) fn forget_conn(&mut self, id: AssociationId) -> Option<HostId> {
+        self.cut_channels(id);
         self.peers.forget(id)
     }
 

@@ -162,7 +162,9 @@ impl Node {
             known && !(self.standing.frozen && host == log.leader())
         };
         match question {
-            Question::Hosts | Question::Tasks(None) | Question::Spawn(_) => Ok(me),
+            Question::Hosts | Question::Tasks(None) | Question::Spawn(_) | Question::Channel(_) => {
+                Ok(me)
+            }
             Question::Tasks(Some(host)) | Question::Clock(host) => {
                 if up(*host) {
                     Ok(*host)
@@ -292,7 +294,9 @@ impl Node {
             Question::Registry(op) => return self.registry_ask(now, asker, number, op),
             Question::DeleteHosts(hosts) => return self.delete_hosts(now, asker, number, hosts),
             Question::Halt => return self.halt(now, asker, number),
-            Question::Hosts | Question::Spawn(_) => Err(Fault::Bad("asked of this host".into())),
+            Question::Hosts | Question::Spawn(_) | Question::Channel(_) => {
+                Err(Fault::Bad("asked of this host".into()))
+            }
         };
         self.reply(now, asker, number, answer);
     }

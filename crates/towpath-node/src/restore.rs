@@ -174,7 +174,10 @@ impl Node {
             let waiting = self.lead.recovery.as_mut().map(|r| &mut r.waiting);
             let waited = waiting.is_some_and(|w| w.remove(&host));
             if self.peers.up(host).is_none() {
-                self.closing.extend(self.peers.remove(host).map(|id| (id, reason::REPLACED)));
+                if let Some(id) = self.peers.remove(host) {
+                    self.closing.push((id, reason::REPLACED));
+                    self.cut_channels(id);
+                }
                 continue;
             }
             self.peers.rename(host, now_is);

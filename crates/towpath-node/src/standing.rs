@@ -112,6 +112,7 @@ impl Node {
         }
         if let Some(id) = self.peers.remove(leader.id) {
             self.closing.push((id, reason::FENCED));
+            self.cut_channels(id);
         }
         self.standing.frozen = true;
         self.joining = Some(Joining::again(now, addr, HostKey(leader.key)));

@@ -53,6 +53,12 @@ impl Suspects {
         self.by_host.remove(&host);
     }
 
+    /// None is lost before `until`.
+    fn put_off(&mut self, until: Instant) {
+        self.by_host.values_mut().for_each(|suspect| suspect.until = suspect.until.max(until));
+        self.arm();
+    }
+
     fn arm(&mut self) {
         self.at = self.by_host.values().map(|s| s.until.min(s.latest)).min();
     }
@@ -126,6 +132,20 @@ impl Node {
             }
         }
         others
+    }
+
+    /// Whether the leader is in contact with nobody, though there are others.
+    pub(crate) fn is_alone(&self, now: Instant) -> bool {
+        let Some(me) = self.me.filter(|me| Some(*me) == self.leader()) else { return false };
+        let others = self.others(now, me, Instant::ZERO);
+        others.all > 0 && others.silent == others.all
+    }
+
+    /// The leader is in contact with somebody again, and was with nobody: it was itself that was
+    /// away, and the others come back in their turn.
+    pub(crate) fn is_not_alone_any_more(&mut self, now: Instant) {
+        let time = self.lost_after() * RETURN;
+        self.lead.suspects.put_off(now + time);
     }
 
     /// Declares those lost whose time to return is over.

@@ -2,6 +2,7 @@
 
 extern crate std;
 
+mod channels;
 mod commit;
 mod data;
 mod joining;

@@ -29,7 +29,8 @@ pub struct Config {
     pub channels_max: u16,
     /// Most credit of all channels of either side's opening together, in bytes and direction.
     pub credit_max: u64,
-    /// Most messages waiting in one channel for credit or acknowledgement.
+    /// Most messages waiting in one channel for credit or acknowledgement; no more, either, than its
+    /// credit covers of messages without any bytes, 16 at least.
     pub messages_max: u32,
     /// Most associations, half-open ones included.
     pub associations_max: u16,
@@ -197,7 +198,7 @@ impl Default for Config {
             datagram_max: 1472,
             window: 1 << 20,
             window_max: 2 * ((16 << 20) + 64),
-            channels_max: 64,
+            channels_max: 16_384,
             credit_max: 128 << 20,
             messages_max: 16_384,
             associations_max: 4096,

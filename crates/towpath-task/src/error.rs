@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use towpath_vm::channel::Closed;
 use towpath_vm::talk::Fault;
 use towpath_wire::TaskId;
 
@@ -139,6 +140,76 @@ pub enum AskError {
     /// No way to the daemon.
     #[error(transparent)]
     Lost(#[from] Lost),
+}
+
+/// Why there is no channel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The specification contradicts itself, a limit is reached, or there is no such task.
+    #[error("no channel: {0}")]
+    Refused(#[from] Fault),
+    /// Asking failed.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// No way to the daemon.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+/// What went wrong with a channel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChannelError {
+    /// The other task closed it or ended, or the connection to its host is over.
+    #[error("the channel is over: {}", over(*.0))]
+    Closed(Closed),
+    /// This task has no such channel (any more).
+    #[error("this task has no such channel")]
+    NotOpen,
+    /// The message is too long for the channel.
+    #[error("message of {len} bytes, limit {limit} (the channel's room and a frame's length)")]
+    TooLong {
+        /// Its length.
+        len: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The message that came is longer than the room given; it stays.
+    #[error("message of {len} bytes, room for {room}")]
+    NoRoom {
+        /// Its length.
+        len: usize,
+        /// The room.
+        room: usize,
+    },
+    /// A deadline for a message on a channel that keeps none.
+    #[error("a message with a deadline, but the channel is not timely")]
+    NotTimely,
+    /// The deadline was over before the message could be sent.
+    #[error("the deadline was over before there was room for the message")]
+    TooLate,
+    /// Messages that came in while it waited do not fit.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// No way to the daemon.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+const fn over(why: Closed) -> &'static str {
+    match why {
+        Closed::ByPeer => "the other task closed it, or has ended",
+        Closed::Cut => "the connection to the other task's host was lost\nhint: open another",
+    }
+}
+
+impl From<RecvError> for ChannelError {
+    fn from(e: RecvError) -> Self {
+        match e {
+            RecvError::Full(full) => Self::Full(full),
+            RecvError::Lost(lost) => Self::Lost(lost),
+            RecvError::TooLong { .. } => unreachable!("only a receive into a buffer says so"),
+        }
+    }
 }
 
 impl From<RecvError> for SendError {

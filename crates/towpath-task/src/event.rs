@@ -1,5 +1,7 @@
 //! What happens beside messages.
 
+use std::collections::VecDeque;
+
 use towpath_vm::Stream;
 use towpath_vm::talk::{ToDaemon, WatchEvent, encode};
 use towpath_wire::TaskId;
@@ -30,10 +32,19 @@ pub enum Event {
     End(String),
 }
 
+/// What happened beside messages.
+#[derive(Default)]
+pub(crate) struct News {
+    /// What the program was not told yet.
+    pub(crate) events: VecDeque<Event>,
+    /// Events, answers and what came on channels, so far.
+    pub(crate) count: u64,
+}
+
 impl Task {
     /// What happened next, if anything did; does not wait ([`Task::wait`] does).
     pub fn next_event(&mut self) -> Option<Event> {
-        let event = self.events.pop_front()?;
+        let event = self.news.events.pop_front()?;
         self.output_taken(&event);
         Some(event)
     }

@@ -41,7 +41,7 @@ impl Task {
         let mut any = self.take_rings(QUOTA);
         let over = self.ends.words.news();
         if over > 0 {
-            self.happened += over;
+            self.news.count += over;
             any = true;
         }
         self.looks += 1;
@@ -129,9 +129,9 @@ impl Task {
         Ok(any)
     }
 
-    fn frame(&mut self, kind: FrameKind, body: Range<usize>) -> Result<(), Lost> {
+    fn frame(&mut self, kind: FrameKind, range: Range<usize>) -> Result<(), Lost> {
         let broken = |why: &str| Lost::Daemon(why.to_string());
-        let body = self.link.body(body);
+        let body = self.link.body(range.clone());
         match kind {
             FrameKind::Control => {
                 let say = decode(body).map_err(|e| broken(&e.to_string()))?;
@@ -146,6 +146,7 @@ impl Task {
                 let taken = self.endpoint.piece(&header, payload);
                 taken.map_err(|bad| broken(&bad.to_string()))
             }
+            FrameKind::Channel => self.take_on_channel(range),
             FrameKind::Multicast | FrameKind::Lent => {
                 Err(broken("it sent a frame that only tasks send"))
             }
@@ -160,7 +161,7 @@ impl Task {
 
     /// How much came in so far: messages, events, answers.
     pub const fn came(&self) -> u64 {
-        self.endpoint.arrived() + self.happened
+        self.endpoint.arrived() + self.news.count
     }
 
     // tidy: dispatch
@@ -192,7 +193,7 @@ impl Task {
             ToTask::Answer { number, answer } => {
                 if let Some(asked) = self.questions.open.get_mut(&number) {
                     asked.answer = Some(answer);
-                    self.happened += 1;
+                    self.news.count += 1;
                 }
             }
             ToTask::Notice { watch, event: WatchEvent::TaskEnded { task, ending } } => {
@@ -213,6 +214,13 @@ impl Task {
                 let lent = &mut self.sending.lent;
                 drop(lent.drain(..lent.len().min(count as usize)));
             }
+            say @ (ToTask::ChannelOpen { .. }
+            | ToTask::ChannelOffered { .. }
+            | ToTask::ChannelSent { .. }
+            | ToTask::ChannelClosed { .. }) => {
+                self.channels.heard(say);
+                self.news.count += 1;
+            }
             ToTask::End(why) => {
                 self.happened(Event::End(why.clone()));
                 return Err(Lost::Daemon(why));
@@ -231,15 +239,15 @@ impl Task {
     fn noticed(&mut self, watch: u64, event: WatchEvent) {
         if self.ends.notice(watch, &event) {
             // Something may be over for a team that its caller does not wait for.
-            self.happened += 1;
+            self.news.count += 1;
         } else {
             self.happened(Event::Notice { watch, event });
         }
     }
 
     fn happened(&mut self, event: Event) {
-        self.happened += 1;
-        self.events.push_back(event);
+        self.news.count += 1;
+        self.news.events.push_back(event);
     }
 
     /// Puts a message of this task's own among those that wait.

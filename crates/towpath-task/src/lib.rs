@@ -7,6 +7,7 @@
 //! | [`task`] | the handle: enrolment and end |
 //! | `send`, `cast`, `receive` | messages out and in |
 //! | [`message`] | messages as programs see them |
+//! | [`channels`] | channels of its own |
 //! | [`event`] | what happens beside messages |
 //! | `ask`, [`groups`] | questions to the virtual machine |
 //! | [`error`] | what can go wrong |
@@ -20,6 +21,7 @@
 //! | `link`, `intake` | the connection to the daemon, and what comes in by it |
 #![forbid(unsafe_code)]
 
+pub mod channels;
 pub mod error;
 pub mod event;
 pub mod groups;
@@ -46,8 +48,9 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
+pub use channels::Channel;
 pub use direct::Route;
-pub use error::{AskError, EnrolError, Full, Lost, RecvError, SendError};
+pub use error::{AskError, ChannelError, EnrolError, Full, Lost, OpenError, RecvError, SendError};
 pub use event::Event;
 pub use groups::{Mail, Members};
 pub use loan::{Loan, Sealed};
@@ -56,6 +59,7 @@ pub use pending::{Pending, STARTED_MAX};
 pub use task::Task;
 pub use team::{Team, TeamError};
 pub use towpath_io::shared::aside;
+pub use towpath_vm::channel::{ChannelSpec, ChannelStatus, Class, Closed};
 pub use towpath_vm::collective;
 pub use towpath_vm::matching::Wanted;
 pub use towpath_vm::talk::{

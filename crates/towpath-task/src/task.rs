@@ -1,6 +1,5 @@
 //! The handle of a task, its enrolment and its end.
 
-use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::IoSlice;
 use std::path::Path;
@@ -14,9 +13,10 @@ use towpath_wire::talk::FrameKind;
 use towpath_wire::{HostId, TaskId};
 
 use crate::ask::Questions;
+use crate::channels::Channels;
 use crate::direct::{Counts, Directs};
 use crate::error::{EnrolError, Lost, SendError};
-use crate::event::Event;
+use crate::event::News;
 use crate::link::{Got, Link};
 use crate::message::Far;
 use crate::place;
@@ -64,12 +64,11 @@ pub struct Task {
     pub(crate) endpoint: Endpoint<Far>,
     /// Most bytes of private memory for messages that nobody has received yet.
     pub(crate) held_max: u64,
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) news: News,
+    pub(crate) channels: Channels,
     pub(crate) questions: Questions,
     /// Set once: why nothing works any more.
     pub(crate) lost: Option<Lost>,
-    /// Events and answers that came in so far.
-    pub(crate) happened: u64,
     /// Its own segment; none: everything goes by the daemons.
     pub(crate) home: Option<Home>,
     pub(crate) rings: Rings,
@@ -167,10 +166,10 @@ impl Task {
             welcome,
             endpoint,
             held_max: place::number("TOWPATH_UNEXPECTED_MAX").unwrap_or(UNEXPECTED_MAX),
-            events: VecDeque::new(),
+            news: News::default(),
+            channels: Channels::default(),
             questions: Questions::default(),
             lost: None,
-            happened: 0,
             home,
             rings: Rings::default(),
             directs: Directs::default(),
@@ -274,6 +273,7 @@ impl Task {
 
     /// Writes the queued control frames.
     pub(crate) fn flush(&mut self) -> Result<(), Lost> {
+        self.queue_untold();
         while self.link.has_queued() {
             let frames = self.link.take_queued();
             self.write_whole(&[IoSlice::new(&frames)], frames.len())?;

@@ -30,6 +30,7 @@ extern crate std;
 
 pub mod account;
 pub mod catching;
+pub mod channel;
 pub mod collective;
 pub mod control;
 pub mod credit;

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use towpath_wire::{HostId, TaskId};
 
+use crate::channel::ChannelSpec;
 use crate::log::{Entry, Snapshot};
 use crate::talk::{Answer, Fault, Question, SpawnTasks};
 use crate::task::{Ending, Stream, TaskExit, TaskInfo, TaskSpec};
@@ -30,6 +31,8 @@ pub const LABEL_SMALL: u16 = 5;
 /// Labels from here on belong to the node's owner.
 pub const LABEL_OWNER: u16 = 0x100;
 
+/// Label of the channels that are tasks' own ([`crate::channel`]).
+pub const LABEL_CHANNEL: u16 = 6;
 /// What one daemon tells another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -111,6 +114,32 @@ pub enum Message {
     Resumed(Resumed),
     /// To the leader: the connection to a host stands again.
     Reached(Unreachable),
+    /// Whose a channel is that was opened on this connection.
+    ChannelAsk(ChannelAsk),
+    /// The task has it; or it has not, or not any more.
+    ChannelAnswer(ChannelAnswer),
+}
+
+/// Body of [`Message::ChannelAsk`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelAsk {
+    /// The channel of the connection that this message comes on.
+    pub channel: u32,
+    /// The task that opens it.
+    pub from: TaskId,
+    /// The task that it leads to.
+    pub to: TaskId,
+    /// What it is to be.
+    pub spec: ChannelSpec,
+}
+
+/// Body of [`Message::ChannelAnswer`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelAnswer {
+    /// The channel.
+    pub channel: u32,
+    /// Why the task has it not.
+    pub outcome: Result<(), Fault>,
 }
 
 /// Body of [`Message::Welcome`].
@@ -521,7 +550,7 @@ kinds! {
     36 Answered, 37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt,
     43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
     48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed, 53 Addresses,
-    54 AskFirst, 55 Report, 56 Resumed, 57 Reached,
+    54 AskFirst, 55 Report, 56 Resumed, 57 Reached, 58 ChannelAsk, 59 ChannelAnswer,
 }
 
 pub(crate) fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
@@ -561,7 +590,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..59u16, body: Vec<u8>) {
+        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..61u16, body: Vec<u8>) {
             let mut bytes = kind.to_le_bytes().to_vec();
             bytes.extend(body);
             if let Ok(message) = Message::decode(&bytes) {

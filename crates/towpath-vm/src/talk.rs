@@ -11,11 +11,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use towpath_wire::{HostId, TaskId};
 
+use crate::channel::{ChannelSpec, ChannelStatus, Closed};
 use crate::host::Host;
 use crate::task::{Ending, Stream, TaskInfo};
 
 /// Version of this vocabulary; both sides must say the same.
-pub const TALK_VERSION: u32 = 3;
+pub const TALK_VERSION: u32 = 4;
 /// What a task may send to another through the daemons before it asked for credit, in charged
 /// bytes: a piece costs its payload and [`towpath_wire::talk::PIECE_CHARGE`]. Nothing, while the
 /// other's host wants to be asked first ([`ToTask::AskFirst`]).
@@ -94,6 +95,27 @@ pub enum ToDaemon {
     CatchOutput(bool),
     /// So many more bytes of caught output may come.
     OutputCredit(u32),
+    /// Open a channel. Answered by [`ToTask::ChannelOpen`].
+    OpenChannel {
+        /// Its number at this task, even, and not that of another channel it has.
+        number: u32,
+        /// To whom.
+        to: TaskId,
+        /// What it is to be.
+        spec: ChannelSpec,
+    },
+    /// Messages that came on a channel were received: as many more may come.
+    ChannelTaken {
+        /// The channel.
+        number: u32,
+        /// How many messages, the oldest first.
+        messages: u32,
+    },
+    /// This task is done with a channel. Everything sent on it is delivered.
+    CloseChannel {
+        /// The channel.
+        number: u32,
+    },
     /// This task leaves the virtual machine; its process goes on. Everything sent before is
     /// delivered.
     Leave,
@@ -162,6 +184,8 @@ pub enum Question {
     Clock(HostId),
     /// End the whole virtual machine. [`Answer::Done`] comes first.
     Halt,
+    /// How does a channel of this task stand? [`Answer::Channel`].
+    Channel(u32),
 }
 
 /// Where to start tasks.
@@ -359,6 +383,36 @@ pub enum ToTask {
         /// Whether to ask.
         on: bool,
     },
+    /// The channel that this task asked for stands, or there is none and why.
+    ChannelOpen {
+        /// The channel.
+        number: u32,
+        /// Why not.
+        outcome: Result<(), Fault>,
+    },
+    /// Another task has opened a channel to this one.
+    ChannelOffered {
+        /// Its number at this task, odd.
+        number: u32,
+        /// By whom.
+        from: TaskId,
+        /// What it is.
+        spec: ChannelSpec,
+    },
+    /// What was sent on a channel is settled: its room is free again.
+    ChannelSent {
+        /// The channel.
+        number: u32,
+        /// Bytes of room.
+        bytes: u64,
+    },
+    /// A channel is over; nothing comes on it any more.
+    ChannelClosed {
+        /// The channel.
+        number: u32,
+        /// Why.
+        why: Closed,
+    },
     /// The daemon has copied so many more lent pieces, in the order in which they were sent.
     Taken {
         /// How many.
@@ -435,6 +489,8 @@ pub enum Answer {
     Registry(RegistryAnswer),
     /// A host's wall clock, in microseconds since 1970.
     Clock(u64),
+    /// A channel.
+    Channel(ChannelStatus),
 }
 
 /// Answers about groups and mailboxes.

@@ -8,12 +8,15 @@
 //! kinds   0 control (postcard) | 1 data: header, payload
 //!         | 2 multicast: 0..2 count n (u16) | n × (dst u64, seq u32) | header | payload
 //!         | 3 lent: header | 48..52 page | 52..56 len
+//!         | 4 channel: 0..4 number | 4..8 zero | 8..16 left, in ns | payload
 //! ```
 //! `seq` counts the messages of one (src, dst) pair from 0, over all routes, and wraps: the
 //! receiver takes message after message, whatever routes they come on. The pieces of a message
 //! (`offset`, of `total` bytes in all) come one after another on one route. In a multicast, `dst`
 //! and `seq` of the header mean nothing. A lent piece is one whose payload stands in an arena block
 //! of its sender's, from `page` on, until the daemon has said that it took it.
+
+use core::time::Duration;
 
 use crate::bytes::{ParseError, Reader, Writer};
 use crate::id::TaskId;
@@ -123,6 +126,42 @@ impl Lent {
     }
 }
 
+/// What stands in front of a message on a channel of a task's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelFront {
+    /// The channel, by its number at this task.
+    pub number: u32,
+    /// For how long the message is of use from now on; `None`: for ever.
+    pub left: Option<Duration>,
+}
+
+impl ChannelFront {
+    /// Its length, in bytes.
+    pub const LEN: usize = 16;
+
+    /// Takes the front of a message apart.
+    pub fn parse(bytes: &[u8; Self::LEN]) -> Result<Self, ParseError> {
+        let mut r = Reader::new(bytes);
+        let (number, zero, left) = (r.u32()?, r.u32()?, r.u64()?);
+        if zero != 0 {
+            return Err(ParseError::Unknown { field: "zero", value: zero.into() });
+        }
+        let left = (left != u64::MAX).then(|| Duration::from_nanos(left));
+        Ok(Self { number, left })
+    }
+
+    /// Its bytes. A time that is too long to be said is for ever.
+    pub fn emit(&self) -> [u8; Self::LEN] {
+        let nanos = |left: Duration| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+        let mut out = [0; Self::LEN];
+        let mut w = Writer::new(&mut out);
+        w.u32(self.number);
+        w.u32(0);
+        w.u64(self.left.map_or(u64::MAX, nanos));
+        out
+    }
+}
+
 /// What a frame's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
@@ -134,6 +173,8 @@ pub enum FrameKind {
     Multicast,
     /// A piece of a message whose payload stands in its sender's arena.
     Lent,
+    /// A message on a channel of the task's own.
+    Channel,
 }
 
 /// The front of a frame.
@@ -155,6 +196,7 @@ impl FrameHead {
             1 => FrameKind::Data,
             2 => FrameKind::Multicast,
             3 => FrameKind::Lent,
+            4 => FrameKind::Channel,
             kind => return Err(ParseError::Unknown { field: "kind", value: kind.into() }),
         };
         if len > FRAME_BODY_MAX {
@@ -172,6 +214,7 @@ impl FrameHead {
             FrameKind::Data => 1,
             FrameKind::Multicast => 2,
             FrameKind::Lent => 3,
+            FrameKind::Channel => 4,
         };
         out[..4].copy_from_slice(&(self.len as u32).to_le_bytes());
         out[4..].copy_from_slice(&kind.to_le_bytes());
@@ -221,6 +264,17 @@ mod tests {
         #[test]
         fn any_bytes_give_a_place_in_an_arena(bytes: [u8; Lent::LEN]) {
             prop_assert_eq!(Lent::parse(&bytes).map(Lent::emit), Ok(bytes));
+        }
+
+        #[test]
+        fn any_bytes_give_the_front_of_a_channels_message_or_an_error(
+            bytes: [u8; ChannelFront::LEN],
+        ) {
+            let parsed = ChannelFront::parse(&bytes);
+            prop_assert_eq!(parsed.is_ok(), bytes[4..8] == [0; 4]);
+            if let Ok(front) = parsed {
+                prop_assert_eq!(front.emit(), bytes);
+            }
         }
 
         #[test]

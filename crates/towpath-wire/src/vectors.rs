@@ -13,7 +13,7 @@ use crate::greeting::{Greeting, NoGreeting};
 use crate::id::{ChannelId, HostId, LinkId, PathId, SLOT_MAX, TASK_MAX, TaskId};
 use crate::packet::{Admission, Cookie, Data, Initiation, Packet, Response, TAG, Versions};
 use crate::show::Shown;
-use crate::talk::{FrameHead, FrameKind, Header, Lent};
+use crate::talk::{ChannelFront, FrameHead, FrameKind, Header, Lent};
 use crate::units::{ByteSize, Instant, Rate, nanos};
 use crate::version::{VersionRange, WIRE_VERSIONS};
 
@@ -336,14 +336,18 @@ fn headers_of_tasks_have_the_bytes_of_their_map() {
         assert_eq!(Header::parse(&bad), Err(ParseError::Unknown { field, value: 1 << 18 }));
     }
     assert_eq!(Lent { page: 0x0201, len: 0x0403 }.emit(), [1, 2, 0, 0, 3, 4, 0, 0]);
+    let front = ChannelFront { number: 0x0201, left: Some(Duration::from_nanos(0x0403)) };
+    let bytes = [1, 2, 0, 0, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0];
+    assert_eq!((front.emit(), ChannelFront::parse(&bytes)), (bytes, Ok(front)));
+    assert_eq!(ChannelFront { left: None, ..front }.emit()[8..], [255; 8]);
     let kinds = [FrameKind::Control, FrameKind::Data, FrameKind::Multicast, FrameKind::Lent];
-    for (n, kind) in kinds.into_iter().enumerate() {
+    for (n, kind) in kinds.into_iter().chain([FrameKind::Channel]).enumerate() {
         let head = FrameHead { kind, len: 0x0201 };
         assert_eq!(head.emit(), [1, 2, 0, 0, n as u8, 0, 0, 0]);
         assert_eq!(FrameHead::parse(&head.emit()), Ok(head));
     }
-    let unknown = ParseError::Unknown { field: "kind", value: 4 };
-    assert_eq!(FrameHead::parse(&[0, 0, 0, 0, 4, 0, 0, 0]), Err(unknown));
+    let unknown = ParseError::Unknown { field: "kind", value: 5 };
+    assert_eq!(FrameHead::parse(&[0, 0, 0, 0, 5, 0, 0, 0]), Err(unknown));
 }
 
 #[test]

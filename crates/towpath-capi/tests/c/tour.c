@@ -199,8 +199,76 @@ static void team_work(towpath_task *task, towpath_team *team)
     CHECK(towpath_all_reduce(task, team, mine, sum, sizeof mine, &add) == TOWPATH_E_ARGUMENT);
 }
 
+/* Sends back what comes on the next channel. */
+static void echo_on_channel(towpath_task *task)
+{
+    static char room[65536];
+    towpath_channel channel;
+    towpath_channel_spec spec;
+    towpath_id from;
+    size_t len;
+    int code;
+    OK(towpath_accept_channel(task, 20 * SECOND, &channel, &from, &spec));
+    CHECK(from == towpath_parent(task) && spec.cls == TOWPATH_TIMELY && spec.priority == 6);
+    CHECK(spec.window == 20000 && spec.deadline_ns == 10 * SECOND);
+    while ((code = towpath_recv_on(task, channel, room, sizeof room, TOWPATH_FOREVER, &len))
+           == TOWPATH_OK)
+        OK(towpath_send_on(task, channel, room, len, TOWPATH_FOREVER));
+    CHECK(code == TOWPATH_E_CLOSED);
+    CHECK(towpath_send_on(task, channel, room, 1, TOWPATH_FOREVER) == TOWPATH_E_CLOSED);
+    OK(towpath_close_channel(task, channel));
+}
+
+/* Channels to a child: what is refused, what comes back, what is said of them. */
+static void channels(towpath_task *task, towpath_id peer)
+{
+    static char room[20000];
+    towpath_channel channel = 0;
+    towpath_channel_spec spec, usual;
+    towpath_channel_status status;
+    size_t len = 0;
+    towpath_channel_usual(&usual);
+    CHECK(usual.cls == TOWPATH_ORDERED && usual.priority == 4 && usual.window == 65536);
+    CHECK(usual.deadline_ns == TOWPATH_FOREVER);
+    spec = usual;
+    spec.deadline_ns = SECOND;
+    CHECK(towpath_open_channel(task, peer, &spec, &channel) == TOWPATH_E_ARGUMENT);
+    CHECK(strstr(towpath_error(task), "only timely ones do") != NULL);
+    spec.cls = 4;
+    CHECK(towpath_open_channel(task, peer, &spec, &channel) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_open_channel(task, towpath_self(task), NULL, &channel) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_open_channel(task, peer, NULL, NULL) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_accept_channel(task, 0, &channel, NULL, NULL) == TOWPATH_NONE);
+    CHECK(towpath_recv_on(task, 77, room, sizeof room, 0, &len) == TOWPATH_E_NOT_FOUND);
+
+    OK(towpath_send(task, peer, 97, "", 0));
+    spec.cls = TOWPATH_TIMELY;
+    spec.priority = 6;
+    spec.window = 20000;
+    spec.deadline_ns = 10 * SECOND;
+    OK(towpath_open_channel(task, peer, &spec, &channel));
+    CHECK(towpath_send_on(task, channel, room, 20000, TOWPATH_FOREVER) == TOWPATH_E_TOO_LONG);
+    CHECK(towpath_send_on(task, channel, "", 0, 0) == TOWPATH_E_TOO_LATE);
+    OK(towpath_send_on(task, channel, "forth", 5, 5 * SECOND));
+    CHECK(towpath_recv_on(task, channel, room, 4, 20 * SECOND, &len) == TOWPATH_E_TOO_LONG);
+    CHECK(len == 5);
+    OK(towpath_recv_on(task, channel, room, sizeof room, 0, &len));
+    CHECK(len == 5 && memcmp(room, "forth", 5) == 0);
+    CHECK(towpath_recv_on(task, channel, room, sizeof room, 0, &len) == TOWPATH_NONE);
+    while (towpath_try_send_on(task, channel, room, 5000) == TOWPATH_OK)
+        ++len;
+    CHECK(len >= 5 + 3);
+    for (; len > 5; --len)
+        OK(towpath_recv_on(task, channel, room, sizeof room, 20 * SECOND, NULL));
+    OK(towpath_channel_look(task, channel, &status));
+    CHECK(status.peer == peer && status.received >= 4 && status.abandoned == 0);
+    OK(towpath_close_channel(task, channel));
+    CHECK(towpath_close_channel(task, channel) == TOWPATH_E_NOT_FOUND);
+}
+
 /* Sends everything back under the next tag; ends with the number in a message of tag 99. A message
- * of tag 98 lists the members of a team. */
+ * of tag 98 lists the members of a team; after one of tag 97 comes a channel, on which everything is
+ * sent back until it is closed. */
 static int child(towpath_task *task)
 {
     towpath_id parent = towpath_parent(task), all[4] = {0};
@@ -223,6 +291,11 @@ static int child(towpath_task *task)
             towpath_message_free(message);
             OK(towpath_leave(task));
             return status;
+        }
+        if (about.tag == 97) {
+            towpath_message_free(message);
+            echo_on_channel(task);
+            continue;
         }
         if (about.tag == 98) {
             towpath_team *team = NULL;
@@ -420,6 +493,8 @@ static void together(towpath_task *task, const char *program)
         } else if (infos[i].id == towpath_self(task))
             CHECK(infos[i].parent == 0);
     CHECK(children == 3);
+
+    channels(task, ids[1]);
 
     towpath_id members[4] = {towpath_self(task), ids[0], ids[1], ids[2]};
     towpath_team *team = NULL;

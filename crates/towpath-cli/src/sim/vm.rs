@@ -111,7 +111,8 @@ fn as_json(o: &VmOutcome, took: f64) -> serde_json::Value {
     json!({
         "seed": o.seed, "trace_hash": format!("{:016x}", o.trace_hash), "hosts": o.hosts,
         "hosts_lost": o.hosts_lost, "faults": o.faults, "tasks": o.tasks, "spawned": o.spawned,
-        "messages": o.messages, "bytes": o.bytes, "cut_short": o.cut_short,
+        "messages": o.messages, "bytes": o.bytes, "on_channels": o.on_channels,
+        "cut_short": o.cut_short,
         "datagrams": o.datagrams, "simulated_s": o.seconds, "took_s": took,
         "growth": {
             "joined_s": g.joined_s, "join_datagrams": g.join_datagrams,
@@ -148,6 +149,7 @@ fn report(o: &VmOutcome, took: f64) -> String {
         ("faults", o.faults.to_string()),
         ("tasks", format!("{}, {} of them spawned by tasks", o.tasks, o.spawned)),
         ("messages", format!("{}, {} bytes", o.messages, o.bytes)),
+        ("on channels", format!("{} messages", o.on_channels)),
         ("cut short", format!("{} ends, by a lost host or connection", o.cut_short)),
         ("joining", format!("{:.3} s, {} datagrams", g.joined_s, g.join_datagrams)),
         ("log entries", format!("{}, told in {} messages", g.log_entries, g.log_messages)),

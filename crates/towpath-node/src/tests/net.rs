@@ -38,6 +38,8 @@ pub(super) struct Seat {
     pub(super) held: Vec<Delivery>,
     /// Its tasks do not read.
     pub(super) holds: bool,
+    /// Messages on its tasks' channels: task, number, bytes.
+    pub(super) on_channels: Vec<(TaskId, u32, Vec<u8>)>,
     /// Payloads that were written to its tasks.
     pub(super) given: Vec<(Header, Vec<u8>)>,
 }
@@ -123,6 +125,7 @@ impl Net {
             events: Vec::new(),
             held: Vec::new(),
             holds: false,
+            on_channels: Vec::new(),
             given: Vec::new(),
         });
     }
@@ -217,6 +220,13 @@ impl Net {
             out.extend(train[..t.len].chunks(t.segment).map(|d| (to, d.to_vec())));
         }
         while let Some(event) = node.poll_event() {
+            if let NodeEvent::OnChannel { task, number, block, len } = event {
+                let bytes = seat.memory.bytes(block);
+                assert_eq!(bytes.len(), len as usize);
+                seat.on_channels.push((task, number, bytes.to_vec()));
+                node.channel_written(block, &mut seat.memory);
+                continue;
+            }
             let NodeEvent::Deliver(delivery) = event else {
                 seat.events.push(event);
                 continue;

@@ -10,11 +10,12 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use towpath_vm::channel::ChannelSpec;
 use towpath_vm::message::{
-    Accepted, Addresses, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, Credit,
-    Entries, Exited, Halt, Input, Kill, List, MessageError, Numbers, Output, Relay, Report,
-    Resumed, Siblings, Spawn, SpawnFor, Started, StreamAsk, StreamAt, TaskCredit, TaskEnded,
-    TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
+    Accepted, Addresses, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit,
+    ChannelAnswer, ChannelAsk, Credit, Entries, Exited, Halt, Input, Kill, List, MessageError,
+    Numbers, Output, Relay, Report, Resumed, Siblings, Spawn, SpawnFor, Started, StreamAsk,
+    StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
 };
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
 use towpath_vm::{Change, Ending, Entry, Message, Stream, TaskExit};
@@ -41,7 +42,9 @@ enum Who {
 /// asks for: it is kept under its own name.
 const fn who(message: &Message) -> Who {
     match message {
-        Message::Welcome(_) => Who::Nobody,
+        // The latter two are heard on the connection that they speak of, and nowhere else:
+        // `super::channels` says from whom.
+        Message::Welcome(_) | Message::ChannelAsk(_) | Message::ChannelAnswer(_) => Who::Nobody,
         Message::Entries(_) | Message::Addresses(_) | Message::Halt(_) | Message::Resumed(_) => {
             Who::Leader
         }
@@ -197,6 +200,13 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         Message::Report(Report { term: 1, index: 1, registered: Vec::new(), snapshot: None }),
         Message::Resumed(Resumed { snapshot: None }),
         Message::Reached(Unreachable { host: named }),
+        Message::ChannelAsk(ChannelAsk {
+            channel: 70,
+            from: theirs,
+            to: mine,
+            spec: ChannelSpec::default(),
+        }),
+        Message::ChannelAnswer(ChannelAnswer { channel: 70, outcome: Ok(()) }),
         Message::Addresses(Addresses { hosts: vec![(named, vec![addr(50), addr(51)])] }),
     ]
 }

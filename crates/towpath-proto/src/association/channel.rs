@@ -1,7 +1,7 @@
 //! One channel of an association.
 
 use towpath_wire::TrafficSpec;
-use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
+use towpath_wire::frame::{ChannelOpen, Direction, MESSAGE_CHARGE, Reliability};
 
 use super::receive::{ReceiveHalf, Renewal};
 use super::send::SendHalf;
@@ -100,6 +100,16 @@ impl Due {
     }
 }
 
+/// Messages that may wait on a channel at least, however little credit it has.
+const WAITING_MIN: u32 = 16;
+
+/// Most messages that wait on a channel: as many of no length as its window covers, where that is
+/// less than what the configuration allows.
+fn waiting_max(window: u64, config: &Config) -> u32 {
+    let covered = u32::try_from(window / MESSAGE_CHARGE).unwrap_or(u32::MAX);
+    config.messages_max.min(covered.max(WAITING_MIN))
+}
+
 /// One channel. Invariant: a half exists exactly where `open.direction` allows it.
 #[derive(Debug)]
 pub(super) struct Channel {
@@ -139,7 +149,7 @@ impl Channel {
             due: Due { open: ours, ..Due::default() },
             close_acked: false,
             end_told: false,
-            send: we_send.then(|| SendHalf::new(window, class, config.messages_max)),
+            send: we_send.then(|| SendHalf::new(window, class, waiting_max(window, config))),
             receive: we_receive.then(|| ReceiveHalf::new(window, class)),
             stats: ChannelStats::default(),
             grown: 0,

@@ -55,7 +55,10 @@ impl Run<'_> {
     fn choose(&mut self, index: usize, choice: u64) {
         let someone = self.someone(index);
         match (choice, someone) {
-            (0..45, Some(to)) => {
+            (40..45, Some(to)) => {
+                self.tasks[index].use_line(&mut self.world, &mut self.ledger, to);
+            }
+            (0..40, Some(to)) => {
                 self.tasks[index].send(&mut self.world, to, &mut self.ledger);
             }
             (45..52, _) => {

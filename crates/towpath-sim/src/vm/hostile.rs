@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use towpath_node::{Delivery, Links, Node, NodeConfig, NodeEvent};
-use towpath_proto::{Config, HeapMemory, Machine, Rng};
+use towpath_proto::{Block, Config, HeapMemory, Machine, Rng};
+use towpath_vm::channel::{ChannelSpec, Class};
 use towpath_vm::talk::{
     Claim, Enrol, MailRules, Question, RegistryOp, SpawnTasks, Subject, TALK_VERSION, ToDaemon,
     decode,
 };
 use towpath_vm::{Action, Ending};
-use towpath_wire::talk::{HEADER_LEN, PIECE_MAX};
+use towpath_wire::talk::{ChannelFront, HEADER_LEN, PIECE_MAX};
 use towpath_wire::{ByteSize, HostId, Instant, TaskId};
 
 use crate::crypto::StandIn;
@@ -48,6 +49,8 @@ struct Bench {
     tasks: Vec<TaskId>,
     processes: Vec<(TaskId, u64)>,
     unread: VecDeque<Delivery>,
+    /// On channels: task, number, block.
+    on_channels: VecDeque<(TaskId, u32, Block)>,
 }
 
 impl Bench {
@@ -71,6 +74,7 @@ impl Bench {
             tasks: Vec::new(),
             processes: Vec::new(),
             unread: VecDeque::new(),
+            on_channels: VecDeque::new(),
         }
     }
 
@@ -78,6 +82,9 @@ impl Bench {
         while let Some(event) = self.node.poll_event() {
             match event {
                 NodeEvent::Deliver(delivery) => self.unread.push_back(delivery),
+                NodeEvent::OnChannel { task, number, block, .. } => {
+                    self.on_channels.push_back((task, number, block));
+                }
                 NodeEvent::CutOff { task, .. } => self.left(task),
                 NodeEvent::Action(Action::Start { task, cookie, .. }) => {
                     self.processes.push((task, cookie));
@@ -94,6 +101,12 @@ impl Bench {
             self.node.task_written(self.now, &delivery, &mut self.memory);
         }
         self.unread.retain(|d| d.header.dst != task);
+        for (of, _, block) in &self.on_channels {
+            if *of == task {
+                self.node.channel_written(*block, &mut self.memory);
+            }
+        }
+        self.on_channels.retain(|(of, ..)| *of != task);
         self.node.task_left(self.now, task, &mut self.memory);
     }
 
@@ -148,9 +161,39 @@ impl Bench {
         }
     }
 
+    /// The number of a channel that the task may have: of its own, or offered.
+    fn number(c: &mut Choices<'_>) -> u32 {
+        c.below(12) as u32
+    }
+
+    fn on_channel(&mut self, task: TaskId, c: &mut Choices<'_>) {
+        let left = (c.byte() & 1 == 0).then(|| Duration::from_millis(c.byte().into()));
+        let front = ChannelFront { number: Self::number(c), left };
+        let payload = vec![3; c.below(256) << (2 * c.below(4))];
+        self.node.task_channel(self.now, task, front, &payload, &mut self.memory);
+    }
+
+    fn channel(&self, c: &mut Choices<'_>) -> ToDaemon {
+        let number = Self::number(c);
+        match c.below(4) {
+            0 => ToDaemon::CloseChannel { number },
+            1 => ToDaemon::ChannelTaken { number, messages: c.below(3) as u32 },
+            _ => {
+                let classes = [Class::Ordered, Class::Unordered, Class::Timely, Class::Once];
+                let class = classes[c.below(4)];
+                let timely = (class == Class::Timely) != (c.byte() == 255);
+                let deadline = timely.then(|| Duration::from_millis(20));
+                let (priority, window) = (c.byte() % 9, u32::from(c.byte()) << 10);
+                let spec = ChannelSpec { class, priority, deadline, window };
+                ToDaemon::OpenChannel { number: number & !1, to: self.someone(c), spec }
+            }
+        }
+    }
+
     fn question(&self, c: &mut Choices<'_>) -> Question {
         let name = || format!("g{}", 1);
-        match c.below(12) {
+        match c.below(13) {
+            12 => Question::Channel(Self::number(c)),
             0 => Question::Tasks(None),
             1 => Question::Task(self.someone(c)),
             2 => Question::Signal { task: self.someone(c), signal: 15 },
@@ -186,7 +229,8 @@ impl Bench {
     fn say(&mut self, task: TaskId, c: &mut Choices<'_>) {
         let peer = self.someone(c);
         let number = u64::from(c.byte());
-        let say = match c.below(12) {
+        let say = match c.below(15) {
+            12..=14 => self.channel(c),
             0 => ToDaemon::Blocked { peer, need: c.word() },
             1 => ToDaemon::Direct { peer },
             2 => ToDaemon::CloseDirect { peer },
@@ -206,7 +250,8 @@ impl Bench {
         let task = self.tasks.get(c.below(self.tasks.len())).copied();
         match (c.below(16), task) {
             (0..=1, _) | (_, None) => self.enrol(c),
-            (2..=6, Some(task)) => self.data(task, c),
+            (2..=5, Some(task)) => self.data(task, c),
+            (6, Some(task)) => self.on_channel(task, c),
             (7..=10, Some(task)) => self.say(task, c),
             (11, Some(task)) => {
                 let n = c.below(64);
@@ -220,6 +265,9 @@ impl Bench {
             (12, Some(_)) => {
                 if let Some(delivery) = self.unread.pop_front() {
                     self.node.task_written(self.now, &delivery, &mut self.memory);
+                }
+                if let Some((.., block)) = self.on_channels.pop_front() {
+                    self.node.channel_written(block, &mut self.memory);
                 }
             }
             (13, Some(task)) => self.left(task),

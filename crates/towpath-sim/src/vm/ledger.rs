@@ -30,6 +30,9 @@ pub(super) struct Ledger {
     frozen: BTreeMap<u32, Vec<Option<TaskId>>>,
     /// Open watches of tasks.
     watches: BTreeSet<(TaskId, u64, TaskId)>,
+    /// Messages sent on tasks' own channels, by sender and its number of it.
+    lines: HashMap<(TaskId, u32), u32>,
+    pub(super) on_lines: u64,
     pub(super) violations: Vec<String>,
     pub(super) messages: u64,
     pub(super) bytes: u64,
@@ -154,6 +157,23 @@ impl Ledger {
         let mine: Vec<_> = mine.copied().collect();
         for watch in mine {
             self.watches.remove(&watch);
+        }
+    }
+
+    pub(super) fn line_sent(&mut self, task: TaskId, number: u32) {
+        *self.lines.entry((task, number)).or_default() += 1;
+    }
+
+    pub(super) fn line_was_sent(&mut self, task: TaskId, number: u32, which: u32) -> bool {
+        self.on_lines += 1;
+        self.lines.get(&(task, number)).is_some_and(|sent| which < *sent)
+    }
+
+    /// `task` hears that `peer` is done with a channel that loses nothing, after `came` messages.
+    pub(super) fn line_complete(&mut self, task: TaskId, peer: TaskId, number: u32, came: u32) {
+        let sent = self.lines.get(&(peer, number)).copied().unwrap_or(0);
+        if came != sent {
+            self.violate(format!("{task} has {came} of {sent} on channel {number} of {peer}"));
         }
     }
 

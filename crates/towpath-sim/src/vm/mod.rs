@@ -21,6 +21,7 @@ mod faults;
 mod fenced;
 mod hostile;
 mod ledger;
+mod lines;
 mod outcome;
 mod program;
 mod run;

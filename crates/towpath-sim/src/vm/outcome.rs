@@ -19,6 +19,8 @@ pub struct VmOutcome {
     pub messages: u64,
     /// Bytes of messages received.
     pub bytes: u64,
+    /// Messages received on tasks' own channels.
+    pub on_channels: u64,
     /// Ends that were told before all messages had arrived, because a host or connection broke.
     pub cut_short: u64,
     /// Faults that struck.

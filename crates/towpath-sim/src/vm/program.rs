@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use towpath_node::{Delivery, Node};
-use towpath_proto::{Memory, Rng};
+use towpath_proto::{Block, Memory, Rng};
 use towpath_vm::endpoint::{Endpoint, charge};
 use towpath_vm::matching::Wanted;
 use towpath_vm::talk::{
@@ -13,6 +13,7 @@ use towpath_wire::talk::Header;
 use towpath_wire::{Instant, TaskId};
 
 use super::ledger::{Ledger, byte_at, message_len};
+use super::lines::Lines;
 use crate::memory::SimMemory;
 use crate::world::World;
 
@@ -32,6 +33,7 @@ pub(super) enum Stage {
 enum Item {
     Say(ToTask),
     Piece(Delivery),
+    OnChannel(u32, Block),
 }
 
 /// A message being sent.
@@ -74,6 +76,7 @@ pub(super) struct Task {
     queue: VecDeque<Outgoing>,
     inbox: VecDeque<Item>,
     len_max: u32,
+    pub(super) lines: Lines,
 }
 
 impl Task {
@@ -95,6 +98,7 @@ impl Task {
             queue: VecDeque::new(),
             inbox: VecDeque::new(),
             len_max,
+            lines: Lines::default(),
         }
     }
 
@@ -221,6 +225,24 @@ impl Task {
         self.inbox.push_back(Item::Piece(delivery));
     }
 
+    pub(super) fn on_channel(&mut self, number: u32, block: Block) {
+        self.inbox.push_back(Item::OnChannel(number, block));
+    }
+
+    fn take_on_channel(
+        &mut self,
+        world: &mut World,
+        number: u32,
+        block: Block,
+        ledger: &mut Ledger,
+    ) {
+        let bytes = world.hosts[self.host].memory.bytes(block).to_vec();
+        world.with(self.host, |n, _, m| n.channel_written(block, m));
+        if self.line_got(number, &bytes, ledger) {
+            self.says(world, ToDaemon::ChannelTaken { number, messages: 1 });
+        }
+    }
+
     /// Reads what there is, unless it sleeps; gives its welcome, when that came.
     pub(super) fn read(&mut self, world: &mut World, ledger: &mut Ledger) -> Option<Welcome> {
         let mut welcome = None;
@@ -230,6 +252,9 @@ impl Task {
         {
             match item {
                 Item::Piece(delivery) => self.take_in(world, &delivery, ledger),
+                Item::OnChannel(number, block) => {
+                    self.take_on_channel(world, number, block, ledger);
+                }
                 Item::Say(ToTask::Welcome(w)) => {
                     if self.stage == Stage::Enrolled {
                         ledger.violate(format!("{} is welcomed twice", self.id));
@@ -282,7 +307,7 @@ impl Task {
                 None => ledger.violate(format!("{}: question {number} is answered twice", self.id)),
                 Some(pending) => self.answered(pending, answer, ledger),
             },
-            _ => {}
+            say => self.line_said(say, ledger),
         }
     }
 
@@ -320,11 +345,18 @@ impl Task {
     pub(super) fn close(&mut self, world: &mut World) {
         self.stage = Stage::Over;
         for item in std::mem::take(&mut self.inbox) {
-            if let Item::Piece(delivery) = item {
-                world.with(self.host, |n, now, m| n.task_written(now, &delivery, m));
+            match item {
+                Item::Piece(delivery) => {
+                    world.with(self.host, |n, now, m| n.task_written(now, &delivery, m));
+                }
+                Item::OnChannel(_, block) => {
+                    world.with(self.host, |n, _, m| n.channel_written(block, m));
+                }
+                Item::Say(_) => {}
             }
         }
         self.queue.clear();
+        self.lines.clear();
         self.pending.clear();
         self.endpoint = Endpoint::new(0);
     }

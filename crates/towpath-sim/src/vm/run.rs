@@ -305,6 +305,15 @@ impl<'a> Run<'a> {
                     self.world.with(host, back);
                 }
             }
+            NodeEvent::OnChannel { task, number, block, .. } => {
+                let task = self.by_id.get(&task).copied();
+                if let Some(index) = task.filter(|i| self.tasks[*i].stage != Stage::Over) {
+                    self.tasks[index].on_channel(number, block);
+                    self.read(index);
+                } else {
+                    self.world.with(host, |n, _, m| n.channel_written(block, m));
+                }
+            }
             NodeEvent::CutOff { task, why } => {
                 self.ledger.violate(format!("{task} is cut off: {why}"));
             }

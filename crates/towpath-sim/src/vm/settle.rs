@@ -125,6 +125,7 @@ impl Run<'_> {
         }
         self.out.tasks = self.tasks.len();
         self.out.messages = self.ledger.messages;
+        self.out.on_channels = self.ledger.on_lines;
         self.out.bytes = self.ledger.bytes;
         self.out.cut_short = self.ledger.cut_short;
         self.out.datagrams = self.world.delivered;

@@ -213,6 +213,6 @@ fn heard(kind: FrameKind, body: &[u8]) -> Heard {
             Heard::Data(Header::parse(head).unwrap(), payload.to_vec())
         }
         FrameKind::Multicast => Heard::Multicast(body.to_vec()),
-        FrameKind::Lent => unreachable!("seen in the segment"),
+        FrameKind::Lent | FrameKind::Channel => unreachable!("not a piece, or in the segment"),
     }
 }

@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -17,10 +18,12 @@ use rustix::net::{
 use rustix::process::Pid;
 use towpath_io::shared::{Bell, Lender};
 use towpath_node::Delivery;
-use towpath_proto::{HeapMemory, Memory};
+use towpath_proto::{Block, HeapMemory, Memory};
 use towpath_vm::talk::{ToTask, encode};
 use towpath_wire::TaskId;
-use towpath_wire::talk::{FRAME_BODY_MAX, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Lent};
+use towpath_wire::talk::{
+    ChannelFront, FRAME_BODY_MAX, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Lent,
+};
 
 use super::poll::{Interest, Poll};
 
@@ -68,6 +71,15 @@ impl Place {
 enum Out {
     Control { frame: Vec<u8>, descriptors: Descriptors },
     Data { front: [u8; FRAME_HEAD_LEN + HEADER_LEN], delivery: Delivery },
+    OnChannel { front: [u8; FRAME_HEAD_LEN + ChannelFront::LEN], block: Block, len: u32 },
+}
+
+/// What the node lent for writing.
+pub(super) enum Written {
+    /// A piece of a message.
+    Piece(Delivery),
+    /// A message on a channel.
+    OnChannel(Block),
 }
 
 impl Out {
@@ -75,6 +87,16 @@ impl Out {
         match self {
             Self::Control { frame, .. } => frame.len(),
             Self::Data { front, delivery } => front.len() + delivery.len as usize,
+            Self::OnChannel { front, len, .. } => front.len() + *len as usize,
+        }
+    }
+
+    /// What goes back to the node.
+    fn lent(self) -> Option<Written> {
+        match self {
+            Self::Control { .. } => None,
+            Self::Data { delivery, .. } => Some(Written::Piece(delivery)),
+            Self::OnChannel { block, .. } => Some(Written::OnChannel(block)),
         }
     }
 }
@@ -249,6 +271,16 @@ impl Conversation {
         self.out.push_back(Out::Data { front, delivery });
     }
 
+    /// Queues a message on a channel.
+    pub(super) fn on_channel(&mut self, number: u32, block: Block, len: u32) {
+        let mut front = [0; FRAME_HEAD_LEN + ChannelFront::LEN];
+        let head = FrameHead { kind: FrameKind::Channel, len: ChannelFront::LEN + len as usize };
+        front[..FRAME_HEAD_LEN].copy_from_slice(&head.emit());
+        let left = Some(Duration::ZERO);
+        front[FRAME_HEAD_LEN..].copy_from_slice(&ChannelFront { number, left }.emit());
+        self.out.push_back(Out::OnChannel { front, block, len });
+    }
+
     /// True when something waits to be written.
     pub(super) fn has_out(&self) -> bool {
         !self.out.is_empty()
@@ -264,7 +296,7 @@ impl Conversation {
     pub(super) fn write(
         &mut self,
         memory: &HeapMemory,
-        done: &mut Vec<Delivery>,
+        done: &mut Vec<Written>,
     ) -> Result<bool, Errno> {
         while !self.out.is_empty() {
             match self.write_some(memory) {
@@ -298,6 +330,7 @@ impl Conversation {
                     let Delivery { block, at, len, .. } = *delivery;
                     (front, &memory.bytes(block)[at as usize..][..len as usize])
                 }
+                Out::OnChannel { front, block, .. } => (front, memory.bytes(*block)),
             };
             for bytes in [front, payload] {
                 let from = skip.min(bytes.len());
@@ -320,28 +353,23 @@ impl Conversation {
         sendmsg(&self.stream, &slices[..n], &mut ancillary, SendFlags::NOSIGNAL)
     }
 
-    fn wrote(&mut self, n: usize, done: &mut Vec<Delivery>) {
+    fn wrote(&mut self, n: usize, done: &mut Vec<Written>) {
         self.written += n;
         while let Some(out) = self.out.front() {
             if self.written < out.len() {
                 break;
             }
             self.written -= out.len();
-            match self.out.pop_front() {
-                Some(Out::Control { frame, .. }) => self.control -= frame.len(),
-                Some(Out::Data { delivery, .. }) => done.push(delivery),
-                None => {}
+            if let Out::Control { frame, .. } = out {
+                self.control -= frame.len();
             }
+            done.extend(self.out.pop_front().and_then(Out::lent));
         }
     }
 
     /// Everything that waits to be written is dropped; its pieces are given to `done`.
-    pub(super) fn drop_out(&mut self, done: &mut Vec<Delivery>) {
-        for out in self.out.drain(..) {
-            if let Out::Data { delivery, .. } = out {
-                done.push(delivery);
-            }
-        }
+    pub(super) fn drop_out(&mut self, done: &mut Vec<Written>) {
+        done.extend(self.out.drain(..).filter_map(Out::lent));
         (self.written, self.control) = (0, 0);
     }
 }

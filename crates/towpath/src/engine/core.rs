@@ -355,6 +355,9 @@ impl Engine {
             }
             NodeEvent::ToTask { task, say } => self.tell_task(task, say),
             NodeEvent::Deliver(delivery) => self.deliver(delivery),
+            NodeEvent::OnChannel { task, number, block, len } => {
+                self.on_channel(task, number, block, len);
+            }
             NodeEvent::Direct { a, b } => self.direct(a, b),
             NodeEvent::CutOff { task, why } => self.cut_off_task(task, &why),
             NodeEvent::Adopted { parent, id, host, program } => {

@@ -15,13 +15,14 @@ use rustix::net::sockopt::{set_socket_send_buffer_size, socket_peercred};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use towpath_io::shared::{Bell, Segment};
 use towpath_node::Delivery;
+use towpath_proto::Block;
 use towpath_task::place::SOCKET_BUFFER;
 use towpath_vm::data::Multicast;
 use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode};
-use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
+use towpath_wire::talk::{ChannelFront, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
 use towpath_wire::{HostId, Instant, TaskId};
 
-use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading, turn_away};
+use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading, Written, turn_away};
 use super::core::Engine;
 use super::doors::Knock;
 use super::poll::Interest;
@@ -56,7 +57,7 @@ pub(super) struct Conversations {
     paused: Vec<(u64, Lacks)>,
     /// Where one of them is read into.
     buf: Vec<u8>,
-    done: Vec<Delivery>,
+    done: Vec<Written>,
     cut_off: u64,
 }
 
@@ -264,6 +265,15 @@ impl Engine {
                 c.taken += u32::from(taken);
                 if taken { Taken::Yes } else { Taken::Later(Lacks::Memory) }
             }
+            (FrameKind::Channel, Some(task)) => {
+                let parts = body.split_first_chunk::<{ ChannelFront::LEN }>();
+                let parts = parts.and_then(|(f, rest)| Some((ChannelFront::parse(f).ok()?, rest)));
+                let Some((front, payload)) = parts else {
+                    return Taken::Broken(format!("channel frame of {} bytes", body.len()));
+                };
+                let taken = self.node.task_channel(now, task, front, payload, &mut self.memory);
+                if taken { Taken::Yes } else { Taken::Later(Lacks::Memory) }
+            }
             (FrameKind::Multicast, Some(task)) => {
                 let Multicast { receivers, header, payload } = match Multicast::parse(body) {
                     Ok(multicast) => multicast,
@@ -393,6 +403,27 @@ impl Engine {
         }
     }
 
+    /// A message on a task's channel.
+    pub(super) fn on_channel(&mut self, task: TaskId, number: u32, block: Block, len: u32) {
+        if let Some((key, c)) = self.conversations.of(task) {
+            c.on_channel(number, block, len);
+            self.conversations.touch(key);
+        } else {
+            self.node.channel_written(block, &mut self.memory);
+        }
+    }
+
+    /// What was written to a task's connection, or will not be, goes back to the node.
+    fn give_back(&mut self, done: &mut Vec<Written>) {
+        let now = self.clock.now();
+        for written in done.drain(..) {
+            match written {
+                Written::Piece(piece) => self.node.task_written(now, &piece, &mut self.memory),
+                Written::OnChannel(block) => self.node.channel_written(block, &mut self.memory),
+            }
+        }
+    }
+
     /// Writes to every task for which something waits.
     pub(super) fn flush_tasks(&mut self) {
         let dirty = std::mem::take(&mut self.conversations.dirty);
@@ -418,10 +449,7 @@ impl Engine {
                 }
             }
         }
-        let now = self.clock.now();
-        for delivery in done.drain(..) {
-            self.node.task_written(now, &delivery, &mut self.memory);
-        }
+        self.give_back(&mut done);
         self.conversations.done = done;
     }
 
@@ -467,10 +495,7 @@ impl Engine {
             c.say(&ToTask::End(format!("cut off: {why}")), Vec::new());
             let _ = c.write(&self.memory, &mut done);
         }
-        let now = self.clock.now();
-        for delivery in done {
-            self.node.task_written(now, &delivery, &mut self.memory);
-        }
+        self.give_back(&mut done);
         self.task_is_over(key);
     }
 
@@ -485,16 +510,13 @@ impl Engine {
         let mut done = Vec::new();
         let task = self.conversations.all.get(&key).and_then(|c| c.task);
         self.forget(key, &mut done);
-        let now = self.clock.now();
-        for delivery in done {
-            self.node.task_written(now, &delivery, &mut self.memory);
-        }
+        self.give_back(&mut done);
         if let Some(task) = task {
-            self.node.task_left(now, task, &mut self.memory);
+            self.node.task_left(self.clock.now(), task, &mut self.memory);
         }
     }
 
-    fn forget(&mut self, key: u64, done: &mut Vec<Delivery>) {
+    fn forget(&mut self, key: u64, done: &mut Vec<Written>) {
         let Some(mut c) = self.conversations.all.remove(&key) else { return };
         c.drop_out(done);
         self.bury_held(&c.held);

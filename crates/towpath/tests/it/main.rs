@@ -3,6 +3,7 @@
 mod broken_teams;
 #[path = "../../../towpath-cli/tests/it/support/built.rs"]
 mod built;
+mod channels;
 #[path = "../../roles/ends.rs"]
 #[allow(dead_code, reason = "the process's own part")]
 mod ending;

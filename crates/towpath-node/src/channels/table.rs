@@ -1,0 +1,443 @@
+//! Which channels tasks of this host have, whose the channels of connections are, and how much of
+//! each task's room is in use. It says what is to be done and does nothing itself.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use towpath_proto::AssociationId;
+use towpath_vm::channel::{CHANNELS_MAX, ChannelSpec, HERE_MAX, OPENS_PER_SECOND};
+use towpath_vm::message::ChannelAsk;
+use towpath_wire::frame::ChannelOpen;
+use towpath_wire::{ChannelId, HostId, Instant, TaskId};
+
+/// A task's channel, by its number there.
+pub(crate) type EndId = (TaskId, u32);
+/// A channel of a connection.
+pub(crate) type Wire = (AssociationId, ChannelId);
+
+/// Where the other end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// On this host.
+    Here(EndId),
+    /// At the other end of a connection.
+    There(Wire),
+    /// The connection is not there yet, or the task has not enrolled.
+    Wanted,
+}
+
+/// One end of a channel. Invariants: `in_use` is what [`ChannelSpec::cost`] says of the messages
+/// that were sent and are not settled, `freed` of those that are and whose sender was not told;
+/// together they are at most its window. `given` has the lengths of those that its task was handed
+/// and did not receive.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) peer: TaskId,
+    pub(crate) spec: ChannelSpec,
+    pub(crate) line: Line,
+    /// Its task may send.
+    pub(crate) open: bool,
+    pub(crate) in_use: u64,
+    freed: u64,
+    given: VecDeque<u32>,
+    /// On one host: messages sent and given up, and the bytes of the first.
+    pub(crate) sent: (u64, u64),
+    pub(crate) abandoned: u64,
+    pub(crate) received: (u64, u64),
+}
+
+impl End {
+    pub(crate) fn new(peer: TaskId, spec: ChannelSpec, line: Line, open: bool) -> Self {
+        Self {
+            peer,
+            spec,
+            line,
+            open,
+            in_use: 0,
+            freed: 0,
+            given: VecDeque::new(),
+            sent: (0, 0),
+            abandoned: 0,
+            received: (0, 0),
+        }
+    }
+
+    /// A message of so many bytes takes its room; false: there is not as much.
+    pub(crate) fn take_room(&mut self, len: u32) -> bool {
+        let cost = ChannelSpec::cost(len);
+        let fits = self.in_use + self.freed + cost <= u64::from(self.spec.window);
+        self.in_use += if fits { cost } else { 0 };
+        fits
+    }
+
+    /// A message is settled. The room to tell the sender of: a quarter of all at once, or what
+    /// there is when nothing is under way.
+    pub(crate) fn settle(&mut self, len: u32) -> Option<u64> {
+        let cost = ChannelSpec::cost(len);
+        self.in_use -= cost;
+        self.freed += cost;
+        let tells = self.in_use == 0 || self.freed >= u64::from(self.spec.window / 4);
+        tells.then(|| core::mem::take(&mut self.freed))
+    }
+
+    /// A message goes to the task.
+    pub(crate) fn give(&mut self, len: u32) {
+        self.received = (self.received.0 + 1, self.received.1 + u64::from(len));
+        self.given.push_back(len);
+    }
+
+    /// The task received the oldest so many messages: their lengths; `None`: more than it was
+    /// handed.
+    pub(crate) fn take(&mut self, messages: u32) -> Option<Vec<u32>> {
+        let messages = usize::try_from(messages).ok().filter(|n| *n <= self.given.len())?;
+        Some(self.given.drain(..messages).collect())
+    }
+}
+
+/// What a connection's channel carries. It stays until both sides have ended it and everything of
+/// ours is settled.
+#[derive(Debug, Default)]
+pub(crate) struct Carrier {
+    /// The task's channel; `None`: its task is done with it.
+    pub(crate) end: Option<EndId>,
+    /// Messages that the transport has.
+    under_way: u32,
+    ended_by_us: bool,
+    ended_by_peer: bool,
+}
+
+impl Carrier {
+    /// The peer sends nothing more.
+    pub(crate) const fn ended_by_peer(&self) -> bool {
+        self.ended_by_peer
+    }
+}
+
+/// Opens in the last second, as a bucket: when it was last looked at, and what was left.
+#[derive(Debug)]
+struct Opens {
+    at: Instant,
+    left: u32,
+}
+
+/// A channel that another task wants, until that task's own is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    /// The other end.
+    pub(crate) line: Line,
+    pub(crate) from: TaskId,
+    pub(crate) spec: ChannelSpec,
+}
+
+/// All of them. Invariants: the line of each of `ends` that is [`Line::Here`] names an end whose
+/// line names it, [`Line::There`] an entry of `carriers` that names it.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    ends: BTreeMap<EndId, End>,
+    pub(crate) carriers: BTreeMap<Wire, Carrier>,
+    opens: BTreeMap<TaskId, Opens>,
+    /// Channels that a peer opened and did not say whose they are.
+    pub(crate) nameless: BTreeMap<Wire, ChannelOpen>,
+    /// What a peer said of channels that it has not opened.
+    pub(crate) named: BTreeMap<Wire, ChannelAsk>,
+    /// For tasks that have not enrolled yet.
+    awaiting: BTreeMap<TaskId, Vec<Wish>>,
+    /// For hosts without a connection.
+    unconnected: BTreeMap<HostId, Vec<EndId>>,
+    /// Room of the ends whose line is [`Line::Here`], in bytes.
+    here: u64,
+    /// Numbers given to offered channels so far.
+    offered: u32,
+}
+
+impl Ends {
+    pub(crate) fn get_mut(&mut self, id: EndId) -> Option<&mut End> {
+        self.ends.get_mut(&id)
+    }
+
+    pub(crate) fn get(&self, id: EndId) -> Option<&End> {
+        self.ends.get(&id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len() + self.carriers.len() + self.nameless.len() + self.named.len()
+    }
+
+    pub(crate) fn insert(&mut self, id: EndId, end: End) {
+        let line = end.line;
+        self.ends.insert(id, end);
+        self.leads(id, line);
+    }
+
+    /// A peer opened a channel; whose it is, it has yet to say.
+    pub(crate) fn opened(&mut self, wire: Wire, open: ChannelOpen) {
+        self.nameless.insert(wire, open);
+        self.carriers.entry(wire).or_default();
+    }
+
+    fn carry(&mut self, wire: Wire, id: EndId) {
+        self.carriers.entry(wire).or_default().end = Some(id);
+    }
+
+    /// The other end of a channel is known now.
+    pub(crate) fn lead(&mut self, id: EndId, line: Line) {
+        if let Some(end) = self.ends.get_mut(&id) {
+            end.line = line;
+            self.leads(id, line);
+        }
+    }
+
+    fn leads(&mut self, id: EndId, line: Line) {
+        match line {
+            Line::There(wire) => self.carry(wire, id),
+            Line::Here(_) => self.here += self.ends.get(&id).map_or(0, |e| e.spec.window.into()),
+            Line::Wanted => {}
+        }
+    }
+
+    /// Why there cannot be another channel between tasks of this host.
+    pub(crate) fn check_here(&self, spec: &ChannelSpec) -> Result<(), (&'static str, u64)> {
+        if self.here + 2 * u64::from(spec.window) <= HERE_MAX {
+            return Ok(());
+        }
+        Err(("room of all channels within one host, in bytes", HERE_MAX))
+    }
+
+    /// A task is done with a channel; the caller sees to its line.
+    pub(crate) fn remove(&mut self, id: EndId) -> Option<End> {
+        let end = self.ends.remove(&id)?;
+        match end.line {
+            Line::There(wire) => {
+                if let Some(carrier) = self.carriers.get_mut(&wire) {
+                    carrier.end = None;
+                }
+            }
+            Line::Here(_) => self.here -= u64::from(end.spec.window),
+            Line::Wanted => {}
+        }
+        Some(end)
+    }
+
+    /// The numbers of a task's channels.
+    pub(crate) fn of(&self, task: TaskId) -> Vec<u32> {
+        self.ends.range((task, 0)..=(task, u32::MAX)).map(|((_, number), _)| *number).collect()
+    }
+
+    fn count(&self, task: TaskId) -> usize {
+        self.ends.range((task, 0)..=(task, u32::MAX)).count()
+    }
+
+    /// Why a task may not have another channel.
+    pub(crate) fn check_count(&self, task: TaskId) -> Result<(), (&'static str, u64)> {
+        let has = self.count(task) + self.awaiting.get(&task).map_or(0, Vec::len);
+        if has < CHANNELS_MAX {
+            return Ok(());
+        }
+        Err(("channels of a task", CHANNELS_MAX as u64))
+    }
+
+    /// A task opens one: why it may not, now.
+    pub(crate) fn check_open(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+    ) -> Result<(), (&'static str, u64)> {
+        self.check_count(task)?;
+        let opens = self.opens.entry(task).or_insert(Opens { at: now, left: OPENS_PER_SECOND });
+        let each = Duration::from_secs(1) / OPENS_PER_SECOND;
+        let more = now.since(opens.at).as_nanos() / each.as_nanos();
+        if more > 0 {
+            let more = u32::try_from(more).unwrap_or(u32::MAX);
+            opens.left = opens.left.saturating_add(more).min(OPENS_PER_SECOND);
+            opens.at = if opens.left == OPENS_PER_SECOND { now } else { opens.at + each * more };
+        }
+        let left = opens.left.checked_sub(1);
+        opens.left =
+            left.ok_or(("channels that a task opens in a second", OPENS_PER_SECOND.into()))?;
+        Ok(())
+    }
+
+    /// A number for a channel that is offered to `task`.
+    pub(crate) fn number_for(&mut self, task: TaskId) -> u32 {
+        loop {
+            let number = self.offered.wrapping_mul(2) | 1;
+            self.offered = self.offered.wrapping_add(1);
+            if !self.ends.contains_key(&(task, number)) {
+                return number;
+            }
+        }
+    }
+
+    pub(crate) fn await_enrolment(&mut self, task: TaskId, wish: Wish) {
+        self.awaiting.entry(task).or_default().push(wish);
+    }
+
+    /// What waits for a task that takes part now, or never will.
+    pub(crate) fn awaited(&mut self, task: TaskId) -> Vec<Wish> {
+        self.awaiting.remove(&task).unwrap_or_default()
+    }
+
+    pub(crate) fn await_connection(&mut self, host: HostId, id: EndId) {
+        self.unconnected.entry(host).or_default().push(id);
+    }
+
+    /// What waits for a connection that stands now, or never will.
+    pub(crate) fn unconnected(&mut self, host: HostId) -> Vec<EndId> {
+        self.unconnected.remove(&host).unwrap_or_default()
+    }
+
+    /// The transport has a message.
+    pub(crate) fn departs(&mut self, wire: Wire) {
+        if let Some(carrier) = self.carriers.get_mut(&wire) {
+            carrier.under_way += 1;
+        }
+    }
+
+    /// A message is settled.
+    pub(crate) fn settled(&mut self, wire: Wire) -> Option<EndId> {
+        let carrier = self.carriers.get_mut(&wire)?;
+        carrier.under_way -= 1;
+        let end = carrier.end;
+        self.tidy(wire);
+        end
+    }
+
+    /// We send nothing more on it.
+    pub(crate) fn end_ours(&mut self, wire: Wire) {
+        if let Some(carrier) = self.carriers.get_mut(&wire) {
+            carrier.ended_by_us = true;
+        }
+        self.tidy(wire);
+    }
+
+    /// The peer sends nothing more on it.
+    pub(crate) fn end_theirs(&mut self, wire: Wire) {
+        if let Some(carrier) = self.carriers.get_mut(&wire) {
+            carrier.ended_by_peer = true;
+        }
+        self.tidy(wire);
+    }
+
+    fn tidy(&mut self, wire: Wire) {
+        let over = |c: &Carrier| c.ended_by_us && c.ended_by_peer && c.under_way == 0;
+        if self.carriers.get(&wire).is_some_and(over) {
+            self.carriers.remove(&wire);
+        }
+    }
+
+    /// An association is over, and so are its channels: whose they were.
+    pub(crate) fn cut(&mut self, id: AssociationId) -> Vec<EndId> {
+        let all = (id, ChannelId(0))..=(id, ChannelId(u32::MAX));
+        let wires: Vec<Wire> = self.carriers.range(all).map(|(wire, _)| *wire).collect();
+        self.nameless.retain(|(of, _), _| *of != id);
+        self.named.retain(|(of, _), _| *of != id);
+        let of_wire = |wish: &Wish| matches!(wish.line, Line::There((of, _)) if of == id);
+        self.awaiting.values_mut().for_each(|wishes| wishes.retain(|wish| !of_wire(wish)));
+        wires.iter().filter_map(|wire| self.carriers.remove(wire)?.end).collect()
+    }
+
+    /// A task takes part no longer: what is kept of how it opened channels.
+    pub(crate) fn forget_task(&mut self, task: TaskId) {
+        self.opens.remove(&task);
+    }
+
+    /// Nobody takes part any more.
+    pub(crate) fn clear(&mut self) {
+        *self = Self { carriers: core::mem::take(&mut self.carriers), ..Self::default() };
+        self.carriers.values_mut().for_each(|carrier| carrier.end = None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn task(n: u32) -> TaskId {
+        HostId::new(1, 1).unwrap().task(n).unwrap()
+    }
+
+    fn end(line: Line) -> End {
+        End::new(task(9), ChannelSpec { window: 4096, ..ChannelSpec::default() }, line, true)
+    }
+
+    #[test]
+    fn room_is_what_was_sent_and_is_not_settled_and_told() {
+        let mut end = end(Line::Wanted);
+        assert!(end.take_room(1000) && end.take_room(1000) && end.take_room(1000));
+        assert!(!end.take_room(841), "3 · 1064 + 905 > 4096");
+        assert!(end.take_room(840));
+        assert_eq!(end.settle(840), None, "904 of 4096");
+        assert!(!end.take_room(0), "the sender does not know of it yet");
+        assert_eq!(end.settle(1000), Some(1968), "more than a quarter");
+        assert_eq!(end.settle(1000), Some(1064));
+        assert_eq!((end.settle(1000), end.in_use), (Some(1064), 0), "the last is told anyway");
+    }
+
+    #[test]
+    fn no_more_is_received_than_was_given() {
+        let mut end = end(Line::Wanted);
+        for len in [3, 4, 5] {
+            end.give(len);
+        }
+        assert_eq!(end.take(2), Some(vec![3, 4]));
+        assert_eq!(end.take(2), None);
+        assert_eq!((end.take(1), end.received), (Some(vec![5]), (3, 12)));
+    }
+
+    #[test]
+    fn a_thousand_a_second_are_opened_and_no_more() {
+        let (mut ends, mut now) = (Ends::default(), Instant::from_nanos(5));
+        let opened = |ends: &mut Ends, now| {
+            (0..3000).take_while(|_| ends.check_open(now, task(1)).is_ok()).count()
+        };
+        assert_eq!(opened(&mut ends, now), 1000);
+        now += Duration::from_micros(2500);
+        assert_eq!(opened(&mut ends, now), 2);
+        now += Duration::from_micros(500);
+        assert_eq!(opened(&mut ends, now), 1, "what is left of a time is not lost");
+        now += Duration::from_secs(60);
+        assert_eq!(opened(&mut ends, now), 1000);
+        let said = ends.check_open(now, task(1));
+        assert_eq!(said, Err(("channels that a task opens in a second", 1000)));
+        for n in 0..1024 {
+            assert_eq!(ends.check_count(task(1)), Ok(()));
+            ends.insert((task(1), 2 * n), end(Line::Wanted));
+        }
+        assert_eq!(ends.check_open(now, task(1)), Err(("channels of a task", 1024)));
+        assert_eq!((ends.check_open(now, task(2)), ends.of(task(2)).len()), (Ok(()), 0));
+    }
+
+    #[test]
+    fn a_carrier_stays_until_both_sides_are_done_and_all_is_settled() {
+        let id = AssociationId(1);
+        let (wire, of) = ((id, ChannelId(8)), (task(1), 2));
+        let mut ends = Ends::default();
+        ends.insert(of, end(Line::There(wire)));
+        ends.departs(wire);
+        assert_eq!(ends.remove(of).map(|end| end.line), Some(Line::There(wire)));
+        ends.end_ours(wire);
+        ends.end_theirs(wire);
+        assert!(ends.carriers.contains_key(&wire), "a block of ours is still there");
+        assert_eq!(ends.settled(wire), None);
+        assert_eq!(ends.len(), 0);
+    }
+
+    #[test]
+    fn a_connection_takes_its_own_channels_with_it() {
+        let wire = |id, n| (AssociationId(id), ChannelId(n));
+        let mut ends = Ends::default();
+        for (n, wire) in [(2, wire(1, 0)), (4, wire(1, 7)), (6, wire(2, 0))] {
+            ends.insert((task(1), n), end(Line::There(wire)));
+        }
+        let wish =
+            Wish { line: Line::There(wire(1, 9)), from: task(9), spec: ChannelSpec::default() };
+        ends.await_enrolment(task(3), wish);
+        ends.await_enrolment(task(3), Wish { line: Line::There(wire(2, 9)), ..wish });
+        assert_eq!(ends.cut(AssociationId(1)), [(task(1), 2), (task(1), 4)]);
+        assert_eq!(ends.carriers.len(), 1);
+        assert_eq!(ends.awaited(task(3)).len(), 1);
+    }
+}

@@ -1,0 +1,373 @@
+//! Channels of this task's own: each has its order, its room and its place among what hosts send,
+//! and waits for no other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::IoSlice;
+use std::time::Duration;
+
+use towpath_vm::channel::{ChannelSpec, ChannelStatus, Class, Closed};
+use towpath_vm::talk::{Answer, Fault, Question, ToDaemon, ToTask};
+use towpath_wire::TaskId;
+use towpath_wire::talk::{ChannelFront, FRAME_HEAD_LEN, FrameHead, FrameKind};
+
+use crate::error::{AskError, ChannelError, Lost, OpenError};
+use crate::receive::Deadline;
+use crate::task::Task;
+
+/// A channel of this task's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Channel {
+    number: u32,
+    peer: TaskId,
+}
+
+impl Channel {
+    /// The task at the other end.
+    pub const fn peer(self) -> TaskId {
+        self.peer
+    }
+
+    /// Its number at this task.
+    pub const fn number(self) -> u32 {
+        self.number
+    }
+}
+
+/// Whether messages may be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Opening,
+    Open,
+    Refused(Fault),
+    Over(Closed),
+}
+
+/// One channel. `room` is what may still be sent, as [`ChannelSpec::cost`] counts it; `untold` are
+/// messages that the program has received and the daemon has not heard of.
+struct Held {
+    peer: TaskId,
+    spec: ChannelSpec,
+    state: State,
+    room: u64,
+    arrived: VecDeque<Vec<u8>>,
+    untold: u32,
+    untold_cost: u64,
+}
+
+impl Held {
+    fn new(peer: TaskId, spec: ChannelSpec, state: State) -> Self {
+        let room = spec.window.into();
+        let arrived = VecDeque::new();
+        Self { peer, spec, state, room, arrived, untold: 0, untold_cost: 0 }
+    }
+}
+
+/// All of them. Invariant: `untold` names each that has something untold, once.
+#[derive(Default)]
+pub(crate) struct Channels {
+    all: BTreeMap<u32, Held>,
+    /// Offered, and not accepted yet.
+    offers: VecDeque<u32>,
+    next: u32,
+    untold: Vec<u32>,
+}
+
+impl Channels {
+    /// What the daemon says of them.
+    pub(crate) fn heard(&mut self, say: ToTask) {
+        match say {
+            ToTask::ChannelOpen { number, outcome } => {
+                if let Some(held) = self.all.get_mut(&number) {
+                    held.state = outcome.map_or_else(State::Refused, |()| State::Open);
+                }
+            }
+            ToTask::ChannelOffered { number, from, spec } => {
+                self.all.insert(number, Held::new(from, spec, State::Open));
+                self.offers.push_back(number);
+            }
+            ToTask::ChannelSent { number, bytes } => {
+                if let Some(held) = self.all.get_mut(&number) {
+                    held.room += bytes;
+                }
+            }
+            ToTask::ChannelClosed { number, why } => {
+                if let Some(held) = self.all.get_mut(&number) {
+                    held.state = State::Over(why);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A message came. One on a channel that this task has closed is dropped.
+    pub(crate) fn arrived(&mut self, number: u32, bytes: &[u8]) {
+        if let Some(held) = self.all.get_mut(&number) {
+            held.arrived.push_back(bytes.to_vec());
+        }
+    }
+
+    /// Messages received that the daemon has not heard of, once.
+    pub(crate) fn untold(&mut self) -> impl Iterator<Item = ToDaemon> + '_ {
+        let Self { all, untold, .. } = self;
+        untold.drain(..).filter_map(|number| {
+            let held = all.get_mut(&number)?;
+            held.untold_cost = 0;
+            let messages = std::mem::take(&mut held.untold);
+            Some(ToDaemon::ChannelTaken { number, messages })
+        })
+    }
+
+    pub(crate) const fn has_untold(&self) -> bool {
+        !self.untold.is_empty()
+    }
+
+    fn get(&self, channel: Channel) -> Result<&Held, ChannelError> {
+        self.all.get(&channel.number).ok_or(ChannelError::NotOpen)
+    }
+
+    /// The oldest message, if it has no more than `room` bytes; `Err`: there will be none. With it, whether the daemon is to be told at
+    /// once.
+    fn take(&mut self, number: u32, room: usize) -> Result<Option<(Vec<u8>, bool)>, ChannelError> {
+        let held = self.all.get_mut(&number).ok_or(ChannelError::NotOpen)?;
+        let Some(bytes) = held.arrived.pop_front() else {
+            return match held.state {
+                State::Over(why) => Err(ChannelError::Closed(why)),
+                _ => Ok(None),
+            };
+        };
+        let len = bytes.len();
+        if len > room {
+            held.arrived.push_front(bytes);
+            return Err(ChannelError::NoRoom { len, room });
+        }
+        if held.untold == 0 {
+            self.untold.push(number);
+        }
+        held.untold += 1;
+        held.untold_cost += ChannelSpec::cost(bytes.len() as u32);
+        Ok(Some((bytes, held.untold_cost >= u64::from(held.spec.window / 4))))
+    }
+}
+
+impl Task {
+    /// Opens a channel to `to` and waits until it stands there: one round trip. The other task finds
+    /// it by [`Task::accept_channel`], once it has enrolled; both may send.
+    ///
+    /// A channel ends when one of the two closes it or ends, or when the connection between their
+    /// hosts does. It does not come back by itself: open another.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use towpath_task::{ChannelSpec, Class, Task};
+    /// let mut task = Task::enrol()?;
+    /// let to = task.parent().ok_or("nobody spawned this task")?;
+    /// // Positions, each of use for 20 ms: none waits for an older one.
+    /// let deadline = Some(Duration::from_millis(20));
+    /// let spec = ChannelSpec { class: Class::Timely, deadline, ..ChannelSpec::default() };
+    /// let channel = task.open_channel(to, &spec)?;
+    /// task.send_on(channel, b"51.5 N 0.1 W")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_channel(&mut self, to: TaskId, spec: &ChannelSpec) -> Result<Channel, OpenError> {
+        self.check()?;
+        let number = self.channels.next;
+        self.channels.next = number.wrapping_add(2);
+        self.channels.all.insert(number, Held::new(to, *spec, State::Opening));
+        self.say(&ToDaemon::OpenChannel { number, to, spec: *spec })?;
+        let stands =
+            self.wait_for(
+                Deadline::NEVER,
+                &mut |task| match &task.channels.all.get(&number)?.state {
+                    State::Opening => None,
+                    State::Refused(fault) => Some(Err(fault.clone())),
+                    State::Open | State::Over(_) => Some(Ok(())),
+                },
+            );
+        match stands.map_err(AskError::from)?.expect("a wait without end ends with an answer") {
+            Ok(()) => Ok(Channel { number, peer: to }),
+            Err(fault) => {
+                self.channels.all.remove(&number);
+                Err(OpenError::Refused(fault))
+            }
+        }
+    }
+
+    /// The channel that another task opened to this one, the earliest that was not accepted yet,
+    /// and what it is; waits for one no longer than `timeout` (`None`: as long as it takes).
+    /// Messages may have come on it already.
+    pub fn accept_channel(
+        &mut self,
+        timeout: Option<Duration>,
+    ) -> Result<Option<(Channel, ChannelSpec)>, ChannelError> {
+        let found = self.wait_for(Deadline::after(timeout), &mut |task| {
+            let number = task.channels.offers.pop_front()?;
+            let held = task.channels.all.get(&number)?;
+            Some((Channel { number, peer: held.peer }, held.spec))
+        })?;
+        Ok(found)
+    }
+
+    /// Sends a message; waits while the channel has no room for it. On a timely channel it is of use
+    /// for as long as the channel's specification says.
+    pub fn send_on(&mut self, channel: Channel, bytes: &[u8]) -> Result<(), ChannelError> {
+        self.send_until(channel, bytes, None, Deadline::NEVER).map(|_| ())
+    }
+
+    /// Sends a message if the channel has room for it now; false: it has none.
+    pub fn try_send_on(&mut self, channel: Channel, bytes: &[u8]) -> Result<bool, ChannelError> {
+        self.send_until(channel, bytes, None, Deadline::after(Some(Duration::ZERO)))
+    }
+
+    /// Sends a message that is of use for so long from now, on a timely channel. One for which no
+    /// room is found in that time is not sent: [`ChannelError::TooLate`].
+    pub fn send_on_within(
+        &mut self,
+        channel: Channel,
+        bytes: &[u8],
+        left: Duration,
+    ) -> Result<(), ChannelError> {
+        if self.channels.get(channel)?.spec.class != Class::Timely {
+            return Err(ChannelError::NotTimely);
+        }
+        let until = std::time::Instant::now().checked_add(left);
+        let late = Err(ChannelError::TooLate);
+        if left.is_zero() {
+            return late;
+        }
+        let sent = self.send_until(channel, bytes, until, Deadline::after(Some(left)))?;
+        if sent { Ok(()) } else { late }
+    }
+
+    fn send_until(
+        &mut self,
+        channel: Channel,
+        bytes: &[u8],
+        of_use_until: Option<std::time::Instant>,
+        deadline: Deadline,
+    ) -> Result<bool, ChannelError> {
+        self.check()?;
+        let number = channel.number;
+        let (len, limit) = (bytes.len(), self.channels.get(channel)?.spec.longest() as usize);
+        if len > limit {
+            return Err(ChannelError::TooLong { len, limit });
+        }
+        let cost = ChannelSpec::cost(len as u32);
+        let found = self.wait_for(deadline, &mut |task| {
+            let Some(held) = task.channels.all.get_mut(&number) else {
+                return Some(Err(ChannelError::NotOpen));
+            };
+            if let State::Over(why) = held.state {
+                return Some(Err(ChannelError::Closed(why)));
+            }
+            let left = held.room.checked_sub(cost)?;
+            held.room = left;
+            Some(Ok(()))
+        })?;
+        let Some(room) = found else { return Ok(false) };
+        room?;
+        let now = std::time::Instant::now();
+        let left = of_use_until.map(|until| until.saturating_duration_since(now));
+        let front = ChannelFront { number, left }.emit();
+        let len = ChannelFront::LEN + bytes.len();
+        let head = FrameHead { kind: FrameKind::Channel, len }.emit();
+        let slices = [IoSlice::new(&head), IoSlice::new(&front), IoSlice::new(bytes)];
+        // What was said before goes before.
+        self.flush()?;
+        self.write_whole(&slices, FRAME_HEAD_LEN + len)?;
+        Ok(true)
+    }
+
+    /// The next message of a channel: in order on an ordered one, else as they come. Waits for it no
+    /// longer than `timeout` (`None`: as long as it takes). What came before a channel was closed is
+    /// received before [`ChannelError::Closed`] says so.
+    pub fn recv_on(
+        &mut self,
+        channel: Channel,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Vec<u8>>, ChannelError> {
+        self.recv_on_up_to(channel, usize::MAX, timeout)
+    }
+
+    /// The same, into `out`: its length. A message that is longer than `out` stays where it is, and
+    /// [`ChannelError::NoRoom`] says how long it is.
+    pub fn recv_on_into(
+        &mut self,
+        channel: Channel,
+        out: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<Option<usize>, ChannelError> {
+        let Some(bytes) = self.recv_on_up_to(channel, out.len(), timeout)? else { return Ok(None) };
+        out[..bytes.len()].copy_from_slice(&bytes);
+        Ok(Some(bytes.len()))
+    }
+
+    fn recv_on_up_to(
+        &mut self,
+        channel: Channel,
+        room: usize,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Vec<u8>>, ChannelError> {
+        let number = channel.number;
+        let found = self.wait_for(Deadline::after(timeout), &mut |task| {
+            task.channels.take(number, room).transpose()
+        })?;
+        let Some((bytes, tell)) = found.transpose()? else { return Ok(None) };
+        if tell {
+            self.flush()?;
+        }
+        Ok(Some(bytes))
+    }
+
+    /// How a channel stands.
+    pub fn channel_status(&mut self, channel: Channel) -> Result<ChannelStatus, AskError> {
+        match self.ask(Question::Channel(channel.number))? {
+            Answer::Channel(status) => Ok(status),
+            _ => Err(AskError::Unexpected),
+        }
+    }
+
+    /// This task's channels, those that are over and were not closed included.
+    pub fn channels(&self) -> impl Iterator<Item = (Channel, ChannelSpec)> + '_ {
+        let all = self.channels.all.iter();
+        all.map(|(&number, held)| (Channel { number, peer: held.peer }, held.spec))
+    }
+
+    /// The channel of this number, if this task has it.
+    pub fn channel(&self, number: u32) -> Option<Channel> {
+        let held = self.channels.all.get(&number)?;
+        Some(Channel { number, peer: held.peer })
+    }
+
+    /// Closes a channel. What was sent on it is delivered; what came on it and was not received is
+    /// dropped.
+    pub fn close_channel(&mut self, channel: Channel) -> Result<(), ChannelError> {
+        let Some(held) = self.channels.all.remove(&channel.number) else {
+            return Err(ChannelError::NotOpen);
+        };
+        self.channels.untold.retain(|number| *number != channel.number);
+        self.channels.offers.retain(|number| *number != channel.number);
+        if !matches!(held.state, State::Over(_)) {
+            self.say(&ToDaemon::CloseChannel { number: channel.number })?;
+        }
+        Ok(())
+    }
+
+    /// Queues what the daemon is to hear of messages received.
+    pub(crate) fn queue_untold(&mut self) {
+        while self.channels.has_untold() {
+            let told: Vec<ToDaemon> = self.channels.untold().collect();
+            told.iter().for_each(|say| self.queue(say));
+        }
+    }
+
+    /// A message on a channel came.
+    pub(crate) fn take_on_channel(&mut self, body: std::ops::Range<usize>) -> Result<(), Lost> {
+        let parts = self.link.body(body).split_first_chunk::<{ ChannelFront::LEN }>();
+        let parts = parts.and_then(|(f, rest)| Some((ChannelFront::parse(f).ok()?, rest)));
+        let broken = || Lost::Daemon("it sent a channel frame without a front".into());
+        let (front, bytes) = parts.ok_or_else(broken)?;
+        self.channels.arrived(front.number, bytes);
+        self.news.count += 1;
+        Ok(())
+    }
+}

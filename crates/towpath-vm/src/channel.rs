@@ -1,0 +1,186 @@
+//! Channels of tasks' own: what they may be asked to be, and what is said of them.
+//!
+//! A task opens one to another task, and both may send on it. Other than by messages, what is sent
+//! on one channel never waits for what is sent on another: each has its own order, its own room and
+//! its own place among what a host sends. A channel ends when either task closes it or ends, or
+//! when the connection of their hosts does: it is not made again by itself.
+
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use towpath_wire::TaskId;
+use towpath_wire::talk::{ChannelFront, FRAME_BODY_MAX};
+
+/// Most channels that one task has at once, whoever opened them.
+pub const CHANNELS_MAX: usize = 1024;
+/// Most channels that one task opens in a second; as many at once after a second without.
+pub const OPENS_PER_SECOND: u32 = 1000;
+/// The highest priority.
+pub const PRIORITY_MAX: u8 = 7;
+/// The priority of tasks' messages.
+pub const PRIORITY_USUAL: u8 = 4;
+/// Least room of a channel, in bytes.
+pub const WINDOW_MIN: u32 = 4 << 10;
+/// Room of a channel that asks for none itself, in bytes.
+pub const WINDOW_USUAL: u32 = 64 << 10;
+/// Most room of a channel, in bytes.
+pub const WINDOW_MAX: u32 = 16 << 20;
+/// What a message takes of a channel's room beside its bytes.
+pub const MESSAGE_COST: u32 = 64;
+/// Most room, of both directions, of all channels between tasks of one host, in bytes: what a daemon
+/// may have to keep for tasks that do not read.
+pub const HERE_MAX: u64 = 128 << 20;
+/// Longest message, in bytes, where the channel's room allows it.
+pub const MESSAGE_MAX: u32 = (FRAME_BODY_MAX - ChannelFront::LEN) as u32;
+
+/// What a channel promises about its messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Class {
+    /// Each exactly once, in order.
+    #[default]
+    Ordered,
+    /// Each exactly once, in any order: none waits for another that was lost.
+    Unordered,
+    /// Each at most once, in any order. What is lost is repaired while that can still be in time.
+    Timely,
+    /// Each at most once, in any order; nothing is repaired.
+    Once,
+}
+
+/// What a channel is asked to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelSpec {
+    /// What it promises.
+    pub class: Class,
+    /// From 0 to [`PRIORITY_MAX`]: of what waits for one host, the higher goes first.
+    pub priority: u8,
+    /// For how long a message is of use that says nothing else: on a timely channel, where it must
+    /// be said, and nowhere else.
+    pub deadline: Option<Duration>,
+    /// Room of each direction in bytes, from [`WINDOW_MIN`] to [`WINDOW_MAX`]: what was sent and
+    /// neither acknowledged nor given up, and what has come and was not received, are no more.
+    /// Each message takes [`MESSAGE_COST`] bytes beside its own.
+    pub window: u32,
+}
+
+impl Default for ChannelSpec {
+    fn default() -> Self {
+        let (priority, window) = (PRIORITY_USUAL, WINDOW_USUAL);
+        Self { class: Class::Ordered, priority, deadline: None, window }
+    }
+}
+
+impl ChannelSpec {
+    /// Why there is no such channel, if so.
+    pub fn check(&self) -> Result<(), String> {
+        if self.priority > PRIORITY_MAX {
+            return Err(format!("priority {}, from 0 to {PRIORITY_MAX}", self.priority));
+        }
+        if !(WINDOW_MIN..=WINDOW_MAX).contains(&self.window) {
+            return Err(format!(
+                "room of {} bytes, from {WINDOW_MIN} to {WINDOW_MAX}",
+                self.window
+            ));
+        }
+        match (self.class, self.deadline) {
+            (Class::Timely, None) => Err("a timely channel without a deadline".into()),
+            (Class::Timely, Some(Duration::ZERO)) => Err("a deadline that is over at once".into()),
+            (Class::Timely, _) | (_, None) => Ok(()),
+            (class, Some(_)) => Err(format!(
+                "a deadline on a channel of class {class:?}, which keeps none: only timely ones do"
+            )),
+        }
+    }
+
+    /// Its longest message, in bytes.
+    pub fn longest(&self) -> u32 {
+        (self.window - MESSAGE_COST).min(MESSAGE_MAX)
+    }
+
+    /// What a message of so many bytes takes of its room.
+    pub const fn cost(len: u32) -> u64 {
+        len as u64 + MESSAGE_COST as u64
+    }
+}
+
+/// Why a channel is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Closed {
+    /// The other task closed it, or has ended. All that it had sent came before.
+    ByPeer,
+    /// The connection to its host is over. What was under way may have arrived or not.
+    Cut,
+}
+
+/// How a channel stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelStatus {
+    /// Its number at the task that asks.
+    pub number: u32,
+    /// The other task.
+    pub peer: TaskId,
+    /// What was asked for.
+    pub spec: ChannelSpec,
+    /// Messages sent that were acknowledged.
+    pub sent: u64,
+    /// Bytes of them.
+    pub bytes_sent: u64,
+    /// Messages sent that were given up: their time was over, or they were lost where nothing is
+    /// repaired. They may have arrived nevertheless.
+    pub abandoned: u64,
+    /// Of the acknowledged ones, those that arrived late, by an estimate.
+    pub late: u64,
+    /// Pieces of messages sent again.
+    pub repaired: u64,
+    /// Messages that came.
+    pub received: u64,
+    /// Bytes of them.
+    pub bytes_received: u64,
+    /// What of this task's room is in use, in bytes.
+    pub waiting: u64,
+    /// Round trip to the other host; `None` on one host.
+    pub rtt: Option<Duration>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limits that docs/vm.md gives, and every way to ask for what there is not.
+    #[test]
+    fn what_contradicts_itself_is_refused_with_the_limit() {
+        let usual = ChannelSpec::default();
+        assert_eq!((usual.check(), usual.longest()), (Ok(()), 65_536 - 64));
+        let says = |spec: ChannelSpec| spec.check().unwrap_err();
+        assert_eq!(says(ChannelSpec { priority: 8, ..usual }), "priority 8, from 0 to 7");
+        for window in [4095, 16_777_217] {
+            let said = format!("room of {window} bytes, from 4096 to 16777216");
+            assert_eq!(says(ChannelSpec { window, ..usual }), said);
+        }
+        for window in [4096, 16_777_216] {
+            assert_eq!(ChannelSpec { window, ..usual }.check(), Ok(()));
+        }
+        let timely = ChannelSpec { class: Class::Timely, ..usual };
+        assert_eq!(says(timely), "a timely channel without a deadline");
+        let at_once = Some(Duration::ZERO);
+        assert_eq!(
+            says(ChannelSpec { deadline: at_once, ..timely }),
+            "a deadline that is over at once"
+        );
+        let deadline = Some(Duration::from_millis(20));
+        assert_eq!(ChannelSpec { deadline, ..timely }.check(), Ok(()));
+        for class in [Class::Ordered, Class::Unordered, Class::Once] {
+            let said = says(ChannelSpec { class, deadline, ..usual });
+            assert!(said.starts_with(&format!("a deadline on a channel of class {class:?}")));
+        }
+    }
+
+    #[test]
+    fn a_message_is_no_longer_than_a_frame() {
+        let large = ChannelSpec { window: WINDOW_MAX, ..ChannelSpec::default() };
+        assert_eq!(large.longest(), (1 << 20) - 16);
+        assert_eq!(ChannelSpec::cost(100), 164);
+    }
+}
