@@ -30,7 +30,7 @@ fn owing() -> (Net, ChannelId) {
 fn frames(datagram: &[u8]) -> (usize, usize) {
     let content = &datagram[DATA_HEADER..datagram.len() - TAG];
     let data = |frame| matches!(frame, Ok(Frame::Data(_)));
-    let (of, other): (Vec<_>, Vec<_>) = Frames::new(content).partition(|f| data(f.clone()));
+    let (of, other): (Vec<_>, Vec<_>) = Frames::new(content).partition(|f| data(*f));
     (of.len(), other.len())
 }
 
