@@ -166,6 +166,31 @@ fn a_host_that_was_cut_off_comes_back_as_another_and_its_tasks_end() {
     net.nothing_is_left();
 }
 
+/// The leader itself was away. Who reaches it first is no reason to give those up who come later,
+/// though their time to return would be over by then.
+#[test]
+fn a_leader_that_was_away_gives_all_of_the_others_time_to_come_back() {
+    let mut net = watched(4);
+    let before: Vec<HostId> = (0..4).map(|host| net.id(host)).collect();
+    for host in 1..4 {
+        net.cut(0, host);
+    }
+    net.run(5_500);
+    for host in 1..4 {
+        assert!(net.events(host).contains(&NodeEvent::LeaderLost(before[0])), "{host}");
+    }
+    net.mend();
+    net.cut(0, 2);
+    net.cut(0, 3);
+    net.run(3_000);
+    assert!(net.events(1).contains(&NodeEvent::LeaderBack(before[0])));
+    net.mend();
+    net.run(5_000);
+    assert_eq!((0..4).map(|host| net.id(host)).collect::<Vec<_>>(), before);
+    let lost = |e: &NodeEvent| matches!(e, NodeEvent::HostLost(_));
+    assert!((0..4).all(|host| !net.events(host).iter().any(lost)));
+}
+
 #[test]
 fn a_host_that_leaves_is_not_lost() {
     let mut net = watched(3);
