@@ -57,6 +57,8 @@ pub use config::Config;
 pub use crypto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk};
 pub use endpoint::{Connect, ConnectFailure, Endpoint, EndpointEvent, Refusal};
 pub use id::AssociationId;
-pub use machine::{Grant, Inset, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
+pub use machine::{
+    Grant, GrantKind, Inset, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch,
+};
 pub use memory::{Arrival, Block, HeapMemory, Memory};
 pub use rng::Rng;

@@ -59,6 +59,38 @@ pub enum PathChange {
     },
 }
 
+/// What a grant is for. What is charged for it is the length of the train that comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantKind {
+    /// Whatever waits: data of the channels in turn, with acknowledgements and control in the same
+    /// packets, filled up where that lets the train go on.
+    All,
+    /// A channel's data, and nothing that the channel did not ask for: no acknowledgement, no
+    /// probe, no padding. Its OPEN goes along until the peer knows it, since no peer could place
+    /// the data. What it costs beside the messages is what the conversion table states.
+    Data(ChannelId),
+    /// Everything but data: acknowledgements, probes, trials of the path, handshakes, CLOSE, and
+    /// the control frames of all channels.
+    Control,
+}
+
+impl GrantKind {
+    /// The one channel whose data may go.
+    pub(crate) const fn channel(self) -> Option<ChannelId> {
+        if let Self::Data(channel) = self { Some(channel) } else { None }
+    }
+
+    /// Whether data may go at all.
+    pub(crate) const fn has_data(self) -> bool {
+        !matches!(self, Self::Control)
+    }
+
+    /// Whether acknowledgements, probes and control may go.
+    pub(crate) const fn has_control(self) -> bool {
+        !matches!(self, Self::Data(_))
+    }
+}
+
 /// Leave to send, given by a link's packet scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct Grant {
@@ -66,9 +98,8 @@ pub struct Grant {
     pub link: LinkId,
     /// Only this association may send; `None`: whichever is ready.
     pub association: Option<AssociationId>,
-    /// Only this channel's data may be sent (acknowledgements and control go along);
-    /// `None`: any channel.
-    pub channel: Option<ChannelId>,
+    /// What may be sent.
+    pub kind: GrantKind,
     /// At most so many bytes of datagrams.
     pub bytes: usize,
 }
@@ -76,7 +107,7 @@ pub struct Grant {
 impl Grant {
     /// The grant of an unreserved link: whatever fits into the batch.
     pub const fn free(link: LinkId) -> Self {
-        Self { link, association: None, channel: None, bytes: usize::MAX }
+        Self { link, association: None, kind: GrantKind::All, bytes: usize::MAX }
     }
 }
 

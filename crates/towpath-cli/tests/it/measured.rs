@@ -120,11 +120,11 @@ fn a_capture_is_measured_from_a_file_a_pipe_and_a_request() {
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
 }
 
-/// 1400 bytes each 10 ms are 1538 on the wire: 1.2304 Mbit/s, and 5 % above the mean is 1.29.
+/// 1392 bytes each 10 ms are 1538 on the wire: 1.2304 Mbit/s, and 5 % above the mean is 1.29.
 #[test]
 fn measured_traffic_reserves_what_its_packets_are_on_the_wire() {
     let vm = Vm::new();
-    let line = |k: u32| format!("{}.{:02},{}", k / 100, k % 100, if k < 300 { 1400 } else { 26 });
+    let line = |k: u32| format!("{}.{:02},{}", k / 100, k % 100, if k < 300 { 1392 } else { 26 });
     let lines: Vec<String> = (0..301).map(line).collect();
     std::fs::write(vm.file("sent.csv"), format!("time_s,size_bytes\n{}\n", lines.join("\n")))
         .unwrap();

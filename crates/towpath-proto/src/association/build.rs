@@ -6,7 +6,7 @@ use towpath_wire::frame::{
     self, ACK_WORDS_MAX, CLOSE_CHANNEL_LEN, DATA_OVERHEAD, LIMIT_LEN, PATH_TOKEN_LEN, SKIP_LEN,
 };
 use towpath_wire::packet::Data;
-use towpath_wire::{ChannelId, Instant, PathId};
+use towpath_wire::{Instant, PathId};
 
 use super::channel::Channel;
 use super::channels::Growth;
@@ -17,7 +17,7 @@ use super::path::{Departure, Path};
 use super::paths::PATHS_MAX;
 use super::send::{Next, Piece, SendHalf};
 use crate::endpoint::cut_text;
-use crate::machine::{Grant, PacketWriter, Transmit, TxBatch};
+use crate::machine::{Grant, GrantKind, PacketWriter, Transmit, TxBatch};
 use crate::stripe::{PathView, StripeScheduler};
 
 /// Data is not cut into pieces smaller than this when the packet has other content already.
@@ -35,8 +35,9 @@ impl Association {
         grant: Grant,
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
-        let Grant { bytes, channel, .. } = grant;
+        let Grant { bytes, kind, .. } = grant;
         match &self.state {
+            State::Closing(_) if !kind.has_control() => return None,
             State::Closing(Closing { due: true, .. }) => return self.build_close(now, grant, out),
             State::Closing(_) | State::Over => return None,
             State::Open => {}
@@ -45,17 +46,20 @@ impl Association {
             return None; // `handle_timeout` comes first: nothing is sent beyond its time
         }
         let path = self.path_with_work(now, grant)?;
-        if self.channels.has_data(channel) && self.build_trial(now, path, bytes, out) {
+        if kind.has_control()
+            && self.channels.has_data(None)
+            && self.build_trial(now, path, bytes, out)
+        {
             return Some(self.transmit(path, out));
         }
-        while self.has_work(now, path, channel) {
+        while self.has_work(now, path, kind) {
             let max = usize::from(self.paths[path].datagram).min(bytes - out.used());
             if max < PACKET_MIN || !out.takes(max) {
                 break;
             }
-            self.build_packet(now, path, max, channel, out);
+            self.build_packet(now, path, max, kind, out);
         }
-        if channel.is_none() && !self.channels.has_data(None) {
+        if kind.has_data() && !self.channels.has_data(None) {
             self.paths[path].starved();
         }
         (out.datagrams() > 0).then(|| self.transmit(path, out))
@@ -69,8 +73,8 @@ impl Association {
 
     /// The path that the next packet goes out on, of those on the grant's link.
     fn path_with_work(&mut self, now: Instant, grant: Grant) -> Option<usize> {
-        let Grant { link, channel, .. } = grant;
-        if self.channels.has_data(channel) {
+        let Grant { link, kind, .. } = grant;
+        if kind.has_data() && self.channels.has_data(kind.channel()) {
             let mut views = [PathView { id: PathId(0), room: 0, up: false }; PATHS_MAX];
             let mut n = 0;
             for path in self.paths.iter().filter(|p| p.link == link) {
@@ -81,16 +85,18 @@ impl Association {
                 return self.paths.position(views[picked].id);
             }
         }
-        let on = |p: &usize| self.paths[*p].link == link && self.has_work(now, *p, channel);
+        let on = |p: &usize| self.paths[*p].link == link && self.has_work(now, *p, kind);
         (0..self.paths.len()).find(on)
     }
 
-    fn has_work(&self, now: Instant, path: usize, channel: Option<ChannelId>) -> bool {
+    fn has_work(&self, now: Instant, path: usize, kind: GrantKind) -> bool {
         let p = &self.paths[path];
-        p.arrivals.is_due(now)
-            || p.owes_probe()
-            || self.control_due(path)
-            || (self.paths.may_carry(path) && p.room(now) > 0 && self.channels.has_data(channel))
+        let control = || p.arrivals.is_due(now) || p.owes_probe() || self.control_due(path);
+        let data = || {
+            let carries = self.paths.may_carry(path) && p.room(now) > 0;
+            carries && self.channels.has_data(kind.channel())
+        };
+        (kind.has_control() && control()) || (kind.has_data() && data())
     }
 
     fn control_due(&self, path: usize) -> bool {
@@ -126,30 +132,34 @@ impl Association {
         now: Instant,
         path: usize,
         max: usize,
-        channel: Option<ChannelId>,
+        kind: GrantKind,
         out: &mut TxBatch<'_>,
     ) {
         let mut w = out.packet(max, self.identity.keys.send.key.seals());
-        let acked_up_to = write_acks(now, &self.paths[path], &mut w);
+        let control = kind.has_control();
+        let mut acked_up_to = None;
+        if control {
+            acked_up_to = write_acks(now, &self.paths[path], &mut w);
+        }
         let mut items = ::core::mem::take(&mut self.scratch);
         items.clear();
         let mut eliciting = false;
-        if self.paths.may_carry(path) {
+        if control && self.paths.may_carry(path) {
             eliciting = self.write_control(now, &mut w, &mut items);
         }
         let p = &self.paths[path];
         let probing = p.owes_probe();
-        if probing || p.room(now) > 0 {
-            if self.channels.has_data(channel) {
+        if kind.has_data() && (probing || p.room(now) > 0) {
+            if control && self.channels.has_data(None) {
                 write_ack_rate(now, &mut self.paths[path], &mut w);
             }
-            self.write_data(now, channel, &mut w, &mut items);
+            self.write_data(now, kind, &mut w, &mut items);
         }
         eliciting |= !items.is_empty();
         let p = &self.paths[path];
         // An old key is not renewed before one of its packets is acknowledged.
         let old = self.identity.keys.send.is_old(now, &self.config.rekey);
-        if !eliciting && w.room() > 0 && (probing || old || p.wants_ping()) {
+        if control && !eliciting && w.room() > 0 && (probing || old || p.wants_ping()) {
             w.frame(1, frame::emit_ping);
             eliciting = true;
         }
@@ -228,21 +238,23 @@ impl Association {
     fn write_data(
         &mut self,
         now: Instant,
-        only: Option<ChannelId>,
+        kind: GrantKind,
         w: &mut PacketWriter<'_, '_>,
         items: &mut Vec<Item>,
     ) {
+        // What was promised to a channel has no bytes for the comfort of the train.
+        let (only, pads) = (kind.channel(), kind.has_control());
         let last_chance = self.last_chance(now);
         let (mut repaired, mut twice) = (false, false);
         while items.len() + 1 < ITEMS_MAX {
             if !w.is_empty() && w.room() < PIECE_MIN + DATA_OVERHEAD {
-                if self.channels.has_data(only) {
+                if pads && self.channels.has_data(only) {
                     w.pad(); // so that the train may go on
                 }
                 break;
             }
             let Some(id) = self.channels.pick(only) else { break };
-            match self.channels.with(id, |c| write_next(c, last_chance, w, items)) {
+            match self.channels.with(id, |c| write_next(c, last_chance, pads, w, items)) {
                 Some(Wrote::Full) | None => break,
                 Some(Wrote::Nothing) => {}
                 Some(Wrote::Piece { repair, copy }) => {
@@ -327,6 +339,7 @@ enum Wrote {
 fn write_next(
     c: &mut Channel,
     last_chance: Instant,
+    pads: bool,
     w: &mut PacketWriter<'_, '_>,
     items: &mut Vec<Item>,
 ) -> Wrote {
@@ -342,7 +355,7 @@ fn write_next(
         (w.room() - open_len - DATA_OVERHEAD, w.room_max() - open_len - DATA_OVERHEAD);
     if send.wants_own_packet(room, most) {
         // Filling up a little lets the train go on; filling up a lot would cost more than that.
-        if room < most / 4 {
+        if pads && room < most / 4 {
             w.pad();
         }
         return Wrote::Full;

@@ -1,6 +1,7 @@
 //! Two associations joined by a network of one delay: what their owners see of channels, messages,
 //! ends and counters.
 
+mod kinds;
 mod owner;
 
 use core::time::Duration;
@@ -19,7 +20,7 @@ use super::{
 use crate::config::Config;
 use crate::crypto::{Crypto, Handshake, HostKey, PacketKey, Psk, Secrets};
 use crate::id::AssociationId;
-use crate::machine::{Grant, RxMeta, TimerKind, TxBatch};
+use crate::machine::{Grant, GrantKind, RxMeta, TimerKind, TxBatch};
 use crate::memory::{HeapMemory, Memory};
 
 /// From one end to the other.
@@ -112,12 +113,20 @@ impl Net {
     }
 
     fn transmit(&mut self, n: usize) {
+        self.granted(n, GrantKind::All);
+    }
+
+    /// Sends what there is of that kind; returns the datagrams.
+    fn granted(&mut self, n: usize, kind: GrantKind) -> Vec<Vec<u8>> {
         let mut buf = vec![0; 16 * 1500];
+        let mut all = Vec::new();
         loop {
             let Side { association, memory, .. } = &mut self.sides[n];
             let mut out = TxBatch::new(&mut buf, memory, 16);
-            let sent = association.poll_transmit(self.now, Grant::free(LinkId(0)), &mut out);
-            let Some(train) = sent else { break };
+            let grant = Grant { kind, ..Grant::free(LinkId(0)) };
+            let Some(train) = association.poll_transmit(self.now, grant, &mut out) else {
+                return all;
+            };
             assert!(train.segment > 0 && train.datagrams() <= 16, "{train:?}");
             for datagram in buf[..train.len].chunks(train.segment) {
                 let Ok(Packet::Data(header)) = Packet::parse(datagram) else { panic!("a packet") };
@@ -126,6 +135,7 @@ impl Net {
                 if !from.cut && !from.loses.contains(&header.number) {
                     self.sides[1 - n].coming.push_back((self.now + TRIP, datagram.to_vec()));
                 }
+                all.push(datagram.to_vec());
             }
         }
     }

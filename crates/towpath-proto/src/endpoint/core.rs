@@ -20,7 +20,7 @@ use crate::association::{Association, Opening, SendError};
 use crate::config::Config;
 use crate::crypto::{Crypto, HostKey};
 use crate::id::{AssociationId, INDEX_BITS};
-use crate::machine::{Grant, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
+use crate::machine::{Grant, GrantKind, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
 use crate::memory::{Block, Memory};
 use crate::rng::Rng;
 
@@ -446,6 +446,7 @@ impl Endpoint {
     /// The next train of whoever has something to send.
     fn transmit(&mut self, now: Instant, grant: Grant, out: &mut TxBatch<'_>) -> Option<Transmit> {
         if grant.association.is_none()
+            && grant.kind.has_control()
             && let Some(transmit) = self.transmit_handshake(grant.link, out)
         {
             return Some(transmit);
@@ -462,7 +463,17 @@ impl Endpoint {
                 }
                 return Some(transmit);
             }
-            if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) {
+            let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else {
+                continue;
+            };
+            // What the grant leaves out still waits, and nobody would tell of it again.
+            let left = match (grant.kind, &slot.state) {
+                (GrantKind::Control, SlotState::Open(a)) => a.backlog().next().is_some(),
+                (kind, _) => kind != GrantKind::All,
+            };
+            if left {
+                self.ready.again(grant.link, id);
+            } else {
                 self.ready.done(grant.link, &mut slot.queued);
             }
         }

@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
-use towpath_wire::{Admission, ByteSize, Direction, Instant, LinkId};
+use towpath_wire::{Admission, ByteSize, ChannelId, Direction, Instant, LinkId};
 
 use super::*;
 use crate::association::{AssociationEvent, Opening};
 use crate::config::Config;
 use crate::crypto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk, Secrets};
 use crate::id::AssociationId;
-use crate::machine::{Grant, Machine, RxMeta, TxBatch};
+use crate::machine::{Grant, GrantKind, Machine, RxMeta, TxBatch};
 use crate::memory::{HeapMemory, Memory};
 use crate::rng::Rng;
 
@@ -109,6 +109,8 @@ struct Net {
     taken: [usize; 2],
     /// What this link takes does not arrive.
     cut: Option<LinkId>,
+    /// What each round grants, in this order.
+    kinds: Vec<GrantKind>,
 }
 
 fn addr_on(link: LinkId, n: usize) -> ::core::net::SocketAddr {
@@ -128,7 +130,8 @@ impl Net {
         };
         let now = Instant::ZERO + Duration::from_secs(1);
         let (coming, events) = (VecDeque::new(), [Vec::new(), Vec::new()]);
-        Self { now, ends: vec![end(0), end(1)], coming, events, taken: [0; 2], cut: None }
+        let kinds = vec![GrantKind::All];
+        Self { now, ends: vec![end(0), end(1)], coming, events, taken: [0; 2], cut: None, kinds }
     }
 
     fn connect(&mut self, hello: &[u8]) -> Result<AssociationId, ConnectError> {
@@ -146,10 +149,13 @@ impl Net {
     fn transmit(&mut self, n: usize) {
         let mut buf = vec![0; 16 * 1500];
         let (endpoint, memory) = &mut self.ends[n];
-        for (which, link) in [LINK, OTHER].into_iter().enumerate() {
+        let links = [LINK, OTHER].into_iter().enumerate();
+        let grants = links.flat_map(|link| self.kinds.iter().map(move |kind| (link, *kind)));
+        for ((which, link), kind) in grants {
             loop {
                 let mut out = TxBatch::new(&mut buf, memory, 16);
-                let sent = endpoint.poll_transmit(self.now, Grant::free(link), &mut out);
+                let grant = Grant { kind, ..Grant::free(link) };
+                let sent = endpoint.poll_transmit(self.now, grant, &mut out);
                 let Some(train) = sent else { break };
                 assert_eq!((train.link, train.remote), (link, addr_on(link, 1 - n)));
                 self.taken[which] += train.datagrams();
@@ -332,6 +338,27 @@ fn what_does_not_authenticate_or_belong_is_counted_and_ends_nothing() {
     let stats = net.ends[1].0.stats();
     assert_eq!((stats.unknown, stats.garbage, stats.forged), (3, 1, 1), "{stats:?}");
     assert_eq!(net.ends[1].0.associations().count(), 1);
+}
+
+#[test]
+fn what_a_grant_leaves_out_still_waits_for_another() {
+    let mut net = Net::new(&Config::default());
+    net.kinds = vec![GrantKind::Data(ChannelId(0))];
+    let id = net.connect(b"hello").expect("a place");
+    net.transmit(0);
+    assert!(net.coming.is_empty(), "a handshake is nobody's data");
+    net.kinds = vec![GrantKind::Control];
+    net.run(20);
+    let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 1)).expect("a channel");
+    let (endpoint, memory) = &mut net.ends[0];
+    let block = memory.put(&[7; 3000]).expect("room");
+    endpoint.send(id, channel, block, 3000).expect("it is open");
+    net.run(20);
+    assert_eq!(received(&net), 0, "data is not control");
+    // Nothing wakes the link but that the data waits: control has nothing, and it comes first.
+    net.kinds = vec![GrantKind::Control, GrantKind::Data(channel)];
+    net.run(20);
+    assert_eq!(received(&net), 1);
 }
 
 #[test]

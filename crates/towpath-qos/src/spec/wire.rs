@@ -14,11 +14,19 @@
 //! | Towpath tag | 16 | per frame |
 //! | Towpath frame headers | up to [`FRAMES`] | per frame |
 //!
+//! The table is of a channel's own data, sent by grants of its own
+//! (`towpath_proto::GrantKind::Data`): acknowledgements, probes and control have a share of the
+//! link of their own, and nothing is filled up. It does not count what no specification does:
+//! what is repaired after a loss, and the OPEN that goes along until the peer knows the channel. A
+//! packet that any grant may send, as all are on links without reservations, can have up to eight
+//! acknowledgement frames of 144 bytes beside, and padding.
+//!
 //! A message longer than a frame's payload is cut into full frames and a rest. With GSO the
 //! frames of one train leave back to back and count as *one* packet: no scheduler can get
 //! between them.
 
 use towpath_wire::ByteSize;
+use towpath_wire::frame::DATA_OVERHEAD;
 use towpath_wire::packet::{DATA_HEADER, TAG};
 
 use super::buckets::{BUCKETS_MAX, Bucket, Buckets};
@@ -35,8 +43,10 @@ pub const FRAME_MIN: u64 = 64;
 pub const VLAN: u64 = 4;
 /// UDP header (RFC 768).
 pub const UDP: u64 = 8;
-/// Towpath's own frame headers inside the seal: one data frame and one small acknowledgement.
-pub const FRAMES: u64 = 40;
+/// Towpath's own frame headers inside the seal: a message's first, and that of the piece which the
+/// end of a packet cut off. Messages that share packets are cut at most once for each packet, and
+/// open no more packets together than they would alone, so two for each frame cover all of them.
+pub const FRAMES: u64 = 2 * DATA_OVERHEAD as u64;
 
 /// Which IP carries the datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -256,40 +266,40 @@ mod tests {
 
     #[test]
     fn a_frame_by_hand() {
-        // 1000 B: + 40 + 16 + 16 + 8 + 20 in the IP packet, + 18 Ethernet, + 20 gap.
-        assert_eq!(Framing::default().wire_bytes(bytes(1000)), bytes(1138));
+        // 1000 B: + 48 + 16 + 16 + 8 + 20 in the IP packet, + 18 Ethernet, + 20 gap.
+        assert_eq!(Framing::default().wire_bytes(bytes(1000)), bytes(1146));
         let v6 = Framing::new(Ip::V6, true, bytes(1500), 1).expect("valid");
-        assert_eq!(v6.wire_bytes(bytes(1000)), bytes(1162));
-        // 1400 B of payload in a full frame: 1538 B, the largest untagged one.
-        assert_eq!(Framing::default().payload(), bytes(1400));
-        assert_eq!(Framing::default().wire_bytes(bytes(1400)), bytes(1538));
-        assert_eq!(Framing::default().wire_bytes(bytes(1401)), bytes(1538 + 139));
+        assert_eq!(v6.wire_bytes(bytes(1000)), bytes(1170));
+        // 1392 B of payload in a full frame: 1538 B, the largest untagged one.
+        assert_eq!(Framing::default().payload(), bytes(1392));
+        assert_eq!(Framing::default().wire_bytes(bytes(1392)), bytes(1538));
+        assert_eq!(Framing::default().wire_bytes(bytes(1393)), bytes(1538 + 147));
     }
 
     #[test]
     fn a_train_is_one_packet() {
         let trains = Framing::new(Ip::V4, false, bytes(1500), 16).expect("valid");
         assert_eq!(trains.packet_bytes(bytes(1 << 20)), bytes(16 * 1538));
-        assert_eq!(trains.packet_bytes(bytes(100)), bytes(238));
+        assert_eq!(trains.packet_bytes(bytes(100)), bytes(246));
     }
 
     #[test]
     fn counted_packets_grow_exactly() {
         let spec = Spaced::new(Duration::from_millis(1), bytes(1000)).expect("valid");
         let demand = Framing::default().demand(&TSpec::Spaced(spec), bytes(1));
-        assert_eq!(demand.buckets.as_slice(), [Bucket { burst_bits: 9104, rate_bps: 9_104_000 }]);
+        assert_eq!(demand.buckets.as_slice(), [Bucket { burst_bits: 9168, rate_bps: 9_168_000 }]);
     }
 
     #[test]
     fn an_mtu_without_payload_is_refused() {
         let refused = Framing::new(Ip::V4, false, bytes(100), 1);
-        assert_eq!(refused, Err(FramingError::Mtu { mtu: 100, least: 101 }));
+        assert_eq!(refused, Err(FramingError::Mtu { mtu: 100, least: 109 }));
     }
 
     proptest! {
         #[test]
         fn no_message_grows_more_than_the_ratio(
-            least in 1u64..5000, size in 1u64..20_000, mtu in 101u64..9000,
+            least in 1u64..5000, size in 1u64..20_000, mtu in 109u64..9000,
         ) {
             let framing = Framing::new(Ip::V4, false, bytes(mtu), 1).expect("valid");
             let spec = SigmaRho::new(bytes(20_000), Rate::from_bps(8_000_000)).expect("valid");

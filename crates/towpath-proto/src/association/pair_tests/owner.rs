@@ -315,14 +315,18 @@ fn a_grant_bounds_the_bytes_and_names_the_channel() {
     net.send(0, a, &bytes(1, 4000));
     net.send(0, b, &bytes(2, 600));
     let free = Grant::free(LinkId(0));
-    let of = |channel, bytes| Grant { channel, bytes, ..free };
+    let of = |kind, bytes| Grant { kind, bytes, ..free };
     assert_eq!(train(&mut net, 0, Grant::free(LinkId(1))), [0; 0], "it has no path there");
-    assert_eq!(train(&mut net, 0, of(None, 127)), [0; 0], "too little for a packet");
-    assert_eq!(train(&mut net, 0, of(Some(b), 128)), [128]);
-    let rest = train(&mut net, 0, of(Some(b), usize::MAX));
+    assert_eq!(train(&mut net, 0, of(GrantKind::All, 127)), [0; 0], "too little for a packet");
+    assert_eq!(train(&mut net, 0, of(GrantKind::Data(b), 128)), [128]);
+    let rest = train(&mut net, 0, of(GrantKind::Data(b), usize::MAX));
     assert!(rest.len() == 1 && (500..700).contains(&rest[0]), "{rest:?}");
-    assert_eq!(train(&mut net, 0, of(Some(b), usize::MAX)), [0; 0], "that was all of it");
-    assert_eq!(train(&mut net, 0, of(Some(a), 1472)), [1472]);
+    assert_eq!(
+        train(&mut net, 0, of(GrantKind::Data(b), usize::MAX)),
+        [0; 0],
+        "that was all of it"
+    );
+    assert_eq!(train(&mut net, 0, of(GrantKind::Data(a), 1472)), [1472]);
     let rest = train(&mut net, 0, free);
     assert!(rest.len() == 2 && rest[0] == 1472 && rest[1] > 1000, "{rest:?}");
 }

@@ -63,18 +63,18 @@ fn every_model_becomes_wire_bits() {
         let first = asked.demand.buckets.as_slice()[0];
         (first.burst_bits, asked.demand.buckets.sustained_bps())
     };
-    // 1000 B messages of 1138 wire bytes, one each millisecond.
+    // 1000 B messages of 1146 wire bytes, one each millisecond.
     let rsvp = "rsvp = { rate_bytes_per_s = 1000000, burst_bytes = 1000, \
                 peak_bytes_per_s = 1000000, min_bytes = 1000, max_bytes = 1000 }";
-    assert_eq!(bits(rsvp), (9104, 9_104_000));
+    assert_eq!(bits(rsvp), (9168, 9_168_000));
     let spaced = "tspec = { kind = \"spaced\", xmin_ns = 1000000, smax_bytes = 1000 }";
-    assert_eq!(bits(spaced), (9104, 9_104_000));
-    // 53 B cells of 191 wire bytes.
-    assert_eq!(bits("atm = { peak_cells_per_s = 1000 }"), (1528, 1_528_000));
+    assert_eq!(bits(spaced), (9168, 9_168_000));
+    // 53 B cells of 199 wire bytes.
+    assert_eq!(bits("atm = { peak_cells_per_s = 1000 }"), (1592, 1_592_000));
     let tenet = "tenet = { xmin_ns = 1000000, xave_ns = 1000000, interval_ns = 1000000, \
                  smax_bytes = 1000, dmax_ns = 5 }";
     let tenet = one(tenet).expect("a request").demand.buckets;
-    assert_eq!((tenet.as_slice()[0].burst_bits, tenet.sustained_bps()), (9104, 9_104_000));
+    assert_eq!((tenet.as_slice()[0].burst_bits, tenet.sustained_bps()), (9168, 9_168_000));
     let measured = one("measured = { file = \"film.csv\" }\ndelay_ns = 9").expect("measured");
     assert_eq!(measured.spec.sustained().as_bps(), 8000);
     // What was measured on the wire stands as it is.
@@ -198,7 +198,7 @@ fn faults_name_request_line_and_value() {
     let mtu = mtu.expect_err("no room");
     assert_eq!(
         (mtu.line, mtu.to_string().as_str()),
-        (2, "framing: mtu_bytes is 5, must be at least 101")
+        (2, "framing: mtu_bytes is 5, must be at least 109")
     );
     assert_eq!(of("").expect_err("empty").fault, RequestFault::Empty);
 }
