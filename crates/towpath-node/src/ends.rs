@@ -221,6 +221,7 @@ impl Node {
             }
             self.drop_early(task);
             self.data.relays.part_all(task, &mut self.data.dropped);
+            self.close_channels_of(task);
             if let Some(member) = self.local.members.remove(task) {
                 self.untie_all(task, &member);
             }
@@ -231,6 +232,5 @@ impl Node {
         self.local.questions.clear();
         self.local.rings.clear();
         self.local.offers.clear();
-        self.local.channels.clear();
     }
 }

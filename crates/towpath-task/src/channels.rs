@@ -93,6 +93,12 @@ impl Channels {
             ToTask::ChannelClosed { number, why } => {
                 if let Some(held) = self.all.get_mut(&number) {
                     held.state = State::Over(why);
+                    // Offered, and over before anybody accepted it or anything came: nobody has to
+                    // know of it.
+                    if held.arrived.is_empty() && self.offers.contains(&number) {
+                        self.offers.retain(|offer| *offer != number);
+                        self.all.remove(&number);
+                    }
                 }
             }
             _ => {}
@@ -144,7 +150,7 @@ impl Channels {
             self.untold.push(number);
         }
         held.untold += 1;
-        held.untold_cost += ChannelSpec::cost(bytes.len() as u32);
+        held.untold_cost += held.spec.cost(bytes.len() as u32);
         Ok(Some((bytes, held.untold_cost >= u64::from(held.spec.window / 4))))
     }
 }
@@ -183,6 +189,11 @@ impl Task {
                     State::Open | State::Over(_) => Some(Ok(())),
                 },
             );
+        if stands.is_err() {
+            // Nobody will take the answer.
+            self.channels.all.remove(&number);
+            self.queue(&ToDaemon::CloseChannel { number });
+        }
         match stands.map_err(AskError::from)?.expect("a wait without end ends with an answer") {
             Ok(()) => Ok(Channel { number, peer: to }),
             Err(fault) => {
@@ -247,11 +258,12 @@ impl Task {
     ) -> Result<bool, ChannelError> {
         self.check()?;
         let number = channel.number;
-        let (len, limit) = (bytes.len(), self.channels.get(channel)?.spec.longest() as usize);
+        let spec = self.channels.get(channel)?.spec;
+        let (len, limit) = (bytes.len(), spec.longest() as usize);
         if len > limit {
             return Err(ChannelError::TooLong { len, limit });
         }
-        let cost = ChannelSpec::cost(len as u32);
+        let cost = spec.cost(len as u32);
         let found = self.wait_for(deadline, &mut |task| {
             let Some(held) = task.channels.all.get_mut(&number) else {
                 return Some(Err(ChannelError::NotOpen));

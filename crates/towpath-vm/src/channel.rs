@@ -32,6 +32,8 @@ pub const MESSAGE_COST: u32 = 64;
 /// Most room, of both directions, of all channels between tasks of one host, in bytes: what a
 /// daemon may have to keep for tasks that do not read.
 pub const HERE_MAX: u64 = 128 << 20;
+/// Most messages of a channel that are under way.
+pub const MESSAGES_MAX: u32 = 16_384;
 /// Longest message, in bytes, where the channel's room allows it.
 pub const MESSAGE_MAX: u32 = (FRAME_BODY_MAX - ChannelFront::LEN) as u32;
 
@@ -59,9 +61,10 @@ pub struct ChannelSpec {
     /// For how long a message is of use that says nothing else: on a timely channel, where it must
     /// be said, and nowhere else.
     pub deadline: Option<Duration>,
-    /// Room of each direction in bytes, from [`WINDOW_MIN`] to [`WINDOW_MAX`]: what was sent and
-    /// neither acknowledged nor given up, and what has come and was not received, are no more.
-    /// Each message takes [`MESSAGE_COST`] bytes beside its own.
+    /// Room of each direction in bytes, from [`WINDOW_MIN`] to [`WINDOW_MAX`]. Between hosts what
+    /// was sent and is neither acknowledged nor given up is no more, and neither is what has come
+    /// and was not received; on one host both together. Each message takes [`MESSAGE_COST`] bytes
+    /// beside its own, and no fewer than a [`MESSAGES_MAX`]th of the room.
     pub window: u32,
 }
 
@@ -99,9 +102,11 @@ impl ChannelSpec {
         (self.window - MESSAGE_COST).min(MESSAGE_MAX)
     }
 
-    /// What a message of so many bytes takes of its room.
-    pub const fn cost(len: u32) -> u64 {
-        len as u64 + MESSAGE_COST as u64
+    /// What a message of so many bytes takes of its room: so much that no more than
+    /// [`MESSAGES_MAX`] fit into it.
+    pub fn cost(&self, len: u32) -> u64 {
+        let least = self.window.div_ceil(MESSAGES_MAX);
+        (u64::from(len) + u64::from(MESSAGE_COST)).max(least.into())
     }
 }
 
@@ -181,6 +186,9 @@ mod tests {
     fn a_message_is_no_longer_than_a_frame() {
         let large = ChannelSpec { window: WINDOW_MAX, ..ChannelSpec::default() };
         assert_eq!(large.longest(), (1 << 20) - 16);
-        assert_eq!(ChannelSpec::cost(100), 164);
+        assert_eq!(
+            (ChannelSpec::default().cost(100), large.cost(100), large.cost(2000)),
+            (164, 1024, 2064)
+        );
     }
 }

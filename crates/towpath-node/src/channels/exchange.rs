@@ -11,7 +11,7 @@ use towpath_vm::talk::{Answer, Fault, ToTask};
 use towpath_wire::talk::ChannelFront;
 use towpath_wire::{Instant, TaskId};
 
-use super::table::{EndId, Line, Wire};
+use super::table::{End, EndId, Line, Wire};
 use crate::event::NodeEvent;
 use crate::node::Node;
 
@@ -94,8 +94,12 @@ impl Node {
     ) {
         let deadline = left.map_or(Instant::NEVER, |left| now + left);
         if self.endpoint.send_by(wire.0, wire.1, block, len, deadline).is_err() {
-            // It is over, and its task hears of that.
+            // It is over, and its task hears of that; or, where nothing is promised of a message,
+            // too many that were given up wait for an older one.
             memory.release(block);
+            if let Some(end) = self.local.channels.get_mut(id) {
+                end.abandoned += 1;
+            }
             return self.channel_settled(id, len);
         }
         self.data.hold_outgoing(len);
@@ -191,8 +195,18 @@ impl Node {
         let Some(end) = self.local.channels.remove((task, number)) else { return };
         match end.line {
             Line::Here(other) => self.channel_over(other, Closed::ByPeer),
-            Line::There(wire) => self.finish_wire(wire),
-            Line::Wanted => {}
+            Line::There(wire) => {
+                self.give_credit_back(wire, &end);
+                self.finish_wire(wire);
+            }
+            Line::Wanted => self.local.channels.forget_wanted((task, number), end.peer),
+        }
+    }
+
+    /// Nobody receives any more what its task was handed: its peer may go on, to its end.
+    fn give_credit_back(&mut self, wire: Wire, end: &End) {
+        for len in end.unreceived() {
+            self.endpoint.consumed(wire.0, wire.1, len);
         }
     }
 
@@ -222,6 +236,9 @@ impl Node {
     /// A channel's other end is gone.
     pub(super) fn channel_over(&mut self, id: EndId, why: Closed) {
         let Some(end) = self.local.channels.remove(id) else { return };
+        if let Line::There(wire) = end.line {
+            self.give_credit_back(wire, &end);
+        }
         let (task, number) = id;
         if end.open {
             self.say(task, ToTask::ChannelClosed { number, why });
@@ -312,7 +329,7 @@ impl Node {
             status.rtt = Some(association.rtt());
             let counted = association.channel_stats(channel).unwrap_or_default();
             (status.sent, status.bytes_sent) = (counted.messages_sent, counted.bytes_sent);
-            (status.abandoned, status.late) = (counted.abandoned, counted.late);
+            (status.abandoned, status.late) = (status.abandoned + counted.abandoned, counted.late);
             status.repaired = counted.repaired;
         }
         Some(status)

@@ -4,7 +4,7 @@ use alloc::format;
 
 use towpath_proto::AssociationId;
 use towpath_proto::association::Opening;
-use towpath_vm::channel::{ChannelSpec, Class};
+use towpath_vm::channel::{ChannelSpec, Class, Closed};
 use towpath_vm::members::State;
 use towpath_vm::message::{ChannelAnswer, ChannelAsk, LABEL_CHANNEL};
 use towpath_vm::talk::{Fault, ToTask};
@@ -107,6 +107,10 @@ impl Node {
     fn begin_channel(&mut self, association: AssociationId, id: EndId) {
         let Some(end) = self.local.channels.get(id) else { return };
         let (to, spec) = (end.peer, end.spec);
+        // It may have been closed, and another one opened under its number.
+        if !end.wants(to) || self.peers.host_of(association) != Some(to.host()) {
+            return;
+        }
         let Some(channel) = self.endpoint.open(association, opening(&spec)) else {
             self.local.channels.remove(id);
             let config = &self.config.proto;
@@ -152,12 +156,17 @@ impl Node {
 
     /// A peer says whose a channel is.
     pub(crate) fn handle_channel_ask(&mut self, from: HostId, id: AssociationId, ask: ChannelAsk) {
-        let known = self.local.channels.named.len() >= usize::from(self.config.proto.channels_max);
-        if ask.from.host() != from || self.me != Some(ask.to.host()) || known {
+        if ask.from.host() != from || self.me != Some(ask.to.host()) {
             self.malformed += 1;
             return;
         }
-        let wire = (id, ChannelId(ask.channel));
+        let (wire, most) = ((id, ChannelId(ask.channel)), self.config.proto.channels_max);
+        let opened = self.local.channels.nameless.contains_key(&wire);
+        if !opened && self.local.channels.named_on(id) >= usize::from(most) {
+            let fault = limit(("channels that a host has named and not opened", most.into()));
+            let answer = ChannelAnswer { channel: ask.channel, outcome: Err(fault) };
+            return self.say_along(id, Message::ChannelAnswer(answer));
+        }
         self.local.channels.named.insert(wire, ask);
         self.match_offer(wire);
     }
@@ -183,6 +192,12 @@ impl Node {
 
     /// Gives a task the other end of a channel, now or when it enrols.
     fn offer(&mut self, wish: Wish, to: TaskId) {
+        // It may have been closed, and another one opened under its number.
+        if let Line::Here(opener) = wish.line
+            && !self.local.channels.get(opener).is_some_and(|end| end.wants(to))
+        {
+            return;
+        }
         let state = self.local.members.get(to).map(|member| &member.state);
         let there = match state {
             None | Some(State::Left(_)) => Err(Fault::NoTask),
@@ -256,9 +271,10 @@ impl Node {
             }
             (Ok(()), None) => {}
             (Err(fault), end) => {
-                if let Some(end) = end
-                    && self.local.channels.get(end).is_some_and(|e| !e.open)
-                {
+                let open = |id: &EndId| self.local.channels.get(*id).is_some_and(|end| end.open);
+                if let Some(end) = end.filter(open) {
+                    self.channel_over(end, Closed::ByPeer);
+                } else if let Some(end) = end {
                     self.local.channels.remove(end);
                     self.channel_refused(end, fault);
                 }

@@ -65,7 +65,7 @@ impl End {
 
     /// A message of so many bytes takes its room; false: there is not as much.
     pub(crate) fn take_room(&mut self, len: u32) -> bool {
-        let cost = ChannelSpec::cost(len);
+        let cost = self.spec.cost(len);
         let fits = self.in_use + self.freed + cost <= u64::from(self.spec.window);
         self.in_use += if fits { cost } else { 0 };
         fits
@@ -74,7 +74,7 @@ impl End {
     /// A message is settled. The room to tell the sender of: a quarter of all at once, or what
     /// there is when nothing is under way.
     pub(crate) fn settle(&mut self, len: u32) -> Option<u64> {
-        let cost = ChannelSpec::cost(len);
+        let cost = self.spec.cost(len).min(self.in_use);
         self.in_use -= cost;
         self.freed += cost;
         let tells = self.in_use == 0 || self.freed >= u64::from(self.spec.window / 4);
@@ -85,6 +85,16 @@ impl End {
     pub(crate) fn give(&mut self, len: u32) {
         self.received = (self.received.0 + 1, self.received.1 + u64::from(len));
         self.given.push_back(len);
+    }
+
+    /// The lengths of the messages that it was handed and did not receive.
+    pub(crate) fn unreceived(&self) -> impl Iterator<Item = u32> + '_ {
+        self.given.iter().copied()
+    }
+
+    /// Nobody is at the other end yet, and it leads to `peer`.
+    pub(crate) fn wants(&self, peer: TaskId) -> bool {
+        self.line == Line::Wanted && !self.open && self.peer == peer
     }
 
     /// The task received the oldest so many messages: their lengths; `None`: more than it was
@@ -287,6 +297,21 @@ impl Ends {
         self.unconnected.remove(&host).unwrap_or_default()
     }
 
+    /// A channel that nobody was at the other end of is closed: nothing waits for it any more.
+    pub(crate) fn forget_wanted(&mut self, id: EndId, peer: TaskId) {
+        if let Some(wishes) = self.awaiting.get_mut(&peer) {
+            wishes.retain(|wish| wish.line != Line::Here(id));
+        }
+        if let Some(waiting) = self.unconnected.get_mut(&peer.host()) {
+            waiting.retain(|of| *of != id);
+        }
+    }
+
+    /// Channels of an association that its peer has named and not opened.
+    pub(crate) fn named_on(&self, id: AssociationId) -> usize {
+        self.named.range((id, ChannelId(0))..=(id, ChannelId(u32::MAX))).count()
+    }
+
     /// The transport has a message.
     pub(crate) fn departs(&mut self, wire: Wire) {
         if let Some(carrier) = self.carriers.get_mut(&wire) {
@@ -340,12 +365,6 @@ impl Ends {
     /// A task takes part no longer: what is kept of how it opened channels.
     pub(crate) fn forget_task(&mut self, task: TaskId) {
         self.opens.remove(&task);
-    }
-
-    /// Nobody takes part any more.
-    pub(crate) fn clear(&mut self) {
-        *self = Self { carriers: core::mem::take(&mut self.carriers), ..Self::default() };
-        self.carriers.values_mut().for_each(|carrier| carrier.end = None);
     }
 }
 

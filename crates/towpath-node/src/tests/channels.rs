@@ -343,3 +343,118 @@ fn a_host_speaks_of_its_own_tasks_channels_only() {
     net.run(100);
     assert_eq!((net.node(1).malformed(), net.told(1, one)), (before + 4, vec![]));
 }
+
+/// The opener closes, or opens another under the same number, while its first waits: for a task
+/// that has yet to enrol, or for a connection.
+#[test]
+fn what_was_closed_while_it_waited_is_offered_to_nobody() {
+    let mut net = Net::new(3);
+    let (one, other) = (net.enrol(0), net.enrol(0));
+    let id = net.id(0);
+    net.spawn(0, id, super::net::program(&[]));
+    net.run(100);
+    let claim = net.started(0);
+    open(&mut net, 0, one, 2, claim.task, USUAL);
+    net.says(0, one, ToDaemon::CloseChannel { number: 2 });
+    open(&mut net, 0, one, 2, other, USUAL);
+    open(&mut net, 0, other, 2, claim.task, USUAL);
+    net.left(0, other);
+    net.enrol_by(0, Some(claim)).unwrap();
+    net.run(100);
+    let told = net.told(0, claim.task);
+    assert!(!told.iter().any(|say| matches!(say, ToTask::ChannelOffered { .. })), "{told:?}");
+    // The same with two hosts, the first of which is not connected yet.
+    let (one, far, near) = (net.enrol(1), net.enrol(2), net.enrol(0));
+    open(&mut net, 1, one, 4, far, USUAL);
+    net.says(1, one, ToDaemon::CloseChannel { number: 4 });
+    open(&mut net, 1, one, 4, near, USUAL);
+    net.run(200);
+    assert_eq!(net.told(2, far), []);
+    assert_eq!(net.told(0, near).len(), 1);
+    assert!(on(&mut net, 1, one, 4, b"to the second"));
+    net.run(50);
+    assert_eq!(came(&mut net, 0).len(), 1);
+    net.left(1, one);
+    net.left(0, claim.task);
+    net.run(500);
+    for host in 0..3 {
+        let remains = net.node(host).remains();
+        assert!(remains.iter().all(|what| !what.contains("channels")), "{host}: {remains:?}");
+    }
+}
+
+/// Its peer had as much again under way, which can only arrive once there is credit.
+#[test]
+fn a_receiver_that_ends_without_receiving_holds_nothing_up() {
+    for how in 0..2 {
+        let mut net = Net::new(2);
+        let (one, two, number) = channel(&mut net, 0, 1, USUAL);
+        for _ in 0..2 {
+            for _ in 0..8 {
+                assert!(on(&mut net, 0, one, 0, &[7; 960]));
+            }
+            net.run(200);
+        }
+        if how == 0 {
+            net.left(1, two);
+        } else {
+            net.says(1, two, ToDaemon::CloseChannel { number });
+        }
+        net.run(200);
+        let told = net.told(0, one);
+        let closed = ToTask::ChannelClosed { number: 0, why: Closed::ByPeer };
+        assert!(told.contains(&closed), "{told:?}");
+        nothing_remains(&mut net);
+    }
+}
+
+/// More names than channels: the peer that says them is told, and nobody else suffers.
+#[test]
+fn names_of_channels_that_are_never_opened_meet_a_limit() {
+    let mut net = Net::new(3);
+    let (one, two, three) = (net.enrol(1), net.enrol(2), net.enrol(0));
+    for host in [0, 2] {
+        let id = net.id(host);
+        net.call(1, |node, now, memory| node.connect_to(now, id, memory));
+    }
+    net.run(100);
+    let id = net.id(2);
+    let association = net.node(1).association_to(id).unwrap();
+    for channel in 0..16_390 {
+        let ask = ChannelAsk { channel: 100_000 + channel, from: two, to: one, spec: USUAL };
+        net.node(1).handle_channel_ask(id, association, ask);
+    }
+    assert_eq!(net.node(1).local.channels.named_on(association), 16_384);
+    open(&mut net, 0, three, 0, one, USUAL);
+    net.run(200);
+    assert_eq!(net.told(0, three), [opened(0, Ok(()))]);
+}
+
+/// A window of 16 MiB full of messages without any bytes: none is lost on the way in.
+#[test]
+fn as_many_empty_messages_as_there_is_room_for_arrive() {
+    let mut net = Net::new(2);
+    let spec = ChannelSpec { window: 16 << 20, ..USUAL };
+    let (one, _, _) = channel(&mut net, 0, 1, spec);
+    for _ in 0..16_384 {
+        assert!(on(&mut net, 0, one, 0, b""));
+    }
+    net.run(3000);
+    assert_eq!((net.cut_off(0, one), came(&mut net, 1).len()), (None, 16_384));
+}
+
+/// A host that says yes, and then no.
+#[test]
+fn an_answer_that_is_taken_back_closes_the_channel() {
+    let mut net = Net::new(2);
+    let (one, _, _) = channel(&mut net, 0, 1, USUAL);
+    let id = net.id(1);
+    let association = net.node(0).association_to(id).unwrap();
+    for channel in 0..64 {
+        let answer = ChannelAnswer { channel, outcome: Err(Fault::NoTask) };
+        net.call(0, |node, _, _| node.handle_channel_answer(association, answer));
+    }
+    net.run(50);
+    let closed = ToTask::ChannelClosed { number: 0, why: Closed::ByPeer };
+    assert_eq!(net.told(0, one), [closed]);
+}

@@ -93,7 +93,7 @@ impl Task {
         let len = FRONT + self.rng.below(most) as usize;
         let Some(line) = self.lines.all.get_mut(&number).filter(|line| line.open) else { return };
         let len = len.min(line.spec.longest() as usize);
-        let Some(room) = line.room.checked_sub(ChannelSpec::cost(len as u32)) else { return };
+        let Some(room) = line.room.checked_sub(line.spec.cost(len as u32)) else { return };
         line.room = room;
         let mut bytes = vec![line.sent as u8; len];
         bytes[..8].copy_from_slice(&self.id.to_raw().to_le_bytes());
