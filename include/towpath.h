@@ -253,10 +253,10 @@ typedef struct towpath_channel_spec {
 /* What a channel is that is asked for without a specification: ordered, priority 4, 64 KiB. */
 void towpath_channel_usual(towpath_channel_spec *spec);
 
-/* Opens a channel; waits until the other task has it, also for one that has yet to enrol. `spec` may
- * be NULL: the usual. Two tasks of one host that both send without receiving wait for ever. */
+/* Opens a channel; waits until the other task has it, also for one that has yet to enrol;
+ * TOWPATH_NONE when it did not within `timeout`. `spec` may be NULL: the usual. Two tasks of one host that both send without receiving wait for ever. */
 int towpath_open_channel(towpath_task *task, towpath_id to, const towpath_channel_spec *spec,
-                         towpath_channel *channel);
+                         int64_t timeout, towpath_channel *channel);
 
 /* The next channel that another task opened to this one; TOWPATH_NONE when there was none within
  * `timeout`. `from` and `spec` may be NULL. */

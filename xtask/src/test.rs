@@ -196,8 +196,8 @@ impl Slow {
     }
 
     /// Ends the test binary that is silent, so that the others run and this one is named: a run
-    /// that is cut off from outside says nothing.
-    fn end(&mut self, cargo: &Child, failures: &mut Failures) {
+    /// that is cut off from outside says nothing. How many hung.
+    fn end(&mut self, cargo: &Child, failures: &mut Failures) -> usize {
         let pid = cargo.id();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
         for child in children.unwrap_or_default().split_whitespace() {
@@ -208,7 +208,9 @@ impl Slow {
         }
         let why = format!("hangs: nothing was said for {} s; ended", SILENCE.as_secs());
         let told = |name| (name, VecDeque::from([why.clone()]));
+        let count = self.tests.len();
         failures.of.extend(self.tests.drain(..).map(told));
+        count
     }
 }
 
@@ -238,7 +240,9 @@ fn cargo_test(root: &Path, skips: &Path, args: &[String]) -> Result<(Tally, Fail
                 slow.add(text.trim_end());
                 print!("{text}");
             }
-            Err(RecvTimeoutError::Timeout) if slow.begun => slow.end(&child, &mut failures),
+            Err(RecvTimeoutError::Timeout) if slow.begun => {
+                tally.failed += slow.end(&child, &mut failures);
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }

@@ -101,12 +101,19 @@ extern "C" fn towpath_open_channel(
     handle: Option<&Handle>,
     to: u64,
     spec: Option<&CSpec>,
+    timeout_ns: i64,
     channel: Out<'_, u32>,
 ) -> c_int {
     with(handle, |inner| {
         let out = needed(channel, "the place for the channel")?;
         let spec = spec.map_or_else(|| Ok(ChannelSpec::default()), CSpec::spec)?;
-        out.write(inner.task.open_channel(task_id(to)?, &spec)?.number());
+        let to = task_id(to)?;
+        let opened = match timeout(timeout_ns) {
+            None => Some(inner.task.open_channel(to, &spec)?),
+            Some(time) => inner.task.open_channel_within(to, &spec, time)?,
+        };
+        let Some(opened) = opened else { return Ok(Done::No) };
+        out.write(opened.number());
         Ok(Done::Yes)
     })
 }

@@ -33,9 +33,10 @@ Examples:
   towpath top --once
   towpath top --once --json
 
-Rates are what tasks send by whatever way: shared memory (RINGS says to how many tasks), streams to
-tasks of other hosts (STREAMS), and the daemons. What a task sends by a direct route it counts
-itself, in memory that its daemon reads. Tasks of hosts on other machines are listed without rates.
+Rates are what tasks send by whatever way: shared memory (RINGS says to how many tasks), streams
+to tasks of other hosts (STREAMS), and the daemons (among that, channels of its own: CHANNELS).
+What a task sends by a direct route it counts itself, in memory that its daemon reads. Tasks of
+hosts on other machines are listed without rates.
 
 Exit status: 0 shown, 255 could not.")]
 pub(crate) struct TopArgs {

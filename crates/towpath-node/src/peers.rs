@@ -7,7 +7,9 @@ use core::time::Duration;
 
 use towpath_proto::association::End;
 use towpath_proto::memory::BLOCK_COST;
-use towpath_proto::{AssociationEvent, AssociationId, Block, EndpointEvent, HostKey, Memory};
+use towpath_proto::{
+    AssociationEvent, AssociationId, Block, Endpoint, EndpointEvent, HostKey, Memory,
+};
 use towpath_vm::Message;
 use towpath_vm::message::{LABEL_CHANNEL, LABEL_OWNER};
 use towpath_vm::talk::Fault;
@@ -27,6 +29,8 @@ const OUTBOX_MAX: u64 = 256 << 20;
 const TALK_MAX: u64 = 8 << 20;
 /// ... and at so many, questions from there are turned away, and nothing is spawned there.
 const ANSWERS_MAX: u64 = 64 << 20;
+/// Words for a connection that wait because its peer does not read: opens beyond are refused.
+pub(crate) const ALONG_MAX: usize = 16_384;
 /// After how long what found no memory, or no peer yet, is tried again.
 pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(50);
 
@@ -60,6 +64,8 @@ pub(crate) struct Conn {
     /// `None` while the peer is the leader that has not welcomed us yet.
     pub(crate) host: Option<HostId>,
     lanes: Lanes,
+    /// What is to be said on this connection or not at all, [`ALONG_MAX`] at most.
+    along: VecDeque<Message>,
     /// Bytes of blocks of tasks' data that the transport has.
     in_flight: u64,
 }
@@ -72,13 +78,35 @@ pub(crate) struct Peers {
     pub(crate) retries: BTreeSet<(Instant, HostId)>,
     /// Peers whose outbox may have something to send, or that may have to be watched or not.
     dirty: BTreeSet<HostId>,
-    /// What is to be said on these connections or not at all.
-    pub(crate) along: VecDeque<(AssociationId, Message)>,
     /// Blocks of pieces that nobody wants any more.
     pub(crate) freed: Vec<Block>,
     /// Bytes of blocks that went with the associations that had them.
     pub(crate) gone: u64,
     pub(crate) addresses: addresses::ByHost,
+}
+
+impl Conn {
+    /// Hands what is to be said along to the transport; true: there was no memory for it. What
+    /// finds no room there comes with the next message that has arrived.
+    fn say_along(
+        &mut self,
+        id: AssociationId,
+        endpoint: &mut Endpoint,
+        memory: &mut dyn Memory,
+    ) -> bool {
+        // The peer may still have to open it.
+        let Some(channel) = self.lanes.channel(Purpose::Control) else { return false };
+        while let Some(message) = self.along.front() {
+            let bytes = message.encode();
+            let Some(block) = memory.put(&bytes) else { return true };
+            if endpoint.send(id, channel, block, bytes.len() as u32).is_err() {
+                memory.release(block);
+                return false;
+            }
+            self.along.pop_front();
+        }
+        false
+    }
 }
 
 impl Peers {
@@ -223,13 +251,16 @@ impl Peers {
         }
     }
 
-    pub(crate) fn stands(&self, id: AssociationId) -> bool {
-        self.conns.contains_key(&id)
-    }
-
-    /// The channel on which daemons talk along a connection, once that has it.
-    pub(crate) fn control_of(&self, id: AssociationId) -> Option<ChannelId> {
-        self.conns.get(&id)?.lanes.channel(Purpose::Control)
+    /// Has something said on a connection or, where that ends before, not at all; false: too much
+    /// waits for it already.
+    pub(crate) fn say_along(&mut self, id: AssociationId, message: Message) -> bool {
+        let Some(conn) = self.conns.get_mut(&id) else { return false };
+        let fits = conn.along.len() < ALONG_MAX;
+        if fits {
+            conn.along.push_back(message);
+            self.dirty.extend(conn.host);
+        }
+        fits
     }
 
     /// Drops the tasks' data that waits for a peer that goes on under another association.
@@ -275,14 +306,13 @@ impl Node {
     /// Sends what waits for connected peers.
     pub(crate) fn flush(&mut self, now: Instant, memory: &mut dyn Memory) {
         self.tell_leader(now);
-        self.flush_along(memory);
         let dirty = core::mem::take(&mut self.peers.dirty);
         for host in dirty {
             self.settle_watch(now, host);
             let Some(peer) = self.peers.by_host.get_mut(&host) else { continue };
             let Contact::Up(id) = peer.contact else { continue };
             let Some(conn) = self.peers.conns.get_mut(&id) else { continue };
-            let mut stalled = false;
+            let mut stalled = conn.say_along(id, &mut self.endpoint, memory);
             for purpose in Purpose::ALL {
                 let Some(channel) = conn.lanes.channel(purpose) else { continue };
                 while let Some(waiting) = peer.outbox.first(purpose) {

@@ -182,6 +182,8 @@ pub enum Plant {
     PlaceUnsaid,
     /// The end of a task does not wait for the pieces of its long messages.
     EndOvertakes,
+    /// A task that is done with a channel keeps the credit of what it did not receive.
+    ChannelCreditKept,
     /// The end of a task is told to one host too few.
     NoticeOneTooFew,
     /// The tasks of a host that was declared lost go on once it is another one.

@@ -123,6 +123,11 @@ fn an_end_that_overtakes_a_long_message_is_found() {
 }
 
 #[test]
+fn credit_that_goes_with_a_channel_is_found() {
+    is_found(Plant::ChannelCreditKept, TASKS, 200, "");
+}
+
+#[test]
 fn an_end_told_to_one_host_too_few_is_found() {
     is_found(Plant::NoticeOneTooFew, TASKS, 40, "");
 }

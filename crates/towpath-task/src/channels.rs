@@ -112,19 +112,13 @@ impl Channels {
         }
     }
 
-    /// Messages received that the daemon has not heard of, once.
-    pub(crate) fn untold(&mut self) -> impl Iterator<Item = ToDaemon> + '_ {
-        let Self { all, untold, .. } = self;
-        untold.drain(..).filter_map(|number| {
-            let held = all.get_mut(&number)?;
-            held.untold_cost = 0;
-            let messages = std::mem::take(&mut held.untold);
-            Some(ToDaemon::ChannelTaken { number, messages })
-        })
-    }
-
-    pub(crate) const fn has_untold(&self) -> bool {
-        !self.untold.is_empty()
+    /// Messages of a channel that were received and that the daemon has not heard of.
+    pub(crate) fn next_untold(&mut self) -> Option<ToDaemon> {
+        let number = self.untold.pop()?;
+        let held = self.all.get_mut(&number)?;
+        held.untold_cost = 0;
+        let messages = std::mem::take(&mut held.untold);
+        Some(ToDaemon::ChannelTaken { number, messages })
     }
 
     fn get(&self, channel: Channel) -> Result<&Held, ChannelError> {
@@ -175,32 +169,50 @@ impl Task {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open_channel(&mut self, to: TaskId, spec: &ChannelSpec) -> Result<Channel, OpenError> {
+        let opened = self.open_channel_by(to, spec, Deadline::NEVER)?;
+        Ok(opened.expect("a wait without end ends with an answer"))
+    }
+
+    /// The same, but waits no longer than `timeout`; `None`: it did not stand in that time, and is
+    /// wanted no more.
+    pub fn open_channel_within(
+        &mut self,
+        to: TaskId,
+        spec: &ChannelSpec,
+        timeout: Duration,
+    ) -> Result<Option<Channel>, OpenError> {
+        self.open_channel_by(to, spec, Deadline::after(Some(timeout)))
+    }
+
+    fn open_channel_by(
+        &mut self,
+        to: TaskId,
+        spec: &ChannelSpec,
+        deadline: Deadline,
+    ) -> Result<Option<Channel>, OpenError> {
         self.check()?;
         let number = self.channels.next;
         self.channels.next = number.wrapping_add(2);
         self.channels.all.insert(number, Held::new(to, *spec, State::Opening));
         self.say(&ToDaemon::OpenChannel { number, to, spec: *spec })?;
         let stands =
-            self.wait_for(
-                Deadline::NEVER,
-                &mut |task| match &task.channels.all.get(&number)?.state {
-                    State::Opening => None,
-                    State::Refused(fault) => Some(Err(fault.clone())),
-                    State::Open | State::Over(_) => Some(Ok(())),
-                },
-            );
-        if stands.is_err() {
-            // Nobody will take the answer.
-            self.channels.all.remove(&number);
-            self.queue(&ToDaemon::CloseChannel { number });
+            self.wait_for(deadline, &mut |task| match &task.channels.all.get(&number)?.state {
+                State::Opening => None,
+                State::Refused(fault) => Some(Err(fault.clone())),
+                State::Open | State::Over(_) => Some(Ok(())),
+            });
+        if let Ok(Some(Ok(()))) = stands {
+            return Ok(Some(Channel { number, peer: to }));
         }
-        match stands.map_err(AskError::from)?.expect("a wait without end ends with an answer") {
-            Ok(()) => Ok(Channel { number, peer: to }),
-            Err(fault) => {
-                self.channels.all.remove(&number);
-                Err(OpenError::Refused(fault))
-            }
+        self.channels.all.remove(&number);
+        if let Ok(Some(Err(fault))) = stands {
+            return Err(OpenError::Refused(fault));
         }
+        // Nobody will take the answer.
+        self.queue(&ToDaemon::CloseChannel { number });
+        stands.map_err(AskError::from)?;
+        self.flush()?;
+        Ok(None)
     }
 
     /// The channel that another task opened to this one, the earliest that was not accepted yet,
@@ -366,20 +378,16 @@ impl Task {
 
     /// Queues what the daemon is to hear of messages received.
     pub(crate) fn queue_untold(&mut self) {
-        while self.channels.has_untold() {
-            let told: Vec<ToDaemon> = self.channels.untold().collect();
-            for say in &told {
-                self.queue(say);
-            }
+        while let Some(say) = self.channels.next_untold() {
+            self.queue(&say);
         }
     }
 
     /// A message on a channel came.
     pub(crate) fn take_on_channel(&mut self, body: std::ops::Range<usize>) -> Result<(), Lost> {
-        let parts = self.link.body(body).split_first_chunk::<{ ChannelFront::LEN }>();
-        let parts = parts.and_then(|(f, rest)| Some((ChannelFront::parse(f).ok()?, rest)));
-        let broken = || Lost::Daemon("it sent a channel frame without a front".into());
-        let (front, bytes) = parts.ok_or_else(broken)?;
+        let split = ChannelFront::split(self.link.body(body));
+        let broken = |e| Lost::Daemon(format!("it sent a channel frame: {e}"));
+        let (front, bytes) = split.map_err(broken)?;
         self.channels.arrived(front.number, bytes);
         self.news.count += 1;
         Ok(())

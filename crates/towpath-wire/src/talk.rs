@@ -150,6 +150,13 @@ impl ChannelFront {
         Ok(Self { number, left })
     }
 
+    /// A frame's body as its front and the message.
+    pub fn split(body: &[u8]) -> Result<(Self, &[u8]), ParseError> {
+        let mut r = Reader::new(body);
+        let front = r.array::<{ Self::LEN }>()?;
+        Ok((Self::parse(&front)?, &body[Self::LEN..]))
+    }
+
     /// Its bytes. A time that is too long to be said is for ever.
     pub fn emit(&self) -> [u8; Self::LEN] {
         let nanos = |left: Duration| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);

@@ -232,12 +232,12 @@ static void channels(towpath_task *task, towpath_id peer)
     CHECK(usual.deadline_ns == TOWPATH_FOREVER);
     spec = usual;
     spec.deadline_ns = SECOND;
-    CHECK(towpath_open_channel(task, peer, &spec, &channel) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_open_channel(task, peer, &spec, 20 * SECOND, &channel) == TOWPATH_E_ARGUMENT);
     CHECK(strstr(towpath_error(task), "only timely ones do") != NULL);
     spec.cls = 4;
-    CHECK(towpath_open_channel(task, peer, &spec, &channel) == TOWPATH_E_ARGUMENT);
-    CHECK(towpath_open_channel(task, towpath_self(task), NULL, &channel) == TOWPATH_E_ARGUMENT);
-    CHECK(towpath_open_channel(task, peer, NULL, NULL) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_open_channel(task, peer, &spec, 20 * SECOND, &channel) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_open_channel(task, towpath_self(task), NULL, 20 * SECOND, &channel) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_open_channel(task, peer, NULL, 20 * SECOND, NULL) == TOWPATH_E_ARGUMENT);
     CHECK(towpath_accept_channel(task, 0, &channel, NULL, NULL) == TOWPATH_NONE);
     CHECK(towpath_recv_on(task, 77, room, sizeof room, 0, &len) == TOWPATH_E_NOT_FOUND);
 
@@ -246,7 +246,7 @@ static void channels(towpath_task *task, towpath_id peer)
     spec.priority = 6;
     spec.window = 20000;
     spec.deadline_ns = 10 * SECOND;
-    OK(towpath_open_channel(task, peer, &spec, &channel));
+    OK(towpath_open_channel(task, peer, &spec, 20 * SECOND, &channel));
     CHECK(towpath_send_on(task, channel, room, 20000, TOWPATH_FOREVER) == TOWPATH_E_TOO_LONG);
     CHECK(towpath_send_on(task, channel, "", 0, 0) == TOWPATH_E_TOO_LATE);
     OK(towpath_send_on(task, channel, "forth", 5, 5 * SECOND));

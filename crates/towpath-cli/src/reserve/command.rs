@@ -36,7 +36,7 @@ A file of requests, decided in their order on an empty network:
   to = \"h4\"
   delay_ns = 5_000_000           # a bound on delay; jitter_ns bounds its variation
   tspec = { kind = \"token_bucket\", rate_bps = 8_000_000, burst_bytes = 20_000,
-            peak_bps = 20_000_000, min_bytes = 200, max_bytes = 1400 }
+            peak_bps = 20_000_000, min_bytes = 200, max_bytes = 1392 }
 
   [[request]]
   name = \"backup\"

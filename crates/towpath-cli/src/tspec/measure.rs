@@ -44,19 +44,19 @@ enum TspecCommand {
 Examples:
   towpath tspec measure sent.pcap --svg curve.svg       a capture (pcap or pcapng)
   towpath tspec measure sent.csv --headroom 20          columns time_s,size_bytes
-  towpath tspec measure film.csv --fps 25 --packet 1400B   a frame trace, cut into packets
+  towpath tspec measure film.csv --fps 25 --packet 1392B   a frame trace, cut into packets
   towpath tspec measure film.sched                      a schedule of `towpath plan --schedule`
   tcpdump -w - udp port 5004 | towpath tspec measure - --json
 
 A file of times and sizes has a header that names a time (time_s, time_ms, time_us or time_ns) and
 a size (size_bytes or size_bits), or just two columns of seconds and bytes; commas, semicolons,
 blanks and tabs part columns. With --fps, two columns without a header are a frame trace. A
-schedule is cut into packets of --packet (1400 B unless given), each sent when the schedule comes
+schedule is cut into packets of --packet (1392 B unless given), each sent when the schedule comes
 to its first byte. Sizes count as they stand; `towpath reserve` adds what the wire needs.
 
 A file of requests may name such a file as a channel's traffic:
 
-  measured = { file = \"film.sched\", kind = \"token_bucket\", packet_bytes = 1400, fps = 25 }
+  measured = { file = \"film.sched\", kind = \"token_bucket\", packet_bytes = 1392, fps = 25 }
 
 Each specification is the tightest of its kind: every packet conforms, and one bit, or one
 nanosecond, less would make one early. A line under the table is ready for a file of requests.

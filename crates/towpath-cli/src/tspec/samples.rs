@@ -18,7 +18,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// How a schedule file begins.
 const SCHEDULE: &str = "towpath-schedule,";
 /// Packets of a schedule, unless it is said otherwise.
-const SCHEDULE_PACKET: u64 = 1400;
+const SCHEDULE_PACKET: u64 = 1392;
 
 /// One packet, or one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -205,6 +205,10 @@ impl Node {
 
     /// Nobody receives any more what its task was handed: its peer may go on, to its end.
     fn give_credit_back(&mut self, wire: Wire, end: &End) {
+        #[cfg(plant)]
+        if self.plant() == towpath_proto::config::Plant::ChannelCreditKept {
+            return;
+        }
         for len in end.unreceived() {
             self.endpoint.consumed(wire.0, wire.1, len);
         }
@@ -250,7 +254,6 @@ impl Node {
 
     /// An association is over: so are the channels on it.
     pub(crate) fn cut_channels(&mut self, association: AssociationId) {
-        self.peers.along.retain(|(of, _)| *of != association);
         for end in self.local.channels.cut(association) {
             self.channel_over(end, Closed::Cut);
         }
@@ -265,34 +268,6 @@ impl Node {
             self.turn_down(&wish, Fault::NoTask);
         }
         self.local.channels.forget_task(task);
-    }
-
-    /// Sends what is to be said along certain connections.
-    pub(crate) fn flush_along(&mut self, memory: &mut dyn Memory) {
-        let mut later = Vec::new();
-        let all = core::mem::take(&mut self.peers.along);
-        for (association, message) in all {
-            if !self.peers.stands(association) {
-                continue;
-            }
-            // Its peer may still have to open them.
-            let Some(channel) = self.peers.control_of(association) else {
-                later.push((association, message));
-                continue;
-            };
-            let bytes = message.encode();
-            let sent = memory.put(&bytes).is_some_and(|block| {
-                let sent = self.endpoint.send(association, channel, block, bytes.len() as u32);
-                if sent.is_err() {
-                    memory.release(block);
-                }
-                sent.is_ok()
-            });
-            if !sent {
-                later.push((association, message));
-            }
-        }
-        self.peers.along.extend(later);
     }
 
     /// How the channels of `task` to `peer` stand.

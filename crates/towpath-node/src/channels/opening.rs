@@ -2,8 +2,8 @@
 
 use alloc::format;
 
-use towpath_proto::AssociationId;
 use towpath_proto::association::Opening;
+use towpath_proto::{Association, AssociationId};
 use towpath_vm::channel::{ChannelSpec, Class, Closed};
 use towpath_vm::members::State;
 use towpath_vm::message::{ChannelAnswer, ChannelAsk, LABEL_CHANNEL};
@@ -14,7 +14,7 @@ use towpath_wire::{ChannelId, HostId, Instant, TaskId};
 
 use super::table::{End, EndId, Line, Wire, Wish};
 use crate::node::Node;
-use crate::peers::Contact;
+use crate::peers::{ALONG_MAX, Contact};
 
 /// Priority of the lowest channel among those of a connection; [`PRIORITY_USUAL`] higher stand
 /// tasks' messages.
@@ -113,19 +113,34 @@ impl Node {
         }
         let Some(channel) = self.endpoint.open(association, opening(&spec)) else {
             self.local.channels.remove(id);
-            let config = &self.config.proto;
-            let what = "room of all channels between two hosts, in bytes, or their number of \
-                        channels";
-            return self.channel_refused(id, limit((what, config.credit_max)));
+            return self.channel_refused(id, limit(self.full(association)));
         };
         self.local.channels.lead(id, Line::There((association, channel)));
         let ask = ChannelAsk { channel: channel.0, from: id.0, to, spec };
-        self.say_along(association, Message::ChannelAsk(ask));
+        if !self.peers.say_along(association, Message::ChannelAsk(ask)) {
+            self.local.channels.remove(id);
+            self.finish_wire((association, channel));
+            self.channel_refused(id, limit(("opens that wait for a host", ALONG_MAX as u64)));
+        }
     }
 
-    /// Says something of a connection's channels: on that connection or not at all.
-    pub(super) fn say_along(&mut self, association: AssociationId, message: Message) {
-        self.peers.along.push_back((association, message));
+    /// Which limit keeps an association from another channel.
+    fn full(&self, association: AssociationId) -> (&'static str, u64) {
+        let config = &self.config.proto;
+        let count = self.endpoint.association(association).map_or(0, Association::channels);
+        if count >= usize::from(config.channels_max) {
+            ("channels between two hosts", config.channels_max.into())
+        } else {
+            ("room of all channels between two hosts, in bytes", config.credit_max)
+        }
+    }
+
+    /// Answers what a peer said of a channel. One that reads no answers gets none.
+    fn answer_along(&mut self, (association, channel): Wire, outcome: Result<(), Fault>) {
+        let answer = Message::ChannelAnswer(ChannelAnswer { channel: channel.0, outcome });
+        if !self.peers.say_along(association, answer) {
+            self.malformed += 1;
+        }
     }
 
     /// A connection to `host` stands: channels that waited for it are opened.
@@ -164,8 +179,7 @@ impl Node {
         let opened = self.local.channels.nameless.contains_key(&wire);
         if !opened && self.local.channels.named_on(id) >= usize::from(most) {
             let fault = limit(("channels that a host has named and not opened", most.into()));
-            let answer = ChannelAnswer { channel: ask.channel, outcome: Err(fault) };
-            return self.say_along(id, Message::ChannelAnswer(answer));
+            return self.answer_along(wire, Err(fault));
         }
         self.local.channels.named.insert(wire, ask);
         self.match_offer(wire);
@@ -218,10 +232,9 @@ impl Node {
                 self.local.channels.lead(opener, Line::Here((to, number)));
                 self.channel_stands(opener);
             }
-            Line::There((association, channel)) => {
-                let answer = ChannelAnswer { channel: channel.0, outcome: Ok(()) };
-                self.say_along(association, Message::ChannelAnswer(answer));
-                self.end_if_ended((association, channel));
+            Line::There(wire) => {
+                self.answer_along(wire, Ok(()));
+                self.end_if_ended(wire);
             }
             Line::Wanted => {}
         }
@@ -250,10 +263,9 @@ impl Node {
                     self.channel_refused(opener, fault);
                 }
             }
-            Line::There(wire @ (association, channel)) => {
+            Line::There(wire) => {
                 self.finish_wire(wire);
-                let answer = ChannelAnswer { channel: channel.0, outcome: Err(fault) };
-                self.say_along(association, Message::ChannelAnswer(answer));
+                self.answer_along(wire, Err(fault));
             }
             Line::Wanted => {}
         }

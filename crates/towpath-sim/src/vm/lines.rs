@@ -29,6 +29,8 @@ struct Line {
     room: u64,
     /// Messages handed to the daemon.
     sent: u32,
+    /// Nothing that comes on it counts as received: what is sent gathers.
+    deaf: bool,
     /// The peer's number of it, once a message said it.
     theirs: Option<u32>,
     came: BTreeSet<u32>,
@@ -42,10 +44,10 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    fn begin(&mut self, number: u32, peer: TaskId, spec: ChannelSpec, open: bool) {
-        let (room, came) = (spec.window.into(), BTreeSet::new());
-        let line = Line { peer, spec, open, room, sent: 0, theirs: None, came };
-        self.all.insert(number, line);
+    fn begin(&mut self, number: u32, peer: TaskId, spec: ChannelSpec) -> &mut Line {
+        let (room, came, theirs) = (spec.window.into(), BTreeSet::new(), None);
+        let line = Line { peer, spec, open: false, room, sent: 0, deaf: false, theirs, came };
+        self.all.entry(number).insert_entry(line).into_mut()
     }
 
     pub(super) fn clear(&mut self) {
@@ -58,7 +60,8 @@ fn draw(rng: &mut Rng) -> ChannelSpec {
         [rng.below(5) as usize];
     let deadline = (class == Class::Timely)
         .then(|| core::time::Duration::from_micros(100 + rng.below(200_000)));
-    let window = WINDOW_MIN + rng.below(60_000) as u32;
+    let most = if rng.below(2) == 0 { 2_000 } else { 60_000 };
+    let window = WINDOW_MIN + rng.below(most) as u32;
     ChannelSpec { class, priority: rng.below(8) as u8, deadline, window }
 }
 
@@ -72,7 +75,7 @@ impl Task {
             None if own < OWN_MAX && to != self.id => {
                 let (number, spec) = (self.lines.next, draw(&mut self.rng));
                 self.lines.next += 2;
-                self.lines.begin(number, to, spec, false);
+                self.lines.begin(number, to, spec);
                 self.says(world, ToDaemon::OpenChannel { number, to, spec });
             }
             Some((number, true)) if self.rng.below(12) == 0 => {
@@ -122,7 +125,9 @@ impl Task {
                 if self.lines.all.contains_key(&number) {
                     ledger.violate(format!("{}: channel {number} is offered twice", self.id));
                 }
-                self.lines.begin(number, from, spec, true);
+                let deaf = self.rng.below(4) == 0;
+                let line = self.lines.begin(number, from, spec);
+                (line.open, line.deaf) = (true, deaf);
             }
             ToTask::ChannelSent { number, bytes } => {
                 let Some(line) = self.lines.all.get_mut(&number) else { return };
@@ -146,7 +151,7 @@ impl Task {
         }
     }
 
-    /// A message came on a channel; false: there is no such channel any more.
+    /// A message came on a channel; false: nobody receives it.
     pub(super) fn line_got(&mut self, number: u32, bytes: &[u8], ledger: &mut Ledger) -> bool {
         let Some(line) = self.lines.all.get_mut(&number) else { return false };
         let word = |at: usize| {
@@ -169,6 +174,6 @@ impl Task {
                  ({class:?}, to {peer}) where {due} had come"
             ));
         }
-        true
+        !line.deaf
     }
 }

@@ -266,10 +266,9 @@ impl Engine {
                 if taken { Taken::Yes } else { Taken::Later(Lacks::Memory) }
             }
             (FrameKind::Channel, Some(task)) => {
-                let parts = body.split_first_chunk::<{ ChannelFront::LEN }>();
-                let parts = parts.and_then(|(f, rest)| Some((ChannelFront::parse(f).ok()?, rest)));
-                let Some((front, payload)) = parts else {
-                    return Taken::Broken(format!("channel frame of {} bytes", body.len()));
+                let (front, payload) = match ChannelFront::split(body) {
+                    Ok(message) => message,
+                    Err(e) => return Taken::Broken(format!("channel frame: {e}")),
                 };
                 let taken = self.node.task_channel(now, task, front, payload, &mut self.memory);
                 if taken { Taken::Yes } else { Taken::Later(Lacks::Memory) }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use towpath::task::{
-    ChannelError, ChannelSpec, Class, Closed, Fault, OpenError, SendError, Task, TaskId,
+    ChannelError, ChannelSpec, Class, Closed, Fault, OpenError, Place, SendError, SpawnTasks, Task,
+    TaskId,
 };
 
 use crate::support::{ANY, LONG, Vm, pattern};
@@ -122,6 +123,32 @@ fn what_cannot_be_is_refused_with_its_reason() {
     assert_eq!(full, Some(ChannelError::TooLate));
     assert!(b.recv_on(theirs, Some(LONG)).unwrap().is_some());
     assert_eq!(a.channels().count(), 2);
+}
+
+/// A program that never enrols: who waits for it can stop waiting, and may ask again.
+#[test]
+fn an_open_that_nobody_answers_is_given_up_in_time() {
+    let vm = Vm::up(2);
+    let mut a = vm.task(1);
+    let host = vm.task(2).host();
+    let (place, count) = (Place::Host(host), 1);
+    let (program, args) = (b"sleep".to_vec(), vec![b"60".to_vec()]);
+    let sleeps = SpawnTasks { program, args, place, count, ..SpawnTasks::default() };
+    let child = a.spawn(sleeps).unwrap().remove(0).unwrap();
+    let spec = ChannelSpec::default();
+    for _ in 0..2 {
+        let opened = a.open_channel_within(child, &spec, Duration::from_millis(100));
+        assert_eq!(opened, Ok(None));
+    }
+    a.signal(child, 9).unwrap();
+    // Once it has ended, the answer comes.
+    let gone = loop {
+        match a.open_channel_within(child, &spec, LONG) {
+            Err(OpenError::Refused(fault)) => break fault,
+            other => assert_eq!(other, Ok(None)),
+        }
+    };
+    assert_eq!((gone, a.channels().count()), (Fault::NoTask, 0));
 }
 
 /// One ends without a word; the other hears of it behind the last message.
