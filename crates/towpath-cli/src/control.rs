@@ -1,8 +1,9 @@
 //! Talking to this machine's daemons: `token`, and what the other commands share.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -128,6 +129,52 @@ pub(crate) fn host_table(client: &mut Client) -> anyhow::Result<Vec<Host>> {
     }
 }
 
+/// How long a host that nobody here knows may take to be heard of: one that has just joined by
+/// another daemon comes to this one with the next news.
+const HEARD_OF: Duration = Duration::from_secs(1);
+
+/// What `choose` finds among the hosts that a daemon knows, asked again for [`HEARD_OF`] where one
+/// is unknown.
+pub(crate) fn among_hosts<T>(
+    client: &mut Client,
+    choose: impl Fn(&[Host]) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let until = Instant::now() + HEARD_OF;
+    let wait = || {
+        let left = Instant::now() < until;
+        if left {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        left
+    };
+    again(|| choose(&host_table(client)?), wait)
+}
+
+/// Asks again while a host is unknown and `wait` has waited.
+fn again<T>(
+    mut ask: impl FnMut() -> anyhow::Result<T>,
+    mut wait: impl FnMut() -> bool,
+) -> anyhow::Result<T> {
+    loop {
+        match ask() {
+            Err(why) if why.is::<NoHost>() && wait() => {}
+            found => return found,
+        }
+    }
+}
+
+/// Nobody is called so: what was asked for, and who there is.
+#[derive(Debug)]
+struct NoHost(String, Vec<String>);
+
+impl fmt::Display for NoHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no host `{}`\nhint: there are {}", self.0, self.1.join(", "))
+    }
+}
+
+impl std::error::Error for NoHost {}
+
 /// Finds a host by id (`h2`, `2`) or name.
 pub(crate) fn find_host(hosts: &[Host], wanted: &str) -> anyhow::Result<Host> {
     let host = known_host(hosts, wanted)?;
@@ -155,7 +202,7 @@ pub(crate) fn known_host(hosts: &[Host], wanted: &str) -> anyhow::Result<Host> {
     if hosts.len() > known.len() {
         known.push("…".into());
     }
-    bail!("no host `{wanted}`\nhint: there are {}", known.join(", "))
+    Err(NoHost(wanted.into(), known).into())
 }
 
 /// A connection to the daemon that leads, which must be one of this machine's.
@@ -264,4 +311,39 @@ fn revoke_tokens(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
         putln!("{}", json!({ "vm": vm.name, "revoked": args.revoke }))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_host_that_is_unknown_is_asked_for_again_and_nothing_else_is() {
+        let (asked, waits) = (Cell::new(0), Cell::new(3_u32));
+        let ask = |known_at: u32, why: &'static str| {
+            asked.set(0);
+            let (asked, waits) = (&asked, &waits);
+            waits.set(3);
+            again(
+                move || {
+                    asked.set(asked.get() + 1);
+                    match why {
+                        _ if asked.get() == known_at => Ok(()),
+                        "" => known_host(&[], "h3").map(|_| ()),
+                        why => bail!(why),
+                    }
+                },
+                || waits.replace(waits.get().saturating_sub(1)) > 0,
+            )
+        };
+        ask(3, "").unwrap();
+        assert_eq!(asked.get(), 3);
+        let said = ask(9, "").unwrap_err().to_string();
+        assert!(said.starts_with("no host `h3`\nhint: "), "{said}");
+        assert_eq!(asked.get(), 4, "once, and once for each time that was waited");
+        assert_eq!(ask(9, "no daemon").unwrap_err().to_string(), "no daemon");
+        assert_eq!(asked.get(), 1);
+    }
 }

@@ -110,7 +110,7 @@ fn is_first(line: &[u8]) -> bool {
 /// The number on this machine of the daemon that is `wanted`.
 fn number_of(vm: &VmDir, wanted: &str) -> anyhow::Result<usize> {
     let mut client = control::connect(vm)?;
-    let host = known_host(&control::host_table(&mut client)?, wanted)?;
+    let host = control::among_hosts(&mut client, |all| known_host(all, wanted))?;
     let id = host.id.to_string();
     let is_it = |n: &usize| {
         let dir = vm.host(*n);

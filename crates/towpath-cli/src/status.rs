@@ -111,10 +111,10 @@ const fn state(state: HostState) -> &'static str {
 
 pub(crate) fn ps(vm: &VmDir, args: &PsArgs) -> anyhow::Result<ExitCode> {
     let mut client = connect(vm)?;
-    let mut hosts = host_table(&mut client)?;
-    if let Some(wanted) = &args.host {
-        hosts = vec![control::find_host(&hosts, wanted)?];
-    }
+    let mut hosts = control::among_hosts(&mut client, |all| match &args.host {
+        Some(wanted) => Ok(vec![control::find_host(all, wanted)?]),
+        None => Ok(all.to_vec()),
+    })?;
     hosts.retain(|h| h.state == HostState::Up);
     let mut tasks: Vec<TaskInfo> = Vec::new();
     let mut silent = Vec::new();

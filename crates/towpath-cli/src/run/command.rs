@@ -23,7 +23,7 @@ use super::job::{Job, Rules, signals};
 use super::place::{place, rooms};
 use super::show::{Manner, Show};
 use super::summary::{self, Member};
-use crate::control::{connect, host_table};
+use crate::control::{among_hosts, connect};
 
 /// What becomes of the others when a task fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -272,8 +272,9 @@ pub(crate) fn run(vm: &VmDir, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut client = connect(vm)?;
     let linkage = linkage(&common);
     warn_without_library(vm, args, linkage);
-    let hosts = host_table(&mut client)?;
-    let rooms = rooms(&hosts, &args.host, args.hostfile.as_deref())?;
+    let (hosts, rooms) = among_hosts(&mut client, |all| {
+        Ok((all.to_vec(), rooms(all, &args.host, args.hostfile.as_deref())?))
+    })?;
     let member = |at: usize| Member::new(&rooms[at].host);
     let placed = place(args.tasks as usize, &rooms, args.spread);
     let members: Vec<Member> = placed.into_iter().map(member).collect();

@@ -14,6 +14,8 @@ use crate::support::{Vm, resident_kib, text};
 
 /// Datagrams per second.
 const RATE: u64 = 200_000;
+/// Fewer are no flood.
+const FEW: u64 = 200_000;
 /// Datagrams kept for replay.
 const KEPT: usize = 512;
 /// What the daemons may grow by, in KiB.
@@ -51,7 +53,8 @@ fn relay(founder: SocketAddr, kept: Kept, stop: Arc<AtomicBool>) -> SocketAddr {
     addr
 }
 
-/// Sends `RATE` bad datagrams per second for `time`; returns how many were sent.
+/// Sends `RATE` bad datagrams per second for `time`, and on a machine that cannot until there were
+/// `FEW`; returns how many were sent.
 fn flood(targets: &[SocketAddr], kept: &Kept, time: Duration) -> u64 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     // A receiver that never gets anything: a timer that is not a sleep.
@@ -59,7 +62,7 @@ fn flood(targets: &[SocketAddr], kept: &Kept, time: Duration) -> u64 {
     let (begin, mut sent, mut x) = (Instant::now(), 0u64, 1u64);
     let mut garbage = vec![0u8; 65_536];
     let mut replay: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
-    while begin.elapsed() < time {
+    while begin.elapsed() < time || (sent < FEW && begin.elapsed() < 20 * time) {
         let due = (begin.elapsed().as_secs_f64() * RATE as f64) as u64;
         if sent >= due {
             let _ = timer.recv_timeout(Duration::from_micros(500));
@@ -157,7 +160,7 @@ fn a_transfer_beside_a_flood_loses_nothing_and_memory_stays() {
     if rate < RATE * 9 / 10 {
         println!("NOTE: aimed at {RATE} datagrams/s, this machine sent {rate}/s");
     }
-    assert!(rate >= RATE / 10, "only {rate} datagrams/s were sent");
+    assert!(sent >= FEW, "only {sent} datagrams were sent");
     assert!(total >= sent / 10, "only {total} of {sent} reached the daemons");
 }
 

@@ -86,6 +86,11 @@ fn together(net: &Net, cell: &Cell, dir: &tempfile::TempDir) -> Checked<([Machin
     let token = machines[0].token(&["--ttl", "600"])?;
     machines[1].join(&token)?;
     machines[2].join(&token)?;
+    // A host hears of another's joining a moment after that one has joined.
+    let all = ["h1 up", "h2 up", "h3 up"].map(str::to_owned);
+    for machine in &machines {
+        until(PROMPT, || same_hosts(&machine.hosts()?, &all))?;
+    }
     Ok((machines, token))
 }
 
