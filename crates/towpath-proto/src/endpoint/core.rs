@@ -19,6 +19,7 @@ use super::stamps::Stamps;
 use crate::association::{Association, Opening, SendError};
 use crate::config::Config;
 use crate::crypto::{Crypto, HostKey};
+use crate::egress::Head;
 use crate::id::{AssociationId, INDEX_BITS};
 use crate::machine::{Grant, GrantKind, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
 use crate::memory::{Block, Memory};
@@ -45,6 +46,8 @@ pub(super) struct Slot {
     pub(super) punctual: bool,
     /// Where it stands in `ready`.
     queued: Queued,
+    /// Where it stands in `heads`.
+    headed: Queued,
 }
 
 /// All associations of one host. Invariants: a slot's `id.index()` is its place in `slots`;
@@ -70,6 +73,8 @@ pub struct Endpoint {
     /// The time, during a driver's call.
     pub(super) clock: Option<Instant>,
     ready: ReadyLinks,
+    /// Which associations have reserved channels that are to be told of, by link.
+    heads: ReadyLinks,
     queue: VecDeque<(LinkId, SocketAddr, Vec<u8>)>,
 }
 
@@ -99,6 +104,7 @@ impl Endpoint {
             lag: Duration::ZERO,
             clock: None,
             ready: ReadyLinks::default(),
+            heads: ReadyLinks::default(),
             queue: VecDeque::new(),
         }
     }
@@ -265,9 +271,16 @@ impl Endpoint {
         }
     }
 
-    /// What a link's packet scheduler can choose from: channels with data ready to be sent.
-    pub fn backlog(&self) -> impl Iterator<Item = (AssociationId, ChannelId)> + '_ {
-        self.associations().flat_map(|(id, a)| a.backlog().map(move |c| (id, c)))
+    /// Reserves a channel on a link, or on none any more, see [`Association::reserve`].
+    pub fn reserve_channel(
+        &mut self,
+        id: AssociationId,
+        channel: ChannelId,
+        link: Option<LinkId>,
+    ) -> bool {
+        let done = self.open_mut(id).is_some_and(|a| a.reserve(channel, link));
+        self.touch(id);
+        done
     }
 
     // The table.
@@ -306,8 +319,9 @@ impl Endpoint {
             None if self.slots.len() < limit => {
                 let index = self.slots.len() as u16;
                 let (id, state) = (AssociationId(index.into()), SlotState::Free);
-                let (armed, punctual, queued) = (Instant::NEVER, false, Queued::default());
-                self.slots.push(Slot { id, state, armed, punctual, queued });
+                let (armed, punctual) = (Instant::NEVER, false);
+                let (queued, headed) = (Queued::default(), Queued::default());
+                self.slots.push(Slot { id, state, armed, punctual, queued, headed });
                 index
             }
             None => return None,
@@ -318,6 +332,7 @@ impl Endpoint {
         slot.state = SlotState::Reserved;
         slot.armed = Instant::NEVER;
         slot.queued = Queued::default();
+        slot.headed = Queued::default();
         Some(id)
     }
 
@@ -381,6 +396,9 @@ impl Endpoint {
         for link in association.links() {
             self.ready.add(link, id, &mut slot.queued);
         }
+        for link in association.heads_on() {
+            self.heads.add(link, id, &mut slot.headed);
+        }
         self.rearm(id);
     }
 
@@ -437,9 +455,16 @@ impl Endpoint {
         }
         if self.association(id).is_some_and(Association::is_over) {
             self.free(id);
-        } else {
-            self.rearm(id);
+            return transmit;
         }
+        // What a reserved channel has behind what it sent is news.
+        if let Some(Slot { state: SlotState::Open(a), headed, .. }) =
+            self.slots.get_mut(id.index()).filter(|_| grant.kind.channel().is_some())
+            && transmit.is_some()
+        {
+            a.heads_on().for_each(|link| self.heads.add(link, id, headed));
+        }
+        self.rearm(id);
         transmit
     }
 
@@ -550,6 +575,23 @@ impl Machine for Endpoint {
         let transmit = self.transmit(now, grant, out);
         self.clock = None;
         transmit
+    }
+
+    fn poll_head(&mut self, now: Instant, link: LinkId) -> Option<Head> {
+        for _ in 0..self.heads.len(link) {
+            let id = self.heads.pop(link)?;
+            let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else {
+                continue;
+            };
+            if let SlotState::Open(a) = &mut slot.state
+                && let Some(head) = a.poll_head(now, link)
+            {
+                self.heads.again(link, id);
+                return Some(head);
+            }
+            self.heads.done(link, &mut slot.headed);
+        }
+        None
     }
 
     fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
