@@ -389,3 +389,156 @@ fn wire_bytes(train: &Transmit) -> u64 {
     let of = |bytes: usize| datagram_bytes(ip, false, bytes as u64);
     whole as u64 * of(train.segment) + if rest > 0 { of(rest) } else { 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use towpath_qos::spec::SigmaRho;
+
+    const LINK: LinkId = LinkId(0);
+    const MBPS_100: Rate = Rate::from_mbps(100);
+
+    fn at(us: u64) -> Instant {
+        Instant::from_nanos(1_000_000_000 + us * 1000)
+    }
+
+    fn channel(n: u32) -> (AssociationId, ChannelId) {
+        (AssociationId(7), ChannelId(n))
+    }
+
+    fn head(n: u32, bytes: u32, since: Instant) -> Head {
+        let (association, channel) = channel(n);
+        Head { association, channel, bytes, since }
+    }
+
+    fn train(len: usize, segment: usize) -> Transmit {
+        Transmit { link: LINK, remote: ([10, 0, 0, 1], 1).into(), segment, len, ecn: 0 }
+    }
+
+    fn spec(rate_mbps: u64, burst: u64) -> TSpec {
+        let bytes = ByteSize::from_bytes;
+        let rate = Rate::from_mbps(rate_mbps);
+        TSpec::SigmaRho(SigmaRho::new(bytes(burst), rate).expect("it is one"))
+    }
+
+    fn within(delay_us: u64) -> QueueConfig {
+        let delay = Duration::from_micros(delay_us);
+        let (rate, burst) = (Rate::from_mbps(10), ByteSize::from_bytes(1538));
+        QueueConfig { rate, burst, delay, ..QueueConfig::default() }
+    }
+
+    fn kind(it: &mut Scheduled, now: Instant) -> GrantKind {
+        match it.next(now) {
+            Decision::Grant(grant) => grant.kind,
+            other => panic!("a grant, not {other:?}"),
+        }
+    }
+
+    fn waits(it: &mut Scheduled, now: Instant) -> Option<Instant> {
+        match it.next(now) {
+            Decision::Wait(until) => Some(until),
+            Decision::Idle => None,
+            Decision::Grant(grant) => panic!("nothing may go, but {grant:?}"),
+        }
+    }
+
+    /// Grants, and takes as granted what comes of it.
+    fn go(it: &mut Scheduled, now: Instant, train: Option<Transmit>) -> Grant {
+        let Decision::Grant(grant) = it.next(now) else { panic!("something may go") };
+        it.sent(now, &grant, train.as_ref());
+        grant
+    }
+
+    #[test]
+    fn trains_are_charged_as_they_are_on_the_wire_and_short_enough() {
+        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
+        assert_eq!(waits(&mut it, at(0)), None);
+        it.woken();
+        let grant = go(&mut it, at(0), Some(train(2400, 1434)));
+        assert_eq!((grant.kind, grant.bytes), (GrantKind::All, 2500), "200 us of 100 Mbit/s");
+        // 1500 and 1032 bytes with their headers, frames and gaps: 2532 bytes of 80 ns.
+        assert_eq!(waits(&mut it, at(0)), Some(at(0) + Duration::from_nanos(2532 * 80)));
+        assert_eq!(it.stats().other_bytes, 2532);
+        // Woken 100 us late: so much is made good. From rest, nothing is.
+        let late = at(0) + Duration::from_nanos(2532 * 80) + Duration::from_micros(100);
+        go(&mut it, late, Some(train(934, 934)));
+        go(&mut it, late, None);
+        assert_eq!(waits(&mut it, late), None, "1000 bytes take 80 us of the 100");
+        it.woken();
+        go(&mut it, at(9000), Some(train(934, 934)));
+        assert_eq!(waits(&mut it, at(9000)), Some(at(9080)));
+        go(&mut it, at(9080), None);
+        assert_eq!(waits(&mut it, at(9080)), None);
+        // A frame is 64 bytes at least, and 20 of gap.
+        it.woken();
+        go(&mut it, at(9500), Some(train(1, 1)));
+        assert_eq!(waits(&mut it, at(9500)), Some(at(9500) + Duration::from_nanos(84 * 80)));
+    }
+
+    #[test]
+    fn reserved_channels_go_first_by_deadline_a_datagram_each_and_control_keeps_its_share() {
+        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
+        it.reserve(channel(1), &spec(10, 3000), &within(8000)).unwrap();
+        it.reserve(channel(2), &spec(10, 3000), &within(800)).unwrap();
+        it.woken();
+        assert_eq!(it.train, DATAGRAM, "an eighth of 800 us at 100 Mbit/s is 1250 bytes");
+        it.ready(at(0), head(1, 934, at(0)));
+        it.ready(at(0), head(2, 934, at(0)));
+        it.ready(at(0), head(3, 934, at(0)));
+        let mut now = at(0);
+        assert_eq!(go(&mut it, now, Some(train(934, 934))).kind, GrantKind::Control);
+        now = waits(&mut it, now).unwrap();
+        // A twentieth: what took 80 us may come again in 1.6 ms, less the millisecond saved up.
+        let grant = go(&mut it, now, Some(train(934, 934)));
+        assert_eq!((grant.kind, grant.bytes), (GrantKind::Data(ChannelId(2)), 934));
+        assert_eq!(grant.association, Some(AssociationId(7)));
+        now = waits(&mut it, now).unwrap();
+        assert_eq!(go(&mut it, now, None).kind, GrantKind::Data(ChannelId(1)));
+        assert_eq!(it.stats().unused, 1, "given up meanwhile");
+        assert_eq!(go(&mut it, now, Some(train(500, 500))).kind, GrantKind::All, "nobody else");
+        it.ready(at(600), head(1, 934, at(600)));
+        assert_eq!(kind(&mut it, at(600)), GrantKind::Control, "its share has come back");
+    }
+
+    #[test]
+    fn a_channel_is_held_to_its_specification_and_charged_for_what_was_sealed() {
+        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
+        // 8 Mbit/s: a microsecond a byte; 1000 bytes at once.
+        it.reserve(channel(1), &spec(8, 1538), &within(8000)).unwrap();
+        let wire = 934 + 66;
+        it.ready(at(0), head(1, 934, at(0)));
+        let data = GrantKind::Data(ChannelId(1));
+        // It sends 100 bytes more than its head has said.
+        assert_eq!(go(&mut it, at(0), Some(train(1034, 1034))).kind, data);
+        it.ready(at(100), head(1, 934, at(100)));
+        // 538 + 100 of the bucket are there, and 1000 + 100 are asked for.
+        let conforms = at(0) + Duration::from_micros(wire + wire + 100 - 1538);
+        assert_eq!((waits(&mut it, at(100)), it.stats().held), (Some(conforms), 1));
+        assert_eq!(kind(&mut it, conforms), data);
+        it.release(channel(1));
+        assert_eq!(waits(&mut it, conforms), None, "its head goes with its reservation");
+        it.reserve(channel(2), &spec(8, 1538), &within(8000)).unwrap();
+        assert_eq!(it.flows.len(), 1, "its place is used again");
+        it.ready(conforms, head(1, 934, at(0)));
+        assert_eq!(waits(&mut it, conforms), None, "nobody's");
+    }
+
+    #[test]
+    fn limits_are_told_and_one_link_is_free() {
+        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
+        let long = QueueConfig { delay: Duration::from_secs(9), ..within(1) };
+        assert!(it.reserve(channel(1), &spec(8, 1538), &long).is_err());
+        assert!(it.places.is_empty() && it.flows.is_empty());
+        assert!(LinkEgress::new(LINK, Some(Rate::from_bps(1))).is_err());
+        let mut both: vec::Vec<LinkEgress> =
+            [None, Some(MBPS_100)].map(|rate| LinkEgress::new(LINK, rate).unwrap()).into();
+        for it in &mut both {
+            it.woken();
+            let Decision::Grant(grant) = it.next(at(0)) else { panic!("a grant") };
+            it.sent(at(0), &grant, Some(&train(1434, 1434)));
+        }
+        assert!(matches!(both[0].next(at(0)), Decision::Grant(_)), "free: as long as there is any");
+        assert!(matches!(both[1].next(at(0)), Decision::Wait(_)));
+    }
+}
