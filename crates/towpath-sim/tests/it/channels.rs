@@ -157,7 +157,11 @@ fn short_messages_do_not_wait_for_long_ones_of_others_at_a_paced_link() {
     let bulk = Bulk::new(&mut vm);
     let (beside, moved) = short_ones(&mut vm, Some(bulk), ALL);
     let share = moved as f64 / 16.1 / 125e6;
-    println!("{quiet:?} alone, {beside:?} beside {share:.3} of the link");
+    let mut vm = two(spec);
+    let bulk = Bulk::new(&mut vm);
+    let (free, _) = short_ones(&mut vm, Some(bulk), ALL);
+    println!("{quiet:?} alone, {beside:?} beside {share:.3} of the link, {free:?} if it is free");
+    assert!(beside < free, "{beside:?} is no better than {free:?} on a free link");
     assert!(beside <= quiet * 3 / 2, "{beside:?} beside long messages, {quiet:?} alone");
     assert!(share >= 0.8, "{share:.3} of the link by long messages");
 }
