@@ -567,9 +567,7 @@ impl Machine for Node {
 
     fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
         self.endpoint.handle_timeout(now, memory);
-        if let Some(tasks) = &mut self.tasks {
-            tasks.handle_timeout(now);
-        }
+        self.tasks.iter_mut().for_each(|tasks| tasks.handle_timeout(now));
         self.handle_retries(now);
         self.tell_entries(now);
         self.settle_halt(now);

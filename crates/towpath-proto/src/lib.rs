@@ -8,7 +8,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`machine`] | the sans-IO contract: [`Machine`], [`Grant`], [`TxBatch`] |
-//! | [`egress`] | who sends next on a link: [`Egress`], [`Free`](egress::Free) |
+//! | [`egress`] | who sends next on a link: [`Egress`], [`Free`] |
 //! | [`memory`] | where message bytes live: [`Memory`], [`HeapMemory`] |
 //! | [`crypto`] | what a driver supplies for handshake and sealing |
 //! | [`endpoint`] | handshakes, cookie, and the table of associations |

@@ -47,7 +47,7 @@ pub(super) struct Slot {
     /// Where it stands in `ready`.
     queued: Queued,
     /// Where it stands in `heads`.
-    headed: Queued,
+    pub(super) headed: Queued,
 }
 
 /// All associations of one host. Invariants: a slot's `id.index()` is its place in `slots`;
@@ -74,7 +74,7 @@ pub struct Endpoint {
     pub(super) clock: Option<Instant>,
     ready: ReadyLinks,
     /// Which associations have reserved channels that are to be told of, by link.
-    heads: ReadyLinks,
+    pub(super) heads: ReadyLinks,
     queue: VecDeque<(LinkId, SocketAddr, Vec<u8>)>,
 }
 
@@ -150,7 +150,7 @@ impl Endpoint {
         })
     }
 
-    fn open_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
+    pub(super) fn open_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
         match self.state_mut(id) {
             Some(SlotState::Open(a)) => Some(a),
             _ => None,
@@ -271,18 +271,6 @@ impl Endpoint {
         }
     }
 
-    /// Reserves a channel on a link, or on none any more, see [`Association::reserve`].
-    pub fn reserve_channel(
-        &mut self,
-        id: AssociationId,
-        channel: ChannelId,
-        link: Option<LinkId>,
-    ) -> bool {
-        let done = self.open_mut(id).is_some_and(|a| a.reserve(channel, link));
-        self.touch(id);
-        done
-    }
-
     // The table.
 
     pub(super) fn slot(&self, id: AssociationId) -> Option<&Slot> {
@@ -396,9 +384,7 @@ impl Endpoint {
         for link in association.links() {
             self.ready.add(link, id, &mut slot.queued);
         }
-        for link in association.heads_on() {
-            self.heads.add(link, id, &mut slot.headed);
-        }
+        self.note_heads(id);
         self.rearm(id);
     }
 
@@ -458,11 +444,8 @@ impl Endpoint {
             return transmit;
         }
         // What a reserved channel has behind what it sent is news.
-        if let Some(Slot { state: SlotState::Open(a), headed, .. }) =
-            self.slots.get_mut(id.index()).filter(|_| grant.kind.channel().is_some())
-            && transmit.is_some()
-        {
-            a.heads_on().for_each(|link| self.heads.add(link, id, headed));
+        if grant.kind.channel().is_some() && transmit.is_some() {
+            self.note_heads(id);
         }
         self.rearm(id);
         transmit
@@ -578,20 +561,7 @@ impl Machine for Endpoint {
     }
 
     fn poll_head(&mut self, now: Instant, link: LinkId) -> Option<Head> {
-        for _ in 0..self.heads.len(link) {
-            let id = self.heads.pop(link)?;
-            let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else {
-                continue;
-            };
-            if let SlotState::Open(a) = &mut slot.state
-                && let Some(head) = a.poll_head(now, link)
-            {
-                self.heads.again(link, id);
-                return Some(head);
-            }
-            self.heads.done(link, &mut slot.headed);
-        }
-        None
+        self.next_head(now, link)
     }
 
     fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {

@@ -118,8 +118,8 @@ fn where_heads_give_the_order_of_full_queues_and_where_not() {
     assert_eq!(differ, known);
 }
 
-/// First come, first served has no queues whose heads could be compared: behind heads it is earliest
-/// deadline first with the same budget for all, and nothing to conform to.
+/// First come, first served has no queues whose heads could be compared: behind heads it is
+/// earliest deadline first with the same budget for all, and nothing to conform to.
 #[test]
 fn first_come_first_served_behind_heads_is_one_budget_for_all() {
     let same = |_| QueueConfig {
