@@ -7,7 +7,8 @@ use crate::egress::Head;
 use crate::id::AssociationId;
 
 impl Endpoint {
-    /// Reserves a channel on a link, or on none any more, see [`Association::reserve`](crate::Association::reserve).
+    /// Reserves a channel on a link, or on none any more, see
+    /// [`Association::reserve`](crate::Association::reserve).
     pub fn reserve_channel(
         &mut self,
         id: AssociationId,
