@@ -15,8 +15,10 @@
 //! difference added to the next one.
 
 use core::cmp::Reverse;
+use core::net::SocketAddr;
 use core::time::Duration;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BinaryHeap};
 use alloc::vec::Vec;
 
@@ -54,7 +56,7 @@ pub enum LinkEgress {
     /// Whatever fits, as fast as the link takes it.
     Free(Free),
     /// At the link's own rate, with reserved channels.
-    Scheduled(alloc::boxed::Box<Scheduled>),
+    Scheduled(Box<Scheduled>),
 }
 
 impl LinkEgress {
@@ -65,7 +67,7 @@ impl LinkEgress {
     pub fn new(link: LinkId, rate: Option<Rate>) -> Result<Self, ConfigError> {
         Ok(match rate {
             None => Self::Free(Free::new(link)),
-            Some(rate) => Self::Scheduled(alloc::boxed::Box::new(Scheduled::new(link, rate)?)),
+            Some(rate) => Self::Scheduled(Box::new(Scheduled::new(link, rate)?)),
         })
     }
 }
@@ -121,8 +123,10 @@ pub struct EgressStats {
 struct Flow {
     of: (AssociationId, ChannelId),
     regulator: Regulator,
-    /// Largest packet that its specification knows, in wire bytes.
-    most: u32,
+    /// Largest packet that its specification knows, in wire bytes: no longer one is granted.
+    most: u64,
+    /// What carried its last train.
+    ip: Ip,
     delay: Duration,
     /// Wire bytes that it was charged too little.
     owes: i64,
@@ -200,23 +204,29 @@ impl<S: Scheduler> Scheduled<S> {
     }
 
     /// Reserves: from now on the channel's heads are granted as the scheduler's `queue` says, no
-    /// faster than `spec` of wire bytes. The caller tells the channel's association.
+    /// faster than `spec` of wire bytes, and in datagrams no longer than its largest packet. The
+    /// caller tells the channel's association after this, also where it was reserved before.
     ///
     /// # Errors
-    /// What the scheduler says of the queue; [`ConfigError::OutOfRange`] beyond [`RESERVED_MAX`].
+    /// What the scheduler says of the queue; [`ConfigError::OutOfRange`] beyond [`RESERVED_MAX`],
+    /// and for a largest packet that is shorter than the shortest datagram that can be granted.
     pub fn reserve(
         &mut self,
         of: (AssociationId, ChannelId),
         spec: &TSpec,
         queue: &QueueConfig,
     ) -> Result<(), ConfigError> {
+        let (most, min) = (spec.packet_max().as_bytes(), frame_bytes(Ip::V6, PACKET_MIN));
+        if most < min {
+            let (name, value, max) = ("packet_max_bytes", most, u64::MAX);
+            return Err(ConfigError::OutOfRange { name, value, min, max });
+        }
         self.release(of);
         let free = self.flows.iter().position(Option::is_none).unwrap_or(self.flows.len());
         let id = QueueId(u32::try_from(free).unwrap_or(u32::MAX));
         self.port.add_queue(id, &QueueConfig { packets_max: 1, ..*queue })?;
-        let most = u32::try_from(spec.packet_max().as_bytes()).unwrap_or(u32::MAX);
-        let (regulator, delay) = (Regulator::new(spec), queue.delay);
-        let flow = Some(Flow { of, regulator, most, delay, owes: 0, ends: false });
+        let (regulator, delay, ip) = (Regulator::new(spec), queue.delay, Ip::V4);
+        let flow = Some(Flow { of, regulator, most, ip, delay, owes: 0, ends: false });
         if free == self.flows.len() {
             self.flows.push(flow);
         } else {
@@ -280,7 +290,7 @@ impl<S: Scheduler> Scheduled<S> {
                         link: self.link,
                         association: Some(association),
                         kind: GrantKind::Data(channel),
-                        bytes: (head.tag as usize).max(PACKET_MIN),
+                        bytes: head.tag as usize,
                     });
                 }
                 _ => self.forget_if_empty(queue),
@@ -306,18 +316,25 @@ impl<S: Scheduler> Egress for Scheduled<S> {
             return; // its reservation has ended, and its association is told so
         };
         let Some(flow) = &mut self.flows[queue as usize] else { return };
-        let wire = i64::try_from(datagram_bytes(Ip::V4, false, head.bytes.into())).unwrap_or(0);
-        let bytes = (wire + flow.owes).clamp(1, i64::from(flow.most.max(1)));
+        let longest = flow.most - (frame_bytes(flow.ip, PACKET_MIN) - PACKET_MIN as u64);
+        let datagram = u64::from(head.bytes).min(longest).max(PACKET_MIN as u64);
+        // What is granted is at least as long as the shortest datagram that can be; what is stated
+        // is not: the rest is given back.
+        let stated = datagram_bytes(flow.ip, false, u64::from(head.bytes).min(longest));
+        let wire = i64::try_from(stated).unwrap_or(i64::MAX);
+        let most = i64::try_from(flow.most).unwrap_or(i64::MAX);
+        let bytes = wire.saturating_add(flow.owes).clamp(1, most);
         flow.owes -= bytes - wire;
         let bytes = bytes as u32;
         let size = ByteSize::from_bytes(bytes.into());
-        let at = flow.regulator.reserve(now, size).unwrap_or(now);
+        // What never conforms never goes.
+        let at = flow.regulator.reserve(now, size).unwrap_or(Instant::NEVER);
         if at > now {
             self.stats.held += 1;
-            self.held.push(Reverse((at, queue, bytes, head.bytes)));
+            self.held.push(Reverse((at, queue, bytes, datagram as u32)));
             return;
         }
-        let packet = Packet::new(QueueId(queue), bytes, head.bytes.into());
+        let packet = Packet::new(QueueId(queue), bytes, datagram);
         let behind = self.granted.is_some_and(|(q, _, when)| q == queue && head.since <= when);
         let _ = if behind {
             self.port.follow(head.since, packet)
@@ -344,6 +361,7 @@ impl<S: Scheduler> Egress for Scheduled<S> {
         }
         self.waits = false;
         let conforms = self.held.peek().map(|Reverse((at, ..))| *at);
+        let conforms = conforms.filter(|at| *at != Instant::NEVER);
         match conforms.into_iter().chain(self.port.next_ready()).min() {
             Some(at) => Decision::Wait(at),
             None => Decision::Idle,
@@ -360,6 +378,7 @@ impl<S: Scheduler> Egress for Scheduled<S> {
                     && let Some(flow) = &mut self.flows[queue as usize]
                 {
                     flow.owes += i64::try_from(wire).unwrap_or(0) - i64::from(stated);
+                    flow.ip = train.map_or(flow.ip, |train| ip_of(train.remote));
                 }
             }
             GrantKind::Control => {
@@ -384,16 +403,25 @@ impl<S: Scheduler> Egress for Scheduled<S> {
 
 /// What a train takes on the wire.
 fn wire_bytes(train: &Transmit) -> u64 {
-    let ip = if train.remote.is_ipv4() { Ip::V4 } else { Ip::V6 };
+    let ip = ip_of(train.remote);
     let (whole, rest) = (train.len / train.segment, train.len % train.segment);
-    let of = |bytes: usize| datagram_bytes(ip, false, bytes as u64);
-    whole as u64 * of(train.segment) + if rest > 0 { of(rest) } else { 0 }
+    let rest = if rest > 0 { frame_bytes(ip, rest) } else { 0 };
+    whole as u64 * frame_bytes(ip, train.segment) + rest
+}
+
+const fn frame_bytes(ip: Ip, datagram: usize) -> u64 {
+    datagram_bytes(ip, false, datagram as u64)
+}
+
+const fn ip_of(remote: SocketAddr) -> Ip {
+    if remote.is_ipv4() { Ip::V4 } else { Ip::V6 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
+    use alloc::string::ToString;
+    use alloc::{format, vec};
     use towpath_qos::spec::SigmaRho;
 
     const LINK: LinkId = LinkId(0);
@@ -525,11 +553,55 @@ mod tests {
     }
 
     #[test]
+    fn no_datagram_is_longer_than_a_specifications_largest_packet() {
+        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
+        it.reserve(channel(1), &spec(8, 566), &within(8000)).unwrap();
+        // It has 1434 bytes, and may send 500 in 566 of them: a microsecond a byte.
+        let mut now = at(0);
+        for _ in 0..20 {
+            it.ready(now, head(1, 1434, now));
+            let grant = loop {
+                match it.next(now) {
+                    Decision::Grant(grant) => break grant,
+                    Decision::Wait(until) => now = until,
+                    Decision::Idle => panic!("its head was lost"),
+                }
+            };
+            it.sent(now, &grant, Some(&train(500, 500)));
+            assert_eq!((grant.kind, grant.bytes), (GrantKind::Data(ChannelId(1)), 500));
+            now = waits(&mut it, now).unwrap();
+        }
+        let took = now.since(at(0)).as_micros();
+        assert!((19 * 566..19 * 566 + 100).contains(&took), "{took} us for 19 after the first");
+    }
+
+    #[test]
+    fn who_is_reserved_anew_has_its_head_told_anew() {
+        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
+        it.reserve(channel(1), &spec(8, 1538), &within(8000)).unwrap();
+        it.ready(at(0), head(1, 934, at(0)));
+        it.reserve(channel(1), &spec(80, 1538), &within(800)).unwrap();
+        assert_eq!(waits(&mut it, at(0)), None, "what stood there is nobody's");
+        it.ready(at(0), head(1, 934, at(0)));
+        assert_eq!(go(&mut it, at(0), Some(train(934, 934))).kind, GrantKind::Data(ChannelId(1)));
+        assert_eq!(it.flows.iter().flatten().count(), 1);
+    }
+
+    #[test]
     fn limits_are_told_and_one_link_is_free() {
         let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
         let long = QueueConfig { delay: Duration::from_secs(9), ..within(1) };
         assert!(it.reserve(channel(1), &spec(8, 1538), &long).is_err());
         assert!(it.places.is_empty() && it.flows.is_empty());
+        let told = it.reserve(channel(1), &spec(8, 200), &within(8000)).unwrap_err().to_string();
+        assert_eq!(told, format!("packet_max_bytes is 200, where 214..={} is allowed", u64::MAX));
+        for n in 0..RESERVED_MAX {
+            it.reserve(channel(n), &spec(8, 1538), &within(8000)).unwrap();
+        }
+        let one_more = it.reserve(channel(RESERVED_MAX), &spec(8, 1538), &within(8000));
+        assert!(one_more.unwrap_err().to_string().contains("4095"), "the last place");
+        it.release(channel(7));
+        it.reserve(channel(RESERVED_MAX), &spec(8, 1538), &within(8000)).unwrap();
         assert!(LinkEgress::new(LINK, Some(Rate::from_bps(1))).is_err());
         let mut both: vec::Vec<LinkEgress> =
             [None, Some(MBPS_100)].map(|rate| LinkEgress::new(LINK, rate).unwrap()).into();

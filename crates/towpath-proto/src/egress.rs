@@ -45,7 +45,8 @@ pub enum Decision {
 
 /// Decides for one link. The driver calls, each time that it drains: `woken`, `ready` for each
 /// [`Head`], then `next` and, after a grant, `ready` for new heads and `sent`, until it is told to
-/// wait or that nothing is left.
+/// wait or that nothing is left. So a grant of which nothing came is not given again before
+/// `woken` or `ready`.
 pub trait Egress {
     /// False: no channel can be reserved here, and heads need not be asked for.
     const RESERVES: bool;

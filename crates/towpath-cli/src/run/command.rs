@@ -272,8 +272,10 @@ pub(crate) fn run(vm: &VmDir, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut client = connect(vm)?;
     let linkage = linkage(&common);
     warn_without_library(vm, args, linkage);
+    // Read once: it may be a pipe.
+    let file = args.hostfile.as_deref().map(crate::up::read_hostfile).transpose()?;
     let (hosts, rooms) = among_hosts(&mut client, |all| {
-        Ok((all.to_vec(), rooms(all, &args.host, args.hostfile.as_deref())?))
+        Ok((all.to_vec(), rooms(all, &args.host, file.as_deref())?))
     })?;
     let member = |at: usize| Member::new(&rooms[at].host);
     let placed = place(args.tasks as usize, &rooms, args.spread);

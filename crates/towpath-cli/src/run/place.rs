@@ -1,7 +1,5 @@
 //! Which task runs where.
 
-use std::path::Path;
-
 use anyhow::{Context, bail};
 use towpath::start::{hostfile, hostlist, machines};
 use towpath_vm::{Host, HostState};
@@ -19,7 +17,7 @@ pub(super) struct Room {
 pub(super) fn rooms(
     hosts: &[Host],
     named: &[String],
-    file: Option<&Path>,
+    file: Option<&[hostfile::Machine]>,
 ) -> anyhow::Result<Vec<Room>> {
     let mut rooms: Vec<Room> = Vec::new();
     let mut add = |host: Host, slots: Option<u16>| {
@@ -40,11 +38,8 @@ pub(super) fn rooms(
             add(find_host(hosts, name)?, slots);
         }
     }
-    if let Some(path) = file {
-        for machine in crate::up::read_hostfile(path)? {
-            let hostfile::Machine { name, options } = machine;
-            add(find_host(hosts, &name)?, options.slots);
-        }
+    for hostfile::Machine { name, options } in file.into_iter().flatten() {
+        add(find_host(hosts, name)?, options.slots);
     }
     if named.is_empty() && file.is_none() {
         for host in hosts.iter().filter(|h| h.state == HostState::Up) {

@@ -36,6 +36,16 @@ fn tasks_are_placed_by_slots_and_know_who_they_are() {
     let out = run(&vm, &["-n", "2", "--host", "h1,nobody", "--", "true"]);
     assert_eq!(out.status.code(), Some(255));
     assert!(text(&out.stderr).contains("no host `nobody`"), "{}", text(&out.stderr));
+    // A pipe is read once, though hosts are asked for again.
+    let pipe = vm.file("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, "h1\nnobody\n")
+    });
+    let out = run(&vm, &["--hostfile", "pipe", "--", "true"]);
+    writer.join().unwrap().unwrap();
+    assert!(text(&out.stderr).contains("no host `nobody`"), "{}", text(&out.stderr));
 }
 
 #[test]

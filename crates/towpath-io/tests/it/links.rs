@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use towpath_io::udp::SendBatch;
-use towpath_io::{Clock, LinkDriver, RealCrypto, UdpLink};
+use towpath_io::{Clock, LinkDriver, RealCrypto, Turn, UdpLink};
 use towpath_proto::association::Opening;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{
-    AssociationEvent, AssociationId, Config, Connect, Endpoint, EndpointEvent, Grant, HeapMemory,
-    Machine, Memory, Psk, Rng,
+    AssociationEvent, AssociationId, Config, Connect, Decision, Egress, Endpoint, EndpointEvent,
+    Grant, Head, HeapMemory, Machine, Memory, Psk, Rng, Transmit,
 };
 use towpath_wire::{Admission, ByteSize, Direction, LinkId};
 
@@ -170,4 +170,52 @@ fn every_address_of_both_families_at_one_port() {
     let (four, six) = (format!("0.0.0.0:{port}"), format!("[::]:{port}"));
     let Some(host) = Host::new(&[&four, &six], 1) else { return };
     assert_eq!((host.addr(0).port(), host.addr(1).port()), (port, port));
+}
+
+/// Lets one train go, and nothing before an instant.
+struct One {
+    sent: bool,
+    empty: bool,
+    until: towpath_wire::Instant,
+}
+
+impl Egress for One {
+    const RESERVES: bool = false;
+
+    fn woken(&mut self) {}
+
+    fn ready(&mut self, _: towpath_wire::Instant, _: Head) {}
+
+    fn next(&mut self, now: towpath_wire::Instant) -> Decision {
+        if self.empty {
+            return Decision::Idle;
+        }
+        if self.sent && now < self.until {
+            return Decision::Wait(self.until);
+        }
+        Decision::Grant(Grant { bytes: 1500, ..Grant::free(LinkId(0)) })
+    }
+
+    fn sent(&mut self, _: towpath_wire::Instant, grant: &Grant, train: Option<&Transmit>) {
+        assert!(train.is_none_or(|train| train.len <= grant.bytes));
+        (self.sent, self.empty) = (self.sent || train.is_some(), train.is_none());
+    }
+}
+
+#[test]
+fn a_link_whose_egress_holds_back_says_until_when() {
+    let mut from = Host::new(&["127.0.0.1:0"], 1).unwrap();
+    let mut to = Host::new(&["127.0.0.1:0"], 2).unwrap();
+    from.connect(0, &to, 0);
+    until(&mut [&mut from, &mut to], |h| h[0].peers.len() == 1 && h[1].peers.len() == 1);
+    let link = UdpLink::bind(LinkId(0), "127.0.0.1:0".parse().unwrap()).unwrap();
+    let held = from.clock.now() + LONG;
+    let mut driver = LinkDriver::with_egress(link, One { sent: false, empty: false, until: held });
+    from.send(from.peers[0], &[7; 15_000]);
+    assert_eq!(driver.transmit(&from.clock, &mut from.endpoint, &from.memory), Turn::Sent);
+    assert_eq!((driver.counters().datagrams_sent, driver.held_until()), (1, Some(held)));
+    assert_eq!(driver.transmit(&from.clock, &mut from.endpoint, &from.memory), Turn::Idle);
+    driver.egress().until = towpath_wire::Instant::ZERO;
+    assert_eq!(driver.transmit(&from.clock, &mut from.endpoint, &from.memory), Turn::Sent);
+    assert!(driver.counters().datagrams_sent > 1 && driver.held_until().is_none());
 }

@@ -45,8 +45,10 @@ pub(super) struct Channels {
     due: VecDeque<ChannelId>,
     /// Reserved channels that are to be looked at: each once.
     noted: VecDeque<ChannelId>,
-    /// One of them could not use what it was granted.
-    refused: bool,
+    /// The links of those noted since the last [`Channels::news`].
+    news: Vec<LinkId>,
+    /// Those that could not use what they were granted.
+    refused: Vec<ChannelId>,
     /// Something of what is due is worth a packet of its own.
     presses: bool,
 }
@@ -81,7 +83,8 @@ impl Channels {
             ready: Ready::default(),
             due: VecDeque::new(),
             noted: VecDeque::new(),
-            refused: false,
+            news: Vec::new(),
+            refused: Vec::new(),
             presses: false,
         }
     }
@@ -120,6 +123,9 @@ impl Channels {
             if rank.is_some() && !reserved.noted {
                 reserved.noted = true;
                 self.noted.push_back(c.open.channel);
+                if !self.news.contains(&reserved.link) {
+                    self.news.push(reserved.link);
+                }
             }
         } else if rank != c.listed {
             self.ready.set(c.open.channel, c.listed, rank);
@@ -248,13 +254,14 @@ impl Channels {
         }
     }
 
-    /// Reserves a channel on a link, or on none any more. False where we do not send on it.
+    /// Reserves a channel on a link, or on none any more. False where we do not send on it. What it
+    /// has is told, even where it was told under an earlier reservation.
     pub(super) fn reserve(&mut self, id: ChannelId, link: Option<LinkId>) -> bool {
         let Some(index) = self.index(id) else { return false };
         let c = &mut self.list[index];
         let Some(send) = &c.send else { return false };
         match (link, &mut c.reserved) {
-            (Some(link), Some(reserved)) => reserved.link = link,
+            (Some(link), Some(reserved)) => (reserved.link, reserved.told) = (link, false),
             (Some(link), none) => {
                 *none = Some(Box::new(Reserved::new(link, send)));
                 self.ready.set(id, c.listed.take(), None);
@@ -275,10 +282,13 @@ impl Channels {
         self.get(id).is_some_and(|c| c.reserved.is_some())
     }
 
-    /// The links on which reserved channels are to be looked at.
-    pub(super) fn noted_on(&self) -> impl Iterator<Item = LinkId> + '_ {
-        let of = |id: &ChannelId| self.get(*id)?.reserved.as_ref().map(|r| r.link);
-        self.noted.iter().filter_map(of)
+    /// The links on which reserved channels are to be looked at since it was asked last; something
+    /// has happened, so that those which could use no grant may now.
+    pub(super) fn news(&mut self) -> impl Iterator<Item = LinkId> + '_ {
+        for id in core::mem::take(&mut self.refused) {
+            self.with(id, |_| ());
+        }
+        self.news.drain(..)
     }
 
     /// Looks at the reserved channels that were noted on a link, up to the first with a head that
@@ -313,27 +323,15 @@ impl Channels {
     }
 
     /// A grant for a reserved channel was used, and what it has next is news; or nothing came of
-    /// it, and what it has is told again after [`Channels::retry`].
+    /// it, and what it has is told again with the next [`Channels::news`].
     pub(super) fn granted(&mut self, id: ChannelId, used: bool) {
         let Some(index) = self.index(id) else { return };
-        if let Some(reserved) = &mut self.list[index].reserved {
-            reserved.told = false;
-            if used {
-                self.note(index);
-            } else {
-                self.refused = true;
-            }
-        }
-    }
-
-    /// Something happened: reserved channels that could use no grant may now.
-    pub(super) fn retry(&mut self) {
-        if core::mem::take(&mut self.refused) {
-            for index in 0..self.list.len() {
-                if self.list[index].reserved.as_ref().is_some_and(|r| !r.told) {
-                    self.note(index);
-                }
-            }
+        let Some(reserved) = &mut self.list[index].reserved else { return };
+        let told = core::mem::take(&mut reserved.told);
+        if used {
+            self.note(index);
+        } else if told {
+            self.refused.push(id);
         }
     }
 

@@ -308,16 +308,15 @@ impl Association {
 
     /// Reserves a channel on a link, or on none any more. While it is reserved its data goes by
     /// grants for it alone ([`GrantKind::Data`](crate::machine::GrantKind::Data)), which that
-    /// link's [`Egress`](crate::egress::Egress) gives; a link without one would never send it.
-    /// False where we do not send on it.
+    /// link's [`Egress`](crate::egress::Egress) gives, which is told first; a link that does not
+    /// know of it would never send it. False where we do not send on it.
     pub fn reserve(&mut self, channel: ChannelId, link: Option<LinkId>) -> bool {
         self.channels.reserve(channel, link)
     }
 
     /// The links whose egress is to be told of reserved channels.
     pub(crate) fn heads_on(&mut self) -> impl Iterator<Item = LinkId> + '_ {
-        self.channels.retry();
-        self.channels.noted_on()
+        self.channels.news()
     }
 
     /// What the next reserved channel on a link would send, where that is news.

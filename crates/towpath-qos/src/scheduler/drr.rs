@@ -53,10 +53,15 @@ impl Policy for Drr {
         Ok(())
     }
 
+    fn remove(&mut self, _: &mut Table<Turn>, queue: u32) {
+        self.left = self.left.filter(|(left, _)| *left != queue);
+    }
+
     #[inline]
     fn enqueue(&mut self, table: &mut Table<Turn>, _: Instant, packet: &Packet) {
         if table.push_plain(packet) {
             let queue = packet.queue.0;
+            self.left = self.left.filter(|(left, _)| *left != queue);
             let state = table.state(queue);
             state.deficit = 0;
             if self.tail == NONE {
@@ -86,7 +91,7 @@ impl Policy for Drr {
             let first = table.peek_state(self.tail).next;
             // Its turn has not begun.
             let turn = table.state(first);
-            turn.deficit -= turn.quantum;
+            turn.deficit = turn.deficit.saturating_sub(turn.quantum);
             table.state(queue).next = first;
             table.state(self.tail).next = queue;
         }

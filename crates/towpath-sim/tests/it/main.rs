@@ -22,6 +22,7 @@ mod qos_source;
 mod qos_statistical;
 mod recovery;
 mod rekey;
+mod reserved;
 mod survival;
 mod swarm;
 mod tasks;

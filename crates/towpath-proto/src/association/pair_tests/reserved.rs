@@ -32,6 +32,8 @@ fn a_reserved_channels_data_waits_for_its_own_grants_and_its_heads_say_what_is_s
     let first = head(&mut net).expect("it waits");
     assert_eq!((first.channel, first.since), (reserved, begin));
     assert_eq!(head(&mut net), None, "a head at a time");
+    assert!(net.sides[0].association.reserve(reserved, Some(LINK)));
+    assert_eq!(head(&mut net), Some(first), "to whoever reserves it anew, anew");
     net.now += Duration::from_millis(3);
     assert_eq!(net.granted(0, GrantKind::All).len(), 1, "the other's alone");
     let (mut told, mut packets) = (Some(first), 0);

@@ -8,12 +8,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
+use towpath_node::egress::LinkEgress;
 use towpath_proto::association::{End, Opening};
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{
     AssociationEvent, AssociationId, AssociationStats, Block, Config, Connect, ConnectFailure,
-    Crypto, Endpoint, EndpointEvent, Grant, Handshake, HeapMemory, HostKey, Machine, Memory,
-    PacketKey, Psk, Rng, RxMeta, SendError, TxBatch,
+    Crypto, Decision, Egress, Endpoint, EndpointEvent, Free, Grant, Handshake, HeapMemory, HostKey,
+    Machine, Memory, PacketKey, Psk, Rng, RxMeta, SendError, TxBatch,
 };
 use towpath_sim::crypto::StandIn;
 use towpath_sim::hash::Hash;
@@ -122,6 +123,9 @@ pub(crate) struct Host {
     pub(crate) stalled_until: Instant,
     /// Longest train's bytes that the link grants at once.
     pub(crate) grant: usize,
+    /// Who decides what its link sends.
+    pub(crate) egress: LinkEgress,
+    held_until: Option<Instant>,
     pub(crate) secrets: Secrets64,
     pub(crate) unread: VecDeque<(AssociationId, ChannelId, u64, Block, u32)>,
     pub(crate) arrived: Vec<Arrived>,
@@ -150,6 +154,8 @@ impl Host {
             reading: true,
             stalled_until: Instant::ZERO,
             grant: usize::MAX,
+            egress: LinkEgress::Free(Free::new(LINK)),
+            held_until: None,
             secrets,
             unread: VecDeque::new(),
             arrived: Vec::new(),
@@ -380,7 +386,9 @@ impl Network {
     fn next_at(&self) -> Instant {
         let flight = self.flight.first_key_value().map_or(Instant::NEVER, |((at, _), _)| *at);
         let timer = |h: &Host| {
-            h.endpoint.poll_timeout().map_or(Instant::NEVER, |(at, _)| at.max(h.stalled_until))
+            let timer = h.endpoint.poll_timeout().map(|(at, _)| at);
+            let next = timer.into_iter().chain(h.held_until).min();
+            next.map_or(Instant::NEVER, |at| at.max(h.stalled_until))
         };
         self.hosts.iter().map(timer).fold(flight, Instant::min)
     }
@@ -408,6 +416,7 @@ impl Network {
         for n in 0..self.hosts.len() {
             let h = &mut self.hosts[n];
             let due = h.endpoint.poll_timeout().is_some_and(|(at, _)| at <= self.now);
+            let due = due || h.held_until.is_some_and(|at| at <= self.now);
             if due && h.stalled_until <= self.now {
                 h.endpoint.handle_timeout(self.now, &mut h.memory);
                 self.drain(n);
@@ -430,15 +439,31 @@ impl Network {
 
     /// Events and datagrams of a host, until there are none.
     pub(crate) fn drain(&mut self, n: usize) {
+        let h = &mut self.hosts[n];
+        h.egress.woken();
+        h.held_until = None;
         for _ in 0..STEPS_MAX {
             let h = &mut self.hosts[n];
             if let Some(event) = h.endpoint.poll_event() {
                 h.event(self.now, event);
+                h.egress.woken();
                 continue;
             }
+            while let Some(head) = h.endpoint.poll_head(self.now, LINK) {
+                h.egress.ready(self.now, head);
+            }
+            let grant = match h.egress.next(self.now) {
+                Decision::Grant(grant) => Grant { bytes: grant.bytes.min(h.grant), ..grant },
+                Decision::Wait(until) => {
+                    h.held_until = Some(until);
+                    return;
+                }
+                Decision::Idle => return,
+            };
             let mut batch = TxBatch::new(&mut self.buf, &h.memory, 64);
-            let grant = Grant { bytes: h.grant, ..Grant::free(LINK) };
-            let Some(t) = h.endpoint.poll_transmit(self.now, grant, &mut batch) else { return };
+            let sent = h.endpoint.poll_transmit(self.now, grant, &mut batch);
+            h.egress.sent(self.now, &grant, sent.as_ref());
+            let Some(t) = sent else { continue };
             let train = self.buf[..t.len].to_vec();
             train.chunks(t.segment).for_each(|d| self.depart(n, t.remote, d.to_vec()));
         }
