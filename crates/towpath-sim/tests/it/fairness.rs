@@ -205,6 +205,36 @@ fn jain(shares: &[f64]) -> f64 {
     shares.iter().sum::<f64>().powi(2) / (shares.len() as f64 * squares)
 }
 
+/// Share of datagrams lost, share of the link used in the later half, Jain's index: flows that
+/// start 50 ms apart on a clean path.
+fn crowd(link: &Bottleneck, kind: &str, flows: usize, seconds: u64) -> [f64; 3] {
+    let flows: Vec<(&str, u64)> = (0..flows).map(|n| (kind, 50 * n as u64)).collect();
+    let report = link.run(1, seconds, None, &flows);
+    let sent: u64 = report.flows.iter().map(|f| f.packets_sent).sum();
+    let lost: u64 = report.flows.iter().map(|f| f.packets_lost).sum();
+    let all = link.mbps as f64 * 1e6;
+    let shares: Vec<f64> = report.flows.iter().map(|f| f.later_half_bps * WIRE / all).collect();
+    [lost as f64 / sent as f64, shares.iter().sum(), jain(&shares)]
+}
+
+#[test]
+#[ignore = "nightly: every cell of the grid"]
+fn a_crowd_on_a_clean_path_every_cell() {
+    for flows in [2, 8] {
+        for rtt_ms in [1, 2, 3, 5, 10, 20] {
+            for buffer in [0.5, 1.0, 2.0] {
+                let link = Bottleneck { rtt_ms, buffer, ..PLAIN };
+                let [ours, cubic] =
+                    ["tolerant", "cubic"].map(|kind| crowd(&link, kind, flows, 8));
+                println!(
+                    "| {flows} | {rtt_ms} | {buffer} | {:.3} | {:.3} | {:.2} | {:.2} | {:.2} | {:.2} |",
+                    ours[0], cubic[0], ours[1], cubic[1], ours[2], cubic[2]
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn many_flows_on_a_short_path_use_it_and_none_keeps_all_of_it() {
     let (ours, wasted) = many(1.0, ["tolerant", "tolerant"]);
