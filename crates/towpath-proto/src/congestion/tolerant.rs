@@ -15,8 +15,7 @@
 //! Where no queue shows (a policer, a tiny buffer), or much is lost though it seems low, all of
 //! this is blind. There every loss cuts, as with CUBIC, until the cuts themselves tell: what a
 //! smaller window loses as well as a larger one is the path's own ([`super::trial`]). Slow start,
-//! which such losses do not end, ends where a round loses more and delivers no more than the one
-//! before.
+//! which such losses do not end, ends where rounds lose much and deliver no more than those before.
 
 use core::time::Duration;
 
@@ -33,10 +32,6 @@ use super::{Congestion, Cubic, Loss, Sample};
 /// whose queue filled in 0.5 to 1 ms, all losses seemed the path's own, and kernels' TCP got
 /// nothing.
 const READABLE: Duration = Duration::from_millis(4);
-
-/// A larger share of loss is never believed to be such a path's own: of eight flows at 2 to 3 ms
-/// that took each other's overflow for it, more than nine in ten datagrams were lost.
-const MOST_SHORT: f64 = 0.25;
 
 /// What a mark leaves: less was amiss than with a loss (RFC 8511).
 const BETA_ECN: f64 = 0.85;
@@ -174,11 +169,8 @@ impl Tolerant {
             } else if self.start.end_round() {
                 self.curve.leave_slow_start();
             }
-        } else if !self.sees() {
-            let most = if self.queue.least() < READABLE { MOST_SHORT } else { 1.0 };
-            if self.trial.end_round(s.now, self.curve.window(), most) {
-                self.restore();
-            }
+        } else if !self.sees() && self.trial.end_round(s.now, self.curve.window()) {
+            self.restore();
         }
     }
 

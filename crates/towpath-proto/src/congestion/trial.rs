@@ -71,9 +71,8 @@ impl Trial {
         if self.is_own { self.smaller } else { Tally::NONE }
     }
 
-    /// A round is over. True when it shows that the last cut was needless. A larger share than
-    /// `most` is never believed: one flow's cut hardly empties a queue that many overflow.
-    pub(super) fn end_round(&mut self, now: Instant, window: u64, most: f64) -> bool {
+    /// A round is over. True when it shows that the last cut was needless.
+    pub(super) fn end_round(&mut self, now: Instant, window: u64) -> bool {
         if now > self.until {
             self.until = now + BELIEF;
             self.is_own = false;
@@ -84,7 +83,7 @@ impl Trial {
         if !is_known || !self.is_smaller(window) {
             return false;
         }
-        self.is_own = !self.helps() && self.smaller.lost <= most * self.smaller.sent;
+        self.is_own = !self.helps();
         if self.is_own {
             self.cut = 0.0;
         }
@@ -107,7 +106,7 @@ mod tests {
     /// A window of 100 loses so many of 1000, then, cut, one of 70 so many.
     fn tried(larger: f64, smaller: f64) -> Trial {
         let mut t = Trial::new();
-        t.end_round(Instant::from_nanos(1), 100, 1.0);
+        t.end_round(Instant::from_nanos(1), 100);
         t.take(100, 1000.0, larger);
         t.cut(100);
         assert!(t.is_smaller(70) && !t.is_smaller(90));
@@ -118,22 +117,22 @@ mod tests {
     #[test]
     fn what_a_smaller_window_loses_as_well_is_the_paths_own() {
         let now = Instant::from_nanos(2);
-        assert!(tried(100.0, 100.0).end_round(now, 70, 1.0));
-        assert!(tried(100.0, 75.0).end_round(now, 70, 1.0), "may be chance");
-        assert!(!tried(100.0, 50.0).end_round(now, 70, 1.0), "half of it helps");
-        assert!(!tried(10.0, 7.0).end_round(now, 70, 1.0), "too few to tell");
-        assert!(!tried(0.0, 10.0).end_round(now, 70, 1.0), "nothing to compare with");
-        assert!(!tried(100.0, 100.0).end_round(now, 90, 1.0), "this window is none of the smaller");
+        assert!(tried(100.0, 100.0).end_round(now, 70));
+        assert!(tried(100.0, 75.0).end_round(now, 70), "may be chance");
+        assert!(!tried(100.0, 50.0).end_round(now, 70), "half of it helps");
+        assert!(!tried(10.0, 7.0).end_round(now, 70), "too few to tell");
+        assert!(!tried(0.0, 10.0).end_round(now, 70), "nothing to compare with");
+        assert!(!tried(100.0, 100.0).end_round(now, 90), "this window is none of the smaller");
     }
 
     #[test]
     fn it_is_believed_for_four_seconds() {
         let mut t = tried(100.0, 100.0);
-        assert!(t.end_round(Instant::from_nanos(2), 70, 1.0));
+        assert!(t.end_round(Instant::from_nanos(2), 70));
         assert!(t.own().lost > 0.0);
-        t.end_round(Instant::ZERO + BELIEF, 100, 1.0);
+        t.end_round(Instant::ZERO + BELIEF, 100);
         assert!(t.is_own());
-        t.end_round(Instant::ZERO + BELIEF * 2, 100, 1.0);
+        t.end_round(Instant::ZERO + BELIEF * 2, 100);
         assert!(!t.is_own() && t.own().lost == 0.0);
     }
 }
