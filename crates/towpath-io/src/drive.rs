@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use towpath_proto::{Grant, Machine, Memory, PathChange};
+use towpath_proto::{Decision, Egress, Free, Machine, Memory, PathChange};
 use towpath_wire::Instant;
 
 use crate::clock::Clock;
@@ -49,9 +49,12 @@ pub enum Turn {
 }
 
 /// A link with the trains that it did not take yet.
-pub struct LinkDriver {
+pub struct LinkDriver<E = Free> {
     link: UdpLink,
     batch: SendBatch,
+    egress: E,
+    /// Before then the egress lets nothing go.
+    held_until: Option<Instant>,
     /// Bytes that had passed through the link at the last wait.
     passed: u64,
     /// When the last wait began, where little had passed before it.
@@ -65,11 +68,21 @@ pub struct LinkDriver {
 }
 
 impl LinkDriver {
-    /// A driver of `link`.
+    /// A driver of `link` that sends whatever there is.
     pub fn new(link: UdpLink) -> Self {
+        let free = Free::new(link.id());
+        Self::with_egress(link, free)
+    }
+}
+
+impl<E: Egress> LinkDriver<E> {
+    /// A driver of `link` that sends what `egress` lets go.
+    pub fn with_egress(link: UdpLink, egress: E) -> Self {
         Self {
             link,
             batch: SendBatch::new(),
+            egress,
+            held_until: None,
             passed: 0,
             waits_since: None,
             soon: false,
@@ -81,6 +94,17 @@ impl LinkDriver {
     /// The link.
     pub const fn link(&self) -> &UdpLink {
         &self.link
+    }
+
+    /// Who decides what goes next.
+    pub const fn egress(&mut self) -> &mut E {
+        &mut self.egress
+    }
+
+    /// When to call [`LinkDriver::transmit`] again though nothing else happened: until then the
+    /// egress holds back what waits.
+    pub const fn held_until(&self) -> Option<Instant> {
+        self.held_until
     }
 
     /// The link's counters.
@@ -194,6 +218,7 @@ impl LinkDriver {
         machine: &mut M,
         memory: &dyn Memory,
     ) -> Turn {
+        self.egress.woken();
         for turn in 0..SENDS_PER_TURN {
             let full = self.fill(clock, machine, memory);
             if self.batch.is_empty() {
@@ -213,16 +238,29 @@ impl LinkDriver {
 
     /// Fills the batch; true when the machine may have more.
     fn fill<M: Machine>(&mut self, clock: &Clock, machine: &mut M, memory: &dyn Memory) -> bool {
-        let (grant, datagrams) = (Grant::free(self.link.id()), self.link.train_max());
+        let (link, datagrams) = (self.link.id(), self.link.train_max());
         let now = clock.now();
+        self.held_until = None;
         while let Some(mut out) = self.batch.train(memory, datagrams) {
-            match machine.poll_transmit(now, grant, &mut out) {
-                Some(train) => {
-                    // Sealed for a path on this link: by another one it would reach nobody.
-                    assert_eq!(train.link, grant.link, "a train for the link that was granted");
-                    self.batch.push(train);
+            while E::RESERVES
+                && let Some(head) = machine.poll_head(now, link)
+            {
+                self.egress.ready(now, head);
+            }
+            let grant = match self.egress.next(now) {
+                Decision::Grant(grant) => grant,
+                Decision::Wait(until) => {
+                    self.held_until = Some(until);
+                    return false;
                 }
-                None => return false,
+                Decision::Idle => return false,
+            };
+            let train = machine.poll_transmit(now, grant, &mut out);
+            self.egress.sent(now, &grant, train.as_ref());
+            if let Some(train) = train {
+                // Sealed for a path on this link: by another one it would reach nobody.
+                assert_eq!(train.link, link, "a train for the link that was granted");
+                self.batch.push(train);
             }
         }
         true
@@ -243,7 +281,7 @@ fn longest(remote: SocketAddr, mtu: u32) -> usize {
     (mtu as usize).saturating_sub(headers).min(TRAIN_BYTES)
 }
 
-impl AsFd for LinkDriver {
+impl<E> AsFd for LinkDriver<E> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }

@@ -31,6 +31,7 @@ extern crate alloc;
 pub mod config;
 pub mod data;
 pub mod direct;
+pub mod egress;
 pub mod event;
 pub mod explain;
 pub mod invitations;

@@ -7,8 +7,8 @@ use core::net::SocketAddr;
 
 use towpath_proto::association::Opening;
 use towpath_proto::{
-    AssociationId, AssociationStats, Block, ChannelStats, Crypto, Endpoint, Grant, Machine, Memory,
-    PathChange, Rng, RxMeta, SendError, TimerKind, Transmit, TxBatch,
+    AssociationId, AssociationStats, Block, ChannelStats, Crypto, Endpoint, Grant, Head, Machine,
+    Memory, PathChange, Rng, RxMeta, SendError, TimerKind, Transmit, TxBatch,
 };
 use towpath_vm::catching::Catching;
 use towpath_vm::control::ControlState;
@@ -567,9 +567,7 @@ impl Machine for Node {
 
     fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
         self.endpoint.handle_timeout(now, memory);
-        if let Some(tasks) = &mut self.tasks {
-            tasks.handle_timeout(now);
-        }
+        self.tasks.iter_mut().for_each(|tasks| tasks.handle_timeout(now));
         self.handle_retries(now);
         self.tell_entries(now);
         self.settle_halt(now);
@@ -593,6 +591,10 @@ impl Machine for Node {
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
         self.endpoint.poll_transmit(now, grant, out)
+    }
+
+    fn poll_head(&mut self, now: Instant, link: LinkId) -> Option<Head> {
+        self.endpoint.poll_head(now, link)
     }
 
     fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {

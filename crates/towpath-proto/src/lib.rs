@@ -8,6 +8,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`machine`] | the sans-IO contract: [`Machine`], [`Grant`], [`TxBatch`] |
+//! | [`egress`] | who sends next on a link: [`Egress`], [`Free`] |
 //! | [`memory`] | where message bytes live: [`Memory`], [`HeapMemory`] |
 //! | [`crypto`] | what a driver supplies for handshake and sealing |
 //! | [`endpoint`] | handshakes, cookie, and the table of associations |
@@ -42,6 +43,7 @@ pub mod association;
 pub mod config;
 pub mod congestion;
 pub mod crypto;
+pub mod egress;
 pub mod endpoint;
 mod id;
 pub mod machine;
@@ -55,10 +57,11 @@ pub mod stripe;
 pub use association::{Association, AssociationEvent, AssociationStats, ChannelStats, SendError};
 pub use config::Config;
 pub use crypto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk};
+pub use egress::{Decision, Egress, Free, Head};
 pub use endpoint::{Connect, ConnectFailure, Endpoint, EndpointEvent, Refusal};
 pub use id::AssociationId;
 pub use machine::{
-    Grant, GrantKind, Inset, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch,
+    Grant, GrantKind, Inset, Machine, PACKET_MIN, PathChange, RxMeta, TimerKind, Transmit, TxBatch,
 };
 pub use memory::{Arrival, Block, HeapMemory, Memory};
 pub use rng::Rng;

@@ -26,6 +26,7 @@ use towpath_wire::packet::{DATA_HEADER, Data, TAG};
 use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 
 use crate::crypto::PacketKey;
+use crate::egress::Head;
 use crate::id::AssociationId;
 use crate::memory::{Block, Memory};
 
@@ -63,11 +64,13 @@ pub enum PathChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantKind {
     /// Whatever waits: data of the channels in turn, with acknowledgements and control in the same
-    /// packets, filled up where that lets the train go on.
+    /// packets, filled up where that lets the train go on. Not the data of reserved channels: that
+    /// goes by grants of its own.
     All,
     /// A channel's data, and nothing that the channel did not ask for: no acknowledgement, no
     /// probe, no padding. Its OPEN goes along until the peer knows it, since no peer could place
-    /// the data. What it costs beside the messages is what the conversion table states.
+    /// the data. What it costs beside the messages is what the conversion table states. A reserved
+    /// channel's data goes whatever the path's congestion window says: it was admitted.
     Data(ChannelId),
     /// Everything but data: acknowledgements, probes, trials of the path, handshakes, CLOSE, and
     /// the control frames of all channels.
@@ -90,6 +93,9 @@ impl GrantKind {
         !matches!(self, Self::Data(_))
     }
 }
+
+/// Smallest datagram that a grant can limit us to, in bytes.
+pub const PACKET_MIN: usize = 128;
 
 /// Leave to send, given by a link's packet scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -185,6 +191,12 @@ pub trait Machine {
         grant: Grant,
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit>;
+
+    /// What a reserved channel on this link would send next, each channel once until that was
+    /// granted; asked for before [`Machine::poll_transmit`], since waiting is counted from here on.
+    fn poll_head(&mut self, _now: Instant, _link: LinkId) -> Option<Head> {
+        None
+    }
 
     /// When to call [`Machine::handle_timeout`] next, and why. May be earlier than needed,
     /// never later.

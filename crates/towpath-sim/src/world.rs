@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use towpath_node::egress::LinkEgress;
 use towpath_node::{Node, NodeEvent};
-use towpath_proto::{Grant, Machine, RxMeta, TxBatch};
+use towpath_proto::{Decision, Egress, Free, Machine, RxMeta, TxBatch};
 use towpath_vm::{Action, Ending};
-use towpath_wire::{ByteSize, Instant, LinkId, TaskId};
+use towpath_wire::{ByteSize, Instant, LinkId, Rate, TaskId};
 
 use crate::clock::Clock;
 use crate::hash::Trace;
@@ -17,6 +18,8 @@ use crate::memory::SimMemory;
 use crate::network::{Network, Tap, Transit};
 use crate::process::{Did, Processes};
 
+/// The link that every host has.
+const LINK: LinkId = LinkId(0);
 /// Datagrams in one train at most.
 const TRAIN: usize = 16;
 /// Bytes of a train at most.
@@ -44,6 +47,10 @@ pub struct SimHost {
     pub clock: Clock,
     /// Its processes.
     pub processes: Processes,
+    /// Who decides what its link sends next.
+    egress: LinkEgress,
+    /// Before then its egress lets nothing go, by its clock.
+    held_until: Option<Instant>,
     timer: Option<(Handle, Instant)>,
     paused: bool,
     /// Hosts of different sides do not reach each other.
@@ -162,6 +169,8 @@ impl World {
             memory: SimMemory::new(memory_limit, real),
             clock,
             processes: Processes::default(),
+            egress: LinkEgress::Free(Free::new(LINK)),
+            held_until: None,
             timer: None,
             paused: false,
             side: 0,
@@ -169,6 +178,15 @@ impl World {
             socket_dropped: 0,
         });
         index
+    }
+
+    /// Paces a host's link at a rate, or not, from now on.
+    ///
+    /// # Panics
+    /// For a rate that no packet scheduler knows.
+    pub fn pace(&mut self, host: usize, rate: Option<Rate>) {
+        let egress = LinkEgress::new(LINK, rate);
+        self.hosts[host].egress = egress.expect("a rate that packet schedulers know");
     }
 
     /// Cuts a star's host off, or mends its links.
@@ -320,7 +338,7 @@ impl World {
         let h = &mut self.hosts[transit.to];
         if let Some(node) = &mut h.node {
             let remote = address(transit.from);
-            let rx = RxMeta { link: LinkId(0), remote, ecn: transit.ecn, late: Duration::ZERO };
+            let rx = RxMeta { link: LINK, remote, ecn: transit.ecn, late: Duration::ZERO };
             node.handle_datagram(now, rx, self.network.bytes(transit), &mut h.memory);
             self.delivered += 1;
         }
@@ -434,14 +452,27 @@ impl World {
     fn transmit(&mut self, host: usize) {
         let now = self.local_now(host);
         let mut train = core::mem::take(&mut self.train);
+        self.hosts[host].egress.woken();
+        self.hosts[host].held_until = None;
         loop {
             let h = &mut self.hosts[host];
             let Some(node) = &mut h.node else { break };
-            let mut batch = TxBatch::new(&mut train, &h.memory, TRAIN);
-            let Some(t) = node.poll_transmit(now, Grant::free(LinkId(0)), &mut batch) else {
-                break;
+            while let Some(head) = node.poll_head(now, LINK) {
+                h.egress.ready(now, head);
+            }
+            let grant = match h.egress.next(now) {
+                Decision::Grant(grant) => grant,
+                Decision::Wait(until) => {
+                    h.held_until = Some(until);
+                    break;
+                }
+                Decision::Idle => break,
             };
-            assert_eq!(t.link, LinkId(0), "a train for the link that was granted");
+            let mut batch = TxBatch::new(&mut train, &h.memory, TRAIN);
+            let sent = node.poll_transmit(now, grant, &mut batch);
+            h.egress.sent(now, &grant, sent.as_ref());
+            let Some(t) = sent else { continue };
+            assert_eq!(t.link, grant.link, "a train for the link that was granted");
             let Some(to) = index_of(t.remote).filter(|to| *to < self.hosts.len()) else {
                 continue;
             };
@@ -465,8 +496,8 @@ impl World {
 
     fn set_timer(&mut self, host: usize) {
         let h = &mut self.hosts[host];
-        let next = h.node.as_ref().and_then(Machine::poll_timeout);
-        let at = next.map(|(at, _)| h.clock.global(at));
+        let next = h.node.as_ref().and_then(Machine::poll_timeout).map(|(at, _)| at);
+        let at = next.into_iter().chain(h.held_until).min().map(|at| h.clock.global(at));
         if h.timer.map(|(_, t)| t) == at {
             return;
         }

@@ -15,21 +15,30 @@ use super::end::Closing;
 use super::flight::Item;
 use super::path::{Departure, Path};
 use super::paths::PATHS_MAX;
-use super::send::{Next, Piece, SendHalf};
+use super::send::{Next, PIECE_MIN, Piece, SendHalf};
 use crate::endpoint::cut_text;
-use crate::machine::{Grant, GrantKind, PacketWriter, Transmit, TxBatch};
+use crate::machine::{Grant, GrantKind, PACKET_MIN, PacketWriter, Transmit, TxBatch};
 use crate::stripe::{PathView, StripeScheduler};
 
-/// Data is not cut into pieces smaller than this when the packet has other content already.
-const PIECE_MIN: usize = 64;
 /// Most frames that must not be lost in one packet.
 const ITEMS_MAX: usize = 64;
-/// Smallest datagram that a grant can limit us to.
-const PACKET_MIN: usize = 128;
 
 impl Association {
     /// Writes the next train for the grant's link, within the grant and the batch.
     pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        grant: Grant,
+        out: &mut TxBatch<'_>,
+    ) -> Option<Transmit> {
+        let train = self.build_train(now, grant, out);
+        if let Some(channel) = grant.kind.channel() {
+            self.channels.granted(channel, train.is_some());
+        }
+        train
+    }
+
+    fn build_train(
         &mut self,
         now: Instant,
         grant: Grant,
@@ -78,7 +87,8 @@ impl Association {
             let mut views = [PathView { id: PathId(0), room: 0, up: false }; PATHS_MAX];
             let mut n = 0;
             for path in self.paths.iter().filter(|p| p.link == link) {
-                views[n] = PathView { id: path.id, room: path.room(now), up: path.up };
+                let room = self.room(now, path, kind);
+                views[n] = PathView { id: path.id, room, up: path.up };
                 n += 1;
             }
             if let Some(picked) = self.stripe.pick(&views[..n]) {
@@ -89,11 +99,19 @@ impl Association {
         (0..self.paths.len()).find(on)
     }
 
+    /// Bytes of data that a grant may put on a path: what was admitted does not ask its window.
+    fn room(&self, now: Instant, path: &Path, kind: GrantKind) -> u64 {
+        match kind {
+            GrantKind::Data(channel) if self.channels.is_reserved(channel) => path.datagram.into(),
+            _ => path.room(now),
+        }
+    }
+
     fn has_work(&self, now: Instant, path: usize, kind: GrantKind) -> bool {
         let p = &self.paths[path];
         let control = || p.arrivals.is_due(now) || p.owes_probe() || self.control_due(path);
         let data = || {
-            let carries = self.paths.may_carry(path) && p.room(now) > 0;
+            let carries = self.paths.may_carry(path) && self.room(now, p, kind) > 0;
             carries && self.channels.has_data(kind.channel())
         };
         (kind.has_control() && control()) || (kind.has_data() && data())
@@ -149,7 +167,7 @@ impl Association {
         }
         let p = &self.paths[path];
         let probing = p.owes_probe();
-        if kind.has_data() && (probing || p.room(now) > 0) {
+        if kind.has_data() && (probing || self.room(now, p, kind) > 0) {
             if control && self.channels.has_data(None) {
                 write_ack_rate(now, &mut self.paths[path], &mut w);
             }

@@ -1,9 +1,12 @@
 //! One channel of an association.
 
+use alloc::boxed::Box;
+
 use towpath_wire::TrafficSpec;
 use towpath_wire::frame::{ChannelOpen, Direction, MESSAGE_CHARGE, Reliability};
 
 use super::receive::{ReceiveHalf, Renewal};
+use super::reserved::Reserved;
 use super::send::SendHalf;
 use crate::config::Config;
 
@@ -127,10 +130,12 @@ pub(super) struct Channel {
     pub(super) stats: ChannelStats,
     /// By how much our window has grown, in bytes.
     pub(super) grown: u64,
-    /// Its rank in the list of ready channels, if it stands there.
+    /// Its rank while it has data to send: in the list of ready channels, unless it is reserved.
     pub(super) listed: Option<u32>,
     /// It stands in the list of channels with control frames.
     pub(super) queued: bool,
+    /// Its data goes by grants of its own; boxed, since few are.
+    pub(super) reserved: Option<Box<Reserved>>,
 }
 
 impl Channel {
@@ -155,6 +160,7 @@ impl Channel {
             grown: 0,
             listed: None,
             queued: false,
+            reserved: None,
         }
     }
 

@@ -1,15 +1,17 @@
 //! The channels of one association.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use core::time::Duration;
 
 use towpath_wire::frame::{ChannelOpen, MESSAGE_CHARGE};
-use towpath_wire::{ChannelId, Instant};
+use towpath_wire::{ChannelId, Instant, LinkId};
 
 use super::channel::{Channel, Opening, PeerLimits};
 use super::ready::Ready;
+use super::reserved::Reserved;
 use super::send::SendHalf;
 use crate::config::Config;
 use crate::range_set::RangeSet;
@@ -24,8 +26,9 @@ struct Share {
 /// All channels, sorted by number. Ids are never used twice; the handshake's initiator opens even
 /// ones, its responder odd ones.
 ///
-/// Invariants: a channel stands in `ready` at the rank it is `listed` with, in `due` when it is
-/// `queued`; both are brought up to date by [`Channels::with`] after each change.
+/// Invariants: a channel stands in `ready` at the rank it is `listed` with, unless it is reserved;
+/// in `due` when it is `queued`; a reserved one in `noted` when it is that. All are brought up to
+/// date by [`Channels::with`] after each change.
 #[derive(Debug)]
 pub(super) struct Channels {
     list: Vec<Channel>,
@@ -40,6 +43,10 @@ pub(super) struct Channels {
     grown: u64,
     ready: Ready,
     due: VecDeque<ChannelId>,
+    /// Reserved channels that are to be looked at: each once.
+    noted: VecDeque<ChannelId>,
+    /// One of them could not use what it was granted.
+    refused: bool,
     /// Something of what is due is worth a packet of its own.
     presses: bool,
 }
@@ -73,6 +80,8 @@ impl Channels {
             grown: 0,
             ready: Ready::default(),
             due: VecDeque::new(),
+            noted: VecDeque::new(),
+            refused: false,
             presses: false,
         }
     }
@@ -106,7 +115,13 @@ impl Channels {
     fn note(&mut self, index: usize) {
         let c = &mut self.list[index];
         let rank = c.rank();
-        if rank != c.listed {
+        if let Some(reserved) = &mut c.reserved {
+            c.listed = rank;
+            if rank.is_some() && !reserved.noted {
+                reserved.noted = true;
+                self.noted.push_back(c.open.channel);
+            }
+        } else if rank != c.listed {
             self.ready.set(c.open.channel, c.listed, rank);
             c.listed = rank;
         }
@@ -205,7 +220,11 @@ impl Channels {
     pub(super) fn forget(&mut self, id: ChannelId) {
         let Some(index) = self.index(id).filter(|i| self.list[*i].is_over()) else { return };
         let channel = self.list.remove(index);
-        self.ready.set(id, channel.listed, None);
+        if channel.reserved.is_some() {
+            self.noted.retain(|noted| *noted != id);
+        } else {
+            self.ready.set(id, channel.listed, None);
+        }
         self.due.retain(|due| *due != id);
         let share = if channel.ours { &mut self.ours } else { &mut self.peers };
         share.count -= 1;
@@ -226,6 +245,95 @@ impl Channels {
             receive.grow(more);
             c.grown += more;
             self.grown += more;
+        }
+    }
+
+    /// Reserves a channel on a link, or on none any more. False where we do not send on it.
+    pub(super) fn reserve(&mut self, id: ChannelId, link: Option<LinkId>) -> bool {
+        let Some(index) = self.index(id) else { return false };
+        let c = &mut self.list[index];
+        let Some(send) = &c.send else { return false };
+        match (link, &mut c.reserved) {
+            (Some(link), Some(reserved)) => reserved.link = link,
+            (Some(link), none) => {
+                *none = Some(Box::new(Reserved::new(link, send)));
+                self.ready.set(id, c.listed.take(), None);
+            }
+            (None, some) => {
+                if some.take().is_some() {
+                    c.listed = None;
+                    self.noted.retain(|noted| *noted != id);
+                }
+            }
+        }
+        self.note(index);
+        true
+    }
+
+    /// True when a channel's data goes by grants of its own.
+    pub(super) fn is_reserved(&self, id: ChannelId) -> bool {
+        self.get(id).is_some_and(|c| c.reserved.is_some())
+    }
+
+    /// The links on which reserved channels are to be looked at.
+    pub(super) fn noted_on(&self) -> impl Iterator<Item = LinkId> + '_ {
+        let of = |id: &ChannelId| self.get(*id)?.reserved.as_ref().map(|r| r.link);
+        self.noted.iter().filter_map(of)
+    }
+
+    /// Looks at the reserved channels that were noted on a link, up to the first with a head that
+    /// is to be told: the channel, since when that waits, and `len` of it.
+    pub(super) fn poll_head(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        len: impl Fn(&Channel, &SendHalf) -> usize,
+    ) -> Option<(ChannelId, Instant, usize)> {
+        for _ in 0..self.noted.len() {
+            let id = self.noted.pop_front()?;
+            let index = self.index(id)?;
+            let c = &mut self.list[index];
+            let (Some(mut reserved), Some(send)) = (c.reserved.take(), &c.send) else { continue };
+            let here = reserved.link == link;
+            let head = here.then(|| {
+                let since = reserved.look(now, send);
+                reserved.noted = false;
+                let is_news = c.listed.is_some() && !reserved.told;
+                reserved.told |= is_news;
+                is_news.then(|| (id, since, len(c, send)))
+            });
+            c.reserved = Some(reserved);
+            match head {
+                None => self.noted.push_back(id),
+                Some(Some(head)) => return Some(head),
+                Some(None) => {}
+            }
+        }
+        None
+    }
+
+    /// A grant for a reserved channel was used, and what it has next is news; or nothing came of
+    /// it, and what it has is told again after [`Channels::retry`].
+    pub(super) fn granted(&mut self, id: ChannelId, used: bool) {
+        let Some(index) = self.index(id) else { return };
+        if let Some(reserved) = &mut self.list[index].reserved {
+            reserved.told = false;
+            if used {
+                self.note(index);
+            } else {
+                self.refused = true;
+            }
+        }
+    }
+
+    /// Something happened: reserved channels that could use no grant may now.
+    pub(super) fn retry(&mut self) {
+        if core::mem::take(&mut self.refused) {
+            for index in 0..self.list.len() {
+                if self.list[index].reserved.as_ref().is_some_and(|r| !r.told) {
+                    self.note(index);
+                }
+            }
         }
     }
 

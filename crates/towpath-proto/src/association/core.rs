@@ -7,7 +7,8 @@ use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use towpath_wire::frame::ChannelOpen;
+use towpath_wire::frame::{self, ChannelOpen};
+use towpath_wire::packet::{DATA_HEADER, TAG};
 use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 
 use super::channel::{ChannelStats, Opening, PeerLimits};
@@ -22,6 +23,7 @@ use super::paths::Paths;
 use super::send::{SendError, SendHalf};
 use crate::config::Config;
 use crate::crypto::Crypto;
+use crate::egress::Head;
 use crate::id::AssociationId;
 use crate::machine::{PathChange, TimerKind};
 use crate::memory::{Block, Memory};
@@ -304,7 +306,34 @@ impl Association {
         self.channels.get(channel).and_then(|c| c.send.as_ref()).map_or(0, SendHalf::waiting)
     }
 
-    /// For each channel with data ready to be sent: what a packet scheduler chooses from.
+    /// Reserves a channel on a link, or on none any more. While it is reserved its data goes by
+    /// grants for it alone ([`GrantKind::Data`](crate::machine::GrantKind::Data)), which that
+    /// link's [`Egress`](crate::egress::Egress) gives; a link without one would never send it.
+    /// False where we do not send on it.
+    pub fn reserve(&mut self, channel: ChannelId, link: Option<LinkId>) -> bool {
+        self.channels.reserve(channel, link)
+    }
+
+    /// The links whose egress is to be told of reserved channels.
+    pub(crate) fn heads_on(&mut self) -> impl Iterator<Item = LinkId> + '_ {
+        self.channels.retry();
+        self.channels.noted_on()
+    }
+
+    /// What the next reserved channel on a link would send, where that is news.
+    pub(crate) fn poll_head(&mut self, now: Instant, link: LinkId) -> Option<Head> {
+        let association = self.identity.id;
+        let on = self.paths.on(link).unwrap_or_default();
+        let room = usize::from(self.paths[on].datagram) - DATA_HEADER - TAG;
+        let (channel, since, len) = self.channels.poll_head(now, link, |c, send| {
+            let open_len = if c.known { 0 } else { frame::open_len(&c.open) };
+            open_len + send.next_len(room - open_len)
+        })?;
+        let bytes = (DATA_HEADER + len + TAG) as u32;
+        Some(Head { association, channel, bytes, since })
+    }
+
+    /// For each channel with data ready to be sent that is not reserved.
     pub fn backlog(&self) -> impl Iterator<Item = ChannelId> + '_ {
         self.channels.with_data()
     }

@@ -39,6 +39,7 @@ mod ready;
 mod receive;
 mod received;
 mod reordering;
+mod reserved;
 mod ring;
 mod send;
 

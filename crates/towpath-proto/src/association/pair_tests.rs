@@ -3,6 +3,7 @@
 
 mod kinds;
 mod owner;
+mod reserved;
 
 use core::time::Duration;
 use std::boxed::Box;

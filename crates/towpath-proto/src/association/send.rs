@@ -3,10 +3,13 @@
 use alloc::collections::VecDeque;
 
 use towpath_wire::Instant;
-use towpath_wire::frame::{MESSAGE_CHARGE, Reliability};
+use towpath_wire::frame::{DATA_OVERHEAD, MESSAGE_CHARGE, Reliability, SKIP_LEN};
 
 use crate::memory::Block;
 use crate::range_set::RangeSet;
+
+/// Data is not cut into pieces smaller than this when the packet has other content already.
+pub(super) const PIECE_MIN: usize = 64;
 
 /// Where a message stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,6 +240,36 @@ impl SendHalf {
             })
     }
 
+    /// Number of the first message that has something to be sent for the first time.
+    pub(super) const fn fresh(&self) -> u64 {
+        self.fresh
+    }
+
+    /// Bytes that what goes out next takes in a packet with `room` for it, frames included. At
+    /// most: what of the repairs is not needed any more costs nothing.
+    pub(super) fn next_len(&self, room: usize) -> usize {
+        let mut used = self.skips.len().saturating_mul(SKIP_LEN).min(room / SKIP_LEN * SKIP_LEN);
+        let repairs = self.lost.iter().map(|r| r.len);
+        let whole = !self.repairs_all();
+        let (ahead, mut credit) = ((self.fresh - self.first) as usize, self.limit - self.charged);
+        let most = (self.window / MESSAGE_CHARGE) as usize;
+        let fresh = self.messages.iter().take(most).skip(ahead).map_while(|m| {
+            if !m.charged {
+                credit = credit.checked_sub(m.charge())?;
+            }
+            Some(m.len - m.sent)
+        });
+        for len in repairs.chain(fresh) {
+            let (left, len) = (room - used, len as usize);
+            let own = whole && left < DATA_OVERHEAD + len && DATA_OVERHEAD + len <= room;
+            if left <= DATA_OVERHEAD || (used > 0 && (own || left < PIECE_MIN + DATA_OVERHEAD)) {
+                break;
+            }
+            used += DATA_OVERHEAD + len.min(left - DATA_OVERHEAD);
+        }
+        used
+    }
+
     /// True when something was sent before, or waits to be skipped.
     pub(super) fn repairs_wait(&self) -> bool {
         !self.lost.is_empty() || !self.skips.is_empty()
@@ -252,13 +285,15 @@ impl SendHalf {
         !self.ready() && self.fresh < self.count()
     }
 
+    const fn repairs_all(&self) -> bool {
+        matches!(self.class, Reliability::ReliableOrdered | Reliability::ReliableUnordered)
+    }
+
     /// True when what goes out next would be cut at `room` bytes, and would not be in a packet of
     /// its own, with room for `most`. Where not all is repaired, a piece in two packets is lost
     /// about twice as often, so it is worth ending a packet early.
     pub(super) fn wants_own_packet(&self, room: usize, most: usize) -> bool {
-        if matches!(self.class, Reliability::ReliableOrdered | Reliability::ReliableUnordered)
-            || !self.skips.is_empty()
-        {
+        if self.repairs_all() || !self.skips.is_empty() {
             return false;
         }
         let fresh = || self.messages.get((self.fresh - self.first) as usize);

@@ -19,6 +19,7 @@ use super::stamps::Stamps;
 use crate::association::{Association, Opening, SendError};
 use crate::config::Config;
 use crate::crypto::{Crypto, HostKey};
+use crate::egress::Head;
 use crate::id::{AssociationId, INDEX_BITS};
 use crate::machine::{Grant, GrantKind, Machine, PathChange, RxMeta, TimerKind, Transmit, TxBatch};
 use crate::memory::{Block, Memory};
@@ -45,6 +46,8 @@ pub(super) struct Slot {
     pub(super) punctual: bool,
     /// Where it stands in `ready`.
     queued: Queued,
+    /// Where it stands in `heads`.
+    pub(super) headed: Queued,
 }
 
 /// All associations of one host. Invariants: a slot's `id.index()` is its place in `slots`;
@@ -70,6 +73,8 @@ pub struct Endpoint {
     /// The time, during a driver's call.
     pub(super) clock: Option<Instant>,
     ready: ReadyLinks,
+    /// Which associations have reserved channels that are to be told of, by link.
+    pub(super) heads: ReadyLinks,
     queue: VecDeque<(LinkId, SocketAddr, Vec<u8>)>,
 }
 
@@ -99,6 +104,7 @@ impl Endpoint {
             lag: Duration::ZERO,
             clock: None,
             ready: ReadyLinks::default(),
+            heads: ReadyLinks::default(),
             queue: VecDeque::new(),
         }
     }
@@ -144,7 +150,7 @@ impl Endpoint {
         })
     }
 
-    fn open_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
+    pub(super) fn open_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
         match self.state_mut(id) {
             Some(SlotState::Open(a)) => Some(a),
             _ => None,
@@ -265,11 +271,6 @@ impl Endpoint {
         }
     }
 
-    /// What a link's packet scheduler can choose from: channels with data ready to be sent.
-    pub fn backlog(&self) -> impl Iterator<Item = (AssociationId, ChannelId)> + '_ {
-        self.associations().flat_map(|(id, a)| a.backlog().map(move |c| (id, c)))
-    }
-
     // The table.
 
     pub(super) fn slot(&self, id: AssociationId) -> Option<&Slot> {
@@ -306,8 +307,9 @@ impl Endpoint {
             None if self.slots.len() < limit => {
                 let index = self.slots.len() as u16;
                 let (id, state) = (AssociationId(index.into()), SlotState::Free);
-                let (armed, punctual, queued) = (Instant::NEVER, false, Queued::default());
-                self.slots.push(Slot { id, state, armed, punctual, queued });
+                let (armed, punctual) = (Instant::NEVER, false);
+                let (queued, headed) = (Queued::default(), Queued::default());
+                self.slots.push(Slot { id, state, armed, punctual, queued, headed });
                 index
             }
             None => return None,
@@ -318,6 +320,7 @@ impl Endpoint {
         slot.state = SlotState::Reserved;
         slot.armed = Instant::NEVER;
         slot.queued = Queued::default();
+        slot.headed = Queued::default();
         Some(id)
     }
 
@@ -381,6 +384,7 @@ impl Endpoint {
         for link in association.links() {
             self.ready.add(link, id, &mut slot.queued);
         }
+        self.note_heads(id);
         self.rearm(id);
     }
 
@@ -437,9 +441,13 @@ impl Endpoint {
         }
         if self.association(id).is_some_and(Association::is_over) {
             self.free(id);
-        } else {
-            self.rearm(id);
+            return transmit;
         }
+        // What a reserved channel has behind what it sent is news.
+        if grant.kind.channel().is_some() && transmit.is_some() {
+            self.note_heads(id);
+        }
+        self.rearm(id);
         transmit
     }
 
@@ -550,6 +558,10 @@ impl Machine for Endpoint {
         let transmit = self.transmit(now, grant, out);
         self.clock = None;
         transmit
+    }
+
+    fn poll_head(&mut self, now: Instant, link: LinkId) -> Option<Head> {
+        self.next_head(now, link)
     }
 
     fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {

@@ -15,6 +15,7 @@
 mod cookie;
 mod core;
 mod event;
+mod heads;
 mod hello;
 mod initiate;
 mod ready;

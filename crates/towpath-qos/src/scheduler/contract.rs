@@ -281,6 +281,13 @@ pub trait Scheduler {
     /// [`room`](Self::room).
     fn enqueue(&mut self, now: Instant, packet: Packet) -> Result<(), Refused>;
 
+    /// Takes the packet that waited behind the one that `dequeue` gave last, in the same queue,
+    /// since `since`: for an owner who knows only the head of each queue, and shows the next one
+    /// when it has left. Called at once after that `dequeue`, it is as if the packet had been here
+    /// all the time, for the disciplines that say so ([`Policy::follow`](super::Policy::follow));
+    /// for the others it arrives now.
+    fn follow(&mut self, since: Instant, packet: Packet) -> Result<(), Refused>;
+
     /// The packet whose transmission starts at `now`. `None`: nothing waits, or nothing may go
     /// yet ([`next_ready`](Self::next_ready)).
     fn dequeue(&mut self, now: Instant) -> Option<Packet>;

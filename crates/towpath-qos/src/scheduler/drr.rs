@@ -28,13 +28,15 @@ pub struct Turn {
 pub struct Drr {
     /// Last of the ring; its `next` is first.
     tail: u32,
+    /// The queue that left the ring with the last packet, and what was left of its turn.
+    left: Option<(u32, u32)>,
 }
 
 impl Policy for Drr {
     type State = Turn;
 
     fn new(_: &PortConfig) -> Result<Self, ConfigError> {
-        Ok(Self { tail: NONE })
+        Ok(Self { tail: NONE, left: None })
     }
 
     fn configure(
@@ -70,8 +72,30 @@ impl Policy for Drr {
         }
     }
 
+    /// The queue had not left: its turn goes on. The order is that of full queues.
+    fn follow(&mut self, table: &mut Table<Turn>, (_, now): (Instant, Instant), packet: &Packet) {
+        let queue = packet.queue.0;
+        let Some((_, deficit)) = self.left.take().filter(|(left, _)| *left == queue) else {
+            return self.enqueue(table, now, packet);
+        };
+        table.push_plain(packet);
+        if self.tail == NONE {
+            self.tail = queue;
+            table.state(queue).next = queue;
+        } else {
+            let first = table.peek_state(self.tail).next;
+            // Its turn has not begun.
+            let turn = table.state(first);
+            turn.deficit -= turn.quantum;
+            table.state(queue).next = first;
+            table.state(self.tail).next = queue;
+        }
+        table.state(queue).deficit = deficit;
+    }
+
     #[inline]
     fn dequeue(&mut self, table: &mut Table<Turn>, _: Instant) -> Option<Packet> {
+        self.left = None;
         if self.tail == NONE {
             return None;
         }
@@ -91,6 +115,7 @@ impl Policy for Drr {
         }
         let (packet, emptied) = table.pop_plain(queue)?;
         if emptied {
+            self.left = Some((queue, table.peek_state(queue).deficit));
             self.leave(table, queue);
         }
         Some(packet)

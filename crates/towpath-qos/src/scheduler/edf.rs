@@ -154,6 +154,17 @@ impl<D: Deadlines> Policy for Edf<D> {
         }
     }
 
+    /// Deadlines count from when a packet came: the order is that of full queues, but for equal
+    /// deadlines.
+    fn follow(
+        &mut self,
+        table: &mut Table<Self::State>,
+        (since, _): (Instant, Instant),
+        packet: &Packet,
+    ) {
+        self.enqueue(table, since, packet);
+    }
+
     #[inline]
     fn dequeue(&mut self, table: &mut Table<Self::State>, now: Instant) -> Option<Packet> {
         let queue = self.order.peek()?;

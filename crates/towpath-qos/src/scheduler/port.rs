@@ -39,6 +39,17 @@ pub trait Policy: Sized {
     /// Takes a packet, and puts it into the table.
     fn enqueue(&mut self, table: &mut Table<Self::State>, now: Instant, packet: &Packet);
 
+    /// Takes the packet that waited since `since` behind the one that left last. A discipline whose
+    /// order then is the one of full queues says so; the others have it arrive `now`.
+    fn follow(
+        &mut self,
+        table: &mut Table<Self::State>,
+        (_since, now): (Instant, Instant),
+        packet: &Packet,
+    ) {
+        self.enqueue(table, now, packet);
+    }
+
     /// Takes the packet to send out of the table.
     fn dequeue(&mut self, table: &mut Table<Self::State>, now: Instant) -> Option<Packet>;
 
@@ -107,6 +118,16 @@ impl<P: Policy> Port<P> {
         Ok(())
     }
 
+    #[inline]
+    fn takes(&self, packet: &Packet) -> bool {
+        let sound = packet.bytes.wrapping_sub(1) < self.table.port.packet_bytes_max;
+        self.table.queues.get(packet.queue.0 as usize).is_some_and(|Queue { fifo, .. }| {
+            sound
+                && fifo.packets < fifo.packets_max
+                && fifo.bytes_max.saturating_sub(fifo.bytes) >= packet.bytes
+        })
+    }
+
     #[cold]
     fn refusal(&self, packet: &Packet) -> Refused {
         let queue = packet.queue;
@@ -165,19 +186,21 @@ impl<P: Policy> Scheduler for Port<P> {
 
     #[inline]
     fn enqueue(&mut self, now: Instant, packet: Packet) -> Result<(), Refused> {
-        let port = &self.table.port;
-        let sound = packet.bytes.wrapping_sub(1) < port.packet_bytes_max;
         self.now = self.now.max(now);
-        match self.table.queues.get(packet.queue.0 as usize) {
-            Some(Queue { fifo, .. })
-                if sound
-                    && fifo.packets < fifo.packets_max
-                    && fifo.bytes_max.saturating_sub(fifo.bytes) >= packet.bytes =>
-            {
-                self.policy.enqueue(&mut self.table, self.now, &packet);
-                Ok(())
-            }
-            _ => Err(self.refusal(&packet)),
+        if self.takes(&packet) {
+            self.policy.enqueue(&mut self.table, self.now, &packet);
+            Ok(())
+        } else {
+            Err(self.refusal(&packet))
+        }
+    }
+
+    fn follow(&mut self, since: Instant, packet: Packet) -> Result<(), Refused> {
+        if self.takes(&packet) {
+            self.policy.follow(&mut self.table, (since, self.now), &packet);
+            Ok(())
+        } else {
+            Err(self.refusal(&packet))
         }
     }
 

@@ -95,6 +95,22 @@ pub const TRAIN_FRAMES_MAX: u64 = 64;
 /// Largest MTU.
 pub const MTU_MAX: u64 = 65_535;
 
+/// Bytes of headers around a datagram in its IP packet.
+const fn headers(ip: Ip) -> u64 {
+    let ip = match ip {
+        Ip::V4 => 20,
+        Ip::V6 => 40,
+    };
+    ip + UDP
+}
+
+/// Wire bytes of the frame that carries a UDP datagram of so many bytes, gap included.
+pub const fn datagram_bytes(ip: Ip, vlan: bool, datagram: u64) -> u64 {
+    let tag = if vlan { VLAN } else { 0 };
+    let frame = ETHERNET + tag + headers(ip) + datagram;
+    (if frame < FRAME_MIN { FRAME_MIN } else { frame }) + GAP
+}
+
 impl Framing {
     /// From the MTU (largest IP packet), and how many frames a GSO train holds at most (1: no
     /// trains).
@@ -116,11 +132,7 @@ impl Framing {
 
     /// Bytes of headers inside the IP packet, its own included.
     const fn inside(ip: Ip) -> u64 {
-        let ip = match ip {
-            Ip::V4 => 20,
-            Ip::V6 => 40,
-        };
-        ip + UDP + DATA_HEADER as u64 + TAG as u64 + FRAMES
+        headers(ip) + DATA_HEADER as u64 + TAG as u64 + FRAMES
     }
 
     /// Payload bytes of a full frame.
@@ -130,9 +142,8 @@ impl Framing {
 
     /// Wire bytes of one frame with at most a full payload.
     const fn frame(&self, payload: u64) -> u64 {
-        let tag = if self.vlan { VLAN } else { 0 };
-        let frame = ETHERNET + tag + Self::inside(self.ip) + payload;
-        (if frame < FRAME_MIN { FRAME_MIN } else { frame }) + GAP
+        let datagram = Self::inside(self.ip) - headers(self.ip) + payload;
+        datagram_bytes(self.ip, self.vlan, datagram)
     }
 
     /// Wire bytes of a message: whole frames and the rest. An empty message takes a frame.

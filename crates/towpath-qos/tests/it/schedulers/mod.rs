@@ -8,5 +8,6 @@ mod cbq;
 mod conformance;
 mod deadlines;
 mod fairness;
+mod heads;
 mod hfsc;
 mod link;
