@@ -234,9 +234,9 @@ fn check_crowd(flows: usize, rtt_ms: u64, buffer: f64, most_lost: f64, least_ali
 
 /// Cells of eight flows that miss the aim, which is twice what CUBIC loses and 0.02, and 0.8 of
 /// Jain's index: round trip, buffer, what may be lost instead, the index that is reached. As it
-/// is, not as it should be: one flow's cut changes little where eight keep a queue full, so that
-/// overflow still passes for the path's own, and who believes it first keeps more.
-const MISSED: [(u64, f64, f64, f64); 9] = [
+/// is, not as it should be. Why was not traced; one flow's cut changes little where eight keep a
+/// queue full, so that overflow may still pass for the path's own.
+const MISSED: [(u64, f64, f64, f64); 7] = [
     (1, 1.0, 0.36, 0.50),
     (1, 2.0, 0.23, 0.65),
     (2, 0.5, 0.32, 0.48),
@@ -244,18 +244,20 @@ const MISSED: [(u64, f64, f64, f64); 9] = [
     (5, 1.0, 0.09, 0.50),
     (10, 2.0, 0.06, 0.45),
     (20, 0.5, 0.05, 0.25),
-    (20, 1.0, 0.05, 0.80),
-    // Loses as little as it should with this seed, not with every one.
-    (2, 2.0, 0.12, 0.65),
 ];
 
 #[test]
-fn a_crowd_on_a_short_clean_path_does_not_take_its_overflow_for_growth() {
-    // Slow start did not end where a round of one of the flows is a few datagrams: of the second
-    // cell 93 of 100 were lost, without end.
-    check_crowd(2, 2, 1.0, 0.0, 0.8);
-    check_crowd(8, 2, 2.0, 0.12, 0.65);
+fn a_crowd_on_a_short_clean_path_does_not_stay_in_slow_start() {
+    // It did where a round of one of the flows is a few datagrams: in the first cell one of them
+    // sent three times as many packets as what repeats is bound to.
+    check_crowd(8, 2, 2.0, 0.0, 0.8);
     check_crowd(8, 3, 1.0, 0.0, 0.8);
+    let late = Bottleneck { rtt_ms: 2, ..PLAIN }.run(1, 8, None, PAIRS[3].1);
+    for f in &late.flows {
+        let lost = f.packets_lost as f64 / f.packets_sent as f64;
+        println!("two, the second 2 s later: {lost:.3} lost");
+        assert!(lost <= 0.05, "two, the second 2 s later: {lost:.3}");
+    }
 }
 
 #[test]
