@@ -15,8 +15,7 @@
 //! Where no queue shows (a policer, a tiny buffer), or much is lost though it seems low, all of
 //! this is blind. There every loss cuts, as with CUBIC, until the cuts themselves tell: what a
 //! smaller window loses as well as a larger one is the path's own ([`super::trial`]). Slow start,
-//! which such losses do not end, ends where a round loses more and delivers no more than the one
-//! before.
+//! which such losses do not end, ends where rounds lose much and deliver no more than those before.
 
 use core::time::Duration;
 
@@ -53,10 +52,19 @@ struct Round {
     end: u64,
     acked: u64,
     lost: u64,
-    /// In the round before.
-    acked_before: u64,
     /// Marks have cut the window.
     marked: bool,
+}
+
+/// Rounds of slow start taken together, until so much was acknowledged that their losses tell:
+/// where many share a short path, one round of one of them is a few datagrams.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    rounds: u64,
+    acked: u64,
+    lost: u64,
+    /// Acknowledged in a round of the span before.
+    acked_before: u64,
 }
 
 /// A cut that may prove needless.
@@ -78,6 +86,7 @@ pub struct Tolerant {
     queue: Queue,
     ambient: Ambient,
     round: Round,
+    span: Span,
     trial: Trial,
     smoothed: Option<Duration>,
     undo: Option<Undo>,
@@ -92,7 +101,8 @@ impl Tolerant {
             start: HyStart::new(),
             queue: Queue::new(),
             ambient: Ambient::new(),
-            round: Round { end: 0, acked: 0, lost: 0, acked_before: 0, marked: false },
+            round: Round { end: 0, acked: 0, lost: 0, marked: false },
+            span: Span { rounds: 0, acked: 0, lost: 0, acked_before: 0 },
             trial: Trial::new(),
             smoothed: None,
             undo: None,
@@ -146,16 +156,14 @@ impl Tolerant {
     }
 
     fn end_round(&mut self, s: &Sample) {
-        let Round { acked, lost, acked_before, .. } = self.round;
-        self.round = Round { end: s.delivered, acked_before: acked, ..Round::default() };
+        let Round { acked, lost, .. } = self.round;
+        self.round = Round { end: s.delivered, ..Round::default() };
         self.queue.end_round(s.now);
         self.ambient.end_round();
         if self.curve.in_slow_start() {
-            let overflows = lost as f64 > HEAVY * (acked + lost) as f64
-                && (acked as f64) < GROWING * acked_before as f64
-                && self.datagrams(acked) >= MANY;
-            if overflows && s.limited && !self.sees() {
-                self.curve.land(acked);
+            let overflow = self.overflow(acked, lost);
+            if let Some(delivered) = overflow.filter(|_| s.limited && !self.sees()) {
+                self.curve.land(delivered);
                 self.ambient.forget_low();
                 self.cut(s.now, BETA, u64::MAX);
             } else if self.start.end_round() {
@@ -164,6 +172,22 @@ impl Tolerant {
         } else if !self.sees() && self.trial.end_round(s.now, self.curve.window()) {
             self.restore();
         }
+    }
+
+    /// Takes in what a round of slow start delivered and lost. What a round delivers, where the
+    /// last of them lost much and delivered no more than those before.
+    fn overflow(&mut self, acked: u64, lost: u64) -> Option<u64> {
+        self.span.rounds += 1;
+        self.span.acked += acked;
+        self.span.lost += lost;
+        if self.datagrams(self.span.acked) < MANY {
+            return None;
+        }
+        let Span { rounds, acked, lost, acked_before } = self.span;
+        let delivered = acked / rounds;
+        self.span = Span { acked_before: delivered, ..Span::default() };
+        let is_heavy = lost as f64 > HEAVY * (acked + lost) as f64;
+        (is_heavy && (delivered as f64) < GROWING * acked_before as f64).then_some(delivered)
     }
 
     fn cut(&mut self, now: Instant, leaves: f64, blamed: u64) {
@@ -255,6 +279,7 @@ impl Congestion for Tolerant {
     fn on_silence(&mut self) {
         self.curve.on_silence();
         self.start = HyStart::new();
+        self.span = Span::default();
         self.undo = None;
     }
 
