@@ -11,6 +11,7 @@ mod loss;
 mod net;
 mod questions;
 mod relaying;
+mod reserving;
 mod senders;
 mod spawning;
 mod standin;
