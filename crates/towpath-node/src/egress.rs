@@ -519,7 +519,7 @@ mod tests {
     }
 
     fn train(len: usize, segment: usize) -> Transmit {
-        Transmit { link: LINK, remote: ([10, 0, 0, 1], 1).into(), segment, len, ecn: 0 }
+        Transmit { link: LINK, remote: ([10, 0, 0, 1], 1).into(), segment, len, tos: 0 }
     }
 
     fn spec(rate_mbps: u64, burst: u64) -> TSpec {

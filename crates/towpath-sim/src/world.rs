@@ -487,7 +487,7 @@ impl World {
                 continue;
             };
             for datagram in train[..t.len].chunks(t.segment) {
-                self.send(host, to, datagram, t.ecn);
+                self.send(host, to, datagram, t.tos & 3);
             }
         }
         self.train = train;

@@ -193,6 +193,7 @@ impl Engine {
             let came = self.network.spin(node, &clock, &mut self.memory);
             let came = came.map_err(system("receiving"))? || self.network.gather(&clock);
             let timeout = if came { Some(Duration::ZERO) } else { self.timeout() };
+            let timeout = self.doze(timeout).map_err(system("waiting"))?;
             self.poll.wait(&mut events, timeout).map_err(system("waiting"))?;
             self.follow_clock();
             for r in (0..).map_while(|i| events.get(i)) {
@@ -239,9 +240,18 @@ impl Engine {
         }
         let node = self.node.poll_timeout().map(|(at, _)| at);
         let orphan = self.clients.orphans.values().min().copied();
-        let held = self.network.held_until();
-        let next = node.into_iter().chain(orphan).chain(self.doors.shut_until).chain(held).min()?;
+        let next = node.into_iter().chain(orphan).chain(self.doors.shut_until).min()?;
         Some(next.since(self.clock.now()))
+    }
+
+    /// Waits for a paced link's next turn where that is sooner; how long to wait yet.
+    fn doze(&self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
+        let held = self.network.held_until().map(|at| at.since(self.clock.now()));
+        let Some(held) = held.filter(|held| timeout.is_none_or(|t| *held < t)) else {
+            return Ok(timeout);
+        };
+        self.poll.doze(held)?;
+        Ok(Some(Duration::ZERO))
     }
 
     /// Carries out everything the node wants, until it wants nothing more.
