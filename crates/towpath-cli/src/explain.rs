@@ -148,6 +148,7 @@ fn why(told: &Told) -> &'static str {
         }
         DirectState::Stream if told.stands() => "one of them asked for it, and both opened it",
         DirectState::Stream => "a stream was asked for, and does not stand",
+        DirectState::Paced => "this host's links are paced (--link-rate): all goes by its daemon",
         DirectState::Full => "no room for another direct route: of this host, or of one of the two",
         DirectState::None => {
             "nobody asked for a direct route yet (after 4 messages, or one of more than 16 KiB), \

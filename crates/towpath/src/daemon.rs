@@ -381,6 +381,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         cpus: options.cpus,
         slots: options.slots,
         unix_us_at_zero: clock.unix_us_at_zero(),
+        paced: options.link_rate.is_some(),
         proto: proto_config(options, saved.as_ref()),
     };
     let node = node(options, config, RealCrypto::new(secret), clock.now(), saved)?;

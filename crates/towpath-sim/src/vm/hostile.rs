@@ -64,6 +64,7 @@ impl Bench {
             cpus: 2,
             slots: 2,
             unix_us_at_zero: 1_000_000,
+            paced: false,
             proto: Config::default(),
         };
         let crypto = Box::new(StandIn::new(Rng::new(1, 1)));

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use towpath::protocol::{Reply, Request};
 use towpath::task::{Channel, ChannelSpec, OpenError, Reserve, Task};
+use towpath_node::explain::DirectState;
 use towpath_wire::Rate;
 
 use crate::support::{ANY, LONG, Vm, pattern};
@@ -86,6 +88,14 @@ fn a_paced_host_sends_no_faster_than_it_was_told() {
     // 24 Mbit of messages; the last of them may be on its way when the first have come.
     assert!(24.0 / took <= 40.0, "{:.1} Mbit/s", 24.0 / took);
     assert!(vm.counter(1, "paced_other_bytes") >= 3_000_000);
-    a.send(b.id(), 7, b"and messages, too").unwrap();
-    assert_eq!(b.recv(&ANY).unwrap().bytes(), b"and messages, too");
+    // No stream goes past the pace, however much two tasks send each other.
+    for n in 0..30 {
+        a.send(b.id(), 7, &long[..60_000]).unwrap();
+        assert_eq!(b.recv(&ANY).unwrap().bytes().len(), 60_000, "{n}");
+    }
+    let explain = Request::Explain { from: a.id(), to: b.id() };
+    let told = vm.client(1).ask(&explain, LONG).unwrap();
+    let Reply::Explained { way, .. } = told else { panic!("{told:?}") };
+    assert_eq!(way.direct, DirectState::Paced);
+    assert!(vm.counter(1, "paced_other_bytes") >= 4_800_000);
 }
