@@ -11,8 +11,10 @@ use towpath::protocol::Request;
 use towpath::start::hostfile::Machine;
 use towpath::start::machines::{self, Source};
 use towpath_vm::{Host, HostState};
+use towpath_wire::Rate;
 
 use super::command::SOME_FAILED;
+use super::local::link_rate;
 use super::remote::{Failed, Machines, RemoteArgs, read};
 use crate::control::{self, ANSWER};
 use crate::interrupt::INTERRUPTED;
@@ -52,6 +54,9 @@ struct AddArgs {
     #[arg(long, value_name = "MS", hide = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(200..=600_000))]
     lost_after_ms: Option<u32>,
+    /// How fast each address of these hosts sends at most (see `towpath up --help`)
+    #[arg(long, value_name = "RATE", value_parser = link_rate)]
+    link_rate: Option<Rate>,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -106,6 +111,9 @@ fn add(vm: &VmDir, args: &AddArgs) -> anyhow::Result<ExitCode> {
         }));
         there.is_none()
     });
+    for machine in &mut list {
+        machine.options.link_rate = args.link_rate;
+    }
     let machines = Machines { source: Source::Names, list };
     let outcome = args.remote.start(vm, &machines, args.lost_after_ms, None)?;
     failed.extend(outcome.failed);

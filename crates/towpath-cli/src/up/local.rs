@@ -38,7 +38,7 @@ pub(crate) struct Tuning {
 }
 
 /// A rate that a link's packet scheduler knows.
-fn link_rate(text: &str) -> Result<Rate, String> {
+pub(super) fn link_rate(text: &str) -> Result<Rate, String> {
     let rate = units::rate(text)?;
     daemon::check_link_rate(rate).map(|()| rate)
 }

@@ -318,6 +318,8 @@ impl<F: Read + AsFd> Said<F> {
 
 #[cfg(test)]
 mod tests {
+    use towpath_wire::Rate;
+
     use super::super::hostfile::Options;
     use super::*;
 
@@ -342,6 +344,7 @@ mod tests {
         let options = Options {
             user: Some("eve".into()),
             slots: Some(3),
+            link_rate: Some(Rate::from_mbps(950)),
             home: Some("/it's".into()),
             ..Options::default()
         };
@@ -377,6 +380,8 @@ mod tests {
             "2000",
             "--slots",
             "3",
+            "--link-rate",
+            "950000000",
         ];
         assert_eq!(out.lines().collect::<Vec<_>>(), wanted);
     }
