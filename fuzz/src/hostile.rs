@@ -64,14 +64,15 @@ fn hostile(w: &mut Writer<'_>, f: &Hostile) {
             frame::emit_ack(w, PathId(u16::from(*path / 128)), *delay_us, (*largest).into(), map);
         }
         Hostile::Open { channel, direction, reliability, limit } => {
+            let (channel, limit) = (ChannelId((*channel).into()), u64::from(*limit));
+            let (direction, reliability) = (direction_of(*direction), reliability_of(*reliability));
+            let plain = ChannelOpen::new(channel, direction, reliability, limit);
+            // One in 16 asks for what is not served here.
             let open = ChannelOpen {
-                channel: ChannelId((*channel).into()),
-                direction: direction_of(*direction),
-                reliability: reliability_of(*reliability),
-                priority: 0,
                 label: 7,
-                limit: (*limit).into(),
-                tspec: None,
+                reservation: (limit % 4 == 1).then_some(limit),
+                one_to_many: limit % 16 == 15,
+                ..plain
             };
             frame::emit_open(w, &open);
         }

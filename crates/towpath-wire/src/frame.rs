@@ -5,10 +5,14 @@
 //! PING           0 type=1
 //! ACK            0 type=2 | 1 words n (1..=16) | 2..4 path | 4..8 delay (us) | 8..16 largest
 //!                16..16+8n bitmap: bit i of word w set = packet largest - (64 w + i) was received
-//! OPEN           0 type=3 | 1 direction | 2 reliability | 3 flags (1 = TSpec follows)
+//! OPEN           0 type=3 | 1 direction | 2 reliability
+//!                3 flags (1 = TSpec follows, 2 = parameters follow, behind it)
 //!                4..8 channel | 8..10 priority | 10..12 label | 12..20 limit
 //!                [20..28 rate (bit/s) | 28..36 peak (bit/s) | 36..44 burst (B)
 //!                 44..48 min unit (B) | 48..52 max unit (B)]
+//!                [0..2 length n of the parameters | 2..2+n parameters]
+//!                parameter 1: one to many (no value)   2: duplex (no value)
+//!                parameter 128: reservation (u64)
 //! DATA           0 type=4 | 1 zero | 2..4 length n | 4..8 channel | 8..16 message number
 //!                16..20 message length | 20..24 offset | 24..24+n bytes
 //! LIMIT          0 type=5 | 1..4 zero | 4..8 channel | 8..16 limit
@@ -30,7 +34,8 @@
 //! number of packets can be covered; only the first one's delay and top give a time sample.
 //! MARKS stands before the ACK frames of its path. It and `ACK_RATE` are extensions, so that older
 //! hosts skip them. `ACK_RATE` is a wish; the last one counts.
-//! Every frame may be applied twice without harm.
+//! Every frame may be applied twice without harm. Unknown types and parameters follow the
+//! [rule of kinds](crate::parameter): from 128 on they are skipped, below they are refused.
 //!
 //! A limit is absolute: the message memory, in bytes since the channel opened, that the peer may
 //! have asked for. A message of `len` bytes asks for `len` + [`MESSAGE_CHARGE`] at its first
@@ -42,6 +47,7 @@
 
 use crate::bytes::{ParseError, Reader, Writer};
 use crate::id::{ChannelId, PathId};
+use crate::parameter::{self, PARAMETER_HEADER, Parameters, SKIPPABLE, emit_parameter};
 use crate::units::{ByteSize, Rate};
 
 /// Bytes of credit that each message costs beside its length, so that empty ones are bounded.
@@ -67,7 +73,17 @@ const SKIP: u8 = 10;
 const MARKS: u8 = 128;
 const ACK_RATE: u8 = 129;
 /// First of the frame types that a receiver skips when it does not know them.
-const EXTENSION: u8 = 128;
+const EXTENSION: u8 = SKIPPABLE;
+
+/// Flags of OPEN.
+const OPEN_TSPEC: u8 = 1;
+const OPEN_PARAMETERS: u8 = 2;
+
+/// Parameters of OPEN. Who does not know the first two would take the channel for another than
+/// it is; who does not know the last serves the channel without what is reserved.
+const ONE_TO_MANY: u8 = 1;
+const DUPLEX: u8 = 2;
+const RESERVATION: u8 = SKIPPABLE;
 
 /// Who may send on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +141,35 @@ pub struct ChannelOpen {
     pub limit: u64,
     /// Traffic specification, where one was given.
     pub tspec: Option<TrafficSpec>,
+    /// The reservation that it is part of, where there is one.
+    pub reservation: Option<u64>,
+    /// What the opener sends reaches several hosts, each of which acknowledges it.
+    pub one_to_many: bool,
+    /// The traffic specification holds for the acceptor's direction, too.
+    pub duplex: bool,
+}
+
+impl ChannelOpen {
+    /// Priority and label 0, and nothing that need not be said.
+    pub const fn new(
+        channel: ChannelId,
+        direction: Direction,
+        reliability: Reliability,
+        limit: u64,
+    ) -> Self {
+        Self {
+            channel,
+            direction,
+            reliability,
+            priority: 0,
+            label: 0,
+            limit,
+            tspec: None,
+            reservation: None,
+            one_to_many: false,
+            duplex: false,
+        }
+    }
 }
 
 /// A piece of a message.
@@ -349,13 +394,32 @@ fn parse_open(r: &mut Reader<'_>) -> Result<ChannelOpen, ParseError> {
         value => return Err(ParseError::Unknown { field: "reliability", value: value.into() }),
     };
     let flags = r.u8()?;
-    if flags > 1 {
+    if flags & !(OPEN_TSPEC | OPEN_PARAMETERS) != 0 {
         return Err(ParseError::Unknown { field: "open flags", value: flags.into() });
     }
     let channel = ChannelId(r.u32()?);
     let (priority, label, limit) = (r.u16()?, r.u16()?, r.u64()?);
-    let tspec = if flags == 1 { Some(parse_tspec(r)?) } else { None };
-    Ok(ChannelOpen { channel, direction, reliability, priority, label, limit, tspec })
+    let tspec = if flags & OPEN_TSPEC != 0 { Some(parse_tspec(r)?) } else { None };
+    let plain = ChannelOpen::new(channel, direction, reliability, limit);
+    let mut open = ChannelOpen { priority, label, tspec, ..plain };
+    if flags & OPEN_PARAMETERS != 0 {
+        let n = r.u16()?;
+        parse_open_parameters(r.take(n.into())?, &mut open)?;
+    }
+    Ok(open)
+}
+
+fn parse_open_parameters(bytes: &[u8], open: &mut ChannelOpen) -> Result<(), ParseError> {
+    for parameter in Parameters::new(bytes) {
+        let (kind, mut value) = parameter?;
+        match kind {
+            ONE_TO_MANY => open.one_to_many = true,
+            DUPLEX => open.duplex = true,
+            RESERVATION => open.reservation = Some(value.u64()?),
+            _ => parameter::unknown("open parameter", kind)?,
+        }
+    }
+    Ok(())
 }
 
 fn parse_tspec(r: &mut Reader<'_>) -> Result<TrafficSpec, ParseError> {
@@ -437,7 +501,15 @@ pub fn emit_ack_rate(w: &mut Writer<'_>, path: PathId, every: u16, delay_us: u32
 
 /// Bytes of an OPEN frame.
 pub const fn open_len(open: &ChannelOpen) -> usize {
-    if open.tspec.is_some() { 52 } else { 20 }
+    let parameters = open_parameters_len(open);
+    let room = if parameters > 0 { 2 + parameters } else { 0 };
+    room + if open.tspec.is_some() { 52 } else { 20 }
+}
+
+const fn open_parameters_len(open: &ChannelOpen) -> usize {
+    let flags = open.one_to_many as usize + open.duplex as usize;
+    let reservation = if open.reservation.is_some() { PARAMETER_HEADER + 8 } else { 0 };
+    PARAMETER_HEADER * flags + reservation
 }
 
 /// Writes OPEN.
@@ -454,7 +526,9 @@ pub fn emit_open(w: &mut Writer<'_>, open: &ChannelOpen) {
         Reliability::Timely => 2,
         Reliability::Unreliable => 3,
     });
-    w.u8(u8::from(open.tspec.is_some()));
+    let parameters = open_parameters_len(open);
+    let tspec_flag = if open.tspec.is_some() { OPEN_TSPEC } else { 0 };
+    w.u8(tspec_flag | if parameters > 0 { OPEN_PARAMETERS } else { 0 });
     w.u32(open.channel.0);
     w.u16(open.priority);
     w.u16(open.label);
@@ -465,6 +539,22 @@ pub fn emit_open(w: &mut Writer<'_>, open: &ChannelOpen) {
         w.u64(t.burst.as_bytes());
         w.u32(t.unit_min_bytes);
         w.u32(t.unit_max_bytes);
+    }
+    if parameters > 0 {
+        w.u16(parameters as u16);
+        emit_open_parameters(w, open);
+    }
+}
+
+fn emit_open_parameters(w: &mut Writer<'_>, open: &ChannelOpen) {
+    if open.one_to_many {
+        emit_parameter(w, ONE_TO_MANY, &[]);
+    }
+    if open.duplex {
+        emit_parameter(w, DUPLEX, &[]);
+    }
+    if let Some(reservation) = open.reservation {
+        emit_parameter(w, RESERVATION, &reservation.to_le_bytes());
     }
 }
 

@@ -160,8 +160,17 @@ impl Display for ChannelOpen {
         };
         write!(f, "OPEN channel {} {who}, {class}, ", self.channel.0)?;
         write!(f, "priority {}, label {:#x}, limit {} B", self.priority, self.label, self.limit)?;
-        match &self.tspec {
-            Some(t) => write!(f, ", {} with a peak of {}", t.rate, t.peak),
+        if let Some(t) = &self.tspec {
+            write!(f, ", {} with a peak of {}", t.rate, t.peak)?;
+        }
+        if self.one_to_many {
+            f.write_str(", one to many")?;
+        }
+        if self.duplex {
+            f.write_str(", duplex")?;
+        }
+        match self.reservation {
+            Some(id) => write!(f, ", reservation {id}"),
             None => Ok(()),
         }
     }

@@ -362,15 +362,10 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         unit_min_bytes: 64,
         unit_max_bytes: 1400,
     };
-    let open = |tspec| ChannelOpen {
-        channel,
-        direction: Direction::Both,
-        reliability: Reliability::ReliableOrdered,
-        priority: 3,
-        label: 7,
-        limit: 1 << 20,
-        tspec,
-    };
+    let plain = ChannelOpen::new(channel, Direction::Both, Reliability::ReliableOrdered, 1 << 20);
+    let open = |tspec| ChannelOpen { priority: 3, label: 7, tspec, ..plain };
+    let reserved =
+        ChannelOpen { reservation: Some(9), one_to_many: true, duplex: true, ..open(Some(tspec)) };
     vec![
         (
             "acknowledgements",
@@ -388,6 +383,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             }),
         ),
         ("open_with_tspec", written(|w| frame::emit_open(w, &open(Some(tspec))))),
+        ("open_with_parameters", written(|w| frame::emit_open(w, &reserved))),
         (
             "credit_and_end",
             written(|w| {
@@ -429,7 +425,9 @@ fn hellos() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("accepted", hello(&[window, &[2, 1, 1]], b"host")),
         ("refused", hello(&[window, &[2, 1, 1], &[3, 2, 44, 1]], b"no room")),
-        ("unknown_parameter", hello(&[&[99, 2, 1, 1], window], b"")),
+        ("unknown_parameter", hello(&[&[199, 2, 1, 1], window], b"")),
+        ("unknown_critical_parameter", hello(&[&[99, 2, 1, 1], window], b"")),
+        ("paths", hello(&[window, &[128, 2, 16, 0]], b"host")),
         ("truncated", vec![200, 0, 1, 8]),
     ]
 }

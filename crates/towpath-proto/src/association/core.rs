@@ -206,10 +206,16 @@ impl Association {
 
     /// Adds a path to `remote` on `link`, which the owners of both sides have agreed on: the first
     /// handshake speaks of one only. It is used at once; its number is the same on both sides where
-    /// both add their paths in the same order. `None`: there are 16.
+    /// both add their paths in the same order. `None`: there are as many as we can hold, 16, or as
+    /// many as [the peer](Association::peer_paths) can.
     pub fn add_path(&mut self, link: LinkId, remote: SocketAddr) -> Option<PathId> {
-        let Self { paths, config, .. } = self;
-        paths.add(|id| Path::new(id, link, remote, config))
+        let Self { paths, config, identity, .. } = self;
+        paths.add(identity.peer.paths.into(), |id| Path::new(id, link, remote, config))
+    }
+
+    /// How many paths the peer said that it can hold.
+    pub const fn peer_paths(&self) -> u16 {
+        self.identity.peer.paths
     }
 
     /// The links that its paths go out on.

@@ -56,4 +56,5 @@ pub use channel::{ChannelStats, Opening, PeerLimits};
 pub use core::{Association, AssociationEvent, AssociationStats, Identity};
 pub use end::{End, REASON_FAULT, REASON_LOST};
 pub use keys::Keys;
+pub(crate) use paths::PATHS_MAX;
 pub use send::SendError;

@@ -10,7 +10,7 @@ use towpath_wire::{LinkId, PathId};
 use super::path::Path;
 
 /// Paths of an association at most.
-pub(super) const PATHS_MAX: usize = 16;
+pub(crate) const PATHS_MAX: usize = 16;
 
 /// All paths, in the order of their numbers. Numbers are never used twice. Invariant: there is one
 /// at least, and [`PATHS_MAX`] at most.
@@ -23,10 +23,15 @@ impl Paths {
         Self { list: vec![first] }
     }
 
-    /// Adds a path under the next number; `None`: there are as many as may be.
-    pub(super) fn add(&mut self, path: impl FnOnce(PathId) -> Path) -> Option<PathId> {
+    /// Adds a path under the next number; `None`: there are as many as may be, here or at the peer,
+    /// which holds `peer_max`.
+    pub(super) fn add(
+        &mut self,
+        peer_max: usize,
+        path: impl FnOnce(PathId) -> Path,
+    ) -> Option<PathId> {
         let id = PathId(self.list.last()?.id.0.checked_add(1)?);
-        (self.list.len() < PATHS_MAX).then(|| {
+        (self.list.len() < PATHS_MAX.min(peer_max)).then(|| {
             self.list.push(path(id));
             id
         })
@@ -113,9 +118,13 @@ mod tests {
     fn numbers_are_never_used_twice_and_paths_are_bounded() {
         let mut paths = Paths::new(path(0, 0));
         for n in 1..PATHS_MAX as u16 {
-            assert_eq!(paths.add(|id| path(id.0, n)), Some(PathId(n)));
+            assert_eq!(paths.add(PATHS_MAX, |id| path(id.0, n)), Some(PathId(n)));
         }
-        assert_eq!(paths.add(|id| path(id.0, 99)), None);
+        assert_eq!(paths.add(99, |id| path(id.0, 99)), None);
+        let mut few = Paths::new(path(0, 0));
+        assert_eq!(few.add(1, |id| path(id.0, 1)), None, "the peer holds one");
+        assert_eq!(few.add(2, |id| path(id.0, 1)), Some(PathId(1)));
+        assert_eq!(few.add(2, |id| path(id.0, 2)), None);
         assert_eq!(
             (paths.len(), paths.position(PathId(5)), paths.on(LinkId(7))),
             (16, Some(5), Some(7))
@@ -126,7 +135,7 @@ mod tests {
     #[test]
     fn what_is_sent_goes_by_any_path_that_is_up_and_the_quickest_of_them_sets_the_time() {
         let mut paths = Paths::new(path(0, 0));
-        paths.add(|id| path(id.0, 1));
+        paths.add(PATHS_MAX, |id| path(id.0, 1));
         assert_eq!(paths.least_trip(), Duration::ZERO);
         let ms = Duration::from_millis;
         for (n, trip) in [(0, ms(5)), (1, ms(20))] {
