@@ -27,13 +27,18 @@
 //!                received so far that routers had marked (ECN CE)
 //! ACK_RATE       0 type=129 | 1 zero | 2..4 length n=8 | 4..6 path | 6..8 packets that ask for an
 //!                acknowledgement until one goes out | 8..12 longest wait for that (us)
-//! (extension)    0 type=130..=255 | 1 zero | 2..4 length n
+//! PATH_ADD       0 type=130 | 1 zero | 2..4 length n=22 | 4..6 path | 6..8 link of the sender
+//!                8..24 address at which it receives on that path (IPv6, or IPv4 mapped) | 24..26 port
+//! PATH_RETIRE    0 type=131 | 1 zero | 2..4 length n=4 | 4..6 path | 6..8 reason
+//! (extension)    0 type=132..=255 | 1 zero | 2..4 length n
 //!                4..4+n anything: skipped where not known
 //! ```
 //! A packet may hold several ACK frames for one path, each with a lower `largest`, so that any
 //! number of packets can be covered; only the first one's delay and top give a time sample.
 //! MARKS stands before the ACK frames of its path. It and `ACK_RATE` are extensions, so that older
-//! hosts skip them. `ACK_RATE` is a wish; the last one counts.
+//! hosts skip them. `ACK_RATE` is a wish; the last one counts. So are `PATH_ADD` and
+//! `PATH_RETIRE`: who skips the first goes on with the paths it has, who skips the second sends
+//! where nothing is acknowledged any more, and finds out.
 //! Every frame may be applied twice without harm. Unknown types and parameters follow the
 //! [rule of kinds](crate::parameter): from 128 on they are skipped, below they are refused.
 //!
@@ -45,8 +50,10 @@
 //! receiver drops what it has of it and takes its charge as used and given back, whether or not a
 //! piece of it was seen, so that the two sides' sums of credit agree in the end.
 
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+
 use crate::bytes::{ParseError, Reader, Writer};
-use crate::id::{ChannelId, PathId};
+use crate::id::{ChannelId, LinkId, PathId};
 use crate::parameter::{self, PARAMETER_HEADER, Parameters, SKIPPABLE, emit_parameter};
 use crate::units::{ByteSize, Rate};
 
@@ -72,6 +79,8 @@ const PATH_RESPONSE: u8 = 9;
 const SKIP: u8 = 10;
 const MARKS: u8 = 128;
 const ACK_RATE: u8 = 129;
+const PATH_ADD: u8 = 130;
+const PATH_RETIRE: u8 = 131;
 /// First of the frame types that a receiver skips when it does not know them.
 const EXTENSION: u8 = SKIPPABLE;
 
@@ -241,6 +250,22 @@ pub enum Frame<'a> {
         /// After so long at the latest, in microseconds.
         delay_us: u32,
     },
+    /// The sender would take part in one more path.
+    PathAdd {
+        /// Its number.
+        path: PathId,
+        /// The sender's link: a hint for people and for the choice of links, no more.
+        link: LinkId,
+        /// Where the sender receives on it.
+        remote: SocketAddr,
+    },
+    /// The sender uses a path no more, and asks the peer to do so, too.
+    PathRetire {
+        /// Its number.
+        path: PathId,
+        /// Why, as a number that the two ends agree on.
+        reason: u16,
+    },
     /// Opens a channel.
     Open(ChannelOpen),
     /// Part of a message.
@@ -357,11 +382,19 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
                     let path = PathId(body.u16()?);
                     Frame::AckRate { path, every: body.u16()?, delay_us: body.u32()? }
                 }
+                PATH_ADD => parse_path_add(&mut body)?,
+                PATH_RETIRE => Frame::PathRetire { path: PathId(body.u16()?), reason: body.u16()? },
                 _ => Frame::Extension(kind),
             }
         }
         kind => return Err(ParseError::Unknown { field: "frame type", value: kind.into() }),
     })
+}
+
+fn parse_path_add<'a>(body: &mut Reader<'_>) -> Result<Frame<'a>, ParseError> {
+    let (path, link) = (PathId(body.u16()?), LinkId(body.u16()?));
+    let address = IpAddr::V6(Ipv6Addr::from(body.array::<16>()?)).to_canonical();
+    Ok(Frame::PathAdd { path, link, remote: (address, body.u16()?).into() })
 }
 
 fn parse_ack<'a>(r: &mut Reader<'a>) -> Result<Ack<'a>, ParseError> {
@@ -497,6 +530,36 @@ pub fn emit_ack_rate(w: &mut Writer<'_>, path: PathId, every: u16, delay_us: u32
     w.u16(path.0);
     w.u16(every);
     w.u32(delay_us);
+}
+
+/// Bytes of a `PATH_ADD` frame.
+pub const PATH_ADD_LEN: usize = 26;
+
+/// Writes `PATH_ADD`.
+pub fn emit_path_add(w: &mut Writer<'_>, path: PathId, link: LinkId, remote: SocketAddr) {
+    w.u8(PATH_ADD);
+    w.u8(0);
+    w.u16(PATH_ADD_LEN as u16 - 4);
+    w.u16(path.0);
+    w.u16(link.0);
+    let address = match remote.ip() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    w.put(&address.octets());
+    w.u16(remote.port());
+}
+
+/// Bytes of a `PATH_RETIRE` frame.
+pub const PATH_RETIRE_LEN: usize = 8;
+
+/// Writes `PATH_RETIRE`.
+pub fn emit_path_retire(w: &mut Writer<'_>, path: PathId, reason: u16) {
+    w.u8(PATH_RETIRE);
+    w.u8(0);
+    w.u16(PATH_RETIRE_LEN as u16 - 4);
+    w.u16(path.0);
+    w.u16(reason);
 }
 
 /// Bytes of an OPEN frame.

@@ -54,6 +54,21 @@ proptest! {
     }
 
     #[test]
+    fn what_is_said_of_paths_comes_back(
+        path: u16, link: u16, v4: [u8; 4], v6: [u8; 16], port: u16, reason: u16,
+    ) {
+        let (path, link) = (PathId(path), LinkId(link));
+        for ip in [IpAddr::from(v4), IpAddr::from(v6).to_canonical()] {
+            let remote = (ip, port).into();
+            let buf = emitted(PATH_ADD_LEN, |w| emit_path_add(w, path, link, remote));
+            prop_assert_eq!(only(&buf), Ok(Frame::PathAdd { path, link, remote }));
+            prop_assert!(only(&buf[..PATH_ADD_LEN - 1]).is_err());
+        }
+        let buf = emitted(PATH_RETIRE_LEN, |w| emit_path_retire(w, path, reason));
+        prop_assert_eq!(only(&buf), Ok(Frame::PathRetire { path, reason }));
+    }
+
+    #[test]
     fn a_piece_comes_back(
         channel: u32,
         message: u64,
@@ -127,7 +142,7 @@ proptest! {
         body in proptest::collection::vec(any::<u8>(), 0..40),
         reservation: u64,
     ) {
-        let unknown_frame = frame_type > SKIP && ![MARKS, ACK_RATE].contains(&frame_type);
+        let unknown_frame = frame_type > SKIP && ![MARKS, ACK_RATE, PATH_ADD, PATH_RETIRE].contains(&frame_type);
         if unknown_frame {
             let mut bytes = vec![PING, frame_type, 0, body.len() as u8, 0];
             bytes.extend(&body);

@@ -140,6 +140,12 @@ impl Display for Frame<'_> {
             Self::Skip { channel, message, charge } => {
                 write!(f, "SKIP channel {} message {message}, charge {charge} B", channel.0)
             }
+            Self::PathAdd { path, link, remote } => {
+                write!(f, "PATH_ADD path {} link {} at {remote}", path.0, link.0)
+            }
+            Self::PathRetire { path, reason } => {
+                write!(f, "PATH_RETIRE path {}, reason {reason}", path.0)
+            }
             Self::Extension(kind) => write!(f, "extension {kind}"),
         }
     }

@@ -27,7 +27,7 @@ use towpath_wire::packet::{
 };
 use towpath_wire::talk::Header;
 use towpath_wire::{
-    Admission, ByteSize, ChannelId, ChannelOpen, Direction, HostId, PathId, Rate, Reliability,
+    Admission, ByteSize, ChannelId, ChannelOpen, Direction, HostId, LinkId, PathId, Rate, Reliability,
     TrafficSpec, VersionRange,
 };
 
@@ -400,6 +400,14 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
                 w.u64(8);
                 w.u64(78);
                 w.put(&[200, 0, 3, 0, 1, 2, 3]);
+            }),
+        ),
+        (
+            "paths",
+            written(|w| {
+                let remote = ([192, 0, 2, 1], 7000).into();
+                frame::emit_path_add(w, PathId(1), LinkId(2), remote);
+                frame::emit_path_retire(w, PathId(0), 3);
             }),
         ),
         (

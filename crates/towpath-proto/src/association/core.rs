@@ -73,6 +73,22 @@ pub enum AssociationEvent {
         /// The channel.
         channel: ChannelId,
     },
+    /// The peer would take part in one more path: both sides add it, or neither does.
+    PathOffered {
+        /// The number that it has in mind.
+        path: PathId,
+        /// Its own link, as a hint.
+        link: LinkId,
+        /// Where it receives on that path.
+        remote: SocketAddr,
+    },
+    /// The peer uses a path no more, and neither do we.
+    PathRetired {
+        /// Its number.
+        path: PathId,
+        /// Why, as a number that the two ends agree on.
+        reason: u16,
+    },
     /// The association is over. Blocks of unsent and half-received messages were released.
     Over(End),
 }
@@ -104,6 +120,8 @@ pub struct AssociationStats {
     pub repaired: u64,
     /// Times that nothing was acknowledged in time.
     pub probes: u64,
+    /// Times that the peer retired a path that there is not, or the last one: the path stays.
+    pub misretired: u64,
     /// Messages delivered to the owner.
     pub messages_received: u64,
     /// Messages of ours acknowledged whole.
@@ -512,10 +530,14 @@ impl Association {
 
     /// Takes note of a change of a link.
     pub fn handle_path(&mut self, now: Instant, link: LinkId, change: PathChange) {
+        match change {
+            PathChange::Up => self.paths.set_up(link, true),
+            PathChange::Down => self.paths.set_up(link, false),
+            PathChange::Longest { .. } => {}
+        }
         for path in self.paths.iter_mut().filter(|p| p.link == link) {
             match change {
-                PathChange::Up => path.up = true,
-                PathChange::Down => path.up = false,
+                PathChange::Up | PathChange::Down => {}
                 PathChange::Longest { remote, bytes } if path.remote == remote => {
                     path.longest_told(now, bytes);
                 }
@@ -579,7 +601,10 @@ impl Association {
                 memory.release(*block);
                 false
             }
-            AssociationEvent::Opened(_) | AssociationEvent::Ended { .. } => false,
+            AssociationEvent::Opened(_)
+            | AssociationEvent::PathOffered { .. }
+            | AssociationEvent::PathRetired { .. }
+            | AssociationEvent::Ended { .. } => false,
             _ => true,
         });
     }

@@ -183,6 +183,17 @@ impl Association {
                 }
                 Ok(())
             }
+            Frame::PathAdd { path, link, remote } => {
+                if self.paths.offered(path) {
+                    let offered = AssociationEvent::PathOffered { path, link, remote };
+                    self.events.push_back(offered);
+                }
+                Ok(())
+            }
+            Frame::PathRetire { path, reason } => {
+                self.handle_retire(now, path, reason);
+                Ok(())
+            }
             Frame::Data(piece) => self.handle_piece(&piece, memory),
             Frame::Open(ChannelOpen { one_to_many: true, .. }) => {
                 self.fault(now, "OPEN of a one-to-many channel, which is not served here", memory);
@@ -374,7 +385,7 @@ impl Association {
                 });
                 self.channels.forget(id);
             }
-            Item::Limit(_) => {}
+            Item::Limit(_) | Item::PathRetire(_) => {}
         }
     }
 
@@ -394,6 +405,7 @@ impl Association {
                 self.channels.with(channel, |c| c.send.as_mut().map(lost));
             }
             Item::Open(id) => _ = self.channels.with(id, |c| c.due.open = !c.known),
+            Item::PathRetire(id) => self.paths.tell_again(id),
             Item::Limit(id) => _ = self.channels.with(id, |c| c.due.limit = true),
             Item::CloseChannel(id) => {
                 self.channels.with(id, |c| c.due.close = !c.close_acked);

@@ -6,6 +6,8 @@ use towpath_wire::frame::{self, ChannelOpen, TrafficSpec};
 use towpath_wire::packet::{Data, TAG};
 use towpath_wire::{ByteSize, Rate};
 
+use std::string::ToString;
+
 use super::*;
 use crate::machine::nonce;
 
@@ -117,4 +119,109 @@ fn what_a_later_build_adds_is_passed_over_or_ends_the_association_by_name() {
         let told = if why.is_none() { vec![reserved] } else { Vec::new() };
         assert_eq!((over(&net), opened(&net)), (why.map(End::Fault).as_ref(), told));
     }
+}
+
+/// A pair with so many paths more, of which the first carries what is sent.
+fn with_paths(more: usize) -> (Net, ChannelId) {
+    let mut net = Net::new();
+    for n in [0, 1] {
+        let association = &mut net.sides[n].association;
+        let remote = association.remote();
+        for _ in 0..more {
+            assert!(association.add_path(LinkId(0), remote).is_some());
+        }
+    }
+    let channel = net.open(0, BOTH);
+    net.send(0, channel, b"first");
+    net.run(200);
+    (net, channel)
+}
+
+fn retired(net: &Net, n: usize) -> Vec<(PathId, u16)> {
+    let retired = |(_, event): &(_, AssociationEvent)| match event {
+        AssociationEvent::PathRetired { path, reason } => Some((*path, *reason)),
+        _ => None,
+    };
+    net.sides[n].events.iter().filter_map(retired).collect()
+}
+
+#[test]
+fn what_is_under_way_on_a_path_that_the_peer_retires_goes_by_another_at_once() {
+    for lost in [&[][..], &[0, 1]] {
+        let (mut net, channel) = with_paths(1);
+        net.sides[0].cut = true;
+        // So much as leaves by the first path before its pacer holds it back.
+        let message = bytes(3, 6000);
+        net.send(0, channel, &message);
+        net.transmit(0);
+        net.sides[0].cut = false;
+        let paths = &net.sides[0].association.paths;
+        assert!(paths[0].in_flight() > 6000 && paths[1].in_flight() == 0);
+        // The peer's word goes by the path that is left; where it is lost it is repeated.
+        net.sides[1].loses = lost.to_vec();
+        let now = net.now;
+        net.sides[1].association.retire_path(now, PathId(0), 5).expect("there is another");
+        // Left to time-outs it takes several of them, each of 30 ms at least.
+        net.run(if lost.is_empty() { 2 * TRIP.as_millis() as u64 } else { 3000 });
+        assert_eq!((retired(&net, 0), retired(&net, 1)), (vec![(PathId(0), 5)], vec![]));
+        assert!(net.sides[1].got.last() == Some(&(channel, message)), "{lost:?}");
+        assert_eq!(net.stats(0).misretired, 0);
+        assert!(!lost.is_empty() || net.stats(0).packets_lost == 0, "nothing counts as lost");
+        // From here on both go by the other one.
+        let first = net.sides[0].association.paths[0].next_number();
+        for n in [0, 1] {
+            net.send(n, channel, &bytes(n, 5000));
+        }
+        net.run(500);
+        assert_eq!(net.sides[0].association.paths[0].next_number(), first);
+        assert_eq!((net.sides[0].got.len(), net.sides[1].got.len()), (1, 3));
+        assert_eq!(net.sides.each_ref().map(|s| s.association.in_flight()), [0, 0]);
+    }
+}
+
+#[test]
+fn the_last_path_and_one_that_there_is_not_are_not_retired_but_counted() {
+    let (mut net, channel) = with_paths(1);
+    let retire = |path, reason| {
+        written(frame::PATH_RETIRE_LEN, |w| frame::emit_path_retire(w, PathId(path), reason))
+    };
+    say(&mut net, 900, &[retire(2, 1), retire(0, 2), retire(0, 3), retire(1, 4)].concat());
+    assert_eq!((retired(&net, 1), net.stats(1).misretired), (vec![(PathId(0), 2)], 2));
+    let association = &mut net.sides[1].association;
+    let error = association.retire_path(net.now, PathId(1), 0).expect_err("the last one");
+    assert_eq!(error.to_string(), "path p1 is the last one");
+    let error = association.retire_path(net.now, PathId(7), 0).expect_err("there is none");
+    assert_eq!(error.to_string(), "there is no path p7");
+    net.send(1, channel, b"by the last one");
+    net.run(500);
+    assert_eq!(net.sides[0].got.len(), 1);
+}
+
+#[test]
+fn a_path_that_the_peer_offers_is_told_to_the_owner_once() {
+    let mut net = Net::new();
+    net.run(50);
+    let offer = |path, port| {
+        let remote = ([10, 0, 1, 0], port).into();
+        written(frame::PATH_ADD_LEN, |w| frame::emit_path_add(w, PathId(path), LinkId(3), remote))
+    };
+    let offers = [offer(1, 7), offer(1, 8), offer(0, 9), offer(16, 9), offer(15, 9)];
+    say(&mut net, 900, &offers.concat());
+    let told: Vec<_> = net.sides[1].events.iter().map(|(_, event)| event.clone()).collect();
+    let [one, fifteen] = [(1, 7), (15, 9)].map(|(path, port)| {
+        let (link, remote) = (LinkId(3), ([10, 0, 1, 0], port).into());
+        AssociationEvent::PathOffered { path: PathId(path), link, remote }
+    });
+    assert_eq!(told, [one, fifteen]);
+}
+
+#[test]
+fn no_more_paths_are_added_than_the_peer_can_hold() {
+    let mut net = Net::new();
+    let a = &mut net.sides[0].association;
+    a.identity.peer.paths = 3;
+    let remote = a.remote();
+    let added: Vec<_> = (1..5).map(|link| a.add_path(LinkId(link), remote)).collect();
+    assert_eq!(added, [Some(PathId(1)), Some(PathId(2)), None, None]);
+    assert_eq!(a.peer_paths(), 3);
 }
