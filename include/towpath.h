@@ -245,16 +245,26 @@ typedef struct towpath_channel_spec {
     uint32_t priority; /* 0 to 7: of what waits for one host, the higher goes first; messages: 4 */
     uint32_t window;   /* room of each direction in bytes, 4096 to 16777216; a message takes 64 more
                           than it has */
-    uint32_t reserved;
+    uint32_t reserve_bytes; /* 0: nothing is reserved. Else, on the link by which this host reaches
+                               the other, for messages of at most so many bytes, one every
+                               `reserve_every_ns` and `reserve_burst` at once after a while without:
+                               these leave this host within `reserve_within_ns`, whatever else it
+                               sends. TOWPATH_E_LIMIT where that does not fit, or where the host has
+                               no rate (`towpath up --link-rate`). What is beyond that waits. */
     int64_t deadline_ns; /* for how long a message is of use: for timely channels, where it must be
                             said; else TOWPATH_FOREVER */
+    int64_t reserve_every_ns;
+    int64_t reserve_within_ns;
+    uint32_t reserve_burst;
+    uint32_t unused;
 } towpath_channel_spec;
 
 /* What a channel is that is asked for without a specification: ordered, priority 4, 64 KiB. */
 void towpath_channel_usual(towpath_channel_spec *spec);
 
 /* Opens a channel; waits until the other task has it, also for one that has yet to enrol;
- * TOWPATH_NONE when it did not within `timeout`. `spec` may be NULL: the usual. Two tasks of one host that both send without receiving wait for ever. */
+ * TOWPATH_NONE when it did not within `timeout`. `spec` may be NULL:
+ * the usual. Two tasks of one host that both send without receiving wait for ever. */
 int towpath_open_channel(towpath_task *task, towpath_id to, const towpath_channel_spec *spec,
                          int64_t timeout, towpath_channel *channel);
 

@@ -41,6 +41,7 @@ fn leader() -> Node {
         cpus: 2,
         slots: 2,
         unix_us_at_zero: 1_000_000,
+        paced: false,
         proto: Config::default(),
     };
     Node::found(config, Box::new(StandIn::new(Rng::new(1, 1))), Rng::new(1, 2), [7; 32])

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-use towpath_task::{Channel, ChannelSpec, ChannelStatus, Class};
+use towpath_task::{Channel, ChannelSpec, ChannelStatus, Class, Reserve};
 
 use crate::code::{Code, Failure};
 use crate::given::{self, Out, needed, put, task_id, timeout};
@@ -16,8 +16,12 @@ pub(crate) struct CSpec {
     class: u32,
     priority: u32,
     window: u32,
-    reserved: u32,
+    reserve_bytes: u32,
     deadline_ns: i64,
+    reserve_every_ns: i64,
+    reserve_within_ns: i64,
+    reserve_burst: u32,
+    unused: u32,
 }
 
 /// `towpath_channel_status` of the header.
@@ -51,7 +55,19 @@ impl CSpec {
         })?;
         let priority = u8::try_from(self.priority).unwrap_or(u8::MAX);
         let deadline = timeout(self.deadline_ns);
-        Ok(ChannelSpec { class, priority, deadline, window: self.window })
+        let reserve = (self.reserve_bytes > 0).then(|| self.reserve());
+        Ok(ChannelSpec { class, priority, deadline, window: self.window, reserve })
+    }
+
+    fn reserve(&self) -> Reserve {
+        // What is below nothing is nothing, which is refused.
+        let time = |ns: i64| Duration::from_nanos(u64::try_from(ns).unwrap_or(0));
+        Reserve {
+            bytes: self.reserve_bytes,
+            every: time(self.reserve_every_ns),
+            burst: self.reserve_burst,
+            within: time(self.reserve_within_ns),
+        }
     }
 }
 
@@ -61,8 +77,12 @@ impl From<ChannelSpec> for CSpec {
             class: CLASSES.iter().position(|class| *class == spec.class).unwrap_or(0) as u32,
             priority: spec.priority.into(),
             window: spec.window,
-            reserved: 0,
+            reserve_bytes: spec.reserve.map_or(0, |r| r.bytes),
             deadline_ns: nanos(spec.deadline),
+            reserve_every_ns: spec.reserve.map_or(0, |r| nanos(Some(r.every))),
+            reserve_within_ns: spec.reserve.map_or(0, |r| nanos(Some(r.within))),
+            reserve_burst: spec.reserve.map_or(0, |r| r.burst),
+            unused: 0,
         }
     }
 }

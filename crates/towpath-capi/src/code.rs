@@ -199,7 +199,7 @@ impl From<&Fault> for Code {
             Fault::NotFound => Self::NotFound,
             Fault::Exists => Self::Exists,
             Fault::Denied => Self::Denied,
-            Fault::Limit { .. } => Self::Limit,
+            Fault::Limit { .. } | Fault::NotReserved(_) => Self::Limit,
             Fault::Broken => Self::Broken,
             Fault::Bad(_) => Self::Argument,
         }

@@ -148,6 +148,7 @@ fn why(told: &Told) -> &'static str {
         }
         DirectState::Stream if told.stands() => "one of them asked for it, and both opened it",
         DirectState::Stream => "a stream was asked for, and does not stand",
+        DirectState::Paced => "this host's links are paced (--link-rate): all goes by its daemon",
         DirectState::Full => "no room for another direct route: of this host, or of one of the two",
         DirectState::None => {
             "nobody asked for a direct route yet (after 4 messages, or one of more than 16 KiB), \
@@ -200,12 +201,20 @@ fn text(told: &Told) -> String {
 fn channel_words(c: &ChannelStatus) -> String {
     let class = format!("{:?}", c.spec.class).to_lowercase();
     let deadline = c.spec.deadline.map(|d| format!(", of use for {:.1} ms", d.as_secs_f64() * 1e3));
+    let reserved = c.spec.reserve.filter(|_| c.reserved).map(|r| {
+        let (every, within) = (r.every.as_secs_f64() * 1e3, r.within.as_secs_f64() * 1e3);
+        format!(
+            ", reserved for {} bytes every {every} ms, {} at once, to leave within {within} ms",
+            r.bytes, r.burst
+        )
+    });
     format!(
-        "  channel  {}: {class}, priority {}{}; {} messages sent ({} bytes), {} given up, {} late, \
+        "  channel  {}: {class}, priority {}{}{}; {} messages sent ({} bytes), {} given up, {} late, \
          {} pieces repaired; {} received ({} bytes); {} of {} bytes of room in use\n",
         c.number,
         c.spec.priority,
         deadline.unwrap_or_default(),
+        reserved.unwrap_or_default(),
         c.sent,
         c.bytes_sent,
         c.abandoned,
@@ -226,6 +235,10 @@ fn channel_json(c: &ChannelStatus) -> serde_json::Value {
         "messages_sent": c.sent, "bytes_sent": c.bytes_sent, "messages_given_up": c.abandoned,
         "messages_late": c.late, "pieces_repaired": c.repaired, "messages_received": c.received,
         "bytes_received": c.bytes_received, "waiting_bytes": c.waiting,
+        "reserved": c.spec.reserve.filter(|_| c.reserved).map(|r| json!({
+            "bytes": r.bytes, "every_us": r.every.as_secs_f64() * 1e6, "burst": r.burst,
+            "within_us": r.within.as_secs_f64() * 1e6,
+        })),
     })
 }
 

@@ -97,7 +97,12 @@ impl<E: Egress> LinkDriver<E> {
     }
 
     /// Who decides what goes next.
-    pub const fn egress(&mut self) -> &mut E {
+    pub const fn egress(&self) -> &E {
+        &self.egress
+    }
+
+    /// The same, to reserve.
+    pub const fn egress_mut(&mut self) -> &mut E {
         &mut self.egress
     }
 
@@ -158,7 +163,7 @@ impl<E: Egress> LinkDriver<E> {
         let light = passed - self.passed < LIGHT;
         self.passed = passed;
         self.waits_since = light.then_some(now);
-        if !light || !self.soon {
+        if !light || !self.soon || self.held_until.is_some_and(|until| until <= now) {
             return Ok(false);
         }
         self.soon = self.look(clock, machine, memory, now + SPIN)?;
@@ -191,7 +196,7 @@ impl<E: Egress> LinkDriver<E> {
         until: Instant,
     ) -> io::Result<bool> {
         let timer = machine.poll_timeout().map_or(Instant::NEVER, |(at, _)| at);
-        let until = timer.min(until);
+        let until = timer.min(until).min(self.held_until.unwrap_or(Instant::NEVER));
         loop {
             let mut came = 0;
             self.link.receive_one(|rx, data| {

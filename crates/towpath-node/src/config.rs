@@ -27,6 +27,9 @@ pub struct NodeConfig {
     pub slots: u16,
     /// Wall-clock time at instant zero, in microseconds since the Unix epoch.
     pub unix_us_at_zero: u64,
+    /// Its links are paced: its tasks get no streams of their own to other hosts, since these would
+    /// go past the links' egress.
+    pub paced: bool,
     /// Transport options.
     pub proto: Config,
 }

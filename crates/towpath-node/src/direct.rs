@@ -38,6 +38,9 @@ impl Node {
             return self.no_direct(task, peer);
         }
         if self.me != Some(peer.host()) {
+            if self.config.paced {
+                return self.no_direct(task, peer);
+            }
             return self.ask_stream(now, task, peer);
         }
         if self.local.rings.contains_key(&ordered(task, peer)) {
@@ -118,7 +121,9 @@ impl Node {
         }
         // When both ask at once, the smaller one connects.
         let crossed = self.local.offers.contains_key(&(to, from)) && to < from;
-        let room = !self.is_full(to, from) && self.local.members.enrolled(to).is_some();
+        let room = !self.config.paced
+            && !self.is_full(to, from)
+            && self.local.members.enrolled(to).is_some();
         if crossed || !room {
             let at = StreamAt { from, to, port: None };
             if !crossed {

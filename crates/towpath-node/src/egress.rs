@@ -33,6 +33,10 @@ use towpath_qos::spec::wire::{Ip, datagram_bytes};
 use towpath_qos::spec::{Regulator, TSpec};
 use towpath_wire::{ByteSize, ChannelId, Instant, LinkId, Rate};
 
+mod admission;
+
+pub use admission::{NotReserved, Reservation};
+
 /// A train takes no longer than this: it is what urgent data waits for. With reserved channels it
 /// takes no longer than [`DELAY_PART`] of the shortest delay that one of them was admitted with.
 pub const TRAIN_TIME: Duration = Duration::from_micros(200);
@@ -49,7 +53,7 @@ const CONTROL_BURST: Duration = Duration::from_millis(1);
 /// A driver that was woken late makes good for so much.
 const LATE_MAX: Duration = Duration::from_micros(300);
 /// Reserved channels of a link at most.
-pub const RESERVED_MAX: u32 = 4096;
+pub const RESERVED_MAX: u32 = 1024;
 
 /// One link's egress, as a value: a link without a rate costs nothing.
 pub enum LinkEgress {
@@ -69,6 +73,32 @@ impl LinkEgress {
             None => Self::Free(Free::new(link)),
             Some(rate) => Self::Scheduled(Box::new(Scheduled::new(link, rate)?)),
         })
+    }
+
+    /// [`Scheduled::admit`].
+    ///
+    /// # Errors
+    /// [`NotReserved`], and why.
+    pub fn admit(&mut self, asked: &Reservation) -> Result<(), NotReserved> {
+        match self {
+            Self::Free(_) => Err(NotReserved::NoRate),
+            Self::Scheduled(it) => it.admit(asked),
+        }
+    }
+
+    /// [`Scheduled::release`].
+    pub fn release(&mut self, of: (AssociationId, ChannelId)) {
+        if let Self::Scheduled(it) = self {
+            it.release(of);
+        }
+    }
+
+    /// Counters, of a link that has a rate.
+    pub fn stats(&self) -> Option<&EgressStats> {
+        match self {
+            Self::Free(_) => None,
+            Self::Scheduled(it) => Some(it.stats()),
+        }
     }
 }
 
@@ -119,6 +149,20 @@ pub struct EgressStats {
     pub unused: u64,
 }
 
+impl EgressStats {
+    /// Both together.
+    #[must_use]
+    pub const fn and(self, other: &Self) -> Self {
+        Self {
+            reserved_bytes: self.reserved_bytes + other.reserved_bytes,
+            control_bytes: self.control_bytes + other.control_bytes,
+            other_bytes: self.other_bytes + other.other_bytes,
+            held: self.held + other.held,
+            unused: self.unused + other.unused,
+        }
+    }
+}
+
 /// A reserved channel.
 struct Flow {
     of: (AssociationId, ChannelId),
@@ -128,6 +172,8 @@ struct Flow {
     /// What carried its last train.
     ip: Ip,
     delay: Duration,
+    /// What it was admitted with.
+    admitted: Option<Reservation>,
     /// Wire bytes that it was charged too little.
     owes: i64,
     /// Its reservation is over; its head may still stand in the scheduler.
@@ -172,6 +218,33 @@ impl Scheduled {
         let packet_bytes_max = towpath_qos::scheduler::PACKET_BYTES_LIMIT;
         let config = PortConfig { rate, packet_bytes_max, queues_max, packets_max };
         Ok(Self::over(link, rate, Port::new(&config)?))
+    }
+
+    /// Reserves what every deadline leaves room for: the datagrams of a channel that keeps to
+    /// `asked` leave within its time, however much else there is to send, and so do those of all
+    /// that were admitted before. Of a machine that wakes late, so much later.
+    ///
+    /// The caller tells the channel's association after this, as after [`Scheduled::reserve`].
+    ///
+    /// # Errors
+    /// [`NotReserved`]: what is left of the link, or the least time.
+    pub fn admit(&mut self, asked: &Reservation) -> Result<(), NotReserved> {
+        let spec = asked.spec(self.rate)?;
+        let flows = self.flows.iter().flatten().filter(|f| !f.ends && f.of != asked.of);
+        let delay = flows.clone().map(|f| f.delay).fold(asked.within, Duration::min);
+        let train = train_bytes(self.rate, Some(delay));
+        admission::fits(self.rate, train, flows.filter_map(|f| f.admitted.as_ref()), asked)?;
+        let Reservation { rate, burst, within: delay, .. } = *asked;
+        self.reserve(
+            asked.of,
+            &spec,
+            &QueueConfig { rate, burst, delay, ..QueueConfig::default() },
+        )?;
+        let place = self.places[&asked.of] as usize;
+        if let Some(flow) = &mut self.flows[place] {
+            flow.admitted = Some(*asked);
+        }
+        Ok(())
     }
 }
 
@@ -226,7 +299,8 @@ impl<S: Scheduler> Scheduled<S> {
         let id = QueueId(u32::try_from(free).unwrap_or(u32::MAX));
         self.port.add_queue(id, &QueueConfig { packets_max: 1, ..*queue })?;
         let (regulator, delay, ip) = (Regulator::new(spec), queue.delay, Ip::V4);
-        let flow = Some(Flow { of, regulator, most, ip, delay, owes: 0, ends: false });
+        let admitted = None;
+        let flow = Some(Flow { of, regulator, most, ip, delay, admitted, owes: 0, ends: false });
         if free == self.flows.len() {
             self.flows.push(flow);
         } else {
@@ -257,9 +331,7 @@ impl<S: Scheduler> Scheduled<S> {
 
     fn set_train(&mut self) {
         let flows = self.flows.iter().flatten().filter(|f| !f.ends);
-        let delay = flows.map(|f| f.delay / DELAY_PART).min().unwrap_or(TRAIN_TIME);
-        let bytes = self.rate.bytes_in(delay.min(TRAIN_TIME)).as_bytes();
-        self.train = bytes.clamp(DATAGRAM, TRAIN_BYTES);
+        self.train = train_bytes(self.rate, flows.map(|f| f.delay).min());
     }
 
     fn time(&self, bytes: u64) -> Duration {
@@ -401,6 +473,12 @@ impl<S: Scheduler> Egress for Scheduled<S> {
     }
 }
 
+/// Bytes of a train at `rate`, where the shortest delay that was promised is `delay`.
+fn train_bytes(rate: Rate, delay: Option<Duration>) -> u64 {
+    let most = delay.map_or(TRAIN_TIME, |delay| TRAIN_TIME.min(delay / DELAY_PART));
+    rate.bytes_in(most).as_bytes().clamp(DATAGRAM, TRAIN_BYTES)
+}
+
 /// What a train takes on the wire.
 fn wire_bytes(train: &Transmit) -> u64 {
     let ip = ip_of(train.remote);
@@ -441,7 +519,7 @@ mod tests {
     }
 
     fn train(len: usize, segment: usize) -> Transmit {
-        Transmit { link: LINK, remote: ([10, 0, 0, 1], 1).into(), segment, len, ecn: 0 }
+        Transmit { link: LINK, remote: ([10, 0, 0, 1], 1).into(), segment, len, tos: 0 }
     }
 
     fn spec(rate_mbps: u64, burst: u64) -> TSpec {
@@ -599,7 +677,7 @@ mod tests {
             it.reserve(channel(n), &spec(8, 1538), &within(8000)).unwrap();
         }
         let one_more = it.reserve(channel(RESERVED_MAX), &spec(8, 1538), &within(8000));
-        assert!(one_more.unwrap_err().to_string().contains("4095"), "the last place");
+        assert!(one_more.unwrap_err().to_string().contains("1023"), "the last place");
         it.release(channel(7));
         it.reserve(channel(RESERVED_MAX), &spec(8, 1538), &within(8000)).unwrap();
         assert!(LinkEgress::new(LINK, Some(Rate::from_bps(1))).is_err());

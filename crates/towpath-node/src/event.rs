@@ -8,9 +8,10 @@ use towpath_proto::association::End;
 use towpath_proto::{AssociationEvent, AssociationId, Block, Refusal};
 use towpath_vm::talk::ToTask;
 use towpath_vm::{Action, Host, RequestEvent, RequestId, TaskInfo};
-use towpath_wire::{HostId, TaskId, VersionRange};
+use towpath_wire::{ChannelId, HostId, LinkId, TaskId, VersionRange};
 
 use crate::data::Delivery;
+use crate::egress::Reservation;
 
 /// Why joining failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -153,6 +154,16 @@ pub enum NodeEvent {
         block: Block,
         /// Its length in bytes.
         len: u32,
+    },
+    /// A channel is to be reserved at its link's egress: [`crate::Node::reserved`] says how that
+    /// went.
+    Reserve(Reservation),
+    /// A reservation ends.
+    Release {
+        /// At which link's egress.
+        link: LinkId,
+        /// Whose.
+        of: (AssociationId, ChannelId),
     },
     /// Two tasks of this host are to get a direct route.
     Direct {

@@ -45,6 +45,8 @@ pub enum DirectState {
     Stream,
     /// There was no room for another one: of this host, or of this task.
     Full,
+    /// This host's links are paced, and a stream would go past their egress.
+    Paced,
 }
 
 /// Payload with 64 bytes for each piece, in bytes.
@@ -124,6 +126,7 @@ impl Node {
             Some(Ring::Stands) => DirectState::Ring,
             Some(Ring::Failed) => DirectState::RingFailed,
             None if has => DirectState::Stream,
+            None if !near && self.config.paced => DirectState::Paced,
             None if full => DirectState::Full,
             None => DirectState::None,
         }

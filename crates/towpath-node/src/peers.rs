@@ -551,6 +551,7 @@ impl Node {
             (Message::Welcome(welcome), None) => self.handle_welcome(now, id, welcome),
             (Message::ChannelAsk(ask), Some(host)) => self.handle_channel_ask(host, id, ask),
             (Message::ChannelAnswer(answer), Some(_)) => self.handle_channel_answer(id, answer),
+            (Message::ChannelWithdrawn(w), Some(_)) => self.handle_channel_withdrawn(id, w.channel),
             (message, Some(host)) => {
                 self.handle_message(now, host, message);
                 self.peers.dirty.insert(host);

@@ -11,6 +11,7 @@ mod loss;
 mod net;
 mod questions;
 mod relaying;
+mod reserving;
 mod senders;
 mod spawning;
 mod standin;
@@ -110,6 +111,7 @@ fn node() -> (Node, HostId, HeapMemory) {
         cpus: 2,
         slots: 2,
         unix_us_at_zero: 1_000_000,
+        paced: false,
         proto: Config::default(),
     };
     let mut node = Node::found(config, Box::new(Mute), Rng::new(1, 2), [7; 32]);

@@ -16,10 +16,11 @@ impl Node {
     // tidy: dispatch
     pub(crate) fn handle_message(&mut self, now: Instant, from: HostId, message: Message) {
         match message {
-            // The latter two are heard where it is known on which connection they came.
-            Message::Welcome(_) | Message::ChannelAsk(_) | Message::ChannelAnswer(_) => {
-                self.malformed += 1;
-            }
+            // The latter three are heard where it is known on which connection they came.
+            Message::Welcome(_)
+            | Message::ChannelAsk(_)
+            | Message::ChannelAnswer(_)
+            | Message::ChannelWithdrawn(_) => self.malformed += 1,
             Message::Entries(Entries { entries }) => {
                 for entry in &entries {
                     self.handle_entry(now, from, entry);

@@ -109,7 +109,7 @@ mod tests {
             remote: ([10, 0, 0, 1], 1).into(),
             segment: 100,
             len: 100,
-            ecn: 0,
+            tos: 0,
         };
         for train in [Some(&train), None] {
             let Decision::Grant(grant) = free.next(now) else { panic!("it grants") };

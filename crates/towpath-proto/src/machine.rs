@@ -129,9 +129,13 @@ pub struct Transmit {
     pub segment: usize,
     /// Length of all datagrams.
     pub len: usize,
-    /// ECN bits to set.
-    pub ecn: u8,
+    /// IP's traffic class: DSCP (RFC 2474) in the upper six bits, ECN (RFC 3168) in the lower two.
+    pub tos: u8,
 }
+
+/// The DSCP of what a link has reserved for: expedited forwarding (RFC 3246), whose rate is bounded
+/// by what was admitted. It shall overtake in the network's switches as it does here.
+pub const DSCP_RESERVED: u8 = 46;
 
 impl Transmit {
     /// Number of datagrams in the train.

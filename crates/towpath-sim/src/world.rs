@@ -437,6 +437,16 @@ impl World {
                             .push_back(Step::Event { host, event: NodeEvent::Action(action) });
                     }
                 }
+                NodeEvent::Reserve(asked) => {
+                    let outcome = self.hosts[host].egress.admit(&asked);
+                    let now = self.local_now(host);
+                    let h = &mut self.hosts[host];
+                    if let Some(node) = &mut h.node {
+                        node.reserved(now, asked.of, outcome, &mut h.memory);
+                    }
+                    self.transmit(host);
+                }
+                NodeEvent::Release { of, .. } => self.hosts[host].egress.release(of),
                 event => self.steps.push_back(Step::Event { host, event }),
             }
         }
@@ -477,7 +487,7 @@ impl World {
                 continue;
             };
             for datagram in train[..t.len].chunks(t.segment) {
-                self.send(host, to, datagram, t.ecn);
+                self.send(host, to, datagram, t.tos & 3);
             }
         }
         self.train = train;

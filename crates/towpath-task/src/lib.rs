@@ -59,7 +59,7 @@ pub use pending::{Pending, STARTED_MAX};
 pub use task::Task;
 pub use team::{Team, TeamError};
 pub use towpath_io::shared::aside;
-pub use towpath_vm::channel::{ChannelSpec, ChannelStatus, Class, Closed};
+pub use towpath_vm::channel::{ChannelSpec, ChannelStatus, Class, Closed, Reserve};
 pub use towpath_vm::collective;
 pub use towpath_vm::matching::Wanted;
 pub use towpath_vm::talk::{

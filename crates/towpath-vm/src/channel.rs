@@ -51,6 +51,62 @@ pub enum Class {
     Once,
 }
 
+/// Messages at once that can be reserved for.
+pub const BURST_MAX: u32 = 1024;
+/// Least time between two messages that can be reserved for.
+pub const EVERY_MIN: Duration = Duration::from_micros(1);
+/// Most time between two messages that can be reserved for, and until one has left.
+pub const RESERVE_MAX: Duration = Duration::from_secs(4);
+
+/// What is reserved on the first link for what a channel's opener sends: a message of `bytes` at
+/// most `every` so often, and `burst` of them at once after a while without. A datagram of it has
+/// left the opener's host `within` so long, however much else there is to send. What is sent beyond
+/// that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reserve {
+    /// Bytes of a message at most.
+    pub bytes: u32,
+    /// One message in this time, from [`EVERY_MIN`] to [`RESERVE_MAX`].
+    pub every: Duration,
+    /// Messages at once, from 1 to [`BURST_MAX`].
+    pub burst: u32,
+    /// Until a datagram has left, at most [`RESERVE_MAX`].
+    pub within: Duration,
+}
+
+impl Reserve {
+    /// Why nothing like this can be reserved on a channel whose messages have `longest` bytes at
+    /// most, if so.
+    fn check(&self, longest: u32) -> Result<(), String> {
+        if !(1..=longest).contains(&self.bytes) {
+            return Err(format!(
+                "a reservation for messages of {} bytes, from 1 to {longest}, the longest of the \
+                 channel",
+                self.bytes
+            ));
+        }
+        if !(1..=BURST_MAX).contains(&self.burst) {
+            return Err(format!(
+                "a reservation for {} messages at once, from 1 to {BURST_MAX}",
+                self.burst
+            ));
+        }
+        if !(EVERY_MIN..=RESERVE_MAX).contains(&self.every) {
+            return Err(format!(
+                "a reservation for a message every {:?}, from {EVERY_MIN:?} to {RESERVE_MAX:?}",
+                self.every
+            ));
+        }
+        if self.within.is_zero() || self.within > RESERVE_MAX {
+            return Err(format!(
+                "a reservation to leave within {:?}, above 0 and at most {RESERVE_MAX:?}",
+                self.within
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// What a channel is asked to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelSpec {
@@ -66,12 +122,15 @@ pub struct ChannelSpec {
     /// and was not received; on one host both together. Each message takes [`MESSAGE_COST`] bytes
     /// beside its own, and no fewer than a [`MESSAGES_MAX`]th of the room.
     pub window: u32,
+    /// What is reserved for its opener, where the host of that one has a rate to promise of
+    /// (`--link-rate`). Between tasks of one host there is no link, and nothing to reserve.
+    pub reserve: Option<Reserve>,
 }
 
 impl Default for ChannelSpec {
     fn default() -> Self {
         let (priority, window) = (PRIORITY_USUAL, WINDOW_USUAL);
-        Self { class: Class::Ordered, priority, deadline: None, window }
+        Self { class: Class::Ordered, priority, deadline: None, window, reserve: None }
     }
 }
 
@@ -87,6 +146,7 @@ impl ChannelSpec {
                 self.window
             ));
         }
+        self.reserve.map_or(Ok(()), |reserve| reserve.check(self.longest()))?;
         match (self.class, self.deadline) {
             (Class::Timely, None) => Err("a timely channel without a deadline".into()),
             (Class::Timely, Some(Duration::ZERO)) => Err("a deadline that is over at once".into()),
@@ -147,6 +207,8 @@ pub struct ChannelStatus {
     pub waiting: u64,
     /// Round trip to the other host; `None` on one host.
     pub rtt: Option<Duration>,
+    /// What this task sends is reserved on the link now.
+    pub reserved: bool,
 }
 
 #[cfg(test)]
@@ -179,6 +241,36 @@ mod tests {
         for class in [Class::Ordered, Class::Unordered, Class::Once] {
             let said = says(ChannelSpec { class, deadline, ..usual });
             assert!(said.starts_with(&format!("a deadline on a channel of class {class:?}")));
+        }
+    }
+
+    #[test]
+    fn a_reservation_beyond_its_limits_is_refused_with_the_limit() {
+        let fits = Reserve {
+            bytes: 1000,
+            every: Duration::from_millis(1),
+            burst: 2,
+            within: Duration::from_millis(2),
+        };
+        let said = |reserve| {
+            ChannelSpec { reserve: Some(reserve), ..ChannelSpec::default() }.check().err()
+        };
+        assert_eq!(said(fits), None);
+        for (reserve, why) in [
+            (Reserve { bytes: 0, ..fits }, "messages of 0 bytes, from 1 to 65472"),
+            (Reserve { bytes: 65_473, ..fits }, "messages of 65473 bytes, from 1 to 65472"),
+            (Reserve { burst: 0, ..fits }, "0 messages at once, from 1 to 1024"),
+            (Reserve { burst: 1025, ..fits }, "1025 messages at once, from 1 to 1024"),
+            (Reserve { every: Duration::ZERO, ..fits }, "every 0ns, from 1µs to 4s"),
+            (Reserve { every: Duration::from_secs(5), ..fits }, "every 5s, from 1µs to 4s"),
+            (Reserve { within: Duration::ZERO, ..fits }, "within 0ns, above 0 and at most 4s"),
+            (Reserve { within: Duration::MAX, ..fits }, "above 0 and at most 4s"),
+        ] {
+            let said = said(reserve).unwrap_or_default();
+            assert!(said.contains(why), "{said}: {why}");
+        }
+        for every in [Duration::from_micros(1), Duration::from_secs(4)] {
+            assert_eq!(said(Reserve { every, within: every, burst: 1024, bytes: 1 }), None);
         }
     }
 

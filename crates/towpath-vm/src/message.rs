@@ -118,6 +118,8 @@ pub enum Message {
     ChannelAsk(ChannelAsk),
     /// The task has it; or it has not, or not any more.
     ChannelAnswer(ChannelAnswer),
+    /// A channel that was opened on this connection will be nobody's.
+    ChannelWithdrawn(ChannelWithdrawn),
 }
 
 /// Body of [`Message::ChannelAsk`].
@@ -140,6 +142,13 @@ pub struct ChannelAnswer {
     pub channel: u32,
     /// Why the task has it not.
     pub outcome: Result<(), Fault>,
+}
+
+/// Body of [`Message::ChannelWithdrawn`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelWithdrawn {
+    /// The channel.
+    pub channel: u32,
 }
 
 /// Body of [`Message::Welcome`].
@@ -551,6 +560,7 @@ kinds! {
     43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
     48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed, 53 Addresses,
     54 AskFirst, 55 Report, 56 Resumed, 57 Reached, 58 ChannelAsk, 59 ChannelAnswer,
+    60 ChannelWithdrawn,
 }
 
 pub(crate) fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {

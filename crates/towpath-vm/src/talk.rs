@@ -601,6 +601,9 @@ pub enum Fault {
     /// A question that makes no sense.
     #[error("bad question: {0}")]
     Bad(String),
+    /// What was to be reserved does not fit.
+    #[error("not reserved: {0}")]
+    NotReserved(String),
 }
 
 /// The body of a control frame does not decode.

@@ -20,11 +20,12 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, WaitOptions};
 use towpath_io::udp::BindError;
 use towpath_io::{Clock, RealCrypto, UdpLink};
+use towpath_node::egress::LinkEgress;
 use towpath_node::{JoinTarget, Links, Node, NodeConfig, Saved, SavedError};
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Rng};
 use towpath_task::place::SOCKET_NAME;
-use towpath_wire::Instant;
+use towpath_wire::{Instant, LinkId, Rate};
 use zeroize::Zeroizing;
 
 use crate::config::{ConfigError, SOCK, key_file, make_dir, socket_path};
@@ -75,8 +76,18 @@ pub struct DaemonOptions {
     /// A silent host is lost after so many milliseconds; [`LOST_AFTER_MS`] where nothing was said.
     /// The founder's counts for all hosts.
     pub lost_after_ms: Option<u32>,
+    /// How fast each of its links sends at most; `None`: as fast as it can. See [`check_link_rate`].
+    pub link_rate: Option<Rate>,
     /// What the guard passed on.
     pub engine: EngineArgs,
+}
+
+/// Whether links can be paced at a rate.
+///
+/// # Errors
+/// Which rates they can be paced at.
+pub fn check_link_rate(rate: Rate) -> Result<(), String> {
+    LinkEgress::new(LinkId(0), Some(rate)).map(drop).map_err(|e| e.to_string())
 }
 
 /// What a guard tells the engine that it starts, as arguments of the command line: a variable
@@ -370,6 +381,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         cpus: options.cpus,
         slots: options.slots,
         unix_us_at_zero: clock.unix_us_at_zero(),
+        paced: options.link_rate.is_some(),
         proto: proto_config(options, saved.as_ref()),
     };
     let node = node(options, config, RealCrypto::new(secret), clock.now(), saved)?;
@@ -381,6 +393,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         listener,
         tasks,
         udp,
+        link_rate: options.link_rate,
         clock,
         signals: signals()?,
         launch: Launch {

@@ -200,6 +200,7 @@ mod tests {
             cpus: 1,
             slots: 1,
             unix_us_at_zero: 0,
+            paced: false,
             proto: towpath_proto::Config::default(),
         };
         let crypto = RealCrypto::new(RealCrypto::generate_secret());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use clap::Args;
 use towpath_report::units;
+use towpath_wire::Rate;
 
 use super::super::machine::processors;
 use super::super::netns;
@@ -29,6 +30,9 @@ pub(in super::super) struct Common {
     /// What each host's link takes each way, as `tc` writes it: 100mbit (with --netns)
     #[arg(long, value_parser = rate, value_name = "RATE")]
     pub(super) rate: Option<String>,
+    /// The rate that each host is paced at, as `towpath up --link-rate` takes it [default: none]
+    #[arg(long, value_parser = units::rate, value_name = "RATE")]
+    pub(super) link_rate: Option<Rate>,
     /// Rounds, 5 to 101: each measures every row once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(5..=101))]
     #[arg(value_name = "N")]

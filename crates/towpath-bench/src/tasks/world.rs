@@ -104,13 +104,13 @@ impl World {
         if common.inside {
             world.spaces = Some(Spaces::make(common.hosts, common.rate.as_deref())?);
             let at = SocketAddr::new(address(1), 0).to_string();
-            world.bring_up(1, &["up", "--listen", &at])?;
+            world.bring_up(1, &["up", "--listen", &at], common)?;
             let token = world.token()?;
             for host in 2..=common.hosts {
-                world.bring_up(host, &["join", &token])?;
+                world.bring_up(host, &["join", &token], common)?;
             }
         } else {
-            world.bring_up(1, &["up", "--hosts", &common.hosts.to_string()])?;
+            world.bring_up(1, &["up", "--hosts", &common.hosts.to_string()], common)?;
         }
         for host in 1..=usize::from(common.hosts) {
             let daemon = Client::connect(&world.vm()?.host(host).join("sock"))?.info()?.pid;
@@ -134,9 +134,13 @@ impl World {
     }
 
     /// Starts daemons by a command of ours on a host.
-    fn bring_up(&self, host: u16, args: &[&str]) -> anyhow::Result<()> {
+    fn bring_up(&self, host: u16, args: &[&str], common: &Common) -> anyhow::Result<()> {
         let _held = self.starting.lock();
-        let out = towpath(self.command(host)?, self.dir.path(), args).output()?;
+        let mut command = towpath(self.command(host)?, self.dir.path(), args);
+        if let Some(rate) = common.link_rate {
+            command.args(["--link-rate", &rate.as_bps().to_string()]);
+        }
+        let out = command.output()?;
         if !out.status.success() {
             bail!("cannot start a virtual machine: {}", String::from_utf8_lossy(&out.stderr));
         }

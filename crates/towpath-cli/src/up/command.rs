@@ -36,6 +36,7 @@ pub(crate) struct InitArgs {
 Examples:
   towpath up                        one host
   towpath up --hosts 3              three hosts, on loopback addresses
+  towpath up --link-rate 950Mbit/s  one that is paced, so that tasks can reserve on its link
   towpath up --listen 0.0.0.0:7077  one host that other machines can join (see `towpath token`)
   towpath up --listen 192.0.2.1:7077 --listen '[2001:db8::1]:7077'
                                     one that receives at both addresses
@@ -140,6 +141,7 @@ pub(super) fn start_machines(
     let (options, name, mut machines) = split(machines, own);
     for machine in &mut machines.list {
         machine.options.slots = machine.options.slots.or(tuning.slots);
+        machine.options.link_rate = tuning.link_rate;
     }
     let own_addr = match options.addr {
         _ if !listen.is_empty() => None,

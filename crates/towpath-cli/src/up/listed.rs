@@ -56,6 +56,7 @@ impl ListedArgs {
         let mut list = list(hosts)?;
         for machine in &mut list {
             machine.options.slots = machine.options.slots.or(self.tuning.slots);
+            machine.options.link_rate = self.tuning.link_rate;
         }
         let machines = Machines { source: Source::Names, list };
         let way = hoster.map(|hoster| by_hoster(vm, hoster)).transpose()?;

@@ -12,9 +12,11 @@ use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use towpath::VmDir;
-use towpath::daemon::Started;
+use towpath::daemon::{self, Started};
 use towpath::log;
 use towpath::start::processors;
+use towpath_report::units;
+use towpath_wire::Rate;
 
 /// How long a daemon may take to say that it is part of its virtual machine.
 const START_WAIT: Duration = Duration::from_secs(15);
@@ -28,6 +30,17 @@ pub(crate) struct Tuning {
     #[arg(long, value_name = "MS")]
     #[arg(value_parser = clap::value_parser!(u32).range(200..=600_000))]
     pub(crate) lost_after_ms: Option<u32>,
+    /// How fast each address of a host sends at most, as `950Mbit/s`: a little below what its
+    /// network carries, so that what waits does so where urgent data can overtake it, and so that
+    /// tasks can reserve some of it (default: as fast as it can, and nothing is reserved)
+    #[arg(long, value_name = "RATE", value_parser = link_rate)]
+    pub(crate) link_rate: Option<Rate>,
+}
+
+/// A rate that a link's packet scheduler knows.
+fn link_rate(text: &str) -> Result<Rate, String> {
+    let rate = units::rate(text)?;
+    daemon::check_link_rate(rate).map(|()| rate)
 }
 
 impl Tuning {
@@ -65,6 +78,11 @@ fn lost_after(ms: u32) -> [String; 2] {
     ["--lost-after-ms".into(), ms.to_string()]
 }
 
+/// What sets [`Tuning::link_rate`].
+fn paced(rate: Rate) -> [String; 2] {
+    ["--link-rate".into(), rate.as_bps().to_string()]
+}
+
 impl Tuning {
     /// Says so where a newcomer was told otherwise than its virtual machine does.
     pub(super) fn tell_lost_after(&self, started: &Started) {
@@ -90,6 +108,7 @@ impl Start<'_> {
             .args(["--number", &self.number.to_string()])
             .args(self.listen.iter().flat_map(|addr| ["--listen".to_string(), addr.to_string()]))
             .args(tuning.lost_after_ms.iter().flat_map(|ms| lost_after(*ms)))
+            .args(tuning.link_rate.iter().flat_map(|rate| paced(*rate)))
             .args(tuning.slots.iter().flat_map(|s| ["--slots".to_string(), s.to_string()]))
             .args(self.name.iter().flat_map(|n| ["--name", n]))
             .args(self.token.map(|_| "--join"))

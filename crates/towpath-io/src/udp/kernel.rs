@@ -36,12 +36,13 @@ pub(super) struct Outgoing<'a> {
     pub(super) len: usize,
     /// At least 1; at or above `len` for a single datagram.
     pub(super) segment: usize,
-    /// The two ECN bits.
-    pub(super) ecn: u8,
+    /// The traffic class: DSCP and ECN.
+    pub(super) tos: u8,
 }
 
-/// The two ECN bits that a socket puts on what says nothing else: ECT(0), as nearly all carry it.
-pub(super) const ECN_USUAL: u8 = 2;
+/// The traffic class that a socket puts on what says nothing else: DSCP 0 and ECT(0), as nearly all
+/// carry it.
+pub(super) const TOS_USUAL: u8 = 2;
 
 /// Datagrams received in one buffer: `len` bytes, cut every `segment` bytes.
 #[derive(Clone, Copy)]
@@ -49,7 +50,7 @@ pub(super) struct Incoming {
     pub(super) remote: SocketAddr,
     pub(super) len: usize,
     pub(super) segment: usize,
-    pub(super) ecn: u8,
+    pub(super) tos: u8,
     /// Nanoseconds since the Unix epoch at which the kernel got the first of them; 0: not told.
     pub(super) came_ns: u64,
     /// The kernel had more than the buffer holds.
@@ -61,7 +62,7 @@ impl Incoming {
         remote: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
         len: 0,
         segment: 1,
-        ecn: 0,
+        tos: 0,
         came_ns: 0,
         cut: false,
     };
@@ -194,7 +195,7 @@ pub(super) fn receive<const N: usize>(
             remote: read_name(name, header.msg_hdr.msg_namelen).unwrap_or(Incoming::EMPTY.remote),
             len,
             segment: told.segment.max(1),
-            ecn: told.ecn,
+            tos: told.tos,
             came_ns: told.came_ns,
             cut: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         };
@@ -275,12 +276,12 @@ fn push<T>(control: &mut Control, used: usize, level: c_int, kind: c_int, value:
 
 fn write_control(message: &Outgoing<'_>, control: &mut Control) -> usize {
     let mut used = 0;
-    if message.ecn != ECN_USUAL {
+    if message.tos != TOS_USUAL {
         let (level, kind) = match message.remote {
             SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
             SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
         };
-        used = push(control, used, level, kind, c_int::from(message.ecn & 3));
+        used = push(control, used, level, kind, c_int::from(message.tos));
     }
     if message.segment < message.len {
         used = push(control, used, libc::SOL_UDP, libc::UDP_SEGMENT, message.segment as u16);
@@ -292,12 +293,12 @@ fn write_control(message: &Outgoing<'_>, control: &mut Control) -> usize {
 /// nothing.
 struct Told {
     segment: usize,
-    ecn: u8,
+    tos: u8,
     came_ns: u64,
 }
 
 fn read_control(header: &libc::msghdr, len: usize) -> Told {
-    let mut told = Told { segment: len, ecn: 0, came_ns: 0 };
+    let mut told = Told { segment: len, tos: 0, came_ns: 0 };
     // SAFETY: the kernel wrote `msg_controllen` bytes of control messages where `msg_control`
     // points; the macros keep within them.
     let mut at = unsafe { libc::CMSG_FIRSTHDR(header) };
@@ -310,9 +311,9 @@ fn read_control(header: &libc::msghdr, len: usize) -> Told {
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     told.segment = data.cast::<c_int>().read_unaligned().max(1) as usize;
                 }
-                (libc::IPPROTO_IP, libc::IP_TOS) => told.ecn = data.read() & 3,
+                (libc::IPPROTO_IP, libc::IP_TOS) => told.tos = data.read(),
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                    told.ecn = (data.cast::<c_int>().read_unaligned() & 3) as u8;
+                    told.tos = data.cast::<c_int>().read_unaligned() as u8;
                 }
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                     let t = data.cast::<libc::timespec>().read_unaligned();
@@ -324,4 +325,37 @@ fn read_control(header: &libc::msghdr, len: usize) -> Told {
         }
     }
     told
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn all_of_the_traffic_class_goes_along_on_both_families() {
+        for (ip, level, name) in [
+            ("127.0.0.1:0", libc::IPPROTO_IP, libc::IP_RECVTOS),
+            ("[::1]:0", libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
+        ] {
+            let Ok(far) = UdpSocket::bind(ip) else {
+                eprintln!("no {ip} here");
+                continue;
+            };
+            set(far.as_fd(), level, name, 1).unwrap();
+            let (near, remote) = (UdpSocket::bind(ip).unwrap(), far.local_addr().unwrap());
+            for tos in [0xb8, 0xb8 | 2, 1, 0xff] {
+                let parts = &[IoSlice::new(b"here")];
+                send::<1>(near.as_fd(), &[Outgoing { remote, parts, len: 4, segment: 4, tos }])
+                    .unwrap();
+                let (mut metas, mut buffer) = ([Incoming::EMPTY], [0; 64]);
+                far.peek(&mut buffer).unwrap();
+                assert_eq!(receive::<1>(far.as_fd(), &mut buffer, 64, &mut metas).unwrap(), 1);
+                assert_eq!((metas[0].len, metas[0].tos), (4, tos), "{ip}");
+            }
+        }
+    }
 }

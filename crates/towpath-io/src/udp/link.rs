@@ -11,7 +11,7 @@ use towpath_proto::{Inset, Memory, RxMeta};
 use towpath_wire::LinkId;
 
 use super::batch::{SendBatch, TRAINS};
-use super::kernel::{self, ECN_USUAL, Incoming, Outgoing};
+use super::kernel::{self, Incoming, Outgoing, TOS_USUAL};
 
 /// Trains per receive call.
 const RECEIVES: usize = 8;
@@ -222,7 +222,7 @@ impl UdpLink {
         };
         for (part, meta) in self.buffer.chunks_exact_mut(RECEIVE_BYTES).zip(&self.metas[..n]) {
             let late = since(meta.came_ns);
-            let rx = RxMeta { link: self.id, remote: meta.remote, ecn: meta.ecn, late };
+            let rx = RxMeta { link: self.id, remote: meta.remote, ecn: meta.tos & 3, late };
             // What was cut off belongs to the last datagram: it would not authenticate anyhow.
             let mut len = meta.len;
             if meta.cut {
@@ -266,11 +266,11 @@ impl UdpLink {
 
     fn trains(&mut self, batch: &mut SendBatch, memory: Option<&dyn Memory>) -> io::Result<()> {
         const NONE: Outgoing<'_> =
-            Outgoing { remote: Incoming::EMPTY.remote, parts: &[], len: 0, segment: 1, ecn: 0 };
+            Outgoing { remote: Incoming::EMPTY.remote, parts: &[], len: 0, segment: 1, tos: 0 };
         if let Some((train, bytes)) = batch.alone() {
-            let (remote, segment, ecn, len) = (train.remote, train.segment, train.ecn, bytes.len());
+            let (remote, segment, tos, len) = (train.remote, train.segment, train.tos, bytes.len());
             let parts = &[IoSlice::new(bytes)];
-            let out = Outgoing { remote, parts, len, segment, ecn };
+            let out = Outgoing { remote, parts, len, segment, tos };
             kernel::send::<1>(self.socket.as_fd(), &[out])?;
             self.counters.datagrams_sent += len.div_ceil(segment) as u64;
             self.counters.bytes_sent += len as u64;
@@ -285,8 +285,8 @@ impl UdpLink {
             let used = gather(bytes, insets, memory, free);
             let (parts, rest) = free.split_at_mut(used);
             free = rest;
-            let (remote, segment, ecn) = (train.remote, train.segment, train.ecn);
-            *out = Outgoing { remote, parts, len: bytes.len(), segment, ecn };
+            let (remote, segment, tos) = (train.remote, train.segment, train.tos);
+            *out = Outgoing { remote, parts, len: bytes.len(), segment, tos };
             count += 1;
         }
         let n = kernel::send::<TRAINS>(self.socket.as_fd(), &out[..count])?;
@@ -300,9 +300,9 @@ impl UdpLink {
 
     fn singles(&mut self, batch: &mut SendBatch) -> io::Result<()> {
         let Some((train, rest, _)) = batch.waiting().next() else { return Ok(()) };
-        let (remote, segment, ecn) = (train.remote, train.segment, train.ecn);
+        let (remote, segment, tos) = (train.remote, train.segment, train.tos);
         let mut parts = [IoSlice::new(&[]); SINGLES];
-        let mut out = [Outgoing { remote, parts: &[], len: 0, segment, ecn }; SINGLES];
+        let mut out = [Outgoing { remote, parts: &[], len: 0, segment, tos }; SINGLES];
         let mut count = 0;
         for (part, bytes) in parts.iter_mut().zip(rest.chunks(segment)) {
             *part = IoSlice::new(bytes);
@@ -398,13 +398,13 @@ fn options(fd: BorrowedFd<'_>, addr: SocketAddr, both: bool) -> io::Result<()> {
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
         kernel::set(fd, IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
-        kernel::set(fd, IPPROTO_IPV6, libc::IPV6_TCLASS, ECN_USUAL.into())?;
+        kernel::set(fd, IPPROTO_IPV6, libc::IPV6_TCLASS, TOS_USUAL.into())?;
     }
     // On an IPv6 socket these are for the IPv4 datagrams that come through it.
     if both || addr.is_ipv4() {
         kernel::set(fd, IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
         kernel::set(fd, IPPROTO_IP, libc::IP_RECVTOS, 1)?;
-        kernel::set(fd, IPPROTO_IP, libc::IP_TOS, ECN_USUAL.into())?;
+        kernel::set(fd, IPPROTO_IP, libc::IP_TOS, TOS_USUAL.into())?;
     }
     // An old kernel that does not join datagrams still delivers them.
     let _ = kernel::set(fd, libc::SOL_UDP, libc::UDP_GRO, 1);

@@ -215,7 +215,7 @@ fn a_link_whose_egress_holds_back_says_until_when() {
     assert_eq!(driver.transmit(&from.clock, &mut from.endpoint, &from.memory), Turn::Sent);
     assert_eq!((driver.counters().datagrams_sent, driver.held_until()), (1, Some(held)));
     assert_eq!(driver.transmit(&from.clock, &mut from.endpoint, &from.memory), Turn::Idle);
-    driver.egress().until = towpath_wire::Instant::ZERO;
+    driver.egress_mut().until = towpath_wire::Instant::ZERO;
     assert_eq!(driver.transmit(&from.clock, &mut from.endpoint, &from.memory), Turn::Sent);
     assert!(driver.counters().datagrams_sent > 1 && driver.held_until().is_none());
 }

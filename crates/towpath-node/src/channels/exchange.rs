@@ -6,7 +6,9 @@ use core::time::Duration;
 
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationId, Block, Memory};
+use towpath_vm::Message;
 use towpath_vm::channel::{ChannelStatus, Class, Closed};
+use towpath_vm::message::ChannelWithdrawn;
 use towpath_vm::talk::{Answer, Fault, ToTask};
 use towpath_wire::talk::ChannelFront;
 use towpath_wire::{Instant, TaskId};
@@ -215,6 +217,12 @@ impl Node {
     }
 
     pub(super) fn finish_wire(&mut self, wire: Wire) {
+        self.end_reservation(wire);
+        if self.local.channels.is_said(wire) {
+            let withdrawn = ChannelWithdrawn { channel: wire.1.0 };
+            let told = self.peers.say_along(wire.0, Message::ChannelWithdrawn(withdrawn));
+            self.malformed += u64::from(!told);
+        }
         self.endpoint.finish_channel(wire.0, wire.1, 0);
         self.local.channels.end_ours(wire);
     }
@@ -254,6 +262,9 @@ impl Node {
 
     /// An association is over: so are the channels on it.
     pub(crate) fn cut_channels(&mut self, association: AssociationId) {
+        for wire in self.local.channels.reserved_on(association) {
+            self.end_reservation(wire);
+        }
         for end in self.local.channels.cut(association) {
             self.channel_over(end, Closed::Cut);
         }
@@ -297,7 +308,12 @@ impl Node {
             bytes_received: end.received.1,
             waiting: end.in_use,
             rtt: None,
+            reserved: false,
         };
+        if let Line::There(wire) = end.line {
+            let carrier = self.local.channels.carriers.get(&wire);
+            status.reserved = end.open && carrier.is_some_and(|c| c.reserved.is_some());
+        }
         if let Line::There((association, channel)) = end.line
             && let Some(association) = self.endpoint.association(association)
         {

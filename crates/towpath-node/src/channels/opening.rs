@@ -12,6 +12,7 @@ use towpath_vm::{Host, HostState, Message};
 use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
 use towpath_wire::{ChannelId, HostId, Instant, TaskId};
 
+use super::reserving::traffic;
 use super::table::{End, EndId, Line, Wire, Wish};
 use crate::node::Node;
 use crate::peers::{ALONG_MAX, Contact};
@@ -36,6 +37,7 @@ fn opening(spec: &ChannelSpec) -> Opening {
         reliability: reliability(spec.class),
         priority: PRIORITY_LEAST + u16::from(spec.priority),
         window: Some(spec.window),
+        tspec: spec.reserve.as_ref().map(traffic),
         ..Opening::new(Direction::Both, LABEL_CHANNEL)
     }
 }
@@ -48,6 +50,7 @@ fn agree(open: &ChannelOpen, spec: &ChannelSpec) -> bool {
         && open.priority == said.priority
         && open.direction == said.direction
         && open.limit <= u64::from(spec.window)
+        && open.tspec == said.tspec
 }
 
 fn limit((what, limit): (&str, u64)) -> Fault {
@@ -115,11 +118,22 @@ impl Node {
             self.local.channels.remove(id);
             return self.channel_refused(id, limit(self.full(association)));
         };
-        self.local.channels.lead(id, Line::There((association, channel)));
-        let ask = ChannelAsk { channel: channel.0, from: id.0, to, spec };
-        if !self.peers.say_along(association, Message::ChannelAsk(ask)) {
+        let wire = (association, channel);
+        self.local.channels.lead(id, Line::There(wire));
+        match spec.reserve {
+            Some(wish) => self.reserve_wire(wire, &wish),
+            None => self.name_channel(id, wire),
+        }
+    }
+
+    /// Says whose a channel is that was opened for a task's.
+    pub(super) fn name_channel(&mut self, id: EndId, wire: Wire) {
+        self.local.channels.is_said(wire);
+        let Some(end) = self.local.channels.get(id) else { return };
+        let ask = ChannelAsk { channel: wire.1.0, from: id.0, to: end.peer, spec: end.spec };
+        if !self.peers.say_along(wire.0, Message::ChannelAsk(ask)) {
             self.local.channels.remove(id);
-            self.finish_wire((association, channel));
+            self.finish_wire(wire);
             self.channel_refused(id, limit(("opens that wait for a host", ALONG_MAX as u64)));
         }
     }
@@ -175,14 +189,32 @@ impl Node {
             self.malformed += 1;
             return;
         }
-        let (wire, most) = ((id, ChannelId(ask.channel)), self.config.proto.channels_max);
-        let opened = self.local.channels.nameless.contains_key(&wire);
-        if !opened && self.local.channels.named_on(id) >= usize::from(most) {
-            let fault = limit(("channels that a host has named and not opened", most.into()));
-            return self.answer_along(wire, Err(fault));
+        let wire = (id, ChannelId(ask.channel));
+        if let Err(what) = self.has_room_for_name(wire) {
+            return self.answer_along(wire, Err(limit(what)));
         }
-        self.local.channels.named.insert(wire, ask);
+        self.local.channels.named.insert(wire, Some(ask));
         self.match_offer(wire);
+    }
+
+    /// A peer says that a channel is nobody's.
+    pub(crate) fn handle_channel_withdrawn(&mut self, id: AssociationId, channel: u32) {
+        let wire = (id, ChannelId(channel));
+        if self.has_room_for_name(wire).is_err() {
+            self.malformed += 1;
+            return;
+        }
+        self.local.channels.named.insert(wire, None);
+        self.match_offer(wire);
+    }
+
+    fn has_room_for_name(&self, wire: Wire) -> Result<(), (&'static str, u64)> {
+        let most = self.config.proto.channels_max;
+        let opened = self.local.channels.nameless.contains_key(&wire);
+        if opened || self.local.channels.named_on(wire.0) < usize::from(most) {
+            return Ok(());
+        }
+        Err(("channels that a host has named and not opened", most.into()))
     }
 
     /// Offers a channel that was opened and whose owner is known.
@@ -192,9 +224,10 @@ impl Node {
         else {
             return;
         };
-        let (agreed, ask) = (agree(open, &ask.spec), *ask);
+        let said = ask.map(|ask| (ask, agree(open, &ask.spec)));
         channels.nameless.remove(&wire);
         channels.named.remove(&wire);
+        let Some((ask, agreed)) = said else { return self.finish_wire(wire) };
         let wish = Wish { line: Line::There(wire), from: ask.from, spec: ask.spec };
         if agreed {
             self.offer(wish, ask.to);

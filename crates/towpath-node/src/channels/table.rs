@@ -9,7 +9,7 @@ use towpath_proto::AssociationId;
 use towpath_vm::channel::{CHANNELS_MAX, ChannelSpec, HERE_MAX, OPENS_PER_SECOND};
 use towpath_vm::message::ChannelAsk;
 use towpath_wire::frame::ChannelOpen;
-use towpath_wire::{ChannelId, HostId, Instant, TaskId};
+use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
 
 /// A task's channel, by its number there.
 pub(crate) type EndId = (TaskId, u32);
@@ -115,6 +115,10 @@ pub(crate) struct Carrier {
     under_way: u32,
     ended_by_us: bool,
     ended_by_peer: bool,
+    /// It is, or is to be, reserved on this link.
+    pub(crate) reserved: Option<LinkId>,
+    /// The peer was not told yet whose it is.
+    pub(crate) unsaid: bool,
 }
 
 impl Carrier {
@@ -149,8 +153,8 @@ pub(crate) struct Ends {
     opens: BTreeMap<TaskId, Opens>,
     /// Channels that a peer opened and did not say whose they are.
     pub(crate) nameless: BTreeMap<Wire, ChannelOpen>,
-    /// What a peer said of channels that it has not opened.
-    pub(crate) named: BTreeMap<Wire, ChannelAsk>,
+    /// What a peer said of channels that it has not opened; `None`: that they are nobody's.
+    pub(crate) named: BTreeMap<Wire, Option<ChannelAsk>>,
     /// For tasks that have not enrolled yet.
     awaiting: BTreeMap<TaskId, Vec<Wish>>,
     /// For hosts without a connection.
@@ -326,6 +330,23 @@ impl Ends {
         let end = carrier.end;
         self.tidy(wire);
         end
+    }
+
+    /// A channel is no longer reserved: on which link it was.
+    pub(crate) fn unreserve(&mut self, wire: Wire) -> Option<LinkId> {
+        self.carriers.get_mut(&wire)?.reserved.take()
+    }
+
+    /// The peer is told whose a channel is; true when it was not told before.
+    pub(crate) fn is_said(&mut self, wire: Wire) -> bool {
+        self.carriers.get_mut(&wire).is_some_and(|c| core::mem::take(&mut c.unsaid))
+    }
+
+    /// The channels of a connection that are reserved.
+    pub(crate) fn reserved_on(&self, id: AssociationId) -> Vec<Wire> {
+        let all = (id, ChannelId(0))..=(id, ChannelId(u32::MAX));
+        let reserved = self.carriers.range(all).filter(|(_, c)| c.reserved.is_some());
+        reserved.map(|(wire, _)| *wire).collect()
     }
 
     /// We send nothing more on it.

@@ -13,7 +13,7 @@ use towpath_wire::{HostId, TaskId};
 use super::net::Net;
 
 const USUAL: ChannelSpec =
-    ChannelSpec { class: Class::Ordered, priority: 4, deadline: None, window: 8192 };
+    ChannelSpec { class: Class::Ordered, priority: 4, deadline: None, window: 8192, reserve: None };
 
 fn open(net: &mut Net, host: usize, task: TaskId, number: u32, to: TaskId, spec: ChannelSpec) {
     net.says(host, task, ToDaemon::OpenChannel { number, to, spec });

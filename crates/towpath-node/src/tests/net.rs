@@ -84,6 +84,7 @@ pub(super) fn config(index: usize, name: &str) -> NodeConfig {
         cpus: 2,
         slots: 2,
         unix_us_at_zero: EPOCH_S * 1_000_000,
+        paced: false,
         proto: Config::default(),
     }
 }

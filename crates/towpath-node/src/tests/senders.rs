@@ -13,9 +13,10 @@ use alloc::vec::Vec;
 use towpath_vm::channel::ChannelSpec;
 use towpath_vm::message::{
     Accepted, Addresses, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit,
-    ChannelAnswer, ChannelAsk, Credit, Entries, Exited, Halt, Input, Kill, List, MessageError,
-    Numbers, Output, Relay, Report, Resumed, Siblings, Spawn, SpawnFor, Started, StreamAsk,
-    StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
+    ChannelAnswer, ChannelAsk, ChannelWithdrawn, Credit, Entries, Exited, Halt, Input, Kill, List,
+    MessageError, Numbers, Output, Relay, Report, Resumed, Siblings, Spawn, SpawnFor, Started,
+    StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask,
+    Welcome,
 };
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
 use towpath_vm::{Change, Ending, Entry, Message, Stream, TaskExit};
@@ -42,9 +43,12 @@ enum Who {
 /// asks for: it is kept under its own name.
 const fn who(message: &Message) -> Who {
     match message {
-        // The latter two are heard on the connection that they speak of, and nowhere else:
+        // The latter three are heard on the connection that they speak of, and nowhere else:
         // `super::channels` says from whom.
-        Message::Welcome(_) | Message::ChannelAsk(_) | Message::ChannelAnswer(_) => Who::Nobody,
+        Message::Welcome(_)
+        | Message::ChannelAsk(_)
+        | Message::ChannelAnswer(_)
+        | Message::ChannelWithdrawn(_) => Who::Nobody,
         Message::Entries(_) | Message::Addresses(_) | Message::Halt(_) | Message::Resumed(_) => {
             Who::Leader
         }
@@ -207,6 +211,7 @@ fn examples(s: &mut Stage) -> Vec<Message> {
             spec: ChannelSpec::default(),
         }),
         Message::ChannelAnswer(ChannelAnswer { channel: 70, outcome: Ok(()) }),
+        Message::ChannelWithdrawn(ChannelWithdrawn { channel: 70 }),
         Message::Addresses(Addresses { hosts: vec![(named, vec![addr(50), addr(51)])] }),
     ]
 }

@@ -18,7 +18,9 @@ use super::path::{Departure, Path};
 use super::paths::PATHS_MAX;
 use super::send::{Next, PIECE_MIN, Piece, SendHalf};
 use crate::endpoint::cut_text;
-use crate::machine::{Grant, GrantKind, PACKET_MIN, PacketWriter, Transmit, TxBatch};
+use crate::machine::{
+    DSCP_RESERVED, Grant, GrantKind, PACKET_MIN, PacketWriter, Transmit, TxBatch,
+};
 use crate::stripe::{PathView, StripeScheduler};
 
 /// Most frames that must not be lost in one packet.
@@ -32,9 +34,12 @@ impl Association {
         grant: Grant,
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
-        let train = self.build_train(now, grant, out);
+        let mut train = self.build_train(now, grant, out);
         if let Some(channel) = grant.kind.channel() {
             self.channels.granted(channel, train.is_some());
+            if let Some(train) = &mut train {
+                train.tos |= DSCP_RESERVED << 2;
+            }
         }
         train
     }
@@ -76,9 +81,9 @@ impl Association {
     }
 
     fn transmit(&self, path: usize, out: &TxBatch<'_>) -> Transmit {
-        let ecn = self.paths[path].codepoint();
+        let tos = self.paths[path].codepoint();
         let Path { link, remote, .. } = self.paths[path];
-        Transmit { link, remote, segment: out.segment(), len: out.used(), ecn }
+        Transmit { link, remote, segment: out.segment(), len: out.used(), tos }
     }
 
     /// The path that the next packet goes out on, of those on the grant's link.

@@ -222,6 +222,11 @@ impl Association {
         self.paths.first().remote
     }
 
+    /// The link that its first path goes out on.
+    pub fn link(&self) -> LinkId {
+        self.paths.first().link
+    }
+
     /// Adds a path to `remote` on `link`, which the owners of both sides have agreed on: the first
     /// handshake speaks of one only. It is used at once; its number is the same on both sides where
     /// both add their paths in the same order. `None`: there are as many as we can hold, 16, or as

@@ -423,7 +423,7 @@ impl Endpoint {
         let index = self.queue.iter().position(|(l, _, _)| *l == link)?;
         let (link, remote, datagram) = self.queue.remove(index)?;
         out.plain(&datagram);
-        Some(Transmit { link, remote, segment: datagram.len(), len: datagram.len(), ecn: 0 })
+        Some(Transmit { link, remote, segment: datagram.len(), len: datagram.len(), tos: 0 })
     }
 
     fn transmit_one(

@@ -13,7 +13,7 @@ pub(super) fn of_fault(fault: &Fault) -> Code {
         Fault::NoHost => Code::NoHost,
         Fault::NoTask => Code::NoTask,
         Fault::NotStarted { errno, .. } if NO_FILE.contains(errno) => Code::NoFile,
-        Fault::NotStarted { .. } | Fault::Limit { .. } => Code::OutOfRes,
+        Fault::NotStarted { .. } | Fault::Limit { .. } | Fault::NotReserved(_) => Code::OutOfRes,
         Fault::HostLost => Code::HostFail,
         Fault::Frozen => Code::DSysErr,
         Fault::NoGroup => Code::NoGroup,

@@ -225,6 +225,7 @@ impl<'a> Run<'a> {
             cpus: 2,
             slots: 2,
             unix_us_at_zero: 1_000_000_000_000,
+            paced: false,
             proto: proto.clone(),
         };
         let rng = |host: usize| Rng::new(seed, 1000 + host as u64);

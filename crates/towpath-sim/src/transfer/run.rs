@@ -316,7 +316,7 @@ impl<'a> Run<'a> {
                 flow.curve.departed(now, channel, datagram);
             }
             let go_on = |at, t| _ = kernel.schedule(at, Happening::Datagram(t));
-            network.send(now, host, to, datagram, t.ecn, go_on);
+            network.send(now, host, to, datagram, t.tos & 3, go_on);
         }
         true
     }

@@ -64,6 +64,7 @@ impl Bench {
             cpus: 2,
             slots: 2,
             unix_us_at_zero: 1_000_000,
+            paced: false,
             proto: Config::default(),
         };
         let crypto = Box::new(StandIn::new(Rng::new(1, 1)));
@@ -184,7 +185,7 @@ impl Bench {
                 let timely = (class == Class::Timely) != (c.byte() == 255);
                 let deadline = timely.then(|| Duration::from_millis(20));
                 let (priority, window) = (c.byte() % 9, u32::from(c.byte()) << 10);
-                let spec = ChannelSpec { class, priority, deadline, window };
+                let spec = ChannelSpec { class, priority, deadline, window, reserve: None };
                 ToDaemon::OpenChannel { number: number & !1, to: self.someone(c), spec }
             }
         }

@@ -62,7 +62,7 @@ fn draw(rng: &mut Rng) -> ChannelSpec {
         .then(|| core::time::Duration::from_micros(100 + rng.below(200_000)));
     let most = if rng.below(2) == 0 { 2_000 } else { 60_000 };
     let window = WINDOW_MIN + rng.below(most) as u32;
-    ChannelSpec { class, priority: rng.below(8) as u8, deadline, window }
+    ChannelSpec { class, priority: rng.below(8) as u8, deadline, window, reserve: None }
 }
 
 impl Task {

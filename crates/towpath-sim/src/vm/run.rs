@@ -100,6 +100,7 @@ impl<'a> Run<'a> {
             cpus: 2,
             slots: 2,
             unix_us_at_zero: 1_000_000_000_000,
+            paced: false,
             proto: proto.clone(),
         };
         let key = crypto(seed, 0).public_key();

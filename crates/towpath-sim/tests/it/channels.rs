@@ -26,22 +26,22 @@ fn credit(vm: &Vm, from: TaskId, to: TaskId) -> u64 {
 }
 
 /// A task that sends another one long messages, as much as it may, a piece each.
-struct Bulk {
+pub(crate) struct Bulk {
     from: TaskId,
     to: TaskId,
     seq: u32,
     asked: bool,
-    received: u64,
+    pub(crate) received: u64,
 }
 
 impl Bulk {
-    fn new(vm: &mut Vm) -> Self {
+    pub(crate) fn new(vm: &mut Vm) -> Self {
         let (from, to) = (vm.enrol(0), vm.enrol(1));
         Self { from, to, seq: 0, asked: false, received: 0 }
     }
 
     /// Sends what it may, `most` pieces at most; asks for more when that is used up.
-    fn go_on(&mut self, vm: &mut Vm, most: usize) {
+    pub(crate) fn go_on(&mut self, vm: &mut Vm, most: usize) {
         for got in vm.take(self.from) {
             self.asked &= !matches!(got, Got::Said(ToTask::Credit { .. }));
         }

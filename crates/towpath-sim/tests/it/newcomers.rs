@@ -34,6 +34,7 @@ fn join(vm: &mut Vm, host: usize, invitation: towpath_node::Invitation, build: &
         cpus: 1,
         slots: 1,
         unix_us_at_zero: wall_clock(host),
+        paced: false,
         proto: Config::default(),
     };
     let target = JoinTarget { addr: address(0), key: crypto(0).public_key(), invitation };

@@ -37,6 +37,7 @@ fn config(host: usize, links: Links) -> NodeConfig {
         cpus: 2,
         slots: 2,
         unix_us_at_zero: 1_000_000_000_000,
+        paced: false,
         proto: Config::default(),
     }
 }

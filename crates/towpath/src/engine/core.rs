@@ -10,7 +10,7 @@ use towpath_node::{Node, NodeEvent};
 use towpath_proto::{HeapMemory, Machine};
 use towpath_task::place::SOCKET_VAR;
 use towpath_vm::Action;
-use towpath_wire::{ByteSize, HostId, Instant};
+use towpath_wire::{ByteSize, HostId, Instant, Rate};
 
 use super::control::Control;
 use super::doors::Doors;
@@ -52,6 +52,8 @@ pub struct EngineOptions {
     pub tasks: TaskSocket,
     /// The sockets for hosts, at least one and at most [`LINKS_MAX`].
     pub udp: Vec<UdpLink>,
+    /// How fast each of them sends at most; `None`: as fast as it can.
+    pub link_rate: Option<Rate>,
     /// The clock.
     pub clock: Clock,
     /// Readable once a signal asks the daemon to end.
@@ -128,12 +130,13 @@ pub struct Engine {
 impl Engine {
     /// An engine around a node.
     pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
-        let EngineOptions { vm, listener, tasks, udp, clock, .. } = options;
+        let EngineOptions { vm, listener, tasks, udp, link_rate, clock, .. } = options;
         let EngineOptions { signals, mut launch, descriptors, keeper, .. } = options;
         launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
         let poll = Poll::new().map_err(system("epoll"))?;
         let waker = Waker::new().map_err(system("eventfd"))?;
-        let network = Network::new(udp, KEY_LINKS, &poll).map_err(system("watching the links"))?;
+        let network = Network::new(udp, link_rate, KEY_LINKS, &poll);
+        let network = network.map_err(system("watching the links"))?;
         poll.add(&waker, KEY_WAKE).map_err(system("watching the control thread"))?;
         poll.add(&signals, KEY_SIGNAL).map_err(system("watching for signals"))?;
         let control =
@@ -190,6 +193,7 @@ impl Engine {
             let came = self.network.spin(node, &clock, &mut self.memory);
             let came = came.map_err(system("receiving"))? || self.network.gather(&clock);
             let timeout = if came { Some(Duration::ZERO) } else { self.timeout() };
+            let timeout = self.doze(timeout).map_err(system("waiting"))?;
             self.poll.wait(&mut events, timeout).map_err(system("waiting"))?;
             self.follow_clock();
             for r in (0..).map_while(|i| events.get(i)) {
@@ -238,6 +242,16 @@ impl Engine {
         let orphan = self.clients.orphans.values().min().copied();
         let next = node.into_iter().chain(orphan).chain(self.doors.shut_until).min()?;
         Some(next.since(self.clock.now()))
+    }
+
+    /// Waits for a paced link's next turn where that is sooner; how long to wait yet.
+    fn doze(&self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
+        let held = self.network.held_until().map(|at| at.since(self.clock.now()));
+        let Some(held) = held.filter(|held| timeout.is_none_or(|t| *held < t)) else {
+            return Ok(timeout);
+        };
+        self.poll.doze(held)?;
+        Ok(Some(Duration::ZERO))
     }
 
     /// Carries out everything the node wants, until it wants nothing more.
@@ -352,6 +366,11 @@ impl Engine {
             NodeEvent::OnChannel { task, number, block, len } => {
                 self.on_channel(task, number, block, len);
             }
+            NodeEvent::Reserve(asked) => {
+                let (now, outcome) = (self.clock.now(), self.network.reserve(&asked));
+                self.node.reserved(now, asked.of, outcome, &mut self.memory);
+            }
+            NodeEvent::Release { link, of } => self.network.release(link, of),
             NodeEvent::Direct { a, b } => self.direct(a, b),
             NodeEvent::CutOff { task, why } => self.cut_off_task(task, &why),
             NodeEvent::Adopted { parent, id, host, program } => {

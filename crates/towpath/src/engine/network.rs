@@ -6,14 +6,16 @@ use std::net::SocketAddr;
 use towpath_io::udp::Notice;
 use towpath_io::{Clock, LinkDriver, Turn, UdpLink};
 use towpath_node::Node;
-use towpath_proto::HeapMemory;
+use towpath_node::egress::{EgressStats, LinkEgress, NotReserved, Reservation};
+use towpath_proto::{AssociationId, HeapMemory};
+use towpath_wire::{ChannelId, Instant, LinkId, Rate};
 
 use super::poll::Poll;
 use crate::log::log;
 
 /// A link. Invariant: `epoll` reports that the socket is writable exactly while it is `blocked`.
 struct Link {
-    driver: LinkDriver,
+    driver: LinkDriver<LinkEgress>,
     key: u64,
     blocked: bool,
     /// Datagrams wait.
@@ -30,11 +32,18 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Watches each link under a key of its own, from `first_key` on.
-    pub(super) fn new(udp: Vec<UdpLink>, first_key: u64, poll: &Poll) -> io::Result<Self> {
+    /// Watches each link under a key of its own, from `first_key` on; each is paced at `rate`, if
+    /// there is one.
+    pub(super) fn new(
+        udp: Vec<UdpLink>,
+        rate: Option<Rate>,
+        first_key: u64,
+        poll: &Poll,
+    ) -> io::Result<Self> {
         let watch = |(key, udp): (u64, UdpLink)| {
             poll.add(&udp, key)?;
-            let driver = LinkDriver::new(udp);
+            let egress = LinkEgress::new(udp.id(), rate).map_err(io::Error::other)?;
+            let driver = LinkDriver::with_egress(udp, egress);
             Ok(Link { driver, key, blocked: false, readable: false, more: false })
         };
         let links: io::Result<_> = (first_key..).zip(udp).map(watch).collect();
@@ -82,6 +91,8 @@ impl Network {
     /// sent; true when it did.
     pub(super) fn gather(&mut self, clock: &Clock) -> bool {
         let pause = self.links[self.busy].driver.gather(clock);
+        let held = self.held_until().map_or(pause, |until| until.since(clock.now()));
+        let pause = pause.min(held);
         if pause.is_zero() || self.links.iter().any(|l| l.blocked || l.more) {
             return false;
         }
@@ -111,6 +122,31 @@ impl Network {
             more |= link.more;
         }
         Ok(more)
+    }
+
+    /// When a paced link lets the next of what waits go.
+    pub(super) fn held_until(&self) -> Option<Instant> {
+        let open = self.links.iter().filter(|l| !l.blocked);
+        open.filter_map(|l| l.driver.held_until()).min()
+    }
+
+    /// Reserves at a link's egress.
+    pub(super) fn reserve(&mut self, asked: &Reservation) -> Result<(), NotReserved> {
+        let link = self.links.iter_mut().find(|l| l.driver.link().id() == asked.link);
+        link.map_or(Err(NotReserved::NoRate), |l| l.driver.egress_mut().admit(asked))
+    }
+
+    /// Ends a reservation at a link's egress.
+    pub(super) fn release(&mut self, link: LinkId, of: (AssociationId, ChannelId)) {
+        if let Some(link) = self.links.iter_mut().find(|l| l.driver.link().id() == link) {
+            link.driver.egress_mut().release(of);
+        }
+    }
+
+    /// What paced links have let go, all of them together.
+    pub(super) fn paced(&self) -> EgressStats {
+        let all = self.links.iter().filter_map(|l| l.driver.egress().stats());
+        all.fold(EgressStats::default(), |sum, stats| sum.and(stats))
     }
 
     /// Whatever blocked, it is tried again.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 
 /// Watches descriptors, each under a key.
 #[derive(Debug)]
@@ -96,17 +96,31 @@ impl Poll {
     }
 
     /// Waits until something is ready or `timeout` is over.
+    ///
+    /// `epoll_wait` knows whole milliseconds only, and rounds up: see [`Poll::doze`].
     pub(super) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        let timeout = timeout.map(|t| Timespec {
-            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: t.subsec_nanos().into(),
-        });
+        let timeout = timeout.map(timespec);
         events.0.clear();
         match epoll::wait(&self.fd, spare_capacity(&mut events.0), timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(e) => Err(e.into()),
         }
     }
+
+    /// The same for those who cannot wait a millisecond too long; [`Poll::wait`] then says what is
+    /// ready.
+    pub(super) fn doze(&self, timeout: Duration) -> io::Result<()> {
+        let timeout = timespec(timeout);
+        match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    let tv_sec = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    Timespec { tv_sec, tv_nsec: time.subsec_nanos().into() }
 }
 
 /// Wakes a thread that waits in a [`Poll`].

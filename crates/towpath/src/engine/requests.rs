@@ -302,7 +302,13 @@ impl Engine {
     }
 
     pub(super) fn counters(&self) -> Vec<(String, u64)> {
+        let paced = self.network.paced();
         let own = [
+            ("paced_reserved_bytes", paced.reserved_bytes),
+            ("paced_control_bytes", paced.control_bytes),
+            ("paced_other_bytes", paced.other_bytes),
+            ("paced_held", paced.held),
+            ("paced_unused", paced.unused),
             ("message_memory_bytes", self.memory.used()),
             ("message_memory_bytes_max", self.memory.used_max()),
             ("send_errors", self.network.send_errors()),

@@ -16,6 +16,8 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
+use towpath_wire::Rate;
+
 use super::hostlist::{self, HostlistError, NAMES_MAX};
 
 /// Longest file read, in bytes.
@@ -39,6 +41,8 @@ pub struct Options {
     pub slots: Option<u16>,
     /// Where to receive.
     pub addr: Option<SocketAddr>,
+    /// How fast its links send at most. No word of a file sets it.
+    pub link_rate: Option<Rate>,
     /// `TOWPATH_HOME` there.
     pub home: Option<String>,
     /// The program there.

@@ -184,6 +184,8 @@ impl Launcher {
         let lost_after = self.lost_after_ms.iter();
         there.extend(lost_after.flat_map(|ms| ["--lost-after-ms".into(), ms.to_string()]));
         there.extend(options.slots.iter().flat_map(|n| ["--slots".into(), n.to_string()]));
+        let rate = options.link_rate.iter();
+        there.extend(rate.flat_map(|r| ["--link-rate".into(), r.as_bps().to_string()]));
         there.extend(options.addr.iter().flat_map(|a| ["--listen".into(), a.to_string()]));
         let (mut words, end) = match &self.way {
             Way::Ssh(words) => {

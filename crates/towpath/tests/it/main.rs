@@ -11,6 +11,7 @@ mod ends;
 mod examples;
 mod lent;
 mod messages;
+mod reserved;
 mod spawn;
 mod started;
 mod streams;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::egress::Head;
+use crate::machine::DSCP_RESERVED;
 use towpath_wire::frame::DATA_OVERHEAD;
 use towpath_wire::packet::{DATA_HEADER, TAG};
 
@@ -46,6 +47,7 @@ fn a_reserved_channels_data_waits_for_its_own_grants_and_its_heads_say_what_is_s
         let grant = Grant { kind, bytes: datagram, ..Grant::free(LINK) };
         let train = association.poll_transmit(net.now, grant, &mut out).expect("it was told");
         assert_eq!(train.len, bytes as usize, "as it was told");
+        assert_eq!(train.tos >> 2, DSCP_RESERVED, "marked for the switches");
         let arrival = (net.now + TRIP, buf[..train.len].to_vec());
         net.sides[1].coming.push_back(arrival);
         packets += 1;

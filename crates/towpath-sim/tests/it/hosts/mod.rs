@@ -58,6 +58,7 @@ fn config(host: usize) -> NodeConfig {
         cpus: 2,
         slots: 2,
         unix_us_at_zero: wall_clock(host),
+        paced: false,
         proto: Config::default(),
     }
 }

@@ -10,7 +10,7 @@ use towpath::daemon::EngineArgs;
 use towpath::protocol::{Reply, Request};
 use towpath::task::Wanted;
 use towpath::{Client, DaemonOptions, Home, Role, Task, Token, daemon};
-use towpath_wire::TaskId;
+use towpath_wire::{Rate, TaskId};
 
 /// What takes longer than this has gone wrong, also on a busy machine.
 pub const LONG: Duration = Duration::from_mins(1);
@@ -18,13 +18,24 @@ pub const LONG: Duration = Duration::from_mins(1);
 pub struct Vm {
     dir: tempfile::TempDir,
     daemons: Vec<JoinHandle<()>>,
+    link_rate: Option<Rate>,
 }
 
 impl Vm {
     /// A virtual machine of `hosts` hosts.
     pub fn up(hosts: usize) -> Self {
         let dir = tempfile::Builder::new().prefix("tp").tempdir().unwrap();
-        let mut vm = Self { dir, daemons: Vec::new() };
+        let mut vm = Self { dir, daemons: Vec::new(), link_rate: None };
+        for _ in 0..hosts {
+            vm.add();
+        }
+        vm
+    }
+
+    /// The same, each paced at a rate.
+    pub fn paced(hosts: usize, rate: Rate) -> Self {
+        let mut vm = Self::up(0);
+        vm.link_rate = Some(rate);
         for _ in 0..hosts {
             vm.add();
         }
@@ -54,6 +65,7 @@ impl Vm {
             cpus: 2,
             slots: 2,
             lost_after_ms: Some(2000),
+            link_rate: self.link_rate,
             engine: EngineArgs::default(),
         };
         let (up, is_up) = channel();

@@ -1,0 +1,112 @@
+//! What is reserved for a task's channel on the link that it goes out by.
+
+use alloc::string::ToString;
+
+use towpath_proto::{Association, AssociationId, Memory};
+use towpath_qos::spec::wire::{Framing, FramingError, Ip, datagram_bytes};
+use towpath_vm::channel::Reserve;
+use towpath_vm::talk::Fault;
+use towpath_wire::units::nanos;
+use towpath_wire::{ByteSize, ChannelId, Instant, Rate, TrafficSpec};
+
+use super::table::Wire;
+use crate::egress::{NotReserved, Reservation};
+use crate::event::NodeEvent;
+use crate::node::Node;
+
+/// What the other side's host is told of it: in bytes of messages, without headers.
+pub(super) fn traffic(wish: &Reserve) -> TrafficSpec {
+    let rate = rate(wish.bytes.into(), wish);
+    TrafficSpec {
+        rate,
+        peak: rate,
+        burst: ByteSize::from_bytes(u64::from(wish.bytes) * u64::from(wish.burst)),
+        unit_min_bytes: wish.bytes,
+        unit_max_bytes: wish.bytes,
+    }
+}
+
+/// So many bytes each time, rounded up.
+fn rate(bytes: u64, wish: &Reserve) -> Rate {
+    let bits = u128::from(bytes) * 8_000_000_000;
+    let bps = bits.div_ceil(u128::from(nanos(wish.every)).max(1));
+    Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
+}
+
+/// In wire bytes, on a connection's first path as it is known now. Longer datagrams than it takes
+/// now are never asked for.
+fn reservation(
+    wire: Wire,
+    association: &Association,
+    wish: &Reserve,
+) -> Result<Reservation, FramingError> {
+    let (ip, header) = if association.remote().is_ipv4() { (Ip::V4, 28) } else { (Ip::V6, 48) };
+    let datagram = u64::from(association.datagram());
+    let framing = Framing::new(ip, false, ByteSize::from_bytes(datagram + header), 1)?;
+    let message = framing.wire_bytes(ByteSize::from_bytes(wish.bytes.into())).as_bytes();
+    Ok(Reservation {
+        link: association.link(),
+        of: wire,
+        rate: rate(message, wish),
+        burst: ByteSize::from_bytes(message * u64::from(wish.burst)),
+        packet: ByteSize::from_bytes(datagram_bytes(ip, false, datagram)),
+        within: wish.within,
+    })
+}
+
+impl Node {
+    /// Asks the egress of a channel's link for what its task wishes.
+    pub(super) fn reserve_wire(&mut self, wire: Wire, wish: &Reserve) {
+        let asked = self.endpoint.association(wire.0).map(|a| reservation(wire, a, wish));
+        match asked {
+            Some(Ok(asked)) => {
+                if let Some(carrier) = self.local.channels.carriers.get_mut(&wire) {
+                    (carrier.reserved, carrier.unsaid) = (Some(asked.link), true);
+                    self.events.push_back(NodeEvent::Reserve(asked));
+                }
+            }
+            Some(Err(why)) => self.reservation_refused(wire, &why.to_string()),
+            // Its end follows.
+            None => {}
+        }
+    }
+
+    /// How [`NodeEvent::Reserve`] went. What was given up meanwhile has been released.
+    pub fn reserved(
+        &mut self,
+        now: Instant,
+        of: (AssociationId, ChannelId),
+        outcome: Result<(), NotReserved>,
+        memory: &mut dyn Memory,
+    ) {
+        let carrier = self.local.channels.carriers.get(&of);
+        if let Some(link) = carrier.and_then(|c| c.reserved)
+            && let Some(id) = carrier.and_then(|c| c.end)
+        {
+            match outcome {
+                Ok(()) => {
+                    self.endpoint.reserve_channel(of.0, of.1, Some(link));
+                    self.name_channel(id, of);
+                }
+                Err(why) => self.reservation_refused(of, &why.to_string()),
+            }
+        }
+        self.pump(now, memory);
+    }
+
+    fn reservation_refused(&mut self, wire: Wire, why: &str) {
+        let Some(id) = self.local.channels.carriers.get(&wire).and_then(|c| c.end) else { return };
+        self.local.channels.unreserve(wire);
+        self.local.channels.remove(id);
+        self.finish_wire(wire);
+        self.channel_refused(id, Fault::NotReserved(why.into()));
+    }
+
+    /// A reserved channel is one no longer; what still waits goes as everything else does.
+    pub(super) fn end_reservation(&mut self, of: Wire) {
+        if let Some(link) = self.local.channels.unreserve(of) {
+            self.endpoint.reserve_channel(of.0, of.1, None);
+            self.events.push_back(NodeEvent::Release { link, of });
+        }
+    }
+}
