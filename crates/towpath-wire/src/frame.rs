@@ -28,7 +28,7 @@
 //! ACK_RATE       0 type=129 | 1 zero | 2..4 length n=8 | 4..6 path | 6..8 packets that ask for an
 //!                acknowledgement until one goes out | 8..12 longest wait for that (us)
 //! PATH_ADD       0 type=130 | 1 zero | 2..4 length n=22 | 4..6 path | 6..8 link of the sender
-//!                8..24 address at which it receives on that path (IPv6, or IPv4 mapped) | 24..26 port
+//!                where it receives: 8..24 address (IPv6, or IPv4 mapped) | 24..26 port
 //! PATH_RETIRE    0 type=131 | 1 zero | 2..4 length n=4 | 4..6 path | 6..8 reason
 //! (extension)    0 type=132..=255 | 1 zero | 2..4 length n
 //!                4..4+n anything: skipped where not known

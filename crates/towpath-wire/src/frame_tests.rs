@@ -142,7 +142,8 @@ proptest! {
         body in proptest::collection::vec(any::<u8>(), 0..40),
         reservation: u64,
     ) {
-        let unknown_frame = frame_type > SKIP && ![MARKS, ACK_RATE, PATH_ADD, PATH_RETIRE].contains(&frame_type);
+        let extensions = [MARKS, ACK_RATE, PATH_ADD, PATH_RETIRE];
+        let unknown_frame = frame_type > SKIP && !extensions.contains(&frame_type);
         if unknown_frame {
             let mut bytes = vec![PING, frame_type, 0, body.len() as u8, 0];
             bytes.extend(&body);

@@ -264,7 +264,7 @@ fn every_frame_has_its_words() {
         ),
         (
             emitted(|w| {
-                frame::emit_path_add(w, PathId(3), LinkId(2), ([10, 0, 0, 1], 7000).into())
+                frame::emit_path_add(w, PathId(3), LinkId(2), ([10, 0, 0, 1], 7000).into());
             }),
             "PATH_ADD path 3 link 2 at 10.0.0.1:7000",
         ),

@@ -27,8 +27,8 @@ use towpath_wire::packet::{
 };
 use towpath_wire::talk::Header;
 use towpath_wire::{
-    Admission, ByteSize, ChannelId, ChannelOpen, Direction, HostId, LinkId, PathId, Rate, Reliability,
-    TrafficSpec, VersionRange,
+    Admission, ByteSize, ChannelId, ChannelOpen, Direction, HostId, LinkId, PathId, Rate,
+    Reliability, TrafficSpec, VersionRange,
 };
 
 fn main() -> io::Result<()> {
@@ -472,7 +472,7 @@ fn talks() -> Vec<(&'static str, Vec<u8>)> {
     let several = data::front_several(&[(task, 1), (task, 2)]);
     vec![
         ("ask", encode(&ask, Vec::new())),
-        ("blocked", encode(&ToDaemon::Blocked { peer: task }, Vec::new())),
+        ("blocked", encode(&ToDaemon::Blocked { peer: task, need: 64 }, Vec::new())),
         ("gone", encode(&ToTask::Gone { peer: task }, Vec::new())),
         ("header", header.emit().to_vec()),
         ("piece", [&data::FRONT_ONE[..], &header.emit(), b"abcdef"].concat()),

@@ -538,15 +538,9 @@ impl Association {
         match change {
             PathChange::Up => self.paths.set_up(link, true),
             PathChange::Down => self.paths.set_up(link, false),
-            PathChange::Longest { .. } => {}
-        }
-        for path in self.paths.iter_mut().filter(|p| p.link == link) {
-            match change {
-                PathChange::Up | PathChange::Down => {}
-                PathChange::Longest { remote, bytes } if path.remote == remote => {
-                    path.longest_told(now, bytes);
-                }
-                PathChange::Longest { .. } => {}
+            PathChange::Longest { remote, bytes } => {
+                let told = |p: &&mut Path| p.link == link && p.remote == remote;
+                self.paths.iter_mut().filter(told).for_each(|p| p.longest_told(now, bytes));
             }
         }
     }
