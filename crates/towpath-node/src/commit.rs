@@ -16,6 +16,11 @@ use crate::config::reason;
 use crate::node::Node;
 use crate::restore::REMOVED_MAX;
 
+/// Newcomers and tasks that wait for the log at once: a log that commits nothing is not filled by
+/// those who go on asking; a task has a quarter of them at most, as many questions as it may have.
+/// What nobody waits for (a host is lost, or leaves) is proposed anyway.
+pub(crate) const PROPOSALS_MAX: usize = 16_384;
+
 /// A leader's log, and who waits for what it was asked for.
 #[derive(Debug)]
 pub(crate) struct Proposals {
@@ -75,8 +80,13 @@ impl Node {
         command: Command,
         waiting: impl Into<Option<Waiting>>,
     ) {
+        let waiting = waiting.into();
+        if waiting.is_some() && self.lead.proposals.waiting.len() >= PROPOSALS_MAX {
+            let (what, limit) = ("changes that wait for the log".into(), PROPOSALS_MAX as u64);
+            return self.dropped(now, waiting, Fault::Limit { what, limit });
+        }
         let ticket = self.lead.proposals.log.propose(command);
-        if let Some(waiting) = waiting.into() {
+        if let Some(waiting) = waiting {
             self.lead.proposals.waiting.insert(ticket, waiting);
         }
         self.settle_proposals(now);
@@ -99,7 +109,7 @@ impl Node {
                 }
                 Outcome::Dropped(ticket) => {
                     let waiting = self.lead.proposals.waiting.remove(&ticket);
-                    self.dropped(now, waiting);
+                    self.dropped(now, waiting, Fault::Frozen);
                 }
             }
         }
@@ -176,11 +186,11 @@ impl Node {
     }
 
     /// What was asked for will never be: whoever waits for it is told.
-    fn dropped(&mut self, now: Instant, waiting: Option<Waiting>) {
+    fn dropped(&mut self, now: Instant, waiting: Option<Waiting>, why: Fault) {
         match waiting {
             Some(Waiting::Newcomer(newcomer)) => self.turn_away(&newcomer, reason::UNDECIDED),
             Some(Waiting::Task(task, number, _) | Waiting::Asker(task, number)) => {
-                self.reply(now, task, number, Err(Fault::Frozen));
+                self.reply(now, task, number, Err(why));
             }
             None => {}
         }

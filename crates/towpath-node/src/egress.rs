@@ -50,6 +50,10 @@ const DATAGRAM: u64 = 1500;
 pub const CONTROL_SHARE: u32 = 20;
 /// What they did not use adds up to so much.
 const CONTROL_BURST: Duration = Duration::from_millis(1);
+/// The part of the link that nobody can reserve, beside that of control: one of these. Without it
+/// reserved channels could keep everything else from ever being sent, the hosts' own messages with
+/// it.
+pub const OTHERS_SHARE: u32 = 10;
 /// A driver that was woken late makes good for so much.
 const LATE_MAX: Duration = Duration::from_micros(300);
 /// Reserved channels of a link at most.
@@ -90,6 +94,14 @@ impl LinkEgress {
     pub fn release(&mut self, of: (AssociationId, ChannelId)) {
         if let Self::Scheduled(it) = self {
             it.release(of);
+        }
+    }
+
+    /// Channels that are reserved here.
+    pub fn reserved(&self) -> usize {
+        match self {
+            Self::Free(_) => 0,
+            Self::Scheduled(it) => it.places.len(),
         }
     }
 

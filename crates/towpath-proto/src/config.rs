@@ -184,6 +184,8 @@ pub enum Plant {
     EndOvertakes,
     /// A task that is done with a channel keeps the credit of what it did not receive.
     ChannelCreditKept,
+    /// A reservation stays when its channel ends.
+    ReservationKept,
     /// The end of a task is told to one host too few.
     NoticeOneTooFew,
     /// The tasks of a host that was declared lost go on once it is another one.

@@ -48,7 +48,9 @@ pub struct SimHost {
     /// Its processes.
     pub processes: Processes,
     /// Who decides what its link sends next.
-    egress: LinkEgress,
+    pub(crate) egress: LinkEgress,
+    /// What it is paced at: a node that boots finds nothing reserved.
+    rate: Option<Rate>,
     /// Before then its egress lets nothing go, by its clock.
     held_until: Option<Instant>,
     timer: Option<(Handle, Instant)>,
@@ -170,6 +172,7 @@ impl World {
             clock,
             processes: Processes::default(),
             egress: LinkEgress::Free(Free::new(LINK)),
+            rate: None,
             held_until: None,
             timer: None,
             paused: false,
@@ -187,6 +190,7 @@ impl World {
     pub fn pace(&mut self, host: usize, rate: Option<Rate>) {
         let egress = LinkEgress::new(LINK, rate);
         self.hosts[host].egress = egress.expect("a rate that packet schedulers know");
+        self.hosts[host].rate = rate;
     }
 
     /// Cuts a star's host off, or mends its links.
@@ -242,6 +246,7 @@ impl World {
 
     /// Puts a node on a host.
     pub fn boot(&mut self, host: usize, node: Node) {
+        self.pace(host, self.hosts[host].rate);
         self.hosts[host].node = Some(node);
         self.drain(host);
     }

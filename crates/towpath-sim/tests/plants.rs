@@ -128,6 +128,11 @@ fn credit_that_goes_with_a_channel_is_found() {
 }
 
 #[test]
+fn a_reservation_that_outlives_its_channel_is_found() {
+    is_found(Plant::ReservationKept, TASKS, 200, "reservations");
+}
+
+#[test]
 fn an_end_told_to_one_host_too_few_is_found() {
     is_found(Plant::NoticeOneTooFew, TASKS, 40, "");
 }

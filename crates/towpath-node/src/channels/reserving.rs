@@ -104,6 +104,10 @@ impl Node {
 
     /// A reserved channel is one no longer; what still waits goes as everything else does.
     pub(super) fn end_reservation(&mut self, of: Wire) {
+        #[cfg(plant)]
+        if self.plant() == towpath_proto::config::Plant::ReservationKept {
+            return;
+        }
         if let Some(link) = self.local.channels.unreserve(of) {
             self.endpoint.reserve_channel(of.0, of.1, None);
             self.events.push_back(NodeEvent::Release { link, of });

@@ -12,7 +12,7 @@ use towpath_qos::spec::{SpecError, TSpec, TokenBucket};
 use towpath_wire::units::nanos;
 use towpath_wire::{ByteSize, ChannelId, LinkId, Rate};
 
-use super::{CONTROL_BURST, CONTROL_SHARE, frame_bytes};
+use super::{CONTROL_BURST, CONTROL_SHARE, OTHERS_SHARE, frame_bytes};
 
 /// Up to so many reservations of a link, the least delay that still fits is looked for; beyond,
 /// it would take longer than a daemon may think.
@@ -53,7 +53,7 @@ pub enum NotReserved {
         asked: Rate,
         /// The link's.
         rate: Rate,
-        /// What is neither reserved nor acknowledgements' and control's.
+        /// What is neither reserved nor kept for control and for everything else.
         left: Rate,
     },
     /// Not so soon beside the others.
@@ -115,7 +115,8 @@ pub(super) fn fits<'a>(
     let bps = rate.as_bps();
     let share = bps / u64::from(CONTROL_SHARE);
     let reserved: u64 = standing.clone().map(|r| r.rate.as_bps()).sum();
-    let left = (bps - share).saturating_sub(reserved);
+    let kept = share + bps / u64::from(OTHERS_SHARE);
+    let left = (bps - kept).saturating_sub(reserved);
     if asked.rate.as_bps() > left {
         let (asked, left) = (asked.rate, Rate::from_bps(left));
         return Err(NotReserved::Rate { asked, rate, left });
@@ -173,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_the_rate_is_told_and_a_twentieth_is_never_there() {
+    fn what_is_left_of_the_rate_is_told_and_three_twentieths_are_never_there() {
         let standing = [asked(1, 40, 1538, 4000), asked(2, 40, 1538, 4000)];
-        assert_eq!(fits(RATE, 1500, standing.iter(), &asked(3, 15, 1538, 4000)), Ok(()));
-        let said = fits(RATE, 1500, standing.iter(), &asked(3, 16, 1538, 4000)).unwrap_err();
+        assert_eq!(fits(RATE, 1500, standing.iter(), &asked(3, 5, 1538, 4000)), Ok(()));
+        let said = fits(RATE, 1500, standing.iter(), &asked(3, 6, 1538, 4000)).unwrap_err();
         assert_eq!(
             said.to_string(),
-            "16.0 Mbit/s of messages and headers on a link of 100.0 Mbit/s, of which 15.0 Mbit/s \
+            "6000.0 kbit/s of messages and headers on a link of 100.0 Mbit/s, of which 5000.0 kbit/s \
              are left"
         );
     }

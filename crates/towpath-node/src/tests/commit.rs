@@ -2,7 +2,9 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::format;
 use alloc::rc::Rc;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
@@ -166,6 +168,37 @@ fn the_registry_answers_once_its_command_is_committed_and_says_so_where_it_will_
     net.left(1, task);
     net.run(100);
     assert_eq!(late.waiting(), 2);
+    late.decide(&mut net, true);
+    assert_eq!(net.node(0).remains(), [""; 0]);
+}
+
+#[test]
+fn a_log_that_decides_nothing_holds_a_bounded_number_and_the_rest_hears_the_limit() {
+    let mut net = Net::new(1);
+    let tasks: Vec<_> = (0..5).map(|_| net.enrol(0)).collect();
+    let late = Late::of(&mut net);
+    let most = crate::commit::PROPOSALS_MAX as u64;
+    // A task has 4096 questions at most.
+    for n in 0..most + 3 {
+        let join = Question::Registry(RegistryOp::Join(format!("g{n}")));
+        net.says(0, tasks[n as usize / 4096], ask(n, join));
+    }
+    net.run(100);
+    let task = tasks[4];
+    let what = String::from("changes that wait for the log");
+    let refused = |number| ToTask::Answer {
+        number,
+        answer: Err(Fault::Limit { what: what.clone(), limit: most }),
+    };
+    let expected: Vec<_> = (most..most + 3).map(refused).collect();
+    assert_eq!((late.waiting() as u64, net.told(0, task)), (most, expected));
+    // What nobody waits for goes on: its task's end.
+    net.left(0, tasks[0]);
+    net.run(100);
+    assert_eq!(late.waiting() as u64, most + 1);
+    late.decide(&mut net, true);
+    tasks[1..].iter().for_each(|task| net.left(0, *task));
+    net.run(100);
     late.decide(&mut net, true);
     assert_eq!(net.node(0).remains(), [""; 0]);
 }

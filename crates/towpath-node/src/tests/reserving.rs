@@ -78,19 +78,19 @@ fn nobody_hears_of_a_channel_before_it_is_reserved_and_its_end_releases_it() {
 fn who_is_refused_hears_why_and_keeps_nothing() {
     let mut net = Net::new(2);
     let (one, two) = (net.enrol(0), net.enrol(1));
-    let mut link = LinkEgress::new(LinkId(0), Some(Rate::from_mbps(10))).unwrap();
+    let mut link = LinkEgress::new(LinkId(0), Some(Rate::from_mbps(13))).unwrap();
     for (number, fits) in [(0, true), (2, false)] {
         open(&mut net, one, number, two);
         let (wishes, _) = asked(&mut net);
         let outcome = link.admit(&wishes[0]);
-        assert_eq!(outcome.is_ok(), fits, "twice 9.2 Mbit/s or more on 10: {outcome:?}");
+        assert_eq!(outcome.is_ok(), fits, "twice 9.2 Mbit/s or more on 13: {outcome:?}");
         answer(&mut net, &wishes[0], outcome);
         let told = net.told(0, one);
         let [ToTask::ChannelOpen { outcome, .. }] = &told[..] else { panic!("{told:?}") };
         match outcome {
             Ok(()) => assert!(fits),
             Err(Fault::NotReserved(why)) => {
-                assert!(why.contains("on a link of 10.0 Mbit/s, of which"), "{why}");
+                assert!(why.contains("on a link of 13.0 Mbit/s, of which"), "{why}");
             }
             Err(other) => panic!("{other:?}"),
         }

@@ -4,9 +4,10 @@
 //! came before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use towpath_proto::Rng;
-use towpath_vm::channel::{ChannelSpec, Class, Closed, WINDOW_MIN};
+use towpath_vm::channel::{ChannelSpec, Class, Closed, Reserve, WINDOW_MIN};
 use towpath_vm::talk::{ToDaemon, ToTask};
 use towpath_wire::TaskId;
 use towpath_wire::talk::ChannelFront;
@@ -41,6 +42,8 @@ struct Line {
 pub(super) struct Lines {
     all: BTreeMap<u32, Line>,
     next: u32,
+    /// Draws what is reserved, where hosts are paced.
+    pub(super) reserves: Option<Rng>,
 }
 
 impl Lines {
@@ -55,11 +58,21 @@ impl Lines {
     }
 }
 
+/// A reservation for one of two channels, which fits or not.
+fn reserve(rng: &mut Rng, longest: u32) -> Option<Reserve> {
+    (rng.below(2) == 0).then(|| Reserve {
+        bytes: (200 + rng.below(1500) as u32).min(longest),
+        every: Duration::from_micros(500 + rng.below(5000)),
+        burst: 1 + rng.below(4) as u32,
+        within: Duration::from_micros(1000 + rng.below(30_000)),
+    })
+}
+
 fn draw(rng: &mut Rng) -> ChannelSpec {
     let class = [Class::Ordered, Class::Ordered, Class::Unordered, Class::Timely, Class::Once]
         [rng.below(5) as usize];
-    let deadline = (class == Class::Timely)
-        .then(|| core::time::Duration::from_micros(100 + rng.below(200_000)));
+    let deadline =
+        (class == Class::Timely).then(|| Duration::from_micros(100 + rng.below(200_000)));
     let most = if rng.below(2) == 0 { 2_000 } else { 60_000 };
     let window = WINDOW_MIN + rng.below(most) as u32;
     ChannelSpec { class, priority: rng.below(8) as u8, deadline, window, reserve: None }
@@ -73,7 +86,9 @@ impl Task {
         let found = self.lines.all.iter().nth(which).map(|(number, line)| (*number, line.open));
         match found {
             None if own < OWN_MAX && to != self.id => {
-                let (number, spec) = (self.lines.next, draw(&mut self.rng));
+                let (number, mut spec) = (self.lines.next, draw(&mut self.rng));
+                let longest = spec.longest();
+                spec.reserve = self.lines.reserves.as_mut().and_then(|rng| reserve(rng, longest));
                 self.lines.next += 2;
                 self.lines.begin(number, to, spec);
                 self.says(world, ToDaemon::OpenChannel { number, to, spec });

@@ -7,7 +7,7 @@ use towpath_node::{JoinTarget, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::{AssociationEvent, Config, Crypto, Rng};
 use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask};
 use towpath_vm::{Action, Ending, RequestEvent};
-use towpath_wire::{ByteSize, HostId, Instant, TaskId};
+use towpath_wire::{ByteSize, HostId, Instant, Rate, TaskId};
 
 use super::faults::Fault;
 use super::fenced::Fenced;
@@ -38,6 +38,8 @@ const MEMORY: ByteSize = ByteSize::from_mib(512);
 pub(super) struct Run<'a> {
     pub(super) scenario: &'a VmScenario,
     pub(super) world: World,
+    /// Some hosts are paced, and tasks reserve.
+    paced: bool,
     rng: Rng,
     targets: Vec<Option<(NodeConfig, Rng, JoinTarget)>>,
     pub(super) ids: Vec<Option<HostId>>,
@@ -79,6 +81,20 @@ fn crypto(seed: u64, host: usize) -> Box<dyn Crypto> {
     Box::new(StandIn::new(Rng::new(seed, 2000 + host as u64)))
 }
 
+/// Of one run in `paced_in`, paces two hosts of three a little below their links, or far below.
+fn pace(world: &mut World, seed: u64, scenario: &VmScenario) -> bool {
+    let mut rng = Rng::new(seed, 3);
+    let paced = scenario.paced_in > 0 && rng.below(scenario.paced_in) == 0;
+    let link = scenario.link.rate_bps;
+    for host in 0..world.hosts.len() {
+        let part = [link / 20 * 19, link / 2, link / 20][rng.below(3) as usize];
+        if paced && rng.below(3) > 0 {
+            world.pace(host, Some(Rate::from_bps(part)));
+        }
+    }
+    paced
+}
+
 impl<'a> Run<'a> {
     fn new(scenario: &'a VmScenario, seed: u64, proto: &Config) -> Self {
         let mut world = World::new(seed);
@@ -90,6 +106,7 @@ impl<'a> Run<'a> {
             let drift_ppm = rng.below(401) as i32 - 200;
             world.add_star_host(Clock::new(offset_ns, drift_ppm), MEMORY, scenario.link);
         }
+        let paced = pace(&mut world, seed, scenario);
         let faults = (0..scenario.faults).map(|_| Fault::draw(&mut rng, hosts)).collect();
         let config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
@@ -120,6 +137,7 @@ impl<'a> Run<'a> {
         Self {
             scenario,
             world,
+            paced,
             rng,
             targets,
             ids: vec![None; hosts],
@@ -185,8 +203,10 @@ impl<'a> Run<'a> {
     fn new_task(&mut self, id: TaskId, host: usize, claim: Option<Claim>) -> usize {
         let index = self.tasks.len();
         let rng = Rng::new(self.out.seed, 1 << 30 | index as u64);
+        let reserves = self.paced.then(|| Rng::new(self.out.seed, 1 << 31 | index as u64));
         let max = self.scenario.message_bytes_max;
         self.tasks.push(Task::new(id, host, rng, self.scenario.acts, max));
+        self.tasks[index].lines.reserves = reserves;
         self.claims.push(claim);
         self.by_id.insert(id, index);
         index

@@ -21,6 +21,8 @@ pub struct VmScenario {
     pub faults: usize,
     /// Every host's link, to and from the middle.
     pub link: LinkSpec,
+    /// In one run of so many hosts are paced and tasks reserve; 0: in none.
+    pub paced_in: u64,
     /// Simulated seconds after which everything must have come to its end.
     pub seconds_max: u64,
 }
@@ -37,6 +39,7 @@ impl VmScenario {
             partners: 3,
             faults: 20,
             seconds_max: 600,
+            paced_in: 0,
             ..Self::default()
         }
     }
@@ -63,6 +66,7 @@ impl Default for VmScenario {
                 duplicate_ppm: 2000,
                 ..LinkSpec::default()
             },
+            paced_in: 3,
             seconds_max: 120,
         }
     }

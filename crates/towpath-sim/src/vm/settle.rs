@@ -83,6 +83,10 @@ impl Run<'_> {
                 self.ledger.violate(format!("host {host} still holds {used} bytes of messages"));
             }
             let Some(node) = &h.node else { continue };
+            let reserved = h.egress.reserved();
+            if reserved > 0 {
+                self.ledger.violate(format!("host {host} still has {reserved} reservations"));
+            }
             if node.log_index() != entries {
                 let has = node.log_index();
                 self.ledger.violate(format!("host {host} has {has} of {entries} log entries"));

@@ -143,6 +143,11 @@ impl Network {
         }
     }
 
+    /// Channels that are reserved.
+    pub(super) fn reserved(&self) -> usize {
+        self.links.iter().map(|l| l.driver.egress().reserved()).sum()
+    }
+
     /// What paced links have let go, all of them together.
     pub(super) fn paced(&self) -> EgressStats {
         let all = self.links.iter().filter_map(|l| l.driver.egress().stats());

@@ -304,6 +304,7 @@ impl Engine {
     pub(super) fn counters(&self) -> Vec<(String, u64)> {
         let paced = self.network.paced();
         let own = [
+            ("paced_channels", self.network.reserved() as u64),
             ("paced_reserved_bytes", paced.reserved_bytes),
             ("paced_control_bytes", paced.control_bytes),
             ("paced_other_bytes", paced.other_bytes),
