@@ -74,6 +74,14 @@ pub fn frame(frame: &Frame<'_>) -> Option<Vec<u8>> {
             frame::emit_ack_rate(&mut w, *path, *every, *delay_us);
             assert_eq!(w.used(), frame::ACK_RATE_LEN);
         }
+        Frame::PathAdd { path, link, remote } => {
+            frame::emit_path_add(&mut w, *path, *link, *remote);
+            assert_eq!(w.used(), frame::PATH_ADD_LEN);
+        }
+        Frame::PathRetire { path, reason } => {
+            frame::emit_path_retire(&mut w, *path, *reason);
+            assert_eq!(w.used(), frame::PATH_RETIRE_LEN);
+        }
         Frame::Open(open) => {
             frame::emit_open(&mut w, open);
             assert_eq!(w.used(), frame::open_len(open));

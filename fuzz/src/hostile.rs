@@ -3,7 +3,7 @@
 use arbitrary::Arbitrary;
 use towpath_wire::bytes::Writer;
 use towpath_wire::frame;
-use towpath_wire::{ChannelId, ChannelOpen, Direction, PathId, Reliability};
+use towpath_wire::{ChannelId, ChannelOpen, Direction, LinkId, PathId, Reliability};
 
 /// One frame of a hostile peer.
 #[derive(Arbitrary, Debug)]
@@ -26,6 +26,10 @@ pub enum Hostile {
     Challenge(u64),
     /// A wish for acknowledgements.
     AckRate { path: u8, every: u16, delay_us: u32 },
+    /// A path offered.
+    PathAdd { path: u8, port: u16 },
+    /// A path that is used no more.
+    PathRetire { path: u8, reason: u16 },
 }
 
 /// A direction of a byte.
@@ -64,14 +68,15 @@ fn hostile(w: &mut Writer<'_>, f: &Hostile) {
             frame::emit_ack(w, PathId(u16::from(*path / 128)), *delay_us, (*largest).into(), map);
         }
         Hostile::Open { channel, direction, reliability, limit } => {
+            let (channel, limit) = (ChannelId((*channel).into()), u64::from(*limit));
+            let (direction, reliability) = (direction_of(*direction), reliability_of(*reliability));
+            let plain = ChannelOpen::new(channel, direction, reliability, limit);
+            // One in 16 asks for what is not served here.
             let open = ChannelOpen {
-                channel: ChannelId((*channel).into()),
-                direction: direction_of(*direction),
-                reliability: reliability_of(*reliability),
-                priority: 0,
                 label: 7,
-                limit: (*limit).into(),
-                tspec: None,
+                reservation: (limit % 4 == 1).then_some(limit),
+                one_to_many: limit % 16 == 15,
+                ..plain
             };
             frame::emit_open(w, &open);
         }
@@ -90,6 +95,13 @@ fn hostile(w: &mut Writer<'_>, f: &Hostile) {
         }
         Hostile::CloseChannel { channel, messages } => {
             frame::emit_close_channel(w, ChannelId((*channel).into()), 0, (*messages).into());
+        }
+        Hostile::PathAdd { path, port } => {
+            let remote = ([10, 0, 0, 9], *port).into();
+            frame::emit_path_add(w, PathId(u16::from(*path % 20)), LinkId(1), remote);
+        }
+        Hostile::PathRetire { path, reason } => {
+            frame::emit_path_retire(w, PathId(u16::from(*path / 128)), *reason);
         }
         Hostile::Challenge(token) => {
             w.u64(8);

@@ -269,6 +269,9 @@ impl World {
                     self.check_channel(1 - side, channel);
                 }
             }
+            AssociationEvent::PathOffered { .. } | AssociationEvent::PathRetired { .. } => {
+                assert!(!self.honest, "nobody has a second path");
+            }
             AssociationEvent::Over(end) => {
                 assert!(!self.honest, "nobody closed or broke a rule: {end:?}");
                 self.hosts[side].id = None;

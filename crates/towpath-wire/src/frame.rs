@@ -5,10 +5,14 @@
 //! PING           0 type=1
 //! ACK            0 type=2 | 1 words n (1..=16) | 2..4 path | 4..8 delay (us) | 8..16 largest
 //!                16..16+8n bitmap: bit i of word w set = packet largest - (64 w + i) was received
-//! OPEN           0 type=3 | 1 direction | 2 reliability | 3 flags (1 = TSpec follows)
+//! OPEN           0 type=3 | 1 direction | 2 reliability
+//!                3 flags (1 = TSpec follows, 2 = parameters follow, behind it)
 //!                4..8 channel | 8..10 priority | 10..12 label | 12..20 limit
 //!                [20..28 rate (bit/s) | 28..36 peak (bit/s) | 36..44 burst (B)
 //!                 44..48 min unit (B) | 48..52 max unit (B)]
+//!                [0..2 length n of the parameters | 2..2+n parameters]
+//!                parameter 1: one to many (no value)   2: duplex (no value)
+//!                parameter 128: reservation (u64)
 //! DATA           0 type=4 | 1 zero | 2..4 length n | 4..8 channel | 8..16 message number
 //!                16..20 message length | 20..24 offset | 24..24+n bytes
 //! LIMIT          0 type=5 | 1..4 zero | 4..8 channel | 8..16 limit
@@ -23,14 +27,20 @@
 //!                received so far that routers had marked (ECN CE)
 //! ACK_RATE       0 type=129 | 1 zero | 2..4 length n=8 | 4..6 path | 6..8 packets that ask for an
 //!                acknowledgement until one goes out | 8..12 longest wait for that (us)
-//! (extension)    0 type=130..=255 | 1 zero | 2..4 length n
+//! PATH_ADD       0 type=130 | 1 zero | 2..4 length n=22 | 4..6 path | 6..8 link of the sender
+//!                where it receives: 8..24 address (IPv6, or IPv4 mapped) | 24..26 port
+//! PATH_RETIRE    0 type=131 | 1 zero | 2..4 length n=4 | 4..6 path | 6..8 reason
+//! (extension)    0 type=132..=255 | 1 zero | 2..4 length n
 //!                4..4+n anything: skipped where not known
 //! ```
 //! A packet may hold several ACK frames for one path, each with a lower `largest`, so that any
 //! number of packets can be covered; only the first one's delay and top give a time sample.
 //! MARKS stands before the ACK frames of its path. It and `ACK_RATE` are extensions, so that older
-//! hosts skip them. `ACK_RATE` is a wish; the last one counts.
-//! Every frame may be applied twice without harm.
+//! hosts skip them. `ACK_RATE` is a wish; the last one counts. So are `PATH_ADD` and
+//! `PATH_RETIRE`: who skips the first goes on with the paths it has, who skips the second sends
+//! where nothing is acknowledged any more, and finds out.
+//! Every frame may be applied twice without harm. Unknown types and parameters follow the
+//! [rule of kinds](crate::parameter): from 128 on they are skipped, below they are refused.
 //!
 //! A limit is absolute: the message memory, in bytes since the channel opened, that the peer may
 //! have asked for. A message of `len` bytes asks for `len` + [`MESSAGE_CHARGE`] at its first
@@ -40,8 +50,11 @@
 //! receiver drops what it has of it and takes its charge as used and given back, whether or not a
 //! piece of it was seen, so that the two sides' sums of credit agree in the end.
 
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+
 use crate::bytes::{ParseError, Reader, Writer};
-use crate::id::{ChannelId, PathId};
+use crate::id::{ChannelId, LinkId, PathId};
+use crate::parameter::{self, PARAMETER_HEADER, Parameters, SKIPPABLE, emit_parameter};
 use crate::units::{ByteSize, Rate};
 
 /// Bytes of credit that each message costs beside its length, so that empty ones are bounded.
@@ -66,8 +79,20 @@ const PATH_RESPONSE: u8 = 9;
 const SKIP: u8 = 10;
 const MARKS: u8 = 128;
 const ACK_RATE: u8 = 129;
+const PATH_ADD: u8 = 130;
+const PATH_RETIRE: u8 = 131;
 /// First of the frame types that a receiver skips when it does not know them.
-const EXTENSION: u8 = 128;
+const EXTENSION: u8 = SKIPPABLE;
+
+/// Flags of OPEN.
+const OPEN_TSPEC: u8 = 1;
+const OPEN_PARAMETERS: u8 = 2;
+
+/// Parameters of OPEN. Who does not know the first two would take the channel for another than
+/// it is; who does not know the last serves the channel without what is reserved.
+const ONE_TO_MANY: u8 = 1;
+const DUPLEX: u8 = 2;
+const RESERVATION: u8 = SKIPPABLE;
 
 /// Who may send on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +150,35 @@ pub struct ChannelOpen {
     pub limit: u64,
     /// Traffic specification, where one was given.
     pub tspec: Option<TrafficSpec>,
+    /// The reservation that it is part of, where there is one.
+    pub reservation: Option<u64>,
+    /// What the opener sends reaches several hosts, each of which acknowledges it.
+    pub one_to_many: bool,
+    /// The traffic specification holds for the acceptor's direction, too.
+    pub duplex: bool,
+}
+
+impl ChannelOpen {
+    /// Priority and label 0, and nothing that need not be said.
+    pub const fn new(
+        channel: ChannelId,
+        direction: Direction,
+        reliability: Reliability,
+        limit: u64,
+    ) -> Self {
+        Self {
+            channel,
+            direction,
+            reliability,
+            priority: 0,
+            label: 0,
+            limit,
+            tspec: None,
+            reservation: None,
+            one_to_many: false,
+            duplex: false,
+        }
+    }
 }
 
 /// A piece of a message.
@@ -195,6 +249,22 @@ pub enum Frame<'a> {
         every: u16,
         /// After so long at the latest, in microseconds.
         delay_us: u32,
+    },
+    /// The sender would take part in one more path.
+    PathAdd {
+        /// Its number.
+        path: PathId,
+        /// The sender's link: a hint for people and for the choice of links, no more.
+        link: LinkId,
+        /// Where the sender receives on it.
+        remote: SocketAddr,
+    },
+    /// The sender uses a path no more, and asks the peer to do so, too.
+    PathRetire {
+        /// Its number.
+        path: PathId,
+        /// Why, as a number that the two ends agree on.
+        reason: u16,
     },
     /// Opens a channel.
     Open(ChannelOpen),
@@ -312,11 +382,19 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
                     let path = PathId(body.u16()?);
                     Frame::AckRate { path, every: body.u16()?, delay_us: body.u32()? }
                 }
+                PATH_ADD => parse_path_add(&mut body)?,
+                PATH_RETIRE => Frame::PathRetire { path: PathId(body.u16()?), reason: body.u16()? },
                 _ => Frame::Extension(kind),
             }
         }
         kind => return Err(ParseError::Unknown { field: "frame type", value: kind.into() }),
     })
+}
+
+fn parse_path_add<'a>(body: &mut Reader<'_>) -> Result<Frame<'a>, ParseError> {
+    let (path, link) = (PathId(body.u16()?), LinkId(body.u16()?));
+    let address = IpAddr::V6(Ipv6Addr::from(body.array::<16>()?)).to_canonical();
+    Ok(Frame::PathAdd { path, link, remote: (address, body.u16()?).into() })
 }
 
 fn parse_ack<'a>(r: &mut Reader<'a>) -> Result<Ack<'a>, ParseError> {
@@ -349,13 +427,32 @@ fn parse_open(r: &mut Reader<'_>) -> Result<ChannelOpen, ParseError> {
         value => return Err(ParseError::Unknown { field: "reliability", value: value.into() }),
     };
     let flags = r.u8()?;
-    if flags > 1 {
+    if flags & !(OPEN_TSPEC | OPEN_PARAMETERS) != 0 {
         return Err(ParseError::Unknown { field: "open flags", value: flags.into() });
     }
     let channel = ChannelId(r.u32()?);
     let (priority, label, limit) = (r.u16()?, r.u16()?, r.u64()?);
-    let tspec = if flags == 1 { Some(parse_tspec(r)?) } else { None };
-    Ok(ChannelOpen { channel, direction, reliability, priority, label, limit, tspec })
+    let tspec = if flags & OPEN_TSPEC != 0 { Some(parse_tspec(r)?) } else { None };
+    let plain = ChannelOpen::new(channel, direction, reliability, limit);
+    let mut open = ChannelOpen { priority, label, tspec, ..plain };
+    if flags & OPEN_PARAMETERS != 0 {
+        let n = r.u16()?;
+        parse_open_parameters(r.take(n.into())?, &mut open)?;
+    }
+    Ok(open)
+}
+
+fn parse_open_parameters(bytes: &[u8], open: &mut ChannelOpen) -> Result<(), ParseError> {
+    for parameter in Parameters::new(bytes) {
+        let (kind, mut value) = parameter?;
+        match kind {
+            ONE_TO_MANY => open.one_to_many = true,
+            DUPLEX => open.duplex = true,
+            RESERVATION => open.reservation = Some(value.u64()?),
+            _ => parameter::unknown("open parameter", kind)?,
+        }
+    }
+    Ok(())
 }
 
 fn parse_tspec(r: &mut Reader<'_>) -> Result<TrafficSpec, ParseError> {
@@ -435,9 +532,47 @@ pub fn emit_ack_rate(w: &mut Writer<'_>, path: PathId, every: u16, delay_us: u32
     w.u32(delay_us);
 }
 
+/// Bytes of a `PATH_ADD` frame.
+pub const PATH_ADD_LEN: usize = 26;
+
+/// Writes `PATH_ADD`.
+pub fn emit_path_add(w: &mut Writer<'_>, path: PathId, link: LinkId, remote: SocketAddr) {
+    w.u8(PATH_ADD);
+    w.u8(0);
+    w.u16(PATH_ADD_LEN as u16 - 4);
+    w.u16(path.0);
+    w.u16(link.0);
+    let address = match remote.ip() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    w.put(&address.octets());
+    w.u16(remote.port());
+}
+
+/// Bytes of a `PATH_RETIRE` frame.
+pub const PATH_RETIRE_LEN: usize = 8;
+
+/// Writes `PATH_RETIRE`.
+pub fn emit_path_retire(w: &mut Writer<'_>, path: PathId, reason: u16) {
+    w.u8(PATH_RETIRE);
+    w.u8(0);
+    w.u16(PATH_RETIRE_LEN as u16 - 4);
+    w.u16(path.0);
+    w.u16(reason);
+}
+
 /// Bytes of an OPEN frame.
 pub const fn open_len(open: &ChannelOpen) -> usize {
-    if open.tspec.is_some() { 52 } else { 20 }
+    let parameters = open_parameters_len(open);
+    let room = if parameters > 0 { 2 + parameters } else { 0 };
+    room + if open.tspec.is_some() { 52 } else { 20 }
+}
+
+const fn open_parameters_len(open: &ChannelOpen) -> usize {
+    let flags = open.one_to_many as usize + open.duplex as usize;
+    let reservation = if open.reservation.is_some() { PARAMETER_HEADER + 8 } else { 0 };
+    PARAMETER_HEADER * flags + reservation
 }
 
 /// Writes OPEN.
@@ -454,7 +589,9 @@ pub fn emit_open(w: &mut Writer<'_>, open: &ChannelOpen) {
         Reliability::Timely => 2,
         Reliability::Unreliable => 3,
     });
-    w.u8(u8::from(open.tspec.is_some()));
+    let parameters = open_parameters_len(open);
+    let tspec_flag = if open.tspec.is_some() { OPEN_TSPEC } else { 0 };
+    w.u8(tspec_flag | if parameters > 0 { OPEN_PARAMETERS } else { 0 });
     w.u32(open.channel.0);
     w.u16(open.priority);
     w.u16(open.label);
@@ -465,6 +602,22 @@ pub fn emit_open(w: &mut Writer<'_>, open: &ChannelOpen) {
         w.u64(t.burst.as_bytes());
         w.u32(t.unit_min_bytes);
         w.u32(t.unit_max_bytes);
+    }
+    if parameters > 0 {
+        w.u16(parameters as u16);
+        emit_open_parameters(w, open);
+    }
+}
+
+fn emit_open_parameters(w: &mut Writer<'_>, open: &ChannelOpen) {
+    if open.one_to_many {
+        emit_parameter(w, ONE_TO_MANY, &[]);
+    }
+    if open.duplex {
+        emit_parameter(w, DUPLEX, &[]);
+    }
+    if let Some(reservation) = open.reservation {
+        emit_parameter(w, RESERVATION, &reservation.to_le_bytes());
     }
 }
 

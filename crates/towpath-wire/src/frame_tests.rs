@@ -18,6 +18,10 @@ fn emitted(len: usize, emit: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     buf
 }
 
+fn plain_open() -> ChannelOpen {
+    ChannelOpen::new(ChannelId(4), Direction::Both, Reliability::Timely, 3)
+}
+
 proptest! {
     #[test]
     fn any_bytes_walk_to_an_end_without_a_panic(
@@ -50,6 +54,21 @@ proptest! {
     }
 
     #[test]
+    fn what_is_said_of_paths_comes_back(
+        path: u16, link: u16, v4: [u8; 4], v6: [u8; 16], port: u16, reason: u16,
+    ) {
+        let (path, link) = (PathId(path), LinkId(link));
+        for ip in [IpAddr::from(v4), IpAddr::from(v6).to_canonical()] {
+            let remote = (ip, port).into();
+            let buf = emitted(PATH_ADD_LEN, |w| emit_path_add(w, path, link, remote));
+            prop_assert_eq!(only(&buf), Ok(Frame::PathAdd { path, link, remote }));
+            prop_assert!(only(&buf[..PATH_ADD_LEN - 1]).is_err());
+        }
+        let buf = emitted(PATH_RETIRE_LEN, |w| emit_path_retire(w, path, reason));
+        prop_assert_eq!(only(&buf), Ok(Frame::PathRetire { path, reason }));
+    }
+
+    #[test]
     fn a_piece_comes_back(
         channel: u32,
         message: u64,
@@ -77,6 +96,8 @@ proptest! {
         burst: u64,
         units: [u32; 2],
         with: bool,
+        reservation: Option<u64>,
+        forms: [bool; 2],
     ) {
         let channel = ChannelId(channel);
         let tspec = with.then_some(TrafficSpec {
@@ -93,11 +114,60 @@ proptest! {
                 Reliability::Timely,
                 Reliability::Unreliable,
             ] {
-                let open =
-                    ChannelOpen { channel, direction, reliability, priority, label, limit, tspec };
+                let [one_to_many, duplex] = forms;
+                let open = ChannelOpen {
+                    channel,
+                    direction,
+                    reliability,
+                    priority,
+                    label,
+                    limit,
+                    tspec,
+                    reservation,
+                    one_to_many,
+                    duplex,
+                };
                 let buf = emitted(open_len(&open), |w| emit_open(w, &open));
                 prop_assert_eq!(only(&buf), Ok(Frame::Open(open)));
             }
+        }
+    }
+
+    /// The rule of kinds, for types of frames and parameters of OPEN: what a later build adds
+    /// between what is known leaves that as it was, or refuses the whole by name.
+    #[test]
+    fn what_is_unknown_is_skipped_or_refused_by_its_kind(
+        frame_type: u8,
+        parameter: u8,
+        body in proptest::collection::vec(any::<u8>(), 0..40),
+        reservation: u64,
+    ) {
+        let extensions = [MARKS, ACK_RATE, PATH_ADD, PATH_RETIRE];
+        let unknown_frame = frame_type > SKIP && !extensions.contains(&frame_type);
+        if unknown_frame {
+            let mut bytes = vec![PING, frame_type, 0, body.len() as u8, 0];
+            bytes.extend(&body);
+            bytes.push(PING);
+            let results: Vec<_> = Frames::new(&bytes).collect();
+            let field = "frame type";
+            let refused = Err(ParseError::Unknown { field, value: frame_type.into() });
+            prop_assert_eq!(results, if frame_type < 128 {
+                vec![Ok(Frame::Ping), refused]
+            } else {
+                vec![Ok(Frame::Ping), Ok(Frame::Extension(frame_type)), Ok(Frame::Ping)]
+            });
+        }
+        if ![ONE_TO_MANY, DUPLEX, RESERVATION].contains(&parameter) {
+            let open = ChannelOpen { reservation: Some(reservation), ..plain_open() };
+            let known = emitted(open_len(&open), |w| emit_open(w, &open));
+            let mut bytes = known.clone();
+            let more = [&[parameter, body.len() as u8][..], &body].concat();
+            bytes[20] += more.len() as u8;
+            bytes.splice(22..22, more);
+            let field = "open parameter";
+            let refused = Err(ParseError::Unknown { field, value: parameter.into() });
+            let taken = Ok(Frame::Open(open));
+            prop_assert_eq!(only(&bytes), if parameter < 128 { refused } else { taken });
         }
     }
 

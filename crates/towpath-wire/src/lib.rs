@@ -26,6 +26,7 @@ pub mod frame;
 pub mod greeting;
 pub mod id;
 pub mod packet;
+pub mod parameter;
 pub mod show;
 pub mod talk;
 pub mod units;

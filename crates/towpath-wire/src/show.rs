@@ -140,6 +140,12 @@ impl Display for Frame<'_> {
             Self::Skip { channel, message, charge } => {
                 write!(f, "SKIP channel {} message {message}, charge {charge} B", channel.0)
             }
+            Self::PathAdd { path, link, remote } => {
+                write!(f, "PATH_ADD path {} link {} at {remote}", path.0, link.0)
+            }
+            Self::PathRetire { path, reason } => {
+                write!(f, "PATH_RETIRE path {}, reason {reason}", path.0)
+            }
             Self::Extension(kind) => write!(f, "extension {kind}"),
         }
     }
@@ -160,8 +166,17 @@ impl Display for ChannelOpen {
         };
         write!(f, "OPEN channel {} {who}, {class}, ", self.channel.0)?;
         write!(f, "priority {}, label {:#x}, limit {} B", self.priority, self.label, self.limit)?;
-        match &self.tspec {
-            Some(t) => write!(f, ", {} with a peak of {}", t.rate, t.peak),
+        if let Some(t) = &self.tspec {
+            write!(f, ", {} with a peak of {}", t.rate, t.peak)?;
+        }
+        if self.one_to_many {
+            f.write_str(", one to many")?;
+        }
+        if self.duplex {
+            f.write_str(", duplex")?;
+        }
+        match self.reservation {
+            Some(id) => write!(f, ", reservation {id}"),
             None => Ok(()),
         }
     }

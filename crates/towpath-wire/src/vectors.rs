@@ -34,7 +34,8 @@ fn open(direction: Direction, reliability: Reliability, tspec: bool) -> ChannelO
         unit_max_bytes: 6,
     });
     let (channel, priority, label, limit) = (ChannelId(4), 0x0102, 0x0304, 0x0506);
-    ChannelOpen { channel, direction, reliability, priority, label, limit, tspec }
+    let plain = ChannelOpen::new(channel, direction, reliability, limit);
+    ChannelOpen { priority, label, tspec, ..plain }
 }
 
 #[test]
@@ -190,6 +191,23 @@ fn frames_have_the_bytes_of_their_map() {
     let units = [&2_000_000u64.to_le_bytes()[..], &100_000_000u64.to_le_bytes(), &[4, 3]].concat();
     assert_eq!(with[20..38], units);
     assert_eq!(with[44..], [5, 0, 0, 0, 6, 0, 0, 0]);
+    let add = emitted(|w| {
+        frame::emit_path_add(w, PathId(0x0201), LinkId(0x0403), ([10, 0, 0, 1], 0x0605).into());
+    });
+    let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
+    assert_eq!(add, [&[130, 0, 22, 0, 1, 2, 3, 4][..], &mapped, &[5, 6]].concat());
+    let retire = emitted(|w| frame::emit_path_retire(w, PathId(0x0201), 0x0403));
+    assert_eq!(retire, [131, 0, 4, 0, 1, 2, 3, 4]);
+    // Parameters stand behind the specification, and only what is asked for.
+    let open = ChannelOpen { reservation: Some(0x0807), ..open };
+    let reserved = emitted(|w| frame::emit_open(w, &open));
+    assert_eq!((reserved[3], &reserved[4..52]), (3, &with[4..]));
+    assert_eq!(reserved[52..], [10, 0, 128, 8, 7, 8, 0, 0, 0, 0, 0, 0]);
+    let both = ChannelOpen { tspec: None, one_to_many: true, duplex: true, ..open };
+    let bytes = emitted(|w| frame::emit_open(w, &both));
+    assert_eq!((bytes[3], &bytes[20..26]), (2, &[14, 0, 1, 0, 2, 0][..]));
+    assert_eq!(bytes[26..], reserved[54..]);
+    assert!(shown(&bytes).ends_with(", one to many, duplex, reservation 2055"));
 }
 
 #[test]
@@ -205,7 +223,7 @@ fn what_no_frame_can_be_is_refused_by_name_and_long_words_are_cut() {
     });
     assert_eq!(first(&open), Some(true));
     assert_eq!(first(&open[..51]), Some(false), "cut");
-    for (place, value, field) in [(1, 3, "direction"), (2, 4, "reliability"), (3, 2, "open flags")]
+    for (place, value, field) in [(1, 3, "direction"), (2, 4, "reliability"), (3, 4, "open flags")]
     {
         let before = core::mem::replace(&mut open[place], value);
         assert_eq!(error(&open), (field, value.into()));
@@ -244,6 +262,13 @@ fn every_frame_has_its_words() {
             emitted(|w| frame::emit_ack_rate(w, PathId(3), 8, 250)),
             "ACK_RATE path 3 every 8 within 250 us",
         ),
+        (
+            emitted(|w| {
+                frame::emit_path_add(w, PathId(3), LinkId(2), ([10, 0, 0, 1], 7000).into());
+            }),
+            "PATH_ADD path 3 link 2 at 10.0.0.1:7000",
+        ),
+        (emitted(|w| frame::emit_path_retire(w, PathId(3), 9)), "PATH_RETIRE path 3, reason 9"),
         (emitted(|w| frame::emit_limit(w, c, 99)), "LIMIT channel 4 99 B"),
         (
             emitted(|w| frame::emit_close_channel(w, c, 5, 6)),

@@ -27,8 +27,8 @@ use towpath_wire::packet::{
 };
 use towpath_wire::talk::Header;
 use towpath_wire::{
-    Admission, ByteSize, ChannelId, ChannelOpen, Direction, HostId, PathId, Rate, Reliability,
-    TrafficSpec, VersionRange,
+    Admission, ByteSize, ChannelId, ChannelOpen, Direction, HostId, LinkId, PathId, Rate,
+    Reliability, TrafficSpec, VersionRange,
 };
 
 fn main() -> io::Result<()> {
@@ -362,15 +362,10 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         unit_min_bytes: 64,
         unit_max_bytes: 1400,
     };
-    let open = |tspec| ChannelOpen {
-        channel,
-        direction: Direction::Both,
-        reliability: Reliability::ReliableOrdered,
-        priority: 3,
-        label: 7,
-        limit: 1 << 20,
-        tspec,
-    };
+    let plain = ChannelOpen::new(channel, Direction::Both, Reliability::ReliableOrdered, 1 << 20);
+    let open = |tspec| ChannelOpen { priority: 3, label: 7, tspec, ..plain };
+    let reserved =
+        ChannelOpen { reservation: Some(9), one_to_many: true, duplex: true, ..open(Some(tspec)) };
     vec![
         (
             "acknowledgements",
@@ -388,6 +383,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             }),
         ),
         ("open_with_tspec", written(|w| frame::emit_open(w, &open(Some(tspec))))),
+        ("open_with_parameters", written(|w| frame::emit_open(w, &reserved))),
         (
             "credit_and_end",
             written(|w| {
@@ -404,6 +400,14 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
                 w.u64(8);
                 w.u64(78);
                 w.put(&[200, 0, 3, 0, 1, 2, 3]);
+            }),
+        ),
+        (
+            "paths",
+            written(|w| {
+                let remote = ([192, 0, 2, 1], 7000).into();
+                frame::emit_path_add(w, PathId(1), LinkId(2), remote);
+                frame::emit_path_retire(w, PathId(0), 3);
             }),
         ),
         (
@@ -429,7 +433,9 @@ fn hellos() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("accepted", hello(&[window, &[2, 1, 1]], b"host")),
         ("refused", hello(&[window, &[2, 1, 1], &[3, 2, 44, 1]], b"no room")),
-        ("unknown_parameter", hello(&[&[99, 2, 1, 1], window], b"")),
+        ("unknown_parameter", hello(&[&[199, 2, 1, 1], window], b"")),
+        ("unknown_critical_parameter", hello(&[&[99, 2, 1, 1], window], b"")),
+        ("paths", hello(&[window, &[128, 2, 16, 0]], b"host")),
         ("truncated", vec![200, 0, 1, 8]),
     ]
 }
@@ -466,7 +472,7 @@ fn talks() -> Vec<(&'static str, Vec<u8>)> {
     let several = data::front_several(&[(task, 1), (task, 2)]);
     vec![
         ("ask", encode(&ask, Vec::new())),
-        ("blocked", encode(&ToDaemon::Blocked { peer: task }, Vec::new())),
+        ("blocked", encode(&ToDaemon::Blocked { peer: task, need: 64 }, Vec::new())),
         ("gone", encode(&ToTask::Gone { peer: task }, Vec::new())),
         ("header", header.emit().to_vec()),
         ("piece", [&data::FRONT_ONE[..], &header.emit(), b"abcdef"].concat()),

@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 
 use towpath_wire::frame::{
-    self, ACK_WORDS_MAX, CLOSE_CHANNEL_LEN, DATA_OVERHEAD, LIMIT_LEN, PATH_TOKEN_LEN, SKIP_LEN,
+    self, ACK_WORDS_MAX, CLOSE_CHANNEL_LEN, DATA_OVERHEAD, LIMIT_LEN, PATH_RETIRE_LEN,
+    PATH_TOKEN_LEN, SKIP_LEN,
 };
 use towpath_wire::packet::Data;
 use towpath_wire::{Instant, PathId};
@@ -126,6 +127,7 @@ impl Association {
         self.paths.may_carry(path)
             && (self.liveness.wants_ask()
                 || !self.path_responses.is_empty()
+                || self.paths.has_news()
                 || self.channels.has_control())
     }
 
@@ -247,6 +249,13 @@ impl Association {
             && let Some(token) = self.path_responses.pop_front()
         {
             w.frame(PATH_TOKEN_LEN, |w| frame::emit_path_response(w, token));
+            eliciting = true;
+        }
+        while w.room() >= PATH_RETIRE_LEN
+            && let Some((path, reason)) = self.paths.poll_news()
+        {
+            w.frame(PATH_RETIRE_LEN, |w| frame::emit_path_retire(w, path, reason));
+            items.push(Item::PathRetire(path));
             eliciting = true;
         }
         if self.liveness.wants_ask() && w.room() > 0 {

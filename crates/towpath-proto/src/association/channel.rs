@@ -28,13 +28,16 @@ pub struct Opening {
     pub window: Option<u32>,
     /// Traffic specification, where one is given.
     pub tspec: Option<TrafficSpec>,
+    /// The reservation that it is part of, told to the peer's owner.
+    pub reservation: Option<u64>,
 }
 
 impl Opening {
     /// A reliable ordered channel of priority 0 with the usual window.
     pub const fn new(direction: Direction, label: u16) -> Self {
         let reliability = Reliability::ReliableOrdered;
-        Self { direction, reliability, priority: 0, label, window: None, tspec: None }
+        let (window, tspec, reservation) = (None, None, None);
+        Self { direction, reliability, priority: 0, label, window, tspec, reservation }
     }
 }
 
@@ -47,6 +50,8 @@ pub struct PeerLimits {
     pub channels_max: u16,
     /// Windows of all of them together, in bytes.
     pub credit: u64,
+    /// Paths that it can hold; at least 1.
+    pub paths: u16,
 }
 
 /// Counters of a channel since it was opened. They end with the channel.

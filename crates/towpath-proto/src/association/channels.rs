@@ -177,15 +177,9 @@ impl Channels {
         }
         let id = ChannelId(self.next);
         self.next = self.next.checked_add(2)?;
-        let open = ChannelOpen {
-            channel: id,
-            direction: opening.direction,
-            reliability: opening.reliability,
-            priority: opening.priority,
-            label: opening.label,
-            limit: window,
-            tspec: opening.tspec,
-        };
+        let Opening { direction, reliability, priority, label, tspec, reservation, .. } = opening;
+        let plain = ChannelOpen::new(id, direction, reliability, window);
+        let open = ChannelOpen { priority, label, tspec, reservation, ..plain };
         self.insert(Channel::new(open, true, config));
         Some(id)
     }

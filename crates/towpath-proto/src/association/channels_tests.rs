@@ -10,7 +10,8 @@ use super::channel::{Channel, Opening, PeerLimits};
 use super::channels::{Channels, Growth, OpenRefused};
 use crate::config::Config;
 
-const PEER: PeerLimits = PeerLimits { window: 1 << 20, channels_max: 64, credit: 1 << 28 };
+const PEER: PeerLimits =
+    PeerLimits { window: 1 << 20, channels_max: 64, credit: 1 << 28, paths: 16 };
 const OURS: Opening = Opening::new(Direction::Opener, 7);
 
 fn window(bytes: u32) -> Opening {
@@ -19,15 +20,8 @@ fn window(bytes: u32) -> Opening {
 
 /// What a peer says of a channel by which it sends.
 fn theirs(id: u32, limit: u64) -> ChannelOpen {
-    ChannelOpen {
-        channel: ChannelId(id),
-        direction: Direction::Opener,
-        reliability: Reliability::ReliableOrdered,
-        priority: 0,
-        label: 7,
-        limit,
-        tspec: None,
-    }
+    let (direction, reliability) = (Direction::Opener, Reliability::ReliableOrdered);
+    ChannelOpen { label: 7, ..ChannelOpen::new(ChannelId(id), direction, reliability, limit) }
 }
 
 /// A channel of ours ends: the peer knows it, and knows that it is over.
@@ -78,7 +72,7 @@ fn both_sides_bound_the_number_of_channels_and_their_credit_to_the_byte() {
     end(&mut channels, ChannelId(2));
     assert_eq!(open(&mut channels, &config, window(9000)), Some(9000));
     // The peer's bounds count as ours do.
-    let strict = PeerLimits { window: 700, channels_max: 3, credit: 1500 };
+    let strict = PeerLimits { window: 700, channels_max: 3, credit: 1500, paths: 16 };
     let mut channels = Channels::new(true);
     let id = channels.open(window(9000), strict, &config).expect("room");
     assert_eq!(channels.get(id).expect("open").open.limit, 700);

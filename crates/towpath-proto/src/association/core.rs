@@ -73,6 +73,22 @@ pub enum AssociationEvent {
         /// The channel.
         channel: ChannelId,
     },
+    /// The peer would take part in one more path: both sides add it, or neither does.
+    PathOffered {
+        /// The number that it has in mind.
+        path: PathId,
+        /// Its own link, as a hint.
+        link: LinkId,
+        /// Where it receives on that path.
+        remote: SocketAddr,
+    },
+    /// The peer uses a path no more, and neither do we.
+    PathRetired {
+        /// Its number.
+        path: PathId,
+        /// Why, as a number that the two ends agree on.
+        reason: u16,
+    },
     /// The association is over. Blocks of unsent and half-received messages were released.
     Over(End),
 }
@@ -104,6 +120,8 @@ pub struct AssociationStats {
     pub repaired: u64,
     /// Times that nothing was acknowledged in time.
     pub probes: u64,
+    /// Times that the peer retired a path that there is not, or the last one: the path stays.
+    pub misretired: u64,
     /// Messages delivered to the owner.
     pub messages_received: u64,
     /// Messages of ours acknowledged whole.
@@ -211,10 +229,16 @@ impl Association {
 
     /// Adds a path to `remote` on `link`, which the owners of both sides have agreed on: the first
     /// handshake speaks of one only. It is used at once; its number is the same on both sides where
-    /// both add their paths in the same order. `None`: there are 16.
+    /// both add their paths in the same order. `None`: there are as many as we can hold, 16, or as
+    /// many as [the peer](Association::peer_paths) can.
     pub fn add_path(&mut self, link: LinkId, remote: SocketAddr) -> Option<PathId> {
-        let Self { paths, config, .. } = self;
-        paths.add(|id| Path::new(id, link, remote, config))
+        let Self { paths, config, identity, .. } = self;
+        paths.add(identity.peer.paths.into(), |id| Path::new(id, link, remote, config))
+    }
+
+    /// How many paths the peer said that it can hold.
+    pub const fn peer_paths(&self) -> u16 {
+        self.identity.peer.paths
     }
 
     /// The links that its paths go out on.
@@ -511,14 +535,12 @@ impl Association {
 
     /// Takes note of a change of a link.
     pub fn handle_path(&mut self, now: Instant, link: LinkId, change: PathChange) {
-        for path in self.paths.iter_mut().filter(|p| p.link == link) {
-            match change {
-                PathChange::Up => path.up = true,
-                PathChange::Down => path.up = false,
-                PathChange::Longest { remote, bytes } if path.remote == remote => {
-                    path.longest_told(now, bytes);
-                }
-                PathChange::Longest { .. } => {}
+        match change {
+            PathChange::Up => self.paths.set_up(link, true),
+            PathChange::Down => self.paths.set_up(link, false),
+            PathChange::Longest { remote, bytes } => {
+                let told = |p: &&mut Path| p.link == link && p.remote == remote;
+                self.paths.iter_mut().filter(told).for_each(|p| p.longest_told(now, bytes));
             }
         }
     }
@@ -578,7 +600,10 @@ impl Association {
                 memory.release(*block);
                 false
             }
-            AssociationEvent::Opened(_) | AssociationEvent::Ended { .. } => false,
+            AssociationEvent::Opened(_)
+            | AssociationEvent::PathOffered { .. }
+            | AssociationEvent::PathRetired { .. }
+            | AssociationEvent::Ended { .. } => false,
             _ => true,
         });
     }

@@ -6,7 +6,7 @@ use core::time::Duration;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use towpath_wire::{ChannelId, Instant};
+use towpath_wire::{ChannelId, Instant, PathId};
 
 use super::delivery::Stamp;
 use super::ring::Ring;
@@ -26,6 +26,7 @@ pub(super) enum Item {
     Open(ChannelId),
     Limit(ChannelId),
     CloseChannel(ChannelId),
+    PathRetire(PathId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

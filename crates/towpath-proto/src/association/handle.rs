@@ -6,7 +6,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use towpath_wire::frame::{Ack, Frame, Frames, Piece};
+use towpath_wire::bytes::ParseError;
+use towpath_wire::frame::{Ack, ChannelOpen, Frame, Frames, Piece};
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
 use towpath_wire::{ChannelId, Instant, PathId};
 
@@ -34,6 +35,19 @@ const NUMBER_MAX: u64 = 1 << 62;
 
 /// A datagram waited no longer than this, for us or for the peer, whatever driver or peer say.
 pub(super) const LATE_MAX: Duration = Duration::from_secs(1);
+
+/// What the peer is told of a frame that cannot be read; of what a later build may have sent, by
+/// name.
+const fn malformed(error: ParseError) -> &'static str {
+    match error {
+        ParseError::Unknown { field, .. } => match field.as_bytes() {
+            b"frame type" => "frame of a critical type that is not known here",
+            b"open parameter" => "OPEN with a critical parameter that is not known here",
+            _ => "malformed frame",
+        },
+        _ => "malformed frame",
+    }
+}
 
 impl Association {
     /// Takes a data packet in. Returns true when it was authentic.
@@ -110,9 +124,12 @@ impl Association {
         }
         let (mut asks, mut refused) = (Asks::Nothing, false);
         for frame in Frames::new(content) {
-            let Ok(frame) = frame else {
-                self.fault(now, "malformed frame", memory);
-                return;
+            let frame = match frame {
+                Ok(frame) => frame,
+                Err(error) => {
+                    self.fault(now, malformed(error), memory);
+                    return;
+                }
             };
             asks = asks.max(match frame {
                 Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Close { .. } => {
@@ -166,7 +183,26 @@ impl Association {
                 }
                 Ok(())
             }
+            Frame::PathAdd { path, link, remote } => {
+                if self.paths.offered(path) {
+                    let offered = AssociationEvent::PathOffered { path, link, remote };
+                    self.events.push_back(offered);
+                }
+                Ok(())
+            }
+            Frame::PathRetire { path, reason } => {
+                self.handle_retire(now, path, reason);
+                Ok(())
+            }
             Frame::Data(piece) => self.handle_piece(&piece, memory),
+            Frame::Open(ChannelOpen { one_to_many: true, .. }) => {
+                self.fault(now, "OPEN of a one-to-many channel, which is not served here", memory);
+                Ok(())
+            }
+            Frame::Open(ChannelOpen { duplex: true, .. }) => {
+                self.fault(now, "OPEN of a duplex channel, which is not served here", memory);
+                Ok(())
+            }
             Frame::Open(open) => match self.channels.opened(open, &self.config) {
                 Ok(true) => {
                     self.events.push_back(AssociationEvent::Opened(Box::new(open)));
@@ -349,7 +385,7 @@ impl Association {
                 });
                 self.channels.forget(id);
             }
-            Item::Limit(_) => {}
+            Item::Limit(_) | Item::PathRetire(_) => {}
         }
     }
 
@@ -369,6 +405,7 @@ impl Association {
                 self.channels.with(channel, |c| c.send.as_mut().map(lost));
             }
             Item::Open(id) => _ = self.channels.with(id, |c| c.due.open = !c.known),
+            Item::PathRetire(id) => self.paths.tell_again(id),
             Item::Limit(id) => _ = self.channels.with(id, |c| c.due.limit = true),
             Item::CloseChannel(id) => {
                 self.channels.with(id, |c| c.due.close = !c.close_acked);

@@ -40,6 +40,7 @@ mod receive;
 mod received;
 mod reordering;
 mod reserved;
+mod retire;
 mod ring;
 mod send;
 
@@ -56,4 +57,6 @@ pub use channel::{ChannelStats, Opening, PeerLimits};
 pub use core::{Association, AssociationEvent, AssociationStats, Identity};
 pub use end::{End, REASON_FAULT, REASON_LOST};
 pub use keys::Keys;
+pub(crate) use paths::PATHS_MAX;
+pub use paths::RetireError;
 pub use send::SendError;

@@ -1,6 +1,7 @@
 //! Two associations joined by a network of one delay: what their owners see of channels, messages,
 //! ends and counters.
 
+mod formats;
 mod kinds;
 mod owner;
 mod reserved;
@@ -87,7 +88,7 @@ impl Net {
         let now = Instant::ZERO + Duration::from_secs(1);
         let side = |n: usize| {
             let (send, receive) = if n == 0 { ([1; 32], [2; 32]) } else { ([2; 32], [1; 32]) };
-            let peer = PeerLimits { window: 1 << 24, channels_max: 64, credit: 1 << 28 };
+            let peer = PeerLimits { window: 1 << 24, channels_max: 64, credit: 1 << 28, paths: 16 };
             let identity = Identity {
                 id: AssociationId(n as u32),
                 initiator: n == 0,

@@ -46,6 +46,8 @@ struct Probing {
     owed: u8,
     /// Packets sent since the last one that asked for an acknowledgement.
     acks_alone: u32,
+    /// Nothing is asked for on this path any more.
+    over: bool,
 }
 
 /// What an acknowledgement or a timer changed; the lists are reused.
@@ -237,6 +239,9 @@ impl Path {
     /// The size of a padded packet that is to show whether longer ones pass.
     pub(super) fn trial(&mut self, now: Instant) -> Option<u16> {
         self.largest_acked?;
+        if self.probing.over {
+            return None;
+        }
         let size = self.mtu.trial(now)?;
         (self.room(now) >= size.into()).then_some(size)
     }
@@ -260,10 +265,21 @@ impl Path {
         }
     }
 
+    /// What is under way counts as lost, and nothing is asked for on this path any more.
+    pub(super) fn retire(&mut self, now: Instant, out: &mut Outcome) {
+        (self.probing.over, self.probing.owed, self.loss_at) = (true, 0, None);
+        out.lost.append(&mut self.evicted);
+        let (mut from, top) = (0, self.flight.next());
+        while let Some((number, _)) = self.flight.outstanding(from, top) {
+            self.give_up(now, number, out);
+            from = number + 1;
+        }
+    }
+
     /// True when a packet of mere acknowledgements should ask for one itself, so that we learn
     /// which of our maps arrived: each 32nd, or each 8th while maps grow long.
     pub(super) fn wants_ping(&self) -> bool {
-        let alone = self.probing.acks_alone;
+        let alone = if self.probing.over { 0 } else { self.probing.acks_alone };
         alone >= 32 || (alone >= 8 && self.arrivals.unconfirmed() > UNCONFIRMED_MAX)
     }
 
@@ -458,7 +474,7 @@ impl Path {
 
     /// When to probe, if anything is under way.
     pub(super) fn probe_at(&self, config: &Config) -> Option<Instant> {
-        if self.flight.bytes() == 0 {
+        if self.flight.bytes() == 0 || self.probing.over {
             return None;
         }
         let timeout = self.rtt.probe_timeout(self.ack_rate.delay());

@@ -10,31 +10,120 @@ use towpath_wire::{LinkId, PathId};
 use super::path::Path;
 
 /// Paths of an association at most.
-pub(super) const PATHS_MAX: usize = 16;
+pub(crate) const PATHS_MAX: usize = 16;
 
-/// All paths, in the order of their numbers. Numbers are never used twice. Invariant: there is one
-/// at least, and [`PATHS_MAX`] at most.
+/// A path that is used no more, and what the peer knows of it.
+struct Retired {
+    path: PathId,
+    /// Why, where the peer is to be told: who was told first need not be told again.
+    telling: Option<u16>,
+    /// It is to be told now.
+    due: bool,
+}
+
+/// Why a path was not retired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RetireError {
+    /// There is none of this number.
+    #[error("there is no path {0}")]
+    Unknown(PathId),
+    /// Nothing would be left to speak by: the association is to be closed instead.
+    #[error("path {0} is the last one")]
+    Last(PathId),
+}
+
+/// All paths, in the order of their numbers. Numbers are never used twice. Invariants: there is one
+/// at least, and [`PATHS_MAX`] at most, retired ones among them, which still take in what comes;
+/// one at least is not retired.
 pub(super) struct Paths {
     list: Vec<Path>,
+    retired: Vec<Retired>,
+    /// Bit `n`: the peer has offered path `n`.
+    offered: u16,
 }
 
 impl Paths {
     pub(super) fn new(first: Path) -> Self {
-        Self { list: vec![first] }
+        Self { list: vec![first], retired: Vec::new(), offered: 1 }
     }
 
-    /// Adds a path under the next number; `None`: there are as many as may be.
-    pub(super) fn add(&mut self, path: impl FnOnce(PathId) -> Path) -> Option<PathId> {
+    /// Adds a path under the next number; `None`: there are as many as may be, here or at the peer,
+    /// which holds `peer_max`.
+    pub(super) fn add(
+        &mut self,
+        peer_max: usize,
+        path: impl FnOnce(PathId) -> Path,
+    ) -> Option<PathId> {
         let id = PathId(self.list.last()?.id.0.checked_add(1)?);
-        (self.list.len() < PATHS_MAX).then(|| {
+        (self.list.len() < PATHS_MAX.min(peer_max)).then(|| {
             self.list.push(path(id));
             id
         })
     }
 
-    /// The one that was there first.
+    /// The one that was there first, of those in use.
     pub(super) fn first(&self) -> &Path {
-        &self.list[0]
+        self.list.iter().find(|p| !self.is_retired(p.id)).unwrap_or(&self.list[0])
+    }
+
+    fn is_retired(&self, id: PathId) -> bool {
+        self.retired.iter().any(|r| r.path == id)
+    }
+
+    /// Uses a path no more; the peer is told why where there is `telling`. Returns it, or `None`
+    /// where it was retired before.
+    pub(super) fn retire(
+        &mut self,
+        id: PathId,
+        telling: Option<u16>,
+    ) -> Result<Option<&mut Path>, RetireError> {
+        let at = self.position(id).ok_or(RetireError::Unknown(id))?;
+        if self.is_retired(id) {
+            return Ok(None);
+        }
+        if self.list.len() - self.retired.len() == 1 {
+            return Err(RetireError::Last(id));
+        }
+        self.retired.push(Retired { path: id, telling, due: telling.is_some() });
+        let path = &mut self.list[at];
+        path.up = false;
+        Ok(Some(path))
+    }
+
+    /// True while the peer is to be told of a path that is retired.
+    pub(super) fn has_news(&self) -> bool {
+        self.retired.iter().any(|r| r.due)
+    }
+
+    /// A path of whose end the peer is told with the packet being written, and why it is.
+    pub(super) fn poll_news(&mut self) -> Option<(PathId, u16)> {
+        let retired = self.retired.iter_mut().find(|r| r.due)?;
+        retired.due = false;
+        Some((retired.path, retired.telling?))
+    }
+
+    /// The packet that told of it was lost.
+    pub(super) fn tell_again(&mut self, id: PathId) {
+        if let Some(retired) = self.retired.iter_mut().find(|r| r.path == id) {
+            retired.due = true;
+        }
+    }
+
+    /// The peer offers a path; false where it is none that we could hold, or was offered before.
+    pub(super) fn offered(&mut self, id: PathId) -> bool {
+        let Some(bit) = 1u16.checked_shl(id.0.into()) else { return false };
+        let news = self.offered & bit == 0;
+        self.offered |= bit;
+        news
+    }
+
+    /// A link came up or went down.
+    pub(super) fn set_up(&mut self, link: LinkId, up: bool) {
+        for at in 0..self.list.len() {
+            if self.list[at].link == link {
+                self.list[at].up = up && !self.is_retired(self.list[at].id);
+            }
+        }
     }
 
     pub(super) fn position(&self, id: PathId) -> Option<usize> {
@@ -45,9 +134,9 @@ impl Paths {
         self.list.iter_mut().find(|p| p.id == id)
     }
 
-    /// The first that goes out on `link`.
+    /// The first in use that goes out on `link`.
     pub(super) fn on(&self, link: LinkId) -> Option<usize> {
-        self.list.iter().position(|p| p.link == link)
+        self.list.iter().position(|p| p.link == link && !self.is_retired(p.id))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Path> {
@@ -62,15 +151,17 @@ impl Paths {
         self.list.len()
     }
 
-    /// Whether a path may carry data and control frames: any that is up, or any where none is.
+    /// Whether a path may carry data and control frames: any that is up, or any in use where none
+    /// is.
     pub(super) fn may_carry(&self, path: usize) -> bool {
-        self.list[path].up || !self.list.iter().any(|p| p.up)
+        let none = || !self.list.iter().any(|p| p.up) && !self.is_retired(self.list[path].id);
+        self.list[path].up || none()
     }
 
-    /// Those that can be counted on: the ones that are up, or all where none is.
+    /// Those that can be counted on: the ones that are up, or all in use where none is.
     fn living(&self) -> impl Iterator<Item = &Path> {
         let none = !self.list.iter().any(|p| p.up);
-        self.list.iter().filter(move |p| p.up || none)
+        self.list.iter().filter(move |p| p.up || (none && !self.is_retired(p.id)))
     }
 
     /// The smoothed round trip of the quickest path that is up: what is late for it is late.
@@ -113,9 +204,13 @@ mod tests {
     fn numbers_are_never_used_twice_and_paths_are_bounded() {
         let mut paths = Paths::new(path(0, 0));
         for n in 1..PATHS_MAX as u16 {
-            assert_eq!(paths.add(|id| path(id.0, n)), Some(PathId(n)));
+            assert_eq!(paths.add(PATHS_MAX, |id| path(id.0, n)), Some(PathId(n)));
         }
-        assert_eq!(paths.add(|id| path(id.0, 99)), None);
+        assert_eq!(paths.add(99, |id| path(id.0, 99)), None);
+        let mut few = Paths::new(path(0, 0));
+        assert_eq!(few.add(1, |id| path(id.0, 1)), None, "the peer holds one");
+        assert_eq!(few.add(2, |id| path(id.0, 1)), Some(PathId(1)));
+        assert_eq!(few.add(2, |id| path(id.0, 2)), None);
         assert_eq!(
             (paths.len(), paths.position(PathId(5)), paths.on(LinkId(7))),
             (16, Some(5), Some(7))
@@ -124,9 +219,33 @@ mod tests {
     }
 
     #[test]
+    fn all_but_one_can_be_retired_and_none_of_them_comes_back_into_use() {
+        let mut paths = Paths::new(path(0, 0));
+        assert_eq!(paths.retire(PathId(0), None).err(), Some(RetireError::Last(PathId(0))));
+        for n in 1..3 {
+            paths.add(PATHS_MAX, |id| path(id.0, n));
+        }
+        assert_eq!(paths.retire(PathId(3), None).err(), Some(RetireError::Unknown(PathId(3))));
+        assert!(paths.retire(PathId(0), Some(7)).is_ok_and(|p| p.is_some()));
+        assert!(paths.retire(PathId(0), Some(8)).is_ok_and(|p| p.is_none()), "again");
+        assert_eq!((paths.first().id, paths.on(LinkId(0))), (PathId(1), None));
+        paths.set_up(LinkId(0), true);
+        (1..3).for_each(|link| paths.set_up(LinkId(link), false));
+        assert_eq!([0, 1, 2].map(|n| paths.may_carry(n)), [false, true, true]);
+        assert!(paths.retire(PathId(1), None).is_ok_and(|p| p.is_some()));
+        assert_eq!(paths.retire(PathId(2), None).err(), Some(RetireError::Last(PathId(2))));
+        // The peer is told of the one that we retired, until it knows.
+        assert_eq!((paths.has_news(), paths.poll_news()), (true, Some((PathId(0), 7))));
+        assert_eq!((paths.has_news(), paths.poll_news()), (false, None));
+        paths.tell_again(PathId(0));
+        assert_eq!((paths.poll_news(), paths.poll_news()), (Some((PathId(0), 7)), None));
+        assert_eq!(paths.add(PATHS_MAX, |id| path(id.0, 9)), Some(PathId(3)), "a new number");
+    }
+
+    #[test]
     fn what_is_sent_goes_by_any_path_that_is_up_and_the_quickest_of_them_sets_the_time() {
         let mut paths = Paths::new(path(0, 0));
-        paths.add(|id| path(id.0, 1));
+        paths.add(PATHS_MAX, |id| path(id.0, 1));
         assert_eq!(paths.least_trip(), Duration::ZERO);
         let ms = Duration::from_millis;
         for (n, trip) in [(0, ms(5)), (1, ms(20))] {

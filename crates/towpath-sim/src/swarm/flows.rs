@@ -287,7 +287,10 @@ impl Flows {
                     node.consumed(association, *channel, *len);
                 });
             }
-            AssociationEvent::Opened(_) | AssociationEvent::Ended { .. } => {}
+            AssociationEvent::Opened(_)
+            | AssociationEvent::PathOffered { .. }
+            | AssociationEvent::PathRetired { .. }
+            | AssociationEvent::Ended { .. } => {}
         }
         true
     }

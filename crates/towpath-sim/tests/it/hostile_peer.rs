@@ -20,15 +20,9 @@ fn content(len: usize, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
 }
 
 fn one_way(channel: u32) -> ChannelOpen {
-    ChannelOpen {
-        channel: ChannelId(channel),
-        direction: Direction::Opener,
-        reliability: Reliability::ReliableOrdered,
-        priority: 0,
-        label: 7,
-        limit: 1 << 20,
-        tspec: None,
-    }
+    let (direction, reliability) = (Direction::Opener, Reliability::ReliableOrdered);
+    let plain = ChannelOpen::new(ChannelId(channel), direction, reliability, 1 << 20);
+    ChannelOpen { label: 7, ..plain }
 }
 
 /// Host 0 (the peer, whose own endpoint is cut off from now on) and host 1 (the victim).

@@ -277,6 +277,7 @@ impl Host {
             }
             AssociationEvent::Ended { channel } => self.ended.push(channel),
             AssociationEvent::Over(end) => self.over.push((now, end)),
+            AssociationEvent::PathOffered { .. } | AssociationEvent::PathRetired { .. } => {}
         }
     }
 }
