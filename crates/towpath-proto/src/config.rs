@@ -192,6 +192,8 @@ pub enum Plant {
     LostGoesOn,
     /// A leader that was out of contact itself declares the others lost.
     WrongSideLost,
+    /// What a task asks the registry is applied twice.
+    AppliedTwice,
 }
 
 impl Default for Config {
