@@ -209,8 +209,8 @@ fn channel_words(c: &ChannelStatus) -> String {
         )
     });
     format!(
-        "  channel  {}: {class}, priority {}{}{}; {} messages sent ({} bytes), {} given up, {} late, \
-         {} pieces repaired; {} received ({} bytes); {} of {} bytes of room in use\n",
+        "  channel  {}: {class}, priority {}{}{}; {} messages sent ({} bytes), {} given up, \
+         {} late, {} pieces repaired; {} received ({} bytes); {} of {} bytes of room in use\n",
         c.number,
         c.spec.priority,
         deadline.unwrap_or_default(),

@@ -50,7 +50,7 @@ pub struct SimHost {
     /// Who decides what its link sends next.
     pub(crate) egress: LinkEgress,
     /// What it is paced at: a node that boots finds nothing reserved.
-    rate: Option<Rate>,
+    pub(crate) rate: Option<Rate>,
     /// Before then its egress lets nothing go, by its clock.
     held_until: Option<Instant>,
     timer: Option<(Handle, Instant)>,

@@ -76,7 +76,7 @@ pub struct DaemonOptions {
     /// A silent host is lost after so many milliseconds; [`LOST_AFTER_MS`] where nothing was said.
     /// The founder's counts for all hosts.
     pub lost_after_ms: Option<u32>,
-    /// How fast each of its links sends at most; `None`: as fast as it can. See [`check_link_rate`].
+    /// How fast each of its links sends at most; `None`: as fast as it can ([`check_link_rate`]).
     pub link_rate: Option<Rate>,
     /// What the guard passed on.
     pub engine: EngineArgs,
@@ -366,11 +366,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let socket = socket_path(&options.dir, SOCK)?;
     let secret = key_file(&options.dir.join("host.key"))?;
     let clock = Clock::start();
-    let saved = match options.role {
-        Role::Found(_) => table::read(&options.dir)?,
-        Role::Join(_) => None,
-    };
-    let saved = saved.map(|saved| table::begin(&options.dir, saved)).transpose()?;
+    let saved = saved(options)?;
     let (udp, links) = open_links_again(&options.listen, saved.as_ref())?;
     let config = NodeConfig {
         name: options.name.clone(),
@@ -426,6 +422,15 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         tracing::error!("ends: {e}");
     }
     Ok(result?)
+}
+
+/// What a founder has kept of an earlier life, which begins anew.
+fn saved(options: &DaemonOptions) -> Result<Option<Saved>, DaemonError> {
+    let saved = match options.role {
+        Role::Found(_) => table::read(&options.dir)?,
+        Role::Join(_) => None,
+    };
+    Ok(saved.map(|saved| table::begin(&options.dir, saved)).transpose()?)
 }
 
 /// The node of a newcomer, or of the founder with the tokens that it has issued in earlier lives.

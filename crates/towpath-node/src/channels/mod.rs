@@ -6,8 +6,8 @@
 //! and answers. Nothing is sent before that. With the connection the channel ends. On one host a
 //! message goes from task to task.
 //!
-//! A channel may be reserved on the link that it goes out by: its owner's egress is asked before the
-//! other host hears of it, and told when it ends.
+//! A channel may be reserved on the link that it goes out by: that link's egress is asked before
+//! the other host hears of it, and told when it ends.
 //!
 //! Room: what a task has sent and is not settled is at most its channel's window, and so is what
 //! came for it and was not received, because its receiver's host gives that credit back only once

@@ -57,7 +57,7 @@ pub enum NotReserved {
         left: Rate,
     },
     /// Not so soon beside the others.
-    #[error("within {asked:?} on a link of {rate}, where {}", nearest(.least))]
+    #[error("within {asked:?} on a link of {rate}, where {}", nearest(.least.as_ref()))]
     Delay {
         /// What was asked for.
         asked: Duration,
@@ -74,7 +74,7 @@ pub enum NotReserved {
     Queue(#[from] ConfigError),
 }
 
-fn nearest(least: &Option<Duration>) -> alloc::string::String {
+fn nearest(least: Option<&Duration>) -> alloc::string::String {
     match least {
         Some(least) => alloc::format!("{least:?} is the least"),
         None => "others would be late".into(),
@@ -180,8 +180,8 @@ mod tests {
         let said = fits(RATE, 1500, standing.iter(), &asked(3, 6, 1538, 4000)).unwrap_err();
         assert_eq!(
             said.to_string(),
-            "6000.0 kbit/s of messages and headers on a link of 100.0 Mbit/s, of which 5000.0 kbit/s \
-             are left"
+            "6000.0 kbit/s of messages and headers on a link of 100.0 Mbit/s, of which \
+             5000.0 kbit/s are left"
         );
     }
 

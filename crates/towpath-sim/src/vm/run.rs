@@ -38,8 +38,6 @@ const MEMORY: ByteSize = ByteSize::from_mib(512);
 pub(super) struct Run<'a> {
     pub(super) scenario: &'a VmScenario,
     pub(super) world: World,
-    /// Some hosts are paced, and tasks reserve.
-    paced: bool,
     rng: Rng,
     targets: Vec<Option<(NodeConfig, Rng, JoinTarget)>>,
     pub(super) ids: Vec<Option<HostId>>,
@@ -82,7 +80,7 @@ fn crypto(seed: u64, host: usize) -> Box<dyn Crypto> {
 }
 
 /// Of one run in `paced_in`, paces two hosts of three a little below their links, or far below.
-fn pace(world: &mut World, seed: u64, scenario: &VmScenario) -> bool {
+fn pace(world: &mut World, seed: u64, scenario: &VmScenario) {
     let mut rng = Rng::new(seed, 3);
     let paced = scenario.paced_in > 0 && rng.below(scenario.paced_in) == 0;
     let link = scenario.link.rate_bps;
@@ -92,7 +90,6 @@ fn pace(world: &mut World, seed: u64, scenario: &VmScenario) -> bool {
             world.pace(host, Some(Rate::from_bps(part)));
         }
     }
-    paced
 }
 
 impl<'a> Run<'a> {
@@ -106,7 +103,7 @@ impl<'a> Run<'a> {
             let drift_ppm = rng.below(401) as i32 - 200;
             world.add_star_host(Clock::new(offset_ns, drift_ppm), MEMORY, scenario.link);
         }
-        let paced = pace(&mut world, seed, scenario);
+        pace(&mut world, seed, scenario);
         let faults = (0..scenario.faults).map(|_| Fault::draw(&mut rng, hosts)).collect();
         let config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
@@ -137,7 +134,6 @@ impl<'a> Run<'a> {
         Self {
             scenario,
             world,
-            paced,
             rng,
             targets,
             ids: vec![None; hosts],
@@ -203,7 +199,8 @@ impl<'a> Run<'a> {
     fn new_task(&mut self, id: TaskId, host: usize, claim: Option<Claim>) -> usize {
         let index = self.tasks.len();
         let rng = Rng::new(self.out.seed, 1 << 30 | index as u64);
-        let reserves = self.paced.then(|| Rng::new(self.out.seed, 1 << 31 | index as u64));
+        let paced = self.world.hosts.iter().any(|h| h.rate.is_some());
+        let reserves = paced.then(|| Rng::new(self.out.seed, 1 << 31 | index as u64));
         let max = self.scenario.message_bytes_max;
         self.tasks.push(Task::new(id, host, rng, self.scenario.acts, max));
         self.tasks[index].lines.reserves = reserves;

@@ -6,6 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use towpath_io::{Clock, UdpLink};
+use towpath_node::egress::Reservation;
 use towpath_node::{Node, NodeEvent};
 use towpath_proto::{HeapMemory, Machine};
 use towpath_task::place::SOCKET_VAR;
@@ -366,10 +367,7 @@ impl Engine {
             NodeEvent::OnChannel { task, number, block, len } => {
                 self.on_channel(task, number, block, len);
             }
-            NodeEvent::Reserve(asked) => {
-                let (now, outcome) = (self.clock.now(), self.network.reserve(&asked));
-                self.node.reserved(now, asked.of, outcome, &mut self.memory);
-            }
+            NodeEvent::Reserve(asked) => self.reserve(&asked),
             NodeEvent::Release { link, of } => self.network.release(link, of),
             NodeEvent::Direct { a, b } => self.direct(a, b),
             NodeEvent::CutOff { task, why } => self.cut_off_task(task, &why),
@@ -384,6 +382,11 @@ impl Engine {
             NodeEvent::Channel { .. } => {}
         }
         Ok(())
+    }
+
+    fn reserve(&mut self, asked: &Reservation) {
+        let (now, outcome) = (self.clock.now(), self.network.reserve(asked));
+        self.node.reserved(now, asked.of, outcome, &mut self.memory);
     }
 
     fn leader_is_back(&mut self, id: HostId) {

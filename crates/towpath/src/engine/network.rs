@@ -151,7 +151,7 @@ impl Network {
     /// What paced links have let go, all of them together.
     pub(super) fn paced(&self) -> EgressStats {
         let all = self.links.iter().filter_map(|l| l.driver.egress().stats());
-        all.fold(EgressStats::default(), |sum, stats| sum.and(stats))
+        all.fold(EgressStats::default(), EgressStats::and)
     }
 
     /// Whatever blocked, it is tried again.
