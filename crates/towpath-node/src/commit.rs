@@ -188,15 +188,8 @@ impl Node {
             match outcome {
                 Outcome::Committed(index, ticket, command) => {
                     let waiting = self.lead.proposals.decided(ticket);
-                    #[cfg(plant)]
-                    let twice = self.is_applied_twice(&command).then(|| command.clone());
                     let Some(state) = &mut self.log else { continue };
-                    #[allow(unused_mut)] // only the planted bug changes it
-                    let mut effects = state.apply(index, command);
-                    #[cfg(plant)]
-                    if let Some(command) = twice {
-                        effects.extend(state.apply_again(index, command));
-                    }
+                    let effects = state.apply(index, command);
                     self.carry_out(now, waiting, effects);
                 }
                 Outcome::Dropped(ticket) => {
@@ -207,12 +200,6 @@ impl Node {
         }
         self.lead.proposals.busy = false;
         any
-    }
-
-    #[cfg(plant)]
-    fn is_applied_twice(&self, command: &Command) -> bool {
-        self.plant() == towpath_proto::config::Plant::AppliedTwice
-            && matches!(command, Command::Ask(_))
     }
 
     fn carry_out(&mut self, now: Instant, waiting: Option<Waiting>, effects: Vec<Effect>) {
