@@ -192,8 +192,6 @@ pub enum Plant {
     LostGoesOn,
     /// A leader that was out of contact itself declares the others lost.
     WrongSideLost,
-    /// What a task asks the registry is applied twice.
-    AppliedTwice,
 }
 
 impl Default for Config {

@@ -148,10 +148,3 @@ fn tasks_of_a_lost_host_that_go_on_are_found() {
 fn a_leader_that_fences_the_wrong_side_is_found() {
     is_found(Plant::WrongSideLost, TASKS, 40, "and nothing struck it");
 }
-
-// Control.
-
-#[test]
-fn a_command_applied_twice_is_found() {
-    is_found(Plant::AppliedTwice, TASKS, 200, "");
-}

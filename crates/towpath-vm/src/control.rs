@@ -189,13 +189,6 @@ impl ControlState {
         effects
     }
 
-    /// The planted bug: what was applied is applied once more.
-    #[cfg(plant)]
-    pub fn apply_again(&mut self, index: u64, command: Command) -> Vec<Effect> {
-        self.applied = index - 1;
-        self.apply(index, command)
-    }
-
     fn is_up(&self, host: HostId) -> bool {
         self.table().get(host).is_some_and(|h| h.state == HostState::Up)
     }
