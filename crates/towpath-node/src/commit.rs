@@ -122,7 +122,7 @@ impl Proposals {
     }
 }
 
-fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
+fn one_less<K: Copy + Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
     if let Some(count) = counts.get_mut(&key) {
         *count -= 1;
         if *count == 0 {
