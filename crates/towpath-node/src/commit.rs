@@ -16,23 +16,47 @@ use crate::config::reason;
 use crate::node::Node;
 use crate::restore::REMOVED_MAX;
 
-/// Newcomers and tasks that wait for the log at once: a log that commits nothing is not filled by
-/// those who go on asking; a task has a quarter of them at most, as many questions as it may have.
-/// What nobody waits for (a host is lost, or leaves) is proposed anyway.
+/// Questions of tasks that wait for the log at once: a log that commits nothing is not filled by
+/// those who go on asking. What nobody waits for (a host is lost, or leaves) is proposed anyway.
 pub(crate) const PROPOSALS_MAX: usize = 16_384;
 
-/// A leader's log, and who waits for what it was asked for.
+/// Of these, those of one host: a daemon that asks in the name of tasks that it makes up leaves
+/// three quarters to the others.
+pub(crate) const HOST_PROPOSALS_MAX: usize = PROPOSALS_MAX / 4;
+
+/// And those of one task: it leaves as much of its host's share to the other tasks there.
+pub(crate) const TASK_PROPOSALS_MAX: usize = HOST_PROPOSALS_MAX / 4;
+
+/// Newcomers that wait at once: as many as a virtual machine has hosts. They are counted apart, so
+/// that no task keeps a host out.
+pub(crate) const NEWCOMERS_MAX: usize = 4096;
+
+/// A leader's log, and who waits for what it was asked for. Invariant: `by_task`, `by_host` and
+/// `newcomers` count `waiting`, and have nobody at zero.
 #[derive(Debug)]
 pub(crate) struct Proposals {
     pub(crate) log: Box<dyn Commits>,
-    pub(crate) waiting: BTreeMap<Ticket, Waiting>,
+    waiting: BTreeMap<Ticket, Waiting>,
+    by_task: BTreeMap<TaskId, usize>,
+    by_host: BTreeMap<HostId, usize>,
+    newcomers: usize,
+    /// Asked for when too many waited: never proposed.
+    pub(crate) refused: u64,
     /// Something is being carried out: what it asks for comes after it.
     busy: bool,
 }
 
 impl Default for Proposals {
     fn default() -> Self {
-        Self { log: Box::new(Alone::default()), waiting: BTreeMap::new(), busy: false }
+        Self {
+            log: Box::new(Alone::default()),
+            waiting: BTreeMap::new(),
+            by_task: BTreeMap::new(),
+            by_host: BTreeMap::new(),
+            newcomers: 0,
+            refused: 0,
+            busy: false,
+        }
     }
 }
 
@@ -43,6 +67,67 @@ impl Proposals {
             Waiting::Asker(task, _) => Some(*task),
             _ => None,
         })
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether one more may wait; else the limit that it meets.
+    fn room(&self, waiting: &Waiting) -> Result<(), Fault> {
+        let shares = match waiting {
+            Waiting::Newcomer(_) => {
+                Vec::from([("newcomers that wait for the log", self.newcomers, NEWCOMERS_MAX)])
+            }
+            Waiting::Task(task, ..) | Waiting::Asker(task, _) => {
+                let of_task = self.by_task.get(task).copied().unwrap_or(0);
+                let of_host = self.by_host.get(&task.host()).copied().unwrap_or(0);
+                let all = self.waiting.len() - self.newcomers;
+                Vec::from([
+                    ("changes of one task that wait for the log", of_task, TASK_PROPOSALS_MAX),
+                    ("changes of one host that wait for the log", of_host, HOST_PROPOSALS_MAX),
+                    ("changes that wait for the log", all, PROPOSALS_MAX),
+                ])
+            }
+        };
+        match shares.into_iter().find(|(_, has, most)| has >= most) {
+            Some((what, _, most)) => Err(Fault::Limit { what: what.into(), limit: most as u64 }),
+            None => Ok(()),
+        }
+    }
+
+    fn wait(&mut self, ticket: Ticket, waiting: Waiting) {
+        match &waiting {
+            Waiting::Newcomer(_) => self.newcomers += 1,
+            Waiting::Task(task, ..) | Waiting::Asker(task, _) => {
+                *self.by_task.entry(*task).or_default() += 1;
+                *self.by_host.entry(task.host()).or_default() += 1;
+            }
+        }
+        self.waiting.insert(ticket, waiting);
+    }
+
+    /// Who waited for a proposal, about which it is decided now.
+    fn decided(&mut self, ticket: Ticket) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&ticket)?;
+        match &waiting {
+            Waiting::Newcomer(_) => self.newcomers -= 1,
+            Waiting::Task(task, ..) | Waiting::Asker(task, _) => {
+                one_less(&mut self.by_task, *task);
+                one_less(&mut self.by_host, task.host());
+            }
+        }
+        Some(waiting)
+    }
+}
+
+fn one_less<K: Copy + Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
+    if let Some(count) = counts.get_mut(&key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&key);
+        }
     }
 }
 
@@ -81,13 +166,13 @@ impl Node {
         waiting: impl Into<Option<Waiting>>,
     ) {
         let waiting = waiting.into();
-        if waiting.is_some() && self.lead.proposals.waiting.len() >= PROPOSALS_MAX {
-            let (what, limit) = ("changes that wait for the log".into(), PROPOSALS_MAX as u64);
-            return self.dropped(now, waiting, Fault::Limit { what, limit });
+        if let Some(Err(limit)) = waiting.as_ref().map(|w| self.lead.proposals.room(w)) {
+            self.lead.proposals.refused += 1;
+            return self.dropped(now, waiting, limit);
         }
         let ticket = self.lead.proposals.log.propose(command);
         if let Some(waiting) = waiting {
-            self.lead.proposals.waiting.insert(ticket, waiting);
+            self.lead.proposals.wait(ticket, waiting);
         }
         self.settle_proposals(now);
     }
@@ -102,13 +187,13 @@ impl Node {
             any = true;
             match outcome {
                 Outcome::Committed(index, ticket, command) => {
-                    let waiting = self.lead.proposals.waiting.remove(&ticket);
+                    let waiting = self.lead.proposals.decided(ticket);
                     let Some(state) = &mut self.log else { continue };
                     let effects = state.apply(index, command);
                     self.carry_out(now, waiting, effects);
                 }
                 Outcome::Dropped(ticket) => {
-                    let waiting = self.lead.proposals.waiting.remove(&ticket);
+                    let waiting = self.lead.proposals.decided(ticket);
                     self.dropped(now, waiting, Fault::Frozen);
                 }
             }

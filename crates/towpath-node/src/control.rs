@@ -117,7 +117,7 @@ impl Node {
             }
             Ok(hello) => self
                 .judge(now, &key, &admission, hello.purpose)
-                .map_err(|(code, text)| (code, text.into())),
+                .map_err(|(code, text)| (code, self.refusal_text(code, text))),
         };
         let psk = match (&admission, &self.vm_key) {
             (Admission::Token { expiry_unix_s, nonce }, Some(vm_key)) => {
@@ -151,6 +151,15 @@ impl Node {
                 let own = Greeting { protocol: PROTOCOL, build: &self.config.build };
                 (refusal::BUILD, alloc::format!("it runs {own}, this host {theirs}"))
             }
+        }
+    }
+
+    /// What a refused host is told; where to ask instead, if that is known.
+    fn refusal_text(&self, code: u16, text: &str) -> String {
+        let leader = self.log.as_ref().and_then(|log| log.table().get(log.leader()));
+        match leader.filter(|leader| code == refusal::NOT_LEADER && self.me != Some(leader.id)) {
+            Some(Host { name, addr, .. }) => alloc::format!("{text}: {name} at {addr}"),
+            None => text.into(),
         }
     }
 

@@ -174,7 +174,7 @@ impl Node {
             ("catchers", self.jobs.catching.len()),
             ("tasks started", self.jobs.started_as.len()),
             ("registered tasks", self.log.as_ref().map_or(0, |l| l.registered().len())),
-            ("proposals", self.lead.proposals.waiting.len()),
+            ("proposals", self.lead.proposals.len()),
             ("groups", groups),
             ("mailbox entries", entries),
             ("granted bytes", self.local.members.granted() as usize),

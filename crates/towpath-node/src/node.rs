@@ -481,7 +481,7 @@ impl Node {
 
     /// Counters by name: what the endpoint turned away, and sums over the associations that stand
     /// now.
-    pub fn counters(&self) -> [(&'static str, u64); 28] {
+    pub fn counters(&self) -> [(&'static str, u64); 29] {
         let e = self.endpoint.stats();
         let sum = |f: fn(&AssociationStats) -> u64| -> u64 {
             self.endpoint.associations().map(|(_, a)| f(a.stats())).sum()
@@ -515,6 +515,7 @@ impl Node {
             ("task_bytes_inside_max", self.data.inside_max),
             ("task_bytes_outgoing", self.data.outgoing),
             ("task_bytes_outgoing_max", self.data.outgoing_max),
+            ("proposals_refused", self.lead.proposals.refused),
         ]
     }
 

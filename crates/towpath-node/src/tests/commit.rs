@@ -4,16 +4,16 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use towpath_vm::control::{Command, Commits, Outcome, Ticket};
 use towpath_vm::talk::{Answer, Fault, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask};
-use towpath_wire::HostId;
+use towpath_wire::{HostId, TaskId};
 
 use super::net::{Net, config};
 use crate::NodeEvent;
+use crate::commit::{HOST_PROPOSALS_MAX, TASK_PROPOSALS_MAX};
 
 /// What was proposed, and what the test has let become of it.
 #[derive(Debug, Default)]
@@ -172,32 +172,63 @@ fn the_registry_answers_once_its_command_is_committed_and_says_so_where_it_will_
     assert_eq!(net.node(0).remains(), [""; 0]);
 }
 
-#[test]
-fn a_log_that_decides_nothing_holds_a_bounded_number_and_the_rest_hears_the_limit() {
-    let mut net = Net::new(1);
-    let tasks: Vec<_> = (0..5).map(|_| net.enrol(0)).collect();
-    let late = Late::of(&mut net);
-    let most = crate::commit::PROPOSALS_MAX as u64;
-    // A task has 4096 questions at most.
-    for n in 0..most + 3 {
-        let join = Question::Registry(RegistryOp::Join(format!("g{n}")));
-        net.says(0, tasks[n as usize / 4096], ask(n, join));
+/// A task joins so many groups, all of other names.
+fn joins(net: &mut Net, host: usize, task: TaskId, count: usize) {
+    for n in 0..count as u64 {
+        let join = Question::Registry(RegistryOp::Join(format!("{task}-{n}")));
+        net.says(host, task, ask(n, join));
     }
     net.run(100);
-    let task = tasks[4];
-    let what = String::from("changes that wait for the log");
-    let refused = |number| ToTask::Answer {
-        number,
-        answer: Err(Fault::Limit { what: what.clone(), limit: most }),
-    };
-    let expected: Vec<_> = (most..most + 3).map(refused).collect();
-    assert_eq!((late.waiting() as u64, net.told(0, task)), (most, expected));
-    // What nobody waits for goes on: its task's end.
-    net.left(0, tasks[0]);
+}
+
+fn refused(number: u64, what: &str, limit: usize) -> ToTask {
+    let (what, limit) = (what.into(), limit as u64);
+    ToTask::Answer { number, answer: Err(Fault::Limit { what, limit }) }
+}
+
+#[test]
+fn a_log_that_decides_nothing_has_shares_for_tasks_and_hosts_and_refuses_what_exceeds_them() {
+    let mut net = Net::new(2);
+    let greedy: Vec<_> = (0..4).map(|_| net.enrol(1)).collect();
+    let (other, elsewhere) = (net.enrol(1), net.enrol(0));
+    let late = Late::of(&mut net);
+    let (task_max, host_max) = (TASK_PROPOSALS_MAX, HOST_PROPOSALS_MAX);
+    // A task has its share, and no more; the rest of the host's is there for others.
+    joins(&mut net, 1, greedy[0], task_max + 2);
+    let what = "changes of one task that wait for the log";
+    let expected = [task_max, task_max + 1].map(|n| refused(n as u64, what, task_max));
+    assert_eq!((late.waiting(), net.told(1, greedy[0])), (task_max, expected.into()));
+    for task in &greedy[1..] {
+        joins(&mut net, 1, *task, task_max);
+        assert_eq!(net.told(1, *task), []);
+    }
+    joins(&mut net, 1, other, 1);
+    let what = "changes of one host that wait for the log";
+    assert_eq!(net.told(1, other), [refused(0, what, host_max)]);
+    // Another host is not kept from asking by that, nor a newcomer from joining.
+    joins(&mut net, 0, elsewhere, 1);
+    net.add(config(2, "late"));
     net.run(100);
-    assert_eq!(late.waiting() as u64, most + 1);
+    assert_eq!((net.told(0, elsewhere), late.waiting()), (Vec::new(), host_max + 2));
+    let counted = |net: &mut Net| {
+        let counters = net.node(0).counters();
+        counters.into_iter().find(|(name, _)| *name == "proposals_refused").map(|(_, n)| n)
+    };
+    assert_eq!(counted(&mut net), Some(3));
+    // What nobody waits for goes on: a task's end.
+    net.left(1, greedy[0]);
+    net.run(100);
+    assert_eq!(late.waiting(), host_max + 3);
+    // What is decided is room again.
     late.decide(&mut net, true);
-    tasks[1..].iter().for_each(|task| net.left(0, *task));
+    assert!(joined(&net.events(2)).is_some());
+    assert_eq!(net.told(0, elsewhere).len(), 1);
+    joins(&mut net, 1, other, 1);
+    assert_eq!((late.waiting(), net.told(1, other)), (1, Vec::new()));
+    for task in greedy[1..].iter().chain([&other]) {
+        net.left(1, *task);
+    }
+    net.left(0, elsewhere);
     net.run(100);
     late.decide(&mut net, true);
     assert_eq!(net.node(0).remains(), [""; 0]);

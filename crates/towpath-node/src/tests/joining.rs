@@ -1,10 +1,12 @@
 //! Coming in, and being turned away.
 
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use towpath_proto::endpoint::Refusal;
 use towpath_proto::{Connect, ConnectFailure, EndpointEvent, HostKey, Psk};
 use towpath_vm::{Change, Host, HostState};
 use towpath_wire::{Admission, HostId, LinkId};
@@ -201,6 +203,17 @@ fn knock(
     psk: Psk,
     hello: &[u8],
 ) -> Result<(), u16> {
+    knock_for(net, host, admission, psk, hello).map_err(|refusal| refusal.code)
+}
+
+/// The same, with what is said of it.
+fn knock_for(
+    net: &mut Net,
+    host: usize,
+    admission: Admission,
+    psk: Psk,
+    hello: &[u8],
+) -> Result<(), Refusal> {
     let key = net.node(host).endpoint().public_key();
     let (link, remote, now) = (LinkId(0), addr(host), net.now);
     let stranger = net.stranger.as_mut().expect("somebody is there");
@@ -212,7 +225,7 @@ fn knock(
     match stranger.events.first() {
         Some(EndpointEvent::Connected { .. }) => Ok(()),
         Some(EndpointEvent::ConnectFailed { failure: ConnectFailure::Refused(r), .. }) => {
-            Err(r.code)
+            Err(r.clone())
         }
         other => panic!("{other:?}"),
     }
@@ -257,7 +270,10 @@ fn a_member_is_who_the_table_says() {
     assert_eq!(knock(&mut net, 0, admission, psk.clone(), &join), Err(refusal::NOT_MEMBER));
     assert_eq!(knock(&mut net, 1, admission, psk.clone(), &join), Err(refusal::NOT_LEADER));
     let rejoin = hello(Purpose::Rejoin).encode("test");
-    assert_eq!(knock(&mut net, 1, admission, psk.clone(), &rejoin), Err(refusal::NOT_LEADER));
+    let refused = knock_for(&mut net, 1, admission, psk, &rejoin).expect_err("it does not lead");
+    let leader = addr(0);
+    let text = format!("only the leader of the virtual machine admits hosts: h0 at {leader}");
+    assert_eq!((refused.code, refused.text), (refusal::NOT_LEADER, text));
 }
 
 #[test]
