@@ -10,9 +10,14 @@
 //!    to its specification by a regulator;
 //! 3. everything else, in trains short enough to keep nobody waiting ([`TRAIN_TIME`]).
 //!
-//! What was granted is charged as what was sealed, with the frames and gaps around it
-//! ([`datagram_bytes`]): a channel that was granted more or less than its head had said has the
-//! difference added to the next one.
+//! What was granted is charged to its channel as its head had said, with the frames and gaps around
+//! it ([`datagram_bytes`]): what is sealed is no longer. What is not used is not given back: a burst
+//! would come on top of it.
+//!
+//! What is promised: a datagram's last bit has left within the reservation's time after the
+//! datagram *conformed*: when what it begins with began to wait, or later, when the channel's
+//! token bucket had enough for it. Both are reckoned from when it waited, not from when the egress
+//! heard of it. A machine that wakes late is late by so much.
 
 use core::cmp::Reverse;
 use core::net::SocketAddr;
@@ -29,11 +34,14 @@ use towpath_qos::scheduler::heap::Heap;
 use towpath_qos::scheduler::{
     ConfigError, Edf, Packet, Port, PortConfig, QueueConfig, QueueId, Scheduler,
 };
+use towpath_qos::spec::Regulator;
 use towpath_qos::spec::wire::{Ip, datagram_bytes};
-use towpath_qos::spec::{Regulator, TSpec};
 use towpath_wire::{ByteSize, ChannelId, Instant, LinkId, Rate};
 
 mod admission;
+
+#[cfg(test)]
+mod tests;
 
 pub use admission::{NotReserved, Reservation};
 
@@ -56,8 +64,12 @@ const CONTROL_BURST: Duration = Duration::from_millis(1);
 pub const OTHERS_SHARE: u32 = 10;
 /// A driver that was woken late makes good for so much.
 const LATE_MAX: Duration = Duration::from_micros(300);
-/// Reserved channels of a link at most.
+/// Reserved channels of a link at most, with those that ended a moment ago.
 pub const RESERVED_MAX: u32 = 1024;
+/// Queues: a channel that ends keeps its queue until its head was looked at.
+const PLACES_MAX: u32 = 2 * RESERVED_MAX;
+/// A reservation's packet is no shorter than the shortest datagram that can be granted.
+pub const PACKET_BYTES_MIN: u64 = frame_bytes(Ip::V6, PACKET_MIN);
 
 /// One link's egress, as a value: a link without a rate costs nothing.
 pub enum LinkEgress {
@@ -83,17 +95,17 @@ impl LinkEgress {
     ///
     /// # Errors
     /// [`NotReserved`], and why.
-    pub fn admit(&mut self, asked: &Reservation) -> Result<(), NotReserved> {
+    pub fn admit(&mut self, now: Instant, asked: &Reservation) -> Result<(), NotReserved> {
         match self {
             Self::Free(_) => Err(NotReserved::NoRate),
-            Self::Scheduled(it) => it.admit(asked),
+            Self::Scheduled(it) => it.admit(now, asked),
         }
     }
 
     /// [`Scheduled::release`].
-    pub fn release(&mut self, of: (AssociationId, ChannelId)) {
+    pub fn release(&mut self, now: Instant, of: (AssociationId, ChannelId)) {
         if let Self::Scheduled(it) = self {
-            it.release(of);
+            it.release(now, of);
         }
     }
 
@@ -177,31 +189,34 @@ impl EgressStats {
 
 /// A reserved channel.
 struct Flow {
-    of: (AssociationId, ChannelId),
+    admitted: Reservation,
     regulator: Regulator,
-    /// Largest packet that its specification knows, in wire bytes: no longer one is granted.
-    most: u64,
-    /// What carried its last train.
-    ip: Ip,
-    delay: Duration,
-    /// What it was admitted with.
-    admitted: Option<Reservation>,
-    /// Wire bytes that it was charged too little.
-    owes: i64,
+    /// What was under way when it was admitted has left: nothing conforms sooner.
+    from: Instant,
     /// Its reservation is over; its head may still stand in the scheduler.
     ends: bool,
 }
 
-/// A paced link with reserved channels. Invariants: queue `n` of the scheduler is `flows[n]`, and
-/// holds one head at most; `places` has each flow that does not end; `held` has at most one entry
-/// for each flow.
-pub struct Scheduled<S = Port<Edf<Heap>>> {
+/// What is over, but has sent something that others may still be waiting behind: until nobody does,
+/// nobody else is promised that time.
+struct Left {
+    admitted: Reservation,
+    regulator: Regulator,
+}
+
+/// A paced link with reserved channels, by earliest deadline. Invariants: queue `n` of the
+/// scheduler is `flows[n]`, and holds one head at most; `places` has each flow that does not end;
+/// `held` has at most one entry for each flow; all that stand fit beside each other and those that
+/// `left`, with trains of `train` bytes.
+pub struct Scheduled {
     link: LinkId,
     rate: Rate,
     /// Bytes of a train of what is not reserved.
     train: u64,
-    /// When the last byte that was granted has left.
+    /// When the last byte that was granted has left, and what is left over of its nanosecond, in
+    /// nanobits.
     free_at: Instant,
+    rest: u64,
     /// The driver was told to wait for that.
     waits: bool,
     /// There may be something that nothing is reserved for; and of that, control.
@@ -209,78 +224,41 @@ pub struct Scheduled<S = Port<Edf<Heap>>> {
     control: bool,
     /// From when on control may go before reserved data.
     control_at: Instant,
-    port: S,
+    port: Port<Edf<Heap>>,
     flows: Vec<Option<Flow>>,
     places: BTreeMap<(AssociationId, ChannelId), u32>,
+    left: Vec<Left>,
     /// Heads that do not conform yet: when they do, and their wire bytes and datagram.
     held: BinaryHeap<Reverse<(Instant, u32, u32, u32)>>,
-    /// The queue whose head was granted last, its wire bytes as stated, and when.
-    granted: Option<(u32, u32, Instant)>,
     stats: EgressStats,
 }
 
 impl Scheduled {
-    /// A link of `rate`, which should be a little less than what it really carries; reserved
-    /// channels go by earliest deadline.
+    /// A link of `rate`, which should be a little less than what it really carries.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] for a rate that no scheduler knows.
     pub fn new(link: LinkId, rate: Rate) -> Result<Self, ConfigError> {
-        let (queues_max, packets_max) = (RESERVED_MAX, RESERVED_MAX);
+        let (queues_max, packets_max) = (PLACES_MAX, PLACES_MAX);
         let packet_bytes_max = towpath_qos::scheduler::PACKET_BYTES_LIMIT;
         let config = PortConfig { rate, packet_bytes_max, queues_max, packets_max };
-        Ok(Self::over(link, rate, Port::new(&config)?))
-    }
-
-    /// Reserves what every deadline leaves room for: the datagrams of a channel that keeps to
-    /// `asked` leave within its time, however much else there is to send, and so do those of all
-    /// that were admitted before. Of a machine that wakes late, so much later.
-    ///
-    /// The caller tells the channel's association after this, as after [`Scheduled::reserve`].
-    ///
-    /// # Errors
-    /// [`NotReserved`]: what is left of the link, or the least time.
-    pub fn admit(&mut self, asked: &Reservation) -> Result<(), NotReserved> {
-        let spec = asked.spec(self.rate)?;
-        let flows = self.flows.iter().flatten().filter(|f| !f.ends && f.of != asked.of);
-        let delay = flows.clone().map(|f| f.delay).fold(asked.within, Duration::min);
-        let train = train_bytes(self.rate, Some(delay));
-        admission::fits(self.rate, train, flows.filter_map(|f| f.admitted.as_ref()), asked)?;
-        let Reservation { rate, burst, within: delay, .. } = *asked;
-        self.reserve(
-            asked.of,
-            &spec,
-            &QueueConfig { rate, burst, delay, ..QueueConfig::default() },
-        )?;
-        let place = self.places[&asked.of] as usize;
-        if let Some(flow) = &mut self.flows[place] {
-            flow.admitted = Some(*asked);
-        }
-        Ok(())
-    }
-}
-
-impl<S: Scheduler> Scheduled<S> {
-    /// The same, with another scheduler, which has no queues yet.
-    pub fn over(link: LinkId, rate: Rate, port: S) -> Self {
-        let mut it = Self {
+        Ok(Self {
             link,
             rate,
-            train: 0,
+            train: train_bytes(rate, None),
             free_at: Instant::ZERO,
+            rest: 0,
             waits: false,
             others: false,
             control: false,
             control_at: Instant::ZERO,
-            port,
+            port: Port::new(&config)?,
             flows: Vec::new(),
             places: BTreeMap::new(),
+            left: Vec::new(),
             held: BinaryHeap::new(),
-            granted: None,
             stats: EgressStats::default(),
-        };
-        it.set_train();
-        it
+        })
     }
 
     /// Counters.
@@ -288,66 +266,129 @@ impl<S: Scheduler> Scheduled<S> {
         &self.stats
     }
 
-    /// Reserves: from now on the channel's heads are granted as the scheduler's `queue` says, no
-    /// faster than `spec` of wire bytes, and in datagrams no longer than its largest packet. The
-    /// caller tells the channel's association after this, also where it was reserved before.
+    /// Reserves what every deadline leaves room for: the datagrams of a channel that keeps to
+    /// `asked` leave within its time, however much else there is to send, and so do those of all
+    /// that were admitted before. They are no longer than its packet.
+    ///
+    /// Where a channel of the same reservation ended a moment ago, this one takes its place, and
+    /// has at first what that one had left of its burst.
+    ///
+    /// The caller tells the channel's association after this, also where it was reserved before.
     ///
     /// # Errors
-    /// What the scheduler says of the queue; [`ConfigError::OutOfRange`] beyond [`RESERVED_MAX`],
-    /// and for a largest packet that is shorter than the shortest datagram that can be granted.
-    pub fn reserve(
-        &mut self,
-        of: (AssociationId, ChannelId),
-        spec: &TSpec,
-        queue: &QueueConfig,
-    ) -> Result<(), ConfigError> {
-        let (most, min) = (spec.packet_max().as_bytes(), frame_bytes(Ip::V6, PACKET_MIN));
+    /// [`NotReserved`]: what is left of the link, or the least time. What the channel had before
+    /// stays.
+    pub fn admit(&mut self, now: Instant, asked: &Reservation) -> Result<(), NotReserved> {
+        self.forget_left(now);
+        let place = self.places.get(&asked.of).map(|place| *place as usize);
+        if place.is_some_and(|p| self.flows[p].as_ref().is_some_and(|f| f.admitted == *asked)) {
+            return Ok(());
+        }
+        let spec = asked.spec()?;
+        let (most, min) = (asked.packet_max().as_bytes(), PACKET_BYTES_MIN);
         if most < min {
             let (name, value, max) = ("packet_max_bytes", most, u64::MAX);
-            return Err(ConfigError::OutOfRange { name, value, min, max });
+            return Err(ConfigError::OutOfRange { name, value, min, max }.into());
         }
-        self.release(of);
+        if place.is_none() && self.places.len() + self.left.len() >= RESERVED_MAX as usize {
+            return Err(NotReserved::Full);
+        }
+        let heir = self.left.iter().position(|left| left.admitted.promises(asked));
+        let train = match heir {
+            Some(_) => self.train.min(train_bytes(self.rate, Some(asked.within))),
+            None => self.fits(asked)?,
+        };
         let free = self.flows.iter().position(Option::is_none).unwrap_or(self.flows.len());
         let id = QueueId(u32::try_from(free).unwrap_or(u32::MAX));
-        self.port.add_queue(id, &QueueConfig { packets_max: 1, ..*queue })?;
-        let (regulator, delay, ip) = (Regulator::new(spec), queue.delay, Ip::V4);
-        let admitted = None;
-        let flow = Some(Flow { of, regulator, most, ip, delay, admitted, owes: 0, ends: false });
+        let Reservation { rate, burst, within: delay, .. } = *asked;
+        let queue = QueueConfig { rate, burst, delay, packets_max: 1, ..QueueConfig::default() };
+        self.port.add_queue(id, &queue)?;
+        let heir = heir.map(|at| self.left.swap_remove(at).regulator);
+        self.release(now, asked.of);
+        let regulator = heir.unwrap_or_else(|| Regulator::new(&spec));
+        let flow = Flow { admitted: *asked, regulator, from: self.free_at, ends: false };
         if free == self.flows.len() {
-            self.flows.push(flow);
+            self.flows.push(Some(flow));
         } else {
-            self.flows[free] = flow;
+            self.flows[free] = Some(flow);
         }
-        self.places.insert(of, id.0);
-        self.set_train();
+        self.places.insert(asked.of, id.0);
+        self.train = train;
         Ok(())
     }
 
+    /// Whether it fits beside all that stand and those that left a moment ago; how long trains may
+    /// be then. The longest is tried first, then those of now, that the others were admitted with.
+    fn fits(&self, asked: &Reservation) -> Result<u64, NotReserved> {
+        let standing = self.flows.iter().flatten().filter(|f| !f.ends).map(|f| &f.admitted);
+        let left = self.left.iter().map(|left| &left.admitted);
+        let train = |least: Duration| train_bytes(self.rate, Some(least.min(asked.within)));
+        let soonest = |all: &mut dyn Iterator<Item = &Reservation>| {
+            all.map(|r| r.within).min().map_or(asked.within, |w| w.min(asked.within))
+        };
+        let all = standing.clone().chain(left);
+        let longest = train(soonest(&mut all.clone()));
+        let shortest = self.train.min(longest);
+        let why = match admission::fits(self.rate, longest, all.clone(), asked) {
+            Ok(()) => return Ok(longest),
+            Err(_) if shortest < longest => {
+                match admission::fits(self.rate, shortest, all, asked) {
+                    Ok(()) => return Ok(shortest),
+                    Err(why) => why,
+                }
+            }
+            Err(why) => why,
+        };
+        if self.left.is_empty() {
+            return Err(why);
+        }
+        let alone = train(soonest(&mut standing.clone())).min(self.train);
+        match admission::fits(self.rate, alone, standing, asked) {
+            Ok(()) => Err(NotReserved::Later(Box::new(why))),
+            Err(why) => Err(why),
+        }
+    }
+
     /// Ends a reservation. The caller tells the channel's association.
-    pub fn release(&mut self, of: (AssociationId, ChannelId)) {
+    pub fn release(&mut self, now: Instant, of: (AssociationId, ChannelId)) {
         let Some(queue) = self.places.remove(&of) else { return };
         if let Some(flow) = &mut self.flows[queue as usize] {
             flow.ends = true;
+            let Flow { admitted, regulator, .. } = flow;
+            self.left.push(Left { admitted: *admitted, regulator: regulator.clone() });
         }
         self.held.retain(|Reverse((_, held, ..))| *held != queue);
         self.forget_if_empty(queue);
-        self.set_train();
+        self.forget_left(now);
+        if self.places.is_empty() {
+            self.train = train_bytes(self.rate, None);
+        }
+    }
+
+    /// Where no reserved datagram waits or is under way, those that come meet nothing of what was:
+    /// deadlines are proven from such an instant on.
+    fn forget_left(&mut self, now: Instant) {
+        if self.free_at <= now && self.port.backlog().packets == 0 {
+            self.left.clear();
+        }
     }
 
     fn forget_if_empty(&mut self, queue: u32) {
         if self.port.remove_queue(QueueId(queue)).is_ok() {
             self.flows[queue as usize] = None;
-            self.granted = self.granted.filter(|(granted, ..)| *granted != queue);
         }
     }
 
-    fn set_train(&mut self) {
-        let flows = self.flows.iter().flatten().filter(|f| !f.ends);
-        self.train = train_bytes(self.rate, flows.map(|f| f.delay).min());
-    }
-
-    fn time(&self, bytes: u64) -> Duration {
-        self.rate.time_for(ByteSize::from_bytes(bytes)).unwrap_or(Duration::MAX)
+    /// The link is taken for so many bytes more, from `from` on: to the nanobit, so that roundings
+    /// of many short ones do not add up.
+    fn occupy(&mut self, from: Instant, bytes: u64) {
+        if from > self.free_at {
+            (self.free_at, self.rest) = (from, 0);
+        }
+        let (bits, bps) = (bytes.saturating_mul(8_000_000_000), self.rate.as_bps().max(1));
+        let bits = bits.saturating_add(self.rest);
+        self.rest = bits % bps;
+        self.free_at += Duration::from_nanos(bits / bps);
     }
 
     /// Gives heads that conform now to the scheduler.
@@ -356,8 +397,7 @@ impl<S: Scheduler> Scheduled<S> {
             && at <= now
         {
             self.held.pop();
-            let head = Packet::new(QueueId(queue), wire, bytes.into());
-            let _ = self.port.enqueue(now, head);
+            let _ = self.port.follow(at, Packet::new(QueueId(queue), wire, bytes.into()));
         }
     }
 
@@ -368,8 +408,7 @@ impl<S: Scheduler> Scheduled<S> {
             let queue = head.queue.0;
             match &self.flows[queue as usize] {
                 Some(flow) if !flow.ends => {
-                    let (association, channel) = flow.of;
-                    self.granted = Some((queue, head.bytes, now));
+                    let (association, channel) = flow.admitted.of;
                     return Some(Grant {
                         link: self.link,
                         association: Some(association),
@@ -388,7 +427,7 @@ impl<S: Scheduler> Scheduled<S> {
     }
 }
 
-impl<S: Scheduler> Egress for Scheduled<S> {
+impl Egress for Scheduled {
     const RESERVES: bool = true;
 
     fn woken(&mut self) {
@@ -400,31 +439,20 @@ impl<S: Scheduler> Egress for Scheduled<S> {
             return; // its reservation has ended, and its association is told so
         };
         let Some(flow) = &mut self.flows[queue as usize] else { return };
-        let longest = flow.most - (frame_bytes(flow.ip, PACKET_MIN) - PACKET_MIN as u64);
-        let datagram = u64::from(head.bytes).min(longest).max(PACKET_MIN as u64);
-        // What is granted is at least as long as the shortest datagram that can be; what is stated
-        // is not: the rest is given back.
-        let stated = datagram_bytes(flow.ip, false, u64::from(head.bytes).min(longest));
-        let wire = i64::try_from(stated).unwrap_or(i64::MAX);
-        let most = i64::try_from(flow.most).unwrap_or(i64::MAX);
-        let bytes = wire.saturating_add(flow.owes).clamp(1, most);
-        flow.owes -= bytes - wire;
-        let bytes = bytes as u32;
-        let size = ByteSize::from_bytes(bytes.into());
-        // What never conforms never goes.
-        let at = flow.regulator.reserve(now, size).unwrap_or(Instant::NEVER);
+        let Reservation { ip, .. } = flow.admitted;
+        let around = frame_bytes(ip, PACKET_MIN) - PACKET_MIN as u64;
+        let longest = flow.admitted.packet_max().as_bytes() - around;
+        let datagram = u64::from(head.bytes).min(longest);
+        let wire = datagram_bytes(ip, false, datagram);
+        // It conforms as if it had been shown when it began to wait. What never conforms never goes.
+        let (since, size) = (head.since.min(now).max(flow.from), ByteSize::from_bytes(wire));
+        let at = flow.regulator.reserve(since, size).unwrap_or(Instant::NEVER);
         if at > now {
             self.stats.held += 1;
-            self.held.push(Reverse((at, queue, bytes, datagram as u32)));
-            return;
-        }
-        let packet = Packet::new(QueueId(queue), bytes, datagram);
-        let behind = self.granted.is_some_and(|(q, _, when)| q == queue && head.since <= when);
-        let _ = if behind {
-            self.port.follow(head.since, packet)
+            self.held.push(Reverse((at, queue, wire as u32, datagram as u32)));
         } else {
-            self.port.enqueue(now, packet)
-        };
+            let _ = self.port.follow(at, Packet::new(QueueId(queue), wire as u32, datagram));
+        }
     }
 
     fn next(&mut self, now: Instant) -> Decision {
@@ -434,6 +462,9 @@ impl<S: Scheduler> Egress for Scheduled<S> {
         }
         self.let_go(now);
         let reserved = self.port.backlog().packets > 0;
+        if !reserved && !self.left.is_empty() {
+            self.left.clear();
+        }
         if reserved && self.control && self.control_at <= now {
             return self.grant(GrantKind::Control);
         }
@@ -458,18 +489,13 @@ impl<S: Scheduler> Egress for Scheduled<S> {
             GrantKind::Data(_) => {
                 self.stats.reserved_bytes += wire;
                 self.stats.unused += u64::from(wire == 0);
-                if let Some((queue, stated, _)) = self.granted
-                    && let Some(flow) = &mut self.flows[queue as usize]
-                {
-                    flow.owes += i64::try_from(wire).unwrap_or(0) - i64::from(stated);
-                    flow.ip = train.map_or(flow.ip, |train| ip_of(train.remote));
-                }
             }
             GrantKind::Control => {
                 self.stats.control_bytes += wire;
                 self.control = wire > 0;
                 let from = self.control_at.max(now - CONTROL_BURST);
-                self.control_at = from + self.time(wire) * CONTROL_SHARE;
+                let took = self.rate.time_for(ByteSize::from_bytes(wire));
+                self.control_at = from + took.unwrap_or(Duration::MAX) * CONTROL_SHARE;
             }
             GrantKind::All => {
                 self.stats.other_bytes += wire;
@@ -480,7 +506,7 @@ impl<S: Scheduler> Egress for Scheduled<S> {
         // lost nothing.
         let late = if self.waits { LATE_MAX } else { Duration::ZERO };
         if wire > 0 {
-            self.free_at = self.free_at.max(now - late) + self.time(wire);
+            self.occupy(now - late, wire);
         }
     }
 }
@@ -505,202 +531,4 @@ const fn frame_bytes(ip: Ip, datagram: usize) -> u64 {
 
 const fn ip_of(remote: SocketAddr) -> Ip {
     if remote.is_ipv4() { Ip::V4 } else { Ip::V6 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::string::ToString;
-    use alloc::{format, vec};
-    use towpath_qos::spec::SigmaRho;
-
-    const LINK: LinkId = LinkId(0);
-    const MBPS_100: Rate = Rate::from_mbps(100);
-
-    fn at(us: u64) -> Instant {
-        Instant::from_nanos(1_000_000_000 + us * 1000)
-    }
-
-    fn channel(n: u32) -> (AssociationId, ChannelId) {
-        (AssociationId(7), ChannelId(n))
-    }
-
-    fn head(n: u32, bytes: u32, since: Instant) -> Head {
-        let (association, channel) = channel(n);
-        Head { association, channel, bytes, since }
-    }
-
-    fn train(len: usize, segment: usize) -> Transmit {
-        Transmit { link: LINK, remote: ([10, 0, 0, 1], 1).into(), segment, len, tos: 0 }
-    }
-
-    fn spec(rate_mbps: u64, burst: u64) -> TSpec {
-        let bytes = ByteSize::from_bytes;
-        let rate = Rate::from_mbps(rate_mbps);
-        TSpec::SigmaRho(SigmaRho::new(bytes(burst), rate).expect("it is one"))
-    }
-
-    fn within(delay_us: u64) -> QueueConfig {
-        let delay = Duration::from_micros(delay_us);
-        let (rate, burst) = (Rate::from_mbps(10), ByteSize::from_bytes(1538));
-        QueueConfig { rate, burst, delay, ..QueueConfig::default() }
-    }
-
-    fn kind(it: &mut Scheduled, now: Instant) -> GrantKind {
-        match it.next(now) {
-            Decision::Grant(grant) => grant.kind,
-            other => panic!("a grant, not {other:?}"),
-        }
-    }
-
-    fn waits(it: &mut Scheduled, now: Instant) -> Option<Instant> {
-        match it.next(now) {
-            Decision::Wait(until) => Some(until),
-            Decision::Idle => None,
-            Decision::Grant(grant) => panic!("nothing may go, but {grant:?}"),
-        }
-    }
-
-    /// Grants, and takes as granted what comes of it.
-    fn go(it: &mut Scheduled, now: Instant, train: Option<Transmit>) -> Grant {
-        let Decision::Grant(grant) = it.next(now) else { panic!("something may go") };
-        it.sent(now, &grant, train.as_ref());
-        grant
-    }
-
-    #[test]
-    fn trains_are_charged_as_they_are_on_the_wire_and_short_enough() {
-        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
-        assert_eq!(waits(&mut it, at(0)), None);
-        it.woken();
-        let grant = go(&mut it, at(0), Some(train(2400, 1434)));
-        assert_eq!((grant.kind, grant.bytes), (GrantKind::All, 2500), "200 us of 100 Mbit/s");
-        // 1500 and 1032 bytes with their headers, frames and gaps: 2532 bytes of 80 ns.
-        assert_eq!(waits(&mut it, at(0)), Some(at(0) + Duration::from_nanos(2532 * 80)));
-        assert_eq!(it.stats().other_bytes, 2532);
-        // Woken 100 us late: so much is made good. From rest, nothing is.
-        let late = at(0) + Duration::from_nanos(2532 * 80) + Duration::from_micros(100);
-        go(&mut it, late, Some(train(934, 934)));
-        go(&mut it, late, None);
-        assert_eq!(waits(&mut it, late), None, "1000 bytes take 80 us of the 100");
-        it.woken();
-        go(&mut it, at(9000), Some(train(934, 934)));
-        assert_eq!(waits(&mut it, at(9000)), Some(at(9080)));
-        go(&mut it, at(9080), None);
-        assert_eq!(waits(&mut it, at(9080)), None);
-        // A frame is 64 bytes at least, and 20 of gap.
-        it.woken();
-        go(&mut it, at(9500), Some(train(1, 1)));
-        assert_eq!(waits(&mut it, at(9500)), Some(at(9500) + Duration::from_nanos(84 * 80)));
-    }
-
-    #[test]
-    fn reserved_channels_go_first_by_deadline_a_datagram_each_and_control_keeps_its_share() {
-        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
-        it.reserve(channel(1), &spec(10, 3000), &within(8000)).unwrap();
-        it.reserve(channel(2), &spec(10, 3000), &within(800)).unwrap();
-        it.woken();
-        assert_eq!(it.train, DATAGRAM, "an eighth of 800 us at 100 Mbit/s is 1250 bytes");
-        it.ready(at(0), head(1, 934, at(0)));
-        it.ready(at(0), head(2, 934, at(0)));
-        it.ready(at(0), head(3, 934, at(0)));
-        let mut now = at(0);
-        assert_eq!(go(&mut it, now, Some(train(934, 934))).kind, GrantKind::Control);
-        now = waits(&mut it, now).unwrap();
-        // A twentieth: what took 80 us may come again in 1.6 ms, less the millisecond saved up.
-        let grant = go(&mut it, now, Some(train(934, 934)));
-        assert_eq!((grant.kind, grant.bytes), (GrantKind::Data(ChannelId(2)), 934));
-        assert_eq!(grant.association, Some(AssociationId(7)));
-        now = waits(&mut it, now).unwrap();
-        assert_eq!(go(&mut it, now, None).kind, GrantKind::Data(ChannelId(1)));
-        assert_eq!(it.stats().unused, 1, "given up meanwhile");
-        assert_eq!(go(&mut it, now, Some(train(500, 500))).kind, GrantKind::All, "nobody else");
-        it.ready(at(600), head(1, 934, at(600)));
-        assert_eq!(kind(&mut it, at(600)), GrantKind::Control, "its share has come back");
-    }
-
-    #[test]
-    fn a_channel_is_held_to_its_specification_and_charged_for_what_was_sealed() {
-        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
-        // 8 Mbit/s: a microsecond a byte; 1000 bytes at once.
-        it.reserve(channel(1), &spec(8, 1538), &within(8000)).unwrap();
-        let wire = 934 + 66;
-        it.ready(at(0), head(1, 934, at(0)));
-        let data = GrantKind::Data(ChannelId(1));
-        // It sends 100 bytes more than its head has said.
-        assert_eq!(go(&mut it, at(0), Some(train(1034, 1034))).kind, data);
-        it.ready(at(100), head(1, 934, at(100)));
-        // 538 + 100 of the bucket are there, and 1000 + 100 are asked for.
-        let conforms = at(0) + Duration::from_micros(wire + wire + 100 - 1538);
-        assert_eq!((waits(&mut it, at(100)), it.stats().held), (Some(conforms), 1));
-        assert_eq!(kind(&mut it, conforms), data);
-        it.release(channel(1));
-        assert_eq!(waits(&mut it, conforms), None, "its head goes with its reservation");
-        it.reserve(channel(2), &spec(8, 1538), &within(8000)).unwrap();
-        assert_eq!(it.flows.len(), 1, "its place is used again");
-        it.ready(conforms, head(1, 934, at(0)));
-        assert_eq!(waits(&mut it, conforms), None, "nobody's");
-    }
-
-    #[test]
-    fn no_datagram_is_longer_than_a_specifications_largest_packet() {
-        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
-        it.reserve(channel(1), &spec(8, 566), &within(8000)).unwrap();
-        // It has 1434 bytes, and may send 500 in 566 of them: a microsecond a byte.
-        let mut now = at(0);
-        for _ in 0..20 {
-            it.ready(now, head(1, 1434, now));
-            let grant = loop {
-                match it.next(now) {
-                    Decision::Grant(grant) => break grant,
-                    Decision::Wait(until) => now = until,
-                    Decision::Idle => panic!("its head was lost"),
-                }
-            };
-            it.sent(now, &grant, Some(&train(500, 500)));
-            assert_eq!((grant.kind, grant.bytes), (GrantKind::Data(ChannelId(1)), 500));
-            now = waits(&mut it, now).unwrap();
-        }
-        let took = now.since(at(0)).as_micros();
-        assert!((19 * 566..19 * 566 + 100).contains(&took), "{took} us for 19 after the first");
-    }
-
-    #[test]
-    fn who_is_reserved_anew_has_its_head_told_anew() {
-        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
-        it.reserve(channel(1), &spec(8, 1538), &within(8000)).unwrap();
-        it.ready(at(0), head(1, 934, at(0)));
-        it.reserve(channel(1), &spec(80, 1538), &within(800)).unwrap();
-        assert_eq!(waits(&mut it, at(0)), None, "what stood there is nobody's");
-        it.ready(at(0), head(1, 934, at(0)));
-        assert_eq!(go(&mut it, at(0), Some(train(934, 934))).kind, GrantKind::Data(ChannelId(1)));
-        assert_eq!(it.flows.iter().flatten().count(), 1);
-    }
-
-    #[test]
-    fn limits_are_told_and_one_link_is_free() {
-        let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
-        let long = QueueConfig { delay: Duration::from_secs(9), ..within(1) };
-        assert!(it.reserve(channel(1), &spec(8, 1538), &long).is_err());
-        assert!(it.places.is_empty() && it.flows.is_empty());
-        let told = it.reserve(channel(1), &spec(8, 200), &within(8000)).unwrap_err().to_string();
-        assert_eq!(told, format!("packet_max_bytes is 200, where 214..={} is allowed", u64::MAX));
-        for n in 0..RESERVED_MAX {
-            it.reserve(channel(n), &spec(8, 1538), &within(8000)).unwrap();
-        }
-        let one_more = it.reserve(channel(RESERVED_MAX), &spec(8, 1538), &within(8000));
-        assert!(one_more.unwrap_err().to_string().contains("1023"), "the last place");
-        it.release(channel(7));
-        it.reserve(channel(RESERVED_MAX), &spec(8, 1538), &within(8000)).unwrap();
-        assert!(LinkEgress::new(LINK, Some(Rate::from_bps(1))).is_err());
-        let mut both: vec::Vec<LinkEgress> =
-            [None, Some(MBPS_100)].map(|rate| LinkEgress::new(LINK, rate).unwrap()).into();
-        for it in &mut both {
-            it.woken();
-            let Decision::Grant(grant) = it.next(at(0)) else { panic!("a grant") };
-            it.sent(at(0), &grant, Some(&train(1434, 1434)));
-        }
-        assert!(matches!(both[0].next(at(0)), Decision::Grant(_)), "free: as long as there is any");
-        assert!(matches!(both[1].next(at(0)), Decision::Wait(_)));
-    }
 }

@@ -443,15 +443,18 @@ impl World {
                     }
                 }
                 NodeEvent::Reserve(asked) => {
-                    let outcome = self.hosts[host].egress.admit(&asked);
                     let now = self.local_now(host);
+                    let outcome = self.hosts[host].egress.admit(now, &asked);
                     let h = &mut self.hosts[host];
                     if let Some(node) = &mut h.node {
                         node.reserved(now, asked.of, outcome, &mut h.memory);
                     }
                     self.transmit(host);
                 }
-                NodeEvent::Release { of, .. } => self.hosts[host].egress.release(of),
+                NodeEvent::Release { of, .. } => {
+                    let now = self.local_now(host);
+                    self.hosts[host].egress.release(now, of);
+                }
                 event => self.steps.push_back(Step::Event { host, event }),
             }
         }

@@ -569,6 +569,9 @@ pub const fn open_len(open: &ChannelOpen) -> usize {
     room + if open.tspec.is_some() { 52 } else { 20 }
 }
 
+/// Bytes of the longest OPEN frame.
+pub const OPEN_LEN_MAX: usize = 52 + 2 + 3 * PARAMETER_HEADER + 8;
+
 const fn open_parameters_len(open: &ChannelOpen) -> usize {
     let flags = open.one_to_many as usize + open.duplex as usize;
     let reservation = if open.reservation.is_some() { PARAMETER_HEADER + 8 } else { 0 };

@@ -3,14 +3,16 @@
 use alloc::string::ToString;
 
 use towpath_proto::{Association, AssociationId, Memory};
+use towpath_qos::scheduler::RATE_MIN;
 use towpath_qos::spec::wire::{Framing, FramingError, Ip, datagram_bytes};
 use towpath_vm::channel::Reserve;
 use towpath_vm::talk::Fault;
+use towpath_wire::frame::OPEN_LEN_MAX;
 use towpath_wire::units::nanos;
 use towpath_wire::{ByteSize, ChannelId, Instant, Rate, TrafficSpec};
 
 use super::table::Wire;
-use crate::egress::{NotReserved, Reservation};
+use crate::egress::{NotReserved, PACKET_BYTES_MIN, Reservation};
 use crate::event::NodeEvent;
 use crate::node::Node;
 
@@ -44,11 +46,14 @@ fn reservation(
     let datagram = u64::from(association.datagram());
     let framing = Framing::new(ip, false, ByteSize::from_bytes(datagram + header), 1)?;
     let message = framing.wire_bytes(ByteSize::from_bytes(wish.bytes.into())).as_bytes();
+    // The first datagram tells the peer of the channel, too.
+    let burst = message * u64::from(wish.burst) + OPEN_LEN_MAX as u64;
     Ok(Reservation {
         link: association.link(),
         of: wire,
-        rate: rate(message, wish),
-        burst: ByteSize::from_bytes(message * u64::from(wish.burst)),
+        ip,
+        rate: rate(message, wish).max(RATE_MIN),
+        burst: ByteSize::from_bytes(burst.max(PACKET_BYTES_MIN)),
         packet: ByteSize::from_bytes(datagram_bytes(ip, false, datagram)),
         within: wish.within,
     })

@@ -2,21 +2,22 @@
 
 use core::time::Duration;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use towpath_proto::AssociationId;
 use towpath_qos::admission::edf::{self, Arrivals, Verdict};
 use towpath_qos::scheduler::ConfigError;
 use towpath_qos::spec::wire::Ip;
-use towpath_qos::spec::{SpecError, TSpec, TokenBucket};
+use towpath_qos::spec::{SigmaRho, SpecError, TSpec};
 use towpath_wire::units::nanos;
 use towpath_wire::{ByteSize, ChannelId, LinkId, Rate};
 
-use super::{CONTROL_BURST, CONTROL_SHARE, OTHERS_SHARE, frame_bytes};
+use super::{CONTROL_BURST, CONTROL_SHARE, OTHERS_SHARE, RESERVED_MAX, frame_bytes};
 
 /// Up to so many reservations of a link, the least delay that still fits is looked for; beyond,
 /// it would take longer than a daemon may think.
-const NEAREST_MAX: usize = 64;
+const NEAREST_MAX: usize = 16;
 /// Datagrams of trains are no shorter, but for the last.
 const FULL: usize = 1200;
 
@@ -27,6 +28,8 @@ pub struct Reservation {
     pub link: LinkId,
     /// Whose.
     pub of: (AssociationId, ChannelId),
+    /// What its datagrams travel in.
+    pub ip: Ip,
     /// Its rate, in the long run.
     pub rate: Rate,
     /// What it may send at once after a while without.
@@ -66,6 +69,14 @@ pub enum NotReserved {
         /// The least that fits, where it was looked for.
         least: Option<Duration>,
     },
+    /// It would fit but for channels that ended a moment ago.
+    #[error(
+        "{0}\nhint: what channels sent that just closed is not over yet; ask again in a moment"
+    )]
+    Later(Box<NotReserved>),
+    /// Too many.
+    #[error("{RESERVED_MAX} channels are reserved on that link, the most there may be")]
+    Full,
     /// No such specification.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -82,18 +93,26 @@ fn nearest(least: Option<&Duration>) -> alloc::string::String {
 }
 
 impl Reservation {
-    /// As a specification of packets.
-    pub(super) fn spec(&self, link: Rate) -> Result<TSpec, SpecError> {
-        let packet = self.packet.min(self.burst);
-        let least = ByteSize::from_bytes(frame_bytes(Ip::V4, 1)).min(packet);
-        let peak = self.rate.max(link);
-        Ok(TSpec::TokenBucket(TokenBucket::new(self.rate, self.burst, peak, least, packet)?))
+    /// Its longest datagram that ever conforms.
+    pub(super) fn packet_max(&self) -> ByteSize {
+        self.packet.min(self.burst)
+    }
+
+    /// Whether both promise the same.
+    pub(super) fn promises(&self, other: &Self) -> bool {
+        let what = |r: &Self| (r.rate, r.burst, r.packet, r.within);
+        what(self) == what(other)
+    }
+
+    /// As a specification of packets: `burst` at once, `rate` in the long run.
+    pub(super) fn spec(&self) -> Result<TSpec, SpecError> {
+        Ok(TSpec::SigmaRho(SigmaRho::new(self.burst, self.rate)?))
     }
 
     /// In nanobits and nanoseconds, so that a link's rate in bit/s is a whole number of them.
     fn flow(&self) -> edf::Flow {
         let burst = nanobits(self.burst.as_bytes());
-        let size = nanobits(self.packet.min(self.burst).as_bytes());
+        let size = nanobits(self.packet_max().as_bytes());
         let arrivals = Arrivals::Bucket { burst, rate: self.rate.as_bps(), size };
         edf::Flow { arrivals, deadline: nanos(self.within) }
     }
@@ -166,6 +185,7 @@ mod tests {
         Reservation {
             link: LinkId(0),
             of: (AssociationId(1), ChannelId(n)),
+            ip: Ip::V4,
             rate: Rate::from_mbps(mbps),
             burst: ByteSize::from_bytes(burst),
             packet: ByteSize::from_bytes(1538),

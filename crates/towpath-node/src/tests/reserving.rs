@@ -82,7 +82,7 @@ fn who_is_refused_hears_why_and_keeps_nothing() {
     for (number, fits) in [(0, true), (2, false)] {
         open(&mut net, one, number, two);
         let (wishes, _) = asked(&mut net);
-        let outcome = link.admit(&wishes[0]);
+        let outcome = link.admit(towpath_wire::Instant::ZERO, &wishes[0]);
         assert_eq!(outcome.is_ok(), fits, "twice 9.2 Mbit/s or more on 13: {outcome:?}");
         answer(&mut net, &wishes[0], outcome);
         let told = net.told(0, one);

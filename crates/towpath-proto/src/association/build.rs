@@ -6,7 +6,7 @@ use towpath_wire::frame::{
     self, ACK_WORDS_MAX, CLOSE_CHANNEL_LEN, DATA_OVERHEAD, LIMIT_LEN, PATH_RETIRE_LEN,
     PATH_TOKEN_LEN, SKIP_LEN,
 };
-use towpath_wire::packet::Data;
+use towpath_wire::packet::{DATA_HEADER, Data, TAG};
 use towpath_wire::{Instant, PathId};
 
 use super::channel::Channel;
@@ -23,6 +23,8 @@ use crate::machine::{
 };
 use crate::stripe::{PathView, StripeScheduler};
 
+/// The shortest packet that a reserved channel's head can state.
+pub(super) const HEAD_MIN: usize = DATA_HEADER + DATA_OVERHEAD + 1 + TAG;
 /// Most frames that must not be lost in one packet.
 const ITEMS_MAX: usize = 64;
 
@@ -61,18 +63,22 @@ impl Association {
             return None; // `handle_timeout` comes first: nothing is sent beyond its time
         }
         let path = self.path_with_work(now, grant)?;
-        if kind.has_control()
-            && self.channels.has_data(None)
-            && self.build_trial(now, path, bytes, out)
+        if kind.has_control() && self.channels.carries() && self.build_trial(now, path, bytes, out)
         {
             return Some(self.transmit(path, out));
         }
+        // A head has said how much it needs; everything else may have to carry control.
+        let least = if kind.has_control() { PACKET_MIN } else { HEAD_MIN };
         while self.has_work(now, path, kind) {
-            let max = usize::from(self.paths[path].datagram).min(bytes - out.used());
-            if max < PACKET_MIN || !out.takes(max) {
+            let used = out.used();
+            let max = usize::from(self.paths[path].datagram).min(bytes - used);
+            if max < least || !out.takes(max) {
                 break;
             }
             self.build_packet(now, path, max, kind, out);
+            if out.used() == used {
+                break; // what waited fits into no packet as short as this
+            }
         }
         if kind.has_data() && !self.channels.has_data(None) {
             self.paths[path].starved();
@@ -108,7 +114,7 @@ impl Association {
     /// Bytes of data that a grant may put on a path: what was admitted does not ask its window.
     fn room(&self, now: Instant, path: &Path, kind: GrantKind) -> u64 {
         match kind {
-            GrantKind::Data(channel) if self.channels.is_reserved(channel) => path.datagram.into(),
+            GrantKind::Data(channel) if self.channels.is_reserved(channel) => path.room_reserved(),
             _ => path.room(now),
         }
     }
@@ -147,7 +153,7 @@ impl Association {
         let mut w = out.packet(size.into(), self.identity.keys.send.key.seals());
         w.frame(1, frame::emit_ping);
         w.pad();
-        let departure = Departure { now, bytes: 0, eliciting: true, acked_up_to: None };
+        let departure = Departure { eliciting: true, ..Departure::at(now) };
         self.depart(now, path, &mut w, departure, &[]);
         true
     }
@@ -175,7 +181,7 @@ impl Association {
         let p = &self.paths[path];
         let probing = p.owes_probe();
         if kind.has_data() && (probing || self.room(now, p, kind) > 0) {
-            if control && self.channels.has_data(None) {
+            if control && self.channels.carries() {
                 write_ack_rate(now, &mut self.paths[path], &mut w);
             }
             self.write_data(now, kind, &mut w, &mut items);
@@ -190,7 +196,8 @@ impl Association {
         }
         // Nothing in it: what waited turned out to be acknowledged already.
         if !w.is_empty() {
-            let departure = Departure { now, bytes: 0, eliciting, acked_up_to };
+            let reserved = kind.channel().is_some_and(|c| self.channels.is_reserved(c));
+            let departure = Departure { now, bytes: 0, eliciting, reserved, acked_up_to };
             self.depart(now, path, &mut w, departure, &items);
         }
         self.scratch = items;
@@ -317,7 +324,7 @@ impl Association {
         let mut w = out.packet(max, self.identity.keys.send.key.seals());
         let text = cut_text(text, (w.room() - 4).min(255)).as_bytes();
         w.frame(4 + text.len(), |w| frame::emit_close(w, *reason, text));
-        let departure = Departure { now, bytes: 0, eliciting: false, acked_up_to: None };
+        let departure = Departure::at(now);
         self.depart(now, path, &mut w, departure, &[]);
         self.close_sent(now);
         Some(self.transmit(path, out))

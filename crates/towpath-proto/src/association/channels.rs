@@ -49,6 +49,8 @@ pub(super) struct Channels {
     news: Vec<LinkId>,
     /// Those that could not use what they were granted.
     refused: Vec<ChannelId>,
+    /// Reserved channels.
+    reserved: usize,
     /// Something of what is due is worth a packet of its own.
     presses: bool,
 }
@@ -85,6 +87,7 @@ impl Channels {
             noted: VecDeque::new(),
             news: Vec::new(),
             refused: Vec::new(),
+            reserved: 0,
             presses: false,
         }
     }
@@ -221,6 +224,7 @@ impl Channels {
         let Some(index) = self.index(id).filter(|i| self.list[*i].is_over()) else { return };
         let channel = self.list.remove(index);
         if channel.reserved.is_some() {
+            self.reserved -= 1;
             self.noted.retain(|noted| *noted != id);
         } else {
             self.ready.set(id, channel.listed, None);
@@ -255,13 +259,20 @@ impl Channels {
         let c = &mut self.list[index];
         let Some(send) = &c.send else { return false };
         match (link, &mut c.reserved) {
-            (Some(link), Some(reserved)) => (reserved.link, reserved.told) = (link, false),
+            (Some(link), Some(reserved)) => {
+                (reserved.link, reserved.told) = (link, false);
+                if reserved.noted && !self.news.contains(&link) {
+                    self.news.push(link);
+                }
+            }
             (Some(link), none) => {
+                self.reserved += 1;
                 *none = Some(Box::new(Reserved::new(link, send)));
                 self.ready.set(id, c.listed.take(), None);
             }
             (None, some) => {
                 if some.take().is_some() {
+                    self.reserved -= 1;
                     c.listed = None;
                     self.noted.retain(|noted| *noted != id);
                 }
@@ -269,6 +280,11 @@ impl Channels {
         }
         self.note(index);
         true
+    }
+
+    /// True when some channel has data to send, or is reserved and so will have.
+    pub(super) fn carries(&self) -> bool {
+        self.has_data(None) || self.reserved > 0
     }
 
     /// True when a channel's data goes by grants of its own.

@@ -11,6 +11,7 @@ use towpath_wire::frame::{self, ChannelOpen};
 use towpath_wire::packet::{DATA_HEADER, TAG};
 use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 
+use super::build::HEAD_MIN;
 use super::channel::{ChannelStats, Opening, PeerLimits};
 use super::channels::Channels;
 use super::deadline::Deadlines;
@@ -357,7 +358,7 @@ impl Association {
             let open_len = if c.known { 0 } else { frame::open_len(&c.open) };
             open_len + send.next_len(room - open_len)
         })?;
-        let bytes = (DATA_HEADER + len + TAG) as u32;
+        let bytes = (DATA_HEADER + len + TAG).max(HEAD_MIN) as u32;
         Some(Head { association, channel, bytes, since })
     }
 

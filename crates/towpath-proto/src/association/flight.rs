@@ -48,6 +48,8 @@ pub(super) struct Sent {
     /// How many; [`Flight::push`] counts them.
     pub(super) items: u16,
     pub(super) state: State,
+    /// It asked no window.
+    pub(super) reserved: bool,
     /// Place of its first item, counted since the path began; [`Flight::push`] sets it.
     pub(super) items_at: u64,
     /// The largest packet that this one acknowledged, plus one.
@@ -55,12 +57,18 @@ pub(super) struct Sent {
     pub(super) stamp: Stamp,
 }
 
+impl Sent {
+    const fn reserved_bytes(&self) -> u64 {
+        if self.reserved { self.bytes as u64 } else { 0 }
+    }
+}
+
 // The formula at the top of the crate's documentation counts on these.
 const _: () = assert!(size_of::<Sent>() == 48 && size_of::<Item>() == 24);
 
 /// Invariants: `sent[i]` is packet `base + i`; `next = base + sent.len()`; the items of all
 /// packets in `sent` stand in `items` in order, the first of them being item `items_base`;
-/// `bytes` is the sum of outstanding bytes; `unsettled` has the bits of just those packets in
+/// `bytes` is the sum of outstanding bytes, `reserved` of those that asked no window; `unsettled` has the bits of just those packets in
 /// `sent` that are outstanding or lost; no packet before `oldest` is outstanding.
 #[derive(Debug)]
 pub(super) struct Flight {
@@ -72,6 +80,7 @@ pub(super) struct Flight {
     items: VecDeque<Item>,
     items_base: u64,
     bytes: u64,
+    reserved: u64,
 }
 
 impl Flight {
@@ -85,6 +94,7 @@ impl Flight {
             items: VecDeque::new(),
             items_base: 0,
             bytes: 0,
+            reserved: 0,
         }
     }
 
@@ -96,6 +106,21 @@ impl Flight {
     /// Bytes under way.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Those of them that asked for a place in the window.
+    pub(super) const fn asked(&self) -> u64 {
+        self.bytes - self.reserved
+    }
+
+    fn add(&mut self, s: &Sent) {
+        self.bytes += u64::from(s.bytes);
+        self.reserved += s.reserved_bytes();
+    }
+
+    fn take(&mut self, s: &Sent) {
+        self.bytes -= u64::from(s.bytes);
+        self.reserved -= s.reserved_bytes();
     }
 
     /// True while the oldest packet under way is near enough for one more.
@@ -121,7 +146,7 @@ impl Flight {
     /// Remembers packet `next` with its items.
     pub(super) fn push(&mut self, sent: Sent, items: &[Item]) {
         if sent.state == State::Outstanding {
-            self.bytes += u64::from(sent.bytes);
+            self.add(&sent);
             self.unsettled.set(self.next);
         }
         let items_at = self.items_base + self.items.len() as u64;
@@ -133,7 +158,7 @@ impl Flight {
     fn forget_front(&mut self) {
         if let Some(s) = self.sent.pop_front() {
             if s.state == State::Outstanding {
-                self.bytes -= u64::from(s.bytes);
+                self.take(&s);
             }
             self.unsettled.unset(self.base);
             self.items.drain(..usize::from(s.items));
@@ -181,7 +206,7 @@ impl Flight {
         let before = *s;
         s.state = State::Settled;
         if before.state == State::Outstanding {
-            self.bytes -= u64::from(before.bytes);
+            self.take(&before);
         }
         self.unsettled.unset(number);
         Some(before)
@@ -191,8 +216,9 @@ impl Flight {
     pub(super) fn give_up(&mut self, number: u64) -> Option<Sent> {
         let s = self.sent.get_mut(number.checked_sub(self.base)? as usize)?;
         s.state = State::Lost;
-        self.bytes -= u64::from(s.bytes);
-        Some(*s)
+        let s = *s;
+        self.take(&s);
+        Some(s)
     }
 
     /// True when a packet of these was acknowledged.
@@ -236,7 +262,8 @@ mod tests {
     fn sent(at: u64, bytes: u32, state: State) -> Sent {
         let stamp = super::super::delivery::Delivery::default().stamp(0, 0);
         let at = Instant::from_nanos(at);
-        Sent { at, bytes, items: 0, state, items_at: 0, ack_top: 0, stamp }
+        let reserved = bytes % 3 == 0;
+        Sent { at, bytes, items: 0, state, reserved, items_at: 0, ack_top: 0, stamp }
     }
 
     /// What a packet of the model holds.
@@ -293,7 +320,10 @@ mod tests {
                     }
                 }
                 let outstanding = known.values().filter(|k| k.state == State::Outstanding);
-                prop_assert_eq!(flight.bytes(), outstanding.map(|k| u64::from(k.bytes)).sum());
+                let bytes: Vec<u64> = outstanding.map(|k| k.bytes.into()).collect();
+                prop_assert_eq!(flight.bytes(), bytes.iter().sum());
+                let asked = bytes.iter().filter(|n| **n % 3 > 0).sum();
+                prop_assert_eq!(flight.asked(), asked);
                 for (n, k) in &known {
                     let Some(s) = flight.get(*n) else {
                         prop_assert!(k.state != State::Outstanding, "{} is forgotten", n);

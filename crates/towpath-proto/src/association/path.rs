@@ -83,7 +83,16 @@ pub(super) struct Departure {
     pub(super) now: Instant,
     pub(super) bytes: u32,
     pub(super) eliciting: bool,
+    /// It was granted to a reserved channel: it asks neither window nor pacer, and says nothing of
+    /// how much of them is needed.
+    pub(super) reserved: bool,
     pub(super) acked_up_to: Option<u64>,
+}
+
+impl Departure {
+    pub(super) const fn at(now: Instant) -> Self {
+        Self { now, bytes: 0, eliciting: false, reserved: false, acked_up_to: None }
+    }
 }
 
 /// What decides how much may be under way. Invariant: `window` is the controller's, as it was when
@@ -179,7 +188,12 @@ impl Path {
         if !self.flight.has_room() {
             return 0;
         }
-        self.control.window.saturating_sub(self.flight.bytes())
+        self.control.window.saturating_sub(self.flight.asked())
+    }
+
+    /// Bytes that a reserved channel may send now: it asks no window, but packet numbers.
+    pub(super) fn room_reserved(&self) -> u64 {
+        if self.flight.has_room() { self.datagram.into() } else { 0 }
     }
 
     /// Bytes of data that may be sent now; 0 unless a whole datagram may.
@@ -233,7 +247,7 @@ impl Path {
 
     /// The owner had nothing more to send though the path had room.
     pub(super) fn starved(&mut self) {
-        self.delivery.starved(self.flight.bytes());
+        self.delivery.starved(self.flight.asked());
     }
 
     /// The size of a padded packet that is to show whether longer ones pass.
@@ -297,18 +311,21 @@ impl Path {
         }
         let state = if d.eliciting { State::Outstanding } else { State::Unasked };
         if d.eliciting {
-            self.pacer.spend(d.now, d.bytes.into());
+            if !d.reserved {
+                self.pacer.spend(d.now, d.bytes.into());
+            }
             self.probing.last_eliciting = d.now;
             self.probing.owed = self.probing.owed.saturating_sub(1);
             self.probing.acks_alone = 0;
         } else {
             self.probing.acks_alone += 1;
         }
-        let in_flight = self.flight.bytes() + u64::from(d.bytes);
+        let in_flight = self.flight.asked() + if d.reserved { 0 } else { d.bytes.into() };
         let stamp = self.delivery.stamp(in_flight, self.control.window);
         let ack_top = d.acked_up_to.map_or(0, |n| n + 1);
-        let (at, bytes) = (d.now, d.bytes);
-        self.flight.push(Sent { at, bytes, items: 0, state, items_at: 0, ack_top, stamp }, items);
+        let Departure { now: at, bytes, reserved, .. } = d;
+        let sent = Sent { at, bytes, items: 0, state, reserved, items_at: 0, ack_top, stamp };
+        self.flight.push(sent, items);
         if d.acked_up_to.is_some() {
             self.arrivals.told();
         }
@@ -403,7 +420,8 @@ impl Path {
             self.reordering.late(now, s.at, &self.rtt);
             self.control.congestion.on_spurious(s.at, s.bytes.into());
         }
-        self.delivery.settled(s.at, s.stamp, s.bytes.into(), late);
+        let asked = if s.reserved { 0 } else { s.bytes.into() };
+        self.delivery.settled(s.at, s.stamp, asked, late);
         if s.ack_top > 0 {
             self.arrivals.known_up_to(s.ack_top - 1);
         }
@@ -520,7 +538,7 @@ mod tests {
     }
 
     fn send(path: &mut Path, now: Instant, count: u32) {
-        let departure = Departure { now, bytes: DATAGRAM, eliciting: true, acked_up_to: None };
+        let departure = Departure { bytes: DATAGRAM, eliciting: true, ..Departure::at(now) };
         (0..count).for_each(|_| path.depart(departure, &[]));
         // A mere acknowledgement.
         path.depart(Departure { eliciting: false, ..departure }, &[]);
@@ -583,7 +601,7 @@ mod tests {
 
     /// `count` packets that ask for an acknowledgement, each with an item of its own number.
     fn send_each(path: &mut Path, now: Instant, count: u32) {
-        let departure = Departure { now, bytes: DATAGRAM, eliciting: true, acked_up_to: None };
+        let departure = Departure { bytes: DATAGRAM, eliciting: true, ..Departure::at(now) };
         for _ in 0..count {
             let number = path.next_number() as u32;
             path.depart(departure, &[open(number)]);
@@ -700,7 +718,7 @@ mod tests {
             let asks = super::super::arrivals::Asks::Acknowledgement;
             path.arrivals.arrived(at(0), number, asks, Duration::ZERO);
         }
-        let departure = Departure { now: at(0), bytes: 100, eliciting: true, acked_up_to: None };
+        let departure = Departure { bytes: 100, eliciting: true, ..Departure::at(at(0)) };
         path.depart(Departure { acked_up_to: Some(200), ..departure }, &[]);
         assert_eq!(path.arrivals.unconfirmed(), 299);
         ack(&mut path, at(20), 0, 1);

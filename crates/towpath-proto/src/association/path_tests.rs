@@ -42,7 +42,7 @@ const fn open(channel: u64) -> Item {
 
 /// `count` packets of `bytes` that ask for an acknowledgement, each with an item of its number.
 fn send(path: &mut Path, now: Instant, count: u64, bytes: u32) {
-    let departure = Departure { now, bytes, eliciting: true, acked_up_to: None };
+    let departure = Departure { bytes, eliciting: true, ..Departure::at(now) };
     for _ in 0..count {
         let item = open(path.next_number());
         path.depart(departure, &[item]);
@@ -51,7 +51,7 @@ fn send(path: &mut Path, now: Instant, count: u64, bytes: u32) {
 
 /// So many packets that hold acknowledgements only.
 fn send_acks(path: &mut Path, now: Instant, count: u64) {
-    let departure = Departure { now, bytes: 60, eliciting: false, acked_up_to: None };
+    let departure = Departure { bytes: 60, ..Departure::at(now) };
     (0..count).for_each(|_| path.depart(departure, &[]));
 }
 

@@ -7,6 +7,9 @@ use towpath_wire::{Instant, LinkId};
 
 use super::send::SendHalf;
 
+/// What is kept for messages to come.
+const SINCE_KEPT: usize = 256;
+
 /// Beside one channel; 8 bytes for each message that waits. Invariants: `since` has one instant for
 /// each message from `from` on that was counted; `noted` while the channel stands in the list of
 /// those to be looked at; `told` from the time that a head was given out until it was granted.
@@ -31,6 +34,9 @@ impl Reserved {
         while self.from < send.fresh() {
             self.since.pop_front();
             self.from += 1;
+        }
+        if self.since.is_empty() && self.since.capacity() > SINCE_KEPT {
+            self.since = VecDeque::new();
         }
         while self.from + (self.since.len() as u64) < send.count() {
             self.since.push_back(now);

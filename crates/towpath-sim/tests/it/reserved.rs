@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::network::{BOTH, CLEAN, LINK, Network, ms};
-use towpath_node::egress::{LinkEgress, TRAIN_TIME};
+use towpath_node::egress::{LinkEgress, Reservation, TRAIN_TIME};
 use towpath_proto::Config;
 use towpath_proto::association::Opening;
-use towpath_qos::scheduler::QueueConfig;
-use towpath_qos::spec::{SigmaRho, TSpec};
+use towpath_qos::spec::wire::Ip;
 use towpath_sim::link::LinkSpec;
 use towpath_wire::{ByteSize, ChannelId, Instant, Rate};
 
@@ -21,11 +20,16 @@ const LEN: u32 = 500;
 
 fn reserve(net: &mut Network, channel: ChannelId) {
     let id = net.hosts[0].id();
-    let burst = ByteSize::from_bytes(3000);
-    let spec = TSpec::SigmaRho(SigmaRho::new(burst, RESERVED).expect("it is one"));
-    let queue = QueueConfig { rate: RESERVED, burst, delay: DELAY, ..QueueConfig::default() };
-    let LinkEgress::Scheduled(egress) = &mut net.hosts[0].egress else { panic!("it is paced") };
-    egress.reserve((id, channel), &spec, &queue).expect("room");
+    let wish = Reservation {
+        link: LINK,
+        of: (id, channel),
+        ip: Ip::V4,
+        rate: RESERVED,
+        burst: ByteSize::from_bytes(3000),
+        packet: ByteSize::from_bytes(1538),
+        within: DELAY,
+    };
+    net.hosts[0].egress.admit(net.now, &wish).expect("room");
     assert!(net.hosts[0].endpoint.reserve_channel(id, channel, Some(LINK)));
 }
 

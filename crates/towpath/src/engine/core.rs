@@ -368,7 +368,7 @@ impl Engine {
                 self.on_channel(task, number, block, len);
             }
             NodeEvent::Reserve(asked) => self.reserve(&asked),
-            NodeEvent::Release { link, of } => self.network.release(link, of),
+            NodeEvent::Release { link, of } => self.network.release(self.clock.now(), link, of),
             NodeEvent::Direct { a, b } => self.direct(a, b),
             NodeEvent::CutOff { task, why } => self.cut_off_task(task, &why),
             NodeEvent::Adopted { parent, id, host, program } => {
@@ -385,7 +385,8 @@ impl Engine {
     }
 
     fn reserve(&mut self, asked: &Reservation) {
-        let (now, outcome) = (self.clock.now(), self.network.reserve(asked));
+        let now = self.clock.now();
+        let outcome = self.network.reserve(now, asked);
         self.node.reserved(now, asked.of, outcome, &mut self.memory);
     }
 

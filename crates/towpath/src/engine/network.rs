@@ -131,15 +131,15 @@ impl Network {
     }
 
     /// Reserves at a link's egress.
-    pub(super) fn reserve(&mut self, asked: &Reservation) -> Result<(), NotReserved> {
+    pub(super) fn reserve(&mut self, now: Instant, asked: &Reservation) -> Result<(), NotReserved> {
         let link = self.links.iter_mut().find(|l| l.driver.link().id() == asked.link);
-        link.map_or(Err(NotReserved::NoRate), |l| l.driver.egress_mut().admit(asked))
+        link.map_or(Err(NotReserved::NoRate), |l| l.driver.egress_mut().admit(now, asked))
     }
 
     /// Ends a reservation at a link's egress.
-    pub(super) fn release(&mut self, link: LinkId, of: (AssociationId, ChannelId)) {
+    pub(super) fn release(&mut self, now: Instant, link: LinkId, of: (AssociationId, ChannelId)) {
         if let Some(link) = self.links.iter_mut().find(|l| l.driver.link().id() == link) {
-            link.driver.egress_mut().release(of);
+            link.driver.egress_mut().release(now, of);
         }
     }
 
