@@ -11,8 +11,8 @@
 //! 3. everything else, in trains short enough to keep nobody waiting ([`TRAIN_TIME`]).
 //!
 //! What was granted is charged to its channel as its head had said, with the frames and gaps around
-//! it ([`datagram_bytes`]): what is sealed is no longer. What is not used is not given back: a burst
-//! would come on top of it.
+//! it ([`datagram_bytes`]): what is sealed is no longer. What is not used is not given back: a
+//! burst would come on top of it.
 //!
 //! What is promised: a datagram's last bit has left within the reservation's time after the
 //! datagram *conformed*: when what it begins with began to wait, or later, when the channel's
@@ -444,9 +444,9 @@ impl Egress for Scheduled {
         let longest = flow.admitted.packet_max().as_bytes() - around;
         let datagram = u64::from(head.bytes).min(longest);
         let wire = datagram_bytes(ip, false, datagram);
-        // It conforms as if it had been shown when it began to wait. What never conforms never goes.
+        // It conforms as if it had been shown when it began to wait.
         let (since, size) = (head.since.min(now).max(flow.from), ByteSize::from_bytes(wire));
-        let at = flow.regulator.reserve(since, size).unwrap_or(Instant::NEVER);
+        let at = flow.regulator.reserve(since, size).unwrap_or(Instant::NEVER); // and never goes
         if at > now {
             self.stats.held += 1;
             self.held.push(Reverse((at, queue, wire as u32, datagram as u32)));

@@ -267,7 +267,7 @@ impl Source {
             (u128::from(self.asked.rate.as_bps()), u128::from(self.asked.burst.as_bytes()));
         let (full, need) = (full * 8_000_000_000, u128::from(wire) * 8_000_000_000);
         let at = since.max(self.seen);
-        let gained = u128::try_from(at.since(self.seen).as_nanos()).unwrap() * bps;
+        let gained = at.since(self.seen).as_nanos() * bps;
         self.level = full.min(self.level + gained);
         let wait = need.saturating_sub(self.level).div_ceil(bps);
         self.seen = at + Duration::from_nanos(u64::try_from(wait).unwrap());

@@ -68,8 +68,9 @@ const _: () = assert!(size_of::<Sent>() == 48 && size_of::<Item>() == 24);
 
 /// Invariants: `sent[i]` is packet `base + i`; `next = base + sent.len()`; the items of all
 /// packets in `sent` stand in `items` in order, the first of them being item `items_base`;
-/// `bytes` is the sum of outstanding bytes, `reserved` of those that asked no window; `unsettled` has the bits of just those packets in
-/// `sent` that are outstanding or lost; no packet before `oldest` is outstanding.
+/// `bytes` is the sum of outstanding bytes, `reserved` of those that asked no window; `unsettled`
+/// has the bits of just those packets in `sent` that are outstanding or lost; no packet before
+/// `oldest` is outstanding.
 #[derive(Debug)]
 pub(super) struct Flight {
     next: u64,
@@ -262,7 +263,7 @@ mod tests {
     fn sent(at: u64, bytes: u32, state: State) -> Sent {
         let stamp = super::super::delivery::Delivery::default().stamp(0, 0);
         let at = Instant::from_nanos(at);
-        let reserved = bytes % 3 == 0;
+        let reserved = bytes.is_multiple_of(3);
         Sent { at, bytes, items: 0, state, reserved, items_at: 0, ack_top: 0, stamp }
     }
 
@@ -322,7 +323,7 @@ mod tests {
                 let outstanding = known.values().filter(|k| k.state == State::Outstanding);
                 let bytes: Vec<u64> = outstanding.map(|k| k.bytes.into()).collect();
                 prop_assert_eq!(flight.bytes(), bytes.iter().sum());
-                let asked = bytes.iter().filter(|n| **n % 3 > 0).sum();
+                let asked = bytes.iter().filter(|n| !n.is_multiple_of(3)).sum();
                 prop_assert_eq!(flight.asked(), asked);
                 for (n, k) in &known {
                     let Some(s) = flight.get(*n) else {
