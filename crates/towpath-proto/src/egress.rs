@@ -25,8 +25,8 @@ pub struct Head {
     pub association: AssociationId,
     /// The channel.
     pub channel: ChannelId,
-    /// Bytes of its next datagram, from packet header to tag: no less than what will be sealed in
-    /// a grant of so many. It is less where a short message would just have filled that.
+    /// Bytes of its next datagram, from packet header to tag: what will be sealed in a grant of
+    /// so many.
     pub bytes: u32,
     /// When what it begins with began to wait.
     pub since: Instant,

@@ -284,9 +284,11 @@ impl Association {
         // What was promised to a channel has no bytes for the comfort of the train.
         let (only, pads) = (kind.channel(), kind.has_control());
         let last_chance = self.last_chance(now);
+        // A head's grant is filled to its last byte.
+        let least = if pads { PIECE_MIN + DATA_OVERHEAD } else { DATA_OVERHEAD };
         let (mut repaired, mut twice) = (false, false);
         while items.len() + 1 < ITEMS_MAX {
-            if !w.is_empty() && w.room() < PIECE_MIN + DATA_OVERHEAD {
+            if !w.is_empty() && w.room() < least {
                 if pads && self.channels.has_data(only) {
                     w.pad(); // so that the train may go on
                 }
@@ -385,7 +387,11 @@ fn write_next(
     let id = c.open.channel;
     let open_len =
         if c.known || items.contains(&Item::Open(id)) { 0 } else { frame::open_len(&c.open) };
-    let least = if w.is_empty() { 1 } else { PIECE_MIN };
+    let least = match &c.send {
+        _ if w.is_empty() => 1,
+        Some(send) if !pads => send.rest().min(PIECE_MIN),
+        _ => PIECE_MIN,
+    };
     if w.room() < open_len + DATA_OVERHEAD + least {
         return Wrote::Full;
     }

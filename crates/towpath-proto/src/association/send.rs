@@ -296,12 +296,18 @@ impl SendHalf {
         if self.repairs_all() || !self.skips.is_empty() {
             return false;
         }
+        let rest = self.rest();
+        room < rest && rest <= most
+    }
+
+    /// Bytes of the message or repair that goes next; 0 for a SKIP.
+    pub(super) fn rest(&self) -> usize {
         let fresh = || self.messages.get((self.fresh - self.first) as usize);
-        let rest = match self.lost.front() {
+        (match self.lost.front() {
+            _ if !self.skips.is_empty() => 0,
             Some(repair) => repair.len,
             None => fresh().map_or(0, |m| m.len - m.sent),
-        } as usize;
-        room < rest && rest <= most
+        }) as usize
     }
 
     /// What goes out next, with at most `room` bytes of a message: skips and repairs before fresh

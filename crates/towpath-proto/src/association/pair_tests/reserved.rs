@@ -1,6 +1,5 @@
 //! A reserved channel: what it tells of its head, and what grants for others leave to it.
 
-use super::super::send::PIECE_MIN;
 use super::*;
 use crate::egress::Head;
 use crate::machine::DSCP_RESERVED;
@@ -38,7 +37,7 @@ fn a_reserved_channels_data_waits_for_its_own_grants_and_its_heads_say_what_is_s
     assert_eq!(head(&mut net), Some(first), "to whoever reserves it anew, anew");
     net.now += Duration::from_millis(3);
     assert_eq!(net.granted(0, GrantKind::All).len(), 1, "the other's alone");
-    let (mut told, mut packets, mut spare) = (Some(first), 0, 0);
+    let (mut told, mut packets) = (Some(first), 0);
     while let Some(Head { bytes, since, .. }) = told {
         assert_eq!(since, begin, "it has waited since then");
         let mut buf = vec![0; 4096];
@@ -47,11 +46,9 @@ fn a_reserved_channels_data_waits_for_its_own_grants_and_its_heads_say_what_is_s
         let kind = GrantKind::Data(reserved);
         let grant = Grant { kind, bytes: bytes as usize, ..Grant::free(LINK) };
         let train = association.poll_transmit(net.now, grant, &mut out).expect("it was told");
-        // A short message that would just fill the rest waits for the next one.
-        let stated = bytes as usize;
-        let least = stated.saturating_sub(PIECE_MIN + DATA_OVERHEAD);
-        assert!((least..=stated).contains(&train.len), "{} of {stated}", train.len);
-        spare += stated - train.len;
+        // The empty message takes a byte less than the shortest head.
+        let least = DATA_HEADER + DATA_OVERHEAD + 1 + TAG;
+        assert_eq!(train.len.max(least), bytes as usize, "as it was told");
         assert_eq!(train.tos >> 2, DSCP_RESERVED, "marked for the switches");
         let arrival = (net.now + TRIP, buf[..train.len].to_vec());
         net.sides[1].coming.push_back(arrival);
@@ -61,8 +58,7 @@ fn a_reserved_channels_data_waits_for_its_own_grants_and_its_heads_say_what_is_s
     let content = lens.iter().map(|len| len + DATA_OVERHEAD).sum::<usize>();
     let least = content.div_ceil(datagram - DATA_HEADER - TAG);
     // Each end of a packet cuts a message once at most, and the rest has a header of its own.
-    assert!((least..=least + 2).contains(&packets), "{packets} packets, {least} at least");
-    assert!(spare <= 2 * (30 + DATA_OVERHEAD), "{spare} bytes were told in vain");
+    assert!((least..=least + 1).contains(&packets), "{packets} packets, {least} at least");
     net.run(100);
     let mut got: Vec<_> = net.sides[1].got.iter().map(|(c, b)| (*c, b.len())).collect();
     got.sort_unstable();
