@@ -290,10 +290,10 @@ impl Scheduled {
             let (name, value, max) = ("packet_max_bytes", most, u64::MAX);
             return Err(ConfigError::OutOfRange { name, value, min, max }.into());
         }
-        if place.is_none() && self.places.len() + self.left.len() >= RESERVED_MAX as usize {
+        let heir = self.left.iter().position(|left| left.admitted.promises(asked));
+        if heir.is_none() && self.places.len() + self.left.len() >= RESERVED_MAX as usize {
             return Err(NotReserved::Full);
         }
-        let heir = self.left.iter().position(|left| left.admitted.promises(asked));
         let train = match heir {
             Some(_) => self.train.min(train_bytes(self.rate, Some(asked.within))),
             None => self.fits(asked)?,
@@ -461,10 +461,8 @@ impl Egress for Scheduled {
             return Decision::Wait(self.free_at);
         }
         self.let_go(now);
+        self.forget_left(now);
         let reserved = self.port.backlog().packets > 0;
-        if !reserved && !self.left.is_empty() {
-            self.left.clear();
-        }
         if reserved && self.control && self.control_at <= now {
             return self.grant(GrantKind::Control);
         }

@@ -75,7 +75,10 @@ pub enum NotReserved {
     )]
     Later(Box<NotReserved>),
     /// Too many.
-    #[error("{RESERVED_MAX} channels are reserved on that link, the most there may be")]
+    #[error(
+        "{RESERVED_MAX} channels are reserved on that link, the most there may be\n\
+         hint: close one that is not needed, or send without a reservation"
+    )]
     Full,
     /// No such specification.
     #[error(transparent)]

@@ -235,8 +235,16 @@ fn limits_are_told_and_one_link_is_free() {
     }
     let one_more = it.admit(at(0), &small(RESERVED_MAX)).unwrap_err();
     assert!(one_more.to_string().contains("1024 channels are reserved"), "{one_more}");
+    let changed = Reservation { rate: Rate::from_bps(9000), ..small(3) };
+    assert!(it.admit(at(0), &changed).is_err(), "what it was would count beside what it is");
     it.release(at(0), channel(7));
     it.admit(at(0), &small(RESERVED_MAX)).unwrap();
+    // What left counts while a datagram of somebody's is under way; its heir takes its place.
+    it.ready(at(0), head(3, 100, at(0)));
+    go(&mut it, at(0), Some(train(100, 100)));
+    it.release(at(0), channel(9));
+    assert!(it.admit(at(0), &Reservation { of: channel(9), ..changed }).is_err());
+    it.admit(at(0), &small(9)).unwrap();
     assert!(LinkEgress::new(LINK, Some(Rate::from_bps(1))).is_err());
     let mut both: vec::Vec<LinkEgress> =
         [None, Some(MBPS_100)].map(|rate| LinkEgress::new(LINK, rate).unwrap()).into();
