@@ -192,6 +192,10 @@ pub enum Plant {
     LostGoesOn,
     /// A leader that was out of contact itself declares the others lost.
     WrongSideLost,
+    /// A packet for a path goes out by whichever link asks.
+    WrongLink,
+    /// An association that has something to send is told to its first link only.
+    LinkAsleep,
 }
 
 impl Default for Config {

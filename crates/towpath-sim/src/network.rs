@@ -14,6 +14,8 @@ pub struct Transit {
     pub to: usize,
     /// Its ECN bits.
     pub ecn: u8,
+    /// The network that it travels on, where hosts stand on several.
+    pub fabric: u8,
     /// Links of its route that it has behind it, the present one included.
     hops: u16,
     packet: u32,
@@ -28,6 +30,8 @@ pub struct Sent<'a> {
     pub from: usize,
     /// The host that it is for.
     pub to: usize,
+    /// The network that it travels on, where hosts stand on several.
+    pub fabric: u8,
     /// Its bytes.
     pub datagram: &'a [u8],
     /// How often it left the first link of its route: 0 when it was lost there.
@@ -45,6 +49,8 @@ pub struct Network {
     /// By host: its links to and from the middle of a star, over which it reaches those that it
     /// has no route to.
     star: Vec<[usize; 2]>,
+    /// Its number, where hosts stand on several networks.
+    fabric: u8,
     seed: u64,
     packets: Vec<Vec<u8>>,
     free: Vec<u32>,
@@ -54,8 +60,21 @@ pub struct Network {
 impl Network {
     /// A network without links; `seed` feeds those that come.
     pub fn new(seed: u64) -> Self {
-        let (links, routes, packets) = (Vec::new(), Vec::new(), Vec::new());
-        Self { links, routes, star: Vec::new(), seed, packets, free: Vec::new(), tap: None }
+        Self::fabric(seed, 0)
+    }
+
+    /// The same, one of several that hosts stand on: network `number` of them.
+    pub fn fabric(seed: u64, number: u8) -> Self {
+        Self {
+            links: Vec::new(),
+            routes: Vec::new(),
+            star: Vec::new(),
+            fabric: number,
+            seed,
+            packets: Vec::new(),
+            free: Vec::new(),
+            tap: None,
+        }
     }
 
     /// Lets someone look on.
@@ -66,7 +85,8 @@ impl Network {
     /// Adds one direction of a link; returns its number.
     pub fn add_link(&mut self, spec: LinkSpec) -> usize {
         let number = self.links.len();
-        self.links.push(Link::new(spec, Rng::new(self.seed, number as u64 | 1 << 50)));
+        let stream = number as u64 | u64::from(self.fabric) << 40 | 1 << 50;
+        self.links.push(Link::new(spec, Rng::new(self.seed, stream)));
         number
     }
 
@@ -128,10 +148,10 @@ impl Network {
         ecn: u8,
         schedule: impl FnMut(Instant, Transit),
     ) {
-        let packet = self.store(datagram);
-        let copies = self.hop(now, Transit { from, to, ecn, hops: 0, packet }, schedule);
+        let (packet, fabric) = (self.store(datagram), self.fabric);
+        let copies = self.hop(now, Transit { from, to, ecn, fabric, hops: 0, packet }, schedule);
         if let Some(tap) = &mut self.tap {
-            tap(&Sent { at: now, from, to, datagram, copies });
+            tap(&Sent { at: now, from, to, fabric, datagram, copies });
         }
     }
 

@@ -13,6 +13,10 @@ pub struct Scenario {
     /// Fewest and most hosts.
     #[serde(deserialize_with = "towpath_qos::file::pair")]
     pub hosts: [usize; 2],
+    /// Fewest and most links of a host, each to a network of its own. Every host of a run has as
+    /// many as the others, numbered in one order or the other.
+    #[serde(deserialize_with = "towpath_qos::file::pair")]
+    pub links: [usize; 2],
     /// Fewest and most message flows between hosts.
     #[serde(deserialize_with = "towpath_qos::file::pair")]
     pub flows: [usize; 2],
@@ -41,6 +45,7 @@ impl Default for Scenario {
     fn default() -> Self {
         Self {
             hosts: [3, 5],
+            links: [1, 1],
             flows: [3, 8],
             flow_bytes: [8_000_000, 10_000_000],
             message_bytes_max: 200_000,
@@ -103,6 +108,9 @@ impl Scenario {
         };
         if s.hosts[0] < 2 || s.hosts[1] < s.hosts[0] || s.hosts[1] > 1000 {
             return fail("hosts", format!("{:?}", s.hosts), "[least, most] between 2 and 1000");
+        }
+        if s.links[0] < 1 || s.links[1] < s.links[0] || s.links[1] > 8 {
+            return fail("links", format!("{:?}", s.links), "[least, most] between 1 and 8");
         }
         let pairs = [("flows", s.flows), ("tasks", s.tasks), ("faults", s.faults)];
         if let Some((field, pair)) = pairs.into_iter().find(|(_, p)| p[1] < p[0] || p[1] > 100_000)
@@ -187,6 +195,8 @@ mod tests {
     fn errors_name_the_field_the_value_and_the_limit() {
         let error = Scenario::parse("hosts = [1, 3]").unwrap_err().to_string();
         assert_eq!(error, "hosts is [1, 3], must be [least, most] between 2 and 1000");
+        let error = Scenario::parse("links = [0, 1]").unwrap_err().to_string();
+        assert_eq!(error, "links is [0, 1], must be [least, most] between 1 and 8");
         let error = Scenario::parse("tasks = [1, 3, 5]").unwrap_err().to_string();
         assert!(error.starts_with("line 1: invalid length 3, expected two"), "{error}");
         let error = Scenario::parse("\nhost = 3").unwrap_err().to_string();
@@ -202,6 +212,13 @@ mod tests {
     fn the_file_that_comes_along_is_the_built_in_scenario() {
         let file = include_str!("../../../scenarios/swarm.toml");
         assert_eq!(Scenario::parse(file).unwrap(), Scenario::default());
+    }
+
+    #[test]
+    fn the_file_of_two_links_differs_in_nothing_else() {
+        let file = include_str!("../../../scenarios/two-links.toml");
+        let two = Scenario { links: [2, 2], ..Scenario::default() };
+        assert_eq!(Scenario::parse(file).unwrap(), two);
     }
 
     #[test]

@@ -1,15 +1,21 @@
 //! Hosts, their clocks, links and processes, driven together in virtual time.
 
+mod links;
+
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use towpath_node::egress::LinkEgress;
 use towpath_node::{Node, NodeEvent};
-use towpath_proto::{Decision, Egress, Free, Machine, RxMeta, TxBatch};
+use towpath_proto::{Decision, Egress, Machine, RxMeta, TxBatch};
 use towpath_vm::{Action, Ending};
 use towpath_wire::{ByteSize, Instant, LinkId, Rate, TaskId};
 
+use self::links::SimLink;
+pub use self::links::{address, address_on};
+pub(crate) use self::links::{index_of, place_of};
 use crate::clock::Clock;
 use crate::hash::Trace;
 use crate::kernel::{Handle, Kernel};
@@ -18,8 +24,6 @@ use crate::memory::SimMemory;
 use crate::network::{Network, Tap, Transit};
 use crate::process::{Did, Processes};
 
-/// The link that every host has.
-const LINK: LinkId = LinkId(0);
 /// Datagrams in one train at most.
 const TRAIN: usize = 16;
 /// Bytes of a train at most.
@@ -47,12 +51,10 @@ pub struct SimHost {
     pub clock: Clock,
     /// Its processes.
     pub processes: Processes,
-    /// Who decides what its link sends next.
-    pub(crate) egress: LinkEgress,
-    /// What it is paced at: a node that boots finds nothing reserved.
+    /// Its links; the one at place `i` is `LinkId(i)`.
+    links: Vec<SimLink>,
+    /// What each of them is paced at: a node that boots finds nothing reserved.
     pub(crate) rate: Option<Rate>,
-    /// Before then its egress lets nothing go, by its clock.
-    held_until: Option<Instant>,
     timer: Option<(Handle, Instant)>,
     paused: bool,
     /// Hosts of different sides do not reach each other.
@@ -77,12 +79,15 @@ pub enum Step {
 }
 
 /// A simulated network of hosts. Every pair is joined by a link of its own in each direction;
-/// [`World::share`] adds links that several pairs pass.
+/// [`World::share`] adds links that several pairs pass. [`World::add_fabric`] adds further networks
+/// between the same hosts, which then have a link to each.
 pub struct World {
     kernel: Kernel<Happening>,
     /// The hosts, in order of creation.
     pub hosts: Vec<SimHost>,
-    network: Network,
+    /// One at least.
+    fabrics: Vec<Network>,
+    seed: u64,
     train: Vec<u8>,
     trace: Trace,
     steps: VecDeque<Step>,
@@ -90,21 +95,8 @@ pub struct World {
     pub sent: u64,
     /// Datagrams handed to nodes.
     pub delivered: u64,
-}
-
-/// The address of host `index`.
-pub fn address(index: usize) -> SocketAddr {
-    ([10, 0, (index >> 8) as u8, index as u8], 7077).into()
-}
-
-pub(crate) fn index_of(addr: SocketAddr) -> Option<usize> {
-    match addr {
-        SocketAddr::V4(a) => {
-            let [_, _, hi, lo] = a.ip().octets();
-            Some(usize::from(hi) << 8 | usize::from(lo))
-        }
-        SocketAddr::V6(_) => None,
-    }
+    /// Datagrams that nodes sent to an address to which the link that they chose does not lead.
+    pub astray: u64,
 }
 
 impl World {
@@ -113,12 +105,14 @@ impl World {
         Self {
             kernel: Kernel::new(),
             hosts: Vec::new(),
-            network: Network::new(seed),
+            fabrics: vec![Network::new(seed)],
+            seed,
             train: vec![0; TRAIN_BYTES],
             trace: Trace::new(seed),
             steps: VecDeque::new(),
             sent: 0,
             delivered: 0,
+            astray: 0,
         }
     }
 
@@ -146,12 +140,13 @@ impl World {
         mut spec: impl FnMut(usize) -> LinkSpec,
     ) -> usize {
         let index = self.push_host(clock, memory_limit, real);
+        let network = &mut self.fabrics[0];
         for other in 0..=index {
-            let out = self.network.add_link(spec(other));
-            self.network.set_route(index, other, &[out]);
+            let out = network.add_link(spec(other));
+            network.set_route(index, other, &[out]);
             if other < index {
-                let back = self.network.add_link(spec(other));
-                self.network.set_route(other, index, &[back]);
+                let back = network.add_link(spec(other));
+                network.set_route(other, index, &[back]);
             }
         }
         index
@@ -160,7 +155,7 @@ impl World {
     /// Adds a host without a node to a star: whatever it sends and receives passes its own links
     /// to and from the middle. A world has such hosts only, or none.
     pub fn add_star_host(&mut self, clock: Clock, memory: ByteSize, spec: LinkSpec) -> usize {
-        self.network.add_ray(spec, spec);
+        self.fabrics[0].add_ray(spec, spec);
         self.push_host(clock, memory, true)
     }
 
@@ -171,9 +166,8 @@ impl World {
             memory: SimMemory::new(memory_limit, real),
             clock,
             processes: Processes::default(),
-            egress: LinkEgress::Free(Free::new(LINK)),
+            links: vec![SimLink::new(0)],
             rate: None,
-            held_until: None,
             timer: None,
             paused: false,
             side: 0,
@@ -183,20 +177,23 @@ impl World {
         index
     }
 
-    /// Paces a host's link at a rate, or not, from now on.
+    /// Paces each of a host's links at a rate, or not, from now on.
     ///
     /// # Panics
     /// For a rate that no packet scheduler knows.
     pub fn pace(&mut self, host: usize, rate: Option<Rate>) {
-        let egress = LinkEgress::new(LINK, rate);
-        self.hosts[host].egress = egress.expect("a rate that packet schedulers know");
+        for (at, link) in self.hosts[host].links.iter_mut().enumerate() {
+            let egress = LinkEgress::new(LinkId(at as u16), rate);
+            link.egress = egress.expect("a rate that packet schedulers know");
+        }
         self.hosts[host].rate = rate;
     }
 
     /// Cuts a star's host off, or mends its links.
     pub fn set_ray(&mut self, host: usize, spec: LinkSpec) {
-        for link in self.network.ray(host) {
-            self.network.link(link).set_spec(spec);
+        let network = &mut self.fabrics[0];
+        for link in network.ray(host) {
+            network.link(link).set_spec(spec);
         }
     }
 
@@ -211,32 +208,43 @@ impl World {
         self.run_process(host, task);
     }
 
-    /// The link of one host's own to another.
+    /// The link of one host's own to another, on the first network.
     pub fn link(&mut self, from: usize, to: usize) -> &mut Link {
-        let own = self.network.route(from, to)[0];
-        self.network.link(own)
+        self.link_on(0, from, to)
     }
 
-    /// Adds a link that all of these (from, to) pass behind their own one, in the order in which
-    /// links are added; returns its number.
+    /// The link of one host's own to another, on a network.
+    pub fn link_on(&mut self, fabric: u8, from: usize, to: usize) -> &mut Link {
+        let network = &mut self.fabrics[usize::from(fabric)];
+        let own = network.route(from, to)[0];
+        network.link(own)
+    }
+
+    /// Adds a link of the first network that all of these (from, to) pass behind their own one, in
+    /// the order in which links are added; returns its number.
     pub fn share(&mut self, spec: LinkSpec, pairs: &[(usize, usize)]) -> usize {
-        let shared = self.network.add_link(spec);
+        let network = &mut self.fabrics[0];
+        let shared = network.add_link(spec);
         for (from, to) in pairs {
-            let mut route = self.network.route(*from, *to).to_vec();
+            let mut route = network.route(*from, *to).to_vec();
             route.push(shared);
-            self.network.set_route(*from, *to, &route);
+            network.set_route(*from, *to, &route);
         }
         shared
     }
 
-    /// Every link.
+    /// Every link of the first network.
     pub fn links(&self) -> &[Link] {
-        self.network.links()
+        self.fabrics[0].links()
     }
 
-    /// Lets someone look on at what hosts send.
+    /// Lets someone look on at what hosts send, on every network.
     pub fn set_tap(&mut self, tap: Tap) {
-        self.network.set_tap(tap);
+        let tap = Rc::new(RefCell::new(tap));
+        for network in &mut self.fabrics {
+            let tap = tap.clone();
+            network.set_tap(Box::new(move |sent| tap.borrow_mut()(sent)));
+        }
     }
 
     /// What a host's clock shows.
@@ -248,6 +256,12 @@ impl World {
     pub fn boot(&mut self, host: usize, node: Node) {
         self.pace(host, self.hosts[host].rate);
         self.hosts[host].node = Some(node);
+        for at in 0..self.hosts[host].links.len() {
+            let SimLink { fabric, up, .. } = self.hosts[host].links[at];
+            if !up {
+                self.set_carrier(host, fabric, up);
+            }
+        }
         self.drain(host);
     }
 
@@ -313,17 +327,24 @@ impl World {
     }
 
     fn arrive(&mut self, transit: Transit) {
-        let Self { kernel, network, .. } = self;
+        let Self { kernel, fabrics, .. } = self;
         let now = kernel.now();
         let go_on = |at, t| _ = kernel.schedule(at, Happening::Datagram(t));
-        if let Some(transit) = network.arrive(now, transit, go_on) {
+        if let Some(transit) = fabrics[usize::from(transit.fabric)].arrive(now, transit, go_on) {
             self.receive(transit);
         }
     }
 
+    /// A datagram's way is over.
+    fn release(&mut self, transit: Transit) {
+        self.fabrics[usize::from(transit.fabric)].release(transit);
+    }
+
     fn receive(&mut self, transit: Transit) {
-        if self.hosts[transit.from].side != self.hosts[transit.to].side {
-            return self.network.release(transit);
+        let [from, to] = [&self.hosts[transit.from], &self.hosts[transit.to]];
+        let has_carrier = |l: &SimLink| l.fabric == transit.fabric && l.up;
+        if from.side != to.side || !to.links.iter().any(has_carrier) {
+            return self.release(transit);
         }
         let h = &mut self.hosts[transit.to];
         if !h.paused {
@@ -334,20 +355,22 @@ impl World {
             h.socket.push_back(transit);
         } else {
             h.socket_dropped += 1;
-            self.network.release(transit);
+            self.release(transit);
         }
     }
 
     fn deliver(&mut self, transit: Transit) {
         let now = self.local_now(transit.to);
+        let link = self.link_to(transit.to, transit.fabric);
         let h = &mut self.hosts[transit.to];
         if let Some(node) = &mut h.node {
-            let remote = address(transit.from);
-            let rx = RxMeta { link: LINK, remote, ecn: transit.ecn, late: Duration::ZERO };
-            node.handle_datagram(now, rx, self.network.bytes(transit), &mut h.memory);
+            let remote = address_on(transit.fabric, transit.from);
+            let rx = RxMeta { link, remote, ecn: transit.ecn, late: Duration::ZERO };
+            let bytes = self.fabrics[usize::from(transit.fabric)].bytes(transit);
+            node.handle_datagram(now, rx, bytes, &mut h.memory);
             self.delivered += 1;
         }
-        self.network.release(transit);
+        self.release(transit);
     }
 
     fn resume(&mut self, host: usize) {
@@ -444,16 +467,17 @@ impl World {
                 }
                 NodeEvent::Reserve(asked) => {
                     let now = self.local_now(host);
-                    let outcome = self.hosts[host].egress.admit(now, &asked);
                     let h = &mut self.hosts[host];
+                    let egress = &mut h.links[usize::from(asked.link.0)].egress;
+                    let outcome = egress.admit(now, &asked);
                     if let Some(node) = &mut h.node {
                         node.reserved(now, asked.of, outcome, &mut h.memory);
                     }
                     self.transmit(host);
                 }
-                NodeEvent::Release { of, .. } => {
+                NodeEvent::Release { of, link } => {
                     let now = self.local_now(host);
-                    self.hosts[host].egress.release(now, of);
+                    self.hosts[host].links[usize::from(link.0)].egress.release(now, of);
                 }
                 event => self.steps.push_back(Step::Event { host, event }),
             }
@@ -468,54 +492,69 @@ impl World {
     }
 
     fn transmit(&mut self, host: usize) {
-        let now = self.local_now(host);
         let mut train = core::mem::take(&mut self.train);
-        self.hosts[host].egress.woken();
-        self.hosts[host].held_until = None;
-        loop {
-            let h = &mut self.hosts[host];
-            let Some(node) = &mut h.node else { break };
-            while let Some(head) = node.poll_head(now, LINK) {
-                h.egress.ready(now, head);
-            }
-            let grant = match h.egress.next(now) {
-                Decision::Grant(grant) => grant,
-                Decision::Wait(until) => {
-                    h.held_until = Some(until);
-                    break;
-                }
-                Decision::Idle => break,
-            };
-            let mut batch = TxBatch::new(&mut train, &h.memory, TRAIN);
-            let sent = node.poll_transmit(now, grant, &mut batch);
-            h.egress.sent(now, &grant, sent.as_ref());
-            let Some(t) = sent else { continue };
-            assert_eq!(t.link, grant.link, "a train for the link that was granted");
-            let Some(to) = index_of(t.remote).filter(|to| *to < self.hosts.len()) else {
-                continue;
-            };
-            for datagram in train[..t.len].chunks(t.segment) {
-                self.send(host, to, datagram, t.tos & 3);
-            }
+        for at in 0..self.hosts[host].links.len() {
+            self.transmit_on(host, LinkId(at as u16), &mut train);
         }
         self.train = train;
     }
 
-    fn send(&mut self, from: usize, to: usize, datagram: &[u8], ecn: u8) {
-        let Self { kernel, network, trace, .. } = self;
+    fn transmit_on(&mut self, host: usize, id: LinkId, train: &mut [u8]) {
+        let now = self.local_now(host);
+        let at = usize::from(id.0);
+        let link = &mut self.hosts[host].links[at];
+        link.egress.woken();
+        link.held_until = None;
+        loop {
+            let h = &mut self.hosts[host];
+            let Some(node) = &mut h.node else { break };
+            let link = &mut h.links[at];
+            while let Some(head) = node.poll_head(now, id) {
+                link.egress.ready(now, head);
+            }
+            let grant = match link.egress.next(now) {
+                Decision::Grant(grant) => grant,
+                Decision::Wait(until) => {
+                    link.held_until = Some(until);
+                    break;
+                }
+                Decision::Idle => break,
+            };
+            let mut batch = TxBatch::new(train, &h.memory, TRAIN);
+            let sent = node.poll_transmit(now, grant, &mut batch);
+            link.egress.sent(now, &grant, sent.as_ref());
+            let Some(t) = sent else { continue };
+            assert!(grant.link == id && t.link == id, "a train for the link that was granted");
+            let (fabric, up) = (link.fabric, link.up);
+            match place_of(t.remote).filter(|(_, to)| *to < self.hosts.len()) {
+                Some((leads, to)) if up && leads == fabric => {
+                    for datagram in train[..t.len].chunks(t.segment) {
+                        self.send((fabric, host, to), datagram, t.tos & 3);
+                    }
+                }
+                Some((leads, _)) if leads != fabric => self.astray += 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self, (fabric, from, to): (u8, usize, usize), datagram: &[u8], ecn: u8) {
+        let Self { kernel, fabrics, trace, .. } = self;
         let now = kernel.now();
         trace.word(now.as_nanos());
-        trace.word((from as u64) << 48 | (to as u64) << 32 | datagram.len() as u64);
+        let way = (from as u64) << 48 | (to as u64) << 32;
+        trace.word(way | u64::from(fabric) << 24 | datagram.len() as u64);
         trace.bytes(&datagram[..datagram.len().min(64)]);
         self.sent += 1;
         let go_on = |at, t| _ = kernel.schedule(at, Happening::Datagram(t));
-        network.send(now, from, to, datagram, ecn, go_on);
+        fabrics[usize::from(fabric)].send(now, from, to, datagram, ecn, go_on);
     }
 
     fn set_timer(&mut self, host: usize) {
         let h = &mut self.hosts[host];
         let next = h.node.as_ref().and_then(Machine::poll_timeout).map(|(at, _)| at);
-        let at = next.into_iter().chain(h.held_until).min().map(|at| h.clock.global(at));
+        let held = h.links.iter().filter_map(|l| l.held_until);
+        let at = next.into_iter().chain(held).min().map(|at| h.clock.global(at));
         if h.timer.map(|(_, t)| t) == at {
             return;
         }

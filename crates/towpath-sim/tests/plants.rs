@@ -16,6 +16,13 @@ fn of_flows(plant: Plant, seed: u64) -> Vec<String> {
     outcome.violations.into_iter().map(|v| v.0).collect()
 }
 
+/// The same where every host has two links.
+fn of_two_links(plant: Plant, seed: u64) -> Vec<String> {
+    let scenario = Scenario { links: [2, 2], ..Scenario::default() };
+    let outcome = run(&scenario, seed, &stand_in, &|c| c.plant = plant);
+    outcome.violations.into_iter().map(|v| v.0).collect()
+}
+
 /// The same of virtual machines with tasks.
 fn of_tasks(plant: Plant, seed: u64) -> Vec<String> {
     run_with(&VmScenario::default(), seed, &|c| c.plant = plant).violations
@@ -39,12 +46,16 @@ fn is_found(
 }
 
 const FLOWS: (&str, fn(Plant, u64) -> Vec<String>) = ("run", of_flows);
+const TWO_LINKS: (&str, fn(Plant, u64) -> Vec<String>) =
+    ("run scenarios/two-links.toml", of_two_links);
 const TASKS: (&str, fn(Plant, u64) -> Vec<String>) = ("vm", of_tasks);
 
 #[test]
 fn without_a_bug_nothing_is_found() {
     for seed in 0..100 {
         assert_eq!(of_flows(Plant::None, seed), [""; 0], "towpath sim run --seed {seed}");
+        let two = of_two_links(Plant::None, seed);
+        assert_eq!(two, [""; 0], "towpath sim run scenarios/two-links.toml --seed {seed}");
         assert_eq!(of_tasks(Plant::None, seed), [""; 0], "towpath sim vm --seed {seed}");
     }
 }
@@ -79,6 +90,18 @@ fn a_key_kept_past_its_life_is_found() {
 #[test]
 fn a_nonce_used_twice_is_found() {
     is_found(Plant::NonceReused, FLOWS, 5, "under a nonce used before");
+}
+
+// Links.
+
+#[test]
+fn a_packet_that_leaves_by_another_link_is_found() {
+    is_found(Plant::WrongLink, TWO_LINKS, 5, "a link that does not lead there");
+}
+
+#[test]
+fn a_link_that_is_not_told_of_work_is_found() {
+    is_found(Plant::LinkAsleep, TWO_LINKS, 200, "");
 }
 
 // Liveness.

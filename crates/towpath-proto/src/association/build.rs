@@ -37,6 +37,10 @@ impl Association {
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
         let mut train = self.build_train(now, grant, out);
+        #[cfg(plant)]
+        if let (crate::config::Plant::WrongLink, Some(train)) = (self.config.plant, &mut train) {
+            train.link = grant.link;
+        }
         if let Some(channel) = grant.kind.channel() {
             self.channels.granted(channel, train.is_some());
             if let Some(train) = &mut train {
@@ -95,6 +99,10 @@ impl Association {
     /// The path that the next packet goes out on, of those on the grant's link.
     fn path_with_work(&mut self, now: Instant, grant: Grant) -> Option<usize> {
         let Grant { link, kind, .. } = grant;
+        #[cfg(plant)]
+        if self.config.plant == crate::config::Plant::WrongLink {
+            return (0..self.paths.len()).find(|p| self.has_work(now, *p, kind));
+        }
         if kind.has_data() && self.channels.has_data(kind.channel()) {
             let mut views = [PathView { id: PathId(0), room: 0, up: false }; PATHS_MAX];
             let mut n = 0;

@@ -534,11 +534,16 @@ impl Association {
         self.liveness.handle_timeout(now);
     }
 
+    /// A link has no carrier.
+    pub(crate) fn lose_link(&mut self, link: LinkId) {
+        self.paths.set_up(link, false);
+    }
+
     /// Takes note of a change of a link.
     pub fn handle_path(&mut self, now: Instant, link: LinkId, change: PathChange) {
         match change {
             PathChange::Up => self.paths.set_up(link, true),
-            PathChange::Down => self.paths.set_up(link, false),
+            PathChange::Down => self.lose_link(link),
             PathChange::Longest { remote, bytes } => {
                 let told = |p: &&mut Path| p.link == link && p.remote == remote;
                 self.paths.iter_mut().filter(told).for_each(|p| p.longest_told(now, bytes));

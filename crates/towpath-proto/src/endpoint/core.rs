@@ -4,7 +4,7 @@ use ::core::cmp::Reverse;
 use ::core::net::SocketAddr;
 use ::core::time::Duration;
 use alloc::boxed::Box;
-use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::collections::{BTreeSet, BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 
 use towpath_wire::packet::Packet;
@@ -73,6 +73,8 @@ pub struct Endpoint {
     /// The time, during a driver's call.
     pub(super) clock: Option<Instant>,
     ready: ReadyLinks,
+    /// Links that have no carrier: what is set up meanwhile begins without them.
+    pub(super) dark: BTreeSet<LinkId>,
     /// Which associations have reserved channels that are to be told of, by link.
     pub(super) heads: ReadyLinks,
     queue: VecDeque<(LinkId, SocketAddr, Vec<u8>)>,
@@ -104,6 +106,7 @@ impl Endpoint {
             lag: Duration::ZERO,
             clock: None,
             ready: ReadyLinks::default(),
+            dark: BTreeSet::new(),
             heads: ReadyLinks::default(),
             queue: VecDeque::new(),
         }
@@ -216,6 +219,7 @@ impl Endpoint {
         remote: SocketAddr,
     ) -> Option<PathId> {
         let path = self.open_mut(id)?.add_path(link, remote);
+        self.know_links(id);
         self.touch(id);
         path
     }
@@ -332,6 +336,7 @@ impl Endpoint {
             *slot = state;
             self.half_open = self.half_open + after - before;
         }
+        self.know_links(id);
         self.rearm(id);
     }
 
@@ -383,6 +388,10 @@ impl Endpoint {
         }
         for link in association.links() {
             self.ready.add(link, id, &mut slot.queued);
+            #[cfg(plant)]
+            if self.config.plant == crate::config::Plant::LinkAsleep {
+                break;
+            }
         }
         self.note_heads(id);
         self.rearm(id);
@@ -540,12 +549,7 @@ impl Machine for Endpoint {
     }
 
     fn handle_path(&mut self, now: Instant, link: LinkId, change: PathChange) {
-        for index in 0..self.slots.len() {
-            if let SlotState::Open(a) = &mut self.slots[index].state {
-                a.handle_path(now, link, change);
-                self.touch(self.slots[index].id);
-            }
-        }
+        self.change_link(now, link, change);
     }
 
     fn poll_transmit(

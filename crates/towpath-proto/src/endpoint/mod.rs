@@ -12,6 +12,7 @@
 //! proves its source address (`mac2`). Where all half-open places are taken, the network (an IPv4
 //! address, an IPv6 /64) that holds most of them loses its oldest to one that holds fewer.
 
+mod carrier;
 mod cookie;
 mod core;
 mod event;

@@ -312,6 +312,42 @@ fn two_links_carry_one_association_and_one_of_them_alone_goes_on() {
 }
 
 #[test]
+fn a_path_added_on_a_link_without_a_carrier_waits_for_it() {
+    let mut net = Net::new(&Config::default());
+    let id = net.connect(b"hello").expect("a place");
+    net.run(20);
+    net.cut = Some(OTHER);
+    let change = |net: &mut Net, change| {
+        for (endpoint, _) in &mut net.ends {
+            endpoint.handle_path(net.now, OTHER, change);
+        }
+    };
+    change(&mut net, crate::machine::PathChange::Down);
+    for (n, id) in ids(&net).into_iter().enumerate() {
+        assert!(net.ends[n].0.add_path(id, OTHER, addr_on(OTHER, 1 - n)).is_some());
+    }
+    let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 1)).expect("a channel");
+    let send = |net: &mut Net, count: usize| {
+        let (endpoint, memory) = &mut net.ends[0];
+        for _ in 0..count {
+            let block = memory.put(&[7; 9000]).expect("room");
+            endpoint.send(id, channel, block, 9000).expect("it is open");
+        }
+    };
+    send(&mut net, 100);
+    net.run(100);
+    let lost = |net: &Net| net.ends[0].0.association(id).expect("it stands").stats().packets_lost;
+    assert_eq!((received(&net), lost(&net)), (100, 0));
+    assert_eq!(net.taken[1], 0, "nothing was sent into the dark");
+    net.cut = None;
+    change(&mut net, crate::machine::PathChange::Up);
+    send(&mut net, 300);
+    net.run(300);
+    assert_eq!((received(&net), lost(&net)), (400, 0));
+    assert!(net.taken[1] > 10, "{:?}", net.taken);
+}
+
+#[test]
 fn what_does_not_authenticate_or_belong_is_counted_and_ends_nothing() {
     let mut net = Net::new(&Config::default());
     net.connect(b"hello").expect("a place");

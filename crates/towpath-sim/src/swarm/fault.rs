@@ -28,7 +28,14 @@ pub(super) enum Fault {
     Step { host: usize, ms: u64 },
     /// A host is gone for good.
     Crash { host: usize },
+    /// A host's link has no carrier, and the host is told.
+    Unplug { host: usize, ms: u64 },
+    /// A network is gone: no host's link to it has a carrier.
+    Switch { ms: u64 },
 }
+
+/// On which network a fault strikes; `None`: on all.
+pub(super) type On = Option<u8>;
 
 impl Fault {
     pub(super) fn draw(rng: &mut Rng, hosts: usize) -> Self {
@@ -49,6 +56,20 @@ impl Fault {
         }
     }
 
+    /// Where hosts stand on several networks: some faults are of one link, and most strike on one
+    /// network only.
+    pub(super) fn place(self, rng: &mut Rng, hosts: usize, networks: usize) -> (Self, On) {
+        let ms = between(rng, 20, 4_000);
+        let fault = match (rng.below(6), self.crashes()) {
+            (0..=1, None) => Self::Unplug { host: rng.below(hosts as u64) as usize, ms },
+            (2, None) => Self::Switch { ms },
+            _ => self,
+        };
+        let on = rng.below(networks as u64) as u8;
+        let one = matches!(fault, Self::Unplug { .. } | Self::Switch { .. }) || rng.below(3) > 0;
+        (fault, one.then_some(on))
+    }
+
     /// The host that crashes, if one does.
     pub(super) const fn crashes(self) -> Option<usize> {
         match self {
@@ -64,6 +85,8 @@ impl Fault {
             | Self::CutOneWay { ms, .. }
             | Self::Isolate { ms, .. }
             | Self::Burst { ms, .. }
+            | Self::Unplug { ms, .. }
+            | Self::Switch { ms }
             | Self::Pause { ms, .. } => Duration::from_millis(ms),
             // What filled the queue before takes its time afterwards.
             Self::Bloat { ms, .. } => Duration::from_millis(ms + 2000),
@@ -79,32 +102,50 @@ impl Fault {
             Self::Isolate { host, .. } => {
                 (0..hosts).filter(|o| *o != host).flat_map(|o| [(host, o), (o, host)]).collect()
             }
-            Self::Pause { .. } | Self::Step { .. } | Self::Crash { .. } => Vec::new(),
+            Self::Pause { .. }
+            | Self::Step { .. }
+            | Self::Crash { .. }
+            | Self::Unplug { .. }
+            | Self::Switch { .. } => Vec::new(),
+        }
+    }
+
+    /// The hosts whose links lose their carrier.
+    fn unplugged(self, hosts: usize) -> core::ops::Range<usize> {
+        match self {
+            Self::Unplug { host, .. } => host..host + 1,
+            Self::Switch { .. } => 0..hosts,
+            _ => 0..0,
         }
     }
 
     /// Strikes; returns when to call [`Fault::heal`].
-    pub(super) fn strike(self, world: &mut World) -> Option<Instant> {
+    pub(super) fn strike(self, world: &mut World, on: On) -> Option<Instant> {
         let hosts = world.hosts.len();
         let now = world.now();
         let end = |ms| Some(now + Duration::from_millis(ms));
-        for (from, to) in self.directions(hosts) {
-            let link = world.link(from, to);
-            let spec = *link.spec();
-            match self {
-                Self::Burst { loss_ppm, .. } => link.set_spec(LinkSpec { loss_ppm, ..spec }),
-                Self::Bloat { .. } => {
-                    let rate_bps = (spec.rate_bps / 20).max(1_000_000);
-                    link.set_spec(LinkSpec { rate_bps, ..spec });
+        for fabric in struck(world, on) {
+            for (from, to) in self.directions(hosts) {
+                let link = world.link_on(fabric, from, to);
+                let spec = *link.spec();
+                match self {
+                    Self::Burst { loss_ppm, .. } => link.set_spec(LinkSpec { loss_ppm, ..spec }),
+                    Self::Bloat { .. } => {
+                        let rate_bps = (spec.rate_bps / 20).max(1_000_000);
+                        link.set_spec(LinkSpec { rate_bps, ..spec });
+                    }
+                    _ => link.set_up(false),
                 }
-                _ => link.set_up(false),
             }
+            self.unplugged(hosts).for_each(|host| world.set_carrier(host, fabric, false));
         }
         match self {
             Self::Cut { ms, .. }
             | Self::CutOneWay { ms, .. }
             | Self::Isolate { ms, .. }
             | Self::Burst { ms, .. }
+            | Self::Unplug { ms, .. }
+            | Self::Switch { ms }
             | Self::Bloat { ms, .. } => end(ms),
             Self::Pause { host, ms } => {
                 world.pause(host, now + Duration::from_millis(ms));
@@ -121,14 +162,22 @@ impl Fault {
         }
     }
 
-    /// Makes good what [`Fault::strike`] did. Overlapping faults on one link heal together with
-    /// the first: what matters is that all of them have healed in the end.
-    pub(super) fn heal(self, world: &mut World, specs: &[Vec<LinkSpec>]) {
+    /// Makes good what [`Fault::strike`] did. `specs` are by network, from and to. Overlapping
+    /// faults on one link heal together with the first: what matters is that all of them have
+    /// healed in the end.
+    pub(super) fn heal(self, world: &mut World, on: On, specs: &[Vec<Vec<LinkSpec>>]) {
         let hosts = world.hosts.len();
-        for (from, to) in self.directions(hosts) {
-            let link = world.link(from, to);
-            link.set_up(true);
-            link.set_spec(specs[from][to]);
+        for fabric in struck(world, on) {
+            for (from, to) in self.directions(hosts) {
+                let link = world.link_on(fabric, from, to);
+                link.set_up(true);
+                link.set_spec(specs[usize::from(fabric)][from][to]);
+            }
+            self.unplugged(hosts).for_each(|host| world.set_carrier(host, fabric, true));
         }
     }
+}
+
+fn struck(world: &World, on: On) -> core::ops::Range<u8> {
+    on.map_or(0..world.fabrics() as u8, |one| one..one + 1)
 }

@@ -18,6 +18,7 @@
 
 mod fault;
 mod flows;
+mod paths;
 mod run;
 mod silence;
 mod watched;

@@ -6,9 +6,9 @@ use towpath_node::{JoinFailure, JoinTarget, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Crypto, Rng};
 use towpath_vm::HostState;
-use towpath_wire::{ByteSize, Instant};
+use towpath_wire::{ByteSize, HostId, Instant};
 
-use super::fault::Fault;
+use super::fault::{Fault, On};
 use super::flows::Flows;
 use super::silence::Excuses;
 use super::watched::{Reused, Watched};
@@ -18,7 +18,7 @@ use crate::crypto::StandIn;
 use crate::link::LinkSpec;
 use crate::network::Tap;
 use crate::scenario::{Scenario, between};
-use crate::world::{Step, World, address};
+use crate::world::{SimHost, Step, World};
 
 /// Makes the cryptography of a host from its stream of random numbers.
 pub type MakeCrypto<'a> = &'a dyn Fn(Rng) -> Box<dyn Crypto>;
@@ -53,6 +53,8 @@ pub struct Outcome {
     pub data_packets: u64,
     /// Datagrams handed to nodes.
     pub datagrams: u64,
+    /// Datagrams that hosts sent on each network.
+    pub networks: Vec<u64>,
     /// Faults that struck while data was under way.
     pub faults: u64,
     /// Requests made.
@@ -97,14 +99,15 @@ struct Run<'a> {
     scenario: &'a Scenario,
     world: World,
     rng: Rng,
-    specs: Vec<Vec<LinkSpec>>,
+    /// By network, from and to.
+    specs: Vec<Vec<Vec<LinkSpec>>>,
     targets: Vec<Option<(NodeConfig, Rng, JoinTarget)>>,
     joins_again: u32,
     make_crypto: MakeCrypto<'a>,
     flows: Flows,
     work: Work,
-    faults: Vec<Fault>,
-    struck: Vec<Fault>,
+    faults: Vec<(Fault, On)>,
+    struck: Vec<(Fault, On)>,
     asks: usize,
     healed: usize,
     crashed: Option<usize>,
@@ -143,6 +146,12 @@ pub fn run_watched(
     run.out
 }
 
+/// Links from each host to each.
+fn draw_network(scenario: &Scenario, hosts: usize, rng: &mut Rng) -> Vec<Vec<LinkSpec>> {
+    let mut row = |_| (0..hosts).map(|_| scenario.draw_link(rng)).collect();
+    (0..hosts).map(&mut row).collect()
+}
+
 impl<'a> Run<'a> {
     fn prepare(
         scenario: &'a Scenario,
@@ -157,10 +166,7 @@ impl<'a> Run<'a> {
         };
         let hosts = pick(&mut rng, scenario.hosts);
         let mut world = World::new(seed);
-        let mut specs: Vec<Vec<LinkSpec>> = vec![Vec::new(); hosts];
-        for row in &mut specs {
-            row.extend((0..hosts).map(|_| scenario.draw_link(&mut rng)));
-        }
+        let mut specs = vec![draw_network(scenario, hosts, &mut rng)];
         // A share of the runs moves real bytes.
         let real = seed % 8 == 7;
         for _ in 0..hosts {
@@ -169,17 +175,28 @@ impl<'a> Run<'a> {
             let clock = Clock::new(rng.below(1 << 42), drift);
             world.add_host(clock, ByteSize::from_mib(256), real, |_| LinkSpec::default());
         }
-        for (from, row) in specs.iter().enumerate() {
+        for (from, row) in specs[0].iter().enumerate() {
             for (to, spec) in row.iter().enumerate() {
                 world.link(from, to).set_spec(*spec);
             }
+        }
+        // From a stream of their own: where hosts have one link, all else is as it would be.
+        let mut more = Rng::new(seed, 1);
+        for _ in 1..pick(&mut more, scenario.links) {
+            let drawn = draw_network(scenario, hosts, &mut more);
+            world.add_fabric(|from, to| drawn[from][to], |_| more.below(2) == 0);
+            specs.push(drawn);
         }
         let flows = pick(&mut rng, scenario.flows);
         let [lo, hi] = scenario.flow_bytes;
         let bytes_total = between(&mut rng, lo, hi);
         let flows = Flows::new(flows, bytes_total, scenario.message_bytes_max, hosts, &mut rng);
         let count = pick(&mut rng, scenario.faults);
-        let faults = (0..count).map(|_| Fault::draw(&mut rng, hosts)).collect();
+        let fault = |_| match (Fault::draw(&mut rng, hosts), specs.len()) {
+            (fault, 1) => (fault, None),
+            (fault, networks) => fault.place(&mut more, hosts, networks),
+        };
+        let faults = (0..count).map(fault).collect();
         let asks = pick(&mut rng, scenario.tasks);
         let out = Outcome { seed, hosts, flows: flows.len(), ..Outcome::default() };
         let mut run = Self {
@@ -216,10 +233,12 @@ impl<'a> Run<'a> {
         }
         config(&mut proto);
         self.watching.liveness = proto.liveness;
+        let hosts = 0..self.world.hosts.len();
+        let addresses: Vec<_> = hosts.map(|host| self.world.addresses(host)).collect();
         let node_config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
             build: "test".into(),
-            links: Links::one(address(host)),
+            links: Links::new(addresses[host].clone()),
             arch: "x86_64-linux".into(),
             speed: 1000,
             cpus: 2,
@@ -241,7 +260,7 @@ impl<'a> Run<'a> {
             let nonce = [host as u8; 16];
             let invitation = self.world.with(0, |n, now, _| n.invite(now, 3600, nonce));
             let invitation = invitation.flatten().expect("the founder invites");
-            let target = JoinTarget { addr: address(0), key, invitation };
+            let target = JoinTarget { addr: addresses[0][0], key, invitation };
             self.targets.push(Some((node_config(host), rng(host), target)));
             let at = Duration::from_micros(self.rng.below(20_000));
             self.world.call_at(Instant::ZERO + at, CALL_BOOT | host as u64);
@@ -270,8 +289,8 @@ impl<'a> Run<'a> {
                     self.work.ask(&mut self.world, &mut self.rng);
                 }
                 Step::Call(tag) => {
-                    let fault = self.struck[tag as u32 as usize];
-                    fault.heal(&mut self.world, &self.specs);
+                    let (fault, on) = self.struck[tag as u32 as usize];
+                    fault.heal(&mut self.world, on, &self.specs);
                     self.healed += 1;
                 }
                 Step::Event { host, event } => self.event(host, &event),
@@ -310,7 +329,9 @@ impl<'a> Run<'a> {
             }
             NodeEvent::HostLost(_) if host == 0 => self.out.hosts_lost += 1,
             NodeEvent::ContactOver { host: other, end } => {
-                if let Some(what) = self.watching.excuses.judge(end, &self.watching.liveness) {
+                let bursty = self.is_bursty(host, *other);
+                let Watching { excuses, liveness, .. } = &self.watching;
+                if let Some(what) = excuses.judge(end, liveness, bursty) {
                     self.violate(format!("host {host} of {other}: {what}"));
                 }
             }
@@ -330,24 +351,32 @@ impl<'a> Run<'a> {
         if self.faults.is_empty() || passed < due || self.flows.done() {
             return;
         }
-        let mut fault = self.faults.remove(0);
+        let (mut fault, on) = self.faults.remove(0);
         if let (Some(host), Some(_)) = (fault.crashes(), self.crashed) {
             // One crash is enough: two hosts must be left to talk.
             fault = Fault::Pause { host, ms: 300 };
         }
         let index = self.struck.len() as u64;
-        self.struck.push(fault);
-        self.watching.excuses.struck(fault);
+        self.struck.push((fault, on));
+        self.watching.excuses.struck(self.world.now(), fault, on);
         if let Some(host) = fault.crashes() {
             self.crashed = Some(host);
             self.flows.redirect(host, self.world.hosts.len());
             self.work.abandon(host);
         }
         self.out.faults += 1;
-        match fault.strike(&mut self.world) {
+        match fault.strike(&mut self.world, on) {
             Some(at) => self.world.call_at(at, CALL_HEAL | index),
             None => self.healed += 1,
         }
+    }
+
+    /// Whether a link between two hosts loses datagrams in bursts.
+    fn is_bursty(&self, one: usize, other: HostId) -> bool {
+        let is = |h: &SimHost| h.node.as_ref().and_then(Node::me) == Some(other);
+        let Some(other) = self.world.hosts.iter().position(is) else { return true };
+        let pair = |n: &Vec<Vec<LinkSpec>>| [n[one][other], n[other][one]];
+        self.specs.iter().flat_map(pair).any(|link| link.burst_enter_ppm > 0)
     }
 
     /// Looks after the load; true when the run is over.
@@ -427,6 +456,10 @@ impl<'a> Run<'a> {
             self.violate(what);
         }
         self.check_keys();
+        if self.world.astray > 0 {
+            let astray = self.world.astray;
+            self.violate(format!("{astray} trains left by a link that does not lead there"));
+        }
         // Per channel and direction one window, and what waits behind it, of either kind.
         let hosts = self.world.hosts.len() as u64;
         let channels = self.flows.len() as u64 + 3 * hosts;
@@ -448,6 +481,7 @@ impl<'a> Run<'a> {
         self.out.bytes = self.flows.delivered_bytes;
         self.out.data_packets = self.out.bytes / DATA_PACKET;
         self.out.datagrams = self.world.delivered;
+        self.out.networks = self.world.offered();
         self.out.requests = self.work.made;
         self.out.requests_lost = self.work.lost;
         let nodes = self.world.hosts.iter().filter_map(|h| h.node.as_ref());

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use towpath_proto::association::End;
 use towpath_proto::config::Liveness;
+use towpath_wire::Instant;
 
-use super::fault::Fault;
+use super::fault::{Fault, On};
 
 /// Faults that together last less cannot make anybody silent for [`Liveness::lost_after`].
 const EXPLAINS: Duration = Duration::from_millis(1500);
@@ -14,24 +15,42 @@ const EXPLAINS: Duration = Duration::from_millis(1500);
 #[derive(Debug, Default)]
 pub(super) struct Excuses {
     lasted: Duration,
+    /// Networks were lost for so long that nothing else coincided with.
+    told: Duration,
     crashed: bool,
+    /// When the last fault is over.
+    over: Instant,
+    /// A lost network that nothing else has coincided with so far: until when, and for how long.
+    alone: Option<(Instant, Duration)>,
 }
 
 impl Excuses {
-    pub(super) fn struck(&mut self, fault: Fault) {
-        self.lasted += fault.lasts();
+    /// A fault struck, on all networks or one. That one of several lost its carriers silences
+    /// nobody as long as nothing else goes wrong: both ends are told, and go on by another.
+    pub(super) fn struck(&mut self, now: Instant, fault: Fault, on: On) {
+        let until = now + fault.lasts();
+        let is_told = matches!(fault, Fault::Switch { .. }) && on.is_some();
+        if let Some((_, lasts)) = self.alone.take().filter(|(until, _)| now < *until) {
+            self.lasted += lasts;
+            self.told -= lasts;
+        }
+        if is_told && now >= self.over {
+            self.alone = Some((until, fault.lasts()));
+            self.told += fault.lasts();
+        } else {
+            self.lasted += fault.lasts();
+        }
+        self.over = self.over.max(until);
         self.crashed |= fault.crashes().is_some();
     }
 
-    fn explain(&self) -> bool {
-        self.crashed || self.lasted >= EXPLAINS
-    }
-
-    /// What is wrong with the end of an association, if something is.
-    pub(super) fn judge(&self, end: &End, bounds: &Liveness) -> Option<String> {
+    /// What is wrong with the end of an association, if something is. `bursty`: the links between
+    /// the two lose in bursts, of the few datagrams of a bad time all for seconds.
+    pub(super) fn judge(&self, end: &End, bounds: &Liveness, bursty: bool) -> Option<String> {
         let End::Silent { for_, asks, excused } = end else { return None };
-        if !self.explain() {
-            return Some(format!("{end}, but all faults so far lasted {:?}", self.lasted));
+        let lasted = self.lasted + if bursty { self.told } else { Duration::ZERO };
+        if !self.crashed && lasted < EXPLAINS {
+            return Some(format!("{end}, but all faults so far lasted {lasted:?}"));
         }
         // Asks less than half a gap apart count as one.
         let half_gap = bounds.lost_after / (bounds.asks + 2) / 2;
@@ -52,11 +71,19 @@ mod tests {
             End::Silent { for_, asks, excused }
         };
         let mut excuses = Excuses::default();
-        excuses.struck(Fault::Pause { host: 1, ms: 1400 });
-        assert!(excuses.judge(&silent(12), &bounds).is_some());
-        assert_eq!(excuses.judge(&End::Closed, &bounds), None);
-        excuses.struck(Fault::Cut { a: 1, b: 2, ms: 200 });
-        assert_eq!(excuses.judge(&silent(26), &bounds), None);
-        assert!(excuses.judge(&silent(27), &bounds).is_some());
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        excuses.struck(at(0), Fault::Pause { host: 1, ms: 1400 }, None);
+        assert!(excuses.judge(&silent(12), &bounds, false).is_some());
+        excuses.struck(at(2000), Fault::Switch { ms: 4000 }, Some(1));
+        assert!(excuses.judge(&silent(12), &bounds, false).is_some(), "the other network went on");
+        assert_eq!(excuses.judge(&silent(12), &bounds, true), None, "but lost in bursts");
+        assert_eq!(excuses.judge(&End::Closed, &bounds, false), None);
+        let mut both = Excuses::default();
+        both.struck(at(0), Fault::Switch { ms: 2000 }, Some(1));
+        both.struck(at(1999), Fault::Switch { ms: 1 }, Some(0));
+        assert_eq!(both.judge(&silent(12), &bounds, false), None, "for a while there was none");
+        excuses.struck(at(7000), Fault::Cut { a: 1, b: 2, ms: 200 }, None);
+        assert_eq!(excuses.judge(&silent(26), &bounds, false), None);
+        assert!(excuses.judge(&silent(27), &bounds, false).is_some());
     }
 }

@@ -91,7 +91,7 @@ impl Run<'_> {
                 let what = format!("host {host} was sent {} things amiss", node.malformed());
                 self.ledger.violate(what);
             }
-            let (mut remains, reserved) = (node.remains(), h.egress.reserved());
+            let (mut remains, reserved) = (node.remains(), h.reserved());
             remains.extend((reserved > 0).then(|| format!("{reserved} reservations")));
             let flows = if remains.is_empty() {
                 Vec::new()

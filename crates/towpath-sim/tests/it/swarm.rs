@@ -31,3 +31,24 @@ fn sixty_seeds_keep_every_promise() {
         assert!(outcome.data_packets >= 5000, "seed {seed}: {}", outcome.data_packets);
     }
 }
+
+fn with_two_links(seed: u64) -> Outcome {
+    let scenario = Scenario { links: [2, 2], ..Scenario::default() };
+    run(&scenario, seed, &stand_in, &|_| {})
+}
+
+#[test]
+fn with_two_links_both_carry_and_every_promise_is_kept() {
+    for seed in 0..60 {
+        let outcome = with_two_links(seed);
+        let broken = &outcome.violations;
+        let replay = format!("replay: towpath sim run scenarios/two-links.toml --seed {seed}");
+        assert!(broken.is_empty(), "{broken:#?}\n{replay}");
+        let (all, least) = (outcome.networks.iter().sum::<u64>(), outcome.networks.iter().min());
+        assert_eq!(outcome.networks.len(), 2);
+        assert!(least.is_some_and(|n| *n > all / 20), "{:?}\n{replay}", outcome.networks);
+        if seed % 20 == 0 {
+            assert_eq!(with_two_links(seed), outcome, "{replay}");
+        }
+    }
+}
