@@ -3,13 +3,13 @@
 mod links;
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
 use towpath_node::egress::LinkEgress;
 use towpath_node::{Node, NodeEvent};
-use towpath_proto::{Decision, Egress, Machine, RxMeta, TxBatch};
+use towpath_proto::{AssociationId, Decision, Egress, Machine, RxMeta, TxBatch};
 use towpath_vm::{Action, Ending};
 use towpath_wire::{ByteSize, Instant, LinkId, Rate, TaskId};
 
@@ -91,6 +91,8 @@ pub struct World {
     train: Vec<u8>,
     trace: Trace,
     steps: VecDeque<Step>,
+    /// Which ends of associations have been given all their paths.
+    given: BTreeSet<(usize, AssociationId)>,
     /// Datagrams that nodes sent.
     pub sent: u64,
     /// Datagrams handed to nodes.
@@ -110,6 +112,7 @@ impl World {
             train: vec![0; TRAIN_BYTES],
             trace: Trace::new(seed),
             steps: VecDeque::new(),
+            given: BTreeSet::new(),
             sent: 0,
             delivered: 0,
             astray: 0,
@@ -191,9 +194,10 @@ impl World {
 
     /// Cuts a star's host off, or mends its links.
     pub fn set_ray(&mut self, host: usize, spec: LinkSpec) {
-        let network = &mut self.fabrics[0];
-        for link in network.ray(host) {
-            network.link(link).set_spec(spec);
+        for network in &mut self.fabrics {
+            for link in network.ray(host) {
+                network.link(link).set_spec(spec);
+            }
         }
     }
 

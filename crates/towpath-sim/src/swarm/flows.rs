@@ -8,7 +8,6 @@ use towpath_proto::association::Opening;
 use towpath_proto::{AssociationEvent, AssociationId, Memory, Rng};
 use towpath_wire::{ChannelId, Direction, Reliability};
 
-use super::paths::Paths;
 use super::run::Violation;
 use crate::memory::VIRTUAL_LABEL;
 use crate::scenario::between;
@@ -85,7 +84,6 @@ impl Seen {
 #[derive(Debug)]
 pub(super) struct Flows {
     all: Vec<Flow>,
-    paths: Paths,
     message_max: u32,
     seen: BTreeMap<End, Seen>,
     pub(super) delivered_bytes: u64,
@@ -128,7 +126,6 @@ impl Flows {
         };
         Self {
             all: (0..count).map(|i| flow(i, rng)).collect(),
-            paths: Paths::default(),
             message_max: max,
             seen: BTreeMap::new(),
             delivered_bytes: 0,
@@ -175,7 +172,6 @@ impl Flows {
 
     /// Opens what is not open and sends what may be sent.
     pub(super) fn tick(&mut self, world: &mut World) {
-        self.paths.tick(world);
         for i in 0..self.all.len() {
             let f = &self.all[i];
             if f.bytes_left == 0 {

@@ -18,7 +18,6 @@
 
 mod fault;
 mod flows;
-mod paths;
 mod run;
 mod silence;
 mod watched;

@@ -391,6 +391,7 @@ impl<'a> Run<'a> {
         if !self.loaded {
             return false;
         }
+        self.world.add_paths();
         self.flows.tick(&mut self.world);
         let quiet = self.flows.done() && self.work.done() && self.healed == self.struck.len();
         if !(quiet && self.disagreement().is_none()) {

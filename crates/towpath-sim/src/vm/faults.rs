@@ -21,6 +21,8 @@ pub(super) enum Fault {
     Burst { host: usize, ms: u64 },
     /// Some hosts reach each other, but nobody else.
     Part { first: usize, count: usize, ms: u64 },
+    /// One of several networks is gone: no host's link to it has a carrier.
+    Switch { fabric: u8, ms: u64 },
     /// Its clock jumps ahead, by 100 minutes at worst.
     Step { host: usize, ms: u64 },
 }
@@ -43,6 +45,13 @@ impl Fault {
         }
     }
 
+    /// Where hosts stand on several networks: some faults are of one of these.
+    pub(super) fn place(self, rng: &mut Rng, networks: u8) -> Self {
+        let (lost, fabric, ms) =
+            (rng.below(2) == 0, rng.below(networks.into()) as u8, between(rng, 50, 6000));
+        if lost && networks > 1 { Self::Switch { fabric, ms } } else { self }
+    }
+
     /// The hosts, of `hosts`, that it keeps from answering the others.
     pub(super) fn strikes(self, hosts: usize) -> std::ops::Range<usize> {
         match self {
@@ -51,7 +60,8 @@ impl Fault {
             | Self::Cut { host, .. }
             | Self::Burst { host, .. } => host..host + 1,
             Self::Part { first, count, .. } => first..hosts.min(first + count),
-            Self::Step { .. } => 0..0,
+            // Nobody is silent for the loss of one of several networks.
+            Self::Switch { .. } | Self::Step { .. } => 0..0,
         }
     }
 
@@ -84,6 +94,11 @@ impl Fault {
                 (first..last).for_each(|host| world.set_side(host, first));
                 Some(until)
             }
+            Self::Switch { fabric, ms } => {
+                let until = until(ms);
+                (0..world.hosts.len()).for_each(|host| world.set_carrier(host, fabric, false));
+                Some(until)
+            }
             Self::Step { host, ms } => {
                 world.step_clock(host, Duration::from_millis(ms));
                 None
@@ -97,6 +112,9 @@ impl Fault {
             Self::Part { first, count, .. } => {
                 let last = (first + count).min(world.hosts.len());
                 (first..last).for_each(|host| world.set_side(host, 0));
+            }
+            Self::Switch { fabric, .. } => {
+                (0..world.hosts.len()).for_each(|host| world.set_carrier(host, fabric, true));
             }
             Self::Crash { .. } | Self::Pause { .. } | Self::Step { .. } => {}
         }

@@ -18,7 +18,7 @@ use super::scenario::VmScenario;
 use crate::clock::Clock;
 use crate::crypto::StandIn;
 use crate::process::Program;
-use crate::world::{Step, World, address};
+use crate::world::{Step, World};
 
 const CALL_BOOT: u64 = 1 << 40;
 const CALL_ENROL: u64 = 2 << 40;
@@ -103,12 +103,23 @@ impl<'a> Run<'a> {
             let drift_ppm = rng.below(401) as i32 - 200;
             world.add_star_host(Clock::new(offset_ns, drift_ppm), MEMORY, scenario.link);
         }
+        // From a stream of their own: where hosts have one link, all else is as it would be.
+        let mut more = Rng::new(seed, 5);
+        for _ in 1..scenario.links {
+            world.add_star_fabric(scenario.link, |_| more.below(2) == 0);
+        }
         pace(&mut world, seed, scenario);
-        let faults = (0..scenario.faults).map(|_| Fault::draw(&mut rng, hosts)).collect();
+        let mut faults: Vec<_> =
+            (0..scenario.faults).map(|_| Fault::draw(&mut rng, hosts)).collect();
+        // One at most is of a network: two at once would cut everybody off.
+        if let Some(first) = faults.first_mut() {
+            *first = first.place(&mut more, scenario.links);
+        }
+        let addresses: Vec<_> = (0..hosts).map(|host| world.addresses(host)).collect();
         let config = |host: usize| NodeConfig {
             name: format!("sim{host}"),
             build: "test".into(),
-            links: Links::one(address(host)),
+            links: Links::new(addresses[host].clone()),
             arch: if host.is_multiple_of(2) { "even" } else { "odd" }.into(),
             speed: 1000,
             cpus: 2,
@@ -125,7 +136,7 @@ impl<'a> Run<'a> {
             let nonce: [u8; 16] = std::array::from_fn(|i| (host >> (8 * (i % 2))) as u8);
             let invitation = world.with(0, |n, now, _| n.invite(now, 3600, nonce));
             let invitation = invitation.flatten().expect("the founder invites");
-            let target = JoinTarget { addr: address(0), key, invitation };
+            let target = JoinTarget { addr: addresses[0][0], key, invitation };
             targets.push(Some((config(host), Rng::new(seed, 1000 + host as u64), target)));
             let at = Duration::from_micros(rng.below(20_000 + 2000 * hosts as u64));
             world.call_at(Instant::ZERO + at, CALL_BOOT | host as u64);
@@ -161,6 +172,7 @@ impl<'a> Run<'a> {
             match step {
                 Step::Event { host, event } => self.event(host, event),
                 Step::Call(tag) => {
+                    self.world.add_paths();
                     let index = (tag & !KIND) as usize;
                     match tag & KIND {
                         CALL_BOOT => self.boot(index),

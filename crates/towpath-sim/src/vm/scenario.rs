@@ -19,8 +19,10 @@ pub struct VmScenario {
     pub partners: usize,
     /// Hosts that fail: crash, stop, are cut off.
     pub faults: usize,
-    /// Every host's link, to and from the middle.
+    /// Every host's links, to and from the middle.
     pub link: LinkSpec,
+    /// So many links has a host, each to a network of its own.
+    pub links: u8,
     /// In one run of so many hosts are paced and tasks reserve; 0: in none.
     pub paced_in: u64,
     /// Simulated seconds after which everything must have come to its end.
@@ -66,6 +68,7 @@ impl Default for VmScenario {
                 duplicate_ppm: 2000,
                 ..LinkSpec::default()
             },
+            links: 1,
             paced_in: 3,
             seconds_max: 120,
         }

@@ -77,21 +77,65 @@ impl World {
     pub fn add_fabric(
         &mut self,
         mut spec: impl FnMut(usize, usize) -> LinkSpec,
-        mut first: impl FnMut(usize) -> bool,
+        first: impl FnMut(usize) -> bool,
     ) -> u8 {
-        let number = u8::try_from(self.fabrics.len()).expect("a world of 256 networks at most");
-        let mut network = Network::fabric(self.seed, number);
+        let mut network = self.new_fabric(first);
         for from in 0..self.hosts.len() {
             for to in 0..self.hosts.len() {
                 let link = network.add_link(spec(from, to));
                 network.set_route(from, to, &[link]);
             }
-            let links = &mut self.hosts[from].links;
-            let at = if first(from) { 0 } else { links.len() };
-            links.insert(at, SimLink::new(number));
         }
+        self.push_fabric(network)
+    }
+
+    /// The same, a star: each host has a link to its middle, and one back.
+    ///
+    /// # Panics
+    /// For network 256.
+    pub fn add_star_fabric(&mut self, spec: LinkSpec, first: impl FnMut(usize) -> bool) -> u8 {
+        let mut network = self.new_fabric(first);
+        self.hosts.iter().for_each(|_| network.add_ray(spec, spec));
+        self.push_fabric(network)
+    }
+
+    /// The next network, to which each host has a link.
+    fn new_fabric(&mut self, mut first: impl FnMut(usize) -> bool) -> Network {
+        let number = u8::try_from(self.fabrics.len()).expect("a world of 256 networks at most");
+        for (host, h) in self.hosts.iter_mut().enumerate() {
+            let at = if first(host) { 0 } else { h.links.len() };
+            h.links.insert(at, SimLink::new(number));
+        }
+        Network::fabric(self.seed, number)
+    }
+
+    fn push_fabric(&mut self, network: Network) -> u8 {
         self.fabrics.push(network);
-        number
+        (self.fabrics.len() - 1) as u8
+    }
+
+    /// Gives every association that stands a path on each network, as owners would that have
+    /// agreed on it. To be called now and then: ends get theirs when they stand, so that for a
+    /// while one has paths that the other does not know.
+    pub fn add_paths(&mut self) {
+        if self.fabrics.len() == 1 {
+            return;
+        }
+        for host in 0..self.hosts.len() {
+            let Some(node) = &self.hosts[host].node else { continue };
+            let standing = node.endpoint().associations().filter(|(_, a)| a.is_open());
+            let fresh = standing.filter(|(id, _)| !self.given.contains(&(host, *id)));
+            let fresh: Vec<_> = fresh.map(|(id, a)| (id, a.remote())).collect();
+            for (id, remote) in fresh {
+                self.given.insert((host, id));
+                let Some((first, peer)) = place_of(remote) else { continue };
+                for fabric in (0..self.fabrics.len() as u8).filter(|f| *f != first) {
+                    let link = self.link_to(host, fabric);
+                    let remote = address_on(fabric, peer);
+                    self.with(host, |node, _, _| node.add_path(id, link, remote));
+                }
+            }
+        }
     }
 
     /// How many networks there are.
