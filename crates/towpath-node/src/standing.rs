@@ -110,10 +110,8 @@ impl Node {
             joining.addr = addr;
             return;
         }
-        if let Some(id) = self.peers.remove(leader.id) {
-            self.closing.push((id, reason::FENCED));
-            self.cut_channels(id);
-        }
+        // What waited for it, or was under way, is not sent any more, whatever it answers.
+        self.drop_contact(now, leader.id, reason::FENCED);
         self.standing.frozen = true;
         self.joining = Some(Joining::again(now, addr, HostKey(leader.key)));
         self.retry_joining(now);
