@@ -40,6 +40,8 @@ struct Suspect {
 pub(crate) struct Suspects {
     by_host: BTreeMap<HostId, Suspect>,
     pub(crate) at: Option<Instant>,
+    /// When the leader was last in contact with somebody again, having been so with nobody.
+    back: Option<Instant>,
 }
 
 impl Suspects {
@@ -112,6 +114,10 @@ impl Node {
         if self.plant() == towpath_proto::config::Plant::WrongSideLost {
             return true;
         }
+        // Those who were heard again at the end of it prove that it was the leader who was away.
+        if self.lead.suspects.back.is_some_and(|back| now.since(back) < silent) {
+            return false;
+        }
         let margin = self.lost_after() / 8;
         let since = now - silent.saturating_sub(margin);
         let others = self.others(now, host, since);
@@ -145,6 +151,7 @@ impl Node {
     /// away, and the others come back in their turn.
     pub(crate) fn is_not_alone_any_more(&mut self, now: Instant) {
         let time = self.lost_after() * RETURN;
+        self.lead.suspects.back = Some(now);
         self.lead.suspects.put_off(now + time);
     }
 
