@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use towpath_proto::AssociationId;
-use towpath_vm::control::{Alone, Command, Commits, Effect, Outcome, Ticket};
+use towpath_vm::control::{Alone, Command, Commits, Effect, Leave, Outcome, Ticket};
 use towpath_vm::message::Welcome;
 use towpath_vm::talk::{Answer, Fault};
 use towpath_vm::{Change, Entry, Message};
@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::restore::REMOVED_MAX;
 
 /// Questions of tasks that wait for the log at once: a log that commits nothing is not filled by
-/// those who go on asking. What nobody waits for (a host is lost, or leaves) is proposed anyway.
+/// those who go on asking. What nobody waits for is proposed anyway, see [`Fact`].
 pub(crate) const PROPOSALS_MAX: usize = 16_384;
 
 /// Of these, those of one host: a daemon that asks in the name of tasks that it makes up leaves
@@ -31,8 +31,31 @@ pub(crate) const TASK_PROPOSALS_MAX: usize = HOST_PROPOSALS_MAX / 4;
 /// that no task keeps a host out.
 pub(crate) const NEWCOMERS_MAX: usize = 4096;
 
-/// A leader's log, and who waits for what it was asked for. Invariant: `by_task`, `by_host` and
-/// `newcomers` count `waiting`, and have nobody at zero.
+/// What a command says that nobody waits for. One that is not decided yet is not proposed again:
+/// there are as many as hosts, tasks that the registry knows, and questions that wait, at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fact {
+    Lost(HostId),
+    Left(HostId, bool),
+    TaskOver(TaskId),
+    ForgetWaits(HostId),
+}
+
+impl Fact {
+    const fn of(command: &Command) -> Option<Self> {
+        match command {
+            Command::Lost(host) => Some(Self::Lost(*host)),
+            Command::Leave(Leave { host, deleted }) => Some(Self::Left(*host, *deleted)),
+            Command::TaskOver(task) => Some(Self::TaskOver(*task)),
+            Command::ForgetWaits(host) => Some(Self::ForgetWaits(*host)),
+            Command::Join(_) | Command::Ask(_) => None,
+        }
+    }
+}
+
+/// A leader's log, and who waits for what it was asked for. Invariants: `by_task`, `by_host` and
+/// `newcomers` count `waiting`, and have nobody at zero; what is proposed behind a fact does not
+/// depend on it.
 #[derive(Debug)]
 pub(crate) struct Proposals {
     pub(crate) log: Box<dyn Commits>,
@@ -40,6 +63,12 @@ pub(crate) struct Proposals {
     by_task: BTreeMap<TaskId, usize>,
     by_host: BTreeMap<HostId, usize>,
     newcomers: usize,
+    /// Facts that are not decided, by their tickets.
+    facts: BTreeMap<Ticket, Fact>,
+    /// The tickets of those that need not be proposed again.
+    stated: BTreeMap<Fact, Ticket>,
+    /// Facts that were not proposed again.
+    pub(crate) repeated: u64,
     /// Asked for when too many waited: never proposed.
     pub(crate) refused: u64,
     /// Something is being carried out: what it asks for comes after it.
@@ -54,6 +83,9 @@ impl Default for Proposals {
             by_task: BTreeMap::new(),
             by_host: BTreeMap::new(),
             newcomers: 0,
+            facts: BTreeMap::new(),
+            stated: BTreeMap::new(),
+            repeated: 0,
             refused: 0,
             busy: false,
         }
@@ -97,10 +129,33 @@ impl Proposals {
         }
     }
 
+    /// Asks the log for what nobody waits for, unless that is asked for already.
+    fn state(&mut self, command: Command) {
+        let fact = Fact::of(&command);
+        if fact.is_some_and(|fact| self.stated.contains_key(&fact)) {
+            self.repeated += 1;
+            return;
+        }
+        let ticket = self.log.propose(command);
+        if let Some(fact) = fact {
+            self.facts.insert(ticket, fact);
+            self.stated.insert(fact, ticket);
+        }
+    }
+
+    /// What `task` asks stands behind its end, and behind what its host's connection ended: these
+    /// are to be stated anew.
+    fn asks(&mut self, task: TaskId) {
+        for fact in [Fact::TaskOver(task), Fact::ForgetWaits(task.host())] {
+            self.stated.remove(&fact);
+        }
+    }
+
     fn wait(&mut self, ticket: Ticket, waiting: Waiting) {
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers += 1,
             Waiting::Task(task, ..) | Waiting::Asker(task, _) => {
+                self.asks(*task);
                 *self.by_task.entry(*task).or_default() += 1;
                 *self.by_host.entry(task.host()).or_default() += 1;
             }
@@ -110,6 +165,11 @@ impl Proposals {
 
     /// Who waited for a proposal, about which it is decided now.
     fn decided(&mut self, ticket: Ticket) -> Option<Waiting> {
+        if let Some(fact) = self.facts.remove(&ticket)
+            && self.stated.get(&fact) == Some(&ticket)
+        {
+            self.stated.remove(&fact);
+        }
         let waiting = self.waiting.remove(&ticket)?;
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers -= 1,
@@ -170,9 +230,12 @@ impl Node {
             self.lead.proposals.refused += 1;
             return self.dropped(now, waiting, limit);
         }
-        let ticket = self.lead.proposals.log.propose(command);
+        let proposals = &mut self.lead.proposals;
         if let Some(waiting) = waiting {
-            self.lead.proposals.wait(ticket, waiting);
+            let ticket = proposals.log.propose(command);
+            proposals.wait(ticket, waiting);
+        } else {
+            proposals.state(command);
         }
         self.settle_proposals(now);
     }

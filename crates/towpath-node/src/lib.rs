@@ -47,6 +47,7 @@ mod channels;
 mod classes;
 mod commit;
 mod control;
+mod counters;
 mod credit;
 mod ends;
 mod enrol;

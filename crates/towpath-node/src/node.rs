@@ -7,8 +7,8 @@ use core::net::SocketAddr;
 
 use towpath_proto::association::Opening;
 use towpath_proto::{
-    AssociationId, AssociationStats, Block, ChannelStats, Crypto, Endpoint, Grant, Head, Machine,
-    Memory, PathChange, Rng, RxMeta, SendError, TimerKind, Transmit, TxBatch,
+    AssociationId, Block, ChannelStats, Crypto, Endpoint, Grant, Head, Machine, Memory, PathChange,
+    Rng, RxMeta, SendError, TimerKind, Transmit, TxBatch,
 };
 use towpath_vm::catching::Catching;
 use towpath_vm::control::ControlState;
@@ -477,46 +477,6 @@ impl Node {
     pub fn connect_to(&mut self, now: Instant, host: HostId, memory: &mut dyn Memory) {
         self.ensure_connection(now, host);
         self.pump(now, memory);
-    }
-
-    /// Counters by name: what the endpoint turned away, and sums over the associations that stand
-    /// now.
-    pub fn counters(&self) -> [(&'static str, u64); 29] {
-        let e = self.endpoint.stats();
-        let sum = |f: fn(&AssociationStats) -> u64| -> u64 {
-            self.endpoint.associations().map(|(_, a)| f(a.stats())).sum()
-        };
-        [
-            ("datagrams_garbage", e.garbage),
-            ("datagrams_unknown", e.unknown),
-            ("handshakes_forged", e.forged),
-            ("handshakes_cookie", e.cookies),
-            ("handshakes_turned_away", e.turned_away),
-            ("handshakes_evicted", e.evicted),
-            ("handshakes_refused", e.refused),
-            ("packets_sent", sum(|s| s.packets_sent)),
-            ("packets_received", sum(|s| s.packets_received)),
-            ("packets_marked", sum(|s| s.packets_marked)),
-            ("bytes_sent", sum(|s| s.bytes_sent)),
-            ("bytes_received", sum(|s| s.bytes_received)),
-            ("packets_duplicate", sum(|s| s.duplicates)),
-            ("packets_forged", sum(|s| s.forged)),
-            ("packets_lost", sum(|s| s.packets_lost)),
-            ("packets_lost_spurious", sum(|s| s.spurious)),
-            ("packets_repaired", sum(|s| s.repaired)),
-            ("probes", sum(|s| s.probes)),
-            ("tasks_enrolled", self.local.members.len() as u64),
-            ("pieces_taken", self.data.taken),
-            ("pieces_given", self.data.given),
-            ("pieces_stray", self.data.stray),
-            ("pieces_passed_on", self.data.relays.passed),
-            ("pieces_sent_again", self.data.relays.repeated),
-            ("task_bytes_inside", self.data.inside),
-            ("task_bytes_inside_max", self.data.inside_max),
-            ("task_bytes_outgoing", self.data.outgoing),
-            ("task_bytes_outgoing_max", self.data.outgoing_max),
-            ("proposals_refused", self.lead.proposals.refused),
-        ]
     }
 
     /// Carries every consequence of what just happened to its end.

@@ -235,6 +235,48 @@ fn a_log_that_decides_nothing_has_shares_for_tasks_and_hosts_and_refuses_what_ex
 }
 
 #[test]
+fn what_nobody_waits_for_is_proposed_once_until_it_is_decided_or_something_stands_behind_it() {
+    let mut net = Net::new(2);
+    let task = net.enrol(1);
+    let (host, other) = (net.id(1), net.id(0));
+    joins(&mut net, 1, task, 1);
+    let late = Late::of(&mut net);
+    let says = |net: &mut Net, command: Command| {
+        net.call(0, |node, now, _| node.propose(now, command));
+    };
+    for command in [
+        Command::TaskOver(task),
+        Command::ForgetWaits(host),
+        Command::ForgetWaits(other),
+        Command::ForgetWaits(host),
+        Command::TaskOver(task),
+    ] {
+        says(&mut net, command);
+    }
+    let repeated = |net: &mut Net| {
+        let counters = net.node(0).counters();
+        counters.into_iter().find(|(name, _)| *name == "proposals_repeated").map(|(_, n)| n)
+    };
+    assert_eq!((late.waiting(), repeated(&mut net)), (3, Some(2)));
+    // What it asks now is not undone by what was stated before.
+    joins(&mut net, 1, task, 1);
+    says(&mut net, Command::ForgetWaits(host));
+    says(&mut net, Command::ForgetWaits(host));
+    says(&mut net, Command::ForgetWaits(other));
+    assert_eq!((late.waiting(), repeated(&mut net)), (5, Some(4)));
+    // Dropped or committed, it may be said again.
+    for commits in [false, true] {
+        late.decide(&mut net, commits);
+        says(&mut net, Command::ForgetWaits(host));
+        assert_eq!(late.waiting(), 1);
+    }
+    net.left(1, task);
+    net.run(100);
+    late.decide(&mut net, true);
+    assert_eq!(net.node(0).remains(), [""; 0]);
+}
+
+#[test]
 fn hosts_are_deleted_and_the_asker_told_once_all_of_it_is_committed() {
     let mut net = Net::new(3);
     let task = net.enrol(1);
