@@ -72,7 +72,7 @@ impl Node {
         memory: &mut dyn Memory,
     ) {
         let To::At(dst, seq, place) = piece.to else { return };
-        if !self.receives(dst) {
+        if !self.takes(dst, piece.header.src) {
             self.unknown(now, dst, &piece.header);
             return self.written(block, memory);
         }

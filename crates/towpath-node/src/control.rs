@@ -352,6 +352,7 @@ impl Node {
         if let Change::Lost(id) | Change::Left(id) = change {
             self.peers.addresses.remove(id);
             self.forget_broken(*id);
+            self.local.members.forget_parted(*id);
             self.lead.suspects.clear(*id);
         }
         match change {

@@ -7,7 +7,7 @@ use crate::node::Node;
 impl Node {
     /// Counters by name: what the endpoint turned away, and sums over the associations that stand
     /// now.
-    pub fn counters(&self) -> [(&'static str, u64); 30] {
+    pub fn counters(&self) -> [(&'static str, u64); 31] {
         let e = self.endpoint.stats();
         let sum = |f: fn(&AssociationStats) -> u64| -> u64 {
             self.endpoint.associations().map(|(_, a)| f(a.stats())).sum()
@@ -35,6 +35,7 @@ impl Node {
             ("pieces_taken", self.data.taken),
             ("pieces_given", self.data.given),
             ("pieces_stray", self.data.stray),
+            ("pieces_parted", self.data.parted),
             ("pieces_passed_on", self.data.relays.passed),
             ("pieces_sent_again", self.data.relays.repeated),
             ("task_bytes_inside", self.data.inside),

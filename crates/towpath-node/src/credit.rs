@@ -16,6 +16,9 @@ use crate::node::Node;
 impl Node {
     /// A task of this host waits until it may send `need` to `peer`.
     pub(crate) fn ask_credit(&mut self, now: Instant, task: TaskId, peer: TaskId, need: u64) {
+        if self.local.members.are_parted(task, peer) {
+            return self.stray(task, peer);
+        }
         let Some(pair) = self.pair(task, peer) else { return };
         if !pair.granted {
             // From now on it sends nothing that it was not granted.
@@ -34,6 +37,9 @@ impl Node {
         }
         if !self.receives(receiver) {
             return self.tell_not_here(now, from, receiver);
+        }
+        if self.local.members.are_parted(receiver, sender) {
+            return self.tell_parted(now, receiver, sender);
         }
         self.pair(receiver, sender);
         self.local.members.blocked(receiver, sender, (sent, need));

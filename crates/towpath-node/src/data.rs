@@ -75,6 +75,8 @@ pub(crate) struct Data {
     pub(crate) taken: u64,
     pub(crate) given: u64,
     pub(crate) stray: u64,
+    /// Pieces refused because their receiver was told that their sender is gone.
+    pub(crate) parted: u64,
 }
 
 impl Data {
@@ -99,7 +101,7 @@ pub(crate) fn charge(payload: usize) -> u64 {
 enum Credit {
     Enough,
     /// Not to a receiver from which it never had credit; but perhaps to one that has ended
-    /// since, of which it has not read yet.
+    /// since, or was parted from it, of which it has not read yet.
     Late,
     /// It keeps no rules.
     Spent,
@@ -208,7 +210,9 @@ impl Node {
     fn judge_credit(&self, task: TaskId, dst: TaskId, cost: u64) -> Credit {
         let pair = self.local.members.get(task).and_then(|m| m.pairs.get(&dst)).copied();
         let pair = pair.unwrap_or_default();
-        if pair.sent + cost <= pair.limit {
+        if self.local.members.are_parted(task, dst) {
+            Credit::Late
+        } else if pair.sent + cost <= pair.limit {
             Credit::Enough
         } else if !(pair.granted || self.me == Some(dst.host()) && self.receives(dst)) {
             Credit::Late
@@ -344,8 +348,13 @@ impl Node {
         self.local.members.get(task).is_some_and(|m| !matches!(m.state, State::Left(_)))
     }
 
-    /// `task` sent to one of this host that is not there.
-    fn stray(&mut self, task: TaskId, dst: TaskId) {
+    /// Whether a task of this host takes messages of `src`.
+    pub(crate) fn takes(&self, task: TaskId, src: TaskId) -> bool {
+        self.receives(task) && !self.local.members.are_parted(task, src)
+    }
+
+    /// `task` sent to one that is not there, or that it was told is gone.
+    pub(crate) fn stray(&mut self, task: TaskId, dst: TaskId) {
         self.data.stray += 1;
         self.say(task, ToTask::Gone { peer: dst });
     }
@@ -496,7 +505,7 @@ impl Node {
         let len = len - at;
         let charge = charge(len as usize) as u32;
         let To::Several(receivers) = piece.to else {
-            if self.receives(first.dst) {
+            if self.takes(first.dst, first.src) {
                 return self.deliver(Delivery { header: first, block, at, len, charge });
             }
             self.unknown(now, first.dst, &first);
@@ -505,7 +514,7 @@ impl Node {
         // Ours as well, until the last of them has it.
         self.data.share(block, receivers.len() + 1);
         for (dst, seq) in receivers {
-            if self.receives(dst) {
+            if self.takes(dst, first.src) {
                 let header = Header { dst, seq, ..first };
                 self.deliver(Delivery { header, block, at, len, charge });
             } else {
@@ -516,10 +525,17 @@ impl Node {
         self.written(block, memory);
     }
 
-    /// A piece came for a task that is not here (any more): its sender is told, with its first.
+    /// A piece came for a task that is not here (any more), or that was told that its sender is
+    /// gone: the sender is told, with its first.
     pub(crate) fn unknown(&mut self, now: Instant, task: TaskId, piece: &Header) {
-        self.data.stray += 1;
-        if piece.offset == 0 {
+        let here = self.receives(task);
+        *(if here { &mut self.data.parted } else { &mut self.data.stray }) += 1;
+        if piece.offset != 0 {
+            return;
+        }
+        if here {
+            self.tell_parted(now, task, piece.src);
+        } else {
             self.tell_not_here(now, piece.src.host(), task);
         }
     }

@@ -38,7 +38,7 @@ impl Node {
             return self.no_direct(task, peer);
         }
         if self.me != Some(peer.host()) {
-            if self.config.paced {
+            if self.config.paced || self.local.members.are_parted(task, peer) {
                 return self.no_direct(task, peer);
             }
             return self.ask_stream(now, task, peer);
@@ -123,7 +123,8 @@ impl Node {
         let crossed = self.local.offers.contains_key(&(to, from)) && to < from;
         let room = !self.config.paced
             && !self.is_full(to, from)
-            && self.local.members.enrolled(to).is_some();
+            && self.local.members.enrolled(to).is_some()
+            && !self.local.members.are_parted(to, from);
         if crossed || !room {
             let at = StreamAt { from, to, port: None };
             if !crossed {

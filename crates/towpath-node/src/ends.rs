@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use towpath_vm::members::Member;
-use towpath_vm::message::{TaskEnded, TaskOver, WatchTask};
+use towpath_vm::message::{Parted, TaskEnded, TaskOver, WatchTask};
 use towpath_vm::talk::{Subject, ToTask, WatchEvent};
 use towpath_vm::ties::Tie;
 use towpath_vm::{Ending, Message, Tasks};
@@ -88,10 +88,7 @@ impl Node {
         self.uncatch(now, peer);
         let Some(Tie { partners, watches }) = self.local.ties.take(peer) else { return };
         for task in partners {
-            self.local.members.part(task, peer);
-            self.data.relays.part(task, peer, &mut self.data.dropped);
-            self.local.offers.remove(&(task, peer));
-            self.say(task, ToTask::Gone { peer });
+            self.unpair(task, peer);
         }
         for (task, watch) in watches {
             if let Some(member) = self.local.members.get_mut(task) {
@@ -132,9 +129,51 @@ impl Node {
         }
     }
 
-    /// The connection to a host is over, and so is what its tasks had to do with ours.
+    /// Tells the host of `peer` that our `task` takes nothing of it any more.
+    pub(crate) fn tell_parted(&mut self, now: Instant, task: TaskId, peer: TaskId) {
+        self.tell(now, peer.host(), Message::Parted(Parted { task, peer }));
+    }
+
+    /// A task of `from` was told that one of ours is gone, and ours sends to it: it, too, is told
+    /// that the other is gone, once.
+    pub(crate) fn handle_parted(&mut self, from: HostId, parted: Parted) {
+        let Parted { task: peer, peer: task } = parted;
+        if peer.host() != from || self.me != Some(task.host()) || self.me == Some(from) {
+            self.malformed += 1;
+            return;
+        }
+        if !self.receives(task) || self.local.members.are_parted(task, peer) {
+            return;
+        }
+        self.part(task, peer);
+        self.peers.look_at(from);
+    }
+
+    /// `task` of this host and `peer` of another have nothing more to do with each other, and
+    /// will not have.
+    fn part(&mut self, task: TaskId, peer: TaskId) {
+        self.local.ties.untie(task, peer);
+        self.unpair(task, peer);
+        self.local.members.remember_parted(task, peer);
+    }
+
+    /// `task` hears that `peer` is gone.
+    fn unpair(&mut self, task: TaskId, peer: TaskId) {
+        self.local.members.part(task, peer);
+        self.data.relays.part(task, peer, &mut self.data.dropped);
+        self.local.offers.remove(&(task, peer));
+        self.say(task, ToTask::Gone { peer });
+    }
+
+    /// The connection to a host is over, and so is what its tasks had to do with ours. They may
+    /// go on, and know nothing of ours: what they send them from now on is refused.
     pub(crate) fn give_up_ties(&mut self, now: Instant, host: HostId) {
         for peer in self.local.ties.on(host) {
+            if self.is_up(host) {
+                for task in self.local.ties.all_of(peer) {
+                    self.local.members.remember_parted(task, peer);
+                }
+            }
             self.peer_over(now, peer, Some(&Ending::HostLost));
         }
         for by in self.jobs.catching.on(host) {

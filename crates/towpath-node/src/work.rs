@@ -94,6 +94,7 @@ impl Node {
             Message::Resumed(resumed) => self.handle_resumed(now, from, resumed),
             Message::WatchTask(watch) => self.handle_watch_task(now, from, watch),
             Message::TaskEnded(ended) => self.handle_task_ended(now, from, &ended),
+            Message::Parted(parted) => self.handle_parted(from, parted),
             Message::TaskOver(over) => self.registry_task_over(now, from, over.task),
             Message::StreamAsk(ask) => self.handle_stream_ask(now, from, &ask),
             Message::StreamAt(at) => self.handle_stream_at(from, at),

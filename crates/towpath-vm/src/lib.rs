@@ -13,6 +13,7 @@
 //! | [`talk`] | what a task and its daemon say to each other |
 //! | [`members`] | tasks of this host as parts of the virtual machine |
 //! | [`ties`] | who exchanged data with whom, who watches whom |
+//! | [`parted`] | who was told that whom is gone, though only the way there was |
 //! | [`place`], [`spawning`] | tasks that tasks spawn: where, and what came of it |
 //! | [`catching`] | output of tasks that goes to other tasks |
 //! | [`registry`] | groups and mailboxes, at the leader |
@@ -41,6 +42,7 @@ pub mod log;
 pub mod matching;
 pub mod members;
 pub mod message;
+pub mod parted;
 pub mod place;
 pub mod registry;
 pub mod requests;

@@ -14,6 +14,7 @@ use towpath_wire::{HostId, Instant, TaskId};
 
 use crate::credit::{Budget, FIRST_MAX, WINDOW_FAR, WINDOW_NEAR, Window};
 use crate::data::Class;
+use crate::parted::Parted;
 use crate::talk::{CREDIT_FIRST, Claim, Subject};
 use crate::task::Ending;
 
@@ -96,6 +97,8 @@ pub struct Member {
     pub siblings: Option<Vec<TaskId>>,
     /// With whom it exchanges data.
     pub pairs: BTreeMap<TaskId, Pair>,
+    /// With whom it exchanges none any more, since it was told that they are gone.
+    pub parted: Parted,
     /// The sender that has its loan ([`crate::credit::LOAN_MAX`]).
     loan: Option<TaskId>,
     /// Those that wait for it, in order.
@@ -171,6 +174,7 @@ impl Members {
             state: State::Starting,
             siblings: if origin.family.is_some() { None } else { Some(Vec::new()) },
             pairs: BTreeMap::new(),
+            parted: Parted::default(),
             loan: None,
             queue: VecDeque::new(),
             direct: BTreeSet::new(),
@@ -346,6 +350,26 @@ impl Members {
     /// Whether whoever sends to a task of this host for the first time is to ask first.
     pub const fn asks_first(&self) -> bool {
         self.ask_first
+    }
+
+    /// `task` was told that `peer` of another host is gone, though it may go on.
+    pub fn remember_parted(&mut self, task: TaskId, peer: TaskId) {
+        if let Some(member) = self.by_id.get_mut(&task) {
+            member.parted.add(peer);
+        }
+    }
+
+    /// Whether `task` was told that `peer` is gone: nothing goes between them any more.
+    pub fn are_parted(&self, task: TaskId, peer: TaskId) -> bool {
+        let parted = |m: &Member| !m.pairs.contains_key(&peer) && m.parted.has(peer);
+        self.by_id.get(&task).is_some_and(parted)
+    }
+
+    /// A host is gone, with all of its tasks.
+    pub fn forget_parted(&mut self, host: HostId) {
+        for member in self.by_id.values_mut() {
+            member.parted.forget(host);
+        }
     }
 
     /// `task` has nothing more to do with `peer`.

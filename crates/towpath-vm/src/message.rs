@@ -86,6 +86,8 @@ pub enum Message {
     WatchTask(WatchTask),
     /// A task that we exchanged data with, or watch, has ended; nothing from it comes after this.
     TaskEnded(TaskEnded),
+    /// A task of ours, which was told that yours is gone, takes nothing of it any more.
+    Parted(Parted),
     /// To the leader: a task that asked about groups or mailboxes has ended.
     TaskOver(TaskOver),
     /// A task wants a stream to another.
@@ -413,6 +415,15 @@ pub struct TaskEnded {
     pub ending: Option<Ending>,
 }
 
+/// Body of [`Message::Parted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parted {
+    /// The task of the host that says it.
+    pub task: TaskId,
+    /// The task of the host that hears it.
+    pub peer: TaskId,
+}
+
 /// Body of [`Message::TaskOver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskOver {
@@ -560,7 +571,7 @@ kinds! {
     43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
     48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed, 53 Addresses,
     54 AskFirst, 55 Report, 56 Resumed, 57 Reached, 58 ChannelAsk, 59 ChannelAnswer,
-    60 ChannelWithdrawn,
+    60 ChannelWithdrawn, 61 Parted,
 }
 
 pub(crate) fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
@@ -600,7 +611,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..61u16, body: Vec<u8>) {
+        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..62u16, body: Vec<u8>) {
             let mut bytes = kind.to_le_bytes().to_vec();
             bytes.extend(body);
             if let Ok(message) = Message::decode(&bytes) {

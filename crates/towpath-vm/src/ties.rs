@@ -59,6 +59,13 @@ impl Ties {
         self.by_peer.remove(&peer)
     }
 
+    /// Tasks of this host that have to do with `peer`, perhaps twice.
+    pub fn all_of(&self, peer: TaskId) -> Vec<TaskId> {
+        let tie = self.by_peer.get(&peer);
+        let watchers = tie.into_iter().flat_map(|tie| tie.watches.iter().map(|(task, _)| *task));
+        tie.into_iter().flat_map(|tie| tie.partners.iter().copied()).chain(watchers).collect()
+    }
+
     fn range(&self, host: HostId) -> impl Iterator<Item = TaskId> + '_ {
         let ends = [1, TASK_MAX].map(|n| host.task(n).expect("both are task numbers"));
         self.by_peer.range(ends[0]..=ends[1]).map(|(peer, _)| *peer)

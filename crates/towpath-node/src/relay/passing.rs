@@ -161,7 +161,7 @@ impl Node {
             self.data.share(block, mine.len() + 1);
             let charge = if goes_on { u64::from(len) } else { charge(len as usize) };
             for (dst, seq, place) in mine {
-                if self.receives(dst) {
+                if self.takes(dst, header.src) {
                     let header = Header { dst, seq, ..header };
                     self.place(Delivery { header, block, at, len, charge: charge as u32 }, place);
                 } else {

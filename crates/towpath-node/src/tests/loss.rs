@@ -166,6 +166,47 @@ fn a_host_that_was_cut_off_comes_back_as_another_and_its_tasks_end() {
     net.nothing_is_left();
 }
 
+/// One of two was told that the other is gone, who knows nothing of it.
+#[test]
+fn who_was_told_that_another_is_gone_hears_nothing_of_it_and_that_one_is_told_too() {
+    let mut net = watched(3);
+    let (a, b, c) = (net.enrol(1), net.enrol(2), net.enrol(2));
+    let two = net.id(2);
+    net.call(1, |node, now, memory| node.connect_to(now, two, memory));
+    net.run(100);
+    net.cut(1, 2);
+    assert!(net.send(1, a, b, 0, 10), "it is taken, and does not arrive");
+    net.run(3_500);
+    assert_eq!((net.told(1, a), net.told(2, b)), ([ToTask::Gone { peer: b }].into(), Vec::new()));
+    net.mend();
+    net.run(3_000);
+    assert!(net.events(0).iter().all(|e| !matches!(e, NodeEvent::HostLost(_))), "both live");
+    // Its first message would begin a new life of it.
+    assert!(net.send(2, b, a, 0, 10) && net.send(2, c, a, 0, 10));
+    net.run(200);
+    let parted = |net: &mut Net, host: usize| {
+        let counters = net.node(host).counters();
+        counters.into_iter().find(|(name, _)| *name == "pieces_parted").map(|(_, n)| n)
+    };
+    let from: Vec<TaskId> = net.seats[1].given.iter().map(|(header, _)| header.src).collect();
+    assert_eq!((from, parted(&mut net, 1)), ([c].into(), Some(1)), "the other one is as before");
+    net.got(1, a);
+    assert_eq!(net.told(2, b), [ToTask::Gone { peer: a }]);
+    // Nor does anything go the other way, or any more this one.
+    net.send(1, a, b, 0, 10);
+    net.send(2, b, a, 1, 10);
+    net.run(200);
+    assert_eq!((net.got(1, a), net.got(2, b)), (Vec::new(), Vec::new()));
+    assert_eq!((net.told(1, a), net.told(2, b)), {
+        ([ToTask::Gone { peer: b }].into(), [ToTask::Gone { peer: a }].into())
+    });
+    for (host, task) in [(1, a), (2, b), (2, c)] {
+        net.left(host, task);
+    }
+    net.run(1_000);
+    net.nothing_is_left();
+}
+
 /// The leader itself was away. Who reaches it first is no reason to give those up who come later,
 /// though their time to return would be over by then.
 #[test]

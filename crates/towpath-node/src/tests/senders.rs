@@ -14,9 +14,9 @@ use towpath_vm::channel::ChannelSpec;
 use towpath_vm::message::{
     Accepted, Addresses, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit,
     ChannelAnswer, ChannelAsk, ChannelWithdrawn, Credit, Entries, Exited, Halt, Input, Kill, List,
-    MessageError, Numbers, Output, Relay, Report, Resumed, Siblings, Spawn, SpawnFor, Started,
-    StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask,
-    Welcome,
+    MessageError, Numbers, Output, Parted, Relay, Report, Resumed, Siblings, Spawn, SpawnFor,
+    Started, StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch,
+    WatchTask, Welcome,
 };
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
 use towpath_vm::{Change, Ending, Entry, Message, Stream, TaskExit};
@@ -74,6 +74,7 @@ const fn who(message: &Message) -> Who {
         | Message::TaskCredit(_)
         | Message::Blocked(_)
         | Message::TaskEnded(_)
+        | Message::Parted(_)
         | Message::TaskOver(_)
         | Message::StreamAsk(_)
         | Message::StreamAt(_)
@@ -191,6 +192,7 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         Message::Unreachable(Unreachable { host: named }),
         Message::WatchTask(WatchTask { task: here }),
         Message::TaskEnded(TaskEnded { task: theirs, ending: Some(Ending::Exited(0)) }),
+        Message::Parted(Parted { task: theirs, peer: mine }),
         Message::TaskOver(TaskOver { task: theirs }),
         Message::StreamAsk(stream),
         Message::StreamAt(StreamAt { from: mine, to: theirs, port: Some(7) }),

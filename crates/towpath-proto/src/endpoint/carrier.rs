@@ -29,7 +29,9 @@ impl Endpoint {
         }
         let dark = core::mem::take(&mut self.dark);
         if let Some(SlotState::Open(a)) = self.state_mut(id) {
-            dark.iter().for_each(|link| a.lose_link(*link));
+            for link in &dark {
+                a.lose_link(*link);
+            }
         }
         self.dark = dark;
     }

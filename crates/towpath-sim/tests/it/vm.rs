@@ -9,7 +9,8 @@ fn forty_seeds_keep_every_promise_made_to_tasks() {
     let (mut messages, mut spawned, mut cut_short, mut lost) = (0, 0, 0, 0);
     let mut passed_on = 0;
     let mut failed = Vec::new();
-    for seed in 0..40 {
+    // At the last two a task heard from one that it was told is gone.
+    for seed in (0..40).chain([142, 717]) {
         let out = run(&scenario, seed);
         if !out.violations.is_empty() {
             failed.push(format!("seed {seed}: {:#?}", out.violations));
