@@ -5,12 +5,13 @@ use towpath_proto::association::AssociationStats;
 use crate::node::Node;
 
 impl Node {
-    /// Counters by name: what the endpoint turned away, and sums over the associations that stand
-    /// now.
+    /// Counters by name: what the endpoint turned away, and sums over all associations that there
+    /// were.
     pub fn counters(&self) -> [(&'static str, u64); 31] {
         let e = self.endpoint.stats();
         let sum = |f: fn(&AssociationStats) -> u64| -> u64 {
-            self.endpoint.associations().map(|(_, a)| f(a.stats())).sum()
+            let standing: u64 = self.endpoint.associations().map(|(_, a)| f(a.stats())).sum();
+            standing + f(&e.over)
         };
         [
             ("datagrams_garbage", e.garbage),

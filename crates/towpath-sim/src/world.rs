@@ -530,13 +530,15 @@ impl World {
             let Some(t) = sent else { continue };
             assert!(grant.link == id && t.link == id, "a train for the link that was granted");
             let (fabric, up) = (link.fabric, link.up);
+            // Of a network that there is not, every link leads to: another name of the host.
+            let on = |leads: u8| leads == fabric || usize::from(leads) >= self.fabrics.len();
             match place_of(t.remote).filter(|(_, to)| *to < self.hosts.len()) {
-                Some((leads, to)) if up && leads == fabric => {
+                Some((leads, to)) if up && on(leads) => {
                     for datagram in train[..t.len].chunks(t.segment) {
                         self.send((fabric, host, to), datagram, t.tos & 3);
                     }
                 }
-                Some((leads, _)) if leads != fabric => self.astray += 1,
+                Some((leads, _)) if !on(leads) => self.astray += 1,
                 _ => {}
             }
         }

@@ -22,6 +22,7 @@ use super::liveness::Liveness;
 use super::path::{Outcome, Path};
 use super::paths::Paths;
 use super::send::{SendError, SendHalf};
+use super::stats::AssociationStats;
 use crate::config::Config;
 use crate::crypto::Crypto;
 use crate::egress::Head;
@@ -92,47 +93,6 @@ pub enum AssociationEvent {
     },
     /// The association is over. Blocks of unsent and half-received messages were released.
     Over(End),
-}
-
-/// Counters since the association began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AssociationStats {
-    /// Datagrams sent.
-    pub packets_sent: u64,
-    /// Bytes of datagrams sent.
-    pub bytes_sent: u64,
-    /// Datagrams received and authenticated.
-    pub packets_received: u64,
-    /// Bytes of them.
-    pub bytes_received: u64,
-    /// Received packets that routers had marked: they met congestion.
-    pub packets_marked: u64,
-    /// Datagrams dropped: same number as one received before.
-    pub duplicates: u64,
-    /// Datagrams dropped: did not authenticate, or an unknown path or epoch.
-    pub forged: u64,
-    /// Datagrams not acknowledged because memory or bookkeeping was full.
-    pub refused: u64,
-    /// Datagrams of ours that counted as lost.
-    pub packets_lost: u64,
-    /// Of those, how many had arrived after all.
-    pub spurious: u64,
-    /// Data packets sent that held at least one piece sent before.
-    pub repaired: u64,
-    /// Times that nothing was acknowledged in time.
-    pub probes: u64,
-    /// Times that the peer retired a path that there is not, or the last one: the path stays.
-    pub misretired: u64,
-    /// Messages delivered to the owner.
-    pub messages_received: u64,
-    /// Messages of ours acknowledged whole.
-    pub messages_sent: u64,
-    /// Times that we went on to the next key.
-    pub keys_sent: u64,
-    /// Times that the peer did.
-    pub keys_received: u64,
-    /// Longest time by which our own timer was late.
-    pub late_max: Duration,
 }
 
 /// What the handshake settled.

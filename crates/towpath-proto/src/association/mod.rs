@@ -43,6 +43,7 @@ mod reserved;
 mod retire;
 mod ring;
 mod send;
+mod stats;
 
 #[cfg(test)]
 mod channels_tests;
@@ -54,9 +55,10 @@ mod pair_tests;
 mod path_tests;
 
 pub use channel::{ChannelStats, Opening, PeerLimits};
-pub use core::{Association, AssociationEvent, AssociationStats, Identity};
+pub use core::{Association, AssociationEvent, Identity};
 pub use end::{End, REASON_FAULT, REASON_LOST};
 pub use keys::Keys;
 pub(crate) use paths::PATHS_MAX;
 pub use paths::RetireError;
 pub use send::SendError;
+pub use stats::AssociationStats;

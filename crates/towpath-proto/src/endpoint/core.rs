@@ -354,6 +354,10 @@ impl Endpoint {
         if self.slot(id).is_none_or(|s| matches!(s.state, SlotState::Free)) {
             return;
         }
+        if let Some(SlotState::Open(a)) = self.slot(id).map(|slot| &slot.state) {
+            let counted = *a.stats();
+            self.stats.over.add(&counted);
+        }
         self.fill(id, SlotState::Free);
         self.free.push(id.index() as u16);
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use towpath_wire::Admission;
 
 use super::initiate::ConnectFailure;
-use crate::association::AssociationEvent;
+use crate::association::{AssociationEvent, AssociationStats};
 use crate::crypto::HostKey;
 use crate::id::AssociationId;
 
@@ -74,4 +74,6 @@ pub struct EndpointStats {
     pub refused: u64,
     /// Handshake datagrams dropped because the link did not take them.
     pub queue_full: u64,
+    /// What associations that are over had counted.
+    pub over: AssociationStats,
 }

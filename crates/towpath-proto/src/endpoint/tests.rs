@@ -309,6 +309,8 @@ fn two_links_carry_one_association_and_one_of_them_alone_goes_on() {
         matches!(e, EndpointEvent::Association { event: AssociationEvent::Over(_), .. })
     };
     assert!(net.events[1].iter().any(over), "the end is told");
+    let counted = net.ends[1].0.stats().over;
+    assert_eq!((counted.messages_received, counted.forged), (501, 0), "what it counted stays");
 }
 
 #[test]

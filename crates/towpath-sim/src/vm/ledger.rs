@@ -95,11 +95,11 @@ impl Ledger {
     }
 
     /// `dst` is told that `src` is gone, or that it ended.
-    pub(super) fn gone(&mut self, src: TaskId, dst: TaskId, ended: bool) {
+    pub(super) fn gone(&mut self, src: TaskId, dst: TaskId) {
         let short = self.may_be_short(src.host(), dst.host());
         let way = self.ways.entry((src, dst)).or_default();
         let (received, whole) = (way.received, way.whole);
-        way.gone |= !ended;
+        way.gone = true;
         if received < whole {
             self.cut_short += 1;
         }
@@ -146,7 +146,7 @@ impl Ledger {
         {
             self.violate(format!("{task}: {peer} ended with {known}, told: {told}"));
         }
-        self.gone(peer, task, true);
+        self.gone(peer, task);
     }
 
     /// A task has ended: what it watched is over.

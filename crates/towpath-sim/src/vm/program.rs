@@ -297,7 +297,7 @@ impl Task {
             ToTask::AskFirst { host, on } => self.endpoint.ask_first(host, on),
             ToTask::Credit { peer, limit } => self.endpoint.credit(peer, limit),
             ToTask::Gone { peer } => {
-                ledger.gone(peer, self.id, false);
+                ledger.gone(peer, self.id);
                 self.endpoint.gone(peer);
             }
             ToTask::Notice { watch, event: WatchEvent::TaskEnded { task, ending } } => {

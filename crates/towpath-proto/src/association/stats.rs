@@ -1,0 +1,88 @@
+//! What an association counts.
+
+use ::core::time::Duration;
+
+/// Counters since the association began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AssociationStats {
+    /// Datagrams sent.
+    pub packets_sent: u64,
+    /// Bytes of datagrams sent.
+    pub bytes_sent: u64,
+    /// Datagrams received and authenticated.
+    pub packets_received: u64,
+    /// Bytes of them.
+    pub bytes_received: u64,
+    /// Received packets that routers had marked: they met congestion.
+    pub packets_marked: u64,
+    /// Datagrams dropped: same number as one received before.
+    pub duplicates: u64,
+    /// Datagrams dropped: did not authenticate, or an unknown path or epoch.
+    pub forged: u64,
+    /// Datagrams not acknowledged because memory or bookkeeping was full.
+    pub refused: u64,
+    /// Datagrams of ours that counted as lost.
+    pub packets_lost: u64,
+    /// Of those, how many had arrived after all.
+    pub spurious: u64,
+    /// Data packets sent that held at least one piece sent before.
+    pub repaired: u64,
+    /// Times that nothing was acknowledged in time.
+    pub probes: u64,
+    /// Times that the peer retired a path that there is not, or the last one: the path stays.
+    pub misretired: u64,
+    /// Messages delivered to the owner.
+    pub messages_received: u64,
+    /// Messages of ours acknowledged whole.
+    pub messages_sent: u64,
+    /// Times that we went on to the next key.
+    pub keys_sent: u64,
+    /// Times that the peer did.
+    pub keys_received: u64,
+    /// Longest time by which our own timer was late.
+    pub late_max: Duration,
+}
+
+impl AssociationStats {
+    /// Takes in what another association has counted.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            packets_sent,
+            bytes_sent,
+            packets_received,
+            bytes_received,
+            packets_marked,
+            duplicates,
+            forged,
+            refused,
+            packets_lost,
+            spurious,
+            repaired,
+            probes,
+            misretired,
+            messages_received,
+            messages_sent,
+            keys_sent,
+            keys_received,
+            late_max,
+        } = *other;
+        self.packets_sent += packets_sent;
+        self.bytes_sent += bytes_sent;
+        self.packets_received += packets_received;
+        self.bytes_received += bytes_received;
+        self.packets_marked += packets_marked;
+        self.duplicates += duplicates;
+        self.forged += forged;
+        self.refused += refused;
+        self.packets_lost += packets_lost;
+        self.spurious += spurious;
+        self.repaired += repaired;
+        self.probes += probes;
+        self.misretired += misretired;
+        self.messages_received += messages_received;
+        self.messages_sent += messages_sent;
+        self.keys_sent += keys_sent;
+        self.keys_received += keys_received;
+        self.late_max = self.late_max.max(late_max);
+    }
+}
