@@ -142,7 +142,9 @@ impl Node {
             self.malformed += 1;
             return;
         }
-        if !self.receives(task) || self.local.members.are_parted(task, peer) {
+        // Only who has sent can have been refused.
+        let pairs = self.local.members.get(task).map(|m| &m.pairs);
+        if !self.receives(task) || pairs.is_none_or(|pairs| !pairs.contains_key(&peer)) {
             return;
         }
         self.part(task, peer);

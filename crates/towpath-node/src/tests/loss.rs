@@ -5,8 +5,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use towpath_proto::Rng;
+use towpath_vm::message::Parted;
 use towpath_vm::talk::{Fault, Question, RegistryOp, Subject, ToDaemon, ToTask, WatchEvent};
-use towpath_vm::{Action, Ending, HostState, RequestEvent};
+use towpath_vm::{Action, Ending, HostState, Message, RequestEvent};
 use towpath_wire::{HostId, TaskId};
 
 use super::net::{Net, VM_KEY, config, program};
@@ -200,7 +201,15 @@ fn who_was_told_that_another_is_gone_hears_nothing_of_it_and_that_one_is_told_to
     assert_eq!((net.told(1, a), net.told(2, b)), {
         ([ToTask::Gone { peer: b }].into(), [ToTask::Gone { peer: a }].into())
     });
-    for (host, task) in [(1, a), (2, b), (2, c)] {
+    // A host that says it of tasks that never had to do with each other is not listened to.
+    let d = net.enrol(2);
+    let parted = Message::Parted(Parted { task: d, peer: a });
+    net.call(1, |node, now, _| node.handle_message(now, two, parted));
+    net.run(100);
+    assert!(net.send(2, d, a, 0, 10), "it may begin");
+    net.run(100);
+    assert_eq!((net.told(1, a), net.got(1, a)), (Vec::new(), [0].into()));
+    for (host, task) in [(1, a), (2, b), (2, c), (2, d)] {
         net.left(host, task);
     }
     net.run(1_000);
