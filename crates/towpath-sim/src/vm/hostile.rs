@@ -84,7 +84,12 @@ impl Bench {
             match event {
                 NodeEvent::Deliver(delivery) => self.unread.push_back(delivery),
                 NodeEvent::OnChannel { task, number, block, .. } => {
-                    self.on_channels.push_back((task, number, block));
+                    // Its connection may have ended since, as with `CutOff` in the same turn.
+                    if self.tasks.contains(&task) {
+                        self.on_channels.push_back((task, number, block));
+                    } else {
+                        self.node.channel_written(block, &mut self.memory);
+                    }
                 }
                 NodeEvent::CutOff { task, .. } => self.left(task),
                 NodeEvent::Action(Action::Start { task, cookie, .. }) => {
@@ -325,4 +330,13 @@ pub fn hostile(bytes: &[u8]) {
         assert!(held <= pairs * (1 << 20) * 2, "{held} bytes held");
     }
     bench.end();
+}
+
+#[cfg(test)]
+mod tests {
+    /// Two tasks are cut off in one turn, with a message on a channel for one of them behind it.
+    #[test]
+    fn what_comes_on_a_channel_behind_the_end_of_its_task_is_given_back() {
+        super::hostile(include_bytes!("../../data/hostile-cut-off.bin"));
+    }
 }
