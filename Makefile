@@ -21,7 +21,7 @@ help:
 	@echo "make check   formatting, lints, documentation, house rules, purity, dependencies"
 	@echo "make plants  planted bugs, each of which the simulator must find"
 	@echo "make nightly soaks, all fuzz targets, 10000 seeds, the large runs (hours)"
-	@echo "make swarm   2000 simulated runs with faults, with one link a host and with two"
+	@echo "make swarm   4000 simulated runs with faults: hosts, whole machines, one link and two"
 	@echo "make soak    property tests with CASES (default 5000) fresh random cases each"
 	@echo "make idle    what two idle daemons cost: processor time and packets (135 s)"
 	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
@@ -90,7 +90,7 @@ PROPTEST_RNG_SEED ?= 1
 ALLOW ?=
 test: check plants
 	$(CARGO) test --workspace $(CI) --no-run
-	$(CI_BIN) sim run --seeds 400
+	$(CI_BIN) sim run --seeds 500
 	$(CI_BIN) sim run scenarios/two-links.toml --seeds 200
 	@sh examples/first-run.sh $(CI_BIN)
 	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(XTASK) test $(ALLOW:%=--allow %) -- \
@@ -109,6 +109,8 @@ SEEDS ?= 1000
 swarm: build
 	$(BIN) sim run --seeds $(SEEDS)
 	$(BIN) sim run scenarios/two-links.toml --seeds $(SEEDS)
+	$(BIN) sim vm --seeds $(SEEDS) >/dev/null
+	$(BIN) sim vm --links 2 --seeds $(SEEDS) >/dev/null
 
 # All that takes too long for each change.
 nightly: test loom

@@ -31,8 +31,9 @@ pub(crate) const TASK_PROPOSALS_MAX: usize = HOST_PROPOSALS_MAX / 4;
 /// that no task keeps a host out.
 pub(crate) const NEWCOMERS_MAX: usize = 4096;
 
-/// What a command says that nobody waits for. One that is not decided yet is not proposed again:
-/// there are as many as hosts, tasks that the registry knows, and questions that wait, at most.
+/// What a command says that nobody waits for. One that is not decided yet is not proposed again,
+/// so there are at most four for each host, one for each task that the registry knows, and two for
+/// each question that waits ([`Proposals::asks`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fact {
     Lost(HostId),

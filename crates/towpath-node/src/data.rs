@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationId, Block, Memory};
 use towpath_vm::data::{Class, Continued, To};
-use towpath_vm::members::{Pair, State};
+use towpath_vm::members::{Member, Pair, State};
 use towpath_vm::talk::ToTask;
 use towpath_vm::{Message, data};
 use towpath_wire::talk::{HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX};
@@ -208,9 +208,12 @@ impl Node {
     }
 
     fn judge_credit(&self, task: TaskId, dst: TaskId, cost: u64) -> Credit {
-        let pair = self.local.members.get(task).and_then(|m| m.pairs.get(&dst)).copied();
+        let member = self.local.members.get(task);
+        let pair = member.and_then(|m| m.pairs.get(&dst)).copied();
+        // Only with whom it has no pair can it be parted.
+        let is_parted = pair.is_none() && member.is_some_and(|m| m.is_parted(dst));
         let pair = pair.unwrap_or_default();
-        if self.local.members.are_parted(task, dst) {
+        if is_parted {
             Credit::Late
         } else if pair.sent + cost <= pair.limit {
             Credit::Enough
@@ -350,7 +353,8 @@ impl Node {
 
     /// Whether a task of this host takes messages of `src`.
     pub(crate) fn takes(&self, task: TaskId, src: TaskId) -> bool {
-        self.receives(task) && !self.local.members.are_parted(task, src)
+        let takes = |m: &Member| !matches!(m.state, State::Left(_)) && !m.is_parted(src);
+        self.local.members.get(task).is_some_and(takes)
     }
 
     /// `task` sent to one that is not there, or that it was told is gone.

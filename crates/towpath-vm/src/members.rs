@@ -119,6 +119,14 @@ pub struct Member {
     pub ending: Option<Ending>,
 }
 
+impl Member {
+    /// Whether it was told that `peer` is gone: nothing goes between them any more.
+    pub fn is_parted(&self, peer: TaskId) -> bool {
+        // The first is empty, and so costs nothing, for nearly every task.
+        self.parted.has(peer) && !self.pairs.contains_key(&peer)
+    }
+}
+
 /// Charged bytes that a daemon grants to senders that ask, loans aside.
 pub const GRANTED_MAX: u64 = 192 << 20;
 
@@ -361,8 +369,7 @@ impl Members {
 
     /// Whether `task` was told that `peer` is gone: nothing goes between them any more.
     pub fn are_parted(&self, task: TaskId, peer: TaskId) -> bool {
-        let parted = |m: &Member| !m.pairs.contains_key(&peer) && m.parted.has(peer);
-        self.by_id.get(&task).is_some_and(parted)
+        self.by_id.get(&task).is_some_and(|m| m.is_parted(peer))
     }
 
     /// A host is gone, with all of its tasks.

@@ -38,6 +38,7 @@ Examples:
   towpath sim run                               100 seeds of the built-in swarm
   towpath sim run --seed 17                     one of them again
   towpath sim run scenarios/swarm.toml --seeds 1000 --csv runs.csv
+  towpath sim run scenarios/two-links.toml      a link to each of two networks for every host
   towpath sim run scenarios/transfer/*.toml     flows over links, a table each
   towpath sim run scenarios/transfer/burst.toml --svg out/ --zoom 500ms..600ms
   towpath sim run scenarios/transfer/lan.toml --dump packets.txt

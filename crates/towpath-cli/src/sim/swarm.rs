@@ -73,7 +73,10 @@ pub(super) fn run(args: &SimRunArgs, file: Option<&File>) -> anyhow::Result<Exit
 
 fn run_dumped(scenario: &Scenario, seed: u64, path: &Path) -> anyhow::Result<Outcome> {
     let dump = Dump::create(path)?;
-    let way = |sent: &Sent<'_>| format!("host {} > {}", sent.from, sent.to);
+    let way = |sent: &Sent<'_>| {
+        let way = format!("host {} > {}", sent.from, sent.to);
+        if sent.fabric == 0 { way } else { format!("{way} on network {}", sent.fabric) }
+    };
     let tap = dump.tap(way, !is_sealed(seed));
     let outcome = run_watched(scenario, seed, &crypto_of(seed), &|_| {}, Some(tap));
     dump.finish(path)?;

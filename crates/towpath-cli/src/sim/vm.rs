@@ -18,7 +18,7 @@ const TASKS_MAX: u64 = 1_000_000;
 Examples:
   towpath sim vm                                      six hosts, sixty tasks, two faults
   towpath sim vm --seeds 100                          a hundred such runs
-  towpath sim vm --links 2 --seeds 100                each host on two networks, one of which fails
+  towpath sim vm --links 2 --seeds 100                each host on two networks, which may fail
   towpath sim vm --hosts 1000 --tasks 20000 --faults 20
   towpath sim vm --hosts 100 --tasks 200 --faults 0 --json
 
@@ -46,7 +46,7 @@ pub(super) struct VmArgs {
     #[arg(long, value_name = "N", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
     faults: u64,
-    /// Links of a host, each to a network of its own; where there are several, networks fail, too
+    /// Links of a host, each to a network of its own; of several, networks may fail, too
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
     links: u8,

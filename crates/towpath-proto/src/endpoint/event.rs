@@ -55,7 +55,7 @@ pub enum EndpointEvent {
     },
 }
 
-/// Counters of what did not come to an association.
+/// Counters of what came to no association, and of the associations that are over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointStats {
     /// Datagrams that are not ours at all.

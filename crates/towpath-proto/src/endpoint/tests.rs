@@ -173,6 +173,15 @@ impl Net {
         endpoint.handle_datagram(self.now, rx, &mut datagram.to_vec(), memory);
     }
 
+    /// The first end sends messages of 9000 bytes.
+    fn send(&mut self, id: AssociationId, channel: ChannelId, count: usize) {
+        let (endpoint, memory) = &mut self.ends[0];
+        for _ in 0..count {
+            let block = memory.put(&[7; 9000]).expect("room");
+            endpoint.send(id, channel, block, 9000).expect("it is open");
+        }
+    }
+
     /// All that is said within so long, each word a millisecond after the last.
     fn run(&mut self, ms: u64) {
         for _ in 0..ms {
@@ -270,14 +279,7 @@ fn two_links_carry_one_association_and_one_of_them_alone_goes_on() {
         assert!(net.ends[n].0.add_path(id, OTHER, addr_on(OTHER, 1 - n)).is_some());
     }
     let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 1)).expect("a channel");
-    let send = |net: &mut Net, count: usize| {
-        let (endpoint, memory) = &mut net.ends[0];
-        for _ in 0..count {
-            let block = memory.put(&[7; 9000]).expect("room");
-            endpoint.send(id, channel, block, 9000).expect("it is open");
-        }
-    };
-    send(&mut net, 300);
+    net.send(id, channel, 300);
     net.run(300);
     assert_eq!(received(&net), 300);
     let [one, two] = net.taken;
@@ -286,13 +288,13 @@ fn two_links_carry_one_association_and_one_of_them_alone_goes_on() {
     assert!(stats.keys_sent > 2 && stats.packets_lost == 0, "{stats:?}");
     assert_eq!(net.ends[1].0.association(ids(&net)[1]).expect("it stands").stats().forged, 0);
     // The first link, which the handshake went by, loses its carrier with packets on it.
-    send(&mut net, 100);
+    net.send(id, channel, 100);
     net.run(1);
     net.cut = Some(LINK);
     for (endpoint, _) in &mut net.ends {
         endpoint.handle_path(net.now, LINK, crate::machine::PathChange::Down);
     }
-    send(&mut net, 100);
+    net.send(id, channel, 100);
     net.run(500);
     assert_eq!(received(&net), 500, "what was under way went again by the other");
     // A new channel's OPEN, credit, and the end go by the other, too.
@@ -329,21 +331,14 @@ fn a_path_added_on_a_link_without_a_carrier_waits_for_it() {
         assert!(net.ends[n].0.add_path(id, OTHER, addr_on(OTHER, 1 - n)).is_some());
     }
     let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 1)).expect("a channel");
-    let send = |net: &mut Net, count: usize| {
-        let (endpoint, memory) = &mut net.ends[0];
-        for _ in 0..count {
-            let block = memory.put(&[7; 9000]).expect("room");
-            endpoint.send(id, channel, block, 9000).expect("it is open");
-        }
-    };
-    send(&mut net, 100);
+    net.send(id, channel, 100);
     net.run(100);
     let lost = |net: &Net| net.ends[0].0.association(id).expect("it stands").stats().packets_lost;
     assert_eq!((received(&net), lost(&net)), (100, 0));
     assert_eq!(net.taken[1], 0, "nothing was sent into the dark");
     net.cut = None;
     change(&mut net, crate::machine::PathChange::Up);
-    send(&mut net, 300);
+    net.send(id, channel, 300);
     net.run(300);
     assert_eq!((received(&net), lost(&net)), (400, 0));
     assert!(net.taken[1] > 10, "{:?}", net.taken);

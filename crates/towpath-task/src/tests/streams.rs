@@ -337,6 +337,8 @@ fn a_multicast_that_streams_have_taken_reaches_the_others_though_there_is_no_roo
     // (Left to grow, the kernel's buffers hold about as much as the stream's, or more.)
     let socket = task.routes.open(peer.id).and_then(|stream| stream.share()).unwrap();
     rustix::net::sockopt::set_socket_send_buffer_size(&socket, 64 << 10).unwrap();
+    let socket = peer.stream.as_ref().unwrap().share().unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 64 << 10).unwrap();
     let filling = vec![1; 50_000];
     for _ in 0..40 {
         let parts: &[&[u8]] = &[&filling];
