@@ -149,6 +149,7 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((FACADE, "start/hostfile")), target: "start_hosts" },
     FuzzRule { module: Some((FACADE, "pvm/hostfile")), target: "pvm_hosts" },
     FuzzRule { module: Some((PVM, "linkage")), target: "pvm_linkage" },
+    FuzzRule { module: Some((VM, "metrics")), target: "metrics" },
     FuzzRule { module: Some((VM, "collective")), target: "collective" },
     FuzzRule { module: Some((MEDIA, "read")), target: "media_read" },
     FuzzRule { module: Some((MEDIA, "read/ts")), target: "media_ts" },

@@ -23,6 +23,7 @@ mod kill;
 mod logs;
 mod manual;
 mod media;
+mod metrics;
 mod outputs;
 mod plan;
 mod pvm;
@@ -99,6 +100,8 @@ enum Command {
     Kill(kill::KillArgs),
     /// Watch hosts, tasks, rates and routes
     Top(top::TopArgs),
+    /// Print what this machine's daemons measure, for Prometheus or as JSON
+    Metrics(metrics::MetricsArgs),
     /// Tell which way messages between two tasks take, why, and what it costs
     Explain(explain::ExplainArgs),
     /// Show what this machine's daemons have to say
@@ -266,6 +269,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Ps(args) => status::ps(&vm()?, &args),
         Command::Kill(args) => kill::kill(&vm()?, &args),
         Command::Top(args) => top::top(&vm()?, &args),
+        Command::Metrics(args) => metrics::metrics(&vm()?, &args),
         Command::Explain(args) => explain::explain(&vm()?, &args),
         Command::Logs(args) => logs::logs(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),

@@ -22,6 +22,7 @@
 //! | [`relay`] | long messages for several hosts, along chains of them |
 //! | [`direct`] | who may have a direct route |
 //! | [`explain`] | which way messages take, for people who ask |
+//! | `metrics` | what is measured, for people and programs who ask |
 //! | `question`, `spawn`, `group`, `halt` | what tasks ask for |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -47,7 +48,6 @@ mod channels;
 mod classes;
 mod commit;
 mod control;
-mod counters;
 mod credit;
 mod ends;
 mod enrol;
@@ -56,6 +56,7 @@ mod group;
 mod halt;
 mod hello;
 mod lanes;
+mod metrics;
 mod peers;
 mod question;
 mod spawn;

@@ -8,6 +8,7 @@ mod data;
 mod joining;
 mod kept;
 mod loss;
+mod metrics;
 mod net;
 mod questions;
 mod relaying;

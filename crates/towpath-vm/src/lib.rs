@@ -20,6 +20,7 @@
 //! | [`credit`] | how much a task may send another |
 //! | [`data`] | pieces of tasks' messages between daemons |
 //! | [`message`] | what daemons tell each other |
+//! | [`metrics`] | what a daemon measures, and how it tells who asks |
 //! | [`collective`] | barrier, broadcast, reduce and the like, as one member takes part in them |
 //! | [`matching`] | messages that wait in a task to be received |
 #![no_std]
@@ -42,6 +43,7 @@ pub mod log;
 pub mod matching;
 pub mod members;
 pub mod message;
+pub mod metrics;
 pub mod parted;
 pub mod place;
 pub mod registry;

@@ -8,6 +8,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::ops::Bound;
 use core::time::Duration;
 
 use towpath_wire::{HostId, Instant, TaskId};
@@ -219,6 +220,12 @@ impl Members {
     /// True when there is none.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
+    }
+
+    /// The first task behind `last`, or of all.
+    pub fn after(&self, last: Option<TaskId>) -> Option<(TaskId, &Member)> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_id.range((from, Bound::Unbounded)).next().map(|(id, member)| (*id, member))
     }
 
     /// Every task.

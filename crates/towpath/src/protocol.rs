@@ -22,6 +22,9 @@ use towpath_wire::{HostId, TaskId};
 /// Longest body accepted from either side, in bytes.
 pub const FRAME_MAX: usize = 4 << 20;
 
+/// Clients that a daemon tells what it measures.
+pub const OBSERVERS_MAX: usize = 8;
+
 /// Tags from here on are given by the daemon, to tasks that a client's tasks spawn.
 pub const ADOPTED_TAGS: u64 = 1 << 63;
 
@@ -103,6 +106,14 @@ pub enum Request {
     },
     /// What have this host's tasks and associations to do? Answered by [`Reply::Loads`].
     Loads,
+    /// Tell what the daemon measures, all of it now, then what changed, every so often:
+    /// [`Reply::Metrics`] follow, or [`Reply::Failed`].
+    Observe {
+        /// Milliseconds between two rounds, brought within
+        /// [`EVERY_MIN`](towpath_vm::metrics::subscription::EVERY_MIN) and
+        /// [`EVERY_MAX`](towpath_vm::metrics::subscription::EVERY_MAX).
+        every_ms: u32,
+    },
     /// Tell about hosts from now on: [`Reply::HostEvent`]s follow.
     Watch,
     /// Leave the virtual machine and end. Answered by [`Reply::Done`].
@@ -164,6 +175,8 @@ pub enum Reply {
         /// Of associations with other hosts.
         networks: Vec<Network>,
     },
+    /// To a client that observes: the next [delta](towpath_vm::metrics::delta).
+    Metrics(Vec<u8>),
     /// News of hosts, to a client that watches.
     HostEvent(HostEvent),
     /// A request could not be carried out.

@@ -2,6 +2,7 @@
 //! target. Run in `fuzz/`: `cargo run --example seeds`.
 
 mod elf;
+mod measured;
 mod newcomer;
 mod script;
 
@@ -31,6 +32,10 @@ use towpath_wire::{
     Reliability, TrafficSpec, VersionRange,
 };
 
+/// Some seeds are tried as they are made, which counts memory.
+#[global_allocator]
+static COUNTING: towpath_fuzz::allocation::PeakAlloc = towpath_fuzz::allocation::PeakAlloc;
+
 fn main() -> io::Result<()> {
     write("packet", &packets())?;
     write("frame", &frames())?;
@@ -40,6 +45,7 @@ fn main() -> io::Result<()> {
     write("client", &clients())?;
     write("talk", &talks())?;
     write("tasks", &hostile_tasks())?;
+    write("metrics", &measured::deltas())?;
     write("start_hosts", &host_lists())?;
     let pvm = "* ep=$A/bin:/x wd=$B\na lo=eve sp=5 ip=192.0.2.1\n&b so=ms id=1\n";
     write("pvm_hosts", &[("file", pvm.into()), ("fault", b"a\na sp=0".to_vec())])?;

@@ -12,6 +12,7 @@ mod jobs;
 mod large;
 mod measured;
 mod media;
+mod metrics;
 mod plan;
 mod plan_buffer;
 mod plan_conventions;

@@ -293,7 +293,7 @@ impl Node {
         self.status_of(task, number).map(Answer::Channel).ok_or(Fault::NotFound)
     }
 
-    fn status_of(&self, task: TaskId, number: u32) -> Option<ChannelStatus> {
+    pub(crate) fn status_of(&self, task: TaskId, number: u32) -> Option<ChannelStatus> {
         let end = self.local.channels.get((task, number))?;
         let mut status = ChannelStatus {
             number,

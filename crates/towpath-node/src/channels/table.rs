@@ -3,6 +3,7 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::ops::Bound;
 use core::time::Duration;
 
 use towpath_proto::AssociationId;
@@ -238,7 +239,13 @@ impl Ends {
         self.all.range((task, 0)..=(task, u32::MAX)).map(|((_, number), _)| *number).collect()
     }
 
-    fn count(&self, task: TaskId) -> usize {
+    /// The first one behind `last`, or of all.
+    pub(crate) fn after(&self, last: Option<EndId>) -> Option<EndId> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        self.all.range((from, Bound::Unbounded)).next().map(|(id, _)| *id)
+    }
+
+    pub(crate) fn count(&self, task: TaskId) -> usize {
         self.all.range((task, 0)..=(task, u32::MAX)).count()
     }
 

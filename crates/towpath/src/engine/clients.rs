@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use towpath_vm::RequestId;
+use towpath_vm::metrics::Subscription;
 
 use crate::protocol::{FrameReader, Reply, Request, encode, greeting};
 
@@ -39,6 +40,8 @@ pub(super) struct ClientConn {
     /// It wants to be told when the socket takes more.
     pub(super) wants_write: bool,
     pub(super) watches: bool,
+    /// What it is told of what is measured, if it asked.
+    pub(super) subscription: Option<Subscription>,
     pub(super) spawns: HashMap<u64, RequestId>,
 }
 
@@ -56,6 +59,7 @@ impl ClientConn {
             backlog: len,
             wants_write: false,
             watches: false,
+            subscription: None,
             spawns: HashMap::new(),
         }
     }
@@ -129,7 +133,7 @@ impl ClientConn {
 
     /// Nothing of it is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.spawns.is_empty() && self.backlog == 0 && !self.watches
+        self.spawns.is_empty() && self.backlog == 0 && !self.watches && self.subscription.is_none()
     }
 
     /// Turns it away with the reason, as far as it can be told.

@@ -241,7 +241,8 @@ impl Engine {
         }
         let node = self.node.poll_timeout().map(|(at, _)| at);
         let orphan = self.clients.orphans.values().min().copied();
-        let next = node.into_iter().chain(orphan).chain(self.doors.shut_until).min()?;
+        let others = orphan.into_iter().chain(self.doors.shut_until).chain(self.observers_due());
+        let next = node.into_iter().chain(others).min()?;
         Some(next.since(self.clock.now()))
     }
 
@@ -275,6 +276,7 @@ impl Engine {
         }
         self.keep_tokens();
         self.answer_kept();
+        self.tell_observers();
         self.flush_clients();
         Ok(())
     }

@@ -14,6 +14,7 @@ mod held;
 mod input;
 mod jobs;
 mod launch;
+mod metrics;
 mod network;
 mod poll;
 mod requests;

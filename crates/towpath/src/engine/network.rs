@@ -14,8 +14,8 @@ use super::poll::Poll;
 use crate::log::log;
 
 /// A link. Invariant: `epoll` reports that the socket is writable exactly while it is `blocked`.
-struct Link {
-    driver: LinkDriver<LinkEgress>,
+pub(super) struct Link {
+    pub(super) driver: LinkDriver<LinkEgress>,
     key: u64,
     blocked: bool,
     /// Datagrams wait.
@@ -48,6 +48,10 @@ impl Network {
         };
         let links: io::Result<_> = (first_key..).zip(udp).map(watch).collect();
         Ok(Self { links: links?, busy: 0 })
+    }
+
+    pub(super) fn links(&self) -> &[Link] {
+        &self.links
     }
 
     /// Where datagrams are received.

@@ -1,6 +1,6 @@
 //! What clients ask of the engine, and what it tells them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub(super) struct Clients {
     /// Requests whose client went away, and when to send the firm signal.
     pub(super) orphans: HashMap<RequestId, Instant>,
     pub(super) unclaimed: Unclaimed,
+    /// Those that have a subscription.
+    pub(super) observers: BTreeSet<u64>,
 }
 
 impl Engine {
@@ -216,6 +218,7 @@ impl Engine {
                 let loads = self.loads();
                 self.reply(key, &loads);
             }
+            Request::Observe { every_ms } => self.observe(key, every_ms),
             Request::Watch => {
                 if let Some(c) = self.clients.all.get_mut(&key) {
                     c.watches = true;
@@ -301,28 +304,6 @@ impl Engine {
         hosts
     }
 
-    pub(super) fn counters(&self) -> Vec<(String, u64)> {
-        let paced = self.network.paced();
-        let own = [
-            ("paced_channels", self.network.reserved() as u64),
-            ("paced_reserved_bytes", paced.reserved_bytes),
-            ("paced_control_bytes", paced.control_bytes),
-            ("paced_other_bytes", paced.other_bytes),
-            ("paced_held", paced.held),
-            ("paced_unused", paced.unused),
-            ("message_memory_bytes", self.memory.used()),
-            ("message_memory_bytes_max", self.memory.used_max()),
-            ("send_errors", self.network.send_errors()),
-            ("clients", self.clients.all.len() as u64),
-            ("streams_held", self.held.len() as u64),
-            // Kinds of things: 0 once no task is left.
-            ("kept_for_tasks", self.node.remains().len() as u64),
-        ];
-        let tasks = self.conversations.counters();
-        let all = self.node.counters().into_iter().chain(own).chain(tasks);
-        all.map(|(name, value)| (name.to_string(), value)).collect()
-    }
-
     fn spawned(&self, key: u64, tag: u64) -> Option<RequestId> {
         self.clients.all.get(&key)?.spawns.get(&tag).copied()
     }
@@ -378,6 +359,7 @@ impl Engine {
     /// A client is gone: its tasks end, politely first.
     fn hang_up(&mut self, key: u64, hangup: &Hangup) {
         let Some(mut client) = self.clients.all.remove(&key) else { return };
+        self.clients.observers.remove(&key);
         match hangup {
             Hangup::Gone => {}
             Hangup::OtherBuild(text) | Hangup::Malformed(text) => {

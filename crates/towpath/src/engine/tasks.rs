@@ -95,8 +95,8 @@ impl Conversations {
     }
 
     /// Connections, and how many were cut off so far.
-    pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
-        [("tasks_connected", self.all.len() as u64), ("tasks_cut_off", self.cut_off)]
+    pub(super) fn counted(&self) -> (u64, u64) {
+        (self.all.len() as u64, self.cut_off)
     }
 
     pub(super) fn of(&mut self, task: TaskId) -> Option<(u64, &mut Conversation)> {

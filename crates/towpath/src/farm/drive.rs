@@ -295,6 +295,7 @@ impl<'a> Farm<'a> {
             | Reply::Tokens(_)
             | Reply::Explained { .. }
             | Reply::Loads { .. }
+            | Reply::Metrics(_)
             | Reply::Done => {}
         }
         Ok(())

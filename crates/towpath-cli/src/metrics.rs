@@ -1,0 +1,293 @@
+//! `metrics`: what this machine's daemons measure, in Prometheus' text format or as JSON.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::{Map, Value, json};
+use towpath::protocol::{Reply, Request};
+use towpath::{Client, VmDir};
+use towpath_vm::metrics::table::{GROUPS, group};
+use towpath_vm::metrics::{Group, Kind, Label, Metric, Row, Series, Store, Unit};
+use towpath_wire::{HostId, TaskId};
+
+use crate::control::{self, ANSWER, among_hosts, known_host};
+use crate::units;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath metrics                   all there is, once, in Prometheus' text format
+  towpath metrics --json            the same as one JSON object for each daemon
+  towpath metrics --every 1s --json | jq -c '.series[] | select(.group == \"link\")'
+  towpath metrics --host h2         one of this machine's daemons
+
+Of the host: endpoint, virtual machine, daemon. Of each link, each association with another host
+(label peer), each task, each channel of a task. A label is a host, task, link or channel by its
+number: no names, no arguments. docs/observation.md lists all metrics.
+
+For Prometheus' node exporter (textfile collector), each minute:
+  towpath metrics >/var/lib/node_exporter/towpath.$$ && \\
+    mv /var/lib/node_exporter/towpath.$$ /var/lib/node_exporter/towpath.prom
+
+With --every a daemon tells what changed since the last time; a reader that does not keep up is told
+less often, and `lost` counts what was left out: moments, no numbers. A daemon has at most eight
+readers.
+
+Exit status: 0 printed, 255 could not.")]
+pub(crate) struct MetricsArgs {
+    /// Only this host, one of this machine: h2, 2, or its name
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Print again and again, until interrupted: at least 100ms apart
+    #[arg(long, value_name = "DURATION", value_parser = units::duration_between("100ms", "24h"))]
+    every: Option<Duration>,
+    /// Print JSON objects, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// A daemon that tells what it measures, and what it told.
+struct Told {
+    host: HostId,
+    client: Client,
+    store: Store,
+}
+
+impl Told {
+    /// Asks for it; none: the daemon has not joined yet, or is not `wanted`.
+    fn connect(
+        socket: &Path,
+        wanted: Option<&str>,
+        every: Duration,
+    ) -> anyhow::Result<Option<Self>> {
+        let mut client = Client::connect(socket)?;
+        let Some(host) = client.info()?.me else { return Ok(None) };
+        if let Some(wanted) = wanted
+            && among_hosts(&mut client, |all| known_host(all, wanted))?.id != host
+        {
+            return Ok(None);
+        }
+        let every_ms = u32::try_from(every.as_millis()).unwrap_or(u32::MAX);
+        client.sender.send(&Request::Observe { every_ms })?;
+        Ok(Some(Self { host, client, store: Store::default() }))
+    }
+
+    /// Waits for the end of the next round.
+    fn round(&mut self, timeout: Duration) -> anyhow::Result<()> {
+        loop {
+            match self.client.receiver.next(Some(timeout))? {
+                Some(Reply::Metrics(delta)) => {
+                    let told = self.store.apply(&delta);
+                    if told.with_context(|| format!("what {} tells", self.host))?.ends {
+                        return Ok(());
+                    }
+                }
+                Some(Reply::Failed(why)) => bail!("{}: {why}", self.host),
+                Some(_) => bail!("the daemon answers something else than was asked"),
+                None => bail!("the daemon of {} has not answered within {timeout:?}", self.host),
+            }
+        }
+    }
+}
+
+pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode> {
+    let every = args.every.unwrap_or(Duration::from_hours(24));
+    let mut daemons = Vec::new();
+    for socket in control::sockets(vm)? {
+        daemons.extend(Told::connect(&socket, args.host.as_deref(), every)?);
+    }
+    if daemons.is_empty() {
+        let wanted = args.host.as_deref().map_or("no host".into(), |host| format!("not {host}"));
+        bail!(
+            "{wanted} runs on this machine\n\
+             hint: without --host all that do are printed; run it on the host's machine"
+        );
+    }
+    let mut timeout = ANSWER;
+    loop {
+        for daemon in &mut daemons {
+            daemon.round(timeout)?;
+        }
+        let mut out = std::io::stdout().lock();
+        if args.json {
+            for daemon in &daemons {
+                writeln!(out, "{}", as_json(daemon.host, &daemon.store))?;
+            }
+        } else {
+            let all: Vec<_> = daemons.iter().map(|d| (d.host, &d.store)).collect();
+            out.write_all(as_text(&all).as_bytes())?;
+            if args.every.is_some() {
+                writeln!(out)?;
+            }
+        }
+        out.flush()?;
+        if args.every.is_none() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        timeout = ANSWER + every;
+    }
+}
+
+/// What a series is about: name and value of each label of its group.
+fn labels(series: &Series) -> Vec<(&'static str, String)> {
+    let of = group(series.group).map_or(&[][..], |group| group.labels);
+    let label = |(i, label): (usize, &Label)| {
+        let raw = if i == 0 { series.key } else { series.sub.into() };
+        let id = |id: Option<String>| id.unwrap_or_else(|| raw.to_string());
+        match label {
+            Label::Peer => ("peer", id(HostId::try_from(raw).ok().map(|host| host.to_string()))),
+            Label::Task => ("task", id(TaskId::try_from(raw).ok().map(|task| task.to_string()))),
+            Label::Link => ("link", raw.to_string()),
+            Label::Channel => ("channel", raw.to_string()),
+        }
+    };
+    of.iter().enumerate().map(label).collect()
+}
+
+fn as_json(host: HostId, store: &Store) -> Value {
+    let one = |row: Row| {
+        let values: Map<_, _> = row.named().map(|(m, v)| (m.name.to_string(), json!(v))).collect();
+        let labels: Map<_, _> =
+            labels(&row.series).into_iter().map(|(name, v)| (name.to_string(), json!(v))).collect();
+        let name = group(row.series.group).map_or("", |g| g.name);
+        json!({ "group": name, "labels": labels, "values": values })
+    };
+    let series: Vec<_> = store.rows().map(one).collect();
+    let (lost, untold) = (store.lost(), store.untold());
+    json!({ "host": host.to_string(), "lost": lost, "untold": untold, "series": series })
+}
+
+/// Prometheus' name of a metric: in base units, counters marked.
+fn full_name(group: &Group, metric: &Metric) -> String {
+    let of = if group.labels.is_empty() { String::new() } else { format!("{}_", group.name) };
+    let base = metric.name.strip_suffix("_us").filter(|_| metric.unit == Unit::Micros);
+    let base = base.map_or(metric.name.to_string(), |base| format!("{base}_seconds"));
+    let end = if metric.kind == Kind::Counter { "_total" } else { "" };
+    format!("towpath_{of}{base}{end}")
+}
+
+/// The text format, version 0.0.4: all samples of a metric stand together.
+fn as_text(daemons: &[(HostId, &Store)]) -> String {
+    let mut text = String::new();
+    let all: Vec<(HostId, Row)> =
+        daemons.iter().flat_map(|(host, store)| store.rows().map(|row| (*host, row))).collect();
+    for group in &GROUPS {
+        let rows: Vec<_> = all.iter().filter(|(_, row)| row.series.group == group.number).collect();
+        for (i, metric) in group.metrics.iter().enumerate().filter(|_| !rows.is_empty()) {
+            let name = full_name(group, metric);
+            let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
+            let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {kind}", metric.help);
+            for (host, row) in &rows {
+                let mut names = format!("host=\"{host}\"");
+                for (label, value) in labels(&row.series) {
+                    let _ = write!(names, ",{label}=\"{value}\"");
+                }
+                let value = row.values[i];
+                let _ = match metric.unit {
+                    Unit::Micros => {
+                        let (whole, rest) = (value / 1_000_000, value % 1_000_000);
+                        writeln!(text, "{name}{{{names}}} {whole}.{rest:06}")
+                    }
+                    Unit::Count | Unit::Bytes => {
+                        writeln!(text, "{name}{{{names}}} {value}")
+                    }
+                };
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use towpath_vm::metrics::delta::{Composer, Head};
+    use towpath_vm::metrics::{Association, Channel, Endpoint};
+
+    use super::*;
+
+    fn store() -> (HostId, Store) {
+        let [me, peer] = [1, 2].map(|slot| HostId::new(slot, slot.into()).unwrap());
+        let association =
+            Association { rtt_us: 1_000_250, packets_sent: 7, ..Association::default() };
+        let channel = Channel { reserved: 1, ..Channel::default() };
+        let task = me.task(3).unwrap();
+        let rows = [
+            Endpoint { probes: 4, ..Endpoint::default() }.row(0, 0),
+            association.row(peer.to_raw(), 0),
+            channel.row(task.to_raw(), 12),
+        ];
+        let mut composer = Composer::default();
+        for row in rows {
+            composer.step(row.series, None, &row.values);
+        }
+        let mut store = Store::default();
+        store.apply(&composer.finish(&Head { lost: 2, ..Head::default() })).unwrap();
+        (me, store)
+    }
+
+    #[test]
+    fn text_has_names_units_and_labels_as_prometheus_wants_them() {
+        let (me, store) = store();
+        let text = as_text(&[(me, &store)]);
+        for line in [
+            "# TYPE towpath_probes_total counter",
+            "towpath_probes_total{host=\"h1.1\"} 4",
+            "# TYPE towpath_association_rtt_seconds gauge",
+            "towpath_association_rtt_seconds{host=\"h1.1\",peer=\"h2.2\"} 1.000250",
+            "towpath_association_packets_sent_total{host=\"h1.1\",peer=\"h2.2\"} 7",
+            "towpath_channel_reserved{host=\"h1.1\",task=\"h1.1:t3\",channel=\"12\"} 1",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("towpath_task_"), "a group without series has no metrics");
+        // Once each, with their samples behind them.
+        let mut families: Vec<_> = text.lines().filter(|l| l.starts_with("# TYPE")).collect();
+        let count = families.len();
+        families.sort_unstable();
+        families.dedup();
+        assert_eq!(families.len(), count);
+    }
+
+    /// The tables of docs/observation.md.
+    fn page() -> String {
+        let mut page = String::new();
+        for group in &GROUPS {
+            let labels: Vec<_> =
+                group.labels.iter().map(|l| format!("{l:?}").to_lowercase()).collect();
+            let labels = if labels.is_empty() { "of the host".into() } else { labels.join(", ") };
+            let _ = writeln!(page, "## {} ({labels})\n\n| name | | |\n|---|---|---|", group.name);
+            for metric in group.metrics {
+                let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
+                let _ = writeln!(page, "| `{}` | {kind} | {} |", metric.name, metric.help);
+            }
+            page.push('\n');
+        }
+        page.trim_end().to_string() + "\n"
+    }
+
+    #[test]
+    fn the_page_has_every_metric() {
+        let page = page();
+        let written = include_str!("../../../docs/observation.md");
+        assert!(written.ends_with(&page), "docs/observation.md is to end with:\n{page}");
+    }
+
+    #[test]
+    fn json_has_every_series_and_what_was_left_out() {
+        let (me, store) = store();
+        let all = as_json(me, &store);
+        assert_eq!(
+            (&all["host"], &all["lost"], &all["untold"]),
+            (&json!("h1.1"), &json!(2), &json!(0))
+        );
+        assert_eq!(all["series"][0]["group"], "endpoint");
+        assert_eq!(all["series"][1]["labels"], json!({ "peer": "h2.2" }));
+        assert_eq!(all["series"][1]["values"]["rtt_us"], 1_000_250);
+        assert_eq!(all["series"][2]["labels"], json!({ "task": "h1.1:t3", "channel": "12" }));
+    }
+}

@@ -1,0 +1,108 @@
+//! `metrics` of real daemons.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use towpath::Task;
+use towpath::task::Wanted;
+
+use crate::support::{Vm, text};
+
+const TAG: i32 = 5;
+const LONG: Duration = Duration::from_mins(1);
+
+fn printed(vm: &Vm, args: &[&str]) -> String {
+    let out = vm.towpath(args);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    text(&out.stdout)
+}
+
+/// What a sample's line in Prometheus' format says: its name with labels, its value.
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let one = |line: &str| {
+        let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+        (name.to_string(), value.parse().expect("a number"))
+    };
+    lines.map(one).collect()
+}
+
+fn follow(vm: &Vm, args: &[&str]) -> Child {
+    let mut command: Command = vm.command(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+#[test]
+fn all_that_a_host_measures_is_printed_with_its_tasks_and_peers() {
+    let vm = Vm::up(2);
+    let task = |host| Task::enrol_at(&vm.vm_dir().host(host).join("task.sock"), None).unwrap();
+    let (mut a, mut b) = (task(1), task(2));
+    a.send(b.id(), TAG, &[7; 5000]).unwrap();
+    let from = Wanted { source: Some(a.id()), tag: Some(TAG), context: 0 };
+    assert!(b.recv_timeout(&from, LONG).unwrap().is_some());
+    let of = samples(&printed(&vm, &["metrics", "--host", "h1"]));
+    let (one, two) = (a.id().host(), b.id().host());
+    let at = |name: &str| *of.get(name).unwrap_or_else(|| panic!("{name} is not in {of:#?}"));
+    assert!(at(&format!("towpath_bytes_sent_total{{host=\"{one}\"}}")) > 5000.0);
+    let of_peer =
+        |name| at(&format!("towpath_association_{name}{{host=\"{one}\",peer=\"{two}\"}}"));
+    assert!(of_peer("bytes_sent_total") > 5000.0);
+    assert!((1e-6..1.0).contains(&of_peer("rtt_seconds")));
+    assert!(at(&format!("towpath_link_datagrams_sent_total{{host=\"{one}\",link=\"0\"}}")) > 3.0);
+    let peers = at(&format!("towpath_task_peers{{host=\"{one}\",task=\"{}\"}}", a.id()));
+    assert!((0.9..1.1).contains(&peers), "{peers}");
+    assert!(of.keys().all(|name| name.contains(&format!("host=\"{one}\""))));
+    // Both daemons: twice as many of the host's own.
+    let all = samples(&printed(&vm, &["metrics"]));
+    let of_hosts = |of: &BTreeMap<_, _>| of.keys().filter(|n: &&String| !n.contains(',')).count();
+    assert_eq!(of_hosts(&all), 2 * of_hosts(&of));
+    let none = vm.towpath(&["metrics", "--host", "h9"]);
+    assert_eq!(none.status.code(), Some(255));
+    assert!(text(&none.stderr).contains("no host `h9`"), "{}", text(&none.stderr));
+}
+
+#[test]
+fn with_every_what_changed_is_told_and_a_ninth_reader_is_refused() {
+    let vm = Vm::up(1);
+    let args = ["metrics", "--every", "100ms", "--json"];
+    let mut readers: Vec<Child> = (0..8).map(|_| follow(&vm, &args)).collect();
+    let mut of_first = None;
+    for (i, reader) in readers.iter_mut().enumerate() {
+        let mut lines = BufReader::new(reader.stdout.take().expect("a pipe")).lines();
+        let mut next = || -> Value {
+            let line = lines.next().expect("a line").expect("it can be read");
+            serde_json::from_str(&line).expect("one JSON object")
+        };
+        let groups = |told: &Value| -> Vec<String> {
+            let series = told["series"].as_array().expect("series").iter();
+            series.map(|s| s["group"].as_str().expect("a name").to_string()).collect()
+        };
+        let first = next();
+        assert_eq!(groups(&first), ["endpoint", "node", "daemon", "link"]);
+        assert_eq!((&first["lost"], &first["untold"]), (&0.into(), &0.into()));
+        if i == 0 {
+            // A task comes, and goes.
+            let task = Task::enrol_at(&vm.vm_dir().host(1).join("task.sock"), None).unwrap();
+            while groups(&next()).len() == 4 {}
+            drop(task);
+            while groups(&next()).len() > 4 {}
+        }
+        // All stay to the end.
+        of_first.get_or_insert_with(Vec::new).push(lines);
+    }
+    let out = vm.towpath(&["metrics"]);
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("8 others are told"), "{}", text(&out.stderr));
+    for reader in &mut readers {
+        reader.kill().expect("it runs");
+        reader.wait().expect("it ends");
+    }
+    // Their places are free again once the daemon has seen it.
+    let until = std::time::Instant::now() + LONG;
+    while !vm.towpath(&["metrics"]).status.success() {
+        assert!(std::time::Instant::now() < until, "no place is free");
+    }
+}

@@ -1,0 +1,196 @@
+//! What a node measures: rows of [`towpath_vm::metrics`], filled from those who counted.
+
+use alloc::vec::Vec;
+use core::ops::Bound;
+use core::time::Duration;
+
+use towpath_proto::association::AssociationStats;
+use towpath_proto::endpoint::EndpointStats;
+use towpath_vm::members::Member;
+use towpath_vm::metrics::{self, Row, Series};
+use towpath_wire::{HostId, TaskId};
+
+use crate::node::Node;
+
+const ENDPOINT: u8 = metrics::Endpoint::GROUP.number;
+const NODE: u8 = metrics::Node::GROUP.number;
+const ASSOCIATION: u8 = metrics::Association::GROUP.number;
+const TASK: u8 = metrics::Task::GROUP.number;
+const CHANNEL: u8 = metrics::Channel::GROUP.number;
+
+impl Node {
+    /// The first series of this node behind `last`, or of all, as it stands: endpoint, node,
+    /// associations, tasks, channels.
+    pub fn metrics_after(&self, last: Option<Series>) -> Option<Row> {
+        let at = last.map_or(0, |last| last.group);
+        // The last one of a group; none: it is the group's turn from its beginning.
+        let of = |group: u8| last.filter(|last| last.group == group);
+        let groups = [ENDPOINT, NODE, ASSOCIATION, TASK, CHANNEL];
+        groups.into_iter().filter(|group| *group >= at).find_map(|group| match group {
+            ENDPOINT => of(group).is_none().then(|| self.endpoint_row()),
+            NODE => of(group).is_none().then(|| self.node_row()),
+            ASSOCIATION => self.next_peer(of(group)),
+            TASK => self.next_task(of(group)),
+            _ => self.next_channel(of(group)),
+        })
+    }
+
+    /// Counters of the whole host by name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let rows = [self.endpoint_row(), self.node_row()];
+        rows.iter().flat_map(Row::named).map(|(metric, value)| (metric.name, value)).collect()
+    }
+
+    fn endpoint_row(&self) -> Row {
+        let EndpointStats {
+            garbage,
+            unknown,
+            forged,
+            cookies,
+            turned_away,
+            evicted,
+            refused,
+            queue_full,
+            over,
+        } = *self.endpoint.stats();
+        let mut all = over;
+        self.endpoint.associations().for_each(|(_, a)| all.add(a.stats()));
+        metrics::Endpoint {
+            datagrams_garbage: garbage,
+            datagrams_unknown: unknown,
+            handshakes_forged: forged,
+            handshakes_cookie: cookies,
+            handshakes_turned_away: turned_away,
+            handshakes_evicted: evicted,
+            handshakes_refused: refused,
+            handshakes_unsent: queue_full,
+            packets_sent: all.packets_sent,
+            packets_received: all.packets_received,
+            packets_marked: all.packets_marked,
+            bytes_sent: all.bytes_sent,
+            bytes_received: all.bytes_received,
+            packets_duplicate: all.duplicates,
+            packets_forged: all.forged,
+            packets_refused: all.refused,
+            packets_lost: all.packets_lost,
+            packets_lost_spurious: all.spurious,
+            packets_repaired: all.repaired,
+            probes: all.probes,
+        }
+        .row(0, 0)
+    }
+
+    fn node_row(&self) -> Row {
+        let data = &self.data;
+        metrics::Node {
+            tasks_enrolled: self.local.members.len() as u64,
+            pieces_taken: data.taken,
+            pieces_given: data.given,
+            pieces_stray: data.stray,
+            pieces_parted: data.parted,
+            pieces_passed_on: data.relays.passed,
+            pieces_sent_again: data.relays.repeated,
+            task_bytes_inside: data.inside,
+            task_bytes_inside_max: data.inside_max,
+            task_bytes_outgoing: data.outgoing,
+            task_bytes_outgoing_max: data.outgoing_max,
+            proposals_refused: self.lead.proposals.refused,
+            proposals_repeated: self.lead.proposals.repeated,
+        }
+        .row(0, 0)
+    }
+
+    fn next_peer(&self, last: Option<Series>) -> Option<Row> {
+        let last = last.and_then(|last| HostId::try_from(last.key).ok());
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut peers = self.peers.by_host.range((from, Bound::Unbounded));
+        peers.find_map(|(host, _)| self.peer_row(*host))
+    }
+
+    /// None where there is no connection.
+    fn peer_row(&self, host: HostId) -> Option<Row> {
+        let association = self.endpoint.association(self.peers.up(host)?)?;
+        let AssociationStats {
+            packets_sent,
+            bytes_sent,
+            packets_received,
+            bytes_received,
+            packets_marked,
+            duplicates,
+            forged,
+            refused,
+            packets_lost,
+            spurious,
+            repaired,
+            probes,
+            misretired,
+            messages_received,
+            messages_sent,
+            keys_sent,
+            keys_received,
+            late_max,
+        } = *association.stats();
+        let row = metrics::Association {
+            packets_sent,
+            bytes_sent,
+            packets_received,
+            bytes_received,
+            packets_marked,
+            packets_duplicate: duplicates,
+            packets_forged: forged,
+            packets_refused: refused,
+            packets_lost,
+            packets_lost_spurious: spurious,
+            packets_repaired: repaired,
+            probes,
+            paths_misretired: misretired,
+            messages_sent,
+            messages_received,
+            keys_sent,
+            keys_received,
+            late_max_us: micros(late_max),
+            rtt_us: micros(association.rtt()),
+            window_bytes: association.window(),
+            in_flight_bytes: association.in_flight(),
+            datagram_bytes: association.datagram().into(),
+        };
+        Some(row.row(host.to_raw(), 0))
+    }
+
+    fn next_task(&self, last: Option<Series>) -> Option<Row> {
+        let last = last.and_then(|last| TaskId::try_from(last.key).ok());
+        let (task, member) = self.local.members.after(last)?;
+        let Member { pairs, direct, watches, questions, .. } = member;
+        let row = metrics::Task {
+            peers: pairs.len() as u64,
+            direct: direct.len() as u64,
+            channels: self.local.channels.count(task) as u64,
+            watches: watches.len() as u64,
+            questions: questions.len() as u64,
+        };
+        Some(row.row(task.to_raw(), 0))
+    }
+
+    fn next_channel(&self, last: Option<Series>) -> Option<Row> {
+        let last = last.and_then(|last| Some((TaskId::try_from(last.key).ok()?, last.sub)));
+        let (task, number) = self.local.channels.after(last)?;
+        let status = self.status_of(task, number)?;
+        let row = metrics::Channel {
+            messages_sent: status.sent,
+            bytes_sent: status.bytes_sent,
+            abandoned: status.abandoned,
+            late: status.late,
+            repaired: status.repaired,
+            messages_received: status.received,
+            bytes_received: status.bytes_received,
+            waiting_bytes: status.waiting,
+            rtt_us: status.rtt.map_or(0, micros),
+            reserved: status.reserved.into(),
+        };
+        Some(row.row(task.to_raw(), number))
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,161 @@
+//! What the daemon measures beside its node, and who is told of it all.
+
+use std::time::Duration;
+
+use towpath_io::udp::LinkCounters;
+use towpath_node::egress::EgressStats;
+use towpath_vm::metrics::{self, Row, Series, Source};
+use towpath_wire::Instant;
+
+use super::clients::ClientConn;
+use super::core::Engine;
+use super::network::{Link, Network};
+use crate::protocol::{OBSERVERS_MAX, Reply};
+
+const DAEMON: u8 = metrics::Daemon::GROUP.number;
+const LINK: u8 = metrics::Link::GROUP.number;
+
+/// All that a daemon measures: its own and its node's series in one order.
+struct Everything<'a>(&'a Engine);
+
+impl Source for Everything<'_> {
+    fn after(&mut self, last: Option<Series>) -> Option<Row> {
+        let node = self.0.node.metrics_after(last);
+        let own = self.0.own_after(last);
+        own.into_iter().chain(node).min_by_key(|row| row.series)
+    }
+}
+
+impl Engine {
+    /// A client wants to be told.
+    pub(super) fn observe(&mut self, key: u64, every_ms: u32) {
+        let now = self.clock.now();
+        let has = self.clients.observers.len();
+        let Some(client) = self.clients.all.get_mut(&key) else { return };
+        let why = if client.subscription.is_some() {
+            "it is told already".into()
+        } else if has >= OBSERVERS_MAX {
+            format!(
+                "{has} others are told what this daemon measures, no more are\n\
+                 hint: end one of the programs that ask `towpath metrics --every`"
+            )
+        } else {
+            let every = Duration::from_millis(every_ms.into());
+            client.subscription = Some(metrics::Subscription::new(now, every));
+            self.clients.observers.insert(key);
+            return;
+        };
+        client.reply(&Reply::Failed(why));
+    }
+
+    /// Tells those who want to be told what is due, of each a turn.
+    pub(super) fn tell_observers(&mut self) {
+        if self.clients.observers.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        let keys: Vec<u64> = self.clients.observers.iter().copied().collect();
+        for key in keys {
+            let Some(client) = self.clients.all.get_mut(&key) else { continue };
+            let Some(mut subscription) = client.subscription.take() else { continue };
+            let backlog = client.backlog();
+            let delta = subscription.turn(now, backlog, &mut Everything(self));
+            if let Some(client) = self.clients.all.get_mut(&key) {
+                client.subscription = Some(subscription);
+                if let Some(delta) = delta {
+                    client.reply(&Reply::Metrics(delta));
+                }
+            }
+        }
+    }
+
+    /// When that has something to do.
+    pub(super) fn observers_due(&self) -> Option<Instant> {
+        let of = |key: &u64| self.clients.all.get(key);
+        let due = |c: &ClientConn| c.subscription.as_ref()?.due(c.backlog());
+        self.clients.observers.iter().filter_map(of).filter_map(due).min()
+    }
+
+    /// Counters of the whole daemon by name.
+    pub(super) fn counters(&self) -> Vec<(String, u64)> {
+        let own = self.daemon_row();
+        let own = own.named().map(|(metric, value)| (metric.name, value));
+        let all = self.node.counters().into_iter().chain(own);
+        all.map(|(name, value)| (name.to_string(), value)).collect()
+    }
+
+    fn own_after(&self, last: Option<Series>) -> Option<Row> {
+        match last {
+            Some(Series { group: LINK, key, .. }) => self.network.row_after(Some(key)),
+            Some(Series { group: DAEMON, .. }) => self.network.row_after(None),
+            Some(Series { group, .. }) if group > LINK => None,
+            _ => Some(self.daemon_row()),
+        }
+    }
+
+    fn daemon_row(&self) -> Row {
+        let EgressStats { reserved_bytes, control_bytes, other_bytes, held, unused } =
+            self.network.paced();
+        let (tasks_connected, tasks_cut_off) = self.conversations.counted();
+        metrics::Daemon {
+            paced_channels: self.network.reserved() as u64,
+            paced_reserved_bytes: reserved_bytes,
+            paced_control_bytes: control_bytes,
+            paced_other_bytes: other_bytes,
+            paced_held: held,
+            paced_unused: unused,
+            message_memory_bytes: self.memory.used(),
+            message_memory_bytes_max: self.memory.used_max(),
+            send_errors: self.network.send_errors(),
+            clients: self.clients.all.len() as u64,
+            streams_held: self.held.len() as u64,
+            kept_for_tasks: self.node.remains().len() as u64,
+            tasks_connected,
+            tasks_cut_off,
+        }
+        .row(0, 0)
+    }
+}
+
+impl Network {
+    /// The first link whose number is beyond `last`, or of all.
+    fn row_after(&self, last: Option<u64>) -> Option<Row> {
+        let number = |link: &Link| u64::from(link.driver.link().id().0);
+        let links = self.links().iter().filter(|link| last.is_none_or(|last| number(link) > last));
+        let link = links.min_by_key(|link| number(link))?;
+        let LinkCounters {
+            send_calls,
+            receive_calls,
+            datagrams_sent,
+            bytes_sent,
+            datagrams_received,
+            bytes_received,
+            blocked,
+            too_long,
+            send_errors,
+            cut,
+        } = *link.driver.counters();
+        let egress = link.driver.egress();
+        let EgressStats { reserved_bytes, control_bytes, other_bytes, held, unused } =
+            egress.stats().copied().unwrap_or_default();
+        let row = metrics::Link {
+            datagrams_sent,
+            bytes_sent,
+            datagrams_received,
+            bytes_received,
+            send_calls,
+            receive_calls,
+            blocked,
+            too_long,
+            send_errors,
+            cut,
+            paced_reserved_bytes: reserved_bytes,
+            paced_control_bytes: control_bytes,
+            paced_other_bytes: other_bytes,
+            paced_held: held,
+            paced_unused: unused,
+            paced_channels: egress.reserved() as u64,
+        };
+        Some(row.row(number(link), 0))
+    }
+}
