@@ -8,7 +8,7 @@ CI := --profile ci --locked
 CI_BIN := target/ci/towpath
 XTASK := $(CARGO) run --quiet $(CI) -p xtask --
 
-.PHONY: help cargo run quick test build install uninstall check lint prove plants replay swarm soak \
+.PHONY: help cargo run quick test build install uninstall check lint prove plants replay seeds swarm soak \
   idle loom kills size faults figures transport fuzz nightly mutants big-endian
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make big-endian  unit tests on an emulated machine of the other byte order"
 	@echo "make fuzz    fuzz every parser (or TARGETS) for SECONDS (default 60) each, JOBS at a time"
 	@echo "make replay  every committed input of the fuzz targets, once"
+	@echo "make seeds   these inputs, written anew: those of formats that changed change"
 
 cargo:
 	@command -v $(CARGO) >/dev/null || { \
@@ -118,6 +119,7 @@ nightly: test loom
 	$(MAKE) soak kills size faults
 	$(XTASK) test $(ALLOW:%=--allow %) -- --workspace $(CI) --no-fail-fast -- --ignored \
 	  --skip faults::every_cell
+	$(MAKE) seeds
 	$(MAKE) fuzz SECONDS=300
 	$(MAKE) big-endian mutants
 
@@ -194,3 +196,7 @@ fuzz: cargo
 
 replay: cargo
 	@sh fuzz/run.sh 0 1 $(TARGETS)
+
+# The committed inputs, written anew: they change where formats do.
+seeds: cargo
+	cd fuzz && $(CARGO) run --quiet --locked --example seeds

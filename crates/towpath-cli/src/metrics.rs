@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use towpath::protocol::{Reply, Request};
@@ -36,9 +36,9 @@ For Prometheus' node exporter (textfile collector), each minute:
 
 With --every a daemon tells what changed since the last time; a reader that does not keep up is told
 less often, and `lost` counts what was left out: moments, no numbers. A daemon has at most eight
-readers.
+readers. One that ends, or does not answer, is said so of, and left out from then on.
 
-Exit status: 0 printed, 255 could not.")]
+Exit status: 0 printed, 255 could not, or no daemon is left.")]
 pub(crate) struct MetricsArgs {
     /// Only this host, one of this machine: h2, 2, or its name
     #[arg(long, value_name = "HOST")]
@@ -59,7 +59,7 @@ struct Told {
 }
 
 impl Told {
-    /// Asks for it; none: the daemon has not joined yet, or is not `wanted`.
+    /// Asks for it; none: the daemon has not joined yet, or is not the one that is `wanted`.
     fn connect(
         socket: &Path,
         wanted: Option<&str>,
@@ -80,7 +80,8 @@ impl Told {
     /// Waits for the end of the next round.
     fn round(&mut self, timeout: Duration) -> anyhow::Result<()> {
         loop {
-            match self.client.receiver.next(Some(timeout))? {
+            let told = self.client.receiver.next(Some(timeout));
+            match told.with_context(|| self.host.to_string())? {
                 Some(Reply::Metrics(delta)) => {
                     let told = self.store.apply(&delta);
                     if told.with_context(|| format!("what {} tells", self.host))?.ends {
@@ -98,20 +99,25 @@ impl Told {
 pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode> {
     let every = args.every.unwrap_or(Duration::from_hours(24));
     let mut daemons = Vec::new();
+    let mut failed = Vec::new();
     for socket in control::sockets(vm)? {
-        daemons.extend(Told::connect(&socket, args.host.as_deref(), every)?);
-    }
-    if daemons.is_empty() {
-        let wanted = args.host.as_deref().map_or("no host".into(), |host| format!("not {host}"));
-        bail!(
-            "{wanted} runs on this machine\n\
-             hint: without --host all that do are printed; run it on the host's machine"
-        );
+        match Told::connect(&socket, args.host.as_deref(), every) {
+            Ok(daemon) => daemons.extend(daemon),
+            Err(e) => failed.push(e),
+        }
     }
     let mut timeout = ANSWER;
     loop {
-        for daemon in &mut daemons {
-            daemon.round(timeout)?;
+        daemons.retain_mut(|daemon| {
+            let told = daemon.round(timeout);
+            told.map_err(|e| failed.push(e)).is_ok()
+        });
+        let mut failed = failed.drain(..);
+        if daemons.is_empty() {
+            return Err(failed.next_back().unwrap_or_else(|| absent(args.host.as_deref())));
+        }
+        for e in failed {
+            eprintln!("warning: {e:#}");
         }
         let mut out = std::io::stdout().lock();
         if args.json {
@@ -130,6 +136,14 @@ pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode
             return Ok(ExitCode::SUCCESS);
         }
         timeout = ANSWER + every;
+    }
+}
+
+/// Why there is nothing to print though every daemon answers.
+fn absent(wanted: Option<&str>) -> anyhow::Error {
+    match wanted {
+        Some(host) => anyhow!("{host} does not run here\nhint: run this on its machine"),
+        None => anyhow!("no daemon here has joined yet\nhint: `towpath logs` shows what it tries"),
     }
 }
 

@@ -1,12 +1,13 @@
 //! `metrics` of real daemons.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 use towpath::Task;
+use towpath::protocol::{Reply, Request};
 use towpath::task::Wanted;
 
 use crate::support::{Vm, text};
@@ -62,6 +63,51 @@ fn all_that_a_host_measures_is_printed_with_its_tasks_and_peers() {
     let none = vm.towpath(&["metrics", "--host", "h9"]);
     assert_eq!(none.status.code(), Some(255));
     assert!(text(&none.stderr).contains("no host `h9`"), "{}", text(&none.stderr));
+}
+
+#[test]
+fn a_daemon_that_is_killed_is_said_so_of_and_the_others_go_on() {
+    let vm = Vm::up(2);
+    let mut reader = follow(&vm, &["metrics", "--every", "100ms", "--json"]);
+    let mut lines = BufReader::new(reader.stdout.take().expect("a pipe")).lines();
+    let mut host = || -> Option<String> {
+        let line = lines.next()?.expect("it can be read");
+        let told: Value = serde_json::from_str(&line).expect("one JSON object");
+        Some(told["host"].as_str().expect("a host").to_string())
+    };
+    let first = host().expect("the first one's");
+    let second = host().expect("the other's");
+    assert_ne!(first, second);
+    Vm::signal(vm.pid(2), "-KILL");
+    // From now on each line is of the one that is left.
+    let mut in_a_row = 0;
+    while in_a_row < 5 {
+        in_a_row = if host().expect("the other goes on") == first { in_a_row + 1 } else { 0 };
+    }
+    Vm::signal(vm.pid(1), "-KILL");
+    while host().is_some() {}
+    let mut said = String::new();
+    reader.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    assert_eq!(reader.wait().expect("it ends").code(), Some(255), "{said}");
+    let gone = |kind, host| said.contains(&format!("{kind}: {host}: the daemon has ended"));
+    assert!(gone("warning", second) && gone("error", first), "{said}");
+}
+
+#[test]
+fn a_connection_is_told_once() {
+    let vm = Vm::up(1);
+    let mut client = vm.client(1);
+    for _ in 0..2 {
+        client.sender.send(&Request::Observe { every_ms: 0 }).unwrap();
+    }
+    let mut replies = Vec::new();
+    while replies.len() < 4 {
+        replies.push(client.receiver.next(Some(LONG)).unwrap().expect("a reply"));
+    }
+    let refused = |r: &Reply| matches!(r, Reply::Failed(why) if why.contains("already\nhint:"));
+    assert_eq!(replies.iter().filter(|r| refused(r)).count(), 1, "{replies:?}");
+    let told = replies.iter().filter(|r| matches!(r, Reply::Metrics(_))).count();
+    assert_eq!(told, 3, "it goes on: {replies:?}");
 }
 
 #[test]

@@ -12,17 +12,23 @@ use super::core::Engine;
 use super::network::{Link, Network};
 use crate::protocol::{OBSERVERS_MAX, Reply};
 
+const NODE: u8 = metrics::Node::GROUP.number;
 const DAEMON: u8 = metrics::Daemon::GROUP.number;
 const LINK: u8 = metrics::Link::GROUP.number;
 
-/// All that a daemon measures: its own and its node's series in one order.
+/// All that a daemon measures: its own series stand between those of its node.
 struct Everything<'a>(&'a Engine);
 
 impl Source for Everything<'_> {
     fn after(&mut self, last: Option<Series>) -> Option<Row> {
-        let node = self.0.node.metrics_after(last);
-        let own = self.0.own_after(last);
-        own.into_iter().chain(node).min_by_key(|row| row.series)
+        let Self(engine) = self;
+        let link = match last.map(|last| last.group) {
+            Some(NODE) => return Some(engine.daemon_row()),
+            Some(DAEMON) => engine.network.row_after(None),
+            Some(LINK) => engine.network.row_after(last.map(|last| last.key)),
+            _ => None,
+        };
+        link.or_else(|| engine.node.metrics_after(last))
     }
 }
 
@@ -33,7 +39,9 @@ impl Engine {
         let has = self.clients.observers.len();
         let Some(client) = self.clients.all.get_mut(&key) else { return };
         let why = if client.subscription.is_some() {
-            "it is told already".into()
+            "this connection is told what the daemon measures already\n\
+             hint: make another connection for another reader"
+                .into()
         } else if has >= OBSERVERS_MAX {
             format!(
                 "{has} others are told what this daemon measures, no more are\n\
@@ -50,10 +58,11 @@ impl Engine {
 
     /// Tells those who want to be told what is due, of each a turn.
     pub(super) fn tell_observers(&mut self) {
-        if self.clients.observers.is_empty() {
+        let Some(due) = self.observers_due() else { return };
+        let now = self.clock.now();
+        if due > now {
             return;
         }
-        let now = self.clock.now();
         let keys: Vec<u64> = self.clients.observers.iter().copied().collect();
         for key in keys {
             let Some(client) = self.clients.all.get_mut(&key) else { continue };
@@ -82,15 +91,6 @@ impl Engine {
         let own = own.named().map(|(metric, value)| (metric.name, value));
         let all = self.node.counters().into_iter().chain(own);
         all.map(|(name, value)| (name.to_string(), value)).collect()
-    }
-
-    fn own_after(&self, last: Option<Series>) -> Option<Row> {
-        match last {
-            Some(Series { group: LINK, key, .. }) => self.network.row_after(Some(key)),
-            Some(Series { group: DAEMON, .. }) => self.network.row_after(None),
-            Some(Series { group, .. }) if group > LINK => None,
-            _ => Some(self.daemon_row()),
-        }
     }
 
     fn daemon_row(&self) -> Row {
