@@ -106,6 +106,11 @@ pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode
             Err(e) => failed.push(e),
         }
     }
+    if args.host.is_none() {
+        for stopped in control::stopped(vm)? {
+            eprintln!("warning: {stopped}");
+        }
+    }
     let mut timeout = ANSWER;
     loop {
         daemons.retain_mut(|daemon| {

@@ -94,6 +94,19 @@ fn a_daemon_that_is_killed_is_said_so_of_and_the_others_go_on() {
 }
 
 #[test]
+fn a_daemon_that_is_stopped_is_said_so_of() {
+    let vm = Vm::up(2);
+    let pid = vm.pid(2);
+    Vm::signal(pid, "-STOP");
+    let out = vm.towpath(&["metrics", "--json"]);
+    Vm::signal(pid, "-CONT");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(text(&out.stdout).lines().count(), 1);
+    let said = text(&out.stderr);
+    assert!(said.contains("warning: daemon 2") && said.contains("is stopped\nhint:"), "{said}");
+}
+
+#[test]
 fn a_connection_is_told_once() {
     let vm = Vm::up(1);
     let mut client = vm.client(1);
