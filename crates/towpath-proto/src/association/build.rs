@@ -108,7 +108,7 @@ impl Association {
             let mut n = 0;
             for path in self.paths.iter().filter(|p| p.link == link) {
                 let room = self.room(now, path, kind);
-                views[n] = PathView { id: path.id, room, up: path.up };
+                views[n] = PathView { id: path.id, room, up: path.standing.is_fit() };
                 n += 1;
             }
             if let Some(picked) = self.stripe.pick(&views[..n]) {
@@ -129,7 +129,8 @@ impl Association {
 
     fn has_work(&self, now: Instant, path: usize, kind: GrantKind) -> bool {
         let p = &self.paths[path];
-        let control = || p.arrivals.is_due(now) || p.owes_probe() || self.control_due(path);
+        let asks = p.standing.ask || (p.owes_probe() && self.paths.may_carry(path));
+        let control = || p.arrivals.is_due(now) || asks || self.control_due(path);
         let data = || {
             let carries = self.paths.may_carry(path) && self.room(now, p, kind) > 0;
             carries && self.channels.has_data(kind.channel())
@@ -195,12 +196,16 @@ impl Association {
             self.write_data(now, kind, &mut w, &mut items);
         }
         eliciting |= !items.is_empty();
-        let p = &self.paths[path];
+        // Nothing may depend on what goes by one that may not carry.
+        let lone = !self.paths.may_carry(path);
+        let p = &mut self.paths[path];
+        let asks = control && core::mem::take(&mut p.standing.ask);
         // An old key is not renewed before one of its packets is acknowledged.
         let old = self.identity.keys.send.is_old(now, &self.config.rekey);
-        if control && !eliciting && w.room() > 0 && (probing || old || p.wants_ping()) {
+        let wants = asks || (!lone && (probing || old)) || p.wants_ping();
+        if control && !eliciting && w.room() > 0 && wants {
             w.frame(1, frame::emit_ping);
-            eliciting = true;
+            eliciting = !lone;
         }
         // Nothing in it: what waited turned out to be acknowledged already.
         if !w.is_empty() {

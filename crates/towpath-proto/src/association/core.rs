@@ -485,6 +485,7 @@ impl Association {
                 self.stats.probes += 1;
             }
         }
+        self.notice_silence(due, now);
         if overtaken && self.paths.iter().all(|p| p.in_flight() == 0) {
             self.liveness.settled();
         }
@@ -503,7 +504,14 @@ impl Association {
     pub fn handle_path(&mut self, now: Instant, link: LinkId, change: PathChange) {
         match change {
             PathChange::Up => self.paths.set_up(link, true),
-            PathChange::Down => self.lose_link(link),
+            PathChange::Down => {
+                for at in 0..self.paths.len() {
+                    if self.paths[at].link == link {
+                        self.fall_silent(now, at);
+                    }
+                }
+                self.lose_link(link);
+            }
             PathChange::Longest { remote, bytes } => {
                 let told = |p: &&mut Path| p.link == link && p.remote == remote;
                 self.paths.iter_mut().filter(told).for_each(|p| p.longest_told(now, bytes));
@@ -527,6 +535,7 @@ impl Association {
             }
         };
         earlier(self.deadline_at(), TimerKind::Deadline);
+        earlier(self.silence_at(), TimerKind::Probe);
         earlier(self.identity.keys.receive.forget_at(), TimerKind::Control);
         if self.identity.keys.send.is_spent(&self.config.rekey) {
             earlier(Some(self.liveness.asked_at()), TimerKind::Control);

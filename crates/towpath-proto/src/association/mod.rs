@@ -43,6 +43,7 @@ mod reserved;
 mod retire;
 mod ring;
 mod send;
+mod standing;
 mod stats;
 
 #[cfg(test)]

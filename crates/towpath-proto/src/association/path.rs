@@ -17,6 +17,7 @@ use super::handle::LATE_MAX;
 use super::mtu::{Lost, Mtu};
 use super::pacer::Pacer;
 use super::reordering::Reordering;
+use super::standing::Standing;
 use crate::config::Config;
 use crate::congestion::{Congestion, Loss, Sample};
 use crate::rtt::{GRANULARITY, Rtt};
@@ -113,7 +114,7 @@ pub(super) struct Path {
     pub(super) id: PathId,
     pub(super) link: LinkId,
     pub(super) remote: SocketAddr,
-    pub(super) up: bool,
+    pub(super) standing: Standing,
     /// The size that `mtu` has found to pass.
     pub(super) datagram: u16,
     mtu: Mtu,
@@ -147,7 +148,7 @@ impl Path {
             id,
             link,
             remote,
-            up: true,
+            standing: Standing::new(),
             datagram: config.datagram,
             mtu: Mtu::new(config),
             flight: Flight::new(),
@@ -214,7 +215,7 @@ impl Path {
 
     /// When the pacer lets data go on, if nothing but the pacer holds it.
     pub(super) fn pace_at(&self) -> Option<Instant> {
-        if !self.up || self.window_room() < self.datagram.into() {
+        if !self.standing.is_fit() || self.window_room() < self.datagram.into() {
             return None;
         }
         self.pacer.wake_at()
@@ -253,7 +254,7 @@ impl Path {
     /// The size of a padded packet that is to show whether longer ones pass.
     pub(super) fn trial(&mut self, now: Instant) -> Option<u16> {
         self.largest_acked?;
-        if self.probing.over {
+        if self.probing.over || self.standing.is_silent() {
             return None;
         }
         let size = self.mtu.trial(now)?;
@@ -281,7 +282,13 @@ impl Path {
 
     /// What is under way counts as lost, and nothing is asked for on this path any more.
     pub(super) fn retire(&mut self, now: Instant, out: &mut Outcome) {
-        (self.probing.over, self.probing.owed, self.loss_at) = (true, 0, None);
+        self.probing.over = true;
+        self.let_go(now, out);
+    }
+
+    /// What is under way counts as lost.
+    pub(super) fn let_go(&mut self, now: Instant, out: &mut Outcome) {
+        (self.probing.owed, self.loss_at) = (0, None);
         out.lost.append(&mut self.evicted);
         let (mut from, top) = (0, self.flight.next());
         while let Some((number, _)) = self.flight.outstanding(from, top) {
@@ -293,8 +300,17 @@ impl Path {
     /// True when a packet of mere acknowledgements should ask for one itself, so that we learn
     /// which of our maps arrived: each 32nd, or each 8th while maps grow long.
     pub(super) fn wants_ping(&self) -> bool {
-        let alone = if self.probing.over { 0 } else { self.probing.acks_alone };
+        let over = self.probing.over || self.standing.is_silent();
+        let alone = if over { 0 } else { self.probing.acks_alone };
         alone >= 32 || (alone >= 8 && self.arrivals.unconfirmed() > UNCONFIRMED_MAX)
+    }
+
+    /// The path answers again after it was silent: it is as a new one to whoever sends.
+    pub(super) fn return_(&mut self, now: Instant, config: &Config) {
+        self.standing.return_(now);
+        self.control = Control::new(config.congestion.build(self.datagram.into()));
+        self.pacer = Pacer::new();
+        self.probing.count = 0;
     }
 
     /// True while a probe still allows packets beyond the window.
@@ -314,6 +330,7 @@ impl Path {
             if !d.reserved {
                 self.pacer.spend(d.now, d.bytes.into());
             }
+            self.standing.departs(d.now, self.flight.bytes() == 0);
             self.probing.last_eliciting = d.now;
             self.probing.owed = self.probing.owed.saturating_sub(1);
             self.probing.acks_alone = 0;
@@ -413,6 +430,7 @@ impl Path {
     fn settle(&mut self, now: Instant, number: u64, out: &mut Outcome) {
         let Some(s) = self.flight.settle(number) else { return };
         out.progress = true;
+        self.standing.progresses(now);
         let late = s.state == State::Lost;
         if late {
             // Wait longer before giving one up.

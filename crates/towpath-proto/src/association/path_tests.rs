@@ -137,9 +137,9 @@ fn after_a_sample_the_pacer_holds_data_until_its_time_and_wakes_who_waits_once()
     assert!(path.room(until) > 0 && path.room(until - Duration::from_nanos(1)) == 0);
     let wake = path.pace_at().expect("it waits for the pacer alone");
     assert!(wake >= until && wake < until + ms(50), "{wake}");
-    path.up = false;
+    path.standing.up = false;
     assert_eq!(path.pace_at(), None, "nothing goes out on it");
-    path.up = true;
+    path.standing.up = true;
     path.pace(wake - Duration::from_nanos(1));
     assert_eq!(path.pace_at(), Some(wake), "too early");
     path.pace(wake);

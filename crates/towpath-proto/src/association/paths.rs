@@ -86,7 +86,7 @@ impl Paths {
         }
         self.retired.push(Retired { path: id, telling, due: telling.is_some() });
         let path = &mut self.list[at];
-        path.up = false;
+        path.standing.set_up(false);
         Ok(Some(path))
     }
 
@@ -121,7 +121,8 @@ impl Paths {
     pub(super) fn set_up(&mut self, link: LinkId, up: bool) {
         for at in 0..self.list.len() {
             if self.list[at].link == link {
-                self.list[at].up = up && !self.is_retired(self.list[at].id);
+                let up = up && !self.is_retired(self.list[at].id);
+                self.list[at].standing.set_up(up);
             }
         }
     }
@@ -151,17 +152,19 @@ impl Paths {
         self.list.len()
     }
 
-    /// Whether a path may carry data and control frames: any that is up, or any in use where none
-    /// is.
+    /// Whether a path may carry data and control frames: any that is up and not silent, or any in
+    /// use where none is.
     pub(super) fn may_carry(&self, path: usize) -> bool {
-        let none = || !self.list.iter().any(|p| p.up) && !self.is_retired(self.list[path].id);
-        self.list[path].up || none()
+        let fit = |p: &Path| p.standing.is_fit();
+        let none = || !self.list.iter().any(fit) && !self.is_retired(self.list[path].id);
+        fit(&self.list[path]) || none()
     }
 
-    /// Those that can be counted on: the ones that are up, or all in use where none is.
+    /// Those that can be counted on: the ones that are up and not silent, or all in use where none
+    /// is.
     fn living(&self) -> impl Iterator<Item = &Path> {
-        let none = !self.list.iter().any(|p| p.up);
-        self.list.iter().filter(move |p| p.up || (none && !self.is_retired(p.id)))
+        let none = !self.list.iter().any(|p| p.standing.is_fit());
+        self.list.iter().filter(move |p| p.standing.is_fit() || (none && !self.is_retired(p.id)))
     }
 
     /// The smoothed round trip of the quickest path that is up: what is late for it is late.
@@ -253,10 +256,10 @@ mod tests {
         }
         assert_eq!((paths.rtt(), paths.least_trip()), (ms(5), ms(5)));
         assert!(paths.may_carry(0) && paths.may_carry(1));
-        paths[0].up = false;
+        paths[0].standing.up = false;
         assert_eq!((paths.rtt(), paths.least_trip()), (ms(20), ms(20)));
         assert!(!paths.may_carry(0) && paths.may_carry(1));
-        paths[1].up = false;
+        paths[1].standing.up = false;
         assert!(paths.may_carry(0) && paths.may_carry(1));
         assert_eq!(paths.rtt(), ms(5));
     }

@@ -31,6 +31,10 @@ pub struct AssociationStats {
     pub probes: u64,
     /// Times that the peer retired a path that there is not, or the last one: the path stays.
     pub misretired: u64,
+    /// Times that a path was left because it lost its carrier, or was silent while others got on.
+    pub paths_silent: u64,
+    /// Times that one of them answered again.
+    pub paths_returned: u64,
     /// Messages delivered to the owner.
     pub messages_received: u64,
     /// Messages of ours acknowledged whole.
@@ -60,6 +64,8 @@ impl AssociationStats {
             repaired,
             probes,
             misretired,
+            paths_silent,
+            paths_returned,
             messages_received,
             messages_sent,
             keys_sent,
@@ -79,6 +85,8 @@ impl AssociationStats {
         self.repaired += repaired;
         self.probes += probes;
         self.misretired += misretired;
+        self.paths_silent += paths_silent;
+        self.paths_returned += paths_returned;
         self.messages_received += messages_received;
         self.messages_sent += messages_sent;
         self.keys_sent += keys_sent;

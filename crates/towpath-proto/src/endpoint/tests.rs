@@ -1,5 +1,6 @@
 //! Two endpoints that trust their link: handshakes, and what is counted of those that fail.
 
+mod paths;
 mod shakes;
 
 use ::core::time::Duration;
@@ -266,82 +267,6 @@ fn received(net: &Net) -> usize {
         matches!(e, EndpointEvent::Association { event: AssociationEvent::Message { .. }, .. })
     };
     net.events[1].iter().filter(got).count()
-}
-
-#[test]
-fn two_links_carry_one_association_and_one_of_them_alone_goes_on() {
-    // Keys change on the way, on both paths.
-    let rekey = crate::config::Rekey { packets: 300, ..crate::config::Rekey::default() };
-    let mut net = Net::new(&Config { rekey, ..Config::default() });
-    let id = net.connect(b"hello").expect("a place");
-    net.run(20);
-    for (n, id) in ids(&net).into_iter().enumerate() {
-        assert!(net.ends[n].0.add_path(id, OTHER, addr_on(OTHER, 1 - n)).is_some());
-    }
-    let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 1)).expect("a channel");
-    net.send(id, channel, 300);
-    net.run(300);
-    assert_eq!(received(&net), 300);
-    let [one, two] = net.taken;
-    assert!(one > (one + two) / 4 && two > (one + two) / 4, "{one} and {two} datagrams");
-    let stats = *net.ends[0].0.association(id).expect("it stands").stats();
-    assert!(stats.keys_sent > 2 && stats.packets_lost == 0, "{stats:?}");
-    assert_eq!(net.ends[1].0.association(ids(&net)[1]).expect("it stands").stats().forged, 0);
-    // The first link, which the handshake went by, loses its carrier with packets on it.
-    net.send(id, channel, 100);
-    net.run(1);
-    net.cut = Some(LINK);
-    for (endpoint, _) in &mut net.ends {
-        endpoint.handle_path(net.now, LINK, crate::machine::PathChange::Down);
-    }
-    net.send(id, channel, 100);
-    net.run(500);
-    assert_eq!(received(&net), 500, "what was under way went again by the other");
-    // A new channel's OPEN, credit, and the end go by the other, too.
-    let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 2)).expect("a channel");
-    let (endpoint, memory) = &mut net.ends[0];
-    let block = memory.put(&[7; 9000]).expect("room");
-    endpoint.send(id, channel, block, 9000).expect("it is open");
-    net.run(50);
-    assert_eq!(received(&net), 501);
-    let (endpoint, memory) = &mut net.ends[0];
-    endpoint.close(net.now, id, 3, "enough", memory);
-    net.run(50);
-    let over = |e: &EndpointEvent| {
-        matches!(e, EndpointEvent::Association { event: AssociationEvent::Over(_), .. })
-    };
-    assert!(net.events[1].iter().any(over), "the end is told");
-    let counted = net.ends[1].0.stats().over;
-    assert_eq!((counted.messages_received, counted.forged), (501, 0), "what it counted stays");
-}
-
-#[test]
-fn a_path_added_on_a_link_without_a_carrier_waits_for_it() {
-    let mut net = Net::new(&Config::default());
-    let id = net.connect(b"hello").expect("a place");
-    net.run(20);
-    net.cut = Some(OTHER);
-    let change = |net: &mut Net, change| {
-        for (endpoint, _) in &mut net.ends {
-            endpoint.handle_path(net.now, OTHER, change);
-        }
-    };
-    change(&mut net, crate::machine::PathChange::Down);
-    for (n, id) in ids(&net).into_iter().enumerate() {
-        assert!(net.ends[n].0.add_path(id, OTHER, addr_on(OTHER, 1 - n)).is_some());
-    }
-    let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 1)).expect("a channel");
-    net.send(id, channel, 100);
-    net.run(100);
-    let lost = |net: &Net| net.ends[0].0.association(id).expect("it stands").stats().packets_lost;
-    assert_eq!((received(&net), lost(&net)), (100, 0));
-    assert_eq!(net.taken[1], 0, "nothing was sent into the dark");
-    net.cut = None;
-    change(&mut net, crate::machine::PathChange::Up);
-    net.send(id, channel, 300);
-    net.run(300);
-    assert_eq!((received(&net), lost(&net)), (400, 0));
-    assert!(net.taken[1] > 10, "{:?}", net.taken);
 }
 
 #[test]
