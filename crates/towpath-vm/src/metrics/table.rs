@@ -242,8 +242,6 @@ group! {
         packets_repaired: Counter of Count, "Data packets with something sent before";
         probes: Counter of Count, "Times that nothing was acknowledged in time";
         paths_misretired: Counter of Count, "Times that the peer gave up a path that there is not";
-        paths_silent: Counter of Count, "Times that a path was left: silent, or no carrier";
-        paths_returned: Counter of Count, "Times that one of them answered again";
         messages_sent: Counter of Count, "Messages acknowledged whole";
         messages_received: Counter of Count, "Messages delivered";
         keys_sent: Counter of Count, "Times that this host went on to its next key";
