@@ -124,8 +124,8 @@ impl Node {
             repaired,
             probes,
             misretired,
+            paths_silent,
             // The group has as many metrics as a report has room for.
-            paths_silent: _,
             paths_returned: _,
             messages_received,
             messages_sent,
@@ -147,6 +147,7 @@ impl Node {
             packets_repaired: repaired,
             probes,
             paths_misretired: misretired,
+            paths_silent,
             messages_sent,
             messages_received,
             keys_sent,

@@ -506,7 +506,7 @@ impl Association {
             PathChange::Up => self.paths.set_up(link, true),
             PathChange::Down => {
                 for at in 0..self.paths.len() {
-                    if self.paths[at].link == link {
+                    if self.paths[at].link == link && self.paths[at].standing.up {
                         self.fall_silent(now, at);
                     }
                 }

@@ -318,11 +318,11 @@ impl Association {
             self.fault(now, "acknowledges a packet never sent", memory);
             return Ok(());
         }
-        // It answered something that we sent since we woke: it has not given us up.
         if path.standing.answers(ack.largest) {
-            path.return_(now, &self.config);
+            path.come_back(now, &self.config);
             self.stats.paths_returned += 1;
         }
+        // It answered something that we sent since we woke: it has not given us up.
         let (id, answered, trip) = (path.id, path.largest_acked(), path.rtt.smoothed());
         let since = |from: &mut Vec<(PathId, u64)>| {
             from.iter().any(|(path, from)| *path == id && answered.is_some_and(|n| n >= *from))

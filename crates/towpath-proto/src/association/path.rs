@@ -306,8 +306,8 @@ impl Path {
     }
 
     /// The path answers again after it was silent: it is as a new one to whoever sends.
-    pub(super) fn return_(&mut self, now: Instant, config: &Config) {
-        self.standing.return_(now);
+    pub(super) fn come_back(&mut self, now: Instant, config: &Config) {
+        self.standing.come_back(now);
         self.control = Control::new(config.congestion.build(self.datagram.into()));
         self.pacer = Pacer::new();
         self.probing.count = 0;

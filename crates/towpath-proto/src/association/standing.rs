@@ -119,7 +119,7 @@ impl Standing {
         self.silence = Some(Silence { since: now, first, next: now });
     }
 
-    pub(super) const fn return_(&mut self, now: Instant) {
+    pub(super) const fn come_back(&mut self, now: Instant) {
         (self.silence, self.ask) = (None, false);
         self.progresses(now);
     }

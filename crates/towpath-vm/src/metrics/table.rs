@@ -5,7 +5,7 @@
 //! others, since deltas have numbers only. Whoever does not know them yet passes over them.
 
 /// Metrics that a group has at most: a row of all of them fits into one parameter.
-pub const METRICS_MAX: usize = 22;
+pub const METRICS_MAX: usize = 23;
 
 /// Values of one series, in the order of its group's metrics, and zeros.
 pub type Values = [u64; METRICS_MAX];
@@ -242,6 +242,7 @@ group! {
         packets_repaired: Counter of Count, "Data packets with something sent before";
         probes: Counter of Count, "Times that nothing was acknowledged in time";
         paths_misretired: Counter of Count, "Times that the peer gave up a path that there is not";
+        paths_silent: Counter of Count, "Times that a path was left: silent, or no carrier";
         messages_sent: Counter of Count, "Messages acknowledged whole";
         messages_received: Counter of Count, "Messages delivered";
         keys_sent: Counter of Count, "Times that this host went on to its next key";

@@ -4,11 +4,9 @@ use super::*;
 use crate::association::AssociationStats;
 use crate::machine::PathChange;
 
-#[test]
-fn two_links_carry_one_association_and_one_of_them_alone_goes_on() {
-    // Keys change on the way, on both paths.
-    let rekey = crate::config::Rekey { packets: 300, ..crate::config::Rekey::default() };
-    let mut net = Net::new(&Config { rekey, ..Config::default() });
+/// Two ends with a path on either link, and a channel on which 300 messages went.
+fn two_paths(config: &Config) -> (Net, AssociationId, ChannelId) {
+    let mut net = Net::new(config);
     let id = net.connect(b"hello").expect("a place");
     net.run(20);
     for (n, id) in ids(&net).into_iter().enumerate() {
@@ -18,6 +16,28 @@ fn two_links_carry_one_association_and_one_of_them_alone_goes_on() {
     net.send(id, channel, 300);
     net.run(300);
     assert_eq!(received(&net), 300);
+    (net, id, channel)
+}
+
+fn stats(net: &Net, n: usize) -> AssociationStats {
+    *net.ends[n].0.association(ids(net)[n]).expect("it stands").stats()
+}
+
+/// Milliseconds until the other end has so many.
+fn until(net: &mut Net, count: usize) -> u64 {
+    let since = net.now;
+    while received(net) < count {
+        net.run(1);
+        assert!(net.now.since(since) < Duration::from_secs(3), "{} of {count}", received(net));
+    }
+    net.now.since(since).as_millis() as u64
+}
+
+#[test]
+fn two_links_carry_one_association_and_one_of_them_alone_goes_on() {
+    // Keys change on the way, on both paths.
+    let rekey = crate::config::Rekey { packets: 300, ..crate::config::Rekey::default() };
+    let (mut net, id, channel) = two_paths(&Config { rekey, ..Config::default() });
     let [one, two] = net.taken;
     assert!(one > (one + two) / 4 && two > (one + two) / 4, "{one} and {two} datagrams");
     let stats = *net.ends[0].0.association(id).expect("it stands").stats();
@@ -80,57 +100,27 @@ fn a_path_added_on_a_link_without_a_carrier_waits_for_it() {
     assert!(net.taken[1] > 10, "{:?}", net.taken);
 }
 
-/// Two ends with a path on either link, and a channel.
-fn two_paths() -> (Net, AssociationId, ChannelId) {
-    let mut net = Net::new(&Config::default());
-    let id = net.connect(b"hello").expect("a place");
-    net.run(20);
-    for (n, id) in ids(&net).into_iter().enumerate() {
-        assert!(net.ends[n].0.add_path(id, OTHER, addr_on(OTHER, 1 - n)).is_some());
-    }
-    let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 1)).expect("a channel");
-    net.send(id, channel, 300);
-    net.run(300);
-    assert_eq!(received(&net), 300);
-    (net, id, channel)
-}
-
-fn stats(net: &Net, n: usize) -> AssociationStats {
-    *net.ends[n].0.association(ids(net)[n]).expect("it stands").stats()
-}
-
-/// Milliseconds until the other end has so many.
-fn until(net: &mut Net, count: usize) -> u64 {
-    (0..3000).find(|_| received(net) >= count || (net.run(1), false).1).expect("they arrive")
-}
-
 #[test]
 fn a_link_that_dies_without_a_word_holds_nothing_up_and_comes_back_by_itself() {
-    // The first takes all that its window has room for, so that something is under way on it.
-    let link = LINK;
-    let (mut net, id, channel) = two_paths();
-    let quiet = {
-        net.send(id, channel, 300);
-        until(&mut net, 600)
-    };
+    let (mut net, id, channel) = two_paths(&Config::default());
+    net.send(id, channel, 300);
+    let quiet = until(&mut net, 600);
+    // The first link takes all that its window has room for, so something is under way on it.
     net.send(id, channel, 300);
     net.run(1);
-    net.cut = Some(link);
+    net.cut = Some(LINK);
     net.send(id, channel, 300);
-    // By one link of two, and the silence: 20 ms, and once more for what went there meanwhile.
+    // Twice as much, by one link of two; the silence, and once more for what went there meanwhile.
     let took = until(&mut net, 1200);
-    assert!(took <= 4 * quiet + 45, "{took} ms, {quiet} for a half with both");
+    assert!(took <= 4 * quiet + 45, "{took} ms, {quiet} for a half of it with both");
     let said = stats(&net, 0);
-    assert_eq!((said.paths_silent, said.packets_lost), (1, 0), "{link:?}: {said:?}");
+    assert_eq!((said.paths_silent, said.packets_lost), (1, 0), "{said:?}");
     // Nothing more is lost on it, however much is sent; it is asked, ever less often.
     let taken = net.taken;
     net.send(id, channel, 200);
     net.run(2000);
-    let by = |net: &Net, taken: &[usize; 2]| {
-        let which = usize::from(link == OTHER);
-        (net.taken[which] - taken[which], net.taken[1 - which] - taken[1 - which])
-    };
-    let (dead, living) = by(&net, &taken);
+    let by = |net: &Net, before: [usize; 2]| [0, 1].map(|n| net.taken[n] - before[n]);
+    let [dead, living] = by(&net, taken);
     assert_eq!((received(&net), stats(&net, 0).paths_silent), (1400, 1));
     assert!(dead < 200 && living > 1000, "{dead} and {living} datagrams");
     // Back after two seconds: noticed within a sixteenth of that.
@@ -140,7 +130,7 @@ fn a_link_that_dies_without_a_word_holds_nothing_up_and_comes_back_by_itself() {
     assert_eq!((said.paths_silent, said.paths_returned), (1, 1), "{said:?}");
     net.send(id, channel, 300);
     net.run(300);
-    let (back, other) = by(&net, &taken);
+    let [back, other] = by(&net, taken);
     assert_eq!(received(&net), 1700);
     // As of a new path its window is small yet.
     assert!(back > 10, "{back} and {other} datagrams");
@@ -148,7 +138,7 @@ fn a_link_that_dies_without_a_word_holds_nothing_up_and_comes_back_by_itself() {
 
 #[test]
 fn where_the_other_links_are_idle_they_are_asked() {
-    let (mut net, id, channel) = two_paths();
+    let (mut net, id, channel) = two_paths(&Config::default());
     // One message of one datagram at a time goes by the first link alone.
     net.cut = Some(LINK);
     let (endpoint, memory) = &mut net.ends[0];
@@ -162,7 +152,7 @@ fn where_the_other_links_are_idle_they_are_asked() {
 
 #[test]
 fn where_nobody_answers_no_path_is_silent() {
-    let (mut net, id, channel) = two_paths();
+    let (mut net, id, channel) = two_paths(&Config::default());
     net.send(id, channel, 50);
     net.run(1);
     // The peer does not run for a while.
@@ -181,7 +171,7 @@ fn where_nobody_answers_no_path_is_silent() {
 
 #[test]
 fn what_goes_out_while_no_link_is_there_goes_by_the_first_that_is() {
-    let (mut net, id, channel) = two_paths();
+    let (mut net, id, channel) = two_paths(&Config::default());
     let change = |net: &mut Net, link, change| {
         for (endpoint, _) in &mut net.ends {
             endpoint.handle_path(net.now, link, change);
