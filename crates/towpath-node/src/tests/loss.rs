@@ -241,6 +241,51 @@ fn a_leader_that_was_away_gives_all_of_the_others_time_to_come_back() {
     assert!((0..4).all(|host| !net.events(host).iter().any(lost)));
 }
 
+/// The same, where the others come back one after the other while their silence is judged.
+#[test]
+fn who_is_not_back_yet_is_not_lost_for_what_the_leader_missed() {
+    // One is silent for longer than the other when that one is back.
+    for (later, away) in [(600, 1_700), (800, 1_600), (1_000, 1_500), (1_000, 1_800)] {
+        let mut net = watched(3);
+        let before: Vec<HostId> = (0..3).map(|host| net.id(host)).collect();
+        net.cut(0, 1);
+        net.run(later);
+        net.cut(0, 2);
+        net.run(away);
+        net.mend();
+        net.cut(0, 2);
+        net.run(800);
+        net.mend();
+        net.run(5_000);
+        let after: Vec<HostId> = (0..3).map(|host| net.id(host)).collect();
+        assert_eq!(after, before, "cut off {later} ms later, for {away} ms");
+    }
+}
+
+/// A task ends on a host that is cut off, and the leader is to hear of it.
+#[test]
+fn what_a_host_had_to_tell_the_leader_is_given_up_when_it_joins_again() {
+    let cuts = [&[(2, 0)][..], &[(0, 2)], &[(0, 2), (2, 0), (1, 2), (2, 1)]];
+    for (cut, after) in cuts.into_iter().flat_map(|c| [0, 1_900, 2_300, 4_000].map(|ms| (c, ms))) {
+        let mut net = watched(3);
+        let three = net.id(2);
+        let (a, b) = (net.enrol(2), net.enrol(0));
+        assert!(net.send(2, a, b, 0, 10));
+        net.run(100);
+        assert_eq!(net.got(0, b), [0]);
+        cut.iter().for_each(|(from, to)| net.cut_way(*from, *to));
+        net.run(after);
+        net.left(2, a);
+        net.run(9_000 - after);
+        net.mend();
+        net.run(3_000);
+        assert_ne!(net.id(2), three, "{cut:?}");
+        net.left(0, b);
+        net.run(1_000);
+        net.nothing_is_left();
+    }
+}
+
 #[test]
 fn a_host_that_leaves_is_not_lost() {
     let mut net = watched(3);
