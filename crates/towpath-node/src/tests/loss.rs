@@ -273,7 +273,9 @@ fn what_a_host_had_to_tell_the_leader_is_given_up_when_it_joins_again() {
         assert!(net.send(2, a, b, 0, 10));
         net.run(100);
         assert_eq!(net.got(0, b), [0]);
-        cut.iter().for_each(|(from, to)| net.cut_way(*from, *to));
+        for (from, to) in cut {
+            net.cut_way(*from, *to);
+        }
         net.run(after);
         net.left(2, a);
         net.run(9_000 - after);
