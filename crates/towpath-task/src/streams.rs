@@ -355,6 +355,12 @@ impl Task {
             self.directs.refused(peer);
             self.route_is(peer, RouteState::Bad);
         } else {
+            let silent = End::Reset(std::io::ErrorKind::TimedOut);
+            if stream.ended() == Some(&silent)
+                && let Some(rendezvous) = &mut self.routes.rendezvous
+            {
+                rendezvous.shorten();
+            }
             self.route_is(peer, RouteState::Ended);
             // When there is enough to send, it may be worth another.
             self.directs.forget(peer);

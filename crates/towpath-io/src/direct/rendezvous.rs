@@ -183,6 +183,8 @@ pub struct Rendezvous {
     outcomes: VecDeque<Outcome>,
     /// Connections dropped because they did not prove who they were.
     dropped: u64,
+    /// New connections have short segments.
+    short: bool,
 }
 
 impl Rendezvous {
@@ -196,7 +198,18 @@ impl Rendezvous {
             shakes: Vec::new(),
             outcomes: VecDeque::new(),
             dropped: 0,
+            short: false,
         })
+    }
+
+    /// From now on connections have segments so short that every way takes them: where one was
+    /// silent, long packets may vanish.
+    pub fn shorten(&mut self) {
+        self.short = true;
+        if let Some(listener) = &self.listener {
+            // The next one is; this one lives for seconds.
+            let _ = socket::shorten(listener);
+        }
     }
 
     /// Readable when [`Self::advance`] has something to do; level-triggered.
@@ -228,6 +241,9 @@ impl Rendezvous {
         self.has_room(offer.peer)?;
         if self.listener.is_none() {
             let listener = socket::listen()?;
+            if self.short {
+                socket::shorten(&listener)?;
+            }
             self.watch(&listener, epoll::EventFlags::IN)?;
             self.listener = Some(listener);
         }
@@ -245,7 +261,7 @@ impl Rendezvous {
     ) -> Result<(), SetUpError> {
         self.forget(offer.peer);
         self.has_room(offer.peer)?;
-        let socket = socket::connect(address)?;
+        let socket = socket::connect(address, self.short)?;
         self.watch(&socket, epoll::EventFlags::OUT)?;
         let stage = Stage::Hello { hello: hello(&offer, &random()) };
         self.shakes.push(Shake { socket, offer, until: now + SET_UP_TIME, stage });

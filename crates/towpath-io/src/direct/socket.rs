@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -12,6 +13,18 @@ use crate::shared::aside;
 
 /// Connections that the kernel holds until they are accepted, at most.
 const BACKLOG: i32 = 64;
+/// A connection that the peer's kernel leaves unanswered for so long while there is something for
+/// it ends, and what was on it goes by the daemons. Without this the kernel tries for a quarter of
+/// an hour, also where only long packets vanish, which it alone does not find out
+/// (`net.ipv4.tcp_mtu_probing` is off where nobody turned it on). Longer than a cut of 5 s and the
+/// kernel's next try after it, which comes 6.2 s after the first.
+///
+/// A receiver that leaves its kernel's buffers full for so long is taken for silent, too (RFC 5482
+/// does not say so, tcp(7) does): that costs another way, and nothing else.
+pub(super) const SILENT_MAX: Duration = Duration::from_secs(8);
+/// Bytes of a segment that every way takes: IPv6 carries packets of 1280 (RFC 8200, section 5).
+const SHORT: libc::c_int = 1200;
+
 fn flags() -> SocketFlags {
     SocketFlags::CLOEXEC | SocketFlags::NONBLOCK
 }
@@ -54,21 +67,43 @@ pub(super) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Begins to connect; it stands once [`write`] takes something.
-pub(super) fn connect(address: SocketAddr) -> io::Result<OwnedFd> {
+/// Begins to connect; it stands once [`write`] takes something. With `short` segments where there
+/// is a network in between.
+pub(super) fn connect(address: SocketAddr, short: bool) -> io::Result<OwnedFd> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags(), None)?;
+    if short && !address.ip().is_loopback() {
+        shorten(&socket)?;
+    }
     match rustix::net::connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => prepare(socket),
         Err(e) => Err(e.into()),
     }
 }
 
+/// Neither side sends segments longer than [`SHORT`] on connections that this socket begins or
+/// accepts from now on.
+pub(super) fn shorten(socket: &OwnedFd) -> io::Result<()> {
+    let bytes: libc::c_int = SHORT;
+    // SAFETY: the kernel reads one `c_int`, which `bytes` is, alive during the call.
+    let rc = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_MAXSEG,
+            (&raw const bytes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 fn prepare(socket: OwnedFd) -> io::Result<OwnedFd> {
     sockopt::set_tcp_nodelay(&socket, true)?;
+    sockopt::set_tcp_user_timeout(&socket, SILENT_MAX.as_millis() as u32)?;
     Ok(aside(socket))
 }
 
@@ -141,4 +176,49 @@ pub(super) fn unacknowledged(socket: &OwnedFd) -> io::Result<usize> {
     // SAFETY: the request writes one `c_int`, which `bytes` is, alive during the call.
     let rc = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(usize::try_from(bytes).unwrap_or(0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn longest(socket: &OwnedFd) -> libc::c_int {
+        let mut bytes: libc::c_int = 0;
+        let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the kernel writes one `c_int` at most; both are alive during the call.
+        let rc = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_MAXSEG,
+                (&raw mut bytes).cast(),
+                &raw mut len,
+            )
+        };
+        assert_eq!(rc, 0);
+        bytes
+    }
+
+    #[test]
+    fn both_ends_give_a_silent_connection_up_after_seconds() {
+        let listener = listen().unwrap();
+        let at = ([127, 0, 0, 1], port(&listener).unwrap()).into();
+        let dialled = connect(at, false).unwrap();
+        let accepted = std::iter::repeat_with(|| accept(&listener).unwrap()).find_map(|s| s);
+        for socket in [dialled, accepted.unwrap()] {
+            let millis = sockopt::tcp_user_timeout(&socket).unwrap();
+            assert_eq!(u128::from(millis), SILENT_MAX.as_millis());
+        }
+    }
+
+    #[test]
+    fn a_listener_that_was_shortened_keeps_both_ends_short_and_loopback_is_dialled_as_ever() {
+        let listener = listen().unwrap();
+        let at = ([127, 0, 0, 1], port(&listener).unwrap()).into();
+        let long = longest(&connect(at, true).unwrap());
+        assert!(long > SHORT, "{long}");
+        shorten(&listener).unwrap();
+        let short = longest(&connect(at, false).unwrap());
+        assert!(short <= SHORT, "{short}");
+    }
 }
