@@ -65,13 +65,16 @@ pub struct Handshakes {
     pub half_open_max: u16,
     /// How many per second are answered without asking for a cookie first.
     pub per_s: u32,
+    /// How many per second are read of those who have proved their address; a quarter of them may
+    /// come from one network. More are turned away, unread.
+    pub proved_per_s: u32,
     /// How long one may take before it fails.
     pub timeout: Duration,
 }
 
 impl Default for Handshakes {
     fn default() -> Self {
-        Self { half_open_max: 256, per_s: 200, timeout: Duration::from_secs(5) }
+        Self { half_open_max: 256, per_s: 200, proved_per_s: 1000, timeout: Duration::from_secs(5) }
     }
 }
 

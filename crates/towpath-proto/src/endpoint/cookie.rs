@@ -2,6 +2,7 @@
 
 use ::core::net::{IpAddr, SocketAddr};
 use ::core::time::Duration;
+use alloc::collections::BTreeMap;
 
 use towpath_wire::Instant;
 
@@ -9,6 +10,40 @@ use crate::crypto::Crypto;
 
 /// A cookie is valid for one to two of these.
 const LIFE: Duration = Duration::from_mins(1);
+
+/// What was proved is counted over this time: a part of a second, so that a whole second's share
+/// does not come at once.
+const SPAN: Duration = Duration::from_millis(100);
+/// One network may have so little of what is read of those who proved their address.
+const NETWORK_PART: u32 = 4;
+
+/// Who proved an address, and how often, in the span that began at `begun`. Invariant: `all` is the
+/// sum of `by`, and no more than a span's share, so that `by` is bounded, too.
+#[derive(Default)]
+pub(super) struct Proved {
+    begun: Instant,
+    all: u32,
+    by: BTreeMap<IpAddr, u32>,
+}
+
+impl Proved {
+    /// Counts one more of `network`, unless there were as many as may be read at `per_s`.
+    pub(super) fn takes(&mut self, now: Instant, network: IpAddr, per_s: u32) -> bool {
+        if now.since(self.begun) >= SPAN {
+            (self.begun, self.all) = (now, 0);
+            self.by.clear();
+        }
+        let most = u128::from(per_s) * SPAN.as_millis() / 1000;
+        let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
+        let of = self.by.get(&network).copied().unwrap_or(0);
+        let fits = self.all < most && of < (most / NETWORK_PART).max(1);
+        if fits {
+            self.all += 1;
+            self.by.insert(network, of + 1);
+        }
+        fits
+    }
+}
 
 /// Counts handshakes and makes cookies. Invariant: `count` is of the second that began at
 /// `second`.
@@ -18,6 +53,7 @@ pub(super) struct CookieJar {
     renewed: Instant,
     second: Instant,
     count: u32,
+    pub(super) proved: Proved,
 }
 
 impl CookieJar {
@@ -28,6 +64,7 @@ impl CookieJar {
             renewed: Instant::ZERO,
             second: Instant::ZERO,
             count: 0,
+            proved: Proved::default(),
         }
     }
 

@@ -98,14 +98,20 @@ impl Endpoint {
         }
         // Half the places are for those who prove their address, however few ask per second.
         let crowded = self.half_open >= self.config.handshakes.half_open_max / 2;
-        if (self.cookies.busy(now, self.config.handshakes.per_s) || crowded)
-            && !self.cookies.proves(rx.remote, i.before_mac2, &i.mac2, &*self.crypto)
-        {
-            let cookie = self.cookies.bake(now, rx.remote, &mut *self.crypto);
-            let reply = Cookie { receiver: i.sender, cookie, mac1: i.mac1 };
-            self.stats.cookies += 1;
-            self.queue(rx.link, rx.remote, reply.emit().to_vec());
-            return;
+        if self.cookies.busy(now, self.config.handshakes.per_s) || crowded {
+            if !self.cookies.proves(rx.remote, i.before_mac2, &i.mac2, &*self.crypto) {
+                let cookie = self.cookies.bake(now, rx.remote, &mut *self.crypto);
+                let reply = Cookie { receiver: i.sender, cookie, mac1: i.mac1 };
+                self.stats.cookies += 1;
+                self.queue(rx.link, rx.remote, reply.emit().to_vec());
+                return;
+            }
+            // Whoever has an address may prove it, and send the same again and again.
+            let per_s = self.config.handshakes.proved_per_s;
+            if !self.cookies.proved.takes(now, network(rx.remote), per_s) {
+                self.stats.turned_away += 1;
+                return;
+            }
         }
         self.read_initiation(rx, i, version);
     }

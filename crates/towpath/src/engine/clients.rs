@@ -90,11 +90,18 @@ impl ClientConn {
 
     /// Queues a reply.
     pub(super) fn reply(&mut self, reply: &Reply) {
-        // A reply beyond the frame limit cannot come of anything we accept.
-        if let Ok(frame) = encode(reply) {
-            self.backlog += frame.len();
-            self.waiting.push_back(frame);
-        }
+        let frame = encode(reply).or_else(|e| {
+            let why = format!("the answer does not fit into what a client is told at once: {e}");
+            encode(&match reply {
+                Reply::Tasks { tag, host, .. } => {
+                    Reply::Tasks { tag: *tag, host: *host, tasks: Err(why) }
+                }
+                _ => Reply::Failed(why),
+            })
+        });
+        let frame = frame.expect("a sentence fits into a frame");
+        self.backlog += frame.len();
+        self.waiting.push_back(frame);
     }
 
     /// Writes what waits, as far as the socket takes it.
@@ -153,5 +160,35 @@ impl ClientConn {
 impl AsFd for ClientConn {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::FRAME_MAX;
+    use towpath_wire::HostId;
+
+    #[test]
+    fn an_answer_that_is_too_long_is_told_as_such() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut client = ClientConn::new(ours, false);
+        client.flush().unwrap();
+        let mut buf = [0; 4096];
+        let greeting = theirs.read(&mut buf).unwrap();
+        let mut frames = FrameReader::default();
+        frames.extend(&buf[..greeting]);
+        assert!(frames.greeted().unwrap());
+        let host = HostId::new(1, 1).unwrap();
+        let long = "x".repeat(FRAME_MAX);
+        client.reply(&Reply::Tasks { tag: 7, host, tasks: Err(long.clone()) });
+        client.reply(&Reply::Failed(long));
+        client.flush().unwrap();
+        let len = theirs.read(&mut buf).unwrap();
+        frames.extend(&buf[..len]);
+        let mut next = || frames.next::<Reply>().unwrap().unwrap();
+        let is_limit = |why: &str| why.contains(&format!("limit {FRAME_MAX}"));
+        assert!(matches!(next(), Reply::Tasks { tag: 7, tasks: Err(why), .. } if is_limit(&why)));
+        assert!(matches!(next(), Reply::Failed(why) if is_limit(&why)));
     }
 }

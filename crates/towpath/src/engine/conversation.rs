@@ -253,12 +253,14 @@ impl Conversation {
         self.rest.extend_from_slice(rest);
     }
 
-    /// Queues a control frame.
-    pub(super) fn say(&mut self, say: &ToTask, descriptors: Descriptors) {
+    /// Queues a control frame; false where what is said is longer than a frame, which another host
+    /// may have brought about.
+    pub(super) fn say(&mut self, say: &ToTask, descriptors: Descriptors) -> bool {
         debug_assert!(descriptors.len() <= DESCRIPTORS_MAX);
-        let frame = control_frame(say);
+        let Some(frame) = control_frame(say) else { return false };
         self.control += frame.len();
         self.out.push_back(Out::Control { frame, descriptors });
+        true
     }
 
     /// Queues a piece of a message.
@@ -374,19 +376,23 @@ impl Conversation {
     }
 }
 
-fn control_frame(say: &ToTask) -> Vec<u8> {
+fn control_frame(say: &ToTask) -> Option<Vec<u8>> {
     let mut frame = encode(say, vec![0; FRAME_HEAD_LEN]);
     let len = frame.len() - FRAME_HEAD_LEN;
-    assert!(len <= FRAME_BODY_MAX, "what the node says fits into a frame");
+    if len > FRAME_BODY_MAX {
+        return None;
+    }
     let head = FrameHead { kind: FrameKind::Control, len };
     frame[..FRAME_HEAD_LEN].copy_from_slice(&head.emit());
-    frame
+    Some(frame)
 }
 
 /// Tells a process that it cannot be a task, as far as it can be told anything, and closes its
 /// connection.
 pub(super) fn turn_away(mut stream: UnixStream, why: &str) {
-    let _ = stream.write(&control_frame(&ToTask::Refused(why.into())));
+    if let Some(frame) = control_frame(&ToTask::Refused(why.into())) {
+        let _ = stream.write(&frame);
+    }
 }
 
 impl AsFd for Conversation {
@@ -403,6 +409,13 @@ mod tests {
 
     use super::super::poll::Events;
     use super::*;
+
+    #[test]
+    fn what_does_not_fit_into_a_frame_is_not_said() {
+        let of = |len| ToTask::End("x".repeat(len));
+        assert!(control_frame(&of(1000)).is_some());
+        assert!(control_frame(&of(2 << 20)).is_none());
+    }
 
     #[test]
     fn the_end_of_a_task_that_is_not_watched_wakes_nobody_until_it_is() {

@@ -19,7 +19,9 @@ use towpath_proto::Block;
 use towpath_task::place::SOCKET_BUFFER;
 use towpath_vm::data::Multicast;
 use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode};
-use towpath_wire::talk::{ChannelFront, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN};
+use towpath_wire::talk::{
+    ChannelFront, FRAME_BODY_MAX, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN,
+};
 use towpath_wire::{HostId, Instant, TaskId};
 
 use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading, Written, turn_away};
@@ -343,10 +345,13 @@ impl Engine {
     /// Says something to a task, with descriptors.
     pub(super) fn tell(&mut self, task: TaskId, say: &ToTask, descriptors: Descriptors) {
         let Some((key, c)) = self.conversations.of(task) else { return };
-        c.say(say, descriptors);
+        let said = c.say(say, descriptors);
         let stuck = c.is_stuck();
         self.conversations.touch(key);
-        if stuck {
+        if !said {
+            let why = format!("what it is to be told has more than {FRAME_BODY_MAX} bytes");
+            self.cut_off(key, &why);
+        } else if stuck {
             self.cut_off(key, "it does not read what it is told");
         }
     }

@@ -69,6 +69,19 @@ fn a_cookie_is_of_one_address_and_good_for_a_minute_or_two() {
     assert!(!proves(&jar, one));
 }
 
+#[test]
+fn who_proved_an_address_is_read_so_often_and_no_network_keeps_the_others_out() {
+    let mut proved = crate::endpoint::cookie::Proved::default();
+    let of = |n: u8| ::core::net::IpAddr::from([10, 0, 0, n]);
+    // 100 in a tenth of a second, 25 of them of one network.
+    let mut takes = |ms, n| (0..60).filter(|_| proved.takes(at(ms), of(n), 1000)).count();
+    assert_eq!([takes(1000, 1), takes(1050, 1), takes(1099, 2)], [25, 0, 25]);
+    assert_eq!([takes(1099, 3), takes(1099, 4), takes(1099, 5)], [25, 25, 0]);
+    assert_eq!([takes(1100, 1), takes(1100, 5)], [25, 25]);
+    // However few: one in each span.
+    assert!(proved.takes(at(9000), of(1), 0) && !proved.takes(at(9000), of(2), 0));
+}
+
 fn connected(net: &Net, n: usize) -> bool {
     net.events[n].iter().any(|e| matches!(e, EndpointEvent::Connected { .. }))
 }
