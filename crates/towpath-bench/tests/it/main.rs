@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 mod bench;
+mod tap;
 mod bench_tasks;
 #[path = "../../../towpath-cli/tests/it/support/built.rs"]
 mod built;
