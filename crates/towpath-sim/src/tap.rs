@@ -38,6 +38,6 @@ mod script;
 mod tests;
 mod way;
 
-pub use machine::{Delivery, Direction, Drop, Tap, Ways};
+pub use machine::{Delivery, Direction, Dropped, Tap, Ways};
 pub use script::{BYTES_MAX, Change, EVENTS_MAX, Script, ScriptError, Setting};
 pub use way::{HELD_BYTES_MAX, HELD_MAX, WayState, WayStats, Why};

@@ -40,7 +40,7 @@ impl Namespace {
     }
 
     /// Does something in it, on a thread of its own. Processes started there are in it, too.
-    pub(crate) fn run<T: Send>(
+    pub fn run<T: Send>(
         &self,
         work: impl FnOnce() -> anyhow::Result<T> + Send,
     ) -> anyhow::Result<T> {
@@ -146,6 +146,9 @@ impl End {
                     let made = TunDevice::open(device, kind.layer());
                     let made = made.with_context(|| format!("cannot make {device}\n{hint}"))?;
                     netns::run(&format!("ip link set {device} mtu {mtu} txqueuelen {QUEUE}"))?;
+                    // What a host says by itself (IPv6's search for routers) would be counted
+                    // among the frames, and take fates that are for them. In vain without IPv6.
+                    let _ = netns::run(&format!("ip link set {device} addrgenmode none"));
                     Device::Tun(made, kind.layer())
                 }
             };

@@ -18,6 +18,7 @@
 //! ```
 
 mod bed;
+mod ceiling;
 mod device;
 mod end;
 mod reading;
@@ -25,6 +26,8 @@ mod running;
 mod work;
 
 pub use bed::{Bed, LinkNumber};
+pub use ceiling::{Ceiling, ceiling};
+pub(crate) use device::Device;
 pub use end::{End, Kind, Namespace};
 pub use reading::{Reading, WayReading};
 pub use running::{Options, Tap};

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 mod bench;
-mod tap;
 mod bench_tasks;
 #[path = "../../../towpath-cli/tests/it/support/built.rs"]
 mod built;
+mod tap;
 
 fn command() -> PathBuf {
     built::built(&["towpath"], &["-p", "towpath-cli"])

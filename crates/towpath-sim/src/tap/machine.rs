@@ -61,7 +61,7 @@ pub struct Delivery {
 
 /// A frame that does not get through.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drop {
+pub struct Dropped {
     /// Which way it went.
     pub direction: Direction,
     /// Why not.
@@ -78,7 +78,7 @@ pub struct Tap {
     ways: [Way; 2],
     changes: VecDeque<Change>,
     began: Instant,
-    dropped: VecDeque<Drop>,
+    dropped: VecDeque<Dropped>,
 }
 
 impl Tap {
@@ -99,7 +99,7 @@ impl Tap {
     pub fn handle_frame(&mut self, now: Instant, direction: Direction, frame: Vec<u8>) {
         self.handle_timeout(now);
         if let Err((why, frame)) = self.ways[direction as usize].offer(now, frame) {
-            self.dropped.push_back(Drop { direction, why, frame });
+            self.dropped.push_back(Dropped { direction, why, frame });
         }
     }
 
@@ -123,7 +123,7 @@ impl Tap {
     }
 
     /// The next frame that was dropped, in order.
-    pub fn poll_dropped(&mut self) -> Option<Drop> {
+    pub fn poll_dropped(&mut self) -> Option<Dropped> {
         self.dropped.pop_front()
     }
 
@@ -144,7 +144,7 @@ impl Tap {
             let mut state = way.state();
             how(&mut state);
             let cut = way.change(now, state).into_iter();
-            self.dropped.extend(cut.map(|frame| Drop { direction, why: Why::Cut, frame }));
+            self.dropped.extend(cut.map(|frame| Dropped { direction, why: Why::Cut, frame }));
         }
     }
 
