@@ -25,6 +25,7 @@ mod report;
 mod row;
 mod side;
 mod talk;
+pub mod tap;
 mod tasks;
 mod tun;
 mod udp_train;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::tun::TunDevice;
+use crate::tun::{Layer, TunDevice};
 
 /// The peer's address.
 pub(super) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 213, 77, 2));
@@ -56,7 +56,8 @@ pub(super) fn join_by_tun(peer: u32) -> anyhow::Result<[TunDevice; 2]> {
     let there = enter_beside(peer);
     let open = |name| {
         let hint = "hint: it takes root, or user namespaces and a /dev/net/tun that all may open";
-        TunDevice::open(name).with_context(|| format!("cannot make a TUN device\n{hint}"))
+        TunDevice::open(name, Layer::Ip)
+            .with_context(|| format!("cannot make a TUN device\n{hint}"))
     };
     let devices = [open("tp0")?, open("tp1")?];
     run("ip link set lo up")?;

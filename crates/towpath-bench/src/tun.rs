@@ -1,4 +1,4 @@
-//! TUN devices: a network interface whose IP packets a program takes and gives.
+//! TUN and TAP devices: a network interface whose packets or frames a program takes and gives.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -7,6 +7,15 @@ use std::os::unix::fs::OpenOptionsExt;
 
 /// Longest name of an interface, in bytes.
 pub(crate) const NAME_MAX: usize = libc::IFNAMSIZ - 1;
+
+/// What passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// IP packets (a TUN device).
+    Ip,
+    /// Ethernet frames without check sequence (a TAP device).
+    Ethernet,
+}
 
 /// One interface; it is gone when this is dropped. It may be moved into another network namespace
 /// meanwhile.
@@ -21,7 +30,7 @@ impl TunDevice {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for a name that is empty or longer than [`NAME_MAX`] bytes;
     /// otherwise whatever the kernel says, as where the caller may not administer the namespace.
-    pub(crate) fn open(name: &str) -> io::Result<Self> {
+    pub(crate) fn open(name: &str, layer: Layer) -> io::Result<Self> {
         if name.is_empty() || name.len() > NAME_MAX || name.contains('\0') {
             let what = format!("{name:?} is no interface's name: 1 to {NAME_MAX} bytes");
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
@@ -34,7 +43,11 @@ impl TunDevice {
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = libc::c_char::from_ne_bytes([from]);
         }
-        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+        let kind = match layer {
+            Layer::Ip => libc::IFF_TUN,
+            Layer::Ethernet => libc::IFF_TAP,
+        };
+        request.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI) as libc::c_short;
         // SAFETY: `request` is a whole `ifreq` with a terminated name, alive during the call.
         let rc = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
         if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(Self { file }) }
@@ -80,7 +93,10 @@ mod tests {
     #[test]
     fn names_have_a_limit() {
         for name in ["", "sixteen_letters_", "a\0b"] {
-            assert_eq!(TunDevice::open(name).unwrap_err().kind(), ErrorKind::InvalidInput);
+            assert_eq!(
+                TunDevice::open(name, Layer::Ip).unwrap_err().kind(),
+                ErrorKind::InvalidInput
+            );
         }
     }
 }

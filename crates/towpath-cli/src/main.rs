@@ -32,6 +32,7 @@ mod run;
 mod schedulers;
 mod sim;
 mod status;
+mod tap;
 mod top;
 mod topology;
 mod tspec;
@@ -118,6 +119,8 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Measure what a link carries, beside what the kernel alone carries
     Bench(towpath_bench::BenchArgs),
+    /// Have a link behave as told: rate, delay, loss, silent death, by a script
+    Tap(tap::TapArgs),
     /// Show the packets of a capture in words
     Dump(dump::DumpArgs),
     /// Run the protocols in a simulated network
@@ -141,10 +144,11 @@ enum Command {
 }
 
 /// Commands that need no virtual machine; `--vm` is not in their help.
-const WITHOUT_VM: [&str; 10] = [
+const WITHOUT_VM: [&str; 11] = [
     "media",
     "plan",
     "bench",
+    "tap",
     "dump",
     "sim",
     "reserve",
@@ -278,6 +282,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Media(args) => media::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Bench(args) => towpath_bench::run(&args),
+        Command::Tap(args) => tap::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Reserve(args) => reserve::run(&args),

@@ -14,6 +14,7 @@
 //! | [`segments`] | the reference of 1997, for comparison |
 //! | [`repair`] | the scheme of 1997 and an association over the same lossy link |
 //! | [`swarm`] | random runs of a scenario with faults, and the checkers |
+//! | [`tap`] | frames of a real link: what becomes of them, and when |
 //! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
 //! | [`vm`] | virtual machines with tasks that do what tasks do, and a checker |
 //! | [`memory`], [`crypto`], [`hash`] | stand-ins for message memory, cryptography and traces |
@@ -32,6 +33,7 @@ pub mod repair;
 pub mod scenario;
 pub mod segments;
 pub mod swarm;
+pub mod tap;
 pub mod transfer;
 pub mod vm;
 pub mod world;

@@ -1,13 +1,18 @@
-//! Links: rate, delay, queue, ECN marks, largest datagram; loss alone and in bursts, reordering,
-//! duplication, corruption, cuts.
+//! Links: rate, delay, jitter, queue, ECN marks, largest datagram; loss alone and in bursts,
+//! reordering, duplication, corruption, cuts.
 
-use std::collections::VecDeque;
+mod noise;
+mod queue;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use towpath_proto::Rng;
+use towpath_wire::Instant;
 use towpath_wire::packet::DATAGRAM_MAX;
-use towpath_wire::{ByteSize, Instant, Rate};
+
+pub(crate) use noise::{Noise, Trip};
+pub(crate) use queue::{Queue, RateChange};
 
 /// ECN bits of a datagram that met congestion (RFC 3168 §5).
 pub const ECN_CE: u8 = 0b11;
@@ -24,8 +29,13 @@ pub const ECN_CE: u8 = 0b11;
 pub struct LinkSpec {
     /// Rate in bits per second.
     pub rate_bps: u64,
+    /// Bytes, framing included, that pass at once after the link was idle for as long as they take
+    /// at its rate (a token bucket); 0: none.
+    pub rate_burst_bytes: u64,
     /// Propagation delay in microseconds.
     pub delay_us: u64,
+    /// Greatest further delay of any datagram, drawn evenly; none overtakes another by it.
+    pub jitter_us: u64,
     /// Bytes that wait for the link at most; what comes on top is dropped. The datagram that is
     /// on its way out counts until it has left.
     pub queue_bytes: u64,
@@ -57,7 +67,9 @@ impl LinkSpec {
     /// The default: 1 Gbit/s, 100 us, a queue of 256 KiB, no faults.
     pub const PLAIN: Self = Self {
         rate_bps: 1_000_000_000,
+        rate_burst_bytes: 0,
         delay_us: 100,
+        jitter_us: 0,
         queue_bytes: 256 * 1024,
         loss_ppm: 0,
         burst_enter_ppm: 0,
@@ -89,7 +101,9 @@ impl LinkSpec {
         }
         let bounds = [
             ("rate_bps", self.rate_bps, 1000, 1_000_000_000_000, "between 1000 and 10^12"),
+            ("rate_burst_bytes", self.rate_burst_bytes, 0, 1 << 32, "at most 2^32"),
             ("delay_us", self.delay_us, 0, 60_000_000, "at most 60000000"),
+            ("jitter_us", self.jitter_us, 0, 60_000_000, "at most 60000000"),
             ("reorder_us", self.reorder_us, 0, 60_000_000, "at most 60000000"),
             ("queue_bytes", self.queue_bytes, 1, 1 << 32, "between 1 and 2^32"),
             ("framing_bytes", self.framing_bytes, 0, 10_000, "at most 10000"),
@@ -133,18 +147,14 @@ pub struct LinkStats {
 }
 
 /// One direction of a link, which any number of host pairs may share.
-///
-/// Invariants: `waiting` holds what has not left yet, in order of leaving; `queued` is the sum of
-/// its bytes; `free_at` is when the last of it will have left.
 #[derive(Clone, Debug)]
 pub struct Link {
     spec: LinkSpec,
-    waiting: VecDeque<(Instant, u32)>,
-    queued: u64,
-    free_at: Instant,
+    queue: Queue,
+    noise: Noise,
     up: bool,
-    /// In the bad state of burst loss.
-    bad: bool,
+    /// The latest arrival of what kept its order: jitter makes none overtake it.
+    last: Instant,
     rng: Rng,
     /// Counters.
     pub stats: LinkStats,
@@ -166,11 +176,10 @@ impl Link {
     pub fn new(spec: LinkSpec, rng: Rng) -> Self {
         Self {
             spec,
-            waiting: VecDeque::new(),
-            queued: 0,
-            free_at: Instant::ZERO,
+            queue: Queue::default(),
+            noise: Noise::default(),
             up: true,
-            bad: false,
+            last: Instant::ZERO,
             rng,
             stats: LinkStats::default(),
         }
@@ -195,13 +204,7 @@ impl Link {
 
     /// Bytes that wait, those on their way out included.
     pub fn queued(&mut self, now: Instant) -> u64 {
-        while let Some((leaves, len)) = self.waiting.front()
-            && *leaves <= now
-        {
-            self.queued -= u64::from(*len);
-            self.waiting.pop_front();
-        }
-        self.queued
+        self.queue.queued(now)
     }
 
     /// Sends a datagram of `len` bytes with these ECN bits; no, one or two arrivals come of it.
@@ -216,41 +219,24 @@ impl Link {
             return [None; 2];
         }
         let before = self.queued(now);
-        if before + len as u64 > self.spec.queue_bytes {
+        let Some((leaves, size)) = self.queue.push(now, len, &self.spec) else {
             self.stats.overflowed += 1;
             return [None; 2];
-        }
-        let size = ByteSize::from_bytes(len as u64 + self.spec.framing_bytes);
-        let Some(serialise) = Rate::from_bps(self.spec.rate_bps).time_for(size) else {
-            return [None; 2];
         };
-        self.free_at = self.free_at.max(now) + serialise;
-        self.waiting.push_back((self.free_at, len as u32));
-        self.queued += len as u64;
-        self.stats.queue_bytes_max = self.stats.queue_bytes_max.max(self.queued);
+        self.stats.queue_bytes_max = self.stats.queue_bytes_max.max(before + len as u64);
         self.stats.carried_bytes += size.as_bytes();
-        if self.loses() {
+        if self.noise.loses(&self.spec, &mut self.rng) {
             self.stats.lost += 1;
             return [None; 2];
         }
         let ecn = self.mark(before, ecn);
-        let first = self.arrival(len, ecn);
-        let second = self.rng.chance_ppm(self.spec.duplicate_ppm).then(|| {
+        let (first, second) = Noise::trips(&self.spec, &mut self.rng, len);
+        let first = self.arrival(leaves, first, ecn);
+        let second = second.map(|second| {
             self.stats.duplicated += 1;
-            self.arrival(len, ecn)
+            self.arrival(leaves, second, ecn)
         });
         [Some(first), second]
-    }
-
-    fn loses(&mut self) -> bool {
-        if self.spec.burst_enter_ppm > 0 || self.bad {
-            let turn = if self.bad { self.spec.burst_leave_ppm } else { self.spec.burst_enter_ppm };
-            self.bad ^= self.rng.chance_ppm(turn);
-            if self.bad && self.rng.chance_ppm(self.spec.burst_loss_ppm) {
-                return true;
-            }
-        }
-        self.rng.chance_ppm(self.spec.loss_ppm)
     }
 
     fn mark(&mut self, before: u64, ecn: u8) -> u8 {
@@ -262,17 +248,18 @@ impl Link {
         ECN_CE
     }
 
-    fn arrival(&mut self, len: usize, ecn: u8) -> Arrival {
-        let mut at = self.free_at + Duration::from_micros(self.spec.delay_us);
-        if self.rng.chance_ppm(self.spec.reorder_ppm) {
-            self.stats.reordered += 1;
-            at += Duration::from_nanos(self.rng.below(self.spec.reorder_us * 1000));
+    fn arrival(&mut self, leaves: Instant, trip: Trip, ecn: u8) -> Arrival {
+        let mut at = leaves + Duration::from_micros(self.spec.delay_us) + trip.jitter;
+        if self.spec.jitter_us > 0 {
+            self.last = self.last.max(at);
+            at = self.last;
         }
-        let corrupt = self.rng.chance_ppm(self.spec.corrupt_ppm).then(|| {
-            self.stats.corrupted += 1;
-            self.rng.below(8 * len as u64) as usize
-        });
-        Arrival { at, corrupt, ecn }
+        if let Some(late) = trip.late {
+            self.stats.reordered += 1;
+            at += late;
+        }
+        self.stats.corrupted += u64::from(trip.corrupt.is_some());
+        Arrival { at, corrupt: trip.corrupt, ecn }
     }
 }
 

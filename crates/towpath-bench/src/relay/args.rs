@@ -7,9 +7,9 @@ use towpath_report::units;
 use towpath_sim::link::LinkSpec;
 use towpath_wire::{ByteSize, Rate};
 
-use super::wire::{ETHERNET, MTU};
+use super::path::{ETHERNET, MTU};
 
-/// Fastest path in bits per second; what the relay itself can do is measured and shown.
+/// Fastest path in bits per second; what the tap itself can do is measured and shown.
 const RATE_MAX: u64 = 10_000_000_000;
 const PPM: f64 = 1e6;
 

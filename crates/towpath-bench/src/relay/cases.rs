@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use socket2::SockRef;
+use towpath_sim::qos::Summary;
 
 use super::super::content::Content;
 use super::super::far::Far;
 use super::super::ours::{self, Peer, Sent};
 use super::super::talk::Serve;
-use super::wire::Relay;
+use super::path::Path;
 
 /// The one that comes second in a shared path begins so much later.
 const LATER: Duration = Duration::from_secs(2);
@@ -69,8 +70,10 @@ pub(super) struct Share {
     pub(super) tcp_bps: Option<f64>,
     /// Packets that found the buffer full, from the beginning.
     pub(super) overflowed: u64,
-    /// Packets that the relay itself failed: beyond 0 the figures are not the path's.
+    /// Packets that the tap itself failed: beyond 0 the figures are not the path's.
     pub(super) relay_failed: u64,
+    /// By how much later than due the tap gave packets on, from the beginning.
+    pub(super) relay_late: Summary,
 }
 
 /// When things happen, from the beginning of a case.
@@ -82,7 +85,7 @@ pub(super) struct Times {
 
 /// The peers and what is between.
 pub(super) struct Bed {
-    pub(super) relay: Relay,
+    pub(super) path: Path,
     /// One serves our association, the other TCP.
     pub(super) far: [Far; 2],
     pub(super) window: u32,
@@ -92,7 +95,6 @@ impl Bed {
     pub(super) fn run(&mut self, case: &Case, times: Times) -> anyhow::Result<Share> {
         let begin = Instant::now();
         let stop = Arc::new(AtomicBool::new(false));
-        let before = self.relay.read();
         let tcp = match case.tcp() {
             None => None,
             Some((control, after)) => {
@@ -128,9 +130,9 @@ impl Bed {
             Ok(side.as_ref().map_or(0, |s| s.acknowledged))
         };
         let acknowledged = pass(times.settle)?;
-        let (at, first) = (begin.elapsed(), self.relay.read());
+        let (at, first) = (begin.elapsed(), self.path.read()?);
         let acknowledged = pass(times.settle + times.measured)? - acknowledged;
-        let (seconds, last) = (begin.elapsed().saturating_sub(at).as_secs_f64(), self.relay.read());
+        let (seconds, last) = (begin.elapsed().saturating_sub(at).as_secs_f64(), self.path.read()?);
         let bps = |bytes: u64| bytes as f64 * 8.0 / seconds;
         if let Some(mut side) = side {
             share.ours_bps = Some(bps(last.udp_bytes - first.udp_bytes));
@@ -144,8 +146,8 @@ impl Bed {
             tcp.join().map_err(|_| anyhow::anyhow!("the TCP flow panicked"))??;
             self.far[1].done()?;
         }
-        share.overflowed = last.overflowed - before.overflowed;
-        share.relay_failed = last.failed - before.failed;
+        (share.overflowed, share.relay_failed) = (last.overflowed, last.failed);
+        share.relay_late = last.late;
         Ok(share)
     }
 

@@ -1,4 +1,4 @@
-//! Makes the namespaces and the relay, runs every case, reports.
+//! Makes the namespaces and the path, runs every case, reports.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::super::talk::Serve;
 use super::super::{floor, netns};
 use super::args::RelayArgs;
 use super::cases::{Bed, Case, Times};
+use super::path::{ETHERNET, Path};
 use super::report::{Report, Transfer};
-use super::wire::{ETHERNET, Relay};
 
-/// For finding out what the relay itself can do: no path, only the thread.
+/// For finding out what the tap itself can do: no path, only its thread.
 const CEILING: LinkSpec = LinkSpec {
     rate_bps: 100_000_000_000,
     delay_us: 0,
@@ -41,19 +41,18 @@ pub(in super::super) fn run(args: &RelayArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Two peers in the second namespace, the relay between it and this one.
+/// Two peers in the second namespace, the path between it and this one.
 fn bed() -> anyhow::Result<Bed> {
-    let mut relay = None;
+    let mut path = None;
     let near = Far::launch(netns::second(), Pins(None), ANY, |pid| {
-        let [near, far] = netns::join_by_tun(pid)?;
-        relay = Some(Relay::start(near, far, CEILING));
+        path = Some(Path::start(netns::join_by_tun(pid)?, CEILING)?);
         Ok(netns::PEER)
     })?;
     let beside = netns::beside(near.process().context("the peer is a child")?);
     let tcp = Far::launch(beside, Pins(None), netns::PEER, |_| Ok(netns::PEER))?;
     // A piece that is lost several times holds up all that follows: much credit, for the longest.
     let window = towpath_proto::Config::default().window_max;
-    Ok(Bed { relay: relay.context("the relay runs")?, far: [near, tcp], window })
+    Ok(Bed { path: path.context("the tap runs")?, far: [near, tcp], window })
 }
 
 fn measure(args: &RelayArgs) -> anyhow::Result<Report> {
@@ -70,7 +69,7 @@ fn measure(args: &RelayArgs) -> anyhow::Result<Report> {
     let mut shares = Vec::new();
     for case in cases {
         bar.set_message(case.name());
-        bed.relay.become_link(args.spec());
+        bed.path.become_link(args.spec())?;
         let share = bed.run(&case, times).with_context(|| case.name())?;
         shares.push((case, share));
         bar.inc(1);
@@ -78,14 +77,11 @@ fn measure(args: &RelayArgs) -> anyhow::Result<Report> {
     let mut done = None;
     if let Some(bytes) = transfer {
         bar.set_message("checked messages");
-        bed.relay.become_link(args.spec());
-        let before = bed.relay.read();
+        bed.path.become_link(args.spec())?;
         let content = Content { seed: 1, bytes: bytes.as_bytes(), next: 0 };
         let sent = bed.transfer(content)?;
-        let after = bed.relay.read();
-        let on_wire = after.udp_bytes - before.udp_bytes;
-        let relay_failed = after.failed - before.failed;
-        done = Some(Transfer { bytes: bytes.as_bytes(), sent, on_wire, relay_failed });
+        let path = bed.path.read()?;
+        done = Some(Transfer { bytes: bytes.as_bytes(), sent, path });
     }
     bar.finish_and_clear();
     Ok(Report { spec: args.spec(), times, ceiling, shares, transfer: done })

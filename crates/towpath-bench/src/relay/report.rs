@@ -4,22 +4,21 @@ use std::fmt::Write;
 
 use serde_json::json;
 use towpath_report::plot::{Column, Table};
+use towpath_report::units::time_text;
 use towpath_sim::link::LinkSpec;
 
 use super::super::machine::description;
 use super::super::ours::Sent;
 use super::super::row::Flow;
 use super::cases::{Case, Share, Times};
-use super::wire::{ETHERNET, MTU};
+use super::path::{ETHERNET, MTU, Reading};
 
 /// A transfer of checked messages.
 pub(super) struct Transfer {
     pub(super) bytes: u64,
     pub(super) sent: Sent,
-    /// Bytes that came through the bottleneck for it, framing included.
-    pub(super) on_wire: u64,
-    /// Packets that the relay itself failed.
-    pub(super) relay_failed: u64,
+    /// What the path did for it.
+    pub(super) path: Reading,
 }
 
 impl Transfer {
@@ -65,6 +64,18 @@ impl Report {
         )
     }
 
+    /// The worst case's lateness.
+    fn late(&self) -> String {
+        let all = self.shares.iter().map(|(_, share)| share.relay_late);
+        let all = all.chain(self.transfer.iter().map(|t| t.path.late));
+        let worst = all.max_by_key(|late| late.p99_ns);
+        worst.map_or(String::new(), |late| {
+            let [p50, p99, max] = [late.p50_ns, late.p99_ns, late.max_ns].map(|ns| ns as f64 / 1e9);
+            let [p50, p99, max] = [p50, p99, max].map(time_text);
+            format!("It gave packets on {p50} late in the median, {p99} at p99, {max} at most.\n")
+        })
+    }
+
     fn table(&self) -> Table {
         let figure = |heading| Column::figures(heading, "");
         let mut table = Table::new(&[
@@ -97,11 +108,12 @@ impl Report {
     pub(super) fn text(&self) -> String {
         let (packets, bps) = self.ceiling();
         let mut text = format!(
-            "{}\n{}\nThe relay's own ceiling: {packets:.0} packets/s, {:.0} Mbit/s of full \
-             packets.\n",
+            "{}\n{}\nThe tap's own ceiling: {packets:.0} packets/s, {:.0} Mbit/s of full \
+             packets.\n{}",
             description(),
             self.path(),
-            bps / 1e6
+            bps / 1e6,
+            self.late()
         );
         if !self.shares.is_empty() {
             let (settle, measured) = (self.times.settle, self.times.measured);
@@ -123,7 +135,7 @@ impl Report {
                 t.sent.messages,
                 t.sent.seconds,
                 t.sent.seconds / least,
-                t.on_wire as f64 / t.bytes as f64,
+                t.path.udp_bytes as f64 / t.bytes as f64,
                 t.sent.stats.packets_lost,
                 t.sent.stats.repaired,
                 t.sent.stats.spurious,
@@ -131,11 +143,11 @@ impl Report {
             );
         }
         let failed = self.shares.iter().map(|(_, s)| s.relay_failed).sum::<u64>()
-            + self.transfer.as_ref().map_or(0, |t| t.relay_failed);
+            + self.transfer.as_ref().map_or(0, |t| t.path.failed);
         if failed > 0 {
             let _ = write!(
                 text,
-                "\nwarning: the relay itself failed {failed} packets: the figures are its own; \
+                "\nwarning: the tap itself failed {failed} packets: the figures are its own; \
                  try a lower --rate\n"
             );
         }
@@ -157,9 +169,10 @@ impl Report {
             json!({
                 "bytes": t.bytes, "messages": t.sent.messages, "seconds": t.sent.seconds,
                 "least_seconds": least, "ratio": t.sent.seconds / least,
-                "wire_bytes": t.on_wire, "packets_lost": t.sent.stats.packets_lost,
+                "wire_bytes": t.path.udp_bytes, "packets_lost": t.sent.stats.packets_lost,
                 "repaired": t.sent.stats.repaired, "spurious": t.sent.stats.spurious,
-                "memory_max_bytes": t.sent.memory_max, "relay_failed": t.relay_failed,
+                "memory_max_bytes": t.sent.memory_max, "relay_failed": t.path.failed,
+                "relay_late": t.path.late,
             })
         });
         json!({

@@ -6,6 +6,7 @@ mod bench;
 mod bench_tasks;
 #[path = "../../../towpath-cli/tests/it/support/built.rs"]
 mod built;
+mod tap;
 
 fn command() -> PathBuf {
     built::built(&["towpath"], &["-p", "towpath-cli"])

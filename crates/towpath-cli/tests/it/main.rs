@@ -28,5 +28,6 @@ mod ssh;
 mod start;
 mod support;
 mod survival;
+mod tap;
 mod tokens;
 mod transfer;
