@@ -501,7 +501,9 @@ fn open_links(addrs: &[SocketAddr]) -> Result<(Vec<UdpLink>, Links), DaemonError
     let addrs = addrs.map_err(system("reading our address"))?;
     // Others cannot send to every address.
     let told = tokens::told(addrs[0]);
-    Ok((udp, Links::new(addrs).told_as(told)))
+    let ips: Vec<_> = addrs.iter().map(SocketAddr::ip).collect();
+    let devices = towpath_io::interfaces::devices(&ips).map_err(system("listing interfaces"))?;
+    Ok((udp, Links::new(addrs).told_as(told).on_devices(devices)))
 }
 
 /// The same for a founder that was here before: on any port, it takes the one where its hosts, and

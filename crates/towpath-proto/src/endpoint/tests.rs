@@ -1,6 +1,7 @@
 //! Two endpoints that trust their link: handshakes, and what is counted of those that fail.
 
 mod paths;
+mod proving;
 mod shakes;
 
 use ::core::time::Duration;
@@ -147,7 +148,13 @@ impl Net {
         self.ends[0].0.connect(self.now, &connect)
     }
 
+    /// What one link sent may be a reason for the other to send.
     fn transmit(&mut self, n: usize) {
+        while self.transmit_once(n) {}
+    }
+
+    fn transmit_once(&mut self, n: usize) -> bool {
+        let before = self.taken;
         let mut buf = vec![0; 16 * 1500];
         let (endpoint, memory) = &mut self.ends[n];
         let links = [LINK, OTHER].into_iter().enumerate();
@@ -166,6 +173,7 @@ impl Net {
                 }
             }
         }
+        self.taken != before
     }
 
     fn arrive(&mut self, n: usize, link: LinkId, datagram: &[u8]) {

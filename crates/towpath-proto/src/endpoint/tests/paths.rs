@@ -138,7 +138,8 @@ fn a_link_that_dies_without_a_word_holds_nothing_up_and_comes_back_by_itself() {
 
 #[test]
 fn where_the_other_links_are_idle_they_are_asked() {
-    let (mut net, id, channel) = two_paths(&Config::default());
+    let stripe = crate::stripe::StripeKind::Fcfs;
+    let (mut net, id, channel) = two_paths(&Config { stripe, ..Config::default() });
     // One message of one datagram at a time goes by the first link alone.
     net.cut = Some(LINK);
     let (endpoint, memory) = &mut net.ends[0];
