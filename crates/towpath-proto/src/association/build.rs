@@ -199,7 +199,8 @@ impl Association {
         }
         let p = &self.paths[path];
         let (probing, mut copied) = (p.owes_probe(), items.len());
-        if kind.has_data() && (probing || self.room(now, p, kind) > 0) {
+        if kind.has_data() && self.paths.may_carry(path) && (probing || self.room(now, p, kind) > 0)
+        {
             if control && self.channels.carries() {
                 write_ack_rate(now, &mut self.paths[path], &mut w);
             }

@@ -30,6 +30,9 @@ const UNCONFIRMED_MAX: u64 = 1024;
 /// (RFC 9002 §7.6.1).
 const SILENT: u32 = 3;
 
+/// Where round trips are shorter than this, hosts that are late make the most of them: there the
+/// usual one counts, not the least.
+const TRIP_LATE: Duration = Duration::from_millis(1);
 /// Datagrams that may be under way on a path beside others at least.
 const HELD_MIN: u64 = 2;
 /// After so many probes without an answer perhaps only long packets vanish.
@@ -450,8 +453,11 @@ impl Path {
             rtt = Some(trip.saturating_sub(late + said).max(self.rtt.min() / 4));
         }
         if !settled.late {
-            let trip = self.rtt.min() + self.ack_rate.delay();
-            self.delivery.learn(now, &settled, trip);
+            let trip = self.rtt.min().max(self.rtt.smoothed().min(TRIP_LATE));
+            // The peer acknowledges every other packet, or waits for so long.
+            let second = u64::from(self.datagram) * 1_000_000 / self.rate().max(1);
+            let waits = Duration::from_micros(second).min(self.ack_rate.delay());
+            self.delivery.learn(now, &settled, trip + waits);
         }
         self.wish(settled.delivered, settled.prior_delivered);
         self.control.congestion.on_acked(&Sample {

@@ -108,7 +108,8 @@ impl Association {
 
     /// Bytes of data that a path may be sent now.
     pub(super) fn data_room(&self, now: Instant, path: &Path) -> u64 {
-        if self.paths.are_several() { path.room_beside(now) } else { path.room(now) }
+        // Also while one of several is all that is left: what it holds it will have to share again.
+        if self.paths.len() > 1 { path.room_beside(now) } else { path.room(now) }
     }
 
     /// Where the next packet of data goes that a grant allows.
