@@ -109,6 +109,8 @@ struct Net {
     events: [Vec<EndpointEvent>; 2],
     /// Datagrams that each link has taken.
     taken: [usize; 2],
+    /// Bytes of these.
+    bytes: [usize; 2],
     /// What this link takes does not arrive.
     cut: Option<LinkId>,
     /// What each round grants, in this order.
@@ -133,7 +135,16 @@ impl Net {
         let now = Instant::ZERO + Duration::from_secs(1);
         let (coming, events) = (VecDeque::new(), [Vec::new(), Vec::new()]);
         let kinds = vec![GrantKind::All];
-        Self { now, ends: vec![end(0), end(1)], coming, events, taken: [0; 2], cut: None, kinds }
+        Self {
+            now,
+            ends: vec![end(0), end(1)],
+            coming,
+            events,
+            taken: [0; 2],
+            bytes: [0; 2],
+            cut: None,
+            kinds,
+        }
     }
 
     fn connect(&mut self, hello: &[u8]) -> Result<AssociationId, ConnectError> {
@@ -167,6 +178,7 @@ impl Net {
                 let Some(train) = sent else { break };
                 assert_eq!((train.link, train.remote), (link, addr_on(link, 1 - n)));
                 self.taken[which] += train.datagrams();
+                self.bytes[which] += train.len;
                 if self.cut != Some(link) {
                     let datagrams = buf[..train.len].chunks(train.segment);
                     self.coming.extend(datagrams.map(|d| (1 - n, link, d.to_vec())));
