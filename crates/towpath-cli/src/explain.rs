@@ -6,13 +6,14 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 use towpath::protocol::{
-    Account, DirectState, Explanation, Network, Reply, Request, RouteState, Sent,
+    Account, DirectState, Explanation, Network, Reply, Request, RouteState, Sent, WayState,
 };
 use towpath::{Client, VmDir};
 use towpath_vm::channel::ChannelStatus;
 use towpath_wire::{HostId, TaskId};
 
 use crate::control::{ANSWER, connect, host_table, sockets};
+use crate::links::way_json;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -257,9 +258,12 @@ fn rate(network: &Network) -> f64 {
 
 pub(crate) fn words(network: &Network) -> String {
     let sealed = if network.sealed { "sealed" } else { "in clear" };
+    let paths = network.paths.iter().filter(|w| w.state == WayState::Carries).count();
+    let many = format!("; {paths} of {} paths carry (towpath links)", network.paths.len());
+    let many = if network.paths.len() > 1 { many } else { String::new() };
     format!(
         "{sealed} datagrams of {} bytes to {}; round trip {:.0} us, at most {:.0} MB/s now; {} of \
-         {} packets lost",
+         {} packets lost{many}",
         network.datagram_bytes,
         network.addr,
         network.rtt.as_secs_f64() * 1e6,
@@ -275,6 +279,7 @@ pub(crate) fn network_json(network: &Network) -> serde_json::Value {
         "sealed": network.sealed, "rtt_us": network.rtt.as_secs_f64() * 1e6,
         "rate_max_bytes_per_s": rate(network), "datagram_bytes": network.datagram_bytes,
         "packets_sent": network.packets_sent, "packets_lost": network.packets_lost,
+        "paths": network.paths.iter().map(|way| way_json(network, way)).collect::<Vec<_>>(),
     })
 }
 

@@ -20,6 +20,7 @@ mod experiment;
 mod explain;
 mod farm;
 mod kill;
+mod links;
 mod logs;
 mod manual;
 mod media;
@@ -105,6 +106,8 @@ enum Command {
     Metrics(metrics::MetricsArgs),
     /// Tell which way messages between two tasks take, why, and what it costs
     Explain(explain::ExplainArgs),
+    /// List every path to every other host: rate, loss, share, and why it is idle
+    Links(links::LinksArgs),
     /// Show what this machine's daemons have to say
     Logs(logs::LogsArgs),
     /// Run a command on hosts
@@ -275,6 +278,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Top(args) => top::top(&vm()?, &args),
         Command::Metrics(args) => metrics::metrics(&vm()?, &args),
         Command::Explain(args) => explain::explain(&vm()?, &args),
+        Command::Links(args) => links::links(&vm()?, &args),
         Command::Logs(args) => logs::logs(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
         Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),

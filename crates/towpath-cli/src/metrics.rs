@@ -163,6 +163,7 @@ fn labels(series: &Series) -> Vec<(&'static str, String)> {
             Label::Task => ("task", id(TaskId::try_from(raw).ok().map(|task| task.to_string()))),
             Label::Link => ("link", raw.to_string()),
             Label::Channel => ("channel", raw.to_string()),
+            Label::Path => ("path", raw.to_string()),
         }
     };
     of.iter().enumerate().map(label).collect()

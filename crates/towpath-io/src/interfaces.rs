@@ -17,6 +17,28 @@ impl Drop for List {
 /// Addresses at which others may reach this machine, of interfaces that are up; only where there is
 /// none, those that lead nowhere but here. None are of one link only (169.254/16, `fe80::/10`).
 pub fn addresses() -> io::Result<Vec<IpAddr>> {
+    Ok(chosen(all()?.into_iter().map(|(ip, _)| ip).collect()))
+}
+
+/// By which interface each of these addresses goes: a number for each, the same for those of one
+/// interface. One that is no interface's has a number of its own.
+pub fn devices(addrs: &[IpAddr]) -> io::Result<Vec<u16>> {
+    let all = all()?;
+    let index = |ip: &IpAddr| all.iter().find(|(own, _)| own == ip).map(|(_, index)| *index);
+    Ok(numbered(&addrs.iter().map(index).collect::<Vec<_>>()))
+}
+
+/// The place of the first of each kind; what is of none is of its own.
+fn numbered(kinds: &[Option<u32>]) -> Vec<u16> {
+    let first = |(at, kind): (usize, &Option<u32>)| {
+        let same = kinds.iter().position(|k| kind.is_some() && k == kind);
+        same.unwrap_or(at) as u16
+    };
+    kinds.iter().enumerate().map(first).collect()
+}
+
+/// Addresses of interfaces that are up, and the index of each one's interface.
+fn all() -> io::Result<Vec<(IpAddr, u32)>> {
     let mut first = std::ptr::null_mut();
     // SAFETY: the pointer is valid for writing.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
@@ -31,10 +53,13 @@ pub fn addresses() -> io::Result<Vec<IpAddr>> {
         next = entry.ifa_next;
         if entry.ifa_flags & libc::IFF_UP as u32 != 0 {
             // SAFETY: an entry's address is that of a whole socket address or null.
-            found.extend(unsafe { ip(entry.ifa_addr) });
+            let ip = unsafe { ip(entry.ifa_addr) };
+            // SAFETY: an entry's name is a string that ends with a null byte.
+            let index = unsafe { libc::if_nametoindex(entry.ifa_name) };
+            found.extend(ip.map(|ip| (ip, index)));
         }
     }
-    Ok(chosen(found))
+    Ok(found)
 }
 
 /// # Safety
@@ -95,6 +120,13 @@ mod tests {
         assert_eq!(chosen(all(&there)), all(&["192.0.2.7", "2001:db8::7"]));
         assert_eq!(chosen(all(&["127.0.0.1", "fe80::1", "::1"])), all(&["127.0.0.1", "::1"]));
         assert_eq!(chosen(all(&["192.0.2.7", "192.0.2.7"])), all(&["192.0.2.7"]));
+    }
+
+    #[test]
+    fn addresses_of_one_interface_have_one_number() {
+        assert_eq!(numbered(&[Some(4), None, Some(7), Some(4), None]), [0, 1, 2, 0, 4]);
+        let here = ["127.0.0.1", "203.0.113.77", "127.0.0.1"].map(|t| t.parse().unwrap());
+        assert_eq!(devices(&here).unwrap(), [0, 1, 0]);
     }
 
     #[test]

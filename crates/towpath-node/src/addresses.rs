@@ -9,10 +9,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-use towpath_proto::AssociationId;
 use towpath_vm::message::Addresses;
 use towpath_vm::{Change, Entry, Host, Message};
-use towpath_wire::{HostId, LinkId, PathId};
+use towpath_wire::HostId;
 
 use crate::hello::Purpose;
 use crate::node::Node;
@@ -31,17 +30,6 @@ pub(crate) fn told(mut addrs: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 impl Node {
-    /// Adds a path to a connected host on another link, see [`towpath_proto::Endpoint::add_path`]:
-    /// the owners of both have agreed on it.
-    pub fn add_path(
-        &mut self,
-        association: AssociationId,
-        link: LinkId,
-        remote: SocketAddr,
-    ) -> Option<PathId> {
-        self.endpoint.add_path(association, link, remote)
-    }
-
     /// Where this host receives, if it is to say so: to the leader, which tells the others.
     pub(crate) fn own_addresses(&self, purpose: Purpose) -> Vec<SocketAddr> {
         let addrs = self.config.links.addrs();

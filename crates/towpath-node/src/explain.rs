@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use towpath_proto::association::{PathState, PathStatus};
 use towpath_vm::channel::ChannelStatus;
 use towpath_vm::members::State;
 use towpath_wire::{HostId, TaskId};
@@ -77,6 +78,62 @@ pub struct Network {
     pub packets_sent: u64,
     /// Of these.
     pub packets_lost: u64,
+    /// Every path that there is, or was.
+    pub paths: Vec<Way>,
+}
+
+/// Why a path carries nothing, if so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WayState {
+    /// It carries.
+    Carries,
+    /// Its link has no carrier.
+    Down,
+    /// It does not answer while others do; it is asked whether it is back.
+    Silent,
+    /// The other host has not shown yet that it receives there.
+    Unproven,
+    /// It is used no more.
+    Retired,
+}
+
+/// A path to another host: a pair of links.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// Its number.
+    pub path: u16,
+    /// Our link, by its place among those of this host.
+    pub link: u16,
+    /// Where that receives.
+    pub local: core::net::SocketAddr,
+    /// Where the other host does.
+    pub remote: core::net::SocketAddr,
+    /// Whether it carries.
+    pub state: WayState,
+    /// Smoothed round-trip time, and the least of late; zero before one is known.
+    pub rtt: Duration,
+    /// The least of late.
+    pub rtt_min: Duration,
+    /// Bits per second that it delivered of late, at its best; zero before that is known.
+    pub rate_bps: u64,
+    /// Bytes that may be under way at once.
+    pub window_bytes: u64,
+    /// Bytes that are.
+    pub in_flight_bytes: u64,
+    /// Bytes of a datagram.
+    pub datagram_bytes: u16,
+    /// Datagrams sent.
+    pub packets_sent: u64,
+    /// Bytes of these.
+    pub bytes_sent: u64,
+    /// Of the datagrams, those that counted as lost.
+    pub packets_lost: u64,
+    /// Datagrams that came.
+    pub packets_received: u64,
+    /// Times that it was left: it lost its carrier, or was silent while others got on.
+    pub left: u64,
+    /// Times that it carried again.
+    pub returned: u64,
 }
 
 /// What a task of this host has to do with others.
@@ -132,6 +189,37 @@ impl Node {
         }
     }
 
+    fn way(&self, path: &PathStatus) -> Way {
+        let state = match path.state {
+            PathState::Carries => WayState::Carries,
+            PathState::Down => WayState::Down,
+            PathState::Silent(_) => WayState::Silent,
+            PathState::Unproven => WayState::Unproven,
+            PathState::Retired => WayState::Retired,
+        };
+        let addrs = self.config.links.addrs();
+        let counted = path.counted;
+        Way {
+            path: path.id.0,
+            link: path.link.0,
+            local: addrs.get(usize::from(path.link.0)).copied().unwrap_or(addrs[0]),
+            remote: path.remote,
+            state,
+            rtt: path.rtt.unwrap_or_default(),
+            rtt_min: path.rtt_min,
+            rate_bps: path.rate.saturating_mul(8),
+            window_bytes: path.window,
+            in_flight_bytes: path.in_flight,
+            datagram_bytes: path.datagram,
+            packets_sent: counted.packets_sent,
+            bytes_sent: counted.bytes_sent,
+            packets_lost: counted.packets_lost,
+            packets_received: counted.packets_received,
+            left: counted.left,
+            returned: counted.returned,
+        }
+    }
+
     fn network(&self, host: HostId) -> Option<Network> {
         let association = self.endpoint.association(self.peers.up(host)?)?;
         let stats = association.stats();
@@ -144,6 +232,7 @@ impl Node {
             datagram_bytes: association.datagram(),
             packets_sent: stats.packets_sent,
             packets_lost: stats.packets_lost,
+            paths: association.paths().map(|p| self.way(&p)).collect(),
         })
     }
 

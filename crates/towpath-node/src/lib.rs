@@ -57,6 +57,7 @@ mod halt;
 mod hello;
 mod lanes;
 mod metrics;
+mod paths;
 mod peers;
 mod question;
 mod spawn;

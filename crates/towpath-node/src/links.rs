@@ -6,11 +6,13 @@ use core::net::{IpAddr, SocketAddr};
 use towpath_wire::LinkId;
 
 /// The links of a host: where each of them receives. Invariant: there is at least one; the link at
-/// place `i` is `LinkId(i)`.
+/// place `i` is `LinkId(i)`; `devices` is as long as `addrs`.
 #[derive(Clone, Debug)]
 pub struct Links {
     addrs: Vec<SocketAddr>,
     told: SocketAddr,
+    /// By which network attachment each of them goes.
+    devices: Vec<u16>,
 }
 
 impl Links {
@@ -18,7 +20,34 @@ impl Links {
     /// are told. Asserts that there is one.
     pub fn new(addrs: Vec<SocketAddr>) -> Self {
         let told = *addrs.first().expect("a host receives somewhere");
-        Self { addrs, told }
+        let devices = (0..addrs.len() as u16).collect();
+        Self { addrs, told, devices }
+    }
+
+    /// The same, of which several may go by one network attachment: its number, for each in turn.
+    /// Else each has one of its own.
+    ///
+    /// # Panics
+    /// Where these are not as many as there are links.
+    #[must_use]
+    pub fn on_devices(self, devices: Vec<u16>) -> Self {
+        assert_eq!(devices.len(), self.addrs.len(), "a device for each link");
+        Self { devices, ..self }
+    }
+
+    /// By which network attachment a link goes.
+    pub(crate) fn device(&self, link: LinkId) -> LinkId {
+        LinkId(self.devices.get(usize::from(link.0)).copied().unwrap_or(link.0))
+    }
+
+    /// The links by which `remote` may be reached, and how near each is: of its family and kind,
+    /// at an address of their own.
+    pub(crate) fn nearnesses(&self, remote: SocketAddr) -> impl Iterator<Item = (LinkId, u32)> {
+        self.addrs.iter().enumerate().filter_map(move |(at, own)| {
+            let (family, kind, near) = nearness(own.ip(), remote.ip());
+            let fits = family == 2 && kind && !own.ip().is_unspecified();
+            fits.then_some((LinkId(at as u16), near))
+        })
     }
 
     /// The same, of which others are told another address: of a socket at every address, one of

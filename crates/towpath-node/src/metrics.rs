@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 use core::time::Duration;
 
-use towpath_proto::association::AssociationStats;
+use towpath_proto::association::{AssociationStats, PathState, PathStatus};
 use towpath_proto::endpoint::EndpointStats;
 use towpath_vm::members::Member;
 use towpath_vm::metrics::{self, Row, Series};
@@ -17,21 +17,23 @@ const NODE: u8 = metrics::Node::GROUP.number;
 const ASSOCIATION: u8 = metrics::Association::GROUP.number;
 const TASK: u8 = metrics::Task::GROUP.number;
 const CHANNEL: u8 = metrics::Channel::GROUP.number;
+const PATH: u8 = metrics::Path::GROUP.number;
 
 impl Node {
     /// The first series of this node behind `last`, or of all, as it stands: endpoint, node,
-    /// associations, tasks, channels.
+    /// associations, tasks, channels, paths.
     pub fn metrics_after(&self, last: Option<Series>) -> Option<Row> {
         let at = last.map_or(0, |last| last.group);
         // The last one of a group; none: it is the group's turn from its beginning.
         let of = |group: u8| last.filter(|last| last.group == group);
-        let groups = [ENDPOINT, NODE, ASSOCIATION, TASK, CHANNEL];
+        let groups = [ENDPOINT, NODE, ASSOCIATION, TASK, CHANNEL, PATH];
         groups.into_iter().filter(|group| *group >= at).find_map(|group| match group {
             ENDPOINT => of(group).is_none().then(|| self.endpoint_row()),
             NODE => of(group).is_none().then(|| self.node_row()),
             ASSOCIATION => self.next_peer(of(group)),
             TASK => self.next_task(of(group)),
-            _ => self.next_channel(of(group)),
+            CHANNEL => self.next_channel(of(group)),
+            _ => self.next_path(of(group)),
         })
     }
 
@@ -127,6 +129,10 @@ impl Node {
             paths_silent,
             // The group has as many metrics as a report has room for.
             paths_returned: _,
+            paths_opened: _,
+            paths_moved: _,
+            responses_stray: _,
+            copies_dropped: _,
             messages_received,
             messages_sent,
             keys_sent,
@@ -161,6 +167,26 @@ impl Node {
         Some(row.row(host.to_raw(), 0))
     }
 
+    fn next_path(&self, last: Option<Series>) -> Option<Row> {
+        let (host, sub) = match last {
+            Some(last) => (HostId::try_from(last.key).ok(), Some(last.sub)),
+            None => (None, None),
+        };
+        // The rest of the host's whose turn it was, then of those behind it.
+        let after = |host: HostId, sub: Option<u32>| {
+            let association = self.endpoint.association(self.peers.up(host)?)?;
+            let mut paths = association.paths();
+            let next = paths.find(|p| sub.is_none_or(|sub| u32::from(p.id.0) > sub))?;
+            Some(path_row(host, &next))
+        };
+        if let Some(row) = host.and_then(|host| after(host, sub)) {
+            return Some(row);
+        }
+        let from = host.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut peers = self.peers.by_host.range((from, Bound::Unbounded));
+        peers.find_map(|(host, _)| after(*host, None))
+    }
+
     fn next_task(&self, last: Option<Series>) -> Option<Row> {
         let last = last.and_then(|last| TaskId::try_from(last.key).ok());
         let (task, member) = self.local.members.after(last)?;
@@ -193,6 +219,26 @@ impl Node {
         };
         Some(row.row(task.to_raw(), number))
     }
+}
+
+fn path_row(host: HostId, path: &PathStatus) -> Row {
+    let counted = path.counted;
+    let row = metrics::Path {
+        carries: u64::from(path.state == PathState::Carries),
+        packets_sent: counted.packets_sent,
+        bytes_sent: counted.bytes_sent,
+        packets_received: counted.packets_received,
+        packets_lost: counted.packets_lost,
+        left: counted.left,
+        returned: counted.returned,
+        rate_bytes: path.rate,
+        rtt_us: micros(path.rtt.unwrap_or_default()),
+        rtt_min_us: micros(path.rtt_min),
+        window_bytes: path.window,
+        in_flight_bytes: path.in_flight,
+        link: path.link.0.into(),
+    };
+    row.row(host.to_raw(), path.id.0.into())
 }
 
 fn micros(time: Duration) -> u64 {

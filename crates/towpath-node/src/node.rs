@@ -487,6 +487,7 @@ impl Node {
                 quiet = false;
                 self.handle_endpoint_event(now, event, memory);
             }
+            self.open_paths(now);
             while let Some((id, why)) = self.closing.pop() {
                 self.endpoint.close(now, id, why, "", memory);
             }

@@ -8,6 +8,7 @@ use core::time::Duration;
 use towpath_wire::{VersionRange, WIRE_VERSIONS};
 
 use crate::congestion::CongestionKind;
+use crate::stripe::StripeKind;
 
 /// Options of an endpoint and its associations. `window_max`, `channels_max` and `credit_max` are
 /// told to the peer.
@@ -53,6 +54,10 @@ pub struct Config {
     pub trusted: bool,
     /// Congestion controller of each path.
     pub congestion: CongestionKind,
+    /// Which of several paths carry data, of channels that do not say.
+    pub stripe: StripeKind,
+    /// What each of the first links is worth to [`StripeKind::Weighted`] beside the others.
+    pub weights: [u16; 8],
     /// A deliberate bug.
     #[cfg(plant)]
     pub plant: Plant,
@@ -199,6 +204,12 @@ pub enum Plant {
     WrongLink,
     /// An association that has something to send is told to its first link only.
     LinkAsleep,
+    /// A lost offer of an address is not repeated.
+    OfferForgotten,
+    /// The address of a new path is challenged once, and no more.
+    ChallengedOnce,
+    /// A path that fell silent is not asked whether it is back.
+    SilentUnasked,
 }
 
 impl Default for Config {
@@ -222,6 +233,8 @@ impl Default for Config {
             rekey: Rekey::default(),
             trusted: false,
             congestion: CongestionKind::Tolerant,
+            stripe: StripeKind::Earliest,
+            weights: [1; 8],
             #[cfg(plant)]
             plant: Plant::None,
         }

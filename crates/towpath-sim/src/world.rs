@@ -3,13 +3,13 @@
 mod links;
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
 use towpath_node::egress::LinkEgress;
 use towpath_node::{Node, NodeEvent};
-use towpath_proto::{AssociationId, Decision, Egress, Machine, RxMeta, TxBatch};
+use towpath_proto::{Decision, Egress, Machine, RxMeta, TxBatch};
 use towpath_vm::{Action, Ending};
 use towpath_wire::{ByteSize, Instant, LinkId, Rate, TaskId};
 
@@ -91,8 +91,6 @@ pub struct World {
     train: Vec<u8>,
     trace: Trace,
     steps: VecDeque<Step>,
-    /// Which ends of associations have been given all their paths.
-    given: BTreeSet<(usize, AssociationId)>,
     /// Datagrams that nodes sent.
     pub sent: u64,
     /// Datagrams handed to nodes.
@@ -112,7 +110,6 @@ impl World {
             train: vec![0; TRAIN_BYTES],
             trace: Trace::new(seed),
             steps: VecDeque::new(),
-            given: BTreeSet::new(),
             sent: 0,
             delivered: 0,
             astray: 0,
@@ -497,8 +494,15 @@ impl World {
 
     fn transmit(&mut self, host: usize) {
         let mut train = core::mem::take(&mut self.train);
-        for at in 0..self.hosts[host].links.len() {
-            self.transmit_on(host, LinkId(at as u16), &mut train);
+        // What one link sent may be a reason for another to send: of a stripe.
+        loop {
+            let (before, links) = (self.sent, self.hosts[host].links.len());
+            for at in 0..links {
+                self.transmit_on(host, LinkId(at as u16), &mut train);
+            }
+            if links == 1 || self.sent == before {
+                break;
+            }
         }
         self.train = train;
     }

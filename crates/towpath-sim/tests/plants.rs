@@ -104,6 +104,21 @@ fn a_link_that_is_not_told_of_work_is_found() {
     is_found(Plant::LinkAsleep, TWO_LINKS, 200, "");
 }
 
+#[test]
+fn a_lost_offer_of_an_address_that_is_not_repeated_is_found() {
+    is_found(Plant::OfferForgotten, TWO_LINKS, 200, "do not use each network");
+}
+
+#[test]
+fn an_address_that_is_challenged_but_once_is_found() {
+    is_found(Plant::ChallengedOnce, TWO_LINKS, 200, "do not use each network");
+}
+
+#[test]
+fn a_silent_path_that_nobody_asks_is_found() {
+    is_found(Plant::SilentUnasked, TWO_LINKS, 200, "do not use each network");
+}
+
 // Liveness.
 
 #[test]

@@ -19,15 +19,16 @@
 //! CLOSE_CHANNEL  0 type=6 | 1 zero | 2..4 reason | 4..8 channel
 //!                8..16 number of messages sent on it
 //! CLOSE          0 type=7 | 1 text length n (0..=255) | 2..4 reason | 4..4+n text (UTF-8)
-//! PATH_CHALLENGE 0 type=8 | 1..8 zero | 8..16 token    (reserved: sent by no machine yet)
-//! PATH_RESPONSE  0 type=9 | 1..8 zero | 8..16 token    (answers, so that old hosts can be probed)
+//! PATH_CHALLENGE 0 type=8 | 1..8 zero | 8..16 token    (of the path that it comes on)
+//! PATH_RESPONSE  0 type=9 | 1..8 zero | 8..16 token    (of the challenge, on the same path)
 //! SKIP           0 type=10 | 1..4 zero | 4..8 channel | 8..16 message number
 //!                16..24 charge: credit that the message was charged, 0 if none of it was sent
 //! MARKS          0 type=128 | 1 zero | 2..4 length n=10 | 4..6 path | 6..14 packets of the path
 //!                received so far that routers had marked (ECN CE)
 //! ACK_RATE       0 type=129 | 1 zero | 2..4 length n=8 | 4..6 path | 6..8 packets that ask for an
 //!                acknowledgement until one goes out | 8..12 longest wait for that (us)
-//! PATH_ADD       0 type=130 | 1 zero | 2..4 length n=22 | 4..6 path | 6..8 link of the sender
+//! PATH_ADD       0 type=130 | 1 zero | 2..4 length n=22 | 4..6 number of the offer, from 1 on
+//!                6..8 network attachment of the sender, by which it tells its addresses apart
 //!                where it receives: 8..24 address (IPv6, or IPv4 mapped) | 24..26 port
 //! PATH_RETIRE    0 type=131 | 1 zero | 2..4 length n=4 | 4..6 path | 6..8 reason
 //! (extension)    0 type=132..=255 | 1 zero | 2..4 length n
@@ -686,6 +687,12 @@ pub fn emit_close(w: &mut Writer<'_>, reason: u16, text: &[u8]) {
 
 /// Bytes of a `PATH_CHALLENGE` or `PATH_RESPONSE` frame.
 pub const PATH_TOKEN_LEN: usize = 16;
+
+/// Writes `PATH_CHALLENGE`.
+pub fn emit_path_challenge(w: &mut Writer<'_>, token: u64) {
+    w.u64(u64::from(PATH_CHALLENGE));
+    w.u64(token);
+}
 
 /// Writes `PATH_RESPONSE`.
 pub fn emit_path_response(w: &mut Writer<'_>, token: u64) {

@@ -23,6 +23,7 @@ use towpath_io::{Clock, RealCrypto, UdpLink};
 use towpath_node::egress::LinkEgress;
 use towpath_node::{JoinTarget, Links, Node, NodeConfig, Saved, SavedError};
 use towpath_proto::config::Liveness;
+use towpath_proto::stripe::StripeKind;
 use towpath_proto::{Config, Rng};
 use towpath_task::place::SOCKET_NAME;
 use towpath_wire::{Instant, LinkId, Rate};
@@ -78,6 +79,9 @@ pub struct DaemonOptions {
     pub lost_after_ms: Option<u32>,
     /// How fast each of its links sends at most; `None`: as fast as it can ([`check_link_rate`]).
     pub link_rate: Option<Rate>,
+    /// Which of several paths carries the next packet; `None`: that by which it arrives first
+    /// ([`stripe_named`]).
+    pub stripe: Option<StripeKind>,
     /// What the guard passed on.
     pub engine: EngineArgs,
 }
@@ -88,6 +92,17 @@ pub struct DaemonOptions {
 /// Which rates they can be paced at.
 pub fn check_link_rate(rate: Rate) -> Result<(), String> {
     LinkEgress::new(LinkId(0), Some(rate)).map(drop).map_err(|e| e.to_string())
+}
+
+/// The stripe scheduler of this name.
+///
+/// # Errors
+/// Which there are.
+pub fn stripe_named(name: &str) -> Result<StripeKind, String> {
+    StripeKind::named(name).ok_or_else(|| {
+        let all = StripeKind::ALL.map(StripeKind::name).join(", ");
+        format!("no stripe scheduler {name:?}: there are {all}")
+    })
 }
 
 /// What a guard tells the engine that it starts, as arguments of the command line: a variable
@@ -501,7 +516,9 @@ fn open_links(addrs: &[SocketAddr]) -> Result<(Vec<UdpLink>, Links), DaemonError
     let addrs = addrs.map_err(system("reading our address"))?;
     // Others cannot send to every address.
     let told = tokens::told(addrs[0]);
-    Ok((udp, Links::new(addrs).told_as(told)))
+    let ips: Vec<_> = addrs.iter().map(SocketAddr::ip).collect();
+    let devices = towpath_io::interfaces::devices(&ips).map_err(system("listing interfaces"))?;
+    Ok((udp, Links::new(addrs).told_as(told).on_devices(devices)))
 }
 
 /// The same for a founder that was here before: on any port, it takes the one where its hosts, and
@@ -537,7 +554,8 @@ fn proto_config(options: &DaemonOptions, saved: Option<&Saved>) -> Config {
     let lost_after = lost_after_ms(options.lost_after_ms, saved.map(Saved::lost_after_ms));
     let lost_after = std::time::Duration::from_millis(lost_after.into());
     let datagram_max = towpath_io::udp::TRAIN_BYTES as u16;
-    Config { liveness: Liveness::after(lost_after), datagram_max, ..Config::default() }
+    let stripe = options.stripe.unwrap_or_default();
+    Config { liveness: Liveness::after(lost_after), datagram_max, stripe, ..Config::default() }
 }
 
 /// How long a silent host is waited for: as it is asked for, else as it was before.

@@ -11,7 +11,9 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-pub use towpath_node::explain::{DirectState, Exchange, Explanation, Network, TaskLoad};
+pub use towpath_node::explain::{
+    DirectState, Exchange, Explanation, Network, TaskLoad, Way, WayState,
+};
 pub use towpath_vm::RequestEvent as TaskEvent;
 pub use towpath_vm::account::{Account, RouteState, Sent};
 use towpath_vm::{Host, TaskInfo, TaskSpec};

@@ -119,6 +119,7 @@ fn options(vm: &VmDir, args: &DaemonArgs, engine: EngineArgs) -> anyhow::Result<
         slots: args.tuning.slots.unwrap_or(cpus + 1),
         lost_after_ms: args.tuning.lost_after_ms,
         link_rate: args.tuning.link_rate,
+        stripe: args.tuning.stripe,
         engine,
     })
 }

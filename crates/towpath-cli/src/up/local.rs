@@ -15,6 +15,7 @@ use towpath::VmDir;
 use towpath::daemon::{self, Started};
 use towpath::log;
 use towpath::start::processors;
+use towpath_proto::stripe::StripeKind;
 use towpath_report::units;
 use towpath_wire::Rate;
 
@@ -35,6 +36,11 @@ pub(crate) struct Tuning {
     /// tasks can reserve some of it (default: as fast as it can, and nothing is reserved)
     #[arg(long, value_name = "RATE", value_parser = link_rate)]
     pub(crate) link_rate: Option<Rate>,
+    /// By which of several paths to another host the next packet goes: `earliest` (default: the one
+    /// by which it arrives first), `redundant` (all of them), `fcfs`, `round-robin`, `permuted`,
+    /// `shortest-queue`, `adaptive`. Counts for hosts that are started on this machine
+    #[arg(long, value_name = "NAME", value_parser = daemon::stripe_named)]
+    pub(crate) stripe: Option<StripeKind>,
 }
 
 /// A rate that a link's packet scheduler knows.
@@ -109,6 +115,7 @@ impl Start<'_> {
             .args(self.listen.iter().flat_map(|addr| ["--listen".to_string(), addr.to_string()]))
             .args(tuning.lost_after_ms.iter().flat_map(|ms| lost_after(*ms)))
             .args(tuning.link_rate.iter().flat_map(|rate| paced(*rate)))
+            .args(tuning.stripe.iter().flat_map(|kind| ["--stripe", kind.name()]))
             .args(tuning.slots.iter().flat_map(|s| ["--slots".to_string(), s.to_string()]))
             .args(self.name.iter().flat_map(|n| ["--name", n]))
             .args(self.token.map(|_| "--join"))

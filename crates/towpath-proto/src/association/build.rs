@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
+use towpath_wire::Instant;
 use towpath_wire::frame::{
-    self, ACK_WORDS_MAX, CLOSE_CHANNEL_LEN, DATA_OVERHEAD, LIMIT_LEN, PATH_RETIRE_LEN,
-    PATH_TOKEN_LEN, SKIP_LEN,
+    self, ACK_WORDS_MAX, CLOSE_CHANNEL_LEN, DATA_OVERHEAD, LIMIT_LEN, PATH_ADD_LEN,
+    PATH_RETIRE_LEN, PATH_TOKEN_LEN, SKIP_LEN,
 };
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
-use towpath_wire::{Instant, PathId};
 
 use super::channel::Channel;
 use super::channels::Growth;
@@ -15,13 +15,12 @@ use super::core::{Association, State};
 use super::end::Closing;
 use super::flight::Item;
 use super::path::{Departure, Path};
-use super::paths::PATHS_MAX;
 use super::send::{Next, PIECE_MIN, Piece, SendHalf};
+use super::striping::Picked;
 use crate::endpoint::cut_text;
 use crate::machine::{
     DSCP_RESERVED, Grant, GrantKind, PACKET_MIN, PacketWriter, Transmit, TxBatch,
 };
-use crate::stripe::{PathView, StripeScheduler};
 
 /// The shortest packet that a reserved channel's head can state.
 pub(super) const HEAD_MIN: usize = DATA_HEADER + DATA_OVERHEAD + 1 + TAG;
@@ -56,7 +55,7 @@ impl Association {
         grant: Grant,
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
-        let Grant { bytes, kind, .. } = grant;
+        let Grant { bytes, mut kind, .. } = grant;
         match &self.state {
             State::Closing(_) if !kind.has_control() => return None,
             State::Closing(Closing { due: true, .. }) => return self.build_close(now, grant, out),
@@ -66,16 +65,22 @@ impl Association {
         if self.deadline_passed(now) || self.identity.keys.send.is_spent(&self.config.rekey) {
             return None; // `handle_timeout` comes first: nothing is sent beyond its time
         }
-        let path = self.path_with_work(now, grant)?;
+        if kind.has_control() && self.challenge_on(grant.link).is_some() {
+            return self.build_challenge(now, grant, out);
+        }
+        let path = self.path_with_work(now, grant, &mut kind)?;
         if kind.has_control() && self.channels.carries() && self.build_trial(now, path, bytes, out)
         {
             return Some(self.transmit(path, out));
         }
         // A head has said how much it needs; everything else may have to carry control.
         let least = if kind.has_control() { PACKET_MIN } else { HEAD_MIN };
-        while self.has_work(now, path, kind) {
+        let grant = Grant { kind, ..grant };
+        while self.has_work(now, path, kind) && (out.used() == 0 || self.goes_on(now, grant, path))
+        {
             let used = out.used();
-            let max = usize::from(self.paths[path].datagram).min(bytes - used);
+            let most = usize::from(self.paths[path].datagram).min(bytes - used);
+            let max = most.min(self.paths[path].standing.allowance().try_into().unwrap_or(most));
             if max < least || !out.takes(max) {
                 break;
             }
@@ -90,60 +95,59 @@ impl Association {
         (out.datagrams() > 0).then(|| self.transmit(path, out))
     }
 
-    fn transmit(&self, path: usize, out: &TxBatch<'_>) -> Transmit {
+    pub(super) fn transmit(&self, path: usize, out: &TxBatch<'_>) -> Transmit {
         let tos = self.paths[path].codepoint();
         let Path { link, remote, .. } = self.paths[path];
         Transmit { link, remote, segment: out.segment(), len: out.used(), tos }
     }
 
-    /// The path that the next packet goes out on, of those on the grant's link.
-    fn path_with_work(&mut self, now: Instant, grant: Grant) -> Option<usize> {
-        let Grant { link, kind, .. } = grant;
+    /// The path that the next packet goes out on, of those on the grant's link; no data goes by it
+    /// that is to go by another.
+    fn path_with_work(
+        &mut self,
+        now: Instant,
+        grant: Grant,
+        kind: &mut GrantKind,
+    ) -> Option<usize> {
+        let link = grant.link;
         #[cfg(plant)]
         if self.config.plant == crate::config::Plant::WrongLink {
-            return (0..self.paths.len()).find(|p| self.has_work(now, *p, kind));
+            return (0..self.paths.len()).find(|p| self.has_work(now, *p, *kind));
         }
-        if kind.has_data() && self.channels.has_data(kind.channel()) {
-            let mut views = [PathView { id: PathId(0), room: 0, up: false }; PATHS_MAX];
-            let mut n = 0;
-            for path in self.paths.iter().filter(|p| p.link == link) {
-                let room = self.room(now, path, kind);
-                views[n] = PathView { id: path.id, room, up: path.standing.is_fit() };
-                n += 1;
-            }
-            if let Some(picked) = self.stripe.pick(&views[..n]) {
-                return self.paths.position(views[picked].id);
-            }
+        match self.pick_path(now, grant) {
+            Picked::Here(path) => return Some(path),
+            Picked::Elsewhere if kind.has_control() => *kind = GrantKind::Control,
+            Picked::Elsewhere | Picked::Nowhere => {}
         }
-        let on = |p: &usize| self.paths[*p].link == link && self.has_work(now, *p, kind);
+        let on = |p: &usize| self.paths[*p].link == link && self.has_work(now, *p, *kind);
         (0..self.paths.len()).find(on)
     }
 
     /// Bytes of data that a grant may put on a path: what was admitted does not ask its window.
-    fn room(&self, now: Instant, path: &Path, kind: GrantKind) -> u64 {
+    pub(super) fn room(&self, now: Instant, path: &Path, kind: GrantKind) -> u64 {
         match kind {
             GrantKind::Data(channel) if self.channels.is_reserved(channel) => path.room_reserved(),
-            _ => path.room(now),
+            _ => self.data_room(now, path),
         }
     }
 
     fn has_work(&self, now: Instant, path: usize, kind: GrantKind) -> bool {
         let p = &self.paths[path];
         let asks = p.standing.ask || (p.owes_probe() && self.paths.may_carry(path));
-        let control = || p.arrivals.is_due(now) || asks || self.control_due(path);
+        let answers = || p.standing.up && self.owes_response(p.id);
+        let control = || p.arrivals.is_due(now) || asks || answers() || self.control_due(path);
+        let copies = || kind.has_control() && self.striping.owes_copies(p.id);
         let data = || {
             let carries = self.paths.may_carry(path) && self.room(now, p, kind) > 0;
-            carries && self.channels.has_data(kind.channel())
+            carries && (self.channels.has_data(kind.channel()) || copies())
         };
-        (kind.has_control() && control()) || (kind.has_data() && data())
+        let allowed = p.standing.allowance() >= PACKET_MIN as u64;
+        allowed && ((kind.has_control() && control()) || (kind.has_data() && data()))
     }
 
     fn control_due(&self, path: usize) -> bool {
         self.paths.may_carry(path)
-            && (self.liveness.wants_ask()
-                || !self.path_responses.is_empty()
-                || self.paths.has_news()
-                || self.channels.has_control())
+            && (self.liveness.wants_ask() || self.paths.has_news() || self.channels.has_control())
     }
 
     /// Puts a padded packet alone into the train, when the path wants to know whether such long
@@ -180,6 +184,12 @@ impl Association {
         let mut acked_up_to = None;
         if control {
             acked_up_to = write_acks(now, &self.paths[path], &mut w);
+            let id = self.paths[path].id;
+            while w.room() >= PATH_TOKEN_LEN
+                && let Some(token) = self.take_response(id)
+            {
+                w.frame(PATH_TOKEN_LEN, |w| frame::emit_path_response(w, token));
+            }
         }
         let mut items = ::core::mem::take(&mut self.scratch);
         items.clear();
@@ -188,11 +198,16 @@ impl Association {
             eliciting = self.write_control(now, &mut w, &mut items);
         }
         let p = &self.paths[path];
-        let probing = p.owes_probe();
-        if kind.has_data() && (probing || self.room(now, p, kind) > 0) {
+        let (probing, mut copied) = (p.owes_probe(), items.len());
+        if kind.has_data() && self.paths.may_carry(path) && (probing || self.room(now, p, kind) > 0)
+        {
             if control && self.channels.carries() {
                 write_ack_rate(now, &mut self.paths[path], &mut w);
             }
+            if control {
+                self.write_copies(path, &mut w, &mut items);
+            }
+            copied = items.len();
             self.write_data(now, kind, &mut w, &mut items);
         }
         eliciting |= !items.is_empty();
@@ -211,19 +226,20 @@ impl Association {
         if !w.is_empty() {
             let reserved = kind.channel().is_some_and(|c| self.channels.is_reserved(c));
             let departure = Departure { now, bytes: 0, eliciting, reserved, acked_up_to };
-            self.depart(now, path, &mut w, departure, &items);
+            let bytes = self.depart(now, path, &mut w, departure, &items);
+            self.data_went(now, (path, bytes), &items[copied..]);
         }
         self.scratch = items;
     }
 
-    fn depart(
+    pub(super) fn depart(
         &mut self,
         now: Instant,
         path: usize,
         w: &mut PacketWriter<'_, '_>,
         departure: Departure,
         items: &[Item],
-    ) {
+    ) -> u64 {
         self.renew_key(now);
         let p = &mut self.paths[path];
         let (receiver, keys) = (self.identity.peer_index, &mut self.identity.keys.send);
@@ -245,6 +261,7 @@ impl Association {
         if !items.is_empty() {
             self.liveness.active();
         }
+        len as u64
     }
 
     /// Goes on to the next key when the present one has served its time and the peer has it.
@@ -265,10 +282,11 @@ impl Association {
         items: &mut Vec<Item>,
     ) -> bool {
         let mut eliciting = false;
-        while w.room() >= PATH_TOKEN_LEN
-            && let Some(token) = self.path_responses.pop_front()
+        while w.room() >= PATH_ADD_LEN
+            && let Some((number, link, remote)) = self.paths.poll_offer()
         {
-            w.frame(PATH_TOKEN_LEN, |w| frame::emit_path_response(w, token));
+            w.frame(PATH_ADD_LEN, |w| frame::emit_path_add(w, number, link, remote));
+            items.push(Item::PathAdd(number));
             eliciting = true;
         }
         while w.room() >= PATH_RETIRE_LEN
@@ -370,7 +388,7 @@ fn write_due(now: Instant, c: &mut Channel, w: &mut PacketWriter<'_, '_>, items:
     }
 }
 
-fn write_open(c: &mut Channel, w: &mut PacketWriter<'_, '_>, items: &mut Vec<Item>) {
+pub(super) fn write_open(c: &mut Channel, w: &mut PacketWriter<'_, '_>, items: &mut Vec<Item>) {
     w.frame(frame::open_len(&c.open), |w| frame::emit_open(w, &c.open));
     c.due.open = false;
     items.push(Item::Open(c.open.channel));
@@ -455,7 +473,7 @@ fn write_ack_rate(now: Instant, path: &mut Path, w: &mut PacketWriter<'_, '_>) {
 
 /// Writes the path's acknowledgement map, in as many frames as it takes (at most eight: 8192
 /// packets); returns the largest packet acknowledged.
-fn write_acks(now: Instant, path: &Path, w: &mut PacketWriter<'_, '_>) -> Option<u64> {
+pub(super) fn write_acks(now: Instant, path: &Path, w: &mut PacketWriter<'_, '_>) -> Option<u64> {
     let (largest, low, delay_us) = path.arrivals.range(now)?;
     let mut map = [0; ACK_WORDS_MAX];
     let mut top = largest;

@@ -9,6 +9,7 @@ use super::receive::{ReceiveHalf, Renewal};
 use super::reserved::Reserved;
 use super::send::SendHalf;
 use crate::config::Config;
+use crate::stripe::StripeKind;
 
 /// What a channel is opened with.
 #[derive(Clone, Copy, Debug)]
@@ -30,14 +31,17 @@ pub struct Opening {
     pub tspec: Option<TrafficSpec>,
     /// The reservation that it is part of, told to the peer's owner.
     pub reservation: Option<u64>,
+    /// Which of several paths carry what we send on it; `None`: as the association's
+    /// ([`Config::stripe`]).
+    pub stripe: Option<StripeKind>,
 }
 
 impl Opening {
     /// A reliable ordered channel of priority 0 with the usual window.
     pub const fn new(direction: Direction, label: u16) -> Self {
         let reliability = Reliability::ReliableOrdered;
-        let (window, tspec, reservation) = (None, None, None);
-        Self { direction, reliability, priority: 0, label, window, tspec, reservation }
+        let (window, tspec, reservation, stripe) = (None, None, None, None);
+        Self { direction, reliability, priority: 0, label, window, tspec, reservation, stripe }
     }
 }
 
@@ -141,6 +145,8 @@ pub(super) struct Channel {
     pub(super) queued: bool,
     /// Its data goes by grants of its own; boxed, since few are.
     pub(super) reserved: Option<Box<Reserved>>,
+    /// Which of several paths carry it, where it says so.
+    pub(super) stripe: Option<StripeKind>,
 }
 
 impl Channel {
@@ -166,6 +172,7 @@ impl Channel {
             listed: None,
             queued: false,
             reserved: None,
+            stripe: None,
         }
     }
 

@@ -15,6 +15,7 @@ use super::reserved::Reserved;
 use super::send::SendHalf;
 use crate::config::Config;
 use crate::range_set::RangeSet;
+use crate::stripe::StripeKind;
 
 /// Channels of one side's making and their windows together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -183,7 +184,7 @@ impl Channels {
         let Opening { direction, reliability, priority, label, tspec, reservation, .. } = opening;
         let plain = ChannelOpen::new(id, direction, reliability, window);
         let open = ChannelOpen { priority, label, tspec, reservation, ..plain };
-        self.insert(Channel::new(open, true, config));
+        self.insert(Channel { stripe: opening.stripe, ..Channel::new(open, true, config) });
         Some(id)
     }
 
@@ -352,6 +353,18 @@ impl Channels {
             Some(id) => self.get(id)?.listed.map(|_| id),
             None => self.ready.turn(),
         }
+    }
+
+    /// How the channel whose turn it is wants its data to be striped, or as `usual`, and how much
+    /// waits in those that have data, counted up to `most`.
+    pub(super) fn next_up(&self, most: u64, usual: StripeKind) -> (StripeKind, u64) {
+        let mut waiting = self.ready.iter().filter_map(|id| self.get(id));
+        let Some(first) = waiting.next() else { return (usual, 0) };
+        let backlog = |c: &Channel| c.send.as_ref().map_or(0, |s| s.backlog(most));
+        // What is more urgent goes first: only its like, and what is behind it, waits with it.
+        let equals = waiting.take(2).filter(|c| c.open.priority == first.open.priority);
+        let bytes = backlog(first) + equals.map(backlog).sum::<u64>();
+        (first.stripe.unwrap_or(usual), bytes.min(most))
     }
 
     /// True when some channel has data to send.

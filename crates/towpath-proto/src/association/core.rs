@@ -23,13 +23,13 @@ use super::path::{Outcome, Path};
 use super::paths::Paths;
 use super::send::{SendError, SendHalf};
 use super::stats::AssociationStats;
+use super::striping::Striping;
 use crate::config::Config;
 use crate::crypto::Crypto;
 use crate::egress::Head;
 use crate::id::AssociationId;
 use crate::machine::{PathChange, TimerKind};
 use crate::memory::{Block, Memory};
-use crate::stripe::FirstUsable;
 
 /// What an association tells its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,13 +75,14 @@ pub enum AssociationEvent {
         /// The channel.
         channel: ChannelId,
     },
-    /// The peer would take part in one more path: both sides add it, or neither does.
+    /// The peer receives at one more address: who started the association may
+    /// [open a path](Association::open_path) to it.
     PathOffered {
-        /// The number that it has in mind.
+        /// Number of the offer, from 1 on.
         path: PathId,
-        /// Its own link, as a hint.
+        /// Its network attachment: addresses of one of them share what that carries.
         link: LinkId,
-        /// Where it receives on that path.
+        /// Where it receives.
         remote: SocketAddr,
     },
     /// The peer uses a path no more, and neither do we.
@@ -123,11 +124,12 @@ pub struct Association {
     pub(super) identity: Identity,
     pub(super) state: State,
     pub(super) paths: Paths,
-    pub(super) stripe: FirstUsable,
+    pub(super) striping: Striping,
     pub(super) channels: Channels,
     pub(super) deadlines: Deadlines,
     pub(super) stats: AssociationStats,
-    pub(super) path_responses: VecDeque<u64>,
+    /// What paths' peers asked to be sent back.
+    pub(super) path_responses: VecDeque<(PathId, u64)>,
     pub(super) scratch: Vec<Item>,
     pub(super) liveness: Liveness,
     pub(super) outcome: Outcome,
@@ -147,7 +149,7 @@ impl Association {
         remote: SocketAddr,
         config: &Config,
     ) -> Self {
-        let initiator = identity.initiator;
+        let (initiator, seed) = (identity.initiator, identity.id.0.into());
         #[allow(unused_mut)] // only the planted bug changes it
         let mut liveness = Liveness::new(now, initiator, config.liveness);
         #[cfg(plant)]
@@ -159,7 +161,7 @@ impl Association {
             identity,
             state: State::Open,
             paths: Paths::new(Path::new(PathId(0), link, remote, config)),
-            stripe: FirstUsable,
+            striping: Striping::new(config.stripe, seed),
             channels: Channels::new(initiator),
             deadlines: Deadlines::default(),
             stats: AssociationStats::default(),
@@ -188,8 +190,8 @@ impl Association {
         self.paths.first().link
     }
 
-    /// Adds a path to `remote` on `link`, which the owners of both sides have agreed on: the first
-    /// handshake speaks of one only. It is used at once; its number is the same on both sides where
+    /// Adds a path to `remote` on `link`, which the owners of both sides have agreed on by other
+    /// means than [`Association::open_path`]. It is used at once; its number is the same on both sides where
     /// both add their paths in the same order. `None`: there are as many as we can hold, 16, or as
     /// many as [the peer](Association::peer_paths) can.
     pub fn add_path(&mut self, link: LinkId, remote: SocketAddr) -> Option<PathId> {
@@ -204,7 +206,8 @@ impl Association {
 
     /// The links that its paths go out on.
     pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> {
-        self.paths.iter().map(|p| p.link)
+        let moving = |p: &Path| p.standing.proving().map(|p| p.link);
+        self.paths.iter().flat_map(move |p| [Some(p.link), moving(p)]).flatten()
     }
 
     /// True unless both sides trust the link: packets are hidden and protected against change.
@@ -472,6 +475,7 @@ impl Association {
             return;
         }
         self.identity.keys.receive.forget(now);
+        self.challenge_if_due(now);
         let mut overtaken = false;
         for path in self.paths.iter_mut() {
             path.arrivals.acknowledge_if_due(now);
@@ -544,6 +548,7 @@ impl Association {
         for path in self.paths.iter() {
             earlier(path.arrivals.due_at(), TimerKind::Acknowledge);
             earlier(path.loss_at, TimerKind::Loss);
+            earlier(path.standing.challenge_at(), TimerKind::Probe);
             if waiting {
                 earlier(path.pace_at(), TimerKind::Pace);
             }

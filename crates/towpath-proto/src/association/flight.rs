@@ -21,12 +21,22 @@ const REMEMBERED_MAX: usize = 2 * PACKETS_MAX;
 /// What a packet carried that must not be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    Data { channel: ChannelId, message: u64, offset: u32, len: u16 },
-    Skip { channel: ChannelId, message: u64 },
+    Data {
+        channel: ChannelId,
+        message: u64,
+        offset: u32,
+        len: u16,
+    },
+    Skip {
+        channel: ChannelId,
+        message: u64,
+    },
     Open(ChannelId),
     Limit(ChannelId),
     CloseChannel(ChannelId),
     PathRetire(PathId),
+    /// An offer, by its number.
+    PathAdd(PathId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,7 +271,7 @@ mod tests {
     }
 
     fn sent(at: u64, bytes: u32, state: State) -> Sent {
-        let stamp = super::super::delivery::Delivery::default().stamp(0, 0);
+        let stamp = super::super::delivery::Delivery::new().stamp(0, 0);
         let at = Instant::from_nanos(at);
         let reserved = bytes.is_multiple_of(3);
         Sent { at, bytes, items: 0, state, reserved, items_at: 0, ack_top: 0, stamp }

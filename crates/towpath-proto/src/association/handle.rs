@@ -24,9 +24,6 @@ use super::send::SendHalf;
 use crate::machine::{RxMeta, nonce};
 use crate::memory::{Arrival, Memory};
 
-/// Frames of kind `PATH_RESPONSE` waiting at most.
-const PATH_RESPONSES_MAX: usize = 8;
-
 /// Probe time-outs of the slowest path for which packets of the previous key are still taken.
 const KEPT_TIMEOUTS: u32 = 3;
 
@@ -60,11 +57,12 @@ impl Association {
         memory: &mut dyn Memory,
     ) -> bool {
         let known = self.paths.position(header.path);
-        let (Some(path), 0..=NUMBER_MAX) = (known, header.number) else {
+        if header.number > NUMBER_MAX || (known.is_none() && !self.may_open(header.path)) {
             self.stats.forged += 1;
             return false;
-        };
-        if self.paths[path].arrivals.status(header.number) != Seen::Fresh {
+        }
+        let seen = |at: usize| self.paths[at].arrivals.status(header.number) != Seen::Fresh;
+        if known.is_some_and(seen) {
             self.stats.duplicates += 1;
             return false;
         }
@@ -95,7 +93,13 @@ impl Association {
                 return false;
             }
         }
+        let Some(path) = known.or_else(|| self.opened_by_peer(now, rx, header.path)) else {
+            return false;
+        };
         self.late = rx.late.min(LATE_MAX);
+        let came = (path, datagram.len() as u64);
+        let newest = self.paths[path].arrivals.received.largest().is_none_or(|n| header.number > n);
+        self.note_source(now, rx, came, newest);
         let met_congestion = rx.ecn & 3 == 3;
         self.stats.packets_marked += u64::from(met_congestion);
         self.paths[path].arrivals.marked += u64::from(met_congestion);
@@ -123,6 +127,7 @@ impl Association {
             return;
         }
         let (mut asks, mut refused) = (Asks::Nothing, false);
+        self.paths[path].note_heard();
         for frame in Frames::new(content) {
             let frame = match frame {
                 Ok(frame) => frame,
@@ -141,7 +146,7 @@ impl Association {
             if !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Ping) {
                 self.liveness.active();
             }
-            match self.handle_frame(now, frame, memory) {
+            match self.handle_frame(now, path, frame, memory) {
                 Ok(()) => {}
                 Err(Refused::NoRoom) => refused = true,
                 Err(Refused::Fault) => {
@@ -164,11 +169,12 @@ impl Association {
     fn handle_frame(
         &mut self,
         now: Instant,
+        path: usize,
         frame: Frame<'_>,
         memory: &mut dyn Memory,
     ) -> Result<(), Refused> {
         match frame {
-            Frame::Pad | Frame::Ping | Frame::PathResponse(_) | Frame::Extension(_) => Ok(()),
+            Frame::Pad | Frame::Ping | Frame::Extension(_) => Ok(()),
             Frame::Ack(ack) => self.handle_ack(now, &ack, memory),
             Frame::Marks { path, marked } => {
                 if let Some(path) = self.paths.by_id(path) {
@@ -237,9 +243,11 @@ impl Association {
                 Ok(())
             }
             Frame::PathChallenge(token) => {
-                if self.path_responses.len() < PATH_RESPONSES_MAX {
-                    self.path_responses.push_back(token);
-                }
+                self.handle_challenge(path, token);
+                Ok(())
+            }
+            Frame::PathResponse(token) => {
+                self.handle_response(now, path, token);
                 Ok(())
             }
         }
@@ -389,7 +397,7 @@ impl Association {
                 });
                 self.channels.forget(id);
             }
-            Item::Limit(_) | Item::PathRetire(_) => {}
+            Item::Limit(_) | Item::PathRetire(_) | Item::PathAdd(_) => {}
         }
     }
 
@@ -410,6 +418,13 @@ impl Association {
             }
             Item::Open(id) => _ = self.channels.with(id, |c| c.due.open = !c.known),
             Item::PathRetire(id) => self.paths.tell_again(id),
+            Item::PathAdd(number) => {
+                #[cfg(plant)]
+                if self.config.plant == crate::config::Plant::OfferForgotten {
+                    return;
+                }
+                self.paths.offer_again(number);
+            }
             Item::Limit(id) => _ = self.channels.with(id, |c| c.due.limit = true),
             Item::CloseChannel(id) => {
                 self.channels.with(id, |c| c.due.close = !c.close_acked);

@@ -35,6 +35,7 @@ mod mtu;
 pub(crate) mod pacer;
 mod path;
 mod paths;
+mod proving;
 mod ready;
 mod receive;
 mod received;
@@ -45,6 +46,8 @@ mod ring;
 mod send;
 mod standing;
 mod stats;
+mod striping;
+mod view;
 
 #[cfg(test)]
 mod channels_tests;
@@ -63,3 +66,4 @@ pub(crate) use paths::PATHS_MAX;
 pub use paths::RetireError;
 pub use send::SendError;
 pub use stats::AssociationStats;
+pub use view::{PathCounters, PathState, PathStatus};

@@ -18,6 +18,7 @@ use super::mtu::{Lost, Mtu};
 use super::pacer::Pacer;
 use super::reordering::Reordering;
 use super::standing::Standing;
+use super::view::PathCounters;
 use crate::config::Config;
 use crate::congestion::{Congestion, Loss, Sample};
 use crate::rtt::{GRANULARITY, Rtt};
@@ -29,6 +30,11 @@ const UNCONFIRMED_MAX: u64 = 1024;
 /// (RFC 9002 §7.6.1).
 const SILENT: u32 = 3;
 
+/// Where round trips are shorter than this, hosts that are late make the most of them: there the
+/// usual one counts, not the least.
+const TRIP_LATE: Duration = Duration::from_millis(1);
+/// Datagrams that may be under way on a path beside others at least.
+const HELD_MIN: u64 = 2;
 /// After so many probes without an answer perhaps only long packets vanish.
 const PROBES_OF_LONG: u32 = 3;
 
@@ -157,7 +163,7 @@ impl Path {
             marks: Marks::default(),
             rtt: Rtt::new(config.rtt_initial),
             ack_rate: AckRate::new(config.ack_delay),
-            delivery: Delivery::default(),
+            delivery: Delivery::new(),
             control: Control::new(config.congestion.build(config.datagram.into())),
             pacer: Pacer::new(),
             reordering: Reordering::default(),
@@ -254,7 +260,7 @@ impl Path {
     /// The size of a padded packet that is to show whether longer ones pass.
     pub(super) fn trial(&mut self, now: Instant) -> Option<u16> {
         self.largest_acked?;
-        if self.probing.over || self.standing.is_silent() {
+        if self.probing.over || self.standing.is_idle() {
             return None;
         }
         let size = self.mtu.trial(now)?;
@@ -300,17 +306,56 @@ impl Path {
     /// True when a packet of mere acknowledgements should ask for one itself, so that we learn
     /// which of our maps arrived: each 32nd, or each 8th while maps grow long.
     pub(super) fn wants_ping(&self) -> bool {
-        let over = self.probing.over || self.standing.is_silent();
+        let over = self.probing.over || self.standing.is_idle();
         let alone = if over { 0 } else { self.probing.acks_alone };
         alone >= 32 || (alone >= 8 && self.arrivals.unconfirmed() > UNCONFIRMED_MAX)
+    }
+
+    /// Something came on it: where it is silent the peer may have found it back.
+    pub(super) fn note_heard(&mut self) {
+        let timeout = self.rtt.probe_timeout(self.ack_rate.delay());
+        self.standing.heard(timeout);
     }
 
     /// The path answers again after it was silent: it is as a new one to whoever sends.
     pub(super) fn come_back(&mut self, now: Instant, config: &Config) {
         self.standing.come_back(now);
         self.control = Control::new(config.congestion.build(self.datagram.into()));
+        self.delivery.forget_rate();
         self.pacer = Pacer::new();
         self.probing.count = 0;
+    }
+
+    /// Bytes per second that arrived of late, at its best.
+    pub(super) fn rate(&self) -> u64 {
+        self.delivery.rate()
+    }
+
+    /// Bytes that may be under way beside other paths.
+    pub(super) fn most_beside(&self) -> u64 {
+        self.delivery.most().max(HELD_MIN * u64::from(self.datagram))
+    }
+
+    /// Bytes per second that it may be expected to deliver: while that still grows, a window in each
+    /// round trip.
+    pub(super) fn rate_hoped(&self) -> u64 {
+        let trip = self.rtt.min().as_micros() as u64;
+        if !self.delivery.grows() || trip == 0 {
+            return self.rate();
+        }
+        self.rate().max(self.control.window.saturating_mul(1_000_000) / trip)
+    }
+
+    /// What it has counted.
+    pub(super) const fn counted(&self) -> PathCounters {
+        PathCounters {
+            packets_sent: self.flight.next(),
+            bytes_sent: self.delivery.sent,
+            packets_lost: self.delivery.lost,
+            packets_received: self.arrivals.count,
+            left: self.standing.left,
+            returned: self.standing.returned,
+        }
     }
 
     /// True while a probe still allows packets beyond the window.
@@ -325,6 +370,8 @@ impl Path {
             self.flight.evict(&mut self.evicted);
             self.loss_at = Some(d.now);
         }
+        self.standing.went(d.bytes.into());
+        self.delivery.sent += u64::from(d.bytes);
         let state = if d.eliciting { State::Outstanding } else { State::Unasked };
         if d.eliciting {
             if !d.reserved {
@@ -404,6 +451,13 @@ impl Path {
             self.rtt.sample(now, trip, delay.min(self.ack_rate.delay()));
             let said = delay.min(LATE_MAX);
             rtt = Some(trip.saturating_sub(late + said).max(self.rtt.min() / 4));
+        }
+        if !settled.late {
+            let trip = self.rtt.min().max(self.rtt.smoothed().min(TRIP_LATE));
+            // The peer acknowledges every other packet, or waits for so long.
+            let second = u64::from(self.datagram) * 1_000_000 / self.rate().max(1);
+            let waits = Duration::from_micros(second).min(self.ack_rate.delay());
+            self.delivery.learn(now, &settled, trip + waits);
         }
         self.wish(settled.delivered, settled.prior_delivered);
         self.control.congestion.on_acked(&Sample {
@@ -496,6 +550,7 @@ impl Path {
     fn give_up(&mut self, now: Instant, number: u64, out: &mut Outcome) -> bool {
         let Some(s) = self.flight.give_up(number) else { return false };
         out.packets_lost += 1;
+        self.delivery.lost += 1;
         let lost = self.mtu.on_lost(now, number, s.bytes);
         if let Lost::BlackHole(size) = lost {
             self.resize(now, size);

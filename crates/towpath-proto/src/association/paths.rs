@@ -1,5 +1,6 @@
 //! The paths of an association, and which of them speaks for it.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use alloc::vec;
@@ -21,6 +22,15 @@ struct Retired {
     due: bool,
 }
 
+/// An address of ours that the peer is told.
+struct Offer {
+    number: PathId,
+    link: LinkId,
+    remote: SocketAddr,
+    /// It is to be told now.
+    due: bool,
+}
+
 /// Why a path was not retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RetireError {
@@ -34,17 +44,19 @@ pub enum RetireError {
 
 /// All paths, in the order of their numbers. Numbers are never used twice. Invariants: there is one
 /// at least, and [`PATHS_MAX`] at most, retired ones among them, which still take in what comes;
-/// one at least is not retired.
+/// one at least is proven and not retired.
 pub(super) struct Paths {
     list: Vec<Path>,
     retired: Vec<Retired>,
-    /// Bit `n`: the peer has offered path `n`.
+    /// Bit `n`: the peer has made offer `n`.
     offered: u16,
+    /// Ours, of the numbers from 1 on.
+    offers: Vec<Offer>,
 }
 
 impl Paths {
     pub(super) fn new(first: Path) -> Self {
-        Self { list: vec![first], retired: Vec::new(), offered: 1 }
+        Self { list: vec![first], retired: Vec::new(), offered: 1, offers: Vec::new() }
     }
 
     /// Adds a path under the next number; `None`: there are as many as may be, here or at the peer,
@@ -61,12 +73,52 @@ impl Paths {
         })
     }
 
+    /// Whether a path of this number, which there is not yet, could be added.
+    pub(super) fn may_insert(&self, id: PathId) -> bool {
+        let room = self.list.len() < PATHS_MAX && usize::from(id.0) < PATHS_MAX;
+        room && self.position(id).is_none()
+    }
+
+    /// Adds one that the peer has numbered; returns its place.
+    pub(super) fn insert(&mut self, path: Path) -> Option<usize> {
+        if !self.may_insert(path.id) {
+            return None;
+        }
+        let at = self.list.partition_point(|p| p.id < path.id);
+        self.list.insert(at, path);
+        Some(at)
+    }
+
+    /// Tells the peer of an address of ours; false: of too many already.
+    pub(super) fn offer(&mut self, link: LinkId, remote: SocketAddr) -> bool {
+        let number = PathId(self.offers.len() as u16 + 1);
+        let fits = usize::from(number.0) < PATHS_MAX;
+        if fits {
+            self.offers.push(Offer { number, link, remote, due: true });
+        }
+        fits
+    }
+
+    /// An offer that is told with the packet being written.
+    pub(super) fn poll_offer(&mut self) -> Option<(PathId, LinkId, SocketAddr)> {
+        let offer = self.offers.iter_mut().find(|o| o.due)?;
+        offer.due = false;
+        Some((offer.number, offer.link, offer.remote))
+    }
+
+    /// The packet that told of it was lost.
+    pub(super) fn offer_again(&mut self, number: PathId) {
+        if let Some(offer) = self.offers.iter_mut().find(|o| o.number == number) {
+            offer.due = true;
+        }
+    }
+
     /// The one that was there first, of those in use.
     pub(super) fn first(&self) -> &Path {
         self.list.iter().find(|p| !self.is_retired(p.id)).unwrap_or(&self.list[0])
     }
 
-    fn is_retired(&self, id: PathId) -> bool {
+    pub(super) fn is_retired(&self, id: PathId) -> bool {
         self.retired.iter().any(|r| r.path == id)
     }
 
@@ -81,7 +133,8 @@ impl Paths {
         if self.is_retired(id) {
             return Ok(None);
         }
-        if self.list.len() - self.retired.len() == 1 {
+        let other = |p: &Path| p.id != id && p.standing.is_proven() && !self.is_retired(p.id);
+        if !self.list.iter().any(other) {
             return Err(RetireError::Last(id));
         }
         self.retired.push(Retired { path: id, telling, due: telling.is_some() });
@@ -90,9 +143,9 @@ impl Paths {
         Ok(Some(path))
     }
 
-    /// True while the peer is to be told of a path that is retired.
+    /// True while the peer is to be told of a path that is retired, or of an address.
     pub(super) fn has_news(&self) -> bool {
-        self.retired.iter().any(|r| r.due)
+        self.retired.iter().any(|r| r.due) || self.offers.iter().any(|o| o.due)
     }
 
     /// A path of whose end the peer is told with the packet being written, and why it is.
@@ -127,6 +180,11 @@ impl Paths {
         }
     }
 
+    /// Whether more than one may carry, so that there is a choice.
+    pub(super) fn are_several(&self) -> bool {
+        self.list.len() > 1 && self.list.iter().filter(|p| p.standing.is_fit()).nth(1).is_some()
+    }
+
     pub(super) fn position(&self, id: PathId) -> Option<usize> {
         self.list.iter().position(|p| p.id == id)
     }
@@ -152,19 +210,20 @@ impl Paths {
         self.list.len()
     }
 
-    /// Whether a path may carry data and control frames: any that is up and not silent, or any in
-    /// use where none is.
+    /// Whether a path may carry data and control frames: any that is up, proven and not silent, or
+    /// any in use that is proven where none is.
     pub(super) fn may_carry(&self, path: usize) -> bool {
         let fit = |p: &Path| p.standing.is_fit();
-        let none = || !self.list.iter().any(fit) && !self.is_retired(self.list[path].id);
-        fit(&self.list[path]) || none()
+        let p = &self.list[path];
+        fit(p) || (p.standing.is_proven() && !self.list.iter().any(fit) && !self.is_retired(p.id))
     }
 
     /// Those that can be counted on: the ones that are up and not silent, or all in use where none
     /// is.
     fn living(&self) -> impl Iterator<Item = &Path> {
         let none = !self.list.iter().any(|p| p.standing.is_fit());
-        self.list.iter().filter(move |p| p.standing.is_fit() || (none && !self.is_retired(p.id)))
+        let used = move |p: &Path| p.standing.is_proven() && !self.is_retired(p.id);
+        self.list.iter().filter(move |p| p.standing.is_fit() || (none && used(p)))
     }
 
     /// The smoothed round trip of the quickest path that is up: what is late for it is late.

@@ -42,6 +42,7 @@ impl Association {
         let lost = self.outcome.packets_lost;
         retired.retire(now, &mut self.outcome);
         self.outcome.packets_lost = lost;
+        self.drop_copies(path);
         let trip = self.rtt();
         self.settle_outcome(trip);
         Ok(true)

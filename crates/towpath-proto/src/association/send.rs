@@ -377,6 +377,32 @@ impl SendHalf {
         Some(Next::Piece(Piece { message, message_len, block, offset, len, repair, twice }))
     }
 
+    /// A piece that is under way, to go by one more path; `None` where it has arrived, or its
+    /// message is given up.
+    pub(super) fn again(&mut self, message: u64, offset: u32, len: u16) -> Option<Piece> {
+        let m = self.outgoing(message)?;
+        let end = offset + u32::from(len);
+        if m.fate != Fate::Open || (len > 0 && m.acked.covers(offset, end)) {
+            return None;
+        }
+        m.flying += 1;
+        let (message_len, block) = (m.len, m.block);
+        Some(Piece { message, message_len, block, offset, len, repair: false, twice: false })
+    }
+
+    /// Bytes that wait to be sent, counted up to `most`, or fewer where they are of very many
+    /// messages: `most` of these.
+    pub(super) fn backlog(&self, most: u64) -> u64 {
+        const COUNTED: usize = 32;
+        let ahead = (self.fresh - self.first) as usize;
+        if self.messages.len() - ahead > COUNTED || self.lost.len() > COUNTED {
+            return most;
+        }
+        let fresh = self.messages.iter().skip(ahead).map(|m| m.len - m.sent);
+        let bytes: u64 = fresh.chain(self.lost.iter().map(|r| r.len)).map(u64::from).sum();
+        bytes.min(most)
+    }
+
     /// A packet is finished: second copies may go into the next one.
     pub(super) fn copy_last_repairs(&mut self) {
         self.lost.extend(self.copies.drain(..));

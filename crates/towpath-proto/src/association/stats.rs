@@ -35,6 +35,14 @@ pub struct AssociationStats {
     pub paths_silent: u64,
     /// Times that one of them answered again.
     pub paths_returned: u64,
+    /// Paths that were opened, by either side, and have shown that they lead to the peer.
+    pub paths_opened: u64,
+    /// Times that a path went on to another address, which has shown that it is the peer's.
+    pub paths_moved: u64,
+    /// Answers to no challenge of ours.
+    pub responses_stray: u64,
+    /// Copies of pieces that were dropped because too many waited for their path.
+    pub copies_dropped: u64,
     /// Messages delivered to the owner.
     pub messages_received: u64,
     /// Messages of ours acknowledged whole.
@@ -66,6 +74,10 @@ impl AssociationStats {
             misretired,
             paths_silent,
             paths_returned,
+            paths_opened,
+            paths_moved,
+            responses_stray,
+            copies_dropped,
             messages_received,
             messages_sent,
             keys_sent,
@@ -87,6 +99,10 @@ impl AssociationStats {
         self.misretired += misretired;
         self.paths_silent += paths_silent;
         self.paths_returned += paths_returned;
+        self.paths_opened += paths_opened;
+        self.paths_moved += paths_moved;
+        self.responses_stray += responses_stray;
+        self.copies_dropped += copies_dropped;
         self.messages_received += messages_received;
         self.messages_sent += messages_sent;
         self.keys_sent += keys_sent;

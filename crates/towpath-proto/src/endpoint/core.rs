@@ -16,7 +16,7 @@ use super::initiate::Initiating;
 use super::ready::{Queued, ReadyLinks};
 use super::respond::{Asking, HalfOpen};
 use super::stamps::Stamps;
-use crate::association::{Association, Opening, SendError};
+use crate::association::{Association, Opening, RetireError, SendError};
 use crate::config::Config;
 use crate::crypto::{Crypto, HostKey};
 use crate::egress::Head;
@@ -224,6 +224,41 @@ impl Endpoint {
         path
     }
 
+    /// Opens a path of an association that we started, see [`Association::open_path`].
+    pub fn open_path(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        link: LinkId,
+        remote: SocketAddr,
+    ) -> Option<PathId> {
+        let path = self.open_mut(id)?.open_path(now, link, remote);
+        self.know_links(id);
+        self.touch(id);
+        path
+    }
+
+    /// Tells a peer where we receive, see [`Association::offer_path`].
+    pub fn offer_path(&mut self, id: AssociationId, link: LinkId, remote: SocketAddr) -> bool {
+        let offered = self.open_mut(id).is_some_and(|a| a.offer_path(link, remote));
+        self.touch(id);
+        offered
+    }
+
+    /// Uses a path of an association no more, see [`Association::retire_path`].
+    pub fn retire_path(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        path: PathId,
+        reason: u16,
+    ) -> Result<(), RetireError> {
+        let association = self.open_mut(id).ok_or(RetireError::Unknown(path))?;
+        let retired = association.retire_path(now, path, reason);
+        self.touch(id);
+        retired
+    }
+
     /// Messages that wait in a channel.
     pub fn waiting(&mut self, id: AssociationId, channel: ChannelId) -> usize {
         self.open_mut(id).map_or(0, |a| a.waiting(channel))
@@ -390,6 +425,9 @@ impl Endpoint {
         if association.wants_keys() {
             association.replenish(&*self.crypto);
         }
+        if association.wants_tokens() {
+            association.give_tokens(self.crypto.random());
+        }
         for link in association.links() {
             self.ready.add(link, id, &mut slot.queued);
             #[cfg(plant)]
@@ -447,6 +485,7 @@ impl Endpoint {
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
         let transmit = self.open_mut(id)?.poll_transmit(now, grant, out);
+        self.pass_turn(id);
         if let Some(Slot { state: SlotState::Open(a), .. }) = self.slots.get_mut(id.index())
             && a.wants_keys()
         {
@@ -462,6 +501,16 @@ impl Endpoint {
         }
         self.rearm(id);
         transmit
+    }
+
+    /// What an association would rather send by another link than the one that asked waits there.
+    fn pass_turn(&mut self, id: AssociationId) {
+        if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id)
+            && let SlotState::Open(a) = &mut slot.state
+            && let Some(link) = a.take_turn()
+        {
+            self.ready.add(link, id, &mut slot.queued);
+        }
     }
 
     /// The next train of whoever has something to send.

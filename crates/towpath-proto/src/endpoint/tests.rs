@@ -1,6 +1,7 @@
 //! Two endpoints that trust their link: handshakes, and what is counted of those that fail.
 
 mod paths;
+mod proving;
 mod shakes;
 
 use ::core::time::Duration;
@@ -108,6 +109,8 @@ struct Net {
     events: [Vec<EndpointEvent>; 2],
     /// Datagrams that each link has taken.
     taken: [usize; 2],
+    /// Bytes of these.
+    bytes: [usize; 2],
     /// What this link takes does not arrive.
     cut: Option<LinkId>,
     /// What each round grants, in this order.
@@ -132,7 +135,16 @@ impl Net {
         let now = Instant::ZERO + Duration::from_secs(1);
         let (coming, events) = (VecDeque::new(), [Vec::new(), Vec::new()]);
         let kinds = vec![GrantKind::All];
-        Self { now, ends: vec![end(0), end(1)], coming, events, taken: [0; 2], cut: None, kinds }
+        Self {
+            now,
+            ends: vec![end(0), end(1)],
+            coming,
+            events,
+            taken: [0; 2],
+            bytes: [0; 2],
+            cut: None,
+            kinds,
+        }
     }
 
     fn connect(&mut self, hello: &[u8]) -> Result<AssociationId, ConnectError> {
@@ -147,7 +159,13 @@ impl Net {
         self.ends[0].0.connect(self.now, &connect)
     }
 
+    /// What one link sent may be a reason for the other to send.
     fn transmit(&mut self, n: usize) {
+        while self.transmit_once(n) {}
+    }
+
+    fn transmit_once(&mut self, n: usize) -> bool {
+        let before = self.taken;
         let mut buf = vec![0; 16 * 1500];
         let (endpoint, memory) = &mut self.ends[n];
         let links = [LINK, OTHER].into_iter().enumerate();
@@ -160,12 +178,14 @@ impl Net {
                 let Some(train) = sent else { break };
                 assert_eq!((train.link, train.remote), (link, addr_on(link, 1 - n)));
                 self.taken[which] += train.datagrams();
+                self.bytes[which] += train.len;
                 if self.cut != Some(link) {
                     let datagrams = buf[..train.len].chunks(train.segment);
                     self.coming.extend(datagrams.map(|d| (1 - n, link, d.to_vec())));
                 }
             }
         }
+        self.taken != before
     }
 
     fn arrive(&mut self, n: usize, link: LinkId, datagram: &[u8]) {

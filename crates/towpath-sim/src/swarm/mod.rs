@@ -14,6 +14,7 @@
 //! | what repeats is in proportion to what was lost | `run` |
 //! | no key seals two packets under one nonce | `watched` |
 //! | a key of the past is dropped once its time is over | `run` |
+//! | on networks that are well each association has a path on each, and all of them carry | `run` |
 //! | nobody is taken for silent who was not, and what is said of it is true | `silence` |
 
 mod fault;

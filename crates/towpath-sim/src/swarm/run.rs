@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use towpath_node::{JoinFailure, JoinTarget, Links, Node, NodeConfig, NodeEvent};
+use towpath_proto::association::PathState;
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Crypto, Rng};
 use towpath_vm::HostState;
@@ -391,7 +392,6 @@ impl<'a> Run<'a> {
         if !self.loaded {
             return false;
         }
-        self.world.add_paths();
         self.flows.tick(&mut self.world);
         let quiet = self.flows.done() && self.work.done() && self.healed == self.struck.len();
         if !(quiet && self.disagreement().is_none()) {
@@ -449,6 +449,26 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// All networks have been well for a while: every association has a path on each of them, and
+    /// all of these carry.
+    fn check_paths(&mut self) {
+        let mut amiss = Vec::new();
+        for host in (0..self.world.hosts.len()).filter(|h| Some(*h) != self.crashed) {
+            let Some(node) = self.world.hosts[host].node.as_ref() else { continue };
+            for (_, a) in node.endpoint().associations().filter(|(_, a)| a.is_open()) {
+                let carry = a.paths().filter(|p| p.state == PathState::Carries).count();
+                if carry != self.specs.len() {
+                    let states: Vec<_> = a.paths().map(|p| (p.link.0, p.state)).collect();
+                    amiss.push(format!("host {host}, to {}: {states:?}", a.remote()));
+                }
+            }
+        }
+        if let Some(first) = amiss.first() {
+            let count = amiss.len();
+            self.violate(format!("{count} ends do not use each network that is well: {first}"));
+        }
+    }
+
     fn check(&mut self) {
         if let Some(what) = self.disagreement() {
             self.violate(what);
@@ -457,6 +477,7 @@ impl<'a> Run<'a> {
             self.violate(what);
         }
         self.check_keys();
+        self.check_paths();
         if self.world.astray > 0 {
             let astray = self.world.astray;
             self.violate(format!("{astray} trains left by a link that does not lead there"));

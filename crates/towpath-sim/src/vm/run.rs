@@ -172,7 +172,6 @@ impl<'a> Run<'a> {
             match step {
                 Step::Event { host, event } => self.event(host, event),
                 Step::Call(tag) => {
-                    self.world.add_paths();
                     let index = (tag & !KIND) as usize;
                     match tag & KIND {
                         CALL_BOOT => self.boot(index),

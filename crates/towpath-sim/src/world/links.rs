@@ -114,30 +114,6 @@ impl World {
         (self.fabrics.len() - 1) as u8
     }
 
-    /// Gives every association that stands a path on each network, as owners would that have
-    /// agreed on it. To be called now and then: ends get theirs when they stand, so that for a
-    /// while one has paths that the other does not know.
-    pub fn add_paths(&mut self) {
-        if self.fabrics.len() == 1 {
-            return;
-        }
-        for host in 0..self.hosts.len() {
-            let Some(node) = &self.hosts[host].node else { continue };
-            let standing = node.endpoint().associations().filter(|(_, a)| a.is_open());
-            let fresh = standing.filter(|(id, _)| !self.given.contains(&(host, *id)));
-            let fresh: Vec<_> = fresh.map(|(id, a)| (id, a.remote())).collect();
-            for (id, remote) in fresh {
-                self.given.insert((host, id));
-                let Some((first, peer)) = place_of(remote) else { continue };
-                for fabric in (0..self.fabrics.len() as u8).filter(|f| *f != first) {
-                    let link = self.link_to(host, fabric);
-                    let remote = address_on(fabric, peer);
-                    self.with(host, |node, _, _| node.add_path(id, link, remote));
-                }
-            }
-        }
-    }
-
     /// How many networks there are.
     pub const fn fabrics(&self) -> usize {
         self.fabrics.len()

@@ -16,6 +16,7 @@ mod mtu;
 mod network;
 mod newcomers;
 mod nodes;
+mod paths;
 mod promised;
 mod qos_compare;
 mod qos_proof;

@@ -22,5 +22,5 @@ pub use store::Store;
 pub use subscription::{Source, Subscription};
 pub use table::{
     Association, Channel, Daemon, Endpoint, Group, Kind, Label, Link, METRICS_MAX, Metric, Node,
-    Row, Series, Task, Unit, Values,
+    Path, Row, Series, Task, Unit, Values,
 };

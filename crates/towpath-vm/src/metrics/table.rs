@@ -54,6 +54,8 @@ pub enum Label {
     Link,
     /// A channel of a task, by its number there.
     Channel,
+    /// A path to another host, by its number there.
+    Path,
 }
 
 /// Metrics that belong together.
@@ -282,8 +284,27 @@ group! {
     }
 }
 
+group! {
+    /// A path to another host: a pair of links.
+    Path = 8 "path" [Peer, Path] {
+        carries: Gauge of Count, "1 where it carries, else 0";
+        packets_sent: Counter of Count, "Datagrams sent";
+        bytes_sent: Counter of Bytes, "Bytes of these";
+        packets_received: Counter of Count, "Datagrams received and authenticated";
+        packets_lost: Counter of Count, "Datagrams sent that counted as lost";
+        left: Counter of Count, "Times that it was silent while others got on, or lost its carrier";
+        returned: Counter of Count, "Times that it carried again after that";
+        rate_bytes: Gauge of Bytes, "Bytes per second that it delivered of late, at its best";
+        rtt_us: Gauge of Micros, "Smoothed round-trip time; 0 before one is known";
+        rtt_min_us: Gauge of Micros, "The least round-trip time of late";
+        window_bytes: Gauge of Bytes, "Bytes that may be under way at once";
+        in_flight_bytes: Gauge of Bytes, "Bytes under way";
+        link: Gauge of Count, "The link of this host that it goes by, by its number";
+    }
+}
+
 /// All groups, by number.
-pub static GROUPS: [Group; 7] = [
+pub static GROUPS: [Group; 8] = [
     Endpoint::GROUP,
     Node::GROUP,
     Daemon::GROUP,
@@ -291,6 +312,7 @@ pub static GROUPS: [Group; 7] = [
     Association::GROUP,
     Task::GROUP,
     Channel::GROUP,
+    Path::GROUP,
 ];
 
 #[cfg(test)]
@@ -307,7 +329,7 @@ mod tests {
             assert!(g.metrics.len() <= METRICS_MAX && g.labels.len() <= 2, "{}", g.name);
             assert!(g.metrics.iter().all(|m| (m.unit == Unit::Micros) == m.name.ends_with("_us")));
         }
-        assert_eq!((group(0), group(8)), (None, None));
+        assert_eq!((group(0), group(9)), (None, None));
         let names: Vec<_> = GROUPS
             .iter()
             .flat_map(|g| g.metrics.iter().map(|m| std::format!("{}_{}", g.name, m.name)))

@@ -13,6 +13,10 @@ use towpath_wire::{ChannelId, Instant, LinkId, Rate};
 use super::poll::Poll;
 use crate::log::log;
 
+/// What one link sent may be a reason for another to send: links are asked again so often before
+/// what comes in has its turn.
+const PASSES: u32 = 4;
+
 /// A link. Invariant: `epoll` reports that the socket is writable exactly while it is `blocked`.
 pub(super) struct Link {
     pub(super) driver: LinkDriver<LinkEgress>,
@@ -113,6 +117,26 @@ impl Network {
         poll: &Poll,
     ) -> io::Result<bool> {
         let mut more = false;
+        for _ in 0..PASSES {
+            let (sent, left) = self.pass(node, clock, memory, poll)?;
+            more = left;
+            if !sent || self.links.len() == 1 {
+                return Ok(more);
+            }
+            more = true;
+        }
+        Ok(more)
+    }
+
+    /// Asks each link once. Whether one of them sent something, and whether there may be more.
+    fn pass(
+        &mut self,
+        node: &mut Node,
+        clock: &Clock,
+        memory: &HeapMemory,
+        poll: &Poll,
+    ) -> io::Result<(bool, bool)> {
+        let (mut sent, mut more) = (false, false);
         for link in self.links.iter_mut().filter(|l| !l.blocked) {
             let turn = link.driver.transmit(clock, node, memory);
             while let Some(notice) = link.driver.notice() {
@@ -122,10 +146,11 @@ impl Network {
                 link.blocked = true;
                 poll.set_writable(&link.driver, link.key, true)?;
             }
+            sent |= turn != Turn::Idle;
             link.more = turn == Turn::More;
             more |= link.more;
         }
-        Ok(more)
+        Ok((sent, more))
     }
 
     /// When a paced link lets the next of what waits go.

@@ -5,6 +5,7 @@ mod namespaces;
 mod page;
 mod scene;
 mod table;
+mod two_links;
 mod work;
 
 use std::sync::Mutex;

@@ -66,6 +66,7 @@ impl Vm {
             slots: 2,
             lost_after_ms: Some(2000),
             link_rate: self.link_rate,
+            stripe: None,
             engine: EngineArgs::default(),
         };
         let (up, is_up) = channel();
