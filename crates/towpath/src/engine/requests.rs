@@ -12,6 +12,7 @@ use towpath_wire::{HostId, Instant, TaskId};
 use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
 use super::core::{Engine, refuses};
 use super::doors::Knock;
+use super::turn::Served;
 use super::unclaimed::Unclaimed;
 use crate::keeper::Keeper;
 use crate::log::log;
@@ -145,26 +146,33 @@ impl Engine {
         true
     }
 
-    pub(super) fn serve(&mut self, key: u64) {
-        let Some(client) = self.clients.all.get_mut(&key) else { return };
-        let filled = client.fill(&mut self.buf);
-        let mut taken = 0;
-        loop {
-            let Some(client) = self.clients.all.get_mut(&key) else { return };
+    /// Takes requests of a client, so many at most.
+    pub(super) fn serve(&mut self, key: u64) -> Served {
+        let Some(client) = self.clients.all.get_mut(&key) else { return Served::default() };
+        let bytes = client.fill(&mut self.buf);
+        for _ in 0..REQUESTS_PER_TURN {
+            let Some(client) = self.clients.all.get_mut(&key) else { break };
             match client.next_request() {
                 Ok(Some(request)) => self.request(key, request),
-                Ok(None) => break,
-                Err(hangup) => return self.hang_up(key, &hangup),
-            }
-            taken += 1;
-            // A long queue of requests: let the network have its turn in between.
-            if taken % REQUESTS_PER_TURN == 0 && self.transmit().is_err() {
-                break;
+                Ok(None) => {
+                    client.behind = false;
+                    if client.is_gone {
+                        self.hang_up(key, &Hangup::Gone);
+                    }
+                    return Served { bytes, more: false };
+                }
+                Err(hangup) => {
+                    self.hang_up(key, &hangup);
+                    return Served { bytes, more: false };
+                }
             }
         }
-        if let Err(hangup) = filled {
-            self.hang_up(key, &hangup);
+        let client = self.clients.all.get_mut(&key);
+        let more = client.is_some();
+        if let Some(client) = client {
+            client.behind = true;
         }
+        Served { bytes, more }
     }
 
     // tidy: dispatch
