@@ -133,18 +133,49 @@ fn look(vm: &VmDir) -> anyhow::Result<Look> {
     for socket in control::sockets(vm)? {
         let Ok(mut client) = Client::connect(&socket) else { continue };
         let Some(me) = client.info()?.me else { continue };
-        match client.ask(&Request::Loads, ANSWER)? {
-            Reply::Loads { tasks, ways, networks: its } => {
-                let ways: BTreeMap<TaskId, Ways> = ways.into_iter().collect();
-                let of = |task| ways.get(&task).copied().unwrap_or_default();
-                let load = |load: TaskLoad| Load { of_daemon: load, ways: of(load.task) };
-                loads.extend(tasks.into_iter().map(|task| (task.task, load(task))));
-                networks.extend(its.into_iter().map(|network| (me, network)));
-            }
-            _ => bail!("the daemon answers something else than was asked"),
-        }
+        ask_loads(&mut client, &mut loads)?;
+        ask_networks(&mut client, me, &mut networks)?;
     }
     Ok(Look { at: Instant::now(), hosts, tasks, loads, networks, silent })
+}
+
+/// What a daemon's tasks have to do, so many at a time.
+fn ask_loads(client: &mut Client, loads: &mut BTreeMap<TaskId, Load>) -> anyhow::Result<()> {
+    let mut after = None;
+    loop {
+        let Reply::Loads { tasks, ways, more } = client.ask(&Request::Loads { after }, ANSWER)?
+        else {
+            bail!("the daemon answers something else than was asked");
+        };
+        after = tasks.last().map(|load| load.task);
+        let ways: BTreeMap<TaskId, Ways> = ways.into_iter().collect();
+        let of = |task| ways.get(&task).copied().unwrap_or_default();
+        let load = |load: TaskLoad| Load { of_daemon: load, ways: of(load.task) };
+        loads.extend(tasks.into_iter().map(|task| (task.task, load(task))));
+        if !more || after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+fn ask_networks(
+    client: &mut Client,
+    me: HostId,
+    all: &mut Vec<(HostId, Network)>,
+) -> anyhow::Result<()> {
+    let mut after = None;
+    loop {
+        let Reply::Networks { networks, more } =
+            client.ask(&Request::Networks { after }, ANSWER)?
+        else {
+            bail!("the daemon answers something else than was asked");
+        };
+        after = networks.last().map(|network| network.host);
+        all.extend(networks.into_iter().map(|network| (me, network)));
+        if !more || after.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 /// The busiest first.

@@ -264,6 +264,7 @@ group! {
         kept_for_tasks: Gauge of Count, "Kinds of things kept for tasks; 0 once none is left";
         tasks_connected: Gauge of Count, "Tasks connected to the daemon";
         tasks_cut_off: Counter of Count, "Tasks cut off because they broke the rules";
+        turns_cut: Counter of Count, "Turns that were over before everything was done";
     }
 }
 

@@ -16,7 +16,9 @@ use super::turn::Served;
 use super::unclaimed::Unclaimed;
 use crate::keeper::Keeper;
 use crate::log::log;
-use crate::protocol::{ADOPTED_TAGS, Account, HostEvent, Info, Reply, Request, TaskEvent, Ways};
+use crate::protocol::{
+    ADOPTED_TAGS, Account, HostEvent, Info, LOADS_MAX, Reply, Request, TaskEvent, Ways,
+};
 
 /// Clients at once that may do anything.
 const CLIENTS_MAX: usize = 1024;
@@ -222,9 +224,13 @@ impl Engine {
                 let told = self.explain(from, to);
                 self.reply(key, &told);
             }
-            Request::Loads => {
-                let loads = self.loads();
+            Request::Loads { after } => {
+                let loads = self.loads(after);
                 self.reply(key, &loads);
+            }
+            Request::Networks { after } => {
+                let (networks, more) = self.node.networks(after, LOADS_MAX);
+                self.reply(key, &Reply::Networks { networks, more });
             }
             Request::Observe { every_ms } => self.observe(key, every_ms),
             Request::Watch => {
@@ -287,11 +293,11 @@ impl Engine {
         Reply::Explained { way: self.node.explain(from, to), account }
     }
 
-    fn loads(&mut self) -> Reply {
-        let (tasks, networks) = (self.node.loads(), self.node.networks());
+    fn loads(&mut self, after: Option<TaskId>) -> Reply {
+        let (tasks, more) = self.node.loads(after, LOADS_MAX);
         let ways = |task: TaskId| Some((task, Ways::of(task.host(), &self.accounts(task)?)));
         let ways = tasks.iter().map(|load| load.task).filter_map(ways).collect();
-        Reply::Loads { tasks, ways, networks }
+        Reply::Loads { tasks, ways, more }
     }
 
     /// What a task of this host says in its shared memory of its direct routes.
