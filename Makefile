@@ -9,7 +9,7 @@ CI_BIN := target/ci/towpath
 XTASK := $(CARGO) run --quiet $(CI) -p xtask --
 
 .PHONY: help cargo run quick test build install uninstall check lint prove plants replay seeds swarm soak \
-  idle loom kills size faults figures transport fuzz nightly mutants big-endian
+  count idle loom kills size faults figures transport fuzz nightly mutants big-endian
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -30,6 +30,7 @@ help:
 	@echo "make faults  every fault that can meet every role, or FAULTS=worker/cut-3s (minutes)"
 	@echo "make figures how soon ends are known, many senders, 1000 simulated hosts (minutes)"
 	@echo "make transport  the simulated figures of docs/transport.md"
+	@echo "make count   instructions of a packet and a message, here and in OTHER=checkout (minutes)"
 	@echo "make big-endian  unit tests on an emulated machine of the other byte order"
 	@echo "make fuzz    fuzz every parser (or TARGETS) for SECONDS (default 60) each, JOBS at a time"
 	@echo "make replay  every committed input of the fuzz targets, once"
@@ -101,6 +102,10 @@ test: check plants
 plants: cargo
 	RUSTFLAGS="--cfg plant" $(CARGO) test $(CI) --target-dir target/plants \
 	  -p towpath-sim --test plants
+
+# Counts are the same on a busy machine; needs valgrind.
+count: cargo
+	$(XTASK) count $(OTHER)
 
 CASES ?= 5000
 soak: cargo

@@ -22,6 +22,12 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Change a seeded sample of lines; each crate's own tests must notice most (hours)
     Mutants(CratesArgs),
+    /// Count instructions and allocations of a packet and of a message with callgrind (minutes)
+    Count {
+        /// Beside them, those of another checkout
+        #[arg(value_name = "CHECKOUT")]
+        other: Option<PathBuf>,
+    },
     /// Check dependency edges, sans-IO rules, unsafe, sizes, sleeping, leftovers, fuzzing
     Tidy,
     /// Link each sans-IO crate alone, with memory functions and an allocator only

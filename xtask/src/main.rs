@@ -3,6 +3,7 @@
 //! This file only dispatches; each command has its module, each check its file.
 
 mod args;
+mod count;
 mod deny;
 mod listing;
 mod mutants;
@@ -34,6 +35,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     let root = cli.root()?;
     match &cli.command {
         Command::Mutants(args) => mutants::run(&root, &args.crates),
+        Command::Count { other } => count::run(&root, other.as_deref()),
         Command::Tidy => tidy::run(&root),
         Command::Purity(args) => purity::run(&root, &args.crates),
         Command::Selfcheck => selfcheck::run(&root),

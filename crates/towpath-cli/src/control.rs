@@ -9,11 +9,12 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 use towpath::lock::Holder;
-use towpath::protocol::{Info, Reply, Request, TokenInfo};
+use towpath::protocol::{Info, Network, Reply, Request, TokenInfo};
 use towpath::start::parallel;
 use towpath::task::place::SOCKET_NAME;
 use towpath::{Client, ClientError, Task, Token, VmDir};
 use towpath_vm::{Host, HostState};
+use towpath_wire::HostId;
 
 use crate::units;
 
@@ -311,6 +312,27 @@ fn revoke_tokens(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
         putln!("{}", json!({ "vm": vm.name, "revoked": args.revoke }))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The associations of a daemon with other hosts, so many at a time.
+pub(crate) fn ask_networks(
+    client: &mut Client,
+    me: HostId,
+    all: &mut Vec<(HostId, Network)>,
+) -> anyhow::Result<()> {
+    let mut after = None;
+    loop {
+        let Reply::Networks { networks, more } =
+            client.ask(&Request::Networks { after }, ANSWER)?
+        else {
+            bail!("the daemon answers something else than was asked");
+        };
+        after = networks.last().map(|network| network.host);
+        all.extend(networks.into_iter().map(|network| (me, network)));
+        if !more || after.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 #[cfg(test)]

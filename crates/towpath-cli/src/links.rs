@@ -2,14 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::Args;
 use serde_json::{Value, json};
-use towpath::protocol::{Network, Reply, Request, Way, WayState};
+use towpath::protocol::{Network, Way, WayState};
 use towpath::{Client, VmDir};
 use towpath_wire::HostId;
 
-use crate::control::{ANSWER, connect, sockets};
+use crate::control::{ask_networks, connect, sockets};
 use crate::units::rate_text;
 use crate::words::percent;
 
@@ -38,10 +37,7 @@ pub(crate) fn links(vm: &VmDir, args: &LinksArgs) -> anyhow::Result<ExitCode> {
     for socket in sockets(vm)? {
         let Ok(mut client) = Client::connect(&socket) else { continue };
         let Some(me) = client.info()?.me else { continue };
-        match client.ask(&Request::Loads, ANSWER)? {
-            Reply::Loads { networks, .. } => all.extend(networks.into_iter().map(|n| (me, n))),
-            _ => bail!("the daemon answers something else than was asked"),
-        }
+        ask_networks(&mut client, me, &mut all)?;
     }
     if args.json {
         let rows = all.iter().flat_map(|(me, network)| {

@@ -11,8 +11,9 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use towpath::protocol::{Reply, Request};
 use towpath::{Client, VmDir};
-use towpath_vm::metrics::table::{GROUPS, group};
+use towpath_vm::metrics::table::{GROUPS, PURPOSES, group};
 use towpath_vm::metrics::{Group, Kind, Label, Metric, Row, Series, Store, Unit};
+use towpath_wire::histogram::Histogram;
 use towpath_wire::{HostId, TaskId};
 
 use crate::control::{self, ANSWER, among_hosts, known_host};
@@ -36,7 +37,7 @@ For Prometheus' node exporter (textfile collector), each minute:
 
 With --every a daemon tells what changed since the last time; a reader that does not keep up is told
 less often, and `lost` counts what was left out: moments, no numbers. A daemon has at most eight
-readers. One that ends, or does not answer, is said so of, and left out from then on.
+such readers; who asks once is answered beside them. One that ends, or does not answer, is said so of, and left out from then on.
 
 Exit status: 0 printed, 255 could not, or no daemon is left.")]
 pub(crate) struct MetricsArgs {
@@ -63,7 +64,7 @@ impl Told {
     fn connect(
         socket: &Path,
         wanted: Option<&str>,
-        every: Duration,
+        every: Option<Duration>,
     ) -> anyhow::Result<Option<Self>> {
         let mut client = Client::connect(socket)?;
         let Some(host) = client.info()?.me else { return Ok(None) };
@@ -72,7 +73,7 @@ impl Told {
         {
             return Ok(None);
         }
-        let every_ms = u32::try_from(every.as_millis()).unwrap_or(u32::MAX);
+        let every_ms = every.map(|every| u32::try_from(every.as_millis()).unwrap_or(u32::MAX));
         client.sender.send(&Request::Observe { every_ms })?;
         Ok(Some(Self { host, client, store: Store::default() }))
     }
@@ -97,11 +98,10 @@ impl Told {
 }
 
 pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode> {
-    let every = args.every.unwrap_or(Duration::from_hours(24));
     let mut daemons = Vec::new();
     let mut failed = Vec::new();
     for socket in control::sockets(vm)? {
-        match Told::connect(&socket, args.host.as_deref(), every) {
+        match Told::connect(&socket, args.host.as_deref(), args.every) {
             Ok(daemon) => daemons.extend(daemon),
             Err(e) => failed.push(e),
         }
@@ -137,9 +137,7 @@ pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode
             }
         }
         out.flush()?;
-        if args.every.is_none() {
-            return Ok(ExitCode::SUCCESS);
-        }
+        let Some(every) = args.every else { return Ok(ExitCode::SUCCESS) };
         timeout = ANSWER + every;
     }
 }
@@ -164,20 +162,39 @@ fn labels(series: &Series) -> Vec<(&'static str, String)> {
             Label::Link => ("link", raw.to_string()),
             Label::Channel => ("channel", raw.to_string()),
             Label::Path => ("path", raw.to_string()),
+            Label::Purpose => {
+                let name = usize::try_from(raw).ok().and_then(|raw| PURPOSES.get(raw));
+                ("purpose", name.map_or_else(|| raw.to_string(), ToString::to_string))
+            }
         }
     };
     of.iter().enumerate().map(label).collect()
 }
 
 fn as_json(host: HostId, store: &Store) -> Value {
+    let about = |series: &Series| -> (&str, Map<String, Value>) {
+        let labels = labels(series).into_iter().map(|(name, v)| (name.to_string(), json!(v)));
+        (group(series.group).map_or("", |g| g.name), labels.collect())
+    };
     let one = |row: Row| {
         let values: Map<_, _> = row.named().map(|(m, v)| (m.name.to_string(), json!(v))).collect();
-        let labels: Map<_, _> =
-            labels(&row.series).into_iter().map(|(name, v)| (name.to_string(), json!(v))).collect();
-        let name = group(row.series.group).map_or("", |g| g.name);
+        let (name, labels) = about(&row.series);
         json!({ "group": name, "labels": labels, "values": values })
     };
-    let series: Vec<_> = store.rows().map(one).collect();
+    // What is beyond the last bucket has no end.
+    let end = |top: u64| if top == u64::MAX { Value::Null } else { json!(top) };
+    let distribution = |(series, of): (Series, Histogram)| {
+        let (name, labels) = about(&series);
+        let buckets: Vec<_> = of.filled().map(|(top, n)| json!([end(top), n])).collect();
+        let [p50, p90, p99] = [500, 900, 990].map(|n| end(of.quantile(n)));
+        json!({
+            "group": name, "labels": labels, "count": of.count(), "sum": of.sum(),
+            "p50": p50, "p90": p90, "p99": p99, "buckets": buckets,
+        })
+    };
+    let is_plain = |row: &Row| row.named().next().is_some();
+    let plain = store.rows().filter(is_plain).map(one);
+    let series: Vec<_> = plain.chain(store.distributions().map(distribution)).collect();
     let (lost, untold) = (store.lost(), store.untold());
     json!({ "host": host.to_string(), "lost": lost, "untold": untold, "series": series })
 }
@@ -185,10 +202,52 @@ fn as_json(host: HostId, store: &Store) -> Value {
 /// Prometheus' name of a metric: in base units, counters marked.
 fn full_name(group: &Group, metric: &Metric) -> String {
     let of = if group.labels.is_empty() { String::new() } else { format!("{}_", group.name) };
-    let base = metric.name.strip_suffix("_us").filter(|_| metric.unit == Unit::Micros);
-    let base = base.map_or(metric.name.to_string(), |base| format!("{base}_seconds"));
+    let base = match metric.name.strip_suffix("us").filter(|_| metric.unit == Unit::Micros) {
+        Some(base) => format!("{base}seconds"),
+        None => metric.name.to_string(),
+    };
     let end = if metric.kind == Kind::Counter { "_total" } else { "" };
     format!("towpath_{of}{base}{end}")
+}
+
+const fn kind_of(metric: &Metric) -> &'static str {
+    match metric.kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+        Kind::Distribution => "histogram",
+    }
+}
+
+fn label_text(host: HostId, series: &Series) -> String {
+    let mut names = format!("host=\"{host}\"");
+    for (label, value) in labels(series) {
+        let _ = write!(names, ",{label}=\"{value}\"");
+    }
+    names
+}
+
+/// A value in Prometheus' base unit.
+fn in_base(metric: &Metric, value: u64) -> String {
+    match metric.unit {
+        Unit::Micros => format!("{}.{:06}", value / 1_000_000, value % 1_000_000),
+        Unit::Count | Unit::Bytes => value.to_string(),
+    }
+}
+
+/// A histogram: the same buckets each time, one for each fourfold, from 4 to 2^24 and what is above.
+fn write_buckets(text: &mut String, name: &str, metric: &Metric, names: &str, of: &Histogram) {
+    for end in (2..=24).step_by(2).map(|bits| 1u64 << bits) {
+        // A time is cut to whole microseconds: 3 is less than 4.
+        let top = if metric.unit == Unit::Micros { end } else { end - 1 };
+        let (le, count) = (in_base(metric, top), of.up_to(end - 1));
+        let _ = writeln!(text, "{name}_bucket{{{names},le=\"{le}\"}} {count}");
+    }
+    let (sum, count) = (in_base(metric, of.sum()), of.count());
+    let _ = writeln!(
+        text,
+        "{name}_bucket{{{names},le=\"+Inf\"}} {count}\n\
+         {name}_sum{{{names}}} {sum}\n{name}_count{{{names}}} {count}"
+    );
 }
 
 /// The text format, version 0.0.4: all samples of a metric stand together.
@@ -200,23 +259,21 @@ fn as_text(daemons: &[(HostId, &Store)]) -> String {
         let rows: Vec<_> = all.iter().filter(|(_, row)| row.series.group == group.number).collect();
         for (i, metric) in group.metrics.iter().enumerate().filter(|_| !rows.is_empty()) {
             let name = full_name(group, metric);
-            let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
+            let kind = kind_of(metric);
             let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {kind}", metric.help);
-            for (host, row) in &rows {
-                let mut names = format!("host=\"{host}\"");
-                for (label, value) in labels(&row.series) {
-                    let _ = write!(names, ",{label}=\"{value}\"");
+            if metric.kind == Kind::Distribution {
+                for (host, store) in daemons {
+                    let of = store.distributions().filter(|(s, _)| s.group == group.number);
+                    for (series, of) in of {
+                        write_buckets(&mut text, &name, metric, &label_text(*host, &series), &of);
+                    }
                 }
+                continue;
+            }
+            for (host, row) in &rows {
+                let names = label_text(*host, &row.series);
                 let value = row.values[i];
-                let _ = match metric.unit {
-                    Unit::Micros => {
-                        let (whole, rest) = (value / 1_000_000, value % 1_000_000);
-                        writeln!(text, "{name}{{{names}}} {whole}.{rest:06}")
-                    }
-                    Unit::Count | Unit::Bytes => {
-                        writeln!(text, "{name}{{{names}}} {value}")
-                    }
-                };
+                let _ = writeln!(text, "{name}{{{names}}} {}", in_base(metric, value));
             }
         }
     }
@@ -226,7 +283,8 @@ fn as_text(daemons: &[(HostId, &Store)]) -> String {
 #[cfg(test)]
 mod tests {
     use towpath_vm::metrics::delta::{Composer, Head};
-    use towpath_vm::metrics::{Association, Channel, Endpoint};
+    use towpath_vm::metrics::table::HOST_CHANNEL_DELAY;
+    use towpath_vm::metrics::{Association, Channel, Endpoint, part_of};
 
     use super::*;
 
@@ -236,11 +294,19 @@ mod tests {
             Association { rtt_us: 1_000_250, packets_sent: 7, ..Association::default() };
         let channel = Channel { reserved: 1, ..Channel::default() };
         let task = me.task(3).unwrap();
-        let rows = [
+        let mut rows = vec![
             Endpoint { probes: 4, ..Endpoint::default() }.row(0, 0),
             association.row(peer.to_raw(), 0),
             channel.row(task.to_raw(), 12),
         ];
+        let mut of = Histogram::new();
+        [3, 15, 900_000, 70_000_000].iter().for_each(|us| of.record(*us));
+        let series = Series::new(HOST_CHANNEL_DELAY.number, peer.to_raw(), 3);
+        let mut last = None;
+        while let Some(row) = part_of(series, &of, last) {
+            last = Some(row.series.part);
+            rows.push(row);
+        }
         let mut composer = Composer::default();
         for row in rows {
             composer.step(row.series, None, &row.values);
@@ -248,6 +314,12 @@ mod tests {
         let mut store = Store::default();
         store.apply(&composer.finish(&Head { lost: 2, ..Head::default() })).unwrap();
         (me, store)
+    }
+
+    const AT: &str = "host=\"h1.1\",peer=\"h2.2\",purpose=\"small\"";
+
+    fn bucket(le: &str, count: u64) -> String {
+        format!("towpath_host_channel_delay_seconds_bucket{{{AT},le=\"{le}\"}} {count}")
     }
 
     #[test]
@@ -261,6 +333,14 @@ mod tests {
             "towpath_association_rtt_seconds{host=\"h1.1\",peer=\"h2.2\"} 1.000250",
             "towpath_association_packets_sent_total{host=\"h1.1\",peer=\"h2.2\"} 7",
             "towpath_channel_reserved{host=\"h1.1\",task=\"h1.1:t3\",channel=\"12\"} 1",
+            "# TYPE towpath_host_channel_delay_seconds histogram",
+            &bucket("0.000004", 1),
+            &bucket("0.000016", 2),
+            &bucket("0.262144", 2),
+            &bucket("1.048576", 3),
+            &bucket("+Inf", 4),
+            &format!("towpath_host_channel_delay_seconds_sum{{{AT}}} 70.900018"),
+            &format!("towpath_host_channel_delay_seconds_count{{{AT}}} 4"),
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
@@ -282,7 +362,7 @@ mod tests {
             let labels = if labels.is_empty() { "of the host".into() } else { labels.join(", ") };
             let _ = writeln!(page, "## {} ({labels})\n\n| name | | |\n|---|---|---|", group.name);
             for metric in group.metrics {
-                let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
+                let kind = kind_of(metric);
                 let _ = writeln!(page, "| `{}` | {kind} | {} |", metric.name, metric.help);
             }
             page.push('\n');
@@ -309,5 +389,12 @@ mod tests {
         assert_eq!(all["series"][1]["labels"], json!({ "peer": "h2.2" }));
         assert_eq!(all["series"][1]["values"]["rtt_us"], 1_000_250);
         assert_eq!(all["series"][2]["labels"], json!({ "task": "h1.1:t3", "channel": "12" }));
+        let delay = &all["series"][3];
+        assert_eq!(delay["labels"], json!({ "peer": "h2.2", "purpose": "small" }));
+        assert_eq!(
+            (&delay["count"], &delay["p50"], &delay["p99"]),
+            (&json!(4), &json!(15), &json!(null))
+        );
+        assert_eq!(delay["buckets"][0], json!([3, 1]));
     }
 }

@@ -17,7 +17,7 @@ use towpath_report::text::{harmless, visible};
 use towpath_vm::{Host, HostState, TaskInfo};
 use towpath_wire::{HostId, TaskId};
 
-use crate::control::{self, ANSWER, connect, host_table};
+use crate::control::{self, ANSWER, ask_networks, connect, host_table};
 use crate::explain::{network_json, words};
 use crate::interrupt::Interrupt;
 
@@ -133,18 +133,29 @@ fn look(vm: &VmDir) -> anyhow::Result<Look> {
     for socket in control::sockets(vm)? {
         let Ok(mut client) = Client::connect(&socket) else { continue };
         let Some(me) = client.info()?.me else { continue };
-        match client.ask(&Request::Loads, ANSWER)? {
-            Reply::Loads { tasks, ways, networks: its } => {
-                let ways: BTreeMap<TaskId, Ways> = ways.into_iter().collect();
-                let of = |task| ways.get(&task).copied().unwrap_or_default();
-                let load = |load: TaskLoad| Load { of_daemon: load, ways: of(load.task) };
-                loads.extend(tasks.into_iter().map(|task| (task.task, load(task))));
-                networks.extend(its.into_iter().map(|network| (me, network)));
-            }
-            _ => bail!("the daemon answers something else than was asked"),
-        }
+        ask_loads(&mut client, &mut loads)?;
+        ask_networks(&mut client, me, &mut networks)?;
     }
     Ok(Look { at: Instant::now(), hosts, tasks, loads, networks, silent })
+}
+
+/// What a daemon's tasks have to do, so many at a time.
+fn ask_loads(client: &mut Client, loads: &mut BTreeMap<TaskId, Load>) -> anyhow::Result<()> {
+    let mut after = None;
+    loop {
+        let Reply::Loads { tasks, ways, more } = client.ask(&Request::Loads { after }, ANSWER)?
+        else {
+            bail!("the daemon answers something else than was asked");
+        };
+        after = tasks.last().map(|load| load.task);
+        let ways: BTreeMap<TaskId, Ways> = ways.into_iter().collect();
+        let of = |task| ways.get(&task).copied().unwrap_or_default();
+        let load = |load: TaskLoad| Load { of_daemon: load, ways: of(load.task) };
+        loads.extend(tasks.into_iter().map(|task| (task.task, load(task))));
+        if !more || after.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 /// The busiest first.

@@ -188,7 +188,7 @@ impl Node {
                 && member.siblings.is_none()
             {
                 member.siblings = Some(alloc::vec![task]);
-                self.welcome(task);
+                self.welcome(now, task);
             }
         }
         for (task, number) in self.local.questions.of(host) {

@@ -46,13 +46,13 @@ impl Node {
         if let Some(member) = self.local.members.get_mut(id) {
             member.state = State::Welcomed;
         }
-        self.welcome(id);
+        self.welcome(now, id);
         self.pump(now, memory);
         Ok(id)
     }
 
     /// Welcomes a task that enrolled, once its siblings are known.
-    pub(crate) fn welcome(&mut self, task: TaskId) {
+    pub(crate) fn welcome(&mut self, now: Instant, task: TaskId) {
         let ask_first = self.asked_first();
         let Some(member) = self.local.members.get_mut(task) else { return };
         let (State::Welcomed, Some(siblings)) = (&member.state, &member.siblings) else { return };
@@ -67,7 +67,7 @@ impl Node {
         member.state = State::Enrolled;
         self.say(task, ToTask::Welcome(welcome));
         self.deliver_early(task);
-        self.offer_awaited(task);
+        self.offer_awaited(now, task);
     }
 
     /// A task's connection ended, and all that came on it was handed in.

@@ -1,6 +1,7 @@
 //! What a host knows of the ways that its tasks' messages take, for people who ask.
 
 use alloc::vec::Vec;
+use core::ops::Bound;
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -236,13 +237,19 @@ impl Node {
         })
     }
 
-    /// The associations that stand.
-    pub fn networks(&self) -> Vec<Network> {
-        self.peers.hosts().into_iter().filter_map(|host| self.network(host)).collect()
+    /// The first associations that stand, with hosts behind `after`, `most` of them; whether there
+    /// are more.
+    pub fn networks(&self, after: Option<HostId>, most: usize) -> (Vec<Network>, bool) {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = self.peers.by_host.range((from, Bound::Unbounded));
+        let mut all = behind.filter_map(|(host, _)| self.network(*host));
+        let networks = all.by_ref().take(most).collect();
+        (networks, all.next().is_some())
     }
 
-    /// What each task of this host has to do with others.
-    pub fn loads(&self) -> Vec<TaskLoad> {
+    /// What the first tasks of this host behind `after`, `most` of them, have to do with others;
+    /// whether there are more.
+    pub fn loads(&self, after: Option<TaskId>, most: usize) -> (Vec<TaskLoad>, bool) {
         let load = |task| {
             let member = self.local.members.get(task)?;
             Some(TaskLoad {
@@ -253,6 +260,10 @@ impl Node {
                 sent_bytes: member.pairs.values().map(|p| p.sent).sum(),
             })
         };
-        self.local.members.ids().into_iter().filter_map(load).collect()
+        let next = |last: &TaskId| self.local.members.after(Some(*last)).map(|(task, _)| task);
+        let first = self.local.members.after(after).map(|(task, _)| task);
+        let mut all = core::iter::successors(first, next);
+        let loads = all.by_ref().take(most).filter_map(load).collect();
+        (loads, all.next().is_some())
     }
 }

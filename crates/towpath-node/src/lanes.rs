@@ -15,6 +15,8 @@ use towpath_vm::message::{LABEL_DATA, LABEL_LOG, LABEL_OUTPUT, LABEL_SMALL, LABE
 use towpath_wire::frame::Direction;
 use towpath_wire::{ChannelId, TaskId};
 
+use crate::delays::Delays;
+
 /// What keeping a message costs beside its bytes.
 const WAITING_COST: u64 = 64;
 
@@ -170,6 +172,7 @@ impl Outbox {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lanes {
     channels: [Option<ChannelId>; Purpose::ALL.len()],
+    delays: [Delays; Purpose::ALL.len()],
     of: VecDeque<Option<TaskId>>,
 }
 
@@ -186,6 +189,16 @@ impl Lanes {
     /// What a channel is for, if it is one of these.
     pub(crate) fn purpose(&self, channel: ChannelId) -> Option<Purpose> {
         Purpose::ALL.into_iter().find(|p| self.channel(*p) == Some(channel))
+    }
+
+    /// How long messages of a purpose take.
+    pub(crate) const fn delays(&self, purpose: Purpose) -> &Delays {
+        &self.delays[purpose as usize]
+    }
+
+    /// The same, to take in what is settled.
+    pub(crate) const fn delays_mut(&mut self, purpose: Purpose) -> &mut Delays {
+        &mut self.delays[purpose as usize]
     }
 
     /// The transport has a message.

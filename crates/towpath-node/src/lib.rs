@@ -19,6 +19,7 @@
 //! | `work` | which message leads to what |
 //! | `enrol`, `ends` | tasks of this host: how they come, what they say, who is told of their end |
 //! | [`data`], `credit` | tasks' messages; how much of them |
+//! | `lanes`, `delays` | the channels that every two hosts have; how long messages take |
 //! | [`relay`] | long messages for several hosts, along chains of them |
 //! | [`direct`] | who may have a direct route |
 //! | [`explain`] | which way messages take, for people who ask |
@@ -49,6 +50,7 @@ mod classes;
 mod commit;
 mod control;
 mod credit;
+mod delays;
 mod ends;
 mod enrol;
 mod farewell;

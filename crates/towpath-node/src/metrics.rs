@@ -4,12 +4,16 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 use core::time::Duration;
 
-use towpath_proto::association::{AssociationStats, PathState, PathStatus};
+use towpath_proto::association::{
+    Association, AssociationStats, ChannelStats, PathState, PathStatus,
+};
 use towpath_proto::endpoint::EndpointStats;
 use towpath_vm::members::Member;
 use towpath_vm::metrics::{self, Row, Series};
-use towpath_wire::{HostId, TaskId};
+use towpath_wire::{HostId, Instant, TaskId};
 
+use crate::channels::Wire;
+use crate::lanes::Purpose;
 use crate::node::Node;
 
 const ENDPOINT: u8 = metrics::Endpoint::GROUP.number;
@@ -17,22 +21,45 @@ const NODE: u8 = metrics::Node::GROUP.number;
 const ASSOCIATION: u8 = metrics::Association::GROUP.number;
 const TASK: u8 = metrics::Task::GROUP.number;
 const CHANNEL: u8 = metrics::Channel::GROUP.number;
+const TRIP: u8 = metrics::table::TRIP.number;
+const LANE: u8 = metrics::HostChannel::GROUP.number;
+const LANE_DELAY: u8 = metrics::table::HOST_CHANNEL_DELAY.number;
 const PATH: u8 = metrics::Path::GROUP.number;
+const CHANNEL_DELAY: u8 = metrics::table::CHANNEL_DELAY.number;
+/// In the order of [`metrics::PURPOSES`].
+const PURPOSES: u32 = Purpose::ALL.len() as u32;
+const _: () = assert!(Purpose::ALL.len() == metrics::PURPOSES.len());
 
 impl Node {
     /// The first series of this node behind `last`, or of all, as it stands: endpoint, node,
-    /// associations, tasks, channels, paths.
+    /// associations, tasks, channels, then round trips, the channels that every two hosts have and
+    /// what messages take on these and those, and paths.
     pub fn metrics_after(&self, last: Option<Series>) -> Option<Row> {
         let at = last.map_or(0, |last| last.group);
         // The last one of a group; none: it is the group's turn from its beginning.
         let of = |group: u8| last.filter(|last| last.group == group);
-        let groups = [ENDPOINT, NODE, ASSOCIATION, TASK, CHANNEL, PATH];
+        let groups = [
+            ENDPOINT,
+            NODE,
+            ASSOCIATION,
+            TASK,
+            CHANNEL,
+            TRIP,
+            LANE,
+            LANE_DELAY,
+            CHANNEL_DELAY,
+            PATH,
+        ];
         groups.into_iter().filter(|group| *group >= at).find_map(|group| match group {
             ENDPOINT => of(group).is_none().then(|| self.endpoint_row()),
             NODE => of(group).is_none().then(|| self.node_row()),
             ASSOCIATION => self.next_peer(of(group)),
             TASK => self.next_task(of(group)),
             CHANNEL => self.next_channel(of(group)),
+            TRIP => self.next_trip(of(group)),
+            LANE => self.next_lane(of(group), Self::lane_row),
+            LANE_DELAY => self.next_lane(of(group), Self::lane_delay_row),
+            CHANNEL_DELAY => self.next_channel_delay(of(group)),
             _ => self.next_path(of(group)),
         })
     }
@@ -103,10 +130,104 @@ impl Node {
     }
 
     fn next_peer(&self, last: Option<Series>) -> Option<Row> {
+        self.hosts_after(last, false).find_map(|host| self.peer_row(host))
+    }
+
+    /// The peers behind that of `last`, or of all; from it on where `again`.
+    fn hosts_after(&self, last: Option<Series>, again: bool) -> impl Iterator<Item = HostId> {
         let last = last.and_then(|last| HostId::try_from(last.key).ok());
-        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut peers = self.peers.by_host.range((from, Bound::Unbounded));
-        peers.find_map(|(host, _)| self.peer_row(*host))
+        let bound = if again { Bound::Included } else { Bound::Excluded };
+        let from = last.map_or(Bound::Unbounded, bound);
+        self.peers.by_host.range((from, Bound::Unbounded)).map(|(host, _)| *host)
+    }
+
+    /// The next part of round trips.
+    fn next_trip(&self, last: Option<Series>) -> Option<Row> {
+        self.hosts_after(last, true).find_map(|host| {
+            let association = self.endpoint.association(self.peers.up(host)?)?;
+            let series = Series::new(TRIP, host.to_raw(), 0);
+            let part = last.filter(|last| last.key == series.key).map(|last| last.part);
+            metrics::part_of(series, association.trips(), part)
+        })
+    }
+
+    /// The next of what there is of each channel that every two hosts have; `row` gives it behind a
+    /// part, or from its beginning.
+    fn next_lane(
+        &self,
+        last: Option<Series>,
+        row: fn(&Self, HostId, Purpose, Option<u8>) -> Option<Row>,
+    ) -> Option<Row> {
+        self.hosts_after(last, true).find_map(|host| {
+            let of = last.filter(|last| last.key == host.to_raw());
+            (of.map_or(0, |of| of.sub)..PURPOSES).find_map(|sub| {
+                let part = of.filter(|of| of.sub == sub).map(|of| of.part);
+                row(self, host, Purpose::ALL[sub as usize], part)
+            })
+        })
+    }
+
+    fn lane_delay_row(&self, host: HostId, purpose: Purpose, part: Option<u8>) -> Option<Row> {
+        let series = Series::new(LANE_DELAY, host.to_raw(), purpose as u32);
+        let lanes = self.peers.lanes(self.peers.up(host)?)?;
+        metrics::part_of(series, lanes.delays(purpose).seen()?, part)
+    }
+
+    fn lane_row(&self, host: HostId, purpose: Purpose, part: Option<u8>) -> Option<Row> {
+        let id = self.peers.up(host).filter(|_| part.is_none())?;
+        let lanes = self.peers.lanes(id)?;
+        let counted = self.endpoint.association(id)?.channel_stats(lanes.channel(purpose)?)?;
+        let ChannelStats { messages_sent, bytes_sent, repaired, .. } = counted;
+        let ChannelStats { messages_received, bytes_received, .. } = counted;
+        let waiting = lanes.delays(purpose).waiting() as u64;
+        let row = metrics::HostChannel {
+            messages_sent,
+            bytes_sent,
+            repaired,
+            messages_received,
+            bytes_received,
+            waiting,
+        };
+        Some(row.row(host.to_raw(), purpose as u32))
+    }
+
+    /// The next part of what messages on tasks' channels take.
+    fn next_channel_delay(&self, last: Option<Series>) -> Option<Row> {
+        let id = |last: Series| Some((TaskId::try_from(last.key).ok()?, last.sub));
+        let mut at = last.and_then(id);
+        let mut part = last.map(|last| last.part);
+        loop {
+            if let Some((task, number)) = at
+                && let Some(delays) = self.local.channels.delays((task, number))
+                && let Some(seen) = delays.seen()
+            {
+                let series = Series::new(CHANNEL_DELAY, task.to_raw(), number);
+                if let Some(row) = metrics::part_of(series, seen, part) {
+                    return Some(row);
+                }
+            }
+            (at, part) = (Some(self.local.channels.after(at)?), None);
+        }
+    }
+
+    /// A message of a channel that every two hosts have arrived.
+    pub(crate) fn lane_delay(&mut self, now: Instant, (id, channel): Wire, number: u64) {
+        let Some(trip) = self.endpoint.association(id).map(Association::least_trip) else { return };
+        if let Some(lanes) = self.peers.lanes_mut(id)
+            && let Some(purpose) = lanes.purpose(channel)
+        {
+            lanes.delays_mut(purpose).settled(number, now, trip, true);
+        }
+    }
+
+    /// A message of a task's channel is settled.
+    pub(crate) fn channel_delay(&mut self, now: Instant, wire: Wire, number: u64, arrived: bool) {
+        let Some(trip) = self.endpoint.association(wire.0).map(Association::least_trip) else {
+            return;
+        };
+        if let Some(carrier) = self.local.channels.carriers.get_mut(&wire) {
+            carrier.delays.settled(number, now, trip, arrived);
+        }
     }
 
     /// None where there is no connection.

@@ -539,6 +539,7 @@ impl Machine for Node {
         self.settle_asking(now);
         self.settle_recovery(now);
         self.settle_acks(now);
+        self.settle_awaited(now);
         self.pump(now, memory);
     }
 
@@ -572,6 +573,7 @@ impl Machine for Node {
             self.lead.farewells.values().min().copied(),
             self.lead.recovery.as_ref().map(|r| r.until),
             self.data.relays.ack_at,
+            self.local.channels.awaited_until(),
         ];
         let control = control.into_iter().flatten().map(|at| (at, TimerKind::Control));
         control.chain(self.endpoint.poll_timeout()).min()

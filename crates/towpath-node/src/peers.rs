@@ -95,6 +95,7 @@ impl Conn {
     /// finds no room there comes with the next message that has arrived.
     fn say_along(
         &mut self,
+        now: Instant,
         id: AssociationId,
         endpoint: &mut Endpoint,
         memory: &mut dyn Memory,
@@ -104,10 +105,11 @@ impl Conn {
         while let Some(message) = self.along.front() {
             let bytes = message.encode();
             let Some(block) = memory.put(&bytes) else { return true };
-            if endpoint.send(id, channel, block, bytes.len() as u32).is_err() {
+            let Ok(number) = endpoint.send(id, channel, block, bytes.len() as u32) else {
                 memory.release(block);
                 return false;
-            }
+            };
+            self.lanes.delays_mut(Purpose::Control).departs(number, now);
             self.along.pop_front();
         }
         false
@@ -270,6 +272,16 @@ impl Peers {
         }
     }
 
+    /// The channels of a connection.
+    pub(crate) fn lanes(&self, id: AssociationId) -> Option<&Lanes> {
+        self.conns.get(&id).map(|conn| &conn.lanes)
+    }
+
+    /// The same, to take in what is settled.
+    pub(crate) fn lanes_mut(&mut self, id: AssociationId) -> Option<&mut Lanes> {
+        self.conns.get_mut(&id).map(|conn| &mut conn.lanes)
+    }
+
     /// Has something said on a connection or, where that ends before, not at all; false: too much
     /// waits for it already.
     pub(crate) fn say_along(&mut self, id: AssociationId, message: Message) -> bool {
@@ -331,7 +343,7 @@ impl Node {
             let Some(peer) = self.peers.by_host.get_mut(&host) else { continue };
             let Contact::Up(id) = peer.contact else { continue };
             let Some(conn) = self.peers.conns.get_mut(&id) else { continue };
-            let mut stalled = conn.say_along(id, &mut self.endpoint, memory);
+            let mut stalled = conn.say_along(now, id, &mut self.endpoint, memory);
             for purpose in Purpose::ALL {
                 let Some(channel) = conn.lanes.channel(purpose) else { continue };
                 while let Some(waiting) = peer.outbox.first(purpose) {
@@ -345,12 +357,13 @@ impl Node {
                         break;
                     };
                     let own = own.is_some();
-                    if self.endpoint.send(id, channel, block, len).is_err() {
+                    let Ok(number) = self.endpoint.send(id, channel, block, len) else {
                         if own {
                             memory.release(block);
                         }
                         break;
-                    }
+                    };
+                    conn.lanes.delays_mut(purpose).departs(number, now);
                     if purpose.is_data() {
                         if own {
                             self.data.hold_outgoing(len);
@@ -469,15 +482,19 @@ impl Node {
     ) {
         match event {
             AssociationEvent::Opened(open) if open.label == LABEL_CHANNEL => {
-                self.handle_channel_open((id, open.channel), *open);
+                self.handle_channel_open(now, (id, open.channel), *open);
             }
             AssociationEvent::Message { channel, label: LABEL_CHANNEL, block, len, .. } => {
                 self.handle_on_channel((id, channel), block, len, memory);
             }
-            AssociationEvent::Sent { channel, block, .. }
-            | AssociationEvent::Abandoned { channel, block, .. }
+            AssociationEvent::Sent { channel, number, block } if self.is_of_task((id, channel)) => {
+                self.channel_delay(now, (id, channel), number, true);
+                self.handle_channel_sent((id, channel), block, memory);
+            }
+            AssociationEvent::Abandoned { channel, number, block }
                 if self.is_of_task((id, channel)) =>
             {
+                self.channel_delay(now, (id, channel), number, false);
                 self.handle_channel_sent((id, channel), block, memory);
             }
             AssociationEvent::Ended { channel } if self.is_of_task((id, channel)) => {
@@ -512,7 +529,8 @@ impl Node {
                     _ => self.malformed += 1,
                 }
             }
-            AssociationEvent::Sent { channel, block, .. } if self.is_ours(id, channel) => {
+            AssociationEvent::Sent { channel, number, block } if self.is_ours(id, channel) => {
+                self.lane_delay(now, (id, channel), number);
                 self.handle_sent(now, id, channel, block, memory);
             }
             AssociationEvent::PathOffered { link, remote, .. } => {
@@ -574,9 +592,11 @@ impl Node {
         }
         match (message, host) {
             (Message::Welcome(welcome), None) => self.handle_welcome(now, id, welcome),
-            (Message::ChannelAsk(ask), Some(host)) => self.handle_channel_ask(host, id, ask),
+            (Message::ChannelAsk(ask), Some(host)) => self.handle_channel_ask(now, host, id, ask),
             (Message::ChannelAnswer(answer), Some(_)) => self.handle_channel_answer(id, answer),
-            (Message::ChannelWithdrawn(w), Some(_)) => self.handle_channel_withdrawn(id, w.channel),
+            (Message::ChannelWithdrawn(w), Some(_)) => {
+                self.handle_channel_withdrawn(now, id, w.channel)
+            }
             (message, Some(host)) => {
                 self.handle_message(now, host, message);
                 self.peers.dirty.insert(host);

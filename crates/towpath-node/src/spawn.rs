@@ -178,7 +178,7 @@ impl Node {
     }
 
     /// `from` says who was spawned together.
-    pub(crate) fn handle_siblings(&mut self, from: HostId, siblings: &Siblings) {
+    pub(crate) fn handle_siblings(&mut self, now: Instant, from: HostId, siblings: &Siblings) {
         for task in &siblings.tasks {
             if self.me != Some(task.host()) {
                 continue;
@@ -187,7 +187,7 @@ impl Node {
             let origin = &member.origin;
             if origin.root.0 == from && origin.family == Some(siblings.number) {
                 member.siblings = Some(siblings.tasks.clone());
-                self.welcome(*task);
+                self.welcome(now, *task);
             }
         }
     }

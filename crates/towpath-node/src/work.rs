@@ -80,7 +80,7 @@ impl Node {
                 }
             }
             Message::Accepted(accepted) => self.handle_accepted(now, from, &accepted),
-            Message::Siblings(siblings) => self.handle_siblings(from, &siblings),
+            Message::Siblings(siblings) => self.handle_siblings(now, from, &siblings),
             Message::SpawnFor(ask) => self.handle_spawn_for(now, from, ask),
             Message::Asked(asked) => self.handle_asked(now, from, asked),
             Message::Answered(answered) => self.handle_answered(from, answered),

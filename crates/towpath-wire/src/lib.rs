@@ -13,6 +13,7 @@
 //! | [`show`] | datagrams and frames in words |
 //! | [`greeting`] | which build speaks, in a form that never changes |
 //! | [`talk`] | messages of tasks, frames between a task and its daemon |
+//! | [`histogram`] | distributions in bounded space |
 //! | [`version`] | how two hosts agree on a wire version |
 //! | [`bytes`] | the cursor both directions use |
 #![no_std]
@@ -24,6 +25,7 @@ extern crate std;
 pub mod bytes;
 pub mod frame;
 pub mod greeting;
+pub mod histogram;
 pub mod id;
 pub mod packet;
 pub mod parameter;

@@ -24,8 +24,12 @@ use towpath_wire::{HostId, TaskId};
 /// Longest body accepted from either side, in bytes.
 pub const FRAME_MAX: usize = 4 << 20;
 
-/// Clients that a daemon tells what it measures.
+/// Clients that a daemon tells what it measures again and again.
 pub const OBSERVERS_MAX: usize = 8;
+/// Clients that it tells so once, at the same time. One more takes the place of the first of them.
+pub const ONCE_MAX: usize = 8;
+/// Tasks or associations that are told of in one answer.
+pub const LOADS_MAX: usize = 64;
 
 /// Tags from here on are given by the daemon, to tasks that a client's tasks spawn.
 pub const ADOPTED_TAGS: u64 = 1 << 63;
@@ -106,15 +110,23 @@ pub enum Request {
         /// Who receives.
         to: TaskId,
     },
-    /// What have this host's tasks and associations to do? Answered by [`Reply::Loads`].
-    Loads,
+    /// What have this host's tasks to do? Answered by [`Reply::Loads`].
+    Loads {
+        /// Only those behind this one.
+        after: Option<TaskId>,
+    },
+    /// And its associations? Answered by [`Reply::Networks`].
+    Networks {
+        /// Only those with hosts behind this one.
+        after: Option<HostId>,
+    },
     /// Tell what the daemon measures, all of it now, then what changed, every so often:
     /// [`Reply::Metrics`] follow, or [`Reply::Failed`].
     Observe {
         /// Milliseconds between two rounds, brought within
         /// [`EVERY_MIN`](towpath_vm::metrics::subscription::EVERY_MIN) and
-        /// [`EVERY_MAX`](towpath_vm::metrics::subscription::EVERY_MAX).
-        every_ms: u32,
+        /// [`EVERY_MAX`](towpath_vm::metrics::subscription::EVERY_MAX); `None`: one round.
+        every_ms: Option<u32>,
     },
     /// Tell about hosts from now on: [`Reply::HostEvent`]s follow.
     Watch,
@@ -168,14 +180,21 @@ pub enum Reply {
         /// What the sender says of it; none: it has no line for that task.
         account: Option<Account>,
     },
-    /// Answer to [`Request::Loads`].
+    /// Answer to [`Request::Loads`]: so many of them, in order.
     Loads {
         /// Of tasks that are part of the virtual machine.
         tasks: Vec<TaskLoad>,
         /// What those of them that share memory say of their direct routes.
         ways: Vec<(TaskId, Ways)>,
-        /// Of associations with other hosts.
+        /// There are others behind the last one.
+        more: bool,
+    },
+    /// Answer to [`Request::Networks`]: so many of the associations with other hosts, in order.
+    Networks {
+        /// Each.
         networks: Vec<Network>,
+        /// There are others behind the last one.
+        more: bool,
     },
     /// To a client that observes: the next [delta](towpath_vm::metrics::delta).
     Metrics(Vec<u8>),

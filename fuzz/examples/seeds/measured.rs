@@ -5,7 +5,7 @@ use towpath_vm::metrics::delta::{Composer, Head};
 
 /// Series that are new, change and go, and one of a group that there is not yet.
 pub(crate) fn deltas() -> Vec<(&'static str, Vec<u8>)> {
-    let series = |group, key| Series { group, key, sub: 1 };
+    let series = |group, key| Series::new(group, key, 1);
     let values = |n: u64| std::array::from_fn(|i| n * i as u64);
     let mut deltas: [Composer; 3] = Default::default();
     for group in [1, 5, 6, 99] {

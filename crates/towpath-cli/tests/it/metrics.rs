@@ -111,7 +111,7 @@ fn a_connection_is_told_once() {
     let vm = Vm::up(1);
     let mut client = vm.client(1);
     for _ in 0..2 {
-        client.sender.send(&Request::Observe { every_ms: 0 }).unwrap();
+        client.sender.send(&Request::Observe { every_ms: Some(0) }).unwrap();
     }
     let mut replies = Vec::new();
     while replies.len() < 4 {
@@ -137,7 +137,9 @@ fn with_every_what_changed_is_told_and_a_ninth_reader_is_refused() {
         };
         let groups = |told: &Value| -> Vec<String> {
             let series = told["series"].as_array().expect("series").iter();
-            series.map(|s| s["group"].as_str().expect("a name").to_string()).collect()
+            let names = series.map(|s| s["group"].as_str().expect("a name").to_string());
+            // How many turns there were, nobody knows.
+            names.filter(|name| !name.starts_with("turn_")).collect()
         };
         let first = next();
         // Of the others, one that starts late may see the first one's task.
@@ -154,16 +156,33 @@ fn with_every_what_changed_is_told_and_a_ninth_reader_is_refused() {
         // All stay to the end.
         of_first.get_or_insert_with(Vec::new).push(lines);
     }
-    let out = vm.towpath(&["metrics"]);
+    let out = vm.towpath(&["metrics", "--every", "1s"]);
     assert_eq!(out.status.code(), Some(255));
     assert!(text(&out.stderr).contains("8 others are told"), "{}", text(&out.stderr));
+    // Who asks once is told beside them, however many have done so before.
+    for _ in 0..3 {
+        let out = vm.towpath(&["metrics"]);
+        let said = text(&out.stdout);
+        assert!(out.status.success() && said.contains("towpath_turn_seconds_count"), "{said}");
+    }
+    // Those that ask once and do not read give their places up to others.
+    let mut idle: Vec<_> = (0..9).map(|_| vm.client(1)).collect();
+    for client in &mut idle {
+        client.sender.send(&Request::Observe { every_ms: None }).unwrap();
+    }
+    assert!(vm.towpath(&["metrics"]).status.success());
     for reader in &mut readers {
         reader.kill().expect("it runs");
         reader.wait().expect("it ends");
     }
     // Their places are free again once the daemon has seen it.
     let until = std::time::Instant::now() + LONG;
-    while !vm.towpath(&["metrics"]).status.success() {
+    loop {
+        let mut client = vm.client(1);
+        client.sender.send(&Request::Observe { every_ms: Some(0) }).unwrap();
+        if matches!(client.receiver.next(Some(LONG)).unwrap(), Some(Reply::Metrics(_))) {
+            break;
+        }
         assert!(std::time::Instant::now() < until, "no place is free");
     }
 }

@@ -95,7 +95,7 @@ impl Node {
         memory: &mut dyn Memory,
     ) {
         let deadline = left.map_or(Instant::NEVER, |left| now + left);
-        if self.endpoint.send_by(wire.0, wire.1, block, len, deadline).is_err() {
+        let Ok(number) = self.endpoint.send_by(wire.0, wire.1, block, len, deadline) else {
             // It is over, and its task hears of that; or, where nothing is promised of a message,
             // too many that were given up wait for an older one.
             memory.release(block);
@@ -103,10 +103,10 @@ impl Node {
                 end.abandoned += 1;
             }
             return self.channel_settled(id, len);
-        }
+        };
         self.data.hold_outgoing(len);
         self.peers.departs(wire.0, u64::from(len) + BLOCK_COST);
-        self.local.channels.departs(wire);
+        self.local.channels.departs(wire, number, now);
     }
 
     /// Hands a message to a task of this host.

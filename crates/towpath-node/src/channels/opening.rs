@@ -77,7 +77,7 @@ impl Node {
         self.local.channels.insert(id, End::new(to, spec, Line::Wanted, false));
         let host = to.host();
         if self.me == Some(host) {
-            self.offer(Wish { line: Line::Here(id), from: task, spec }, to);
+            self.offer(now, Wish { line: Line::Here(id), from: task, spec }, to);
         } else if let Some(association) = self.peers.up(host) {
             self.begin_channel(association, id);
         } else {
@@ -178,13 +178,19 @@ impl Node {
     }
 
     /// A peer opened a channel for a task's.
-    pub(crate) fn handle_channel_open(&mut self, wire: Wire, open: ChannelOpen) {
+    pub(crate) fn handle_channel_open(&mut self, now: Instant, wire: Wire, open: ChannelOpen) {
         self.local.channels.opened(wire, open);
-        self.match_offer(wire);
+        self.match_offer(now, wire);
     }
 
     /// A peer says whose a channel is.
-    pub(crate) fn handle_channel_ask(&mut self, from: HostId, id: AssociationId, ask: ChannelAsk) {
+    pub(crate) fn handle_channel_ask(
+        &mut self,
+        now: Instant,
+        from: HostId,
+        id: AssociationId,
+        ask: ChannelAsk,
+    ) {
         if ask.from.host() != from || self.me != Some(ask.to.host()) {
             self.malformed += 1;
             return;
@@ -194,18 +200,23 @@ impl Node {
             return self.answer_along(wire, Err(limit(what)));
         }
         self.local.channels.named.insert(wire, Some(ask));
-        self.match_offer(wire);
+        self.match_offer(now, wire);
     }
 
     /// A peer says that a channel is nobody's.
-    pub(crate) fn handle_channel_withdrawn(&mut self, id: AssociationId, channel: u32) {
+    pub(crate) fn handle_channel_withdrawn(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        channel: u32,
+    ) {
         let wire = (id, ChannelId(channel));
         if self.has_room_for_name(wire).is_err() {
             self.malformed += 1;
             return;
         }
         self.local.channels.named.insert(wire, None);
-        self.match_offer(wire);
+        self.match_offer(now, wire);
     }
 
     fn has_room_for_name(&self, wire: Wire) -> Result<(), (&'static str, u64)> {
@@ -218,7 +229,7 @@ impl Node {
     }
 
     /// Offers a channel that was opened and whose owner is known.
-    fn match_offer(&mut self, wire: Wire) {
+    fn match_offer(&mut self, now: Instant, wire: Wire) {
         let channels = &mut self.local.channels;
         let (Some(open), Some(ask)) = (channels.nameless.get(&wire), channels.named.get(&wire))
         else {
@@ -230,7 +241,7 @@ impl Node {
         let Some((ask, agreed)) = said else { return self.finish_wire(wire) };
         let wish = Wish { line: Line::There(wire), from: ask.from, spec: ask.spec };
         if agreed {
-            self.offer(wish, ask.to);
+            self.offer(now, wish, ask.to);
         } else {
             self.malformed += 1;
             self.turn_down(&wish, Fault::Bad("it was opened as another".into()));
@@ -238,7 +249,7 @@ impl Node {
     }
 
     /// Gives a task the other end of a channel, now or when it enrols.
-    fn offer(&mut self, wish: Wish, to: TaskId) {
+    fn offer(&mut self, now: Instant, wish: Wish, to: TaskId) {
         // It may have been closed, and another one opened under its number.
         if let Line::Here(opener) = wish.line
             && !self.local.channels.get(opener).is_some_and(|end| end.wants(to))
@@ -254,7 +265,7 @@ impl Node {
             return self.turn_down(&wish, fault);
         }
         if self.local.members.enrolled(to).is_none() {
-            return self.local.channels.await_enrolment(to, wish);
+            return self.local.channels.await_enrolment(now, to, wish);
         }
         let number = self.local.channels.number_for(to);
         let Wish { line, from, spec } = wish;
@@ -328,10 +339,19 @@ impl Node {
         }
     }
 
+    /// Channels to tasks that have not enrolled within [`ENROL_WAIT`] are refused.
+    ///
+    /// [`ENROL_WAIT`]: towpath_vm::channel::ENROL_WAIT
+    pub(crate) fn settle_awaited(&mut self, now: Instant) {
+        for wish in self.local.channels.waited_in_vain(now) {
+            self.turn_down(&wish, Fault::NoTask);
+        }
+    }
+
     /// A task takes part now: it is offered what others opened to it.
-    pub(crate) fn offer_awaited(&mut self, task: TaskId) {
+    pub(crate) fn offer_awaited(&mut self, now: Instant, task: TaskId) {
         for wish in self.local.channels.awaited(task) {
-            self.offer(wish, task);
+            self.offer(now, wish, task);
         }
     }
 }

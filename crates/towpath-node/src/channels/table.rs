@@ -7,10 +7,12 @@ use core::ops::Bound;
 use core::time::Duration;
 
 use towpath_proto::AssociationId;
-use towpath_vm::channel::{CHANNELS_MAX, ChannelSpec, HERE_MAX, OPENS_PER_SECOND};
+use towpath_vm::channel::{CHANNELS_MAX, ChannelSpec, ENROL_WAIT, HERE_MAX, OPENS_PER_SECOND};
 use towpath_vm::message::ChannelAsk;
 use towpath_wire::frame::ChannelOpen;
 use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
+
+use crate::delays::Delays;
 
 /// A task's channel, by its number there.
 pub(crate) type EndId = (TaskId, u32);
@@ -120,6 +122,8 @@ pub(crate) struct Carrier {
     pub(crate) reserved: Option<LinkId>,
     /// The peer was not told yet whose it is.
     pub(crate) unsaid: bool,
+    /// How long messages take.
+    pub(crate) delays: Delays,
 }
 
 impl Carrier {
@@ -145,6 +149,13 @@ pub(crate) struct Wish {
     pub(crate) spec: ChannelSpec,
 }
 
+/// One that waits until then.
+#[derive(Clone, Copy, Debug)]
+struct Awaited {
+    until: Instant,
+    wish: Wish,
+}
+
 /// All of them. Invariants: the line of each of `all` that is [`Line::Here`] names an end whose
 /// line names it, [`Line::There`] an entry of `carriers` that names it.
 #[derive(Debug, Default)]
@@ -156,8 +167,10 @@ pub(crate) struct Ends {
     pub(crate) nameless: BTreeMap<Wire, ChannelOpen>,
     /// What a peer said of channels that it has not opened; `None`: that they are nobody's.
     pub(crate) named: BTreeMap<Wire, Option<ChannelAsk>>,
-    /// For tasks that have not enrolled yet.
-    awaiting: BTreeMap<TaskId, Vec<Wish>>,
+    /// For tasks that have not enrolled yet: of each the oldest first, and none that has nothing.
+    awaiting: BTreeMap<TaskId, Vec<Awaited>>,
+    /// No later than the first of them gives up.
+    awaited_until: Option<Instant>,
     /// For hosts without a connection.
     unconnected: BTreeMap<HostId, Vec<EndId>>,
     /// Room of the ends whose line is [`Line::Here`], in bytes.
@@ -234,6 +247,14 @@ impl Ends {
         Some(end)
     }
 
+    /// How long messages of a channel take; `None`: it is not on a connection.
+    pub(crate) fn delays(&self, id: EndId) -> Option<&Delays> {
+        match self.all.get(&id)?.line {
+            Line::There(wire) => Some(&self.carriers.get(&wire)?.delays),
+            Line::Here(_) | Line::Wanted => None,
+        }
+    }
+
     /// The numbers of a task's channels.
     pub(crate) fn of(&self, task: TaskId) -> Vec<u32> {
         self.all.range((task, 0)..=(task, u32::MAX)).map(|((_, number), _)| *number).collect()
@@ -290,13 +311,36 @@ impl Ends {
         }
     }
 
-    pub(crate) fn await_enrolment(&mut self, task: TaskId, wish: Wish) {
-        self.awaiting.entry(task).or_default().push(wish);
+    /// A channel waits for `task` to enrol, for [`ENROL_WAIT`] at most.
+    pub(crate) fn await_enrolment(&mut self, now: Instant, task: TaskId, wish: Wish) {
+        let until = now + ENROL_WAIT;
+        self.awaited_until.get_or_insert(until);
+        self.awaiting.entry(task).or_default().push(Awaited { until, wish });
+    }
+
+    /// When the first of them has waited long enough, or before.
+    pub(crate) const fn awaited_until(&self) -> Option<Instant> {
+        self.awaited_until
+    }
+
+    /// Those that have.
+    pub(crate) fn waited_in_vain(&mut self, now: Instant) -> Vec<Wish> {
+        let mut vain = Vec::new();
+        if self.awaited_until.is_none_or(|until| until > now) {
+            return vain;
+        }
+        self.awaiting.retain(|_, all| {
+            vain.extend(all.extract_if(.., |of| of.until <= now).map(|of| of.wish));
+            !all.is_empty()
+        });
+        self.awaited_until =
+            self.awaiting.values().filter_map(|all| Some(all.first()?.until)).min();
+        vain
     }
 
     /// What waits for a task that takes part now, or never will.
     pub(crate) fn awaited(&mut self, task: TaskId) -> Vec<Wish> {
-        self.awaiting.remove(&task).unwrap_or_default()
+        self.awaiting.remove(&task).unwrap_or_default().into_iter().map(|of| of.wish).collect()
     }
 
     pub(crate) fn await_connection(&mut self, host: HostId, id: EndId) {
@@ -311,7 +355,10 @@ impl Ends {
     /// A channel that nobody was at the other end of is closed: nothing waits for it any more.
     pub(crate) fn forget_wanted(&mut self, id: EndId, peer: TaskId) {
         if let Some(wishes) = self.awaiting.get_mut(&peer) {
-            wishes.retain(|wish| wish.line != Line::Here(id));
+            wishes.retain(|of| of.wish.line != Line::Here(id));
+            if wishes.is_empty() {
+                self.awaiting.remove(&peer);
+            }
         }
         if let Some(waiting) = self.unconnected.get_mut(&peer.host()) {
             waiting.retain(|of| *of != id);
@@ -324,9 +371,10 @@ impl Ends {
     }
 
     /// The transport has a message.
-    pub(crate) fn departs(&mut self, wire: Wire) {
+    pub(crate) fn departs(&mut self, wire: Wire, number: u64, now: Instant) {
         if let Some(carrier) = self.carriers.get_mut(&wire) {
             carrier.under_way += 1;
+            carrier.delays.departs(number, now);
         }
     }
 
@@ -385,8 +433,11 @@ impl Ends {
         let wires: Vec<Wire> = self.carriers.range(all).map(|(wire, _)| *wire).collect();
         self.nameless.retain(|(of, _), _| *of != id);
         self.named.retain(|(of, _), _| *of != id);
-        let of_wire = |wish: &Wish| matches!(wish.line, Line::There((of, _)) if of == id);
-        self.awaiting.values_mut().for_each(|wishes| wishes.retain(|wish| !of_wire(wish)));
+        let of_wire = |of: &Awaited| matches!(of.wish.line, Line::There((of, _)) if of == id);
+        self.awaiting.retain(|_, wishes| {
+            wishes.retain(|of| !of_wire(of));
+            !wishes.is_empty()
+        });
         wires.iter().filter_map(|wire| self.carriers.remove(wire)?.end).collect()
     }
 
@@ -463,7 +514,7 @@ mod tests {
         let (wire, of) = ((id, ChannelId(8)), (task(1), 2));
         let mut ends = Ends::default();
         ends.insert(of, end(Line::There(wire)));
-        ends.departs(wire);
+        ends.departs(wire, 0, Instant::ZERO);
         assert_eq!(ends.remove(of).map(|end| end.line), Some(Line::There(wire)));
         ends.end_ours(wire);
         ends.end_theirs(wire);
@@ -481,10 +532,14 @@ mod tests {
         }
         let wish =
             Wish { line: Line::There(wire(1, 9)), from: task(9), spec: ChannelSpec::default() };
-        ends.await_enrolment(task(3), wish);
-        ends.await_enrolment(task(3), Wish { line: Line::There(wire(2, 9)), ..wish });
+        let now = Instant::ZERO;
+        ends.await_enrolment(now, task(3), wish);
+        ends.await_enrolment(now, task(3), Wish { line: Line::There(wire(2, 9)), ..wish });
         assert_eq!(ends.cut(AssociationId(1)), [(task(1), 2), (task(1), 4)]);
         assert_eq!(ends.carriers.len(), 1);
-        assert_eq!(ends.awaited(task(3)).len(), 1);
+        assert_eq!(ends.awaited_until(), Some(now + ENROL_WAIT));
+        assert!(ends.waited_in_vain(now + ENROL_WAIT - Duration::from_nanos(1)).is_empty());
+        assert_eq!(ends.waited_in_vain(now + ENROL_WAIT).len(), 1);
+        assert_eq!((ends.awaited_until(), ends.awaited(task(3)).len()), (None, 0));
     }
 }

@@ -4,13 +4,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use towpath_vm::channel::{ChannelSpec, ChannelStatus, Class, Closed};
+use towpath_vm::channel::{ChannelSpec, ChannelStatus, Class, Closed, ENROL_WAIT};
 use towpath_vm::message::{ChannelAnswer, ChannelAsk};
 use towpath_vm::talk::{Answer, Fault, Question, ToDaemon, ToTask};
 use towpath_wire::talk::ChannelFront;
 use towpath_wire::{HostId, TaskId};
 
-use super::net::Net;
+use super::net::{Net, program};
 
 const USUAL: ChannelSpec =
     ChannelSpec { class: Class::Ordered, priority: 4, deadline: None, window: 8192, reserve: None };
@@ -319,11 +319,11 @@ fn a_host_speaks_of_its_own_tasks_channels_only() {
         ChannelAsk { from: net.id(0).task(1).unwrap(), ..ask },
         ChannelAsk { to: stranger, ..ask },
     ] {
-        net.call(1, |node, _, _| node.handle_channel_ask(id, association, wrong));
+        net.call(1, |node, now, _| node.handle_channel_ask(now, id, association, wrong));
     }
     assert_eq!(net.node(1).malformed(), before + 3);
     // Of one that it never opens nothing follows, nor of an answer that nobody asked for.
-    net.call(1, |node, _, _| node.handle_channel_ask(id, association, ask));
+    net.call(1, |node, now, _| node.handle_channel_ask(now, id, association, ask));
     let answer = ChannelAnswer { channel: 78, outcome: Ok(()) };
     net.call(1, |node, _, _| node.handle_channel_answer(association, answer));
     net.run(100);
@@ -339,7 +339,7 @@ fn a_host_speaks_of_its_own_tasks_channels_only() {
     });
     net.run(100);
     let ask = ChannelAsk { channel: open.0, ..ask };
-    net.call(1, |node, _, _| node.handle_channel_ask(id, association, ask));
+    net.call(1, |node, now, _| node.handle_channel_ask(now, id, association, ask));
     net.run(100);
     assert_eq!((net.node(1).malformed(), net.told(1, one)), (before + 4, vec![]));
 }
@@ -422,7 +422,8 @@ fn names_of_channels_that_are_never_opened_meet_a_limit() {
     let association = net.node(1).association_to(id).unwrap();
     for channel in 0..16_390 {
         let ask = ChannelAsk { channel: 100_000 + channel, from: two, to: one, spec: USUAL };
-        net.node(1).handle_channel_ask(id, association, ask);
+        let now = net.now;
+        net.node(1).handle_channel_ask(now, id, association, ask);
     }
     assert_eq!(net.node(1).local.channels.named_on(association), 16_384);
     open(&mut net, 0, three, 0, one, USUAL);
@@ -457,4 +458,26 @@ fn an_answer_that_is_taken_back_closes_the_channel() {
     net.run(50);
     let closed = ToTask::ChannelClosed { number: 0, why: Closed::ByPeer };
     assert_eq!(net.told(0, one), [closed]);
+}
+
+#[test]
+fn a_channel_to_a_process_that_never_enrols_is_refused_after_a_minute() {
+    for host in [0, 1] {
+        let mut net = Net::new(2);
+        let (one, on) = (net.enrol(0), net.id(host));
+        net.spawn(0, on, program(&[]));
+        net.run(50);
+        let claim = net.started(host);
+        open(&mut net, 0, one, 0, claim.task, USUAL);
+        net.run(ENROL_WAIT.as_millis() as u64 - 200);
+        assert_eq!(net.told(0, one), [], "host {host}: it may still come");
+        net.run(400);
+        assert_eq!(net.told(0, one), [opened(0, Err(Fault::NoTask))], "host {host}");
+        // Nothing is kept of it; one that is opened anew waits anew, and is offered.
+        open(&mut net, 0, one, 2, claim.task, USUAL);
+        net.run(100);
+        net.enrol_by(host, Some(claim)).unwrap();
+        net.run(100);
+        assert_eq!(net.told(0, one), [opened(2, Ok(()))], "host {host}");
+    }
 }

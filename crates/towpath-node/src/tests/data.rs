@@ -353,11 +353,16 @@ fn the_way_between_two_tasks_is_explained() {
     assert_eq!((network.host, network.sealed), (net.id(1), true));
     assert_eq!(network.addr, super::net::addr(1));
     assert!(network.packets_sent > 0 && network.datagram_bytes > 1000);
-    assert_eq!(net.node(0).networks(), [network]);
+    assert_eq!(net.node(0).networks(None, 1), (vec![network.clone()], false));
+    assert_eq!(net.node(0).networks(Some(network.host), 9), (vec![], false));
     let nobody = a.host().task(99).expect("a task");
     let way = net.node(0).explain(nobody, nobody);
     assert_eq!((way.known, way.peer_known), (false, Some(false)));
-    let loads = net.node(0).loads();
+    // So many at a time, in order, each once.
+    let (first, more) = net.node(0).loads(None, 1);
+    let (rest, no_more) = net.node(0).loads(Some(first[0].task), 1);
+    assert_eq!((first.len(), more, rest.len(), no_more), (1, true, 1, false));
+    let loads: Vec<_> = first.into_iter().chain(rest).collect();
     let load = |task: TaskId| loads.iter().find(|l| l.task == task).expect("it is there");
     assert_eq!((load(a).peers, load(a).direct, load(a).sent_bytes), (2, 0, 300));
     assert_eq!((load(b).peers, load(b).sent_bytes), (1, 0));
@@ -368,7 +373,7 @@ fn the_way_between_two_tasks_is_explained() {
     assert_eq!(net.node(0).explain(a, b).direct, DirectState::Ring);
     assert_eq!(net.node(0).explain(a, c).direct, DirectState::Stream);
     assert_eq!(net.node(1).explain(c, a).direct, DirectState::Stream);
-    let loads = net.node(0).loads();
+    let (loads, _) = net.node(0).loads(None, 9);
     assert_eq!(loads.iter().map(|l| l.direct).sum::<u32>(), 3);
     net.says(0, b, ToDaemon::RingFailed { peer: a });
     assert_eq!(net.node(0).explain(a, b).direct, DirectState::RingFailed);

@@ -3,9 +3,12 @@
 use alloc::vec::Vec;
 
 use towpath_vm::channel::{ChannelSpec, Class};
-use towpath_vm::metrics::{Row, Series, Store, Subscription};
+use towpath_vm::metrics::table::{CHANNEL_DELAY, HOST_CHANNEL_DELAY, TRIP, whole_of};
+use towpath_vm::metrics::{PURPOSES, Row, Series, Store, Subscription};
 use towpath_vm::talk::ToDaemon;
 use towpath_wire::Instant;
+use towpath_wire::histogram::Histogram;
+use towpath_wire::talk::ChannelFront;
 
 use super::net::Net;
 use crate::Node;
@@ -16,6 +19,13 @@ fn all(node: &Node) -> Vec<Row> {
         rows.push(row);
     }
     rows
+}
+
+/// A distribution of a group: of what has this sub.
+fn distribution(node: &Node, group: u8, sub: u32) -> Histogram {
+    let rows = all(node);
+    let is = |row: &&Row| (row.series.group, row.series.sub) == (group, sub);
+    whole_of(rows.iter().filter(is))
 }
 
 fn value(rows: &[Row], group: u8, key: u64, name: &str) -> u64 {
@@ -45,7 +55,11 @@ fn every_association_task_and_channel_has_its_series() {
     assert!(series.is_sorted(), "{series:?}");
     let groups: Vec<u8> = series.iter().map(|s| s.group).collect();
     // Its endpoint, itself, two other hosts, two tasks, two ends of one channel and one of another.
-    assert_eq!(groups, [1, 2, 5, 5, 6, 6, 7, 7, 7]);
+    assert_eq!(groups[..9], [1, 2, 5, 5, 6, 6, 7, 7, 7]);
+    // Then distributions, and of each other host its five channels.
+    let of = |group: u8| groups.iter().filter(|g| **g == group).count();
+    assert_eq!((of(8), of(9), of(11)), (0, 0, 10), "turns are the daemon's");
+    assert!(of(10) >= 2 && of(12) >= 2, "{groups:?}");
     let peer = net.id(1).to_raw();
     assert!(value(&rows, 5, peer, "packets_sent") > 0 && value(&rows, 5, peer, "rtt_us") > 0);
     assert_eq!(value(&rows, 2, 0, "tasks_enrolled"), 2);
@@ -59,6 +73,35 @@ fn every_association_task_and_channel_has_its_series() {
     let sent = [1, 2].map(|host| value(&rows, 5, net.id(host).to_raw(), "packets_sent"));
     assert_eq!(value(&rows, 1, 0, "packets_sent"), sent.iter().sum());
     assert!(net.node(0).counters().contains(&("pieces_taken", 2)));
+}
+
+#[test]
+fn delays_are_counted_for_each_channel_where_messages_went() {
+    let mut net = Net::new(2);
+    let (a, c) = (net.enrol(0), net.enrol(1));
+    let spec = ChannelSpec { window: 8192, ..ChannelSpec::default() };
+    net.says(0, a, ToDaemon::OpenChannel { number: 0, to: c, spec });
+    net.run(100);
+    let lane = |net: &mut Net, name: &str| {
+        let sub = PURPOSES.iter().position(|p| *p == name).expect("there is one") as u32;
+        distribution(net.node(0), HOST_CHANNEL_DELAY.number, sub)
+    };
+    assert_eq!(lane(&mut net, "small").count(), 0);
+    for seq in 0..10 {
+        assert!(net.send(0, a, c, seq, 100));
+        let front = ChannelFront { number: 0, left: None };
+        net.call(0, |node, now, memory| node.task_channel(now, a, front, b"hello", memory));
+        net.run(50);
+    }
+    // A datagram takes a millisecond; acknowledgements of the last may wait for their timer.
+    let takes = |seen: &Histogram| (seen.count(), seen.quantile(500));
+    let (count, median) = takes(&lane(&mut net, "small"));
+    assert!(count == 10 && (900..=3000).contains(&median), "{count}, median {median} us");
+    let (count, median) = takes(&distribution(net.node(0), CHANNEL_DELAY.number, 0));
+    assert!(count == 10 && (900..=3000).contains(&median), "{count}, median {median} us");
+    let trips = distribution(net.node(0), TRIP.number, 0);
+    assert!((1900..=2600).contains(&trips.quantile(100)), "{} us", trips.quantile(100));
+    assert_eq!(lane(&mut net, "bulk").count(), 0, "nothing went there");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use towpath_wire::frame::{self, ChannelOpen};
+use towpath_wire::histogram::Histogram;
 use towpath_wire::packet::{DATA_HEADER, TAG};
 use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 
@@ -128,6 +129,8 @@ pub struct Association {
     pub(super) channels: Channels,
     pub(super) deadlines: Deadlines,
     pub(super) stats: AssociationStats,
+    /// Round trips, in microseconds.
+    pub(super) trips: Histogram,
     /// What paths' peers asked to be sent back.
     pub(super) path_responses: VecDeque<(PathId, u64)>,
     pub(super) scratch: Vec<Item>,
@@ -156,15 +159,22 @@ impl Association {
         {
             liveness.plant = config.plant;
         }
+        #[allow(unused_mut)] // only the planted bug changes it
+        let mut channels = Channels::new(initiator);
+        #[cfg(plant)]
+        {
+            channels.plant = config.plant;
+        }
         Self {
             config: config.clone(),
             identity,
             state: State::Open,
             paths: Paths::new(Path::new(PathId(0), link, remote, config)),
             striping: Striping::new(config.stripe, seed),
-            channels: Channels::new(initiator),
+            channels,
             deadlines: Deadlines::default(),
             stats: AssociationStats::default(),
+            trips: Histogram::new(),
             path_responses: VecDeque::new(),
             scratch: Vec::new(),
             liveness,
@@ -173,6 +183,12 @@ impl Association {
             late: Duration::ZERO,
             held: None,
         }
+    }
+
+    /// Round trips of packets of all paths, in microseconds, without what the peer says that it
+    /// waited before it acknowledged.
+    pub const fn trips(&self) -> &Histogram {
+        &self.trips
     }
 
     /// Counters.
@@ -224,6 +240,11 @@ impl Association {
     /// Length of the datagrams that the first path takes, as far as it is known, in bytes.
     pub fn datagram(&self) -> u16 {
         self.paths.first().datagram
+    }
+
+    /// The least round-trip time of late of any path; zero before one is known.
+    pub fn least_trip(&self) -> Duration {
+        self.paths.least_trip()
     }
 
     /// Smoothed round-trip time of the quickest path that is up.

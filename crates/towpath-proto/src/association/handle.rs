@@ -339,6 +339,9 @@ impl Association {
         if self.outcome.progress {
             self.liveness.progressed(now, self.paths.iter().any(|p| p.in_flight() > 0));
         }
+        if let Some(trip) = self.outcome.trip.take() {
+            self.trips.record(u64::try_from(trip.as_micros()).unwrap_or(u64::MAX));
+        }
         self.settle_outcome(trip);
         Ok(())
     }

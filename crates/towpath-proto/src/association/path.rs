@@ -68,6 +68,8 @@ pub(super) struct Outcome {
     pub(super) spurious: u64,
     /// Something was acknowledged for the first time.
     pub(super) progress: bool,
+    /// A round trip that was measured, without what the peer says that it waited.
+    pub(super) trip: Option<Duration>,
 }
 
 /// Explicit congestion notification (RFC 3168).
@@ -429,17 +431,24 @@ impl Path {
                 self.settle(now, hi - below, out);
             }
         }
-        self.conclude(now, late, ack, newest);
+        out.trip = self.conclude(now, late, ack, newest);
         // What came later may still wait to be read.
         self.detect_losses(now - late, out);
         self.flight.shrink(now, self.rtt.probe_timeout(Duration::ZERO) * 3);
         true
     }
 
-    /// Tells the controller what the packets just settled say together.
-    fn conclude(&mut self, now: Instant, late: Duration, ack: &Ack<'_>, newest: bool) {
-        let Some(settled) = self.delivery.conclude() else { return };
-        let mut rtt = None;
+    /// Tells the controller what the packets just settled say together; a round trip, if they say
+    /// one.
+    fn conclude(
+        &mut self,
+        now: Instant,
+        late: Duration,
+        ack: &Ack<'_>,
+        newest: bool,
+    ) -> Option<Duration> {
+        let settled = self.delivery.conclude()?;
+        let (mut rtt, mut measured) = (None, None);
         if newest
             && self.flight.get(ack.largest).is_some_and(|s| s.at == settled.newest)
             && !settled.late
@@ -448,7 +457,7 @@ impl Path {
             // Timers have to wait for late hosts (RFC 9002 §5.3); of the path those say nothing.
             let delay = Duration::from_micros(ack.delay_us.into());
             let trip = now.since(settled.newest);
-            self.rtt.sample(now, trip, delay.min(self.ack_rate.delay()));
+            measured = Some(self.rtt.sample(now, trip, delay.min(self.ack_rate.delay())));
             let said = delay.min(LATE_MAX);
             rtt = Some(trip.saturating_sub(late + said).max(self.rtt.min() / 4));
         }
@@ -471,6 +480,7 @@ impl Path {
             congestion_met: core::mem::take(&mut self.marks.fresh),
         });
         self.repace(now);
+        measured
     }
 
     /// How often we want to hear from the peer.

@@ -1,6 +1,7 @@
 //! Integer histograms of times: what a channel's delay was, without keeping each packet.
 
 use serde::{Deserialize, Serialize};
+use towpath_wire::histogram::Scale;
 
 /// Sub-buckets per octave as a power of two: 32, so a quantile is at most 1/32 too high.
 const SUB_BITS: u32 = 5;
@@ -65,20 +66,10 @@ impl Summary {
     }
 }
 
-const fn index_of(value: u64) -> usize {
-    let value = if value >> OCTAVES == 0 { value } else { (1 << OCTAVES) - 1 };
-    if value < 1 << SUB_BITS {
-        return value as usize;
-    }
-    let octave = value.ilog2();
-    let sub = (value >> (octave - SUB_BITS)) & ((1 << SUB_BITS) - 1);
-    ((((octave - SUB_BITS + 1) as u64) << SUB_BITS) + sub) as usize
-}
+type Fine = Scale<SUB_BITS>;
 
-/// The greatest value that falls into a bucket.
-const fn top_of(index: usize) -> u64 {
-    let (octave, sub) = ((index >> SUB_BITS) as u32, (index & ((1 << SUB_BITS) - 1)) as u64);
-    if octave == 0 { sub } else { (((1 << SUB_BITS) + sub + 1) << (octave - 1)) - 1 }
+fn index_of(value: u64) -> usize {
+    Fine::index_of(value.min((1 << OCTAVES) - 1))
 }
 
 impl Histogram {
@@ -139,7 +130,7 @@ impl Histogram {
         for (i, n) in self.buckets.iter().enumerate() {
             seen += u64::from(*n);
             if seen >= rank {
-                return top_of(i).min(self.most);
+                return Fine::top_of(i).min(self.most);
             }
         }
         self.most
@@ -168,8 +159,8 @@ mod tests {
     #[test]
     fn buckets_follow_each_other_without_gap_or_overlap() {
         for i in 0..1151 {
-            assert_eq!(index_of(top_of(i)), i);
-            assert_eq!(index_of(top_of(i) + 1), i + 1);
+            assert_eq!(index_of(Fine::top_of(i)), i);
+            assert_eq!(index_of(Fine::top_of(i) + 1), i + 1);
         }
         assert_eq!(index_of(u64::MAX), 1151);
     }

@@ -328,7 +328,8 @@ fn the_nearest_of_a_hosts_addresses_is_tried_and_then_the_next() {
         let host = vm.me(to);
         vm.world.with(from, |n, now, m| n.connect_to(now, host, m));
         vm.run_for(30 * SECOND);
-        let networks = vm.world.hosts[from].node.as_ref().expect("it runs").networks();
+        let networks = vm.world.hosts[from].node.as_ref().expect("it runs");
+        let (networks, _) = networks.networks(None, 9);
         let found: Vec<_> = networks.iter().filter(|n| n.host == host).map(|n| n.addr).collect();
         assert_eq!(found, [addr]);
         assert_eq!(vm.told.iter().filter(|t| matches!(t.2, NodeEvent::HostLost(_))).count(), 0);

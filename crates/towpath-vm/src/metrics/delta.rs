@@ -4,7 +4,8 @@
 //! kind 1 (critical), first: number u64 | flags u8 | lost u32 | untold u32
 //!     flags: 1 a round begins, 2 it ends with this delta
 //! kind 0x80 + group (skippable), for each series: flags u8 | key u64 | sub u32 | mask | steps
-//!     flags: 1 the series is new, and was zero; 2 it is gone, and nothing follows
+//!     flags: 1 the series is new, and was zero; 2 it is gone, and nothing follows;
+//!            the upper four bits: which part of the series
 //!     mask: bit i: metric i of the group has a step, LEB128
 //!     step: what is added to it, wrapping, zigzag, LEB128
 //! ```
@@ -28,6 +29,7 @@ const ENDS: u8 = 2;
 /// Flags of a series.
 const FRESH: u8 = 1;
 const GONE: u8 = 2;
+const PART_SHIFT: u8 = 4;
 /// Bytes of a number at most.
 const VARINT_MAX: usize = 10;
 /// Bytes of a series at most: they fit into one parameter.
@@ -160,7 +162,7 @@ impl Composer {
 }
 
 fn emit_series(w: &mut Writer<'_>, flags: u8, series: Series) {
-    w.u8(flags);
+    w.u8(flags | series.part << PART_SHIFT);
     w.u64(series.key);
     w.u32(series.sub);
 }
@@ -209,7 +211,10 @@ pub fn parse(
     let head = Head { number, begins, ends, lost: r.u32()?, untold: r.u32()? };
     let told = parameters.filter_map(|parameter| match parameter {
         Ok((kind, mut r)) => match group(kind & !SKIPPABLE).filter(|_| kind & SKIPPABLE != 0) {
-            Some(group) => Some(parse_series(&mut r, group.number, group.metrics.len())),
+            Some(group) => {
+                let values = group.distribution().map_or(group.metrics.len(), |_| METRICS_MAX);
+                Some(parse_series(&mut r, group.number, values))
+            }
             None => unknown("part of a delta of metrics", kind).err().map(|e| Err(e.into())),
         },
         Err(e) => Some(Err(e.into())),
@@ -219,7 +224,7 @@ pub fn parse(
 
 fn parse_series(r: &mut Reader<'_>, group: u8, known: usize) -> Result<Told, MetricsError> {
     let flags = r.u8()?;
-    let series = Series { group, key: r.u64()?, sub: r.u32()? };
+    let series = Series { group, key: r.u64()?, sub: r.u32()?, part: flags >> PART_SHIFT };
     let mut steps = [0; METRICS_MAX];
     if flags & GONE != 0 {
         return Ok(Told { series, change: Change::Gone, steps });
@@ -239,7 +244,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ONE: Series = Series { group: 6, key: 77, sub: 3 };
+    const ONE: Series = Series::new(6, 77, 3);
 
     fn all(bytes: &[u8]) -> Vec<Result<Told, MetricsError>> {
         parse(bytes).unwrap().1.collect()
@@ -254,7 +259,7 @@ mod tests {
             lost: u32,
         ) {
             // The longest group, so that every metric is known.
-            let series = Series { group: 5, key: u64::MAX, sub: u32::MAX };
+            let series = Series { part: 15, ..Series::new(5, u64::MAX, u32::MAX) };
             let mut composer = Composer::default();
             composer.step(series, old.as_ref(), &new);
             composer.gone(ONE);
@@ -297,7 +302,7 @@ mod tests {
     fn what_a_later_build_tells_is_passed_over() {
         let mut composer = Composer::default();
         // A group and a metric that there are not yet.
-        composer.step(Series { group: 99, key: 1, sub: 1 }, None, &[1; METRICS_MAX]);
+        composer.step(Series::new(99, 1, 1), None, &[1; METRICS_MAX]);
         composer.step(ONE, None, &[2; METRICS_MAX]);
         let told = all(&composer.finish(&Head::default()));
         assert_eq!(told.len(), 1);

@@ -1,10 +1,13 @@
 //! What a subscriber was told, put together again.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use towpath_wire::histogram::Histogram;
 
 use super::delta::{Change, Head, MetricsError, Told, parse};
 use super::subscription::SERIES_MAX;
-use super::table::{Row, Series, Values};
+use super::table::{Row, Series, Values, group, whole_of};
 
 /// All series as they stand. Memory: [`SERIES_MAX`] of them.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +37,7 @@ impl Store {
     }
 
     fn take(&mut self, told: &Told) -> Result<(), MetricsError> {
-        let Series { group, key, sub } = told.series;
+        let Series { group, key, sub, .. } = told.series;
         match told.change {
             Change::Gone => {
                 self.series.remove(&told.series);
@@ -61,6 +64,18 @@ impl Store {
         self.series.iter().map(|(series, values)| Row { series: *series, values: *values })
     }
 
+    /// Those that are distributions, each as a whole, in order.
+    pub fn distributions(&self) -> impl Iterator<Item = (Series, Histogram)> + '_ {
+        let is = |row: &Row| group(row.series.group).is_some_and(|g| g.distribution().is_some());
+        let mut rows = self.rows().filter(is).peekable();
+        core::iter::from_fn(move || {
+            let series = rows.peek()?.series.whole();
+            let more = || rows.next_if(|row| row.series.whole() == series);
+            let parts: Vec<Row> = core::iter::from_fn(more).collect();
+            Some((series, whole_of(&parts)))
+        })
+    }
+
     /// Rounds that were left out so far, since we did not read.
     pub const fn lost(&self) -> u64 {
         self.lost
@@ -75,9 +90,10 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::super::delta::Composer;
+    use super::super::table::{TRIP, part_of};
     use super::*;
 
-    const ONE: Series = Series { group: 6, key: 77, sub: 0 };
+    const ONE: Series = Series::new(6, 77, 0);
 
     fn delta(number: u64, f: impl FnOnce(&mut Composer)) -> alloc::vec::Vec<u8> {
         let mut composer = Composer::default();
@@ -104,6 +120,25 @@ mod tests {
         store.apply(&delta(3, |c| c.step(ONE, None, &values(7)))).unwrap();
         store.apply(&delta(4, |c| c.step(ONE, None, &values(9)))).unwrap();
         assert_eq!(store.rows().next().map(|r| r.values), Some(values(9)), "fresh is from zero");
+    }
+
+    #[test]
+    fn parts_of_distributions_come_together() {
+        let (mut store, mut of) = (Store::default(), Histogram::new());
+        [7, 70_000, 7].iter().for_each(|v| of.record(*v));
+        let [a, b] = [4, 9].map(|key| Series::new(TRIP.number, key, 0));
+        let mut told = 0;
+        for series in [a, b] {
+            let mut last = None;
+            while let Some(row) = part_of(series, &of, last) {
+                last = Some(row.series.part);
+                store.apply(&delta(told, |c| c.step(row.series, None, &row.values))).unwrap();
+                told += 1;
+            }
+        }
+        assert_eq!(told, 4);
+        let all: Vec<_> = store.distributions().collect();
+        assert_eq!(all, [(a, of), (b, of)]);
     }
 
     #[test]

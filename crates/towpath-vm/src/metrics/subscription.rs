@@ -31,7 +31,8 @@ pub trait Source {
 /// One subscriber. Invariant: `known` is what it was told, [`SERIES_MAX`] at most.
 #[derive(Debug)]
 pub struct Subscription {
-    every: Duration,
+    /// `None`: one round is all.
+    every: Option<Duration>,
     /// When the next round is to begin.
     next_at: Instant,
     known: BTreeMap<Series, Values>,
@@ -48,8 +49,13 @@ impl Subscription {
     /// One that is told of everything at once, and of changes each `every`, which is brought
     /// within [`EVERY_MIN`] and [`EVERY_MAX`].
     pub fn new(now: Instant, every: Duration) -> Self {
+        Self { every: Some(every.clamp(EVERY_MIN, EVERY_MAX)), ..Self::once(now) }
+    }
+
+    /// One that is told of everything once.
+    pub fn once(now: Instant) -> Self {
         Self {
-            every: every.clamp(EVERY_MIN, EVERY_MAX),
+            every: None,
             next_at: now,
             known: BTreeMap::new(),
             under_way: false,
@@ -58,6 +64,16 @@ impl Subscription {
             lost: 0,
             untold: 0,
         }
+    }
+
+    /// It is told of everything once.
+    pub const fn is_once(&self) -> bool {
+        self.every.is_none()
+    }
+
+    /// It was told all that it is to be told.
+    pub const fn is_over(&self) -> bool {
+        self.is_once() && self.number > 0 && !self.under_way
     }
 
     /// When [`Subscription::turn`] has something to do, where `backlog` bytes wait to be written;
@@ -82,7 +98,7 @@ impl Subscription {
         }
         let begins = !self.under_way;
         if begins {
-            self.next_at = now + self.every;
+            self.next_at = self.every.map_or(Instant::NEVER, |every| now + every);
             if backlog > BACKLOG_MAX {
                 self.lost = self.lost.saturating_add(1);
                 return None;
@@ -241,6 +257,19 @@ mod tests {
         round(&mut s, 4000, &mut rows, &mut store);
         assert_eq!(store.lost(), 3);
         assert!(same(&store, &rows), "nothing but moments is lost");
+    }
+
+    #[test]
+    fn one_round_is_all_for_who_wants_one() {
+        let mut subscription = Subscription::once(Instant::ZERO);
+        let (mut rows, mut store) = (Rows::of(100), Store::default());
+        for ends in [false, true] {
+            assert!(!subscription.is_over());
+            let delta = subscription.turn(Instant::ZERO, 0, &mut rows).expect("it is time");
+            assert_eq!(store.apply(&delta).unwrap().ends, ends);
+        }
+        assert!(subscription.is_over());
+        assert_eq!((store.rows().count(), subscription.due(0)), (100, Some(Instant::NEVER)));
     }
 
     #[test]

@@ -4,11 +4,18 @@
 //! **To change it:** new metrics go behind the others of their group, new groups behind the
 //! others, since deltas have numbers only. Whoever does not know them yet passes over them.
 
+use towpath_wire::histogram::{BUCKETS, Histogram};
+
 /// Metrics that a group has at most: a row of all of them fits into one parameter.
 pub const METRICS_MAX: usize = 23;
 
 /// Values of one series, in the order of its group's metrics, and zeros.
 pub type Values = [u64; METRICS_MAX];
+
+/// Parts of a series at most: more than one where its group is a distribution, whose sum and
+/// buckets do not fit into one.
+pub const PARTS_MAX: usize = (1 + BUCKETS).div_ceil(METRICS_MAX);
+const _: () = assert!(PARTS_MAX <= 16, "a part's number has four bits");
 
 /// How a metric moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +24,8 @@ pub enum Kind {
     Counter,
     /// It goes up and down.
     Gauge,
+    /// How often which values came, since its thing began.
+    Distribution,
 }
 
 /// What a metric counts.
@@ -56,7 +65,12 @@ pub enum Label {
     Channel,
     /// A path to another host, by its number there.
     Path,
+    /// What a channel that every two hosts have is for, by its place in [`PURPOSES`].
+    Purpose,
 }
+
+/// Names of [`Label::Purpose`].
+pub const PURPOSES: [&str; 5] = ["log", "control", "output", "small", "bulk"];
 
 /// Metrics that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +81,15 @@ pub struct Group {
     pub name: &'static str,
     /// What the series' key is, and its sub; none: the host has one series.
     pub labels: &'static [Label],
-    /// At most [`METRICS_MAX`].
+    /// At most [`METRICS_MAX`]. One alone, and its buckets are the series: a distribution.
     pub metrics: &'static [Metric],
+}
+
+impl Group {
+    /// What its series are a distribution of.
+    pub fn distribution(&self) -> Option<&'static Metric> {
+        self.metrics.first().filter(|m| m.kind == Kind::Distribution)
+    }
 }
 
 /// One thing that a group is about.
@@ -80,6 +101,20 @@ pub struct Series {
     pub key: u64,
     /// Its second one.
     pub sub: u32,
+    /// Which part of it; zero where it has one.
+    pub part: u8,
+}
+
+impl Series {
+    /// The first part of what a group counts of `key` and `sub`.
+    pub const fn new(group: u8, key: u64, sub: u32) -> Self {
+        Self { group, key, sub, part: 0 }
+    }
+
+    /// The same without its part: what it is about.
+    pub const fn whole(self) -> Self {
+        Self { part: 0, ..self }
+    }
 }
 
 /// A series as it stands.
@@ -92,11 +127,39 @@ pub struct Row {
 }
 
 impl Row {
-    /// Its metrics and their values; none of a group that there is not.
+    /// Its metrics and their values; none of a distribution, nor of a group that there is not.
     pub fn named(&self) -> impl Iterator<Item = (&'static Metric, u64)> {
-        let metrics = group(self.series.group).map_or(&[][..], |g| g.metrics);
+        let of = group(self.series.group).filter(|g| g.distribution().is_none());
+        let metrics = of.map_or(&[][..], |g| g.metrics);
         metrics.iter().zip(self.values)
     }
+}
+
+/// The first part of a distribution behind `last`, or of all, in which something is: part 0 has the
+/// sum and the first buckets, which further parts continue.
+pub fn part_of(series: Series, of: &Histogram, last: Option<u8>) -> Option<Row> {
+    let cell = |i: usize| match i.checked_sub(1) {
+        None => of.sum(),
+        Some(bucket) => of.buckets().get(bucket).copied().unwrap_or(0),
+    };
+    let parts = last.map_or(0, |last| last + 1)..PARTS_MAX as u8;
+    parts.into_iter().find_map(|part| {
+        let values: Values = core::array::from_fn(|i| cell(usize::from(part) * METRICS_MAX + i));
+        let filled = values != Values::default();
+        filled.then_some(Row { series: Series { part, ..series }, values })
+    })
+}
+
+/// A distribution from its parts: those that are not there have nothing in them.
+pub fn whole_of<'a>(parts: impl IntoIterator<Item = &'a Row>) -> Histogram {
+    let mut cells = [0; PARTS_MAX * METRICS_MAX];
+    for Row { series, values } in parts {
+        let at = usize::from(series.part) * METRICS_MAX;
+        if let Some(place) = cells.get_mut(at..at + METRICS_MAX) {
+            place.copy_from_slice(values);
+        }
+    }
+    Histogram::of(cells[0], cells[1..].iter().copied())
 }
 
 /// The group with a number.
@@ -135,7 +198,7 @@ macro_rules! group {
                 for (place, value) in values.iter_mut().zip([$($metric),*]) {
                     *place = value;
                 }
-                Row { series: Series { group: $number, key, sub }, values }
+                Row { series: Series::new($number, key, sub), values }
             }
         }
     };
@@ -203,6 +266,7 @@ group! {
         kept_for_tasks: Gauge of Count, "Kinds of things kept for tasks; 0 once none is left";
         tasks_connected: Gauge of Count, "Tasks connected to the daemon";
         tasks_cut_off: Counter of Count, "Tasks cut off because they broke the rules";
+        turns_cut: Counter of Count, "Turns that were over before everything was done";
     }
 }
 
@@ -284,9 +348,69 @@ group! {
     }
 }
 
+macro_rules! distribution {
+    ($(#[$doc:meta])* $owner:ident = $number:literal $title:literal [$($label:ident),*]
+        $metric:literal of $unit:ident, $help:literal) => {
+        $(#[$doc])*
+        pub const $owner: Group = Group {
+            number: $number,
+            name: $title,
+            labels: &[$(Label::$label),*],
+            metrics: &[Metric {
+                name: $metric,
+                kind: Kind::Distribution,
+                unit: Unit::$unit,
+                help: $help,
+            }],
+        };
+    };
+}
+
+distribution! {
+    /// What turns of the daemon's loop took.
+    TURN_TIME = 8 "turn_time" [] "turn_us" of Micros,
+    "What a turn of the daemon's loop took, without waiting"
+}
+
+distribution! {
+    /// What they moved.
+    TURN_WORK = 9 "turn_work" [] "turn_bytes" of Bytes,
+    "Bytes that a turn moved: of links, tasks and commands"
+}
+
+distribution! {
+    /// Round trips.
+    TRIP = 10 "trip" [Peer] "us" of Micros,
+    "Round-trip times of packets, without what the peer says that it waited"
+}
+
+group! {
+    /// A channel that every two hosts have.
+    HostChannel = 11 "host_channel" [Peer, Purpose] {
+        messages_sent: Counter of Count, "Messages sent that arrived";
+        bytes_sent: Counter of Bytes, "Bytes of these";
+        repaired: Counter of Count, "Pieces sent again";
+        messages_received: Counter of Count, "Messages that came";
+        bytes_received: Counter of Bytes, "Bytes of these";
+        waiting: Gauge of Count, "Messages sent that are not settled";
+    }
+}
+
+distribution! {
+    /// How long messages took on one.
+    HOST_CHANNEL_DELAY = 12 "host_channel_delay" [Peer, Purpose] "us" of Micros,
+    "How long a message took from its sending to its arrival, by our estimate"
+}
+
+distribution! {
+    /// How long messages took on a channel of a task.
+    CHANNEL_DELAY = 13 "channel_delay" [Task, Channel] "us" of Micros,
+    "How long a message took from its sending to its arrival, by our estimate"
+}
+
 group! {
     /// A path to another host: a pair of links.
-    Path = 8 "path" [Peer, Path] {
+    Path = 14 "path" [Peer, Path] {
         carries: Gauge of Count, "1 where it carries, else 0";
         packets_sent: Counter of Count, "Datagrams sent";
         bytes_sent: Counter of Bytes, "Bytes of these";
@@ -304,7 +428,7 @@ group! {
 }
 
 /// All groups, by number.
-pub static GROUPS: [Group; 8] = [
+pub static GROUPS: [Group; 14] = [
     Endpoint::GROUP,
     Node::GROUP,
     Daemon::GROUP,
@@ -312,6 +436,12 @@ pub static GROUPS: [Group; 8] = [
     Association::GROUP,
     Task::GROUP,
     Channel::GROUP,
+    TURN_TIME,
+    TURN_WORK,
+    TRIP,
+    HostChannel::GROUP,
+    HOST_CHANNEL_DELAY,
+    CHANNEL_DELAY,
     Path::GROUP,
 ];
 
@@ -327,9 +457,12 @@ mod tests {
             assert_eq!(usize::from(g.number), i + 1, "{}", g.name);
             assert_eq!(group(g.number), Some(g));
             assert!(g.metrics.len() <= METRICS_MAX && g.labels.len() <= 2, "{}", g.name);
-            assert!(g.metrics.iter().all(|m| (m.unit == Unit::Micros) == m.name.ends_with("_us")));
+            let in_us = |m: &Metric| m.name == "us" || m.name.ends_with("_us");
+            assert!(g.metrics.iter().all(|m| (m.unit == Unit::Micros) == in_us(m)));
+            let distributions = g.metrics.iter().filter(|m| m.kind == Kind::Distribution).count();
+            assert!(distributions == 0 || g.metrics.len() == 1, "{}", g.name);
         }
-        assert_eq!((group(0), group(9)), (None, None));
+        assert_eq!((group(0), group(15)), (None, None));
         let names: Vec<_> = GROUPS
             .iter()
             .flat_map(|g| g.metrics.iter().map(|m| std::format!("{}_{}", g.name, m.name)))
@@ -341,11 +474,28 @@ mod tests {
     #[test]
     fn a_row_has_its_values_in_the_order_of_the_metrics() {
         let row = Task { peers: 1, direct: 2, channels: 3, watches: 4, questions: 5 }.row(9, 0);
-        assert_eq!(row.series, Series { group: 6, key: 9, sub: 0 });
+        assert_eq!(row.series, Series::new(6, 9, 0));
         assert_eq!(row.values[..6], [1, 2, 3, 4, 5, 0]);
         let named: Vec<_> = row.named().map(|(m, value)| (m.name, value)).collect();
         let all = [("peers", 1), ("direct", 2), ("channels", 3), ("watches", 4), ("questions", 5)];
         assert_eq!(named, all);
+    }
+
+    #[test]
+    fn a_distribution_goes_in_parts_and_comes_together_again() {
+        let series = Series::new(TRIP.number, 5, 0);
+        let mut of = Histogram::new();
+        assert_eq!(part_of(series, &of, None), None, "nothing is in it");
+        [1, 1, 90, 5000, u64::MAX >> 20].iter().for_each(|v| of.record(*v));
+        let mut rows = Vec::new();
+        while let Some(row) = part_of(series, &of, rows.last().map(|r: &Row| r.series.part)) {
+            assert_eq!(row.series.whole(), series);
+            rows.push(row);
+        }
+        let parts: Vec<_> = rows.iter().map(|r| r.series.part).collect();
+        assert_eq!(parts, [0, 1, 4], "a part in which nothing is is left out");
+        assert_eq!(whole_of(&rows), of);
+        assert!(rows[0].named().next().is_none(), "buckets have no names");
     }
 
     use std::vec::Vec;

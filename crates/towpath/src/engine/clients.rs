@@ -31,6 +31,10 @@ pub(super) struct ClientConn {
     frames: FrameReader,
     /// It has said that it is of this build.
     greeted: bool,
+    /// Its end of the connection is closed: what it asked before is done still.
+    pub(super) is_gone: bool,
+    /// Requests that were read wait for the next turn.
+    pub(super) behind: bool,
     /// It came when all places were taken, to one that is kept for short questions.
     pub(super) is_extra: bool,
     /// Encoded replies, oldest first; `written` bytes of the first have gone out.
@@ -53,6 +57,8 @@ impl ClientConn {
             stream,
             frames: FrameReader::default(),
             greeted: false,
+            is_gone: false,
+            behind: false,
             is_extra,
             waiting: [bytes[..len].to_vec()].into(),
             written: 0,
@@ -64,18 +70,24 @@ impl ClientConn {
         }
     }
 
-    /// Reads what is there. Ends at 256 KiB a turn.
-    pub(super) fn fill(&mut self, buf: &mut [u8]) -> Result<(), Hangup> {
-        for _ in 0..4 {
+    /// Reads what is there, unless requests that were read wait; bytes. Ends at 256 KiB a turn.
+    pub(super) fn fill(&mut self, buf: &mut [u8]) -> u64 {
+        let mut bytes = 0;
+        for _ in 0..if self.behind || self.is_gone { 0 } else { 4 } {
             match self.stream.read(buf) {
-                Ok(0) => return Err(Hangup::Gone),
-                Ok(n) => self.frames.extend(&buf[..n]),
+                Ok(n) if n > 0 => {
+                    self.frames.extend(&buf[..n]);
+                    bytes += n as u64;
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(Hangup::Gone),
+                Ok(_) | Err(_) => {
+                    self.is_gone = true;
+                    break;
+                }
             }
         }
-        Ok(())
+        bytes
     }
 
     pub(super) fn next_request(&mut self) -> Result<Option<Request>, Hangup> {
@@ -140,7 +152,11 @@ impl ClientConn {
 
     /// Nothing of it is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.spawns.is_empty() && self.backlog == 0 && !self.watches && self.subscription.is_none()
+        !self.behind
+            && self.spawns.is_empty()
+            && self.backlog == 0
+            && !self.watches
+            && self.subscription.is_none()
     }
 
     /// Turns it away with the reason, as far as it can be told.

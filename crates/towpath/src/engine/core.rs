@@ -13,6 +13,7 @@ use towpath_task::place::SOCKET_VAR;
 use towpath_vm::Action;
 use towpath_wire::{ByteSize, HostId, Instant, Rate};
 
+use super::clients::ClientConn;
 use super::control::Control;
 use super::doors::Doors;
 use super::held::{Held, KEY_HELD};
@@ -23,6 +24,7 @@ use super::requests::Clients;
 use super::spawner::{Order, Report};
 use super::tasks::{Conversations, KEY_TASKS, TaskSocket};
 use super::tokens::Unanswered;
+use super::turn::{Job, Pending, Served};
 use crate::keeper::Keeper;
 use crate::log::log;
 use crate::protocol::{HostEvent, Reply};
@@ -43,6 +45,10 @@ pub const LINKS_MAX: usize = (KEY_CLIENTS - KEY_LINKS) as usize;
 const MEMORY: ByteSize = ByteSize::from_mib(512);
 /// How often the wall clock is read.
 const FOLLOW: Duration = Duration::from_secs(1);
+/// What the node wants, and what the control thread reports, in one turn at most.
+const EVENTS_PER_TURN: usize = 4096;
+const REPORTS_PER_TURN: usize = 64;
+
 /// What an engine needs beside its node.
 pub struct EngineOptions {
     /// Name of the virtual machine.
@@ -108,8 +114,6 @@ pub struct Engine {
     pub(super) vm: String,
     pub(super) network: Network,
     pub(super) clock: Clock,
-    /// When the wall clock is to be read again.
-    follow_at: Instant,
     pub(super) listener: UnixListener,
     pub(super) poll: Poll,
     pub(super) clients: Clients,
@@ -118,6 +122,7 @@ pub struct Engine {
     pub(super) doors: Doors,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
+    pub(super) pending: Pending,
     /// Nothing of the virtual machine is to be known at the next start.
     pub(super) is_over: bool,
     pub(super) keeper: Option<Keeper>,
@@ -148,7 +153,6 @@ impl Engine {
             vm,
             network,
             clock,
-            follow_at: Instant::ZERO,
             listener,
             poll,
             conversations: Conversations::new(tasks.listener),
@@ -156,6 +160,7 @@ impl Engine {
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
             ending: false,
+            pending: Pending::default(),
             is_over: false,
             keeper,
             unanswered: Vec::new(),
@@ -184,70 +189,105 @@ impl Engine {
     pub fn run(&mut self, joined: &mut dyn FnMut(&Node)) -> Result<(), EngineError> {
         let mut joined = Some(joined);
         let mut events = Events::new();
+        self.turn_begins();
         loop {
             self.drain(&mut joined)?;
             if self.ending {
                 self.end();
                 return Ok(());
             }
-            let (clock, node) = (self.clock, &mut self.node);
-            let came = self.network.spin(node, &clock, &mut self.memory);
-            let came = came.map_err(system("receiving"))? || self.network.gather(&clock);
-            let timeout = if came { Some(Duration::ZERO) } else { self.timeout() };
-            let timeout = self.doze(timeout).map_err(system("waiting"))?;
+            self.turn_over();
+            let timeout = self.doze().map_err(system("waiting"))?;
             self.poll.wait(&mut events, timeout).map_err(system("waiting"))?;
+            self.turn_begins();
             self.follow_clock();
-            for r in (0..).map_while(|i| events.get(i)) {
-                match r.key {
-                    KEY_LISTENER => self.accept(),
-                    KEY_WAKE => self.waker.reset(),
-                    KEY_SIGNAL => self.ending = true,
-                    KEY_TASK_LISTENER => self.accept_tasks(),
-                    KEY_LINKS..KEY_CLIENTS => {
-                        let ready = self.network.is_ready(r.key, r.writable, &self.poll);
-                        ready.map_err(system("watching the links"))?;
-                    }
-                    key if key >= KEY_HELD => self.serve_held(key),
-                    key if key >= KEY_TASKS => self.serve_task(key, r.writable),
-                    key => self.serve(key),
-                }
-            }
+            self.sort(&events)?;
             let (clock, node) = (self.clock, &mut self.node);
             let received = self.network.receive(node, &clock, &mut self.memory);
             received.map_err(system("receiving"))?;
-            self.take_reports();
+            self.serve_jobs()?;
             let now = self.clock.now();
-            if self.node.poll_timeout().is_some_and(|(at, _)| at <= now) {
-                self.node.handle_timeout(now, &mut self.memory);
-            }
+            self.fire_timers(now);
             self.signal_orphans(now);
             self.open_doors(now).map_err(system("watching for clients and tasks"))?;
+        }
+    }
+
+    /// Puts what became ready where it is served.
+    fn sort(&mut self, events: &Events) -> Result<(), EngineError> {
+        for r in (0..).map_while(|i| events.get(i)) {
+            match r.key {
+                KEY_SIGNAL => self.ending = true,
+                KEY_LINKS..KEY_CLIENTS => {
+                    let ready = self.network.is_ready(r.key, r.writable, &self.poll);
+                    ready.map_err(system("watching the links"))?;
+                }
+                key => self.is_ready(key, r.writable),
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves a piece of what is ready.
+    pub(super) fn serve_key(&mut self, Job { key, writable, .. }: Job) -> Served {
+        match key {
+            KEY_LISTENER => self.accept(),
+            KEY_WAKE => {
+                self.waker.reset();
+                return self.take_reports();
+            }
+            KEY_TASK_LISTENER => self.accept_tasks(),
+            key if key >= KEY_HELD => self.serve_held(key),
+            key if key >= KEY_TASKS => {
+                return Served { bytes: self.serve_task(key, writable), more: false };
+            }
+            key => return self.serve(key),
+        }
+        Served::default()
+    }
+
+    /// The node's timers that are due.
+    pub(super) fn fire_timers(&mut self, now: Instant) {
+        if self.node.poll_timeout().is_some_and(|(at, _)| at <= now) {
+            self.node.handle_timeout(now, &mut self.memory);
         }
     }
 
     /// Somebody may set the machine's clock while we run.
     fn follow_clock(&mut self) {
         let now = self.clock.now();
-        if now >= self.follow_at {
-            self.follow_at = now + FOLLOW;
+        if now >= self.pending.follow_at {
+            self.pending.follow_at = now + FOLLOW;
             self.clock.follow();
             self.node.set_clock(self.clock.unix_us_at_zero());
         }
     }
 
-    fn timeout(&self) -> Option<Duration> {
-        if self.clients.all.values().any(|c| c.backlog() > 0 && !c.wants_write) {
-            return Some(Duration::ZERO);
+    /// When there is something to do though nothing comes; [`Instant::ZERO`]: now.
+    fn next_due(&self) -> Option<Instant> {
+        let waits = |c: &ClientConn| c.backlog() > 0 && !c.wants_write;
+        if self.has_jobs() || self.pending.rushed || self.clients.all.values().any(waits) {
+            return Some(Instant::ZERO);
         }
         let node = self.node.poll_timeout().map(|(at, _)| at);
         let orphan = self.clients.orphans.values().min().copied();
         let others = orphan.into_iter().chain(self.doors.shut_until).chain(self.observers_due());
-        let next = node.into_iter().chain(others).min()?;
-        Some(next.since(self.clock.now()))
+        node.into_iter().chain(others).min()
     }
 
-    /// Waits for a paced link's next turn where that is sooner; how long to wait yet.
-    fn doze(&self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
+    /// Looks for datagrams, gathers them, or waits for a paced link's next turn, where that pays;
+    /// how long to wait yet.
+    fn doze(&mut self) -> io::Result<Option<Duration>> {
+        let next = self.next_due();
+        if next == Some(Instant::ZERO) {
+            return Ok(Some(Duration::ZERO));
+        }
+        let (clock, node) = (self.clock, &mut self.node);
+        let came = self.network.spin(node, &clock, &mut self.memory)?;
+        if came || self.network.gather(&clock, next) {
+            return Ok(Some(Duration::ZERO));
+        }
+        let timeout = self.next_due().map(|at| at.since(self.clock.now()));
         let held = self.network.held_until().map(|at| at.since(self.clock.now()));
         let Some(held) = held.filter(|held| timeout.is_none_or(|t| *held < t)) else {
             return Ok(timeout);
@@ -261,13 +301,15 @@ impl Engine {
     /// What has come for tasks and processes is handed to them first: they wait for it, while the
     /// host that it came from waits for the acknowledgement with nothing but its timers.
     fn drain(&mut self, joined: &mut Option<&mut dyn FnMut(&Node)>) -> Result<(), EngineError> {
+        self.pending.rushed = false;
         self.carry_out(joined)?;
         loop {
             self.flush_tasks();
             self.control.wake();
             self.transmit()?;
             self.resume_tasks();
-            if !self.carry_out(joined)? {
+            // What ends everything is behind all that was said before it.
+            if self.pending.rushed && !self.ending || !self.carry_out(joined)? {
                 break;
             }
         }
@@ -281,16 +323,18 @@ impl Engine {
         Ok(())
     }
 
-    /// Carries out the events that wait; true when there were any.
+    /// Carries out events that wait, so many at most; true when there were any.
     fn carry_out(
         &mut self,
         joined: &mut Option<&mut dyn FnMut(&Node)>,
     ) -> Result<bool, EngineError> {
         let mut any = false;
-        while let Some(event) = self.node.poll_event() {
+        for _ in 0..EVENTS_PER_TURN {
+            let Some(event) = self.node.poll_event() else { return Ok(any) };
             any = true;
             self.event(event, joined)?;
         }
+        self.pending.rushed = true;
         Ok(any)
     }
 
@@ -400,14 +444,19 @@ impl Engine {
         }
     }
 
-    fn take_reports(&mut self) {
-        let now = self.clock.now();
-        while let Some(report) = self.control.next_report() {
+    /// What the control thread reports, so much at most.
+    fn take_reports(&mut self) -> Served {
+        let (now, mut bytes) = (self.clock.now(), 0);
+        for _ in 0..REPORTS_PER_TURN {
+            let Some(report) = self.control.next_report() else {
+                return Served { bytes, more: false };
+            };
             let (node, memory) = (&mut self.node, &mut self.memory);
             match report {
                 Report::Started { task, pid, at } => node.task_started(at, task, pid, memory),
-                Report::Output { task, stream, bytes } => {
-                    node.task_output(now, task, stream, bytes, memory);
+                Report::Output { task, stream, bytes: output } => {
+                    bytes += output.len() as u64;
+                    node.task_output(now, task, stream, output, memory);
                 }
                 Report::InputTaken { task, bytes } => {
                     node.task_input_taken(now, task, bytes, memory);
@@ -417,6 +466,7 @@ impl Engine {
                 }
             }
         }
+        Served { bytes, more: true }
     }
 
     /// Where no other host is left there is nobody to come back to, unless somebody was deleted who

@@ -21,6 +21,7 @@ mod requests;
 mod spawner;
 mod tasks;
 pub(crate) mod tokens;
+mod turn;
 mod unclaimed;
 
 pub use core::{Engine, EngineError, EngineOptions, LINKS_MAX};

@@ -95,13 +95,15 @@ impl Network {
         self.links[self.busy].driver.spin(clock, node, memory)
     }
 
-    /// Sleeps for a moment where datagrams come so fast that it pays, and nothing waits to be
-    /// sent; true when it did.
-    pub(super) fn gather(&mut self, clock: &Clock) -> bool {
+    /// Sleeps for a moment where datagrams come so fast that it pays, nothing waits to be sent, and
+    /// nothing is due before it is over; true when it did.
+    pub(super) fn gather(&mut self, clock: &Clock, next: Option<Instant>) -> bool {
         let pause = self.links[self.busy].driver.gather(clock);
-        let held = self.held_until().map_or(pause, |until| until.since(clock.now()));
-        let pause = pause.min(held);
         if pause.is_zero() || self.links.iter().any(|l| l.blocked || l.more) {
+            return false;
+        }
+        let due = next.into_iter().chain(self.held_until()).min();
+        if due.is_some_and(|due| due.since(clock.now()) < pause) {
             return false;
         }
         std::thread::sleep(pause);
@@ -170,6 +172,12 @@ impl Network {
         if let Some(link) = self.links.iter_mut().find(|l| l.driver.link().id() == link) {
             link.driver.egress_mut().release(now, of);
         }
+    }
+
+    /// Bytes that all links have sent and received so far.
+    pub(super) fn moved(&self) -> u64 {
+        let of = |l: &Link| l.driver.counters().bytes_sent + l.driver.counters().bytes_received;
+        self.links.iter().map(of).sum()
     }
 
     /// Channels that are reserved.

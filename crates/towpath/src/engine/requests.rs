@@ -12,10 +12,13 @@ use towpath_wire::{HostId, Instant, TaskId};
 use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
 use super::core::{Engine, refuses};
 use super::doors::Knock;
+use super::turn::Served;
 use super::unclaimed::Unclaimed;
 use crate::keeper::Keeper;
 use crate::log::log;
-use crate::protocol::{ADOPTED_TAGS, Account, HostEvent, Info, Reply, Request, TaskEvent, Ways};
+use crate::protocol::{
+    ADOPTED_TAGS, Account, HostEvent, Info, LOADS_MAX, Reply, Request, TaskEvent, Ways,
+};
 
 /// Clients at once that may do anything.
 const CLIENTS_MAX: usize = 1024;
@@ -145,26 +148,33 @@ impl Engine {
         true
     }
 
-    pub(super) fn serve(&mut self, key: u64) {
-        let Some(client) = self.clients.all.get_mut(&key) else { return };
-        let filled = client.fill(&mut self.buf);
-        let mut taken = 0;
-        loop {
-            let Some(client) = self.clients.all.get_mut(&key) else { return };
+    /// Takes requests of a client, so many at most.
+    pub(super) fn serve(&mut self, key: u64) -> Served {
+        let Some(client) = self.clients.all.get_mut(&key) else { return Served::default() };
+        let bytes = client.fill(&mut self.buf);
+        for _ in 0..REQUESTS_PER_TURN {
+            let Some(client) = self.clients.all.get_mut(&key) else { break };
             match client.next_request() {
                 Ok(Some(request)) => self.request(key, request),
-                Ok(None) => break,
-                Err(hangup) => return self.hang_up(key, &hangup),
-            }
-            taken += 1;
-            // A long queue of requests: let the network have its turn in between.
-            if taken % REQUESTS_PER_TURN == 0 && self.transmit().is_err() {
-                break;
+                Ok(None) => {
+                    client.behind = false;
+                    if client.is_gone {
+                        self.hang_up(key, &Hangup::Gone);
+                    }
+                    return Served { bytes, more: false };
+                }
+                Err(hangup) => {
+                    self.hang_up(key, &hangup);
+                    return Served { bytes, more: false };
+                }
             }
         }
-        if let Err(hangup) = filled {
-            self.hang_up(key, &hangup);
+        let client = self.clients.all.get_mut(&key);
+        let more = client.is_some();
+        if let Some(client) = client {
+            client.behind = true;
         }
+        Served { bytes, more }
     }
 
     // tidy: dispatch
@@ -214,9 +224,13 @@ impl Engine {
                 let told = self.explain(from, to);
                 self.reply(key, &told);
             }
-            Request::Loads => {
-                let loads = self.loads();
+            Request::Loads { after } => {
+                let loads = self.loads(after);
                 self.reply(key, &loads);
+            }
+            Request::Networks { after } => {
+                let (networks, more) = self.node.networks(after, LOADS_MAX);
+                self.reply(key, &Reply::Networks { networks, more });
             }
             Request::Observe { every_ms } => self.observe(key, every_ms),
             Request::Watch => {
@@ -279,11 +293,11 @@ impl Engine {
         Reply::Explained { way: self.node.explain(from, to), account }
     }
 
-    fn loads(&mut self) -> Reply {
-        let (tasks, networks) = (self.node.loads(), self.node.networks());
+    fn loads(&mut self, after: Option<TaskId>) -> Reply {
+        let (tasks, more) = self.node.loads(after, LOADS_MAX);
         let ways = |task: TaskId| Some((task, Ways::of(task.host(), &self.accounts(task)?)));
         let ways = tasks.iter().map(|load| load.task).filter_map(ways).collect();
-        Reply::Loads { tasks, ways, networks }
+        Reply::Loads { tasks, ways, more }
     }
 
     /// What a task of this host says in its shared memory of its direct routes.

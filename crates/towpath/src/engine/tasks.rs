@@ -174,10 +174,10 @@ impl Engine {
         Ok((peer.pid, process))
     }
 
-    /// A connection, or the process at its other end, has something.
-    pub(super) fn serve_task(&mut self, key: u64, writable: bool) {
+    /// A connection, or the process at its other end, has something; bytes that were read.
+    pub(super) fn serve_task(&mut self, key: u64, writable: bool) -> u64 {
         let (key, ended) = (key & !1, key & 1 == 1);
-        let Some(c) = self.conversations.all.get_mut(&key) else { return };
+        let Some(c) = self.conversations.all.get_mut(&key) else { return 0 };
         if ended && !c.ending {
             c.ending = true;
             let _ = self.poll.remove(c.process());
@@ -185,17 +185,18 @@ impl Engine {
         if writable {
             self.conversations.touch(key);
         }
-        self.read_task(key);
+        self.read_task(key)
     }
 
-    /// Reads what a task sent: once, or, when it ends, to the end.
-    fn read_task(&mut self, key: u64) {
-        let mut buf = std::mem::take(&mut self.conversations.buf);
+    /// Reads what a task sent: once, or, when it ends, to the end; how many bytes.
+    fn read_task(&mut self, key: u64) -> u64 {
+        let (mut buf, mut bytes) = (std::mem::take(&mut self.conversations.buf), 0);
         while let Some(c) = self.conversations.all.get_mut(&key) {
             if c.paused || c.enrolling && !c.ending {
                 break;
             }
             let (len, reading) = c.read(&mut buf);
+            bytes += len as u64;
             match self.take_frames(key, &buf[..len]) {
                 Ok(taken) => {
                     self.tell_taken(key);
@@ -217,6 +218,7 @@ impl Engine {
             }
         }
         self.conversations.buf = buf;
+        bytes
     }
 
     /// Hands whole frames on; how many bytes those were.

@@ -295,6 +295,7 @@ impl<'a> Farm<'a> {
             | Reply::Tokens(_)
             | Reply::Explained { .. }
             | Reply::Loads { .. }
+            | Reply::Networks { .. }
             | Reply::Metrics(_)
             | Reply::Done => {}
         }
