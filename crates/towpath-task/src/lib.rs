@@ -28,6 +28,7 @@ pub mod groups;
 pub mod loan;
 pub mod message;
 pub mod place;
+pub mod plain;
 pub mod task;
 pub mod team;
 
@@ -56,6 +57,7 @@ pub use groups::{Mail, Members};
 pub use loan::{Loan, Sealed};
 pub use message::{Arrived, Choice, Envelope, Message, Received};
 pub use pending::{Pending, STARTED_MAX};
+pub use plain::Plain;
 pub use task::Task;
 pub use team::{Team, TeamError};
 pub use towpath_io::shared::aside;

@@ -182,7 +182,7 @@ impl Team {
     /// let all_here = team.start(&mut task, Operation::Barrier)?;
     /// while !team.test(&mut task, &all_here)? {
     ///     // Compute something; or answer what comes, and wait for more:
-    ///     while let Some(question) = task.try_recv(&Wanted::any(0))? {
+    ///     while let Some(question) = task.try_recv(&Wanted::any())? {
     ///         task.send(question.src(), 1, b"not yet")?;
     ///     }
     ///     task.wait(None)?;

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFlags, Timespec};
-use towpath_io::shared::{Head, Kind, Spin, TINY_MAX, Woken};
+use towpath_io::shared::{Kind, Spin, TINY_MAX, Woken};
 use towpath_vm::matching::Wanted;
 use towpath_wire::talk::Header;
 
@@ -49,6 +49,19 @@ impl Deadline {
         let tv_sec = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
         Some(Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() })
     }
+}
+
+/// What every receive of bytes takes.
+#[inline]
+#[allow(clippy::unnecessary_wraps, reason = "a check that finds nothing wrong is one, too")]
+const fn anything(_: &Received) -> Result<(), RecvError> {
+    Ok(())
+}
+
+/// What is known of a message by the header of its pieces.
+const fn sent_with(header: &Header) -> Received {
+    let Header { src, tag, context, format, total, .. } = *header;
+    Received { src, tag, context, format, len: total as usize }
 }
 
 impl Task {
@@ -106,7 +119,7 @@ impl Task {
     /// Receives the earliest message that fits into `out`; waits for it. One that is longer than
     /// `out` stays where it is, and the error says how long it is.
     pub fn recv_into(&mut self, wanted: &Wanted, out: &mut [u8]) -> Result<Received, RecvError> {
-        let got = self.recv_into_until(wanted, out, Deadline::NEVER)?;
+        let got = self.into_until(wanted, out, Deadline::NEVER, &anything)?;
         Ok(got.expect("a wait without end ends with a message"))
     }
 
@@ -118,22 +131,25 @@ impl Task {
         out: &mut [u8],
         timeout: Duration,
     ) -> Result<Option<Received>, RecvError> {
-        self.recv_into_until(wanted, out, Deadline::after(Some(timeout)))
+        self.into_until(wanted, out, Deadline::after(Some(timeout)), &anything)
     }
 
-    fn recv_into_until(
+    /// Receives into `out` what `check` finds nothing wrong with.
+    #[inline]
+    pub(crate) fn into_until(
         &mut self,
         wanted: &Wanted,
         out: &mut [u8],
         deadline: Deadline,
+        check: &impl Fn(&Received) -> Result<(), RecvError>,
     ) -> Result<Option<Received>, RecvError> {
         self.awaited = wanted.source;
         let glances = !deadline.is_over();
-        if let Some(found) = self.soon(glances, &mut |task| task.take_into(wanted, out))? {
+        if let Some(found) = self.soon(glances, &mut |task| task.take_into(wanted, out, check))? {
             self.rings.stop_copy(wanted);
             return found.map(Some);
         }
-        let found = self.wait_for(deadline, &mut |task| task.take_into(wanted, out));
+        let found = self.wait_for(deadline, &mut |task| task.take_into(wanted, out, check));
         // A message that was copied in part stays whole where it is.
         self.rings.stop_copy(wanted);
         found?.transpose()
@@ -144,11 +160,15 @@ impl Task {
         &mut self,
         wanted: &Wanted,
         out: &mut [u8],
+        check: &impl Fn(&Received) -> Result<(), RecvError>,
     ) -> Option<Result<Received, RecvError>> {
         let room = out.len();
         if let Some((ticket, waiting)) = self.endpoint.probe(wanted) {
             let about = about(waiting);
             let len = about.len;
+            if let Err(e) = check(&about) {
+                return Some(Err(e));
+            }
             if len > room {
                 return Some(Err(RecvError::TooLong { len, room }));
             }
@@ -157,29 +177,68 @@ impl Task {
             self.endpoint.reuse(taken.payload.body);
             return Some(Ok(about));
         }
-        if let Some(received) = self.rings.take_tiny(wanted, &mut self.endpoint, out) {
+        if let Some(received) =
+            self.rings.take_tiny(wanted, &mut self.endpoint, out, |about| check(about).is_ok())
+        {
             return Some(Ok(received));
         }
         if self.rings.may_fill()
-            && let Some(header) = self.rings.copy_some(wanted, out)
+            && let Some(header) =
+                self.rings.copy_some(wanted, out, |header| check(&sent_with(header)).is_ok())
         {
-            let Header { src, tag, context, format, total, .. } = header;
-            self.endpoint.pass(src);
+            let about = sent_with(&header);
+            self.endpoint.pass(about.src);
             self.rings.taken += 1;
-            return Some(Ok(Received { src, tag, context, format, len: total as usize }));
+            return Some(Ok(about));
         }
         let ring = self.rings.find(wanted, &mut self.endpoint)?;
         let arrival = ring.arrival();
-        let len = arrival.len;
+        let about = ring.about(&arrival);
+        let len = about.len;
+        if let Err(e) = check(&about) {
+            return Some(Err(e));
+        }
         if len > room {
             return Some(Err(RecvError::TooLong { len, room }));
         }
         ring.take_into(&arrival, &mut out[..len]);
-        let Head { tag, context, format, .. } = arrival.head;
-        let src = ring.peer;
-        self.endpoint.pass(src);
+        self.endpoint.pass(about.src);
         self.rings.taken += 1;
-        Some(Ok(Received { src, tag, context, format, len }))
+        Some(Ok(about))
+    }
+
+    /// Takes the earliest message that fits if `check` finds nothing wrong with it; else it stays.
+    fn take_checked(
+        &mut self,
+        wanted: &Wanted,
+        check: &impl Fn(&Received) -> Result<(), RecvError>,
+    ) -> Option<Result<Message, RecvError>> {
+        let seen = match self.endpoint.probe(wanted) {
+            Some((_, waiting)) => about(waiting),
+            None => {
+                let ring = self.rings.find(wanted, &mut self.endpoint)?;
+                ring.about(&ring.arrival())
+            }
+        };
+        if let Err(e) = check(&seen) {
+            return Some(Err(e));
+        }
+        self.take(wanted).map(Ok)
+    }
+
+    /// Receives the earliest message that fits if `check` finds nothing wrong with it.
+    pub(crate) fn message_until(
+        &mut self,
+        wanted: &Wanted,
+        deadline: Deadline,
+        check: &impl Fn(&Received) -> Result<(), RecvError>,
+    ) -> Result<Option<Message>, RecvError> {
+        self.awaited = wanted.source;
+        let glances = !deadline.is_over();
+        if let Some(found) = self.soon(glances, &mut |task| task.take_checked(wanted, check))? {
+            return found.map(Some);
+        }
+        self.wait_for(deadline, &mut |task| task.take_checked(wanted, check))?.transpose()
     }
 
     /// Takes the earliest message that fits: of those that wait, else straight from a ring.
@@ -190,9 +249,8 @@ impl Task {
         }
         let ring = self.rings.find(wanted, &mut self.endpoint)?;
         let arrival = ring.arrival();
-        let (Head { tag, context, format, .. }, len) = (arrival.head, arrival.len);
-        let about = Received { src: ring.peer, tag, context, format, len };
-        let message = if len <= TINY_MAX && arrival.kind == Kind::Short {
+        let about = ring.about(&arrival);
+        let message = if about.len <= TINY_MAX && arrival.kind == Kind::Short {
             Message::tiny(about, |bytes| ring.take_into(&arrival, bytes))
         } else {
             Message::received(about, ring.take_body(&arrival))

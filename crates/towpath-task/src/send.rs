@@ -91,12 +91,17 @@ impl Task {
             self.put_local(to, envelope, parts.concat());
             return Ok(());
         }
-        if parts.len() > PARTS_MAX {
-            return self.send_parts(to, envelope, &[&parts.concat()]);
-        }
         if self.by_ring(to, envelope, parts)? {
             return Ok(());
         }
+        let (whole, one);
+        let parts = if parts.len() > PARTS_MAX {
+            whole = parts.concat();
+            one = [&whole[..]];
+            &one
+        } else {
+            parts
+        };
         self.wait_for_stragglers(&[to])?;
         let mut header = self.header(to, envelope, parts);
         let mut sent = self.by_stream(&mut header, parts);
