@@ -31,6 +31,7 @@ pub mod place;
 pub mod plain;
 pub mod task;
 pub mod team;
+pub mod topology;
 
 mod accounts;
 mod alarm;
@@ -44,7 +45,9 @@ mod peers;
 mod pending;
 mod receive;
 mod rings;
+mod slices;
 mod send;
+pub mod started;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -59,11 +62,14 @@ pub use message::{Arrived, Choice, Envelope, Message, Received};
 pub use pending::{Pending, STARTED_MAX};
 pub use plain::Plain;
 pub use task::Task;
+pub use slices::PendingValues;
 pub use team::{Team, TeamError};
+pub use topology::Grid;
 pub use towpath_io::shared::aside;
 pub use towpath_vm::channel::{ChannelSpec, ChannelStatus, Class, Closed, Reserve};
 pub use towpath_vm::collective;
-pub use towpath_vm::matching::Wanted;
+pub use started::{PendingReceive, PendingSend};
+pub use towpath_vm::matching::{Pattern, Wanted};
 pub use towpath_vm::talk::{
     Answer, Claim, Fault, MailRules, Mailbox, Place, Question, RegistryAnswer, RegistryOp,
     SpawnTasks, Subject, WatchEvent,

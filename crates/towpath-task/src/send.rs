@@ -91,6 +91,9 @@ impl Task {
             self.put_local(to, envelope, parts.concat());
             return Ok(());
         }
+        if self.started.has_queued() {
+            self.wait_for_queued(&[to])?;
+        }
         if self.by_ring(to, envelope, parts)? {
             return Ok(());
         }
@@ -259,6 +262,7 @@ impl Task {
         if parts.len() > PARTS_MAX {
             return self.multicast(to, envelope, &[&parts.concat()]);
         }
+        self.wait_for_queued(to)?;
         self.wait_for_stragglers(to)?;
         self.counts.multicast += 1;
         let mut seen = HashSet::with_capacity(count);

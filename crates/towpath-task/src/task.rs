@@ -22,6 +22,7 @@ use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
 use crate::send::Sending;
+use crate::started::Started;
 use crate::streams::{LEAVE_PATIENCE, Routes};
 use crate::team::Ends;
 
@@ -75,6 +76,16 @@ pub struct Task {
     pub(crate) directs: Directs,
     pub(crate) routes: Routes,
     pub(crate) sending: Sending,
+    pub(crate) started: Started,
+    pub(crate) waits: Waits,
+    pub(crate) counts: Counts,
+    origin: Origin,
+    /// Of tasks that teams depend on.
+    pub(crate) ends: Ends,
+}
+
+/// How a task waits. Invariant: `armed` implies `attention`.
+pub(crate) struct Waits {
     /// Whom the next message is expected from.
     pub(crate) awaited: Option<TaskId>,
     /// Sleeps until the bell rings or a descriptor has something.
@@ -84,10 +95,9 @@ pub struct Task {
     /// The card says that this task sleeps, for a program that waits on its own
     /// ([`Task::arm`]).
     pub(crate) armed: bool,
-    pub(crate) counts: Counts,
-    origin: Origin,
-    /// Of tasks that teams depend on.
-    pub(crate) ends: Ends,
+    /// A receive has something to do before it looks for its message ([`Task::attends`]): so that
+    /// it costs one question to find out that there is nothing, as there mostly is.
+    pub(crate) attention: bool,
 }
 
 impl std::fmt::Debug for Task {
@@ -175,10 +185,8 @@ impl Task {
             directs: Directs::default(),
             routes: Routes::default(),
             sending: Sending::default(),
-            awaited: None,
-            waiter,
-            looks: 0,
-            armed: false,
+            started: Started::default(),
+            waits: Waits { awaited: None, waiter, looks: 0, armed: false, attention: false },
             counts: Counts::default(),
             origin,
             ends: Ends::default(),
@@ -318,7 +326,7 @@ impl Drop for Task {
             // The program has closed all descriptors: what has these numbers now is not ours to
             // close.
             self.link.leak();
-            std::mem::forget(self.waiter.take());
+            std::mem::forget(self.waits.waiter.take());
             std::mem::forget(std::mem::take(&mut self.rings));
             std::mem::forget(std::mem::take(&mut self.routes));
             return;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use towpath_vm::collective::{
-    CollectiveError, Lengths, Operation, Operator, Output, Payload, Reach, Settings, Standing,
+    CollectiveError, Lengths, Operation, Operator, OperatorError, Output, Payload, Reach, Settings, Standing,
     StartError, Team as Layout,
 };
 use towpath_vm::talk::{Subject, WatchEvent};
@@ -17,6 +17,7 @@ use crate::error::{AskError, RecvError, SendError};
 use crate::meeting::{Meeting, Words};
 use crate::peers::Peers;
 use crate::pending::{STARTED_MAX, Underway};
+use crate::plain::ContentError;
 use crate::task::Task;
 
 /// This bit is set in contexts of teams that no registry made.
@@ -32,6 +33,7 @@ fn fnv(mix: u64, value: u64) -> u64 {
 
 /// Why members did not do something together.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TeamError {
     /// This task is not among the members, or there are too many.
     #[error("no team: {0}")]
@@ -59,6 +61,12 @@ pub enum TeamError {
     /// The operation is not one of this team's.
     #[error("the operation was started by another team")]
     Foreign,
+    /// The members' arrays are not as long as they must be for each other.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// Its functions are not defined for such values.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
     /// Nothing can be sent.
     #[error(transparent)]
     Send(#[from] SendError),
@@ -234,6 +242,11 @@ impl Team {
         &self.peers.members
     }
 
+    /// The member of a rank. Panics where there is none.
+    pub fn member(&self, rank: u32) -> TaskId {
+        self.peers.members[rank as usize]
+    }
+
     /// Whether barriers go without messages.
     #[cfg(test)]
     pub(crate) const fn meets_by_words(&self) -> bool {
@@ -243,7 +256,17 @@ impl Team {
     /// Does one operation together with all other members. The functions below are this one for
     /// each kind.
     pub fn perform(&mut self, task: &mut Task, operation: Operation) -> Result<Output, TeamError> {
-        let at = self.begin(task, operation, None)?;
+        self.perform_of(task, operation, 0)
+    }
+
+    /// The same with a type of data that members compare.
+    pub(crate) fn perform_of(
+        &mut self,
+        task: &mut Task,
+        operation: Operation,
+        kind: u8,
+    ) -> Result<Output, TeamError> {
+        let at = self.begin(task, operation, kind, None)?;
         self.end(task, at)
     }
 

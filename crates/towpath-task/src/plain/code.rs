@@ -88,6 +88,12 @@ impl TypeCode {
         Self(RECORD | (hash ^ hash >> 16) << 16 >> 8)
     }
 
+    /// A number for it of one byte, for members of a team to compare.
+    pub(crate) const fn kind(self) -> u8 {
+        let (number, record) = (self.0 & RECORD, self.0 >> 8);
+        if number == RECORD { 0x80 | (record ^ record >> 7) as u8 } else { number as u8 }
+    }
+
     /// The format field of a message of such values from this machine.
     pub const fn format(self) -> u32 {
         self.format_in(Order::NATIVE)

@@ -37,6 +37,7 @@ mod send;
 mod tests;
 mod tile;
 
+pub(crate) use code::check;
 pub use code::{ContentError, Order, TypeCode};
 pub use num_complex::{Complex32, Complex64};
 pub use receive::Values;

@@ -1,6 +1,7 @@
 //! All peers of a task, and the messages that wait to be received.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Weak;
 use alloc::vec::Vec;
 
 use towpath_wire::talk::Header;
@@ -54,8 +55,8 @@ pub struct Endpoint<P> {
     peers: Peers,
     ended: VecDeque<TaskId>,
     store: Store<Parcel<P>>,
-    /// Receives that wait for their message, by their caller's number.
-    posted: Posted<u32>,
+    /// Receives that wait for their message, by their caller's number, as long as they live.
+    posted: Posted<(u32, Weak<()>)>,
     /// Messages that have come for one.
     claimed: VecDeque<(u32, Waiting<Parcel<P>>)>,
     spares: Spares,
@@ -213,11 +214,13 @@ impl<P> Endpoint<P> {
     pub fn post(&mut self, key: Key, len: u64, parcel: Parcel<P>) {
         self.arrived += 1;
         self.held += parcel.own_bytes();
-        if !self.posted.is_empty()
-            && let Some(slot) = self.posted.claim(&key)
+        while !self.posted.is_empty()
+            && let Some((slot, life)) = self.posted.claim(&key)
         {
-            self.claimed.push_back((slot, Waiting { key, bytes: len, payload: parcel }));
-            return;
+            if life.strong_count() > 0 {
+                self.claimed.push_back((slot, Waiting { key, bytes: len, payload: parcel }));
+                return;
+            }
         }
         let kept = self.store.insert(key, len, parcel);
         kept.unwrap_or_else(|_| unreachable!("the store has no limit that memory has not"));
@@ -278,19 +281,20 @@ impl<P> Endpoint<P> {
     }
 
     /// Posts a receive, which `slot` names for the caller: the message that arrived first of all
-    /// that match, or the next to arrive, is claimed for it ([`Self::claimed`]). The number is for
-    /// [`Self::cancel`]; there is none where a message was here.
+    /// that match, or the next to arrive, is claimed for it ([`Self::claimed`]), unless `life` is
+    /// over by then. The number is for [`Self::cancel`]; there is none where a message was here.
     pub fn post_receive(
         &mut self,
         pattern: Pattern,
         slot: u32,
+        life: Weak<()>,
     ) -> Result<Option<Number>, PostedFull> {
         if let Some((ticket, _)) = self.store.probe_pattern(&pattern) {
             let waiting = self.store.take_ticket(ticket).expect("it was just seen");
             self.claimed.push_back((slot, waiting));
             return Ok(None);
         }
-        self.posted.post(pattern, slot).map(Some)
+        self.posted.post(pattern, (slot, life)).map(Some)
     }
 
     /// Takes a posted receive back; false: its message has come.

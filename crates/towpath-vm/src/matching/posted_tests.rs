@@ -1,3 +1,4 @@
+use std::sync::{Arc, Weak};
 use std::vec::Vec;
 
 use proptest::prelude::*;
@@ -63,6 +64,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 struct Pair {
     naive: Naive,
     numbers: Vec<(Option<Number>, u32)>,
+    life: Arc<()>,
     next: u32,
 }
 
@@ -84,7 +86,7 @@ impl Pair {
     fn post(&mut self, endpoint: &mut Endpoint<u32>, pattern: Pattern) {
         self.next += 1;
         let receive = self.next;
-        let number = endpoint.post_receive(pattern, receive).unwrap();
+        let number = endpoint.post_receive(pattern, receive, Arc::downgrade(&self.life)).unwrap();
         self.numbers.push((number, receive));
         let naive = &mut self.naive;
         match naive.waiting.iter().position(|(key, _)| pattern.matches(key)) {
@@ -166,10 +168,12 @@ fn a_pattern_is_a_wanted_where_it_says_no_more_and_no_less() {
 fn posted_receives_have_a_limit() {
     let mut endpoint = Endpoint::<u32>::new(7);
     let pattern = Pattern::from(Wanted::any());
+    let life = Arc::new(());
+    let alive = || Arc::downgrade(&life);
     for slot in 0..POSTED_MAX as u32 {
-        endpoint.post_receive(pattern, slot).unwrap().unwrap();
+        endpoint.post_receive(pattern, slot, alive()).unwrap().unwrap();
     }
-    let full = endpoint.post_receive(pattern, 0).unwrap_err();
+    let full = endpoint.post_receive(pattern, 0, alive()).unwrap_err();
     assert_eq!(full.limit, POSTED_MAX);
     // One fewer, and there is room for another.
     endpoint.post(
@@ -178,5 +182,18 @@ fn posted_receives_have_a_limit() {
         Parcel { format: 0, body: Body::Route(0) },
     );
     assert_eq!(endpoint.claimed().unwrap().0, 0);
-    endpoint.post_receive(pattern, 0).unwrap().unwrap();
+    endpoint.post_receive(pattern, 0, alive()).unwrap().unwrap();
+}
+
+#[test]
+fn a_receive_that_nobody_has_any_more_takes_nothing() {
+    let mut endpoint = Endpoint::<u32>::new(7);
+    let life = Arc::new(());
+    let pattern = Pattern::from(Wanted::any());
+    endpoint.post_receive(pattern, 1, Weak::new()).unwrap();
+    endpoint.post_receive(pattern, 2, Arc::downgrade(&life)).unwrap();
+    let key = Key { source: task(0), tag: 0, context: 0 };
+    endpoint.post(key, 0, Parcel { format: 0, body: Body::Route(0) });
+    assert_eq!(endpoint.claimed().unwrap().0, 2);
+    assert_eq!(endpoint.posted(), 0);
 }
