@@ -345,9 +345,8 @@ impl Task {
         // Who does not wait does not spin either.
         let glances = !deadline.is_over();
         if self.waits.attention && self.attends()? {
-            return self.wait_for(deadline, &mut |task| {
-                task.endpoint.take(wanted).map(Message::new)
-            });
+            return self
+                .wait_for(deadline, &mut |task| task.endpoint.take(wanted).map(Message::new));
         }
         if let Some(message) = self.soon(glances, &mut |task| task.take(wanted))? {
             return Ok(Some(message));

@@ -89,10 +89,8 @@ fn fill_all<T: Plain>(out: &mut [T], parts: &[Payload]) -> Result<(), TeamError>
 
 /// A built-in operator on values of type `T`.
 fn operator<T: Plain>(function: Function) -> Result<Operator, TeamError> {
-    let element = T::CODE.as_element().ok_or(ContentError::Type {
-        wanted: f64::CODE,
-        got: T::CODE,
-    })?;
+    let element =
+        T::CODE.as_element().ok_or(ContentError::Type { wanted: f64::CODE, got: T::CODE })?;
     Ok(Operator::built_in(function, element)?)
 }
 

@@ -225,7 +225,8 @@ impl Task {
         self.endpoint.meet(peer);
         self.account(peer);
         let now = self.routes.now();
-        let rendezvous = self.waits.waiter.as_ref().and_then(|waiter| self.routes.rendezvous(waiter));
+        let rendezvous =
+            self.waits.waiter.as_ref().and_then(|waiter| self.routes.rendezvous(waiter));
         let offer = Offer { me, peer, send_key, receive_key, sealed: true };
         let begun = match (rendezvous.filter(|_| has_room), address) {
             (None, _) => Err(()),

@@ -68,6 +68,8 @@ pub struct Task {
     pub(crate) news: News,
     pub(crate) channels: Channels,
     pub(crate) questions: Questions,
+    /// The number of the next call to another task.
+    pub(crate) next_call: i32,
     /// Set once: why nothing works any more.
     pub(crate) lost: Option<Lost>,
     /// Its own segment; none: everything goes by the daemons.
@@ -179,6 +181,7 @@ impl Task {
             news: News::default(),
             channels: Channels::default(),
             questions: Questions::default(),
+            next_call: 0,
             lost: None,
             home,
             rings: Rings::default(),

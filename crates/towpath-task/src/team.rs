@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use towpath_vm::collective::{
-    CollectiveError, Lengths, Operation, Operator, OperatorError, Output, Payload, Reach, Settings, Standing,
-    StartError, Team as Layout,
+    CollectiveError, Lengths, Operation, Operator, OperatorError, Output, Payload, Reach, Settings,
+    Standing, StartError, Team as Layout,
 };
 use towpath_vm::talk::{Subject, WatchEvent};
 use towpath_wire::TaskId;
@@ -15,6 +15,7 @@ use towpath_wire::talk::CONTEXT_OWN;
 
 use crate::error::{AskError, RecvError, SendError};
 use crate::meeting::{Meeting, Words};
+use crate::message::Envelope;
 use crate::peers::Peers;
 use crate::pending::{STARTED_MAX, Underway};
 use crate::plain::ContentError;
@@ -200,7 +201,7 @@ impl Task {
     }
 
     /// What becomes true when a member of a team ends.
-    fn watch_member(&mut self, member: TaskId) -> Result<Arc<AtomicBool>, AskError> {
+    pub(crate) fn watch_member(&mut self, member: TaskId) -> Result<Arc<AtomicBool>, AskError> {
         let ends = &mut self.ends;
         if let Some(over) = ends.watched.get(&member).and_then(Weak::upgrade) {
             return Ok(over);
@@ -227,6 +228,22 @@ pub(crate) fn settings(host_stage: bool) -> Settings {
 }
 
 impl Team {
+    /// Says something of a pool of work to a member.
+    pub(crate) fn tell_pool(
+        &self,
+        task: &mut Task,
+        to: TaskId,
+        tag: i32,
+        values: &[u64],
+    ) -> Result<(), TeamError> {
+        match task.send_slice(to, Envelope { tag, context: self.peers.context, format: 0 }, values)
+        {
+            // The watch tells of its end.
+            Err(SendError::NoTask(_)) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
     /// This task's rank.
     pub fn rank(&self) -> u32 {
         self.layout.rank()

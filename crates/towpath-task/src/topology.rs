@@ -122,8 +122,7 @@ mod tests {
                 let grid = Grid::balanced(size, directions).round(0);
                 assert_eq!(grid.size(), size);
                 for rank in 0..size {
-                    let at: Vec<i64> =
-                        grid.coordinates(rank).into_iter().map(i64::from).collect();
+                    let at: Vec<i64> = grid.coordinates(rank).into_iter().map(i64::from).collect();
                     assert_eq!(grid.rank(&at), Some(rank));
                     for direction in 0..directions {
                         let next = grid.neighbour(rank, direction, 1);
@@ -134,7 +133,9 @@ mod tests {
                 }
             }
             for rank in 0..size {
-                assert!(hypercube(rank, size).all(|other| hypercube(other, size).any(|r| r == rank)));
+                assert!(
+                    hypercube(rank, size).all(|other| hypercube(other, size).any(|r| r == rank))
+                );
             }
         }
         assert_eq!(Grid::balanced(64, 3).extents(), [4, 4, 4]);

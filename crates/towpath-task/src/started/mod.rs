@@ -36,5 +36,5 @@ mod wait;
 
 pub use receive::{Bytes, Cancelled, PendingReceive, Room};
 pub use send::PendingSend;
-pub use table::{Operation, QUEUED_MAX, SENDS_MAX, StartedError};
 pub(crate) use table::Started;
+pub use table::{Operation, QUEUED_MAX, SENDS_MAX, StartedError};

@@ -86,7 +86,8 @@ impl Task {
         // What rings hold came before.
         self.take_in()?;
         let pattern = what.into();
-        let receive = What::Receive { room: Box::new(room), number: None, source: pattern.source() };
+        let receive =
+            What::Receive { room: Box::new(room), number: None, source: pattern.source() };
         let operation = self.started.insert(receive, None);
         let life = self.started.of(&operation)?.token.clone();
         match self.endpoint.post_receive(pattern, operation.slot, life) {

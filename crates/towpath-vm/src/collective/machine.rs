@@ -200,11 +200,7 @@ impl Collective {
 
     /// The same where members compare of which type they say that their data are, too: `kind` is a
     /// number for it, 0 where nothing is said. Operators of elements say it already.
-    pub fn of_type(
-        team: &Rc<Team>,
-        operation: Operation,
-        kind: u8,
-    ) -> Result<Self, StartError> {
+    pub fn of_type(team: &Rc<Team>, operation: Operation, kind: u8) -> Result<Self, StartError> {
         operation.check(team)?;
         let call = operation.call(team).of_type(kind);
         let traffic = Rc::new(RefCell::new(Traffic::default()));
