@@ -67,6 +67,7 @@ enum towpath_code {
     TOWPATH_E_PANIC = -28, /* a fault of the library itself: the handle is no longer usable */
     TOWPATH_E_CLOSED = -29, /* the channel is over */
     TOWPATH_E_TOO_LATE = -30, /* its time was over before it could be sent */
+    TOWPATH_E_TYPE = -31, /* the message holds something else than was asked for */
 };
 
 /* A code's text; never NULL, never freed. */

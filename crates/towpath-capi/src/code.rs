@@ -62,6 +62,7 @@ codes! {
     Panic "TOWPATH_E_PANIC" = -28, "a fault of the library itself: the handle is no longer usable";
     Closed "TOWPATH_E_CLOSED" = -29, "the channel is over";
     TooLate "TOWPATH_E_TOO_LATE" = -30, "its time was over before it could be sent";
+    Type "TOWPATH_E_TYPE" = -31, "the message holds something else than was asked for";
 }
 
 impl Code {
@@ -142,6 +143,7 @@ impl From<&RecvError> for Code {
         match e {
             RecvError::Full(_) => Self::Full,
             RecvError::TooLong { .. } => Self::TooLong,
+            RecvError::Content(_) => Self::Type,
             RecvError::Lost(lost) => lost.into(),
         }
     }

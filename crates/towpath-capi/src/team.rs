@@ -62,16 +62,20 @@ const ELEMENTS: [Element; 12] = [
 impl From<TeamError> for Failure {
     fn from(e: TeamError) -> Self {
         let code = match &e {
-            TeamError::Members(_) | TeamError::Start(_) | TeamError::Foreign => Code::Argument,
+            TeamError::Members(_)
+            | TeamError::Start(_)
+            | TeamError::Foreign
+            | TeamError::Operator(_) => Code::Argument,
             TeamError::Started => Code::Limit,
             TeamError::Hole { .. }
             | TeamError::Collective(
                 CollectiveError::MemberLost { .. } | CollectiveError::GaveUp { .. },
             ) => Code::Broken,
-            TeamError::Collective(_) => Code::Mismatch,
+            TeamError::Collective(_) | TeamError::Content(_) => Code::Mismatch,
             TeamError::Group(e) => e.into(),
             TeamError::Send(e) => e.into(),
             TeamError::Recv(e) => e.into(),
+            _ => Code::Unexpected,
         };
         Self { code, why: e.to_string() }
     }

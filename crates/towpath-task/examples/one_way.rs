@@ -61,7 +61,7 @@ fn main() {
 }
 
 fn one_thread(mut a: Task, mut b: Task, messages: u64, any: bool) {
-    let from = |peer: TaskId| Wanted { source: (!any).then_some(peer), ..Wanted::from(peer, 1, 0) };
+    let from = |peer: TaskId| Wanted { source: (!any).then_some(peer), ..Wanted::any().tag(1) };
     let mut wanted = from(a.id());
     let mut room = [0; 16];
     let (mut sender, mut receiver) = (&mut a, &mut b);
@@ -130,14 +130,14 @@ fn trips(mut a: Task, mut b: Task, count: u64) {
     let count = count / BATCH * BATCH;
     let serving = std::thread::spawn(move || {
         pin(1);
-        let (wanted, mut room) = (Wanted::from(near, 1, 0), [0; 16]);
+        let (wanted, mut room) = (Wanted::any().from(near).tag(1), [0; 16]);
         for _ in 0..count {
             b.recv_into(&wanted, &mut room).expect("receives");
             b.send(near, 1, &room).expect("sends");
         }
         b
     });
-    let (wanted, mut room) = (Wanted::from(far, 1, 0), [0; 16]);
+    let (wanted, mut room) = (Wanted::any().from(far).tag(1), [0; 16]);
     timed("tasks, 16 B", count, || {
         a.send(far, 1, &[7; 16]).expect("sends");
         a.recv_into(&wanted, &mut room).expect("receives");

@@ -33,7 +33,9 @@ impl From<RecvError> for AskError {
         match e {
             RecvError::Full(full) => Self::Full(full),
             RecvError::Lost(lost) => Self::Lost(lost),
-            RecvError::TooLong { .. } => unreachable!("only a receive into a buffer says so"),
+            RecvError::TooLong { .. } | RecvError::Content(_) => {
+                unreachable!("only a receive into a buffer says so")
+            }
         }
     }
 }

@@ -59,6 +59,9 @@ pub(crate) struct Directs {
     /// For how long those were put off last that were.
     put_off: HashMap<TaskId, Duration>,
     pub(crate) refused_by_us: bool,
+    /// Sends must look before they take the ring: this task takes none, or something waits to be
+    /// sent.
+    pub(crate) detour: bool,
     pub(crate) accounts: Accounts,
 }
 
@@ -104,7 +107,7 @@ pub(crate) struct Counts {
 }
 
 /// What became of a message that was to go through a ring.
-enum Pushed {
+pub(crate) enum Pushed {
     Yes,
     /// The peer must take something first.
     NoRoom,
@@ -119,6 +122,7 @@ impl Task {
     /// it does not, everything goes through the daemons. On by default.
     pub fn allow_direct(&mut self, on: bool) {
         self.directs.refused_by_us = !on;
+        self.directs.detour = !on || self.started.has_queued();
     }
 
     /// Which way the next message to `to` goes.
@@ -139,7 +143,7 @@ impl Task {
 
     /// Whether [`Task::route`] is [`Route::Ring`].
     #[inline]
-    fn has_ring(&mut self, to: TaskId) -> bool {
+    pub(crate) fn has_ring(&mut self, to: TaskId) -> bool {
         !self.directs.refused_by_us && self.rings.get(to).is_some_and(|ring| ring.open)
     }
 
@@ -206,22 +210,8 @@ impl Task {
     /// Asks for the direct route to `to` when a message of `len` bytes makes it worth while; a
     /// long message waits for the answer.
     pub(crate) fn consider_direct(&mut self, to: TaskId, len: usize) -> Result<(), SendError> {
-        if self.home.is_none() || self.directs.refused_by_us || self.routes.is_open(to) {
-            return Ok(());
-        }
-        let stage = self.directs.stages.entry(to).or_insert(Stage::Not(0));
-        let asks = match stage {
-            Stage::Not(messages) => {
-                *messages += 1;
-                *messages > MESSAGES_FIRST || len > LONG
-            }
-            Stage::PutOff(until) => *until <= self.routes.now(),
-            Stage::Asked | Stage::There | Stage::Refused => false,
-        };
-        if asks {
-            *stage = Stage::Asked;
-            self.account(to);
-            self.say(&ToDaemon::Direct { peer: to })?;
+        if self.ask_direct(to, len) {
+            self.flush()?;
         }
         // A stream may take as long as its peer computes: meanwhile the daemons have it.
         if len <= LONG || to.host() != self.host() {
@@ -238,6 +228,29 @@ impl Task {
         Ok(())
     }
 
+    /// Asks for the direct route to `to` when a message of `len` bytes makes it worth while; the
+    /// question is queued.
+    pub(crate) fn ask_direct(&mut self, to: TaskId, len: usize) -> bool {
+        if self.home.is_none() || self.directs.refused_by_us || self.routes.is_open(to) {
+            return false;
+        }
+        let stage = self.directs.stages.entry(to).or_insert(Stage::Not(0));
+        let asks = match stage {
+            Stage::Not(messages) => {
+                *messages += 1;
+                *messages > MESSAGES_FIRST || len > LONG
+            }
+            Stage::PutOff(until) => *until <= self.routes.now(),
+            Stage::Asked | Stage::There | Stage::Refused => false,
+        };
+        if asks {
+            *stage = Stage::Asked;
+            self.account(to);
+            self.queue(&ToDaemon::Direct { peer: to });
+        }
+        asks
+    }
+
     /// Sends a tiny message through the ring to `to`, as most go; false: it did not go, and
     /// [`Task::send_parts`] finds out why.
     pub(crate) fn by_open_ring(
@@ -247,7 +260,7 @@ impl Task {
         [context, format]: [u32; 2],
         bytes: &[u8],
     ) -> bool {
-        if !self.works() || self.directs.refused_by_us {
+        if !self.works() || self.directs.detour {
             return false;
         }
         let (Some(home), Some(ring)) = (&self.home, self.rings.get(to)) else { return false };
@@ -303,7 +316,7 @@ impl Task {
         }
     }
 
-    fn push(&mut self, to: TaskId, head: &Head, parts: &[&[u8]]) -> Pushed {
+    pub(crate) fn push(&mut self, to: TaskId, head: &Head, parts: &[&[u8]]) -> Pushed {
         let len = head.total as usize;
         let Some(home) = &self.home else { return Pushed::Never };
         let arena = home.arena();

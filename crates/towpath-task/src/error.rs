@@ -7,6 +7,8 @@ use towpath_vm::channel::Closed;
 use towpath_vm::talk::Fault;
 use towpath_wire::TaskId;
 
+use crate::plain::ContentError;
+
 /// The way to the daemon is closed: nothing works any more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
@@ -104,6 +106,9 @@ pub enum RecvError {
     /// What is wanted is not there, and no more can be taken in.
     #[error(transparent)]
     Full(#[from] Full),
+    /// The message holds something else than was asked for; it stays.
+    #[error(transparent)]
+    Content(#[from] ContentError),
     /// The message is longer than the room given; it stays.
     #[error("message of {len} bytes, room for {room}")]
     TooLong {
@@ -207,17 +212,20 @@ impl From<RecvError> for ChannelError {
         match e {
             RecvError::Full(full) => Self::Full(full),
             RecvError::Lost(lost) => Self::Lost(lost),
-            RecvError::TooLong { .. } => unreachable!("only a receive into a buffer says so"),
+            RecvError::TooLong { .. } | RecvError::Content(_) => unreachable!("{WAITS_ONLY}"),
         }
     }
 }
+
+/// What a wait that receives nothing does not say.
+const WAITS_ONLY: &str = "only a receive says so";
 
 impl From<RecvError> for SendError {
     fn from(e: RecvError) -> Self {
         match e {
             RecvError::Full(full) => Self::Full(full),
             RecvError::Lost(lost) => Self::Lost(lost),
-            RecvError::TooLong { .. } => unreachable!("only a receive into a buffer says so"),
+            RecvError::TooLong { .. } | RecvError::Content(_) => unreachable!("{WAITS_ONLY}"),
         }
     }
 }

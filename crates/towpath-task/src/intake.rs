@@ -38,14 +38,19 @@ impl Task {
     }
 
     fn take_all(&mut self, look: bool) -> Result<bool, Lost> {
+        let any = self.take_routes(look)?;
+        Ok(self.advance() || any)
+    }
+
+    fn take_routes(&mut self, look: bool) -> Result<bool, Lost> {
         let mut any = self.take_rings(QUOTA);
         let over = self.ends.words.news();
         if over > 0 {
             self.news.count += over;
             any = true;
         }
-        self.looks += 1;
-        let is_due = self.looks >= LOOKS;
+        self.waits.looks += 1;
+        let is_due = self.waits.looks >= LOOKS;
         if any && !is_due && !self.link.has_more {
             return Ok(true);
         }
@@ -79,8 +84,8 @@ impl Task {
 
     /// Asks the kernel what descriptors have, without waiting; false: nothing.
     pub(crate) fn look(&mut self) -> bool {
-        self.looks = 0;
-        let Some(waiter) = &mut self.waiter else { return false };
+        self.waits.looks = 0;
+        let Some(waiter) = &mut self.waits.waiter else { return false };
         let has = waiter.look().is_ok_and(|woken| woken != Woken::TimedOut);
         if has {
             self.seen();
@@ -90,15 +95,15 @@ impl Task {
 
     /// Takes note of what the kernel said last.
     pub(crate) fn seen(&mut self) {
-        self.looks = 0;
-        let Some(waiter) = &self.waiter else { return };
+        self.waits.looks = 0;
+        let Some(waiter) = &self.waits.waiter else { return };
         self.link.has_more |= waiter.events().iter().any(|event| event.key == SOCKET);
         self.routes.woken(waiter.events());
     }
 
     /// Takes in what descriptors have, as far as is known.
     pub(crate) fn read_descriptors(&mut self) -> Result<bool, Lost> {
-        let any = if self.waiter.is_none() || std::mem::take(&mut self.link.has_more) {
+        let any = if self.waits.waiter.is_none() || std::mem::take(&mut self.link.has_more) {
             self.read_socket()?
         } else {
             false

@@ -198,6 +198,9 @@ impl Task {
     ) -> Result<Option<Frozen>, SendError> {
         let Envelope { tag, context, format } = envelope;
         let total = block.bytes().len() as u64;
+        if self.started.has_queued() {
+            self.wait_for_queued(&[to])?;
+        }
         loop {
             if self.route(to) != Route::Ring {
                 return Ok(Some(block));

@@ -24,6 +24,12 @@ impl Envelope {
     }
 }
 
+impl From<i32> for Envelope {
+    fn from(tag: i32) -> Self {
+        Self::tag(tag)
+    }
+}
+
 /// What is known of a message beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {

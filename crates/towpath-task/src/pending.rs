@@ -182,7 +182,7 @@ impl Team {
     /// let all_here = team.start(&mut task, Operation::Barrier)?;
     /// while !team.test(&mut task, &all_here)? {
     ///     // Compute something; or answer what comes, and wait for more:
-    ///     while let Some(question) = task.try_recv(&Wanted::any(0))? {
+    ///     while let Some(question) = task.try_recv(&Wanted::any())? {
     ///         task.send(question.src(), 1, b"not yet")?;
     ///     }
     ///     task.wait(None)?;
@@ -191,12 +191,22 @@ impl Team {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn start(&mut self, task: &mut Task, operation: Operation) -> Result<Pending, TeamError> {
+        self.start_of(task, operation, 0)
+    }
+
+    /// The same with a type of data that members compare.
+    pub(crate) fn start_of(
+        &mut self,
+        task: &mut Task,
+        operation: Operation,
+        kind: u8,
+    ) -> Result<Pending, TeamError> {
         self.throw_away();
         if self.underway.len() >= STARTED_MAX {
             return Err(TeamError::Started);
         }
         let token = Arc::new(());
-        self.begin(task, operation, Some(token.clone()))?;
+        self.begin(task, operation, kind, Some(token.clone()))?;
         Ok(Pending { token })
     }
 
@@ -235,6 +245,7 @@ impl Team {
         &mut self,
         task: &mut Task,
         operation: Operation,
+        kind: u8,
         token: Option<Arc<()>>,
     ) -> Result<usize, TeamError> {
         self.throw_away();
@@ -242,7 +253,7 @@ impl Team {
             self.barriers = self.barriers.saturating_add(1);
             (None, self.barriers)
         } else {
-            (Some(Collective::new(&self.layout, operation)?), 0)
+            (Some(Collective::of_type(&self.layout, operation, kind)?), 0)
         };
         let number = self.next;
         self.next = Standing::number_after(number);

@@ -4,14 +4,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFlags, Timespec};
-use towpath_io::shared::{Head, Kind, Spin, TINY_MAX, Woken};
+use towpath_io::shared::{Kind, Spin, TINY_MAX, Woken};
 use towpath_vm::matching::Wanted;
 use towpath_wire::talk::Header;
 
 use crate::error::{Lost, RecvError};
 use crate::intake::LOOKS;
 use crate::message::{Arrived, Choice, Message, Received, about, bytes};
-use crate::rings::Ring;
+use crate::rings::{QUOTA, Ring};
 use crate::task::Task;
 
 /// Neighbours looked at to decide whether to spin for a message from anybody.
@@ -51,6 +51,19 @@ impl Deadline {
     }
 }
 
+/// What every receive of bytes takes.
+#[inline]
+#[allow(clippy::unnecessary_wraps, reason = "a check that finds nothing wrong is one, too")]
+const fn anything(_: &Received) -> Result<(), RecvError> {
+    Ok(())
+}
+
+/// What is known of a message by the header of its pieces.
+const fn sent_with(header: &Header) -> Received {
+    let Header { src, tag, context, format, total, .. } = *header;
+    Received { src, tag, context, format, len: total as usize }
+}
+
 impl Task {
     /// Receives the earliest message that fits; waits for it.
     pub fn recv(&mut self, wanted: &Wanted) -> Result<Message, RecvError> {
@@ -76,7 +89,12 @@ impl Task {
     /// shared memory shows it: there is no system call. Where there is none, [`Task::wait`] takes
     /// in what has come otherwise.
     pub fn recv_at_hand(&mut self, wanted: &Wanted) -> Result<Option<Message>, RecvError> {
-        self.awaited = wanted.source;
+        self.waits.awaited = wanted.source;
+        if self.waits.attention && self.attends()? {
+            self.take_rings(QUOTA);
+            self.advance();
+            return Ok(self.endpoint.take(wanted).map(Message::new));
+        }
         Ok(self.soon(true, &mut |task| task.take(wanted))?)
     }
 
@@ -93,7 +111,7 @@ impl Task {
     /// ```
     pub fn recv_first(&mut self) -> Result<Option<Message>, RecvError> {
         self.check_origin()?;
-        if self.armed {
+        if self.waits.armed {
             self.disarm();
         }
         if self.endpoint.store().is_empty() {
@@ -106,7 +124,7 @@ impl Task {
     /// Receives the earliest message that fits into `out`; waits for it. One that is longer than
     /// `out` stays where it is, and the error says how long it is.
     pub fn recv_into(&mut self, wanted: &Wanted, out: &mut [u8]) -> Result<Received, RecvError> {
-        let got = self.recv_into_until(wanted, out, Deadline::NEVER)?;
+        let got = self.into_until(wanted, out, Deadline::NEVER, &anything)?;
         Ok(got.expect("a wait without end ends with a message"))
     }
 
@@ -118,25 +136,56 @@ impl Task {
         out: &mut [u8],
         timeout: Duration,
     ) -> Result<Option<Received>, RecvError> {
-        self.recv_into_until(wanted, out, Deadline::after(Some(timeout)))
+        self.into_until(wanted, out, Deadline::after(Some(timeout)), &anything)
     }
 
-    fn recv_into_until(
+    /// Receives into `out` what `check` finds nothing wrong with.
+    #[inline]
+    pub(crate) fn into_until(
         &mut self,
         wanted: &Wanted,
         out: &mut [u8],
         deadline: Deadline,
+        check: &impl Fn(&Received) -> Result<(), RecvError>,
     ) -> Result<Option<Received>, RecvError> {
-        self.awaited = wanted.source;
+        self.waits.awaited = wanted.source;
         let glances = !deadline.is_over();
-        if let Some(found) = self.soon(glances, &mut |task| task.take_into(wanted, out))? {
+        if self.waits.attention && self.attends()? {
+            let found = self.wait_for(deadline, &mut |task| task.stored_into(wanted, out, check));
+            return found?.transpose();
+        }
+        if let Some(found) = self.soon(glances, &mut |task| task.take_into(wanted, out, check))? {
             self.rings.stop_copy(wanted);
             return found.map(Some);
         }
-        let found = self.wait_for(deadline, &mut |task| task.take_into(wanted, out));
+        let found = self.wait_for(deadline, &mut |task| task.take_into(wanted, out, check));
         // A message that was copied in part stays whole where it is.
         self.rings.stop_copy(wanted);
         found?.transpose()
+    }
+
+    /// Takes a message that waits into `out`.
+    #[inline]
+    fn stored_into(
+        &mut self,
+        wanted: &Wanted,
+        out: &mut [u8],
+        check: &impl Fn(&Received) -> Result<(), RecvError>,
+    ) -> Option<Result<Received, RecvError>> {
+        let room = out.len();
+        let (ticket, waiting) = self.endpoint.probe(wanted)?;
+        let about = about(waiting);
+        let len = about.len;
+        if let Err(e) = check(&about) {
+            return Some(Err(e));
+        }
+        if len > room {
+            return Some(Err(RecvError::TooLong { len, room }));
+        }
+        let taken = self.endpoint.take_ticket(ticket).expect("it was just seen");
+        out[..len].copy_from_slice(bytes(&taken.payload.body));
+        self.endpoint.reuse(taken.payload.body);
+        Some(Ok(about))
     }
 
     #[inline]
@@ -144,42 +193,82 @@ impl Task {
         &mut self,
         wanted: &Wanted,
         out: &mut [u8],
+        check: &impl Fn(&Received) -> Result<(), RecvError>,
     ) -> Option<Result<Received, RecvError>> {
         let room = out.len();
-        if let Some((ticket, waiting)) = self.endpoint.probe(wanted) {
-            let about = about(waiting);
-            let len = about.len;
-            if len > room {
-                return Some(Err(RecvError::TooLong { len, room }));
-            }
-            let taken = self.endpoint.take_ticket(ticket).expect("it was just seen");
-            out[..len].copy_from_slice(bytes(&taken.payload.body));
-            self.endpoint.reuse(taken.payload.body);
-            return Some(Ok(about));
+        if let Some(found) = self.stored_into(wanted, out, check) {
+            return Some(found);
         }
-        if let Some(received) = self.rings.take_tiny(wanted, &mut self.endpoint, out) {
+        if let Some(received) =
+            self.rings.take_tiny(wanted, &mut self.endpoint, out, |about| check(about).is_ok())
+        {
             return Some(Ok(received));
         }
         if self.rings.may_fill()
-            && let Some(header) = self.rings.copy_some(wanted, out)
+            && let Some(header) =
+                self.rings.copy_some(wanted, out, |header| check(&sent_with(header)).is_ok())
         {
-            let Header { src, tag, context, format, total, .. } = header;
-            self.endpoint.pass(src);
+            let about = sent_with(&header);
+            self.endpoint.pass(about.src);
             self.rings.taken += 1;
-            return Some(Ok(Received { src, tag, context, format, len: total as usize }));
+            return Some(Ok(about));
         }
         let ring = self.rings.find(wanted, &mut self.endpoint)?;
         let arrival = ring.arrival();
-        let len = arrival.len;
+        let about = ring.about(&arrival);
+        let len = about.len;
+        if let Err(e) = check(&about) {
+            return Some(Err(e));
+        }
         if len > room {
             return Some(Err(RecvError::TooLong { len, room }));
         }
         ring.take_into(&arrival, &mut out[..len]);
-        let Head { tag, context, format, .. } = arrival.head;
-        let src = ring.peer;
-        self.endpoint.pass(src);
+        self.endpoint.pass(about.src);
         self.rings.taken += 1;
-        Some(Ok(Received { src, tag, context, format, len }))
+        Some(Ok(about))
+    }
+
+    /// Takes the earliest message that fits if `check` finds nothing wrong with it; else it stays.
+    fn take_checked(
+        &mut self,
+        wanted: &Wanted,
+        check: &impl Fn(&Received) -> Result<(), RecvError>,
+    ) -> Option<Result<Message, RecvError>> {
+        let seen = match self.endpoint.probe(wanted) {
+            Some((_, waiting)) => about(waiting),
+            None => {
+                let ring = self.rings.find(wanted, &mut self.endpoint)?;
+                ring.about(&ring.arrival())
+            }
+        };
+        if let Err(e) = check(&seen) {
+            return Some(Err(e));
+        }
+        self.take(wanted).map(Ok)
+    }
+
+    /// Receives the earliest message that fits if `check` finds nothing wrong with it.
+    pub(crate) fn message_until(
+        &mut self,
+        wanted: &Wanted,
+        deadline: Deadline,
+        check: &impl Fn(&Received) -> Result<(), RecvError>,
+    ) -> Result<Option<Message>, RecvError> {
+        self.waits.awaited = wanted.source;
+        let glances = !deadline.is_over();
+        if self.waits.attention && self.attends()? {
+            let found = &mut |task: &mut Self| {
+                let (_, waiting) = task.endpoint.probe(wanted)?;
+                let checked = check(&about(waiting));
+                Some(checked.map(|()| task.endpoint.take(wanted).map(Message::new)))
+            };
+            return Ok(self.wait_for(deadline, found)?.transpose()?.flatten());
+        }
+        if let Some(found) = self.soon(glances, &mut |task| task.take_checked(wanted, check))? {
+            return found.map(Some);
+        }
+        self.wait_for(deadline, &mut |task| task.take_checked(wanted, check))?.transpose()
     }
 
     /// Takes the earliest message that fits: of those that wait, else straight from a ring.
@@ -190,9 +279,8 @@ impl Task {
         }
         let ring = self.rings.find(wanted, &mut self.endpoint)?;
         let arrival = ring.arrival();
-        let (Head { tag, context, format, .. }, len) = (arrival.head, arrival.len);
-        let about = Received { src: ring.peer, tag, context, format, len };
-        let message = if len <= TINY_MAX && arrival.kind == Kind::Short {
+        let about = ring.about(&arrival);
+        let message = if about.len <= TINY_MAX && arrival.kind == Kind::Short {
             Message::tiny(about, |bytes| ring.take_into(&arrival, bytes))
         } else {
             Message::received(about, ring.take_body(&arrival))
@@ -253,9 +341,13 @@ impl Task {
         wanted: &Wanted,
         deadline: Deadline,
     ) -> Result<Option<Message>, RecvError> {
-        self.awaited = wanted.source;
+        self.waits.awaited = wanted.source;
         // Who does not wait does not spin either.
         let glances = !deadline.is_over();
+        if self.waits.attention && self.attends()? {
+            return self
+                .wait_for(deadline, &mut |task| task.endpoint.take(wanted).map(Message::new));
+        }
         if let Some(message) = self.soon(glances, &mut |task| task.take(wanted))? {
             return Ok(Some(message));
         }
@@ -271,11 +363,8 @@ impl Task {
         found: &mut impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<Option<T>, Lost> {
         self.check_origin()?;
-        if self.armed {
-            self.disarm();
-        }
-        self.looks += 1;
-        if self.looks >= LOOKS {
+        self.waits.looks += 1;
+        if self.waits.looks >= LOOKS {
             self.look_elsewhere();
         }
         let mut glances = glances;
@@ -304,9 +393,9 @@ impl Task {
     /// Looks for a moment at the rings of those who are awaited, if they run on other processors.
     #[inline]
     fn glance(&mut self) -> bool {
-        let (Some(home), Some(waiter)) = (&self.home, &mut self.waiter) else { return false };
+        let (Some(home), Some(waiter)) = (&self.home, &mut self.waits.waiter) else { return false };
         let own = home.card();
-        if let Some(peer) = self.awaited {
+        if let Some(peer) = self.waits.awaited {
             let ring = self.rings.get(peer);
             return ring
                 .is_some_and(|ring| ring.card.is_beside(own) && waiter.glance(|| ring.ready()));
@@ -349,7 +438,7 @@ impl Task {
         self.check()?;
         if let Some(home) = &self.home {
             home.card().sleep();
-            self.armed = true;
+            (self.waits.armed, self.waits.attention) = (true, true);
             // What the bell announced so far is found below. Left unread, it would keep the
             // descriptor readable.
             self.look();
@@ -359,7 +448,7 @@ impl Task {
         let came = self.came() != before;
         if came {
             self.disarm();
-        } else if let Some(waiter) = &self.waiter {
+        } else if let Some(waiter) = &self.waits.waiter {
             self.routes.alarm(waiter, true);
         }
         Ok(!came)
@@ -370,7 +459,7 @@ impl Task {
     /// look at it first.
     pub fn settle(&mut self) -> Result<bool, RecvError> {
         self.check_origin()?;
-        if self.armed {
+        if self.waits.armed {
             self.disarm();
         }
         let before = self.came();
@@ -389,14 +478,15 @@ impl Task {
             }
         }
         let idle = self.look_for_a_moment();
-        self.armed = idle && self.home.is_some();
+        self.waits.armed = idle && self.home.is_some();
+        self.waits.attention |= self.waits.armed;
         Ok(idle)
     }
 
     /// Whether whoever waits for [`Task::descriptor`] is woken by whatever comes: not once this
     /// task has looked for messages since [`Task::arm`].
     pub const fn is_armed(&self) -> bool {
-        self.armed || self.home.is_none()
+        self.waits.armed || self.home.is_none()
     }
 
     /// When to look again, whatever the descriptor says.
@@ -405,12 +495,12 @@ impl Task {
     }
 
     /// This task runs again: peers need not ring its bell.
-    fn disarm(&mut self) {
-        self.armed = false;
+    pub(crate) fn disarm(&mut self) {
+        self.waits.armed = false;
         if let Some(home) = &self.home {
             home.run();
         }
-        if let Some(waiter) = &self.waiter {
+        if let Some(waiter) = &self.waits.waiter {
             self.routes.alarm(waiter, false);
         }
         // Bells that have rung are not to end the next wait.
@@ -422,7 +512,7 @@ impl Task {
     /// Readable when [`Task::poll`] has something to do, for a program that waits for other
     /// things as well; see [`Task::arm`].
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.waiter.as_ref().map_or_else(|| self.link.as_fd(), AsFd::as_fd)
+        self.waits.waiter.as_ref().map_or_else(|| self.link.as_fd(), AsFd::as_fd)
     }
 
     /// Takes in what comes until `found` finds something; `None`: the time was over first.
@@ -432,7 +522,7 @@ impl Task {
         found: &mut dyn FnMut(&mut Self) -> Option<T>,
     ) -> Result<Option<T>, RecvError> {
         self.check_origin()?;
-        if self.armed {
+        if self.waits.armed {
             self.disarm();
         }
         let (mut busy, mut late) = (0_u32, 0_u32);
@@ -467,18 +557,20 @@ impl Task {
     /// Looks at the rings for as long as it pays. True: nothing came, and whatever comes rings the
     /// bell.
     fn look_for_a_moment(&mut self) -> bool {
-        let (Some(home), Some(waiter)) = (&self.home, &mut self.waiter) else { return true };
+        let (Some(home), Some(waiter)) = (&self.home, &mut self.waits.waiter) else { return true };
         let rings = &mut self.rings;
-        let awaited = self.awaited.and_then(|peer| rings.get(peer)).map(|ring| &ring.card);
+        let awaited = self.waits.awaited.and_then(|peer| rings.get(peer)).map(|ring| &ring.card);
         let spin = match awaited {
             Some(card) => Spin::advised(home.card(), [card]),
             None => Spin::advised(home.card(), rings.iter_mut().take(CARDS).map(|r| &r.card)),
         };
         let (wants_room, words) = (self.sending.wants_room, &self.ends.words);
+        let no_room = &self.started.no_room;
         waiter.settle(home.card(), spin, || {
             rings.iter_mut().any(Ring::ready)
                 || words.has_news()
                 || wants_room.is_some_and(|peer| rings.get(peer).is_none_or(Ring::has_room))
+                || no_room.iter().any(|peer| rings.get(*peer).is_none_or(Ring::has_room))
         })
     }
 
@@ -487,7 +579,7 @@ impl Task {
         if !self.look_for_a_moment() {
             return Ok(());
         }
-        let (Some(home), Some(waiter)) = (&self.home, &mut self.waiter) else {
+        let (Some(home), Some(waiter)) = (&self.home, &mut self.waits.waiter) else {
             let waited = self.link.wait(PollFlags::IN, deadline.left().as_ref());
             return waited.map_err(|lost| self.lose(lost));
         };

@@ -134,6 +134,13 @@ impl Ring {
         fits && whole && endpoint.is_turn(self.peer, seq)
     }
 
+    /// What is known of an arrival.
+    #[inline]
+    pub(crate) const fn about(&self, arrival: &Arrival) -> Received {
+        let Head { tag, context, format, .. } = arrival.head;
+        Received { src: self.peer, tag, context, format, len: arrival.len }
+    }
+
     /// What is at its head, once a look found something there ([`Rings::find`]).
     #[inline]
     pub(crate) fn arrival(&self) -> Arrival {
@@ -303,11 +310,20 @@ impl Rings {
     /// Copies what there is of a message that fits `wanted` and `out` and is still being filled;
     /// once that was all of it, its header. One message at a time: between calls, `out` and
     /// `wanted` must stay the same. A receive that gives up says so ([`Rings::stop_copy`]).
-    pub(crate) fn copy_some(&mut self, wanted: &Wanted, out: &mut [u8]) -> Option<Header> {
+    pub(crate) fn copy_some(
+        &mut self,
+        wanted: &Wanted,
+        out: &mut [u8],
+        fits: impl Fn(&Header) -> bool,
+    ) -> Option<Header> {
         if let Some(begun) = self.of(wanted).find(|ring| ring.copied.is_some()) {
             return begun.copy_some(out);
         }
-        self.of(wanted).find(|ring| ring.fills(wanted, out.len()))?.copy_some(out)
+        let ring = self.of(wanted).find(|ring| ring.fills(wanted, out.len()))?;
+        if ring.filling.as_ref().is_none_or(|(header, _)| !fits(header)) {
+            return None;
+        }
+        ring.copy_some(out)
     }
 
     /// The rings that a message which fits `wanted` may come by.
@@ -349,7 +365,7 @@ impl Rings {
     }
 
     /// Receives the message at the head of the ring of the source that `wanted` names if it is a
-    /// tiny one, as most are, that fits and is due; its header. `None`: [`Rings::find`] finds out
+    /// tiny one, as most are, that fits, `check` too, and is due; its header. `None`: [`Rings::find`] finds out
     /// what there is instead.
     #[inline]
     pub(crate) fn take_tiny(
@@ -357,12 +373,15 @@ impl Rings {
         wanted: &Wanted,
         endpoint: &mut Endpoint<View>,
         to: &mut [u8],
+        check: impl Fn(&Received) -> bool,
     ) -> Option<Received> {
         let src = wanted.source?;
         let ring = self.get(src).filter(|ring| ring.filling.is_none())?;
         let head = ring.input.take_tiny(to, |head| {
-            let Head { tag, context, seq, .. } = *head;
-            wanted.matches(&Key { source: src, tag, context }) && endpoint.is_turn(src, seq)
+            let Head { tag, context, seq, format, total, .. } = *head;
+            wanted.matches(&Key { source: src, tag, context })
+                && check(&Received { src, tag, context, format, len: total as usize })
+                && endpoint.is_turn(src, seq)
         })?;
         endpoint.pass(src);
         self.taken += 1;

@@ -91,12 +91,20 @@ impl Task {
             self.put_local(to, envelope, parts.concat());
             return Ok(());
         }
-        if parts.len() > PARTS_MAX {
-            return self.send_parts(to, envelope, &[&parts.concat()]);
+        if self.started.has_queued() {
+            self.wait_for_queued(&[to])?;
         }
         if self.by_ring(to, envelope, parts)? {
             return Ok(());
         }
+        let (whole, one);
+        let parts = if parts.len() > PARTS_MAX {
+            whole = parts.concat();
+            one = [&whole[..]];
+            &one
+        } else {
+            parts
+        };
         self.wait_for_stragglers(&[to])?;
         let mut header = self.header(to, envelope, parts);
         let mut sent = self.by_stream(&mut header, parts);
@@ -254,6 +262,7 @@ impl Task {
         if parts.len() > PARTS_MAX {
             return self.multicast(to, envelope, &[&parts.concat()]);
         }
+        self.wait_for_queued(to)?;
         self.wait_for_stragglers(to)?;
         self.counts.multicast += 1;
         let mut seen = HashSet::with_capacity(count);

@@ -225,7 +225,8 @@ impl Task {
         self.endpoint.meet(peer);
         self.account(peer);
         let now = self.routes.now();
-        let rendezvous = self.waiter.as_ref().and_then(|waiter| self.routes.rendezvous(waiter));
+        let rendezvous =
+            self.waits.waiter.as_ref().and_then(|waiter| self.routes.rendezvous(waiter));
         let offer = Offer { me, peer, send_key, receive_key, sealed: true };
         let begun = match (rendezvous.filter(|_| has_room), address) {
             (None, _) => Err(()),
@@ -329,7 +330,7 @@ impl Task {
 
     fn stream_stands(&mut self, stream: Box<Stream>) {
         let peer = stream.peer();
-        let Some(waiter) = &self.waiter else { return };
+        let Some(waiter) = &self.waits.waiter else { return };
         if self.endpoint.has_ended(peer) || stream.register(waiter.as_fd(), peer.to_raw()).is_err()
         {
             return self.no_stream(peer, RouteState::NoMeans);
@@ -427,7 +428,7 @@ impl Task {
 
     /// Queues pieces of broken streams for the daemons, as far as there is credit. Not in the
     /// middle of a message to the same task.
-    fn send_again(&mut self) {
+    pub(crate) fn send_again(&mut self) {
         let Self { routes, endpoint, link, sending, .. } = self;
         routes.again.retain(|&peer, rests| {
             while !sending.half.contains(&peer)
@@ -536,6 +537,7 @@ impl Task {
     /// receives no more: what comes meanwhile is taken in without a limit.
     pub(crate) fn settle_streams(&mut self, patience: Duration) -> Result<(), SendError> {
         self.held_max = u64::MAX;
+        self.leave_queued_to_daemons();
         self.drain_streams()?;
         let late: Vec<TaskId> = self
             .routes

@@ -22,6 +22,7 @@ use crate::message::Far;
 use crate::place;
 use crate::rings::Rings;
 use crate::send::Sending;
+use crate::started::Started;
 use crate::streams::{LEAVE_PATIENCE, Routes};
 use crate::team::Ends;
 
@@ -67,6 +68,8 @@ pub struct Task {
     pub(crate) news: News,
     pub(crate) channels: Channels,
     pub(crate) questions: Questions,
+    /// The number of the next call to another task.
+    pub(crate) next_call: i32,
     /// Set once: why nothing works any more.
     pub(crate) lost: Option<Lost>,
     /// Its own segment; none: everything goes by the daemons.
@@ -75,6 +78,16 @@ pub struct Task {
     pub(crate) directs: Directs,
     pub(crate) routes: Routes,
     pub(crate) sending: Sending,
+    pub(crate) started: Started,
+    pub(crate) waits: Waits,
+    pub(crate) counts: Counts,
+    origin: Origin,
+    /// Of tasks that teams depend on.
+    pub(crate) ends: Ends,
+}
+
+/// How a task waits. Invariant: `armed` implies `attention`.
+pub(crate) struct Waits {
     /// Whom the next message is expected from.
     pub(crate) awaited: Option<TaskId>,
     /// Sleeps until the bell rings or a descriptor has something.
@@ -84,10 +97,9 @@ pub struct Task {
     /// The card says that this task sleeps, for a program that waits on its own
     /// ([`Task::arm`]).
     pub(crate) armed: bool,
-    pub(crate) counts: Counts,
-    origin: Origin,
-    /// Of tasks that teams depend on.
-    pub(crate) ends: Ends,
+    /// A receive has something to do before it looks for its message ([`Task::attends`]): so that
+    /// it costs one question to find out that there is nothing, as there mostly is.
+    pub(crate) attention: bool,
 }
 
 impl std::fmt::Debug for Task {
@@ -169,16 +181,15 @@ impl Task {
             news: News::default(),
             channels: Channels::default(),
             questions: Questions::default(),
+            next_call: 0,
             lost: None,
             home,
             rings: Rings::default(),
             directs: Directs::default(),
             routes: Routes::default(),
             sending: Sending::default(),
-            awaited: None,
-            waiter,
-            looks: 0,
-            armed: false,
+            started: Started::default(),
+            waits: Waits { awaited: None, waiter, looks: 0, armed: false, attention: false },
             counts: Counts::default(),
             origin,
             ends: Ends::default(),
@@ -318,7 +329,7 @@ impl Drop for Task {
             // The program has closed all descriptors: what has these numbers now is not ours to
             // close.
             self.link.leak();
-            std::mem::forget(self.waiter.take());
+            std::mem::forget(self.waits.waiter.take());
             std::mem::forget(std::mem::take(&mut self.rings));
             std::mem::forget(std::mem::take(&mut self.routes));
             return;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use towpath_vm::collective::{
-    CollectiveError, Lengths, Operation, Operator, Output, Payload, Reach, Settings, Standing,
-    StartError, Team as Layout,
+    CollectiveError, Lengths, Operation, Operator, OperatorError, Output, Payload, Reach, Settings,
+    Standing, StartError, Team as Layout,
 };
 use towpath_vm::talk::{Subject, WatchEvent};
 use towpath_wire::TaskId;
@@ -15,8 +15,10 @@ use towpath_wire::talk::CONTEXT_OWN;
 
 use crate::error::{AskError, RecvError, SendError};
 use crate::meeting::{Meeting, Words};
+use crate::message::Envelope;
 use crate::peers::Peers;
 use crate::pending::{STARTED_MAX, Underway};
+use crate::plain::ContentError;
 use crate::task::Task;
 
 /// This bit is set in contexts of teams that no registry made.
@@ -32,6 +34,7 @@ fn fnv(mix: u64, value: u64) -> u64 {
 
 /// Why members did not do something together.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TeamError {
     /// This task is not among the members, or there are too many.
     #[error("no team: {0}")]
@@ -59,6 +62,12 @@ pub enum TeamError {
     /// The operation is not one of this team's.
     #[error("the operation was started by another team")]
     Foreign,
+    /// The members' arrays are not as long as they must be for each other.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// Its functions are not defined for such values.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
     /// Nothing can be sent.
     #[error(transparent)]
     Send(#[from] SendError),
@@ -192,7 +201,7 @@ impl Task {
     }
 
     /// What becomes true when a member of a team ends.
-    fn watch_member(&mut self, member: TaskId) -> Result<Arc<AtomicBool>, AskError> {
+    pub(crate) fn watch_member(&mut self, member: TaskId) -> Result<Arc<AtomicBool>, AskError> {
         let ends = &mut self.ends;
         if let Some(over) = ends.watched.get(&member).and_then(Weak::upgrade) {
             return Ok(over);
@@ -219,6 +228,22 @@ pub(crate) fn settings(host_stage: bool) -> Settings {
 }
 
 impl Team {
+    /// Says something of a pool of work to a member.
+    pub(crate) fn tell_pool(
+        &self,
+        task: &mut Task,
+        to: TaskId,
+        tag: i32,
+        values: &[u64],
+    ) -> Result<(), TeamError> {
+        match task.send_slice(to, Envelope { tag, context: self.peers.context, format: 0 }, values)
+        {
+            // The watch tells of its end.
+            Err(SendError::NoTask(_)) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
     /// This task's rank.
     pub fn rank(&self) -> u32 {
         self.layout.rank()
@@ -234,6 +259,11 @@ impl Team {
         &self.peers.members
     }
 
+    /// The member of a rank. Panics where there is none.
+    pub fn member(&self, rank: u32) -> TaskId {
+        self.peers.members[rank as usize]
+    }
+
     /// Whether barriers go without messages.
     #[cfg(test)]
     pub(crate) const fn meets_by_words(&self) -> bool {
@@ -243,7 +273,17 @@ impl Team {
     /// Does one operation together with all other members. The functions below are this one for
     /// each kind.
     pub fn perform(&mut self, task: &mut Task, operation: Operation) -> Result<Output, TeamError> {
-        let at = self.begin(task, operation, None)?;
+        self.perform_of(task, operation, 0)
+    }
+
+    /// The same with a type of data that members compare.
+    pub(crate) fn perform_of(
+        &mut self,
+        task: &mut Task,
+        operation: Operation,
+        kind: u8,
+    ) -> Result<Output, TeamError> {
+        let at = self.begin(task, operation, kind, None)?;
         self.end(task, at)
     }
 

@@ -35,6 +35,8 @@ pub const PIECE_CHARGE: u64 = 64;
 pub const MULTICAST_MAX: usize = 4096;
 /// Contexts from here on belong to the library.
 pub const CONTEXT_OWN: u32 = 1 << 31;
+/// So many of them from the first on are no team's.
+pub const CONTEXTS_KEPT: u32 = 16;
 
 /// What stands in front of each piece of a message. Invariant: `offset` ≤ `total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

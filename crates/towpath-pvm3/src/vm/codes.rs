@@ -41,6 +41,7 @@ pub(super) fn of_ask(error: &AskError) -> Code {
 pub(super) fn of_receive(error: &RecvError) -> Code {
     match error {
         RecvError::Full(_) | RecvError::TooLong { .. } => Code::NoMem,
+        RecvError::Content(_) => Code::BadMsg,
         RecvError::Lost(_) => Code::SysErr,
     }
 }

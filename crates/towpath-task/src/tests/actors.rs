@@ -7,10 +7,10 @@ use towpath_wire::talk::Header;
 use super::stage::{self, Heard, Side, Stage};
 use crate::task::Task;
 
-pub(super) const ANY: Wanted = Wanted::any(0);
+pub(crate) const ANY: Wanted = Wanted::any();
 
 /// A task on host `slot`, with shared memory, and the daemon's side of it.
-pub(super) fn enrol(stage: &mut Stage, slot: u16) -> (Task, Side) {
+pub(crate) fn enrol(stage: &mut Stage, slot: u16) -> (Task, Side) {
     let socket = stage.socket();
     let enrolling = std::thread::spawn(move || Task::enrol_at(&socket, None).unwrap());
     let side = stage.accept(slot, true);
@@ -18,15 +18,18 @@ pub(super) fn enrol(stage: &mut Stage, slot: u16) -> (Task, Side) {
 }
 
 /// Two tasks of one host.
-pub(super) fn neighbours() -> (Task, Side, Task, Side) {
+pub(crate) fn neighbours() -> (Task, Side, Task, Side) {
     let mut stage = Stage::new();
     let (a, a_side) = enrol(&mut stage, 1);
     let (b, b_side) = enrol(&mut stage, 1);
     (a, a_side, b, b_side)
 }
 
+/// Two tasks, each with the daemon's side of it.
+pub(crate) type Pair = (Task, Side, Task, Side);
+
 /// Two tasks of one host with an open ring.
-pub(super) fn with_ring() -> (Task, Side, Task, Side) {
+pub(crate) fn with_ring() -> Pair {
     let (mut a, mut a_side, mut b, mut b_side) = neighbours();
     stage::ring(&mut a_side, &mut b_side);
     for _ in 0..2 {
@@ -39,13 +42,13 @@ pub(super) fn with_ring() -> (Task, Side, Task, Side) {
 }
 
 /// The header of a message of one piece.
-pub(super) fn header(src: TaskId, dst: TaskId, tag: i32, seq: u32, len: usize) -> Header {
+pub(crate) fn header(src: TaskId, dst: TaskId, tag: i32, seq: u32, len: usize) -> Header {
     Header { src, dst, tag, context: 0, seq, format: 0, total: len as u64, offset: 0 }
 }
 
 /// The messages that a task has sent to `dst` through its daemon, whole, as numbers, tags and
 /// bytes.
-pub(super) fn sent(side: &mut Side, dst: TaskId) -> Vec<(u32, i32, Vec<u8>)> {
+pub(crate) fn sent(side: &mut Side, dst: TaskId) -> Vec<(u32, i32, Vec<u8>)> {
     let mut messages: Vec<(u32, i32, Vec<u8>)> = Vec::new();
     let mut whole = true;
     while let Some(heard) = side.heard() {

@@ -1,7 +1,7 @@
 //! Tasks and a daemon that the test plays: what real daemons do seldom or never.
 
-mod actors;
-mod stage;
+pub(crate) mod actors;
+pub(crate) mod stage;
 
 mod arming;
 mod limits;

@@ -1,7 +1,8 @@
 //! The word that goes in the `format` field of each message's header.
 //!
 //! ```text
-//! 0..4 phase: 0 data, 1 the team is broken | 4..8 operation | 8..16 operator and element
+//! 0..4 phase: 0 data, 1 the team is broken | 4..8 operation
+//! 8..16 operator and element, or the type of what is moved
 //! 16..32 root
 //! ```
 //! Every member checks it against its own operation, so that members who disagree on what they do
@@ -45,6 +46,11 @@ impl Call {
         Self(code << 4 | u32::from(operator) << 8 | root << 16)
     }
 
+    /// The same with a type of data, where no operator says one.
+    pub(super) fn of_type(self, kind: u8) -> Self {
+        if self.0 >> 8 & 0xff == 0 { Self(self.0 | u32::from(kind) << 8) } else { self }
+    }
+
     pub(super) fn from_raw(raw: u32) -> Self {
         Self(raw & !PHASE_BITS)
     }
@@ -69,7 +75,8 @@ impl fmt::Display for Call {
         let (code, operator, root) = (self.0 >> 4 & 0xf, self.0 >> 8 & 0xff, self.0 >> 16);
         write!(f, "{}", NAMES[code as usize])?;
         if operator != 0 {
-            write!(f, " by operator {operator:#04x}")?;
+            let what = if matches!(code, 2 | 3 | 8 | 9) { "by operator" } else { "of type" };
+            write!(f, " {what} {operator:#04x}")?;
         }
         if matches!(code, 1 | 2 | 4 | 6) { write!(f, " with root {root}") } else { Ok(()) }
     }

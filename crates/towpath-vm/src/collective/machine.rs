@@ -195,8 +195,14 @@ pub struct Collective {
 impl Collective {
     /// Begins `operation`. Nothing is sent before the first [`Self::poll_send`].
     pub fn new(team: &Rc<Team>, operation: Operation) -> Result<Self, StartError> {
+        Self::of_type(team, operation, 0)
+    }
+
+    /// The same where members compare of which type they say that their data are, too: `kind` is a
+    /// number for it, 0 where nothing is said. Operators of elements say it already.
+    pub fn of_type(team: &Rc<Team>, operation: Operation, kind: u8) -> Result<Self, StartError> {
         operation.check(team)?;
-        let call = operation.call(team);
+        let call = operation.call(team).of_type(kind);
         let traffic = Rc::new(RefCell::new(Traffic::default()));
         let member = Member { team: team.clone(), call, traffic: traffic.clone() };
         let program = Some(operation.program(member));

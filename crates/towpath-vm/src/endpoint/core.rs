@@ -1,6 +1,7 @@
 //! All peers of a task, and the messages that wait to be received.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Weak;
 use alloc::vec::Vec;
 
 use towpath_wire::talk::Header;
@@ -8,7 +9,12 @@ use towpath_wire::{HostId, TaskId};
 
 use super::peer::{BadPiece, Peer, Spares, charge};
 use super::peers::Peers;
-use crate::matching::{Key, Limits, Store, Ticket, Waiting, Wanted};
+use crate::matching::{
+    Key, Limits, Number, Pattern, Posted, PostedFull, Store, Ticket, Waiting, Wanted,
+};
+
+/// Receives that one task may have posted.
+pub const POSTED_MAX: usize = 4096;
 
 /// Ended tasks remembered, so that sending to them is an error at once.
 const ENDED_MAX: usize = 1024;
@@ -42,12 +48,17 @@ impl<P> Parcel<P> {
 
 /// One task's end of all its conversations. `P` is how other routes than the daemons' hand
 /// messages over. Invariants: `held` counts the bytes of private memory that messages take, half,
-/// early or waiting; no task in `ended` is in `peers`.
+/// early, waiting or claimed; no task in `ended` is in `peers`; nothing in `store` matches a receive
+/// that is in `posted`.
 #[derive(Debug)]
 pub struct Endpoint<P> {
     peers: Peers,
     ended: VecDeque<TaskId>,
     store: Store<Parcel<P>>,
+    /// Receives that wait for their message, by their caller's number, as long as they live.
+    posted: Posted<(u32, Weak<()>)>,
+    /// Messages that have come for one.
+    claimed: VecDeque<(u32, Waiting<Parcel<P>>)>,
     spares: Spares,
     held: u64,
     arrived: u64,
@@ -65,6 +76,8 @@ impl<P> Endpoint<P> {
             peers: Peers::default(),
             ended: VecDeque::new(),
             store: Store::new(limits, seed),
+            posted: Posted::new(POSTED_MAX),
+            claimed: VecDeque::new(),
             spares: Spares::default(),
             held: 0,
             arrived: 0,
@@ -196,12 +209,21 @@ impl<P> Endpoint<P> {
         }
     }
 
-    /// Puts a message among the waiting ones, whoever is to be seen as its sender.
-    pub fn post(&mut self, key: Key, len: u64, parcel: Parcel<P>) -> Ticket {
+    /// Puts a message among the waiting ones, whoever is to be seen as its sender; or claims it for
+    /// the receive that was posted for it.
+    pub fn post(&mut self, key: Key, len: u64, parcel: Parcel<P>) {
         self.arrived += 1;
         self.held += parcel.own_bytes();
+        while !self.posted.is_empty()
+            && let Some((slot, life)) = self.posted.claim(&key)
+        {
+            if life.strong_count() > 0 {
+                self.claimed.push_back((slot, Waiting { key, bytes: len, payload: parcel }));
+                return;
+            }
+        }
         let kept = self.store.insert(key, len, parcel);
-        kept.unwrap_or_else(|_| unreachable!("the store has no limit that memory has not"))
+        kept.unwrap_or_else(|_| unreachable!("the store has no limit that memory has not"));
     }
 
     fn hand_on(&mut self, src: TaskId) {
@@ -256,6 +278,41 @@ impl<P> Endpoint<P> {
             self.held -= waiting.payload.own_bytes();
         }
         taken
+    }
+
+    /// Posts a receive, which `slot` names for the caller: the message that arrived first of all
+    /// that match, or the next to arrive, is claimed for it ([`Self::claimed`]), unless `life` is
+    /// over by then. The number is for [`Self::cancel`]; there is none where a message was here.
+    pub fn post_receive(
+        &mut self,
+        pattern: Pattern,
+        slot: u32,
+        life: Weak<()>,
+    ) -> Result<Option<Number>, PostedFull> {
+        if let Some((ticket, _)) = self.store.probe_pattern(&pattern) {
+            let waiting = self.store.take_ticket(ticket).expect("it was just seen");
+            self.claimed.push_back((slot, waiting));
+            return Ok(None);
+        }
+        self.posted.post(pattern, (slot, life)).map(Some)
+    }
+
+    /// Takes a posted receive back; false: its message has come.
+    pub fn cancel(&mut self, number: Number) -> bool {
+        self.posted.cancel(number).is_some()
+    }
+
+    /// The next message that came for a posted receive, and whose it is; in the order in which
+    /// they came.
+    pub fn claimed(&mut self) -> Option<(u32, Waiting<Parcel<P>>)> {
+        let (slot, waiting) = self.claimed.pop_front()?;
+        self.held -= waiting.payload.own_bytes();
+        Some((slot, waiting))
+    }
+
+    /// Receives that are posted and whose message has not come.
+    pub const fn posted(&self) -> usize {
+        self.posted.len()
     }
 
     /// What a message that was taken had its bytes in is not needed any more: the next long one

@@ -32,7 +32,7 @@ mod core;
 mod peer;
 mod peers;
 
-pub use self::core::{Body, Endpoint, Parcel};
+pub use self::core::{Body, Endpoint, POSTED_MAX, Parcel};
 pub use self::peer::{BadPiece, charge};
 
 #[cfg(test)]

@@ -17,6 +17,9 @@
 //! allocated once the store has held as many messages, and as many different queues, as it does
 //! now; it never gives memory back before it is dropped.
 //!
+//! The other side are receives that were posted before their message came ([`Posted`]): each message
+//! that arrives goes to the earliest of those that match it, and waits only if there is none.
+//!
 //! ```
 //! use towpath_vm::matching::{Key, Limits, Store, Wanted};
 //! use towpath_wire::HostId;
@@ -26,14 +29,18 @@
 //! let mut store = Store::new(Limits { messages: 100, bytes: 1 << 20 }, 0x5eed);
 //! store.insert(Key { source: ann, tag: 7, context: 0 }, 5, "hello").unwrap();
 //! store.insert(Key { source: bob, tag: 7, context: 0 }, 3, "hey").unwrap();
-//! assert_eq!(store.take(&Wanted::from(bob, 7, 0)).unwrap().payload, "hey");
-//! assert_eq!(store.take(&Wanted::tag(7, 0)).unwrap().payload, "hello");
-//! assert!(store.take(&Wanted::any(0)).is_none());
+//! assert_eq!(store.take(&Wanted::any().from(bob).tag(7)).unwrap().payload, "hey");
+//! assert_eq!(store.take(&Wanted::any().tag(7)).unwrap().payload, "hello");
+//! assert!(store.take(&Wanted::any()).is_none());
 //! ```
 
+mod posted;
+#[cfg(test)]
+mod posted_tests;
 mod queues;
 mod store;
 #[cfg(test)]
 mod tests;
 
+pub use posted::{Number, Pattern, Posted, PostedFull};
 pub use store::{Counters, Full, Key, Limits, Store, StoreFull, Ticket, Waiting, Wanted};

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use towpath_wire::TaskId;
 
+use super::posted::Pattern;
 use super::queues::{ALL, KINDS, NONE, Queues};
 
 /// What a message is matched by.
@@ -18,6 +19,16 @@ pub struct Key {
 }
 
 /// What a receive asks for.
+///
+/// ```
+/// use towpath_vm::matching::{Key, Wanted};
+/// use towpath_wire::HostId;
+///
+/// let ann = HostId::new(1, 0).unwrap().task(1).unwrap();
+/// let wanted = Wanted::any().tag(7).from(ann);
+/// assert!(wanted.matches(&Key { source: ann, tag: 7, context: 0 }));
+/// assert!(!wanted.matches(&Key { source: ann, tag: 8, context: 0 }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wanted {
     /// The sender, or anyone.
@@ -29,19 +40,27 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Anything in `context`.
-    pub const fn any(context: u32) -> Self {
-        Self { source: None, tag: None, context }
+    /// Anything in context 0: what the next three narrow down.
+    pub const fn any() -> Self {
+        Self { source: None, tag: None, context: 0 }
     }
 
-    /// Anything with `tag` in `context`.
-    pub const fn tag(tag: i32, context: u32) -> Self {
-        Self { source: None, tag: Some(tag), context }
+    /// Only with this tag.
+    #[must_use]
+    pub const fn tag(self, tag: i32) -> Self {
+        Self { tag: Some(tag), ..self }
     }
 
-    /// Messages of `source` with `tag` in `context`.
-    pub const fn from(source: TaskId, tag: i32, context: u32) -> Self {
-        Self { source: Some(source), tag: Some(tag), context }
+    /// Only of this sender.
+    #[must_use]
+    pub const fn from(self, source: TaskId) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
+    /// In this context instead of 0.
+    #[must_use]
+    pub const fn context(self, context: u32) -> Self {
+        Self { context, ..self }
     }
 
     /// True when a message of `key` is what is asked for. A receive that waits tests a message
@@ -300,6 +319,18 @@ impl<P> Store<P> {
         (slot.generation == ticket.generation).then_some(ticket.slot)
     }
 
+    /// The message that arrived first of all that match a pattern: without a search where the
+    /// pattern is one that [`Self::probe`] answers.
+    pub fn probe_pattern(&self, pattern: &Pattern) -> Option<(Ticket, &Waiting<P>)> {
+        if self.is_empty() {
+            return None;
+        }
+        match pattern.wanted() {
+            Some(wanted) => self.probe(&wanted),
+            None => self.iter().find(|(_, waiting)| pattern.matches(&waiting.key)),
+        }
+    }
+
     /// Takes one message out of turn.
     pub fn take_ticket(&mut self, ticket: Ticket) -> Option<Waiting<P>> {
         let slot = self.slot_of(ticket)?;
@@ -325,7 +356,7 @@ impl<P> Store<P> {
 
     /// The messages of `context`, in the order in which they arrived.
     pub fn iter_context(&self, context: u32) -> impl Iterator<Item = (Ticket, &Waiting<P>)> {
-        self.chain(self.queues.first(&Wanted::any(context)), ALL - 1)
+        self.chain(self.queues.first(&Wanted::any().context(context)), ALL - 1)
     }
 
     fn chain(&self, first: u32, kind: usize) -> impl Iterator<Item = (Ticket, &Waiting<P>)> {
@@ -350,7 +381,7 @@ impl<P> Store<P> {
 
     /// Gives all messages of `context` to `removed`, in the order of arrival.
     pub fn remove_context(&mut self, context: u32, mut removed: impl FnMut(Waiting<P>)) {
-        while let Some(waiting) = self.take(&Wanted::any(context)) {
+        while let Some(waiting) = self.take(&Wanted::any().context(context)) {
             removed(waiting);
         }
     }

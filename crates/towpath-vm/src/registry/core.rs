@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 use towpath_wire::TaskId;
-use towpath_wire::talk::CONTEXT_OWN;
+use towpath_wire::talk::{CONTEXT_OWN, CONTEXTS_KEPT};
 
 use super::groups::Groups;
 use super::mail::Mail;
@@ -14,7 +14,7 @@ use crate::talk::{Fault, RegistryAnswer, RegistryOp};
 
 /// Contexts of frozen groups count from here to `CONTEXT_LAST`; the library's other contexts
 /// are above.
-pub const CONTEXT_FIRST: u32 = CONTEXT_OWN + 1;
+pub const CONTEXT_FIRST: u32 = CONTEXT_OWN + CONTEXTS_KEPT;
 const CONTEXT_LAST: u32 = CONTEXT_OWN | ((1 << 30) - 1);
 
 /// A task and its number for a question.

@@ -17,6 +17,7 @@ mod started;
 mod streams;
 mod support;
 mod teams;
+mod values;
 
 /// The program with the roles that tests start.
 fn roles() -> std::path::PathBuf {

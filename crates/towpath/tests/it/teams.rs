@@ -10,7 +10,7 @@ use towpath::{Task, TaskId};
 const HOSTS: usize = 2;
 
 /// Runs `member` in `count` tasks, by turns on either host, each with all ids.
-fn together<T: Send>(
+pub(crate) fn together<T: Send>(
     vm: &Vm,
     count: usize,
     member: impl Fn(&mut Task, &[TaskId]) -> T + Sync,

@@ -272,7 +272,7 @@ impl Network {
     fn listen(&mut self, rank: u32) -> bool {
         let node = &mut self.nodes[rank as usize];
         let mut heard = false;
-        while let Some(notice) = node.store.take(&Wanted::tag(NOTICE, CONTEXT)) {
+        while let Some(notice) = node.store.take(&Wanted::any().tag(NOTICE).context(CONTEXT)) {
             heard = true;
             node.standing.heard(notice.key.source.number() - 1, &notice.payload.1);
         }
@@ -395,7 +395,8 @@ impl Network {
         }
         // What still comes with this number is for nobody.
         let node = &mut self.nodes[rank as usize];
-        while node.store.take(&Wanted::tag(number.cast_signed(), CONTEXT)).is_some() {}
+        while node.store.take(&Wanted::any().tag(number.cast_signed()).context(CONTEXT)).is_some() {
+        }
     }
 
     fn drain(&mut self, rank: u32, number: u32, machine: &mut Collective) -> bool {
@@ -444,7 +445,7 @@ impl Network {
 
     fn feed(&mut self, rank: u32, number: u32, machine: &mut Collective) -> bool {
         let mut moved = false;
-        let wanted = Wanted::tag(number.cast_signed(), CONTEXT);
+        let wanted = Wanted::any().tag(number.cast_signed()).context(CONTEXT);
         while let Some(message) = self.nodes[rank as usize].store.take(&wanted) {
             moved = true;
             let (format, body) = message.payload;
