@@ -53,7 +53,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     unsafe_allowed(IO, &[PROTO, WIRE]),
     safe(TASK, &[IO, VM, WIRE]),
     safe(PVM, &[]),
-    safe(FACADE, &[NODE, TASK, PVM, IO, VM, PROTO, WIRE]),
+    safe(FACADE, &[NODE, TASK, PVM, MEDIA, IO, VM, PROTO, WIRE]),
     unsafe_allowed("towpath-pvm3", &[TASK, PVM]),
     unsafe_allowed("towpath-capi", &[TASK]),
     unsafe_allowed("towpath-py", &[TASK]),

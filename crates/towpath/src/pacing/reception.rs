@@ -1,0 +1,302 @@
+//! The receiving side: a socket, a receiver, and where what it gets goes.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use towpath_io::udp::{BindError, PlainSocket};
+use towpath_io::{Clock, realtime};
+use towpath_media::receive::{Arrivals, Playout, PlayoutConfig, ReceiveConfig, Receiver};
+use towpath_media::rtp::{Header, Report, receiver_report, reports};
+use towpath_media::send::DATAGRAM;
+use towpath_wire::Instant;
+
+use super::service::{PacingError, random};
+
+/// How often a receiver reports (RFC 3550 §6.2).
+const REPORT: Duration = Duration::from_secs(5);
+/// Longest sleep: marks and silence are looked at so often.
+const STEP: Duration = Duration::from_millis(100);
+const NAME: &str = "towpath";
+
+/// Why nothing is received any more.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceptionError {
+    /// The socket.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The socket, later.
+    #[error("cannot receive")]
+    Receive(#[source] io::Error),
+    /// Where it goes.
+    #[error("cannot write what was received")]
+    Write(#[source] io::Error),
+    /// Random numbers.
+    #[error(transparent)]
+    Random(#[from] PacingError),
+}
+
+/// Where what is received goes.
+pub enum Received<'a> {
+    /// To a writer, as fast as it takes it.
+    Written(Receiver, &'a mut dyn Write),
+    /// On to an address, in the rhythm of the sender's clock.
+    Sent(Box<Playout>, SocketAddr),
+    /// Nowhere: when it came is looked at.
+    Judged(Box<Arrivals>),
+}
+
+impl<'a> Received<'a> {
+    /// To a writer.
+    pub fn written(config: ReceiveConfig, out: &'a mut dyn Write) -> Self {
+        Self::Written(Receiver::new(config), out)
+    }
+
+    /// To an address.
+    pub fn sent(config: PlayoutConfig, to: SocketAddr) -> Self {
+        Self::Sent(Box::new(Playout::new(config)), to)
+    }
+}
+
+/// Why it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its owner wanted it to.
+    Asked,
+    /// Nothing came for as long as was to be waited.
+    Silent,
+}
+
+/// Receives a stream.
+pub struct Reception<'a> {
+    socket: PlainSocket,
+    reports: Option<PlainSocket>,
+    clock: Clock,
+    what: Received<'a>,
+    ssrc: u32,
+    /// Whom datagrams come from: the first one's sender, and nobody else.
+    peer: Option<SocketAddr>,
+    is_rtp: bool,
+    heard: Instant,
+    reported: Instant,
+    /// Datagrams of others.
+    strangers: u64,
+}
+
+impl<'a> Reception<'a> {
+    /// Listens at an address, or joins its group.
+    pub fn listen(
+        at: SocketAddr,
+        interface: Ipv4Addr,
+        source: Option<Ipv4Addr>,
+        what: Received<'a>,
+    ) -> Result<Self, ReceptionError> {
+        let socket = PlainSocket::listen(at, interface, source)?;
+        // RTCP's port, where it can be had: without it nothing is reported, and all else goes on.
+        let next = SocketAddr::new(at.ip(), at.port().wrapping_add(1));
+        let reports = PlainSocket::listen(next, interface, source).ok();
+        let mut drawn = [0; 4];
+        random(&mut drawn)?;
+        let _ = realtime::first_in_first_out(40);
+        let (clock, ssrc) = (Clock::start(), u32::from_be_bytes(drawn));
+        let zero = Instant::ZERO;
+        Ok(Self {
+            socket,
+            reports,
+            clock,
+            what,
+            ssrc,
+            peer: None,
+            is_rtp: false,
+            heard: zero,
+            reported: zero,
+            strangers: 0,
+        })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// What it holds.
+    pub const fn what(&self) -> &Received<'a> {
+        &self.what
+    }
+
+    /// Datagrams that came from others than the stream's sender.
+    pub const fn strangers(&self) -> u64 {
+        self.strangers
+    }
+
+    /// Whom the stream comes from.
+    pub const fn peer(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// Receives until `stop` says so, asked ten times a second, or nothing has come for
+    /// `patience` after something did (and, before, for `first`).
+    pub fn run(
+        &mut self,
+        (first, patience): (Duration, Duration),
+        wake: Option<BorrowedFd<'_>>,
+        mut stop: impl FnMut(&Self) -> bool,
+    ) -> Result<Ended, ReceptionError> {
+        let mut asked = self.clock.now();
+        loop {
+            let now = self.clock.now();
+            self.deliver(now)?;
+            if now.since(asked) >= STEP || asked == now {
+                asked = now;
+                if stop(self) {
+                    return self.end(Ended::Asked);
+                }
+            }
+            let silent = now.since(self.heard);
+            if silent > if self.peer.is_some() { patience } else { first } {
+                return self.end(Ended::Silent);
+            }
+            self.wait(now, wake)?;
+            self.receive()?;
+            self.report();
+        }
+    }
+
+    fn end(&mut self, how: Ended) -> Result<Ended, ReceptionError> {
+        let now = self.clock.now();
+        match &mut self.what {
+            Received::Written(receiver, _) => receiver.finish(),
+            Received::Sent(playout, _) => playout.finish(now),
+            Received::Judged(_) => {}
+        }
+        // What waits goes out at once: nobody waits for its time any more.
+        self.deliver(now)?;
+        if let Received::Written(_, out) = &mut self.what {
+            out.flush().map_err(ReceptionError::Write)?;
+        }
+        Ok(how)
+    }
+
+    /// Hands on what is due.
+    fn deliver(&mut self, now: Instant) -> Result<(), ReceptionError> {
+        let mut block = [0; 32 * DATAGRAM];
+        match &mut self.what {
+            Received::Written(receiver, out) => {
+                receiver.handle_timeout(now);
+                loop {
+                    let n = receiver.take(now, &mut block);
+                    if n == 0 {
+                        return Ok(());
+                    }
+                    out.write_all(&block[..n]).map_err(ReceptionError::Write)?;
+                }
+            }
+            Received::Sent(playout, to) => {
+                playout.handle_timeout(now);
+                while let Some(due) = playout.poll_transmit(now, &mut block) {
+                    let _ = self.socket.send([(*to, &block[..due.len])].into_iter());
+                }
+                Ok(())
+            }
+            Received::Judged(_) => Ok(()),
+        }
+    }
+
+    fn wait(&self, now: Instant, wake: Option<BorrowedFd<'_>>) -> Result<(), ReceptionError> {
+        let due = match &self.what {
+            Received::Written(receiver, _) => receiver.poll_timeout(),
+            Received::Sent(playout, _) => playout.poll_timeout(),
+            Received::Judged(_) => None,
+        };
+        let left = due.map_or(STEP, |due| due.since(now)).min(STEP);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: left.as_nanos() as i64 };
+        let ready = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let mut fds = vec![ready(self.socket.as_fd())];
+        fds.extend(self.reports.iter().map(|socket| ready(socket.as_fd())));
+        fds.extend(wake.map(ready));
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(ReceptionError::Receive(e.into())),
+        }
+    }
+
+    fn receive(&mut self) -> Result<(), ReceptionError> {
+        let Self { socket, what, peer, clock, heard, strangers, is_rtp, .. } = self;
+        let now = clock.now();
+        // One batch: then what is due goes out first.
+        let received = socket.receive(|arrived, bytes| {
+            if *peer.get_or_insert(arrived.remote) != arrived.remote {
+                // A sender that starts again does so from another port.
+                if now.since(*heard) < Duration::from_secs(1) {
+                    *strangers += 1;
+                    return;
+                }
+                *peer = Some(arrived.remote);
+            }
+            *heard = now;
+            *is_rtp |= bytes.first() != Some(&0x47);
+            match what {
+                Received::Written(receiver, _) => receiver.handle_datagram(now, bytes),
+                Received::Sent(playout, _) => playout.handle_datagram(now, bytes),
+                Received::Judged(arrivals) => {
+                    let payload = match bytes.first() {
+                        Some(0x47) => bytes,
+                        _ => Header::parse(bytes).map_or(&[][..], |(_, payload)| payload),
+                    };
+                    arrivals.take(arrived.came_ns.cast_signed(), payload);
+                }
+            }
+        });
+        received.map_err(ReceptionError::Receive)?;
+        let mut sent = None;
+        if let Some(socket) = &mut self.reports {
+            let _ = socket.receive(|arrived, bytes| {
+                if self.peer.is_some_and(|peer| peer.ip() == arrived.remote.ip()) {
+                    let _ = reports(bytes, |report| {
+                        if let Report::Sender(told) = report {
+                            sent = Some((arrived.remote, told));
+                        }
+                    });
+                }
+            });
+        }
+        if let Some((_, told)) = sent
+            && let Some(receiver) = receiver(&mut self.what)
+        {
+            receiver.reported(now, &told);
+        }
+        Ok(())
+    }
+
+    /// Asks the sender for less or more, and reports.
+    fn report(&mut self) {
+        let now = self.clock.now();
+        let Some(peer) = self.peer else { return };
+        let due = self.is_rtp && now.since(self.reported) >= REPORT;
+        let Some(receiver) = receiver(&mut self.what) else { return };
+        receiver.look(now);
+        let ask = receiver.poll_feedback();
+        if ask.is_none() && !due {
+            return;
+        }
+        let block = if self.is_rtp { receiver.block(now) } else { None };
+        let mut packet = Vec::new();
+        receiver_report(&mut packet, self.ssrc, block.as_ref(), NAME);
+        if let Some(ask) = ask {
+            towpath_media::rtp::feedback(&mut packet, self.ssrc, ask);
+        }
+        self.reported = now;
+        // Feedback goes where datagrams come from, so that it needs no second port.
+        let _ = self.socket.send([(peer, &packet[..])].into_iter());
+    }
+}
+
+const fn receiver<'a>(what: &'a mut Received<'_>) -> Option<&'a mut Receiver> {
+    match what {
+        Received::Written(receiver, _) => Some(receiver),
+        Received::Sent(playout, _) => Some(playout.receiver_mut()),
+        Received::Judged(_) => None,
+    }
+}
