@@ -292,7 +292,7 @@ impl Host for Desk {
         let file = title.file.try_clone().map_err(|_| 503u16)?;
         let source = Source::File { file, from: 0, repeat: self.repeat };
         let config = Config { format: title.format, ..Config::stored() };
-        let options = StreamOptions { source, config, outlet, receiver, paused: true };
+        let options = StreamOptions { source, config, outlet, receiver, paused: true, deaf: false };
         let ticket = self.pacing.add(options).map_err(|_| 453u16)?;
         self.titles.insert(ticket.0, title);
         let [media, reports] = self.pacing.addresses();

@@ -76,6 +76,8 @@ pub struct StreamOptions {
     pub receiver: Option<SocketAddr>,
     /// Sent once all of it is on its way, or held at first.
     pub paused: bool,
+    /// Feedback is counted and not followed.
+    pub deaf: bool,
 }
 
 /// Names a stream of a [`Pacing`].
@@ -135,7 +137,7 @@ pub struct Status {
 
 /// What the thread is told.
 pub(super) enum Command {
-    Add(Ticket, Box<StreamSender>, Outlet, Option<SocketAddr>),
+    Add(Ticket, Box<StreamSender>, Outlet, Option<SocketAddr>, bool),
     Control(Ticket, StreamControl),
     Source(Told),
     /// After everything that was asked for before.
@@ -246,7 +248,13 @@ impl Pacing {
         let asks = self.asks.as_ref().expect("it is there until the end");
         let _ = asks.send(Ask::Open(ticket.0, options.source));
         let sender = Box::new(sender);
-        self.mailbox.send(Command::Add(ticket, sender, options.outlet, options.receiver));
+        self.mailbox.send(Command::Add(
+            ticket,
+            sender,
+            options.outlet,
+            options.receiver,
+            options.deaf,
+        ));
         Ok(ticket)
     }
 

@@ -57,6 +57,7 @@ struct Entry {
     ticket: Ticket,
     outlet: Outlet,
     receiver: Option<SocketAddr>,
+    deaf: bool,
     /// Bytes were asked for and have not come.
     asked: bool,
     dropped: u64,
@@ -136,12 +137,13 @@ impl Thread {
         let now = self.clock.now();
         match command {
             Command::End => return false,
-            Command::Add(ticket, sender, outlet, receiver) => {
+            Command::Add(ticket, sender, outlet, receiver, deaf) => {
                 let id = self.streams.add(*sender);
                 let entry = Entry {
                     ticket,
                     outlet,
                     receiver,
+                    deaf,
                     asked: false,
                     dropped: 0,
                     late: Duration::ZERO,
@@ -413,7 +415,7 @@ impl Thread {
         let _ = reports(bytes, |report| match report {
             Report::Feedback { feedback, .. } => {
                 entry.feedback[feedback as usize] += 1;
-                asked = Some(feedback);
+                asked = (!entry.deaf).then_some(feedback);
             }
             Report::Block(block) if Some(block.ssrc) == ours => {
                 entry.loss = Some((block.fraction_lost, block.lost));
