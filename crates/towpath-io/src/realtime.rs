@@ -17,7 +17,11 @@ pub fn first_in_first_out(priority: i32) -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: priority };
     // SAFETY: `parameter` is a valid structure for the time of the call; 0 is the calling thread.
     let rc = unsafe {
-        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameter)
+        libc::sched_setscheduler(
+            0,
+            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+            &raw const parameter,
+        )
     };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -28,12 +28,12 @@ const LOSS: u8 = 1;
 const LIVE: Duration = Duration::from_millis(500);
 
 /// What came passes on its way to the file.
-struct Verifying<'a> {
-    out: &'a mut dyn Write,
+struct Verifying {
+    out: Box<dyn Write + Send>,
     check: Option<(Reader, Inspector)>,
 }
 
-impl Write for Verifying<'_> {
+impl Write for Verifying {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = self.out.write(bytes)?;
         if let Some((reader, inspector)) = &mut self.check {
@@ -51,7 +51,7 @@ impl Write for Verifying<'_> {
 pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::heeded()?;
     let name = shown(&args.out);
-    let mut out: Box<dyn Write> = if args.out.as_os_str() == "-" {
+    let out: Box<dyn Write + Send> = if args.out.as_os_str() == "-" {
         let out = io::stdout().as_fd().try_clone_to_owned().context("no standard output")?;
         Box::new(File::from(out))
     } else {
@@ -59,7 +59,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         Box::new(BufWriter::with_capacity(1 << 16, file))
     };
     let check = args.verify.then(|| (Reader::with_format(Format::Ts188), Inspector::new()));
-    let mut through = Verifying { out: &mut out, check };
+    let mut through = Verifying { out, check };
     let config = ReceiveConfig {
         framing: if args.from.at.rtp { Framing::Rtp } else { Framing::Either },
         capacity: args.buffer.as_bytes() as usize,
@@ -67,7 +67,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         feedback: args.feedback.when(),
         ..ReceiveConfig::default()
     };
-    let received = receive(&args.from, Received::written(config, &mut through), &interrupt)?;
+    let received = receive(&args.from, Received::written(config), &mut through, &interrupt)?;
     let report = through.check.take().map(|(mut reader, mut inspector)| {
         let _ = reader.finish(&mut inspector);
         inspector.report(Format::Ts188, reader.bytes())
@@ -79,7 +79,10 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     } else {
         tell(&received.counters);
         if report.is_some() {
-            eprintln!("{} found in what came (towpath media info shows them)", counted(broken, "violation"));
+            eprintln!(
+                "{} found in what came (towpath media info shows them)",
+                counted(broken, "violation")
+            );
         }
     }
     Ok(received.code(broken > 0))
@@ -112,9 +115,13 @@ pub(super) fn play(args: &PlayArgs) -> anyhow::Result<ExitCode> {
         ..ReceiveConfig::default()
     };
     let config = PlayoutConfig { receive: receive_config, delay: args.delay };
-    let received = receive(&args.from, Received::sent(config, args.to.at), &interrupt)?;
+    let received =
+        receive(&args.from, Received::sent(config, args.to.at), &mut io::sink(), &interrupt)?;
     if args.from.json {
-        crate::files::print(&format!("{}\n", json!({ "schema": 1, "received": received.counters })))?;
+        crate::files::print(&format!(
+            "{}\n",
+            json!({ "schema": 1, "received": received.counters })
+        ))?;
     } else {
         tell(&received.counters);
     }
@@ -124,7 +131,7 @@ pub(super) fn play(args: &PlayArgs) -> anyhow::Result<ExitCode> {
 pub(super) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::heeded()?;
     let what = Received::Judged(Box::new(Arrivals::default()));
-    let received = receive(&args.from, what, &interrupt)?;
+    let received = receive(&args.from, what, &mut io::sink(), &interrupt)?;
     let report = received.arrivals.context("nothing was judged")?;
     if args.from.json {
         crate::files::print(&format!("{}\n", json!({ "schema": 1, "arrivals": report })))?;
@@ -177,23 +184,30 @@ impl Outcome {
     }
 }
 
-fn receive(from: &From, what: Received<'_>, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
+fn receive(
+    from: &From,
+    what: Received,
+    out: &mut (dyn Write + Send),
+    interrupt: &Interrupt,
+) -> anyhow::Result<Outcome> {
     if from.source.is_some() && !from.at.is_group() {
         bail!("--source is for groups, {} is none", from.at.at.ip());
     }
     let interface = if from.at.is_group() { from.interface } else { Ipv4Addr::UNSPECIFIED };
     let mut reception = Reception::listen(from.at.at, interface, from.source, what)?;
+    eprintln!("receiving at {}", from.at.at);
     let begun = Instant::now();
     let mut live = io::stderr().is_terminal().then(|| (begun, 0u64));
-    let how = reception.run((from.wait, from.silence), Some(interrupt.as_fd()), |reception| {
-        if let Some((at, bytes)) = &mut live
-            && at.elapsed() >= LIVE
-        {
-            draw(reception, at.elapsed(), bytes);
-            *at = Instant::now();
-        }
-        interrupt.is_set() || from.time.is_some_and(|time| begun.elapsed() >= time)
-    })?;
+    let how =
+        reception.run((from.wait, from.silence), Some(interrupt.as_fd()), out, |reception| {
+            if let Some((at, bytes)) = &mut live
+                && at.elapsed() >= LIVE
+            {
+                draw(reception, at.elapsed(), bytes);
+                *at = Instant::now();
+            }
+            interrupt.is_set() || from.time.is_some_and(|time| begun.elapsed() >= time)
+        })?;
     if live.is_some() {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
@@ -206,7 +220,7 @@ fn receive(from: &From, what: Received<'_>, interrupt: &Interrupt) -> anyhow::Re
         );
     }
     let (counters, arrivals) = match reception.what() {
-        Received::Written(receiver, _) => (receiver.counters(), None),
+        Received::Written(receiver) => (receiver.counters(), None),
         Received::Sent(playout, _) => (playout.receiver().counters(), None),
         Received::Judged(arrivals) => (ReceiveCounters::default(), Some(arrivals.report())),
     };
@@ -221,9 +235,9 @@ fn receive(from: &From, what: Received<'_>, interrupt: &Interrupt) -> anyhow::Re
 }
 
 /// A line of how it does.
-fn draw(reception: &Reception<'_>, since: Duration, bytes: &mut u64) {
+fn draw(reception: &Reception, since: Duration, bytes: &mut u64) {
     let (counters, level) = match reception.what() {
-        Received::Written(receiver, _) => (receiver.counters(), receiver.level()),
+        Received::Written(receiver) => (receiver.counters(), receiver.level()),
         Received::Sent(playout, _) => (playout.receiver().counters(), playout.sender().waiting()),
         Received::Judged(arrivals) => {
             let _ = write!(io::stderr(), "\r\x1b[K{} datagrams", arrivals.report().datagrams);

@@ -44,7 +44,9 @@ pub(super) fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     let receiver = (args.to.rtp && !args.deaf).then(|| SocketAddr::new(to.ip(), next));
     if let Some(out) = &args.sdp {
         if !args.to.rtp {
-            bail!("--sdp describes rtp:// streams\nhint: players open udp:// addresses as they are");
+            bail!(
+                "--sdp describes rtp:// streams\nhint: players open udp:// addresses as they are"
+            );
         }
         write_file(out, &sdp(&shown(&args.file), Some((to.ip(), to.port())), None))?;
     }
@@ -110,7 +112,8 @@ fn source(args: &SendArgs, interrupt: &Interrupt) -> anyhow::Result<(Source, Con
                  hint: standard input leaves in the rhythm of its own clock"
             );
         }
-        let input = io::stdin().as_fd().try_clone_to_owned().context("cannot read standard input")?;
+        let input =
+            io::stdin().as_fd().try_clone_to_owned().context("cannot read standard input")?;
         let config = Config { delay: args.delay, ..stored };
         return Ok((Source::Pipe(File::from(input)), config));
     }
@@ -181,7 +184,8 @@ fn report(args: &SendArgs, status: &Status) -> anyhow::Result<()> {
         return Ok(());
     }
     let c = &status.counters;
-    let mut line = format!("sent {} in {}", size_text(c.bytes as f64), counted(c.datagrams, "datagram"));
+    let mut line =
+        format!("sent {} in {}", size_text(c.bytes as f64), counted(c.datagrams, "datagram"));
     let mut add = |count: u64, what: &str| {
         if count > 0 {
             line.push_str(&format!(", {}", counted(count, what)));

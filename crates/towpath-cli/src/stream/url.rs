@@ -56,7 +56,14 @@ mod tests {
         assert_eq!(url("rtp://@239.1.1.1:5004/"), Ok(("239.1.1.1:5004".into(), true)));
         assert_eq!(url("udp://@:1234"), Ok(("0.0.0.0:1234".into(), false)));
         assert_eq!(url("udp://[::1]:9"), Ok(("[::1]:9".into(), false)));
-        for bad in ["", "127.0.0.1:5", "srt://h:5", "udp://h", "udp://127.0.0.1:0", "rtp://127.0.0.1:65535"] {
+        for bad in [
+            "",
+            "127.0.0.1:5",
+            "srt://h:5",
+            "udp://h",
+            "udp://127.0.0.1:0",
+            "rtp://127.0.0.1:65535",
+        ] {
             assert!(url(bad).is_err(), "{bad}");
         }
         assert!("udp://239.0.0.1:5".parse::<StreamUrl>().expect("url").is_group());

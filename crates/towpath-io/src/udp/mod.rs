@@ -13,5 +13,5 @@ mod link;
 mod plain;
 
 pub use batch::{SendBatch, TRAIN_BYTES, TRAINS};
-pub use plain::{Arrived, Flushed, Multicast, PLAIN_BATCH, PLAIN_BYTES, PlainSocket};
 pub use link::{BindError, LinkCounters, Notice, TooLong, UdpLink, route_mtu};
+pub use plain::{Arrived, Flushed, Multicast, PLAIN_BATCH, PLAIN_BYTES, PlainSocket};

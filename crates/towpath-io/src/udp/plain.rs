@@ -76,13 +76,14 @@ impl PlainSocket {
         let wrong = |why| BindError { addr, why };
         let socket = open(addr, addr.ip().is_multicast()).map_err(wrong)?;
         let joined = match addr.ip() {
-            IpAddr::V4(group) if group.is_multicast() => match source {
-                Some(source) => socket.join_ssm_v4(&source, &group, &interface),
-                None => {
+            IpAddr::V4(group) if group.is_multicast() => {
+                if let Some(source) = source {
+                    socket.join_ssm_v4(&source, &group, &interface)
+                } else {
                     let interface = InterfaceIndexOrAddress::Address(interface);
                     socket.join_multicast_v4_n(&group, &interface)
                 }
-            },
+            }
             IpAddr::V6(group) if group.is_multicast() => socket.join_multicast_v6(&group, 0),
             _ => Ok(()),
         };
@@ -113,13 +114,9 @@ impl PlainSocket {
 
     /// Sends datagrams, each to its address. What the kernel has no room for is lost, as on any
     /// network: a datagram that cannot leave now must not leave late.
-    pub fn send<'a>(
-        &self,
-        datagrams: impl Iterator<Item = (SocketAddr, &'a [u8])>,
-    ) -> Flushed {
+    pub fn send<'a>(&self, datagrams: impl Iterator<Item = (SocketAddr, &'a [u8])>) -> Flushed {
         let slices: Vec<(SocketAddr, IoSlice<'a>)> =
             datagrams.map(|(remote, bytes)| (remote, IoSlice::new(bytes))).collect();
-        let message = |(remote, slice): &'_ (SocketAddr, IoSlice<'a>)| (*remote, slice.len());
         let mut flushed = Flushed::default();
         let mut at = 0;
         while at < slices.len() {
@@ -127,7 +124,7 @@ impl PlainSocket {
             let batch: Vec<Outgoing<'_>> = slices[at..end]
                 .iter()
                 .map(|slice| {
-                    let (remote, len) = message(slice);
+                    let (remote, len) = (slice.0, slice.1.len());
                     let parts = std::slice::from_ref(&slice.1);
                     Outgoing { remote, parts, len, segment: len.max(1), tos: TOS_USUAL }
                 })

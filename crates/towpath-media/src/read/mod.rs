@@ -42,5 +42,5 @@ pub use fault::{FAULT_OFFSETS_MAX, FaultCount, FaultKind, Faults};
 pub use list::{FrameLists, LIST_MAX};
 pub(crate) use pids::PidMap;
 pub use reader::{ReadError, Reader};
-pub(crate) use ts::{Framing, PACKET, Packet, Packets};
 pub use sniff::{detect, unsupported_container};
+pub(crate) use ts::{Framing, PACKET, Packet, Packets};

@@ -30,8 +30,10 @@ pub struct Marks {
     when: When,
     capacity: usize,
     asked: Feedback,
-    at: Option<Instant>,
+    asked_at: Option<Instant>,
+    /// The level a second ago at most, and when that was.
     level: usize,
+    sampled: Option<Instant>,
     /// The ring has been at the low mark: before that, an emptying ring is one that only begins.
     filled: bool,
 }
@@ -39,7 +41,15 @@ pub struct Marks {
 impl Marks {
     /// For a ring of so many bytes.
     pub const fn new(when: When, capacity: usize) -> Self {
-        Self { when, capacity, asked: Feedback::Normal, at: None, level: 0, filled: false }
+        Self {
+            when,
+            capacity,
+            asked: Feedback::Normal,
+            asked_at: None,
+            level: 0,
+            sampled: None,
+            filled: false,
+        }
     }
 
     /// Bytes of the high mark.
@@ -66,11 +76,14 @@ impl Marks {
             return None;
         }
         self.filled |= level >= self.low();
-        let due = self.at.is_none_or(|at| now.since(at) >= INTERVAL);
+        let past = |at: Option<Instant>| at.is_none_or(|at| now.since(at) >= INTERVAL);
+        let due = past(self.asked_at);
         let (rising, falling) = (level >= self.level, level < self.level);
         let high = if self.when == When::After { full } else { level >= self.high() };
         let ask = match self.asked {
-            _ if high => (due && (rising || self.asked != Feedback::SlowDown)).then_some(Feedback::SlowDown),
+            _ if high => {
+                (due && (rising || self.asked != Feedback::SlowDown)).then_some(Feedback::SlowDown)
+            }
             Feedback::SlowDown => (level <= self.low()).then_some(Feedback::Normal),
             Feedback::SpeedUp if level >= self.capacity / 2 => Some(Feedback::Normal),
             Feedback::Normal | Feedback::SpeedUp => {
@@ -78,11 +91,11 @@ impl Marks {
                 (due && sparse).then_some(Feedback::SpeedUp)
             }
         };
-        if due || ask.is_some() {
-            (self.level, self.at) = (level, Some(now));
+        if past(self.sampled) || ask.is_some() {
+            (self.level, self.sampled) = (level, Some(now));
         }
         if let Some(ask) = ask {
-            self.asked = ask;
+            (self.asked, self.asked_at) = (ask, Some(now));
         }
         ask
     }
@@ -108,8 +121,10 @@ mod tests {
     #[test]
     fn before_asks_at_the_high_mark_and_after_when_full() {
         use Feedback::{Normal, SlowDown, SpeedUp};
-        let levels =
-            [100, 400, 749, 750, 800, 790, 500, 251, 250, 400, 600, 1000, 1000, 900, 250, 124, 90, 400, 500];
+        let levels = [
+            100, 400, 749, 750, 800, 790, 500, 251, 250, 400, 600, 1000, 1000, 900, 250, 124, 90,
+            400, 500,
+        ];
         let before = run(When::Before, &levels);
         let expected = [
             (750, SlowDown),

@@ -21,7 +21,7 @@ mod playout;
 mod receiver;
 mod recovery;
 
-pub use arrival::{Arrivals, ArrivalReport, Errors, SAMPLES_MAX};
+pub use arrival::{ArrivalReport, Arrivals, Errors, SAMPLES_MAX};
 pub use marks::{Marks, When};
 pub use order::{HELD_MAX, Order, OrderCounters};
 pub use playout::{Playout, PlayoutConfig};

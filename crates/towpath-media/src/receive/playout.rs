@@ -89,7 +89,9 @@ impl Playout {
     /// From the ring to where it is timed.
     fn pass(&mut self, now: Instant) {
         let mut block = [0; 8 * DATAGRAM];
-        while self.sender.waiting() < WINDOW_FILL.max(self.receiver.level()) || self.sender.room() > 0 {
+        while self.sender.waiting() < WINDOW_FILL.max(self.receiver.level())
+            || self.sender.room() > 0
+        {
             let n = self.receiver.take(now, &mut block);
             if n == 0 {
                 break;
@@ -230,7 +232,8 @@ mod tests {
     #[test]
     fn what_is_received_goes_out_as_it_was_sent() {
         let receive = ReceiveConfig { feedback: When::Off, ..ReceiveConfig::default() };
-        let mut playout = Playout::new(PlayoutConfig { receive, delay: Duration::from_millis(100) });
+        let mut playout =
+            Playout::new(PlayoutConfig { receive, delay: Duration::from_millis(100) });
         let groups: Vec<_> = (0..100).map(|k| (k * 540_000, 14)).collect();
         let file = stream(&groups);
         let (mut out, mut sent, mut dues) = ([0; DATAGRAM], Vec::new(), Vec::new());
@@ -255,6 +258,8 @@ mod tests {
         }
         assert!(playout.is_finished());
         assert_eq!(sent, file);
-        assert!(dues.windows(2).all(|pair| pair[1].since(pair[0]).as_micros().abs_diff(10_000) < 2));
+        assert!(
+            dues.windows(2).all(|pair| pair[1].since(pair[0]).as_micros().abs_diff(10_000) < 2)
+        );
     }
 }

@@ -59,8 +59,6 @@ pub struct ReceiveCounters {
     pub garbage: u64,
     /// Datagrams dropped because the ring was full.
     pub overflowed: u64,
-    /// Times that a consumer found nothing after it had begun.
-    pub underruns: u64,
     /// SLOWDOWN, SPEEDUP and NORMAL asked for.
     pub feedback: [u64; 3],
     /// By RTP's numbers; all zero without them.
@@ -83,7 +81,6 @@ pub struct Receiver {
     ended: bool,
     /// Something had no room since the marks were looked at.
     full: bool,
-    dry: bool,
     ask: Option<Feedback>,
     counters: ReceiveCounters,
 }
@@ -101,7 +98,6 @@ impl Receiver {
             begun: false,
             ended: false,
             full: false,
-            dry: false,
             ask: None,
             counters: ReceiveCounters::default(),
         }
@@ -111,8 +107,7 @@ impl Receiver {
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) {
         let plain = is_packets(datagram) && self.config.framing == Framing::Either;
         let Self { order, reception, ring, full, counters, config, .. } = self;
-        let mut deliver =
-            |payload: &[u8]| enter(ring, config.capacity, full, counters, payload);
+        let mut deliver = |payload: &[u8]| enter(ring, config.capacity, full, counters, payload);
         if plain {
             deliver(datagram);
         } else {
@@ -154,6 +149,12 @@ impl Receiver {
         self.order.poll_timeout()
     }
 
+    /// Something waits outside, since the ring has no room for it.
+    pub fn press(&mut self, now: Instant) {
+        self.full = true;
+        self.look(now);
+    }
+
     /// Looks at the marks, also where nothing comes or goes; at least each second.
     pub fn look(&mut self, now: Instant) {
         let full = core::mem::take(&mut self.full);
@@ -176,9 +177,6 @@ impl Receiver {
             return 0;
         }
         let n = self.ring.len().min(out.len()) / PACKET * PACKET;
-        let dry = n == 0 && out.len() >= PACKET;
-        self.counters.underruns += u64::from(dry && !core::mem::replace(&mut self.dry, dry));
-        self.dry = dry;
         let (front, back) = self.ring.as_slices();
         let split = front.len().min(n);
         out[..split].copy_from_slice(&front[..split]);

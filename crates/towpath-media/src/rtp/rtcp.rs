@@ -279,7 +279,8 @@ mod tests {
             let mut out = vec![];
             sender_report(&mut out, &sent, name);
             goodbye(&mut out, 7);
-            let told = [Report::Sender(sent), Report::Other { kind: 202 }, Report::Goodbye { ssrc: 7 }];
+            let told =
+                [Report::Sender(sent), Report::Other { kind: 202 }, Report::Goodbye { ssrc: 7 }];
             assert_eq!(read(&out).as_deref(), Ok(&told[..]), "{name}");
             out.clear();
             receiver_report(&mut out, 8, Some(&block), name);

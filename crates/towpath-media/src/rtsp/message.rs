@@ -90,7 +90,8 @@ pub fn item(bytes: &[u8]) -> Result<Option<(Item<'_>, usize)>, RtspError> {
     else {
         return Err(RtspError::FirstLine);
     };
-    if !version.starts_with("RTSP/") || !method.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') {
+    if !version.starts_with("RTSP/") || !method.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+    {
         return Err(RtspError::FirstLine);
     }
     let mut headers = Vec::new();
@@ -132,11 +133,13 @@ impl<'a> Request<'a> {
     /// The path of its address without the leading slash and the track, decoded; `None` where it
     /// is none.
     pub fn path(&self) -> Option<Cow<'a, str>> {
-        let rest = self.uri.strip_prefix("rtsp://").or_else(|| self.uri.strip_prefix("rtspu://"))?;
+        let rest =
+            self.uri.strip_prefix("rtsp://").or_else(|| self.uri.strip_prefix("rtspu://"))?;
         let path = rest.split_once('/').map_or("", |(_, path)| path);
         let path = path.split(['?', '#']).next().unwrap_or_default();
         let path = path.strip_suffix('/').unwrap_or(path);
-        let path = path.strip_suffix("trackID=0").map_or(path, |p| p.strip_suffix('/').unwrap_or(p));
+        let path =
+            path.strip_suffix("trackID=0").map_or(path, |p| p.strip_suffix('/').unwrap_or(p));
         decode(path)
     }
 }
@@ -202,7 +205,11 @@ mod tests {
         assert_eq!(fault(&many), RtspError::Headers);
         assert_eq!(item(b"PLAY \xff RTSP/1.0\r\n\r\n"), Err(RtspError::NotText));
         for bad in ["rtsp://h/%", "rtsp://h/%f", "rtsp://h/%ff", "http://h/a"] {
-            assert_eq!(request(format!("PLAY {bad} RTSP/1.0\n\n").as_bytes()).path(), None, "{bad}");
+            assert_eq!(
+                request(format!("PLAY {bad} RTSP/1.0\n\n").as_bytes()).path(),
+                None,
+                "{bad}"
+            );
         }
     }
 

@@ -16,7 +16,6 @@ mod transport;
 pub use message::{BODY_MAX, HEAD_MAX, HEADERS_MAX, Item, Request, RtspError, item};
 pub use range::{Range, range};
 pub use server::{
-    Answer, ConnectionId, Described, Host, Opened, Server, ServerCounters, ServerLimits, Way,
-    sdp,
+    Answer, ConnectionId, Described, Host, Opened, Server, ServerCounters, ServerLimits, Way, sdp,
 };
 pub use transport::{Transport, TransportError, transport};

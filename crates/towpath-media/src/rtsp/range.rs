@@ -30,7 +30,8 @@ pub fn range(text: &str) -> Option<Range> {
 /// Seconds, or hours, minutes and seconds, with a fraction.
 fn time(text: &str) -> Option<Duration> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?;
+    let number =
+        |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?;
     let mut seconds: u64 = 0;
     let parts = whole.split(':').count();
     if parts != 1 && parts != 3 {
@@ -60,8 +61,16 @@ mod tests {
         assert_eq!(from("npt=now-"), Some(None));
         let whole = range("npt=0.000-7.741;time=19970123T143720Z").expect("range");
         assert_eq!(whole.to, Some(Duration::from_millis(7741)));
-        for bad in ["", "npt=", "npt=x-", "npt=-1-", "smpte=10:07:33-", "npt=1:2-", "npt=99999999999999999999-", "npt=1.é-"]
-        {
+        for bad in [
+            "",
+            "npt=",
+            "npt=x-",
+            "npt=-1-",
+            "smpte=10:07:33-",
+            "npt=1:2-",
+            "npt=99999999999999999999-",
+            "npt=1.é-",
+        ] {
             let _ = range(bad);
         }
         assert_eq!(range("smpte=10:07:33-"), None);

@@ -244,9 +244,11 @@ impl Server {
     ) -> Outcome {
         let path = request.path().ok_or(400u16)?;
         let offer = transport(request.header("Transport").ok_or(461u16)?, peer);
-        let offer = offer.map_err(|e| if e == TransportError::ThirdParty { 403u16 } else { 461 })?;
+        let offer =
+            offer.map_err(|e| if e == TransportError::ThirdParty { 403u16 } else { 461 })?;
         let mine = self.sessions.values().filter(|s| s.connection == connection).count();
-        if self.sessions.len() >= self.limits.sessions || mine >= self.limits.sessions_per_connection
+        if self.sessions.len() >= self.limits.sessions
+            || mine >= self.limits.sessions_per_connection
         {
             return Err(453);
         }
@@ -275,7 +277,8 @@ impl Server {
                 let next = channel + 1;
                 write!(
                     headers,
-                    "Transport: RTP/AVP/TCP;unicast;interleaved={channel}-{next};ssrc={ssrc:08X}\r\n"
+                    "Transport: RTP/AVP/TCP;unicast;interleaved={channel}-{next};\
+                     ssrc={ssrc:08X}\r\n"
                 )
             }
         };
@@ -361,7 +364,9 @@ impl Server {
 
 fn describe(request: &Request<'_>, host: &mut dyn Host) -> Outcome {
     let path = request.path().ok_or(400u16)?;
-    if request.header("Accept").is_some_and(|a| !a.contains("application/sdp") && !a.contains("*/*"))
+    if request
+        .header("Accept")
+        .is_some_and(|a| !a.contains("application/sdp") && !a.contains("*/*"))
     {
         return Err(406);
     }
@@ -380,8 +385,10 @@ pub fn sdp(name: &str, at: Option<(IpAddr, u16)>, duration: Option<Duration>) ->
     let family = if addr.is_ipv4() { "IP4" } else { "IP6" };
     // A group over IPv4 is named with its reach (RFC 4566 §5.7).
     let reach = if addr.is_multicast() && addr.is_ipv4() { "/1" } else { "" };
-    let range = duration.map_or(String::from("npt=0-"), |d| format!("npt=0-{:.3}", d.as_secs_f64()));
-    let control = |what: &str| if at.is_none() { format!("a=control:{what}\r\n") } else { String::new() };
+    let range =
+        duration.map_or(String::from("npt=0-"), |d| format!("npt=0-{:.3}", d.as_secs_f64()));
+    let control =
+        |what: &str| if at.is_none() { format!("a=control:{what}\r\n") } else { String::new() };
     format!(
         "v=0\r\no=- 0 0 IN {family} {addr}\r\ns={}\r\nc=IN {family} {addr}{reach}\r\nt=0 0\r\n\
          {}a=range:{range}\r\nm=video {port} RTP/AVP 33\r\na=rtpmap:33 MP2T/90000\r\n{}",
@@ -499,7 +506,10 @@ mod tests {
         assert!(said.contains("client_port=5000-5001;server_port=8000-8001;ssrc=0000ABCD"));
         let session = format!("Session: {ID}\r\n");
         let said = talk.ask(1, &format!("PLAY {URL}"), &format!("{session}Range: npt=1.5-\r\n"));
-        assert!(said.contains("RTP-Info: url=rtsp://127.0.0.1:8554/a.ts/trackID=0;seq=77"), "{said}");
+        assert!(
+            said.contains("RTP-Info: url=rtsp://127.0.0.1:8554/a.ts/trackID=0;seq=77"),
+            "{said}"
+        );
         talk.ask(1, &format!("PAUSE {URL}"), &session);
         talk.ask(1, &format!("PLAY {URL}"), &format!("{session}Scale: 2\r\n"));
         let log: Vec<&str> = talk.host.log.iter().skip(1).map(String::as_str).collect();

@@ -56,7 +56,8 @@ fn one(offer: &str, peer: IpAddr) -> Result<Transport, TransportError> {
             "destination" if value.parse() != Ok(peer) => return Err(TransportError::ThirdParty),
             "interleaved" => {
                 let first = value.split('-').next().unwrap_or_default();
-                channel = first.parse().ok().filter(|c| *c < u8::MAX).ok_or(TransportError::Unknown)?;
+                channel =
+                    first.parse().ok().filter(|c| *c < u8::MAX).ok_or(TransportError::Unknown)?;
             }
             "client_port" => ports = pair(value),
             _ => {}
@@ -92,9 +93,14 @@ mod tests {
         assert_eq!(transport("RTP/AVP/TCP;unicast;interleaved=4-5", peer), within);
         let third = transport("RTP/AVP;unicast;destination=10.0.0.2;client_port=5000-5001", peer);
         assert_eq!(third, Err(TransportError::ThirdParty));
-        for bad in ["", "RTP/AVP", "RTP/AVP;client_port=0-1", "RTP/AVP;client_port=65535",
-            "RTP/AVP/TCP;interleaved=255-256", "RAW/RAW/UDP;client_port=1-2"]
-        {
+        for bad in [
+            "",
+            "RTP/AVP",
+            "RTP/AVP;client_port=0-1",
+            "RTP/AVP;client_port=65535",
+            "RTP/AVP/TCP;interleaved=255-256",
+            "RAW/RAW/UDP;client_port=1-2",
+        ] {
             assert_eq!(transport(bad, peer), Err(TransportError::Unknown), "{bad}");
         }
     }

@@ -210,6 +210,9 @@ mod tests {
             flow.drift(Instant::from_nanos(s * 1_000_000_000 + 333), 0);
         }
         let due = flow.due(86_400 * 27_000_000).expect("it runs");
-        assert!(due <= ms(86_400_000) && due + Duration::from_micros(100) > ms(86_400_000), "{due}");
+        assert!(
+            due <= ms(86_400_000) && due + Duration::from_micros(100) > ms(86_400_000),
+            "{due}"
+        );
     }
 }

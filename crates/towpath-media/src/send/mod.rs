@@ -39,8 +39,6 @@ mod tests;
 mod timing;
 
 pub use flow::{Feedback, GAP_MAX_PPM, GAP_MIN_PPM, SPEED_MAX_PPM, SPEED_MIN_PPM};
-pub use sender::{
-    Config, DATAGRAM, Due, SendCounters, Sender, Standing, WINDOW_FILL, WINDOW_MAX,
-};
+pub use sender::{Config, DATAGRAM, Due, SendCounters, Sender, Standing, WINDOW_FILL, WINDOW_MAX};
 pub use streams::{StreamId, Streams, Tick};
 pub use timing::Timing;

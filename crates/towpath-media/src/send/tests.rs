@@ -13,7 +13,7 @@ use super::{
     Config, DATAGRAM, Due, Feedback, Sender, Standing, Streams, Tick, Timing, WINDOW_FILL,
     WINDOW_MAX,
 };
-use crate::pace::{Follow, PCR_WRAP, Pcbr, Pdcbr, Pacer};
+use crate::pace::{Follow, PCR_WRAP, Pacer, Pcbr, Pdcbr};
 use crate::read::PACKET;
 use crate::schedule::pdcbr::DualRate;
 use crate::schedule::{POSITION_UNIT, Schedule, Scheme, Segment};
@@ -212,7 +212,8 @@ fn feedback_speed_and_pause_bend_what_is_to_come() {
     let mut out = [0; DATAGRAM];
     let mut run = |streams: &mut Streams, until: u64| {
         let mut count = 0;
-        while let Some(due) = streams.poll_timeout().filter(|due| due.as_nanos() <= until * 1_000_000)
+        while let Some(due) =
+            streams.poll_timeout().filter(|due| due.as_nanos() <= until * 1_000_000)
         {
             count += usize::from(streams.poll_transmit(due, &mut out).is_some());
         }
@@ -365,7 +366,8 @@ proptest! {
         ),
         repeats in 1usize..200,
     ) {
-        let mut sender = Sender::new(Config { fallback: Some(Rate::from_mbps(4)), ..Config::stored() });
+        let fallback = Some(Rate::from_mbps(4));
+        let mut sender = Sender::new(Config { fallback, ..Config::stored() });
         let mut out = [0; DATAGRAM];
         let mut now = Instant::ZERO;
         let mut held = 0;

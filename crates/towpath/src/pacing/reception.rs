@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,6 +20,10 @@ use super::service::{PacingError, random};
 const REPORT: Duration = Duration::from_secs(5);
 /// Longest sleep: marks and silence are looked at so often.
 const STEP: Duration = Duration::from_millis(100);
+/// How soon a writer that was busy is asked again.
+const WRITER: Duration = Duration::from_millis(5);
+/// Bytes handed to it at once.
+const BLOCK: usize = 32 * DATAGRAM;
 const NAME: &str = "towpath";
 
 /// Why nothing is received any more.
@@ -39,19 +44,19 @@ pub enum ReceptionError {
 }
 
 /// Where what is received goes.
-pub enum Received<'a> {
+pub enum Received {
     /// To a writer, as fast as it takes it.
-    Written(Receiver, &'a mut dyn Write),
+    Written(Box<Receiver>),
     /// On to an address, in the rhythm of the sender's clock.
     Sent(Box<Playout>, SocketAddr),
     /// Nowhere: when it came is looked at.
     Judged(Box<Arrivals>),
 }
 
-impl<'a> Received<'a> {
+impl Received {
     /// To a writer.
-    pub fn written(config: ReceiveConfig, out: &'a mut dyn Write) -> Self {
-        Self::Written(Receiver::new(config), out)
+    pub fn written(config: ReceiveConfig) -> Self {
+        Self::Written(Box::new(Receiver::new(config)))
     }
 
     /// To an address.
@@ -70,11 +75,13 @@ pub enum Ended {
 }
 
 /// Receives a stream.
-pub struct Reception<'a> {
+pub struct Reception {
     socket: PlainSocket,
     reports: Option<PlainSocket>,
     clock: Clock,
-    what: Received<'a>,
+    what: Received,
+    /// On its way to the writer, which has not taken what came before.
+    block: Option<Vec<u8>>,
     ssrc: u32,
     /// Whom datagrams come from: the first one's sender, and nobody else.
     peer: Option<SocketAddr>,
@@ -85,13 +92,13 @@ pub struct Reception<'a> {
     strangers: u64,
 }
 
-impl<'a> Reception<'a> {
+impl Reception {
     /// Listens at an address, or joins its group.
     pub fn listen(
         at: SocketAddr,
         interface: Ipv4Addr,
         source: Option<Ipv4Addr>,
-        what: Received<'a>,
+        what: Received,
     ) -> Result<Self, ReceptionError> {
         let socket = PlainSocket::listen(at, interface, source)?;
         // RTCP's port, where it can be had: without it nothing is reported, and all else goes on.
@@ -107,6 +114,7 @@ impl<'a> Reception<'a> {
             reports,
             clock,
             what,
+            block: None,
             ssrc,
             peer: None,
             is_rtp: false,
@@ -122,7 +130,7 @@ impl<'a> Reception<'a> {
     }
 
     /// What it holds.
-    pub const fn what(&self) -> &Received<'a> {
+    pub const fn what(&self) -> &Received {
         &self.what
     }
 
@@ -137,83 +145,169 @@ impl<'a> Reception<'a> {
     }
 
     /// Receives until `stop` says so, asked ten times a second, or nothing has come for
-    /// `patience` after something did (and, before, for `first`).
+    /// `patience` after something did (and, before, for `first`). What is to be written is written
+    /// to `out` by a thread of its own: a writer that waits holds nothing up but the ring.
     pub fn run(
+        &mut self,
+        times: (Duration, Duration),
+        wake: Option<BorrowedFd<'_>>,
+        out: &mut (dyn Write + Send),
+        stop: impl FnMut(&Self) -> bool,
+    ) -> Result<Ended, ReceptionError> {
+        let (blocks, filled) = sync_channel::<Vec<u8>>(1);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(move || {
+                filled.iter().try_for_each(|block| out.write_all(&block))?;
+                out.flush()
+            });
+            let ended = self.until(times, wake, &blocks, stop);
+            drop(blocks);
+            let written = writer.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
+            written.map_err(ReceptionError::Write)?;
+            ended
+        })
+    }
+
+    fn until(
         &mut self,
         (first, patience): (Duration, Duration),
         wake: Option<BorrowedFd<'_>>,
+        blocks: &SyncSender<Vec<u8>>,
         mut stop: impl FnMut(&Self) -> bool,
     ) -> Result<Ended, ReceptionError> {
-        let mut asked = self.clock.now();
+        let mut asked = Instant::ZERO;
         loop {
             let now = self.clock.now();
-            self.deliver(now)?;
-            if now.since(asked) >= STEP || asked == now {
+            if !self.deliver(now, blocks) {
+                return Ok(Ended::Asked);
+            }
+            if now.since(asked) >= STEP {
                 asked = now;
                 if stop(self) {
-                    return self.end(Ended::Asked);
+                    self.end(blocks);
+                    return Ok(Ended::Asked);
                 }
             }
             let silent = now.since(self.heard);
             if silent > if self.peer.is_some() { patience } else { first } {
-                return self.end(Ended::Silent);
+                self.end(blocks);
+                return Ok(Ended::Silent);
             }
-            self.wait(now, wake)?;
-            self.receive()?;
+            let room = self.has_room(now);
+            self.wait(now, room, wake)?;
+            if room {
+                self.receive()?;
+            }
             self.report();
         }
     }
 
-    fn end(&mut self, how: Ended) -> Result<Ended, ReceptionError> {
-        let now = self.clock.now();
-        match &mut self.what {
-            Received::Written(receiver, _) => receiver.finish(),
-            Received::Sent(playout, _) => playout.finish(now),
-            Received::Judged(_) => {}
+    /// Whether the ring takes another batch: else what comes waits in the kernel.
+    fn has_room(&mut self, now: Instant) -> bool {
+        let Received::Written(receiver) = &mut self.what else { return true };
+        let room = receiver.room() >= 32 * DATAGRAM || receiver.level() < 32 * DATAGRAM;
+        if !room {
+            receiver.press(now);
+            self.heard = now;
         }
-        // What waits goes out at once: nobody waits for its time any more.
-        self.deliver(now)?;
-        if let Received::Written(_, out) = &mut self.what {
-            out.flush().map_err(ReceptionError::Write)?;
-        }
-        Ok(how)
+        room
     }
 
-    /// Hands on what is due.
-    fn deliver(&mut self, now: Instant) -> Result<(), ReceptionError> {
-        let mut block = [0; 32 * DATAGRAM];
+    /// What waits goes out at once: nobody waits for its time any more.
+    fn end(&mut self, blocks: &SyncSender<Vec<u8>>) {
+        let now = self.clock.now();
         match &mut self.what {
-            Received::Written(receiver, out) => {
+            Received::Written(receiver) => {
+                receiver.finish();
+                let mut out = vec![0; BLOCK];
+                let mut next = self.block.take();
+                loop {
+                    let Some(block) = next.take() else {
+                        let n = receiver.take(now, &mut out);
+                        if n == 0 {
+                            return;
+                        }
+                        next = Some(out[..n].to_vec());
+                        continue;
+                    };
+                    if blocks.send(block).is_err() {
+                        return;
+                    }
+                }
+            }
+            Received::Sent(playout, to) => {
+                playout.finish(now);
+                let mut out = [0; DATAGRAM];
+                let mut due = now;
+                while let Some(next) = playout.poll_timeout() {
+                    due = due.max(next);
+                    std::thread::sleep(due.since(self.clock.now()));
+                    while let Some(sent) = playout.poll_transmit(due, &mut out) {
+                        let _ = self.socket.send([(*to, &out[..sent.len])].into_iter());
+                    }
+                }
+            }
+            Received::Judged(_) => {}
+        }
+    }
+
+    /// Hands on what is due. False: the writer takes nothing any more.
+    fn deliver(&mut self, now: Instant, blocks: &SyncSender<Vec<u8>>) -> bool {
+        match &mut self.what {
+            Received::Written(receiver) => {
                 receiver.handle_timeout(now);
                 loop {
-                    let n = receiver.take(now, &mut block);
-                    if n == 0 {
-                        return Ok(());
+                    let block = self.block.take().unwrap_or_else(|| {
+                        let mut block = vec![0; BLOCK.min(receiver.level())];
+                        let n = receiver.take(now, &mut block);
+                        block.truncate(n);
+                        block
+                    });
+                    if block.is_empty() {
+                        return true;
                     }
-                    out.write_all(&block[..n]).map_err(ReceptionError::Write)?;
+                    match blocks.try_send(block) {
+                        Ok(()) => {}
+                        Err(TrySendError::Full(block)) => {
+                            self.block = Some(block);
+                            return true;
+                        }
+                        Err(TrySendError::Disconnected(_)) => return false,
+                    }
                 }
             }
             Received::Sent(playout, to) => {
                 playout.handle_timeout(now);
-                while let Some(due) = playout.poll_transmit(now, &mut block) {
-                    let _ = self.socket.send([(*to, &block[..due.len])].into_iter());
+                let mut out = [0; DATAGRAM];
+                while let Some(due) = playout.poll_transmit(now, &mut out) {
+                    let _ = self.socket.send([(*to, &out[..due.len])].into_iter());
                 }
-                Ok(())
+                true
             }
-            Received::Judged(_) => Ok(()),
+            Received::Judged(_) => true,
         }
     }
 
-    fn wait(&self, now: Instant, wake: Option<BorrowedFd<'_>>) -> Result<(), ReceptionError> {
+    fn wait(
+        &self,
+        now: Instant,
+        room: bool,
+        wake: Option<BorrowedFd<'_>>,
+    ) -> Result<(), ReceptionError> {
         let due = match &self.what {
-            Received::Written(receiver, _) => receiver.poll_timeout(),
+            Received::Written(receiver) => receiver.poll_timeout(),
             Received::Sent(playout, _) => playout.poll_timeout(),
             Received::Judged(_) => None,
         };
-        let left = due.map_or(STEP, |due| due.since(now)).min(STEP);
+        // The writer does not say when it took something.
+        let longest = if self.block.is_some() { WRITER } else { STEP };
+        let left = due.map_or(longest, |due| due.since(now)).min(longest);
         let timeout = Timespec { tv_sec: 0, tv_nsec: left.as_nanos() as i64 };
         let ready = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-        let mut fds = vec![ready(self.socket.as_fd())];
+        let mut fds = Vec::with_capacity(3);
+        if room {
+            fds.push(ready(self.socket.as_fd()));
+        }
         fds.extend(self.reports.iter().map(|socket| ready(socket.as_fd())));
         fds.extend(wake.map(ready));
         match poll(&mut fds, Some(&timeout)) {
@@ -238,7 +332,7 @@ impl<'a> Reception<'a> {
             *heard = now;
             *is_rtp |= bytes.first() != Some(&0x47);
             match what {
-                Received::Written(receiver, _) => receiver.handle_datagram(now, bytes),
+                Received::Written(receiver) => receiver.handle_datagram(now, bytes),
                 Received::Sent(playout, _) => playout.handle_datagram(now, bytes),
                 Received::Judged(arrivals) => {
                     let payload = match bytes.first() {
@@ -293,9 +387,9 @@ impl<'a> Reception<'a> {
     }
 }
 
-const fn receiver<'a>(what: &'a mut Received<'_>) -> Option<&'a mut Receiver> {
+fn receiver(what: &mut Received) -> Option<&mut Receiver> {
     match what {
-        Received::Written(receiver, _) => Some(receiver),
+        Received::Written(receiver) => Some(receiver),
         Received::Sent(playout, _) => Some(playout.receiver_mut()),
         Received::Judged(_) => None,
     }

@@ -223,10 +223,8 @@ impl Serve {
             Ok(n) => n,
             Err(e) => {
                 connection.input.truncate(have);
-                let again = matches!(
-                    e.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                );
+                let again =
+                    matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
                 return if again { () } else { self.close(id) };
             }
         };

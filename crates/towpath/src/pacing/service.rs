@@ -325,7 +325,10 @@ fn sockets(from: SocketAddr) -> Result<(PlainSocket, PlainSocket), PacingError> 
         let Ok(addr) = media.local_addr() else { continue };
         let next = SocketAddr::new(addr.ip(), addr.port().wrapping_add(1));
         let even = addr.port() % 2 == 0 || from.port() != 0;
-        if even && next.port() != 0 && let Ok(reports) = PlainSocket::bind(next) {
+        if even
+            && next.port() != 0
+            && let Ok(reports) = PlainSocket::bind(next)
+        {
             return Ok((media, reports));
         }
         pair = Some(media);
