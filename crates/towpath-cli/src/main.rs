@@ -33,6 +33,7 @@ mod run;
 mod schedulers;
 mod sim;
 mod status;
+mod stream;
 mod tap;
 mod top;
 mod topology;
@@ -55,6 +56,7 @@ Examples:
   towpath down                               end them all
   towpath media info film.ts                 what is in a video
   towpath plan film.ts --startup 500ms       what rate and buffer it needs
+  towpath stream serve films                 offer a directory to players
 
 Exit status: 0 success; 255 Towpath could not do it; `run` gives the command's own status,
 `farm` the number of failed items (101: more than 100), `media` and `plan` 1 for damage or an
@@ -120,6 +122,8 @@ enum Command {
     Media(media::MediaArgs),
     /// Find out what rate, buffer and wait stored video needs
     Plan(plan::PlanArgs),
+    /// Send, offer, receive and judge video on the wire
+    Stream(stream::StreamArgs),
     /// Measure what a link carries, beside what the kernel alone carries
     Bench(towpath_bench::BenchArgs),
     /// Have a link behave as told: rate, delay, loss, silent death, by a script
@@ -147,9 +151,10 @@ enum Command {
 }
 
 /// Commands that need no virtual machine; `--vm` is not in their help.
-const WITHOUT_VM: [&str; 11] = [
+const WITHOUT_VM: [&str; 12] = [
     "media",
     "plan",
+    "stream",
     "bench",
     "tap",
     "dump",
@@ -285,6 +290,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Pvm(args) => pvm::pvm(&vm()?, &args),
         Command::Media(args) => media::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Stream(args) => stream::run(&args),
         Command::Bench(args) => towpath_bench::run(&args),
         Command::Tap(args) => tap::run(&args),
         Command::Dump(args) => dump::run(&args),

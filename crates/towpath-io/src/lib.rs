@@ -7,6 +7,7 @@
 //! | [`direct`] | sealed streams between tasks of two hosts |
 //! | [`drive`] | moves datagrams between a link and a machine |
 //! | [`interfaces`] | addresses of this machine |
+//! | [`realtime`] | threads that must wake on time |
 //! | [`shared`] | the exchange of tasks on one host, in shared memory |
 //! | [`udp`] | a UDP socket that moves trains of datagrams |
 
@@ -15,10 +16,11 @@ pub mod crypto;
 pub mod direct;
 pub mod drive;
 pub mod interfaces;
+pub mod realtime;
 pub mod shared;
 pub mod udp;
 
 pub use clock::Clock;
 pub use crypto::RealCrypto;
 pub use drive::{LinkDriver, Turn};
-pub use udp::UdpLink;
+pub use udp::{PlainSocket, UdpLink};

@@ -11,7 +11,11 @@ pub mod inspect;
 pub mod pace;
 pub mod plan;
 pub mod read;
+pub mod receive;
+pub mod rtp;
+pub mod rtsp;
 pub mod schedule;
+pub mod send;
 mod stop;
 pub mod trace;
 

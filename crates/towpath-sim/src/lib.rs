@@ -13,6 +13,7 @@
 //! | [`transfer`] | associations over shared links: rate, fairness, cost, packets over time |
 //! | [`segments`] | the reference of 1997, for comparison |
 //! | [`repair`] | the scheme of 1997 and an association over the same lossy link |
+//! | [`stream`] | video to a client with a processor: feedback off, after, before |
 //! | [`swarm`] | random runs of a scenario with faults, and the checkers |
 //! | [`tap`] | frames of a real link: what becomes of them, and when |
 //! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
@@ -32,6 +33,7 @@ pub mod qos;
 pub mod repair;
 pub mod scenario;
 pub mod segments;
+pub mod stream;
 pub mod swarm;
 pub mod tap;
 pub mod transfer;

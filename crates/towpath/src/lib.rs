@@ -15,6 +15,7 @@
 //! | [`start`] | hosts on many machines: lists, ssh, limits, control groups |
 //! | [`client`], [`protocol`] | talking to a daemon |
 //! | [`task`] | what lives inside a task: messages, groups, spawning |
+//! | [`pacing`] | streams of video on real sockets |
 //! | [`pvm`] | what a daemon does for programs that were written for PVM |
 //! | [`farm`] | one command over many inputs on all hosts |
 
@@ -27,6 +28,7 @@ mod keeper;
 pub mod leftovers;
 pub mod lock;
 pub mod log;
+pub mod pacing;
 pub mod private;
 pub mod protocol;
 pub mod pvm;

@@ -5,6 +5,7 @@ mod elf;
 mod measured;
 mod newcomer;
 mod script;
+mod streams;
 
 use std::fs;
 use std::io;
@@ -60,6 +61,11 @@ fn main() -> io::Result<()> {
     write("media_es", &elementary_clips()?)?;
     write("media_trace", &traces())?;
     write("media_schedule", &schedules())?;
+    write("media_rtp", &streams::reports())?;
+    write("media_rtsp", &streams::requests())?;
+    let clip = clips(&[], &["mpeg2.ts"])?;
+    write("media_send", &clip)?;
+    write("media_receive", &streams::datagrams(&clip))?;
     write("operations", &script::scripts())?;
     write("collective", &collectives())?;
     write("shared_ring", &shared::seeds())?;

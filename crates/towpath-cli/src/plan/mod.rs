@@ -19,3 +19,4 @@ mod source;
 mod verify;
 
 pub(crate) use command::{PlanArgs, run};
+pub(crate) use verify::load as load_schedule;

@@ -19,7 +19,7 @@ use crate::words::{bps_text, bytes_text, ns_text};
 const FILE_MAX: u64 = 850_000_000;
 
 /// Reads a schedule file.
-pub(super) fn load(path: &Path, interrupt: &Interrupt) -> anyhow::Result<Schedule> {
+pub(crate) fn load(path: &Path, interrupt: &Interrupt) -> anyhow::Result<Schedule> {
     let name = shown(path);
     let mut input = Input::open(path, FILE_MAX + 1, interrupt).with_context(|| name.clone())?;
     let mut bytes = Vec::new();

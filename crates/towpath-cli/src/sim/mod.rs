@@ -7,12 +7,14 @@
 //! | `vm` | virtual machines with tasks, under faults |
 //! | `transfer`, `report` | flows over links: runs, tables, charts |
 //! | `dump` | every datagram of a run in words |
+//! | `stream` | video to a client with a processor: feedback off, after, before |
 //! | `repair` | the scheme of 1997 beside the present one |
 
 mod command;
 mod dump;
 mod repair;
 mod report;
+mod stream;
 mod swarm;
 mod transfer;
 mod vm;

@@ -26,6 +26,7 @@ mod sim_vm;
 mod slurm;
 mod ssh;
 mod start;
+mod stream;
 mod support;
 mod survival;
 mod tap;

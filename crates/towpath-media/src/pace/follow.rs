@@ -1,5 +1,7 @@
 //! Follows a schedule that was planned before.
 
+use alloc::borrow::Cow;
+
 use super::{Head, Policy};
 use crate::schedule::{POSITION_UNIT, Schedule, Segment};
 use crate::trace::ExactRate;
@@ -10,7 +12,7 @@ use crate::trace::ExactRate;
 /// tick is rounded down by less than 2⁻⁴⁸ tick, so that nothing is ever late for it.
 #[derive(Clone, Debug)]
 pub struct Follow<'a> {
-    segments: &'a [Segment],
+    segments: Cow<'a, [Segment]>,
     next: usize,
     /// Beginning of the current segment in units, and its first position.
     begin: u128,
@@ -26,7 +28,10 @@ const UNITS: u128 = 1 << 48;
 impl<'a> Follow<'a> {
     /// Follows `schedule` from its start.
     pub fn new(schedule: &'a Schedule) -> Self {
-        let segments = &schedule.segments;
+        Self::of(Cow::Borrowed(&schedule.segments))
+    }
+
+    const fn of(segments: Cow<'a, [Segment]>) -> Self {
         Self { segments, next: 0, begin: 0, from: 0, until: 0, rate: ExactRate::ZERO }
     }
 
@@ -44,6 +49,13 @@ impl<'a> Follow<'a> {
         let parts = u128::from(self.rate.bytes()) * u128::from(POSITION_UNIT);
         let work = u128::from(position - self.from) * u128::from(self.rate.ticks());
         self.begin + work / parts * UNITS + work % parts * UNITS / parts
+    }
+}
+
+impl Follow<'static> {
+    /// Follows a schedule that is its own.
+    pub fn owned(schedule: Schedule) -> Self {
+        Self::of(Cow::Owned(schedule.segments))
     }
 }
 

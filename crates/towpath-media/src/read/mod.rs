@@ -43,3 +43,4 @@ pub use list::{FrameLists, LIST_MAX};
 pub(crate) use pids::PidMap;
 pub use reader::{ReadError, Reader};
 pub use sniff::{detect, unsupported_container};
+pub(crate) use ts::{Framing, PACKET, Packet, Packets};

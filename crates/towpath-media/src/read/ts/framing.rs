@@ -11,7 +11,7 @@ const STRIDE_MAX: usize = 204;
 const WINDOW: usize = GOOD_TO_REGAIN * STRIDE_MAX * 2;
 
 /// Takes packets and what is wrong between them.
-pub(super) trait Packets {
+pub(crate) trait Packets {
     fn packet(&mut self, offset: u64, packet: &[u8; PACKET]);
     fn fault(&mut self, kind: FaultKind, offset: u64);
 }
@@ -28,7 +28,7 @@ enum State {
 
 /// Cuts bytes into packets. What it does depends on the bytes alone, not on how they are cut.
 #[derive(Debug)]
-pub(super) struct Framing {
+pub(crate) struct Framing {
     stride: usize,
     state: State,
     /// Offset in the file of the first waiting byte.
@@ -43,7 +43,7 @@ pub(super) struct Framing {
 
 impl Framing {
     /// `lead` bytes stand before the first packet.
-    pub(super) fn new(stride: usize, lead: usize) -> Self {
+    pub(crate) fn new(stride: usize, lead: usize) -> Self {
         // The arrival time before a packet of 192 bytes belongs to it.
         let natural = if stride == 192 { 4 } else { 0 };
         let headless = (lead != natural && lead != 0).then_some(lead as u64);
@@ -51,7 +51,7 @@ impl Framing {
         Self { stride, state, offset, lead, headless, waiting: [0; WINDOW], len }
     }
 
-    pub(super) fn push(&mut self, mut bytes: &[u8], out: &mut impl Packets) {
+    pub(crate) fn push(&mut self, mut bytes: &[u8], out: &mut impl Packets) {
         if let Some(first) = self.headless.take() {
             out.fault(FaultKind::Headless, first);
         }
@@ -77,7 +77,7 @@ impl Framing {
     }
 
     /// The file ends: what waits is all there is.
-    pub(super) fn finish(&mut self, out: &mut impl Packets) {
+    pub(crate) fn finish(&mut self, out: &mut impl Packets) {
         self.drain(true, out);
         if self.len > 0 {
             out.fault(FaultKind::Truncated, self.offset);

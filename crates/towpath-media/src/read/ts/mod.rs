@@ -19,4 +19,6 @@ mod section;
 mod tables;
 
 pub(super) use demux::TransportStream;
+pub(crate) use framing::{Framing, Packets};
+pub(crate) use packet::{PACKET, Packet};
 pub(super) use tables::codec;

@@ -1,65 +1,65 @@
 //! The header and the adaptation field of a transport packet (§2.4.3.2, §2.4.3.4).
 
 /// Bytes of a packet.
-pub(super) const PACKET: usize = 188;
+pub(crate) const PACKET: usize = 188;
 /// First byte of each packet.
-pub(super) const SYNC: u8 = 0x47;
+pub(crate) const SYNC: u8 = 0x47;
 /// PID of packets that only fill the rate.
-pub(super) const NULL_PID: u16 = 0x1FFF;
+pub(crate) const NULL_PID: u16 = 0x1FFF;
 
 /// A view of a packet. The byte map: sync 8, error 1, start 1, priority 1, PID 13, scrambling 2,
 /// adaptation field 1, payload 1, continuity 4.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Packet<'a> {
-    pub(super) bytes: &'a [u8; PACKET],
+pub(crate) struct Packet<'a> {
+    pub(crate) bytes: &'a [u8; PACKET],
 }
 
 /// What an adaptation field tells, as far as it is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Adaptation {
-    pub(super) discontinuity: bool,
+pub(crate) struct Adaptation {
+    pub(crate) discontinuity: bool,
     /// 27 MHz ticks.
-    pub(super) clock: Option<u64>,
+    pub(crate) clock: Option<u64>,
     /// The clock's extension is not below 300: no clock.
-    pub(super) bad_clock: bool,
+    pub(crate) bad_clock: bool,
 }
 
 impl<'a> Packet<'a> {
-    pub(super) const fn error(self) -> bool {
+    pub(crate) const fn error(self) -> bool {
         self.bytes[1] & 0x80 != 0
     }
 
-    pub(super) const fn starts_unit(self) -> bool {
+    pub(crate) const fn starts_unit(self) -> bool {
         self.bytes[1] & 0x40 != 0
     }
 
-    pub(super) const fn pid(self) -> u16 {
+    pub(crate) const fn pid(self) -> u16 {
         u16::from_be_bytes([self.bytes[1] & 0x1F, self.bytes[2]])
     }
 
-    pub(super) const fn scrambled(self) -> bool {
+    pub(crate) const fn scrambled(self) -> bool {
         self.bytes[3] & 0xC0 != 0
     }
 
-    pub(super) const fn has_adaptation(self) -> bool {
+    pub(crate) const fn has_adaptation(self) -> bool {
         self.bytes[3] & 0x20 != 0
     }
 
-    pub(super) const fn has_payload(self) -> bool {
+    pub(crate) const fn has_payload(self) -> bool {
         self.bytes[3] & 0x10 != 0
     }
 
-    pub(super) const fn continuity(self) -> u8 {
+    pub(crate) const fn continuity(self) -> u8 {
         self.bytes[3] & 0x0F
     }
 
     /// `None` if the adaptation field is longer than the packet.
-    pub(super) fn payload(self) -> Option<&'a [u8]> {
+    pub(crate) fn payload(self) -> Option<&'a [u8]> {
         let start = if self.has_adaptation() { 5 + usize::from(self.bytes[4]) } else { 4 };
         if self.has_payload() { self.bytes.get(start..) } else { (start <= PACKET).then_some(&[]) }
     }
 
-    pub(super) fn adaptation(self) -> Adaptation {
+    pub(crate) fn adaptation(self) -> Adaptation {
         let b = self.bytes;
         if !self.has_adaptation() || b[4] == 0 {
             return Adaptation::default();
@@ -78,7 +78,7 @@ impl<'a> Packet<'a> {
 
     /// A sum over all bytes in their places but those of a clock reference, which a packet that is
     /// sent again may tell anew (§2.4.3.3): packets that differ in a byte differ in it.
-    pub(super) fn print(self) -> u64 {
+    pub(crate) fn print(self) -> u64 {
         let word = |at: usize| {
             let bytes = self.bytes[at..].first_chunk().copied();
             bytes.map_or(0, u64::from_le_bytes)
@@ -98,4 +98,4 @@ impl<'a> Packet<'a> {
 }
 
 /// Byte of a packet that holds the last bit of its clock's base.
-pub(super) const CLOCK_BYTE: u64 = 10;
+pub(crate) const CLOCK_BYTE: u64 = 10;

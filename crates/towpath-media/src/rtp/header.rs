@@ -1,0 +1,183 @@
+//! The RTP header (RFC 3550 §5.1).
+
+use thiserror::Error;
+use towpath_wire::Instant;
+
+/// Bytes of a header without contributors and extension.
+pub const RTP_HEADER: usize = 12;
+/// The payload type of MPEG transport streams (RFC 3551 table 5).
+pub const PAYLOAD_TYPE: u8 = 33;
+
+/// What stands before the payload. The byte map: version 2, padding 1, extension 1, contributors
+/// 4; marker 1, payload type 7; sequence 16; timestamp 32; source 32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// RFC 2250 §2: set where the timestamp is discontinuous.
+    pub marker: bool,
+    /// Below 128.
+    pub payload_type: u8,
+    /// Counts datagrams.
+    pub sequence: u16,
+    /// 90 kHz: when the first byte should leave.
+    pub timestamp: u32,
+    /// Whose numbers these are.
+    pub ssrc: u32,
+}
+
+/// A datagram that is not RTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RtpError {
+    /// Shorter than what it says.
+    #[error("{len} bytes, its header needs {needs}")]
+    Short {
+        /// Its bytes.
+        len: usize,
+        /// Bytes of the header and what belongs to it.
+        needs: usize,
+    },
+    /// Of another version.
+    #[error("version {0}, not 2")]
+    Version(u8),
+    /// The last byte says how much padding there is: none, or more than there are bytes.
+    #[error("{0} bytes of padding")]
+    Padding(u8),
+}
+
+impl Header {
+    /// Its bytes.
+    pub fn emit(&self) -> [u8; RTP_HEADER] {
+        let mut out = [0; RTP_HEADER];
+        out[0] = 2 << 6;
+        out[1] = u8::from(self.marker) << 7 | self.payload_type & 0x7F;
+        out[2..4].copy_from_slice(&self.sequence.to_be_bytes());
+        out[4..8].copy_from_slice(&self.timestamp.to_be_bytes());
+        out[8..].copy_from_slice(&self.ssrc.to_be_bytes());
+        out
+    }
+
+    /// Reads a datagram: the header and its payload.
+    pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), RtpError> {
+        let len = datagram.len();
+        let fixed: &[u8; RTP_HEADER] =
+            datagram.first_chunk().ok_or(RtpError::Short { len, needs: RTP_HEADER })?;
+        if fixed[0] >> 6 != 2 {
+            return Err(RtpError::Version(fixed[0] >> 6));
+        }
+        let mut start = RTP_HEADER + 4 * usize::from(fixed[0] & 0x0F);
+        if fixed[0] & 0x10 != 0 {
+            let words = datagram.get(start + 2..start + 4);
+            let words = words.ok_or(RtpError::Short { len, needs: start + 4 })?;
+            start += 4 + 4 * usize::from(u16::from_be_bytes([words[0], words[1]]));
+        }
+        let payload = datagram.get(start..).ok_or(RtpError::Short { len, needs: start })?;
+        let padding = if fixed[0] & 0x20 == 0 { 0 } else { payload.last().copied().unwrap_or(0) };
+        if fixed[0] & 0x20 != 0 && (padding == 0 || usize::from(padding) > payload.len()) {
+            return Err(RtpError::Padding(padding));
+        }
+        let header = Self {
+            marker: fixed[1] & 0x80 != 0,
+            payload_type: fixed[1] & 0x7F,
+            sequence: u16::from_be_bytes([fixed[2], fixed[3]]),
+            timestamp: u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]),
+            ssrc: u32::from_be_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]),
+        };
+        Ok((header, &payload[..payload.len() - usize::from(padding)]))
+    }
+}
+
+/// Numbers a stream's datagrams. Where its numbers begin is drawn by its owner (RFC 3550 §5.1).
+#[derive(Clone, Copy, Debug)]
+pub struct Numbering {
+    ssrc: u32,
+    sequence: u16,
+    offset: u32,
+    packets: u32,
+    octets: u32,
+}
+
+impl Numbering {
+    /// From what was drawn: three numbers that nobody guesses.
+    pub const fn new(ssrc: u32, sequence: u16, offset: u32) -> Self {
+        Self { ssrc, sequence, offset, packets: 0, octets: 0 }
+    }
+
+    /// The header of the next datagram, of `len` bytes, due at `at`.
+    pub fn next(&mut self, at: Instant, len: usize) -> Header {
+        let header = Header {
+            marker: false,
+            payload_type: PAYLOAD_TYPE,
+            sequence: self.sequence,
+            timestamp: self.timestamp(at),
+            ssrc: self.ssrc,
+        };
+        self.sequence = self.sequence.wrapping_add(1);
+        self.packets = self.packets.wrapping_add(1);
+        self.octets = self.octets.wrapping_add(len as u32);
+        header
+    }
+
+    /// An instant by the stream's clock of 90 kHz.
+    pub fn timestamp(&self, at: Instant) -> u32 {
+        let ticks = u128::from(at.as_nanos()) * 9 / 100_000;
+        (ticks as u32).wrapping_add(self.offset)
+    }
+
+    /// Whose numbers these are.
+    pub const fn ssrc(&self) -> u32 {
+        self.ssrc
+    }
+
+    /// The next datagram's number.
+    pub const fn sequence(&self) -> u16 {
+        self.sequence
+    }
+
+    /// Datagrams and bytes so far, as a report tells them: they wrap.
+    pub const fn sent(&self) -> (u32, u32) {
+        (self.packets, self.octets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_stands_between_header_and_payload_is_passed() {
+        let header = Header { marker: true, payload_type: 33, sequence: 7, timestamp: 9, ssrc: 11 };
+        let mut datagram = header.emit().to_vec();
+        datagram[0] |= 0x30 | 2;
+        datagram.extend([0; 8]);
+        datagram.extend([0xBE, 0xDE, 0, 1, 1, 2, 3, 4]);
+        datagram.extend([b'x', b'y', 0, 0, 3]);
+        assert_eq!(Header::parse(&datagram), Ok((header, &b"xy"[..])));
+        let end = datagram.len() - 1;
+        datagram[end] = 6;
+        assert_eq!(Header::parse(&datagram), Err(RtpError::Padding(6)));
+        datagram[end] = 0;
+        assert_eq!(Header::parse(&datagram), Err(RtpError::Padding(0)));
+        assert_eq!(Header::parse(&datagram[..21]), Err(RtpError::Short { len: 21, needs: 24 }));
+        assert_eq!(Header::parse(&datagram[..26]), Err(RtpError::Short { len: 26, needs: 28 }));
+        assert_eq!(Header::parse(&[0; 12]), Err(RtpError::Version(0)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_is_read_back(
+            marker: bool, payload_type in 0u8..128, sequence: u16, timestamp: u32, ssrc: u32,
+            payload in prop::collection::vec(any::<u8>(), 0..50),
+        ) {
+            let header = Header { marker, payload_type, sequence, timestamp, ssrc };
+            let datagram = [&header.emit()[..], &payload].concat();
+            prop_assert_eq!(Header::parse(&datagram), Ok((header, &payload[..])));
+        }
+
+        #[test]
+        fn any_bytes_are_rtp_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            if let Ok((_, payload)) = Header::parse(&bytes) {
+                prop_assert!(payload.len() + RTP_HEADER <= bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What a receiver knows of a source: RFC 3550 §6.4.1 and appendix A.
+
+use towpath_wire::Instant;
+
+use super::header::Header;
+use super::rtcp::{Block, Sent};
+
+/// Numbers and times of a source's datagrams.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reception {
+    ssrc: Option<u32>,
+    first: u32,
+    highest: u32,
+    received: u64,
+    /// At the last report.
+    expected_before: u64,
+    received_before: u64,
+    /// 16 times the jitter, 90 kHz.
+    jitter: u32,
+    transit: Option<u32>,
+    report: Option<(u32, Instant)>,
+}
+
+impl Reception {
+    /// A datagram came at `now`. Another source starts anew.
+    pub fn took(&mut self, now: Instant, header: &Header) {
+        let number = u32::from(header.sequence);
+        if self.ssrc != Some(header.ssrc) {
+            *self = Self { ssrc: Some(header.ssrc), ..Self::default() };
+            (self.first, self.highest) = (number, number);
+        }
+        // The nearest number to the highest one, over wraps.
+        let ahead = header.sequence.wrapping_sub(self.highest as u16).cast_signed();
+        if ahead > 0 {
+            self.highest = self.highest.wrapping_add(ahead.unsigned_abs().into());
+        }
+        self.received += 1;
+        let arrival = (u128::from(now.as_nanos()) * 9 / 100_000) as u32;
+        let transit = arrival.wrapping_sub(header.timestamp);
+        if let Some(before) = self.transit.replace(transit) {
+            let difference = transit.wrapping_sub(before).cast_signed().unsigned_abs();
+            let grown = u64::from(self.jitter) + u64::from(difference);
+            self.jitter = (grown - u64::from((self.jitter + 8) >> 4)).min(u32::MAX.into()) as u32;
+        }
+    }
+
+    /// Its report came.
+    pub fn reported(&mut self, now: Instant, sent: &Sent) {
+        if self.ssrc == Some(sent.ssrc) {
+            self.report = Some(((sent.ntp >> 16) as u32, now));
+        }
+    }
+
+    /// Datagrams that should have come.
+    pub const fn expected(&self) -> u64 {
+        match self.ssrc {
+            Some(_) => self.highest.wrapping_sub(self.first) as u64 + 1,
+            None => 0,
+        }
+    }
+
+    /// What is reported now; the next report counts loss from here.
+    pub fn block(&mut self, now: Instant) -> Option<Block> {
+        let ssrc = self.ssrc?;
+        let expected = self.expected();
+        let step = expected.saturating_sub(self.expected_before);
+        let came = self.received - self.received_before;
+        let lost_step = step.saturating_sub(came);
+        (self.expected_before, self.received_before) = (expected, self.received);
+        let fraction = if step == 0 { 0 } else { (lost_step * 256 / step).min(255) };
+        let (last_report, delay) = self.report.map_or((0, 0), |(middle, at)| {
+            (middle, (now.since(at).as_nanos() * 65_536 / 1_000_000_000) as u32)
+        });
+        let lost = expected.cast_signed() - self.received.cast_signed();
+        Some(Block {
+            ssrc,
+            fraction_lost: fraction as u8,
+            lost: lost.clamp(-(1 << 23), (1 << 23) - 1) as i32,
+            highest: self.highest,
+            jitter: self.jitter >> 4,
+            last_report,
+            delay,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_is_counted_over_a_wrap_and_late_ones_are_not_lost() {
+        let mut reception = Reception::default();
+        assert_eq!((reception.expected(), reception.block(Instant::ZERO)), (0, None));
+        let mut take = |sequence: u16, ms: u64| {
+            let timestamp = (ms * 90) as u32;
+            let header = Header { marker: false, payload_type: 33, sequence, timestamp, ssrc: 5 };
+            reception.took(Instant::from_nanos(ms * 1_000_000), &header);
+            reception
+        };
+        take(65_534, 0);
+        take(65_535, 1);
+        take(1, 2);
+        let mut now = take(0, 3);
+        assert_eq!(now.expected(), 4);
+        assert_eq!(now.block(Instant::ZERO).map(|b| (b.lost, b.jitter)), Some((0, 0)));
+        let mut now = take(9, 4);
+        let block = now.block(Instant::ZERO).expect("a source");
+        assert_eq!((block.lost, block.highest, block.fraction_lost), (7, 65_536 + 9, 149));
+    }
+}
