@@ -163,6 +163,7 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((MEDIA, "trace/parse")), target: "media_trace" },
     FuzzRule { module: Some((MEDIA, "schedule/file")), target: "media_schedule" },
     FuzzRule { module: Some((QOS, "scheduler")), target: "qos_schedulers" },
+    FuzzRule { module: Some((SIM, "tap/script")), target: "tap_script" },
     FuzzRule { module: Some((IO, "direct")), target: "direct_records" },
     FuzzRule { module: Some((IO, "shared")), target: "shared_ring" },
     FuzzRule { module: None, target: "operations" },

@@ -5,6 +5,7 @@ mod elf;
 mod measured;
 mod newcomer;
 mod script;
+mod tap;
 
 use std::fs;
 use std::io;
@@ -68,6 +69,7 @@ fn main() -> io::Result<()> {
     write("qos_topology", &topologies()?)?;
     write("qos_requests", &requests()?)?;
     write("qos_schedulers", &calls())?;
+    write("tap_script", &tap::scripts())?;
     write("qos_admission", &admissions())
 }
 
