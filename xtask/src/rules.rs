@@ -167,6 +167,7 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((MEDIA, "send")), target: "media_send" },
     FuzzRule { module: Some((MEDIA, "receive")), target: "media_receive" },
     FuzzRule { module: Some((QOS, "scheduler")), target: "qos_schedulers" },
+    FuzzRule { module: Some((SIM, "tap/script")), target: "tap_script" },
     FuzzRule { module: Some((IO, "direct")), target: "direct_records" },
     FuzzRule { module: Some((IO, "shared")), target: "shared_ring" },
     FuzzRule { module: None, target: "operations" },

@@ -3,8 +3,8 @@
 //! The machine of `towpath tap`. It knows neither clock nor device: frames and the time come in,
 //! frames go out when they are due. Rate, queue and chance are those of the simulator's own
 //! [`link`](crate::link), so that what ran over a tap can be run in virtual time, too. Beyond them
-//! - a **change** at an instant holds for what waits: it leaves at the new rate, with the new delay,
-//!   or never, where the link is dead;
+//! - a **change** at an instant holds for what waits: it leaves at the new rate, with the new
+//!   delay, or never, where the link is dead;
 //! - what befalls a frame by **chance** is a function of the seed, the direction and the number of
 //!   the frame in it alone: neither its time, nor an overflow before it, nor a change of the rate
 //!   draws other lots.

@@ -6,6 +6,7 @@ mod measured;
 mod newcomer;
 mod script;
 mod streams;
+mod tap;
 
 use std::fs;
 use std::io;
@@ -74,6 +75,7 @@ fn main() -> io::Result<()> {
     write("qos_topology", &topologies()?)?;
     write("qos_requests", &requests()?)?;
     write("qos_schedulers", &calls())?;
+    write("tap_script", &tap::scripts())?;
     write("qos_admission", &admissions())
 }
 

@@ -112,7 +112,7 @@ impl Bed {
         command
     }
 
-    /// Does something on a thread in a host's namespace: a socket that is opened there is the host's.
+    /// Does something on a thread in a host's namespace: a socket opened there is the host's.
     pub fn on<T: Send>(
         &self,
         host: &str,

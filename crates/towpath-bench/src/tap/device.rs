@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::tun::{Layer, TunDevice};
 
@@ -19,10 +19,14 @@ pub(crate) enum Device {
 impl Device {
     /// The interface of this name in the network namespace of the calling thread, everything that
     /// it receives included.
-    pub(crate) fn packet(name: &str) -> anyhow::Result<Self> {
-        let socket = packet_socket(name);
+    /// `mtu`: bytes of the longest packet that it must take.
+    pub(crate) fn packet(name: &str, mtu: u32) -> anyhow::Result<Self> {
         let hint = "hint: it takes root (CAP_NET_RAW); `ip link` lists the interfaces";
-        Ok(Self::Packet(socket.with_context(|| format!("cannot take frames of {name}\n{hint}"))?))
+        let socket = packet_socket(name);
+        let socket = socket.with_context(|| format!("cannot take frames of {name}\n{hint}"))?;
+        let has = mtu_of(&socket, name)?;
+        ensure!(has >= mtu, "the MTU of {name} is {has}\nhint: --mtu {has}, or ip link set it");
+        Ok(Self::Packet(socket))
     }
 
     pub(crate) const fn layer(&self) -> Layer {
@@ -138,17 +142,32 @@ fn packet_socket(name: &str) -> io::Result<OwnedFd> {
     option(&socket, libc::PACKET_VNET_HDR, &1i32)?;
     // SAFETY: all-zero bytes are a valid `packet_mreq`.
     let mut all: libc::packet_mreq = unsafe { std::mem::zeroed() };
-    (all.mr_ifindex, all.mr_type) = (index as i32, libc::PACKET_MR_PROMISC as u16);
+    (all.mr_ifindex, all.mr_type) = (index.cast_signed(), libc::PACKET_MR_PROMISC as u16);
     option(&socket, libc::PACKET_ADD_MEMBERSHIP, &all)?;
     // SAFETY: all-zero bytes are a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol as u16;
-    address.sll_ifindex = index as i32;
+    address.sll_ifindex = index.cast_signed();
     let (at, len) = (&raw const address, size_of::<libc::sockaddr_ll>() as libc::socklen_t);
     // SAFETY: `at` is a whole `sockaddr_ll`, alive during the call.
     checked(unsafe { libc::bind(socket.as_raw_fd(), at.cast(), len) })?;
     Ok(socket)
+}
+
+fn mtu_of(socket: &OwnedFd, name: &str) -> io::Result<u32> {
+    // SAFETY: all-zero bytes are a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // What is too long a name was refused; the last byte stays 0.
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    let (fd, at) = (socket.as_raw_fd(), &raw mut request);
+    // SAFETY: `at` is a whole `ifreq` with a terminated name, alive during the call.
+    checked(unsafe { libc::ioctl(fd, libc::SIOCGIFMTU, at) })?;
+    // SAFETY: the call filled in this field.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu }.cast_unsigned())
 }
 
 fn option<T>(socket: &OwnedFd, name: libc::c_int, value: &T) -> io::Result<()> {

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::device::Device;
@@ -139,7 +139,7 @@ impl End {
         let device = &self.device;
         self.namespace.run(|| {
             let made = match kind {
-                Kind::Packet => Device::packet(device)?,
+                Kind::Packet => Device::packet(device, mtu)?,
                 Kind::Tun | Kind::Tap => {
                     let hint = "hint: it takes root, or user namespaces and a /dev/net/tun that \
                                 all may open";
@@ -156,19 +156,10 @@ impl End {
                 let quick = if address.contains(':') { " nodad" } else { "" };
                 netns::run(&format!("ip addr add {address} dev {device}{quick}"))?;
             }
-            if kind == Kind::Packet && mtu_of(device)? < mtu {
-                bail!("the MTU of {device} is below {mtu}\nhint: ip link set {device} mtu {mtu}");
-            }
             netns::run(&format!("ip link set {device} up"))?;
             Ok(made)
         })
     }
-}
-
-fn mtu_of(device: &str) -> anyhow::Result<u32> {
-    let path = format!("/sys/class/net/{device}/mtu");
-    // `/sys` may show the interfaces of another namespace: then nothing is known.
-    Ok(std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse().ok()).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl Tap {
 
     /// A new tap with the same devices: empty, counters at 0, the script from its beginning.
     pub fn restart(&self, script: &Script) -> anyhow::Result<()> {
-        let script = script.clone();
+        let script = Box::new(script.clone());
         self.order(|done| Order::Restart { script, done })
     }
 

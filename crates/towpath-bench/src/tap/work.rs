@@ -46,7 +46,7 @@ pub trait Watch: Send {
 /// What the thread is told; each answers when it is done.
 pub(super) enum Order {
     Change { ways: Ways, settings: Vec<Setting>, done: Sender<()> },
-    Restart { script: Script, done: Sender<()> },
+    Restart { script: Box<Script>, done: Sender<()> },
     Read { answer: Sender<Reading> },
 }
 

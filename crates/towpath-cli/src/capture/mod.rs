@@ -1,4 +1,5 @@
-//! Capture files: pcap and pcapng, packet by packet, and the UDP datagrams in them; written as pcapng.
+//! Capture files: pcap and pcapng, packet by packet, and the UDP datagrams in them; pcapng is
+//! written, too.
 
 mod layers;
 mod read;

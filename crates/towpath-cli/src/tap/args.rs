@@ -71,7 +71,7 @@ pub(crate) struct TapArgs {
     #[arg(long, default_value = "1GiB", value_name = "SIZE", requires = "capture")]
     #[arg(value_parser = units::size_between("1kB", "1TiB"))]
     pub(super) capture_size: ByteSize,
-    /// Run before all ordinary processes (SCHED_FIFO)
+    /// Run before all ordinary processes (`SCHED_FIFO`)
     #[arg(long)]
     pub(super) realtime: bool,
     /// How long its own ceiling is measured at first; 0: not

@@ -59,7 +59,8 @@ impl Report<'_> {
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(
             out,
-            "Ran {}, seed {}. Frames went on {p50} late in the median, {p99} at p99, {most} at most.",
+            "Ran {}, seed {}. Frames went on {p50} late in the median, {p99} at p99, {most} at \
+             most.",
             time_text(self.reading.elapsed.as_secs_f64()),
             self.script.seed,
         );

@@ -60,8 +60,7 @@ impl Queue {
         Some((leaves, size))
     }
 
-    /// From `at` on the rate is another one: what waits leaves later or earlier. Gives the change
-    /// of each instant of leaving after `at`.
+    /// From `at` on the rate is another one: what waits leaves later or earlier.
     pub(crate) fn change_rate(&mut self, at: Instant, change: &RateChange) {
         for (leaves, _) in &mut self.waiting {
             *leaves = change.leaves(at, *leaves);
@@ -78,7 +77,7 @@ pub(crate) struct RateChange {
 }
 
 impl RateChange {
-    /// When leaves at the new rate what would have left at the old one. What had left already stays.
+    /// When leaves at the new rate what would leave at the old one. What has left already stays.
     pub(crate) fn leaves(&self, at: Instant, leaves: Instant) -> Instant {
         let left = nanos(leaves.since(at));
         let (from, to) = (u128::from(self.from), u128::from(self.to.max(1)));

@@ -254,68 +254,88 @@ fn links(script: &mut Script, value: &Item<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn change(script: &mut Script, entry: &Item<'_>) -> Result<(), Fault> {
-    const HINT: &str = "a change has at_ms, link (there, back or both), every_ms, times, and what \
-                        [link.NAME] has";
-    let Some(table) = entry.get_ref().as_table() else {
-        return wrong_type("change", entry, "a table", HINT);
+/// A change as it is written.
+#[derive(Default)]
+struct Entry {
+    at_ms: Option<u64>,
+    every_ms: Option<u64>,
+    times: Option<u64>,
+    ways: Ways,
+    settings: Vec<Setting>,
+}
+
+fn change(script: &mut Script, item: &Item<'_>) -> Result<(), Fault> {
+    let Some(table) = item.get_ref().as_table() else {
+        return wrong_type("change", item, "a table", OF_A_CHANGE);
     };
-    let (mut at_ms, mut ways_said, mut every_ms, mut times) = (None, Ways::Both, None, 1);
-    let mut settings = Vec::new();
+    let mut entry = Entry::default();
     for (key, value) in table {
-        let at = value.span().start;
+        let field = || within(&format!("{} of a change", key.get_ref()), value, 1..=AT_MS_MAX);
         match key.get_ref().as_ref() {
-            "at_ms" => at_ms = Some(within("at_ms of a change", value, 0..=AT_MS_MAX)?),
-            "every_ms" => every_ms = Some(within("every_ms of a change", value, 1..=AT_MS_MAX)?),
-            "times" => times = within("times of a change", value, 1..=EVENTS_MAX as u64)?,
+            "at_ms" => entry.at_ms = Some(within("at_ms of a change", value, 0..=AT_MS_MAX)?),
+            "every_ms" => entry.every_ms = Some(field()?),
+            "times" => {
+                let limits = 1..=EVENTS_MAX as u64;
+                entry.times = Some(within("times of a change", value, limits)?);
+            }
             "link" => {
                 let name = text("link of a change", value)?;
-                ways_said = match ways(&name) {
-                    Some(ways) => ways,
-                    None => {
-                        let message = format!(
-                            "link of a change is {:?}, must be there, back or both",
-                            short(&name)
-                        );
-                        return fault(at, message, "`there` is from the first end to the second");
-                    }
+                let Some(ways) = ways(&name) else {
+                    let must = "must be there, back or both";
+                    let message = format!("link of a change is {:?}, {must}", short(&name));
+                    let hint = "`there` is from the first end to the second";
+                    return fault(value.span().start, message, hint);
                 };
+                entry.ways = ways;
             }
             name => {
                 let place = format!("{} of a change", short(name));
                 if let Some(setting) = setting(key, value, &place)? {
                     // In range for one is in range for all: no limit depends on another field.
                     set(&mut script.begin[0].clone(), setting, &place, value)?;
-                    settings.push(setting);
+                    entry.settings.push(setting);
                 }
             }
         }
     }
-    let at = entry.span().start;
-    let Some(at_ms) = at_ms else {
-        return fault(at, "a change has no at_ms".into(), "at_ms is when, from the beginning");
-    };
-    if settings.is_empty() {
-        return fault(at, "a change changes nothing".into(), HINT);
-    }
-    if times > 1 && every_ms.is_none() {
-        return fault(at, format!("times is {times} without every_ms"), "say every_ms, too");
-    }
-    let every_ms = every_ms.unwrap_or(0);
-    if script.changes.len() as u64 + times > EVENTS_MAX as u64 {
+    entry.put(script, item.span().start)
+}
+
+const OF_A_CHANGE: &str = "a change has at_ms, link (there, back or both), every_ms, times, and \
+                           what [link.NAME] has";
+
+impl Entry {
+    /// Adds what it stands for; `place` is that of the entry.
+    fn put(self, script: &mut Script, place: usize) -> Result<(), Fault> {
+        let Some(at_ms) = self.at_ms else {
+            let hint = "at_ms is when, from the beginning";
+            return fault(place, "a change has no at_ms".into(), hint);
+        };
+        if self.settings.is_empty() {
+            return fault(place, "a change changes nothing".into(), OF_A_CHANGE);
+        }
+        let times = self.times.unwrap_or(1);
+        if times > 1 && self.every_ms.is_none() {
+            let message = format!("times is {times} without every_ms");
+            return fault(place, message, "say every_ms, too");
+        }
+        let every_ms = self.every_ms.unwrap_or(0);
         let count = script.changes.len() as u64 + times;
-        let message = format!("changes are {count}, must be at most {EVENTS_MAX}");
-        return fault(at, message, "repetitions count: lower `times`");
+        if count > EVENTS_MAX as u64 {
+            let message = format!("changes are {count}, must be at most {EVENTS_MAX}");
+            return fault(place, message, "repetitions count: lower `times`");
+        }
+        let last = at_ms.saturating_add(every_ms.saturating_mul(times - 1));
+        if last > AT_MS_MAX {
+            let message =
+                format!("the last repetition is at {last} ms, must be at most {AT_MS_MAX}");
+            return fault(place, message, "lower `times` or `every_ms`");
+        }
+        let instants = (0..times).map(|n| Duration::from_millis(at_ms + n * every_ms));
+        let of = |at| Change { at, ways: self.ways, settings: self.settings.clone() };
+        script.changes.extend(instants.map(of));
+        Ok(())
     }
-    let last = at_ms.saturating_add(every_ms.saturating_mul(times - 1));
-    if last > AT_MS_MAX {
-        let message = format!("the last repetition is at {last} ms, must be at most {AT_MS_MAX}");
-        return fault(at, message, "lower `times` or `every_ms`");
-    }
-    let instants = (0..times).map(|n| Duration::from_millis(at_ms + n * every_ms));
-    let of = |at| Change { at, ways: ways_said, settings: settings.clone() };
-    script.changes.extend(instants.map(of));
-    Ok(())
 }
 
 /// `None`: a comment.

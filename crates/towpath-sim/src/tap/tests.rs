@@ -54,7 +54,9 @@ fn fates(tap: &mut Tap, count: u32) -> Vec<bool> {
     }
     let came = drain(tap, Instant::NEVER);
     let mut fates = vec![false; count as usize];
-    came.iter().for_each(|(_, n)| fates[*n as usize] = true);
+    for (_, n) in came {
+        fates[n as usize] = true;
+    }
     fates
 }
 
@@ -240,7 +242,8 @@ fn faults_name_line_field_value_limit_and_what_to_do() {
     for (text, said) in [
         (
             "[link.both]\nloss_ppm = 2_000_000",
-            "line 2: link.both.loss_ppm is 2000000, must be at most 1000000\nhint: parts per million: 1 % is 10000",
+            "line 2: link.both.loss_ppm is 2000000, must be at most 1000000\n\
+             hint: parts per million: 1 % is 10000",
         ),
         (
             "\n[link.there]\nrate = 3",
@@ -248,7 +251,8 @@ fn faults_name_line_field_value_limit_and_what_to_do() {
         ),
         (
             "[link.their]",
-            "line 1: link \"their\" is unknown, must be there, back or both\nhint: write [link.both]",
+            "line 1: link \"their\" is unknown, must be there, back or both\n\
+             hint: write [link.both]",
         ),
         (
             "[link.both]\nrate_bps = '10M'",
@@ -305,6 +309,18 @@ fn faults_name_line_field_value_limit_and_what_to_do() {
 }
 
 #[test]
+fn the_files_that_come_along_are_scripts() {
+    let read = |text| Script::parse(text).unwrap();
+    let wan = read(include_str!("../../../../scenarios/tap/wan.toml"));
+    assert_eq!(wan.begin.map(|way| way.link.rate_bps), [20_000_000, 2_000_000]);
+    let radio = read(include_str!("../../../../scenarios/tap/radio.toml"));
+    assert_eq!(radio.changes.len(), 2000);
+    let cable = read(include_str!("../../../../scenarios/tap/dead-cable.toml"));
+    let up = cable.changes.iter().map(|change| (change.at.as_secs(), change.settings[0]));
+    assert!(up.eq([(4, Setting::Up(false)), (9, Setting::Up(true))]));
+}
+
+#[test]
 fn one_way_overrides_both_wherever_it_stands() {
     let text = "[link.there]\ndelay_us = 1\n[link.both]\ndelay_us = 2\nloss_ppm = 3";
     let [there, back] = Script::parse(text).unwrap().begin.map(|way| way.link);
@@ -324,8 +340,18 @@ prop_compose! {
         duplicate_ppm in prop_oneof![Just(0u32), 0u32..500_000],
         framing_bytes in 0u64..60,
     ) -> LinkSpec {
-        LinkSpec { rate_bps, delay_us, queue_bytes, rate_burst_bytes, jitter_us, loss_ppm,
-            reorder_ppm, duplicate_ppm, framing_bytes, ..FREE }
+        LinkSpec {
+            rate_bps,
+            rate_burst_bytes,
+            delay_us,
+            jitter_us,
+            queue_bytes,
+            loss_ppm,
+            reorder_ppm,
+            duplicate_ppm,
+            framing_bytes,
+            ..FREE
+        }
     }
 }
 
@@ -387,7 +413,8 @@ proptest! {
             let mut bytes = 0;
             for (at, n) in &due[first..] {
                 bytes += wire(*n);
-                let most = u128::from(at - due[first].0) * u128::from(link.rate_bps) / 8_000_000_000;
+                let stretch = u128::from(at - due[first].0);
+                let most = stretch * u128::from(link.rate_bps) / 8_000_000_000;
                 // The first has left at the beginning of the stretch: it counts as burst.
                 let most = most as u64 + link.rate_burst_bytes.max(wire(due[first].1)) + 1;
                 prop_assert!(bytes <= most, "{bytes} of {most}");
