@@ -196,16 +196,6 @@ impl Node {
         }
     }
 
-    /// A message of a channel that every two hosts have arrived.
-    pub(crate) fn lane_delay(&mut self, now: Instant, (id, channel): Wire, number: u64) {
-        let Some(trip) = self.endpoint.association(id).map(Association::least_trip) else { return };
-        if let Some(lanes) = self.peers.lanes_mut(id)
-            && let Some(purpose) = lanes.purpose(channel)
-        {
-            lanes.delays_mut(purpose).settled(number, now, trip, true);
-        }
-    }
-
     /// A message of a task's channel is settled.
     pub(crate) fn channel_delay(&mut self, now: Instant, wire: Wire, number: u64, arrived: bool) {
         let Some(trip) = self.endpoint.association(wire.0).map(Association::least_trip) else {

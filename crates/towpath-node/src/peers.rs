@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use towpath_proto::association::End;
+use towpath_proto::association::{Association, End};
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{
     AssociationEvent, AssociationId, Block, Endpoint, EndpointEvent, HostKey, Memory,
@@ -16,6 +16,7 @@ use towpath_vm::talk::Fault;
 use towpath_wire::{ChannelId, HostId, Instant};
 
 use crate::addresses;
+use crate::channels::Wire;
 use crate::config::reason;
 use crate::event::NodeEvent;
 use crate::hello::Hello;
@@ -256,11 +257,6 @@ impl Peers {
     /// The channels of a connection.
     pub(crate) fn lanes(&self, id: AssociationId) -> Option<&Lanes> {
         self.conns.get(&id).map(|conn| &conn.lanes)
-    }
-
-    /// The same, to take in what is settled.
-    pub(crate) fn lanes_mut(&mut self, id: AssociationId) -> Option<&mut Lanes> {
-        self.conns.get_mut(&id).map(|conn| &mut conn.lanes)
     }
 
     /// Has something said on a connection or, where that ends before, not at all; false: too much
@@ -508,8 +504,7 @@ impl Node {
                 }
             }
             AssociationEvent::Sent { channel, number, block } if self.is_ours(id, channel) => {
-                self.lane_delay(now, (id, channel), number);
-                self.handle_sent(now, id, channel, block, memory);
+                self.handle_sent(now, (id, channel), number, block, memory);
             }
             AssociationEvent::Over(end) => self.handle_over(now, id, &end),
             event => {
@@ -534,15 +529,21 @@ impl Node {
     fn handle_sent(
         &mut self,
         now: Instant,
-        id: AssociationId,
-        channel: ChannelId,
+        (id, channel): Wire,
+        number: u64,
         block: Block,
         memory: &mut dyn Memory,
     ) {
         let Some(conn) = self.peers.conns.get_mut(&id) else { return memory.release(block) };
         let host = conn.host;
         self.peers.dirty.extend(host);
-        match conn.lanes.purpose(channel) {
+        let purpose = conn.lanes.purpose(channel);
+        if let Some(purpose) = purpose {
+            let trip = self.endpoint.association(id).map(Association::least_trip);
+            let trip = trip.unwrap_or_default();
+            conn.lanes.delays_mut(purpose).settled(number, now, trip, true);
+        }
+        match purpose {
             Some(purpose) if purpose.is_data() => {
                 conn.in_flight -= u64::from(memory.len(block)) + BLOCK_COST;
                 let task = conn.lanes.arrived(purpose);
