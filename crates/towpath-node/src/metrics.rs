@@ -4,13 +4,12 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 use core::time::Duration;
 
-use towpath_proto::association::{Association, AssociationStats, ChannelStats};
+use towpath_proto::association::{AssociationStats, ChannelStats};
 use towpath_proto::endpoint::EndpointStats;
 use towpath_vm::members::Member;
 use towpath_vm::metrics::{self, Row, Series};
-use towpath_wire::{HostId, Instant, TaskId};
+use towpath_wire::{HostId, TaskId};
 
-use crate::channels::Wire;
 use crate::lanes::Purpose;
 use crate::node::Node;
 
@@ -193,16 +192,6 @@ impl Node {
                 }
             }
             (at, part) = (Some(self.local.channels.after(at)?), None);
-        }
-    }
-
-    /// A message of a task's channel is settled.
-    pub(crate) fn channel_delay(&mut self, now: Instant, wire: Wire, number: u64, arrived: bool) {
-        let Some(trip) = self.endpoint.association(wire.0).map(Association::least_trip) else {
-            return;
-        };
-        if let Some(carrier) = self.local.channels.carriers.get_mut(&wire) {
-            carrier.delays.settled(number, now, trip, arrived);
         }
     }
 

@@ -16,7 +16,6 @@ use towpath_vm::talk::Fault;
 use towpath_wire::{ChannelId, HostId, Instant};
 
 use crate::addresses;
-use crate::channels::Wire;
 use crate::config::reason;
 use crate::event::NodeEvent;
 use crate::hello::Hello;
@@ -105,7 +104,7 @@ impl Conn {
                 memory.release(block);
                 return false;
             };
-            self.lanes.delays_mut(Purpose::Control).departs(number, now);
+            self.lanes.sent(Purpose::Control, number, now);
             self.along.pop_front();
         }
         false
@@ -340,7 +339,7 @@ impl Node {
                         }
                         break;
                     };
-                    conn.lanes.delays_mut(purpose).departs(number, now);
+                    conn.lanes.sent(purpose, number, now);
                     if purpose.is_data() {
                         if own {
                             self.data.hold_outgoing(len);
@@ -454,6 +453,7 @@ impl Node {
         event: AssociationEvent,
         memory: &mut dyn Memory,
     ) {
+        let arrived = matches!(event, AssociationEvent::Sent { .. });
         match event {
             AssociationEvent::Opened(open) if open.label == LABEL_CHANNEL => {
                 self.handle_channel_open(now, (id, open.channel), *open);
@@ -461,15 +461,11 @@ impl Node {
             AssociationEvent::Message { channel, label: LABEL_CHANNEL, block, len, .. } => {
                 self.handle_on_channel((id, channel), block, len, memory);
             }
-            AssociationEvent::Sent { channel, number, block } if self.is_of_task((id, channel)) => {
-                self.channel_delay(now, (id, channel), number, true);
-                self.handle_channel_sent((id, channel), block, memory);
-            }
-            AssociationEvent::Abandoned { channel, number, block }
+            AssociationEvent::Sent { channel, number, block }
+            | AssociationEvent::Abandoned { channel, number, block }
                 if self.is_of_task((id, channel)) =>
             {
-                self.channel_delay(now, (id, channel), number, false);
-                self.handle_channel_sent((id, channel), block, memory);
+                self.handle_channel_sent(now, (id, channel), (number, arrived), block, memory);
             }
             AssociationEvent::Ended { channel } if self.is_of_task((id, channel)) => {
                 self.handle_channel_ended((id, channel));
@@ -529,7 +525,7 @@ impl Node {
     fn handle_sent(
         &mut self,
         now: Instant,
-        (id, channel): Wire,
+        (id, channel): (AssociationId, ChannelId),
         number: u64,
         block: Block,
         memory: &mut dyn Memory,
@@ -537,13 +533,8 @@ impl Node {
         let Some(conn) = self.peers.conns.get_mut(&id) else { return memory.release(block) };
         let host = conn.host;
         self.peers.dirty.extend(host);
-        let purpose = conn.lanes.purpose(channel);
-        if let Some(purpose) = purpose {
-            let trip = self.endpoint.association(id).map(Association::least_trip);
-            let trip = trip.unwrap_or_default();
-            conn.lanes.delays_mut(purpose).settled(number, now, trip, true);
-        }
-        match purpose {
+        let trip = self.endpoint.association(id).map_or(Duration::ZERO, Association::least_trip);
+        match conn.lanes.settled(channel, number, now, trip) {
             Some(purpose) if purpose.is_data() => {
                 conn.in_flight -= u64::from(memory.len(block)) + BLOCK_COST;
                 let task = conn.lanes.arrived(purpose);
