@@ -21,8 +21,8 @@ const WORK: [(&str, u64); 5] = [
     ("echoes", 4000),
     ("long-messages", 1000),
 ];
-const HINT: &str = "copy crates/towpath-sim/benches/count there, and its lines of Cargo.toml; where \
-                    its nodes are made otherwise, leave out what they do not know";
+const HINT: &str = "copy crates/towpath-sim/benches/count there, with its lines of Cargo.toml; \
+                    where nodes are made otherwise, leave out what they do not know";
 
 /// Of one run, or of one piece of work.
 #[derive(Clone, Copy, Debug, PartialEq)]

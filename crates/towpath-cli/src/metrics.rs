@@ -37,7 +37,8 @@ For Prometheus' node exporter (textfile collector), each minute:
 
 With --every a daemon tells what changed since the last time; a reader that does not keep up is told
 less often, and `lost` counts what was left out: moments, no numbers. A daemon has at most eight
-such readers; who asks once is answered beside them. One that ends, or does not answer, is said so of, and left out from then on.
+such readers; who asks once is answered beside them. One that ends, or does not answer, is said so
+of, and left out from then on.
 
 Exit status: 0 printed, 255 could not, or no daemon is left.")]
 pub(crate) struct MetricsArgs {
@@ -234,7 +235,7 @@ fn in_base(metric: &Metric, value: u64) -> String {
     }
 }
 
-/// A histogram: the same buckets each time, one for each fourfold, from 4 to 2^24 and what is above.
+/// A histogram: the same buckets each time, one for each fourfold, from 4 to 2^24, and the rest.
 fn write_buckets(text: &mut String, name: &str, metric: &Metric, names: &str, of: &Histogram) {
     for end in (2..=24).step_by(2).map(|bits| 1u64 << bits) {
         // A time is cut to whole microseconds: 3 is less than 4.

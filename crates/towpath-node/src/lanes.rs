@@ -7,13 +7,14 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use towpath_proto::Block;
 use towpath_proto::association::Opening;
 use towpath_vm::data::Class;
 use towpath_vm::message::{LABEL_DATA, LABEL_LOG, LABEL_OUTPUT, LABEL_SMALL, LABEL_TASK};
 use towpath_wire::frame::Direction;
-use towpath_wire::{ChannelId, TaskId};
+use towpath_wire::{ChannelId, Instant, TaskId};
 
 use crate::delays::Delays;
 
@@ -196,9 +197,22 @@ impl Lanes {
         &self.delays[purpose as usize]
     }
 
-    /// The same, to take in what is settled.
-    pub(crate) const fn delays_mut(&mut self, purpose: Purpose) -> &mut Delays {
-        &mut self.delays[purpose as usize]
+    /// The transport has the message of this number.
+    pub(crate) fn sent(&mut self, purpose: Purpose, number: u64, now: Instant) {
+        self.delays[purpose as usize].departs(number, now);
+    }
+
+    /// A message arrived; what its channel is for. `trip`: the least round trip of its connection.
+    pub(crate) fn settled(
+        &mut self,
+        channel: ChannelId,
+        number: u64,
+        now: Instant,
+        trip: Duration,
+    ) -> Option<Purpose> {
+        let purpose = self.purpose(channel)?;
+        self.delays[purpose as usize].settled(number, now, trip, true);
+        Some(purpose)
     }
 
     /// The transport has a message.

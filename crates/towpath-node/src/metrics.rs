@@ -4,15 +4,12 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 use core::time::Duration;
 
-use towpath_proto::association::{
-    Association, AssociationStats, ChannelStats, PathState, PathStatus,
-};
+use towpath_proto::association::{AssociationStats, ChannelStats, PathState, PathStatus};
 use towpath_proto::endpoint::EndpointStats;
 use towpath_vm::members::Member;
 use towpath_vm::metrics::{self, Row, Series};
-use towpath_wire::{HostId, Instant, TaskId};
+use towpath_wire::{HostId, TaskId};
 
-use crate::channels::Wire;
 use crate::lanes::Purpose;
 use crate::node::Node;
 
@@ -207,26 +204,6 @@ impl Node {
                 }
             }
             (at, part) = (Some(self.local.channels.after(at)?), None);
-        }
-    }
-
-    /// A message of a channel that every two hosts have arrived.
-    pub(crate) fn lane_delay(&mut self, now: Instant, (id, channel): Wire, number: u64) {
-        let Some(trip) = self.endpoint.association(id).map(Association::least_trip) else { return };
-        if let Some(lanes) = self.peers.lanes_mut(id)
-            && let Some(purpose) = lanes.purpose(channel)
-        {
-            lanes.delays_mut(purpose).settled(number, now, trip, true);
-        }
-    }
-
-    /// A message of a task's channel is settled.
-    pub(crate) fn channel_delay(&mut self, now: Instant, wire: Wire, number: u64, arrived: bool) {
-        let Some(trip) = self.endpoint.association(wire.0).map(Association::least_trip) else {
-            return;
-        };
-        if let Some(carrier) = self.local.channels.carriers.get_mut(&wire) {
-            carrier.delays.settled(number, now, trip, arrived);
         }
     }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use towpath_proto::association::End;
+use towpath_proto::association::{Association, End};
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{
     AssociationEvent, AssociationId, Block, Endpoint, EndpointEvent, HostKey, Memory,
@@ -109,7 +109,7 @@ impl Conn {
                 memory.release(block);
                 return false;
             };
-            self.lanes.delays_mut(Purpose::Control).departs(number, now);
+            self.lanes.sent(Purpose::Control, number, now);
             self.along.pop_front();
         }
         false
@@ -277,11 +277,6 @@ impl Peers {
         self.conns.get(&id).map(|conn| &conn.lanes)
     }
 
-    /// The same, to take in what is settled.
-    pub(crate) fn lanes_mut(&mut self, id: AssociationId) -> Option<&mut Lanes> {
-        self.conns.get_mut(&id).map(|conn| &mut conn.lanes)
-    }
-
     /// Has something said on a connection or, where that ends before, not at all; false: too much
     /// waits for it already.
     pub(crate) fn say_along(&mut self, id: AssociationId, message: Message) -> bool {
@@ -363,7 +358,7 @@ impl Node {
                         }
                         break;
                     };
-                    conn.lanes.delays_mut(purpose).departs(number, now);
+                    conn.lanes.sent(purpose, number, now);
                     if purpose.is_data() {
                         if own {
                             self.data.hold_outgoing(len);
@@ -480,6 +475,7 @@ impl Node {
         event: AssociationEvent,
         memory: &mut dyn Memory,
     ) {
+        let arrived = matches!(event, AssociationEvent::Sent { .. });
         match event {
             AssociationEvent::Opened(open) if open.label == LABEL_CHANNEL => {
                 self.handle_channel_open(now, (id, open.channel), *open);
@@ -487,15 +483,11 @@ impl Node {
             AssociationEvent::Message { channel, label: LABEL_CHANNEL, block, len, .. } => {
                 self.handle_on_channel((id, channel), block, len, memory);
             }
-            AssociationEvent::Sent { channel, number, block } if self.is_of_task((id, channel)) => {
-                self.channel_delay(now, (id, channel), number, true);
-                self.handle_channel_sent((id, channel), block, memory);
-            }
-            AssociationEvent::Abandoned { channel, number, block }
+            AssociationEvent::Sent { channel, number, block }
+            | AssociationEvent::Abandoned { channel, number, block }
                 if self.is_of_task((id, channel)) =>
             {
-                self.channel_delay(now, (id, channel), number, false);
-                self.handle_channel_sent((id, channel), block, memory);
+                self.handle_channel_sent(now, (id, channel), (number, arrived), block, memory);
             }
             AssociationEvent::Ended { channel } if self.is_of_task((id, channel)) => {
                 self.handle_channel_ended((id, channel));
@@ -530,8 +522,7 @@ impl Node {
                 }
             }
             AssociationEvent::Sent { channel, number, block } if self.is_ours(id, channel) => {
-                self.lane_delay(now, (id, channel), number);
-                self.handle_sent(now, id, channel, block, memory);
+                self.handle_sent(now, (id, channel), number, block, memory);
             }
             AssociationEvent::PathOffered { link, remote, .. } => {
                 self.handle_path_offered(id, (link, remote));
@@ -559,15 +550,16 @@ impl Node {
     fn handle_sent(
         &mut self,
         now: Instant,
-        id: AssociationId,
-        channel: ChannelId,
+        (id, channel): (AssociationId, ChannelId),
+        number: u64,
         block: Block,
         memory: &mut dyn Memory,
     ) {
         let Some(conn) = self.peers.conns.get_mut(&id) else { return memory.release(block) };
         let host = conn.host;
         self.peers.dirty.extend(host);
-        match conn.lanes.purpose(channel) {
+        let trip = self.endpoint.association(id).map_or(Duration::ZERO, Association::least_trip);
+        match conn.lanes.settled(channel, number, now, trip) {
             Some(purpose) if purpose.is_data() => {
                 conn.in_flight -= u64::from(memory.len(block)) + BLOCK_COST;
                 let task = conn.lanes.arrived(purpose);

@@ -101,8 +101,8 @@ impl Histogram {
         self.filled().take_while(whole).fold(0, |sum, (_, n)| sum.wrapping_add(n))
     }
 
-    /// The least value that `per_mille` of all do not exceed, a quarter too high at most; zero where
-    /// there is none.
+    /// The least value that `per_mille` of all do not exceed, a quarter too high at most; zero
+    /// where there is none.
     pub fn quantile(&self, per_mille: u64) -> u64 {
         let count = u128::from(self.count());
         let rank = (count * u128::from(per_mille)).div_ceil(1000).max(1);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_proto::memory::BLOCK_COST;
-use towpath_proto::{AssociationId, Block, Memory};
+use towpath_proto::{Association, AssociationId, Block, Memory};
 use towpath_vm::Message;
 use towpath_vm::channel::{ChannelStatus, Class, Closed};
 use towpath_vm::message::ChannelWithdrawn;
@@ -144,10 +144,17 @@ impl Node {
     /// A message that was sent on one is settled.
     pub(crate) fn handle_channel_sent(
         &mut self,
+        now: Instant,
         wire: Wire,
+        (number, arrived): (u64, bool),
         block: Block,
         memory: &mut dyn Memory,
     ) {
+        let trip =
+            self.endpoint.association(wire.0).map_or(Duration::ZERO, Association::least_trip);
+        if let Some(carrier) = self.local.channels.carriers.get_mut(&wire) {
+            carrier.delays.settled(number, now, trip, arrived);
+        }
         let len = memory.len(block);
         self.peers.arrived(wire.0, u64::from(len) + BLOCK_COST);
         self.sent(block, memory);

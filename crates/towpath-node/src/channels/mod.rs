@@ -18,4 +18,4 @@ mod opening;
 mod reserving;
 mod table;
 
-pub(crate) use table::{Ends, Wire};
+pub(crate) use table::Ends;
