@@ -116,7 +116,7 @@ fn us(time: Duration) -> u64 {
 fn spec(args: &StreamArgs, feedback: Feedback) -> StreamSpec {
     let (clip, decode) = match args.content {
         Content::Mjpeg => (Clip::mjpeg(), Duration::from_micros(57_300)),
-        Content::Mpeg1 => (Clip::mpeg1(), Duration::from_micros(119_000)),
+        Content::Mpeg1 => (Clip::mpeg1(), Duration::from_millis(119)),
     };
     StreamSpec {
         clip,

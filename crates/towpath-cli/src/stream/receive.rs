@@ -13,7 +13,7 @@ use towpath::pacing::{Ended, Received, Reception};
 use towpath_media::inspect::{Inspector, Report};
 use towpath_media::read::{Format, Reader};
 use towpath_media::receive::{
-    ArrivalReport, Arrivals, Errors, Framing, PlayoutConfig, ReceiveConfig, ReceiveCounters, When,
+    ArrivalReport, Errors, Framing, PlayoutConfig, ReceiveConfig, ReceiveCounters, When,
 };
 
 use super::command::{CheckArgs, From, PlayArgs, RecordArgs};
@@ -130,7 +130,7 @@ pub(super) fn play(args: &PlayArgs) -> anyhow::Result<ExitCode> {
 
 pub(super) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::heeded()?;
-    let what = Received::Judged(Box::new(Arrivals::default()));
+    let what = Received::Judged(Box::default());
     let received = receive(&args.from, what, &mut io::sink(), &interrupt)?;
     let report = received.arrivals.context("nothing was judged")?;
     if args.from.json {
@@ -154,13 +154,14 @@ fn show(report: &ArrivalReport) -> Result<(), FilesError> {
     );
     text.push_str(&line("datagrams", &report.datagram));
     text.push_str(&line("references", &report.reference));
-    text.push_str(&format!(
+    let bunched = format!(
         "{}, longest burst {}, {:.1} % within 50 µs of the one before, {}\n",
         counted(report.datagrams, "datagram"),
         report.burst_max,
         report.burst_percent,
         counted(report.breaks, "clock break"),
-    ));
+    );
+    text.push_str(&bunched);
     crate::files::print(&text)
 }
 
@@ -197,7 +198,7 @@ fn receive(
     let mut reception = Reception::listen(from.at.at, interface, from.source, what)?;
     eprintln!("receiving at {}", from.at.at);
     let begun = Instant::now();
-    let mut live = io::stderr().is_terminal().then(|| (begun, 0u64));
+    let mut live = io::stderr().is_terminal().then_some((begun, 0u64));
     let how =
         reception.run((from.wait, from.silence), Some(interrupt.as_fd()), out, |reception| {
             if let Some((at, bytes)) = &mut live
@@ -264,7 +265,7 @@ fn tell(c: &ReceiveCounters) {
         format!("received {} in {}", size_text(c.bytes as f64), counted(c.datagrams, "datagram"));
     let mut add = |count: u64, what: &str| {
         if count > 0 {
-            line.push_str(&format!(", {count} {what}"));
+            line = format!("{line}, {count} {what}");
         }
     };
     add(c.order.lost, "lost");

@@ -188,7 +188,7 @@ fn report(args: &SendArgs, status: &Status) -> anyhow::Result<()> {
         format!("sent {} in {}", size_text(c.bytes as f64), counted(c.datagrams, "datagram"));
     let mut add = |count: u64, what: &str| {
         if count > 0 {
-            line.push_str(&format!(", {}", counted(count, what)));
+            line = format!("{line}, {}", counted(count, what));
         }
     };
     add(c.breaks, "clock break");

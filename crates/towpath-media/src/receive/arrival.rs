@@ -166,7 +166,7 @@ mod tests {
         let run = |late: &dyn Fn(i64) -> i64| {
             let mut arrivals = Arrivals::default();
             for (k, datagram) in file.chunks(DATAGRAM).enumerate() {
-                let k = k as i64;
+                let k = i64::try_from(k).expect("few");
                 arrivals.take(1_000_000_000 + k * 10_000_000 + late(k), datagram);
             }
             arrivals.report()

@@ -11,7 +11,7 @@ use crate::send::Feedback;
 pub enum When {
     /// Never: the third source's Figure 2.
     Off,
-    /// When the ring is full and play-out suffers (Figure 3).
+    /// When the ring has been full for five seconds and play-out suffers (Figure 3).
     After,
     /// At the high mark, before it does (Figure 4).
     Before,
@@ -19,6 +19,9 @@ pub enum When {
 
 /// How long the effect of a message is waited for before the next.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// So long a ring is full before that counts as having suffered.
+const SUFFERED: Duration = Duration::from_secs(5);
 
 /// Marks in a ring of `capacity` bytes.
 ///
@@ -34,6 +37,8 @@ pub struct Marks {
     /// The level a second ago at most, and when that was.
     level: usize,
     sampled: Option<Instant>,
+    /// Since when it is full without a pause of a second, and when it last was.
+    full: Option<(Instant, Instant)>,
     /// The ring has been at the low mark: before that, an emptying ring is one that only begins.
     filled: bool,
 }
@@ -48,6 +53,7 @@ impl Marks {
             asked_at: None,
             level: 0,
             sampled: None,
+            full: None,
             filled: false,
         }
     }
@@ -79,7 +85,8 @@ impl Marks {
         let past = |at: Option<Instant>| at.is_none_or(|at| now.since(at) >= INTERVAL);
         let due = past(self.asked_at);
         let (rising, falling) = (level >= self.level, level < self.level);
-        let high = if self.when == When::After { full } else { level >= self.high() };
+        let suffered = self.suffers(now, full);
+        let high = if self.when == When::After { suffered } else { level >= self.high() };
         let ask = match self.asked {
             _ if high => {
                 (due && (rising || self.asked != Feedback::SlowDown)).then_some(Feedback::SlowDown)
@@ -98,6 +105,18 @@ impl Marks {
             (self.asked, self.asked_at) = (ask, Some(now));
         }
         ask
+    }
+}
+
+impl Marks {
+    /// Whether it has been full for long.
+    fn suffers(&mut self, now: Instant, full: bool) -> bool {
+        if full {
+            let since = self.full.filter(|(_, last)| now.since(*last) <= INTERVAL);
+            self.full = Some((since.map_or(now, |(since, _)| since), now));
+        }
+        let lasts = |(since, last): (Instant, Instant)| last == now && now.since(since) >= SUFFERED;
+        self.full.is_some_and(lasts)
     }
 }
 
@@ -138,8 +157,9 @@ mod tests {
             (500, Normal),
         ];
         assert_eq!(before, expected);
+        let levels = [400, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 900, 250, 1000, 900];
         let after = run(When::After, &levels);
-        assert_eq!(after[..3], [(1000, SlowDown), (1000, SlowDown), (250, Normal)]);
+        assert_eq!(after, [(1000, SlowDown), (1000, SlowDown), (250, Normal)]);
         assert_eq!(run(When::Off, &levels), []);
     }
 

@@ -71,7 +71,7 @@ impl Playout {
 
     /// Takes clock references as they come.
     fn listen(&mut self, now: Instant, datagram: &[u8]) {
-        let payload = if datagram.first() == Some(&0x47) && datagram.len() % PACKET == 0 {
+        let payload = if datagram.first() == Some(&0x47) && datagram.len().is_multiple_of(PACKET) {
             datagram
         } else {
             Header::parse(datagram).map_or(&[][..], |(_, payload)| payload)

@@ -125,7 +125,7 @@ mod tests {
         let (mut phase, mut drift, mut state) = (0f64, 0f64, 7u64);
         for k in 0..86_400u64 * 25 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let jitter = (state >> 40) as i64 % 8_000_000;
+            let jitter = (state >> 40).cast_signed() % 8_000_000;
             let true_ns = k.cast_signed() * 40_000_000;
             let ours = true_ns + true_ns / 1_000_000 * ppm;
             recovery.take(start + k * 1_080_000, ours + 5_000_000 + jitter);

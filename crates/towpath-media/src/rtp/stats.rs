@@ -67,7 +67,7 @@ impl Reception {
         let came = self.received - self.received_before;
         let lost_step = step.saturating_sub(came);
         (self.expected_before, self.received_before) = (expected, self.received);
-        let fraction = if step == 0 { 0 } else { (lost_step * 256 / step).min(255) };
+        let fraction = (lost_step * 256).checked_div(step).map_or(0, |share| share.min(255));
         let (last_report, delay) = self.report.map_or((0, 0), |(middle, at)| {
             (middle, (now.since(at).as_nanos() * 65_536 / 1_000_000_000) as u32)
         });

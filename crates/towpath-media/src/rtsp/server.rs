@@ -86,7 +86,7 @@ pub struct ServerLimits {
 
 impl Default for ServerLimits {
     fn default() -> Self {
-        Self { sessions: 1024, sessions_per_connection: 16, silence: Duration::from_secs(60) }
+        Self { sessions: 1024, sessions_per_connection: 16, silence: Duration::from_mins(1) }
     }
 }
 

@@ -78,7 +78,7 @@ impl Flow {
     fn stretch(&self) -> u128 {
         let gap = u128::from(self.gap_ppm) * u128::from(MILLION) / u128::from(self.speed_ppm);
         // 1 is 10¹⁵.
-        gap * (1_000_000_000 + self.drift_ppb).unsigned_abs() as u128
+        gap * u128::from((1_000_000_000 + self.drift_ppb).unsigned_abs())
     }
 
     /// When `ticks` is due; `None` before the start and while paused.

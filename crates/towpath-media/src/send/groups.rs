@@ -46,7 +46,7 @@ pub(super) struct Groups {
     ticks: u64,
     pub(super) references: u64,
     pub(super) breaks: u64,
-    pub(super) forced_groups: u64,
+    pub(super) forced_ends: u64,
 }
 
 impl Groups {
@@ -129,7 +129,7 @@ impl Groups {
         let Some(rate) = self.rate.or(fallback) else { return false };
         self.know(rate);
         let span = at(rate, self.open);
-        self.forced_groups += u64::from(self.open > 0);
+        self.forced_ends += u64::from(self.open > 0);
         self.forced += span;
         self.close(Some(span));
         true
@@ -158,9 +158,8 @@ impl Groups {
     /// Forgets what waits, not the clock's rate.
     pub(super) fn clear(&mut self) {
         let rate = self.rate;
-        let (references, breaks, forced_groups) =
-            (self.references, self.breaks, self.forced_groups);
-        *self = Self { rate, references, breaks, forced_groups, ..Self::default() };
+        let (references, breaks, forced_ends) = (self.references, self.breaks, self.forced_ends);
+        *self = Self { rate, references, breaks, forced_ends, ..Self::default() };
     }
 }
 

@@ -391,7 +391,7 @@ impl Sender {
         SendCounters {
             references: self.groups.references,
             breaks: self.groups.breaks,
-            forced_groups: self.groups.forced_groups,
+            forced_groups: self.groups.forced_ends,
             ..self.counters
         }
     }

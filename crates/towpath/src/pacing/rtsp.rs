@@ -31,7 +31,7 @@ const READ: usize = 16 * 1024;
 /// Requests of a connection in one turn; then the others come first.
 const REQUESTS: usize = 32;
 /// A connection without session that says nothing for so long is closed.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 const STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// How a library is offered.
@@ -225,7 +225,10 @@ impl Serve {
                 connection.input.truncate(have);
                 let again =
                     matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
-                return if again { () } else { self.close(id) };
+                if !again {
+                    self.close(id);
+                }
+                return;
             }
         };
         connection.input.truncate(have + n);

@@ -339,11 +339,12 @@ fn sockets(from: SocketAddr) -> Result<(PlainSocket, PlainSocket), PacingError> 
 
 /// RTP's numbers, drawn from the kernel.
 pub(super) fn numbering() -> Result<Numbering, PacingError> {
-    let mut drawn = [0; 10];
-    random(&mut drawn)?;
-    let [a, b, c, d, e, f, g, h, i, j] = drawn;
-    let (ssrc, offset) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
-    Ok(Numbering::new(ssrc, u16::from_be_bytes([i, j]), offset))
+    let (mut ssrc, mut offset, mut sequence) = ([0; 4], [0; 4], [0; 2]);
+    for drawn in [&mut ssrc[..], &mut offset, &mut sequence] {
+        random(drawn)?;
+    }
+    let (ssrc, offset) = (u32::from_be_bytes(ssrc), u32::from_be_bytes(offset));
+    Ok(Numbering::new(ssrc, u16::from_be_bytes(sequence), offset))
 }
 
 /// Bytes that nobody guesses.

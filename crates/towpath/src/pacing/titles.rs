@@ -134,7 +134,7 @@ impl Title {
         }
         let (mut low, mut high, mut best) = (0, self.size, 0);
         while high > low + self.stride() {
-            let middle = (low + high) / 2 / self.stride() * self.stride();
+            let middle = u64::midpoint(low, high) / self.stride() * self.stride();
             let block = self.block(middle)?;
             let within = references(&block, self.format, Some(pid));
             let ticks = |r: &ClockReference| (r.raw_ticks + WRAP - first) % WRAP;
