@@ -226,6 +226,80 @@ const void *towpath_message_bytes(const towpath_message *message);
 size_t towpath_message_len(const towpath_message *message);
 void towpath_message_free(towpath_message *message);
 
+/* ---- Values, and messages without waiting ------------------------------------------------ */
+
+enum towpath_element {
+    TOWPATH_I8 = 1,
+    TOWPATH_U8 = 2,
+    TOWPATH_I16 = 3,
+    TOWPATH_U16 = 4,
+    TOWPATH_I32 = 5,
+    TOWPATH_U32 = 6,
+    TOWPATH_I64 = 7,
+    TOWPATH_U64 = 8,
+    TOWPATH_F32 = 9,
+    TOWPATH_F64 = 10,
+    TOWPATH_C32 = 11, /* complex: real and imaginary part, float each */
+    TOWPATH_C64 = 12, /* the same in double */
+};
+
+/* Sends `count` values of a type, aligned as C has them. The message says which type they are and in
+ * which order this machine has their bytes. */
+int towpath_send_values(towpath_task *task, towpath_id to, int32_t tag, uint32_t element,
+                        const void *values, size_t count);
+
+/* Receives at most `room` values into `values`, turned round where the sender's machine has them the
+ * other way. A message that holds another type (TOWPATH_E_TYPE) or more values
+ * (TOWPATH_E_TOO_LONG) stays where it is. `about` (may be NULL) says how many bytes came. */
+int towpath_recv_values(towpath_task *task, const towpath_wanted *wanted, uint32_t element,
+                        void *values, size_t room, int64_t timeout, towpath_received *about);
+
+/* Sends if that needs no wait for the receiver, else TOWPATH_NONE: then nothing was sent. */
+int towpath_try_send(towpath_task *task, towpath_id to, const towpath_envelope *envelope,
+                     const void *bytes, size_t len);
+
+/* Starts to send; the bytes may be reused at once. It goes on inside all calls with the task;
+ * messages to one task leave in the order of the calls. At most 4096 may be started, with 64 MiB:
+ * TOWPATH_E_LIMIT beyond that. */
+typedef struct towpath_sending towpath_sending;
+int towpath_start_send(towpath_task *task, towpath_id to, const towpath_envelope *envelope,
+                       const void *bytes, size_t len, towpath_sending **sending);
+
+/* Waits until it has left; TOWPATH_NONE: not within `timeout`. After any other answer the handle is
+ * gone. */
+int towpath_finish_send(towpath_task *task, towpath_sending **sending, int64_t timeout);
+
+/* What a posted receive takes: of `source` (0: anyone), where the bits of context and tag that are
+ * set in `mask` are those of `bits`. Both are read as one number, the context above the tag:
+ * (uint64_t)context << 32 | (uint32_t)tag. The highest bit is always asked to be 0. */
+typedef struct towpath_pattern {
+    towpath_id source;
+    uint64_t bits;
+    uint64_t mask;
+} towpath_pattern;
+
+/* Posts a receive: the earliest message that fits goes to it, also one that waits already, and into
+ * `room` inside any call with the task. Earlier ones go before later ones; other receives get what
+ * none was posted for. `element`: the type that it must hold, or 0: any bytes. `room` has `len`
+ * bytes and is the library's until the receive is over or was taken back, or the task has left. At
+ * most 4096 may be posted: TOWPATH_E_LIMIT beyond that. */
+typedef struct towpath_posted towpath_posted;
+int towpath_post(towpath_task *task, const towpath_pattern *pattern, uint32_t element, void *room,
+                 size_t len, towpath_posted **posted);
+
+/* Waits until it is over; TOWPATH_NONE: not within `timeout`. After any other answer the handle is
+ * gone and set to NULL. A message that did not fit is an error, and waits to be received by others.
+ * `about` may be NULL. */
+int towpath_finish_posted(towpath_task *task, towpath_posted **posted, int64_t timeout,
+                          towpath_received *about);
+
+/* Waits until one of them is over, and says which; the one that was over first. */
+int towpath_wait_posted(towpath_task *task, const towpath_posted *const *posted, size_t count,
+                        int64_t timeout, size_t *which);
+
+/* Takes it back. TOWPATH_NONE: its message has come, and is in its room. The handle is gone. */
+int towpath_cancel_posted(towpath_task *task, towpath_posted *posted, towpath_received *about);
+
 /* ---- Channels --------------------------------------------------------------------------- */
 
 /* A channel to another task, by its number at this one: with an order, a room and a place among
@@ -557,6 +631,12 @@ int towpath_team_of(towpath_task *task, const towpath_id *members, size_t count,
                     towpath_team **team);
 void towpath_team_free(towpath_team *team);
 
+/* Parts a team: members that give the same colour are a team, in the order of their keys, equal ones
+ * as they were. All members call it; TOWPATH_NO_COLOUR gets TOWPATH_NONE and no team. */
+#define TOWPATH_NO_COLOUR UINT32_MAX
+int towpath_team_split(towpath_task *task, towpath_team *team, uint32_t colour, uint32_t key,
+                       towpath_team **part);
+
 uint32_t towpath_team_rank(const towpath_team *team);
 uint32_t towpath_team_size(const towpath_team *team);
 towpath_id towpath_team_member(const towpath_team *team, uint32_t rank);
@@ -572,21 +652,6 @@ enum towpath_function {
     TOWPATH_LOGICAL_AND = 8,
     TOWPATH_LOGICAL_OR = 9,
     TOWPATH_LOGICAL_XOR = 10,
-};
-
-enum towpath_element {
-    TOWPATH_I8 = 1,
-    TOWPATH_U8 = 2,
-    TOWPATH_I16 = 3,
-    TOWPATH_U16 = 4,
-    TOWPATH_I32 = 5,
-    TOWPATH_U32 = 6,
-    TOWPATH_I64 = 7,
-    TOWPATH_U64 = 8,
-    TOWPATH_F32 = 9,
-    TOWPATH_F64 = 10,
-    TOWPATH_C32 = 11, /* complex: real and imaginary part, float each */
-    TOWPATH_C64 = 12, /* the same in double */
 };
 
 /* left := left combined with right, `len` bytes of whole elements, at any address. It must be
@@ -634,6 +699,11 @@ int towpath_scatter(towpath_task *task, towpath_team *team, uint32_t root, const
                     void *bytes, size_t len);
 int towpath_all_to_all(towpath_task *task, towpath_team *team, const void *parts, void *all,
                        size_t len);
+
+/* The same with parts of whatever length, one behind the other: `lens[k]` bytes go to rank k,
+ * `rooms[k]` come from it, and no other number (TOWPATH_E_MISMATCH). */
+int towpath_all_to_all_counts(towpath_task *task, towpath_team *team, const void *parts,
+                              const size_t *lens, void *all, const size_t *rooms);
 
 /* ---- The same, of any length, and without waiting ------------------------------------------ */
 

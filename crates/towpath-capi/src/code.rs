@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 
+use towpath_task::started::StartedError;
 use towpath_task::{
     AskError, ChannelError, EnrolError, Fault, Lost, OpenError, RecvError, SendError,
 };
@@ -101,7 +102,7 @@ macro_rules! failures {
     };
 }
 
-failures!(EnrolError, SendError, RecvError, AskError, Fault, OpenError, ChannelError);
+failures!(StartedError, EnrolError, SendError, RecvError, AskError, Fault, OpenError, ChannelError);
 
 impl From<&Lost> for Code {
     fn from(e: &Lost) -> Self {
@@ -145,6 +146,19 @@ impl From<&RecvError> for Code {
             RecvError::TooLong { .. } => Self::TooLong,
             RecvError::Content(_) => Self::Type,
             RecvError::Lost(lost) => lost.into(),
+        }
+    }
+}
+
+impl From<&StartedError> for Code {
+    fn from(e: &StartedError) -> Self {
+        match e {
+            StartedError::Posted(_) | StartedError::Sends { .. } | StartedError::Queued { .. } => {
+                Self::Limit
+            }
+            StartedError::Send(e) => e.into(),
+            StartedError::Recv(e) => e.into(),
+            _ => Self::Argument,
         }
     }
 }

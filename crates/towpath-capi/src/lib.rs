@@ -6,6 +6,7 @@
 //! | `handle` | opaque handles, one user at a time, panics stop here |
 //! | `given` | what C hands in, checked |
 //! | `enrol`, `send`, `receive`, `event` | being a task, messages, events |
+//! | `value`, `posted` | values; receives that are posted and sends that are started |
 //! | `channel` | channels of a task's own |
 //! | `machine`, `registry` | the virtual machine, groups and mailboxes |
 //! | `team`, `operation` | what tasks do together |
@@ -22,7 +23,9 @@ mod given;
 mod handle;
 mod machine;
 mod operation;
+mod posted;
 mod receive;
 mod registry;
 mod send;
 mod team;
+mod value;

@@ -42,7 +42,7 @@ fn hand(message: Option<Message>, out: Out<'_, *mut Message>) -> Outcome {
     Ok(Done::Yes)
 }
 
-const fn yes(is: bool) -> Done {
+pub(crate) const fn yes(is: bool) -> Done {
     if is { Done::Yes } else { Done::No }
 }
 

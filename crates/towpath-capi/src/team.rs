@@ -188,6 +188,29 @@ unsafe extern "C" fn towpath_team_free(team: *mut Team) {
     }
 }
 
+/// `TOWPATH_NO_COLOUR` of the header.
+const NO_COLOUR: u32 = u32::MAX;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn towpath_team_split(
+    handle: Option<&Handle>,
+    team: *mut Team,
+    colour: u32,
+    key: u32,
+    out: Out<'_, *mut Team>,
+) -> c_int {
+    let call = |inner: &mut Inner, team: &mut Team| {
+        let out = needed(out, "the place for the team")?;
+        out.write(std::ptr::null_mut());
+        let colour = (colour != NO_COLOUR).then_some(colour);
+        let Some(part) = team.split(&mut inner.task, colour, key)? else { return Ok(Done::No) };
+        out.write(Box::into_raw(Box::new(part)));
+        Ok(Done::Yes)
+    };
+    // SAFETY: the header's demands of teams.
+    unsafe { both(handle, team, call) }
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn towpath_team_rank(team: Option<&Team>) -> u32 {
     team.map_or(u32::MAX, Team::rank)
@@ -442,6 +465,52 @@ unsafe extern "C" fn towpath_all_to_all(
         match team.perform(&mut inner.task, Operation::AllToAll { parts, lengths })? {
             Output::Many(parts) => fill_all(all, &parts, len)?,
             _ => unreachable!("everyone gets a part of each"),
+        }
+        Ok(Done::Yes)
+    };
+    // SAFETY: the header's demands of teams.
+    unsafe { both(handle, team, call) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn towpath_all_to_all_counts(
+    handle: Option<&Handle>,
+    team: *mut Team,
+    parts: *const c_void,
+    lens: *const usize,
+    all: *mut c_void,
+    rooms: *const usize,
+) -> c_int {
+    let call = |inner: &mut Inner, team: &mut Team| {
+        let size = team.size() as usize;
+        // SAFETY: the header asks for a length for each member.
+        let (lens, rooms) = unsafe {
+            (given::slice(lens, size, "the lengths")?, given::slice(rooms, size, "the rooms")?)
+        };
+        let sum = |lens: &[usize]| {
+            let all = lens.iter().try_fold(0_usize, |all, len| all.checked_add(*len));
+            all.ok_or_else(|| Failure::argument("the lengths are too many bytes"))
+        };
+        // SAFETY: the header asks for so many bytes, and room for as many as are to come.
+        let (mut rest, all) = unsafe {
+            (given::bytes(parts, sum(lens)?)?, given::room(all.cast(), sum(rooms)?, "all parts")?)
+        };
+        let part = |len: &usize| {
+            let part;
+            (part, rest) = rest.split_at(*len);
+            part.to_vec().into()
+        };
+        let (parts, lengths) = (lens.iter().map(part).collect(), Lengths::Any);
+        let output = team.perform(&mut inner.task, Operation::AllToAll { parts, lengths })?;
+        let Output::Many(parts) = output else { unreachable!("everyone gets a part of each") };
+        let mut at = 0;
+        for (rank, (part, room)) in parts.iter().zip(rooms).enumerate() {
+            if part.len() != *room {
+                let why = format!("rank {rank} gave {} bytes, here is room for {room}", part.len());
+                return Err(Failure { code: Code::Mismatch, why });
+            }
+            fill(&mut all[at..at + room], part)?;
+            at += room;
         }
         Ok(Done::Yes)
     };

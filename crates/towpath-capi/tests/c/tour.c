@@ -18,6 +18,7 @@ typedef char letter_is_24[sizeof(towpath_letter) == 24 ? 1 : -1];
 typedef char listed_is_280[sizeof(towpath_mail_listed) == 280 ? 1 : -1];
 typedef char group_is_272[sizeof(towpath_group_info) == 272 ? 1 : -1];
 typedef char state_is_24[sizeof(towpath_group_state) == 24 ? 1 : -1];
+typedef char pattern_is_24[sizeof(towpath_pattern) == 24 ? 1 : -1];
 typedef char operation_is_40[sizeof(towpath_operation) == 40 ? 1 : -1];
 
 static towpath_wanted from(towpath_id source, int32_t tag)
@@ -26,6 +27,91 @@ static towpath_wanted from(towpath_id source, int32_t tag)
     wanted.source = source;
     wanted.tag = tag;
     return wanted;
+}
+
+/* Values, posted receives and started sends, of a task to itself. */
+static void values(towpath_task *task)
+{
+    towpath_id me = towpath_self(task);
+    towpath_wanted seven = from(0, 7);
+    double out[3] = {1.5, -2.5, 1e300}, in[4] = {0};
+    float wrong[4] = {0};
+    uint32_t posted_room[2] = {0};
+    char bytes[8] = "";
+    towpath_received about;
+    towpath_pattern even = {0, 0x300000002, ~UINT64_C(4)}, any = {0};
+    towpath_envelope envelope = {6, 3, 0};
+    towpath_posted *posted = NULL, *other = NULL, *pair[2];
+    towpath_sending *sending = NULL;
+    size_t which = 9;
+    uint32_t one = 1;
+
+    OK(towpath_send_values(task, me, 7, TOWPATH_F64, out, 3));
+    CHECK(towpath_recv_values(task, &seven, TOWPATH_F32, wrong, 4, 0, NULL) == TOWPATH_E_TYPE);
+    CHECK(strstr(towpath_error(task), "type f64, not f32") != NULL);
+    CHECK(towpath_recv_values(task, &seven, TOWPATH_F64, in, 2, 0, NULL) == TOWPATH_E_TOO_LONG);
+    OK(towpath_recv_values(task, &seven, TOWPATH_F64, in, 4, TOWPATH_FOREVER, &about));
+    CHECK(about.len == sizeof out && memcmp(in, out, sizeof out) == 0);
+    CHECK(towpath_recv_values(task, &seven, TOWPATH_F64, in, 4, 0, NULL) == TOWPATH_NONE);
+    CHECK(towpath_send_values(task, me, 7, 13, out, 3) == TOWPATH_E_ARGUMENT);
+
+    /* Tags 2 and 6 of context 3; and whatever else comes. */
+    OK(towpath_post(task, &even, 0, bytes, sizeof bytes, &posted));
+    OK(towpath_post(task, &any, TOWPATH_U32, posted_room, sizeof posted_room, &other));
+    CHECK(towpath_finish_posted(task, &posted, 0, NULL) == TOWPATH_NONE && posted != NULL);
+    OK(towpath_start_send(task, me, &envelope, "six", 4, &sending));
+    OK(towpath_finish_send(task, &sending, TOWPATH_FOREVER));
+    CHECK(sending == NULL && towpath_finish_send(task, &sending, 0) == TOWPATH_E_ARGUMENT);
+    pair[0] = other;
+    pair[1] = posted;
+    OK(towpath_wait_posted(task, (const towpath_posted *const *)pair, 2, SECOND, &which));
+    CHECK(which == 1);
+    OK(towpath_finish_posted(task, &posted, 0, &about));
+    CHECK(posted == NULL && about.tag == 6 && about.context == 3 && strcmp(bytes, "six") == 0);
+    /* Of another type: an error, and left to others. */
+    OK(towpath_try_send(task, me, NULL, "three", 5));
+    CHECK(towpath_finish_posted(task, &other, SECOND, NULL) == TOWPATH_E_TYPE && other == NULL);
+    OK(towpath_recv_into(task, NULL, bytes, sizeof bytes, 0, &about));
+    CHECK(about.len == 5);
+    OK(towpath_post(task, &any, TOWPATH_U32, posted_room, sizeof posted_room, &other));
+    OK(towpath_cancel_posted(task, other, NULL));
+    OK(towpath_post(task, &any, TOWPATH_U32, posted_room, sizeof posted_room, &other));
+    OK(towpath_send_values(task, me, 1, TOWPATH_U32, &one, 1));
+    CHECK(towpath_cancel_posted(task, other, &about) == TOWPATH_NONE);
+    CHECK(about.len == 4 && posted_room[0] != 0);
+    CHECK(towpath_cancel_posted(task, NULL, NULL) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_post(task, NULL, 0, bytes, 8, &posted) == TOWPATH_E_ARGUMENT);
+    CHECK(towpath_post(task, &any, 0, NULL, 8, &posted) == TOWPATH_E_ARGUMENT && posted == NULL);
+}
+
+/* A part of a team, and parts of different lengths to each of its members. */
+static void split_up(towpath_task *task, towpath_team *team)
+{
+    uint32_t rank = towpath_team_rank(team), size = towpath_team_size(team), i;
+    towpath_team *part = NULL;
+    size_t lens[16], rooms[16], at = 0;
+    char text[256], got[256];
+
+    for (i = 0; i < size; i++) {
+        lens[i] = i + 1; /* rank k gets k + 1 bytes of each */
+        rooms[i] = rank + 1;
+        memset(text + at, 'a' + (int)(rank + i), i + 1);
+        at += i + 1;
+    }
+    OK(towpath_all_to_all_counts(task, team, text, lens, got, rooms));
+    for (i = 0; i < size; i++)
+        CHECK(got[i * (rank + 1)] == (char)('a' + rank + i));
+    /* The last stays out; the others' order is turned round. */
+    if (rank == size - 1) {
+        CHECK(towpath_team_split(task, team, TOWPATH_NO_COLOUR, 0, &part) == TOWPATH_NONE);
+        CHECK(part == NULL);
+    } else {
+        OK(towpath_team_split(task, team, 5, size - rank, &part));
+        CHECK(towpath_team_size(part) == size - 1);
+        CHECK(towpath_team_rank(part) == size - 2 - rank);
+        OK(towpath_barrier(task, part));
+        towpath_team_free(part);
+    }
 }
 
 static void add_first(void *data, void *left, const void *right, size_t len)
@@ -197,6 +283,7 @@ static void team_work(towpath_task *task, towpath_team *team)
     started(task, team);
     add.function = 99;
     CHECK(towpath_all_reduce(task, team, mine, sum, sizeof mine, &add) == TOWPATH_E_ARGUMENT);
+    split_up(task, team);
 }
 
 /* Sends back what comes on the next channel. */
@@ -432,6 +519,7 @@ static void alone(towpath_task *task)
     OK(towpath_allow_direct(task, 1));
     CHECK(towpath_self(NULL) == 0);
     towpath_message_free(NULL);
+    values(task);
 }
 
 static void together(towpath_task *task, const char *program)

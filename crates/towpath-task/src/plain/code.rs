@@ -75,6 +75,31 @@ impl TypeCode {
         ELEMENTS.get((self.0 as usize).wrapping_sub(1)).map(|(element, _)| *element)
     }
 
+    /// Whether a message of numbers of this code, with this format and length, has their bytes in
+    /// another order than this machine; an error where it does not hold whole ones.
+    #[doc(hidden)]
+    pub fn check(self, format: u32, len: usize) -> Result<bool, ContentError> {
+        let size = self.as_element().map_or(1, Element::bytes);
+        match Self::parse(format) {
+            None => Err(ContentError::Bytes { wanted: self, format }),
+            Some((got, _)) if got != self => Err(ContentError::Type { wanted: self, got }),
+            Some(_) if !len.is_multiple_of(size) => {
+                Err(ContentError::Ragged { len, size, wanted: self })
+            }
+            Some((_, order)) => Ok(order != Order::NATIVE),
+        }
+    }
+
+    /// Bytes of each number: of each part of a complex one.
+    #[doc(hidden)]
+    pub fn number_bytes(self) -> usize {
+        match self.as_element() {
+            Some(Element::C32) => 4,
+            Some(Element::C64) => 8,
+            element => element.map_or(1, Element::bytes),
+        }
+    }
+
     /// The code of a structure with these fields, each with its bytes ([`record!`](crate::record)).
     pub const fn record(fields: &[(Self, usize)]) -> Self {
         // FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), folded to 16 bits.
