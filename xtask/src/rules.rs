@@ -37,6 +37,7 @@ pub(crate) const TASK: &str = "towpath-task";
 pub(crate) const PVM: &str = "towpath-pvm";
 pub(crate) const FACADE: &str = "towpath";
 pub(crate) const REPORT: &str = "towpath-report";
+pub(crate) const APPS: &str = "towpath-apps";
 pub(crate) const BENCH: &str = "towpath-bench";
 pub(crate) const SKIP: &str = "towpath-skip";
 
@@ -57,7 +58,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     unsafe_allowed("towpath-pvm3", &[TASK, PVM]),
     unsafe_allowed("towpath-capi", &[TASK]),
     unsafe_allowed("towpath-py", &[TASK]),
-    safe("towpath-apps", &[FACADE]),
+    safe(APPS, &[FACADE, REPORT]),
     safe("towpath-console", &[FACADE]),
     safe(SKIP, &[]),
     safe(REPORT, &[MEDIA, WIRE]),
@@ -123,7 +124,7 @@ pub(crate) const STRUCT_FIELDS: usize = 20;
 pub(crate) const COLUMNS: usize = 100;
 /// Packages of others in Cargo.lock, on all platforms. Each is built by everybody, reviewed by
 /// nobody: raise this in the commit that adds one, with what it saves.
-pub(crate) const PACKAGES_MAX: usize = 185;
+pub(crate) const PACKAGES_MAX: usize = 196;
 
 /// A parser of foreign bytes with the fuzz target that drives it.
 pub(crate) struct FuzzRule {

@@ -14,6 +14,7 @@ macro_rules! eprintln {
 mod bound;
 mod capture;
 mod control;
+mod demo;
 mod down;
 mod dump;
 mod experiment;
@@ -116,6 +117,8 @@ enum Command {
     Run(run::RunArgs),
     /// Run a command over many inputs on all hosts
     Farm(farm::FarmArgs),
+    /// Run an application, and show its picture
+    Demo(demo::DemoArgs),
     /// PVM's console
     Pvm(pvm::PvmArgs),
     /// Look into video files
@@ -287,6 +290,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Logs(args) => logs::logs(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
         Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),
+        Command::Demo(args) => demo::demo(&vm()?, &cli.global.vm, &args),
         Command::Pvm(args) => pvm::pvm(&vm()?, &args),
         Command::Media(args) => media::run(&args),
         Command::Plan(args) => plan::run(&args),

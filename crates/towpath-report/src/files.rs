@@ -206,19 +206,20 @@ pub fn not_among(out: Option<&Path>, inputs: &[PathBuf]) -> Result<(), FilesErro
 }
 
 /// Writes a result, whole or not at all.
-pub fn write_file(path: &Path, text: &str) -> Result<(), FilesError> {
+pub fn write_file(path: &Path, content: impl AsRef<[u8]>) -> Result<(), FilesError> {
+    let content = content.as_ref();
     // What is no file (a terminal, /dev/stdout, a pipe) is written to as it is.
     let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
     let write = || -> io::Result<()> {
         if special {
-            return std::fs::write(path, text);
+            return std::fs::write(path, content);
         }
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         // Under a name that nobody can have put a link under before.
         let mut part = tempfile::Builder::new();
         let part = part.prefix(".towpath-").permissions(Permissions::from_mode(0o666));
         let mut part = part.tempfile_in(dir.unwrap_or(Path::new(".")))?;
-        part.write_all(text.as_bytes())?;
+        part.write_all(content)?;
         part.persist(path)?;
         Ok(())
     };

@@ -1,6 +1,7 @@
 //! The `towpath` command from outside: one test binary. What changes its own process for all
 //! others, or must be alone, is a file beside this folder.
 
+mod applications;
 mod daemon_limits;
 mod farm;
 mod faults;

@@ -15,6 +15,7 @@ table{border-collapse:collapse;font-size:.9rem;white-space:nowrap}
 th,td{padding:.25rem .75rem;border-bottom:1px solid #8886;text-align:left}
 .n{text-align:right;font-variant-numeric:tabular-nums}
 .charts{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr))}
+.picture svg{width:100%;max-width:40rem;height:auto}
 .charts svg{width:100%;height:auto;border:1px solid #8886;border-radius:6px}
 pre{overflow-x:auto;font-size:.85rem}
 ";
@@ -82,6 +83,13 @@ impl Section {
     #[must_use]
     pub fn table(mut self, table: &Table) -> Self {
         self.body.push_str(&table.html());
+        self
+    }
+
+    /// With a picture that the program drew as SVG.
+    #[must_use]
+    pub fn picture(mut self, svg: &str) -> Self {
+        let _ = writeln!(self.body, "<div class=\"picture\">{svg}</div>");
         self
     }
 

@@ -1,0 +1,103 @@
+//! The command line: which application, how many tasks, where its page goes.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::exchange::machine::Machine;
+use crate::exchange::{Exchange, ExchangeError, local};
+use crate::field::{self, FieldArgs};
+use crate::jpeg::{self, JpegArgs};
+use crate::kernels::{self, KernelArgs};
+use crate::options::{self, MarketArgs, OptionsArgs, SteerArgs};
+use crate::report::Report;
+use crate::tracker::{self, TrackerArgs};
+
+/// Tasks of this process, where no virtual machine runs them.
+const TASKS_MAX: u16 = 256;
+
+const EXAMPLES: &str = "\
+Examples:
+  towpath demo options                           in a virtual machine if one is up
+  towpath run -n 4 -- towpath-apps market        the same program as a job of four tasks
+  towpath-apps field --tasks 2 --out field       two threads; a page in field/index.html";
+
+/// Applications of Towpath: each runs as the tasks of a job, or as threads of this process.
+#[derive(Debug, Parser)]
+#[command(name = "towpath-apps", version, after_help = EXAMPLES, max_term_width = 100)]
+struct Cli {
+    /// Threads of this process, where no job started it
+    #[arg(long, global = true, default_value_t = 2, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(TASKS_MAX)))]
+    tasks: u16,
+    /// Write a page with pictures (index.html) and the data to this directory
+    #[arg(long, global = true, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(subcommand)]
+    application: Application,
+}
+
+#[derive(Debug, Subcommand)]
+enum Application {
+    /// Price one option by all models, and draw its surface
+    Options(OptionsArgs),
+    /// Price a market of many trades, and find its volatility day by day
+    Market(MarketArgs),
+    /// Scatter a plane wave by two loaded slots, and draw the field
+    Field(FieldArgs),
+    /// Track many targets by two sensors
+    Tracker(TrackerArgs),
+    /// Compress and decompress a picture in five stages
+    Jpeg(JpegArgs),
+    /// Run one of the eight kernels of the suite, and check its answer
+    Kernel(KernelArgs),
+    /// Compute a surface again and again while its parameters change
+    Steer(SteerArgs),
+}
+
+impl Application {
+    fn run(&self, exchange: &mut dyn Exchange) -> anyhow::Result<Option<Report>> {
+        match self {
+            Self::Options(args) => options::options(exchange, args),
+            Self::Market(args) => options::market(exchange, args),
+            Self::Field(args) => field::field(exchange, args),
+            Self::Tracker(args) => tracker::tracker(exchange, args),
+            Self::Jpeg(args) => jpeg::jpeg(exchange, args),
+            Self::Kernel(args) => kernels::kernel(exchange, args),
+            Self::Steer(args) => options::steer(exchange, args),
+        }
+    }
+}
+
+pub(crate) fn run() -> ExitCode {
+    match try_run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            towpath_report::files::tell(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(cli: &Cli) -> anyhow::Result<()> {
+    if let Some(mut machine) = Machine::enrol("towpath-apps")? {
+        let report = cli.application.run(&mut machine)?;
+        machine.leave()?;
+        return report.map_or(Ok(()), |report| report.show(cli.out.as_deref()));
+    }
+    let all = local::run(usize::from(cli.tasks), |exchange| cli.application.run(exchange));
+    let (mut reports, mut errors) = (Vec::new(), Vec::new());
+    for outcome in all {
+        match outcome {
+            Ok(report) => reports.extend(report),
+            Err(error) => errors.push(error),
+        }
+    }
+    // That another task ended is what followed from the cause.
+    errors.sort_by_key(|error| matches!(error.downcast_ref(), Some(ExchangeError::Ended { .. })));
+    match errors.into_iter().next() {
+        Some(cause) => Err(cause),
+        None => reports.iter().try_for_each(|report| report.show(cli.out.as_deref())),
+    }
+}

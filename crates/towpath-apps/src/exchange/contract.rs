@@ -1,0 +1,108 @@
+//! The trait, and why nothing came or went.
+
+/// A message of an application is at most so long: a peer's length is never believed beyond it.
+pub(crate) const MESSAGE_MAX: usize = 1 << 28;
+/// Tags from here on are the exchange's own.
+const TAG_OWN: i32 = 1 << 24;
+const BROADCAST: i32 = TAG_OWN;
+const GATHER: i32 = TAG_OWN + 1;
+const ALL_TO_ALL: i32 = TAG_OWN + 2;
+
+/// Why nothing came or went.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ExchangeError {
+    /// Who should send has ended: the job's answer would be incomplete, so there is none.
+    #[error("task {rank} ended in the middle of the work")]
+    Ended {
+        /// Which.
+        rank: usize,
+    },
+    /// All wait for each other (only the local exchange knows).
+    #[error("task {rank} waits for a message that nobody sends (tag {tag})")]
+    Stuck {
+        /// Who waits.
+        rank: usize,
+        /// For what.
+        tag: i32,
+    },
+    /// A message that cannot be what it should.
+    #[error("a message of {len} bytes is not {what}")]
+    Malformed {
+        /// Its length.
+        len: usize,
+        /// What was expected.
+        what: &'static str,
+    },
+    /// The machine says no.
+    #[error("{0}")]
+    Machine(String),
+}
+
+pub(crate) type Result<T> = std::result::Result<T, ExchangeError>;
+
+/// One rank's view of the tasks that work together.
+pub(crate) trait Exchange {
+    /// 0 ≤ rank < size.
+    fn rank(&self) -> usize;
+    fn size(&self) -> usize;
+
+    /// Sends without waiting for the receiver.
+    fn send(&mut self, to: usize, tag: i32, bytes: &[u8]) -> Result<()>;
+
+    /// Waits for a message with `tag`, of `from` or of anyone: its sender and its bytes. Messages
+    /// of one sender with one tag come in order.
+    fn recv(&mut self, from: Option<usize>, tag: i32) -> Result<(usize, Vec<u8>)>;
+
+    /// The same without waiting.
+    fn try_recv(&mut self, from: Option<usize>, tag: i32) -> Result<Option<(usize, Vec<u8>)>>;
+
+    /// Gives everyone the root's bytes; the root gives some.
+    fn broadcast(&mut self, root: usize, data: Option<Vec<u8>>) -> Result<Vec<u8>> {
+        if self.rank() != root {
+            return Ok(self.recv(Some(root), BROADCAST)?.1);
+        }
+        let data = data.unwrap_or_default();
+        for to in (0..self.size()).filter(|to| *to != root) {
+            self.send(to, BROADCAST, &data)?;
+        }
+        Ok(data)
+    }
+
+    /// Gives the root everyone's part by rank; others get nothing.
+    fn gather(&mut self, root: usize, data: Vec<u8>) -> Result<Option<Vec<Vec<u8>>>> {
+        if self.rank() != root {
+            self.send(root, GATHER, &data)?;
+            return Ok(None);
+        }
+        let mut parts = Vec::with_capacity(self.size());
+        for from in 0..self.size() {
+            parts.push(match from == root {
+                true => data.clone(),
+                false => self.recv(Some(from), GATHER)?.1,
+            });
+        }
+        Ok(Some(parts))
+    }
+
+    /// Part k goes to rank k; from rank k comes what is at place k of the result.
+    fn all_to_all(&mut self, mut parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+        let (rank, size) = (self.rank(), self.size());
+        assert_eq!(parts.len(), size, "a part for each rank");
+        let mut got = vec![Vec::new(); size];
+        got[rank] = std::mem::take(&mut parts[rank]);
+        for away in 1..size {
+            self.send((rank + away) % size, ALL_TO_ALL, &parts[(rank + away) % size])?;
+        }
+        for away in 1..size {
+            let from = (rank + size - away) % size;
+            got[from] = self.recv(Some(from), ALL_TO_ALL)?.1;
+        }
+        Ok(got)
+    }
+
+    /// Gives everyone everyone's part by rank.
+    fn all_gather(&mut self, data: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+        let parts = vec![data; self.size()];
+        self.all_to_all(parts)
+    }
+}

@@ -1,0 +1,16 @@
+//! The eight kernels of the suite: small programs with known answers, whose point is how they talk.
+
+mod ep;
+mod fft;
+mod gemm;
+mod hough;
+mod lu;
+mod matmul;
+mod nbody;
+mod sort;
+mod suite;
+#[cfg(test)]
+mod tests;
+mod tsp;
+
+pub(crate) use suite::{KernelArgs, kernel};

@@ -1,0 +1,25 @@
+//! Pricing of options: the models of the 1994 report (BS, AMC, EUS, AMS) beside exact values.
+//!
+//! A market's trades are independent: they are split over tasks in blocks. A single price by Monte
+//! Carlo is split by blocks of paths.
+
+mod american;
+mod black_scholes;
+mod contract;
+mod demo;
+mod market;
+mod monte_carlo;
+mod normal;
+mod quadrature;
+mod steer;
+mod stochastic;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use demo::{OptionsArgs, options};
+pub(crate) use market::{MarketArgs, market};
+pub(crate) use monte_carlo::{splitmix, uniform};
+pub(crate) use normal::quantile;
+#[cfg(test)]
+pub(crate) use quadrature::gauss;
+pub(crate) use steer::{SteerArgs, steer};
