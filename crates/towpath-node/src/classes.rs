@@ -79,6 +79,8 @@ impl Node {
         let (header, at) = (Header { dst, seq, ..piece.header }, piece.at as u32);
         let len = len - at;
         let charge = charge(len as usize) as u32;
-        self.place(Delivery { header, block, at, len, charge }, place);
+        if !self.place(Delivery { header, block, at, len, charge }, place, memory) {
+            self.peers.faulty.insert(header.src.host());
+        }
     }
 }

@@ -96,6 +96,10 @@ pub mod reason {
     pub const FULL: u16 = 262;
     /// The leader leads no longer: it could not decide on the newcomer.
     pub const UNDECIDED: u16 = 263;
+    /// The peer breaks the rules: it sent more than it was granted.
+    pub const FAULTY: u16 = 264;
+    /// Of a channel: nobody here serves its label.
+    pub const UNSERVED: u16 = 265;
 }
 
 /// Codes of authenticated refusals.

@@ -16,7 +16,7 @@ use crate::node::Node;
 impl Node {
     /// A task of this host waits until it may send `need` to `peer`.
     pub(crate) fn ask_credit(&mut self, now: Instant, task: TaskId, peer: TaskId, need: u64) {
-        if self.local.members.are_parted(task, peer) {
+        if self.local.members.are_parted(task, peer) || !self.is_up(peer.host()) {
             return self.stray(task, peer);
         }
         let Some(pair) = self.pair(task, peer) else { return };
@@ -38,7 +38,7 @@ impl Node {
         if !self.receives(receiver) {
             return self.tell_not_here(now, from, receiver);
         }
-        if self.local.members.are_parted(receiver, sender) {
+        if !self.takes(receiver, sender) {
             return self.tell_parted(now, receiver, sender);
         }
         self.pair(receiver, sender);

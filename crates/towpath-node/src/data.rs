@@ -16,17 +16,23 @@ use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationId, Block, Memory};
 use towpath_vm::data::{Class, Continued, To};
 use towpath_vm::members::{Member, Pair, State};
-use towpath_vm::talk::ToTask;
+use towpath_vm::talk::{Fault, ToTask, encoded_len};
 use towpath_vm::{Message, data};
-use towpath_wire::talk::{HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX};
+use towpath_wire::talk::{
+    FRAME_BODY_MAX, HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX,
+};
 use towpath_wire::{ChannelId, HostId, Instant, TaskId};
 
 use crate::event::NodeEvent;
 use crate::node::Node;
 use crate::relay::Relays;
+use crate::room::Arriving;
 
 /// Bytes on their way to other hosts, at which a daemon takes in no more.
 pub const OUTGOING_MAX: u64 = 128 << 20;
+/// Pairs of a task of this host and one of another host that there are with any one host. Whoever
+/// would be one more counts as gone.
+pub const PAIRS_MAX: usize = 1 << 18;
 
 /// A piece for a task of this host: `len` bytes of `block` from `at` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +75,8 @@ pub(crate) struct Data {
     pub(crate) outgoing: u64,
     /// The most there ever were.
     pub(crate) outgoing_max: u64,
+    /// What has begun to arrive for tasks of this host.
+    pub(crate) arriving: Arriving,
     /// Other hosts whose tasks are not to be sent anything unasked.
     pub(crate) ask_first: BTreeSet<HostId>,
     /// Pieces taken from tasks, handed to tasks, and for tasks that are not there.
@@ -80,6 +88,11 @@ pub(crate) struct Data {
 }
 
 impl Data {
+    /// Bytes of message memory that tasks have, what is still arriving aside.
+    pub(crate) const fn held(&self) -> u64 {
+        self.inside + self.outgoing
+    }
+
     pub(crate) fn hold_inside(&mut self, len: u32) {
         self.inside += u64::from(len) + BLOCK_COST;
         self.inside_max = self.inside_max.max(self.inside);
@@ -252,7 +265,7 @@ impl Node {
         memory: &mut dyn Memory,
     ) -> bool {
         let here = self.me == Some(piece.dst.host());
-        if here && !self.receives(piece.dst) {
+        if self.is_nowhere(piece.dst) {
             self.stray(task, piece.dst);
             return true;
         }
@@ -294,7 +307,7 @@ impl Node {
         }
         let mut by_host: BTreeMap<HostId, Vec<(TaskId, u32)>> = BTreeMap::new();
         for (dst, seq) in to {
-            if self.me == Some(dst.host()) && !self.receives(*dst) {
+            if self.is_nowhere(*dst) {
                 self.stray(task, *dst);
             } else {
                 by_host.entry(dst.host()).or_default().push((*dst, *seq));
@@ -353,8 +366,22 @@ impl Node {
 
     /// Whether a task of this host takes messages of `src`.
     pub(crate) fn takes(&self, task: TaskId, src: TaskId) -> bool {
-        let takes = |m: &Member| !matches!(m.state, State::Left(_)) && !m.is_parted(src);
+        let takes = |m: &Member| {
+            let room = || m.pairs.contains_key(&src) || self.may_pair(src.host());
+            !matches!(m.state, State::Left(_)) && !m.is_parted(src) && room()
+        };
         self.local.members.get(task).is_some_and(takes)
+    }
+
+    /// Whether there may be another pair with a task of `host`.
+    pub(crate) fn may_pair(&self, host: HostId) -> bool {
+        self.local.ties.pairs_with(host) < PAIRS_MAX
+    }
+
+    /// Whether a task is not there, or its host is not: nobody is asked because of it.
+    pub(crate) fn is_nowhere(&self, task: TaskId) -> bool {
+        let host = task.host();
+        if self.me == Some(host) { !self.receives(task) } else { !self.is_up(host) }
     }
 
     /// `task` sent to one that is not there, or that it was told is gone.
@@ -364,21 +391,26 @@ impl Node {
     }
 
     /// Hands a piece to its receiver, which [`Node::receives`], now or when it enrols, and those
-    /// behind it that were early.
-    pub(crate) fn deliver(&mut self, delivery: Delivery) {
+    /// behind it that were early. False: it was more than was granted, and is dropped.
+    pub(crate) fn deliver(&mut self, delivery: Delivery) -> bool {
         let Header { src, dst, .. } = delivery.header;
-        self.deliver_one(delivery);
+        if !self.deliver_one(delivery) {
+            return false;
+        }
         while let Some(delivery) = self.next_in_turn(dst, src) {
             self.deliver_one(delivery);
         }
+        true
     }
 
-    fn deliver_one(&mut self, delivery: Delivery) {
+    fn deliver_one(&mut self, delivery: Delivery) -> bool {
         let Header { src, dst, .. } = delivery.header;
         self.pair(dst, src);
         if !self.local.members.arrive(dst, src, delivery.charge.into()) {
-            // Its daemon should have seen to that. What is kept for it anyway is one message.
+            // Its daemon should have seen to that.
             self.malformed += 1;
+            self.data.dropped.push(delivery.block);
+            return false;
         }
         if self.local.members.enrolled(dst).is_some() {
             self.data.given += 1;
@@ -386,6 +418,7 @@ impl Node {
         } else {
             self.data.early.entry(dst).or_default().push(Early::Piece(delivery));
         }
+        true
     }
 
     /// A task takes part now: it gets what came before.
@@ -464,7 +497,9 @@ impl Node {
         let len = memory.len(block);
         let continued = Continued::parse(memory.bytes(block));
         match data::parse(memory.bytes(block)) {
-            None if let Some(Ok(continued)) = continued => {
+            None if let Some(Ok(continued)) = continued
+                && len as usize - Continued::LEN <= PIECE_MAX =>
+            {
                 self.data.hold_inside(len);
                 self.take_continued(now, from, continued, block, memory);
             }
@@ -477,6 +512,11 @@ impl Node {
                     }
                     _ => self.malformed += 1,
                 }
+            }
+            Some(Ok(piece)) if len as usize - piece.at > PIECE_MAX => {
+                memory.release(block);
+                self.malformed += 1;
+                self.peers.faulty.insert(from);
             }
             Some(Ok(data::Piece { header, to: To::Placed(placed), at })) => {
                 self.data.hold_inside(len);
@@ -497,6 +537,15 @@ impl Node {
         self.endpoint.consumed(via.0, via.1, len);
     }
 
+    /// Hands on what its sender's own daemon sent. One that sends what it was not granted sends
+    /// nothing more.
+    fn deliver_granted(&mut self, delivery: Delivery) {
+        let host = delivery.header.src.host();
+        if !self.deliver(delivery) {
+            self.peers.faulty.insert(host);
+        }
+    }
+
     fn take_piece(
         &mut self,
         now: Instant,
@@ -510,7 +559,7 @@ impl Node {
         let charge = charge(len as usize) as u32;
         let To::Several(receivers) = piece.to else {
             if self.takes(first.dst, first.src) {
-                return self.deliver(Delivery { header: first, block, at, len, charge });
+                return self.deliver_granted(Delivery { header: first, block, at, len, charge });
             }
             self.unknown(now, first.dst, &first);
             return self.written(block, memory);
@@ -520,7 +569,7 @@ impl Node {
         for (dst, seq) in receivers {
             if self.takes(dst, first.src) {
                 let header = Header { dst, seq, ..first };
-                self.deliver(Delivery { header, block, at, len, charge });
+                self.deliver_granted(Delivery { header, block, at, len, charge });
             } else {
                 self.unknown(now, dst, &first);
                 self.written(block, memory);
@@ -551,11 +600,38 @@ impl Node {
 
     /// Something to say to a task of this host, behind what waits for it to enrol.
     pub(crate) fn say(&mut self, task: TaskId, say: ToTask) {
+        let Some(say) = self.in_a_frame(say) else { return };
         let Some(member) = self.local.members.get(task) else { return };
         if matches!(member.state, State::Starting | State::Welcomed) {
             self.data.early.entry(task).or_default().push(Early::Say(say));
         } else {
             self.events.push_back(NodeEvent::ToTask { task, say });
+        }
+    }
+}
+
+impl Node {
+    /// What is to be said, if it fits into a frame; of an answer that does not, so much. Only what
+    /// others said can be as long.
+    fn in_a_frame(&mut self, say: ToTask) -> Option<ToTask> {
+        let may_be_long = matches!(
+            say,
+            ToTask::Answer { answer: Ok(_), .. }
+                | ToTask::Part { .. }
+                | ToTask::Output { .. }
+                | ToTask::Notice { .. }
+                | ToTask::Welcome(_)
+        );
+        if !may_be_long || encoded_len(&say) <= FRAME_BODY_MAX {
+            return Some(say);
+        }
+        self.peers.too_long += 1;
+        match say {
+            ToTask::Answer { number, .. } => {
+                let (what, limit) = ("bytes of an answer".into(), FRAME_BODY_MAX as u64);
+                Some(ToTask::Answer { number, answer: Err(Fault::Limit { what, limit }) })
+            }
+            _ => None,
         }
     }
 }

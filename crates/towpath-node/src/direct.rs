@@ -38,7 +38,8 @@ impl Node {
             return self.no_direct(task, peer);
         }
         if self.me != Some(peer.host()) {
-            if self.config.paced || self.local.members.are_parted(task, peer) {
+            let parted = self.local.members.are_parted(task, peer);
+            if self.config.paced || parted || !self.is_up(peer.host()) {
                 return self.no_direct(task, peer);
             }
             return self.ask_stream(now, task, peer);
@@ -68,7 +69,7 @@ impl Node {
                 self.drop_direct(peer, task);
                 self.no_direct(peer, task);
             }
-        } else {
+        } else if self.is_up(peer.host()) {
             let at = StreamAt { from: peer, to: task, port: None };
             self.tell(now, peer.host(), Message::StreamAt(at));
         }
@@ -124,7 +125,7 @@ impl Node {
         let room = !self.config.paced
             && !self.is_full(to, from)
             && self.local.members.enrolled(to).is_some()
-            && !self.local.members.are_parted(to, from);
+            && self.takes(to, from);
         if crossed || !room {
             let at = StreamAt { from, to, port: None };
             if !crossed {
@@ -144,7 +145,9 @@ impl Node {
     /// `task` listens for `peer`.
     pub(crate) fn listening(&mut self, now: Instant, task: TaskId, peer: TaskId, port: u16) {
         let at = StreamAt { from: peer, to: task, port: Some(port) };
-        self.tell(now, peer.host(), Message::StreamAt(at));
+        if self.is_up(peer.host()) {
+            self.tell(now, peer.host(), Message::StreamAt(at));
+        }
     }
 
     /// Where a task of another host listens for one of ours; or that the stream is over.

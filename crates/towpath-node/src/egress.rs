@@ -66,6 +66,8 @@ pub const OTHERS_SHARE: u32 = 10;
 const LATE_MAX: Duration = Duration::from_micros(300);
 /// Reserved channels of a link at most, with those that ended a moment ago.
 pub const RESERVED_MAX: u32 = 1024;
+/// Of these, those of one task at most.
+pub const RESERVED_OF_TASK_MAX: u32 = RESERVED_MAX / 4;
 /// Queues: a channel that ends keeps its queue until its head was looked at.
 const PLACES_MAX: u32 = 2 * RESERVED_MAX;
 /// A reservation's packet is no shorter than the shortest datagram that can be granted.
@@ -294,6 +296,12 @@ impl Scheduled {
         if heir.is_none() && self.places.len() + self.left.len() >= RESERVED_MAX as usize {
             return Err(NotReserved::Full);
         }
+        if heir.is_none()
+            && place.is_none()
+            && self.count_of(asked) >= RESERVED_OF_TASK_MAX as usize
+        {
+            return Err(NotReserved::TaskFull);
+        }
         let train = match heir {
             Some(_) => self.train.min(train_bytes(self.rate, Some(asked.within))),
             None => self.fits(asked)?,
@@ -315,6 +323,13 @@ impl Scheduled {
         self.places.insert(asked.of, id.0);
         self.train = train;
         Ok(())
+    }
+
+    /// Reservations of a task, with those that ended a moment ago.
+    fn count_of(&self, asked: &Reservation) -> usize {
+        let standing = self.flows.iter().flatten().filter(|f| !f.ends).map(|f| &f.admitted);
+        let all = standing.chain(self.left.iter().map(|left| &left.admitted));
+        all.filter(|r| r.task == asked.task).count()
     }
 
     /// Whether it fits beside all that stand and those that left a moment ago; how long trains may

@@ -121,9 +121,11 @@ impl Node {
     }
 
     /// A host says that a task of its own has ended.
-    pub(crate) fn handle_task_ended(&mut self, now: Instant, from: HostId, ended: &TaskEnded) {
-        if ended.task.host() == from {
-            self.peer_over(now, ended.task, ended.ending.as_ref());
+    pub(crate) fn handle_task_ended(&mut self, now: Instant, from: HostId, ended: TaskEnded) {
+        let TaskEnded { task, mut ending } = ended;
+        if task.host() == from {
+            ending.iter_mut().for_each(Ending::cut);
+            self.peer_over(now, task, ending.as_ref());
         } else {
             self.malformed += 1;
         }
@@ -221,6 +223,7 @@ impl Node {
             ("granted bytes", self.local.members.granted() as usize),
             ("bytes for tasks here", self.data.inside as usize),
             ("bytes for other hosts", self.data.outgoing as usize),
+            ("bytes that arrive for tasks", self.data.arriving.bytes() as usize),
         ]
         .into_iter()
         .chain(self.data.relays.remains().map(|(what, n)| (what, n as usize)))

@@ -8,7 +8,7 @@ use towpath_vm::members::{Origin, State};
 use towpath_vm::message::{Asked, WatchTask};
 use towpath_vm::talk::{Enrol, Fault, Question, Subject, TALK_VERSION, ToDaemon, ToTask};
 use towpath_vm::talk::{WATCHES_MAX, WatchEvent, Welcome};
-use towpath_vm::{HostState, Message, TaskInfo};
+use towpath_vm::{Ending, HostState, Message, TaskInfo};
 use towpath_wire::{HostId, Instant, TaskId};
 
 use crate::node::Node;
@@ -161,6 +161,13 @@ impl Node {
         }
         member.watches.insert(watch, subject.clone());
         match *subject {
+            Subject::Task(peer) if !self.is_up(peer.host()) => {
+                if let Some(member) = self.local.members.get_mut(task) {
+                    member.watches.remove(&watch);
+                }
+                let event = WatchEvent::TaskEnded { task: peer, ending: Some(Ending::HostLost) };
+                self.say(task, ToTask::Notice { watch, event });
+            }
             Subject::Task(peer) => {
                 self.local.ties.watch(task, watch, peer);
                 self.tell(now, peer.host(), Message::WatchTask(WatchTask { task: peer }));

@@ -112,7 +112,8 @@ impl Waiting {
         }
     }
 
-    const fn of(&self) -> Option<TaskId> {
+    /// Whose piece it is, where that counts.
+    pub(crate) const fn of(&self) -> Option<TaskId> {
         match self {
             Self::Of(task, ..) => Some(*task),
             _ => None,
@@ -142,11 +143,11 @@ impl Outbox {
         self.queues[purpose as usize].front()
     }
 
-    /// The first of a purpose is the transport's now.
-    pub(crate) fn pop(&mut self, purpose: Purpose) {
-        if let Some(waiting) = self.queues[purpose as usize].pop_front() {
-            self.bytes -= waiting.cost();
-        }
+    /// The first of a purpose is the transport's now, or nobody's.
+    pub(crate) fn pop(&mut self, purpose: Purpose) -> Option<Waiting> {
+        let waiting = self.queues[purpose as usize].pop_front()?;
+        self.bytes -= waiting.cost();
+        Some(waiting)
     }
 
     /// Drops tasks' data; the blocks of it.

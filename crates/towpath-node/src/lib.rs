@@ -24,6 +24,7 @@
 //! | [`direct`] | who may have a direct route |
 //! | [`explain`] | which way messages take, for people who ask |
 //! | `metrics` | what is measured, for people and programs who ask |
+//! | [`room`] | message memory that is kept back for control |
 //! | `question`, `spawn`, `group`, `halt` | what tasks ask for |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -41,6 +42,7 @@ pub mod links;
 pub mod node;
 pub mod relay;
 pub mod restore;
+pub mod room;
 
 mod addresses;
 mod broken;

@@ -122,6 +122,10 @@ impl Node {
             task_bytes_outgoing_max: data.outgoing_max,
             proposals_refused: self.lead.proposals.refused,
             proposals_repeated: self.lead.proposals.repeated,
+            messages_malformed: self.malformed(),
+            messages_unserved: self.peers.unserved,
+            messages_too_long: self.peers.too_long,
+            messages_put_off: data.arriving.put_off,
         }
         .row(0, 0)
     }

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use core::ops::RangeInclusive;
 
 use towpath_proto::association::Opening;
 use towpath_proto::{
@@ -68,6 +69,8 @@ pub struct Node {
     pub(crate) closing: Vec<(AssociationId, u16)>,
     /// Messages from peers that did not decode or came on the wrong channel.
     pub(crate) malformed: u64,
+    /// Labels of channels that the owner takes from peers.
+    served: Option<RangeInclusive<u16>>,
 }
 
 /// Tasks of this host as parts of the virtual machine.
@@ -142,6 +145,7 @@ impl Node {
             events: VecDeque::new(),
             closing: Vec::new(),
             malformed: 0,
+            served: None,
         }
     }
 
@@ -361,7 +365,7 @@ impl Node {
             let deleted =
                 self.peers.host_of(id).is_some_and(|h| self.lead.farewells.contains_key(&h));
             let why = if deleted { reason::SHUTDOWN } else { reason::LEFT };
-            self.endpoint.close(now, id, why, text, memory);
+            self.close(now, id, (why, text), memory);
         }
         if let Some(tasks) = &mut self.tasks {
             tasks.end_all(now);
@@ -414,9 +418,10 @@ impl Node {
         &mut self,
         now: Instant,
         task: TaskId,
-        ending: Ending,
+        mut ending: Ending,
         memory: &mut dyn Memory,
     ) {
+        ending.cut();
         if let Some(tasks) = &mut self.tasks {
             tasks.exited(now, task, ending);
             self.pump(now, memory);
@@ -424,6 +429,18 @@ impl Node {
     }
 
     // Channels of the owner's own.
+
+    /// Peers may open channels to this host's owner with these labels, from
+    /// [`towpath_vm::message::LABEL_OWNER`] on. Without this they may with none: whatever comes on
+    /// such a channel is dropped, and our side of it ended.
+    pub const fn serve(&mut self, labels: RangeInclusive<u16>) {
+        self.served = Some(labels);
+    }
+
+    /// Whether the owner takes what comes with a label.
+    pub(crate) fn serves(&self, label: u16) -> bool {
+        self.served.as_ref().is_some_and(|labels| labels.contains(&label))
+    }
 
     /// Opens a channel to a connected host, with a label from
     /// [`towpath_vm::message::LABEL_OWNER`] on.
@@ -479,6 +496,19 @@ impl Node {
         self.pump(now, memory);
     }
 
+    /// Ends an association, for a reason and with words.
+    pub(crate) fn close(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        (why, text): (u16, &str),
+        memory: &mut dyn Memory,
+    ) {
+        let held = self.data.held();
+        let mut room = self.data.arriving.over(held, memory);
+        self.endpoint.close(now, id, why, text, &mut room);
+    }
+
     /// Carries every consequence of what just happened to its end.
     pub(crate) fn pump(&mut self, now: Instant, memory: &mut dyn Memory) {
         loop {
@@ -488,8 +518,12 @@ impl Node {
                 self.handle_endpoint_event(now, event, memory);
             }
             self.open_paths(now);
+            while let Some(host) = self.peers.faulty.pop_first() {
+                quiet = false;
+                self.contact_lost(now, host, reason::FAULTY);
+            }
             while let Some((id, why)) = self.closing.pop() {
-                self.endpoint.close(now, id, why, "", memory);
+                self.close(now, id, (why, ""), memory);
             }
             while let Some((host, message)) = self.tasks.as_mut().and_then(Tasks::poll_message) {
                 quiet = false;
@@ -523,12 +557,15 @@ impl Machine for Node {
         data: &mut [u8],
         memory: &mut dyn Memory,
     ) {
-        self.endpoint.handle_datagram(now, rx, data, memory);
+        let held = self.data.held();
+        let mut room = self.data.arriving.over(held, memory);
+        self.endpoint.handle_datagram(now, rx, data, &mut room);
         self.pump(now, memory);
     }
 
     fn handle_timeout(&mut self, now: Instant, memory: &mut dyn Memory) {
-        self.endpoint.handle_timeout(now, memory);
+        let held = self.data.held();
+        self.endpoint.handle_timeout(now, &mut self.data.arriving.over(held, memory));
         self.tasks.iter_mut().for_each(|tasks| tasks.handle_timeout(now));
         self.handle_retries(now);
         self.tell_entries(now);

@@ -8,11 +8,15 @@ use core::time::Duration;
 use towpath_proto::association::{Association, End};
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{
-    AssociationEvent, AssociationId, Block, Endpoint, EndpointEvent, HostKey, Memory,
+    AssociationEvent, AssociationId, Block, Endpoint, EndpointEvent, HostKey, Memory, SendError,
 };
-use towpath_vm::Message;
-use towpath_vm::message::{LABEL_CHANNEL, LABEL_OWNER};
+use towpath_vm::message::{
+    Answered, AnsweredAll, Asked, LABEL_CHANNEL, LABEL_OWNER, Spawn, SpawnFor,
+};
 use towpath_vm::talk::Fault;
+use towpath_vm::{Ending, Message, RequestId};
+use towpath_wire::frame::{ChannelOpen, Direction, MESSAGE_CHARGE, Reliability};
+use towpath_wire::talk::FRAME_BODY_MAX;
 use towpath_wire::{ChannelId, HostId, Instant};
 
 use crate::addresses;
@@ -83,6 +87,12 @@ pub(crate) struct Peers {
     dirty: BTreeSet<HostId>,
     /// Blocks of pieces that nobody wants any more.
     pub(crate) freed: Vec<Block>,
+    /// Peers that broke the rules: their connections are to end.
+    pub(crate) faulty: BTreeSet<HostId>,
+    /// Messages dropped because they are longer than a peer takes.
+    pub(crate) too_long: u64,
+    /// Messages and channels that nobody here asked for.
+    pub(crate) unserved: u64,
     /// Bytes of blocks that went with the associations that had them.
     pub(crate) gone: u64,
     pub(crate) addresses: addresses::ByHost,
@@ -92,12 +102,14 @@ pub(crate) struct Peers {
 
 impl Conn {
     /// Hands what is to be said along to the transport; true: there was no memory for it. What
-    /// finds no room there comes with the next message that has arrived.
+    /// finds no room there comes with the next message that has arrived; what is too long for the
+    /// channel is counted and dropped.
     fn say_along(
         &mut self,
         now: Instant,
         id: AssociationId,
         endpoint: &mut Endpoint,
+        too_long: &mut u64,
         memory: &mut dyn Memory,
     ) -> bool {
         // The peer may still have to open it.
@@ -105,11 +117,16 @@ impl Conn {
         while let Some(message) = self.along.front() {
             let bytes = message.encode();
             let Some(block) = memory.put(&bytes) else { return true };
-            let Ok(number) = endpoint.send(id, channel, block, bytes.len() as u32) else {
-                memory.release(block);
-                return false;
-            };
-            self.lanes.sent(Purpose::Control, number, now);
+            match endpoint.send(id, channel, block, bytes.len() as u32) {
+                Ok(number) => self.lanes.sent(Purpose::Control, number, now),
+                Err(why) => {
+                    memory.release(block);
+                    if !matches!(why, SendError::TooLong { .. }) {
+                        return false;
+                    }
+                    *too_long += 1;
+                }
+            }
             self.along.pop_front();
         }
         false
@@ -305,14 +322,44 @@ impl Node {
             return;
         }
         let Some(purpose) = Purpose::of(message.label()) else { return };
+        let Some(bytes) = self.encode(now, message) else { return };
         let outbox = &mut self.peers.entry(host).outbox;
-        outbox.push(purpose, Waiting::Bytes(message.encode()));
+        outbox.push(purpose, Waiting::Bytes(bytes));
         let stuck = outbox.bytes() > OUTBOX_MAX;
         self.peers.dirty.insert(host);
         if stuck {
             self.contact_lost(now, host, reason::STUCK);
         } else {
             self.ensure_connection(now, host);
+        }
+    }
+
+    /// The longest message that goes to another host, in bytes.
+    fn message_len_max(&self) -> u64 {
+        (u64::from(self.config.proto.window) - MESSAGE_CHARGE).min(FRAME_BODY_MAX as u64)
+    }
+
+    /// A message as bytes; of an answer that is too long, that it is. `None`: it is too long, and is
+    /// counted.
+    fn encode(&mut self, now: Instant, message: Message) -> Option<Vec<u8>> {
+        let (bytes, limit) = (message.encode(), self.message_len_max());
+        if bytes.len() as u64 <= limit {
+            return Some(bytes);
+        }
+        self.peers.too_long += 1;
+        let answer = Err(Fault::Limit { what: "bytes of an answer".into(), limit });
+        match message {
+            Message::Answered(asked) => {
+                Some(Message::Answered(Answered { answer, more: false, ..asked }).encode())
+            }
+            Message::AnsweredAll(AnsweredAll { askers, .. }) => {
+                let bytes = Message::AnsweredAll(AnsweredAll { askers, answer }).encode();
+                (bytes.len() as u64 <= limit).then_some(bytes)
+            }
+            message => {
+                self.not_sent(now, message);
+                None
+            }
         }
     }
 
@@ -338,7 +385,9 @@ impl Node {
             let Some(peer) = self.peers.by_host.get_mut(&host) else { continue };
             let Contact::Up(id) = peer.contact else { continue };
             let Some(conn) = self.peers.conns.get_mut(&id) else { continue };
-            let mut stalled = conn.say_along(now, id, &mut self.endpoint, memory);
+            let too_long = &mut self.peers.too_long;
+            let mut stalled = conn.say_along(now, id, &mut self.endpoint, too_long, memory);
+            let mut dropped = Vec::new();
             for purpose in Purpose::ALL {
                 let Some(channel) = conn.lanes.channel(purpose) else { continue };
                 while let Some(waiting) = peer.outbox.first(purpose) {
@@ -352,13 +401,21 @@ impl Node {
                         break;
                     };
                     let own = own.is_some();
-                    let Ok(number) = self.endpoint.send(id, channel, block, len) else {
-                        if own {
-                            memory.release(block);
+                    match self.endpoint.send(id, channel, block, len) {
+                        Ok(number) => conn.lanes.sent(purpose, number, now),
+                        Err(why) => {
+                            if own {
+                                memory.release(block);
+                            }
+                            if !matches!(why, SendError::TooLong { .. }) {
+                                break;
+                            }
+                            // Whatever the peer's room, what is behind it goes on.
+                            self.peers.too_long += 1;
+                            dropped.extend(peer.outbox.pop(purpose));
+                            continue;
                         }
-                        break;
-                    };
-                    conn.lanes.sent(purpose, number, now);
+                    }
                     if purpose.is_data() {
                         if own {
                             self.data.hold_outgoing(len);
@@ -374,6 +431,45 @@ impl Node {
                 self.peers.dirty.insert(host);
                 self.peers.retries.insert((now + RETRY_EVERY, host));
             }
+            self.drop_waiting(now, host, dropped);
+        }
+    }
+
+    /// What waited for a host is not sent: nobody waits for its arrival, or its answer, any more.
+    fn drop_waiting(&mut self, now: Instant, host: HostId, dropped: Vec<Waiting>) {
+        for waiting in dropped {
+            match &waiting {
+                Waiting::Bytes(bytes) => {
+                    if let Ok(message) = Message::decode(bytes) {
+                        self.not_sent(now, message);
+                    }
+                }
+                Waiting::Block(block, _) | Waiting::Of(_, block, _) => {
+                    self.data.relays.sent(host, *block);
+                    self.peers.freed.push(*block);
+                }
+            }
+            if let Some(task) = waiting.of() {
+                self.piece_arrived(now, host, task);
+            }
+        }
+    }
+
+    /// A message was too long for its host: whoever waits for what comes of it hears so.
+    fn not_sent(&mut self, now: Instant, message: Message) {
+        let what = "bytes of a message to that host";
+        let fault = Fault::Limit { what: what.into(), limit: self.message_len_max() };
+        match message {
+            Message::Spawn(Spawn { request, .. }) => {
+                let ending = Ending::Refused(alloc::format!("{fault}"));
+                let event = self.requests.fail(RequestId(request), ending);
+                self.report(now, request, event);
+            }
+            Message::Asked(Asked { asker, number, .. })
+            | Message::SpawnFor(SpawnFor { asker, number, .. }) => {
+                self.answer(asker, number, Err(fault));
+            }
+            _ => {}
         }
     }
 
@@ -433,7 +529,7 @@ impl Node {
                 self.contact_made(now, host, id, memory);
                 self.contact_is_back(now, host, id, theirs);
             }
-            None => self.endpoint.close(now, id, reason::FENCED, "not in the host table", memory),
+            None => self.close(now, id, (reason::FENCED, "not in the host table"), memory),
         }
     }
 
@@ -451,7 +547,7 @@ impl Node {
             self.peers.forget(old);
             self.cut_channels(old);
             self.peers.drop_data(host);
-            self.endpoint.close(now, old, reason::REPLACED, "replaced", memory);
+            self.close(now, old, (reason::REPLACED, "replaced"), memory);
             self.channels_over(host, old);
             self.give_up_work(now, host);
         }
@@ -476,6 +572,9 @@ impl Node {
         memory: &mut dyn Memory,
     ) {
         let arrived = matches!(event, AssociationEvent::Sent { .. });
+        if let AssociationEvent::Message { block, .. } = event {
+            self.data.arriving.over_with(block);
+        }
         match event {
             AssociationEvent::Opened(open) if open.label == LABEL_CHANNEL => {
                 self.handle_channel_open(now, (id, open.channel), *open);
@@ -493,33 +592,41 @@ impl Node {
                 self.handle_channel_ended((id, channel));
             }
             AssociationEvent::Opened(open) if open.label < LABEL_OWNER => {
-                let conn = self.peers.conns.get_mut(&id);
-                if let (Some(purpose), Some(conn)) = (Purpose::of(open.label), conn) {
-                    conn.lanes.stands(purpose, open.channel);
-                    self.peers.dirty.extend(conn.host);
-                }
+                self.handle_lane_open(id, &open);
+            }
+            AssociationEvent::Opened(open) if !self.serves(open.label) => {
+                self.peers.unserved += 1;
+                self.endpoint.finish_channel(id, open.channel, reason::UNSERVED);
             }
             AssociationEvent::Message { channel, label, block, len, .. }
                 if Purpose::of(label).is_some_and(Purpose::is_data) =>
             {
-                let host = self.peers.conns.get(&id).and_then(|c| c.host);
-                if let Some(host) = host.filter(|h| !self.lead.farewells.contains_key(h)) {
+                let host = self.heard(id).filter(|_| len as usize <= FRAME_BODY_MAX);
+                if let Some(host) = host {
                     self.handle_data(now, host, (id, channel), block, memory);
                     self.peers.dirty.insert(host);
                 } else {
-                    memory.release(block);
-                    self.endpoint.consumed(id, channel, len);
+                    self.drop_message((id, channel), block, len, memory);
                     self.malformed += 1;
                 }
             }
             AssociationEvent::Message { channel, label, block, len, .. } if label < LABEL_OWNER => {
-                let decoded = Message::decode(memory.bytes(block));
-                memory.release(block);
-                self.endpoint.consumed(id, channel, len);
+                // What would not fit into a frame for a task is not even looked at.
+                let fits = len as usize <= FRAME_BODY_MAX;
+                let decoded = fits.then(|| Message::decode(memory.bytes(block)));
+                self.drop_message((id, channel), block, len, memory);
                 match decoded {
-                    Ok(message) if message.label() == label => self.receive(now, id, message),
+                    Some(Ok(message)) if message.label() == label => {
+                        self.receive(now, id, message);
+                    }
                     _ => self.malformed += 1,
                 }
+            }
+            AssociationEvent::Message { channel, label, block, len, .. }
+                if !self.serves(label) || self.heard(id).is_none() =>
+            {
+                self.peers.unserved += 1;
+                self.drop_message((id, channel), block, len, memory);
             }
             AssociationEvent::Sent { channel, number, block } if self.is_ours(id, channel) => {
                 self.handle_sent(now, (id, channel), number, block, memory);
@@ -533,12 +640,44 @@ impl Node {
                     self.peers.dirty.insert(host);
                     self.events.push_back(NodeEvent::Channel { host, association: id, event });
                 } else if let AssociationEvent::Sent { block, .. }
-                | AssociationEvent::Abandoned { block, .. }
-                | AssociationEvent::Message { block, .. } = event
+                | AssociationEvent::Abandoned { block, .. } = event
                 {
                     memory.release(block);
                 }
             }
+        }
+    }
+
+    /// Whose an association is, unless that one was deleted and has nothing to say.
+    fn heard(&self, id: AssociationId) -> Option<HostId> {
+        self.peers.host_of(id).filter(|host| !self.lead.farewells.contains_key(host))
+    }
+
+    /// Nobody keeps a message: its block and its credit go back.
+    fn drop_message(
+        &mut self,
+        (id, channel): (AssociationId, ChannelId),
+        block: Block,
+        len: u32,
+        memory: &mut dyn Memory,
+    ) {
+        memory.release(block);
+        self.endpoint.consumed(id, channel, len);
+    }
+
+    /// A peer opened one of the channels that every two hosts have. What is no such channel, and
+    /// would take nothing of ours or lose its order, is not used.
+    fn handle_lane_open(&mut self, id: AssociationId, open: &ChannelOpen) {
+        let Some(conn) = self.peers.conns.get_mut(&id) else { return };
+        let usable =
+            open.direction == Direction::Both && open.reliability == Reliability::ReliableOrdered;
+        match Purpose::of(open.label) {
+            Some(purpose) if usable => {
+                conn.lanes.stands(purpose, open.channel);
+                self.peers.dirty.extend(conn.host);
+            }
+            Some(_) => self.malformed += 1,
+            None => self.peers.unserved += 1,
         }
     }
 

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use towpath_vm::message::{Answered, AnsweredAll, Asked, List};
 use towpath_vm::talk::{
     Answer, Fault, MAIL_MAX, NAME_MAX, Place, Question, RegistryOp, SPAWN_MAX, SpawnTasks, ToTask,
+    cut_answer,
 };
 use towpath_vm::{HostState, Message, TaskInfo};
 use towpath_wire::{HostId, Instant, TaskId};
@@ -223,7 +224,8 @@ impl Node {
 
     /// Another host, or ourselves, answers a question.
     pub(crate) fn handle_answered(&mut self, from: HostId, answered: Answered) {
-        let Answered { asker, number, answer, more } = answered;
+        let Answered { asker, number, mut answer, more } = answered;
+        cut_answer(&mut answer);
         let waits =
             self.local.members.get(asker).and_then(|m| m.questions.get(&number)) == Some(&from);
         match answer {

@@ -11,7 +11,7 @@ use towpath_vm::message::{
 use towpath_vm::place::choose;
 use towpath_vm::requests::REQUESTS_MAX;
 use towpath_vm::spawning::Spawned;
-use towpath_vm::talk::{Answer, Fault, SpawnTasks, ToTask};
+use towpath_vm::talk::{Answer, Fault, SPAWN_MAX, SpawnTasks, ToTask};
 use towpath_vm::{HostState, Message, RequestEvent, RequestId, Stream, TaskSpec};
 use towpath_wire::{HostId, Instant, TaskId};
 
@@ -179,6 +179,10 @@ impl Node {
 
     /// `from` says who was spawned together.
     pub(crate) fn handle_siblings(&mut self, now: Instant, from: HostId, siblings: &Siblings) {
+        if siblings.tasks.len() > SPAWN_MAX as usize {
+            self.malformed += 1;
+            return;
+        }
         for task in &siblings.tasks {
             if self.me != Some(task.host()) {
                 continue;

@@ -3,13 +3,16 @@
 use alloc::vec::Vec;
 
 use towpath_vm::message::{Entries, Exited, Kill, Started, TaskList};
-use towpath_vm::{Ending, Message};
+use towpath_vm::tasks::{ADOPTED_MAX, QUEUED_MAX, RUNNING_MAX};
+use towpath_vm::{Ending, Message, TaskInfo};
 use towpath_wire::{HostId, Instant};
 
 use crate::node::Node;
 use crate::question::parts_of;
 
 const SIGKILL: i32 = 9;
+/// Tasks that one host has at most.
+pub(crate) const TASKS_MAX: usize = RUNNING_MAX + QUEUED_MAX + ADOPTED_MAX;
 
 impl Node {
     /// A message from `from` (which may be ourselves).
@@ -64,21 +67,14 @@ impl Node {
                 self.report(now, request, end);
             }
             Message::Exited(e) => {
-                let request = e.request;
-                let event = self.requests.exited(from, Exited { ..e });
+                let (request, mut exited) = (e.request, Exited { ..e });
+                exited.exit.ending.cut();
+                let event = self.requests.exited(from, exited);
                 self.report(now, request, event);
             }
             Message::Watch(watch) => self.handle_watch(from, watch.on),
             Message::List(list) => self.handle_list(now, from, list.request),
-            Message::Tasks(mut list) => {
-                let query = self.local.questions.queries.get_mut(&list.request);
-                if let Some(query) = query.filter(|q| q.host == from) {
-                    query.tasks.append(&mut list.tasks);
-                    if !list.more {
-                        self.query_done(list.request, None);
-                    }
-                }
-            }
+            Message::Tasks(list) => self.handle_tasks(from, list),
             Message::Accepted(accepted) => self.handle_accepted(now, from, &accepted),
             Message::Siblings(siblings) => self.handle_siblings(now, from, &siblings),
             Message::SpawnFor(ask) => self.handle_spawn_for(now, from, ask),
@@ -93,7 +89,7 @@ impl Node {
             Message::Report(report) => self.handle_report(now, from, report),
             Message::Resumed(resumed) => self.handle_resumed(now, from, resumed),
             Message::WatchTask(watch) => self.handle_watch_task(now, from, watch),
-            Message::TaskEnded(ended) => self.handle_task_ended(now, from, &ended),
+            Message::TaskEnded(ended) => self.handle_task_ended(now, from, ended),
             Message::Parted(parted) => self.handle_parted(from, parted),
             Message::TaskOver(over) => self.registry_task_over(now, from, over.task),
             Message::StreamAsk(ask) => self.handle_stream_ask(now, from, &ask),
@@ -113,6 +109,19 @@ impl Node {
         let (first, last) = parts_of(self.infos(now));
         for (tasks, more) in first.into_iter().map(|t| (t, true)).chain([(last, false)]) {
             self.tell(now, from, Message::Tasks(TaskList { request, tasks, more }));
+        }
+    }
+
+    fn handle_tasks(&mut self, from: HostId, mut list: TaskList) {
+        let query = self.local.questions.queries.get_mut(&list.request);
+        let Some(query) = query.filter(|q| q.host == from) else { return };
+        list.tasks.iter_mut().for_each(TaskInfo::cut);
+        query.tasks.append(&mut list.tasks);
+        if query.tasks.len() > TASKS_MAX {
+            self.malformed += 1;
+            self.query_done(list.request, Some("it told of more tasks than a host can have"));
+        } else if !list.more {
+            self.query_done(list.request, None);
         }
     }
 

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::hash::Trace;
 use crate::kernel::{Handle, Kernel};
 use crate::link::{Link, LinkSpec};
-use crate::memory::SimMemory;
+use crate::memory::{SimMemory, VIRTUAL_LABEL};
 use crate::network::{Network, Tap, Transit};
 use crate::process::{Did, Processes};
 
@@ -254,7 +254,8 @@ impl World {
     }
 
     /// Puts a node on a host.
-    pub fn boot(&mut self, host: usize, node: Node) {
+    pub fn boot(&mut self, host: usize, mut node: Node) {
+        node.serve(VIRTUAL_LABEL..=u16::MAX);
         self.pace(host, self.hosts[host].rate);
         self.hosts[host].node = Some(node);
         for at in 0..self.hosts[host].links.len() {

@@ -34,6 +34,9 @@ pub const MESSAGE_COST: u32 = 64;
 /// Most room, of both directions, of all channels between tasks of one host, in bytes: what a
 /// daemon may have to keep for tasks that do not read.
 pub const HERE_MAX: u64 = 128 << 20;
+/// Most room of all channels between tasks of one host and of others, in bytes: what a daemon may
+/// have to keep of what came for tasks that do not receive.
+pub const THERE_MAX: u64 = 256 << 20;
 /// Most messages of a channel that are under way.
 pub const MESSAGES_MAX: u32 = 16_384;
 /// Longest message, in bytes, where the channel's room allows it.

@@ -495,6 +495,9 @@ pub struct Relay {
     pub first: u64,
 }
 
+/// Ranges of [`Numbers`] in one message at most.
+pub const RANGES_MAX: usize = 4096;
+
 /// Body of [`Message::Relayed`] and [`Message::Unrelayed`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbers {
@@ -514,6 +517,14 @@ impl Numbers {
             }
         }
         Self { ranges }
+    }
+
+    /// Whether they are as [`Numbers::of`] makes them, in one message: a few ranges, each behind
+    /// the one before. Of others there might be no end.
+    pub fn is_plain(&self) -> bool {
+        self.ranges.len() <= RANGES_MAX
+            && self.ranges.iter().all(|(first, last)| first <= last)
+            && self.ranges.is_sorted_by(|(_, last), (first, _)| last < first)
     }
 }
 
@@ -624,6 +635,12 @@ mod tests {
     fn numbers_are_told_as_ranges() {
         let numbers = Numbers::of(vec![7, 3, 4, 5, 9, 4, u64::MAX]);
         assert_eq!(numbers.ranges, [(3, 5), (7, 7), (9, 9), (u64::MAX, u64::MAX)]);
+        assert!(numbers.is_plain() && Numbers::of(vec![]).is_plain());
+        for ranges in [vec![(3, 5), (5, 9)], vec![(7, 7), (3, 5)], vec![(5, 3)]] {
+            assert!(!Numbers { ranges }.is_plain());
+        }
+        let many = |n| Numbers::of((0..n).map(|n| 2 * n).collect());
+        assert!(many(RANGES_MAX as u64).is_plain() && !many(RANGES_MAX as u64 + 1).is_plain());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use towpath_wire::{HostId, TaskId};
 
 use crate::channel::{ChannelSpec, ChannelStatus, Closed};
 use crate::host::Host;
-use crate::task::{Ending, Stream, TaskInfo};
+use crate::task::{Ending, Stream, TaskInfo, cut};
 
 /// Version of this vocabulary; both sides must say the same.
 pub const TALK_VERSION: u32 = 4;
@@ -606,6 +606,32 @@ pub enum Fault {
     NotReserved(String),
 }
 
+impl Fault {
+    /// Shortens what it says to [`crate::task::TEXT_MAX`] bytes.
+    pub fn cut(&mut self) {
+        match self {
+            Self::NotStarted { text, .. } | Self::Bad(text) | Self::NotReserved(text) => cut(text),
+            Self::Limit { what, .. } => cut(what),
+            _ => {}
+        }
+    }
+}
+
+/// Shortens all texts of an answer that another host gave.
+pub fn cut_answer(answer: &mut Result<Answer, Fault>) {
+    match answer {
+        Ok(Answer::Spawned(results)) => {
+            results.iter_mut().filter_map(|r| r.as_mut().err()).for_each(Fault::cut);
+        }
+        Ok(Answer::Each(results)) => {
+            results.iter_mut().filter_map(|r| r.as_mut().err()).for_each(Fault::cut);
+        }
+        Ok(Answer::Tasks(tasks)) => tasks.iter_mut().for_each(TaskInfo::cut),
+        Ok(_) => {}
+        Err(fault) => fault.cut(),
+    }
+}
+
 /// The body of a control frame does not decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("control frame of {0} bytes does not decode")]
@@ -614,6 +640,12 @@ pub struct TalkError(pub usize);
 /// A control frame's body, appended to `out`.
 pub fn encode<T: Serialize>(say: &T, out: Vec<u8>) -> Vec<u8> {
     postcard::to_extend(say, out).expect("a vector takes any body")
+}
+
+/// How long a control frame's body is.
+pub fn encoded_len<T: Serialize>(say: &T) -> usize {
+    postcard::serialize_with_flavor(say, postcard::ser_flavors::Size::default())
+        .expect("nothing is written")
 }
 
 /// Takes a control frame's body apart.
@@ -637,6 +669,7 @@ mod tests {
         assert_eq!(decode(&encode(&ask, vec![])), Ok(ask));
         let fault = Fault::Limit { what: "tasks".into(), limit: 9 };
         let answer = ToTask::Answer { number: 4, answer: Err(fault) };
+        assert_eq!(encoded_len(&answer), encode(&answer, vec![]).len());
         assert_eq!(decode(&encode(&answer, vec![])), Ok(answer));
     }
 

@@ -132,6 +132,39 @@ pub struct TaskInfo {
 
 /// Longest command text in a [`TaskInfo`], in bytes.
 pub(crate) const COMMAND_MAX: usize = 200;
+/// Longest text of an [`Ending`] or a fault that a daemon keeps or passes on, in bytes.
+pub const TEXT_MAX: usize = 200;
+/// What stands for the middle of a longer one.
+const GAP: &str = " ... ";
+
+/// Shortens a text to [`TEXT_MAX`] bytes: its middle goes, since what it is about stands at its
+/// beginning and why at its end.
+pub(crate) fn cut(text: &mut String) {
+    if text.len() <= TEXT_MAX {
+        return;
+    }
+    let half = (TEXT_MAX - GAP.len()) / 2;
+    let (first, last) =
+        (text.floor_char_boundary(half), text.ceil_char_boundary(text.len() - half));
+    text.replace_range(first..last, GAP);
+}
+
+impl Ending {
+    /// Shortens what it says to [`TEXT_MAX`] bytes: it is kept, and told to many.
+    pub fn cut(&mut self) {
+        match self {
+            Self::NotStarted { text, .. } | Self::Refused(text) => cut(text),
+            _ => {}
+        }
+    }
+}
+
+impl TaskInfo {
+    /// Shortens its command, which another host may have said, to what it is to be.
+    pub fn cut(&mut self) {
+        self.command.truncate(self.command.floor_char_boundary(COMMAND_MAX));
+    }
+}
 
 impl TaskSpec {
     /// Program and arguments for people.
@@ -144,11 +177,27 @@ impl TaskSpec {
             text.push(' ');
             text.push_str(&String::from_utf8_lossy(arg));
         }
-        let mut end = text.len().min(COMMAND_MAX);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(COMMAND_MAX));
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_keeps_its_beginning_and_its_end_and_its_letters_whole() {
+        let path = "\u{e9}".repeat(2000);
+        let mut ending =
+            Ending::NotStarted { errno: 2, text: alloc::format!("/{path}: no such file") };
+        ending.cut();
+        let Ending::NotStarted { text, .. } = &ending else { panic!("{ending:?}") };
+        assert!(text.len() <= TEXT_MAX && text.len() > TEXT_MAX - 8, "{}", text.len());
+        assert!(text.starts_with("/\u{e9}") && text.ends_with("\u{e9}: no such file"), "{text}");
+        let before = Ending::Refused("x".repeat(TEXT_MAX));
+        let mut same = before.clone();
+        same.cut();
+        assert_eq!(same, before);
     }
 }

@@ -18,16 +18,35 @@ pub struct Tie {
     pub watches: BTreeSet<(TaskId, u64)>,
 }
 
-/// All ties by the task at their other end. Invariant: none of them is empty.
+/// All ties by the task at their other end. Invariants: none of them is empty; `pairs` sums the
+/// partners of each host's tasks, and none of it is zero.
 #[derive(Debug, Default)]
 pub struct Ties {
     by_peer: BTreeMap<TaskId, Tie>,
+    /// Partners of the tasks of each host.
+    pairs: BTreeMap<HostId, usize>,
 }
 
 impl Ties {
     /// `local` exchanges data with `peer`.
     pub fn tie(&mut self, local: TaskId, peer: TaskId) {
-        self.by_peer.entry(peer).or_default().partners.insert(local);
+        if self.by_peer.entry(peer).or_default().partners.insert(local) {
+            *self.pairs.entry(peer.host()).or_default() += 1;
+        }
+    }
+
+    /// How many pairs there are of a task of this host and one of `host`.
+    pub fn pairs_with(&self, host: HostId) -> usize {
+        self.pairs.get(&host).copied().unwrap_or(0)
+    }
+
+    fn fewer(&mut self, host: HostId, partners: usize) {
+        if let Some(pairs) = self.pairs.get_mut(&host) {
+            *pairs -= partners;
+            if *pairs == 0 {
+                self.pairs.remove(&host);
+            }
+        }
     }
 
     /// `local` watches `peer`.
@@ -37,7 +56,11 @@ impl Ties {
 
     /// `local` has nothing more to do with `peer` than it watches it.
     pub fn untie(&mut self, local: TaskId, peer: TaskId) {
-        self.change(peer, |t| _ = t.partners.remove(&local));
+        let mut removed = false;
+        self.change(peer, |t| removed = t.partners.remove(&local));
+        if removed {
+            self.fewer(peer.host(), 1);
+        }
     }
 
     /// `local` does not watch `peer` any more.
@@ -56,7 +79,9 @@ impl Ties {
 
     /// `peer` has ended: who is to be told.
     pub fn take(&mut self, peer: TaskId) -> Option<Tie> {
-        self.by_peer.remove(&peer)
+        let tie = self.by_peer.remove(&peer)?;
+        self.fewer(peer.host(), tie.partners.len());
+        Some(tie)
     }
 
     /// Tasks of this host that have to do with `peer`, perhaps twice.
@@ -111,13 +136,16 @@ mod tests {
         let (host, other) = (HostId::new(2, 7).unwrap(), HostId::new(2, 8).unwrap());
         assert_eq!(ties.on(host), [task(2, 1), task(2, TASK_MAX)]);
         assert!(!ties.any_on(other), "another life of the same slot");
+        ties.tie(a, task(2, 1));
+        assert_eq!((ties.pairs_with(host), ties.pairs_with(other)), (2, 0), "each pair once");
         ties.untie(a, task(2, 1));
         ties.untie(b, task(2, 1));
+        assert_eq!(ties.pairs_with(host), 1);
         let tie = ties.take(task(2, TASK_MAX)).unwrap();
         assert_eq!((tie.partners.len(), tie.watches.len()), (1, 1));
         assert!(!ties.any_on(host));
         ties.unwatch(b, 1, task(3, 1));
         ties.untie(b, task(3, 1));
-        assert!(ties.is_empty());
+        assert!(ties.is_empty() && ties.pairs.is_empty());
     }
 }

@@ -132,7 +132,10 @@ impl Node {
         len: u32,
         memory: &mut dyn Memory,
     ) {
-        if let Some(end) = self.local.channels.carriers.get(&wire).and_then(|c| c.end) {
+        let end = self.local.channels.carriers.get(&wire).and_then(|c| c.end);
+        let longest = end.and_then(|id| self.local.channels.get(id)).map(|end| end.spec.longest());
+        self.malformed += u64::from(longest.is_some_and(|longest| len > longest));
+        if let Some(end) = end.filter(|_| longest.is_some_and(|longest| len <= longest)) {
             self.data.hold_inside(len);
             self.hand_over(end, block, len, memory);
         } else {

@@ -114,6 +114,10 @@ impl Node {
         if !end.wants(to) || self.peers.host_of(association) != Some(to.host()) {
             return;
         }
+        if let Err(what) = self.local.channels.check_there(&spec) {
+            self.local.channels.remove(id);
+            return self.channel_refused(id, limit(what));
+        }
         let Some(channel) = self.endpoint.open(association, opening(&spec)) else {
             self.local.channels.remove(id);
             return self.channel_refused(id, limit(self.full(association)));
@@ -121,7 +125,7 @@ impl Node {
         let wire = (association, channel);
         self.local.channels.lead(id, Line::There(wire));
         match spec.reserve {
-            Some(wish) => self.reserve_wire(wire, &wish),
+            Some(wish) => self.reserve_wire(wire, id.0, &wish),
             None => self.name_channel(id, wire),
         }
     }
@@ -199,7 +203,7 @@ impl Node {
         if let Err(what) = self.has_room_for_name(wire) {
             return self.answer_along(wire, Err(limit(what)));
         }
-        self.local.channels.named.insert(wire, Some(ask));
+        self.local.channels.name(wire, Some(ask));
         self.match_offer(now, wire);
     }
 
@@ -215,7 +219,7 @@ impl Node {
             self.malformed += 1;
             return;
         }
-        self.local.channels.named.insert(wire, None);
+        self.local.channels.name(wire, None);
         self.match_offer(now, wire);
     }
 
@@ -230,17 +234,10 @@ impl Node {
 
     /// Offers a channel that was opened and whose owner is known.
     fn match_offer(&mut self, now: Instant, wire: Wire) {
-        let channels = &mut self.local.channels;
-        let (Some(open), Some(ask)) = (channels.nameless.get(&wire), channels.named.get(&wire))
-        else {
-            return;
-        };
-        let said = ask.map(|ask| (ask, agree(open, &ask.spec)));
-        channels.nameless.remove(&wire);
-        channels.named.remove(&wire);
-        let Some((ask, agreed)) = said else { return self.finish_wire(wire) };
+        let Some((open, ask)) = self.local.channels.matched(wire) else { return };
+        let Some(ask) = ask else { return self.finish_wire(wire) };
         let wish = Wish { line: Line::There(wire), from: ask.from, spec: ask.spec };
-        if agreed {
+        if agree(&open, &ask.spec) {
             self.offer(now, wish, ask.to);
         } else {
             self.malformed += 1;
@@ -288,7 +285,8 @@ impl Node {
         self.local.channels.check_count(to)?;
         match wish.line {
             Line::Here(_) => self.local.channels.check_here(&wish.spec),
-            Line::There(_) | Line::Wanted => Ok(()),
+            Line::There(_) => self.local.channels.check_there(&wish.spec),
+            Line::Wanted => Ok(()),
         }
     }
 
@@ -326,7 +324,8 @@ impl Node {
                 self.end_if_ended(wire);
             }
             (Ok(()), None) => {}
-            (Err(fault), end) => {
+            (Err(mut fault), end) => {
+                fault.cut();
                 let open = |id: &EndId| self.local.channels.get(*id).is_some_and(|end| end.open);
                 if let Some(end) = end.filter(open) {
                     self.channel_over(end, Closed::ByPeer);

@@ -9,7 +9,7 @@ use towpath_vm::channel::Reserve;
 use towpath_vm::talk::Fault;
 use towpath_wire::frame::OPEN_LEN_MAX;
 use towpath_wire::units::nanos;
-use towpath_wire::{ByteSize, ChannelId, Instant, Rate, TrafficSpec};
+use towpath_wire::{ByteSize, ChannelId, Instant, Rate, TaskId, TrafficSpec};
 
 use super::table::Wire;
 use crate::egress::{NotReserved, PACKET_BYTES_MIN, Reservation};
@@ -39,6 +39,7 @@ fn rate(bytes: u64, wish: &Reserve) -> Rate {
 /// now are never asked for.
 fn reservation(
     wire: Wire,
+    task: TaskId,
     association: &Association,
     wish: &Reserve,
 ) -> Result<Reservation, FramingError> {
@@ -51,6 +52,7 @@ fn reservation(
     Ok(Reservation {
         link: association.link(),
         of: wire,
+        task,
         ip,
         rate: rate(message, wish).max(RATE_MIN),
         burst: ByteSize::from_bytes(burst.max(PACKET_BYTES_MIN)),
@@ -61,8 +63,9 @@ fn reservation(
 
 impl Node {
     /// Asks the egress of a channel's link for what its task wishes.
-    pub(super) fn reserve_wire(&mut self, wire: Wire, wish: &Reserve) {
-        let asked = self.endpoint.association(wire.0).map(|a| reservation(wire, a, wish));
+    pub(super) fn reserve_wire(&mut self, wire: Wire, task: TaskId, wish: &Reserve) {
+        let association = self.endpoint.association(wire.0);
+        let asked = association.map(|a| reservation(wire, task, a, wish));
         match asked {
             Some(Ok(asked)) => {
                 if let Some(carrier) = self.local.channels.carriers.get_mut(&wire) {

@@ -7,7 +7,9 @@ use core::ops::Bound;
 use core::time::Duration;
 
 use towpath_proto::AssociationId;
-use towpath_vm::channel::{CHANNELS_MAX, ChannelSpec, ENROL_WAIT, HERE_MAX, OPENS_PER_SECOND};
+use towpath_vm::channel::{
+    CHANNELS_MAX, ChannelSpec, ENROL_WAIT, HERE_MAX, OPENS_PER_SECOND, THERE_MAX,
+};
 use towpath_vm::message::ChannelAsk;
 use towpath_wire::frame::ChannelOpen;
 use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
@@ -166,7 +168,9 @@ pub(crate) struct Ends {
     /// Channels that a peer opened and did not say whose they are.
     pub(crate) nameless: BTreeMap<Wire, ChannelOpen>,
     /// What a peer said of channels that it has not opened; `None`: that they are nobody's.
-    pub(crate) named: BTreeMap<Wire, Option<ChannelAsk>>,
+    named: BTreeMap<Wire, Option<ChannelAsk>>,
+    /// How many of these each association has; none has none.
+    named_on: BTreeMap<AssociationId, usize>,
     /// For tasks that have not enrolled yet: of each the oldest first, and none that has nothing.
     awaiting: BTreeMap<TaskId, Vec<Awaited>>,
     /// No later than the first of them gives up.
@@ -175,6 +179,8 @@ pub(crate) struct Ends {
     unconnected: BTreeMap<HostId, Vec<EndId>>,
     /// Room of the ends whose line is [`Line::Here`], in bytes.
     here: u64,
+    /// Room of those whose line is [`Line::There`].
+    there: u64,
     /// Numbers given to offered channels so far.
     offered: u32,
 }
@@ -217,11 +223,23 @@ impl Ends {
     }
 
     fn leads(&mut self, id: EndId, line: Line) {
+        let window = self.all.get(&id).map_or(0, |end| u64::from(end.spec.window));
         match line {
-            Line::There(wire) => self.carry(wire, id),
-            Line::Here(_) => self.here += self.all.get(&id).map_or(0, |e| e.spec.window.into()),
+            Line::There(wire) => {
+                self.there += window;
+                self.carry(wire, id);
+            }
+            Line::Here(_) => self.here += window,
             Line::Wanted => {}
         }
+    }
+
+    /// Why there cannot be another channel between a task of this host and one of another.
+    pub(crate) fn check_there(&self, spec: &ChannelSpec) -> Result<(), (&'static str, u64)> {
+        if self.there + u64::from(spec.window) <= THERE_MAX {
+            return Ok(());
+        }
+        Err(("room of all channels to other hosts, in bytes", THERE_MAX))
     }
 
     /// Why there cannot be another channel between tasks of this host.
@@ -237,6 +255,7 @@ impl Ends {
         let end = self.all.remove(&id)?;
         match end.line {
             Line::There(wire) => {
+                self.there -= u64::from(end.spec.window);
                 if let Some(carrier) = self.carriers.get_mut(&wire) {
                     carrier.end = None;
                 }
@@ -367,7 +386,29 @@ impl Ends {
 
     /// Channels of an association that its peer has named and not opened.
     pub(crate) fn named_on(&self, id: AssociationId) -> usize {
-        self.named.range((id, ChannelId(0))..=(id, ChannelId(u32::MAX))).count()
+        self.named_on.get(&id).copied().unwrap_or(0)
+    }
+
+    /// A peer says whose a channel is.
+    pub(crate) fn name(&mut self, wire: Wire, ask: Option<ChannelAsk>) {
+        if self.named.insert(wire, ask).is_none() {
+            *self.named_on.entry(wire.0).or_default() += 1;
+        }
+    }
+
+    /// What it said of one that it has opened, too.
+    pub(crate) fn matched(&mut self, wire: Wire) -> Option<(ChannelOpen, Option<ChannelAsk>)> {
+        if !self.nameless.contains_key(&wire) {
+            return None;
+        }
+        let ask = self.named.remove(&wire)?;
+        if let Some(named) = self.named_on.get_mut(&wire.0) {
+            *named -= 1;
+            if *named == 0 {
+                self.named_on.remove(&wire.0);
+            }
+        }
+        Some((self.nameless.remove(&wire)?, ask))
     }
 
     /// The transport has a message.
@@ -433,6 +474,7 @@ impl Ends {
         let wires: Vec<Wire> = self.carriers.range(all).map(|(wire, _)| *wire).collect();
         self.nameless.retain(|(of, _), _| *of != id);
         self.named.retain(|(of, _), _| *of != id);
+        self.named_on.remove(&id);
         let of_wire = |of: &Awaited| matches!(of.wish.line, Line::There((of, _)) if of == id);
         self.awaiting.retain(|_, wishes| {
             wishes.retain(|of| !of_wire(of));

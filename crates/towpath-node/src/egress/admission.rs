@@ -11,9 +11,11 @@ use towpath_qos::scheduler::ConfigError;
 use towpath_qos::spec::wire::Ip;
 use towpath_qos::spec::{SigmaRho, SpecError, TSpec};
 use towpath_wire::units::nanos;
-use towpath_wire::{ByteSize, ChannelId, LinkId, Rate};
+use towpath_wire::{ByteSize, ChannelId, LinkId, Rate, TaskId};
 
-use super::{CONTROL_BURST, CONTROL_SHARE, OTHERS_SHARE, RESERVED_MAX, frame_bytes};
+use super::{
+    CONTROL_BURST, CONTROL_SHARE, OTHERS_SHARE, RESERVED_MAX, RESERVED_OF_TASK_MAX, frame_bytes,
+};
 
 /// Up to so many reservations of a link, the least delay that still fits is looked for; beyond,
 /// it would take longer than a daemon may think.
@@ -28,6 +30,8 @@ pub struct Reservation {
     pub link: LinkId,
     /// Whose.
     pub of: (AssociationId, ChannelId),
+    /// The task that opened it.
+    pub task: TaskId,
     /// What its datagrams travel in.
     pub ip: Ip,
     /// Its rate, in the long run.
@@ -80,6 +84,13 @@ pub enum NotReserved {
          hint: close one that is not needed, or send without a reservation"
     )]
     Full,
+    /// Too many of one task: the others are to have some, too.
+    #[error(
+        "{RESERVED_OF_TASK_MAX} channels of this task are reserved on that link, the most that one \
+         task may have\n\
+         hint: close one that is not needed, or send without a reservation"
+    )]
+    TaskFull,
     /// No such specification.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -188,6 +199,7 @@ mod tests {
         Reservation {
             link: LinkId(0),
             of: (AssociationId(1), ChannelId(n)),
+            task: TaskId::MIN,
             ip: Ip::V4,
             rate: Rate::from_mbps(mbps),
             burst: ByteSize::from_bytes(burst),

@@ -4,6 +4,7 @@ use super::*;
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::{format, vec};
+use towpath_wire::{HostId, TaskId};
 
 const LINK: LinkId = LinkId(0);
 const MBPS_100: Rate = Rate::from_mbps(100);
@@ -14,6 +15,10 @@ fn at(us: u64) -> Instant {
 
 fn channel(n: u32) -> (AssociationId, ChannelId) {
     (AssociationId(7), ChannelId(n))
+}
+
+fn task(n: u32) -> TaskId {
+    HostId::new(1, 1).unwrap().task(1 + n).unwrap()
 }
 
 fn head(n: u32, bytes: u32, since: Instant) -> Head {
@@ -30,6 +35,8 @@ fn asked(n: u32, mbps: u64, burst: u64, us: u64) -> Reservation {
     Reservation {
         link: LINK,
         of: channel(n),
+        // So that nobody has too many.
+        task: task(n % 16),
         ip: Ip::V4,
         rate: Rate::from_mbps(mbps),
         burst: ByteSize::from_bytes(burst),
@@ -255,6 +262,31 @@ fn limits_are_told_and_one_link_is_free() {
     }
     assert!(matches!(both[0].next(at(0)), Decision::Grant(_)), "free: as long as there is any");
     assert!(matches!(both[1].next(at(0)), Decision::Wait(_)));
+}
+
+#[test]
+fn one_task_has_a_quarter_of_a_links_places_and_the_others_the_rest() {
+    let mut it = Scheduled::new(LINK, MBPS_100).unwrap();
+    let small = |n, of| {
+        let rate = Rate::from_bps(10_000);
+        Reservation { rate, task: task(of), ..asked(n, 1, 214, 1_000_000) }
+    };
+    for n in 0..RESERVED_OF_TASK_MAX {
+        it.admit(at(0), &small(n, 1)).unwrap();
+    }
+    let one_more = it.admit(at(0), &small(5000, 1)).unwrap_err();
+    assert_eq!(one_more, NotReserved::TaskFull);
+    assert!(one_more.to_string().starts_with("256 channels of this task"), "{one_more}");
+    it.admit(at(0), &small(5000, 2)).unwrap();
+    // One of its own may change.
+    it.admit(at(0), &Reservation { rate: Rate::from_bps(9000), ..small(3, 1) }).unwrap();
+    // One that ends makes room, though not while something of it may still be under way.
+    it.ready(at(0), head(4, 100, at(0)));
+    go(&mut it, at(0), Some(train(100, 100)));
+    it.release(at(0), channel(9));
+    let other = Reservation { rate: Rate::from_bps(8000), ..small(6000, 1) };
+    assert_eq!(it.admit(at(0), &other), Err(NotReserved::TaskFull));
+    it.admit(at(9000), &other).unwrap();
 }
 
 /// A channel of the swarm, with a bucket of its own that knows nothing of the egress.

@@ -219,9 +219,14 @@ impl Node {
         }
     }
 
-    fn held_in(&self, numbers: &Numbers) -> BTreeSet<u64> {
+    /// The pieces of ours among these. None of what no daemon of ours would say.
+    fn held_in(&mut self, numbers: &Numbers) -> BTreeSet<u64> {
+        if !numbers.is_plain() {
+            self.malformed += 1;
+            return BTreeSet::new();
+        }
         let held = &self.data.relays.held;
-        let in_range = |(first, last): &(u64, u64)| *first..=(*last).max(*first);
+        let in_range = |(first, last): &(u64, u64)| *first..=*last;
         numbers.ranges.iter().flat_map(|r| held.range(in_range(r))).map(|(n, _)| *n).collect()
     }
 

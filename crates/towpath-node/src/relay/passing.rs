@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use towpath_proto::{Block, Memory};
 use towpath_vm::data::{Continued, Placed, check};
-use towpath_vm::message::{Numbers, Relay};
+use towpath_vm::message::{Numbers, RANGES_MAX, Relay};
 use towpath_vm::{HostState, Message};
 use towpath_wire::talk::{Header, PIECE_CHARGE};
 use towpath_wire::{HostId, Instant, TaskId};
@@ -14,12 +14,19 @@ use crate::data::{Delivery, charge};
 use crate::lanes::{Purpose, Waiting};
 use crate::node::Node;
 
+/// What may stand in front of an early piece beside as much as it has itself: kind, number, one
+/// receiver and header, and some more.
+const FRONT_FREE: u32 = 128;
+
 impl Node {
     /// Pieces of `origin` did not get past this host.
     pub(super) fn unrelayed(&mut self, now: Instant, origin: HostId, numbers: Vec<u64>) {
         // Without a contact it knows that it must send again.
         if self.peers.up(origin).is_some() {
-            self.tell(now, origin, Message::Unrelayed(Numbers::of(numbers)));
+            for ranges in Numbers::of(numbers).ranges.chunks(RANGES_MAX) {
+                let ranges = ranges.to_vec();
+                self.tell(now, origin, Message::Unrelayed(Numbers { ranges }));
+            }
         }
     }
 
@@ -163,7 +170,12 @@ impl Node {
             for (dst, seq, place) in mine {
                 if self.takes(dst, header.src) {
                     let header = Header { dst, seq, ..header };
-                    self.place(Delivery { header, block, at, len, charge: charge as u32 }, place);
+                    let charge = charge as u32;
+                    let granted =
+                        self.place(Delivery { header, block, at, len, charge }, place, memory);
+                    if !granted && origin == from {
+                        self.peers.faulty.insert(from);
+                    }
                 } else {
                     self.unknown(now, dst, &header);
                     self.written(block, memory);
@@ -182,31 +194,48 @@ impl Node {
     }
 
     /// Hands a piece on if it is its turn, keeps it if it is early, drops it if it was there.
-    pub(crate) fn place(&mut self, delivery: Delivery, at: u32) {
+    /// False: it was its turn, and more than was granted.
+    pub(crate) fn place(&mut self, delivery: Delivery, at: u32, memory: &mut dyn Memory) -> bool {
         let Header { src, dst, .. } = delivery.header;
-        let Some(pair) = self.pair(dst, src) else {
-            return self.data.dropped.push(delivery.block);
-        };
-        let received = pair.window.received();
+        let received = self.pair(dst, src).map_or(0, |pair| pair.window.received());
         let ahead = at.wrapping_sub(received as u32).cast_signed();
-        if ahead == 0 {
-            return self.deliver(delivery);
+        match u64::try_from(ahead) {
+            Ok(0) => return self.deliver(delivery),
+            Ok(ahead) => self.keep_early(delivery, received + ahead, memory),
+            Err(_) => self.data.dropped.push(delivery.block),
         }
-        let Ok(ahead) = u64::try_from(ahead) else {
-            return self.data.dropped.push(delivery.block);
-        };
-        let place = received + ahead;
-        let fits = pair.window.may_come(place, delivery.charge.into());
-        let early = &mut self.data.relays.early;
+        true
+    }
+
+    /// Keeps a piece that came before its turn, if it is within what was granted.
+    fn keep_early(&mut self, delivery: Delivery, place: u64, memory: &mut dyn Memory) {
+        let Header { src, dst, .. } = delivery.header;
+        let charge = u64::from(delivery.charge);
+        let pair = self.local.members.get(dst).and_then(|m| m.pairs.get(&src));
+        let fits = pair.is_some_and(|pair| pair.window.may_come(place, charge));
         // Early pieces do not overlap, so that all together are within what was granted.
-        let end = place + u64::from(delivery.charge);
-        let before = early.get(&(dst, src)).and_then(|e| e.range(..end).next_back());
+        let early = self.data.relays.early.get(&(dst, src));
+        let before = early.and_then(|e| e.range(..place + charge).next_back());
         let apart = before.is_none_or(|(at, d)| at + u64::from(d.charge) <= place);
-        if fits && apart {
-            early.entry((dst, src)).or_default().insert(place, delivery);
-        } else {
-            self.data.dropped.push(delivery.block);
+        if !(fits && apart) {
+            return self.data.dropped.push(delivery.block);
         }
+        let delivery = self.alone(delivery, memory);
+        self.data.relays.early.entry((dst, src)).or_default().insert(place, delivery);
+    }
+
+    /// A piece without what stood in front of it, where that is so long that it would take more
+    /// message memory than its sender is charged.
+    fn alone(&mut self, delivery: Delivery, memory: &mut dyn Memory) -> Delivery {
+        let Delivery { block, at, len, .. } = delivery;
+        if memory.len(block) <= 2 * len + FRONT_FREE {
+            return delivery;
+        }
+        let payload = memory.bytes(block)[at as usize..(at + len) as usize].to_vec();
+        let Some(own) = memory.put(&payload) else { return delivery };
+        self.data.hold_inside(len);
+        self.data.dropped.push(block);
+        Delivery { block: own, at: 0, ..delivery }
     }
 
     /// The piece whose turn it is, if it was early.

@@ -221,7 +221,9 @@ impl Net {
             out.extend(train[..t.len].chunks(t.segment).map(|d| (to, d.to_vec())));
         }
         while let Some(event) = node.poll_event() {
-            if let NodeEvent::OnChannel { task, number, block, len } = event {
+            if let NodeEvent::OnChannel { task, number, block, len } = event
+                && !seat.holds
+            {
                 let bytes = seat.memory.bytes(block);
                 assert_eq!(bytes.len(), len as usize);
                 seat.on_channels.push((task, number, bytes.to_vec()));

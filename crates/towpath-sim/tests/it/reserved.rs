@@ -10,7 +10,7 @@ use towpath_proto::Config;
 use towpath_proto::association::Opening;
 use towpath_qos::spec::wire::Ip;
 use towpath_sim::link::LinkSpec;
-use towpath_wire::{ByteSize, ChannelId, Instant, Rate};
+use towpath_wire::{ByteSize, ChannelId, Instant, Rate, TaskId};
 
 const RATE: Rate = Rate::from_mbps(50);
 /// Of the reserved channel, in wire bytes: 2000 messages of 500 bytes a second need 9.7 Mbit/s.
@@ -23,6 +23,7 @@ fn reserve(net: &mut Network, channel: ChannelId) {
     let wish = Reservation {
         link: LINK,
         of: (id, channel),
+        task: TaskId::MIN,
         ip: Ip::V4,
         rate: RESERVED,
         burst: ByteSize::from_bytes(3000),

@@ -246,6 +246,10 @@ group! {
         task_bytes_outgoing_max: Gauge of Bytes, "The most of these so far";
         proposals_refused: Counter of Count, "Questions to the leader refused, too many being open";
         proposals_repeated: Counter of Count, "Facts that were proposed already";
+        messages_malformed: Counter of Count, "Messages of other hosts that break the rules";
+        messages_unserved: Counter of Count, "Messages and channels that nobody here asked for";
+        messages_too_long: Counter of Count, "Messages dropped because the peer's room is too small";
+        messages_put_off: Counter of Count, "Messages for tasks refused to keep room for control";
     }
 }
 

@@ -1,0 +1,558 @@
+//! A peer that breaks the rules: what it can make another host keep, and what still gets through.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use towpath_proto::association::{AssociationEvent, Opening};
+use towpath_proto::{AssociationId, HeapMemory, Memory};
+use towpath_vm::channel::{ChannelSpec, THERE_MAX};
+use towpath_vm::data::Placed;
+use towpath_vm::message::{
+    Answered, Blocked, Exited, LABEL_OWNER, LABEL_TASK, Numbers, SpawnFor, TaskList,
+};
+use towpath_vm::talk::{
+    Answer, CREDIT_FIRST, Fault, MailRules, Place, Question, RegistryAnswer, SpawnTasks, Subject,
+    ToDaemon, ToTask, WatchEvent, encoded_len,
+};
+use towpath_vm::{Ending, Message, RequestEvent, TaskExit, TaskInfo};
+use towpath_wire::frame::Direction;
+use towpath_wire::talk::{ChannelFront, FRAME_BODY_MAX, Header, PIECE_CHARGE, PIECE_MAX};
+use towpath_wire::{ByteSize, ChannelId, HostId, Instant, TaskId};
+
+use super::data::counter;
+use super::net::{Net, config, header, payload, program};
+use super::{NOW, enrol, events, node};
+use crate::NodeEvent;
+use crate::data::PAIRS_MAX;
+use crate::lanes::Purpose;
+use crate::work::TASKS_MAX;
+
+type Wire = (AssociationId, ChannelId);
+
+/// Host `from` opens a channel to host `to` that its daemon would not.
+fn open(net: &mut Net, from: usize, to: usize, opening: Opening) -> Wire {
+    let to = net.id(to);
+    let association = net.node(from).association_to(to).expect("they are connected");
+    let channel = net.call(from, |node, _, _| node.open_channel(association, opening));
+    (association, channel.expect("there is room"))
+}
+
+fn send(net: &mut Net, from: usize, wire: Wire, bytes: &[u8]) {
+    net.call(from, |node, now, memory| {
+        let block = memory.put(bytes).expect("there is room");
+        node.send(wire.0, wire.1, block, bytes.len() as u32).expect("it is taken");
+        node.pump(now, memory);
+    });
+}
+
+fn owners(window: u32) -> Opening {
+    Opening { window: Some(window), ..Opening::new(Direction::Both, LABEL_OWNER) }
+}
+
+/// Messages that arrived for a host's owner, and those of its own that were told to have arrived.
+fn for_owner(net: &mut Net, host: usize) -> (usize, usize) {
+    let (mut came, mut sent) = (0, 0);
+    for event in net.events(host) {
+        match event {
+            NodeEvent::Channel { event: AssociationEvent::Message { .. }, .. } => came += 1,
+            NodeEvent::Channel { event: AssociationEvent::Sent { .. }, .. } => sent += 1,
+            _ => {}
+        }
+    }
+    (came, sent)
+}
+
+#[test]
+fn what_the_owner_does_not_serve_is_dropped_and_holds_nobody_up() {
+    let mut net = Net::new(2);
+    let wire = open(&mut net, 1, 0, owners(4096));
+    for _ in 0..16 {
+        send(&mut net, 1, wire, &[7; 1000]);
+    }
+    net.run(200);
+    assert_eq!(for_owner(&mut net, 0).0, 0);
+    assert_eq!(for_owner(&mut net, 1).1, 16, "four times its window: the credit came back");
+    assert_eq!(net.seats[0].memory.used(), 0);
+    assert_eq!(counter(&mut net, 0, "messages_unserved"), 17, "and the channel itself");
+    // One that it serves it gets.
+    net.node(0).serve(LABEL_OWNER..=LABEL_OWNER);
+    send(&mut net, 1, wire, &[7; 1000]);
+    net.run(100);
+    assert_eq!(for_owner(&mut net, 0).0, 1);
+}
+
+#[test]
+fn a_deleted_host_that_hears_its_farewell_reaches_no_owner() {
+    let mut net = Net::new(2);
+    net.node(0).serve(LABEL_OWNER..=u16::MAX);
+    let wire = open(&mut net, 1, 0, owners(4096));
+    net.run(50);
+    let (id, until) = (net.id(1), net.now + Duration::from_secs(1));
+    net.node(0).lead.farewells.insert(id, until);
+    for _ in 0..16 {
+        send(&mut net, 1, wire, &[7; 1000]);
+    }
+    net.run(200);
+    assert_eq!((for_owner(&mut net, 0).0, net.seats[0].memory.used()), (0, 0));
+    assert_eq!(for_owner(&mut net, 1).1, 16);
+}
+
+#[test]
+fn the_answer_to_a_spawn_of_which_nothing_started_fits_whatever_is_said() {
+    let (mut node, other, _) = node();
+    let request = node.requests.open(other, 1, true).expect("a request").0;
+    let asker = other.task(5).expect("a task");
+    let spawn = SpawnTasks {
+        program: b"p".to_vec(),
+        count: 4096,
+        place: Place::Host(other),
+        ..<_>::default()
+    };
+    let ask = SpawnFor { request, asker, number: 1, catch: false, spawn };
+    node.handle_message(NOW, other, Message::SpawnFor(ask));
+    let spawned = |m| if let Message::Spawn(s) = m { Some(s.request) } else { None };
+    let requests: Vec<u64> = node.queued(other).into_iter().filter_map(spawned).collect();
+    assert_eq!(requests.len(), 4096);
+    for request in requests {
+        let ending = Ending::NotStarted { errno: 2, text: "x".repeat(300) };
+        let exit = TaskExit::without_run(ending);
+        node.handle_message(NOW, other, Message::Exited(Exited { request, exit, output_bytes: 0 }));
+    }
+    node.handle_spawned(NOW);
+    let answer = node.queued(other).into_iter().find(|m| matches!(m, Message::Answered(_)));
+    let answer = answer.expect("it is answered");
+    assert!(answer.encode().len() <= FRAME_BODY_MAX, "{} bytes", answer.encode().len());
+    let Message::Answered(Answered { answer: Ok(Answer::Spawned(results)), .. }) = answer else {
+        panic!("it is no list")
+    };
+    let short = |r: &Result<TaskId, Fault>| match r {
+        Err(Fault::NotStarted { errno: 2, text }) => text.len() <= 200,
+        _ => false,
+    };
+    assert!(results.len() == 4096 && results.iter().all(short));
+}
+
+#[test]
+fn an_answer_that_is_too_long_says_so() {
+    let (mut node, other, _) = node();
+    let asker = other.task(5).expect("a task");
+    let mail = RegistryAnswer::Mail {
+        index: 0,
+        owner: None,
+        rules: MailRules::default(),
+        format: 0,
+        content: vec![0; FRAME_BODY_MAX],
+    };
+    node.reply(NOW, asker, 7, Ok(Answer::Registry(mail)));
+    let queued = node.queued(other);
+    assert!(
+        matches!(&queued[..], [Message::Answered(Answered { number: 7, answer, .. })]
+            if matches!(answer, Err(Fault::Limit { .. }))),
+        "{queued:?}"
+    );
+    assert_eq!(node.peers.too_long, 1);
+}
+
+/// The joining host opens the channels that both have: with hardly any room.
+#[test]
+fn what_is_too_long_for_a_peers_room_does_not_stay_in_front_of_the_rest() {
+    let mut net = Net::founded(config(0, "h0"));
+    let mut narrow = config(1, "h1");
+    narrow.proto.window = 2048;
+    net.add(narrow);
+    net.run(100);
+    let two = net.id(1);
+    let request = net.spawn(0, two, program(&["x".repeat(5000).as_str()]));
+    let query = net.call(0, |node, now, memory| node.list(now, two, memory));
+    net.run(100);
+    let listed =
+        |e: &NodeEvent| matches!(e, NodeEvent::Tasks { query: q, tasks: Ok(_), .. } if *q == query);
+    assert!(net.seats[0].events.iter().any(listed), "the question behind it is answered");
+    assert_eq!(counter(&mut net, 0, "messages_too_long"), 1);
+    let news = net.news(0, request);
+    assert!(
+        matches!(&news[..], [RequestEvent::Ended(TaskExit { ending: Ending::Refused(_), .. })]),
+        "{news:?}"
+    );
+    net.nothing_is_left();
+}
+
+fn spec(window: u32) -> ChannelSpec {
+    ChannelSpec { window, ..ChannelSpec::default() }
+}
+
+/// Five hosts fill channels whose receiver is not written to, in a memory that has room for fewer.
+#[test]
+fn control_gets_through_where_channels_have_filled_all_that_tasks_may() {
+    let mut net = Net::new(6);
+    net.run(1000);
+    let (all, most) = (10 << 20, 8 << 20);
+    assert_eq!(net.seats[0].memory.used(), 0);
+    net.seats[0].memory = HeapMemory::new(ByteSize::from_bytes(all));
+    net.node(0).data.arriving.max = most;
+    let receiver = net.enrol(0);
+    let senders: Vec<TaskId> = (1..6).map(|host| net.enrol(host)).collect();
+    for (host, task) in (1..).zip(&senders) {
+        for number in [0, 2, 4] {
+            let spec = spec(1 << 20);
+            net.says(host, *task, ToDaemon::OpenChannel { number, to: receiver, spec });
+        }
+    }
+    net.run(200);
+    net.seats[0].holds = true;
+    let message = vec![7; 60_000];
+    let mut sent = 0;
+    for (host, task) in (1..).zip(&senders) {
+        for number in [0, 2, 4].repeat(16) {
+            let front = ChannelFront { number, left: None };
+            assert!(net.call(host, |node, now, memory| {
+                node.task_channel(now, *task, front, &message, memory)
+            }));
+            sent += 1;
+        }
+    }
+    net.run(3000);
+    let used = net.seats[0].memory.used();
+    assert!((most - (1 << 20)..=most).contains(&used), "{used}: it is full, but for the rest");
+    assert!(counter(&mut net, 0, "messages_put_off") > 0);
+    let zero = net.id(0);
+    for (host, task) in (1..).zip(&senders) {
+        let answer = net.ask(host, *task, Question::Tasks(Some(zero)));
+        assert!(matches!(answer, Ok(Answer::Tasks(_))), "host {host}: {answer:?}");
+    }
+    // Once the receiver reads, all of it comes.
+    let mut came = 0;
+    for _ in 0..100 {
+        net.run(100);
+        for event in core::mem::take(&mut net.seats[0].events) {
+            if let NodeEvent::OnChannel { task, number, block, .. } = event {
+                net.call(0, |node, _, memory| node.channel_written(block, memory));
+                net.says(0, task, ToDaemon::ChannelTaken { number, messages: 1 });
+                came += 1;
+            }
+        }
+    }
+    assert_eq!((came, net.seats[0].memory.used()), (sent, 0));
+}
+
+#[test]
+fn the_room_of_all_channels_to_other_hosts_meets_a_limit() {
+    let mut net = Net::new(4);
+    let receiver = net.enrol(0);
+    let senders: Vec<TaskId> = (1..4).map(|host| net.enrol(host)).collect();
+    let each = 16 << 20;
+    let mut left = THERE_MAX / u64::from(each);
+    for (host, task) in (1..).zip(&senders) {
+        for number in (0..14).step_by(2) {
+            let spec = spec(each);
+            net.says(host, *task, ToDaemon::OpenChannel { number, to: receiver, spec });
+            net.run(50);
+            let told = net.told(host, *task);
+            let [ToTask::ChannelOpen { outcome, .. }] = &told[..] else { panic!("{told:?}") };
+            if left > 0 {
+                assert_eq!(*outcome, Ok(()));
+                left -= 1;
+            } else {
+                assert!(
+                    matches!(outcome, Err(Fault::Limit { what, limit: THERE_MAX })
+                        if what.contains("to other hosts")),
+                    "{outcome:?}"
+                );
+            }
+        }
+    }
+    assert_eq!(left, 0);
+    // Nor does one of its own get one; but there is room again when one has ended.
+    let open = |net: &mut Net, number| {
+        let (to, spec) = (senders[0], spec(each));
+        net.says(0, receiver, ToDaemon::OpenChannel { number, to, spec });
+        net.run(50);
+        let is_it = |t: &ToTask| matches!(t, ToTask::ChannelOpen { .. });
+        net.told(0, receiver).into_iter().find(is_it)
+    };
+    let refused = open(&mut net, 0);
+    assert!(matches!(refused, Some(ToTask::ChannelOpen { outcome: Err(_), .. })), "{refused:?}");
+    net.says(1, senders[0], ToDaemon::CloseChannel { number: 0 });
+    net.run(50);
+    let opened = open(&mut net, 2);
+    assert_eq!(opened, Some(ToTask::ChannelOpen { number: 2, outcome: Ok(()) }));
+}
+
+#[test]
+fn a_peer_that_sends_more_than_it_was_granted_is_not_listened_to() {
+    let mut net = Net::new(2);
+    let (receiver, src) = (net.enrol(0), net.enrol(1));
+    net.seats[0].holds = true;
+    let wire = open(&mut net, 1, 0, Purpose::Small.opening());
+    let before = net.node(0).malformed();
+    let len = 4096 - PIECE_CHARGE as usize;
+    for seq in 0..8 {
+        let header = header(src, receiver, seq, len);
+        let front = towpath_vm::data::FRONT_ONE;
+        send(&mut net, 1, wire, &[&front[..], &header.emit(), &payload(seq, len)].concat());
+    }
+    net.run(20);
+    let inside = counter(&mut net, 0, "task_bytes_inside_max");
+    assert!(inside <= CREDIT_FIRST + 5 * 128 + 4096, "{inside}: and one while it is looked at");
+    assert_eq!(net.seats[0].held.len() as u64, CREDIT_FIRST / 4096);
+    assert!(net.node(0).malformed() > before);
+    let id = net.id(1);
+    let association = net.node(0).association_to(id);
+    let over = net.node(1).association_to(id).is_none() && association.is_none();
+    assert!(over, "the connection has ended: {association:?}");
+    net.read(0);
+    assert_eq!(net.seats[0].memory.used(), 0);
+}
+
+#[test]
+fn invented_senders_make_no_more_pairs_than_there_may_be() {
+    let (mut node, other, mut memory) = node();
+    let task = enrol(&mut node, &mut memory);
+    events(&mut node);
+    let sender = |n: usize| other.task(1 + n as u32).expect("a task");
+    for n in 0..PAIRS_MAX - 1 {
+        node.local.ties.tie(task, sender(n));
+    }
+    let via = (AssociationId(0), ChannelId(5));
+    for (n, pairs) in [(PAIRS_MAX, 1), (PAIRS_MAX + 1, 1), (PAIRS_MAX + 2, 1)] {
+        let header = header(sender(n), task, 0, 9);
+        let parts: [&[u8]; 3] = [&towpath_vm::data::FRONT_ONE, &header.emit(), &[5; 9]];
+        let block = memory.put_parts(&parts).expect("there is room");
+        node.handle_data(NOW, other, via, block, &mut memory);
+        let (sender, receiver) = (sender(n), task);
+        let blocked = Blocked { sender, receiver, sent: 0, need: 100 };
+        node.handle_message(NOW, other, Message::Blocked(blocked));
+        assert_eq!(node.local.members.get(task).expect("it is there").pairs.len(), pairs);
+    }
+    assert_eq!(node.local.ties.pairs_with(other), PAIRS_MAX);
+    assert_eq!(events(&mut node).len(), 1, "the piece of the last that there was room for");
+    let parted = |m: &&Message| matches!(m, Message::Parted(_));
+    assert_eq!(node.queued(other).iter().filter(parted).count(), 4, "the others are told");
+}
+
+#[test]
+fn early_pieces_take_what_their_sender_is_charged_and_not_what_stands_before_them() {
+    let (mut node, other, _) = node();
+    let mut memory = HeapMemory::new(ByteSize::from_mib(64));
+    let task = enrol(&mut node, &mut memory);
+    let (src, me) = (other.task(1).expect("a task"), task.host());
+    let strangers = (0..1000).map(|n| (me.task(1000 + n).expect("a task"), 0, 0));
+    let strangers: Vec<_> = strangers.collect();
+    let via = (AssociationId(0), ChannelId(4));
+    for n in 0..1000 {
+        let header = Header { offset: u64::from(n) + 1, ..header(src, task, 0, 1 << 20) };
+        let receivers = [vec![(task, 0, 100 + n)], strangers.clone()].concat();
+        let placed = Placed { number: 0, goes_on: true, receivers };
+        let parts: [&[u8]; 3] = [&placed.front(), &header.emit(), &[n as u8]];
+        let block = memory.put_parts(&parts).expect("there is room");
+        node.handle_data(NOW, other, via, block, &mut memory);
+        node.release_dropped(&mut memory);
+    }
+    assert_eq!(node.data.relays.remains()[2], ("pieces before their turn", 1000));
+    assert!(memory.used() <= 5 * CREDIT_FIRST, "{} bytes", memory.used());
+    assert_eq!(memory.used(), node.data.inside);
+    // What was kept is what came: in its turn it is handed on.
+    let first = Header { total: 1 << 20, ..header(src, task, 0, 100 - PIECE_CHARGE as usize) };
+    let front = Placed::straight(vec![(task, 0, 0)]).front();
+    let payload = vec![9; 100 - PIECE_CHARGE as usize];
+    let block = memory.put_parts(&[&front, &first.emit(), &payload]).expect("there is room");
+    node.handle_data(NOW, other, via, block, &mut memory);
+    let mut given = Vec::new();
+    for event in events(&mut node) {
+        let NodeEvent::Deliver(d) = event else { continue };
+        given.extend_from_slice(&memory.bytes(d.block)[d.at as usize..(d.at + d.len) as usize]);
+        node.task_written(NOW, &d, &mut memory);
+    }
+    let expected: Vec<u8> = payload.into_iter().chain((0..1000).map(|n| n as u8)).collect();
+    assert_eq!(given, expected);
+    assert_eq!(memory.used(), 0);
+}
+
+#[test]
+fn nothing_that_is_said_to_a_task_is_longer_than_a_frame() {
+    let (mut node, other, mut memory) = node();
+    let task = enrol(&mut node, &mut memory);
+    events(&mut node);
+    let long = |len| TaskInfo {
+        id: other.task(1).expect("a task"),
+        requester: other,
+        pid: 1,
+        age_us: 1,
+        command: "x".repeat(len),
+        parent: None,
+        enrolled: true,
+        started: true,
+    };
+    for number in 0..2 {
+        let question = Question::Tasks(Some(other));
+        node.task_says(NOW, task, ToDaemon::Ask { number, question }, &mut memory);
+    }
+    let mail = RegistryAnswer::Mail {
+        index: 0,
+        owner: None,
+        rules: MailRules::default(),
+        format: 0,
+        content: vec![0; FRAME_BODY_MAX],
+    };
+    for (number, answer) in
+        [(0, Answer::Registry(mail)), (1, Answer::Tasks(vec![long(3000); 1000]))]
+    {
+        let answer = Ok(answer);
+        let answered = Answered { asker: task, number, answer, more: false };
+        node.handle_message(NOW, other, Message::Answered(answered));
+    }
+    let said: Vec<ToTask> = events(&mut node)
+        .into_iter()
+        .filter_map(|e| if let NodeEvent::ToTask { say, .. } = e { Some(say) } else { None })
+        .collect();
+    assert!(said.iter().all(|say| encoded_len(say) <= FRAME_BODY_MAX));
+    assert!(
+        matches!(&said[..], [
+            ToTask::Answer { number: 0, answer: Err(Fault::Limit { .. }) },
+            ToTask::Answer { number: 1, answer: Ok(Answer::Tasks(tasks)) },
+        ] if tasks.len() == 1000 && tasks[0].command.len() == 200),
+        "{} answers",
+        said.len()
+    );
+}
+
+#[test]
+fn a_message_for_a_daemon_that_no_frame_could_hold_is_not_looked_at() {
+    let mut net = Net::new(2);
+    let (task, two) = (net.enrol(0), net.id(1));
+    let opening = Opening { window: Some(8 << 20), ..Opening::new(Direction::Both, LABEL_TASK) };
+    let wire = open(&mut net, 1, 0, opening);
+    net.node(0).wait_for(task, 7, two);
+    for (len, heard) in [(2 << 20, false), (1000, true)] {
+        let fault = Fault::Bad("x".repeat(len));
+        let answered = Answered { asker: task, number: 7, answer: Err(fault), more: false };
+        let before = net.node(0).malformed();
+        send(&mut net, 1, wire, &Message::Answered(answered).encode());
+        net.run(300);
+        assert_eq!(net.node(0).malformed() == before, heard);
+        let told = net.told(0, task);
+        assert_eq!(told.len(), usize::from(heard), "{told:?}");
+        assert!(told.iter().all(|say| encoded_len(say) < 300), "and what it says is cut");
+    }
+    assert_eq!(net.seats[0].memory.used(), 0);
+}
+
+#[test]
+fn no_piece_and_no_message_of_a_channel_is_longer_than_a_task_takes() {
+    let (mut node, other, _) = node();
+    let mut memory = HeapMemory::new(ByteSize::from_mib(4));
+    let task = enrol(&mut node, &mut memory);
+    events(&mut node);
+    let src = other.task(1).expect("a task");
+    // Within its credit.
+    let pair = node.pair(task, src).expect("a pair");
+    assert!(pair.window.may_come(0, CREDIT_FIRST));
+    node.local.members.blocked(task, src, (0, 1 << 20));
+    let via = (AssociationId(0), ChannelId(5));
+    let len = PIECE_MAX + 1;
+    let parts: [&[u8]; 3] =
+        [&towpath_vm::data::FRONT_ONE, &header(src, task, 0, len).emit(), &vec![5; len]];
+    let block = memory.put_parts(&parts).expect("there is room");
+    node.handle_data(NOW, other, via, block, &mut memory);
+    node.release_dropped(&mut memory);
+    let given = events(&mut node).iter().any(|e| matches!(e, NodeEvent::Deliver(_)));
+    assert!(!given && memory.used() == 0);
+    assert!(node.peers.faulty.contains(&other));
+
+    let mut net = Net::new(2);
+    let (one, two) = (net.enrol(1), net.enrol(0));
+    let spec = spec(4 << 20);
+    net.says(1, one, ToDaemon::OpenChannel { number: 0, to: two, spec });
+    net.run(100);
+    let wire = net.node(1).local.channels.carriers.keys().next().copied().expect("one");
+    send(&mut net, 1, wire, &vec![7; spec.longest() as usize + 1]);
+    net.run(300);
+    assert_eq!((net.seats[0].on_channels.len(), net.node(0).malformed()), (0, 1));
+    assert_eq!(net.seats[0].memory.used(), 0);
+}
+
+#[test]
+fn numbers_that_no_daemon_says_settle_nothing() {
+    let (mut node, other, _) = node();
+    let src = node.me().expect("it is one").task(1).expect("a task");
+    node.data.relays.stage(other, src, false);
+    for ranges in [vec![(1, 1), (1, 1)], vec![(0, u64::MAX); 1000], vec![(2, 1)]] {
+        node.handle_message(NOW, other, Message::Relayed(Numbers { ranges }));
+    }
+    assert_eq!((node.malformed, node.data.relays.remains()[0].1), (3, 1));
+    node.handle_message(NOW, other, Message::Relayed(Numbers::of(vec![1])));
+    assert_eq!((node.malformed, node.data.relays.remains()[0].1), (3, 0));
+}
+
+#[test]
+fn a_list_of_tasks_without_an_end_is_given_up() {
+    let (mut node, other, mut memory) = node();
+    let query = node.list(NOW, other, &mut memory);
+    let info = TaskInfo {
+        id: other.task(1).expect("a task"),
+        requester: other,
+        pid: 1,
+        age_us: 1,
+        command: "x".into(),
+        parent: None,
+        enrolled: true,
+        started: true,
+    };
+    let mut answers = Vec::new();
+    for told in 1..=40 {
+        let tasks = vec![info.clone(); 1000];
+        let list = TaskList { request: query, tasks, more: true };
+        node.handle_message(NOW, other, Message::Tasks(list));
+        let ended = events(&mut node).into_iter().find_map(|e| match e {
+            NodeEvent::Tasks { tasks, .. } => Some(tasks),
+            _ => None,
+        });
+        answers.extend(ended.map(|tasks| (told, tasks.is_err())));
+    }
+    assert_eq!(answers, [(1 + TASKS_MAX / 1000, true)]);
+    assert!(node.local.questions.is_empty());
+}
+
+#[test]
+fn nobody_is_asked_because_of_tasks_of_hosts_that_are_not_there() {
+    let (mut node, _, mut memory) = node();
+    let task = enrol(&mut node, &mut memory);
+    events(&mut node);
+    let nobody = HostId::new(9, 9).expect("a host").task(1).expect("a task");
+    let watch = ToDaemon::Watch { watch: 1, subject: Subject::Task(nobody) };
+    let blocked = ToDaemon::Blocked { peer: nobody, need: 1000 };
+    for say in [watch, blocked, ToDaemon::Direct { peer: nobody }] {
+        node.task_says(NOW, task, say, &mut memory);
+    }
+    let header = header(task, nobody, 0, 9);
+    node.task_data(NOW, task, &header.emit(), &[5; 9], &mut memory);
+    node.task_multicast(NOW, task, &[(nobody, 0)], &header.emit(), &[5; 9], &mut memory);
+    let ending = Some(Ending::HostLost);
+    let event = WatchEvent::TaskEnded { task: nobody, ending };
+    let gone = ToTask::Gone { peer: nobody };
+    let expected = [
+        ToTask::Notice { watch: 1, event },
+        gone.clone(),
+        ToTask::NoDirect { peer: nobody },
+        gone.clone(),
+        gone,
+    ];
+    let expected: Vec<NodeEvent> =
+        expected.into_iter().map(|say| NodeEvent::ToTask { task, say }).collect();
+    assert_eq!(events(&mut node), expected);
+    // Each of them was once put where what has to do with hosts is kept, and taken out again.
+    assert_eq!((node.data.taken, node.data.stray), (1, 3));
+    assert!(node.local.members.get(task).expect("it is there").pairs.is_empty());
+    assert_eq!(node.poll_timeout_at(), None);
+}
+
+trait NextTimer {
+    fn poll_timeout_at(&self) -> Option<Instant>;
+}
+
+impl NextTimer for crate::Node {
+    fn poll_timeout_at(&self) -> Option<Instant> {
+        towpath_proto::Machine::poll_timeout(self).map(|(at, _)| at)
+    }
+}
