@@ -83,8 +83,8 @@ const REKEY_PACKETS: u64 = 400;
 /// For so long a key may be kept after the next one came: three probe time-outs, which seconds in
 /// a queue, or a clock that jumps by four, make long.
 const KEY_KEPT_MAX: Duration = Duration::from_mins(2);
-/// A path on a network that is well is back within this: it is asked four times a second, and some of
-/// that is lost.
+/// A path on a network that is well is back within this: it is asked four times a second, and some
+/// of that is lost.
 const RETURN_MAX: Duration = Duration::from_secs(2);
 const CALL_TICK: u64 = 0;
 const CALL_BOOT: u64 = 1 << 32;
