@@ -229,12 +229,8 @@ impl Node {
             probes,
             misretired,
             paths_silent,
-            // The group has as many metrics as a report has room for.
-            paths_returned: _,
-            paths_opened: _,
-            paths_moved: _,
-            responses_stray: _,
-            copies_dropped: _,
+            // Paths have metrics of their own.
+            paths: _,
             messages_received,
             messages_sent,
             keys_sent,

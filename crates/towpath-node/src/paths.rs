@@ -12,6 +12,7 @@
 //!
 //! **Bounds**: 8 addresses offered, 15 offers heard, 16 paths, of each association.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -25,6 +26,33 @@ use crate::node::Node;
 
 /// Where a peer receives, and by which of its attachments.
 pub(crate) type Offer = (LinkId, SocketAddr);
+
+/// Where peers that we called receive, as often as the transport lets each say so.
+#[derive(Debug, Default)]
+pub(crate) struct Offers {
+    all: BTreeMap<AssociationId, Vec<Offer>>,
+    /// Associations with offers that were not looked at.
+    fresh: BTreeSet<AssociationId>,
+}
+
+impl Offers {
+    fn note(&mut self, id: AssociationId, offer: Offer) {
+        self.all.entry(id).or_default().push(offer);
+        self.fresh.insert(id);
+    }
+
+    /// An association with offers since this was asked, and all of them.
+    fn poll(&mut self) -> Option<(AssociationId, Vec<Offer>)> {
+        let id = self.fresh.pop_first()?;
+        Some((id, self.all.get(&id).cloned().unwrap_or_default()))
+    }
+
+    /// An association is over.
+    pub(crate) fn forget(&mut self, id: AssociationId) {
+        self.all.remove(&id);
+        self.fresh.remove(&id);
+    }
+}
 
 /// Which paths to open beside those that there are: pairs of a link of ours and an address of the
 /// peer's, of attachments of which neither has a path.
@@ -55,24 +83,24 @@ impl Node {
         if addrs.len() < 2 || self.endpoint.association(id).is_none_or(|a| a.peer_paths() < 2) {
             return;
         }
-        for (at, addr) in addrs.to_vec().into_iter().enumerate() {
-            if !told([addr].into()).is_empty() {
+        for (at, addr) in addrs.iter().enumerate() {
+            if !told([*addr].into()).is_empty() {
                 let device = self.config.links.device(LinkId(at as u16));
-                self.endpoint.offer_path(id, device, addr);
+                self.endpoint.offer_path(id, device, *addr);
             }
         }
     }
 
     /// A host that we called tells where it receives.
-    pub(crate) fn handle_path_offered(&mut self, id: AssociationId, offer: Offer) {
+    pub(crate) fn offered(&mut self, id: AssociationId, offer: Offer) {
         if !told([offer.1].into()).is_empty() {
-            self.peers.note_offer(id, offer);
+            self.peers.offers.note(id, offer);
         }
     }
 
     /// Opens paths to the hosts that have made offers.
     pub(crate) fn open_paths(&mut self, now: Instant) {
-        while let Some((id, offers)) = self.peers.poll_offers() {
+        while let Some((id, offers)) = self.peers.offers.poll() {
             let Some(association) = self.endpoint.association(id) else { continue };
             let used = |p: &PathStatus| p.state != PathState::Retired;
             let present: Vec<_> = association.paths().filter(used).collect();

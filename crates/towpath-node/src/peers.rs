@@ -25,7 +25,7 @@ use crate::event::NodeEvent;
 use crate::hello::Hello;
 use crate::lanes::{Lanes, Outbox, Purpose, Waiting};
 use crate::node::Node;
-use crate::paths::Offer;
+use crate::paths::Offers;
 
 /// Bytes of messages that wait for a peer at most, tasks' data aside: one that lets so much gather
 /// does not read any more.
@@ -73,8 +73,6 @@ pub(crate) struct Conn {
     along: VecDeque<Message>,
     /// Bytes of blocks of tasks' data that the transport has.
     in_flight: u64,
-    /// Where the peer, which we called, receives: as often as the transport lets it say so.
-    offers: Vec<Offer>,
 }
 
 /// Invariant: `Contact::Up(id)` of a peer and `conns[id].host` name each other.
@@ -96,8 +94,7 @@ pub(crate) struct Peers {
     /// Bytes of blocks that went with the associations that had them.
     pub(crate) gone: u64,
     pub(crate) addresses: addresses::ByHost,
-    /// Associations whose peers have made offers that were not looked at.
-    offered: BTreeSet<AssociationId>,
+    pub(crate) offers: Offers,
 }
 
 impl Conn {
@@ -139,20 +136,6 @@ impl Peers {
             Contact::Up(id) => Some(id),
             _ => None,
         }
-    }
-
-    /// A peer says where it receives.
-    pub(crate) fn note_offer(&mut self, id: AssociationId, offer: Offer) {
-        if let Some(conn) = self.conns.get_mut(&id) {
-            conn.offers.push(offer);
-            self.offered.insert(id);
-        }
-    }
-
-    /// An association whose peer has made offers since this was asked, and all that it made.
-    pub(crate) fn poll_offers(&mut self) -> Option<(AssociationId, Vec<Offer>)> {
-        let id = self.offered.pop_first()?;
-        Some((id, self.conns.get(&id).map(|c| c.offers.clone()).unwrap_or_default()))
     }
 
     /// Whose an association is, where that is known.
@@ -271,6 +254,7 @@ impl Peers {
     /// Forgets an association, which releases what it has; whose it was, if that was known.
     pub(crate) fn forget(&mut self, id: AssociationId) -> Option<HostId> {
         let conn = self.conns.remove(&id)?;
+        self.offers.forget(id);
         self.gone += conn.in_flight;
         conn.host
     }
@@ -631,9 +615,7 @@ impl Node {
             AssociationEvent::Sent { channel, number, block } if self.is_ours(id, channel) => {
                 self.handle_sent(now, (id, channel), number, block, memory);
             }
-            AssociationEvent::PathOffered { link, remote, .. } => {
-                self.handle_path_offered(id, (link, remote));
-            }
+            AssociationEvent::PathOffered { link, remote, .. } => self.offered(id, (link, remote)),
             AssociationEvent::Over(end) => self.handle_over(now, id, &end),
             event => {
                 if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {

@@ -56,8 +56,6 @@ pub struct Config {
     pub congestion: CongestionKind,
     /// Which of several paths carry data, of channels that do not say.
     pub stripe: StripeKind,
-    /// What each of the first links is worth to [`StripeKind::Weighted`] beside the others.
-    pub weights: [u16; 8],
     /// A deliberate bug.
     #[cfg(plant)]
     pub plant: Plant,
@@ -238,7 +236,6 @@ impl Default for Config {
             trusted: false,
             congestion: CongestionKind::Tolerant,
             stripe: StripeKind::Earliest,
-            weights: [1; 8],
             #[cfg(plant)]
             plant: Plant::None,
         }

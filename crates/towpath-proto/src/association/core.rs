@@ -207,9 +207,9 @@ impl Association {
     }
 
     /// Adds a path to `remote` on `link`, which the owners of both sides have agreed on by other
-    /// means than [`Association::open_path`]. It is used at once; its number is the same on both sides where
-    /// both add their paths in the same order. `None`: there are as many as we can hold, 16, or as
-    /// many as [the peer](Association::peer_paths) can.
+    /// means than [`Association::open_path`]. It is used at once; its number is the same on both
+    /// sides where both add their paths in the same order. `None`: there are as many as we can
+    /// hold, 16, or as many as [the peer](Association::peer_paths) can.
     pub fn add_path(&mut self, link: LinkId, remote: SocketAddr) -> Option<PathId> {
         let Self { paths, config, identity, .. } = self;
         paths.add(identity.peer.paths.into(), |id| Path::new(id, link, remote, config))

@@ -20,8 +20,8 @@ pub(crate) struct Stamp {
     delivered: u64,
     /// The window held the sender back.
     limited: bool,
-    /// As much was under way as was allowed, more or less: what arrives until its acknowledgement is
-    /// what the path can deliver.
+    /// As much was under way as was allowed, more or less: what arrives until its acknowledgement
+    /// is what the path can deliver.
     filled: bool,
 }
 
@@ -114,8 +114,8 @@ impl Delivery {
         self.growth.stalled < Growth::STALLED
     }
 
-    /// Bytes that may be under way beside other paths: a quarter more than the path holds by itself,
-    /// once that is known.
+    /// Bytes that may be under way beside other paths: a quarter more than the path holds by
+    /// itself, once that is known.
     pub(crate) const fn most(&self) -> u64 {
         if self.grows() { u64::MAX } else { self.held + self.held / 4 }
     }

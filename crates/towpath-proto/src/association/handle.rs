@@ -328,7 +328,7 @@ impl Association {
         }
         if path.standing.answers(ack.largest) {
             path.come_back(now, &self.config);
-            self.stats.paths_returned += 1;
+            self.stats.paths.returned += 1;
         }
         // It answered something that we sent since we woke: it has not given us up.
         let (id, answered, trip) = (path.id, path.largest_acked(), path.rtt.smoothed());

@@ -65,5 +65,5 @@ pub use keys::Keys;
 pub(crate) use paths::PATHS_MAX;
 pub use paths::RetireError;
 pub use send::SendError;
-pub use stats::AssociationStats;
+pub use stats::{AssociationStats, PathsStats};
 pub use view::{PathCounters, PathState, PathStatus};

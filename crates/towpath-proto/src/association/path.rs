@@ -338,8 +338,8 @@ impl Path {
         self.delivery.most().max(HELD_MIN * u64::from(self.datagram))
     }
 
-    /// Bytes per second that it may be expected to deliver: while that still grows, a window in each
-    /// round trip.
+    /// Bytes per second that it may be expected to deliver: while that still grows, a window in
+    /// each round trip.
     pub(super) fn rate_hoped(&self) -> u64 {
         let trip = self.rtt.min().as_micros() as u64;
         if !self.delivery.grows() || trip == 0 {

@@ -204,7 +204,7 @@ impl Association {
     pub(super) fn handle_response(&mut self, now: Instant, at: usize, token: u64) {
         let path = &mut self.paths[at];
         let Some(proving) = path.standing.proving().filter(|p| p.token == Some(token)) else {
-            self.stats.responses_stray += 1;
+            self.stats.paths.responses_stray += 1;
             return;
         };
         let moved = path.standing.is_proven();
@@ -213,9 +213,9 @@ impl Association {
             (path.link, path.remote) = (proving.link, proving.remote);
             path.come_back(now, &self.config);
             path.rtt = crate::rtt::Rtt::new(self.config.rtt_initial);
-            self.stats.paths_moved += 1;
+            self.stats.paths.moved += 1;
         } else {
-            self.stats.paths_opened += 1;
+            self.stats.paths.opened += 1;
         }
         if let Some(sent) = proving.only {
             path.rtt.sample(now, now.since(sent).saturating_sub(self.late), Duration::ZERO);

@@ -28,8 +28,8 @@ const LATE: Duration = Duration::from_millis(1);
 /// The next packet to a silent path goes out after this share of its silence so far, and no more
 /// than [`ASKED_SOON`]: its return is noticed so much later. A path that was silent for longer than
 /// a minute is asked after a smaller share of that, so that the cost grows with the logarithm of
-/// the silence alone: four packets a second in the first minute, 1150 in the two hours after it, two
-/// a minute from then on.
+/// the silence alone: four packets a second in the first minute, 1150 in the two hours after it,
+/// two a minute from then on.
 const ASKED_AFTER: u32 = 16;
 const ASKED_SOON: Duration = Duration::from_millis(250);
 const ASKED_AFTER_LONG: u32 = 240;
@@ -55,7 +55,8 @@ struct Silence {
 }
 
 /// How a path stands. Invariants: a path is [fit](Self::is_fit) where it is up, proven and not
-/// silent; one that is not proven has an address that is proving; `waiting` is meaningful only while something is under way.
+/// silent; one that is not proven has an address that is proving; `waiting` is meaningful only
+/// while something is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
     /// Its link has a carrier, and it is not retired.

@@ -2,6 +2,32 @@
 
 use ::core::time::Duration;
 
+/// What an association counts of its paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathsStats {
+    /// Times that a path that was silent answered again.
+    pub returned: u64,
+    /// Paths that were opened, by either side, and have shown that they lead to the peer.
+    pub opened: u64,
+    /// Times that a path went on to another address, which has shown that it is the peer's.
+    pub moved: u64,
+    /// Answers to no challenge of ours.
+    pub responses_stray: u64,
+    /// Copies of pieces that were dropped because too many waited for their path.
+    pub copies_dropped: u64,
+}
+
+impl PathsStats {
+    const fn add(&mut self, other: &Self) {
+        let Self { returned, opened, moved, responses_stray, copies_dropped } = *other;
+        self.returned += returned;
+        self.opened += opened;
+        self.moved += moved;
+        self.responses_stray += responses_stray;
+        self.copies_dropped += copies_dropped;
+    }
+}
+
 /// Counters since the association began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AssociationStats {
@@ -33,16 +59,8 @@ pub struct AssociationStats {
     pub misretired: u64,
     /// Times that a path was left because it lost its carrier, or was silent while others got on.
     pub paths_silent: u64,
-    /// Times that one of them answered again.
-    pub paths_returned: u64,
-    /// Paths that were opened, by either side, and have shown that they lead to the peer.
-    pub paths_opened: u64,
-    /// Times that a path went on to another address, which has shown that it is the peer's.
-    pub paths_moved: u64,
-    /// Answers to no challenge of ours.
-    pub responses_stray: u64,
-    /// Copies of pieces that were dropped because too many waited for their path.
-    pub copies_dropped: u64,
+    /// Of its paths.
+    pub paths: PathsStats,
     /// Messages delivered to the owner.
     pub messages_received: u64,
     /// Messages of ours acknowledged whole.
@@ -73,11 +91,7 @@ impl AssociationStats {
             probes,
             misretired,
             paths_silent,
-            paths_returned,
-            paths_opened,
-            paths_moved,
-            responses_stray,
-            copies_dropped,
+            paths,
             messages_received,
             messages_sent,
             keys_sent,
@@ -98,11 +112,7 @@ impl AssociationStats {
         self.probes += probes;
         self.misretired += misretired;
         self.paths_silent += paths_silent;
-        self.paths_returned += paths_returned;
-        self.paths_opened += paths_opened;
-        self.paths_moved += paths_moved;
-        self.responses_stray += responses_stray;
-        self.copies_dropped += copies_dropped;
+        self.paths.add(&paths);
         self.messages_received += messages_received;
         self.messages_sent += messages_sent;
         self.keys_sent += keys_sent;

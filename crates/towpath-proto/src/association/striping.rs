@@ -3,9 +3,9 @@
 //! The stripe scheduler of the channel whose turn it is looks at all paths. Where it chooses one of
 //! another link than the one that asks, that link is asked next, and this one gets no data now. A
 //! path has room for what its congestion window and its pacer allow, and, beside others, for no
-//! more under way than a quarter beyond what it holds by itself, which is its delivery rate times its
-//! least round trip, and two datagrams at least: whatever is beyond that stands in a
-//! queue that an urgent message, or the end of this one, would have to wait behind.
+//! more under way than a quarter beyond what it holds by itself, which is its delivery rate times
+//! its least round trip, and two datagrams at least: whatever is beyond that stands in a queue that
+//! an urgent message, or the end of this one, would have to wait behind.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -122,10 +122,10 @@ impl Association {
             let open = |p: &Path| own(p) && self.room(now, p, grant.kind) > 0;
             return self.paths.iter().position(open).map_or(Picked::Nowhere, Picked::Here);
         }
-        let (views, count) = self.views(now, grant.link);
-        let views = &views[..count];
         let bytes = self.paths.first().datagram.into();
         let (kind, backlog) = self.channels.next_up(BACKLOG_MAX, self.config.stripe);
+        let (views, count) = self.views(now, grant.link, kind);
+        let views = &views[..count];
         self.striping.present = kind;
         let next = Next { bytes, backlog: backlog.max(bytes) };
         let picked = self.striping.scheduler(kind).pick(&next, views);
@@ -140,9 +140,13 @@ impl Association {
         Picked::Elsewhere
     }
 
-    fn views(&self, now: Instant, asking: LinkId) -> ([PathView; PATHS_MAX], usize) {
-        let weight = |link: LinkId| self.config.weights.get(usize::from(link.0)).copied();
-        let view = |p: &Path| p.view(now, asking, weight(p.link).unwrap_or(1).into());
+    fn views(
+        &self,
+        now: Instant,
+        asking: LinkId,
+        kind: StripeKind,
+    ) -> ([PathView; PATHS_MAX], usize) {
+        let view = |p: &Path| p.view(now, asking, kind.weight(p.link));
         let mut views = [view(self.paths.first()); PATHS_MAX];
         let mut count = 0;
         for (slot, path) in views.iter_mut().zip(self.paths.iter()) {
@@ -159,7 +163,7 @@ impl Association {
             return;
         }
         let (id, link) = (self.paths[path].id, self.paths[path].link);
-        let (views, count) = self.views(now, link);
+        let (views, count) = self.views(now, link, self.striping.present);
         let scheduler = self.striping.scheduler(self.striping.present);
         scheduler.sent(&views[..count], id, bytes);
         if !scheduler.copies() {
@@ -169,7 +173,7 @@ impl Association {
             for item in items.iter().filter(|i| matches!(i, Item::Data { .. })) {
                 if self.striping.copies.len() == COPIES_MAX {
                     self.striping.copies.pop_front();
-                    self.stats.copies_dropped += 1;
+                    self.stats.paths.copies_dropped += 1;
                 }
                 self.striping.copies.push_back((other.id, *item));
             }

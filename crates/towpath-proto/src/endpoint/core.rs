@@ -8,7 +8,7 @@ use alloc::collections::{BTreeSet, BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 
 use towpath_wire::packet::Packet;
-use towpath_wire::{ChannelId, Instant, LinkId, PathId};
+use towpath_wire::{ChannelId, Instant, LinkId};
 
 use super::cookie::CookieJar;
 use super::event::{EndpointEvent, EndpointStats};
@@ -16,7 +16,7 @@ use super::initiate::Initiating;
 use super::ready::{Queued, ReadyLinks};
 use super::respond::{Asking, HalfOpen};
 use super::stamps::Stamps;
-use crate::association::{Association, Opening, RetireError, SendError};
+use crate::association::{Association, Opening, SendError};
 use crate::config::Config;
 use crate::crypto::{Crypto, HostKey};
 use crate::egress::Head;
@@ -209,54 +209,6 @@ impl Endpoint {
             a.finish(channel, reason);
             self.touch(id);
         }
-    }
-
-    /// Adds a path to an association, see [`Association::add_path`].
-    pub fn add_path(
-        &mut self,
-        id: AssociationId,
-        link: LinkId,
-        remote: SocketAddr,
-    ) -> Option<PathId> {
-        let path = self.open_mut(id)?.add_path(link, remote);
-        self.know_links(id);
-        self.touch(id);
-        path
-    }
-
-    /// Opens a path of an association that we started, see [`Association::open_path`].
-    pub fn open_path(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        link: LinkId,
-        remote: SocketAddr,
-    ) -> Option<PathId> {
-        let path = self.open_mut(id)?.open_path(now, link, remote);
-        self.know_links(id);
-        self.touch(id);
-        path
-    }
-
-    /// Tells a peer where we receive, see [`Association::offer_path`].
-    pub fn offer_path(&mut self, id: AssociationId, link: LinkId, remote: SocketAddr) -> bool {
-        let offered = self.open_mut(id).is_some_and(|a| a.offer_path(link, remote));
-        self.touch(id);
-        offered
-    }
-
-    /// Uses a path of an association no more, see [`Association::retire_path`].
-    pub fn retire_path(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        path: PathId,
-        reason: u16,
-    ) -> Result<(), RetireError> {
-        let association = self.open_mut(id).ok_or(RetireError::Unknown(path))?;
-        let retired = association.retire_path(now, path, reason);
-        self.touch(id);
-        retired
     }
 
     /// Messages that wait in a channel.

@@ -19,6 +19,7 @@ mod event;
 mod heads;
 mod hello;
 mod initiate;
+mod paths;
 mod ready;
 mod respond;
 mod stamps;

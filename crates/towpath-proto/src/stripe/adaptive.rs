@@ -1,6 +1,6 @@
 //! Adaptive: the length of the queue, and the last service time (the source's adaptive policy,
-//! whose service time is the last rotation of the token; its weight of a tenth is fitted, since with
-//! one half and more it was no better than round robin there).
+//! whose service time is the last rotation of the token; its weight of a tenth is fitted, since
+//! with one half and more it was no better than round robin there).
 
 use super::policy::{Next, PathView, StripeScheduler};
 

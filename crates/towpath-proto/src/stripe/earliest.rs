@@ -2,10 +2,10 @@
 //!
 //! A path's arrival time is half its least round trip, and the time that what is under way on it
 //! beyond what it holds by itself takes at the rate that it has delivered at. Where the first to
-//! arrive has no room now, another one takes the packet only if by that it arrives before everything
-//! that waits would have arrived by the first ("earliest completion first", Lim et al., CoNEXT 2017):
-//! the end of a message does not go by a slow path for which it would have to wait, and while
-//! there is much to send no path stands idle.
+//! arrive has no room now, another one takes the packet only if by that it arrives before
+//! everything that waits would have arrived by the first ("earliest completion first", Lim et al.,
+//! 2017): the end of a message does not go by a slow path for which it would have to wait,
+//! and while there is much to send no path stands idle.
 //!
 //! **Deficit.** Estimates are wrong for long. What a path was sent less than its part of the rates
 //! is its deficit; it counts as a queue that much shorter, up to what it holds by itself.
@@ -34,7 +34,7 @@ impl Earliest {
             return at;
         }
         let owed = i128::from(self.deficit(path.id)) * 1_000_000_000 / i128::from(path.rate);
-        let most = path.trip.as_nanos() as i128 / 2;
+        let most = path.trip.as_nanos().cast_signed() / 2;
         at.saturating_sub(owed.clamp(-most, most) as i64)
     }
 }
@@ -48,7 +48,7 @@ impl StripeScheduler for Earliest {
         if best == open || paths[open].rate == 0 || paths[best].rate == 0 {
             return Some(open);
         }
-        let waits = paths[best].arrival_ns(next.backlog) as i64;
+        let waits = i64::try_from(paths[best].arrival_ns(next.backlog)).unwrap_or(i64::MAX);
         (self.arrival(&paths[open], next.bytes) <= waits).then_some(open)
     }
 
@@ -63,7 +63,7 @@ impl StripeScheduler for Earliest {
                 1.. if shares(&p) => (u128::from(bytes) * u128::from(p.rate) / total) as i64,
                 _ => 0,
             };
-            let got = if p.id == path { bytes as i64 } else { 0 };
+            let got = if p.id == path { bytes.cast_signed() } else { 0 };
             let owed = (self.deficit(p.id) + share - got).clamp(-most, most);
             deficits.push((p.id, owed));
         }

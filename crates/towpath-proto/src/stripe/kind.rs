@@ -2,6 +2,8 @@
 
 use alloc::boxed::Box;
 
+use towpath_wire::LinkId;
+
 use super::policy::StripeScheduler;
 use super::{Adaptive, Earliest, Fcfs, Permuted, Redundant, RoundRobin, ShortestQueue, Weighted};
 
@@ -23,8 +25,8 @@ pub enum StripeKind {
     Adaptive,
     /// All of them.
     Redundant,
-    /// In proportion to what links are worth.
-    Weighted,
+    /// In proportion to what the first links are worth.
+    Weighted([u16; 8]),
 }
 
 impl StripeKind {
@@ -37,7 +39,7 @@ impl StripeKind {
         Self::ShortestQueue,
         Self::Adaptive,
         Self::Redundant,
-        Self::Weighted,
+        Self::Weighted([1; 8]),
     ];
 
     /// Its name, as in configurations.
@@ -50,13 +52,23 @@ impl StripeKind {
             Self::ShortestQueue => "shortest-queue",
             Self::Adaptive => "adaptive",
             Self::Redundant => "redundant",
-            Self::Weighted => "weighted",
+            Self::Weighted(_) => "weighted",
         }
     }
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// What a link is worth beside the others.
+    pub(crate) fn weight(self, link: LinkId) -> u32 {
+        match self {
+            Self::Weighted(weights) => {
+                weights.get(usize::from(link.0)).copied().unwrap_or(1).into()
+            }
+            _ => 1,
+        }
     }
 
     /// A fresh scheduler; `seed` tells senders apart.
@@ -69,7 +81,7 @@ impl StripeKind {
             Self::ShortestQueue => Box::new(ShortestQueue),
             Self::Adaptive => Box::new(Adaptive),
             Self::Redundant => Box::new(Redundant),
-            Self::Weighted => Box::new(Weighted::default()),
+            Self::Weighted(_) => Box::new(Weighted::default()),
         }
     }
 }

@@ -3,10 +3,10 @@
 //!
 //! | policy | carries the next packet by | for |
 //! |---|---|---|
-//! | [`Earliest`] | the path by which it arrives first, waiting for a quicker one where that pays | everything: the default |
+//! | [`Earliest`] | the path by which it arrives first, or soon will | all: the default |
 //! | [`Fcfs`] | whichever link asks first | many equal links; the source's own |
 //! | [`RoundRobin`] | the next in turn | reference |
-//! | [`Permuted`] | the next in turn, in an order that each sender draws anew each round | reference |
+//! | [`Permuted`] | the next in turn, in an order of each sender's own | reference |
 //! | [`ShortestQueue`] | the one with the fewest bytes under way | reference |
 //! | [`Adaptive`] | the one with the least queue and last service time | the source's best |
 //! | [`Redundant`] | all of them: the first copy counts | what must not wait for a dead link |

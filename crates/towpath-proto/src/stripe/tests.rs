@@ -35,8 +35,8 @@ fn each() -> impl Iterator<Item = (StripeKind, Box<dyn StripeScheduler>)> {
     StripeKind::ALL.into_iter().map(|kind| (kind, kind.build(7)))
 }
 
-/// Each path delivers at its rate, and holds five quarters of what that is in a round trip; there is
-/// always more to send. Bytes that each carried in a second, asked by one link after the other.
+/// Each path delivers at its rate, and holds five quarters of what that is in a round trip; there
+/// is always more to send. Bytes that each carried in a second, asked by one link after the other.
 fn run(scheduler: &mut dyn StripeScheduler, paths: &mut [PathView]) -> Vec<u64> {
     let mut carried = vec![0; paths.len()];
     for step in 0..10_000_usize {

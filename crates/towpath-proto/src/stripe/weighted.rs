@@ -34,8 +34,8 @@ impl StripeScheduler for Weighted {
         let total: i64 = paths.iter().filter(shares).map(|p| i64::from(p.weight)).sum();
         let mut owed = Vec::with_capacity(paths.len());
         for p in paths {
-            let share = if shares(&p) { i64::from(p.weight) * bytes as i64 } else { 0 };
-            let paid = if p.id == path { total * bytes as i64 } else { 0 };
+            let share = if shares(&p) { i64::from(p.weight) * bytes.cast_signed() } else { 0 };
+            let paid = if p.id == path { total * bytes.cast_signed() } else { 0 };
             owed.push((p.id, self.owed(p.id) + share - paid));
         }
         self.owed = owed;

@@ -1,6 +1,6 @@
 //! Two hosts with several links: what a bulk transfer gets of them together, what becomes of it
-//! when one of them dies, returns, loses or is slow, and of short messages beside it. The hosts agree
-//! on their paths by themselves.
+//! when one of them dies, returns, loses or is slow, and of short messages beside it. The hosts
+//! agree on their paths by themselves.
 
 use std::time::Duration;
 
@@ -169,7 +169,7 @@ impl Pair {
             while self.waits() < 128 {
                 self.send(self.bulk, BULK);
             }
-            if shorts && n % 5 == 0 {
+            if shorts && n.is_multiple_of(5) {
                 self.asked.push(self.world.now());
                 self.send(self.short, SHORT);
             }
@@ -333,8 +333,8 @@ fn urgent_short_messages_do_not_wait_behind_bulk_on_any_path() {
     let p99 = |all: &[Duration]| all[all.len() * 99 / 100];
     let (quiet, busy) = (p99(&quiet), p99(&busy));
     println!("short messages: p99 {busy:?} beside bulk, {quiet:?} alone");
-    // A quarter of a round trip waits before them, and quiet ones take a half; and the datagram that is
-    // leaving, on either link.
+    // A quarter of a round trip waits before them, and quiet ones take a half; and the datagram
+    // that is leaving, on either link.
     assert!(
         busy <= quiet * 3 / 2 + Duration::from_micros(600),
         "{busy:?} beside bulk, {quiet:?} alone"

@@ -125,11 +125,12 @@ fn a_link_that_dies_without_a_word_holds_nothing_up_and_comes_back_by_itself() {
     assert!((12..200).contains(&dead) && living > 1000, "{dead} and {living} datagrams");
     let bytes = net.bytes[0] - bytes;
     assert!(bytes < 100 * dead, "{bytes} bytes of {dead} datagrams to a silent path");
-    // Back after two seconds: noticed within a sixteenth of that, and a quarter of a second at most.
+    // Back after two seconds: noticed within a sixteenth of that, and a quarter of a second at
+    // most.
     net.cut = None;
     net.run(200);
     let (taken, said) = (net.taken, stats(&net, 0));
-    assert_eq!((said.paths_silent, said.paths_returned), (1, 1), "{said:?}");
+    assert_eq!((said.paths_silent, said.paths.returned), (1, 1), "{said:?}");
     net.send(id, channel, 300);
     net.run(300);
     let [back, other] = by(&net, taken);
@@ -150,10 +151,10 @@ fn however_long_a_path_was_silent_its_return_is_noticed_within_a_quarter_second_
         net.run(200);
         assert_eq!(stats(&net, 0).paths_silent, 1);
         net.run(silent_s * 1000);
-        assert_eq!((stats(&net, 0).paths_silent, stats(&net, 0).paths_returned), (1, 0));
+        assert_eq!((stats(&net, 0).paths_silent, stats(&net, 0).paths.returned), (1, 0));
         net.cut = None;
         net.run(noticed_ms);
-        assert_eq!(stats(&net, 0).paths_returned, 1, "after {silent_s} s");
+        assert_eq!(stats(&net, 0).paths.returned, 1, "after {silent_s} s");
     }
 }
 
@@ -212,7 +213,7 @@ fn what_goes_out_while_no_link_is_there_goes_by_the_first_that_is() {
     change(&mut net, LINK, PathChange::Up);
     net.run(50);
     let (taken, said) = (net.taken, stats(&net, 0));
-    assert_eq!(said.paths_silent, said.paths_returned, "{said:?}");
+    assert_eq!(said.paths_silent, said.paths.returned, "{said:?}");
     net.send(id, channel, 300);
     net.run(300);
     assert!(net.taken[0] > taken[0] + 10 && received(&net) == 620, "{:?}", net.taken);

@@ -80,7 +80,7 @@ fn an_address_that_is_offered_becomes_a_path_that_carries() {
     net.run(10);
     for n in [0, 1] {
         assert_eq!(states(&net, n), [PathState::Carries; 2], "end {n}");
-        assert_eq!((counted(&net, n).paths_opened, counted(&net, n).forged), (1, 0));
+        assert_eq!((counted(&net, n).paths.opened, counted(&net, n).forged), (1, 0));
         assert_eq!(paths(&net, n)[1].rtt, Some(Duration::from_millis(2)), "of the challenge");
     }
     let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 1)).expect("a channel");
@@ -174,7 +174,8 @@ fn a_packet_that_another_sends_on_moves_no_path() {
             if remote == victim() {
                 there += datagram.len();
             } else {
-                (here, _) = (here + 1, arrives(&mut net, 0, LINK, addr(1), &datagram));
+                here += 1;
+                arrives(&mut net, 0, LINK, addr(1), &datagram);
             }
         }
         for (_, datagram) in trains(&mut net, 0, LINK) {
@@ -183,7 +184,7 @@ fn a_packet_that_another_sends_on_moves_no_path() {
     }
     assert!(there <= 4 * PACKET_MIN && there <= 3 * came, "{there} bytes to another's address");
     assert!(here > 1, "and everything else to its own");
-    assert_eq!((paths(&net, 1)[0].remote, counted(&net, 1).paths_moved), (addr(0), 0));
+    assert_eq!((paths(&net, 1)[0].remote, counted(&net, 1).paths.moved), (addr(0), 0));
 }
 
 #[test]
@@ -208,9 +209,9 @@ fn a_path_follows_its_peer_to_another_address() {
             net.events[1].push(event);
         }
     }
-    assert_eq!((paths(&net, 1)[0].remote, counted(&net, 1).paths_moved), (moved, 1));
+    assert_eq!((paths(&net, 1)[0].remote, counted(&net, 1).paths.moved), (moved, 1));
     assert_eq!(received(&net), 20);
-    assert_eq!(counted(&net, 0).paths_moved, 0);
+    assert_eq!(counted(&net, 0).paths.moved, 0);
 }
 
 #[test]
@@ -226,7 +227,7 @@ fn an_answer_counts_whenever_it_comes_and_once() {
     assert_eq!(states(&net, 0)[1], PathState::Unproven);
     arrives(&mut net, 0, OTHER, addr_on(OTHER, 1), &answer);
     assert_eq!(states(&net, 0)[1], PathState::Carries);
-    assert_eq!(counted(&net, 0).responses_stray, 0);
+    assert_eq!(counted(&net, 0).paths.responses_stray, 0);
     arrives(&mut net, 0, OTHER, addr_on(OTHER, 1), &answer);
-    assert_eq!((counted(&net, 0).duplicates, counted(&net, 0).paths_opened), (1, 1));
+    assert_eq!((counted(&net, 0).duplicates, counted(&net, 0).paths.opened), (1, 1));
 }
