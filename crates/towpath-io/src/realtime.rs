@@ -26,6 +26,15 @@ pub fn first_in_first_out(priority: i32) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Gives the calling thread the priority of any other again.
+pub fn ordinary() {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `parameter` is a valid structure for the time of the call; 0 is the calling thread.
+    unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameter);
+    }
+}
+
 /// Timers of the calling thread fire when they are due, and not up to 50 µs later with others.
 pub fn exact_timers() {
     // SAFETY: takes integers alone.

@@ -62,11 +62,9 @@ fn main() -> io::Result<()> {
     write("media_es", &elementary_clips()?)?;
     write("media_trace", &traces())?;
     write("media_schedule", &schedules())?;
-    write("media_rtp", &streams::reports())?;
-    write("media_rtsp", &streams::requests())?;
-    let clip = clips(&[], &["mpeg2.ts"])?;
-    write("media_send", &clip)?;
-    write("media_receive", &streams::datagrams(&clip))?;
+    for (target, seeds) in streams::all(clips(&[], &["mpeg2.ts"])?) {
+        write(target, &seeds)?;
+    }
     write("operations", &script::scripts())?;
     write("collective", &collectives())?;
     write("shared_ring", &shared::seeds())?;

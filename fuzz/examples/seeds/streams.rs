@@ -5,8 +5,19 @@ use towpath_media::send::Feedback;
 
 type Seeds = Vec<(&'static str, Vec<u8>)>;
 
+/// Of every target that has to do with streams; `clips` are transport streams.
+pub fn all(clips: Seeds) -> [(&'static str, Seeds); 4] {
+    let datagrams = datagrams(&clips);
+    [
+        ("media_rtp", reports()),
+        ("media_rtsp", requests()),
+        ("media_send", clips),
+        ("media_receive", datagrams),
+    ]
+}
+
 /// RTP and RTCP.
-pub fn reports() -> Seeds {
+fn reports() -> Seeds {
     let header = Header { marker: false, payload_type: 33, sequence: 1, timestamp: 2, ssrc: 3 };
     let mut packet = header.emit().to_vec();
     packet.extend([0x47; 20]);
@@ -21,7 +32,7 @@ pub fn reports() -> Seeds {
 }
 
 /// A player from its first word to its last, and what it must not do.
-pub fn requests() -> Seeds {
+fn requests() -> Seeds {
     const ID: &str = "01010101010101010101010101010101";
     let line = |method: &str, more: &str| {
         format!("{method} rtsp://h/a.ts RTSP/1.0\r\nCSeq: 1\r\n{more}\r\n")
@@ -47,7 +58,7 @@ pub fn requests() -> Seeds {
 }
 
 /// A clip in datagrams, each after its time and length.
-pub fn datagrams(clips: &[(impl AsRef<str>, Vec<u8>)]) -> Seeds {
+fn datagrams(clips: &[(&str, Vec<u8>)]) -> Seeds {
     let mut bytes = Vec::new();
     for datagram in clips.iter().flat_map(|(_, clip)| clip.chunks(7 * 188)).take(20) {
         let [low, high] = (datagram.len() as u16).to_le_bytes();

@@ -241,7 +241,7 @@ fn draw(reception: &Reception, since: Duration, bytes: &mut u64) {
         Received::Written(receiver) => (receiver.counters(), receiver.level()),
         Received::Sent(playout, _) => (playout.receiver().counters(), playout.sender().waiting()),
         Received::Judged(arrivals) => {
-            let _ = write!(io::stderr(), "\r\x1b[K{} datagrams", arrivals.report().datagrams);
+            let _ = write!(io::stderr(), "\r\x1b[K{} datagrams", arrivals.datagrams());
             return;
         }
     };

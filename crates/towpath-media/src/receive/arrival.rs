@@ -115,6 +115,11 @@ impl Arrivals {
         keep(&mut self.references, came_ns - (i128::from(ticks) * 1000 / 27) as i64);
     }
 
+    /// Datagrams that came.
+    pub const fn datagrams(&self) -> u64 {
+        self.report.datagrams
+    }
+
     /// What was found until now.
     pub fn report(&self) -> ArrivalReport {
         let count = self.report.datagrams.max(1) as f64;

@@ -15,6 +15,8 @@ mod reception;
 mod rtsp;
 mod service;
 mod source;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod titles;
 

@@ -20,6 +20,8 @@ use super::service::{PacingError, random};
 const REPORT: Duration = Duration::from_secs(5);
 /// Longest sleep: marks and silence are looked at so often.
 const STEP: Duration = Duration::from_millis(100);
+/// The receiving thread's real-time priority: below that of the thread that sends.
+const FIFO: i32 = 40;
 /// How soon a writer that was busy is asked again.
 const WRITER: Duration = Duration::from_millis(5);
 /// Bytes handed to it at once.
@@ -106,7 +108,6 @@ impl Reception {
         let reports = PlainSocket::listen(next, interface, source).ok();
         let mut drawn = [0; 4];
         random(&mut drawn)?;
-        let _ = realtime::first_in_first_out(40);
         let (clock, ssrc) = (Clock::start(), u32::from_be_bytes(drawn));
         let zero = Instant::ZERO;
         Ok(Self {
@@ -160,7 +161,10 @@ impl Reception {
                 filled.iter().try_for_each(|block| out.write_all(&block))?;
                 out.flush()
             });
+            // As long as it sleeps between datagrams, and no longer.
+            let _ = realtime::first_in_first_out(FIFO);
             let ended = self.until(times, wake, &blocks, stop);
+            realtime::ordinary();
             drop(blocks);
             let written = writer.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
             written.map_err(ReceptionError::Write)?;

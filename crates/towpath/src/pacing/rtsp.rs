@@ -89,6 +89,8 @@ struct Connection {
     input: Vec<u8>,
     heard: Instant,
     closing: bool,
+    /// Requests are left that a turn did not come to.
+    more: bool,
 }
 
 /// What sessions need of files, streams and connections.
@@ -168,6 +170,10 @@ impl Serve {
         for (id, _) in ids.iter().zip(&came[1..]).filter(|(_, came)| **came) {
             self.read(now, *id);
         }
+        let more = self.connections.iter().filter(|(_, c)| c.more);
+        for id in more.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.answer(now, id);
+        }
         self.server.handle_timeout(now, &mut self.desk);
         let over = |c: &Connection| {
             let idle = now.since(c.heard) > IDLE + Duration::from_secs(5);
@@ -185,7 +191,9 @@ impl Serve {
         let ready = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let mut fds = vec![ready(self.listener.as_fd())];
         fds.extend(ids.iter().map(|id| ready(self.connections[id].stream.as_fd())));
-        match poll(&mut fds, Some(&STEP)) {
+        let busy = self.connections.values().any(|c| c.more);
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut fds, Some(if busy { &none } else { &STEP })) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }
@@ -207,8 +215,15 @@ impl Serve {
             self.served.connections += 1;
             self.desk.outlets.insert(id, out.clone());
             let peer = peer.ip().to_canonical();
-            let connection =
-                Connection { stream, out, peer, input: Vec::new(), heard: now, closing: false };
+            let connection = Connection {
+                stream,
+                out,
+                peer,
+                input: Vec::new(),
+                heard: now,
+                closing: false,
+                more: false,
+            };
             self.connections.insert(id, connection);
         }
     }
@@ -233,7 +248,14 @@ impl Serve {
         };
         connection.input.truncate(have + n);
         connection.heard = now;
+        self.answer(now, id);
+    }
+
+    /// Answers what a connection asked, a bounded number of requests.
+    fn answer(&mut self, now: Instant, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         let mut at = 0;
+        connection.more = true;
         for _ in 0..REQUESTS {
             match item(&connection.input[at..]) {
                 Ok(Some((Item::Request(request), n))) => {
@@ -248,7 +270,10 @@ impl Serve {
                     self.server.heard(now, id);
                     at += n;
                 }
-                Ok(None) => break,
+                Ok(None) => {
+                    connection.more = false;
+                    break;
+                }
                 Err(_) => {
                     self.served.garbled += 1;
                     return self.close(id);

@@ -14,7 +14,7 @@ use rustix::time::{
 };
 use towpath_io::udp::PlainSocket;
 use towpath_io::{Clock, realtime};
-use towpath_media::rtp::{RTP_HEADER, Report, Sent, reports, sender_report};
+use towpath_media::rtp::{RTP_HEADER, Report, Sent, goodbye, reports, sender_report};
 use towpath_media::send::{DATAGRAM, Due, Feedback, Sender as Stream, StreamId, Streams, Tick};
 use towpath_wire::Instant;
 
@@ -335,7 +335,14 @@ impl Thread {
     /// A stream is over.
     fn end(&mut self, id: StreamId) {
         self.streams.remove(id);
-        let Some(entry) = self.entries.remove(&id) else { return };
+        let Some(mut entry) = self.entries.remove(&id) else { return };
+        let now = self.clock.now();
+        if let Some(mut packet) = own_report(&self.clock, now, &mut entry) {
+            // Players know by it that there is no more.
+            let ssrc = entry.outlet.numbering().map_or(0, |rtp| rtp.ssrc());
+            goodbye(&mut packet, ssrc);
+            send_report(&self.sockets[1], &entry, &packet);
+        }
         self.by_ticket.remove(&entry.ticket.0);
         let _ = self.asks.send(Ask::Close(entry.ticket.0));
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
@@ -346,34 +353,12 @@ impl Thread {
 
     /// Sources tell of themselves.
     fn report(&mut self, now: Instant) {
-        let mut packet = Vec::new();
-        for entry in self.entries.values_mut() {
+        let Self { entries, sockets, clock, .. } = self;
+        for entry in entries.values_mut() {
             let due = entry.reported == Instant::ZERO || now.since(entry.reported) >= REPORT;
-            let Some(rtp) = entry.outlet.numbering().filter(|rtp| due && rtp.sent().0 > 0) else {
-                continue;
-            };
-            let (packets, octets) = rtp.sent();
-            let unix_ns = u128::from(self.clock.unix_us_at_zero()) * 1000;
-            let wall = unix_ns + u128::from(now.as_nanos());
-            let seconds = (wall / 1_000_000_000) as u64 + NTP_UNIX;
-            let fraction = ((wall % 1_000_000_000) << 32) / 1_000_000_000;
-            let ntp = seconds << 32 | fraction as u64;
-            let timestamp = rtp.timestamp(now);
-            packet.clear();
-            let sent = Sent { ssrc: rtp.ssrc(), ntp, timestamp, packets, octets };
-            sender_report(&mut packet, &sent, NAME);
-            entry.reported = now;
-            match &entry.outlet {
-                Outlet::Udp { to, .. } => {
-                    let port = to.port().saturating_add(1);
-                    let to = entry.receiver.unwrap_or(SocketAddr::new(to.ip(), port));
-                    let _ = self.sockets[1].send([(to, &packet[..])].into_iter());
-                }
-                Outlet::Interleaved { connection, channel, .. } => {
-                    let len = (packet.len() as u16).to_be_bytes();
-                    let front = [b'$', channel.wrapping_add(1), len[0], len[1]];
-                    let _ = connection.send([&front, &packet]);
-                }
+            if due && let Some(packet) = own_report(clock, now, entry) {
+                entry.reported = now;
+                send_report(&sockets[1], entry, &packet);
             }
         }
     }
@@ -453,11 +438,14 @@ impl Thread {
         }
         let ready = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let [media, reports] = &self.sockets;
+        // Whoever says more than is heard must not keep the thread awake.
+        let heed = if self.heard < HEARD_MAX { PollFlags::IN } else { PollFlags::empty() };
+        let heard = |fd| PollFd::from_borrowed_fd(fd, heed);
         let mut fds = [
             ready(timer.as_fd()),
             ready(wake.as_fd()),
-            ready(media.as_fd()),
-            ready(reports.as_fd()),
+            heard(media.as_fd()),
+            heard(reports.as_fd()),
         ];
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         let waited = poll(&mut fds, if due > now { None } else { Some(&none) });
@@ -477,7 +465,7 @@ impl Thread {
             let _ = rustix::io::read(&**wake, &mut word);
         }
         for which in [0, 1] {
-            if came[2 + which] {
+            if came[2 + which] && self.heard < HEARD_MAX {
                 self.hear(which);
             }
         }
@@ -497,5 +485,35 @@ pub(super) fn status_of(stream: &Stream) -> Status {
         feedback: [0; 3],
         loss: None,
         error: None,
+    }
+}
+
+/// What a source tells of itself, if it sent something by RTP.
+fn own_report(clock: &Clock, now: Instant, entry: &mut Entry) -> Option<Vec<u8>> {
+    let rtp = entry.outlet.numbering().filter(|rtp| rtp.sent().0 > 0)?;
+    let (packets, octets) = rtp.sent();
+    let wall = u128::from(clock.unix_us_at_zero()) * 1000 + u128::from(now.as_nanos());
+    let seconds = (wall / 1_000_000_000) as u64 + NTP_UNIX;
+    let fraction = ((wall % 1_000_000_000) << 32) / 1_000_000_000;
+    let ntp = seconds << 32 | fraction as u64;
+    let sent = Sent { ssrc: rtp.ssrc(), ntp, timestamp: rtp.timestamp(now), packets, octets };
+    let mut packet = Vec::new();
+    sender_report(&mut packet, &sent, NAME);
+    Some(packet)
+}
+
+/// To whom a stream goes.
+fn send_report(socket: &PlainSocket, entry: &Entry, packet: &[u8]) {
+    match &entry.outlet {
+        Outlet::Udp { to, .. } => {
+            let next = SocketAddr::new(to.ip(), to.port().saturating_add(1));
+            let to = entry.receiver.unwrap_or(next);
+            let _ = socket.send([(to, packet)].into_iter());
+        }
+        Outlet::Interleaved { connection, channel, .. } => {
+            let len = (packet.len() as u16).to_be_bytes();
+            let front = [b'$', channel.wrapping_add(1), len[0], len[1]];
+            let _ = connection.send([&front, packet]);
+        }
     }
 }
