@@ -22,8 +22,8 @@ pub enum JobError {
 }
 
 /// A task together with the team of all tasks that one `towpath run -n` has started, in the order
-/// of their ranks. A process that was started otherwise is a job of one: where `TOWPATH_SIZE` is not
-/// set, or 1.
+/// of their ranks. A process that was started otherwise (`TOWPATH_SIZE` is not set, or 1) is a job
+/// of one.
 ///
 /// ```no_run
 /// use towpath_task::Job;
@@ -63,8 +63,8 @@ impl Job {
         Ok(Self { task, team })
     }
 
-    /// The team of `size` tasks that meet in `group`, in the order of the ranks that they give; equal
-    /// ones as they come.
+    /// The team of `size` tasks that meet in `group`, in the order of the ranks that they give;
+    /// equal ones as they come.
     pub fn meet(task: &mut Task, group: &str, rank: u32, size: u32) -> Result<Team, TeamError> {
         // In the order in which they came, which is any.
         let mut arrived = task.team(group, size)?;

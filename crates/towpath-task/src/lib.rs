@@ -44,10 +44,10 @@
 //! | `direct` | when direct routes are asked for and used |
 //! | `rings` | shared memory with tasks of the same host |
 //! | `streams` | kernel TCP to tasks of other hosts |
-//! | [`team`], `pending`, `slices` | what tasks do together: barrier, broadcast, reduce and their like |
+//! | [`team`], `pending`, `slices` | what teams do: barrier, broadcast, reduce and their like |
 //! | [`topology`] | grids and hypercubes of ranks |
 //! | [`job`] | all tasks of one `towpath run -n` |
-//! | [`calls`], [`pool`], [`mod@pipe`] | calls and replies; shared work; stages with a bound between them |
+//! | [`calls`], [`pool`], [`mod@pipe`] | calls and replies; shared work; stages of a pipeline |
 //! | [`loan`] | memory that a message is written into where it is read |
 //! | [`place`] | where the daemon is |
 //! | `accounts` | what it tells of its ways to others |

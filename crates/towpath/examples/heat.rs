@@ -180,8 +180,8 @@ fn gather(job: &mut Job, block: &Block) -> Outcome<ExitCode> {
     let (ours, right) = (plate.inside().to_vec(), alone.inside().to_vec());
     let differ = ours.iter().zip(&right).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
     println!(
-        "{STEPS} steps of {WIDTH} x {HEIGHT} points by {members} tasks: {:.6} in the middle, {differ} \
-         points differ from the plate computed alone",
+        "{STEPS} steps of {WIDTH} x {HEIGHT} points by {members} tasks: {:.6} in the middle, \
+         {differ} points differ from the plate computed alone",
         plate.u[plate.at(WIDTH / 2, HEIGHT / 2)]
     );
     Ok(if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

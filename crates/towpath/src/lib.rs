@@ -16,10 +16,10 @@
 //!
 //! | for programs | what it is |
 //! |---|---|
-//! | [`Job`], [`Task`] | all tasks that were started together; one task: messages, groups, spawning |
-//! | [`Team`] | what tasks do together: barrier, broadcast, reduce, exchange; parts of a team |
-//! | [`Channel`] | a way of its own between two tasks, with a class and a deadline, or reserved |
-//! | [`Pool`], [`PipeIn`], [`PipeOut`] | work for whoever has time; stages with a bound between them |
+//! | [`Job`], [`Task`] | all tasks of a run; one task: messages, groups, spawning |
+//! | [`Team`] | what tasks do together: barrier, broadcast, reduce; parts of a team |
+//! | [`Channel`] | a way of its own between two tasks, with a class, or reserved |
+//! | [`Pool`], [`PipeIn`], [`PipeOut`] | work for whoever has time; stages of a pipeline |
 //! | [`plain`](task::plain) | values instead of bytes: arrays, tiles, structures |
 //! | [`farm`] | one command over many inputs on all hosts |
 //! | [`task`] | all of it |

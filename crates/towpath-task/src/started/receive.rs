@@ -73,9 +73,9 @@ pub enum Cancelled<R> {
 
 impl Task {
     /// Posts a receive: the earliest message that fits goes to it, also one that waits already, and
-    /// into `room` as soon as it is whole. At most [`POSTED_MAX`] may be posted; the earlier goes before the
-    /// later where both fit. `what` is a [`Wanted`](crate::Wanted), or a [`Pattern`] of bits of
-    /// context and tag.
+    /// into `room` as soon as it is whole. At most [`POSTED_MAX`] may be posted; the earlier goes
+    /// before the later where both fit. `what` is a [`Wanted`](crate::Wanted), or a [`Pattern`] of
+    /// bits of context and tag.
     pub fn start_recv<R: Room>(
         &mut self,
         what: impl Into<Pattern>,
