@@ -81,12 +81,11 @@ unsafe fn receive<T: Plain>(
     let what = wanted(what)?;
     // SAFETY: the caller's promise, for the checks; nothing is read.
     unsafe { given::room::<T>(values.cast(), room, "the values") }?;
-    let empty: &mut [T] = &mut [];
-    // SAFETY: checked; memory that comes from C holds some values, whichever, and all are values.
-    let to = if room == 0 {
-        empty
+    let to: &mut [T] = if room == 0 {
+        &mut []
     } else {
-        unsafe { std::slice::from_raw_parts_mut(values.cast::<T>(), room) }
+        // SAFETY: checked; memory that comes from C holds some values, whichever, and all are some.
+        unsafe { std::slice::from_raw_parts_mut(values.cast(), room) }
     };
     let got = match timeout(timeout_ns) {
         None => Some(inner.task.recv_slice_into(&what, to)?),

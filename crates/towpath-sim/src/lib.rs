@@ -19,6 +19,18 @@
 //! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
 //! | [`vm`] | virtual machines with tasks that do what tasks do, and a checker |
 //! | [`memory`], [`crypto`], [`hash`] | stand-ins for message memory, cryptography and traces |
+//!
+//! ```
+//! use towpath_sim::{Scenario, run, swarm::stand_in};
+//!
+//! let text = "hosts = [2, 2]\nflows = [1, 1]\nflow_bytes = [1000, 2000]\n\
+//!             tasks = [0, 0]\nfaults = [0, 0]\n";
+//! let scenario = Scenario::parse(text).expect("a scenario");
+//! let once = run(&scenario, 7, &stand_in, &|_| {});
+//! let again = run(&scenario, 7, &stand_in, &|_| {});
+//! assert!(once.bytes >= 1000);
+//! assert_eq!(once.trace_hash, again.trace_hash, "the same seed, the same run");
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod clock;

@@ -138,6 +138,7 @@ impl Task {
     }
 
     /// Waits for the answer to a question.
+    #[allow(clippy::needless_pass_by_value, reason = "an answer is got once")]
     pub fn finish_call<A: Plain>(&mut self, pending: PendingCall) -> Result<Values<A>, CallError> {
         let PendingCall { to, number } = pending;
         let wanted = Wanted::any().from(to).tag(number).context(CALLS);

@@ -19,13 +19,11 @@ pub enum JobError {
     /// The job's tasks did not come together.
     #[error(transparent)]
     Team(#[from] TeamError),
-    /// A variable that `towpath run` sets is missing.
-    #[error("{0} is set, and {1} is not\nhint: start it with `towpath run -n …`")]
-    Environment(&'static str, &'static str),
 }
 
 /// A task together with the team of all tasks that one `towpath run -n` has started, in the order
-/// of their ranks. A process that was started otherwise is a job of one.
+/// of their ranks. A process that was started otherwise (`TOWPATH_SIZE` is not set, or 1) is a job
+/// of one.
 ///
 /// ```no_run
 /// use towpath_task::Job;
@@ -51,27 +49,22 @@ impl Job {
     /// Becomes a task, and waits until the others have.
     pub fn enrol() -> Result<Self, JobError> {
         let mut task = Task::enrol()?;
-        let team = match (Task::rank(), Task::size()) {
-            (Some(rank), Some(size)) if size > 1 => {
+        let team = match Task::size() {
+            Some(size) if size > 1 => {
                 // Groups are the whole virtual machine's: the job's name keeps two runs apart.
                 let group = format!("job {}", Task::job().unwrap_or_default());
-                Self::meet(&mut task, &group, rank, size)?
+                Self::meet(&mut task, &group, Task::rank().unwrap_or(0), size)?
             }
-            (Some(_), Some(_)) | (None, None) => {
+            _ => {
                 let own = task.id();
                 task.team_of(&[own])?
-            }
-            (Some(_), None) => {
-                return Err(JobError::Environment("TOWPATH_RANK", "TOWPATH_SIZE"));
-            }
-            (None, Some(_)) => {
-                return Err(JobError::Environment("TOWPATH_SIZE", "TOWPATH_RANK"));
             }
         };
         Ok(Self { task, team })
     }
 
-    /// The team of `size` tasks that meet in `group`, by the ranks that they give.
+    /// The team of `size` tasks that meet in `group`, in the order of the ranks that they give;
+    /// equal ones as they come.
     pub fn meet(task: &mut Task, group: &str, rank: u32, size: u32) -> Result<Team, TeamError> {
         // In the order in which they came, which is any.
         let mut arrived = task.team(group, size)?;

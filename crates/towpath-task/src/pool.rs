@@ -54,7 +54,8 @@ impl Pool {
         self.stolen
     }
 
-    /// The next item to do; `None` when all are done or being done, to all members at the same time.
+    /// The next item to do; `None`, to all members at the same time, when all are done or being
+    /// done.
     /// Others are served here: while an item is being done they wait.
     pub fn next(&mut self, task: &mut Task, team: &mut Team) -> Result<Option<u64>, TeamError> {
         task.poll()?;

@@ -124,7 +124,7 @@ impl Task {
     /// Receives the earliest message that fits into `out`; waits for it. One that is longer than
     /// `out` stays where it is, and the error says how long it is.
     pub fn recv_into(&mut self, wanted: &Wanted, out: &mut [u8]) -> Result<Received, RecvError> {
-        let got = self.into_until(wanted, out, Deadline::NEVER, &anything)?;
+        let got = self.fill_until(wanted, out, Deadline::NEVER, &anything)?;
         Ok(got.expect("a wait without end ends with a message"))
     }
 
@@ -136,12 +136,12 @@ impl Task {
         out: &mut [u8],
         timeout: Duration,
     ) -> Result<Option<Received>, RecvError> {
-        self.into_until(wanted, out, Deadline::after(Some(timeout)), &anything)
+        self.fill_until(wanted, out, Deadline::after(Some(timeout)), &anything)
     }
 
     /// Receives into `out` what `check` finds nothing wrong with.
     #[inline]
-    pub(crate) fn into_until(
+    pub(crate) fn fill_until(
         &mut self,
         wanted: &Wanted,
         out: &mut [u8],
@@ -235,12 +235,11 @@ impl Task {
         wanted: &Wanted,
         check: &impl Fn(&Received) -> Result<(), RecvError>,
     ) -> Option<Result<Message, RecvError>> {
-        let seen = match self.endpoint.probe(wanted) {
-            Some((_, waiting)) => about(waiting),
-            None => {
-                let ring = self.rings.find(wanted, &mut self.endpoint)?;
-                ring.about(&ring.arrival())
-            }
+        let seen = if let Some((_, waiting)) = self.endpoint.probe(wanted) {
+            about(waiting)
+        } else {
+            let ring = self.rings.find(wanted, &mut self.endpoint)?;
+            ring.about(&ring.arrival())
         };
         if let Err(e) = check(&seen) {
             return Some(Err(e));

@@ -365,8 +365,8 @@ impl Rings {
     }
 
     /// Receives the message at the head of the ring of the source that `wanted` names if it is a
-    /// tiny one, as most are, that fits, `check` too, and is due; its header. `None`: [`Rings::find`] finds out
-    /// what there is instead.
+    /// tiny one, as most are, that fits, `check` too, and is due; what is known of it. `None`:
+    /// [`Rings::find`] finds out what there is instead.
     #[inline]
     pub(crate) fn take_tiny(
         &mut self,

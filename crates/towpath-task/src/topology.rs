@@ -98,8 +98,8 @@ impl Grid {
     }
 }
 
-/// The neighbours of a rank in a hypercube, one for each bit, lowest first; where `size` is no power
-/// of two, those that there are.
+/// The neighbours of a rank in a hypercube, one for each bit, lowest first; where `size` is no
+/// power of two, those that there are.
 ///
 /// ```
 /// use towpath_task::topology::hypercube;

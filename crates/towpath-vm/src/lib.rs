@@ -23,6 +23,19 @@
 //! | [`metrics`] | what a daemon measures, and how it tells who asks |
 //! | [`collective`] | barrier, broadcast, reduce and the like, as one member takes part in them |
 //! | [`matching`] | messages that wait in a task to be received |
+//!
+//! Messages that wait, and who gets which:
+//!
+//! ```
+//! use towpath_vm::matching::{Key, Limits, Store, Wanted};
+//! use towpath_wire::HostId;
+//!
+//! let ann = HostId::new(1, 0).unwrap().task(1).unwrap();
+//! let mut store = Store::new(Limits::NONE, 0x5eed);
+//! store.insert(Key { source: ann, tag: 7, context: 0 }, 5, "hello").unwrap();
+//! assert!(store.take(&Wanted::any().tag(8)).is_none());
+//! assert_eq!(store.take(&Wanted::any().from(ann)).unwrap().payload, "hello");
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -16,6 +16,19 @@
 //! | [`histogram`] | distributions in bounded space |
 //! | [`version`] | how two hosts agree on a wire version |
 //! | [`bytes`] | the cursor both directions use |
+//!
+//! ```
+//! use towpath_wire::talk::{HEADER_LEN, Header};
+//! use towpath_wire::{HostId, Rate};
+//!
+//! let host = HostId::new(3, 1).expect("slot 3, its first life");
+//! let (src, dst) = (host.task(7).expect("a task"), host.task(8).expect("another"));
+//! let header =
+//!     Header { src, dst, tag: 5, context: 0, seq: 0, format: 0, total: 11, offset: 0 };
+//! let bytes: [u8; HEADER_LEN] = header.emit();
+//! assert_eq!(Header::parse(&bytes), Ok(header));
+//! assert_eq!(Rate::from_mbps(5).as_bps(), 5_000_000);
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -18,7 +18,8 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use towpath::task::{Task, TaskId, Wanted};
+use towpath::task::plain::{Tile, TileMut};
+use towpath::{Grid, Job};
 
 /// Points inside the border, across and down.
 const WIDTH: usize = 192;
@@ -43,9 +44,9 @@ struct Block {
     next: Vec<f64>,
 }
 
-/// Sides of a block: the neighbour there is so many columns and rows away. Opposite sides differ
-/// in the last bit of their number.
-const SIDES: [(isize, isize); 4] = [(-1, 0), (1, 0), (0, -1), (0, 1)];
+/// Sides of a block: in which direction of the grid (0: rows, 1: columns) the neighbour there is,
+/// and which way. Opposite sides differ in the last bit of their number.
+const SIDES: [(usize, i64); 4] = [(1, -1), (1, 1), (0, -1), (0, 1)];
 
 /// Temperature at the beginning, inside and at the border.
 fn initial(x: isize, y: isize) -> f64 {
@@ -71,7 +72,8 @@ impl Block {
 
     /// The block of the member with this rank.
     fn of(rank: usize, members: usize) -> Self {
-        let (columns, rows) = grid(members);
+        let grid = grid(members);
+        let [rows, columns] = [0, 1].map(|direction| grid.extents()[direction] as usize);
         let (column, row) = (rank % columns, rank / columns);
         let (x, right) = (WIDTH * column / columns, WIDTH * (column + 1) / columns);
         let (y, bottom) = (HEIGHT * row / rows, HEIGHT * (row + 1) / rows);
@@ -93,115 +95,93 @@ impl Block {
         }
         // The rim is fixed or comes from neighbours: it stays what it was.
         for side in 0..SIDES.len() {
-            for at in self.side(side, true) {
+            let (start, rows, columns) = self.side(side, true);
+            for at in (0..rows).flat_map(|row| start + row * stride..start + row * stride + columns)
+            {
                 self.next[at] = self.u[at];
             }
         }
         std::mem::swap(&mut self.u, &mut self.next);
     }
 
-    /// Where a side's points are: the block's own edge, or the rim beyond it.
-    fn side(&self, side: usize, rim: bool) -> Vec<usize> {
-        let beyond = usize::from(rim);
+    /// Where a side begins, and how many rows and columns it has: the block's own edge, or the rim
+    /// beyond it.
+    const fn side(&self, side: usize, rim: bool) -> (usize, usize, usize) {
+        let beyond = rim as usize;
         match side {
-            0 => (1..=self.h).map(|row| self.at(1 - beyond, row)).collect(),
-            1 => (1..=self.h).map(|row| self.at(self.w + beyond, row)).collect(),
-            2 => (1..=self.w).map(|column| self.at(column, 1 - beyond)).collect(),
-            _ => (1..=self.w).map(|column| self.at(column, self.h + beyond)).collect(),
+            0 => (self.at(1 - beyond, 1), self.h, 1),
+            1 => (self.at(self.w + beyond, 1), self.h, 1),
+            2 => (self.at(1, 1 - beyond), 1, self.w),
+            _ => (self.at(1, self.h + beyond), 1, self.w),
         }
     }
 
-    fn inside(&self) -> Vec<u8> {
-        let row = |row| &self.u[self.at(1, row)..=self.at(self.w, row)];
-        (1..=self.h).flat_map(row).flat_map(|t| t.to_le_bytes()).collect()
+    fn edge(&self, side: usize) -> Tile<'_, f64> {
+        let (at, rows, columns) = self.side(side, false);
+        Tile::new(&self.u[at..], rows, columns, self.w + 2)
+    }
+
+    fn rim(&mut self, side: usize) -> TileMut<'_, f64> {
+        let ((at, rows, columns), stride) = (self.side(side, true), self.w + 2);
+        TileMut::new(&mut self.u[at..], rows, columns, stride)
+    }
+
+    /// All of it without the rim.
+    fn inside(&self) -> Tile<'_, f64> {
+        Tile::new(&self.u[self.at(1, 1)..], self.h, self.w, self.w + 2)
+    }
+
+    /// The part of it that another block covers.
+    fn part(&mut self, block: &Self) -> TileMut<'_, f64> {
+        let (at, stride) = (self.at(block.x + 1, block.y + 1), self.w + 2);
+        TileMut::new(&mut self.u[at..], block.h, block.w, stride)
     }
 }
 
-fn temperatures(bytes: &[u8]) -> impl Iterator<Item = f64> {
-    bytes.chunks_exact(8).map(|c| f64::from_le_bytes(c.try_into().expect("8 bytes")))
+/// The grid of members, rows and columns: as square as it can be, and wide rather than high.
+fn grid(members: usize) -> Grid {
+    let balanced = Grid::balanced(members as u32, 2);
+    let [most, least] = [0, 1].map(|direction| balanced.extents()[direction]);
+    Grid::new(&[least, most])
 }
 
-/// Columns and rows of the grid of members: as square as it can be.
-fn grid(members: usize) -> (usize, usize) {
-    let rows =
-        (1..=members).take_while(|r| r * r <= members).filter(|r| members.is_multiple_of(*r));
-    let rows = rows.last().unwrap_or(1);
-    (members / rows, rows)
-}
-
-fn neighbour(rank: usize, members: usize, (dx, dy): (isize, isize)) -> Option<usize> {
-    let (columns, rows) = grid(members);
-    let column = (rank % columns).checked_add_signed(dx).filter(|c| *c < columns)?;
-    let row = (rank / columns).checked_add_signed(dy).filter(|r| *r < rows)?;
-    Some(row * columns + column)
-}
-
-/// The members, and one's own rank among them.
-fn meet(task: &mut Task, size: u32) -> Outcome<(Vec<TaskId>, usize)> {
-    // Groups are the whole virtual machine's: the job's name keeps two runs apart.
-    let group = format!("heat of {}", Task::job().unwrap_or_default());
-    task.join_group(&group)?;
-    let members = task.freeze_group(&group, size)?.members;
-    let members: Vec<TaskId> = members.into_iter().flatten().collect();
-    let rank = members.iter().position(|m| *m == task.id()).ok_or("not a member")?;
-    Ok((members, rank))
-}
-
-const fn from_with(source: TaskId, tag: i32) -> Wanted {
-    Wanted { source: Some(source), tag: Some(tag), context: 0 }
-}
-
-fn exchange(
-    task: &mut Task,
-    members: &[TaskId],
-    rank: usize,
-    block: &mut Block,
-    step: usize,
-) -> Outcome<()> {
+fn exchange(job: &mut Job, grid: &Grid, block: &mut Block, step: usize) -> Outcome<()> {
     let tag = |side: usize| i32::try_from(4 * step + side).unwrap_or(i32::MAX);
-    let mut bytes = Vec::new();
-    for (side, away) in SIDES.into_iter().enumerate() {
-        let Some(to) = neighbour(rank, members.len(), away) else { continue };
-        bytes.clear();
-        for at in block.side(side, false) {
-            bytes.extend_from_slice(&block.u[at].to_le_bytes());
-        }
-        task.send(members[to], tag(side), &bytes)?;
+    let rank = job.rank();
+    for (side, (direction, way)) in SIDES.into_iter().enumerate() {
+        let Some(to) = grid.neighbour(rank, direction, way) else { continue };
+        let to = job.member(to);
+        job.task.send_tile(to, tag(side), block.edge(side))?;
     }
-    for (side, away) in SIDES.into_iter().enumerate() {
-        let Some(from) = neighbour(rank, members.len(), away) else { continue };
+    for (side, (direction, way)) in SIDES.into_iter().enumerate() {
+        let Some(from) = grid.neighbour(rank, direction, way) else { continue };
         // What is my left is its right.
-        let halo = task.recv(&from_with(members[from], tag(side ^ 1)))?;
-        for (at, t) in block.side(side, true).into_iter().zip(temperatures(halo.bytes())) {
-            block.u[at] = t;
-        }
+        let wanted = job.wanted(from).tag(tag(side ^ 1));
+        job.task.recv_tile(&wanted, block.rim(side))?;
     }
     Ok(())
 }
 
-fn gather(task: &mut Task, members: &[TaskId], block: &Block) -> Outcome<ExitCode> {
+fn gather(job: &mut Job, block: &Block) -> Outcome<ExitCode> {
     let mut plate = Block::new([0, 0], [WIDTH, HEIGHT]);
-    let mut put = |part: &Block, bytes: &[u8]| {
-        for (n, t) in temperatures(bytes).enumerate() {
-            let at = plate.at(part.x + n % part.w + 1, part.y + n / part.w + 1);
-            plate.u[at] = t;
-        }
-    };
-    put(block, &block.inside());
-    for (rank, member) in members.iter().enumerate().skip(1) {
-        let message = task.recv(&from_with(*member, GATHER))?;
-        put(&Block::of(rank, members.len()), message.bytes());
+    let members = job.size() as usize;
+    for (to, from) in plate.part(block).rows().zip(block.inside().rows()) {
+        to.copy_from_slice(from);
+    }
+    for rank in 1..members {
+        let wanted = job.wanted(rank as u32).tag(GATHER);
+        let part = plate.part(&Block::of(rank, members));
+        job.task.recv_tile(&wanted, part)?;
     }
     let mut alone = Block::new([0, 0], [WIDTH, HEIGHT]);
     for _ in 0..STEPS {
         alone.step();
     }
-    let (ours, right) = (plate.inside(), alone.inside());
-    let differ = ours.chunks(8).zip(right.chunks(8)).filter(|(a, b)| a != b).count();
+    let (ours, right) = (plate.inside().to_vec(), alone.inside().to_vec());
+    let differ = ours.iter().zip(&right).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
     println!(
-        "{STEPS} steps of {WIDTH} x {HEIGHT} points by {} tasks: {:.6} in the middle, {differ} \
-         points differ from the plate computed alone",
-        members.len(),
+        "{STEPS} steps of {WIDTH} x {HEIGHT} points by {members} tasks: {:.6} in the middle, \
+         {differ} points differ from the plate computed alone",
         plate.u[plate.at(WIDTH / 2, HEIGHT / 2)]
     );
     Ok(if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -215,18 +195,18 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Outcome<ExitCode> {
-    let mut task = Task::enrol()?;
-    let size = Task::size().ok_or("TOWPATH_SIZE is not set\nhint: towpath run -n 4 -- …")?;
-    let (members, rank) = meet(&mut task, size)?;
-    let mut block = Block::of(rank, members.len());
+    let mut job = Job::enrol()?;
+    let members = job.size() as usize;
+    let (grid, mut block) = (grid(members), Block::of(job.rank() as usize, members));
     for step in 0..STEPS {
-        exchange(&mut task, &members, rank, &mut block, step)?;
+        exchange(&mut job, &grid, &mut block, step)?;
         block.step();
     }
-    if rank == 0 {
-        return gather(&mut task, &members, &block);
+    if job.is_first() {
+        return gather(&mut job, &block);
     }
-    task.send(members[0], GATHER, &block.inside())?;
-    task.leave()?;
+    let first = job.member(0);
+    job.task.send_tile(first, GATHER, block.inside())?;
+    job.task.leave()?;
     Ok(ExitCode::SUCCESS)
 }

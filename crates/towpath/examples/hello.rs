@@ -46,7 +46,7 @@ fn lead(task: &mut Task, count: u32) -> Result<(), Box<dyn Error>> {
         eprintln!("a task was not started: {failed}");
     }
     for _ in started.iter().filter(|s| s.is_ok()) {
-        let greeting = task.recv(&Wanted { source: None, tag: Some(GREETING), context })?;
+        let greeting = task.recv(&Wanted::any().tag(GREETING).context(context))?;
         println!("{}", String::from_utf8_lossy(greeting.bytes()));
     }
     Ok(())

@@ -8,8 +8,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use towpath::Task;
-use towpath::task::Wanted;
+use towpath::{Job, Wanted};
 
 const TOKEN: i32 = 1;
 
@@ -25,24 +24,19 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let rounds: u64 = std::env::args().nth(1).map_or(Ok(100), |n| n.parse())?;
-    let mut task = Task::enrol()?;
-    let size = Task::size().ok_or("TOWPATH_SIZE is not set\nhint: towpath run -n 4 -- …")?;
-    // The instance number in the group, not TOWPATH_RANK, names a task's place: any order will do.
-    // Groups are the whole virtual machine's: the job's name keeps two runs apart.
-    let group = format!("ring of {}", Task::job().unwrap_or_default());
-    let rank = task.join_group(&group)?;
-    let members = task.freeze_group(&group, size)?.members;
-    let next = members[(rank as usize + 1) % members.len()].ok_or("a member is missing")?;
-    let wanted = Wanted { source: None, tag: Some(TOKEN), context: 0 };
+    let mut job = Job::enrol()?;
+    let (rank, size) = (job.rank(), job.size());
+    let next = job.member((rank + 1) % size);
+    let wanted = Wanted::any().tag(TOKEN);
+    let task = &mut job.task;
     let mut sum = 0;
     for round in 0..rounds {
         if rank == 0 {
-            task.send(next, TOKEN, &(sum + u64::from(rank)).to_le_bytes())?;
+            task.send_value(next, TOKEN, sum + u64::from(rank))?;
         }
-        let token = task.recv(&wanted)?;
-        sum = u64::from_le_bytes(token.bytes().try_into()?);
+        sum = task.recv_value::<u64>(&wanted)?;
         if rank != 0 {
-            task.send(next, TOKEN, &(sum + u64::from(rank)).to_le_bytes())?;
+            task.send_value(next, TOKEN, sum + u64::from(rank))?;
         } else if round + 1 == rounds {
             println!("{rounds} rounds of {size} tasks: {sum}");
         }

@@ -1,48 +1,90 @@
-//! The facade: engine, daemon, client, configuration, task farm; and what programs use to be
-//! tasks of a virtual machine ([`Task`]).
+//! The facade: what programs use to be tasks of a virtual machine; and, below, what starts and
+//! drives its daemons.
 //!
-//! | module | what it holds |
+//! ```no_run
+//! use towpath::task::collective::Function;
+//! use towpath::{Job, Wanted};
+//!
+//! // All tasks that one `towpath run -n` has started.
+//! let mut job = Job::enrol()?;
+//! let next = job.member((job.rank() + 1) % job.size());
+//! job.task.send_slice(next, 7, &[0.5_f64; 3])?;
+//! let edge = job.task.recv_slice::<f64>(&Wanted::any().tag(7))?;
+//! let most = job.team.all_reduce_value(&mut job.task, edge[0], Function::Max)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | for programs | what it is |
 //! |---|---|
-//! | [`config`] | where a virtual machine's files are, keys, limits |
-//! | [`token`] | what a newcomer is given |
-//! | [`engine`] | drives a node on real sockets and processes |
-//! | [`daemon`] | one host's process: guard, socket, engine |
-//! | [`leftovers`] | what a daemon that was killed with its guard leaves behind |
-//! | [`lock`] | who holds a daemon's directory |
-//! | [`table`] | what a founder keeps of its hosts |
-//! | [`private`] | directories and files that others cannot meddle with |
-//! | [`log`] | the daemon's log |
-//! | [`start`] | hosts on many machines: lists, ssh, limits, control groups |
-//! | [`client`], [`protocol`] | talking to a daemon |
-//! | [`task`] | what lives inside a task: messages, groups, spawning |
-//! | [`pacing`] | streams of video on real sockets |
-//! | [`pvm`] | what a daemon does for programs that were written for PVM |
+//! | [`Job`], [`Task`] | all tasks of a run; one task: messages, groups, spawning |
+//! | [`Team`] | what tasks do together: barrier, broadcast, reduce; parts of a team |
+//! | [`Channel`] | a way of its own between two tasks, with a class, or reserved |
+//! | [`Pool`], [`PipeIn`], [`PipeOut`] | work for whoever has time; stages of a pipeline |
+//! | [`plain`](task::plain) | values instead of bytes: arrays, tiles, structures |
 //! | [`farm`] | one command over many inputs on all hosts |
+//! | [`task`] | all of it |
+//!
+//! What a message's values are travels with it:
+//!
+//! ```
+//! use towpath::task::plain::TypeCode;
+//! towpath::record! {
+//!     /// What the bodies of a simulation send each other.
+//!     struct Body { mass: f64, at: [f64; 3] }
+//! }
+//! assert_eq!(TypeCode::of::<[f64; 3]>().to_string(), "f64");
+//! assert_ne!(TypeCode::of::<Body>(), TypeCode::of::<f64>());
+//! ```
+//!
+//! The rest is what the `towpath` command, its console and tests are built from, and changes with
+//! them: `config`, `token`, `engine`, `daemon`, `leftovers`, `lock`, `table`, `private`, `log`,
+//! `start`, `client`, `protocol`, `pacing`, `pvm`.
 
+#[doc(hidden)]
 pub mod client;
+#[doc(hidden)]
 pub mod config;
+#[doc(hidden)]
 pub mod daemon;
+#[doc(hidden)]
 pub mod engine;
 pub mod farm;
 mod keeper;
+#[doc(hidden)]
 pub mod leftovers;
+#[doc(hidden)]
 pub mod lock;
+#[doc(hidden)]
 pub mod log;
+#[doc(hidden)]
 pub mod pacing;
+#[doc(hidden)]
 pub mod private;
+#[doc(hidden)]
 pub mod protocol;
+#[doc(hidden)]
 pub mod pvm;
+#[doc(hidden)]
 pub mod start;
+#[doc(hidden)]
 pub mod table;
+#[doc(hidden)]
 pub mod token;
 mod version;
 
 pub(crate) use log::log;
 
+#[doc(hidden)]
 pub use client::{Client, ClientError};
+#[doc(hidden)]
 pub use config::{Home, VmDir};
+#[doc(hidden)]
 pub use daemon::{DaemonOptions, Role};
+#[doc(hidden)]
 pub use token::Token;
 pub use towpath_task as task;
-pub use towpath_task::{Envelope, Event, Message, Task, TaskId, Wanted};
+pub use towpath_task::{
+    Channel, Envelope, Event, Grid, Job, Message, PipeIn, PipeOut, Plain, Pool, Task, TaskId, Team,
+    Wanted, record,
+};
 pub use version::{BUILD, VERSION};

@@ -189,7 +189,7 @@ impl Task {
         check: &impl Fn(&Received) -> Result<(), RecvError>,
     ) -> Result<Option<Received>, RecvError> {
         if let Some(room) = T::bytes_mut(out) {
-            let got = self.into_until(wanted, room, deadline, check)?;
+            let got = self.fill_until(wanted, room, deadline, check)?;
             if let Some(about) = got {
                 settle(about, out);
             }

@@ -7,10 +7,10 @@
 //! | `send` | started sends, and sends that do not wait |
 //! | `wait` | until one or all of them are over |
 //!
-//! There is no thread: all of it goes on inside the task's calls, whichever they are. A message goes
-//! to the earliest posted receive that matches it; other receives get what none was posted for.
-//! Messages to one task leave in the order in which they were sent or started: a send waits for
-//! those that were started before.
+//! There is no thread: all of it goes on inside the task's calls, whichever they are. A message
+//! goes to the earliest posted receive that matches it; other receives get what none was posted
+//! for. Messages to one task leave in the order in which they were sent or started: a send waits
+//! for those that were started before.
 //!
 //! ```no_run
 //! use towpath_task::{Task, Wanted};

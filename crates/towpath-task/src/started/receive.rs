@@ -73,9 +73,9 @@ pub enum Cancelled<R> {
 
 impl Task {
     /// Posts a receive: the earliest message that fits goes to it, also one that waits already, and
-    /// into `room` as soon as it is whole. At most [`POSTED_MAX`] may be posted; the earlier goes before the
-    /// later where both fit. `what` is a [`Wanted`](crate::Wanted), or a [`Pattern`] of bits of
-    /// context and tag.
+    /// into `room` as soon as it is whole. At most [`POSTED_MAX`] may be posted; the earlier goes
+    /// before the later where both fit. `what` is a [`Wanted`](crate::Wanted), or a [`Pattern`] of
+    /// bits of context and tag.
     pub fn start_recv<R: Room>(
         &mut self,
         what: impl Into<Pattern>,
@@ -108,12 +108,13 @@ impl Task {
     }
 
     /// Waits until a posted receive is over; its room, cut to what came, and what is known of that.
+    #[allow(clippy::needless_pass_by_value, reason = "nobody can ask for it afterwards")]
     pub fn finish_recv<R: Room>(
         &mut self,
         pending: PendingReceive<R>,
     ) -> Result<(R, Received), StartedError> {
         self.wait_started(&pending, None)?;
-        let (room, outcome) = self.end_receive(pending)?;
+        let (room, outcome) = self.end_receive(&pending)?;
         match outcome {
             Some(received) => Ok((room, received?)),
             None => unreachable!("a wait without end ends when the operation is over"),
@@ -121,6 +122,7 @@ impl Task {
     }
 
     /// Takes a posted receive back, unless its message has come.
+    #[allow(clippy::needless_pass_by_value, reason = "nobody can ask for it afterwards")]
     pub fn cancel_recv<R: Room>(
         &mut self,
         pending: PendingReceive<R>,
@@ -133,7 +135,7 @@ impl Task {
         if let (What::Receive { number: Some(number), .. }, None) = (&slot.what, &slot.over) {
             self.endpoint.cancel(*number);
         }
-        let (room, outcome) = self.end_receive(pending)?;
+        let (room, outcome) = self.end_receive(&pending)?;
         Ok(match outcome {
             Some(received) => Cancelled::Came(room, received?),
             None => Cancelled::Back(room),
@@ -142,7 +144,7 @@ impl Task {
 
     fn end_receive<R: Room>(
         &mut self,
-        pending: PendingReceive<R>,
+        pending: &PendingReceive<R>,
     ) -> Result<(R, Option<Result<Received, RecvError>>), StartedError> {
         self.started.of(&pending.operation)?;
         let slot = self.started.remove(pending.operation.slot).ok_or(StartedError::Foreign)?;

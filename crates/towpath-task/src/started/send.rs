@@ -120,6 +120,7 @@ impl Task {
     pub fn finish_send(&mut self, pending: PendingSend) -> Result<(), StartedError> {
         self.wait_started(&pending, None)?;
         let slot = self.started.remove(pending.operation.slot).ok_or(StartedError::Foreign)?;
+        drop(pending);
         match slot.over {
             Some((_, Outcome::Sent(sent))) => Ok(sent?),
             _ => unreachable!("a wait without end ends when the send is over"),

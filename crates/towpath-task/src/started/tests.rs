@@ -158,7 +158,9 @@ proptest! {
         if by_ring {
             let (model, open) = (Model::default(), Vec::new());
             let mut run = Run { from: &mut from, to: &mut to, model, open, count };
-            calls.iter().for_each(|call| run.call(call));
+            for call in &calls {
+                run.call(call);
+            }
         } else {
             own(&mut to, &calls);
         }
@@ -182,13 +184,12 @@ fn own(task: &mut Task, calls: &[Call]) {
             }
             Call::Finish(at) if at < open.len() => {
                 let (receive, number) = open.remove(at);
-                match model.came(number) {
-                    Some(bytes) => assert_eq!(task.finish_recv(receive).unwrap().0.0, bytes),
-                    None => {
-                        model.posted.retain(|(_, posted)| *posted != number);
-                        // Dropped: its message is left to others.
-                        drop(receive);
-                    }
+                if let Some(bytes) = model.came(number) {
+                    assert_eq!(task.finish_recv(receive).unwrap().0.0, bytes);
+                } else {
+                    model.posted.retain(|(_, posted)| *posted != number);
+                    // Dropped: its message is left to others.
+                    drop(receive);
                 }
             }
             _ => {}

@@ -7,7 +7,7 @@ use crate::receive::Deadline;
 use crate::task::Task;
 
 impl Task {
-    /// Takes what was started on: rooms are filled, what is queued is sent. True: something is over.
+    /// Takes what was started on: rooms are filled, what is queued is sent. True: a send is over.
     /// Nothing is written to the daemon: the caller may be in the middle of a frame.
     pub(crate) fn advance(&mut self) -> bool {
         self.fill_rooms();

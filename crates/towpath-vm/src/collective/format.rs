@@ -48,7 +48,8 @@ impl Call {
 
     /// The same with a type of data, where no operator says one.
     pub(super) fn of_type(self, kind: u8) -> Self {
-        if self.0 >> 8 & 0xff == 0 { Self(self.0 | u32::from(kind) << 8) } else { self }
+        let [_, operator, ..] = self.0.to_le_bytes();
+        if operator == 0 { Self(self.0 | u32::from(kind) << 8) } else { self }
     }
 
     pub(super) fn from_raw(raw: u32) -> Self {

@@ -48,8 +48,8 @@ impl<P> Parcel<P> {
 
 /// One task's end of all its conversations. `P` is how other routes than the daemons' hand
 /// messages over. Invariants: `held` counts the bytes of private memory that messages take, half,
-/// early, waiting or claimed; no task in `ended` is in `peers`; nothing in `store` matches a receive
-/// that is in `posted`.
+/// early, waiting or claimed; no task in `ended` is in `peers`; nothing in `store` matches a
+/// receive that is in `posted`.
 #[derive(Debug)]
 pub struct Endpoint<P> {
     peers: Peers,

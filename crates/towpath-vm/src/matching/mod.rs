@@ -17,8 +17,9 @@
 //! allocated once the store has held as many messages, and as many different queues, as it does
 //! now; it never gives memory back before it is dropped.
 //!
-//! The other side are receives that were posted before their message came ([`Posted`]): each message
-//! that arrives goes to the earliest of those that match it, and waits only if there is none.
+//! The other side are receives that were posted before their message came ([`Posted`]): each
+//! message that arrives goes to the earliest of those that match it, and waits only if there is
+//! none.
 //!
 //! ```
 //! use towpath_vm::matching::{Key, Limits, Store, Wanted};

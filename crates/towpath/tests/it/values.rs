@@ -1,5 +1,5 @@
-//! Values instead of bytes: what teams do with arrays, parts of teams, jobs, calls, pools and pipes,
-//! through real daemons on two hosts.
+//! Values instead of bytes: what teams do with arrays, parts of teams, jobs, calls, pools and
+//! pipes, through real daemons on two hosts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
