@@ -296,7 +296,9 @@ impl Scheduled {
         if heir.is_none() && self.places.len() + self.left.len() >= RESERVED_MAX as usize {
             return Err(NotReserved::Full);
         }
-        if heir.is_none() && place.is_none() && self.count_of(asked) >= RESERVED_OF_TASK_MAX as usize
+        if heir.is_none()
+            && place.is_none()
+            && self.count_of(asked) >= RESERVED_OF_TASK_MAX as usize
         {
             return Err(NotReserved::TaskFull);
         }

@@ -165,8 +165,7 @@ impl Node {
                 if let Some(member) = self.local.members.get_mut(task) {
                     member.watches.remove(&watch);
                 }
-                let event =
-                    WatchEvent::TaskEnded { task: peer, ending: Some(Ending::HostLost) };
+                let event = WatchEvent::TaskEnded { task: peer, ending: Some(Ending::HostLost) };
                 self.say(task, ToTask::Notice { watch, event });
             }
             Subject::Task(peer) => {

@@ -144,7 +144,8 @@ pub(crate) fn cut(text: &mut String) {
         return;
     }
     let half = (TEXT_MAX - GAP.len()) / 2;
-    let (first, last) = (text.floor_char_boundary(half), text.ceil_char_boundary(text.len() - half));
+    let (first, last) =
+        (text.floor_char_boundary(half), text.ceil_char_boundary(text.len() - half));
     text.replace_range(first..last, GAP);
 }
 

@@ -195,12 +195,7 @@ impl Node {
 
     /// Hands a piece on if it is its turn, keeps it if it is early, drops it if it was there.
     /// False: it was its turn, and more than was granted.
-    pub(crate) fn place(
-        &mut self,
-        delivery: Delivery,
-        at: u32,
-        memory: &mut dyn Memory,
-    ) -> bool {
+    pub(crate) fn place(&mut self, delivery: Delivery, at: u32, memory: &mut dyn Memory) -> bool {
         let Header { src, dst, .. } = delivery.header;
         let received = self.pair(dst, src).map_or(0, |pair| pair.window.received());
         let ahead = at.wrapping_sub(received as u32).cast_signed();
