@@ -37,7 +37,7 @@ impl Node {
                 (bytes.len() as u64 <= limit).then_some(bytes)
             }
             message => {
-                self.not_sent(now, message);
+                self.not_sent(now, &message);
                 None
             }
         }
@@ -49,7 +49,7 @@ impl Node {
             match &waiting {
                 Waiting::Bytes(bytes) => {
                     if let Ok(message) = Message::decode(bytes) {
-                        self.not_sent(now, message);
+                        self.not_sent(now, &message);
                     }
                 }
                 Waiting::Block(block, _) | Waiting::Of(_, block, _) => {
@@ -64,18 +64,18 @@ impl Node {
     }
 
     /// A message was too long for its host: whoever waits for what comes of it hears so.
-    fn not_sent(&mut self, now: Instant, message: Message) {
+    fn not_sent(&mut self, now: Instant, message: &Message) {
         let what = "bytes of a message to that host";
         let fault = Fault::Limit { what: what.into(), limit: self.message_len_max() };
         match message {
             Message::Spawn(Spawn { request, .. }) => {
                 let ending = Ending::Refused(alloc::format!("{fault}"));
-                let event = self.requests.fail(RequestId(request), ending);
-                self.report(now, request, event);
+                let event = self.requests.fail(RequestId(*request), ending);
+                self.report(now, *request, event);
             }
             Message::Asked(Asked { asker, number, .. })
             | Message::SpawnFor(SpawnFor { asker, number, .. }) => {
-                self.answer(asker, number, Err(fault));
+                self.answer(*asker, *number, Err(fault));
             }
             _ => {}
         }
