@@ -16,11 +16,9 @@ use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationId, Block, Memory};
 use towpath_vm::data::{Class, Continued, To};
 use towpath_vm::members::{Member, Pair, State};
-use towpath_vm::talk::{Fault, ToTask, encoded_len};
+use towpath_vm::talk::ToTask;
 use towpath_vm::{Message, data};
-use towpath_wire::talk::{
-    FRAME_BODY_MAX, HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX,
-};
+use towpath_wire::talk::{HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX};
 use towpath_wire::{ChannelId, HostId, Instant, TaskId};
 
 use crate::event::NodeEvent;
@@ -606,32 +604,6 @@ impl Node {
             self.data.early.entry(task).or_default().push(Early::Say(say));
         } else {
             self.events.push_back(NodeEvent::ToTask { task, say });
-        }
-    }
-}
-
-impl Node {
-    /// What is to be said, if it fits into a frame; of an answer that does not, so much. Only what
-    /// others said can be as long.
-    fn in_a_frame(&mut self, say: ToTask) -> Option<ToTask> {
-        let may_be_long = matches!(
-            say,
-            ToTask::Answer { answer: Ok(_), .. }
-                | ToTask::Part { .. }
-                | ToTask::Output { .. }
-                | ToTask::Notice { .. }
-                | ToTask::Welcome(_)
-        );
-        if !may_be_long || encoded_len(&say) <= FRAME_BODY_MAX {
-            return Some(say);
-        }
-        self.peers.too_long += 1;
-        match say {
-            ToTask::Answer { number, .. } => {
-                let (what, limit) = ("bytes of an answer".into(), FRAME_BODY_MAX as u64);
-                Some(ToTask::Answer { number, answer: Err(Fault::Limit { what, limit }) })
-            }
-            _ => None,
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | [`event`] | what a node tells its owner |
 //! | [`invitations`] | tokens that were issued, and revoking them |
 //! | `peers`, `calling` | one connection per host, made on first use |
+//! | `overlong` | what is longer than its host or its task takes |
 //! | `control`, `telling` | joining, leaving, losing hosts, and how all hear of it |
 //! | `farewell` | how a deleted host hears of it |
 //! | `standing` | a host and its leader, over silences |
@@ -61,6 +62,7 @@ mod halt;
 mod hello;
 mod lanes;
 mod metrics;
+mod overlong;
 mod paths;
 mod peers;
 mod question;

@@ -10,12 +10,10 @@ use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{
     AssociationEvent, AssociationId, Block, Endpoint, EndpointEvent, HostKey, Memory, SendError,
 };
-use towpath_vm::message::{
-    Answered, AnsweredAll, Asked, LABEL_CHANNEL, LABEL_OWNER, Spawn, SpawnFor,
-};
+use towpath_vm::Message;
+use towpath_vm::message::{LABEL_CHANNEL, LABEL_OWNER};
 use towpath_vm::talk::Fault;
-use towpath_vm::{Ending, Message, RequestId};
-use towpath_wire::frame::{ChannelOpen, Direction, MESSAGE_CHARGE, Reliability};
+use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
 use towpath_wire::talk::FRAME_BODY_MAX;
 use towpath_wire::{ChannelId, HostId, Instant};
 
@@ -318,35 +316,6 @@ impl Node {
         }
     }
 
-    /// The longest message that goes to another host, in bytes.
-    fn message_len_max(&self) -> u64 {
-        (u64::from(self.config.proto.window) - MESSAGE_CHARGE).min(FRAME_BODY_MAX as u64)
-    }
-
-    /// A message as bytes; of an answer that is too long, that it is. `None`: it is too long, and is
-    /// counted.
-    fn encode(&mut self, now: Instant, message: Message) -> Option<Vec<u8>> {
-        let (bytes, limit) = (message.encode(), self.message_len_max());
-        if bytes.len() as u64 <= limit {
-            return Some(bytes);
-        }
-        self.peers.too_long += 1;
-        let answer = Err(Fault::Limit { what: "bytes of an answer".into(), limit });
-        match message {
-            Message::Answered(asked) => {
-                Some(Message::Answered(Answered { answer, more: false, ..asked }).encode())
-            }
-            Message::AnsweredAll(AnsweredAll { askers, .. }) => {
-                let bytes = Message::AnsweredAll(AnsweredAll { askers, answer }).encode();
-                (bytes.len() as u64 <= limit).then_some(bytes)
-            }
-            message => {
-                self.not_sent(now, message);
-                None
-            }
-        }
-    }
-
     /// Queues a piece of a task's message for another host.
     pub(crate) fn queue_data(
         &mut self,
@@ -416,44 +385,6 @@ impl Node {
                 self.peers.retries.insert((now + RETRY_EVERY, host));
             }
             self.drop_waiting(now, host, dropped);
-        }
-    }
-
-    /// What waited for a host is not sent: nobody waits for its arrival, or its answer, any more.
-    fn drop_waiting(&mut self, now: Instant, host: HostId, dropped: Vec<Waiting>) {
-        for waiting in dropped {
-            match &waiting {
-                Waiting::Bytes(bytes) => {
-                    if let Ok(message) = Message::decode(bytes) {
-                        self.not_sent(now, message);
-                    }
-                }
-                Waiting::Block(block, _) | Waiting::Of(_, block, _) => {
-                    self.data.relays.sent(host, *block);
-                    self.peers.freed.push(*block);
-                }
-            }
-            if let Some(task) = waiting.of() {
-                self.piece_arrived(now, host, task);
-            }
-        }
-    }
-
-    /// A message was too long for its host: whoever waits for what comes of it hears so.
-    fn not_sent(&mut self, now: Instant, message: Message) {
-        let what = "bytes of a message to that host";
-        let fault = Fault::Limit { what: what.into(), limit: self.message_len_max() };
-        match message {
-            Message::Spawn(Spawn { request, .. }) => {
-                let ending = Ending::Refused(alloc::format!("{fault}"));
-                let event = self.requests.fail(RequestId(request), ending);
-                self.report(now, request, event);
-            }
-            Message::Asked(Asked { asker, number, .. })
-            | Message::SpawnFor(SpawnFor { asker, number, .. }) => {
-                self.answer(asker, number, Err(fault));
-            }
-            _ => {}
         }
     }
 

@@ -8,7 +8,7 @@
 //! - An entry goes when its owner ends, unless it is [`MailRules::persistent`]: then it has no
 //!   owner any more.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -63,10 +63,50 @@ struct Wait {
     delete: bool,
 }
 
+/// A mailbox. Invariant: `taken` covers the places of `entries` and no others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
     entries: BTreeMap<u32, Entry>,
+    taken: Runs,
     waits: VecDeque<Wait>,
+}
+
+/// Numbers as runs without a gap, by their first, with the one behind their last: so that a free
+/// one is found without a walk over those that are not. Invariant: between two runs there is a gap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Runs(BTreeMap<u32, u32>);
+
+impl Runs {
+    /// The run that has a number.
+    fn run(&self, number: u32) -> Option<(u32, u32)> {
+        let (first, end) = self.0.range(..=number).next_back()?;
+        (number < *end).then_some((*first, *end))
+    }
+
+    /// The first number from `from` on that is in none.
+    fn free_from(&self, from: u32) -> u32 {
+        self.run(from).map_or(from, |(_, end)| end)
+    }
+
+    fn add(&mut self, number: u32) {
+        if self.run(number).is_some() {
+            return;
+        }
+        let end = self.0.remove(&(number + 1)).unwrap_or(number + 1);
+        let before = number.checked_sub(1).and_then(|before| self.run(before));
+        self.0.insert(before.map_or(number, |(first, _)| first), end);
+    }
+
+    fn remove(&mut self, number: u32) {
+        let Some((first, end)) = self.run(number) else { return };
+        self.0.remove(&first);
+        if first < number {
+            self.0.insert(first, number);
+        }
+        if number + 1 < end {
+            self.0.insert(number + 1, end);
+        }
+    }
 }
 
 /// How many entries there are of a kind, and how long they are together.
@@ -115,13 +155,29 @@ const PERSISTENT: (Sum, Names) = (
     ("mailbox entries that outlive their owners", "bytes in mailboxes that outlive their owners"),
 );
 
-/// What a task has to do with mailboxes. Invariant: `owned` sums its entries.
+/// What a task has to do with mailboxes. Invariants: `owned` sums its entries; of `names` none has
+/// zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Ties {
-    /// Those where it owns an entry or waits.
-    names: BTreeSet<String>,
+    /// Those where it owns entries or waits, and how many times.
+    names: BTreeMap<String, usize>,
     owned: Sum,
     waiting: usize,
+}
+
+impl Ties {
+    fn tie(&mut self, name: &str) {
+        *self.names.entry(name.into()).or_default() += 1;
+    }
+
+    fn untie(&mut self, name: &str, times: usize) {
+        if let Some(count) = self.names.get_mut(name) {
+            *count -= times;
+            if *count == 0 {
+                self.names.remove(name);
+            }
+        }
+    }
 }
 
 /// All mailboxes. Invariants: none is empty; `all` sums the entries, `persistent` those that
@@ -152,8 +208,7 @@ impl Mail {
         let from = index.unwrap_or(0);
         let Some(place) = self.by_name.get(name) else { return Ok(from) };
         if rules.many {
-            let taken = place.entries.range(from..).zip(from..);
-            return Ok(from + taken.take_while(|((at, _), i)| **at == *i).count() as u32);
+            return Ok(place.taken.free_from(from));
         }
         match place.entries.get(&from) {
             Some(entry) if !entry.yields_to(task) => Err(Fault::Denied),
@@ -174,14 +229,16 @@ impl Mail {
         self.remove(name, index);
         let len = content.len();
         let entry = Entry { owner: Some(task), rules, format, content };
-        self.by_name.entry(name.into()).or_default().entries.insert(index, entry);
+        let place = self.by_name.entry(name.into()).or_default();
+        place.entries.insert(index, entry);
+        place.taken.add(index);
         self.all.add(len);
         if rules.persistent {
             self.persistent.add(len);
         }
         let ties = self.of.entry(task).or_default();
         ties.owned.add(len);
-        ties.names.insert(name.into());
+        ties.tie(name);
         Ok(RegistryAnswer::Index(index))
     }
 
@@ -215,6 +272,7 @@ impl Mail {
     fn remove(&mut self, name: &str, index: u32) -> Option<Entry> {
         let place = self.by_name.get_mut(name)?;
         let entry = place.entries.remove(&index)?;
+        place.taken.remove(index);
         let len = entry.content.len();
         self.all.remove(len);
         if entry.rules.persistent {
@@ -222,30 +280,22 @@ impl Mail {
         }
         if let Some(ties) = entry.owner.and_then(|owner| self.of.get_mut(&owner)) {
             ties.owned.remove(len);
+            ties.untie(name, 1);
         }
         self.settle(name, entry.owner);
         Some(entry)
     }
 
-    /// Forgets a mailbox with nothing in it, and that a task has to do with it if it has not.
+    /// Forgets a mailbox with nothing in it, and a task that has to do with none.
     fn settle(&mut self, name: &str, task: Option<TaskId>) {
         let place = self.by_name.get(name);
-        let tied = task.is_some_and(|task| {
-            place.is_some_and(|p| {
-                p.entries.values().any(|e| e.owner == Some(task))
-                    || p.waits.iter().any(|w| w.asker.0 == task)
-            })
-        });
         if place.is_some_and(|p| p.entries.is_empty() && p.waits.is_empty()) {
             self.by_name.remove(name);
         }
-        if let Some(task) = task.filter(|_| !tied)
-            && let Some(of) = self.of.get_mut(&task)
+        if let Some(task) = task
+            && self.of.get(&task).is_some_and(|of| of.names.is_empty())
         {
-            of.names.remove(name);
-            if of.names.is_empty() {
-                self.of.remove(&task);
-            }
+            self.of.remove(&task);
         }
     }
 
@@ -302,7 +352,7 @@ impl Mail {
             return Err(Fault::Limit { what: "waits for mail of one task".into(), limit });
         }
         ties.waiting += 1;
-        ties.names.insert(name.into());
+        ties.tie(name);
         self.waiting += 1;
         let wait = Wait { asker, index, from, delete };
         self.by_name.entry(name.into()).or_default().waits.push_back(wait);
@@ -331,17 +381,18 @@ impl Mail {
                 replies.push_back(Reply { askers: alloc::vec![wait.asker], answer });
                 last = if wait.delete { None } else { found };
             }
-            self.served(task, 1);
+            self.served(task, name, 1);
             self.settle(name, Some(task));
         }
         self.settle(name, None);
     }
 
-    /// A task waits for so many less.
-    fn served(&mut self, task: TaskId, waits: usize) {
+    /// A task waits in a mailbox for so many less.
+    fn served(&mut self, task: TaskId, name: &str, waits: usize) {
         self.waiting -= waits;
         if let Some(ties) = self.of.get_mut(&task) {
             ties.waiting -= waits;
+            ties.untie(name, waits);
         }
     }
 
@@ -374,7 +425,7 @@ impl Mail {
 
     pub(super) fn task_over(&mut self, task: TaskId) {
         self.forget_waits(task);
-        for name in self.of.remove(&task).unwrap_or_default().names {
+        for name in self.of.remove(&task).unwrap_or_default().names.into_keys() {
             let Some(place) = self.by_name.get_mut(&name) else { continue };
             let mut gone = Vec::new();
             for (index, entry) in &mut place.entries {
@@ -392,12 +443,13 @@ impl Mail {
     }
 
     pub(super) fn forget_waits(&mut self, task: TaskId) {
-        for name in self.of.get(&task).map(|ties| ties.names.clone()).unwrap_or_default() {
+        let names = self.of.get(&task).map(|ties| ties.names.clone()).unwrap_or_default();
+        for name in names.into_keys() {
             if let Some(place) = self.by_name.get_mut(&name) {
                 let before = place.waits.len();
                 place.waits.retain(|w| w.asker.0 != task);
                 let gone = before - place.waits.len();
-                self.served(task, gone);
+                self.served(task, &name, gone);
             }
             self.settle(&name, Some(task));
         }
@@ -418,7 +470,35 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use alloc::collections::BTreeSet;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::{Runs, matches};
+
+    proptest! {
+        #[test]
+        fn the_first_free_place_is_the_one_that_a_walk_would_find(
+            steps: Vec<(bool, u8)>, from: u8,
+        ) {
+            let (mut runs, mut all) = (Runs::default(), BTreeSet::new());
+            for (adds, number) in steps {
+                let number = u32::from(number % 24);
+                if adds {
+                    runs.add(number);
+                    all.insert(number);
+                } else {
+                    runs.remove(number);
+                    all.remove(&number);
+                }
+                let from = u32::from(from % 24);
+                prop_assert_eq!(runs.free_from(from), (from..99).find(|n| !all.contains(n)).unwrap());
+                let gaps = runs.0.iter().zip(runs.0.keys().skip(1));
+                prop_assert!(gaps.clone().all(|((_, end), next)| end < next), "{:?}", runs);
+            }
+        }
+    }
 
     #[test]
     fn stars_stand_for_any_text() {
