@@ -16,10 +16,12 @@
 //! | [`swarm`] | random runs of a scenario with faults, and the checkers |
 //! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
 //! | [`vm`] | virtual machines with tasks that do what tasks do, and a checker |
+//! | [`consensus`] | the replicated log alone, under faults, and its checkers |
 //! | [`memory`], [`crypto`], [`hash`] | stand-ins for message memory, cryptography and traces |
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod consensus;
 pub mod crypto;
 pub mod hash;
 pub mod kernel;

@@ -8,6 +8,7 @@
 //! | [`engine`] | drives a node on real sockets and processes |
 //! | [`daemon`] | one host's process: guard, socket, engine |
 //! | [`leftovers`] | what a daemon that was killed with its guard leaves behind |
+//! | [`journal`] | the replicated log on a disk, and its thread |
 //! | [`lock`] | who holds a daemon's directory |
 //! | [`table`] | what a founder keeps of its hosts |
 //! | [`private`] | directories and files that others cannot meddle with |
@@ -23,6 +24,7 @@ pub mod config;
 pub mod daemon;
 pub mod engine;
 pub mod farm;
+pub mod journal;
 mod keeper;
 pub mod leftovers;
 pub mod lock;

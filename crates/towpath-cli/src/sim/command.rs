@@ -9,7 +9,7 @@ use serde::Deserialize;
 use towpath_qos::file;
 use towpath_sim::scenario::{BYTES_MAX, ScenarioError};
 
-use super::{repair, swarm, transfer, vm};
+use super::{consensus, repair, swarm, transfer, vm};
 use crate::files::{not_among, shown};
 use crate::topology::{in_file, read_text};
 use crate::units::duration;
@@ -28,6 +28,8 @@ enum SimCommand {
     Repair(repair::RepairArgs),
     /// Run virtual machines with tasks under faults, and check every promise made to tasks
     Vm(vm::VmArgs),
+    /// Run the replicated log alone under faults, and check that nothing committed is ever lost
+    Consensus(consensus::ConsensusArgs),
     /// Run experiments with reserved and unreserved channels
     Qos(crate::experiment::QosArgs),
 }
@@ -102,6 +104,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
         SimCommand::Run(args) => run_scenarios(args),
         SimCommand::Repair(args) => repair::run(args),
         SimCommand::Vm(args) => vm::run(args),
+        SimCommand::Consensus(args) => consensus::run(args),
         SimCommand::Qos(args) => crate::experiment::run(args),
     }
 }
