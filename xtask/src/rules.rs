@@ -152,6 +152,8 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((PVM, "linkage")), target: "pvm_linkage" },
     FuzzRule { module: Some((VM, "metrics")), target: "metrics" },
     FuzzRule { module: Some((VM, "collective")), target: "collective" },
+    FuzzRule { module: Some((VM, "consensus/message")), target: "consensus" },
+    FuzzRule { module: Some((VM, "consensus/journal")), target: "journal" },
     FuzzRule { module: Some((MEDIA, "read")), target: "media_read" },
     FuzzRule { module: Some((MEDIA, "read/ts")), target: "media_ts" },
     FuzzRule { module: Some((MEDIA, "read/ps")), target: "media_ps" },

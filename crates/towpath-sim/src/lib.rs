@@ -18,6 +18,7 @@
 //! | [`tap`] | frames of a real link: what becomes of them, and when |
 //! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
 //! | [`vm`] | virtual machines with tasks that do what tasks do, and a checker |
+//! | [`consensus`] | the replicated log alone, under faults, and its checkers |
 //! | [`memory`], [`crypto`], [`hash`] | stand-ins for message memory, cryptography and traces |
 //!
 //! ```
@@ -34,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod consensus;
 pub mod crypto;
 pub mod hash;
 pub mod kernel;

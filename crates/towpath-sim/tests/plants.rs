@@ -6,9 +6,11 @@
 #![cfg(plant)]
 
 use towpath_proto::config::Plant;
+use towpath_sim::consensus::{self, ConsensusScenario};
 use towpath_sim::swarm::stand_in;
 use towpath_sim::vm::{VmScenario, run_with};
 use towpath_sim::{Scenario, run};
+use towpath_vm::consensus::config::Plant as LogPlant;
 
 /// Promises that a run of the swarm broke.
 fn of_flows(plant: Plant, seed: u64) -> Vec<String> {
@@ -197,4 +199,51 @@ fn tasks_of_a_lost_host_that_go_on_are_found() {
 #[test]
 fn a_leader_that_fences_the_wrong_side_is_found() {
     is_found(Plant::WrongSideLost, TASKS, 40, "and nothing struck it");
+}
+
+// The replicated log.
+
+/// What of the replicated log a bug breaks.
+fn of_log(plant: LogPlant, nodes: usize, seed: u64) -> Vec<String> {
+    let scenario = ConsensusScenario { nodes, ..ConsensusScenario::default() };
+    consensus::run_with(&scenario, seed, &|c| c.plant = plant).violations
+}
+
+/// The first of 200 seeds finds it, with three replicas and with five.
+fn is_found_in_the_log(plant: LogPlant, says: &[&str]) {
+    for nodes in [3, 5] {
+        let found = |seed: &u64| {
+            let broken = of_log(plant, nodes, *seed);
+            broken.into_iter().find(|what| says.iter().any(|says| what.contains(says)))
+        };
+        let hit = (0..200).find_map(|seed| found(&seed).map(|what| (seed, what)));
+        let Some((seed, what)) = hit else { panic!("{plant:?} went unnoticed by 200 seeds") };
+        println!("{plant:?}: {what}\nreplay: towpath sim consensus --nodes {nodes} --seed {seed}");
+        assert_eq!(of_log(LogPlant::None, nodes, seed), [""; 0], "seed {seed} without the bug");
+    }
+}
+
+#[test]
+fn an_answer_that_leaves_before_it_is_on_the_disk_is_found() {
+    is_found_in_the_log(LogPlant::SkippedSync, &["is lost", "is changed", "two leaders"]);
+}
+
+#[test]
+fn a_vote_given_twice_is_found() {
+    is_found_in_the_log(LogPlant::VotedTwice, &["two leaders in term"]);
+}
+
+#[test]
+fn a_read_that_asks_no_majority_is_found() {
+    is_found_in_the_log(LogPlant::StaleRead, &["is not linearizable"]);
+}
+
+#[test]
+fn an_answer_that_is_forgotten_is_found() {
+    is_found_in_the_log(LogPlant::AnswerForgotten, &["is not linearizable"]);
+}
+
+#[test]
+fn an_entry_of_an_earlier_term_that_is_committed_by_counting_is_found() {
+    is_found_in_the_log(LogPlant::OldTermCommitted, &["is lost", "is changed"]);
 }

@@ -5,6 +5,7 @@
 //! | [`account`] | what a task tells of its direct routes |
 //! | [`host`] | the host table |
 //! | [`log`] | the one ordered log through which the table changes |
+//! | [`consensus`] | the log that several hosts keep together |
 //! | [`control`] | control state, the commands that change it, the log that commits them |
 //! | [`task`] | what a task is started with and how it ends |
 //! | [`tasks`] | tasks that run on this host |
@@ -47,6 +48,7 @@ pub mod account;
 pub mod catching;
 pub mod channel;
 pub mod collective;
+pub mod consensus;
 pub mod control;
 pub mod credit;
 pub mod data;

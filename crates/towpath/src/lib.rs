@@ -37,7 +37,7 @@
 //! ```
 //!
 //! The rest is what the `towpath` command, its console and tests are built from, and changes with
-//! them: `config`, `token`, `engine`, `daemon`, `leftovers`, `lock`, `table`, `private`, `log`,
+//! them: `config`, `token`, `engine`, `daemon`, `leftovers`, `journal`, `lock`, `table`, `private`, `log`,
 //! `start`, `client`, `protocol`, `pacing`, `pvm`.
 
 #[doc(hidden)]
@@ -49,6 +49,8 @@ pub mod daemon;
 #[doc(hidden)]
 pub mod engine;
 pub mod farm;
+#[doc(hidden)]
+pub mod journal;
 mod keeper;
 #[doc(hidden)]
 pub mod leftovers;

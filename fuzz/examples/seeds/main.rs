@@ -4,6 +4,7 @@
 mod elf;
 mod measured;
 mod newcomer;
+mod replicas;
 mod script;
 mod streams;
 mod tap;
@@ -48,6 +49,8 @@ fn main() -> io::Result<()> {
     write("talk", &talks())?;
     write("tasks", &hostile_tasks())?;
     write("metrics", &measured::deltas())?;
+    write("consensus", &replicas::messages())?;
+    write("journal", &replicas::journals())?;
     write("start_hosts", &host_lists())?;
     let pvm = "* ep=$A/bin:/x wd=$B\na lo=eve sp=5 ip=192.0.2.1\n&b so=ms id=1\n";
     write("pvm_hosts", &[("file", pvm.into()), ("fault", b"a\na sp=0".to_vec())])?;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use towpath_qos::file;
 use towpath_sim::scenario::{BYTES_MAX, ScenarioError};
 
-use super::{repair, stream, swarm, transfer, vm};
+use super::{consensus, repair, stream, swarm, transfer, vm};
 use crate::files::{not_among, shown};
 use crate::topology::{in_file, read_text};
 use crate::units::duration;
@@ -30,6 +30,8 @@ enum SimCommand {
     Vm(vm::VmArgs),
     /// Send video to a client with a processor: feedback off, after and before degradation
     Stream(stream::StreamArgs),
+    /// Run the replicated log alone under faults, and check that nothing committed is ever lost
+    Consensus(consensus::ConsensusArgs),
     /// Run experiments with reserved and unreserved channels
     Qos(crate::experiment::QosArgs),
 }
@@ -105,6 +107,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
         SimCommand::Repair(args) => repair::run(args),
         SimCommand::Vm(args) => vm::run(args),
         SimCommand::Stream(args) => stream::run(args),
+        SimCommand::Consensus(args) => consensus::run(args),
         SimCommand::Qos(args) => crate::experiment::run(args),
     }
 }

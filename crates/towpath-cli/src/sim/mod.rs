@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `command` | arguments; which kind of scenario a file is |
 //! | `swarm` | random runs with faults, and what came of them |
+//! | `consensus` | the replicated log alone, under faults |
 //! | `vm` | virtual machines with tasks, under faults |
 //! | `transfer`, `report` | flows over links: runs, tables, charts |
 //! | `dump` | every datagram of a run in words |
@@ -11,6 +12,7 @@
 //! | `repair` | the scheme of 1997 beside the present one |
 
 mod command;
+mod consensus;
 mod dump;
 mod repair;
 mod report;
