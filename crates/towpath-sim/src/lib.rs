@@ -13,6 +13,7 @@
 //! | [`transfer`] | associations over shared links: rate, fairness, cost, packets over time |
 //! | [`segments`] | the reference of 1997, for comparison |
 //! | [`repair`] | the scheme of 1997 and an association over the same lossy link |
+//! | [`parallel`] | the fifth source's node of many processors over many rings |
 //! | [`swarm`] | random runs of a scenario with faults, and the checkers |
 //! | [`tap`] | frames of a real link: what becomes of them, and when |
 //! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
@@ -27,6 +28,7 @@ pub mod kernel;
 pub mod link;
 pub mod memory;
 pub mod network;
+pub mod parallel;
 pub mod process;
 pub mod qos;
 pub mod repair;

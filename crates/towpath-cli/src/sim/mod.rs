@@ -7,10 +7,12 @@
 //! | `vm` | virtual machines with tasks, under faults |
 //! | `transfer`, `report` | flows over links: runs, tables, charts |
 //! | `dump` | every datagram of a run in words |
+//! | `parallel` | one application over many processors and rings |
 //! | `repair` | the scheme of 1997 beside the present one |
 
 mod command;
 mod dump;
+mod parallel;
 mod repair;
 mod report;
 mod swarm;
