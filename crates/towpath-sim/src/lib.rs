@@ -14,6 +14,7 @@
 //! | [`segments`] | the reference of 1997, for comparison |
 //! | [`repair`] | the scheme of 1997 and an association over the same lossy link |
 //! | [`stream`] | video to a client with a processor: feedback off, after, before |
+//! | [`parallel`] | the fifth source's node of many processors over many rings |
 //! | [`swarm`] | random runs of a scenario with faults, and the checkers |
 //! | [`tap`] | frames of a real link: what becomes of them, and when |
 //! | [`qos`] | switches with packet schedulers, hosts with processors, what was promised them |
@@ -42,6 +43,7 @@ pub mod kernel;
 pub mod link;
 pub mod memory;
 pub mod network;
+pub mod parallel;
 pub mod process;
 pub mod qos;
 pub mod repair;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use towpath_qos::file;
 use towpath_sim::scenario::{BYTES_MAX, ScenarioError};
 
-use super::{consensus, repair, stream, swarm, transfer, vm};
+use super::{consensus, parallel, repair, stream, swarm, transfer, vm};
 use crate::files::{not_among, shown};
 use crate::topology::{in_file, read_text};
 use crate::units::duration;
@@ -26,6 +26,8 @@ enum SimCommand {
     Run(SimRunArgs),
     /// Compare the repair of lost packets with that of 1997
     Repair(repair::RepairArgs),
+    /// Run one application over many processors and rings, as the fifth source has it
+    Parallel(parallel::ParallelArgs),
     /// Run virtual machines with tasks under faults, and check every promise made to tasks
     Vm(vm::VmArgs),
     /// Send video to a client with a processor: feedback off, after and before degradation
@@ -105,6 +107,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         SimCommand::Run(args) => run_scenarios(args),
         SimCommand::Repair(args) => repair::run(args),
+        SimCommand::Parallel(args) => parallel::run(args),
         SimCommand::Vm(args) => vm::run(args),
         SimCommand::Stream(args) => stream::run(args),
         SimCommand::Consensus(args) => consensus::run(args),
@@ -150,6 +153,10 @@ fn read(path: &Path) -> anyhow::Result<File> {
     let is_transfer = match kind.as_ref().map(toml::Value::as_str) {
         None => false,
         Some(Some("transfer")) => true,
+        Some(Some("tap")) => bail!(
+            "{} is for real links\nhint: towpath tap END END --script FILE runs it",
+            shown(path)
+        ),
         Some(kind) => bail!(
             "in {}: kind is {}, must be \"transfer\", or absent for a swarm",
             shown(path),

@@ -9,11 +9,13 @@
 //! | `transfer`, `report` | flows over links: runs, tables, charts |
 //! | `dump` | every datagram of a run in words |
 //! | `stream` | video to a client with a processor: feedback off, after, before |
+//! | `parallel` | one application over many processors and rings |
 //! | `repair` | the scheme of 1997 beside the present one |
 
 mod command;
 mod consensus;
 mod dump;
+mod parallel;
 mod repair;
 mod report;
 mod stream;
