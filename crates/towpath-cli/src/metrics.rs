@@ -301,7 +301,9 @@ mod tests {
             channel.row(task.to_raw(), 12),
         ];
         let mut of = Histogram::new();
-        [3, 15, 900_000, 70_000_000].iter().for_each(|us| of.record(*us));
+        for us in [3, 15, 900_000, 70_000_000] {
+            of.record(us);
+        }
         let series = Series::new(HOST_CHANNEL_DELAY.number, peer.to_raw(), 3);
         let mut last = None;
         while let Some(row) = part_of(series, &of, last) {

@@ -9,8 +9,8 @@ use towpath_wire::histogram::Histogram;
 
 /// One channel's: from the moment that the transport has a message to that at which it arrived, by
 /// our estimate: half the least round trip before we hear of it, so never too early. Bounded by
-/// what the transport keeps of a channel; the distribution comes with the first message that arrives, so
-/// that idle channels have none.
+/// what the transport keeps of a channel; the distribution comes with the first message that
+/// arrives, so that idle channels have none.
 ///
 /// Invariant: `sent` has the messages from `first` on that the transport has; [`Instant::NEVER`]
 /// stands for one that is settled while older ones are not.

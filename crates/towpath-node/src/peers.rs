@@ -639,7 +639,7 @@ impl Node {
             (Message::ChannelAsk(ask), Some(host)) => self.handle_channel_ask(now, host, id, ask),
             (Message::ChannelAnswer(answer), Some(_)) => self.handle_channel_answer(id, answer),
             (Message::ChannelWithdrawn(w), Some(_)) => {
-                self.handle_channel_withdrawn(now, id, w.channel)
+                self.handle_channel_withdrawn(now, id, w.channel);
             }
             (message, Some(host)) => {
                 self.handle_message(now, host, message);

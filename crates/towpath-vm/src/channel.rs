@@ -16,7 +16,7 @@ use towpath_wire::talk::{ChannelFront, FRAME_BODY_MAX};
 /// Most channels that one task has at once, whoever opened them.
 pub const CHANNELS_MAX: usize = 1024;
 /// How long a channel to a process waits for it to enrol as a task; then it is refused.
-pub const ENROL_WAIT: Duration = Duration::from_secs(60);
+pub const ENROL_WAIT: Duration = Duration::from_mins(1);
 /// Most channels that one task opens in a second; as many at once after a second without.
 pub const OPENS_PER_SECOND: u32 = 1000;
 /// The highest priority.

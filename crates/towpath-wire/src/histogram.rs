@@ -144,7 +144,9 @@ mod tests {
             per_mille in 1..=1000u64,
         ) {
             let mut h = Histogram::new();
-            values.iter().for_each(|v| h.record(*v));
+            for v in &values {
+                h.record(*v);
+            }
             values.sort_unstable();
             let count = values.len() as u64;
             let exact = values[((count * per_mille).div_ceil(1000) - 1) as usize];
@@ -163,7 +165,9 @@ mod tests {
     fn what_is_beyond_the_end_shares_the_last_bucket() {
         let mut h = Histogram::new();
         assert_eq!((h.quantile(500), h.count()), (0, 0));
-        [7, END, u64::MAX / 2].iter().for_each(|v| h.record(*v));
+        for v in [7, END, u64::MAX / 2] {
+            h.record(v);
+        }
         assert_eq!(h.filled().collect::<Vec<_>>(), [(7, 1), (u64::MAX, 2)]);
         assert_eq!((h.up_to(6), h.up_to(7)), (0, 1));
         assert_eq!((h.quantile(300), h.quantile(1000)), (7, u64::MAX));

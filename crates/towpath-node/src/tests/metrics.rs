@@ -57,7 +57,7 @@ fn every_association_task_and_channel_has_its_series() {
     // Its endpoint, itself, two other hosts, two tasks, two ends of one channel and one of another.
     assert_eq!(groups[..9], [1, 2, 5, 5, 6, 6, 7, 7, 7]);
     // Then distributions, and of each other host its five channels.
-    let of = |group: u8| groups.iter().filter(|g| **g == group).count();
+    let of = |group: u8| series.iter().filter(|s| s.group == group).count();
     assert_eq!((of(8), of(9), of(11)), (0, 0, 10), "turns are the daemon's");
     assert!(of(10) >= 2 && of(12) >= 2, "{groups:?}");
     let peer = net.id(1).to_raw();

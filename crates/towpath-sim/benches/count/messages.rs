@@ -59,13 +59,13 @@ fn config(index: usize) -> NodeConfig {
     }
 }
 
-fn stand_in(seed: u64) -> Box<StandIn> {
-    Box::new(StandIn::new(Rng::new(seed, 7)))
+fn stand_in(seed: u64) -> StandIn {
+    StandIn::new(Rng::new(seed, 7))
 }
 
 impl Hosts {
     pub(crate) fn new() -> Self {
-        let founder = Node::found(config(0), stand_in(1), Rng::new(1, 1), [7; 32]);
+        let founder = Node::found(config(0), Box::new(stand_in(1)), Rng::new(1, 1), [7; 32]);
         let mut hosts = Self {
             now: Instant::from_nanos(1_000_000_000),
             seats: Vec::new(),
@@ -78,7 +78,7 @@ impl Hosts {
         let now = hosts.now;
         let invitation = hosts.seats[0].node.invite(now, 60, [9; 16]).expect("it holds the key");
         let target = JoinTarget { addr: addr(0), key, invitation };
-        hosts.sit(Node::join(now, config(1), stand_in(2), Rng::new(2, 1), target));
+        hosts.sit(Node::join(now, config(1), Box::new(stand_in(2)), Rng::new(2, 1), target));
         hosts.until(|hosts| hosts.seats.iter().all(|s| s.node.hosts().count() == 2));
         for host in 0..2 {
             let pid = 50;

@@ -125,7 +125,9 @@ mod tests {
     #[test]
     fn parts_of_distributions_come_together() {
         let (mut store, mut of) = (Store::default(), Histogram::new());
-        [7, 70_000, 7].iter().for_each(|v| of.record(*v));
+        for v in [7, 70_000, 7] {
+            of.record(v);
+        }
         let [a, b] = [4, 9].map(|key| Series::new(TRIP.number, key, 0));
         let mut told = 0;
         for series in [a, b] {

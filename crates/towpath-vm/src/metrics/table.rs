@@ -112,6 +112,7 @@ impl Series {
     }
 
     /// The same without its part: what it is about.
+    #[must_use]
     pub const fn whole(self) -> Self {
         Self { part: 0, ..self }
     }
@@ -490,7 +491,9 @@ mod tests {
         let series = Series::new(TRIP.number, 5, 0);
         let mut of = Histogram::new();
         assert_eq!(part_of(series, &of, None), None, "nothing is in it");
-        [1, 1, 90, 5000, u64::MAX >> 20].iter().for_each(|v| of.record(*v));
+        for v in [1, 1, 90, 5000, u64::MAX >> 20] {
+            of.record(v);
+        }
         let mut rows = Vec::new();
         while let Some(row) = part_of(series, &of, rows.last().map(|r: &Row| r.series.part)) {
             assert_eq!(row.series.whole(), series);
