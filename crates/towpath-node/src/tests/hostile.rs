@@ -479,10 +479,11 @@ fn no_piece_and_no_message_of_a_channel_is_longer_than_a_task_takes() {
     net.call(1, |node, now, memory| {
         let block = memory.put(&vec![7; spec.longest() as usize + 1]).expect("there is room");
         let len = memory.len(block);
-        node.send(wire.0, wire.1, block, len).expect("its room is larger");
+        let sent = node.send(wire.0, wire.1, block, len);
+        let number = sent.expect("its room is larger");
         node.data.hold_outgoing(len);
         node.peers.departs(wire.0, u64::from(len) + BLOCK_COST);
-        node.local.channels.departs(wire);
+        node.local.channels.departs(wire, number, now);
         node.pump(now, memory);
     });
     net.run(300);
