@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::demos::{self, ChemistryArgs, FractalArgs, RadarArgs, TornadoArgs};
 use crate::exchange::machine::Machine;
 use crate::exchange::{Exchange, ExchangeError, local};
 use crate::field::{self, FieldArgs};
 use crate::jpeg::{self, JpegArgs};
 use crate::kernels::{self, KernelArgs};
 use crate::options::{self, MarketArgs, OptionsArgs, SteerArgs};
+use crate::rates::{self, RatesArgs};
 use crate::report::Report;
 use crate::tracker::{self, TrackerArgs};
 
@@ -52,6 +54,16 @@ enum Application {
     Jpeg(JpegArgs),
     /// Run one of the eight kernels of the suite, and check its answer
     Kernel(KernelArgs),
+    /// Draw Mandelbrot's set
+    Fractal(FractalArgs),
+    /// Follow a tornado: wind, pressure, temperature
+    Tornado(TornadoArgs),
+    /// Let two substances drift, spread and react
+    Chemistry(ChemistryArgs),
+    /// Compute the radar cross section of cylinders
+    Radar(RadarArgs),
+    /// Measure the inner loops on one core
+    Rates(RatesArgs),
     /// Compute a surface again and again while its parameters change
     Steer(SteerArgs),
 }
@@ -65,6 +77,11 @@ impl Application {
             Self::Tracker(args) => tracker::tracker(exchange, args),
             Self::Jpeg(args) => jpeg::jpeg(exchange, args),
             Self::Kernel(args) => kernels::kernel(exchange, args),
+            Self::Fractal(args) => demos::fractal(exchange, args),
+            Self::Tornado(args) => demos::tornado(exchange, args),
+            Self::Chemistry(args) => demos::chemistry(exchange, args),
+            Self::Radar(args) => demos::radar(exchange, args),
+            Self::Rates(args) => rates::rates(exchange, args),
             Self::Steer(args) => options::steer(exchange, args),
         }
     }

@@ -14,12 +14,14 @@
 #![allow(clippy::format_push_string)] // pages are short
 
 mod command;
+mod demos;
 mod exchange;
 mod field;
 mod jpeg;
 mod kernels;
 mod options;
 mod picture;
+mod rates;
 mod report;
 mod tracker;
 

@@ -135,3 +135,22 @@ pub(crate) fn field(
     report.file("near.csv", lines.collect::<String>());
     Ok(Some(report))
 }
+
+/// What is timed: 96 unknowns and a pattern of 181 directions.
+pub(crate) fn once() -> anyhow::Result<()> {
+    let slots = Slots {
+        wavelength: 0.03,
+        width: 0.006,
+        distance: 0.03,
+        permittivity: 1.0,
+        angle: 1.0,
+        load: Network::Pi.admittance(1.0),
+        pulses: 48,
+    };
+    let rows: Vec<_> = (0..2 * slots.pulses).map(|at| slots.row(at)).collect();
+    let solution = slots.solve(&rows)?;
+    for degree in 0..DIRECTIONS {
+        std::hint::black_box(solution.far((degree as f64).to_radians()));
+    }
+    Ok(())
+}

@@ -10,4 +10,4 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use demo::{FieldArgs, field};
+pub(crate) use demo::{FieldArgs, field, once};

@@ -10,4 +10,4 @@ mod coder;
 mod image;
 mod pipeline;
 
-pub(crate) use pipeline::{JpegArgs, jpeg};
+pub(crate) use pipeline::{JpegArgs, Sample, jpeg};

@@ -13,4 +13,4 @@ mod suite;
 mod tests;
 mod tsp;
 
-pub(crate) use suite::{KernelArgs, kernel};
+pub(crate) use suite::{KernelArgs, RATED, kernel};

@@ -235,3 +235,48 @@ pub(crate) fn kernel(
     report.say("With the check it took", &towpath_report::units::time_text(seconds));
     Ok(Some(report))
 }
+
+/// Something that is timed: its name, its operations, the work.
+type Rated = (&'static str, f64, fn() -> anyhow::Result<()>);
+
+/// Sides of what is timed.
+const RATED_SIDE: usize = 512;
+const RATED_POINTS: usize = 1 << 16;
+
+/// What is timed, on one task.
+pub(crate) const RATED: [Rated; 3] = [
+    ("FFT of 2^16 points", 5.0 * RATED_POINTS as f64 * 16.0, rated_fft),
+    ("LU of 512 equations", 2.0 / 3.0 * (RATED_SIDE * RATED_SIDE * RATED_SIDE) as f64, rated_lu),
+    ("product of 512 x 512", 2.0 * (RATED_SIDE * RATED_SIDE * RATED_SIDE) as f64, rated_product),
+];
+
+#[allow(clippy::unnecessary_wraps)] // of the others' type
+fn rated_fft() -> anyhow::Result<()> {
+    let mut points = vec![Complex64::ONE; RATED_POINTS];
+    rustfft::FftPlanner::new().plan_fft_forward(RATED_POINTS).process(&mut points);
+    std::hint::black_box(&points);
+    Ok(())
+}
+
+/// Alone: what one task says.
+fn alone(work: impl Fn(&mut dyn Exchange) -> anyhow::Result<()> + Sync) -> anyhow::Result<()> {
+    crate::exchange::local::run(1, work).into_iter().collect()
+}
+
+fn rated_lu() -> anyhow::Result<()> {
+    let entry =
+        |row: usize, column: usize| (splitmix((row * RATED_SIDE + column) as u64) % 97) as f64;
+    alone(|exchange| {
+        let mut blocks = lu::Blocks::new(RATED_SIDE, 0, 1, entry);
+        std::hint::black_box(blocks.factor(exchange)?);
+        Ok(())
+    })
+}
+
+fn rated_product() -> anyhow::Result<()> {
+    let cells = vec![1.5; RATED_SIDE * RATED_SIDE];
+    alone(|exchange| {
+        std::hint::black_box(matmul::product(exchange, RATED_SIDE, &cells, &cells)?);
+        Ok(())
+    })
+}

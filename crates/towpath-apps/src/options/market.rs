@@ -367,7 +367,9 @@ mod tests {
         });
         let (sums, curve) = all.swap_remove(0).unwrap();
         for (day, (known, _)) in curve.iter().enumerate().skip(20) {
-            assert!((known - volatility(day)).abs() < 0.03, "day {day}: {known}");
+            // The market moves by 0.004 a day, three days' trades are a block, and a day weighs
+            // 0.3: the estimate is some nine days behind at most.
+            assert!((known - volatility(day)).abs() < 0.04, "day {day}: {known}");
         }
         let rms = |model: usize| (sums[3 * model + 2] / sums[3 * model]).sqrt();
         assert!(rms(1) < rms(0), "AMC {} made the prices, BS {}", rms(1), rms(0));

@@ -11,6 +11,7 @@ mod market;
 mod monte_carlo;
 mod normal;
 mod quadrature;
+pub(crate) mod rates;
 mod steer;
 mod stochastic;
 #[cfg(test)]

@@ -222,3 +222,23 @@ fn csv(told: &[Vec<Target>]) -> String {
     }
     out
 }
+
+/// What is timed: a scene of 100 targets, by one task.
+pub(crate) struct Hundred(Scene);
+
+/// Made once.
+pub(crate) fn hundred() -> anyhow::Result<Hundred> {
+    Ok(Hundred(Scene::made_up(100, 2, 10.0, 0.98)?))
+}
+
+impl Hundred {
+    pub(crate) fn measurements(&self) -> f64 {
+        self.0.measurements() as f64
+    }
+
+    pub(crate) fn track(&self) -> anyhow::Result<()> {
+        let told =
+            crate::exchange::local::run(1, |exchange| Ok(track(exchange, &self.0, Sharing::Ssdp)?));
+        told.into_iter().try_for_each(|told| told.map(|told| drop(std::hint::black_box(told))))
+    }
+}

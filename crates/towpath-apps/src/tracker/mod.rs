@@ -14,4 +14,4 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use demo::{TrackerArgs, tracker};
+pub(crate) use demo::{TrackerArgs, hundred, tracker};

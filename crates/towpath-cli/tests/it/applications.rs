@@ -1,7 +1,7 @@
 //! The applications as jobs of a virtual machine: `towpath demo`, and `towpath run` of the program.
 
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use crate::support::{Vm, built, text};
 
@@ -24,6 +24,10 @@ fn each_application_runs_as_a_job_and_says_what_threads_say() {
         &["field", "--map", "40"],
         &["tracker", "--targets", "12"],
         &["jpeg", "--size", "120", "100"],
+        &["fractal", "--columns", "60"],
+        &["tornado", "--side", "40"],
+        &["chemistry", "--side", "16"],
+        &["radar", "--cylinders", "20"],
         &["kernel", "fft", "--size", "32"],
         &["kernel", "lu", "--size", "70"],
         &["kernel", "matmul", "--size", "70"],
@@ -35,10 +39,11 @@ fn each_application_runs_as_a_job_and_says_what_threads_say() {
     ] {
         // What a run says of its own time is not the same twice.
         let still = |text: String| {
-            let timed = |line: &&str| {
-                !line.contains("a second") && !line.ends_with(" s") && !line.ends_with("ms")
+            let units = ["ns", "µs", "ms", " s"];
+            let untimed = |line: &&str| {
+                !line.contains("a second") && !units.iter().any(|unit| line.ends_with(unit))
             };
-            text.lines().filter(timed).map(str::to_owned).collect::<Vec<_>>()
+            text.lines().filter(untimed).map(str::to_owned).collect::<Vec<_>>()
         };
         let job = said(&vm.command(&["demo", "-n", "3"]).args(words).output().unwrap());
         let threads = vm.command(&["demo", "--threads", "-n", "3"]).args(words).output().unwrap();
@@ -69,4 +74,18 @@ fn bad_values_end_the_job_with_the_reason() {
         assert!(!out.status.success());
         assert!(text(&out.stderr).contains(why), "{}", text(&out.stderr));
     }
+}
+
+#[test]
+fn a_host_that_is_killed_ends_the_job_without_a_result() {
+    program();
+    let vm = Vm::up(2);
+    let mut job = vm.command(&["demo", "-n", "4", "steer", "--rounds", "1000000"]);
+    let job = job.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while text(&vm.towpath(&["ps"]).stdout).matches("towpath-apps").count() < 4 {}
+    Vm::signal(vm.pid(2), "-KILL");
+    let out = job.wait_with_output().unwrap();
+    assert!(!out.status.success());
+    assert!(out.stdout.is_empty(), "no answer without a part of the work");
+    assert!(text(&out.stderr).contains("task"), "{}", text(&out.stderr));
 }
