@@ -10,6 +10,12 @@ use towpath::task::topology::hypercube;
 use towpath::task::{CallError, Grid, Job, PipeError, PipeIn, PipeOut, Pool, TeamError};
 use towpath::{Task, TaskId};
 
+/// Bit by bit.
+fn same(a: &[f64], b: &[f64]) {
+    let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(a), bits(b), "{a:?} is not {b:?}");
+}
+
 fn all_collectives(task: &mut Task, ids: &[TaskId]) {
     let mut team = task.team_of(ids).unwrap();
     let (rank, size) = (team.rank(), team.size());
@@ -20,10 +26,10 @@ fn all_collectives(task: &mut Task, ids: &[TaskId]) {
     let total = [f64::from(size * (size - 1) / 2), f64::from(size)];
     let mut sum = of(rank);
     team.all_reduce_slice(task, &mut sum, Function::Sum).unwrap();
-    assert_eq!(sum, total);
+    same(&sum, &total);
     let mut sum = of(rank);
     team.reduce_slice(task, 2, &mut sum, Function::Sum).unwrap();
-    assert_eq!(sum, if rank == 2 { total } else { of(rank) });
+    same(&sum, &if rank == 2 { total } else { of(rank) });
     assert_eq!(team.all_reduce_value(task, rank, Function::Max).unwrap(), size - 1);
     let mut up_to = [u64::from(rank)];
     team.scan_slice(task, &mut up_to, Function::Sum).unwrap();
@@ -32,17 +38,17 @@ fn all_collectives(task: &mut Task, ids: &[TaskId]) {
     let has = team.exclusive_scan_slice(task, &mut below, Function::Sum).unwrap();
     assert_eq!((has, below), (rank > 0, [u64::from(rank * rank.saturating_sub(1) / 2)]));
     let own = vec![rank; rank as usize];
-    let each = |_: &()| (0..size).map(|r| vec![r; r as usize]).collect::<Vec<_>>();
-    assert_eq!(team.gather_slice(task, 0, &own).unwrap(), (rank == 0).then(|| each(&())));
-    assert_eq!(team.all_gather_parts(task, &own).unwrap(), each(&()));
+    let each: Vec<Vec<u32>> = (0..size).map(|r| vec![r; r as usize]).collect();
+    assert_eq!(team.gather_slice(task, 0, &own).unwrap(), (rank == 0).then(|| each.clone()));
+    assert_eq!(team.all_gather_parts(task, &own).unwrap(), each);
     let mut all = vec![0.0; 2 * size as usize];
     team.all_gather_slice(task, &of(rank), &mut all).unwrap();
     assert!((0..size).all(|r| all[2 * r as usize..][..2] == of(r)));
     let mut part = [0.0; 2];
     team.scatter_slice(task, 3, (rank == 3).then_some(&all[..]), &mut part).unwrap();
-    assert_eq!(part, of(rank));
+    same(&part, &of(rank));
     let counts: Vec<usize> = (0..size as usize).collect();
-    let flat: Vec<u32> = each(&()).concat();
+    let flat: Vec<u32> = each.concat();
     let given = (rank == 1).then_some((&flat[..], &counts[..]));
     assert_eq!(team.scatter_counts(task, 1, given).unwrap(), own);
     to_each(task, &mut team);
