@@ -51,8 +51,6 @@ pub(crate) struct TapArgs {
     /// Feeds all chances: the same frames meet the same fate
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    #[command(flatten)]
-    link: LinkArgs,
     /// One thing of one direction, by the script's names
     #[arg(long, value_name = "WAY.FIELD=VALUE")]
     set: Vec<String>,
@@ -81,6 +79,9 @@ pub(crate) struct TapArgs {
     /// Print one JSON object, and one a line with --every
     #[arg(long)]
     pub(super) json: bool,
+    // Last: its heading holds for what follows it.
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 /// What both directions are like.
@@ -295,7 +296,7 @@ mod tests {
             ("--loss 101%", "101% is not between 0% and 100%"),
             ("--rate 10bps", "rate_bps = 10, must be between 1000 and 10^12"),
             ("--set rate_bps=3", "hint: as back.rate_bps=1000000"),
-            ("--set back.rate_bps=x", "link.back.rate_bps"),
+            ("--set back.rate_bps=x", "string values must be quoted"),
             ("--set back.loss_ppm=1000001", "must be at most 1000000"),
             ("--mtu 67", "67"),
             ("--packet --ethernet", "cannot be used with"),

@@ -56,14 +56,15 @@ impl Report<'_> {
         let [p50, p99, most] = [late.p50_ns, late.p99_ns, late.max_ns].map(|ns| ns as f64 / 1e9);
         let [p50, p99, most] = [p50, p99, most].map(time_text);
         let mut out = String::new();
+        let ran = time_text(self.reading.elapsed.as_secs_f64());
         // Writing to a string cannot fail, here and below.
-        let _ = writeln!(
-            out,
-            "Ran {}, seed {}. Frames went on {p50} late in the median, {p99} at p99, {most} at \
-             most.",
-            time_text(self.reading.elapsed.as_secs_f64()),
-            self.script.seed,
-        );
+        let _ = writeln!(out, "Ran {ran}, seed {}.", self.script.seed);
+        if late.samples > 0 {
+            let _ = writeln!(
+                out,
+                "Frames went on {p50} late in the median, {p99} at p99, {most} at most."
+            );
+        }
         if let Some(ceiling) = self.ceiling {
             let (packets, bps) = (ceiling.packets_per_s, rate_text(ceiling.bps));
             let _ = writeln!(out, "The tap's own ceiling was {packets:.0} packets/s, {bps}.");

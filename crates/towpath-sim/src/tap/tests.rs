@@ -142,6 +142,12 @@ fn the_same_number_of_a_frame_has_the_same_fate_whatever_the_queue_does() {
     let lossy = LinkSpec { loss_ppm: 100_000, burst_enter_ppm: 20_000, ..FREE };
     let wide = fates(&mut plain(lossy), 3000);
     assert_eq!(wide, fates(&mut plain(lossy), 3000));
+    // Nor does it matter when they come.
+    let mut later = plain(lossy);
+    (0..3000).for_each(|n| later.handle_frame(ms(7 * u64::from(n)), There, frame(n, 100)));
+    let came = drain(&mut later, Instant::NEVER);
+    assert!(came.iter().all(|(_, n)| wide[*n as usize]));
+    assert_eq!(came.len(), wide.iter().filter(|through| **through).count());
     // A link that overflows: what is lost beyond that is what was lost before.
     let mut narrow = plain(LinkSpec { rate_bps: 400_000, queue_bytes: 2000, ..lossy });
     let less = fates(&mut narrow, 3000);
