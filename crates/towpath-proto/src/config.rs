@@ -196,10 +196,6 @@ pub enum Plant {
     WrongLink,
     /// An association that has something to send is told to its first link only.
     LinkAsleep,
-    /// Some of what a reserved channel has to send is never told to its link's egress.
-    HeadAsleep,
-    /// Some commands of the control log are applied twice.
-    CommandTwice,
 }
 
 impl Default for Config {
