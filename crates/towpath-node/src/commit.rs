@@ -252,18 +252,8 @@ impl Node {
             match outcome {
                 Outcome::Committed(index, ticket, command) => {
                     let waiting = self.lead.proposals.decided(ticket);
-                    #[cfg(plant)]
-                    let twice = self.plant() == towpath_proto::config::Plant::CommandTwice;
                     let Some(state) = &mut self.log else { continue };
-                    #[cfg(plant)]
-                    let again = (twice && index % 4 == 3).then(|| command.clone());
-                    #[allow(unused_mut)] // only the planted bug changes it
-                    let mut effects = state.apply(index, command);
-                    #[cfg(plant)]
-                    if let Some(command) = again {
-                        state.forget_applied();
-                        effects.extend(state.apply(index, command));
-                    }
+                    let effects = state.apply(index, command);
                     self.carry_out(now, waiting, effects);
                 }
                 Outcome::Dropped(ticket) => {

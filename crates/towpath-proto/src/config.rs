@@ -208,10 +208,6 @@ pub enum Plant {
     ChallengedOnce,
     /// A path that fell silent is not asked whether it is back.
     SilentUnasked,
-    /// Some of what a reserved channel has to send is never told to its link's egress.
-    HeadAsleep,
-    /// Some commands of the control log are applied twice.
-    CommandTwice,
 }
 
 impl Default for Config {

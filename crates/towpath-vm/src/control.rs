@@ -189,12 +189,6 @@ impl ControlState {
         effects
     }
 
-    /// For a deliberate bug: the last command may be applied once more.
-    #[cfg(plant)]
-    pub const fn forget_applied(&mut self) {
-        self.applied -= 1;
-    }
-
     fn is_up(&self, host: HostId) -> bool {
         self.table().get(host).is_some_and(|h| h.state == HostState::Up)
     }

@@ -54,8 +54,6 @@ pub(super) struct Channels {
     reserved: usize,
     /// Something of what is due is worth a packet of its own.
     presses: bool,
-    #[cfg(plant)]
-    pub(super) plant: crate::config::Plant,
 }
 
 /// What it takes to judge whether a window is to grow.
@@ -92,8 +90,6 @@ impl Channels {
             refused: Vec::new(),
             reserved: 0,
             presses: false,
-            #[cfg(plant)]
-            plant: crate::config::Plant::None,
         }
     }
 
@@ -130,12 +126,6 @@ impl Channels {
             c.listed = rank;
             if rank.is_some() && !reserved.noted {
                 reserved.noted = true;
-                #[cfg(plant)]
-                if self.plant == crate::config::Plant::HeadAsleep
-                    && c.send.as_ref().is_some_and(|s| s.count() % 7 == 3)
-                {
-                    return;
-                }
                 self.noted.push_back(c.open.channel);
                 if !self.news.contains(&reserved.link) {
                     self.news.push(reserved.link);
