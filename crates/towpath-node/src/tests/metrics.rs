@@ -44,8 +44,11 @@ fn every_association_task_and_channel_has_its_series() {
     let series: Vec<_> = rows.iter().map(|row| row.series).collect();
     assert!(series.is_sorted(), "{series:?}");
     let groups: Vec<u8> = series.iter().map(|s| s.group).collect();
-    // Its endpoint, itself, two other hosts, two tasks, two ends of one channel and one of another.
-    assert_eq!(groups, [1, 2, 5, 5, 6, 6, 7, 7, 7]);
+    // Its endpoint, itself, two other hosts, two tasks, two ends of one channel and one of another,
+    // a path to either host.
+    assert_eq!(groups, [1, 2, 5, 5, 6, 6, 7, 7, 7, 8, 8]);
+    let path = series.iter().find(|s| s.group == 8 && s.key == net.id(2).to_raw() && s.sub == 0);
+    assert!(path.is_some() && value(&rows, 8, net.id(1).to_raw(), "carries") == 1, "{series:?}");
     let peer = net.id(1).to_raw();
     assert!(value(&rows, 5, peer, "packets_sent") > 0 && value(&rows, 5, peer, "rtt_us") > 0);
     assert_eq!(value(&rows, 2, 0, "tasks_enrolled"), 2);
