@@ -60,6 +60,10 @@ fn every_association_task_and_channel_has_its_series() {
     let of = |group: u8| series.iter().filter(|s| s.group == group).count();
     assert_eq!((of(8), of(9), of(11)), (0, 0, 10), "turns are the daemon's");
     assert!(of(10) >= 2 && of(12) >= 2, "{groups:?}");
+    // Last a path to either host.
+    assert_eq!(of(14), 2, "{groups:?}");
+    let path = series.iter().find(|s| s.group == 14 && s.key == net.id(2).to_raw() && s.sub == 0);
+    assert!(path.is_some() && value(&rows, 14, net.id(1).to_raw(), "carries") == 1, "{series:?}");
     let peer = net.id(1).to_raw();
     assert!(value(&rows, 5, peer, "packets_sent") > 0 && value(&rows, 5, peer, "rtt_us") > 0);
     assert_eq!(value(&rows, 2, 0, "tasks_enrolled"), 2);
