@@ -6,14 +6,43 @@ use alloc::vec::Vec;
 #[cfg(plant)]
 use towpath_proto::config::Plant;
 use towpath_vm::Message;
-use towpath_vm::members::Grant;
+use towpath_vm::members::{Grant, Member, State};
 use towpath_vm::message::{Blocked, TaskCredit, Watch};
 use towpath_vm::talk::ToTask;
 use towpath_wire::{HostId, Instant, TaskId};
 
 use crate::node::Node;
 
+/// Pairs of a task of this host and one of another host that there are with any one host. Whoever
+/// would be one more counts as gone.
+pub(crate) const PAIRS_MAX: usize = 1 << 18;
+
 impl Node {
+    /// Whether a task of this host takes messages.
+    pub(crate) fn receives(&self, task: TaskId) -> bool {
+        self.local.members.get(task).is_some_and(|m| !matches!(m.state, State::Left(_)))
+    }
+
+    /// Whether a task of this host takes messages of `src`.
+    pub(crate) fn takes(&self, task: TaskId, src: TaskId) -> bool {
+        let takes = |m: &Member| {
+            let room = || m.pairs.contains_key(&src) || self.may_pair(src.host());
+            !matches!(m.state, State::Left(_)) && !m.is_parted(src) && room()
+        };
+        self.local.members.get(task).is_some_and(takes)
+    }
+
+    /// Whether there may be another pair with a task of `host`.
+    pub(crate) fn may_pair(&self, host: HostId) -> bool {
+        self.local.ties.pairs_with(host) < PAIRS_MAX
+    }
+
+    /// Whether a task is not there, or its host is not: nobody is asked because of it.
+    pub(crate) fn is_nowhere(&self, task: TaskId) -> bool {
+        let host = task.host();
+        if self.me == Some(host) { !self.receives(task) } else { !self.is_up(host) }
+    }
+
     /// A task of this host waits until it may send `need` to `peer`.
     pub(crate) fn ask_credit(&mut self, now: Instant, task: TaskId, peer: TaskId, need: u64) {
         if self.local.members.are_parted(task, peer) || !self.is_up(peer.host()) {

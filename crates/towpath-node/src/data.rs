@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationId, Block, Memory};
 use towpath_vm::data::{Class, Continued, To};
-use towpath_vm::members::{Member, Pair, State};
+use towpath_vm::members::{Pair, State};
 use towpath_vm::talk::ToTask;
 use towpath_vm::{Message, data};
 use towpath_wire::talk::{HEADER_LEN, Header, MULTICAST_MAX, PIECE_CHARGE, PIECE_MAX};
@@ -28,9 +28,6 @@ use crate::room::Arriving;
 
 /// Bytes on their way to other hosts, at which a daemon takes in no more.
 pub const OUTGOING_MAX: u64 = 128 << 20;
-/// Pairs of a task of this host and one of another host that there are with any one host. Whoever
-/// would be one more counts as gone.
-pub const PAIRS_MAX: usize = 1 << 18;
 
 /// A piece for a task of this host: `len` bytes of `block` from `at` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -355,31 +352,6 @@ impl Node {
             }
         }
         true
-    }
-
-    /// Whether a task of this host takes messages.
-    pub(crate) fn receives(&self, task: TaskId) -> bool {
-        self.local.members.get(task).is_some_and(|m| !matches!(m.state, State::Left(_)))
-    }
-
-    /// Whether a task of this host takes messages of `src`.
-    pub(crate) fn takes(&self, task: TaskId, src: TaskId) -> bool {
-        let takes = |m: &Member| {
-            let room = || m.pairs.contains_key(&src) || self.may_pair(src.host());
-            !matches!(m.state, State::Left(_)) && !m.is_parted(src) && room()
-        };
-        self.local.members.get(task).is_some_and(takes)
-    }
-
-    /// Whether there may be another pair with a task of `host`.
-    pub(crate) fn may_pair(&self, host: HostId) -> bool {
-        self.local.ties.pairs_with(host) < PAIRS_MAX
-    }
-
-    /// Whether a task is not there, or its host is not: nobody is asked because of it.
-    pub(crate) fn is_nowhere(&self, task: TaskId) -> bool {
-        let host = task.host();
-        if self.me == Some(host) { !self.receives(task) } else { !self.is_up(host) }
     }
 
     /// `task` sent to one that is not there, or that it was told is gone.

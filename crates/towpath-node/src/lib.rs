@@ -10,6 +10,7 @@
 //! | [`event`] | what a node tells its owner |
 //! | [`invitations`] | tokens that were issued, and revoking them |
 //! | `peers`, `calling` | one connection per host, made on first use |
+//! | `arrivals` | whom a message is for that arrives |
 //! | `overlong` | what is longer than its host or its task takes |
 //! | `control`, `telling` | joining, leaving, losing hosts, and how all hear of it |
 //! | `farewell` | how a deleted host hears of it |
@@ -46,6 +47,7 @@ pub mod restore;
 pub mod room;
 
 mod addresses;
+mod arrivals;
 mod broken;
 mod calling;
 mod channels;

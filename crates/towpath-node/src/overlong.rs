@@ -19,8 +19,7 @@ impl Node {
         (u64::from(self.config.proto.window) - MESSAGE_CHARGE).min(FRAME_BODY_MAX as u64)
     }
 
-    /// A message as bytes; of an answer that is too long, that it is. `None`: it is too long, and is
-    /// counted.
+    /// A message as bytes; of an answer that is too long, that it is. `None`: it is too long.
     pub(crate) fn encode(&mut self, now: Instant, message: Message) -> Option<Vec<u8>> {
         let (bytes, limit) = (message.encode(), self.message_len_max());
         if bytes.len() as u64 <= limit {

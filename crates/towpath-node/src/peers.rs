@@ -13,8 +13,6 @@ use towpath_proto::{
 use towpath_vm::Message;
 use towpath_vm::message::{LABEL_CHANNEL, LABEL_OWNER};
 use towpath_vm::talk::Fault;
-use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
-use towpath_wire::talk::FRAME_BODY_MAX;
 use towpath_wire::{ChannelId, HostId, Instant};
 
 use crate::addresses;
@@ -276,6 +274,14 @@ impl Peers {
         self.conns.get(&id).map(|conn| &conn.lanes)
     }
 
+    /// A channel that every two hosts have stands.
+    pub(crate) fn lane_stands(&mut self, id: AssociationId, purpose: Purpose, channel: ChannelId) {
+        if let Some(conn) = self.conns.get_mut(&id) {
+            conn.lanes.stands(purpose, channel);
+            self.dirty.extend(conn.host);
+        }
+    }
+
     /// Has something said on a connection or, where that ends before, not at all; false: too much
     /// waits for it already.
     pub(crate) fn say_along(&mut self, id: AssociationId, message: Message) -> bool {
@@ -487,15 +493,14 @@ impl Node {
         memory: &mut dyn Memory,
     ) {
         let arrived = matches!(event, AssociationEvent::Sent { .. });
-        if let AssociationEvent::Message { block, .. } = event {
-            self.data.arriving.over_with(block);
+        if let AssociationEvent::Message { channel, label, block, len, .. } = event
+            && self.handle_arrival(now, (id, channel), label, (block, len), memory)
+        {
+            return;
         }
         match event {
             AssociationEvent::Opened(open) if open.label == LABEL_CHANNEL => {
                 self.handle_channel_open(now, (id, open.channel), *open);
-            }
-            AssociationEvent::Message { channel, label: LABEL_CHANNEL, block, len, .. } => {
-                self.handle_on_channel((id, channel), block, len, memory);
             }
             AssociationEvent::Sent { channel, number, block }
             | AssociationEvent::Abandoned { channel, number, block }
@@ -513,36 +518,6 @@ impl Node {
                 self.peers.unserved += 1;
                 self.endpoint.finish_channel(id, open.channel, reason::UNSERVED);
             }
-            AssociationEvent::Message { channel, label, block, len, .. }
-                if Purpose::of(label).is_some_and(Purpose::is_data) =>
-            {
-                let host = self.heard(id).filter(|_| len as usize <= FRAME_BODY_MAX);
-                if let Some(host) = host {
-                    self.handle_data(now, host, (id, channel), block, memory);
-                    self.peers.dirty.insert(host);
-                } else {
-                    self.drop_message((id, channel), block, len, memory);
-                    self.malformed += 1;
-                }
-            }
-            AssociationEvent::Message { channel, label, block, len, .. } if label < LABEL_OWNER => {
-                // What would not fit into a frame for a task is not even looked at.
-                let fits = len as usize <= FRAME_BODY_MAX;
-                let decoded = fits.then(|| Message::decode(memory.bytes(block)));
-                self.drop_message((id, channel), block, len, memory);
-                match decoded {
-                    Some(Ok(message)) if message.label() == label => {
-                        self.receive(now, id, message);
-                    }
-                    _ => self.malformed += 1,
-                }
-            }
-            AssociationEvent::Message { channel, label, block, len, .. }
-                if !self.serves(label) || self.heard(id).is_none() =>
-            {
-                self.peers.unserved += 1;
-                self.drop_message((id, channel), block, len, memory);
-            }
             AssociationEvent::Sent { channel, number, block } if self.is_ours(id, channel) => {
                 self.handle_sent(now, (id, channel), number, block, memory);
             }
@@ -558,39 +533,6 @@ impl Node {
                     memory.release(block);
                 }
             }
-        }
-    }
-
-    /// Whose an association is, unless that one was deleted and has nothing to say.
-    fn heard(&self, id: AssociationId) -> Option<HostId> {
-        self.peers.host_of(id).filter(|host| !self.lead.farewells.contains_key(host))
-    }
-
-    /// Nobody keeps a message: its block and its credit go back.
-    fn drop_message(
-        &mut self,
-        (id, channel): (AssociationId, ChannelId),
-        block: Block,
-        len: u32,
-        memory: &mut dyn Memory,
-    ) {
-        memory.release(block);
-        self.endpoint.consumed(id, channel, len);
-    }
-
-    /// A peer opened one of the channels that every two hosts have. What is no such channel, and
-    /// would take nothing of ours or lose its order, is not used.
-    fn handle_lane_open(&mut self, id: AssociationId, open: &ChannelOpen) {
-        let Some(conn) = self.peers.conns.get_mut(&id) else { return };
-        let usable =
-            open.direction == Direction::Both && open.reliability == Reliability::ReliableOrdered;
-        match Purpose::of(open.label) {
-            Some(purpose) if usable => {
-                conn.lanes.stands(purpose, open.channel);
-                self.peers.dirty.extend(conn.host);
-            }
-            Some(_) => self.malformed += 1,
-            None => self.peers.unserved += 1,
         }
     }
 
@@ -627,7 +569,7 @@ impl Node {
         }
     }
 
-    fn receive(&mut self, now: Instant, id: AssociationId, message: Message) {
+    pub(crate) fn receive(&mut self, now: Instant, id: AssociationId, message: Message) {
         let host = self.peers.conns.get(&id).and_then(|c| c.host);
         if host.is_some_and(|h| self.lead.farewells.contains_key(&h))
             || self.lead.recovery.is_some() && !matches!(message, Message::Report(_))

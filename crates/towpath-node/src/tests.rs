@@ -5,6 +5,7 @@ extern crate std;
 mod channels;
 mod commit;
 mod data;
+mod excess;
 mod hostile;
 mod joining;
 mod kept;

@@ -249,7 +249,7 @@ group! {
         proposals_repeated: Counter of Count, "Facts that were proposed already";
         messages_malformed: Counter of Count, "Messages of other hosts that break the rules";
         messages_unserved: Counter of Count, "Messages and channels that nobody here asked for";
-        messages_too_long: Counter of Count, "Messages dropped because the peer's room is too small";
+        messages_too_long: Counter of Count, "Messages dropped, longer than their peer takes";
         messages_put_off: Counter of Count, "Messages for tasks refused to keep room for control";
     }
 }

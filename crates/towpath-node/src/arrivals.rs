@@ -1,0 +1,82 @@
+//! Messages as they arrive on connections: whom each is for, and what becomes of those that are for
+//! nobody.
+
+use towpath_proto::{AssociationId, Block, Memory};
+use towpath_vm::Message;
+use towpath_vm::message::{LABEL_CHANNEL, LABEL_OWNER};
+use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
+use towpath_wire::talk::FRAME_BODY_MAX;
+use towpath_wire::{ChannelId, HostId, Instant};
+
+use crate::lanes::Purpose;
+use crate::node::Node;
+
+impl Node {
+    /// A message has arrived. False: the owner is to have it.
+    pub(crate) fn handle_arrival(
+        &mut self,
+        now: Instant,
+        (id, channel): (AssociationId, ChannelId),
+        label: u16,
+        (block, len): (Block, u32),
+        memory: &mut dyn Memory,
+    ) -> bool {
+        self.data.arriving.over_with(block);
+        let host = self.heard(id);
+        // What would not fit into a frame for a task is not even looked at.
+        let fits = len as usize <= FRAME_BODY_MAX;
+        match (Purpose::of(label), host) {
+            _ if label == LABEL_CHANNEL => {
+                self.handle_on_channel((id, channel), block, len, memory);
+            }
+            (Some(purpose), Some(host)) if purpose.is_data() && fits => {
+                self.handle_data(now, host, (id, channel), block, memory);
+                self.peers.look_at(host);
+            }
+            (purpose, _) if label < LABEL_OWNER => {
+                let control = fits && purpose.is_some_and(|p| !p.is_data());
+                let decoded = control.then(|| Message::decode(memory.bytes(block)));
+                self.drop_message((id, channel), block, len, memory);
+                match decoded {
+                    Some(Ok(message)) if message.label() == label => self.receive(now, id, message),
+                    _ => self.malformed += 1,
+                }
+            }
+            (_, Some(_)) if self.serves(label) => return false,
+            _ => {
+                self.peers.unserved += 1;
+                self.drop_message((id, channel), block, len, memory);
+            }
+        }
+        true
+    }
+
+    /// Whose an association is, unless that one was deleted and has nothing to say.
+    fn heard(&self, id: AssociationId) -> Option<HostId> {
+        self.peers.host_of(id).filter(|host| !self.lead.farewells.contains_key(host))
+    }
+
+    /// Nobody keeps a message: its block and its credit go back.
+    fn drop_message(
+        &mut self,
+        (id, channel): (AssociationId, ChannelId),
+        block: Block,
+        len: u32,
+        memory: &mut dyn Memory,
+    ) {
+        memory.release(block);
+        self.endpoint.consumed(id, channel, len);
+    }
+
+    /// A peer opened one of the channels that every two hosts have. What is no such channel, and
+    /// would take nothing of ours or lose its order, is not used.
+    pub(crate) fn handle_lane_open(&mut self, id: AssociationId, open: &ChannelOpen) {
+        let usable =
+            open.direction == Direction::Both && open.reliability == Reliability::ReliableOrdered;
+        match Purpose::of(open.label) {
+            Some(purpose) if usable => self.peers.lane_stands(id, purpose, open.channel),
+            Some(_) => self.malformed += 1,
+            None => self.peers.unserved += 1,
+        }
+    }
+}
