@@ -24,7 +24,7 @@ fn port() -> u16 {
     loop {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("socket");
         let port = socket.local_addr().expect("address").port();
-        if port % 2 == 0 && UdpSocket::bind(("127.0.0.1", port + 1)).is_ok() {
+        if port.is_multiple_of(2) && UdpSocket::bind(("127.0.0.1", port + 1)).is_ok() {
             return port;
         }
     }
@@ -225,10 +225,11 @@ fn strangers_get_nothing_and_disturb_nobody() {
         let said = ask(&mut other, &format!("{line} RTSP/1.0\r\nCSeq: 2\r\n{headers}\r\n"));
         assert_eq!(said.get(9..12), Some(status), "{line}: {said}");
     }
-    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xFF; 20_000], &[b'x'; 70_000]] {
+    let http = b"GET / HTTP/1.1\r\n\r\n".to_vec();
+    for garbage in [http, vec![0xFF; 20_000], vec![b'x'; 70_000]] {
         let mut connection = connect();
         // It may be closed before all is written.
-        let _ = connection.get_mut().write_all(garbage);
+        let _ = connection.get_mut().write_all(&garbage);
         let mut left = Vec::new();
         let _ = connection.read_to_end(&mut left);
         assert!(left.is_empty());
