@@ -55,7 +55,7 @@ impl Outputs {
     ) -> Result<(), FilesError> {
         let Some(dir) = &self.csv else { return Ok(()) };
         let write = |(name, table): (String, T)| {
-            write_file(&dir.join(format!("{name}.csv")), &table.borrow().csv())
+            write_file(&dir.join(format!("{name}.csv")), table.borrow().csv())
         };
         tables().into_iter().try_for_each(write)
     }
@@ -67,7 +67,7 @@ impl Outputs {
     ) -> Result<(), FilesError> {
         let Some(dir) = &self.svg else { return Ok(()) };
         let write = |(name, chart): (String, C)| {
-            write_file(&dir.join(format!("{name}.svg")), &chart.borrow().svg())
+            write_file(&dir.join(format!("{name}.svg")), chart.borrow().svg())
         };
         charts().into_iter().try_for_each(write)
     }
@@ -75,7 +75,7 @@ impl Outputs {
     /// Writes the page, where it is wanted.
     pub(crate) fn page(&self, page: &Page) -> Result<(), FilesError> {
         let Some(path) = &self.html else { return Ok(()) };
-        write_file(path, &page.html())
+        write_file(path, page.html())
     }
 }
 

@@ -51,6 +51,29 @@ impl Node {
         true
     }
 
+    /// A message of a daemon.
+    fn receive(&mut self, now: Instant, id: AssociationId, message: Message) {
+        let host = self.peers.conns.get(&id).and_then(|c| c.host);
+        if host.is_some_and(|h| self.lead.farewells.contains_key(&h))
+            || self.lead.recovery.is_some() && !matches!(message, Message::Report(_))
+        {
+            return; // whoever was deleted has nothing to say, and whoever asks first hears later
+        }
+        match (message, host) {
+            (Message::Welcome(welcome), None) => self.handle_welcome(now, id, welcome),
+            (Message::ChannelAsk(ask), Some(host)) => self.handle_channel_ask(now, host, id, ask),
+            (Message::ChannelAnswer(answer), Some(_)) => self.handle_channel_answer(id, answer),
+            (Message::ChannelWithdrawn(w), Some(_)) => {
+                self.handle_channel_withdrawn(now, id, w.channel);
+            }
+            (message, Some(host)) => {
+                self.handle_message(now, host, message);
+                self.peers.look_at(host);
+            }
+            (_, None) => self.malformed += 1,
+        }
+    }
+
     /// Whose an association is, unless that one was deleted and has nothing to say.
     fn heard(&self, id: AssociationId) -> Option<HostId> {
         self.peers.host_of(id).filter(|host| !self.lead.farewells.contains_key(host))

@@ -37,8 +37,8 @@
 //! ```
 //!
 //! The rest is what the `towpath` command, its console and tests are built from, and changes with
-//! them: `config`, `token`, `engine`, `daemon`, `leftovers`, `journal`, `lock`, `table`, `private`, `log`,
-//! `start`, `client`, `protocol`, `pacing`, `pvm`.
+//! them: `config`, `token`, `engine`, `daemon`, `leftovers`, `journal`, `lock`, `table`, `private`,
+//! `log`, `start`, `client`, `protocol`, `pacing`, `pvm`.
 
 #[doc(hidden)]
 pub mod client;

@@ -118,7 +118,7 @@ pub(crate) fn run(args: &MediaArgs) -> anyhow::Result<ExitCode> {
         None => {}
     }
     if let Some(path) = &args.html {
-        write_file(path, &page.html())?;
+        write_file(path, page.html())?;
     }
     Ok(ExitCode::from(if interrupt.is_set() { INTERRUPTED } else { status }))
 }
@@ -203,7 +203,7 @@ fn tell(
     let charts = charts::charts(report);
     if let Some(dir) = &args.svg {
         for (chart_name, chart) in &charts {
-            write_file(&dir.join(format!("{stem}-{chart_name}.svg")), &chart.svg())?;
+            write_file(&dir.join(format!("{stem}-{chart_name}.svg")), chart.svg())?;
         }
     }
     let mut section = Section::new(&name).text(&text::summary(report));

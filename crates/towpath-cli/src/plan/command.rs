@@ -304,7 +304,7 @@ impl<'a> Output<'a> {
         if let Some(out) = &args.schedule {
             let planned = answer.rows.first().and_then(|row| row.answer.as_ref().ok());
             if let Some(solved) = planned {
-                write_file(out, &schedule::emit(&solved.solution.schedule))?;
+                write_file(out, schedule::emit(&solved.solution.schedule))?;
             }
         }
         let stem = stem(path, &mut self.stems);

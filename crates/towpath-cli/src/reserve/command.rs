@@ -88,7 +88,7 @@ pub(crate) fn run(args: &ReserveArgs) -> anyhow::Result<ExitCode> {
             decided.admitted(),
             decided.refused()
         );
-        write_file(path, &diagram_of(&topology, Some(&share)).svg(&title))?;
+        write_file(path, diagram_of(&topology, Some(&share)).svg(&title))?;
     }
     eprintln!("decided in {}", ns_text(u64::try_from(decided.took_ns).unwrap_or(u64::MAX)));
     if args.json {

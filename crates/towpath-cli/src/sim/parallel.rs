@@ -209,7 +209,7 @@ pub(super) fn run(args: &ParallelArgs) -> anyhow::Result<ExitCode> {
         print(&table.text())?;
     }
     if let Some(path) = &args.csv {
-        write_file(path, &table.csv())?;
+        write_file(path, table.csv())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -166,12 +166,12 @@ fn tell(args: &RepairArgs, rows: &[RepairOutcome]) -> anyhow::Result<ExitCode> {
         print(&table.text())?;
     }
     if let Some(path) = &args.csv {
-        write_file(path, &table.csv())?;
+        write_file(path, table.csv())?;
     }
     if let Some(dir) = &args.svg {
         make_dir(dir)?;
         for (name, chart) in charts(rows) {
-            write_file(&dir.join(format!("repair-{name}.svg")), &chart.svg())?;
+            write_file(&dir.join(format!("repair-{name}.svg")), chart.svg())?;
         }
     }
     for row in rows {

@@ -52,10 +52,10 @@ pub(super) fn run(args: &SimRunArgs, files: &[File]) -> anyhow::Result<ExitCode>
         return Err(e);
     }
     if let Some(path) = &args.csv {
-        write_file(path, &samples.csv())?;
+        write_file(path, samples.csv())?;
     }
     if let Some(path) = &args.html {
-        write_file(path, &page.html())?;
+        write_file(path, page.html())?;
     }
     Ok(if broken { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
 }
@@ -131,7 +131,7 @@ fn draw(args: &SimRunArgs, name: &str, report: &TransferReport) -> anyhow::Resul
     let Some(dir) = &args.svg else { return Ok(()) };
     make_dir(dir)?;
     for (what, chart) in report::charts(report, args.zoom) {
-        write_file(&dir.join(format!("{name}-{what}.svg")), &chart.svg())?;
+        write_file(&dir.join(format!("{name}-{what}.svg")), chart.svg())?;
     }
     Ok(())
 }

@@ -48,7 +48,7 @@ pub(super) fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
                 "--sdp describes rtp:// streams\nhint: players open udp:// addresses as they are"
             );
         }
-        write_file(out, &sdp(&shown(&args.file), Some((to.ip(), to.port())), None))?;
+        write_file(out, sdp(&shown(&args.file), Some((to.ip(), to.port())), None))?;
     }
     let paused = (args.speed - 1.0).abs() > f64::EPSILON;
     let deaf = args.deaf;

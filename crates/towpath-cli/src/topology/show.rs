@@ -84,7 +84,7 @@ pub(crate) fn run(args: &TopologyArgs) -> anyhow::Result<ExitCode> {
     let topology = load(&args.file)?;
     if let Some(path) = &args.svg {
         let title = counts(&topology);
-        write_file(path, &diagram_of(&topology, None).svg(&title))?;
+        write_file(path, diagram_of(&topology, None).svg(&title))?;
     }
     let ports: Vec<PortId> = match &args.route {
         Some(ends) => {

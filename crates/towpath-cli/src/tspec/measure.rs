@@ -129,7 +129,7 @@ pub(crate) fn run(args: &TspecArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.svg {
         let title = format!("Arrival curves of {}", shown(&args.file));
         let specs: Vec<_> = rows.iter().filter_map(|r| Some((r.name, r.spec?))).collect();
-        write_file(path, &curve::chart(&title, &samples.items, &specs).svg())?;
+        write_file(path, curve::chart(&title, &samples.items, &specs).svg())?;
     }
     print(&if args.json {
         format!("{}\n", as_json(args, &samples, &measured, &rows))
