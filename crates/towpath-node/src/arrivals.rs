@@ -53,7 +53,7 @@ impl Node {
 
     /// A message of a daemon.
     fn receive(&mut self, now: Instant, id: AssociationId, message: Message) {
-        let host = self.peers.conns.get(&id).and_then(|c| c.host);
+        let host = self.peers.host_of(id);
         if host.is_some_and(|h| self.lead.farewells.contains_key(&h))
             || self.lead.recovery.is_some() && !matches!(message, Message::Report(_))
         {

@@ -1,4 +1,4 @@
-//! Scripts of a known Raft (the public repository etcd-io/raft, commit cdfbeed3149e, Apache-2.0; not
+//! Scripts of a known Raft (the repository etcd-io/raft, commit cdfbeed3149e, Apache-2.0; not
 //! carried here): the same elections, logs, terms, votes and commits where the rules are the same.
 //! `TOWPATH_RAFT` names the folder that has its `testdata` and `quorum/testdata`.
 //!
