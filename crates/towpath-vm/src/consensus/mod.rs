@@ -21,14 +21,14 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`replica`] | one replica: what it is asked, told and asks for |
-//! | [`election`], [`leading`], [`receiving`] | what it does as a candidate, a leader, a follower |
-//! | [`entry`], [`log`], [`disk`] | entries, members; the log in memory; what waits for the disk |
-//! | [`progress`], [`quorum`], [`reads`] | a leader's view of the others, majorities, fresh reads |
-//! | [`message`] | what replicas tell each other, as bytes |
-//! | [`journal`] | the log on a disk, as bytes |
-//! | [`sessions`] | the state machine, and each command once |
-//! | [`config`] | settings and limits |
+//! | `replica` | one replica: what it is asked, told and asks for |
+//! | `election`, `leading`, `receiving` | what it does as a candidate, a leader, a follower |
+//! | `entry`, `log`, `disk` | entries, members; the log in memory; what waits for the disk |
+//! | `progress`, `quorum`, `reads` | a leader's view of the others, majorities, fresh reads |
+//! | `message` | what replicas tell each other, as bytes |
+//! | `journal` | the log on a disk, as bytes |
+//! | `sessions` | the state machine, and each command once |
+//! | `config` | settings and limits |
 
 pub mod checksum;
 pub mod config;
