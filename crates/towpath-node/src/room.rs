@@ -11,7 +11,7 @@ use alloc::collections::BTreeMap;
 
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{Arrival, Block, Memory};
-use towpath_vm::message::LABEL_OUTPUT;
+use towpath_vm::message::{LABEL_LOG, LABEL_OUTPUT};
 
 /// Bytes of message memory that what comes for tasks fills at most, with all that tasks have of it
 /// already: 64 MiB less than a daemon has.
@@ -61,7 +61,7 @@ pub(crate) struct Room<'a> {
 
 impl Memory for Room<'_> {
     fn alloc(&mut self, arrival: &Arrival) -> Option<Block> {
-        if arrival.label <= LABEL_OUTPUT {
+        if (LABEL_LOG..=LABEL_OUTPUT).contains(&arrival.label) {
             return self.memory.alloc(arrival);
         }
         let cost = u64::from(arrival.len) + BLOCK_COST;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use towpath::pacing::{PacingOptions, Priority, Repeat, Serve, ServeOptions};
+use towpath::start::limits::Descriptors;
 use towpath_io::udp::Multicast;
 use towpath_media::rtsp::ServerLimits;
 
@@ -18,6 +19,8 @@ const SPARE_CONNECTIONS: usize = 64;
 
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::heeded()?;
+    // Each connection and each session has several.
+    Descriptors::raise();
     let sessions = args.sessions as usize;
     let from = std::net::SocketAddr::new(args.listen.ip(), 0);
     let priority = if args.ordinary { Priority::Ordinary } else { Priority::RealTime };

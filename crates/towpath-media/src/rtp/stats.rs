@@ -40,7 +40,7 @@ impl Reception {
         if let Some(before) = self.transit.replace(transit) {
             let difference = transit.wrapping_sub(before).cast_signed().unsigned_abs();
             let grown = u64::from(self.jitter) + u64::from(difference);
-            self.jitter = (grown - u64::from((self.jitter + 8) >> 4)).min(u32::MAX.into()) as u32;
+            self.jitter = (grown - ((u64::from(self.jitter) + 8) >> 4)).min(u32::MAX.into()) as u32;
         }
     }
 

@@ -41,6 +41,9 @@ fn time(text: &str) -> Option<Duration> {
         let part: u64 = number(part)?;
         seconds = seconds.checked_mul(60)?.checked_add(part)?;
     }
+    if !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
     let digits = &fraction[..fraction.len().min(9)];
     let mut nanos: u32 = if digits.is_empty() { 0 } else { number(digits)? as u32 };
     for _ in digits.len()..9 {
@@ -70,6 +73,7 @@ mod tests {
             "npt=1:2-",
             "npt=99999999999999999999-",
             "npt=1.é-",
+            "npt=0.12345678é-",
         ] {
             let _ = range(bad);
         }

@@ -81,7 +81,9 @@ impl Groups {
         self.references += 1;
         let announced = core::mem::take(&mut self.announced);
         let step = self.last.map(|last| (raw + PCR_WRAP - last) % PCR_WRAP);
-        let good = step.filter(|step| !announced && *step <= STEP_MAX);
+        // Bytes that take no time have no rate: such a reference tells nothing.
+        let stands = |step: u64| step == 0 && self.open > 0;
+        let good = step.filter(|step| !announced && *step <= STEP_MAX && !stands(*step));
         self.breaks += u64::from(step.is_some() && good.is_none());
         if let Some(span) = good {
             // What was given to groups closed by force is not there any more.

@@ -203,9 +203,12 @@ impl Sender {
         if enough { 0 } else { WINDOW_MAX.saturating_sub(waits).min(WINDOW_FILL) }
     }
 
-    /// Takes bytes, at most as many as there is room for or they wait beyond the limit.
+    /// Takes bytes, at most as many as there is room for or they wait beyond the limit. What comes
+    /// after the end, as of a file that grows while it is read, is not sent.
     pub fn push(&mut self, bytes: &[u8]) {
-        assert!(!self.ended, "nothing comes after the end");
+        if self.ended {
+            return;
+        }
         let Self { window, groups, counters, .. } = self;
         let mut intake = Intake { window, groups, faults: &mut counters.faults };
         self.framing.push(bytes, &mut intake);

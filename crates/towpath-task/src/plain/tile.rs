@@ -110,7 +110,8 @@ impl<'a, T: Plain> TileMut<'a, T> {
     /// Its rows.
     pub fn rows(&mut self) -> impl Iterator<Item = &mut [T]> {
         let columns = self.columns;
-        let stride = self.stride.max(1);
+        // One row alone may be longer than a stride.
+        let stride = self.stride.max(columns).max(1);
         // The last row may be shorter than a stride; a tile without columns has no data.
         let rows = self.data.chunks_mut(stride).take(self.rows);
         rows.map(move |row| &mut row[..columns])

@@ -309,10 +309,11 @@ impl Reception {
         let timeout = Timespec { tv_sec: 0, tv_nsec: left.as_nanos() as i64 };
         let ready = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let mut fds = Vec::with_capacity(3);
+        // What is not read now must not wake us again and again.
         if room {
             fds.push(ready(self.socket.as_fd()));
+            fds.extend(self.reports.iter().map(|socket| ready(socket.as_fd())));
         }
-        fds.extend(self.reports.iter().map(|socket| ready(socket.as_fd())));
         fds.extend(wake.map(ready));
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -325,6 +326,15 @@ impl Reception {
         let now = clock.now();
         // One batch: then what is due goes out first.
         let received = socket.receive(|arrived, bytes| {
+            let payload = match bytes.first() {
+                Some(0x47) => bytes,
+                _ => Header::parse(bytes).map_or(&[][..], |(_, payload)| payload),
+            };
+            // Only who sends packets of a stream is its sender, or goes on being it.
+            if payload.first() != Some(&0x47) {
+                *strangers += 1;
+                return;
+            }
             if *peer.get_or_insert(arrived.remote) != arrived.remote {
                 // A sender that starts again does so from another port.
                 if now.since(*heard) < Duration::from_secs(1) {
@@ -339,10 +349,6 @@ impl Reception {
                 Received::Written(receiver) => receiver.handle_datagram(now, bytes),
                 Received::Sent(playout, _) => playout.handle_datagram(now, bytes),
                 Received::Judged(arrivals) => {
-                    let payload = match bytes.first() {
-                        Some(0x47) => bytes,
-                        _ => Header::parse(bytes).map_or(&[][..], |(_, payload)| payload),
-                    };
                     arrivals.take(arrived.came_ns.cast_signed(), payload);
                 }
             }

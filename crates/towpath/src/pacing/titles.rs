@@ -132,7 +132,8 @@ impl Title {
         if aim == 0 {
             return Ok(0);
         }
-        let (mut low, mut high, mut best) = (0, self.size, 0);
+        // Whole packets, so that the middle is always beyond the lower end.
+        let (mut low, mut high, mut best) = (0, self.size / self.stride() * self.stride(), 0);
         while high > low + self.stride() {
             let middle = u64::midpoint(low, high) / self.stride() * self.stride();
             let block = self.block(middle)?;
