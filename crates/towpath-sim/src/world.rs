@@ -10,6 +10,7 @@ use std::time::Duration;
 use towpath_node::egress::LinkEgress;
 use towpath_node::{Node, NodeEvent};
 use towpath_proto::{Decision, Egress, Machine, RxMeta, TxBatch};
+use towpath_vm::message::LABEL_OWNER;
 use towpath_vm::{Action, Ending};
 use towpath_wire::{ByteSize, Instant, LinkId, Rate, TaskId};
 
@@ -20,7 +21,7 @@ use crate::clock::Clock;
 use crate::hash::Trace;
 use crate::kernel::{Handle, Kernel};
 use crate::link::{Link, LinkSpec};
-use crate::memory::{SimMemory, VIRTUAL_LABEL};
+use crate::memory::SimMemory;
 use crate::network::{Network, Tap, Transit};
 use crate::process::{Did, Processes};
 
@@ -255,7 +256,7 @@ impl World {
 
     /// Puts a node on a host.
     pub fn boot(&mut self, host: usize, mut node: Node) {
-        node.serve(VIRTUAL_LABEL..=u16::MAX);
+        node.serve(LABEL_OWNER..=u16::MAX);
         self.pace(host, self.hosts[host].rate);
         self.hosts[host].node = Some(node);
         for at in 0..self.hosts[host].links.len() {

@@ -81,9 +81,11 @@ impl Groups {
         self.references += 1;
         let announced = core::mem::take(&mut self.announced);
         let step = self.last.map(|last| (raw + PCR_WRAP - last) % PCR_WRAP);
-        // Bytes that take no time have no rate: such a reference tells nothing.
-        let stands = |step: u64| step == 0 && self.open > 0;
-        let good = step.filter(|step| !announced && *step <= STEP_MAX && !stands(*step));
+        // Bytes that take no time have no rate: they wait for a reference that tells of more.
+        if step == Some(0) && !announced && self.open > 0 {
+            return;
+        }
+        let good = step.filter(|step| !announced && *step <= STEP_MAX);
         self.breaks += u64::from(step.is_some() && good.is_none());
         if let Some(span) = good {
             // What was given to groups closed by force is not there any more.

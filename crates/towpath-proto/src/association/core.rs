@@ -563,7 +563,11 @@ impl Association {
         for path in self.paths.iter() {
             earlier(path.arrivals.due_at(), TimerKind::Acknowledge);
             earlier(path.loss_at, TimerKind::Loss);
-            earlier(path.standing.challenge_at(), TimerKind::Probe);
+            let challenge = path.standing.challenge_at();
+            #[cfg(plant)]
+            let challenge =
+                challenge.filter(|_| self.config.plant != crate::config::Plant::ChallengedOnce);
+            earlier(challenge, TimerKind::Probe);
             if waiting {
                 earlier(path.pace_at(), TimerKind::Pace);
             }

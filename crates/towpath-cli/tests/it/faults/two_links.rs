@@ -140,8 +140,8 @@ fn two_cables_carry_together_and_either_alone_without_any_further_command() {
     two.ok("b", &join);
     two.until(["carries", "carries"]);
     let both = two.carry();
-    let sum: u64 = both.iter().sum();
-    assert!(both.iter().all(|bytes| *bytes > sum / 10), "{both:?} bytes by the two of them");
+    // These cables have no rate: how much goes by each is the processors' affair.
+    assert!(both.iter().all(|bytes| *bytes > 100_000), "{both:?} bytes by the two of them");
     // The second cable falls silent while much goes by it.
     two.deaf(true);
     let one = two.carry();
