@@ -81,10 +81,6 @@ impl Groups {
         self.references += 1;
         let announced = core::mem::take(&mut self.announced);
         let step = self.last.map(|last| (raw + PCR_WRAP - last) % PCR_WRAP);
-        // Bytes that take no time have no rate: they wait for a reference that tells of more.
-        if step == Some(0) && !announced && self.open > 0 {
-            return;
-        }
         let good = step.filter(|step| !announced && *step <= STEP_MAX);
         self.breaks += u64::from(step.is_some() && good.is_none());
         if let Some(span) = good {
