@@ -184,6 +184,13 @@ fn players_get_the_frames_of_the_file() {
 fn ask(connection: &mut BufReader<TcpStream>, text: &str) -> String {
     connection.get_mut().write_all(text.as_bytes()).expect("write");
     let mut said = String::new();
+    // Datagrams may come before the answer to the request that began them.
+    while connection.fill_buf().expect("read").first() == Some(&b'$') {
+        let mut front = [0; 4];
+        connection.read_exact(&mut front).expect("data");
+        let mut datagram = vec![0; usize::from(u16::from_be_bytes([front[2], front[3]]))];
+        connection.read_exact(&mut datagram).expect("data");
+    }
     while !said.ends_with("\r\n\r\n") {
         if connection.read_line(&mut said).expect("read") == 0 {
             break;
