@@ -213,7 +213,12 @@ pub struct Refused {
     pub led: u64,
     /// Snapshots with another checksum than was said.
     pub damaged: u64,
+    /// Of a term that no log reaches: there must be one after each.
+    pub beyond: u64,
 }
+
+/// Terms go up to here: one for each nanosecond of 292 years.
+const TERM_MAX: u64 = u64::MAX >> 1;
 
 /// Who was heard under an identity.
 #[derive(Clone, Copy, Debug)]
@@ -595,6 +600,10 @@ impl ReplicatedLog for Replica {
             if ours && (boot, life) == (self.me.boot, self.me.life) {
                 self.stop(Halt::Superseded(self.me.id));
             }
+            return;
+        }
+        if message.term > TERM_MAX {
+            self.refused.beyond += 1;
             return;
         }
         if self.hears(&message) && self.is_of_term(&message) {
