@@ -45,7 +45,7 @@ cargo:
 	  echo "hint: install one, on Debian: apt-get install gcc libc6-dev make"; exit 1; }
 
 build: cargo
-	$(CARGO) build --release --locked -p towpath-cli
+	$(CARGO) build --release --locked -p towpath-cli -p towpath-apps
 
 PREFIX ?= /usr/local
 DESTDIR ?=
