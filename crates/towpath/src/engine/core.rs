@@ -239,7 +239,7 @@ impl Engine {
             KEY_TASK_LISTENER => self.accept_tasks(),
             key if key >= KEY_HELD => self.serve_held(key),
             key if key >= KEY_TASKS => {
-                return Served { bytes: self.serve_task(key, writable), more: false };
+                return self.serve_task(key, writable);
             }
             key => return self.serve(key),
         }

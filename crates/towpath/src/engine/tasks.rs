@@ -28,7 +28,10 @@ use super::conversation::{Conversation, Descriptors, Place, ROOM, Reading, Writt
 use super::core::Engine;
 use super::doors::Knock;
 use super::poll::Interest;
+use super::turn::Served;
 
+/// Control frames taken of one task in a turn. What answers them is in the way of nobody yet.
+const SAID_PER_TURN: usize = 256;
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 8192;
 /// Bytes of each task's arena; pages cost memory once they are used.
@@ -174,10 +177,10 @@ impl Engine {
         Ok((peer.pid, process))
     }
 
-    /// A connection, or the process at its other end, has something; bytes that were read.
-    pub(super) fn serve_task(&mut self, key: u64, writable: bool) -> u64 {
+    /// A connection, or the process at its other end, has something.
+    pub(super) fn serve_task(&mut self, key: u64, writable: bool) -> Served {
         let (key, ended) = (key & !1, key & 1 == 1);
-        let Some(c) = self.conversations.all.get_mut(&key) else { return 0 };
+        let Some(c) = self.conversations.all.get_mut(&key) else { return Served::default() };
         if ended && !c.ending {
             c.ending = true;
             let _ = self.poll.remove(c.process());
@@ -188,20 +191,26 @@ impl Engine {
         self.read_task(key)
     }
 
-    /// Reads what a task sent: once, or, when it ends, to the end; how many bytes.
-    fn read_task(&mut self, key: u64) -> u64 {
-        let (mut buf, mut bytes) = (std::mem::take(&mut self.conversations.buf), 0);
+    /// Reads what a task sent: once, or, when it ends, to the end; in either case no more than it
+    /// may say in a turn.
+    fn read_task(&mut self, key: u64) -> Served {
+        let mut buf = std::mem::take(&mut self.conversations.buf);
+        let mut served = Served::default();
         while let Some(c) = self.conversations.all.get_mut(&key) {
             if c.paused || c.enrolling && !c.ending {
                 break;
             }
             let (len, reading) = c.read(&mut buf);
-            bytes += len as u64;
+            served.bytes += len as u64;
             match self.take_frames(key, &buf[..len]) {
-                Ok(taken) => {
+                Ok((taken, more)) => {
                     self.tell_taken(key);
                     let Some(c) = self.conversations.all.get_mut(&key) else { break };
                     c.keep(&buf[taken..len]);
+                    served.more = more;
+                    if more {
+                        break;
+                    }
                     let over = reading == Reading::Over || c.ending && reading == Reading::Dry;
                     if over && !c.paused {
                         self.task_is_over(key);
@@ -218,16 +227,23 @@ impl Engine {
             }
         }
         self.conversations.buf = buf;
-        bytes
+        served
     }
 
-    /// Hands whole frames on; how many bytes those were.
-    fn take_frames(&mut self, key: u64, bytes: &[u8]) -> Result<usize, String> {
-        let mut at = 0;
+    /// Hands whole frames on; how many bytes those were, and whether others wait for the next turn.
+    fn take_frames(&mut self, key: u64, bytes: &[u8]) -> Result<(usize, bool), String> {
+        let (mut at, mut said) = (0, 0);
         while let Some(front) = bytes[at..].first_chunk::<FRAME_HEAD_LEN>() {
             let head = FrameHead::parse(front).map_err(|e| e.to_string())?;
             let end = at + FRAME_HEAD_LEN + head.len;
             let Some(body) = bytes.get(at + FRAME_HEAD_LEN..end) else { break };
+            // Answers wait until this turn is carried out: only then they count.
+            if head.kind == FrameKind::Control {
+                if said == SAID_PER_TURN {
+                    return Ok((at, true));
+                }
+                said += 1;
+            }
             match self.frame(key, head.kind, body) {
                 Taken::Yes => at = end,
                 Taken::Later(lacks) => {
@@ -240,7 +256,7 @@ impl Engine {
                 break;
             }
         }
-        Ok(at)
+        Ok((at, false))
     }
 
     fn frame(&mut self, key: u64, kind: FrameKind, body: &[u8]) -> Taken {
@@ -475,7 +491,9 @@ impl Engine {
                 c.paused = false;
                 let write = c.has_out();
                 c.watch(&self.poll, key, Interest { read: true, write });
-                self.read_task(key);
+                if self.read_task(key).more {
+                    self.is_ready(key, false);
+                }
             }
         }
     }
