@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use crate::support::{ANY, LONG, Vm, pattern};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use towpath_io::shared::{Frozen, Home};
-use towpath_vm::talk::{Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode};
+use towpath_vm::talk::{Enrol, Question, TALK_VERSION, ToDaemon, ToTask, Welcome, decode, encode};
 use towpath_wire::TaskId;
 use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, Lent};
 
@@ -135,4 +135,44 @@ fn a_task_that_lends_what_it_does_not_have_is_cut_off() {
     write(&mut bare.stream, FrameKind::Lent, &[0; 55]);
     while bare.hear().is_some() {}
     assert_eq!(vm.counter(1, "tasks_cut_off"), 3);
+}
+
+/// So many questions, numbered from 0 on, as they are written.
+fn questions(count: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in 0..count {
+        let ask = ToDaemon::Ask { number: number.into(), question: Question::Hosts };
+        let body = encode(&ask, Vec::new());
+        bytes.extend(FrameHead { kind: FrameKind::Control, len: body.len() }.emit());
+        bytes.extend(body);
+    }
+    bytes
+}
+
+#[test]
+fn questions_of_many_turns_are_answered_each_and_in_order() {
+    let vm = Vm::up(1);
+    let mut bare = Bare::enrol(&vm, 1);
+    let mut stream = bare.stream.try_clone().unwrap();
+    let writer = std::thread::spawn(move || stream.write_all(&questions(5000)).unwrap());
+    for expected in 0..5000 {
+        let Some(Heard::Said(ToTask::Answer { number, .. })) = bare.hear() else {
+            panic!("answer {expected} is missing")
+        };
+        assert_eq!(number, expected);
+    }
+    writer.join().unwrap();
+}
+
+#[test]
+fn a_task_that_asks_and_never_reads_is_cut_off_and_others_are_served() {
+    let vm = Vm::up(1);
+    let mut bare = Bare::enrol(&vm, 1);
+    let bytes = questions(20_000);
+    // It ends with an error: the connection is closed under it.
+    while bare.stream.write_all(&bytes).is_ok() {}
+    let (mut one, mut two) = (vm.task(1), vm.task(1));
+    one.send(two.id(), 1, b"on").unwrap();
+    assert_eq!(two.recv(&ANY).unwrap().bytes(), b"on");
+    assert_eq!(vm.counter(1, "tasks_cut_off"), 1);
 }
