@@ -50,7 +50,7 @@ build: cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
 install: cargo
-	$(CARGO) build --release --locked -p towpath-cli -p towpath-capi -p towpath-pvm3
+	$(CARGO) build --release --locked -p towpath-cli -p towpath-apps -p towpath-capi -p towpath-pvm3
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh packaging/install.sh
 
 uninstall:

@@ -6,6 +6,7 @@
 # pvm3: PVM's interface alone, which needs no more than libpvm3.so to be built.
 #
 # PREFIX/bin/towpath                     without symbols, which stand in lib/debug/bin/towpath.debug
+# PREFIX/bin/towpath-apps                what `towpath demo` starts
 # PREFIX/lib/libtowpath_c.so.0.VERSION   the C interface, with the links of its soname
 # PREFIX/lib/towpath/libpvm3.so.3        PVM's interface, apart from a PVM that is installed
 # PREFIX/lib/pkgconfig/towpath.pc        and towpath-pvm3.pc
@@ -38,7 +39,7 @@ if [ "${1:-}" = uninstall ]; then
 fi
 
 case ${1:-} in
-'') built="towpath libtowpath_c.so libpvm3.so" ;;
+'') built="towpath towpath-apps libtowpath_c.so libpvm3.so" ;;
 pvm3) built=libpvm3.so ;;
 *) echo "error: $1 is neither uninstall nor pvm3" >&2; exit 1 ;;
 esac
@@ -152,6 +153,7 @@ fi
 
 version=$("$BUILD/towpath" --version | sed 's/.* //')
 without_symbols towpath bin/towpath 755
+without_symbols towpath-apps bin/towpath-apps 755
 without_symbols libtowpath_c.so "lib/libtowpath_c.so.0.$version" 644
 link "libtowpath_c.so.0.$version" lib/libtowpath_c.so.0
 link libtowpath_c.so.0 lib/libtowpath_c.so

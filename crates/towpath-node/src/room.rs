@@ -3,26 +3,41 @@
 //!
 //! A driver has one message memory for all ([`HeapMemory`] of 512 MiB in the daemon). What comes
 //! for tasks is put off, as if there were no memory, once what tasks have of it reaches
-//! [`TASK_BYTES_MAX`]; its peer repeats it.
+//! [`TASK_BYTES_MAX`]; its peer repeats it. What comes for daemons has a share for each association
+//! beside that.
 //!
 //! [`HeapMemory`]: towpath_proto::HeapMemory
 
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 
 use towpath_proto::memory::BLOCK_COST;
-use towpath_proto::{Arrival, Block, Memory};
+use towpath_proto::{Arrival, AssociationId, Block, Memory};
 use towpath_vm::message::{LABEL_LOG, LABEL_OUTPUT};
 
 /// Bytes of message memory that what comes for tasks fills at most, with all that tasks have of it
 /// already: 64 MiB less than a daemon has.
 pub const TASK_BYTES_MAX: u64 = 448 << 20;
 
-/// Messages for tasks, and for a node's owner, that have begun to arrive and are not told yet.
-/// Invariant: `bytes` sums `blocks`, each by its index with what it costs.
+/// Bytes that messages of daemons which have begun to arrive on one association have apart from
+/// that: two of the longest. What is beyond counts as if it were for tasks, so that a peer that
+/// never ends its messages keeps nobody out.
+const CONTROL_BYTES_MAX: u64 = 2 << 20;
+
+/// What a block costs, and of which association's share; `None`: of what tasks may have.
+#[derive(Clone, Copy, Debug)]
+struct Charge {
+    cost: u64,
+    of: Option<AssociationId>,
+}
+
+/// Messages that have begun to arrive and are not told yet. Invariants: `bytes` sums what `blocks`
+/// charge to tasks, `control` what they charge to each association, none of them zero.
 #[derive(Debug)]
 pub(crate) struct Arriving {
-    blocks: BTreeMap<u32, u64>,
+    blocks: BTreeMap<u32, Charge>,
     bytes: u64,
+    control: BTreeMap<AssociationId, u64>,
     /// [`TASK_BYTES_MAX`], but for tests.
     pub(crate) max: u64,
     /// Pieces that were put off.
@@ -31,7 +46,8 @@ pub(crate) struct Arriving {
 
 impl Default for Arriving {
     fn default() -> Self {
-        Self { blocks: BTreeMap::new(), bytes: 0, max: TASK_BYTES_MAX, put_off: 0 }
+        let (blocks, control) = (BTreeMap::new(), BTreeMap::new());
+        Self { blocks, bytes: 0, control, max: TASK_BYTES_MAX, put_off: 0 }
     }
 }
 
@@ -43,7 +59,27 @@ impl Arriving {
 
     /// A message was told, or what there was of it is gone.
     pub(crate) fn over_with(&mut self, block: Block) {
-        self.bytes -= self.blocks.remove(&block.index).unwrap_or(0);
+        let Some(Charge { cost, of }) = self.blocks.remove(&block.index) else { return };
+        let Some(id) = of else {
+            self.bytes -= cost;
+            return;
+        };
+        if let Entry::Occupied(mut held) = self.control.entry(id) {
+            *held.get_mut() -= cost;
+            if *held.get() == 0 {
+                held.remove();
+            }
+        }
+    }
+
+    /// The share that a message is charged to; `None`: there is no room.
+    fn share(&self, held: u64, arrival: &Arrival) -> Option<Charge> {
+        let (cost, id) = (u64::from(arrival.len) + BLOCK_COST, arrival.association);
+        let apart = self.control.get(&id).copied().unwrap_or(0) + cost <= CONTROL_BYTES_MAX;
+        if apart && (LABEL_LOG..=LABEL_OUTPUT).contains(&arrival.label) {
+            return Some(Charge { cost, of: Some(id) });
+        }
+        (held + self.bytes + cost <= self.max).then_some(Charge { cost, of: None })
     }
 
     /// Bytes that have begun to arrive.
@@ -61,17 +97,16 @@ pub(crate) struct Room<'a> {
 
 impl Memory for Room<'_> {
     fn alloc(&mut self, arrival: &Arrival) -> Option<Block> {
-        if (LABEL_LOG..=LABEL_OUTPUT).contains(&arrival.label) {
-            return self.memory.alloc(arrival);
-        }
-        let cost = u64::from(arrival.len) + BLOCK_COST;
-        if self.held + self.arriving.bytes + cost > self.arriving.max {
+        let Some(charge) = self.arriving.share(self.held, arrival) else {
             self.arriving.put_off += 1;
             return None;
-        }
+        };
         let block = self.memory.alloc(arrival)?;
-        self.arriving.blocks.insert(block.index, cost);
-        self.arriving.bytes += cost;
+        self.arriving.blocks.insert(block.index, charge);
+        match charge.of {
+            Some(id) => *self.arriving.control.entry(id).or_default() += charge.cost,
+            None => self.arriving.bytes += charge.cost,
+        }
         Some(block)
     }
 
@@ -98,5 +133,45 @@ impl Memory for Room<'_> {
 
     fn put_parts(&mut self, parts: &[&[u8]]) -> Option<Block> {
         self.memory.put_parts(parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use towpath_proto::HeapMemory;
+    use towpath_wire::{ByteSize, ChannelId};
+
+    use super::*;
+
+    #[test]
+    fn messages_of_daemons_that_never_end_have_a_share_and_then_what_tasks_have() {
+        let mut memory = HeapMemory::new(ByteSize::from_mib(64));
+        let mut arriving = Arriving { max: 3 << 20, ..Arriving::default() };
+        let arrival = |of: u32, label| Arrival {
+            association: AssociationId(of),
+            channel: ChannelId(0),
+            label,
+            message: 0,
+            len: 1_000_000,
+        };
+        let mut blocks = alloc::vec::Vec::new();
+        let mut takes = |arriving: &mut Arriving, of, label| {
+            let block = arriving.over(0, &mut memory).alloc(&arrival(of, label));
+            blocks.extend(block);
+            block.is_some()
+        };
+        // Two apart, three of what tasks may have, and no more: not of its tasks either.
+        let taken = (0..9).filter(|_| takes(&mut arriving, 1, LABEL_LOG)).count();
+        assert_eq!((taken, arriving.put_off), (5, 4));
+        assert!(!takes(&mut arriving, 1, LABEL_OUTPUT + 1));
+        // A label that daemons do not have is nobody's.
+        assert!(!takes(&mut arriving, 2, 0));
+        // Others are heard.
+        assert!(takes(&mut arriving, 2, LABEL_OUTPUT) && takes(&mut arriving, 3, LABEL_LOG));
+        for block in blocks {
+            arriving.over(0, &mut memory).release(block);
+        }
+        assert_eq!((arriving.bytes(), arriving.blocks.len(), arriving.control.len()), (0, 0, 0));
+        assert_eq!(memory.used(), 0);
     }
 }

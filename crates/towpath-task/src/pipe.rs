@@ -97,15 +97,15 @@ impl<T: Plain> PipeIn<T> {
     /// Puts an array in; waits while as many as may be are on their way.
     pub fn put(&mut self, task: &mut Task, values: &[T]) -> Result<(), PipeError> {
         let taken = Wanted::any().from(self.to).tag(self.tag).context(TAKEN);
-        // One more than went out is of an earlier pipe with this tag.
-        while task.endpoint.take(&taken).is_some() {
-            self.out = self.out.saturating_sub(1);
-        }
-        while self.out >= self.depth {
-            wait(task, self.to, &taken)?;
+        loop {
             while task.endpoint.take(&taken).is_some() {
+                // One more than went out is of an earlier pipe with this tag.
                 self.out = self.out.saturating_sub(1);
             }
+            if self.out < self.depth {
+                break;
+            }
+            wait(task, self.to, &taken)?;
         }
         let envelope = Envelope { tag: self.tag, context: PIPES, format: T::CODE.format() };
         self.out += 1;

@@ -74,7 +74,10 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     });
     let broken = report.as_ref().map_or(0, broken);
     if args.from.json {
-        let said = json!({ "schema": 1, "received": received.counters, "report": report });
+        let Outcome { counters, strangers, .. } = &received;
+        let said = json!({
+            "schema": 1, "received": counters, "strangers": strangers, "report": report
+        });
         tell_json(&args.out, &said)?;
     } else {
         tell(&received.counters);
@@ -168,6 +171,8 @@ fn show(report: &ArrivalReport) -> Result<(), FilesError> {
 struct Outcome {
     counters: ReceiveCounters,
     arrivals: Option<ArrivalReport>,
+    /// Datagrams that were not of the sender.
+    strangers: u64,
     interrupted: bool,
 }
 
@@ -232,7 +237,8 @@ fn receive(
             reception.peer().map_or("the sender".into(), |peer| peer.to_string()),
         );
     }
-    Ok(Outcome { counters, arrivals, interrupted: interrupt.is_set() })
+    let strangers = reception.strangers();
+    Ok(Outcome { counters, arrivals, strangers, interrupted: interrupt.is_set() })
 }
 
 /// A line of how it does.

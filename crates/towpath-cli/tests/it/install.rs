@@ -22,7 +22,10 @@ fn built_folder() -> tempfile::TempDir {
     let own = PathBuf::from(env!("CARGO_BIN_EXE_towpath"));
     let c = built::built(&["libtowpath_c.so", "deps/libtowpath_c.so"], &["-p", "towpath-capi"]);
     let pvm = built::built(&["libpvm3.so", "deps/libpvm3.so"], &["-p", "towpath-pvm3"]);
-    for (name, file) in [("towpath", own), ("libtowpath_c.so", c), ("libpvm3.so", pvm)] {
+    let apps = built::built(&["towpath-apps"], &["-p", "towpath-apps", "--bin", "towpath-apps"]);
+    let all =
+        [("towpath", own), ("towpath-apps", apps), ("libtowpath_c.so", c), ("libpvm3.so", pvm)];
+    for (name, file) in all {
         std::os::unix::fs::symlink(file, folder.path().join(name)).unwrap();
     }
     folder
@@ -63,6 +66,7 @@ fn what_is_installed_is_stripped_complete_and_goes_away_again() {
     let installed = files(dest.path());
     for name in [
         "bin/towpath",
+        "bin/towpath-apps",
         "lib/debug/bin/towpath.debug",
         "lib/libtowpath_c.so",
         "lib/libtowpath_c.so.0",

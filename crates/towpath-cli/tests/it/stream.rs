@@ -75,10 +75,16 @@ impl Drop for Running {
 
 /// Sends the clip with these arguments and receives it: what came, and what the receiver said.
 fn through(scheme: &str, extra: &[&str]) -> (Vec<u8>, Value) {
+    beside(scheme, extra, |_| {})
+}
+
+/// The same where a stranger was at the receiver's ports first.
+fn beside(scheme: &str, extra: &[&str], stranger: impl FnOnce(&str)) -> (Vec<u8>, Value) {
     let dir = tempfile::tempdir().expect("directory");
     let url = format!("{scheme}://127.0.0.1:{}", port());
     let args = ["stream", "record", &url, "out.ts", "--silence", "1s", "--json", "--verify"];
     let (receiver, _) = Running::start(towpath(dir.path(), &args), "receiving");
+    stranger(url.rsplit('/').next().expect("an address"));
     let clip = clip();
     let args = [&["stream", "send", clip.to_str().expect("path"), &url], extra].concat();
     let sent = towpath(dir.path(), &args).output().expect("send");
@@ -99,6 +105,21 @@ fn what_is_sent_arrives_byte_for_byte() {
     }
     let (came, _) = through("udp", &["--pcbr", "2Mbit/s", "--speed", "4"]);
     assert!(came == file);
+}
+
+#[test]
+fn whoever_sends_something_else_first_is_not_the_sender() {
+    let file = std::fs::read(clip()).expect("clip");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("socket");
+    for scheme in ["udp", "rtp"] {
+        let (came, said) = beside(scheme, &[], |at| {
+            for datagram in [&b"x"[..], &[0x80; 40], &[0; 1400]] {
+                socket.send_to(datagram, at).expect("send");
+            }
+        });
+        assert!(came == file, "{scheme}: {} of {} bytes", came.len(), file.len());
+        assert_eq!(said["strangers"], 3, "{said}");
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ use crate::read::{CLOCK_HZ, PACKET, Packet};
 /// A longer step from a reference to the next breaks the clock: ten times what the standard
 /// allows (ISO/IEC 13818-1 §2.7.2).
 const STEP_MAX: u64 = CLOCK_HZ;
+/// Most bytes in a tick of 27 MHz: 1.08 Gbit/s.
+const BYTES_PER_TICK: u64 = 5;
 /// So many references of another PID, and none of ours: the clock is that one's.
 const OTHERS_MAX: u32 = 20;
 
@@ -81,6 +83,11 @@ impl Groups {
         self.references += 1;
         let announced = core::mem::take(&mut self.announced);
         let step = self.last.map(|last| (raw + PCR_WRAP - last) % PCR_WRAP);
+        // What comes faster than any stream has no rate: it waits for a reference that tells of
+        // more, else a file of such would be sent as fast as it can be read.
+        if !announced && step.is_some_and(|step| self.open > step.saturating_mul(BYTES_PER_TICK)) {
+            return;
+        }
         let good = step.filter(|step| !announced && *step <= STEP_MAX);
         self.breaks += u64::from(step.is_some() && good.is_none());
         if let Some(span) = good {

@@ -124,7 +124,7 @@ pub struct Due {
 ///     now = sender.poll_timeout().unwrap_or(now);
 /// }
 /// assert_eq!(sent, file);
-/// assert_eq!(now.as_nanos() / 1_000_000, 1959);
+/// assert_eq!(now.as_nanos() / 1_000_000, 1970);
 /// ```
 #[derive(Debug)]
 pub struct Sender {
@@ -212,7 +212,13 @@ impl Sender {
         let Self { window, groups, counters, .. } = self;
         let mut intake = Intake { window, groups, faults: &mut counters.faults };
         self.framing.push(bytes, &mut intake);
-        if self.window.len() >= WINDOW_MAX && self.groups.ready() == 0 {
+        self.relieve();
+    }
+
+    /// Where no more may wait and nothing that waits has a time, it gets one.
+    fn relieve(&mut self) {
+        let is_stuck = self.window.len() >= WINDOW_MAX && self.groups.ready() == 0;
+        if is_stuck && self.planned.is_none() && self.cut.is_empty() && !self.ended {
             self.clockless |= !self.groups.force(self.fallback);
         }
     }
@@ -311,6 +317,7 @@ impl Sender {
         self.counters.datagrams += 1;
         self.counters.bytes += planned.bytes as u64;
         self.planned = self.cut.next();
+        self.relieve();
     }
 
     /// When the next datagram is due; `None` while there is none, it is paused, or bytes must come

@@ -15,6 +15,15 @@ crate::record! {
 const ANY: Wanted = Wanted::any();
 
 #[test]
+fn one_row_may_be_longer_than_a_stride_both_ways() {
+    let mut room = [0_u32; 4];
+    for stride in [0, 2, 4] {
+        let mut tile = TileMut::new(&mut room, 1, 4, stride);
+        assert_eq!(tile.rows().map(|row| row.len()).collect::<Vec<_>>(), [4]);
+    }
+}
+
+#[test]
 fn values_arrive_as_the_type_that_they_were_sent_as() {
     let (mut a, _a_side, mut b, _b_side) = with_ring();
     // Tiny, short, and in a block.

@@ -32,6 +32,8 @@ const READ: usize = 16 * 1024;
 const REQUESTS: usize = 32;
 /// A connection without session that says nothing for so long is closed.
 const IDLE: Duration = Duration::from_mins(1);
+/// How long nobody is let in after somebody could not be.
+const DEAF: Duration = Duration::from_millis(100);
 const STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// How a library is offered.
@@ -111,6 +113,8 @@ pub struct Serve {
     connections: HashMap<ConnectionId, Connection>,
     next: ConnectionId,
     connections_max: usize,
+    /// Nobody is let in before.
+    deaf_until: Instant,
     served: Served,
 }
 
@@ -131,6 +135,7 @@ impl Serve {
             connections: HashMap::new(),
             next: 1,
             connections_max: options.connections,
+            deaf_until: Instant::ZERO,
             served: Served::default(),
         })
     }
@@ -189,7 +194,9 @@ impl Serve {
 
     fn wait(&self, ids: &[ConnectionId]) -> io::Result<Vec<bool>> {
         let ready = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-        let mut fds = vec![ready(self.listener.as_fd())];
+        let hears =
+            if self.clock.now() < self.deaf_until { PollFlags::empty() } else { PollFlags::IN };
+        let mut fds = vec![PollFd::from_borrowed_fd(self.listener.as_fd(), hears)];
         fds.extend(ids.iter().map(|id| ready(self.connections[id].stream.as_fd())));
         let busy = self.connections.values().any(|c| c.more);
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -201,8 +208,18 @@ impl Serve {
     }
 
     fn accept(&mut self, now: Instant) {
-        // As many as come at once, within the limit: an error is of the one that came.
-        while let Ok((stream, peer)) = self.listener.accept() {
+        // As many as come at once, within the limit.
+        loop {
+            let (stream, peer) = match self.listener.accept() {
+                Ok(came) => came,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                // Out of descriptors, say: whoever waits is reported again and again meanwhile.
+                Err(_) => {
+                    self.served.refused_connections += 1;
+                    self.deaf_until = now + DEAF;
+                    return;
+                }
+            };
             if self.connections.len() >= self.connections_max {
                 self.served.refused_connections += 1;
                 continue;

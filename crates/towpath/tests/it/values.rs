@@ -244,3 +244,24 @@ fn a_pipe_holds_its_beginning_up_and_ends_in_order() {
     let why = pipe.put(&mut puts, &[1]).unwrap_err();
     assert!(matches!(why, PipeError::Ended(task) if task == to), "{why}");
 }
+
+#[test]
+fn a_pipe_after_a_pipe_with_the_same_tag_is_another() {
+    let vm = Vm::up(2);
+    together(&vm, 2, |task, ids| {
+        for count in [3, 20] {
+            if place(ids, task.id()) == 0 {
+                let mut out = PipeIn::<u64>::new(ids[1], 5, 3);
+                // What the other end says of the last ones comes after this end was closed.
+                (0..count).for_each(|number| out.put(task, &[number]).unwrap());
+                out.close(task).unwrap();
+                continue;
+            }
+            let mut input = PipeOut::<u64>::new(ids[0], 5);
+            for expected in 0..count {
+                assert_eq!(input.take(task).unwrap().unwrap()[0], expected);
+            }
+            assert!(input.take(task).unwrap().is_none());
+        }
+    });
+}
