@@ -352,13 +352,14 @@ proptest! {
         groups in prop::collection::vec((1u64..3_000_000, 1usize..60), 2..40),
         start in 0..PCR_WRAP,
     ) {
-        let mut at = start;
+        let (mut at, mut before) = (start, 0);
         let groups: Vec<_> = groups
             .iter()
-            .map(|(step, packets)| {
-                // No faster than any stream is sent.
-                at += step.max(&(*packets as u64 * 188 / 5 + 1));
-                (at % PCR_WRAP, *packets)
+            .map(|&(step, packets)| {
+                // What lies between two references goes no faster than any stream is sent.
+                at += step.max(before as u64 * 188 / 5 + 1);
+                before = packets;
+                (at % PCR_WRAP, packets)
             })
             .collect();
         let file = stream(&groups);
