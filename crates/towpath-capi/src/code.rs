@@ -207,7 +207,7 @@ impl From<&Fault> for Code {
             Fault::NoTask => Self::NoTask,
             Fault::NotStarted { .. } => Self::NotStarted,
             Fault::HostLost => Self::HostLost,
-            Fault::Frozen => Self::Frozen,
+            Fault::Frozen(_) => Self::Frozen,
             Fault::NoGroup => Self::NoGroup,
             Fault::InGroup => Self::InGroup,
             Fault::NotInGroup => Self::NotInGroup,

@@ -9,6 +9,7 @@ use serde_json::json;
 use towpath::VmDir;
 use towpath::protocol::{Info, Reply, Request};
 use towpath_report::text::visible;
+use towpath_report::words;
 use towpath_vm::{Host, HostState, TaskInfo};
 use towpath_wire::HostId;
 
@@ -30,6 +31,9 @@ pub(crate) struct HostsArgs {
 Examples:
   towpath ps
   towpath ps --host h2
+
+CHANNELS counts channels of the task's own; RESERVED is what its host's links keep free for what it
+sends on those of them that are reserved. `towpath explain TASK TASK` shows each channel.
 
 Exit status: 0 all hosts told their tasks, 1 some did not, 255 could not ask.")]
 pub(crate) struct PsArgs {
@@ -132,17 +136,24 @@ pub(crate) fn ps(vm: &VmDir, args: &PsArgs) -> anyhow::Result<ExitCode> {
                 json!({
                     "task": t.id.to_string(), "host": t.id.host().to_string(), "pid": t.pid,
                     "age_us": t.age_us, "requester": t.requester.to_string(),
-                    "command": t.command,
+                    "command": t.command, "channels": t.channels, "reserved_bps": t.reserved_bps,
                 })
             })
             .collect();
         putln!("{}", json!({ "tasks": list }))?;
     } else {
-        putln!("{:<14} {:>8} {:>9}  COMMAND", "TASK", "PID", "AGE")?;
+        let [task, pid, age, channels, reserved] = ["TASK", "PID", "AGE", "CHANNELS", "RESERVED"];
+        putln!("{task:<14} {pid:>8} {age:>9} {channels:>8} {reserved:>12}  COMMAND")?;
         for t in &tasks {
             let pid = if t.pid == 0 { "waits".into() } else { t.pid.to_string() };
             let (id, age) = (t.id.to_string(), t.age_us as f64 / 1e6);
-            putln!("{id:<14} {pid:>8} {age:>8.1}s  {}", visible(&t.command))?;
+            let channels = t.channels;
+            let reserved = match t.reserved_bps {
+                0 => "-".into(),
+                bps => words::bps_text(bps),
+            };
+            let command = visible(&t.command);
+            putln!("{id:<14} {pid:>8} {age:>8.1}s {channels:>8} {reserved:>12}  {command}")?;
         }
     }
     for line in &silent {

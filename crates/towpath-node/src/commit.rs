@@ -8,13 +8,13 @@ use core::net::SocketAddr;
 use towpath_proto::AssociationId;
 use towpath_vm::control::{Alone, Command, Commits, Effect, Leave, Outcome, Ticket};
 use towpath_vm::message::Welcome;
+use towpath_vm::registry::Kept;
 use towpath_vm::talk::{Answer, Fault};
 use towpath_vm::{Change, Entry, Message};
 use towpath_wire::{HostId, Instant, TaskId};
 
 use crate::config::reason;
 use crate::node::Node;
-use crate::restore::REMOVED_MAX;
 
 /// Questions of tasks that wait for the log at once: a log that commits nothing is not filled by
 /// those who go on asking. What nobody waits for is proposed anyway, see [`Fact`].
@@ -97,7 +97,7 @@ impl Proposals {
     /// Tasks that asked the registry and wait for that to be committed.
     pub(crate) fn askers(&self) -> impl Iterator<Item = TaskId> {
         self.waiting.values().filter_map(|waiting| match waiting {
-            Waiting::Asker(task, _) => Some(*task),
+            Waiting::Asker(task, ..) => Some(*task),
             _ => None,
         })
     }
@@ -113,7 +113,7 @@ impl Proposals {
             Waiting::Newcomer(_) => {
                 Vec::from([("newcomers that wait for the log", self.newcomers, NEWCOMERS_MAX)])
             }
-            Waiting::Task(task, ..) | Waiting::Asker(task, _) => {
+            Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 let of_task = self.by_task.get(task).copied().unwrap_or(0);
                 let of_host = self.by_host.get(&task.host()).copied().unwrap_or(0);
                 let all = self.waiting.len() - self.newcomers;
@@ -155,7 +155,7 @@ impl Proposals {
     fn wait(&mut self, ticket: Ticket, waiting: Waiting) {
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers += 1,
-            Waiting::Task(task, ..) | Waiting::Asker(task, _) => {
+            Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 self.asks(*task);
                 *self.by_task.entry(*task).or_default() += 1;
                 *self.by_host.entry(task.host()).or_default() += 1;
@@ -174,7 +174,7 @@ impl Proposals {
         let waiting = self.waiting.remove(&ticket)?;
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers -= 1,
-            Waiting::Task(task, ..) | Waiting::Asker(task, _) => {
+            Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 one_less(&mut self.by_task, *task);
                 one_less(&mut self.by_host, task.host());
             }
@@ -199,8 +199,9 @@ pub(crate) enum Waiting {
     Newcomer(Newcomer),
     /// A task, with what it is answered then.
     Task(TaskId, u64, Answer),
-    /// A task that asked the registry: its answer is an effect.
-    Asker(TaskId, u64),
+    /// A task that asked the registry: its answer is an effect. What is kept of its question is the
+    /// state's once that is committed.
+    Asker(TaskId, u64, Option<Kept>),
 }
 
 /// A host that is to be taken in.
@@ -252,13 +253,24 @@ impl Node {
             match outcome {
                 Outcome::Committed(index, ticket, command) => {
                     let waiting = self.lead.proposals.decided(ticket);
+                    #[cfg(plant)]
+                    let twice = self.plant() == towpath_proto::config::Plant::CommandTwice;
                     let Some(state) = &mut self.log else { continue };
-                    let effects = state.apply(index, command);
+                    #[cfg(plant)]
+                    let again = (twice && index % 4 == 3).then(|| command.clone());
+                    #[allow(unused_mut)] // only the planted bug changes it
+                    let mut effects = state.apply(index, command);
+                    #[cfg(plant)]
+                    if let Some(command) = again {
+                        state.forget_applied();
+                        effects.extend(state.apply(index, command));
+                    }
                     self.carry_out(now, waiting, effects);
                 }
                 Outcome::Dropped(ticket) => {
                     let waiting = self.lead.proposals.decided(ticket);
-                    self.dropped(now, waiting, Fault::Frozen);
+                    let why = self.frozen();
+                    self.dropped(now, waiting, why);
                 }
             }
         }
@@ -287,8 +299,12 @@ impl Node {
                         self.turn_away(&newcomer, reason::FULL);
                     }
                 }
-                Effect::Deleted(key, host) => self.remember_deleted(key, host),
                 Effect::Reply(reply) => self.registry_reply(now, reply),
+                Effect::Released(kept) => {
+                    if self.me == Some(kept.holder) {
+                        self.lead.contents.forget(&kept);
+                    }
+                }
             }
         }
         if let Some((task, number, answer)) = answer {
@@ -298,7 +314,6 @@ impl Node {
 
     fn carry_out_change(&mut self, now: Instant, entry: Entry, newcomer: Option<&mut Newcomer>) {
         if let Change::Added(host) = &entry.change {
-            self.lead.removed.remove(&host.key);
             // It may have gone while its command was not committed yet.
             if let Some(newcomer) = newcomer
                 && self.remote_of(newcomer.id).is_some()
@@ -338,21 +353,14 @@ impl Node {
     fn dropped(&mut self, now: Instant, waiting: Option<Waiting>, why: Fault) {
         match waiting {
             Some(Waiting::Newcomer(newcomer)) => self.turn_away(&newcomer, reason::UNDECIDED),
-            Some(Waiting::Task(task, number, _) | Waiting::Asker(task, number)) => {
+            Some(Waiting::Task(task, number, _)) => self.reply(now, task, number, Err(why)),
+            Some(Waiting::Asker(task, number, kept)) => {
+                if let Some(kept) = kept {
+                    self.lead.contents.forget(&kept);
+                }
                 self.reply(now, task, number, Err(why));
             }
             None => {}
         }
-    }
-
-    fn remember_deleted(&mut self, key: [u8; 32], host: HostId) {
-        let removed = &mut self.lead.removed;
-        if removed.len() >= REMOVED_MAX
-            && let Some(oldest) = removed.iter().min_by_key(|(_, h)| h.incarnation())
-        {
-            let oldest = *oldest.0;
-            removed.remove(&oldest);
-        }
-        removed.insert(key, host);
     }
 }

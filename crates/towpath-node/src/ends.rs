@@ -220,6 +220,7 @@ impl Node {
             ("proposals", self.lead.proposals.len()),
             ("groups", groups),
             ("mailbox entries", entries),
+            ("contents of mailbox entries", self.lead.contents.len()),
             ("granted bytes", self.local.members.granted() as usize),
             ("bytes for tasks here", self.data.inside as usize),
             ("bytes for other hosts", self.data.outgoing as usize),

@@ -229,7 +229,8 @@ impl Node {
         Some(self.with_member(info))
     }
 
-    fn with_member(&self, info: TaskInfo) -> TaskInfo {
+    fn with_member(&self, mut info: TaskInfo) -> TaskInfo {
+        (info.channels, info.reserved_bps) = self.local.channels.summary(info.id);
         match self.local.members.get(info.id) {
             None => info,
             Some(member) => TaskInfo {

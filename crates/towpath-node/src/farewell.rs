@@ -40,7 +40,7 @@ impl Node {
     /// host of it.
     pub(crate) fn is_to_hear_of_its_end(&self, key: &HostKey, purpose: Purpose) -> bool {
         matches!(purpose, Purpose::Member(_) | Purpose::Rejoin)
-            && self.lead.removed.contains_key(&key.0)
+            && self.log.as_ref().is_some_and(|log| log.deleted().contains_key(&key.0))
     }
 
     /// Tells it, if so.
@@ -52,7 +52,8 @@ impl Node {
         hello: &[u8],
     ) -> bool {
         let purpose = Hello::decode(hello, &self.config.build).map(|h| h.purpose);
-        let Some(host) = self.lead.removed.get(&key.0).copied() else { return false };
+        let deleted = self.log.as_ref().and_then(|log| log.deleted().get(&key.0));
+        let Some(host) = deleted.copied() else { return false };
         if !purpose.is_ok_and(|p| self.is_to_hear_of_its_end(key, p)) {
             return false;
         }

@@ -26,14 +26,20 @@ impl Node {
         number: u64,
         op: RegistryOp,
     ) {
-        let ask = Command::Ask(Ask { asker, number, op });
-        self.propose_for(now, ask, Waiting::Asker(asker, number));
+        let Some(me) = self.me else { return };
+        match self.lead.contents.take_in(me, op) {
+            Ok((op, kept)) => {
+                let ask = Command::Ask(Ask { asker, number, op });
+                self.propose_for(now, ask, Waiting::Asker(asker, number, kept));
+            }
+            Err(fault) => self.reply(now, asker, number, Err(fault)),
+        }
     }
 
     /// An answer of the registry goes to those who asked.
     pub(crate) fn registry_reply(&mut self, now: Instant, reply: Reply) {
         let Reply { askers, answer } = reply;
-        let answer = answer.map(Answer::Registry);
+        let answer = answer.and_then(|a| self.lead.contents.give_out(a)).map(Answer::Registry);
         if let [(asker, number)] = askers[..] {
             return self.reply(now, asker, number, answer);
         }

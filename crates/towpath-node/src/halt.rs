@@ -69,7 +69,7 @@ impl Node {
         let mut judge = |host| match self.may_delete(host) {
             Ok(()) if going.insert(host) => Ok(()),
             Ok(()) | Err(DeleteError::Unknown(_)) => Err(Fault::NoHost),
-            Err(DeleteError::NotLeader) => Err(Fault::Frozen),
+            Err(DeleteError::NotLeader) => Err(self.frozen()),
             Err(DeleteError::Leader(_)) => Err(Fault::Denied),
         };
         let answer = Answer::Each(hosts.into_iter().map(&mut judge).collect());

@@ -53,6 +53,7 @@ mod calling;
 mod channels;
 mod classes;
 mod commit;
+mod contents;
 mod control;
 mod credit;
 mod delays;

@@ -35,9 +35,10 @@ use crate::data::Data;
 use crate::direct::Ring;
 use crate::event::{NodeEvent, SpawnError};
 use crate::invitations::Invitations;
+use crate::contents::Contents;
 use crate::peers::Peers;
 use crate::question::{Asker, Questions};
-use crate::restore::{Recovery, Removed};
+use crate::restore::Recovery;
 use crate::standing::Standing;
 use crate::suspects::Suspects;
 use crate::telling::Telling;
@@ -111,11 +112,12 @@ pub(crate) struct Lead {
     pub(crate) suspects: Suspects,
     /// Deleted hosts that still have to hear of it, and until when they are given time to.
     pub(crate) farewells: BTreeMap<HostId, Instant>,
-    pub(crate) removed: Removed,
     /// It has started again and asks its members first.
     pub(crate) recovery: Option<Recovery>,
     pub(crate) telling: Telling,
     pub(crate) proposals: Proposals,
+    /// What the control state names of mailbox entries.
+    pub(crate) contents: Contents,
     pub(crate) invitations: Invitations,
     /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
     pub(crate) halt_at: Option<Instant>,

@@ -9,7 +9,7 @@ use towpath_vm::talk::{
     Answer, Fault, MAIL_MAX, NAME_MAX, Place, Question, RegistryOp, SPAWN_MAX, SpawnTasks, ToTask,
     cut_answer,
 };
-use towpath_vm::{HostState, Message, TaskInfo};
+use towpath_vm::{Host, HostState, Message, TaskInfo};
 use towpath_wire::{HostId, Instant, TaskId};
 
 use crate::event::NodeEvent;
@@ -181,7 +181,7 @@ impl Node {
                 }
             }
             Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt => {
-                if self.standing.frozen { Err(Fault::Frozen) } else { Ok(log.leader()) }
+                if self.standing.frozen { Err(self.frozen()) } else { Ok(log.leader()) }
             }
         }
     }
@@ -217,9 +217,16 @@ impl Node {
         last
     }
 
+    /// What only the leader can do cannot be done here now.
+    pub(crate) fn frozen(&self) -> Fault {
+        let leader = self.log.as_ref().and_then(|log| log.table().get(log.leader()));
+        let other = leader.filter(|leader| self.me != Some(leader.id));
+        Fault::Frozen(other.map(|Host { name, addr, .. }| format!("{name} at {addr}")))
+    }
+
     /// Why a question that `host` was to answer has no answer.
     pub(crate) fn lost_fault(&self, host: HostId) -> Fault {
-        if self.leader() == Some(host) { Fault::Frozen } else { Fault::HostLost }
+        if self.leader() == Some(host) { self.frozen() } else { Fault::HostLost }
     }
 
     /// Another host, or ourselves, answers a question.
@@ -281,7 +288,7 @@ impl Node {
         let answer = match question {
             // What is the leader's to decide, nobody else does, whoever asks.
             Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt if !leads => {
-                Err(Fault::Frozen)
+                Err(self.frozen())
             }
             Question::Tasks(_) => Ok(Answer::Tasks(self.infos(now))),
             Question::Task(task) => match self.info(now, task) {

@@ -28,8 +28,6 @@ use crate::node::Node;
 const RECOVER_FOR: Duration = Duration::from_secs(2);
 /// How long members that did not may take to be back.
 const RETURN_FOR: Duration = Duration::from_secs(10);
-/// Deleted hosts that are remembered, so that they are told when they come back.
-pub(crate) const REMOVED_MAX: usize = 1024;
 
 /// What a founder keeps on its disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +36,7 @@ pub struct Saved {
     /// Hosts that receive at several addresses.
     addresses: Vec<(HostId, Vec<SocketAddr>)>,
     /// Keys of deleted hosts, and who they were.
-    removed: Vec<([u8; 32], HostId)>,
+    deleted: Deleted,
     /// The last term that any life of the founder may have led in, kept or not.
     #[serde(skip)]
     led: u64,
@@ -108,7 +106,7 @@ impl Saved {
 
     /// True when it names deleted hosts, so that they are told when they come back.
     pub const fn names_deleted(&self) -> bool {
-        !self.removed.is_empty()
+        !self.deleted.is_empty()
     }
 }
 
@@ -132,20 +130,19 @@ impl Node {
         vm_key: impl Into<Zeroizing<[u8; 32]>>,
         saved: Saved,
     ) -> Result<Self, SavedError> {
-        let Saved { snapshot, addresses, removed, led } = saved;
+        let Saved { snapshot, addresses, deleted, led } = saved;
         let mut node = Self::new(config, crypto, rng);
         let own = snapshot.table.get(snapshot.leader).map(|h| h.key);
         if own != Some(node.endpoint.public_key().0) {
             return Err(SavedError::OtherKey);
         }
         node.vm_key = Some(vm_key.into());
-        node.lead.removed = removed.into_iter().take(REMOVED_MAX).collect();
         for (host, addrs) in addresses {
             node.note_addresses(host, addrs);
         }
         let recovery = Recovery { waiting: BTreeSet::new(), until: now + RECOVER_FOR, led };
         node.lead.recovery = Some(recovery);
-        node.take_state(now, snapshot);
+        node.take_state(now, snapshot, deleted);
         node.settle_recovery(now);
         Ok(node)
     }
@@ -158,13 +155,13 @@ impl Node {
         Some(Saved {
             snapshot: log.snapshot().clone(),
             addresses: addresses.map(|(host, addrs)| (*host, addrs.clone())).collect(),
-            removed: self.lead.removed.iter().map(|(key, host)| (*key, *host)).collect(),
+            deleted: log.deleted().clone(),
             led: 0,
         })
     }
 
     /// The latest state known so far; calls the members that are new in it.
-    fn take_state(&mut self, now: Instant, snapshot: Snapshot) {
+    fn take_state(&mut self, now: Instant, snapshot: Snapshot, deleted: Deleted) {
         let old = snapshot.leader;
         // Whoever we called by the id of an earlier life is that one in its present life.
         for host in self.peers.hosts() {
@@ -187,7 +184,7 @@ impl Node {
         }
         let members = snapshot.table.up().map(|h| h.id).filter(|h| *h != old);
         let members: Vec<HostId> = members.collect();
-        self.log = Some(ControlState::from_snapshot(snapshot));
+        self.log = Some(ControlState::from_snapshot(snapshot).with_deleted(deleted));
         let Some(recovery) = &mut self.lead.recovery else { return };
         let known: BTreeSet<HostId> = self.peers.hosts().into_iter().collect();
         let new: Vec<HostId> = members.into_iter().filter(|h| !known.contains(h)).collect();
@@ -209,7 +206,8 @@ impl Node {
             && have.is_some_and(|have| snapshot.place() > have)
             && snapshot.table.get(snapshot.leader).is_some_and(|h| h.key == own)
         {
-            self.take_state(now, snapshot);
+            let deleted = self.log.as_ref().map(|l| l.deleted().clone()).unwrap_or_default();
+            self.take_state(now, snapshot, deleted);
         }
         self.settle_recovery(now);
     }
@@ -230,7 +228,8 @@ impl Node {
         }
         let led = recovery.led;
         self.lead.recovery = None;
-        let Some(mut snapshot) = self.log.take().map(|l| l.snapshot().clone()) else { return };
+        let Some(log) = self.log.take() else { return };
+        let (mut snapshot, deleted) = (log.snapshot().clone(), log.deleted().clone());
         snapshot.lost_after_ms = self.lost_after().as_millis() as u32;
         let slot = snapshot.leader.slot();
         let log = ControlLog::lead_again(snapshot, led, |life| {
@@ -241,7 +240,7 @@ impl Node {
         self.me = Some(me);
         self.tasks = Some(Tasks::new_after(me, self.config.slots));
         let snapshot = log.snapshot().clone();
-        self.log = Some(ControlState::new(log));
+        self.log = Some(ControlState::new(log).with_deleted(deleted));
         self.events.push_back(NodeEvent::Joined { me, again: false });
         let others: Vec<Host> = snapshot.table.iter().filter(|h| h.id != me).cloned().collect();
         for host in others {
@@ -260,4 +259,4 @@ impl Node {
 }
 
 /// Keys of deleted hosts, and who they were.
-pub(crate) type Removed = BTreeMap<[u8; 32], HostId>;
+type Deleted = BTreeMap<[u8; 32], HostId>;

@@ -380,7 +380,8 @@ fn what_the_leader_decides_nobody_else_does() {
         let first = node.me.replace(second).expect("the first");
         let asker = first.task(5).expect("a task");
         node.handle_message(NOW, first, Message::Asked(Asked { asker, number: 1, question }));
-        assert_eq!(faults(&node, first), [Fault::Frozen]);
+        let leader = Some("one at 10.0.0.1:7077".into());
+        assert_eq!(faults(&node, first), [Fault::Frozen(leader)]);
         node.pump(NOW, &mut memory);
         assert!(
             node.lead.halt_at.is_none() && node.log.as_ref().expect("a log").registry().is_empty()

@@ -202,6 +202,10 @@ pub enum Plant {
     WrongLink,
     /// An association that has something to send is told to its first link only.
     LinkAsleep,
+    /// The egress is not told of some heads of reserved channels.
+    HeadAsleep,
+    /// Some commands of the control log are applied twice.
+    CommandTwice,
     /// A lost offer of an address is not repeated.
     OfferForgotten,
     /// The address of a new path is challenged once, and no more.

@@ -121,6 +121,18 @@ fn a_silent_path_that_nobody_asks_is_found() {
     is_found(Plant::SilentUnasked, TWO_LINKS, 200, "do not use each network");
 }
 
+#[test]
+fn a_reserved_channel_whose_egress_is_not_told_of_it_is_found() {
+    is_found(Plant::HeadAsleep, TASKS, 200, "");
+}
+
+// Control.
+
+#[test]
+fn a_command_that_is_applied_twice_is_found() {
+    is_found(Plant::CommandTwice, TASKS, 200, "");
+}
+
 // Liveness.
 
 #[test]

@@ -80,6 +80,15 @@ pub struct Reserve {
 }
 
 impl Reserve {
+    /// What it lets through in the long run, in bits of messages a second.
+    pub const fn bits_per_second(&self) -> u64 {
+        let every = self.every.as_nanos();
+        if every == 0 {
+            return 0;
+        }
+        (self.bytes as u128 * 8 * 1_000_000_000 / every) as u64
+    }
+
     /// Why nothing like this can be reserved on a channel whose messages have `longest` bytes at
     /// most, if so.
     fn check(&self, longest: u32) -> Result<(), String> {

@@ -6,7 +6,7 @@
 //! is applied, since only then is it known what came before it; nobody is answered earlier, since a
 //! command may still be dropped. Applying depends on nothing but the state and the command.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,11 +20,14 @@ use towpath_wire::{HostId, TaskId};
 use crate::host::{Host, HostState, HostTable, NAME_MAX};
 use crate::log::{Change, ControlLog, Entry, LogError, Snapshot};
 use crate::message::kinds;
-use crate::registry::{Registry, Reply};
+use crate::registry::{Body, Kept, Registry, Reply};
 use crate::talk::RegistryOp;
 
+/// Deleted hosts that are remembered, so that they hear of it when they come back: the latest.
+pub const DELETED_MAX: usize = 1024;
+
 /// Version of the encoded [`ControlState`].
-const STATE_VERSION: u8 = 1;
+const STATE_VERSION: u8 = 2;
 
 /// A change that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +84,8 @@ pub struct Ask {
     pub asker: TaskId,
     /// Its number for the question.
     pub number: u64,
-    /// What.
-    pub op: RegistryOp,
+    /// What; of long content only who keeps it.
+    pub op: RegistryOp<Body>,
 }
 
 /// What follows from a command that was applied, to be carried out by the host that leads.
@@ -94,10 +97,11 @@ pub enum Effect {
     Joined(HostId),
     /// The newcomer of the command cannot be taken in: all slots are taken.
     Full,
-    /// The host with this key was deleted.
-    Deleted([u8; 32], HostId),
     /// Tasks are to be answered.
     Reply(Reply),
+    /// Nobody needs these bytes any more: whoever keeps them may forget them. Comes behind the
+    /// replies that name them.
+    Released(Kept),
 }
 
 /// Control state as of one command. Invariants: it holds the effect of every command up to
@@ -108,14 +112,22 @@ pub struct ControlState {
     registry: Registry,
     /// Tasks that asked the registry.
     registered: BTreeSet<TaskId>,
+    /// Keys of deleted hosts, and who they were.
+    deleted: BTreeMap<[u8; 32], HostId>,
     applied: u64,
 }
 
 impl ControlState {
     /// That of a virtual machine whose hosts are these, and nothing else is known.
     pub fn new(hosts: ControlLog) -> Self {
-        let (registry, registered) = (Registry::default(), BTreeSet::new());
-        Self { hosts, registry, registered, applied: 0 }
+        let (registry, registered, deleted) = Default::default();
+        Self { hosts, registry, registered, deleted, applied: 0 }
+    }
+
+    /// The same, where these were deleted before.
+    #[must_use]
+    pub fn with_deleted(self, deleted: impl IntoIterator<Item = ([u8; 32], HostId)>) -> Self {
+        Self { deleted: deleted.into_iter().take(DELETED_MAX).collect(), ..self }
     }
 
     /// A member's copy: the hosts of a snapshot.
@@ -148,6 +160,11 @@ impl ControlState {
         &self.registered
     }
 
+    /// Keys of deleted hosts that are not up again, and who they were.
+    pub const fn deleted(&self) -> &BTreeMap<[u8; 32], HostId> {
+        &self.deleted
+    }
+
     /// Tasks of one host that asked the registry.
     pub fn registered_of(&self, host: HostId) -> Vec<TaskId> {
         let ends = [1, TASK_MAX].map(|n| host.task(n).expect("both are task numbers"));
@@ -176,6 +193,8 @@ impl ControlState {
                 if self.is_up(asker.host()) {
                     self.registered.insert(asker);
                     self.registry.apply(asker, number, op);
+                } else if let RegistryOp::Put { content: Body::Kept(kept), .. } = op {
+                    effects.push(Effect::Released(kept));
                 }
             }
             Command::TaskOver(task) => self.task_over(task),
@@ -186,7 +205,14 @@ impl ControlState {
             }
         }
         effects.extend(core::iter::from_fn(|| self.registry.poll()).map(Effect::Reply));
+        effects.extend(self.registry.released().into_iter().map(Effect::Released));
         effects
+    }
+
+    /// For a deliberate bug: the last command may be applied once more.
+    #[cfg(plant)]
+    pub const fn forget_applied(&mut self) {
+        self.applied -= 1;
     }
 
     fn is_up(&self, host: HostId) -> bool {
@@ -213,6 +239,7 @@ impl ControlState {
             None if taken => with_slot(&name, id.slot()),
             None => name,
         };
+        self.deleted.remove(&key);
         let state = HostState::Up;
         let host = Host { id, name, addr, key, arch, speed, cpus, slots, state };
         self.change(Change::Added(host), effects);
@@ -230,10 +257,19 @@ impl ControlState {
         let Leave { host, deleted } = leave;
         let Some(key) = self.table().get(host).map(|h| h.key) else { return };
         if deleted {
-            effects.push(Effect::Deleted(key, host));
+            self.remember_deleted(key, host);
         }
         self.change(Change::Left(host), effects);
         self.host_over(host);
+    }
+
+    fn remember_deleted(&mut self, key: [u8; 32], host: HostId) {
+        let oldest = self.deleted.iter().min_by_key(|(_, host)| host.incarnation());
+        if let Some((oldest, _)) = oldest.filter(|_| self.deleted.len() >= DELETED_MAX) {
+            let oldest = *oldest;
+            self.deleted.remove(&oldest);
+        }
+        self.deleted.insert(key, host);
     }
 
     /// A host is gone, and all its tasks with it.

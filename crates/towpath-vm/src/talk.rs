@@ -226,9 +226,10 @@ pub struct SpawnTasks {
     pub orphan: bool,
 }
 
-/// Groups and mailboxes, kept by the leader in one order.
+/// Groups and mailboxes, kept by the leader in one order. `C`: what stands for the content of a
+/// mailbox entry, the bytes themselves wherever tasks and hosts speak.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RegistryOp {
+pub enum RegistryOp<C = Vec<u8>> {
     /// Join a group, made by its first member. [`RegistryAnswer::Instance`], the lowest free one.
     Join(String),
     /// Leave a group. [`RegistryAnswer::Done`].
@@ -264,7 +265,7 @@ pub enum RegistryOp {
         /// Meaning of the content, as in a message header.
         format: u32,
         /// At most [`MAIL_MAX`] bytes.
-        content: Vec<u8>,
+        content: C,
     },
     /// Read an entry. [`RegistryAnswer::Mail`].
     Get {
@@ -493,9 +494,31 @@ pub enum Answer {
     Channel(ChannelStatus),
 }
 
-/// Answers about groups and mailboxes.
+impl<C> RegistryOp<C> {
+    /// The same with something else for the content, where it has one.
+    pub fn with_content<D, E>(self, put: impl FnOnce(C) -> Result<D, E>) -> Result<RegistryOp<D>, E> {
+        Ok(match self {
+            Self::Join(name) => RegistryOp::Join(name),
+            Self::Leave(name) => RegistryOp::Leave(name),
+            Self::Members(name) => RegistryOp::Members(name),
+            Self::Barrier { group, count } => RegistryOp::Barrier { group, count },
+            Self::Freeze { group, count } => RegistryOp::Freeze { group, count },
+            Self::Groups => RegistryOp::Groups,
+            Self::Put { name, index, rules, format, content } => {
+                RegistryOp::Put { name, index, rules, format, content: put(content)? }
+            }
+            Self::Get { name, index, from, delete, wait } => {
+                RegistryOp::Get { name, index, from, delete, wait }
+            }
+            Self::Delete { name, index } => RegistryOp::Delete { name, index },
+            Self::Mailboxes { pattern } => RegistryOp::Mailboxes { pattern },
+        })
+    }
+}
+
+/// Answers about groups and mailboxes; `C` as in [`RegistryOp`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RegistryAnswer {
+pub enum RegistryAnswer<C = Vec<u8>> {
     /// It is done.
     Done,
     /// The asker's instance number in the group.
@@ -525,10 +548,32 @@ pub enum RegistryAnswer {
         /// As put.
         format: u32,
         /// As put.
-        content: Vec<u8>,
+        content: C,
     },
     /// Mailboxes with their entries.
     Mailboxes(Vec<Mailbox>),
+}
+
+impl<C> RegistryAnswer<C> {
+    /// The same with something else for the content, where it has one.
+    pub fn with_content<D, E>(
+        self,
+        put: impl FnOnce(C) -> Result<D, E>,
+    ) -> Result<RegistryAnswer<D>, E> {
+        Ok(match self {
+            Self::Done => RegistryAnswer::Done,
+            Self::Instance(instance) => RegistryAnswer::Instance(instance),
+            Self::Members { members, version, context } => {
+                RegistryAnswer::Members { members, version, context }
+            }
+            Self::Groups(groups) => RegistryAnswer::Groups(groups),
+            Self::Index(index) => RegistryAnswer::Index(index),
+            Self::Mail { index, owner, rules, format, content } => {
+                RegistryAnswer::Mail { index, owner, rules, format, content: put(content)? }
+            }
+            Self::Mailboxes(boxes) => RegistryAnswer::Mailboxes(boxes),
+        })
+    }
 }
 
 /// A mailbox as listed.
@@ -563,9 +608,10 @@ pub enum Fault {
     /// The host was lost before it answered.
     #[error("host lost")]
     HostLost,
-    /// The leader is lost: groups, mailboxes and hosts cannot change until it is back.
-    #[error("the leader is lost")]
-    Frozen,
+    /// Groups, mailboxes and hosts cannot change: the leader is out of contact, or who was asked
+    /// does not lead. Who leads, and where, as far as that is known.
+    #[error("nothing changes without the leader{}", at(.0.as_deref()))]
+    Frozen(Option<String>),
     /// No such group.
     #[error("no such group")]
     NoGroup,
@@ -606,12 +652,17 @@ pub enum Fault {
     NotReserved(String),
 }
 
+fn at(leader: Option<&str>) -> String {
+    leader.map_or_else(String::new, |leader| alloc::format!(", {leader}"))
+}
+
 impl Fault {
     /// Shortens what it says to [`crate::task::TEXT_MAX`] bytes.
     pub fn cut(&mut self) {
         match self {
             Self::NotStarted { text, .. } | Self::Bad(text) | Self::NotReserved(text) => cut(text),
             Self::Limit { what, .. } => cut(what),
+            Self::Frozen(Some(leader)) => cut(leader),
             _ => {}
         }
     }

@@ -128,6 +128,10 @@ pub struct TaskInfo {
     pub enrolled: bool,
     /// Its daemon started its process; else it enrolled by itself.
     pub started: bool,
+    /// Channels of its own that it has.
+    pub channels: u32,
+    /// Of these, what is reserved for what it sends on them, in bits of messages a second.
+    pub reserved_bps: u64,
 }
 
 /// Longest command text in a [`TaskInfo`], in bytes.

@@ -252,7 +252,19 @@ impl Tasks {
         };
         let age_us = now.since(since).as_micros() as u64;
         let (parent, enrolled, started) = (None, false, started.is_some());
-        Some(TaskInfo { id, requester, pid, age_us, command, parent, enrolled, started })
+        let (channels, reserved_bps) = (0, 0);
+        Some(TaskInfo {
+            id,
+            requester,
+            pid,
+            age_us,
+            command,
+            parent,
+            enrolled,
+            started,
+            channels,
+            reserved_bps,
+        })
     }
 
     /// A request to run something; its number, unless it is refused. A repeated request is

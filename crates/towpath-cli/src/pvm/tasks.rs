@@ -257,6 +257,8 @@ mod tests {
             parent: host.task(1),
             enrolled: false,
             started: true,
+            channels: 0,
+            reserved_bps: 0,
         };
         let short = "                      vm    40005       2/f /usr/bin/hello.pvm\n";
         assert_eq!(row(&task, "vm", false, None), short);

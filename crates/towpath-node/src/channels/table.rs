@@ -285,6 +285,21 @@ impl Ends {
         self.all.range((from, Bound::Unbounded)).next().map(|(id, _)| *id)
     }
 
+    /// How many channels a task has, and what is reserved for what it sends on them, in bits a
+    /// second.
+    pub(crate) fn summary(&self, task: TaskId) -> (u32, u64) {
+        let (mut count, mut bps) = (0, 0);
+        for (_, end) in self.all.range((task, 0)..=(task, u32::MAX)) {
+            count += 1;
+            let Line::There(wire) = end.line else { continue };
+            let reserved = self.carriers.get(&wire).is_some_and(|c| c.reserved.is_some());
+            if let Some(reserve) = end.spec.reserve.filter(|_| reserved && end.open) {
+                bps += reserve.bits_per_second();
+            }
+        }
+        (count, bps)
+    }
+
     pub(crate) fn count(&self, task: TaskId) -> usize {
         self.all.range((task, 0)..=(task, u32::MAX)).count()
     }

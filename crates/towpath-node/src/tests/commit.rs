@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use towpath_vm::control::{Command, Commits, Outcome, Ticket};
-use towpath_vm::talk::{Answer, Fault, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask};
+use towpath_vm::talk::{
+    Answer, Fault, MailRules, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask,
+};
 use towpath_wire::{HostId, TaskId};
 
 use super::net::{Net, config};
@@ -157,7 +159,7 @@ fn the_registry_answers_once_its_command_is_committed_and_says_so_where_it_will_
     assert_eq!((late.waiting(), net.told(1, task)), (1, Vec::new()));
     late.decide(&mut net, false);
     let told = |number, answer| [ToTask::Answer { number, answer }];
-    assert_eq!(net.told(1, task), told(1, Err(Fault::Frozen)));
+    assert_eq!(net.told(1, task), told(1, Err(Fault::Frozen(None))));
     net.says(1, task, ask(2, joins()));
     net.run(100);
     late.decide(&mut net, true);
@@ -168,6 +170,47 @@ fn the_registry_answers_once_its_command_is_committed_and_says_so_where_it_will_
     net.left(1, task);
     net.run(100);
     assert_eq!(late.waiting(), 2);
+    late.decide(&mut net, true);
+    assert_eq!(net.node(0).remains(), [""; 0]);
+}
+
+#[test]
+fn a_long_entry_is_kept_beside_the_log_from_the_question_to_the_last_answer() {
+    let mut net = Net::new(2);
+    let task = net.enrol(1);
+    let late = Late::of(&mut net);
+    let (name, content) = (|| alloc::string::String::from("m"), alloc::vec![7; 300_000]);
+    let put = || {
+        let (rules, content) = (MailRules::default(), content.clone());
+        let op = RegistryOp::Put { name: name(), index: None, rules, format: 1, content };
+        Question::Registry(op)
+    };
+    let kept = |net: &mut Net| net.node(0).lead.contents.len();
+    net.says(1, task, ask(1, put()));
+    net.run(100);
+    let proposed = late.0.borrow().proposed.front().map(|(_, command)| command.encode().len());
+    assert!(proposed.is_some_and(|len| len < 100), "{proposed:?} bytes");
+    assert_eq!(kept(&mut net), 1);
+    late.decide(&mut net, false);
+    assert_eq!((kept(&mut net), net.told(1, task).len()), (0, 1), "dropped is forgotten");
+
+    net.says(1, task, ask(2, put()));
+    net.run(100);
+    late.decide(&mut net, true);
+    assert_eq!((kept(&mut net), net.told(1, task).len()), (1, 1));
+    let get = RegistryOp::Get { name: name(), index: None, from: 0, delete: true, wait: false };
+    net.says(1, task, ask(3, Question::Registry(get)));
+    net.run(100);
+    late.decide(&mut net, true);
+    let told = net.told(1, task);
+    let whole = matches!(&told[..], [ToTask::Answer {
+        number: 3,
+        answer: Ok(Answer::Registry(RegistryAnswer::Mail { content: c, .. })),
+    }] if *c == content);
+    assert!(whole, "{}", told.len());
+    assert_eq!(kept(&mut net), 0);
+    net.left(1, task);
+    net.run(100);
     late.decide(&mut net, true);
     assert_eq!(net.node(0).remains(), [""; 0]);
 }
@@ -287,7 +330,7 @@ fn hosts_are_deleted_and_the_asker_told_once_all_of_it_is_committed() {
     net.run(100);
     assert_eq!((net.told(1, task), net.node(0).hosts().count()), (Vec::new(), 3));
     late.decide(&mut net, false);
-    let frozen = ToTask::Answer { number: 1, answer: Err(Fault::Frozen) };
+    let frozen = ToTask::Answer { number: 1, answer: Err(Fault::Frozen(None)) };
     assert_eq!((net.told(1, task), net.node(0).hosts().count()), ([frozen].into(), 3));
     net.says(1, task, ask(2, delete()));
     net.run(100);

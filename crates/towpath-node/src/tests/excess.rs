@@ -174,6 +174,8 @@ fn a_list_of_tasks_without_an_end_is_given_up() {
     let (mut node, other, mut memory) = node();
     let query = node.list(NOW, other, &mut memory);
     let info = TaskInfo {
+        channels: 0,
+        reserved_bps: 0,
         id: other.task(1).expect("a task"),
         requester: other,
         pid: 1,

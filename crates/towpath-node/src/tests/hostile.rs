@@ -289,6 +289,8 @@ fn nothing_that_is_said_to_a_task_is_longer_than_a_frame() {
     let task = enrol(&mut node, &mut memory);
     events(&mut node);
     let long = |len| TaskInfo {
+        channels: 0,
+        reserved_bps: 0,
         id: other.task(1).expect("a task"),
         requester: other,
         pid: 1,

@@ -132,7 +132,7 @@ fn a_host_that_was_cut_off_comes_back_as_another_and_its_tasks_end() {
     let refused = net.call(2, |node, now, m| node.spawn(now, leader, program(&[]), m));
     assert_eq!(refused, Err(SpawnError::HostLost(leader)));
     let join = Question::Registry(RegistryOp::Join("g".into()));
-    assert_eq!(net.ask(2, task, join), Err(Fault::Frozen));
+    assert_eq!(net.ask(2, task, join), Err(Fault::Frozen(Some("h0 at 10.0.0.1:7077".into()))));
     assert_eq!(net.ask(2, task, Question::Clock(leader)), Err(Fault::NoHost));
     net.mend();
     net.run(3_000);

@@ -122,6 +122,8 @@ fn all_tasks_are_listed_in_parts_of_a_thousand() {
 #[test]
 fn a_list_is_cut_behind_each_thousand() {
     let info = |n: u32| TaskInfo {
+        channels: 0,
+        reserved_bps: 0,
         id: towpath_wire::HostId::new(1, 1).and_then(|h| h.task(n)).expect("a task"),
         requester: towpath_wire::HostId::new(1, 1).expect("a host"),
         pid: n,

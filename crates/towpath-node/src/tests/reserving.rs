@@ -71,6 +71,12 @@ fn nobody_hears_of_a_channel_before_it_is_reserved_and_its_end_releases_it() {
     assert_eq!(said, spec(5));
     assert!(is_reserved(&mut net, 0, one, 0));
     assert!(!is_reserved(&mut net, 1, two, number), "what its opener sends is");
+    let shown = [(0, one), (1, two)].map(|(host, task)| {
+        let now = net.now;
+        let info = net.node(host).info(now, task).expect("it is there");
+        (info.channels, info.reserved_bps)
+    });
+    assert_eq!(shown, [(1, 8_000_000), (1, 0)], "1000 bytes a millisecond");
     net.says(0, one, ToDaemon::CloseChannel { number: 0 });
     net.run(100);
     assert_eq!(asked(&mut net).1, [wish.link]);

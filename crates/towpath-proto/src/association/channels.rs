@@ -54,6 +54,9 @@ pub(super) struct Channels {
     reserved: usize,
     /// Something of what is due is worth a packet of its own.
     presses: bool,
+    /// The deliberate bug.
+    #[cfg(plant)]
+    pub(super) plant: crate::config::Plant,
 }
 
 /// What it takes to judge whether a window is to grow.
@@ -90,6 +93,8 @@ impl Channels {
             refused: Vec::new(),
             reserved: 0,
             presses: false,
+            #[cfg(plant)]
+            plant: crate::config::Plant::None,
         }
     }
 
@@ -126,6 +131,12 @@ impl Channels {
             c.listed = rank;
             if rank.is_some() && !reserved.noted {
                 reserved.noted = true;
+                #[cfg(plant)]
+                if self.plant == crate::config::Plant::HeadAsleep
+                    && c.send.as_ref().is_some_and(|s| s.count() % 7 == 3)
+                {
+                    return;
+                }
                 self.noted.push_back(c.open.channel);
                 if !self.news.contains(&reserved.link) {
                     self.news.push(reserved.link);

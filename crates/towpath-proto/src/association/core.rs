@@ -159,13 +159,19 @@ impl Association {
         {
             liveness.plant = config.plant;
         }
+        #[allow(unused_mut)] // only the planted bug changes it
+        let mut channels = Channels::new(initiator);
+        #[cfg(plant)]
+        {
+            channels.plant = config.plant;
+        }
         Self {
             config: config.clone(),
             identity,
             state: State::Open,
             paths: Paths::new(Path::new(PathId(0), link, remote, config)),
             striping: Striping::new(config.stripe, seed),
-            channels: Channels::new(initiator),
+            channels,
             deadlines: Deadlines::default(),
             stats: AssociationStats::default(),
             trips: Histogram::new(),

@@ -15,7 +15,7 @@ pub(super) fn of_fault(fault: &Fault) -> Code {
         Fault::NotStarted { errno, .. } if NO_FILE.contains(errno) => Code::NoFile,
         Fault::NotStarted { .. } | Fault::Limit { .. } | Fault::NotReserved(_) => Code::OutOfRes,
         Fault::HostLost => Code::HostFail,
-        Fault::Frozen => Code::DSysErr,
+        Fault::Frozen(_) => Code::DSysErr,
         Fault::NoGroup => Code::NoGroup,
         Fault::InGroup => Code::DupGroup,
         // PVM: a static group takes nobody in.

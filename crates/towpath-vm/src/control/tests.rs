@@ -28,12 +28,12 @@ fn join(key: u8, name: &str) -> Command {
     Command::Join(Join { key: [key; 32], name, addr, arch, speed: 1000, cpus: 2, slots: 2 })
 }
 
-fn ask(asker: TaskId, op: RegistryOp) -> Command {
+fn ask(asker: TaskId, op: RegistryOp<Body>) -> Command {
     Command::Ask(Ask { asker, number: 7, op })
 }
 
 fn put(asker: TaskId) -> Command {
-    let (name, content) = ("m".into(), vec![1, 2, 3]);
+    let (name, content) = ("m".into(), Body::Here(vec![1, 2, 3]));
     let rules = MailRules::default();
     ask(asker, RegistryOp::Put { name, index: None, rules, format: 0, content })
 }
@@ -80,8 +80,8 @@ fn a_deleted_host_is_named_once_and_what_its_tasks_asked_for_after_it_does_nothi
     let two = state.table().by_key(&[1; 32]).unwrap().id;
     let leave = Command::Leave(Leave { host: two, deleted: true });
     let effects = state.apply(2, leave.clone());
-    assert_eq!(effects[0], Effect::Deleted([1; 32], two));
-    assert!(matches!(&effects[1..], [Effect::Changed(e)] if e.change == Change::Left(two)));
+    assert!(matches!(&effects[..], [Effect::Changed(e)] if e.change == Change::Left(two)));
+    assert_eq!(state.deleted(), &[([1; 32], two)].into());
     assert_eq!(state.apply(3, leave), []);
     assert_eq!(state.apply(4, Command::Lost(two)), []);
     assert_eq!(state.apply(5, ask(two.task(1).unwrap(), RegistryOp::Join("g".into()))), []);
@@ -113,6 +113,73 @@ fn an_answer_is_an_effect_of_the_command_that_gave_it() {
     assert_eq!(state.apply(7, ask(b, barrier(2))), []);
     let answer = |e: &Effect| matches!(e, Effect::Reply(r) if r.answer == Err(Fault::Broken));
     assert!(state.apply(8, Command::TaskOver(a)).iter().any(answer), "b waits in vain");
+}
+
+#[test]
+fn what_is_kept_for_an_entry_is_released_behind_the_last_answer_that_names_it() {
+    let mut state = founded();
+    let me = state.leader();
+    let [a, b] = [1, 2].map(|n| me.task(n).unwrap());
+    let kept = |number| Kept { holder: me, number, len: 300_000, crc: 0 };
+    let put = |asker, number, many| {
+        let rules = MailRules { many, ..MailRules::default() };
+        let (name, content) = ("m".into(), Body::Kept(kept(number)));
+        ask(asker, RegistryOp::Put { name, index: None, rules, format: 0, content })
+    };
+    let get = |delete| {
+        let (name, wait) = ("m".into(), false);
+        RegistryOp::Get { name, index: None, from: 0, delete, wait }
+    };
+    let released = |effects: Vec<Effect>| -> Vec<u64> {
+        let first = effects.iter().position(|e| matches!(e, Effect::Released(_)));
+        let replies = effects.iter().rposition(|e| matches!(e, Effect::Reply(_)));
+        assert!(first.is_none() || replies < first, "{effects:?}");
+        let number = |e: &Effect| match e {
+            Effect::Released(kept) => Some(kept.number),
+            _ => None,
+        };
+        effects.iter().filter_map(number).collect()
+    };
+    assert_eq!(released(state.apply(1, put(a, 1, false))), []);
+    assert_eq!(released(state.apply(2, put(b, 2, false))), [2], "it may not");
+    assert_eq!(released(state.apply(3, put(a, 3, false))), [1], "its own is overwritten");
+    let size = state.encode().len();
+    assert!(size < 1000, "{size} bytes for 300 000 in a mailbox");
+    assert_eq!(released(state.apply(4, ask(b, get(false)))), []);
+    let effects = state.apply(5, ask(a, get(true)));
+    let names = matches!(&effects[0], Effect::Reply(Reply {
+        answer: Ok(RegistryAnswer::Mail { content: Body::Kept(k), .. }), ..
+    }) if k.number == 3);
+    assert!(names, "{effects:?}");
+    assert_eq!(released(effects), [3]);
+    for number in 4..7 {
+        assert_eq!(released(state.apply(number + 2, put(a, number, true))), []);
+    }
+    assert_eq!(released(state.apply(9, Command::TaskOver(a))), [4, 5, 6]);
+    let gone = HostId::new(7, 7).unwrap().task(1).unwrap();
+    assert_eq!(released(state.apply(10, put(gone, 7, true))), [7], "its host went before");
+}
+
+#[test]
+fn the_latest_deleted_hosts_are_remembered_until_they_are_up_again() {
+    let mut state = founded();
+    let (mut at, mut ids) = (0, Vec::new());
+    for n in 0..=DELETED_MAX as u32 {
+        let mut key = [9; 32];
+        key[..4].copy_from_slice(&n.to_le_bytes());
+        let Command::Join(join) = join(9, "two") else { unreachable!() };
+        state.apply(at + 1, Command::Join(Join { key, ..join.clone() }));
+        let host = state.table().by_key(&key).unwrap().id;
+        state.apply(at + 2, Command::Leave(Leave { host, deleted: true }));
+        (at, _) = (at + 2, ids.push((key, host)));
+    }
+    assert_eq!((state.deleted().len(), state.deleted().get(&ids[0].0)), (DELETED_MAX, None));
+    assert_eq!(state.deleted().get(&ids[1].0), Some(&ids[1].1));
+    let Command::Join(join) = join(9, "two") else { unreachable!() };
+    state.apply(at + 1, Command::Join(Join { key: ids[1].0, ..join }));
+    assert_eq!(state.deleted().get(&ids[1].0), None, "it is a host again");
+    let kept = state.deleted().clone();
+    assert_eq!(founded().with_deleted(kept.clone()).deleted(), &kept);
 }
 
 fn command(op: u8, key: u8, state: &ControlState) -> Command {

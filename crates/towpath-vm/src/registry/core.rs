@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use towpath_wire::TaskId;
 use towpath_wire::talk::{CONTEXT_OWN, CONTEXTS_KEPT};
 
+use super::body::{Body, Kept};
 use super::groups::Groups;
 use super::mail::Mail;
 use crate::talk::{Fault, RegistryAnswer, RegistryOp};
@@ -20,13 +21,16 @@ const CONTEXT_LAST: u32 = CONTEXT_OWN | ((1 << 30) - 1);
 /// A task and its number for a question.
 pub(super) type Asker = (TaskId, u64);
 
+/// What the registry answers.
+pub(super) type Answered = Result<RegistryAnswer<Body>, Fault>;
+
 /// An answer: the same to all of the askers, so that it is there once however many they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// To whom, and to which of its questions.
     pub askers: Vec<(TaskId, u64)>,
     /// What.
-    pub answer: Result<RegistryAnswer, Fault>,
+    pub answer: Result<RegistryAnswer<Body>, Fault>,
 }
 
 /// Groups and mailboxes.
@@ -53,7 +57,7 @@ impl Default for Registry {
 impl Registry {
     /// Does what `asker` asks with its question `number`. The answer comes out of
     /// [`Registry::poll`], at once or when what it waits for has happened.
-    pub fn apply(&mut self, asker: TaskId, number: u64, op: RegistryOp) {
+    pub fn apply(&mut self, asker: TaskId, number: u64, op: RegistryOp<Body>) {
         let Self { groups, mail, replies, context } = self;
         let answer = match op {
             RegistryOp::Join(name) => groups.join(&name, asker, replies, context),
@@ -105,6 +109,11 @@ impl Registry {
     pub fn forget_waits(&mut self, task: TaskId) {
         self.groups.forget_waits(task);
         self.mail.forget_waits(task);
+    }
+
+    /// What a host keeps and nobody needs any more, once the answers that name it are out.
+    pub fn released(&mut self) -> Vec<Kept> {
+        self.mail.released()
     }
 
     /// The next answer.

@@ -12,7 +12,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use towpath_wire::TaskId;
 
-use super::core::{Asker, Reply, next_context};
+use super::body::Body;
+use super::core::{Answered, Asker, Reply, next_context};
 use crate::talk::{Fault, RegistryAnswer};
 
 /// Most groups.
@@ -23,8 +24,6 @@ pub const GROUPS_OF_TASK_MAX: usize = 4096;
 pub const MEMBERS_MAX: usize = 65_536;
 /// Longest list of groups told, in bytes of names.
 const LIST_BYTES_MAX: usize = 512 << 10;
-
-type Answered = Result<RegistryAnswer, Fault>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Group {
@@ -62,7 +61,7 @@ impl Group {
         self.instances.len()
     }
 
-    fn list(&self) -> RegistryAnswer {
+    fn list(&self) -> RegistryAnswer<Body> {
         RegistryAnswer::Members {
             members: self.members.clone(),
             version: self.version,

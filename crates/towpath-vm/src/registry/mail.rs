@@ -15,7 +15,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use towpath_wire::TaskId;
 
-use super::core::Reply;
+use super::body::{Body, Kept};
+use super::core::{Answered, Reply};
 use crate::talk::{Fault, MailRules, Mailbox, RegistryAnswer};
 
 /// Most entries in all.
@@ -38,14 +39,12 @@ const PLACES_MAX: u32 = 1 << 20;
 /// Longest list told, in bytes.
 const LIST_BYTES_MAX: usize = 512 << 10;
 
-type Answered = Result<RegistryAnswer, Fault>;
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     owner: Option<TaskId>,
     rules: MailRules,
     format: u32,
-    content: Vec<u8>,
+    content: Body,
 }
 
 impl Entry {
@@ -189,6 +188,9 @@ pub(super) struct Mail {
     all: Sum,
     persistent: Sum,
     waiting: usize,
+    /// Kept elsewhere, and needed no more.
+    #[serde(skip)]
+    released: Vec<Kept>,
 }
 
 impl Mail {
@@ -222,12 +224,21 @@ impl Mail {
         name: &str,
         index: Option<u32>,
         rules: MailRules,
-        (format, content): (u32, Vec<u8>),
+        (format, content): (u32, Body),
     ) -> Answered {
-        let index = self.place(task, name, index, rules)?;
-        self.check_room(task, name, index, rules, content.len())?;
-        self.remove(name, index);
         let len = content.len();
+        let admitted = self.place(task, name, index, rules).and_then(|index| {
+            self.check_room(task, name, index, rules, len)?;
+            Ok(index)
+        });
+        let index = match admitted {
+            Ok(index) => index,
+            Err(fault) => {
+                self.release(&content);
+                return Err(fault);
+            }
+        };
+        self.remove(name, index);
         let entry = Entry { owner: Some(task), rules, format, content };
         let place = self.by_name.entry(name.into()).or_default();
         place.entries.insert(index, entry);
@@ -268,11 +279,21 @@ impl Mail {
         Ok(())
     }
 
+    fn release(&mut self, content: &Body) {
+        self.released.extend(content.kept());
+    }
+
+    /// What is kept elsewhere and needed no more.
+    pub(super) fn released(&mut self) -> Vec<Kept> {
+        core::mem::take(&mut self.released)
+    }
+
     /// Takes an entry out; its mailbox goes with the last one, unless somebody waits there.
     fn remove(&mut self, name: &str, index: u32) -> Option<Entry> {
         let place = self.by_name.get_mut(name)?;
         let entry = place.entries.remove(&index)?;
         place.taken.remove(index);
+        self.release(&entry.content);
         let len = entry.content.len();
         self.all.remove(len);
         if entry.rules.persistent {

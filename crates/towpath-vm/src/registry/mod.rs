@@ -3,16 +3,19 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `body` | what stands for the content of an entry |
 //! | `groups` | groups, their barriers, their freezing |
 //! | `mail` | mailboxes |
 //! | `core` | [`Registry`] |
 
+mod body;
 mod core;
 mod groups;
 mod mail;
 #[cfg(test)]
 mod tests;
 
+pub use body::{Body, HERE_MAX, Kept};
 pub use core::{CONTEXT_FIRST, Registry, Reply};
 pub use groups::{GROUPS_MAX, GROUPS_OF_TASK_MAX, MEMBERS_MAX};
 pub use mail::{

@@ -11,13 +11,15 @@ use super::mail::{
     BYTES_OF_TASK_MAX, ENTRIES_MAX, ENTRIES_OF_TASK_MAX, MAIL_BYTES_MAX, PERSISTENT_BYTES_MAX,
     PERSISTENT_MAX, WAITS_OF_TASK_MAX,
 };
-use super::{Registry, Reply};
-use crate::talk::{Fault, MailRules, RegistryAnswer, RegistryOp};
+use super::{Body, Registry, Reply};
+use crate::talk::{Fault, MailRules};
 
 fn task(n: u32) -> TaskId {
     HostId::new(1, 1).unwrap().task(n).unwrap()
 }
 
+type RegistryOp = crate::talk::RegistryOp<Body>;
+type RegistryAnswer = crate::talk::RegistryAnswer<Body>;
 type Answers = Vec<(u32, Result<RegistryAnswer, Fault>)>;
 
 struct Asked {
@@ -62,7 +64,7 @@ impl Asked {
     }
 
     fn put(&mut self, who: u32, index: Option<u32>, rules: MailRules) -> Result<u32, Fault> {
-        let content = vec![who as u8];
+        let content = Body::Here(vec![who as u8]);
         let put = RegistryOp::Put { name: "m".into(), index, rules, format: 7, content };
         let mut answers = self.ask(who, put);
         match answers.remove(0).1? {
@@ -232,7 +234,7 @@ fn those_who_wait_for_mail_get_it_in_turn() {
     r.over(1);
     let over = rules("pmo");
     let served = |r: &mut Asked| -> Vec<u32> {
-        let content = vec![];
+        let content = Body::Here(vec![]);
         let put =
             RegistryOp::Put { name: "m".into(), index: None, rules: over, format: 0, content };
         r.ask(9, put).iter().map(|(who, _)| *who).collect()
@@ -316,7 +318,7 @@ fn all_who_wait_for_the_same_share_one_answer() {
     asked.registry.apply(task(51), 1, RegistryOp::Join("g".into()));
     let rules = MailRules::default();
     let put =
-        RegistryOp::Put { name: "m".into(), index: None, rules, format: 7, content: vec![1; 9] };
+        RegistryOp::Put { name: "m".into(), index: None, rules, format: 7, content: Body::Here(vec![1; 9]) };
     asked.registry.apply(task(51), 2, put);
     let replies: Vec<Reply> = core::iter::from_fn(|| asked.registry.poll()).collect();
     let shares: Vec<usize> = replies.iter().map(|r| r.askers.len()).collect();
@@ -329,7 +331,7 @@ fn fault(what: &str, limit: usize) -> Fault {
 }
 
 fn put_in(name: &str, how: &str, len: usize) -> RegistryOp {
-    let content = vec![0; len];
+    let content = Body::Here(vec![0; len]);
     RegistryOp::Put { name: name.into(), index: None, rules: rules(how), format: 0, content }
 }
 
@@ -475,7 +477,7 @@ fn a_mailbox_has_so_many_places() {
         index: Some(1 << 20),
         rules: rules("o"),
         format: 0,
-        content: vec![],
+        content: Body::Here(vec![]),
     };
     assert_eq!(r.one(1, op), Err(fault("places in a mailbox", 1 << 20)));
 }
