@@ -6,15 +6,10 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use towpath_proto::AssociationId;
-use towpath_vm::control::{Alone, Command, Commits, Effect, Leave, Outcome, Ticket};
-use towpath_vm::message::Welcome;
+use towpath_vm::control::{Alone, Command, Commits, Leave, Ticket};
 use towpath_vm::registry::Kept;
 use towpath_vm::talk::{Answer, Fault};
-use towpath_vm::{Change, Entry, Message};
-use towpath_wire::{HostId, Instant, TaskId};
-
-use crate::config::reason;
-use crate::node::Node;
+use towpath_wire::{HostId, TaskId};
 
 /// Questions of tasks that wait for the log at once: a log that commits nothing is not filled by
 /// those who go on asking. What nobody waits for is proposed anyway, see [`Fact`].
@@ -35,7 +30,7 @@ pub(crate) const NEWCOMERS_MAX: usize = 4096;
 /// so there are at most four for each host, one for each task that the registry knows, and two for
 /// each question that waits ([`Proposals::asks`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fact {
+pub(crate) enum Fact {
     Lost(HostId),
     Left(HostId, bool),
     TaskOver(TaskId),
@@ -73,7 +68,7 @@ pub(crate) struct Proposals {
     /// Asked for when too many waited: never proposed.
     pub(crate) refused: u64,
     /// Something is being carried out: what it asks for comes after it.
-    busy: bool,
+    pub(crate) busy: bool,
 }
 
 impl Default for Proposals {
@@ -108,7 +103,7 @@ impl Proposals {
     }
 
     /// Whether one more may wait; else the limit that it meets.
-    fn room(&self, waiting: &Waiting) -> Result<(), Fault> {
+    pub(crate) fn room(&self, waiting: &Waiting) -> Result<(), Fault> {
         let shares = match waiting {
             Waiting::Newcomer(_) => {
                 Vec::from([("newcomers that wait for the log", self.newcomers, NEWCOMERS_MAX)])
@@ -131,7 +126,7 @@ impl Proposals {
     }
 
     /// Asks the log for what nobody waits for, unless that is asked for already.
-    fn state(&mut self, command: Command) {
+    pub(crate) fn state(&mut self, command: Command) {
         let fact = Fact::of(&command);
         if fact.is_some_and(|fact| self.stated.contains_key(&fact)) {
             self.repeated += 1;
@@ -152,7 +147,7 @@ impl Proposals {
         }
     }
 
-    fn wait(&mut self, ticket: Ticket, waiting: Waiting) {
+    pub(crate) fn wait(&mut self, ticket: Ticket, waiting: Waiting) {
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers += 1,
             Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
@@ -165,7 +160,7 @@ impl Proposals {
     }
 
     /// Who waited for a proposal, about which it is decided now.
-    fn decided(&mut self, ticket: Ticket) -> Option<Waiting> {
+    pub(crate) fn decided(&mut self, ticket: Ticket) -> Option<Waiting> {
         if let Some(fact) = self.facts.remove(&ticket)
             && self.stated.get(&fact) == Some(&ticket)
         {
@@ -183,7 +178,7 @@ impl Proposals {
     }
 }
 
-fn one_less<K: Copy + Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
+pub(crate) fn one_less<K: Copy + Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
     if let Some(count) = counts.get_mut(&key) {
         *count -= 1;
         if *count == 0 {
@@ -212,155 +207,4 @@ pub(crate) struct Newcomer {
     pub(crate) addrs: Vec<SocketAddr>,
     /// The token that counts as used by it.
     pub(crate) nonce: Option<[u8; 16]>,
-}
-
-impl Node {
-    /// Asks for a command that nobody waits for (leader only).
-    pub(crate) fn propose(&mut self, now: Instant, command: Command) {
-        self.propose_for(now, command, None);
-    }
-
-    /// Asks for a command (leader only).
-    pub(crate) fn propose_for(
-        &mut self,
-        now: Instant,
-        command: Command,
-        waiting: impl Into<Option<Waiting>>,
-    ) {
-        let waiting = waiting.into();
-        if let Some(Err(limit)) = waiting.as_ref().map(|w| self.lead.proposals.room(w)) {
-            self.lead.proposals.refused += 1;
-            return self.dropped(now, waiting, limit);
-        }
-        let proposals = &mut self.lead.proposals;
-        if let Some(waiting) = waiting {
-            let ticket = proposals.log.propose(command);
-            proposals.wait(ticket, waiting);
-        } else {
-            proposals.state(command);
-        }
-        self.settle_proposals(now);
-    }
-
-    /// Carries out what was committed meanwhile. True if anything was.
-    pub(crate) fn settle_proposals(&mut self, now: Instant) -> bool {
-        if core::mem::replace(&mut self.lead.proposals.busy, true) {
-            return false;
-        }
-        let mut any = false;
-        while let Some(outcome) = self.lead.proposals.log.poll() {
-            any = true;
-            match outcome {
-                Outcome::Committed(index, ticket, command) => {
-                    let waiting = self.lead.proposals.decided(ticket);
-                    #[cfg(plant)]
-                    let twice = self.plant() == towpath_proto::config::Plant::CommandTwice;
-                    let Some(state) = &mut self.log else { continue };
-                    #[cfg(plant)]
-                    let again = (twice && index % 4 == 3).then(|| command.clone());
-                    #[allow(unused_mut)] // only the planted bug changes it
-                    let mut effects = state.apply(index, command);
-                    #[cfg(plant)]
-                    if let Some(command) = again {
-                        state.forget_applied();
-                        effects.extend(state.apply(index, command));
-                    }
-                    self.carry_out(now, waiting, effects);
-                }
-                Outcome::Dropped(ticket) => {
-                    let waiting = self.lead.proposals.decided(ticket);
-                    let why = self.frozen();
-                    self.dropped(now, waiting, why);
-                }
-            }
-        }
-        self.lead.proposals.busy = false;
-        any
-    }
-
-    fn carry_out(&mut self, now: Instant, waiting: Option<Waiting>, effects: Vec<Effect>) {
-        let mut newcomer = None;
-        let mut answer = None;
-        match waiting {
-            Some(Waiting::Newcomer(n)) => newcomer = Some(n),
-            Some(Waiting::Task(task, number, a)) => answer = Some((task, number, a)),
-            Some(Waiting::Asker(..)) | None => {}
-        }
-        for effect in effects {
-            match effect {
-                Effect::Changed(entry) => self.carry_out_change(now, entry, newcomer.as_mut()),
-                Effect::Joined(host) => {
-                    if let Some(newcomer) = newcomer.take() {
-                        self.welcome_host(now, host, newcomer.id);
-                    }
-                }
-                Effect::Full => {
-                    if let Some(newcomer) = newcomer.take() {
-                        self.turn_away(&newcomer, reason::FULL);
-                    }
-                }
-                Effect::Reply(reply) => self.registry_reply(now, reply),
-                Effect::Released(kept) => {
-                    if self.me == Some(kept.holder) {
-                        self.lead.contents.forget(&kept);
-                    }
-                }
-            }
-        }
-        if let Some((task, number, answer)) = answer {
-            self.reply(now, task, number, Ok(answer));
-        }
-    }
-
-    fn carry_out_change(&mut self, now: Instant, entry: Entry, newcomer: Option<&mut Newcomer>) {
-        if let Change::Added(host) = &entry.change {
-            // It may have gone while its command was not committed yet.
-            if let Some(newcomer) = newcomer
-                && self.remote_of(newcomer.id).is_some()
-            {
-                self.peers.set_up(host.id, newcomer.id);
-                self.note_addresses(host.id, core::mem::take(&mut newcomer.addrs));
-            }
-        }
-        let change = entry.change.clone();
-        self.announce(now, entry);
-        self.changed(now, &change);
-    }
-
-    fn welcome_host(&mut self, now: Instant, new: HostId, id: AssociationId) {
-        if self.peers.up(new) != Some(id) {
-            self.await_return(now, new, self.lost_after() * crate::suspects::RETURN);
-            return;
-        }
-        let Some(log) = &self.log else { return };
-        let snapshot = log.snapshot().clone();
-        let others = self.addresses_of(snapshot.table.up().map(|h| h.id));
-        self.tell(now, new, Message::Welcome(Welcome { you: new, snapshot }));
-        if let Some(others) = others {
-            self.tell(now, new, others);
-        }
-        self.greet(now, new);
-    }
-
-    fn turn_away(&mut self, newcomer: &Newcomer, why: u16) {
-        if let Some(nonce) = newcomer.nonce {
-            self.lead.invitations.give_back(&nonce);
-        }
-        self.closing.push((newcomer.id, why));
-    }
-
-    /// What was asked for will never be: whoever waits for it is told.
-    fn dropped(&mut self, now: Instant, waiting: Option<Waiting>, why: Fault) {
-        match waiting {
-            Some(Waiting::Newcomer(newcomer)) => self.turn_away(&newcomer, reason::UNDECIDED),
-            Some(Waiting::Task(task, number, _)) => self.reply(now, task, number, Err(why)),
-            Some(Waiting::Asker(task, number, kept)) => {
-                if let Some(kept) = kept {
-                    self.lead.contents.forget(&kept);
-                }
-                self.reply(now, task, number, Err(why));
-            }
-            None => {}
-        }
-    }
 }

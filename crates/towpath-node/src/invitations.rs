@@ -5,18 +5,15 @@
 //! ([`Node::invitations_changed`], [`Node::restore_invitations`]).
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 use towpath_proto::AssociationId;
-use towpath_wire::Instant;
 
-use crate::config::{Invitation, refusal, token_psk};
-use crate::node::Node;
+use crate::config::refusal;
 
 /// Most tokens that are good at once.
 pub const INVITATIONS_MAX: usize = 1024;
 /// Places of handshakes under way: the low 12 bits of an association's number.
-const PLACES: u32 = 1 << 12;
+pub(crate) const PLACES: u32 = 1 << 12;
 
 /// A token that was issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +48,10 @@ pub enum InviteError {
 /// The list. Invariant: `asking` has at most [`PLACES`] entries, one of each place.
 #[derive(Debug, Default)]
 pub(crate) struct Invitations {
-    by_nonce: BTreeMap<[u8; 16], Issued>,
+    pub(crate) by_nonce: BTreeMap<[u8; 16], Issued>,
     /// With which token handshakes under way ask to be let in, by their place.
     asking: BTreeMap<u32, (AssociationId, [u8; 16])>,
-    changed: bool,
+    pub(crate) changed: bool,
 }
 
 impl Invitations {
@@ -102,71 +99,7 @@ impl Invitations {
         }
     }
 
-    fn forget_expired(&mut self, now_s: u64) {
+    pub(crate) fn forget_expired(&mut self, now_s: u64) {
         self.by_nonce.retain(|_, issued| issued.expiry_unix_s > now_s);
-    }
-}
-
-impl Node {
-    /// Issues a token for any number of newcomers; `None` where this host does not hold the VM key,
-    /// or has too many that are good.
-    pub fn invite(&mut self, now: Instant, ttl_s: u64, nonce: [u8; 16]) -> Option<Invitation> {
-        self.invite_for(now, ttl_s, nonce, None).ok()
-    }
-
-    /// Issues a token for at most so many newcomers.
-    pub fn invite_for(
-        &mut self,
-        now: Instant,
-        ttl_s: u64,
-        nonce: [u8; 16],
-        uses_max: Option<u32>,
-    ) -> Result<Invitation, InviteError> {
-        let now_s = self.unix_s(now);
-        let vm_key = self.vm_key.as_ref().ok_or(InviteError::NotFounder)?;
-        let expiry_unix_s = now_s.saturating_add(ttl_s);
-        let psk = token_psk(self.endpoint.crypto(), vm_key, expiry_unix_s, &nonce);
-        let list = &mut self.lead.invitations;
-        list.forget_expired(now_s);
-        if list.by_nonce.len() >= INVITATIONS_MAX {
-            return Err(InviteError::TooMany);
-        }
-        let issued = Issued { nonce, expiry_unix_s, uses_max, uses: 0 };
-        list.by_nonce.insert(nonce, issued);
-        list.changed = true;
-        Ok(Invitation { expiry_unix_s, nonce, psk })
-    }
-
-    /// Whether it holds the VM key, and so issues tokens.
-    pub const fn is_founder(&self) -> bool {
-        self.vm_key.is_some()
-    }
-
-    /// Tokens that have not expired.
-    pub fn invitations(&self, now: Instant) -> Vec<Issued> {
-        let now_s = self.unix_s(now);
-        let all = self.lead.invitations.by_nonce.values();
-        all.filter(|issued| issued.expiry_unix_s > now_s).cloned().collect()
-    }
-
-    /// A token admits nobody from now on; false where it did not anyway. Hosts that it has admitted
-    /// stay.
-    pub fn revoke(&mut self, nonce: &[u8; 16]) -> bool {
-        let list = &mut self.lead.invitations;
-        let revoked = list.by_nonce.remove(nonce).is_some();
-        list.changed |= revoked;
-        revoked
-    }
-
-    /// Whether the list has changed since this was asked last.
-    pub const fn invitations_changed(&mut self) -> bool {
-        core::mem::replace(&mut self.lead.invitations.changed, false)
-    }
-
-    /// The list as it was in an earlier life of this host, for a founder that begins.
-    pub fn restore_invitations(&mut self, issued: impl IntoIterator<Item = Issued>) {
-        let list = &mut self.lead.invitations;
-        list.by_nonce =
-            issued.into_iter().take(INVITATIONS_MAX).map(|issued| (issued.nonce, issued)).collect();
     }
 }

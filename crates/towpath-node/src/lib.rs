@@ -3,31 +3,35 @@
 //! The engine drives a [`Node`] on real sockets and processes, the simulator drives the very same
 //! one in virtual time. See [`towpath_proto::machine`] for the contract.
 //!
-//! | module | what it holds |
+//! What a host keeps stands in parts, a file each, that know nothing of [`Node`]; what it does with
+//! them, one concern a file, stands in `node/`.
+//!
+//! | part | what it holds |
 //! |---|---|
-//! | [`node`] | [`Node`] and what its owner calls |
 //! | [`config`] | what a host is started with, tokens |
 //! | [`event`] | what a node tells its owner |
-//! | [`invitations`] | tokens that were issued, and revoking them |
-//! | `peers`, `calling` | one connection per host, made on first use |
-//! | `arrivals` | whom a message is for that arrives |
-//! | `overlong` | what is longer than its host or its task takes |
-//! | `control`, `telling` | joining, leaving, losing hosts, and how all hear of it |
-//! | `farewell` | how a deleted host hears of it |
-//! | `standing` | a host and its leader, over silences |
-//! | `suspects` | hosts that the leader lost contact with, before it says that they are lost |
-//! | [`restore`] | a founder that starts again |
-//! | `broken` | hosts that cannot reach each other |
-//! | `work` | which message leads to what |
-//! | `enrol`, `ends` | tasks of this host: how they come, what they say, who is told of their end |
-//! | [`data`], `credit` | tasks' messages; how much of them |
-//! | `lanes`, `delays` | the channels that every two hosts have; how long messages take |
-//! | [`relay`] | long messages for several hosts, along chains of them |
-//! | [`direct`] | who may have a direct route |
-//! | [`explain`] | which way messages take, for people who ask |
-//! | `metrics` | what is measured, for people and programs who ask |
-//! | [`room`] | message memory that is kept back for control |
-//! | `question`, `spawn`, `group`, `halt` | what tasks ask for |
+//! | [`links`], `paths`, `addresses` | its own addresses; those of peers, and which pairs carry |
+//! | `hello` | what hosts say of themselves |
+//! | `peers`, `lanes`, `delays` | one connection per host, made on first use; its channels; how long messages take |
+//! | [`egress`] | who sends next on a link |
+//! | `joining`, `standing` | a join under way; a host and its leader, over silences |
+//! | `commit`, `contents` | what the log was asked for, and who waits; what it only names |
+//! | [`invitations`] | tokens that were issued |
+//! | `suspects`, `broken`, `telling`, `watch` | hosts out of contact, hosts that cannot reach each other, what members are still to hear, what hosts watch |
+//! | [`restore`] | what a founder keeps for its next life |
+//! | `question` | questions that wait |
+//! | [`data`], [`room`] | tasks' messages; message memory that is kept back for control |
+//! | `channels`, [`relay`], [`direct`] | channels of tasks; long messages along chains of hosts; who may have a direct route |
+//! | [`explain`], `metrics` | which way messages take, and what is measured, for those who ask |
+//!
+//! | in `node/` | what it does |
+//! |---|---|
+//! | `calling`, `arrivals`, `overlong` | connects; whom a message is for that arrives; what is longer than its host or its task takes |
+//! | `control`, `commit`, `telling`, `farewell` | joining, leaving, losing hosts: asked of the log, carried out, told to all |
+//! | `standing`, `suspects`, `broken`, `restore` | silences, judgements, a founder that starts again |
+//! | `work`, `spawn` | which message leads to what |
+//! | `enrol`, `ends`, `credit`, `classes` | tasks of this host: how they come, what they say and may send, who is told of their end |
+//! | `question`, `group`, `halt` | what tasks ask for |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -47,36 +51,24 @@ pub mod restore;
 pub mod room;
 
 mod addresses;
-mod arrivals;
 mod broken;
-mod calling;
 mod channels;
-mod classes;
 mod commit;
 mod contents;
-mod control;
-mod credit;
 mod delays;
-mod ends;
-mod enrol;
-mod farewell;
-mod group;
-mod halt;
 mod hello;
+mod joining;
 mod lanes;
 mod metrics;
-mod overlong;
 mod paths;
 mod peers;
 mod question;
-mod spawn;
 mod standing;
 mod suspects;
 mod telling;
 #[cfg(test)]
 mod tests;
 mod watch;
-mod work;
 
 pub use config::{Invitation, JoinTarget, NodeConfig};
 pub use data::Delivery;

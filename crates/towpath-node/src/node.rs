@@ -30,12 +30,12 @@ use zeroize::Zeroizing;
 use crate::broken::Broken;
 use crate::commit::Proposals;
 use crate::config::{JoinTarget, NodeConfig, reason};
-use crate::control::Joining;
+use crate::contents::Contents;
 use crate::data::Data;
 use crate::direct::Ring;
 use crate::event::{NodeEvent, SpawnError};
 use crate::invitations::Invitations;
-use crate::contents::Contents;
+use crate::joining::Joining;
 use crate::peers::Peers;
 use crate::question::{Asker, Questions};
 use crate::restore::Recovery;
@@ -43,6 +43,31 @@ use crate::standing::Standing;
 use crate::suspects::Suspects;
 use crate::telling::Telling;
 use crate::watch::Watch;
+
+pub(crate) mod addresses;
+pub(crate) mod arrivals;
+pub(crate) mod broken;
+pub(crate) mod calling;
+pub(crate) mod classes;
+pub(crate) mod commit;
+pub(crate) mod control;
+pub(crate) mod credit;
+pub(crate) mod ends;
+pub(crate) mod enrol;
+pub(crate) mod farewell;
+pub(crate) mod group;
+pub(crate) mod halt;
+pub(crate) mod invitations;
+pub(crate) mod overlong;
+pub(crate) mod paths;
+pub(crate) mod question;
+pub(crate) mod restore;
+pub(crate) mod spawn;
+pub(crate) mod standing;
+pub(crate) mod suspects;
+pub(crate) mod telling;
+pub(crate) mod watch;
+pub(crate) mod work;
 
 /// One host. Invariants: `me` is set exactly when `log` and `tasks` are; every open request is in
 /// `requests` and names a host that was up when it was made.

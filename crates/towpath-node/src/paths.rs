@@ -17,12 +17,10 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use towpath_proto::AssociationId;
-use towpath_proto::association::{PathState, PathStatus};
-use towpath_wire::{Instant, LinkId};
+use towpath_proto::association::PathStatus;
+use towpath_wire::LinkId;
 
-use crate::addresses::told;
 use crate::links::Links;
-use crate::node::Node;
 
 /// Where a peer receives, and by which of its attachments.
 pub(crate) type Offer = (LinkId, SocketAddr);
@@ -36,13 +34,13 @@ pub(crate) struct Offers {
 }
 
 impl Offers {
-    fn note(&mut self, id: AssociationId, offer: Offer) {
+    pub(crate) fn note(&mut self, id: AssociationId, offer: Offer) {
         self.all.entry(id).or_default().push(offer);
         self.fresh.insert(id);
     }
 
     /// An association with offers since this was asked, and all of them.
-    fn poll(&mut self) -> Option<(AssociationId, Vec<Offer>)> {
+    pub(crate) fn poll(&mut self) -> Option<(AssociationId, Vec<Offer>)> {
         let id = self.fresh.pop_first()?;
         Some((id, self.all.get(&id).cloned().unwrap_or_default()))
     }
@@ -56,7 +54,11 @@ impl Offers {
 
 /// Which paths to open beside those that there are: pairs of a link of ours and an address of the
 /// peer's, of attachments of which neither has a path.
-fn pairs(links: &Links, offers: &[Offer], present: &[PathStatus]) -> Vec<(LinkId, SocketAddr)> {
+pub(crate) fn pairs(
+    links: &Links,
+    offers: &[Offer],
+    present: &[PathStatus],
+) -> Vec<(LinkId, SocketAddr)> {
     let mut here: Vec<LinkId> = present.iter().map(|p| links.device(p.link)).collect();
     let theirs = |p: &PathStatus| offers.iter().find(|(_, a)| *a == p.remote).map(|o| o.0);
     let mut there: Vec<LinkId> = present.iter().filter_map(theirs).collect();
@@ -76,45 +78,11 @@ fn pairs(links: &Links, offers: &[Offer], present: &[PathStatus]) -> Vec<(LinkId
     chosen
 }
 
-impl Node {
-    /// A host has called: it hears where we receive.
-    pub(crate) fn offer_paths(&mut self, id: AssociationId) {
-        let addrs = self.config.links.addrs();
-        if addrs.len() < 2 || self.endpoint.association(id).is_none_or(|a| a.peer_paths() < 2) {
-            return;
-        }
-        for (at, addr) in addrs.iter().enumerate() {
-            if !told([*addr].into()).is_empty() {
-                let device = self.config.links.device(LinkId(at as u16));
-                self.endpoint.offer_path(id, device, *addr);
-            }
-        }
-    }
-
-    /// A host that we called tells where it receives.
-    pub(crate) fn offered(&mut self, id: AssociationId, offer: Offer) {
-        if !told([offer.1].into()).is_empty() {
-            self.peers.offers.note(id, offer);
-        }
-    }
-
-    /// Opens paths to the hosts that have made offers.
-    pub(crate) fn open_paths(&mut self, now: Instant) {
-        while let Some((id, offers)) = self.peers.offers.poll() {
-            let Some(association) = self.endpoint.association(id) else { continue };
-            let used = |p: &PathStatus| p.state != PathState::Retired;
-            let present: Vec<_> = association.paths().filter(used).collect();
-            for (link, remote) in pairs(&self.config.links, &offers, &present) {
-                self.endpoint.open_path(now, id, link, remote);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use towpath_proto::association::PathCounters;
+    use towpath_proto::association::PathState;
     use towpath_wire::PathId;
 
     fn at(text: &str) -> SocketAddr {

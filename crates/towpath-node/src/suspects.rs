@@ -8,40 +8,25 @@
 //! times and what yields.
 
 use alloc::collections::BTreeMap;
-use core::time::Duration;
 
-use towpath_proto::Association;
-use towpath_proto::association::End;
-use towpath_vm::HostState;
-use towpath_vm::control::Command;
 use towpath_wire::{HostId, Instant};
 
-use crate::config::reason;
-use crate::node::Node;
-use crate::standing::RETRY_LEADER;
-
-/// How long a host may take to connect again, in times of `lost_after`.
-pub(crate) const RETURN: u32 = 2;
-/// How long the leader waits at most while it is in contact with nobody at all, where it has lost
-/// contact with several, in times of `lost_after`.
-pub(crate) const ALONE: u32 = 40;
-
 #[derive(Clone, Copy, Debug)]
-struct Suspect {
+pub(crate) struct Suspect {
     /// It is lost then, if the leader is in contact with another host, or has no other.
-    until: Instant,
+    pub(crate) until: Instant,
     /// It is lost then in any case.
-    latest: Instant,
+    pub(crate) latest: Instant,
 }
 
 /// Hosts that are up by the table and out of contact (leader only). Invariant: `at` is set where
 /// there are some.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
-    by_host: BTreeMap<HostId, Suspect>,
+    pub(crate) by_host: BTreeMap<HostId, Suspect>,
     pub(crate) at: Option<Instant>,
     /// When the leader was last in contact with somebody again, having been so with nobody.
-    back: Option<Instant>,
+    pub(crate) back: Option<Instant>,
 }
 
 impl Suspects {
@@ -56,140 +41,23 @@ impl Suspects {
     }
 
     /// None is lost before `until`.
-    fn put_off(&mut self, until: Instant) {
+    pub(crate) fn put_off(&mut self, until: Instant) {
         self.by_host.values_mut().for_each(|suspect| suspect.until = suspect.until.max(until));
         self.arm();
     }
 
-    fn arm(&mut self) {
+    pub(crate) fn arm(&mut self) {
         self.at = self.by_host.values().map(|s| s.until.min(s.latest)).min();
     }
 }
 
 /// How the leader's other hosts answer at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-struct Others {
+pub(crate) struct Others {
     /// Heard since some time.
-    heard: usize,
+    pub(crate) heard: usize,
     /// Not in contact, or silent though asked.
-    silent: usize,
+    pub(crate) silent: usize,
     /// All of them.
-    all: usize,
-}
-
-impl Node {
-    /// Time after which a host that answers nothing is silent.
-    pub(crate) fn lost_after(&self) -> Duration {
-        self.config.proto.liveness.lost_after
-    }
-
-    /// The leader's contact with a host is over, for this reason if it ended by itself.
-    pub(crate) fn suspect(&mut self, now: Instant, host: HostId, end: Option<&End>) {
-        if let Some(End::Silent { for_, excused, .. }) = end
-            && *excused <= self.lost_after() / 4
-            && self.is_in_contact(now, host, *for_ + *excused)
-        {
-            self.lose(now, host);
-            return;
-        }
-        self.await_return(now, host, self.lost_after() * RETURN);
-    }
-
-    /// Gives a host that is out of contact `time` to be back.
-    pub(crate) fn await_return(&mut self, now: Instant, host: HostId, time: Duration) {
-        let latest = now + self.lost_after() * ALONE;
-        let suspects = &mut self.lead.suspects;
-        let wait = if suspects.has(host) { RETRY_LEADER } else { Duration::ZERO };
-        suspects.by_host.entry(host).or_insert(Suspect { until: now + time, latest });
-        suspects.arm();
-        self.peers.try_at(now, host, now + wait);
-        // Those that live answer before it is time to judge.
-        self.ask_hosts(now);
-    }
-
-    /// Whether the leader was in contact with the others while `host` was silent for so long: most
-    /// of those that it asked anything have answered in a later part of that time.
-    fn is_in_contact(&self, now: Instant, host: HostId, silent: Duration) -> bool {
-        #[cfg(plant)]
-        if self.plant() == towpath_proto::config::Plant::WrongSideLost {
-            return true;
-        }
-        // Those who were heard again at the end of it prove that it was the leader who was away.
-        if self.lead.suspects.back.is_some_and(|back| now.since(back) < silent) {
-            return false;
-        }
-        let margin = self.lost_after() / 8;
-        let since = now - silent.saturating_sub(margin);
-        let others = self.others(now, host, since);
-        others.heard > others.silent
-    }
-
-    fn others(&self, now: Instant, host: HostId, since: Instant) -> Others {
-        let mut others = Others::default();
-        let table = self.log.iter().flat_map(|l| l.table().up());
-        for other in table.map(|h| h.id).filter(|h| *h != host && Some(*h) != self.me) {
-            others.all += 1;
-            let up = self.peers.up(other).and_then(|id| self.endpoint.association(id));
-            let asked = up.and_then(Association::silent_since);
-            let silent = asked.is_some_and(|asked| now.since(asked) >= self.lost_after() / 4);
-            match up {
-                Some(up) if !silent => others.heard += usize::from(up.heard_at() >= since),
-                _ => others.silent += 1,
-            }
-        }
-        others
-    }
-
-    /// Whether the leader is in contact with nobody, though there are others.
-    pub(crate) fn is_alone(&self, now: Instant) -> bool {
-        let Some(me) = self.me.filter(|me| Some(*me) == self.leader()) else { return false };
-        let others = self.others(now, me, Instant::ZERO);
-        others.all > 0 && others.silent == others.all
-    }
-
-    /// The leader is in contact with somebody again, and was with nobody: it was itself that was
-    /// away, and the others come back in their turn.
-    pub(crate) fn is_not_alone_any_more(&mut self, now: Instant) {
-        let time = self.lost_after() * RETURN;
-        self.lead.suspects.back = Some(now);
-        self.lead.suspects.put_off(now + time);
-    }
-
-    /// Declares those lost whose time to return is over.
-    pub(crate) fn settle_suspects(&mut self, now: Instant) {
-        if self.lead.suspects.at.is_none_or(|at| at > now) {
-            return;
-        }
-        let (time, hosts) = (self.lost_after() * RETURN, self.lead.suspects.by_host.clone());
-        for (host, suspect) in hosts {
-            let entry = self.log.as_ref().and_then(|l| l.table().get(host));
-            if entry.is_none_or(|h| h.state == HostState::Lost) || self.peers.up(host).is_some() {
-                self.lead.suspects.clear(host);
-                continue;
-            }
-            let others = self.others(now, host, Instant::ZERO);
-            let alone = others.all > 0 && others.silent == others.all;
-            if suspect.latest <= now || suspect.until <= now && !alone {
-                self.lose(now, host);
-            } else if suspect.until <= now
-                && let Some(suspect) = self.lead.suspects.by_host.get_mut(&host)
-            {
-                // Whoever comes back first is no reason to hurry the others.
-                suspect.until = now + time;
-            }
-        }
-        self.lead.suspects.arm();
-    }
-
-    /// The leader declares a host lost.
-    pub(crate) fn lose(&mut self, now: Instant, host: HostId) {
-        self.lead.suspects.clear(host);
-        self.drop_contact(now, host, reason::FENCED);
-        let up = |log: &towpath_vm::control::ControlState| {
-            log.table().get(host).is_some_and(|h| h.state == HostState::Up)
-        };
-        if self.log.as_ref().is_some_and(up) {
-            self.propose(now, Command::Lost(host));
-        }
-    }
+    pub(crate) all: usize,
 }

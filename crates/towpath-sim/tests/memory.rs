@@ -10,6 +10,7 @@ use std::time::Duration;
 use cap::Cap;
 use network::{BOTH, CLEAN, Network, ms};
 use towpath_proto::Config;
+use towpath_proto::association::Opening;
 use towpath_sim::link::LinkSpec;
 use towpath_wire::ChannelId;
 use towpath_wire::bytes::Writer;
@@ -121,9 +122,37 @@ fn bulk() {
     assert!(most < bound, "{most} B for both ways of both hosts, {bound} stated");
 }
 
+/// As many channels as there may be, all of which carried a message once and are idle now.
+fn idle() {
+    const MOST: usize = 16_384;
+    let config = Config { channels_max: MOST as u16, credit_max: 128 << 20, ..Config::default() };
+    let mut net = Network::connected(&config, CLEAN);
+    net.run_for(ms(100));
+    let before = live();
+    for n in 0..MOST as u32 {
+        let opening = Opening { window: Some(4096), ..BOTH };
+        let channel = net.hosts[0].open(opening).expect("there may be so many");
+        net.hosts[0].send(channel, n, 100).expect("there is room");
+        if n % 64 == 0 {
+            net.flush();
+            net.run_for(ms(1));
+        }
+    }
+    assert!(net.hosts[0].open(BOTH).is_none(), "one more than there may be");
+    net.flush();
+    net.run_for(Duration::from_secs(2));
+    let id = net.hosts[0].id();
+    assert_eq!(net.hosts[0].endpoint.association(id).map(|a| a.in_flight()), Some(0));
+    let grown = grown(before);
+    let bound = 2 * (MOST * 512 + OF_PATH) + 16 * MOST + OF_TEST;
+    assert!(grown < bound, "{grown} B for {MOST} idle channels at both hosts, {bound} stated");
+    println!("{MOST} idle channels: {} B each at each host", grown / MOST / 2);
+}
+
 #[test]
 fn an_association_takes_no_more_than_stated() {
     holes();
+    idle();
     let mut net = Network::connected(&config(), CLEAN);
     net.run_for(Duration::from_millis(100));
     let channels = [net.hosts[0].open(BOTH).unwrap(), net.hosts[0].open(BOTH).unwrap()];

@@ -496,7 +496,10 @@ pub enum Answer {
 
 impl<C> RegistryOp<C> {
     /// The same with something else for the content, where it has one.
-    pub fn with_content<D, E>(self, put: impl FnOnce(C) -> Result<D, E>) -> Result<RegistryOp<D>, E> {
+    pub fn with_content<D, E>(
+        self,
+        put: impl FnOnce(C) -> Result<D, E>,
+    ) -> Result<RegistryOp<D>, E> {
         Ok(match self {
             Self::Join(name) => RegistryOp::Join(name),
             Self::Leave(name) => RegistryOp::Leave(name),

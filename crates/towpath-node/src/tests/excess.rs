@@ -19,9 +19,9 @@ use super::hostile::{open, send};
 use super::net::{Net, header, payload};
 use super::{NOW, enrol, events, node};
 use crate::NodeEvent;
-use crate::credit::PAIRS_MAX;
 use crate::lanes::Purpose;
-use crate::work::TASKS_MAX;
+use crate::node::credit::PAIRS_MAX;
+use crate::node::work::TASKS_MAX;
 
 #[test]
 fn a_peer_that_sends_more_than_it_was_granted_is_not_listened_to() {

@@ -12,7 +12,7 @@ use towpath_vm::{Action, Ending, HostState, TaskInfo};
 use towpath_wire::TaskId;
 
 use super::net::{EPOCH_S, Net, program};
-use crate::question::{check, check_spawn, parts_of};
+use crate::node::question::{check, check_spawn, parts_of};
 use crate::{NodeEvent, SpawnError};
 
 fn registry(op: RegistryOp) -> Question {

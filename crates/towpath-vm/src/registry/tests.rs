@@ -317,8 +317,13 @@ fn all_who_wait_for_the_same_share_one_answer() {
     }
     asked.registry.apply(task(51), 1, RegistryOp::Join("g".into()));
     let rules = MailRules::default();
-    let put =
-        RegistryOp::Put { name: "m".into(), index: None, rules, format: 7, content: Body::Here(vec![1; 9]) };
+    let put = RegistryOp::Put {
+        name: "m".into(),
+        index: None,
+        rules,
+        format: 7,
+        content: Body::Here(vec![1; 9]),
+    };
     asked.registry.apply(task(51), 2, put);
     let replies: Vec<Reply> = core::iter::from_fn(|| asked.registry.poll()).collect();
     let shares: Vec<usize> = replies.iter().map(|r| r.askers.len()).collect();

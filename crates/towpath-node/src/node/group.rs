@@ -11,8 +11,8 @@ use towpath_vm::registry::Reply;
 use towpath_vm::talk::{Answer, RegistryOp};
 use towpath_wire::{HostId, Instant, TaskId};
 
+use super::Node;
 use crate::commit::Waiting;
-use crate::node::Node;
 
 /// Askers in one message: with the longest answer it is below the limit of a message.
 const ASKERS_MAX: usize = 4096;

@@ -10,8 +10,8 @@ use towpath_wire::frame::MESSAGE_CHARGE;
 use towpath_wire::talk::FRAME_BODY_MAX;
 use towpath_wire::{HostId, Instant};
 
+use super::Node;
 use crate::lanes::Waiting;
-use crate::node::Node;
 
 impl Node {
     /// The longest message that goes to another host, in bytes.

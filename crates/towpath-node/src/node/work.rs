@@ -7,8 +7,8 @@ use towpath_vm::tasks::{ADOPTED_MAX, QUEUED_MAX, RUNNING_MAX};
 use towpath_vm::{Ending, Message, TaskInfo};
 use towpath_wire::{HostId, Instant};
 
-use crate::node::Node;
-use crate::question::parts_of;
+use super::Node;
+use super::question::parts_of;
 
 const SIGKILL: i32 = 9;
 /// Tasks that one host has at most.

@@ -8,9 +8,9 @@ use towpath_vm::message::Entries;
 use towpath_vm::{Change, Entry, Message};
 use towpath_wire::{HostId, Instant};
 
+use super::Node;
 use crate::config::reason;
 use crate::hello::{Hello, Purpose};
-use crate::node::Node;
 
 /// How long a host may take to hear that it was deleted.
 const FAREWELL: Duration = Duration::from_secs(1);

@@ -10,9 +10,9 @@ use towpath_vm::message::Halt;
 use towpath_vm::talk::{Answer, Fault};
 use towpath_wire::{HostId, Instant, TaskId};
 
+use super::Node;
 use crate::commit::Waiting;
 use crate::event::{DeleteError, NodeEvent};
-use crate::node::Node;
 
 /// How long the leader waits for the others to be gone before it ends.
 const HALT_GRACE: Duration = Duration::from_secs(1);

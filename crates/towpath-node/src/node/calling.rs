@@ -6,11 +6,11 @@ use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Psk};
 use towpath_vm::HostState;
 use towpath_wire::{Admission, HostId, Instant};
 
+use super::Node;
+use super::standing::RETRY_LEADER;
 use crate::config::{reason, refusal};
 use crate::hello::{Hello, Purpose};
-use crate::node::Node;
 use crate::peers::{Contact, RETRY_EVERY};
-use crate::standing::RETRY_LEADER;
 
 /// How long a refused connection is tried again: the peer may not have heard of us yet.
 const RETRY_FOR: Duration = Duration::from_secs(3);

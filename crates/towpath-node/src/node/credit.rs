@@ -11,7 +11,7 @@ use towpath_vm::message::{Blocked, TaskCredit, Watch};
 use towpath_vm::talk::ToTask;
 use towpath_wire::{HostId, Instant, TaskId};
 
-use crate::node::Node;
+use super::Node;
 
 /// Pairs of a task of this host and one of another host that there are with any one host. Whoever
 /// would be one more counts as gone.

@@ -15,9 +15,9 @@ use towpath_vm::talk::{Answer, Fault, SPAWN_MAX, SpawnTasks, ToTask};
 use towpath_vm::{HostState, Message, RequestEvent, RequestId, Stream, TaskSpec};
 use towpath_wire::{HostId, Instant, TaskId};
 
+use super::Node;
+use super::question::check_spawn;
 use crate::event::NodeEvent;
-use crate::node::Node;
-use crate::question::check_spawn;
 
 impl Node {
     /// A task of this host wants to spawn.

@@ -8,8 +8,8 @@ use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
 use towpath_wire::talk::FRAME_BODY_MAX;
 use towpath_wire::{ChannelId, HostId, Instant};
 
+use super::Node;
 use crate::lanes::Purpose;
-use crate::node::Node;
 
 impl Node {
     /// A message has arrived. False: the owner is to have it.

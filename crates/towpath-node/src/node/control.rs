@@ -1,7 +1,6 @@
 //! Joining, leaving, losing hosts: everything that changes or reads the control log.
 
 use alloc::string::String;
-use core::net::SocketAddr;
 
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
@@ -12,34 +11,14 @@ use towpath_vm::{Change, Entry, Host, HostState, LogError, Tasks};
 use towpath_wire::greeting::{Greeting, PROTOCOL};
 use towpath_wire::{Admission, HostId, Instant};
 
+use super::Node;
+use super::standing::RETRY_LEADER;
 use crate::commit::{Newcomer, Waiting};
 use crate::config::{JoinTarget, reason, refusal, token_psk};
 use crate::event::{DeleteError, JoinFailure, NodeEvent};
 use crate::hello::{Hello, Purpose, Unread};
-use crate::node::Node;
-use crate::standing::{RETRY_LEADER, Standing, is_later_life};
-
-/// A join under way.
-#[derive(Debug)]
-pub(crate) struct Joining {
-    /// The handshake or association with the leader, while there is one.
-    pub(crate) id: Option<AssociationId>,
-    /// When to try again.
-    pub(crate) retry_at: Option<Instant>,
-    pub(crate) addr: SocketAddr,
-    key: HostKey,
-    admission: Admission,
-    psk: Psk,
-    again: bool,
-}
-
-impl Joining {
-    /// That of a host that the log has as lost.
-    pub(crate) fn again(now: Instant, addr: SocketAddr, key: HostKey) -> Self {
-        let (admission, psk) = (Admission::Member, Psk::MEMBER);
-        Self { id: None, retry_at: Some(now), addr, key, admission, psk, again: true }
-    }
-}
+use crate::joining::Joining;
+use crate::standing::{Standing, is_later_life};
 
 impl Node {
     pub(crate) fn start_joining(&mut self, now: Instant, target: JoinTarget) {

@@ -11,7 +11,7 @@ use towpath_vm::ties::Tie;
 use towpath_vm::{Ending, Message, Tasks};
 use towpath_wire::{HostId, Instant, TaskId};
 
-use crate::node::Node;
+use super::Node;
 
 /// Ends that a host can still tell how they came.
 const ENDINGS_KEPT: usize = 256;

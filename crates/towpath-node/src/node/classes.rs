@@ -8,9 +8,9 @@ use towpath_vm::data::{self, Class, Piece, Placed, To};
 use towpath_wire::talk::Header;
 use towpath_wire::{HostId, Instant, TaskId};
 
+use super::Node;
 use crate::data::{Delivery, charge};
 use crate::lanes::Waiting;
-use crate::node::Node;
 
 impl Node {
     /// Queues a piece of `task`'s for another host.

@@ -11,7 +11,7 @@ use towpath_vm::talk::{WATCHES_MAX, WatchEvent, Welcome};
 use towpath_vm::{Ending, HostState, Message, TaskInfo};
 use towpath_wire::{HostId, Instant, TaskId};
 
-use crate::node::Node;
+use super::Node;
 
 impl Node {
     /// A process wants to be a task. Its [`ToTask::Welcome`] follows as an event. The error is
@@ -252,7 +252,7 @@ impl Node {
             let fault = Fault::Limit { what: "questions".into(), limit: QUESTIONS_MAX as u64 };
             return self.answer(task, number, Err(fault));
         }
-        if let Err(fault) = crate::question::check(&question) {
+        if let Err(fault) = super::question::check(&question) {
             return self.answer(task, number, Err(fault));
         }
         let to = match self.who_answers(&question) {

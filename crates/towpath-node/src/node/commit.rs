@@ -1,0 +1,165 @@
+//! What a leader asks its log for, and what follows once that is committed.
+
+use alloc::vec::Vec;
+
+use towpath_proto::AssociationId;
+use towpath_vm::control::{Command, Effect, Outcome};
+use towpath_vm::message::Welcome;
+use towpath_vm::talk::Fault;
+use towpath_vm::{Change, Entry, Message};
+use towpath_wire::{HostId, Instant};
+
+use super::Node;
+use crate::commit::{Newcomer, Waiting};
+use crate::config::reason;
+
+impl Node {
+    /// Asks for a command that nobody waits for (leader only).
+    pub(crate) fn propose(&mut self, now: Instant, command: Command) {
+        self.propose_for(now, command, None);
+    }
+
+    /// Asks for a command (leader only).
+    pub(crate) fn propose_for(
+        &mut self,
+        now: Instant,
+        command: Command,
+        waiting: impl Into<Option<Waiting>>,
+    ) {
+        let waiting = waiting.into();
+        if let Some(Err(limit)) = waiting.as_ref().map(|w| self.lead.proposals.room(w)) {
+            self.lead.proposals.refused += 1;
+            return self.dropped(now, waiting, limit);
+        }
+        let proposals = &mut self.lead.proposals;
+        if let Some(waiting) = waiting {
+            let ticket = proposals.log.propose(command);
+            proposals.wait(ticket, waiting);
+        } else {
+            proposals.state(command);
+        }
+        self.settle_proposals(now);
+    }
+
+    /// Carries out what was committed meanwhile. True if anything was.
+    pub(crate) fn settle_proposals(&mut self, now: Instant) -> bool {
+        if core::mem::replace(&mut self.lead.proposals.busy, true) {
+            return false;
+        }
+        let mut any = false;
+        while let Some(outcome) = self.lead.proposals.log.poll() {
+            any = true;
+            match outcome {
+                Outcome::Committed(index, ticket, command) => {
+                    let waiting = self.lead.proposals.decided(ticket);
+                    #[cfg(plant)]
+                    let twice = self.plant() == towpath_proto::config::Plant::CommandTwice;
+                    let Some(state) = &mut self.log else { continue };
+                    #[cfg(plant)]
+                    let again = (twice && index % 4 == 3).then(|| command.clone());
+                    #[allow(unused_mut)] // only the planted bug changes it
+                    let mut effects = state.apply(index, command);
+                    #[cfg(plant)]
+                    if let Some(command) = again {
+                        state.forget_applied();
+                        effects.extend(state.apply(index, command));
+                    }
+                    self.carry_out(now, waiting, effects);
+                }
+                Outcome::Dropped(ticket) => {
+                    let waiting = self.lead.proposals.decided(ticket);
+                    let why = self.frozen();
+                    self.dropped(now, waiting, why);
+                }
+            }
+        }
+        self.lead.proposals.busy = false;
+        any
+    }
+
+    fn carry_out(&mut self, now: Instant, waiting: Option<Waiting>, effects: Vec<Effect>) {
+        let mut newcomer = None;
+        let mut answer = None;
+        match waiting {
+            Some(Waiting::Newcomer(n)) => newcomer = Some(n),
+            Some(Waiting::Task(task, number, a)) => answer = Some((task, number, a)),
+            Some(Waiting::Asker(..)) | None => {}
+        }
+        for effect in effects {
+            match effect {
+                Effect::Changed(entry) => self.carry_out_change(now, entry, newcomer.as_mut()),
+                Effect::Joined(host) => {
+                    if let Some(newcomer) = newcomer.take() {
+                        self.welcome_host(now, host, newcomer.id);
+                    }
+                }
+                Effect::Full => {
+                    if let Some(newcomer) = newcomer.take() {
+                        self.turn_away(&newcomer, reason::FULL);
+                    }
+                }
+                Effect::Reply(reply) => self.registry_reply(now, reply),
+                Effect::Released(kept) => {
+                    if self.me == Some(kept.holder) {
+                        self.lead.contents.forget(&kept);
+                    }
+                }
+            }
+        }
+        if let Some((task, number, answer)) = answer {
+            self.reply(now, task, number, Ok(answer));
+        }
+    }
+
+    fn carry_out_change(&mut self, now: Instant, entry: Entry, newcomer: Option<&mut Newcomer>) {
+        if let Change::Added(host) = &entry.change {
+            // It may have gone while its command was not committed yet.
+            if let Some(newcomer) = newcomer
+                && self.remote_of(newcomer.id).is_some()
+            {
+                self.peers.set_up(host.id, newcomer.id);
+                self.note_addresses(host.id, core::mem::take(&mut newcomer.addrs));
+            }
+        }
+        let change = entry.change.clone();
+        self.announce(now, entry);
+        self.changed(now, &change);
+    }
+
+    fn welcome_host(&mut self, now: Instant, new: HostId, id: AssociationId) {
+        if self.peers.up(new) != Some(id) {
+            self.await_return(now, new, self.lost_after() * super::suspects::RETURN);
+            return;
+        }
+        let Some(log) = &self.log else { return };
+        let snapshot = log.snapshot().clone();
+        let others = self.addresses_of(snapshot.table.up().map(|h| h.id));
+        self.tell(now, new, Message::Welcome(Welcome { you: new, snapshot }));
+        if let Some(others) = others {
+            self.tell(now, new, others);
+        }
+        self.greet(now, new);
+    }
+
+    fn turn_away(&mut self, newcomer: &Newcomer, why: u16) {
+        if let Some(nonce) = newcomer.nonce {
+            self.lead.invitations.give_back(&nonce);
+        }
+        self.closing.push((newcomer.id, why));
+    }
+
+    /// What was asked for will never be: whoever waits for it is told.
+    fn dropped(&mut self, now: Instant, waiting: Option<Waiting>, why: Fault) {
+        match waiting {
+            Some(Waiting::Newcomer(newcomer)) => self.turn_away(&newcomer, reason::UNDECIDED),
+            Some(Waiting::Task(task, number, _)) => self.reply(now, task, number, Err(why)),
+            Some(Waiting::Asker(task, number, kept)) => {
+                if let Some(kept) = kept {
+                    self.lead.contents.forget(&kept);
+                }
+                self.reply(now, task, number, Err(why));
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A founder that starts again asks its members, then leads.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use towpath_proto::{Crypto, Rng};
+use towpath_vm::control::ControlState;
+use towpath_vm::message::{Report, Resumed};
+use towpath_vm::{ControlLog, Host, HostState, Message, Snapshot, Tasks};
+use towpath_wire::{HostId, Instant};
+use zeroize::Zeroizing;
+
+use super::Node;
+use crate::config::{NodeConfig, reason};
+use crate::event::NodeEvent;
+use crate::restore::{Deleted, Recovery, Saved, SavedError};
+/// How long members may take to say what they know.
+const RECOVER_FOR: Duration = Duration::from_secs(2);
+/// How long members that did not may take to be back.
+const RETURN_FOR: Duration = Duration::from_secs(10);
+
+impl Node {
+    /// A founder that was here before, with what it kept then: asks its members, then leads.
+    pub fn found_again(
+        now: Instant,
+        config: NodeConfig,
+        crypto: Box<dyn Crypto>,
+        rng: Rng,
+        vm_key: impl Into<Zeroizing<[u8; 32]>>,
+        saved: Saved,
+    ) -> Result<Self, SavedError> {
+        let Saved { snapshot, addresses, deleted, led } = saved;
+        let mut node = Self::new(config, crypto, rng);
+        let own = snapshot.table.get(snapshot.leader).map(|h| h.key);
+        if own != Some(node.endpoint.public_key().0) {
+            return Err(SavedError::OtherKey);
+        }
+        node.vm_key = Some(vm_key.into());
+        for (host, addrs) in addresses {
+            node.note_addresses(host, addrs);
+        }
+        let recovery = Recovery { waiting: BTreeSet::new(), until: now + RECOVER_FOR, led };
+        node.lead.recovery = Some(recovery);
+        node.take_state(now, snapshot, deleted);
+        node.settle_recovery(now);
+        Ok(node)
+    }
+
+    /// What a founder is to keep; `None` elsewhere, and while it asks its members.
+    pub fn saved(&self) -> Option<Saved> {
+        let log = self.log.as_ref().filter(|l| self.me == Some(l.leader()))?;
+        let known = |host: &HostId| log.table().get(*host).is_some();
+        let addresses = self.peers.addresses.iter().filter(|(host, _)| known(host));
+        Some(Saved {
+            snapshot: log.snapshot().clone(),
+            addresses: addresses.map(|(host, addrs)| (*host, addrs.clone())).collect(),
+            deleted: log.deleted().clone(),
+            led: 0,
+        })
+    }
+
+    /// The latest state known so far; calls the members that are new in it.
+    fn take_state(&mut self, now: Instant, snapshot: Snapshot, deleted: Deleted) {
+        let old = snapshot.leader;
+        // Whoever we called by the id of an earlier life is that one in its present life.
+        for host in self.peers.hosts() {
+            let entry = self.log.as_ref().and_then(|l| l.table().get(host));
+            let now_is = entry.and_then(|h| snapshot.table.by_key(&h.key)).map(|h| h.id);
+            let Some(now_is) = now_is.filter(|id| *id != host) else { continue };
+            let waiting = self.lead.recovery.as_mut().map(|r| &mut r.waiting);
+            let waited = waiting.is_some_and(|w| w.remove(&host));
+            if self.peers.up(host).is_none() {
+                if let Some(id) = self.peers.remove(host) {
+                    self.closing.push((id, reason::REPLACED));
+                    self.cut_channels(id);
+                }
+                continue;
+            }
+            self.peers.rename(host, now_is);
+            if let Some(recovery) = self.lead.recovery.as_mut().filter(|_| waited) {
+                recovery.waiting.insert(now_is);
+            }
+        }
+        let members = snapshot.table.up().map(|h| h.id).filter(|h| *h != old);
+        let members: Vec<HostId> = members.collect();
+        self.log = Some(ControlState::from_snapshot(snapshot).with_deleted(deleted));
+        let Some(recovery) = &mut self.lead.recovery else { return };
+        let known: BTreeSet<HostId> = self.peers.hosts().into_iter().collect();
+        let new: Vec<HostId> = members.into_iter().filter(|h| !known.contains(h)).collect();
+        recovery.waiting.extend(&new);
+        for host in new {
+            self.peers.try_at(now, host, now);
+        }
+        self.handle_retries(now);
+    }
+
+    /// A member says what it knows.
+    pub(crate) fn handle_report_in_recovery(&mut self, now: Instant, from: HostId, report: Report) {
+        if let Some(recovery) = &mut self.lead.recovery {
+            recovery.waiting.remove(&from);
+        }
+        let have = self.log.as_ref().map(|l| l.snapshot().place());
+        let own = self.endpoint.public_key().0;
+        if let Some(snapshot) = report.snapshot
+            && have.is_some_and(|have| snapshot.place() > have)
+            && snapshot.table.get(snapshot.leader).is_some_and(|h| h.key == own)
+        {
+            let deleted = self.log.as_ref().map(|l| l.deleted().clone()).unwrap_or_default();
+            self.take_state(now, snapshot, deleted);
+        }
+        self.settle_recovery(now);
+    }
+
+    /// A member cannot be reached, or does not know us.
+    pub(crate) fn gone_in_recovery(&mut self, now: Instant, host: HostId) {
+        if let Some(recovery) = &mut self.lead.recovery {
+            recovery.waiting.remove(&host);
+        }
+        self.settle_recovery(now);
+    }
+
+    /// Leads, once all members have answered or have had time to.
+    pub(crate) fn settle_recovery(&mut self, now: Instant) {
+        let Some(recovery) = &self.lead.recovery else { return };
+        if !recovery.waiting.is_empty() && now < recovery.until {
+            return;
+        }
+        let led = recovery.led;
+        self.lead.recovery = None;
+        let Some(log) = self.log.take() else { return };
+        let (mut snapshot, deleted) = (log.snapshot().clone(), log.deleted().clone());
+        snapshot.lost_after_ms = self.lost_after().as_millis() as u32;
+        let slot = snapshot.leader.slot();
+        let log = ControlLog::lead_again(snapshot, led, |life| {
+            let id = HostId::new(slot, life).expect("the slot of a host");
+            self.own_entry(id)
+        });
+        let me = log.leader();
+        self.me = Some(me);
+        self.tasks = Some(Tasks::new_after(me, self.config.slots));
+        let snapshot = log.snapshot().clone();
+        self.log = Some(ControlState::new(log).with_deleted(deleted));
+        self.events.push_back(NodeEvent::Joined { me, again: false });
+        let others: Vec<Host> = snapshot.table.iter().filter(|h| h.id != me).cloned().collect();
+        for host in others {
+            let (id, state) = (host.id, host.state);
+            self.events.push_back(NodeEvent::HostAdded(host));
+            if state == HostState::Lost {
+                self.events.push_back(NodeEvent::HostLost(id));
+            } else if self.peers.up(id).is_some() {
+                let snapshot = Some(snapshot.clone());
+                self.tell(now, id, Message::Resumed(Resumed { snapshot }));
+            } else {
+                self.await_return(now, id, RETURN_FOR.max(self.lost_after() * 2));
+            }
+        }
+    }
+}

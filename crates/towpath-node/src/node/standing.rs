@@ -1,0 +1,267 @@
+//! How a host stands to its leader.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use towpath_proto::config::Liveness;
+use towpath_proto::{AssociationId, ConnectFailure, HostKey, Refusal};
+use towpath_vm::control::ControlState;
+use towpath_vm::message::{Report, Resumed};
+use towpath_vm::{Change, HostState, Message, Snapshot};
+use towpath_wire::{HostId, Instant};
+
+use super::Node;
+use crate::config::{reason, refusal};
+use crate::event::NodeEvent;
+use crate::joining::Joining;
+use crate::standing::is_later_life;
+/// How often a host that lost its leader tries to reach it.
+pub(crate) const RETRY_LEADER: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// Why the leader does not take this host back, while it does not.
+    pub fn refused(&self) -> Option<&str> {
+        self.standing.refused.as_deref()
+    }
+
+    /// How long a silent host of this virtual machine is waited for, in milliseconds.
+    pub fn lost_after_ms(&self) -> u32 {
+        self.lost_after().as_millis() as u32
+    }
+
+    /// The same for all hosts of the virtual machine: after how long a silent host is silent.
+    pub(crate) fn set_lost_after(&mut self, lost_after_ms: u32) {
+        let bounds = Liveness::after(Duration::from_millis(lost_after_ms.into()));
+        self.config.proto.liveness = bounds;
+        self.endpoint.set_liveness(bounds);
+    }
+
+    // A member.
+
+    /// The contact with our leader is over.
+    pub(crate) fn leader_out_of_contact(&mut self, now: Instant, leader: HostId) {
+        let again = core::mem::replace(&mut self.standing.frozen, true);
+        self.standing.reported = None;
+        if !again {
+            self.events.push_back(NodeEvent::LeaderLost(leader));
+            self.tell_host_watches(&Err((leader, true)));
+        }
+        if self.joining.is_none() {
+            let wait = if again { RETRY_LEADER } else { Duration::ZERO };
+            self.peers.try_at(now, leader, now + wait);
+        }
+    }
+
+    /// The leader could not be reached, or did not take us in.
+    pub(crate) fn leader_failed(
+        &mut self,
+        now: Instant,
+        leader: HostId,
+        failure: &ConnectFailure,
+    ) -> Duration {
+        match failure {
+            ConnectFailure::NoAnswer if self.next_address(leader) => return Duration::ZERO,
+            ConnectFailure::Refused(r) if r.code == refusal::FENCED => {
+                // Its log has us as lost.
+                self.rejoin(now);
+            }
+            ConnectFailure::Refused(r) if r.code != refusal::RECOVERING => {
+                self.note_refusal(r.text.clone());
+            }
+            ConnectFailure::Version(range) => {
+                self.note_refusal(alloc::format!("it speaks wire versions {range}"));
+            }
+            _ => {}
+        }
+        RETRY_LEADER
+    }
+
+    /// Tells the owner, once, why the leader does not take us in.
+    pub(crate) fn note_refusal(&mut self, why: String) {
+        let Some(leader) = self.leader() else { return };
+        if self.standing.refused.as_ref() != Some(&why) {
+            self.standing.refused = Some(why.clone());
+            self.events.push_back(NodeEvent::LeaderRefuses { leader, why });
+        }
+    }
+
+    /// The leader's log has this host as lost: it becomes another one, and its tasks end then.
+    pub(crate) fn rejoin(&mut self, now: Instant) {
+        let leader = self.log.as_ref().and_then(|l| l.table().get(l.leader())).cloned();
+        let Some(leader) = leader else { return };
+        let addr = self.addr_of(&leader);
+        if let Some(joining) = &mut self.joining {
+            joining.addr = addr;
+            return;
+        }
+        // What waited for it, or was under way, is not sent any more, whatever it answers.
+        self.drop_contact(now, leader.id, reason::FENCED);
+        self.standing.frozen = true;
+        self.joining = Some(Joining::again(now, addr, HostKey(leader.key)));
+        self.retry_joining(now);
+    }
+
+    /// A host that has to join again is not let in.
+    pub(crate) fn rejoin_refused(&mut self, now: Instant, refusal: Refusal) {
+        if refusal.code == refusal::STANDS {
+            // It was all a mistake: we are who we were.
+            self.joining = None;
+            if let Some(leader) = self.leader() {
+                self.peers.try_at(now, leader, now + RETRY_LEADER);
+            }
+        } else if refusal.code != refusal::RECOVERING {
+            self.note_refusal(refusal.text);
+        }
+    }
+
+    /// Says what we know to the leader, to which a new connection stands. `theirs`: what the
+    /// leader has, if it said so.
+    pub(crate) fn tell_standing(&mut self, now: Instant, theirs: Option<(u64, u64)>) {
+        let Some(log) = &self.log else { return };
+        let (leader, snapshot) = (log.leader(), log.snapshot());
+        let (term, index) = snapshot.place();
+        let snapshot = theirs.filter(|t| *t < (term, index)).map(|_| snapshot.clone());
+        let up = self.peers.up(leader);
+        if self.standing.reported == up && snapshot.is_none() {
+            return;
+        }
+        self.standing.reported = up;
+        let registered: Vec<_> = self.local.members.registered().collect();
+        let report = Report { term, index, registered, snapshot };
+        self.tell(now, leader, Message::Report(report));
+    }
+
+    /// The leader answers: we are who we were.
+    pub(crate) fn handle_resumed(&mut self, now: Instant, from: HostId, resumed: Resumed) {
+        if self.leader() != Some(from) || self.me == Some(from) {
+            self.malformed += 1;
+            return;
+        }
+        self.standing.reported = None;
+        if let Some(snapshot) = resumed.snapshot {
+            if let Some(why) = self.is_behind(&snapshot) {
+                // What it decides from there is none of ours: we wait for one that knows us.
+                self.standing.frozen = true;
+                self.note_refusal(why.into());
+                return;
+            }
+            self.adopt(now, from, snapshot);
+        }
+        let Some(log) = &self.log else { return };
+        let leader = log.leader();
+        let own = self.me.and_then(|me| log.table().get(me));
+        if own.is_none_or(|h| h.state == HostState::Lost) {
+            self.rejoin(now);
+            return;
+        }
+        self.standing.refused = None;
+        if core::mem::take(&mut self.standing.frozen) {
+            self.joining = None;
+            self.events.push_back(NodeEvent::LeaderBack(leader));
+            let host = log.table().get(leader).cloned();
+            if let Some(host) = host.filter(|h| h.id == from) {
+                // One in a new life was told of as such.
+                self.tell_host_watches(&Ok(host));
+            }
+        }
+        // A founder that was asking its members heard nothing else from us.
+        self.watch.told = None;
+        self.greet(now, leader);
+        self.tell_unreachable_again(now);
+    }
+
+    /// Why a leader with this state cannot be followed, if it cannot: it is behind ours.
+    fn is_behind(&self, theirs: &Snapshot) -> Option<&'static str> {
+        let own = self.log.as_ref().map(|l| l.snapshot().place());
+        if own.is_some_and(|own| theirs.place() < own) {
+            return Some("it has an older table");
+        }
+        let entry = theirs.table.by_key(&self.endpoint.public_key().0);
+        let earlier = entry.zip(self.me).is_some_and(|(h, me)| is_later_life(me, h.id));
+        earlier.then_some("it knows this host only in an earlier life")
+    }
+
+    /// Takes over the leader's state: what differs from ours has changed meanwhile.
+    fn adopt(&mut self, now: Instant, from: HostId, snapshot: Snapshot) {
+        let Some(log) = &self.log else { return };
+        if snapshot.place() <= log.snapshot().place() {
+            self.malformed += u64::from(snapshot.place() < log.snapshot().place());
+            return;
+        }
+        let before = self.log.replace(ControlState::from_snapshot(snapshot));
+        let Some((before, after)) = before.zip(self.log.clone()) else { return };
+        self.set_lost_after(after.snapshot().lost_after_ms);
+        if after.leader() != from {
+            // The same host in its next life: what was under way with the old one has been given
+            // up with the connection to it.
+            self.peers.rename(from, after.leader());
+        }
+        let me = self.me;
+        for old in before.table().iter().filter(|h| Some(h.id) != me) {
+            match after.table().get(old.id) {
+                Some(new) if new.state == old.state => {}
+                Some(_) => self.changed(now, &Change::Lost(old.id)),
+                None if after.table().by_key(&old.key).is_some() => {
+                    if old.state == HostState::Up {
+                        self.changed(now, &Change::Lost(old.id));
+                    }
+                }
+                None => self.changed(now, &Change::Left(old.id)),
+            }
+        }
+        for new in after.table().iter().filter(|h| Some(h.id) != me) {
+            if before.table().get(new.id).is_none() {
+                self.changed(now, &Change::Added(new.clone()));
+            }
+        }
+    }
+
+    // The leader.
+
+    /// A host says what it knows.
+    pub(crate) fn handle_report(&mut self, now: Instant, from: HostId, report: Report) {
+        if self.lead.recovery.is_some() {
+            self.handle_report_in_recovery(now, from, report);
+            return;
+        }
+        let Some(log) = self.log.as_ref().filter(|l| self.me == Some(l.leader())) else {
+            self.malformed += 1;
+            return;
+        };
+        let other = (report.term, report.index) != log.snapshot().place();
+        let snapshot = other.then(|| log.snapshot().clone());
+        for task in log.registered_of(from) {
+            if !report.registered.contains(&task) {
+                self.registry_task_over(now, from, task);
+            }
+        }
+        self.lead.suspects.clear(from);
+        self.forget_unreachable(from);
+        let addresses =
+            snapshot.as_ref().and_then(|s| self.addresses_of(s.table.up().map(|h| h.id)));
+        self.tell(now, from, Message::Resumed(Resumed { snapshot }));
+        if let Some(addresses) = addresses {
+            self.tell(now, from, addresses);
+        }
+    }
+
+    // Both.
+
+    /// A connection to `host` stands (again).
+    pub(crate) fn contact_is_back(
+        &mut self,
+        now: Instant,
+        host: HostId,
+        id: AssociationId,
+        theirs: Option<(u64, u64)>,
+    ) {
+        self.lead.suspects.clear(host);
+        if self.leader() == Some(host) && self.me.is_some() && self.me != Some(host) {
+            self.join_addr = self.remote_of(id).or(self.join_addr);
+            self.standing.reported = None;
+            self.tell_standing(now, theirs);
+        }
+        self.tell_reached(now, host);
+    }
+}

@@ -1,0 +1,105 @@
+//! Hosts that others watch.
+
+use towpath_proto::{Association, AssociationId, Memory};
+use towpath_vm::{Message, Tasks, message};
+use towpath_wire::{HostId, Instant};
+
+use super::Node;
+use crate::lanes::Purpose;
+
+impl Node {
+    /// Whether the owner waits for news of hosts: then those that tell them are watched.
+    pub fn watch_hosts(&mut self, now: Instant, on: bool, memory: &mut dyn Memory) {
+        if self.watch.owner != on {
+            self.watch.owner = on;
+            self.peers.all_dirty();
+            self.pump(now, memory);
+        }
+    }
+
+    /// Asks every connected host that was quiet for a while whether it is there.
+    pub fn ask_hosts(&mut self, now: Instant) {
+        for id in self.peers.associations() {
+            self.endpoint.ask(now, id);
+        }
+        self.watch.asking_until = Some(now + self.lost_after() * 2);
+        self.peers.all_dirty();
+    }
+
+    /// Those that were asked have answered, or are silent.
+    pub(crate) fn settle_asking(&mut self, now: Instant) {
+        if self.watch.asking_until.is_some_and(|until| until <= now) {
+            self.watch.asking_until = None;
+            self.peers.all_dirty();
+        }
+    }
+
+    /// Something here waits for what only hosts that are up can give.
+    fn waits(&self) -> bool {
+        self.watch.owner
+            || !self.requests.is_empty()
+            || !self.local.questions.is_empty()
+            || !self.local.members.is_empty()
+    }
+
+    /// If the first thing came, or the last one went, that waits here for news of hosts, those who
+    /// tell them are looked at again.
+    pub(crate) fn waiting_changed(&mut self) {
+        let waits = self.waits();
+        if core::mem::replace(&mut self.watch.waited, waits) != waits {
+            self.peers.all_dirty();
+        }
+    }
+
+    /// Whether something depends on `host`, to which `id` leads.
+    fn depends_on(&self, host: HostId, id: AssociationId) -> bool {
+        let Some(log) = &self.log else { return true };
+        let news = if self.me == Some(log.leader()) {
+            self.waits() || !self.watch.others.is_empty()
+        } else {
+            host == log.leader() && self.waits()
+        };
+        let channels = self.endpoint.association(id).map_or(0, Association::channels);
+        news || self.watch.asking_until.is_some()
+            || channels > Purpose::ALL.len()
+            || self.requests.any_on(host)
+            || self.local.ties.any_on(host)
+            || self.data.relays.any_for(host)
+            || self.local.questions.any_of(host)
+            || self.local.questions.queries.values().any(|q| q.host == host)
+            || self.tasks.as_ref().is_some_and(|t: &Tasks| t.any_for(host))
+    }
+
+    /// Watches `host` if something depends on it.
+    pub(crate) fn settle_watch(&mut self, now: Instant, host: HostId) {
+        if let Some(id) = self.peers.up(host) {
+            let on = self.depends_on(host, id);
+            self.endpoint.watch(now, id, on);
+        }
+    }
+
+    /// Only the leader declares hosts lost: tells it when somebody here waits for that, and when
+    /// nobody does any more.
+    pub(crate) fn tell_leader(&mut self, now: Instant) {
+        let Some(leader) = self.leader().filter(|l| self.me != Some(*l)) else { return };
+        let Some(up) = self.peers.up(leader) else { return };
+        let (on, told) = (self.waits(), self.watch.told == Some(up));
+        if on != told {
+            self.watch.told = on.then_some(up);
+            self.tell(now, leader, Message::Watch(message::Watch { on }));
+        }
+    }
+
+    /// A host says whether somebody there waits for news of hosts.
+    pub(crate) fn handle_watch(&mut self, from: HostId, on: bool) {
+        let before = self.watch.others.is_empty();
+        if on {
+            self.watch.others.insert(from);
+        } else {
+            self.watch.others.remove(&from);
+        }
+        if self.watch.others.is_empty() != before {
+            self.peers.all_dirty();
+        }
+    }
+}
