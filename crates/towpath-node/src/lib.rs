@@ -8,29 +8,34 @@
 //!
 //! | part | what it holds |
 //! |---|---|
-//! | [`config`] | what a host is started with, tokens |
-//! | [`event`] | what a node tells its owner |
-//! | [`links`], `paths`, `addresses` | its own addresses; those of peers, and which pairs carry |
+//! | [`config`], [`event`] | what a host is started with, tokens; what a node tells its owner |
+//! | [`links`], `paths`, `addresses` | its addresses, those of peers, which pairs carry |
 //! | `hello` | what hosts say of themselves |
-//! | `peers`, `lanes`, `delays` | one connection per host, made on first use; its channels; how long messages take |
+//! | `peers`, `lanes`, `delays` | one connection per host, its channels, how long messages take |
 //! | [`egress`] | who sends next on a link |
 //! | `joining`, `standing` | a join under way; a host and its leader, over silences |
+//! | `lead` | what only a leader has: |
 //! | `commit`, `contents` | what the log was asked for, and who waits; what it only names |
 //! | [`invitations`] | tokens that were issued |
-//! | `suspects`, `broken`, `telling`, `watch` | hosts out of contact, hosts that cannot reach each other, what members are still to hear, what hosts watch |
+//! | `suspects`, `broken` | hosts out of contact; hosts that cannot reach each other |
+//! | `telling` | what members are still to hear |
 //! | [`restore`] | what a founder keeps for its next life |
-//! | `question` | questions that wait |
+//! | `local`, `question`, `watch` | tasks here, questions that wait, hosts that are watched |
 //! | [`data`], [`room`] | tasks' messages; message memory that is kept back for control |
-//! | `channels`, [`relay`], [`direct`] | channels of tasks; long messages along chains of hosts; who may have a direct route |
+//! | `channels`, [`relay`] | channels of tasks; long messages along chains of hosts |
+//! | [`direct`] | who may have a direct route |
 //! | [`explain`], `metrics` | which way messages take, and what is measured, for those who ask |
 //!
 //! | in `node/` | what it does |
 //! |---|---|
-//! | `calling`, `arrivals`, `overlong` | connects; whom a message is for that arrives; what is longer than its host or its task takes |
-//! | `control`, `commit`, `telling`, `farewell` | joining, leaving, losing hosts: asked of the log, carried out, told to all |
-//! | `standing`, `suspects`, `broken`, `restore` | silences, judgements, a founder that starts again |
+//! | `calling`, `arrivals` | connects to hosts; whom a message is for that arrives |
+//! | `overlong` | what is longer than its host or its task takes |
+//! | `control`, `commit` | joining, leaving, losing hosts: asked of the log, carried out |
+//! | `telling`, `farewell` | how all hear of it, and whoever is deleted |
+//! | `standing`, `suspects`, `broken`, `restore` | silences, judgements, a founder's return |
 //! | `work`, `spawn` | which message leads to what |
-//! | `enrol`, `ends`, `credit`, `classes` | tasks of this host: how they come, what they say and may send, who is told of their end |
+//! | `enrol`, `ends` | tasks of this host: how they come, who is told of their end |
+//! | `credit`, `classes` | how much tasks may send, and how it is told apart |
 //! | `question`, `group`, `halt` | what tasks ask for |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -59,6 +64,8 @@ mod delays;
 mod hello;
 mod joining;
 mod lanes;
+mod lead;
+mod local;
 mod metrics;
 mod paths;
 mod peers;

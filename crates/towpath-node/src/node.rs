@@ -1,7 +1,7 @@
 //! The node and what its owner calls.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::ops::RangeInclusive;
@@ -11,14 +11,8 @@ use towpath_proto::{
     AssociationId, Block, ChannelStats, Crypto, Endpoint, Grant, Head, Machine, Memory, PathChange,
     Rng, RxMeta, SendError, TimerKind, Transmit, TxBatch,
 };
-use towpath_vm::catching::Catching;
 use towpath_vm::control::ControlState;
-use towpath_vm::members::Members;
-use towpath_vm::place::Loads;
 use towpath_vm::requests::REQUESTS_MAX;
-use towpath_vm::spawning::Spawning;
-use towpath_vm::talk::StreamOffer;
-use towpath_vm::ties::Ties;
 use towpath_vm::{
     ControlLog, Ending, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo, TaskSpec,
     Tasks, message,
@@ -27,21 +21,15 @@ use towpath_wire::frame::MESSAGE_CHARGE;
 use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
 use zeroize::Zeroizing;
 
-use crate::broken::Broken;
-use crate::commit::Proposals;
 use crate::config::{JoinTarget, NodeConfig, reason};
-use crate::contents::Contents;
 use crate::data::Data;
-use crate::direct::Ring;
 use crate::event::{NodeEvent, SpawnError};
-use crate::invitations::Invitations;
 use crate::joining::Joining;
+use crate::lead::Lead;
+use crate::local::{Jobs, Local};
 use crate::peers::Peers;
-use crate::question::{Asker, Questions};
-use crate::restore::Recovery;
+use crate::question::Asker;
 use crate::standing::Standing;
-use crate::suspects::Suspects;
-use crate::telling::Telling;
 use crate::watch::Watch;
 
 pub(crate) mod addresses;
@@ -97,55 +85,6 @@ pub struct Node {
     pub(crate) malformed: u64,
     /// Labels of channels that the owner takes from peers.
     served: Option<RangeInclusive<u16>>,
-}
-
-/// Tasks of this host as parts of the virtual machine.
-#[derive(Debug, Default)]
-pub(crate) struct Local {
-    pub(crate) members: Members,
-    pub(crate) ties: Ties,
-    pub(crate) questions: Questions,
-    /// Watches of hosts, by task.
-    pub(crate) host_watches: BTreeSet<(TaskId, u64)>,
-    /// Rings, by both tasks, the smaller first.
-    pub(crate) rings: BTreeMap<(TaskId, TaskId), Ring>,
-    /// Streams asked for, by who connects and who is to listen.
-    pub(crate) offers: BTreeMap<(TaskId, TaskId), StreamOffer>,
-    /// Their own channels.
-    pub(crate) channels: crate::channels::Ends,
-    /// How the last of our tasks ended, for who asks too late.
-    pub(crate) endings: VecDeque<(TaskId, Ending)>,
-}
-
-/// What tasks of jobs that began here spawn.
-#[derive(Debug, Default)]
-pub(crate) struct Jobs {
-    pub(crate) spawning: Spawning,
-    pub(crate) catching: Catching,
-    /// The task that each request that runs became.
-    pub(crate) started_as: BTreeMap<u64, TaskId>,
-    /// What hosts said of tasks that others asked for there.
-    pub(crate) loads: Loads,
-    /// Slot of the host chosen last.
-    pub(crate) last_placed: u16,
-}
-
-/// What only the leader does.
-#[derive(Debug, Default)]
-pub(crate) struct Lead {
-    pub(crate) broken: Broken,
-    pub(crate) suspects: Suspects,
-    /// Deleted hosts that still have to hear of it, and until when they are given time to.
-    pub(crate) farewells: BTreeMap<HostId, Instant>,
-    /// It has started again and asks its members first.
-    pub(crate) recovery: Option<Recovery>,
-    pub(crate) telling: Telling,
-    pub(crate) proposals: Proposals,
-    /// What the control state names of mailbox entries.
-    pub(crate) contents: Contents,
-    pub(crate) invitations: Invitations,
-    /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
-    pub(crate) halt_at: Option<Instant>,
 }
 
 impl Node {

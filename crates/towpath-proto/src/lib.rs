@@ -19,7 +19,7 @@
 //! **Memory of an association**, worst case in bytes, with the fields of [`Config`]:
 //!
 //! ```text
-//! 5/2 · credit_max · (2 · 7/4 + 4) + 2 · channels_max · 512
+//! 5/2 · credit_max · (2 · 7/4 + 4) + 2 · channels_max · 1536
 //!     + 2 · min(channels_max · messages_max, credit_max / 64 + 16 · channels_max) · 144
 //!     + paths · (2 · 8192 · (48 + 64 · 24) + 4096)
 //! ```
@@ -27,8 +27,9 @@
 //! Channels of either side's making, and half as much again by which windows may grow; of all
 //! windows together, message memory each way plus 48 bytes of bookkeeping per 64 bytes of credit,
 //! and at most 4 times their size in range bookkeeping against a peer that sends every second byte;
-//! for each channel its state, and for each message that waits to be sent or acknowledged its own
-//! and its deadline: of a channel no more than its credit covers of empty ones, or 16; and of each
+//! for each channel its state and the queues that it once needed, idle or not (used one way, and
+//! idle since: 791 B, counted); for each message that waits to be sent or acknowledged its own and
+//! its deadline: of a channel no more than its credit covers of empty ones, or 16; and of each
 //! path what retransmission remembers: 8192 packets from the oldest under way to the newest, and as
 //! many more beside them, with up to 64 pieces of messages in each. Packets of long messages hold
 //! one piece: 1.2 MB a path. A reserved channel adds 8 bytes for each message that waits.

@@ -1,29 +1,13 @@
 //! What this task tells of its ways to others, in memory that its daemon reads: for `explain` and
 //! `top`.
 
-use std::collections::HashMap;
+use crate::parts::accounts::GONE;
 
-use towpath_io::shared::{Home, LEDGER_LINES};
+use towpath_io::shared::Home;
 use towpath_vm::account::{Account, RouteState};
 use towpath_wire::TaskId;
 
 use crate::task::Task;
-
-/// The line of all that are gone.
-const GONE: u16 = 0;
-
-/// Which lines are whose. Others have none: more direct routes than lines, or no shared memory.
-#[derive(Debug)]
-pub(crate) struct Accounts {
-    lines: HashMap<TaskId, u16>,
-    free: Vec<u16>,
-}
-
-impl Default for Accounts {
-    fn default() -> Self {
-        Self { lines: HashMap::new(), free: (GONE + 1..LEDGER_LINES as u16).rev().collect() }
-    }
-}
 
 impl Task {
     /// The line of `peer`, from now on.

@@ -1,32 +1,15 @@
 //! Questions to the virtual machine, and their answers.
 
-use std::collections::HashMap;
+use crate::parts::questions::Asked;
 
 use towpath_vm::talk::{Answer, Fault, Question, SpawnTasks, Subject, ToDaemon, encode};
 use towpath_vm::{Host, TaskInfo};
 use towpath_wire::talk::FRAME_BODY_MAX;
 use towpath_wire::{HostId, TaskId};
 
+use crate::deadline::Deadline;
 use crate::error::{AskError, RecvError};
-use crate::receive::Deadline;
 use crate::task::Task;
-
-/// Questions to the daemon.
-#[derive(Default)]
-pub(crate) struct Questions {
-    /// Those whose answers were not taken.
-    pub(crate) open: HashMap<u64, Asked>,
-    /// The number of the next one, or of the next watch.
-    pub(crate) next: u64,
-}
-
-/// A question and what came of it so far.
-#[derive(Default)]
-pub(crate) struct Asked {
-    /// The first parts of a long answer.
-    pub(crate) tasks: Vec<TaskInfo>,
-    pub(crate) answer: Option<Result<Answer, Fault>>,
-}
 
 impl From<RecvError> for AskError {
     fn from(e: RecvError) -> Self {

@@ -10,10 +10,10 @@ use towpath_vm::matching::Wanted;
 use towpath_wire::TaskId;
 use towpath_wire::talk::CONTEXT_OWN;
 
+use crate::deadline::Deadline;
 use crate::error::{AskError, Full, Lost, RecvError, SendError};
 use crate::message::{Envelope, Message};
 use crate::plain::{ContentError, Plain, Values};
-use crate::receive::Deadline;
 use crate::task::Task;
 
 /// The first of those that no team has.

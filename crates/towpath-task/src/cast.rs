@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use towpath_wire::{HostId, TaskId};
 
-use crate::direct::{Route, gather};
+use crate::deadline::Deadline;
+use crate::direct::gather;
 use crate::error::{RecvError, SendError};
 use crate::message::Envelope;
-use crate::receive::Deadline;
+use crate::parts::directs::Route;
 use crate::rings::Ring;
 use crate::task::Task;
 

@@ -1,110 +1,21 @@
 //! The direct route to tasks of the same host: when it is asked for, and sending by it.
 
-use std::collections::HashMap;
-use std::time::Duration;
+use crate::parts::directs::{Counts, PATIENCE, Route, Stage};
 
 use towpath_io::shared::{Head, Outbound, PushError, SHORT_MAX};
 use towpath_vm::account::RouteState;
 use towpath_vm::talk::ToDaemon;
-use towpath_wire::{Instant as Time, TaskId};
+use towpath_wire::TaskId;
 
-use crate::accounts::Accounts;
+use crate::deadline::Deadline;
 use crate::error::SendError;
 use crate::message::Envelope;
-use crate::receive::Deadline;
 use crate::rings::{Ring, pair_fds};
 use crate::task::Task;
 
 /// Messages to a peer after which the direct route is asked for; a longer message asks at once.
 const MESSAGES_FIRST: u32 = 4;
 const LONG: usize = 16 << 10;
-/// How long a long message waits for the peer's end of a new ring, and for blocks that peers
-/// hold, before it goes by the daemons.
-const PATIENCE: Duration = Duration::from_millis(1);
-/// How long a stream that was not to be had is not asked for; twice as long each time, up to
-/// [`PUT_OFF_MAX`].
-const PUT_OFF: Duration = Duration::from_secs(2);
-const PUT_OFF_MAX: Duration = Duration::from_secs(64);
-
-/// How far the direct route to a peer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// So many messages went by the daemons.
-    Not(u32),
-    Asked,
-    /// Offered; the ring says whether the peer has its end.
-    There,
-    /// There is none now; it may be asked for again then.
-    PutOff(Time),
-    Refused,
-}
-
-/// Which way messages to a task go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// To this task itself.
-    Own,
-    /// Through the daemons.
-    Daemon,
-    /// Through shared memory.
-    Ring,
-    /// Over a TCP connection to a task of another host.
-    Stream,
-}
-
-/// What is known of direct routes.
-#[derive(Default)]
-pub(crate) struct Directs {
-    stages: HashMap<TaskId, Stage>,
-    /// For how long those were put off last that were.
-    put_off: HashMap<TaskId, Duration>,
-    pub(crate) refused_by_us: bool,
-    /// Sends must look before they take the ring: this task takes none, or something waits to be
-    /// sent.
-    pub(crate) detour: bool,
-    pub(crate) accounts: Accounts,
-}
-
-impl Directs {
-    pub(crate) fn forget(&mut self, peer: TaskId) {
-        self.stages.remove(&peer);
-        self.put_off.remove(&peer);
-    }
-
-    pub(crate) fn asked(&mut self, peer: TaskId) {
-        self.stages.insert(peer, Stage::Asked);
-    }
-
-    pub(crate) fn is_asked(&self, peer: TaskId) -> bool {
-        self.stages.get(&peer) == Some(&Stage::Asked)
-    }
-
-    /// There is none to be had at the moment.
-    pub(crate) fn put_off(&mut self, peer: TaskId, now: Time) {
-        let wait = self.put_off.get(&peer).map_or(PUT_OFF, |last| (2 * *last).min(PUT_OFF_MAX));
-        self.put_off.insert(peer, wait);
-        self.stages.insert(peer, Stage::PutOff(now + wait));
-    }
-
-    pub(crate) fn stands(&mut self, peer: TaskId) {
-        self.put_off.remove(&peer);
-        self.stages.insert(peer, Stage::There);
-    }
-
-    pub(crate) fn refused(&mut self, peer: TaskId) {
-        self.stages.insert(peer, Stage::Refused);
-    }
-}
-
-/// What a task did so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) ring: u64,
-    pub(crate) daemon: u64,
-    pub(crate) own: u64,
-    pub(crate) multicast: u64,
-    pub(crate) sleeps: u64,
-}
 
 /// What became of a message that was to go through a ring.
 pub(crate) enum Pushed {

@@ -10,9 +10,9 @@ use towpath_wire::TaskId;
 use towpath_wire::talk::{FrameKind, HEADER_LEN, Header};
 
 use crate::error::{Full, Lost};
-use crate::event::Event;
 use crate::link::Got;
 use crate::message::Envelope;
+use crate::parts::news::Event;
 use crate::rings::QUOTA;
 use crate::task::{SOCKET, Task};
 

@@ -7,7 +7,8 @@ use crate::error::{EnrolError, RecvError, SendError};
 use crate::message::Envelope;
 use crate::plain::{Plain, Values};
 use crate::task::Task;
-use crate::team::{Team, TeamError};
+use crate::team::Team;
+use crate::team_error::TeamError;
 
 /// Why a process is not part of a job.
 #[derive(Debug, thiserror::Error)]

@@ -51,6 +51,7 @@
 //! | [`loan`] | memory that a message is written into where it is read |
 //! | [`place`] | where the daemon is |
 //! | `accounts` | what it tells of its ways to others |
+//! | `parts` | what a task keeps, a file for each part |
 //! | `link`, `intake` | the connection to the daemon, and what comes in by it |
 #![forbid(unsafe_code)]
 
@@ -74,10 +75,12 @@ mod accounts;
 mod alarm;
 mod ask;
 mod cast;
+mod deadline;
 mod direct;
 mod intake;
 mod link;
 mod meeting;
+mod parts;
 mod peers;
 mod pending;
 mod receive;
@@ -86,18 +89,19 @@ mod send;
 mod slices;
 pub mod started;
 mod streams;
+mod team_error;
 #[cfg(test)]
 mod tests;
 
 pub use calls::{Call, CallError, PendingCall};
 pub use channels::Channel;
-pub use direct::Route;
 pub use error::{AskError, ChannelError, EnrolError, Full, Lost, OpenError, RecvError, SendError};
 pub use event::Event;
 pub use groups::{Mail, Members};
 pub use job::{Job, JobError};
 pub use loan::{Loan, Sealed};
 pub use message::{Arrived, Choice, Envelope, Message, Received};
+pub use parts::directs::Route;
 pub use pending::{Pending, STARTED_MAX};
 pub use pipe::{PipeError, PipeIn, PipeOut};
 pub use plain::Plain;

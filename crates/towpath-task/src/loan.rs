@@ -5,9 +5,9 @@ use std::ops::{Deref, DerefMut};
 use towpath_io::shared::{Block, Frozen, Head, PushError, SHORT_MAX};
 use towpath_wire::TaskId;
 
-use crate::direct::Route;
 use crate::error::SendError;
 use crate::message::Envelope;
+use crate::parts::directs::Route;
 use crate::task::Task;
 
 /// Memory for one message, to be filled and sent by [`Task::send_loan`] without another copy

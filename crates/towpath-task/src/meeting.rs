@@ -13,11 +13,10 @@
 //! processor a switch for each of its members. A program that computes on the processor would
 //! take a whole turn each time; so yielding is given up for a while when it took long.
 
+use crate::parts::words::Meets;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
-use rustix::thread::sched_yield;
 use towpath_io::shared::{EPOCHS, PeerCard};
 use towpath_wire::TaskId;
 
@@ -29,118 +28,9 @@ pub(crate) const PRACTICE: u32 = 3;
 pub(crate) const MEMBERS_MAX: usize = 32;
 /// What a member says of a word that it cannot give.
 const TAKEN: u64 = u64::MAX;
-/// How long a member yields before it sleeps.
-const YIELD: Duration = Duration::from_micros(40);
-/// Yielding that took so long met somebody who computes.
-const DISTURBED: Duration = Duration::from_micros(400);
-/// Waits that do without yielding after that; twice as many each time, up to [`PAUSE_MAX`].
-const PAUSE: u32 = 64;
-const PAUSE_MAX: u32 = 4096;
-
 /// Whether a team tries to do without messages at its barrier number `count`, from 1.
 pub(crate) const fn is_due(count: u32) -> bool {
     count.is_multiple_of(PRACTICE) && (count / PRACTICE).is_power_of_two()
-}
-
-/// The words of this task's card: which are in use, and what was written last.
-#[derive(Debug, Default)]
-pub(crate) struct Words {
-    used: Arc<AtomicU32>,
-    values: [u64; EPOCHS],
-    /// Of each word, the barriers that this task has come to and does not know to be over.
-    awaited: [Option<Awaited>; EPOCHS],
-    /// Waits still to do without yielding, and how many it will be the next time.
-    pause: u32,
-    next_pause: u32,
-}
-
-/// The first of them, and the value of the last.
-#[derive(Debug)]
-struct Awaited {
-    first: Meets,
-    last: u64,
-}
-
-impl Words {
-    /// Whether [`Words::news`] would find something.
-    pub(crate) fn has_news(&self) -> bool {
-        self.awaited.iter().flatten().any(|awaited| awaited.first.all_there())
-    }
-
-    /// How many barriers are over that were not when this was asked last.
-    pub(crate) fn news(&mut self) -> u64 {
-        let mut news = 0;
-        for awaited in self.awaited.iter_mut().filter(|awaited| awaited.is_some()) {
-            while let Some(Awaited { first, last }) = awaited
-                && first.all_there()
-            {
-                news += 1;
-                first.value += 1;
-                if first.value > *last {
-                    *awaited = None;
-                }
-            }
-        }
-        news
-    }
-
-    fn wait_for(&mut self, meets: &Meets) {
-        let awaited = &mut self.awaited[meets.which];
-        match awaited {
-            Some(Awaited { first, last }) if Arc::ptr_eq(&first.cards, &meets.cards) => {
-                *last = meets.value;
-            }
-            // What is left of another team, which is gone.
-            _ => *awaited = Some(Awaited { first: meets.clone(), last: meets.value }),
-        }
-    }
-
-    /// Its team knows that `meets` is over.
-    pub(crate) fn is_known(&mut self, meets: &Meets) {
-        let awaited = &mut self.awaited[meets.which];
-        if let Some(Awaited { first, last }) = awaited {
-            first.value = first.value.max(meets.value + 1);
-            if first.value > *last {
-                *awaited = None;
-            }
-        }
-    }
-}
-
-/// One barrier, as its members see it in each other's words.
-#[derive(Clone, Debug)]
-pub(crate) struct Meets {
-    cards: Arc<[PeerCard]>,
-    which: usize,
-    value: u64,
-}
-
-impl Meets {
-    /// Whether all the others are there.
-    pub(crate) fn all_there(&self) -> bool {
-        self.cards.iter().all(|card| card.epoch(self.which) >= self.value)
-    }
-
-    /// Lets others run for a while, so that they come; whoever sleeps afterwards is woken.
-    pub(crate) fn let_others_run(&self, task: &mut Task) {
-        let words = &mut task.ends.words;
-        if words.pause > 0 {
-            words.pause -= 1;
-        } else if !self.all_there() {
-            let begin = Instant::now();
-            let mut took = Duration::ZERO;
-            while took < YIELD && !self.all_there() {
-                sched_yield();
-                took = begin.elapsed();
-            }
-            if took >= DISTURBED {
-                words.pause = words.next_pause.max(PAUSE);
-                words.next_pause = (2 * words.pause).min(PAUSE_MAX);
-            } else if self.all_there() {
-                words.next_pause = PAUSE;
-            }
-        }
-    }
 }
 
 /// A team's word.
@@ -231,6 +121,7 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parts::words::Words;
 
     #[test]
     fn a_team_tries_again_after_twice_as_many() {

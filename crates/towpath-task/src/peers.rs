@@ -9,12 +9,12 @@ use towpath_vm::matching::Wanted;
 use towpath_wire::TaskId;
 use towpath_wire::talk::MULTICAST_MAX;
 
-use crate::direct::Route;
 use crate::error::{Full, SendError};
 use crate::message::{Envelope, Message};
+use crate::parts::directs::Route;
 use crate::rings::Ring;
 use crate::task::Task;
-use crate::team::TeamError;
+use crate::team_error::TeamError;
 
 #[derive(Debug)]
 pub(crate) struct Peers {

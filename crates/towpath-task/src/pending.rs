@@ -22,13 +22,15 @@ use towpath_vm::collective::{
 };
 use towpath_vm::matching::{Ticket, Wanted};
 
+use crate::deadline::Deadline;
 use crate::error::SendError;
-use crate::meeting::{MEMBERS_MAX, Meeting, Meets, Offer, PRACTICE, is_due};
+use crate::meeting::{MEMBERS_MAX, Meeting, Offer, PRACTICE, is_due};
 use crate::message::Message;
+use crate::parts::words::Meets;
 use crate::peers::Peers;
-use crate::receive::Deadline;
 use crate::task::Task;
-use crate::team::{Team, TeamError, settings};
+use crate::team::{Team, settings};
+use crate::team_error::TeamError;
 
 /// Operations of one team that may be started and not finished yet.
 pub const STARTED_MAX: usize = 64;
@@ -345,7 +347,7 @@ impl Team {
     /// Waits until an operation is over, and takes it out.
     pub(crate) fn end(&mut self, task: &mut Task, at: usize) -> Result<Output, TeamError> {
         if let Some(meets) = &self.underway[at].meets {
-            meets.let_others_run(task);
+            task.ends.words.let_others_run(meets);
         }
         if let Err(e) = self.drive(task, at, Deadline::NEVER)
             && self.underway[at].result.is_none()

@@ -6,10 +6,10 @@ use towpath_vm::matching::Wanted;
 use towpath_wire::TaskId;
 use towpath_wire::talk::{CONTEXT_OWN, CONTEXTS_KEPT};
 
+use crate::deadline::Deadline;
 use crate::error::{RecvError, SendError};
 use crate::message::Envelope;
 use crate::plain::{Plain, Values};
-use crate::receive::Deadline;
 use crate::task::Task;
 
 /// What goes wrong in a pipe.

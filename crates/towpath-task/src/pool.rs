@@ -11,7 +11,8 @@ use towpath_vm::collective::Operation;
 use towpath_vm::matching::Wanted;
 
 use crate::task::Task;
-use crate::team::{Team, TeamError};
+use crate::team::Team;
+use crate::team_error::TeamError;
 
 /// In the team's own context, apart from operations, which count from 0, and from notices.
 const ASK: i32 = i32::MIN + 0x10;
@@ -99,7 +100,7 @@ impl Pool {
         let asks = Wanted::any().tag(ASK).context(team.peers.context);
         loop {
             let over = &team.peers;
-            let came = task.wait_for(crate::receive::Deadline::NEVER, &mut |task| {
+            let came = task.wait_for(crate::deadline::Deadline::NEVER, &mut |task| {
                 let is_here = task.endpoint.probe(&given).is_some();
                 let has_ended = over.has_ended(victim as u32) || over.has_notice(task);
                 (is_here || has_ended || task.endpoint.probe(&asks).is_some()).then_some(())

@@ -1,9 +1,10 @@
 //! Receiving: by source and tag, with and without waiting.
 
+use crate::deadline::Deadline;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFlags, Timespec};
+use rustix::event::PollFlags;
 use towpath_io::shared::{Kind, Spin, TINY_MAX, Woken};
 use towpath_vm::matching::Wanted;
 use towpath_wire::talk::Header;
@@ -26,30 +27,6 @@ const GLANCES: usize = 4;
 
 /// Records of each ring that are put among what waits at every [`LOOKS`]th receive.
 const PASSED_OVER: usize = 4;
-
-/// When a wait is over; `None`: never.
-#[derive(Clone, Copy)]
-pub(crate) struct Deadline(Option<Instant>);
-
-impl Deadline {
-    pub(crate) const NEVER: Self = Self(None);
-
-    /// `timeout` from now; one too far to be counted is none.
-    pub(crate) fn after(timeout: Option<Duration>) -> Self {
-        Self(timeout.and_then(|t| Instant::now().checked_add(t)))
-    }
-
-    fn is_over(self) -> bool {
-        self.0.is_some_and(|at| at <= Instant::now())
-    }
-
-    /// What is left of it.
-    fn left(self) -> Option<Timespec> {
-        let left = self.0?.saturating_duration_since(Instant::now());
-        let tv_sec = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
-        Some(Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() })
-    }
-}
 
 /// What every receive of bytes takes.
 #[inline]

@@ -1,6 +1,6 @@
 //! Sending.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use towpath_wire::talk::{
     FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, Lent, MULTICAST_MAX,
 };
 
+use crate::deadline::Deadline;
 use crate::error::{Lost, SendError};
 use crate::message::Envelope;
-use crate::receive::Deadline;
 use crate::task::Task;
 
 /// Parts of one frame beside its front; what has more is copied together first.
@@ -36,23 +36,6 @@ struct Cursor {
     seq: u32,
     offset: u64,
     done: bool,
-}
-
-/// Where a send stands that has not ended.
-#[derive(Default)]
-pub(crate) struct Sending {
-    /// Tasks to which a message is partly out by the daemons.
-    pub(crate) half: Vec<TaskId>,
-    /// The ring with room in it that is waited for.
-    pub(crate) wants_room: Option<TaskId>,
-    /// Charged bytes sent unasked at which what the daemon says is looked at.
-    pub(crate) look_at: u64,
-    /// Blocks with pieces that the daemon has not taken yet, in the order in which they went.
-    pub(crate) lent: VecDeque<Frozen>,
-    /// The context of the team that it is for.
-    pub(crate) team: Option<u32>,
-    /// Multicasts that were not sent by streams because the daemons are sooner.
-    pub(crate) kept_from_streams: u32,
 }
 
 impl Task {

@@ -11,7 +11,8 @@ use towpath_vm::collective::{Function, Lengths, Operation, Operator, Output, Pay
 use crate::pending::Pending;
 use crate::plain::{ContentError, Order, Plain};
 use crate::task::Task;
-use crate::team::{Team, TeamError};
+use crate::team::Team;
+use crate::team_error::TeamError;
 
 /// An operation on values that was started: [`Team::finish_values`] gives its result.
 #[derive(Debug)]

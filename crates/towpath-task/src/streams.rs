@@ -1,27 +1,23 @@
 //! Streams to tasks of other hosts: setting up, sending, taking in, and what happens when one
 //! ends.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use crate::parts::routes::Parked;
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use towpath_io::direct::{End, Offer, Outcome, Push, Rendezvous, Stream, Streams};
-use towpath_io::shared::{Event, Interest, Waiter};
+use towpath_io::direct::{End, Offer, Outcome, Push, Stream};
 use towpath_vm::Ending;
 use towpath_vm::account::{Account, RouteState};
 use towpath_vm::endpoint::charge;
 use towpath_vm::talk::{StreamOffer, ToDaemon, ToTask, WatchEvent, encode};
+use towpath_wire::TaskId;
 use towpath_wire::talk::{Header, PIECE_MAX};
-use towpath_wire::{Instant as Time, TaskId};
 
-use crate::alarm::Alarm;
+use crate::deadline::Deadline;
 use crate::error::{Lost, RecvError, SendError};
-use crate::receive::Deadline;
 use crate::task::Task;
 
-/// Key of the set-up's descriptor among what is waited for; streams have their peer's number.
-const RENDEZVOUS: u64 = 2;
 /// Pieces taken from one stream before the others have their turn.
 const QUOTA: usize = 64;
 /// That a task has ended is believed when its stream has ended too, or when nothing came by that
@@ -37,182 +33,6 @@ const DRAIN_LOOK: Duration = Duration::from_millis(1);
 
 /// How long a task that leaves waits for receivers that take nothing of what is left for them.
 pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
-
-/// What is left of a piece or message, to go by the daemons.
-struct Rest {
-    /// `offset` is where the rest begins.
-    header: Header,
-    /// Bytes of the message, from byte `from` on.
-    bytes: Arc<[u8]>,
-    from: u64,
-}
-
-impl Rest {
-    fn left(&self) -> &[u8] {
-        &self.bytes[(self.header.offset - self.from) as usize..]
-    }
-}
-
-/// News of a task's end that waits for the end of its stream.
-struct Parked {
-    peer: TaskId,
-    until: Instant,
-    /// How long its stream may bring nothing.
-    patience: Duration,
-    /// How far its stream was.
-    progress: u64,
-    news: ToTask,
-}
-
-/// All streams of a task.
-pub(crate) struct Routes {
-    rendezvous: Option<Rendezvous>,
-    streams: Streams,
-    /// Peers that this task connected to: it says when a stream is over.
-    dialled: HashSet<TaskId>,
-    /// What other routes left, which goes by the daemons as there is credit.
-    again: HashMap<TaskId, VecDeque<Rest>>,
-    parked: Vec<Parked>,
-    /// For a program that waits for the task's descriptor ([`Task::arm`]).
-    alarm: Alarm,
-    zero: Instant,
-    /// Messages sent.
-    pub(crate) sent: u64,
-    /// Streams that ended because of what came on them.
-    pub(crate) bad: u64,
-}
-
-impl Default for Routes {
-    fn default() -> Self {
-        Self {
-            rendezvous: None,
-            streams: Streams::new(),
-            dialled: HashSet::new(),
-            again: HashMap::new(),
-            parked: Vec::new(),
-            alarm: Alarm::default(),
-            zero: Instant::now(),
-            sent: 0,
-            bad: 0,
-        }
-    }
-}
-
-impl Routes {
-    /// Nothing of this needs to be looked at.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.rendezvous.is_none()
-            && self.streams.is_empty()
-            && self.again.is_empty()
-            && self.parked.is_empty()
-    }
-
-    /// When to look although no descriptor has anything.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        let set_up = self.rendezvous.as_ref().and_then(Rendezvous::deadline);
-        let set_up = set_up.map(|at| self.zero + at.since(Time::ZERO));
-        self.parked.iter().map(|p| p.until).chain(set_up).min()
-    }
-
-    /// Has `waiter` report something when there is to look, or no more.
-    pub(crate) fn alarm(&mut self, waiter: &Waiter, on: bool) {
-        let at = self.deadline().filter(|_| on);
-        self.alarm.set(waiter, at);
-    }
-
-    /// Keeps news of a peer's end back, as if its stream might still bring something.
-    #[cfg(test)]
-    pub(crate) fn hold_back(&mut self, peer: TaskId, patience: Duration, news: ToTask) {
-        let until = Instant::now() + patience;
-        self.parked.push(Parked { peer, until, patience, progress: 0, news });
-    }
-
-    pub(crate) fn now(&self) -> Time {
-        Time::ZERO + self.zero.elapsed()
-    }
-
-    /// So much time passes, for what [`Routes::now`] is asked for.
-    #[cfg(test)]
-    pub(crate) fn pass(&mut self, time: Duration) {
-        self.zero -= time;
-    }
-
-    /// Whether there may be a stream to `peer`; one that is idle may be closed for it.
-    fn room_for(&mut self, peer: TaskId) -> bool {
-        let coming = self.rendezvous.as_ref().map_or(0, |r| r.under_way(peer));
-        let now = self.now();
-        self.streams.make_room(coming, now)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn dialled(&self) -> usize {
-        self.dialled.len()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn count(&self) -> usize {
-        self.streams.len()
-    }
-
-    /// The open stream to `peer`.
-    pub(crate) fn open(&mut self, peer: TaskId) -> Option<&mut Stream> {
-        self.streams.get(peer).filter(|stream| stream.is_open())
-    }
-
-    pub(crate) fn is_open(&mut self, peer: TaskId) -> bool {
-        self.streams.get(peer).is_some_and(|stream| stream.is_open())
-    }
-
-    /// What the descriptors have.
-    pub(crate) fn woken(&mut self, events: &[Event]) {
-        for event in events {
-            if let Ok(peer) = TaskId::try_from(event.key)
-                && let Some(stream) = self.streams.get(peer)
-            {
-                if event.ended {
-                    stream.ending();
-                } else {
-                    stream.woken();
-                }
-            }
-        }
-    }
-
-    /// Something of `peer` may still come by a stream: how far that is.
-    fn may_bring(&mut self, peer: TaskId) -> Option<u64> {
-        let proving = self.rendezvous.as_ref().is_some_and(|r| r.is_proving(peer));
-        let stream = self.streams.get(peer).map(|stream| stream.progress());
-        stream.or_else(|| proving.then_some(0))
-    }
-
-    /// Leaves the rest of a message, from `header.offset` on, to the daemons; `bytes` are those of
-    /// the message from byte `from` on.
-    pub(crate) fn keep(&mut self, header: Header, bytes: Arc<[u8]>, from: u64) {
-        self.again.entry(header.dst).or_default().push_back(Rest { header, bytes, from });
-    }
-
-    /// How much is left for the daemons: bytes, and one for each piece.
-    fn left(&self) -> u64 {
-        self.again.values().flatten().map(|rest| rest.left().len() as u64 + 1).sum()
-    }
-
-    fn rendezvous(&mut self, waiter: &Waiter) -> Option<&mut Rendezvous> {
-        if self.rendezvous.is_none() {
-            let rendezvous = Rendezvous::new().ok()?;
-            let read = Interest { readable: true, writable: false };
-            waiter.watch(rendezvous.descriptor(), RENDEZVOUS, read).ok()?;
-            self.rendezvous = Some(rendezvous);
-        }
-        self.rendezvous.as_mut()
-    }
-
-    fn forget(&mut self, peer: TaskId) {
-        self.dialled.remove(&peer);
-        if let Some(rendezvous) = &mut self.rendezvous {
-            rendezvous.forget(peer);
-        }
-    }
-}
 
 impl Task {
     /// The daemon offers a stream to `peer`: this task is to listen, or to connect.

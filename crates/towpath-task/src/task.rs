@@ -12,19 +12,21 @@ use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask, Welcome, de
 use towpath_wire::talk::FrameKind;
 use towpath_wire::{HostId, TaskId};
 
-use crate::ask::Questions;
-use crate::channels::Channels;
-use crate::direct::{Counts, Directs};
 use crate::error::{EnrolError, Lost, SendError};
-use crate::event::News;
 use crate::link::{Got, Link};
 use crate::message::Far;
+use crate::parts::channels::Channels;
+use crate::parts::directs::Counts;
+use crate::parts::directs::Directs;
+use crate::parts::ends::Ends;
+use crate::parts::news::News;
+use crate::parts::questions::Questions;
+use crate::parts::routes::Routes;
+use crate::parts::sending::Sending;
 use crate::place;
 use crate::rings::Rings;
-use crate::send::Sending;
 use crate::started::Started;
-use crate::streams::{LEAVE_PATIENCE, Routes};
-use crate::team::Ends;
+use crate::streams::LEAVE_PATIENCE;
 
 /// A task may be handed to another thread; what it gave out may be dropped in any, at any time. C
 /// programs and bindings of other languages do both.

@@ -1,24 +1,22 @@
 //! Teams: tasks that do the same things together in the same order.
 
-use std::collections::HashMap;
+pub use crate::team_error::TeamError;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 use towpath_vm::collective::{
-    CollectiveError, Lengths, Operation, Operator, OperatorError, Output, Payload, Reach, Settings,
-    Standing, StartError, Team as Layout,
+    Lengths, Operation, Operator, Output, Payload, Reach, Settings, Standing, Team as Layout,
 };
-use towpath_vm::talk::{Subject, WatchEvent};
+use towpath_vm::talk::Subject;
 use towpath_wire::TaskId;
 use towpath_wire::talk::CONTEXT_OWN;
 
-use crate::error::{AskError, RecvError, SendError};
-use crate::meeting::{Meeting, Words};
+use crate::error::{AskError, SendError};
+use crate::meeting::Meeting;
 use crate::message::Envelope;
 use crate::peers::Peers;
-use crate::pending::{STARTED_MAX, Underway};
-use crate::plain::ContentError;
+use crate::pending::Underway;
 use crate::task::Task;
 
 /// This bit is set in contexts of teams that no registry made.
@@ -30,86 +28,6 @@ const FNV: u64 = 0xcbf2_9ce4_8422_2325;
 fn fnv(mix: u64, value: u64) -> u64 {
     let byte = |mix: u64, byte: &u8| (mix ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     value.to_le_bytes().iter().fold(mix, byte)
-}
-
-/// Why members did not do something together.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TeamError {
-    /// This task is not among the members, or there are too many.
-    #[error("no team: {0}")]
-    Members(#[from] towpath_vm::collective::TeamError),
-    /// A member has ended before the team was there, or is named twice.
-    #[error("no team of {size}: instance {instance} is missing")]
-    Hole {
-        /// The instance number.
-        instance: usize,
-        /// Members wanted.
-        size: usize,
-    },
-    /// What was asked for cannot be.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// A member has ended, or the members do not agree.
-    #[error(transparent)]
-    Collective(#[from] CollectiveError),
-    /// The group could not be made.
-    #[error(transparent)]
-    Group(#[from] AskError),
-    /// Too much has been started and is not over, or not asked for.
-    #[error("{STARTED_MAX} operations of this team are under way, the most there may be")]
-    Started,
-    /// The operation is not one of this team's.
-    #[error("the operation was started by another team")]
-    Foreign,
-    /// The members' arrays are not as long as they must be for each other.
-    #[error(transparent)]
-    Content(#[from] ContentError),
-    /// Its functions are not defined for such values.
-    #[error(transparent)]
-    Operator(#[from] OperatorError),
-    /// Nothing can be sent.
-    #[error(transparent)]
-    Send(#[from] SendError),
-    /// Nothing can be received.
-    #[error(transparent)]
-    Recv(#[from] RecvError),
-}
-
-/// Ends of tasks that teams depend on; programs do not hear of these watches.
-#[derive(Debug, Default)]
-pub(crate) struct Ends {
-    /// Tasks that have not ended, by watch.
-    watches: HashMap<u64, TaskId>,
-    /// Whether each of them is over, as the teams that it is a member of see it.
-    watched: HashMap<TaskId, Weak<AtomicBool>>,
-    /// How many have ended.
-    pub(crate) over: u64,
-    /// Teams by list of members, so that the next one of the same gets another context.
-    listed: HashMap<u64, u32>,
-    /// For teams that meet without messages.
-    pub(crate) words: Words,
-}
-
-impl Ends {
-    /// Tasks of which something is kept.
-    #[cfg(test)]
-    pub(crate) fn kept(&self) -> usize {
-        self.watches.len() + self.watched.len()
-    }
-
-    /// Takes note of an event, if it is for a team.
-    pub(crate) fn notice(&mut self, watch: u64, event: &WatchEvent) -> bool {
-        let Some(task) = self.watches.get(&watch) else { return false };
-        if matches!(event, WatchEvent::TaskEnded { .. }) {
-            if let Some(over) = self.watched.remove(task).and_then(|over| over.upgrade()) {
-                over.store(true, Ordering::Relaxed);
-            }
-            self.over += 1;
-            self.watches.remove(&watch);
-        }
-        true
-    }
 }
 
 /// A fixed list of tasks, as one of them sees it.

@@ -9,9 +9,9 @@ use towpath_wire::TaskId;
 
 use super::code::{ContentError, Order, check};
 use super::{Plain, TileMut};
+use crate::deadline::Deadline;
 use crate::error::RecvError;
 use crate::message::{Message, Received};
-use crate::receive::Deadline;
 use crate::task::Task;
 
 /// Values of a message, with what is known of it: used as the slice that they are.

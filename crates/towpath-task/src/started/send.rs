@@ -7,11 +7,11 @@ use towpath_wire::TaskId;
 use towpath_wire::talk::{Header, PIECE_MAX};
 
 use super::table::{Operation, Outcome, Slot, StartedError, What};
+use crate::deadline::Deadline;
 use crate::direct::Pushed;
 use crate::error::SendError;
 use crate::message::Envelope;
 use crate::plain::Plain;
-use crate::receive::Deadline;
 use crate::task::Task;
 
 /// A send that was started. Dropped, it goes on.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::table::{Operation, StartedError, What};
-use crate::receive::Deadline;
+use crate::deadline::Deadline;
 use crate::task::Task;
 
 impl Task {

@@ -8,7 +8,7 @@ use towpath_vm::talk::{ToTask, WatchEvent};
 
 use super::actors::{ANY, enrol, with_ring};
 use super::stage::Stage;
-use crate::event::Event;
+use crate::parts::news::Event;
 use crate::task::Task;
 
 /// Whether the task's descriptor is readable now.

@@ -9,9 +9,9 @@ use towpath_wire::talk::PIECE_CHARGE;
 
 use super::actors::{ANY, enrol, header, sent, with_ring};
 use super::stage::{Heard, Side, Stage};
+use crate::deadline::Deadline;
 use crate::error::{RecvError, SendError};
 use crate::message::Envelope;
-use crate::receive::Deadline;
 use crate::send::LENT_MAX;
 use crate::task::Task;
 

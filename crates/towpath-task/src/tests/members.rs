@@ -4,7 +4,7 @@ use towpath_vm::talk::{ToDaemon, ToTask, WatchEvent};
 
 use super::actors::enrol;
 use super::stage::{Heard, Stage};
-use crate::team::TeamError;
+use crate::team_error::TeamError;
 
 #[test]
 fn nothing_is_kept_of_members_that_have_ended() {

@@ -9,9 +9,9 @@ use towpath_wire::TaskId;
 
 use super::actors::{ANY, enrol, header, sent};
 use super::stage::{Heard, LONG, Side, Stage};
-use crate::direct::Route;
 use crate::intake::LOOKS;
 use crate::message::Envelope;
+use crate::parts::directs::Route;
 use crate::task::Task;
 
 /// The other end of a ring, played by the test.

@@ -1,0 +1,29 @@
+//! What only a leader has.
+
+use crate::broken::Broken;
+use crate::commit::Proposals;
+use crate::contents::Contents;
+use crate::invitations::Invitations;
+use crate::restore::Recovery;
+use crate::suspects::Suspects;
+use crate::telling::Telling;
+use alloc::collections::BTreeMap;
+use towpath_wire::{HostId, Instant};
+
+/// What only the leader does.
+#[derive(Debug, Default)]
+pub(crate) struct Lead {
+    pub(crate) broken: Broken,
+    pub(crate) suspects: Suspects,
+    /// Deleted hosts that still have to hear of it, and until when they are given time to.
+    pub(crate) farewells: BTreeMap<HostId, Instant>,
+    /// It has started again and asks its members first.
+    pub(crate) recovery: Option<Recovery>,
+    pub(crate) telling: Telling,
+    pub(crate) proposals: Proposals,
+    /// What the control state names of mailbox entries.
+    pub(crate) contents: Contents,
+    pub(crate) invitations: Invitations,
+    /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
+    pub(crate) halt_at: Option<Instant>,
+}
