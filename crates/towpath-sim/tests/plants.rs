@@ -123,7 +123,7 @@ fn a_silent_path_that_nobody_asks_is_found() {
 
 #[test]
 fn a_reserved_channel_whose_egress_is_not_told_of_it_is_found() {
-    is_found(Plant::HeadAsleep, TASKS, 200, "");
+    is_found(Plant::HeadAsleep, TASKS, 200, "sleeps for ever");
 }
 
 // Control.

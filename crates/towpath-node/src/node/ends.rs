@@ -233,6 +233,16 @@ impl Node {
         .collect()
     }
 
+    /// Hosts to whom a reserved channel has something to send that its link's egress will never
+    /// hear of: there are none. For those who look for lost wake-ups.
+    pub fn asleep(&self) -> Vec<HostId> {
+        let asleep = |host: &HostId| {
+            let id = self.peers.up(*host)?;
+            self.endpoint.association(id)?.asleep()
+        };
+        self.peers.hosts().into_iter().filter(|host| asleep(host).is_some()).collect()
+    }
+
     /// What holds up the associations that have something under way, or waiting. For those who
     /// wonder why something [remains](Node::remains).
     pub fn flows(&self, now: Instant) -> Vec<String> {

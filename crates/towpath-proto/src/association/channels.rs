@@ -304,6 +304,17 @@ impl Channels {
         self.get(id).is_some_and(|c| c.reserved.is_some())
     }
 
+    /// A reserved channel that has something to send, of which its link's egress neither knows nor
+    /// is to be told: it would sleep for ever.
+    pub(super) fn asleep(&self) -> Option<ChannelId> {
+        let asleep = |c: &&Channel| {
+            let waits = c.listed.is_some() && c.reserved.as_ref().is_some_and(|r| !r.told);
+            let id = c.open.channel;
+            waits && !self.noted.contains(&id) && !self.refused.contains(&id)
+        };
+        self.list.iter().find(asleep).map(|c| c.open.channel)
+    }
+
     /// The links on which reserved channels are to be looked at since it was asked last; something
     /// has happened, so that those which could use no grant may now.
     pub(super) fn news(&mut self) -> impl Iterator<Item = LinkId> + '_ {

@@ -328,6 +328,12 @@ impl Association {
         self.channels.reserve(channel, link)
     }
 
+    /// A reserved channel whose egress would never hear that it has something to send: there is
+    /// none. For those who look for lost wake-ups.
+    pub fn asleep(&self) -> Option<ChannelId> {
+        self.channels.asleep()
+    }
+
     /// The links whose egress is to be told of reserved channels.
     pub(crate) fn heads_on(&mut self) -> impl Iterator<Item = LinkId> + '_ {
         self.channels.news()

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use towpath_node::Node;
 use towpath_proto::Rng;
 use towpath_vm::channel::{ChannelSpec, Class, Closed, Reserve, WINDOW_MIN};
 use towpath_vm::talk::{ToDaemon, ToTask};
@@ -100,6 +101,11 @@ impl Task {
             Some((number, true)) => {
                 for _ in 0..=self.rng.below(6) {
                     self.send_line(world, ledger, number);
+                }
+                let asleep = world.hosts[self.host].node.as_ref().map(Node::asleep);
+                if let Some([host, ..]) = asleep.as_deref() {
+                    let id = self.id;
+                    ledger.violate(format!("{id}: a reserved channel to {host} sleeps for ever"));
                 }
             }
             _ => {}
