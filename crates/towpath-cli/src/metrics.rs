@@ -1,8 +1,9 @@
 //! `metrics`: what this machine's daemons measure, in Prometheus' text format or as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,12 +12,13 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use towpath::protocol::{Reply, Request};
 use towpath::{Client, VmDir};
+use towpath_vm::HostState;
 use towpath_vm::metrics::table::{GROUPS, PURPOSES, group};
 use towpath_vm::metrics::{Group, Kind, Label, Metric, Row, Series, Store, Unit};
 use towpath_wire::histogram::Histogram;
 use towpath_wire::{HostId, TaskId};
 
-use crate::control::{self, ANSWER, among_hosts, known_host};
+use crate::control::{self, ANSWER, among_hosts, find_host, host_table};
 use crate::units;
 
 #[derive(Debug, Args)]
@@ -25,7 +27,8 @@ Examples:
   towpath metrics                   all there is, once, in Prometheus' text format
   towpath metrics --json            the same as one JSON object for each daemon
   towpath metrics --every 1s --json | jq -c '.series[] | select(.group == \"link\")'
-  towpath metrics --host h2         one of this machine's daemons
+  towpath metrics --host h2         of this host, wherever it is
+  towpath metrics --all             of every host, by this machine's daemons
 
 Of the host: endpoint, virtual machine, daemon. Of each link, each association with another host
 (label peer), each task, each channel of a task. A label is a host, task, link or channel by its
@@ -37,14 +40,18 @@ For Prometheus' node exporter (textfile collector), each minute:
 
 With --every a daemon tells what changed since the last time; a reader that does not keep up is told
 less often, and `lost` counts what was left out: moments, no numbers. A daemon has at most eight
-such readers; who asks once is answered beside them. One that ends, or does not answer, is said so
-of, and left out from then on.
+such readers; who asks once is answered beside them. What a host of another machine measures is asked
+of its daemon by this machine's: both have room for 64 of that. A daemon that ends, or does not answer,
+is said so of, and left out from then on.
 
 Exit status: 0 printed, 255 could not, or no daemon is left.")]
 pub(crate) struct MetricsArgs {
-    /// Only this host, one of this machine: h2, 2, or its name
+    /// Only this host, on whatever machine: h2, 2, or its name
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
+    /// All hosts of the virtual machine, not this machine's alone
+    #[arg(long, conflicts_with = "host")]
+    all: bool,
     /// Print again and again, until interrupted: at least 100ms apart
     #[arg(long, value_name = "DURATION", value_parser = units::duration_between("100ms", "24h"))]
     every: Option<Duration>,
@@ -61,22 +68,11 @@ struct Told {
 }
 
 impl Told {
-    /// Asks for it; none: the daemon has not joined yet, or is not the one that is `wanted`.
-    fn connect(
-        socket: &Path,
-        wanted: Option<&str>,
-        every: Option<Duration>,
-    ) -> anyhow::Result<Option<Self>> {
-        let mut client = Client::connect(socket)?;
-        let Some(host) = client.info()?.me else { return Ok(None) };
-        if let Some(wanted) = wanted
-            && among_hosts(&mut client, |all| known_host(all, wanted))?.id != host
-        {
-            return Ok(None);
-        }
+    /// Asks the daemon of `client`, which is `here`, for what `host` measures.
+    fn ask(mut client: Client, host: HostId, every: Option<Duration>) -> anyhow::Result<Self> {
         let every_ms = every.map(|every| u32::try_from(every.as_millis()).unwrap_or(u32::MAX));
-        client.sender.send(&Request::Observe { every_ms })?;
-        Ok(Some(Self { host, client, store: Store::default() }))
+        client.sender.send(&Request::Observe { host: Some(host), every_ms })?;
+        Ok(Self { host, client, store: Store::default() })
     }
 
     /// Waits for the end of the next round.
@@ -98,15 +94,46 @@ impl Told {
     }
 }
 
-pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode> {
-    let mut daemons = Vec::new();
-    let mut failed = Vec::new();
+/// Hosts whose daemons run here, by id.
+fn here(vm: &VmDir) -> anyhow::Result<(BTreeMap<HostId, PathBuf>, Vec<anyhow::Error>)> {
+    let (mut here, mut failed) = (BTreeMap::new(), Vec::new());
     for socket in control::sockets(vm)? {
-        match Told::connect(&socket, args.host.as_deref(), args.every) {
-            Ok(daemon) => daemons.extend(daemon),
+        match Client::connect(&socket).and_then(|mut client| client.info()) {
+            Ok(info) => here.extend(info.me.map(|me| (me, socket))),
+            Err(e) => failed.push(e.into()),
+        }
+    }
+    Ok((here, failed))
+}
+
+/// Asks all that are to be asked: hosts of other machines by a daemon of this one.
+fn ask(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<(Vec<Told>, Vec<anyhow::Error>)> {
+    let (here, mut failed) = here(vm)?;
+    let Some(by) = here.values().next() else {
+        return Err(failed.pop().unwrap_or_else(absent));
+    };
+    let wanted: Vec<HostId> = if let Some(wanted) = &args.host {
+        let mut client = Client::connect(by)?;
+        [among_hosts(&mut client, |all| find_host(all, wanted))?.id].into()
+    } else if args.all {
+        let all = host_table(&mut Client::connect(by)?)?;
+        all.iter().filter(|h| h.state == HostState::Up).map(|h| h.id).collect()
+    } else {
+        here.keys().copied().collect()
+    };
+    let mut daemons = Vec::new();
+    for host in wanted {
+        let client = Client::connect(here.get(&host).unwrap_or(by));
+        match client.map_err(Into::into).and_then(|client| Told::ask(client, host, args.every)) {
+            Ok(daemon) => daemons.push(daemon),
             Err(e) => failed.push(e),
         }
     }
+    Ok((daemons, failed))
+}
+
+pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode> {
+    let (mut daemons, mut failed) = ask(vm, args)?;
     if args.host.is_none() {
         for stopped in control::stopped(vm)? {
             eprintln!("warning: {stopped}");
@@ -120,7 +147,7 @@ pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode
         });
         let mut failed = failed.drain(..);
         if daemons.is_empty() {
-            return Err(failed.next_back().unwrap_or_else(|| absent(args.host.as_deref())));
+            return Err(failed.next_back().unwrap_or_else(absent));
         }
         for e in failed {
             eprintln!("warning: {e:#}");
@@ -144,11 +171,8 @@ pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode
 }
 
 /// Why there is nothing to print though every daemon answers.
-fn absent(wanted: Option<&str>) -> anyhow::Error {
-    match wanted {
-        Some(host) => anyhow!("{host} does not run here\nhint: run this on its machine"),
-        None => anyhow!("no daemon here has joined yet\nhint: `towpath logs` shows what it tries"),
-    }
+fn absent() -> anyhow::Error {
+    anyhow!("no daemon here has joined yet\nhint: `towpath logs` shows what it tries")
 }
 
 /// What a series is about: name and value of each label of its group.

@@ -456,6 +456,12 @@ impl Node {
         self.endpoint.consumed(association, channel, len);
     }
 
+    /// Sends nothing more on such a channel, and takes nothing more; `why` is told the peer.
+    pub fn finish_channel(&mut self, association: AssociationId, channel: ChannelId, why: u16) {
+        self.peers.all_dirty();
+        self.endpoint.finish_channel(association, channel, why);
+    }
+
     /// Connects to a host without having anything to say yet.
     pub fn connect_to(&mut self, now: Instant, host: HostId, memory: &mut dyn Memory) {
         self.ensure_connection(now, host);

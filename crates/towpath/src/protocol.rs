@@ -120,9 +120,11 @@ pub enum Request {
         /// Only those with hosts behind this one.
         after: Option<HostId>,
     },
-    /// Tell what the daemon measures, all of it now, then what changed, every so often:
+    /// Tell what a daemon measures, all of it now, then what changed, every so often:
     /// [`Reply::Metrics`] follow, or [`Reply::Failed`].
     Observe {
+        /// Whose; `None`: the one that is asked.
+        host: Option<HostId>,
         /// Milliseconds between two rounds, brought within
         /// [`EVERY_MIN`](towpath_vm::metrics::subscription::EVERY_MIN) and
         /// [`EVERY_MAX`](towpath_vm::metrics::subscription::EVERY_MAX); `None`: one round.

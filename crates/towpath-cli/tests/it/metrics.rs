@@ -107,11 +107,76 @@ fn a_daemon_that_is_stopped_is_said_so_of() {
 }
 
 #[test]
+fn a_host_of_another_machine_is_asked_by_the_daemon_here() {
+    let vm = Vm::up(2);
+    // As if it were another machine's: nobody here sees its socket.
+    let (dir, away) = (vm.vm_dir().host(2), vm.vm_dir().path.join("away"));
+    std::fs::rename(&dir, &away).expect("it can be moved");
+    let json = |args: &[&str]| -> Vec<Value> {
+        let said = printed(&vm, args);
+        said.lines().map(|line| serde_json::from_str(line).expect("one JSON object")).collect()
+    };
+    let number = |told: &Value, group: &str, metric: &str| -> u64 {
+        let series = told["series"].as_array().expect("series");
+        let of = series.iter().find(|s| s["group"] == group).expect("the group is told");
+        of["values"][metric].as_u64().expect("a number")
+    };
+    assert_eq!(json(&["metrics", "--json"]).len(), 1);
+    let [there] = &json(&["metrics", "--host", "h2", "--json"])[..] else { panic!("one host") };
+    assert!(there["host"].as_str().expect("a host").starts_with("h2"), "{there}");
+    assert!(number(there, "endpoint", "packets_sent") > 0, "{there}");
+    assert_eq!(number(there, "daemon", "clients"), 0, "nobody is connected to it");
+    assert_eq!(json(&["metrics", "--all", "--json"]).len(), 2);
+    let text = printed(&vm, &["metrics", "--all"]);
+    assert!(text.contains("host=\"h1.") && text.contains("host=\"h2."), "{text}");
+    // It takes eight readers of one host.
+    let h2 = vm.client(1).info().expect("an answer").me.and_then(|me| {
+        let id = towpath_wire::HostId::new(2, 2)?;
+        (me.slot() == 1).then_some(id)
+    });
+    let mut readers: Vec<_> = (0..9).map(|_| vm.client(1)).collect();
+    for reader in &mut readers {
+        reader.sender.send(&Request::Observe { host: h2, every_ms: Some(60_000) }).unwrap();
+    }
+    let refused = |reader: &mut towpath::Client| {
+        let told = reader.receiver.next(Some(LONG)).unwrap();
+        matches!(told, Some(Reply::Failed(why)) if why.contains("as many readers"))
+    };
+    assert_eq!(readers.iter_mut().filter_map(|r| refused(r).then_some(())).count(), 1);
+    drop(readers);
+    // Again and again, with what changed meanwhile; readers that end leave nothing.
+    for _ in 0..3 {
+        let mut reader = follow(&vm, &["metrics", "--host", "h2", "--every", "100ms", "--json"]);
+        let lines = BufReader::new(reader.stdout.take().expect("a pipe")).lines();
+        let told: Vec<Value> = lines
+            .take(4)
+            .map(|line| serde_json::from_str(&line.expect("a line")).expect("one JSON object"))
+            .collect();
+        let sent = |told: &Value| number(told, "endpoint", "packets_sent");
+        assert!(told.windows(2).all(|pair| sent(&pair[0]) <= sent(&pair[1])));
+        assert!(sent(&told[0]) < sent(&told[3]), "what it tells takes packets");
+        reader.kill().expect("it runs");
+        reader.wait().expect("it ends");
+    }
+    // It dies: the reader is told.
+    let mut reader = follow(&vm, &["metrics", "--host", "h2", "--every", "100ms", "--json"]);
+    let mut lines = BufReader::new(reader.stdout.take().expect("a pipe")).lines();
+    lines.next().expect("a line").expect("it can be read");
+    std::fs::rename(&away, &dir).expect("it can be moved back");
+    Vm::signal(vm.pid(2), "-KILL");
+    while lines.next().is_some() {}
+    let mut said = String::new();
+    reader.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    assert_eq!(reader.wait().expect("it ends").code(), Some(255), "{said}");
+    assert!(said.contains("h2") && said.contains("is over"), "{said}");
+}
+
+#[test]
 fn a_connection_is_told_once() {
     let vm = Vm::up(1);
     let mut client = vm.client(1);
     for _ in 0..2 {
-        client.sender.send(&Request::Observe { every_ms: Some(0) }).unwrap();
+        client.sender.send(&Request::Observe { host: None, every_ms: Some(0) }).unwrap();
     }
     let mut replies = Vec::new();
     while replies.len() < 4 {
@@ -168,7 +233,7 @@ fn with_every_what_changed_is_told_and_a_ninth_reader_is_refused() {
     // Those that ask once and do not read give their places up to others.
     let mut idle: Vec<_> = (0..9).map(|_| vm.client(1)).collect();
     for client in &mut idle {
-        client.sender.send(&Request::Observe { every_ms: None }).unwrap();
+        client.sender.send(&Request::Observe { host: None, every_ms: None }).unwrap();
     }
     assert!(vm.towpath(&["metrics"]).status.success());
     for reader in &mut readers {
@@ -179,7 +244,7 @@ fn with_every_what_changed_is_told_and_a_ninth_reader_is_refused() {
     let until = std::time::Instant::now() + LONG;
     loop {
         let mut client = vm.client(1);
-        client.sender.send(&Request::Observe { every_ms: Some(0) }).unwrap();
+        client.sender.send(&Request::Observe { host: None, every_ms: Some(0) }).unwrap();
         if matches!(client.receiver.next(Some(LONG)).unwrap(), Some(Reply::Metrics(_))) {
             break;
         }

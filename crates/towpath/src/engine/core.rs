@@ -20,6 +20,7 @@ use super::held::{Held, KEY_HELD};
 use super::launch::Launch;
 use super::network::Network;
 use super::poll::{Events, Poll, Waker};
+use super::remote::{LABEL_METRICS, Remote};
 use super::requests::Clients;
 use super::spawner::{Order, Report};
 use super::tasks::{Conversations, KEY_TASKS, TaskSocket};
@@ -119,6 +120,7 @@ pub struct Engine {
     pub(super) clients: Clients,
     pub(super) conversations: Conversations,
     pub(super) held: Held,
+    pub(super) remote: Remote,
     pub(super) doors: Doors,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
@@ -135,10 +137,11 @@ pub struct Engine {
 
 impl Engine {
     /// An engine around a node.
-    pub fn new(node: Node, options: EngineOptions) -> Result<Self, EngineError> {
+    pub fn new(mut node: Node, options: EngineOptions) -> Result<Self, EngineError> {
         let EngineOptions { vm, listener, tasks, udp, link_rate, clock, .. } = options;
         let EngineOptions { signals, mut launch, descriptors, keeper, .. } = options;
         launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
+        node.serve(LABEL_METRICS..=LABEL_METRICS);
         let poll = Poll::new().map_err(system("epoll"))?;
         let waker = Waker::new().map_err(system("eventfd"))?;
         let network = Network::new(udp, link_rate, KEY_LINKS, &poll);
@@ -157,6 +160,7 @@ impl Engine {
             poll,
             conversations: Conversations::new(tasks.listener),
             held: Held::default(),
+            remote: Remote::default(),
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
             ending: false,
@@ -272,6 +276,7 @@ impl Engine {
         let node = self.node.poll_timeout().map(|(at, _)| at);
         let orphan = self.clients.orphans.values().min().copied();
         let others = orphan.into_iter().chain(self.doors.shut_until).chain(self.observers_due());
+        let others = others.chain(self.remote_due());
         node.into_iter().chain(others).min()
     }
 
@@ -319,6 +324,7 @@ impl Engine {
         self.keep_tokens();
         self.answer_kept();
         self.tell_observers();
+        self.serve_remote();
         self.flush_clients();
         Ok(())
     }
@@ -425,7 +431,9 @@ impl Engine {
                 self.ending = true;
                 self.is_over = true;
             }
-            NodeEvent::Channel { .. } => {}
+            NodeEvent::Channel { association, event, .. } => {
+                self.on_daemons_channel(association, event);
+            }
         }
         Ok(())
     }

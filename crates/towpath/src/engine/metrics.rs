@@ -19,7 +19,7 @@ const TURN_TIME: u8 = metrics::table::TURN_TIME.number;
 const TURN_WORK: u8 = metrics::table::TURN_WORK.number;
 
 /// All that a daemon measures: its own series stand between those of its node.
-struct Everything<'a>(&'a Engine);
+pub(super) struct Everything<'a>(pub(super) &'a Engine);
 
 impl Source for Everything<'_> {
     fn after(&mut self, last: Option<Series>) -> Option<Row> {

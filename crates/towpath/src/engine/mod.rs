@@ -17,6 +17,7 @@ mod launch;
 mod metrics;
 mod network;
 mod poll;
+mod remote;
 mod requests;
 mod spawner;
 mod tasks;

@@ -232,7 +232,10 @@ impl Engine {
                 let (networks, more) = self.node.networks(after, LOADS_MAX);
                 self.reply(key, &Reply::Networks { networks, more });
             }
-            Request::Observe { every_ms } => self.observe(key, every_ms),
+            Request::Observe { host: Some(host), every_ms } if self.node.me() != Some(host) => {
+                self.observe_there(key, host, every_ms);
+            }
+            Request::Observe { every_ms, .. } => self.observe(key, every_ms),
             Request::Watch => {
                 if let Some(c) = self.clients.all.get_mut(&key) {
                     c.watches = true;
