@@ -18,10 +18,10 @@ typedef char letter_is_24[sizeof(towpath_letter) == 24 ? 1 : -1];
 typedef char listed_is_280[sizeof(towpath_mail_listed) == 280 ? 1 : -1];
 typedef char group_is_272[sizeof(towpath_group_info) == 272 ? 1 : -1];
 typedef char state_is_24[sizeof(towpath_group_state) == 24 ? 1 : -1];
-typedef char pattern_is_24[sizeof(towpath_pattern) == 24 ? 1 : -1];
+typedef char pattern_is_32[sizeof(towpath_pattern) == 32 ? 1 : -1];
 typedef char operation_is_40[sizeof(towpath_operation) == 40 ? 1 : -1];
 
-static towpath_wanted from(towpath_id source, int32_t tag)
+static towpath_wanted from(towpath_id source, int64_t tag)
 {
     towpath_wanted wanted = {0};
     wanted.source = source;
@@ -39,7 +39,7 @@ static void values(towpath_task *task)
     uint32_t posted_room[2] = {0};
     char bytes[8] = "";
     towpath_received about;
-    towpath_pattern even = {0, 0x300000002, ~UINT64_C(4)}, any = {0};
+    towpath_pattern even = {0, 2, ~UINT64_C(4), 3, UINT32_MAX}, any = {0};
     towpath_envelope envelope = {6, 3, 0};
     towpath_posted *posted = NULL, *other = NULL, *pair[2];
     towpath_sending *sending = NULL;
