@@ -55,6 +55,20 @@ static void values(towpath_task *task)
     CHECK(towpath_recv_values(task, &seven, TOWPATH_F64, in, 4, 0, NULL) == TOWPATH_NONE);
     CHECK(towpath_send_values(task, me, 7, 13, out, 3) == TOWPATH_E_ARGUMENT);
 
+    /* A tag of 64 bits; and a receive that ignores its upper half. */
+    towpath_pattern lower = {0, 5, UINT32_MAX, 0, UINT32_MAX};
+    towpath_wanted wide = from(0, INT64_MIN + 5);
+    OK(towpath_send(task, me, INT64_MIN + 5, "wide", 5));
+    OK(towpath_send(task, me, 5, "five", 5));
+    OK(towpath_recv_into(task, &wide, bytes, sizeof bytes, 0, &about));
+    CHECK(about.tag == INT64_MIN + 5 && strcmp(bytes, "wide") == 0);
+    OK(towpath_send(task, me, INT64_MAX - INT64_C(0xfffffffa), "last", 5));
+    for (which = 0; which < 2; which++) {
+        OK(towpath_post(task, &lower, 0, bytes, sizeof bytes, &posted));
+        OK(towpath_finish_posted(task, &posted, 0, &about));
+        CHECK((uint32_t)about.tag == 5 && strcmp(bytes, which == 0 ? "five" : "last") == 0);
+    }
+
     /* Tags 2 and 6 of context 3; and whatever else comes. */
     OK(towpath_post(task, &even, 0, bytes, sizeof bytes, &posted));
     OK(towpath_post(task, &any, TOWPATH_U32, posted_room, sizeof posted_room, &other));
