@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
 use towpath_proto::AssociationId;
 use towpath_vm::control::{Alone, Command, Commits, Leave, Ticket};
@@ -203,8 +202,6 @@ pub(crate) enum Waiting {
 #[derive(Debug)]
 pub(crate) struct Newcomer {
     pub(crate) id: AssociationId,
-    /// Where it receives, if at several addresses.
-    pub(crate) addrs: Vec<SocketAddr>,
     /// The token that counts as used by it.
     pub(crate) nonce: Option<[u8; 16]>,
 }

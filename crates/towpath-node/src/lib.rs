@@ -55,7 +55,6 @@ pub mod relay;
 pub mod restore;
 pub mod room;
 
-mod addresses;
 mod broken;
 mod channels;
 mod commit;

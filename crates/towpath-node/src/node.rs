@@ -14,7 +14,7 @@ use towpath_proto::{
 use towpath_vm::control::ControlState;
 use towpath_vm::requests::REQUESTS_MAX;
 use towpath_vm::{
-    ControlLog, Ending, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo, TaskSpec,
+    ControlLog, Ending, Fields, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo, TaskSpec,
     Tasks, message,
 };
 use towpath_wire::frame::MESSAGE_CHARGE;
@@ -145,6 +145,7 @@ impl Node {
             cpus: self.config.cpus,
             slots: self.config.slots,
             state: HostState::Up,
+            fields: Fields::default(),
         }
     }
 

@@ -11,6 +11,7 @@ use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use towpath_vm::Snapshot;
+use towpath_wire::bytes::ParseError;
 use towpath_wire::id::SLOT_MAX;
 use towpath_wire::{HostId, Instant};
 
@@ -18,8 +19,6 @@ use towpath_wire::{HostId, Instant};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     pub(crate) snapshot: Snapshot,
-    /// Hosts that receive at several addresses.
-    pub(crate) addresses: Vec<(HostId, Vec<SocketAddr>)>,
     /// Keys of deleted hosts, and who they were.
     pub(crate) deleted: Deleted,
     /// The last term that any life of the founder may have led in, kept or not.
@@ -39,6 +38,9 @@ pub enum SavedError {
         /// How many.
         hosts: usize,
     },
+    /// It says what must be known, and is not.
+    #[error("{0}")]
+    Refused(ParseError),
     /// It is another host's.
     #[error("it belongs to a host with another key")]
     OtherKey,
@@ -59,6 +61,7 @@ impl Saved {
         if hosts > usize::from(SLOT_MAX) {
             return Err(SavedError::TooMany { hosts });
         }
+        saved.snapshot.table.check().map_err(SavedError::Refused)?;
         Ok(saved)
     }
 

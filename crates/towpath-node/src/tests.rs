@@ -201,7 +201,7 @@ fn two_that_ask_each_other_at_the_limit_of_routes_get_theirs() {
     }
     events(&mut node);
     let ask =
-        |from| Message::StreamAsk(StreamAsk { from, to: task, forth: [1; 32], back: [2; 32] });
+        |from| Message::StreamAsk(StreamAsk { from, to: task, key: [1; 32] });
     let (last, beyond) = (peers[ROUTES_MAX - 1], peers[ROUTES_MAX]);
     node.handle_message(NOW, other, ask(last));
     let listens = |e: &NodeEvent| match e {

@@ -6,6 +6,7 @@ use towpath_io::shared::{Head, Outbound, PushError, SHORT_MAX};
 use towpath_vm::account::RouteState;
 use towpath_vm::talk::ToDaemon;
 use towpath_wire::TaskId;
+use towpath_wire::talk::Tag;
 
 use crate::deadline::Deadline;
 use crate::error::SendError;
@@ -167,7 +168,7 @@ impl Task {
     pub(crate) fn by_open_ring(
         &mut self,
         to: TaskId,
-        tag: i32,
+        tag: Tag,
         [context, format]: [u32; 2],
         bytes: &[u8],
     ) -> bool {

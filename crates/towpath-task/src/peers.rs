@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use towpath_vm::collective::{Message as Say, NOTICE, Standing};
 use towpath_vm::matching::Wanted;
 use towpath_wire::TaskId;
-use towpath_wire::talk::MULTICAST_MAX;
+use towpath_wire::talk::{MULTICAST_MAX, Tag};
 
 use crate::error::{Full, SendError};
 use crate::message::{Envelope, Message};
@@ -83,7 +83,7 @@ impl Peers {
     fn try_send(
         &self,
         task: &mut Task,
-        tag: i32,
+        tag: Tag,
         to: &[TaskId],
         Say { format, parts }: &Say,
     ) -> Result<(), SendError> {

@@ -118,7 +118,6 @@ impl Node {
                 && self.remote_of(newcomer.id).is_some()
             {
                 self.peers.set_up(host.id, newcomer.id);
-                self.note_addresses(host.id, core::mem::take(&mut newcomer.addrs));
             }
         }
         let change = entry.change.clone();
@@ -133,11 +132,7 @@ impl Node {
         }
         let Some(log) = &self.log else { return };
         let snapshot = log.snapshot().clone();
-        let others = self.addresses_of(snapshot.table.up().map(|h| h.id));
         self.tell(now, new, Message::Welcome(Welcome { you: new, snapshot }));
-        if let Some(others) = others {
-            self.tell(now, new, others);
-        }
         self.greet(now, new);
     }
 

@@ -31,16 +31,13 @@ impl Node {
         vm_key: impl Into<Zeroizing<[u8; 32]>>,
         saved: Saved,
     ) -> Result<Self, SavedError> {
-        let Saved { snapshot, addresses, deleted, led } = saved;
+        let Saved { snapshot, deleted, led } = saved;
         let mut node = Self::new(config, crypto, rng);
         let own = snapshot.table.get(snapshot.leader).map(|h| h.key);
         if own != Some(node.endpoint.public_key().0) {
             return Err(SavedError::OtherKey);
         }
         node.vm_key = Some(vm_key.into());
-        for (host, addrs) in addresses {
-            node.note_addresses(host, addrs);
-        }
         let recovery = Recovery { waiting: BTreeSet::new(), until: now + RECOVER_FOR, led };
         node.lead.recovery = Some(recovery);
         node.take_state(now, snapshot, deleted);
@@ -51,11 +48,8 @@ impl Node {
     /// What a founder is to keep; `None` elsewhere, and while it asks its members.
     pub fn saved(&self) -> Option<Saved> {
         let log = self.log.as_ref().filter(|l| self.me == Some(l.leader()))?;
-        let known = |host: &HostId| log.table().get(*host).is_some();
-        let addresses = self.peers.addresses.iter().filter(|(host, _)| known(host));
         Some(Saved {
             snapshot: log.snapshot().clone(),
-            addresses: addresses.map(|(host, addrs)| (*host, addrs.clone())).collect(),
             deleted: log.deleted().clone(),
             led: 0,
         })

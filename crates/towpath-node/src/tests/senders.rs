@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use towpath_vm::channel::ChannelSpec;
 use towpath_vm::message::{
-    Accepted, Addresses, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit,
+    Accepted, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit,
     ChannelAnswer, ChannelAsk, ChannelWithdrawn, Credit, Entries, Exited, Halt, Input, Kill, List,
     MessageError, Numbers, Output, Parted, Relay, Report, Resumed, Siblings, Spawn, SpawnFor,
     Started, StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch,
@@ -49,7 +49,7 @@ const fn who(message: &Message) -> Who {
         | Message::ChannelAsk(_)
         | Message::ChannelAnswer(_)
         | Message::ChannelWithdrawn(_) => Who::Nobody,
-        Message::Entries(_) | Message::Addresses(_) | Message::Halt(_) | Message::Resumed(_) => {
+        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) => {
             Who::Leader
         }
         // Of requests of ours, which run on one host.
@@ -165,7 +165,7 @@ fn examples(s: &mut Stage) -> Vec<Message> {
     let answer = || Ok(Answer::Clock(77));
     let asker = theirs;
     let join = || Question::Registry(RegistryOp::Join("g".into()));
-    let stream = StreamAsk { from: theirs, to: mine, forth: [1; 32], back: [2; 32] };
+    let stream = StreamAsk { from: theirs, to: mine, key: [1; 32] };
     vec![
         Message::Welcome(Welcome { you: me, snapshot }),
         Message::Entries(Entries { entries: vec![entry] }),
@@ -214,7 +214,6 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         }),
         Message::ChannelAnswer(ChannelAnswer { channel: 70, outcome: Ok(()) }),
         Message::ChannelWithdrawn(ChannelWithdrawn { channel: 70 }),
-        Message::Addresses(Addresses { hosts: vec![(named, vec![addr(50), addr(51)])] }),
     ]
 }
 
@@ -250,7 +249,7 @@ fn traces(s: &mut Stage, from: HostId) -> String {
     let queued: Vec<Vec<Message>> = hosts.into_iter().map(queued).collect();
     let strays = core::mem::take(&mut node.requests.strays);
     let traces = format!(
-        "{queued:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{queued:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         node.local,
         node.jobs,
         node.lead,
@@ -260,7 +259,6 @@ fn traces(s: &mut Stage, from: HostId) -> String {
         node.tasks,
         node.log,
         node.events,
-        node.peers.addresses,
         node.is_frozen(),
     );
     node.requests.strays = strays;
@@ -317,7 +315,7 @@ fn check(me: usize, prepare: impl Fn(&mut Stage, &Message)) {
 /// Whether a host that leads, or one that does not, has anything to do with a kind.
 const fn concerns(me: usize, message: &Message) -> bool {
     match message {
-        Message::Entries(_) | Message::Addresses(_) | Message::Halt(_) | Message::Resumed(_) => {
+        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) => {
             me != LEADER
         }
         Message::Asked(_)

@@ -26,7 +26,7 @@ pub(super) fn context_from(context: u32) -> i32 {
 
 pub(super) fn envelope_of(envelope: Envelope) -> towpath::Envelope {
     let Envelope { tag, context, format } = envelope;
-    towpath::Envelope { tag, context: context_of(context), format }
+    towpath::Envelope { tag: tag.into(), context: context_of(context), format }
 }
 
 pub(super) fn rules_of(rules: MailRules) -> towpath::MailRules {

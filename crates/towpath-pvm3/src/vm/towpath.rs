@@ -149,6 +149,8 @@ impl Member {
         let about = message.about();
         self.learn(about.src.host());
         let towpath::Received { src, tag, context, format, .. } = about;
+        // PVM has no number for a tag of more than 32 bits.
+        let tag = i32::try_from(tag).unwrap_or(i32::MAX);
         let envelope = Envelope { tag, context: context_from(context), format };
         Incoming { source: low(src), envelope, body: Received::Task(message) }
     }
@@ -373,7 +375,7 @@ impl Vm for Member {
                 found => found,
             },
         };
-        let wanted = Wanted { source, tag, context: context_of(context) };
+        let wanted = Wanted { source, tag: tag.map(Into::into), context: context_of(context) };
         let taken = self.task.recv_at_hand(&wanted);
         let taken = self.receive(taken);
         self.take_events();

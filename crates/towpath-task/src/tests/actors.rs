@@ -42,7 +42,7 @@ pub(crate) fn with_ring() -> Pair {
 }
 
 /// The header of a message of one piece.
-pub(crate) fn header(src: TaskId, dst: TaskId, tag: i32, seq: u32, len: usize) -> Header {
+pub(crate) fn header(src: TaskId, dst: TaskId, tag: i64, seq: u32, len: usize) -> Header {
     Header { src, dst, tag, context: 0, seq, format: 0, total: len as u64, offset: 0 }
 }
 

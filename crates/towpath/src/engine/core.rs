@@ -396,6 +396,8 @@ impl Engine {
                 self.tell_watchers(&HostEvent::Added(host));
             }
             NodeEvent::ContactOver { host, end } => log!("contact with host {host} over: {end}"),
+            NodeEvent::Unread { host: Some(host), why } => log!("host {host}: {why}"),
+            NodeEvent::Unread { host: None, why } => log!("the leader that is joined: {why}"),
             NodeEvent::HostLost(id) => {
                 log!("host {id} lost");
                 self.tell_watchers(&HostEvent::Lost(id));

@@ -5,6 +5,11 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use crate::support::{ANY, LONG, Vm, pattern};
 use towpath::task::{Choice, Envelope, RecvError, Route, Wanted};
 
+/// The tag of message `n`: every other one takes more than 32 bits, and has the lower half of another.
+const fn tag_of(n: i64) -> i64 {
+    if n % 2 == 0 { n } else { n << 33 | (n - 1) }
+}
+
 /// Two tasks, `hosts` hosts apart: messages of many lengths arrive whole and in order, both ways.
 fn exchange(hosts: usize) {
     let vm = Vm::up(hosts);
@@ -14,21 +19,21 @@ fn exchange(hosts: usize) {
     let lens = [0, 1, 15, 16, 4096, 16_320, 16_321, 65_536, 65_537, 300_000, 3_000_000];
     let from = a.id();
     let echo = std::thread::spawn(move || {
-        for (tag, len) in (0..).zip(lens) {
-            let got = b.recv(&ANY).unwrap();
-            assert_eq!((got.src(), got.tag(), got.len()), (from, tag, len));
-            assert!(got.bytes() == pattern(tag as u64, len), "message {tag}");
-            b.send(from, got.tag() + 100, got.bytes()).unwrap();
+        for (n, len) in (0..).zip(lens) {
+            let got = b.recv(&ANY.tag(tag_of(n))).unwrap();
+            assert_eq!((got.src(), got.tag(), got.len()), (from, tag_of(n), len));
+            assert!(got.bytes() == pattern(n as u64, len), "message {n}");
+            b.send(from, !got.tag(), got.bytes()).unwrap();
         }
         b.leave().unwrap();
     });
-    for (tag, len) in (0..).zip(lens) {
-        a.send(to, tag, &pattern(tag as u64, len)).unwrap();
+    for (n, len) in (0..).zip(lens) {
+        a.send(to, tag_of(n), &pattern(n as u64, len)).unwrap();
     }
-    for (tag, len) in (0..).zip(lens) {
+    for (n, len) in (0..).zip(lens) {
         let got = a.recv(&ANY).unwrap();
-        assert_eq!((got.src(), got.tag(), got.len()), (to, tag + 100, len));
-        assert!(got.bytes() == pattern(tag as u64, len), "answer {tag}");
+        assert_eq!((got.src(), got.tag(), got.len()), (to, !tag_of(n), len));
+        assert!(got.bytes() == pattern(n as u64, len), "answer {n}");
     }
     echo.join().unwrap();
 }
