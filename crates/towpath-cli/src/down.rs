@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::json;
 use towpath::lock::{Holder, is_locked};
-use towpath::protocol::Request;
+use towpath::protocol::{Reply, Request};
 use towpath::start::parallel;
 use towpath::{Client, ClientError, VmDir, daemon};
 use towpath_vm::{Host, HostState};
@@ -15,6 +15,8 @@ use crate::control::{self, ANSWER, AT_ONCE};
 
 /// How long a daemon may take to answer, and to end then, before it is killed.
 const END_WAIT: Duration = Duration::from_secs(5);
+/// How long hosts of other machines may take to say that they end.
+const HEAR_WAIT: Duration = Duration::from_millis(1500);
 /// How long one that was killed may take to be gone.
 const KILL_WAIT: Duration = Duration::from_secs(1);
 /// Exit status when something is left.
@@ -150,6 +152,21 @@ fn is_over(dir: &std::path::Path, wait: Duration) -> bool {
     true
 }
 
+/// Those of the deleted hosts that did not say that they end.
+fn unheard(leader: &mut Client, deleted: &[Host]) -> Vec<Host> {
+    let until = Instant::now() + HEAR_WAIT;
+    loop {
+        let Ok(Reply::Unheard(unheard)) = leader.ask(&Request::Unheard, ANSWER) else {
+            return Vec::new();
+        };
+        let left: Vec<Host> = deleted.iter().filter(|h| unheard.contains(&h.id)).cloned().collect();
+        if left.is_empty() || Instant::now() > until {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Deletes every host that is not of this machine, if the leader is.
 fn delete_others(vm: &VmDir, running: &[usize], ended: &mut Ended) {
     let ids = running.iter().filter_map(|n| Holder::of(&vm.host(*n))?.host);
@@ -159,12 +176,23 @@ fn delete_others(vm: &VmDir, running: &[usize], ended: &mut Ended) {
         hosts.into_iter().filter(is_other).collect::<Vec<Host>>()
     };
     if let Ok(mut leader) = control::leader(vm) {
-        for host in others(control::host_table(&mut leader).unwrap_or_default()) {
-            match leader.ask(&Request::Delete { host: host.id }, ANSWER) {
-                Ok(_) => ended.deleted += 1,
-                Err(why) => ended.left.push(format!("{} ({}): {why}", host.id, host.name)),
+        let mut deleted = others(control::host_table(&mut leader).unwrap_or_default());
+        deleted.retain(|host| match leader.ask(&Request::Delete { host: host.id }, ANSWER) {
+            Ok(_) => true,
+            Err(why) => {
+                ended.left.push(format!("{} ({}): {why}", host.id, host.name));
+                false
             }
-        }
+        });
+        let unheard = unheard(&mut leader, &deleted);
+        ended.deleted += deleted.len() - unheard.len();
+        ended.left.extend(unheard.into_iter().map(|Host { id, name, .. }| {
+            format!(
+                "{id} ({name}): it does not answer, and may run on\n\
+                 hint: run `towpath down` on its machine; or `towpath up` here once it can be \
+                 reached: it is told then, and ends"
+            )
+        }));
         return;
     }
     // Led from here, by a daemon that does not answer: nobody else can delete them.

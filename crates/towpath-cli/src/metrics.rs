@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, Error, anyhow, bail};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use towpath::protocol::{Reply, Request};
@@ -60,6 +60,9 @@ pub(crate) struct MetricsArgs {
     json: bool,
 }
 
+/// Hosts that are asked once at the same time.
+const AT_ONCE: usize = 32;
+
 /// A daemon that tells what it measures, and what it told.
 struct Told {
     host: HostId,
@@ -95,7 +98,7 @@ impl Told {
 }
 
 /// Hosts whose daemons run here, by id.
-fn here(vm: &VmDir) -> anyhow::Result<(BTreeMap<HostId, PathBuf>, Vec<anyhow::Error>)> {
+fn here(vm: &VmDir) -> anyhow::Result<(BTreeMap<HostId, PathBuf>, Vec<Error>)> {
     let (mut here, mut failed) = (BTreeMap::new(), Vec::new());
     for socket in control::sockets(vm)? {
         match Client::connect(&socket).and_then(|mut client| client.info()) {
@@ -106,13 +109,16 @@ fn here(vm: &VmDir) -> anyhow::Result<(BTreeMap<HostId, PathBuf>, Vec<anyhow::Er
     Ok((here, failed))
 }
 
-/// Asks all that are to be asked: hosts of other machines by a daemon of this one.
-fn ask(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<(Vec<Told>, Vec<anyhow::Error>)> {
+/// A host, and the socket of the daemon that is to ask it.
+type Way = (HostId, PathBuf);
+
+/// Whom to ask, and by which daemon: hosts of other machines by one of this machine's.
+fn wanted(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<(Vec<Way>, Vec<Error>)> {
     let (here, mut failed) = here(vm)?;
     let Some(by) = here.values().next() else {
         return Err(failed.pop().unwrap_or_else(absent));
     };
-    let wanted: Vec<HostId> = if let Some(wanted) = &args.host {
+    let hosts: Vec<HostId> = if let Some(wanted) = &args.host {
         let mut client = Client::connect(by)?;
         [among_hosts(&mut client, |all| find_host(all, wanted))?.id].into()
     } else if args.all {
@@ -121,19 +127,38 @@ fn ask(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<(Vec<Told>, Vec<anyhow:
     } else {
         here.keys().copied().collect()
     };
-    let mut daemons = Vec::new();
-    for host in wanted {
-        let client = Client::connect(here.get(&host).unwrap_or(by));
-        match client.map_err(Into::into).and_then(|client| Told::ask(client, host, args.every)) {
-            Ok(daemon) => daemons.push(daemon),
-            Err(e) => failed.push(e),
-        }
-    }
-    Ok((daemons, failed))
+    let by = |host: HostId| (host, here.get(&host).unwrap_or(by).clone());
+    Ok((hosts.into_iter().map(by).collect(), failed))
+}
+
+/// Those of them that can be asked.
+fn ask(some: &[Way], every: Option<Duration>, failed: &mut Vec<Error>) -> Vec<Told> {
+    let ask = |(host, by): &Way| Told::ask(Client::connect(by)?, *host, every);
+    let one = |asked: &Way| ask(asked).map_err(|e| failed.push(e)).ok();
+    some.iter().filter_map(one).collect()
+}
+
+/// The next round of all that answer, who are no more after it where one round is all.
+fn round(daemons: &mut Vec<Told>, timeout: Duration, failed: &mut Vec<Error>) {
+    daemons.retain_mut(|daemon| {
+        let told = daemon.round(timeout);
+        told.map_err(|e| failed.push(e)).is_ok()
+    });
 }
 
 pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode> {
-    let (mut daemons, mut failed) = ask(vm, args)?;
+    let (wanted, mut failed) = wanted(vm, args)?;
+    let mut daemons = Vec::new();
+    if args.every.is_none() {
+        // No more at once than daemons take.
+        for some in wanted.chunks(AT_ONCE) {
+            let mut asked = ask(some, None, &mut failed);
+            round(&mut asked, ANSWER, &mut failed);
+            daemons.extend(asked);
+        }
+    } else {
+        daemons = ask(&wanted, args.every, &mut failed);
+    }
     if args.host.is_none() {
         for stopped in control::stopped(vm)? {
             eprintln!("warning: {stopped}");
@@ -141,10 +166,9 @@ pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode
     }
     let mut timeout = ANSWER;
     loop {
-        daemons.retain_mut(|daemon| {
-            let told = daemon.round(timeout);
-            told.map_err(|e| failed.push(e)).is_ok()
-        });
+        if args.every.is_some() {
+            round(&mut daemons, timeout, &mut failed);
+        }
         let mut failed = failed.drain(..);
         if daemons.is_empty() {
             return Err(failed.next_back().unwrap_or_else(absent));

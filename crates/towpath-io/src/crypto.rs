@@ -50,11 +50,6 @@ impl Entropy {
     }
 }
 
-/// Random bytes from the operating system.
-pub(crate) fn random() -> [u8; 32] {
-    Entropy::System.draw()
-}
-
 impl Random for Entropy {
     fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), snow::Error> {
         self.fill(out)
@@ -135,7 +130,8 @@ pub(crate) fn shake_without_statics(
     let builder = Builder::with_resolver(params, Box::new(Resolver(Entropy::System)))
         .prologue(prologue)
         .and_then(|b| b.psk(0, psk));
-    let state = builder.and_then(|b| if initiates { b.build_initiator() } else { b.build_responder() });
+    let state =
+        builder.and_then(|b| if initiates { b.build_initiator() } else { b.build_responder() });
     state.expect("keys have the pattern's lengths")
 }
 

@@ -119,6 +119,12 @@ pub enum NodeEvent {
         /// What it says.
         why: String,
     },
+    /// A host closed this one's connections one after another because newer ones with the same key
+    /// took their place: another daemon runs with this host's key.
+    Copied {
+        /// Who said so.
+        host: HostId,
+    },
     /// The log says that this host was deleted from the table.
     Deleted,
     /// Something to do with a process.

@@ -7,7 +7,7 @@ use crate::invitations::Invitations;
 use crate::restore::Recovery;
 use crate::suspects::Suspects;
 use crate::telling::Telling;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use towpath_wire::{HostId, Instant};
 
 /// What only the leader does.
@@ -15,6 +15,8 @@ use towpath_wire::{HostId, Instant};
 pub(crate) struct Lead {
     pub(crate) broken: Broken,
     pub(crate) suspects: Suspects,
+    /// Hosts that the owner deleted while they were up, and that have not ended since.
+    pub(crate) unheard: BTreeSet<HostId>,
     /// Deleted hosts that still have to hear of it, and until when they are given time to.
     pub(crate) farewells: BTreeMap<HostId, Instant>,
     /// It has started again and asks its members first.

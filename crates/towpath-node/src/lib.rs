@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`config`], [`event`] | what a host is started with, tokens; what a node tells its owner |
 //! | [`links`], `paths`, `addresses` | its addresses, those of peers, which pairs carry |
-//! | `hello` | what hosts say of themselves |
+//! | `hello`, `copies` | what hosts say of themselves; two with one key |
 //! | `peers`, `lanes`, `delays` | one connection per host, its channels, how long messages take |
 //! | [`egress`] | who sends next on a link |
 //! | `joining`, `standing` | a join under way; a host and its leader, over silences |
@@ -59,6 +59,7 @@ mod broken;
 mod channels;
 mod commit;
 mod contents;
+mod copies;
 mod delays;
 mod hello;
 mod joining;

@@ -14,8 +14,8 @@ use towpath_proto::{
 use towpath_vm::control::ControlState;
 use towpath_vm::requests::REQUESTS_MAX;
 use towpath_vm::{
-    ControlLog, Ending, Fields, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo, TaskSpec,
-    Tasks, message,
+    ControlLog, Ending, Fields, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo,
+    TaskSpec, Tasks, message,
 };
 use towpath_wire::frame::MESSAGE_CHARGE;
 use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};

@@ -16,6 +16,7 @@ use towpath_vm::talk::Fault;
 use towpath_wire::{ChannelId, HostId, Instant};
 
 use crate::config::reason;
+use crate::copies::Copies;
 use crate::event::NodeEvent;
 use crate::hello::Hello;
 use crate::lanes::{Lanes, Outbox, Purpose, Waiting};
@@ -89,6 +90,7 @@ pub(crate) struct Peers {
     /// Bytes of blocks that went with the associations that had them.
     pub(crate) gone: u64,
     pub(crate) offers: Offers,
+    pub(crate) copies: Copies,
 }
 
 impl Conn {
@@ -525,10 +527,16 @@ impl Node {
                 if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
                     self.peers.dirty.insert(host);
                     self.events.push_back(NodeEvent::Channel { host, association: id, event });
-                } else if let AssociationEvent::Sent { block, .. }
-                | AssociationEvent::Abandoned { block, .. } = event
-                {
-                    memory.release(block);
+                    return;
+                }
+                // Whose it is, is not known yet, or not any more.
+                match event {
+                    AssociationEvent::Sent { block, .. }
+                    | AssociationEvent::Abandoned { block, .. } => memory.release(block),
+                    AssociationEvent::Opened(open) => {
+                        self.endpoint.finish_channel(id, open.channel, reason::UNSERVED);
+                    }
+                    _ => {}
                 }
             }
         }

@@ -128,7 +128,8 @@ impl Task {
         assert!(service >= 0, "service {service}: there are only those from 0 on");
         let number = self.next_call;
         self.next_call = number.checked_add(1).unwrap_or(0);
-        let envelope = Envelope { tag: (!service).into(), context: CALLS, format: Q::CODE.format() };
+        let envelope =
+            Envelope { tag: (!service).into(), context: CALLS, format: Q::CODE.format() };
         let front = i64::from(number).to_le_bytes();
         let sent = self.send_parts(to, envelope, &[&front, &Q::bytes(question)]);
         match sent {
@@ -190,7 +191,8 @@ impl Task {
     /// Answers a question. That its caller has ended is no error: nobody waits for it.
     #[allow(clippy::needless_pass_by_value, reason = "a question is answered once")]
     pub fn reply<A: Plain>(&mut self, call: Call, answer: &[A]) -> Result<(), SendError> {
-        let envelope = Envelope { tag: call.number.into(), context: CALLS, format: A::CODE.format() };
+        let envelope =
+            Envelope { tag: call.number.into(), context: CALLS, format: A::CODE.format() };
         match self.send_with(call.caller(), envelope, &A::bytes(answer)) {
             Err(SendError::NoTask(_)) => Ok(()),
             other => other,

@@ -106,7 +106,11 @@ impl Job {
     }
 
     /// Receives values of a rank.
-    pub fn recv_slice<T: Plain>(&mut self, rank: u32, tag: impl Into<Tag>) -> Result<Values<T>, RecvError> {
+    pub fn recv_slice<T: Plain>(
+        &mut self,
+        rank: u32,
+        tag: impl Into<Tag>,
+    ) -> Result<Values<T>, RecvError> {
         let wanted = self.wanted(rank).tag(tag);
         self.task.recv_slice(&wanted)
     }

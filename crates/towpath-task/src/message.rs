@@ -20,8 +20,8 @@ pub struct Envelope {
 
 impl Envelope {
     /// With a tag, in context 0, of format 0.
-    pub const fn tag(tag: Tag) -> Self {
-        Self { tag, context: 0, format: 0 }
+    pub fn tag(tag: impl Into<Tag>) -> Self {
+        Self { tag: tag.into(), context: 0, format: 0 }
     }
 }
 
@@ -33,7 +33,7 @@ impl From<Tag> for Envelope {
 
 impl From<i32> for Envelope {
     fn from(tag: i32) -> Self {
-        Self::tag(tag.into())
+        Self::tag(tag)
     }
 }
 

@@ -66,7 +66,7 @@ impl Peers {
     ) -> Result<(), TeamError> {
         let to: Vec<TaskId> = to.iter().map(|rank| self.members[*rank as usize]).collect();
         loop {
-            match self.try_send(task, number.cast_signed(), &to, say) {
+            match self.try_send(task, number.cast_signed().into(), &to, say) {
                 // Its end is told to the machine by the watch.
                 Ok(()) | Err(SendError::NoTask(_)) => return Ok(()),
                 Err(SendError::Full(_)) if self.has_notice(task) => self.listen(task),

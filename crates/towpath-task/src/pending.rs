@@ -104,7 +104,7 @@ fn hand(machine: &mut Collective, peers: &Peers, message: Message) {
 
 impl Underway {
     const fn wanted(&self, context: u32) -> Wanted {
-        Wanted { source: None, tag: Some(self.number.cast_signed().into()), context }
+        Wanted { source: None, tag: Some(self.number.cast_signed() as Tag), context }
     }
 
     /// Nobody can ask for its result.

@@ -42,13 +42,8 @@ impl Task {
     /// Sends `bytes` to `to`, in context 0. Returns once they may be reused; waits while the
     /// receiver does not take more, taking in what comes to this task meanwhile.
     #[inline]
-    pub fn send(
-        &mut self,
-        to: TaskId,
-        tag: impl Into<Tag>,
-        bytes: &[u8],
-    ) -> Result<(), SendError> {
-        self.send_with(to, Envelope::tag(tag.into()), bytes)
+    pub fn send(&mut self, to: TaskId, tag: impl Into<Tag>, bytes: &[u8]) -> Result<(), SendError> {
+        self.send_with(to, Envelope::tag(tag), bytes)
     }
 
     /// [`Task::send`] with a context and a format.

@@ -139,10 +139,14 @@ impl ControlState {
         Self { hosts, registry, registered, deleted, applied: 0 }
     }
 
-    /// The same, where these were deleted before.
+    /// The same, where these were deleted before; not those that are up again.
     #[must_use]
-    pub fn with_deleted(self, deleted: impl IntoIterator<Item = ([u8; 32], HostId)>) -> Self {
-        Self { deleted: deleted.into_iter().take(DELETED_MAX).collect(), ..self }
+    pub fn with_deleted(mut self, deleted: impl IntoIterator<Item = ([u8; 32], HostId)>) -> Self {
+        let is_up =
+            |key: &[u8; 32]| self.table().by_key(key).is_some_and(|h| h.state == HostState::Up);
+        let down = deleted.into_iter().filter(|(key, _)| !is_up(key));
+        self.deleted = down.take(DELETED_MAX).collect();
+        self
     }
 
     /// A member's copy: the hosts of a snapshot.
@@ -314,9 +318,7 @@ impl ControlState {
             return Err(StateError::Version(*version));
         }
         match postcard::take_from_bytes::<Self>(body) {
-            Ok((state, [])) => {
-                state.table().check().map_err(StateError::Refused).map(|()| state)
-            }
+            Ok((state, [])) => state.table().check().map_err(StateError::Refused).map(|()| state),
             _ => Err(StateError::Malformed),
         }
     }

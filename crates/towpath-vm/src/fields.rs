@@ -184,7 +184,10 @@ mod tests {
         let snapshot = log.snapshot().clone();
         let (term, index, registered) = (1, 2, vec![]);
         [
-            Message::Welcome(Welcome { you: host(2, fields.clone()).id, snapshot: snapshot.clone() }),
+            Message::Welcome(Welcome {
+                you: host(2, fields.clone()).id,
+                snapshot: snapshot.clone(),
+            }),
             Message::Entries(Entries { entries: vec![entry] }),
             Message::Report(Report { term, index, registered, snapshot: Some(snapshot.clone()) }),
             Message::Resumed(Resumed { snapshot: Some(snapshot) }),
@@ -247,25 +250,27 @@ mod tests {
             assert_eq!(Message::decode(&bytes), Err(MessageError::Refused(kind, unknown)));
         }
         let error = MessageError::Refused(2, unknown);
-        let text = "message kind 2: a field of a host has value 5, which this version does not know";
+        let text =
+            "message kind 2: a field of a host has value 5, which this version does not know";
         assert_eq!(format!("{error}"), text);
     }
 
     #[test]
     fn more_than_may_be_is_refused() {
-        let limit = |field, value, limit| Err(ParseError::Limit { field, value, limit });
+        let limit = |field, value, limit| ParseError::Limit { field, value, limit };
         let most = [200, 126].into_iter().chain([7; 126]).collect::<Vec<u8>>().repeat(2);
-        assert_eq!((most.len(), Fields::try_from(most.clone()).is_ok()), (256, true));
+        let mut full = Fields::try_from(most.clone()).unwrap();
         let more = [&most[..], &[200, 0]].concat();
-        assert_eq!(Fields::try_from(more), limit("bytes of host fields", 258, 256));
+        assert_eq!(Fields::try_from(more), Err(limit("bytes of host fields", 258, 256)));
+        assert_eq!(full.set(201, &[]), Err(limit("bytes of host fields", 258, 256)));
+        assert_eq!(full.set(201, &[0; 256]), Err(limit("bytes of a host field", 256, 255)));
+        assert_eq!((full.len(), full.set(200, &[1; 254]), full.len()), (256, Ok(()), 256));
+        assert_eq!(Fields::try_from([200, 0].repeat(17)), Err(limit("host fields", 17, 16)));
         let mut many = Fields::try_from([200, 0].repeat(16)).unwrap();
-        assert_eq!(many.set(201, &[]), Ok(()), "those of one kind are one then");
-        assert_eq!(Fields::try_from([200, 0].repeat(17)), limit("host fields", 17, 16));
+        assert_eq!(many.set(201, &[]), Err(limit("host fields", 17, 16)));
+        assert_eq!(many.set(200, &[]), Ok(()), "of one kind there is one then");
+        assert_eq!((many.len(), many.set(201, &[])), (2, Ok(())));
         assert!(Fields::try_from(vec![200, 3, 1]).is_err(), "a cut one");
-        let mut full = Fields::try_from(most).unwrap();
-        assert_eq!(full.set(201, &[]), Ok(()));
-        assert_eq!(full.set(202, &[0; 126]), limit("bytes of host fields", 258, 256));
-        assert_eq!(full.set(202, &[0; 256]), limit("bytes of a host field", 256, 255));
         // In an entry it does not decode.
         let entry = Entry { term: 1, index: 1, change: Change::Added(host(1, Fields::default())) };
         let mut bytes = Message::Entries(Entries { entries: vec![entry] }).encode();

@@ -611,10 +611,7 @@ impl Message {
     /// The channel that carries it.
     pub const fn label(&self) -> u16 {
         match self {
-            Self::Welcome(_)
-            | Self::Entries(_)
-            | Self::AskFirst(_)
-            | Self::Resumed(_) => LABEL_LOG,
+            Self::Welcome(_) | Self::Entries(_) | Self::AskFirst(_) | Self::Resumed(_) => LABEL_LOG,
             Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
             Self::TaskEnded(_) => LABEL_SMALL,
             _ => LABEL_TASK,

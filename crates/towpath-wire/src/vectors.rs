@@ -356,7 +356,10 @@ fn headers_of_tasks_have_the_bytes_of_their_map() {
     let mut wide = expected;
     wide[16..24].copy_from_slice(&[8, 7, 6, 5, 4, 3, 2, 1]);
     let tag = 0x0102_0304_0506_0708;
-    assert_eq!((Header { tag, ..header }.emit(), Header::parse(&wide).map(|h| h.tag)), (wide, Ok(tag)));
+    assert_eq!(
+        (Header { tag, ..header }.emit(), Header::parse(&wide).map(|h| h.tag)),
+        (wide, Ok(tag))
+    );
     let mut later = expected;
     later[36] = 1;
     assert_eq!(Header::parse(&later), Err(ParseError::Unknown { field: "zero", value: 1 }));

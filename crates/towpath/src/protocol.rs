@@ -103,6 +103,8 @@ pub enum Request {
         /// The host.
         host: HostId,
     },
+    /// Which hosts were deleted and have not said that they end? Answered by [`Reply::Unheard`].
+    Unheard,
     /// Which way do messages from a task of this host take? Answered by [`Reply::Explained`].
     Explain {
         /// Who sends.
@@ -152,6 +154,8 @@ pub enum Reply {
         /// Its tasks, or why they are not known.
         tasks: Result<Vec<TaskInfo>, String>,
     },
+    /// Answer to [`Request::Unheard`].
+    Unheard(Vec<HostId>),
     /// News of a spawn.
     Task {
         /// From the request.

@@ -71,7 +71,7 @@ fn task(vm: &Vm, host: usize) -> Task {
 }
 
 /// Both send each other something, and have it.
-fn talk(a: &mut Task, b: &mut Task, tag: i32) {
+fn talk(a: &mut Task, b: &mut Task, tag: i64) {
     let (to_a, to_b) = (a.id(), b.id());
     a.send(to_b, tag, b"there").unwrap();
     b.send(to_a, tag, b"back").unwrap();
@@ -173,6 +173,34 @@ fn deleted_hosts_are_remembered_over_an_ordinary_restart_of_a_founder_that_is_al
     assert!(vm.towpath(&["down"]).status.success());
     assert!(founder.child.wait().unwrap().success());
     assert!(!table.exists());
+}
+
+#[test]
+fn down_says_which_hosts_did_not_hear_of_it_and_they_do_once_the_founder_is_up_again() {
+    let vm = Vm::up(2);
+    let far = vm.pid(2);
+    // As if it were another machine's: nobody here sees its socket.
+    let (dir, away) = (vm.vm_dir().host(2), vm.vm_dir().path.join("away"));
+    std::fs::rename(&dir, &away).unwrap();
+    Vm::signal(far, "-STOP");
+    let out = vm.towpath(&["down"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    let said = text(&out.stderr);
+    assert!(said.contains("1 host down") && said.contains("left: h2"), "{said}");
+    assert!(said.contains("does not answer, and may run on"), "{said}");
+    Vm::signal(far, "-CONT");
+    let out = vm.towpath(&["up"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let until = std::time::Instant::now() + PROMPT;
+    while std::path::Path::new(&format!("/proc/{far}")).exists() {
+        assert!(std::time::Instant::now() < until, "it was deleted, and runs on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::fs::rename(&away, &dir).unwrap();
+    // Now nobody is left who has to hear of anything.
+    let out = vm.towpath(&["down"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(!vm.vm_dir().host(1).join("table").exists());
 }
 
 #[test]

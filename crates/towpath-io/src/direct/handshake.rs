@@ -155,7 +155,24 @@ impl Awaited {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use towpath_wire::HostId;
+
+    proptest! {
+        /// Of who has the key, too: what a stranger says does not get past its tag.
+        #[test]
+        fn any_bytes_are_a_message_or_none(bytes in proptest::array::uniform32(any::<u8>())) {
+            let [ours, theirs] = offers();
+            let mut hello = Dialling::new(&ours).hello;
+            hello[FRONT..FRONT + 32].copy_from_slice(&bytes);
+            let proof = tag(&theirs.key, b"hello", &hello[..HELLO_TAG]);
+            hello[HELLO_TAG..].copy_from_slice(&proof);
+            prop_assert!(answer(&theirs, &hello).is_none());
+            let mut said = [7; ANSWER_LEN];
+            said[..32].copy_from_slice(&bytes);
+            prop_assert!(Dialling::new(&ours).confirm(&ours, &said).is_none());
+        }
+    }
 
     fn offers() -> [Offer; 2] {
         let task = |slot| HostId::new(slot, 1).unwrap().task(7).unwrap();

@@ -36,7 +36,14 @@ impl SendBatch {
     /// An empty batch.
     pub fn new() -> Self {
         let remote = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-        let none = Transmit { link: LinkId(0), remote, segment: 1, len: 0, tos: 0, not_before: Instant::ZERO };
+        let none = Transmit {
+            link: LinkId(0),
+            remote,
+            segment: 1,
+            len: 0,
+            tos: 0,
+            not_before: Instant::ZERO,
+        };
         // Touched now, so that a burst later does not make the process grow.
         let buf = vec![0xff; TRAINS * TRAIN_BYTES];
         let insets = std::array::from_fn(|_| Vec::with_capacity(INSETS_MAX));

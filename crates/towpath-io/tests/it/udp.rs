@@ -25,7 +25,14 @@ fn train(batch: &mut SendBatch, remote: SocketAddr, segment: usize, len: usize, 
     for (i, byte) in buffer[..len].iter_mut().enumerate() {
         *byte = (i / segment) as u8 ^ seed;
     }
-    batch.push(Transmit { link: LINK, remote, segment, len, tos: seed & 3, not_before: Instant::ZERO });
+    batch.push(Transmit {
+        link: LINK,
+        remote,
+        segment,
+        len,
+        tos: seed & 3,
+        not_before: Instant::ZERO,
+    });
 }
 
 /// Waits for a datagram.
@@ -152,7 +159,14 @@ fn pieces_in_message_memory_are_gathered_in_their_places() {
         }
         let (segment, len) = (train.segment(), train.used());
         assert_eq!((segment, len), (1200, 4800));
-        batch.push(Transmit { link: LINK, remote, segment, len, tos: 0, not_before: Instant::ZERO });
+        batch.push(Transmit {
+            link: LINK,
+            remote,
+            segment,
+            len,
+            tos: 0,
+            not_before: Instant::ZERO,
+        });
         assert!(near.flush_from(&mut batch, Some(&memory)));
         let mut got = Vec::new();
         while got.len() < 4 {

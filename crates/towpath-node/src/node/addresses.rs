@@ -9,8 +9,8 @@ use core::net::SocketAddr;
 use towpath_vm::{Fields, Host};
 use towpath_wire::HostId;
 
-use crate::hello::Purpose;
 use super::Node;
+use crate::hello::Purpose;
 
 /// Addresses of one host that count.
 const ADDRESSES_MAX: usize = 8;

@@ -15,6 +15,7 @@ use super::Node;
 use super::standing::RETRY_LEADER;
 use crate::commit::{Newcomer, Waiting};
 use crate::config::{JoinTarget, reason, refusal, token_psk};
+use crate::copies::CERTAIN;
 use crate::event::{DeleteError, JoinFailure, NodeEvent};
 use crate::hello::{Hello, Purpose, Unread};
 use crate::joining::Joining;
@@ -259,6 +260,10 @@ impl Node {
 
     pub(crate) fn strike_out(&mut self, now: Instant, host: HostId) -> Result<(), DeleteError> {
         self.may_delete(host)?;
+        let up = |h: &Host| h.state == HostState::Up;
+        if self.log.as_ref().and_then(|log| log.table().get(host)).is_some_and(up) {
+            self.lead.unheard.insert(host);
+        }
         self.propose(now, Command::Leave(Leave { host, deleted: true }));
         Ok(())
     }
@@ -357,6 +362,9 @@ impl Node {
                 }
             }
         }
+        if let Change::Left(id) | Change::Lost(id) = change {
+            self.peers.copies.forget(*id);
+        }
         if let Change::Added(host) = change {
             // The old life of a host that came back is over.
             let table = self.log.as_ref().map(ControlState::table);
@@ -378,6 +386,10 @@ impl Node {
             j.retry_at = Some(now + RETRY_LEADER);
         }
         let Some(host) = self.forget_conn(id) else { return };
+        if matches!(end, End::ByPeer { .. }) {
+            // One that was deleted says so as its last word.
+            self.lead.unheard.remove(&host);
+        }
         self.events.push_back(NodeEvent::ContactOver { host, end: end.clone() });
         match end {
             End::ByPeer { reason: reason::LEFT, .. } => {
@@ -390,7 +402,14 @@ impl Node {
                 self.drop_contact(now, host, reason::FENCED);
                 self.events.push_back(NodeEvent::Deleted);
             }
-            end => self.contact_over(now, host, reason::FENCED, Some(end)),
+            end => {
+                if matches!(end, End::ByPeer { reason: reason::REPLACED, .. })
+                    && self.peers.copies.replaced(now, host) == CERTAIN
+                {
+                    self.events.push_back(NodeEvent::Copied { host });
+                }
+                self.contact_over(now, host, reason::FENCED, Some(end));
+            }
         }
     }
 

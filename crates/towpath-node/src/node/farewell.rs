@@ -1,6 +1,7 @@
 //! How a deleted host hears of it: by the entry of the log that deletes it, and by nothing else.
 //! One that was out of contact at that time is told when it comes back.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_proto::{AssociationId, HostKey};
@@ -36,6 +37,15 @@ impl Node {
         }
     }
 
+    /// Hosts that were deleted while they were up, and did not say that they end: they may run on.
+    /// They are told when they come back, as long as this host remembers them.
+    pub fn unheard(&self) -> Vec<HostId> {
+        let remembered = |host: &HostId| {
+            self.log.as_ref().is_some_and(|log| log.deleted().values().any(|h| h == host))
+        };
+        self.lead.unheard.iter().copied().filter(remembered).collect()
+    }
+
     /// Whether somebody who connects was deleted while it was out of contact. A token makes a new
     /// host of it.
     pub(crate) fn is_to_hear_of_its_end(&self, key: &HostKey, purpose: Purpose) -> bool {
@@ -61,6 +71,7 @@ impl Node {
             // Its end is not that of the new one.
             self.peers.forget(old);
             self.cut_channels(old);
+            self.channels_over(host, old);
             self.closing.push((old, reason::REPLACED));
         }
         self.tell_of_its_end(now, host);

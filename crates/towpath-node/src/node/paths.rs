@@ -7,7 +7,7 @@ use towpath_proto::association::{PathState, PathStatus};
 use towpath_wire::{Instant, LinkId};
 
 use super::Node;
-use crate::addresses::told;
+use super::addresses::told;
 use crate::paths::{Offer, pairs};
 
 impl Node {

@@ -48,11 +48,7 @@ impl Node {
     /// What a founder is to keep; `None` elsewhere, and while it asks its members.
     pub fn saved(&self) -> Option<Saved> {
         let log = self.log.as_ref().filter(|l| self.me == Some(l.leader()))?;
-        Some(Saved {
-            snapshot: log.snapshot().clone(),
-            deleted: log.deleted().clone(),
-            led: 0,
-        })
+        Some(Saved { snapshot: log.snapshot().clone(), deleted: log.deleted().clone(), led: 0 })
     }
 
     /// The latest state known so far; calls the members that are new in it.

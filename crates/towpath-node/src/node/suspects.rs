@@ -41,6 +41,7 @@ impl Node {
         let latest = now + self.lost_after() * ALONE;
         let suspects = &mut self.lead.suspects;
         let wait = if suspects.has(host) { RETRY_LEADER } else { Duration::ZERO };
+        let wait = wait.max(self.peers.copies.wait(now, host));
         suspects.by_host.entry(host).or_insert(Suspect { until: now + time, latest });
         suspects.arm();
         self.peers.try_at(now, host, now + wait);

@@ -402,7 +402,7 @@ fn of_a_host_with_several_addresses_all_are_told() {
     assert!(!net.node(0).next_address(three), "both were tried");
     assert!(!net.node(0).next_address(two));
     let eleven: Vec<_> = (1..12).map(addr).collect();
-    assert_eq!(crate::addresses::told(eleven.clone()), eleven[..8]);
+    assert_eq!(crate::node::addresses::told(eleven.clone()), eleven[..8]);
 }
 
 #[test]

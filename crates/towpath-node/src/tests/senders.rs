@@ -12,17 +12,16 @@ use alloc::vec::Vec;
 
 use towpath_vm::channel::ChannelSpec;
 use towpath_vm::message::{
-    Accepted, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit,
-    ChannelAnswer, ChannelAsk, ChannelWithdrawn, Credit, Entries, Exited, Halt, Input, Kill, List,
-    MessageError, Numbers, Output, Parted, Relay, Report, Resumed, Siblings, Spawn, SpawnFor,
-    Started, StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch,
-    WatchTask, Welcome,
+    Accepted, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, ChannelAnswer,
+    ChannelAsk, ChannelWithdrawn, Credit, Entries, Exited, Halt, Input, Kill, List, MessageError,
+    Numbers, Output, Parted, Relay, Report, Resumed, Siblings, Spawn, SpawnFor, Started, StreamAsk,
+    StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
 };
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
 use towpath_vm::{Change, Ending, Entry, Message, Stream, TaskExit};
 use towpath_wire::{HostId, TaskId};
 
-use super::net::{Net, addr, program};
+use super::net::{Net, program};
 
 /// Who may say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,9 +314,7 @@ fn check(me: usize, prepare: impl Fn(&mut Stage, &Message)) {
 /// Whether a host that leads, or one that does not, has anything to do with a kind.
 const fn concerns(me: usize, message: &Message) -> bool {
     match message {
-        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) => {
-            me != LEADER
-        }
+        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) => me != LEADER,
         Message::Asked(_)
         | Message::TaskOver(_)
         | Message::Report(_)

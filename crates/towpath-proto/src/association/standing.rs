@@ -25,6 +25,9 @@ use super::proving::Proving;
 const PATIENCE_MIN: Duration = Duration::from_millis(20);
 /// A timer that comes later than this says that we ourselves were late.
 const LATE: Duration = Duration::from_millis(1);
+/// So many times that long is taken off for lateness of our own: one that is always late would
+/// never leave a path.
+const EXCUSED_MAX: u32 = 4;
 /// The next packet to a silent path goes out after this share of its silence so far, and no more
 /// than [`ASKED_SOON`]: its return is noticed so much later. A path that was silent for longer than
 /// a minute is asked after a smaller share of that, so that the cost grows with the logarithm of
@@ -54,6 +57,28 @@ struct Silence {
     next: Instant,
 }
 
+/// What is known of the other paths while one waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    /// Nothing but what they do by themselves.
+    Unasked,
+    /// They were asked whether they get on.
+    Asked,
+    /// They do, and have said so while this one waited: it has the rest of its time, and no more.
+    GetOn,
+}
+
+/// What comes of a path that has waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// It waits on.
+    Bears,
+    /// The others are to be asked.
+    Wonders,
+    /// It is silent.
+    IsSilent,
+}
+
 /// How a path stands. Invariants: a path is [fit](Self::is_fit) where it is up, proven and not
 /// silent; one that is not proven has an address that is proving; `waiting` is meaningful only
 /// while something is under way.
@@ -63,8 +88,10 @@ pub(super) struct Standing {
     pub(super) up: bool,
     /// Since when what is under way waits, without any answer.
     waiting: Instant,
-    /// The others were asked about this wait.
-    others_asked: bool,
+    /// What is known of the others in this wait.
+    others: Others,
+    /// What was taken off it for our own lateness.
+    excused: Duration,
     /// When something was last acknowledged for the first time.
     progressed: Option<Instant>,
     /// A packet that asks for an acknowledgement is wanted: of a silent path to see whether it is
@@ -87,7 +114,8 @@ impl Standing {
         Self {
             up: true,
             waiting: Instant::ZERO,
-            others_asked: false,
+            others: Others::Unasked,
+            excused: Duration::ZERO,
             progressed: None,
             ask: false,
             silence: None,
@@ -172,10 +200,14 @@ impl Standing {
         self.silence.map(|s| s.since)
     }
 
+    const fn waits_from(&mut self, now: Instant) {
+        (self.waiting, self.others, self.excused) = (now, Others::Unasked, Duration::ZERO);
+    }
+
     /// A packet that asks for an acknowledgement departs; it is the `only` one under way.
     pub(super) const fn departs(&mut self, now: Instant, only: bool) {
         if only {
-            (self.waiting, self.others_asked) = (now, false);
+            self.waits_from(now);
         }
         self.ask = false;
     }
@@ -183,7 +215,7 @@ impl Standing {
     /// Something was acknowledged for the first time.
     pub(super) const fn progresses(&mut self, now: Instant) {
         self.progressed = Some(now);
-        (self.waiting, self.others_asked) = (now, false);
+        self.waits_from(now);
     }
 
     /// True where the peer, which acknowledges this packet, answers again.
@@ -199,6 +231,43 @@ impl Standing {
     /// Its link has a carrier, or none.
     pub(super) const fn set_up(&mut self, up: bool) {
         (self.up, self.ask) = (up, up && self.is_silent());
+    }
+
+    /// Whether another path got on while this one waited, given when the last of them did.
+    fn others_get_on(&self, patience: Duration, last: Option<Instant>) -> bool {
+        last.is_some_and(|last| last >= self.waiting + patience / 2)
+    }
+
+    /// It has waited for as long as that is borne, and `late` longer, since we were late; `last`:
+    /// when another path got on.
+    fn look(
+        &mut self,
+        now: Instant,
+        patience: Duration,
+        last: Option<Instant>,
+        late: Duration,
+    ) -> Look {
+        if late > LATE && self.excused < patience * EXCUSED_MAX {
+            self.waiting += late;
+            self.excused += late;
+            return Look::Bears;
+        }
+        let get_on = self.others_get_on(patience, last);
+        match self.others {
+            Others::GetOn => Look::IsSilent,
+            Others::Unasked if get_on => Look::IsSilent,
+            Others::Unasked => {
+                self.others = Others::Asked;
+                Look::Wonders
+            }
+            // Perhaps nobody answered, and now all do: each has its time for that. Theirs may be
+            // longer than this one's: what they have said holds.
+            Others::Asked if get_on => {
+                (self.waiting, self.others) = (now - patience / 2, Others::GetOn);
+                Look::Bears
+            }
+            Others::Asked => Look::Bears,
+        }
     }
 
     /// Asks a silent path, if it is time.
@@ -236,11 +305,6 @@ fn borne_until(path: &Path) -> Option<Instant> {
     (path.in_flight() > 0).then(|| path.standing.waiting + patience(path))
 }
 
-/// Whether another path got on while this one waited, given when the last of them did.
-fn others_get_on(path: &Path, last: Option<Instant>) -> bool {
-    last.is_some_and(|last| last >= path.standing.waiting + patience(path) / 2)
-}
-
 impl Association {
     /// When the last path got on, of those that are fit. One that waits got on before it waited.
     fn got_on(&self) -> Option<Instant> {
@@ -255,7 +319,9 @@ impl Association {
         }
         let last = self.got_on();
         let waits = |p: &Path| {
-            borne_until(p).filter(|_| !p.standing.others_asked || others_get_on(p, last))
+            borne_until(p).filter(|_| {
+                p.standing.others != Others::Asked || p.standing.others_get_on(patience(p), last)
+            })
         };
         let next = |p: &Path| waits(p).into_iter().chain(p.standing.ask_at()).min();
         self.paths.iter().filter_map(next).min()
@@ -281,22 +347,16 @@ impl Association {
             if borne_until(path).is_none_or(|until| until > now) {
                 continue;
             }
-            if late > LATE {
-                path.standing.waiting += late;
-            } else if !others_get_on(path, last) {
-                wonder |= !path.standing.others_asked;
-                path.standing.others_asked = true;
-            } else if path.standing.others_asked {
-                // Perhaps nobody answered, and now all do: each has its time for that.
-                let half = patience(path) / 2;
-                (path.standing.waiting, path.standing.others_asked) = (now - half, false);
-            } else {
-                self.fall_silent(now, at);
+            let patience = patience(path);
+            match path.standing.look(now, patience, last, late) {
+                Look::Bears => {}
+                Look::Wonders => wonder = true,
+                Look::IsSilent => self.fall_silent(now, at),
             }
         }
         if wonder {
             let fit = self.paths.iter_mut().filter(|p| p.standing.is_fit());
-            fit.for_each(|p| p.standing.ask |= !p.standing.others_asked);
+            fit.for_each(|p| p.standing.ask |= p.standing.others != Others::Asked);
         }
     }
 
@@ -317,5 +377,62 @@ impl Association {
         self.drop_copies(id);
         let trip = self.rtt();
         self.settle_outcome(trip);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use towpath_wire::Instant;
+
+    use super::{EXCUSED_MAX, Look, Standing};
+
+    const PATIENCE: Duration = Duration::from_millis(24);
+
+    /// A path on which something has waited since one second.
+    fn waits() -> (Standing, Instant) {
+        let (mut path, since) = (Standing::new(), Instant::ZERO + Duration::from_secs(1));
+        path.departs(since, true);
+        (path, since)
+    }
+
+    #[test]
+    fn a_path_is_left_though_the_others_take_longer_to_answer_than_it_may_wait() {
+        let (mut path, since) = waits();
+        let us = Duration::from_micros;
+        let asked = since + PATIENCE;
+        assert_eq!(path.look(asked, PATIENCE, None, us(80)), Look::Wonders);
+        // They answer after 100 ms; we look a little later, as any clock that runs has it.
+        let heard = asked + us(100_000);
+        assert_eq!(path.look(heard + us(80), PATIENCE, Some(heard), us(80)), Look::Bears);
+        let over = heard + us(80) + PATIENCE / 2;
+        assert_eq!(path.look(over + us(80), PATIENCE, Some(heard), us(80)), Look::IsSilent);
+        // Where it answers meanwhile, nothing comes of it.
+        path.progresses(over);
+        assert_eq!(path.look(over + PATIENCE, PATIENCE, Some(heard), us(0)), Look::Wonders);
+    }
+
+    #[test]
+    fn a_path_is_left_at_once_where_another_got_on_in_the_later_half_and_not_before() {
+        let half = PATIENCE / 2;
+        for (last, look) in
+            [(half, Look::IsSilent), (half.saturating_sub(Duration::from_nanos(1)), Look::Wonders)]
+        {
+            let (mut path, since) = waits();
+            let got = path.look(since + PATIENCE, PATIENCE, Some(since + last), Duration::ZERO);
+            assert_eq!(got, look);
+        }
+    }
+
+    #[test]
+    fn lateness_of_our_own_is_taken_off_and_one_that_is_always_late_leaves_all_the_same() {
+        let (mut path, since) = waits();
+        let (late, last) = (Duration::from_millis(10), since + Duration::from_secs(9));
+        let mut looks = 0;
+        while path.look(since + PATIENCE, PATIENCE, Some(last), late) == Look::Bears {
+            looks += 1;
+        }
+        assert_eq!(looks, (PATIENCE * EXCUSED_MAX).as_millis().div_ceil(10));
     }
 }

@@ -15,8 +15,6 @@ const EXPLAINS: Duration = Duration::from_millis(1500);
 #[derive(Debug, Default)]
 pub(super) struct Excuses {
     lasted: Duration,
-    /// Networks were lost for so long that nothing else coincided with.
-    told: Duration,
     crashed: bool,
     /// When the last fault is over.
     over: Instant,
@@ -32,11 +30,9 @@ impl Excuses {
         let is_told = matches!(fault, Fault::Switch { .. }) && on.is_some();
         if let Some((_, lasts)) = self.alone.take().filter(|(until, _)| now < *until) {
             self.lasted += lasts;
-            self.told -= lasts;
         }
         if is_told && now >= self.over {
             self.alone = Some((until, fault.lasts()));
-            self.told += fault.lasts();
         } else {
             self.lasted += fault.lasts();
         }
@@ -48,8 +44,8 @@ impl Excuses {
     /// the two lose in bursts, of the few datagrams of a bad time all for seconds.
     pub(super) fn judge(&self, end: &End, bounds: &Liveness, bursty: bool) -> Option<String> {
         let End::Silent { for_, asks, excused } = end else { return None };
-        let lasted = self.lasted + if bursty { self.told } else { Duration::ZERO };
-        if !self.crashed && lasted < EXPLAINS {
+        let lasted = self.lasted;
+        if !self.crashed && !bursty && lasted < EXPLAINS {
             return Some(format!("{end}, but all faults so far lasted {lasted:?}"));
         }
         // Asks less than half a gap apart count as one.

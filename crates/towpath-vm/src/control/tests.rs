@@ -173,7 +173,8 @@ fn the_latest_deleted_hosts_are_remembered_until_they_are_up_again() {
         state.apply(at + 1, Command::Join(Join { key, ..join.clone() }));
         let host = state.table().by_key(&key).unwrap().id;
         state.apply(at + 2, Command::Leave(Leave { host, deleted: true }));
-        (at, _) = (at + 2, ids.push((key, host)));
+        ids.push((key, host));
+        at += 2;
     }
     assert_eq!((state.deleted().len(), state.deleted().get(&ids[0].0)), (DELETED_MAX, None));
     assert_eq!(state.deleted().get(&ids[1].0), Some(&ids[1].1));
@@ -182,6 +183,9 @@ fn the_latest_deleted_hosts_are_remembered_until_they_are_up_again() {
     assert_eq!(state.deleted().get(&ids[1].0), None, "it is a host again");
     let kept = state.deleted().clone();
     assert_eq!(founded().with_deleted(kept.clone()).deleted(), &kept);
+    // Kept before it was up again, and not after.
+    let key = ids[1].0;
+    assert_eq!(state.with_deleted([(key, ids[1].1), ids[2]]).deleted(), &[ids[2]].into());
 }
 
 fn command(op: u8, key: u8, state: &ControlState) -> Command {
@@ -242,7 +246,8 @@ fn what_another_version_wrote_is_told_from_what_is_damaged() {
 #[test]
 fn all_fields_together_fit_into_a_message_to_a_newcomer() {
     let mut state = founded();
-    let long = Fields::try_from([200, 126].into_iter().chain([7; 126]).collect::<Vec<u8>>()).unwrap();
+    let long =
+        Fields::try_from([200, 126].into_iter().chain([7; 126]).collect::<Vec<u8>>()).unwrap();
     let joins = |index: u64| {
         let Command::Join(mut facts) = join(1, "n") else { unreachable!() };
         facts.key[..8].copy_from_slice(&(index + 1).to_le_bytes());

@@ -57,7 +57,7 @@ impl Naive {
 #[derive(Clone, Debug)]
 enum Call {
     Insert(u32, i64, u32, u64),
-    Take(Option<u32>, Option<i32>, u32),
+    Take(Option<u32>, Option<i64>, u32),
     TakeOutOfTurn(usize),
     RemoveSource(u32),
     RemoveContext(u32),
@@ -65,6 +65,8 @@ enum Call {
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
     let (source, tag, context) = (0..5u32, -1..4i64, 0..3u32);
+    // Some have nothing but their upper half between them.
+    let tag = (tag, 0..2i64).prop_map(|(low, high)| low ^ high << 40);
     let some = |s: std::ops::Range<u32>| proptest::option::of(s);
     let insert = (source.clone(), tag.clone(), context.clone(), 0..20u64);
     let take = (some(source), proptest::option::of(tag), context);

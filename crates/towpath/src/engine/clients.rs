@@ -46,6 +46,8 @@ pub(super) struct ClientConn {
     pub(super) watches: bool,
     /// What it is told of what is measured, if it asked.
     pub(super) subscription: Option<Subscription>,
+    /// Another host tells it what that measures, or is asked to.
+    pub(super) reads_others: bool,
     pub(super) spawns: HashMap<u64, RequestId>,
 }
 
@@ -66,6 +68,7 @@ impl ClientConn {
             wants_write: false,
             watches: false,
             subscription: None,
+            reads_others: false,
             spawns: HashMap::new(),
         }
     }
@@ -157,6 +160,7 @@ impl ClientConn {
             && self.backlog == 0
             && !self.watches
             && self.subscription.is_none()
+            && !self.reads_others
     }
 
     /// Turns it away with the reason, as far as it can be told.

@@ -108,6 +108,16 @@ pub(super) fn refuses(leader: HostId, why: &str) -> String {
     )
 }
 
+/// What is wrong where two daemons have one key.
+fn copied(host: HostId) -> String {
+    format!(
+        "host {host} has closed connections of this host again and again, since newer ones with its \
+         key took their place: another daemon runs with this host's key\nhint: end the one that runs \
+         from a copy of this host's directory (`towpath down` there), remove the copy, and let that \
+         machine join with a token of its own"
+    )
+}
+
 /// A node on real sockets.
 pub struct Engine {
     pub(super) node: Node,
@@ -324,8 +334,8 @@ impl Engine {
         self.keep_tokens();
         self.answer_kept();
         self.tell_observers();
-        self.serve_remote();
         self.flush_clients();
+        self.serve_remote();
         Ok(())
     }
 
@@ -412,6 +422,7 @@ impl Engine {
             }
             NodeEvent::LeaderBack(id) => self.leader_is_back(id),
             NodeEvent::LeaderRefuses { leader, why } => log!("{}", refuses(leader, &why)),
+            NodeEvent::Copied { host } => log!("{}", copied(host)),
             NodeEvent::Deleted => {
                 log!("deleted from the host table");
                 self.ending = true;
@@ -484,7 +495,7 @@ impl Engine {
     fn has_nobody_to_come_back_to(&self) -> bool {
         let sole = self.node.hosts().count() == 1;
         match self.node.saved() {
-            Some(saved) if self.is_over => saved.is_alone(),
+            Some(saved) if self.is_over => saved.is_alone() && self.node.unheard().is_empty(),
             Some(saved) => sole && !saved.names_deleted(),
             None => sole,
         }
@@ -508,6 +519,8 @@ impl Engine {
         for client in self.clients.all.values_mut() {
             client.finish();
         }
-        log!("ended; {:?}", self.counters());
+        let counted = self.counters().into_iter().filter(|(_, n)| *n > 0);
+        let counted: Vec<_> = counted.map(|(name, n)| format!("{name}={n}")).collect();
+        log!("ended; {}", counted.join(" "));
     }
 }

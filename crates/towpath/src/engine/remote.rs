@@ -3,6 +3,7 @@
 //! before it.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::Duration;
 
 use towpath_proto::association::Opening;
@@ -26,7 +27,9 @@ const WINDOW: u32 = 256 << 10;
 const REMOTE_MAX: usize = 64;
 /// Of the former, those of one host.
 const HOST_MAX: usize = 8;
-/// How long a host may take to answer a connection.
+/// Readers that are told something in one turn.
+const TELLINGS: usize = 4;
+/// How long a host may take to answer a connection, and then the question.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Why a channel is finished: it was told all, its client is gone, or there are too many.
 const DONE: u16 = 0;
@@ -41,6 +44,15 @@ pub(super) struct Remote {
     asked: BTreeMap<Wire, Asked>,
     /// Clients whose host is not connected yet.
     unconnected: BTreeMap<u64, Wish>,
+    /// Who was told something last.
+    last: Option<Wire>,
+}
+
+impl Remote {
+    /// A client that waits for what another host tells, or is told.
+    fn has(&self, client: u64) -> bool {
+        self.unconnected.contains_key(&client) || self.asked.values().any(|a| a.client == client)
+    }
 }
 
 /// A reader at another host. Until it has said how often, there is no subscription.
@@ -51,10 +63,19 @@ struct Told {
     under_way: usize,
 }
 
+impl Told {
+    fn due(&self) -> Option<Instant> {
+        self.subscription.as_ref()?.due(self.under_way)
+    }
+}
+
 /// A client here that another host tells.
 struct Asked {
     client: u64,
     host: HostId,
+    once: bool,
+    /// When it has to have said something; none: it has.
+    until: Option<Instant>,
     /// Lengths of what came and the client has not read: room that the other host does not have.
     owed: Vec<u32>,
 }
@@ -66,14 +87,13 @@ struct Wish {
     until: Instant,
 }
 
-/// How often, as a message.
+/// How often, as a message: milliseconds, 0 for once.
 fn said(every_ms: Option<u32>) -> [u8; 4] {
     every_ms.unwrap_or(0).to_le_bytes()
 }
 
-fn heard(bytes: &[u8]) -> Option<Option<u32>> {
-    let ms = u32::from_le_bytes(bytes.try_into().ok()?);
-    Some((ms > 0).then_some(ms))
+fn heard(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
 impl Engine {
@@ -86,7 +106,7 @@ impl Engine {
             );
             return self.reply(client, &Reply::Failed(why));
         }
-        if self.remote.unconnected.contains_key(&client) {
+        if self.remote.has(client) {
             let why = "this connection asks another host already\n\
                        hint: make another connection for another host";
             return self.reply(client, &Reply::Failed(why.into()));
@@ -95,7 +115,20 @@ impl Engine {
         self.node.connect_to(now, host, &mut self.memory);
         let wish = Wish { host, every_ms, until: now + PATIENCE };
         self.remote.unconnected.insert(client, wish);
+        if let Some(client) = self.clients.all.get_mut(&client) {
+            client.reads_others = true;
+        }
         self.ask_connected(now);
+    }
+
+    /// A client is not told of another host any more: why, unless it has all that it asked for.
+    fn told_no_more(&mut self, client: u64, why: Option<String>) {
+        if let Some(conn) = self.clients.all.get_mut(&client) {
+            conn.reads_others = false;
+        }
+        if let Some(why) = why {
+            self.reply(client, &Reply::Failed(why));
+        }
     }
 
     /// Asks the hosts that are connected by now; tells the clients of those that do not answer.
@@ -107,11 +140,12 @@ impl Engine {
             }
             let asked = self.node.association_to(wish.host).and_then(|id| self.ask(id, &wish));
             if let Some(wire) = asked {
-                let asked = Asked { client, host: wish.host, owed: Vec::new() };
+                let (once, until) = (wish.every_ms.is_none(), Some(now + PATIENCE));
+                let asked = Asked { client, host: wish.host, once, until, owed: Vec::new() };
                 self.remote.asked.insert(wire, asked);
             } else if now >= wish.until {
                 let why = format!("host {} does not answer", wish.host);
-                self.reply(client, &Reply::Failed(why));
+                self.told_no_more(client, Some(why));
             } else {
                 self.remote.unconnected.insert(client, wish);
             }
@@ -121,12 +155,17 @@ impl Engine {
     fn ask(&mut self, id: AssociationId, wish: &Wish) -> Option<Wire> {
         let opening =
             Opening { window: Some(WINDOW), ..Opening::new(Direction::Both, LABEL_METRICS) };
-        let channel = self.node.open_channel(id, opening)?;
         let block = self.memory.put(&said(wish.every_ms))?;
+        let Some(channel) = self.node.open_channel(id, opening) else {
+            self.memory.release(block);
+            return None;
+        };
+        self.pending.rushed = true;
         if self.node.send(id, channel, block, 4).is_err() {
             self.memory.release(block);
+            self.node.finish_channel(id, channel, DONE);
+            return None;
         }
-        self.pending.rushed = true;
         Some((id, channel))
     }
 
@@ -152,7 +191,7 @@ impl Engine {
                 let over: Vec<Asked> = over.iter().filter_map(|wire| asked.remove(wire)).collect();
                 for asked in over {
                     let why = format!("the connection to host {} is over", asked.host);
-                    self.reply(asked.client, &Reply::Failed(why));
+                    self.told_no_more(asked.client, Some(why));
                 }
             }
             AssociationEvent::PathOffered { .. } | AssociationEvent::PathRetired { .. } => {}
@@ -172,6 +211,7 @@ impl Engine {
         let bytes = self.memory.bytes(block)[..len as usize].to_vec();
         self.memory.release(block);
         if let Some(asked) = self.remote.asked.get_mut(&wire) {
+            asked.until = None;
             asked.owed.push(len);
             let client = asked.client;
             return self.reply(client, &Reply::Metrics(bytes));
@@ -180,28 +220,31 @@ impl Engine {
         let now = self.clock.now();
         if let Some(told) = self.remote.told.get_mut(&wire)
             && told.subscription.is_none()
-            && let Some(every_ms) = heard(&bytes)
+            && let Some(ms) = heard(&bytes)
         {
-            let every = every_ms.map(|ms| Duration::from_millis(ms.into()));
-            let new = |every| Subscription::new(now, every);
-            told.subscription = Some(every.map_or_else(|| Subscription::once(now), new));
+            let every = Duration::from_millis(ms.into());
+            let new = || Subscription::new(now, every);
+            told.subscription = Some(if ms == 0 { Subscription::once(now) } else { new() });
         }
     }
 
     /// The other daemon says nothing more.
     fn ended(&mut self, wire: Wire) {
-        if self.remote.told.remove(&wire).is_some() {
-            self.node.finish_channel(wire.0, wire.1, DONE);
-        } else if let Some(asked) = self.remote.asked.remove(&wire) {
-            self.node.finish_channel(wire.0, wire.1, DONE);
-            // Who asked once, and has it all, is gone by now, or goes without reading this.
-            let why = format!(
-                "host {} tells no more of what it measures: it has told all, or has as many readers \
-                 as it takes, {HOST_MAX} of one host",
-                asked.host
-            );
-            self.reply(asked.client, &Reply::Failed(why));
+        self.remote.told.remove(&wire);
+        if let Some(asked) = self.remote.asked.remove(&wire) {
+            let has_all = asked.once && asked.until.is_none();
+            let why = (!has_all).then(|| {
+                format!(
+                    "host {} tells nothing of what it measures: it has as many readers as it takes, \
+                     {HOST_MAX} of one host\nhint: end one of the programs that ask for it with \
+                     `towpath metrics --every`",
+                    asked.host
+                )
+            });
+            self.told_no_more(asked.client, why);
+            asked.owed.iter().for_each(|len| self.node.consumed(wire.0, wire.1, *len));
         }
+        self.node.finish_channel(wire.0, wire.1, DONE);
     }
 
     /// Tells other hosts what is due, of each a turn; gives room to those whose clients read.
@@ -210,12 +253,17 @@ impl Engine {
         if !self.remote.unconnected.is_empty() {
             self.ask_connected(now);
         }
-        self.hand_on();
+        self.hand_on(now);
         if self.remote_due().is_none_or(|due| due > now) {
             return;
         }
-        let wires: Vec<Wire> = self.remote.told.keys().copied().collect();
+        let told = &self.remote.told;
+        let last = self.remote.last.map_or(Bound::Unbounded, Bound::Excluded);
+        let in_turn = told.range((last, Bound::Unbounded)).chain(told);
+        let due = in_turn.filter(|(_, told)| told.due().is_some_and(|due| due <= now));
+        let wires: Vec<Wire> = due.map(|(wire, _)| *wire).take(TELLINGS.min(told.len())).collect();
         for wire in wires {
+            self.remote.last = Some(wire);
             self.tell_remote(now, wire);
         }
     }
@@ -227,42 +275,58 @@ impl Engine {
         let over = subscription.is_over();
         let Some(told) = self.remote.told.get_mut(&(id, channel)) else { return };
         told.subscription = Some(subscription);
+        self.pending.rushed = true;
+        let mut lost = false;
         if let Some(delta) = delta {
             let len = delta.len() as u32;
-            let Some(block) = self.memory.store(delta) else { return };
-            if self.node.send(id, channel, block, len).is_ok() {
-                told.under_way += len as usize;
-                self.pending.rushed = true;
-            } else {
-                self.memory.release(block);
-            }
+            let block = self.memory.store(delta);
+            let sent = block.is_some_and(|block| {
+                let sent = self.node.send(id, channel, block, len).is_ok();
+                if !sent {
+                    self.memory.release(block);
+                }
+                sent
+            });
+            told.under_way += if sent { len as usize } else { 0 };
+            // What was counted as told would be missing for ever.
+            lost = !sent;
         }
-        if over {
+        if over || lost {
             self.remote.told.remove(&(id, channel));
             self.node.finish_channel(id, channel, DONE);
         }
     }
 
     /// Clients that have gone are told no more; of what the others have read the room is given back.
-    fn hand_on(&mut self) {
-        let Self { remote, clients, node, .. } = self;
+    fn hand_on(&mut self, now: Instant) {
+        let Self { remote, clients, node, pending, .. } = self;
         remote.asked.retain(|(id, channel), asked| {
-            let Some(client) = clients.all.get(&asked.client) else {
-                node.finish_channel(*id, *channel, DONE);
-                return false;
-            };
-            if client.backlog() <= BACKLOG_MAX {
+            let client = clients.all.get_mut(&asked.client);
+            let reads = client.as_ref().is_none_or(|client| client.backlog() <= BACKLOG_MAX);
+            if reads && !asked.owed.is_empty() {
                 asked.owed.drain(..).for_each(|len| node.consumed(*id, *channel, len));
+                pending.rushed = true;
             }
-            true
+            let late = asked.until.is_some_and(|until| until <= now);
+            if let Some(client) = client {
+                if !late {
+                    return true;
+                }
+                client.reads_others = false;
+                client.reply(&Reply::Failed(format!("host {} does not answer", asked.host)));
+            }
+            node.finish_channel(*id, *channel, DONE);
+            pending.rushed = true;
+            false
         });
     }
 
     /// When [`Engine::serve_remote`] has something to do that no event brings.
     pub(super) fn remote_due(&self) -> Option<Instant> {
-        let told = self.remote.told.values();
-        let due = told.filter_map(|told| told.subscription.as_ref()?.due(told.under_way));
-        due.chain(self.remote.unconnected.values().map(|wish| wish.until)).min()
+        let due = self.remote.told.values().filter_map(Told::due);
+        let unanswered = self.remote.asked.values().filter_map(|asked| asked.until);
+        let unconnected = self.remote.unconnected.values().map(|wish| wish.until);
+        due.chain(unanswered).chain(unconnected).min()
     }
 }
 
@@ -272,8 +336,8 @@ mod tests {
 
     #[test]
     fn what_is_said_is_heard_and_nothing_else() {
-        for every in [None, Some(1), Some(u32::MAX)] {
-            assert_eq!(heard(&said(every)), Some(every));
+        for (every, ms) in [(None, 0), (Some(1), 1), (Some(u32::MAX), u32::MAX)] {
+            assert_eq!(heard(&said(every)), Some(ms));
         }
         assert_eq!((heard(b""), heard(b"12345")), (None, None));
     }

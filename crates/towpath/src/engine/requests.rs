@@ -220,6 +220,10 @@ impl Engine {
                 let reply = deleted.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
                 self.reply(key, &reply);
             }
+            Request::Unheard => {
+                let unheard = self.node.unheard();
+                self.reply(key, &Reply::Unheard(unheard));
+            }
             Request::Explain { from, to } => {
                 let told = self.explain(from, to);
                 self.reply(key, &told);

@@ -297,6 +297,7 @@ impl<'a> Farm<'a> {
             | Reply::Loads { .. }
             | Reply::Networks { .. }
             | Reply::Metrics(_)
+            | Reply::Unheard(_)
             | Reply::Done => {}
         }
         Ok(())

@@ -167,7 +167,10 @@ fn a_connection_that_is_cut_in_the_middle_of_a_handshake_is_told_or_waited_for()
         peer.read_exact(&mut hello).unwrap();
         peer.write_all(&vec![7; cut]).unwrap();
         drop(peer);
-        assert_eq!(next(&mut a, now).err(), Some(SetUpError::Refused(io::ErrorKind::UnexpectedEof)));
+        assert_eq!(
+            next(&mut a, now).err(),
+            Some(SetUpError::Refused(io::ErrorKind::UnexpectedEof))
+        );
     }
     // Behind the hello: who listens goes on waiting for the one that proves itself.
     let mut b = Rendezvous::new().unwrap();

@@ -1,0 +1,75 @@
+//! Connections that were replaced by newer ones under the same key, again and again: somebody has
+//! started a copy of this host's directory. Two that answer each replacement with another would
+//! keep everybody busy for ever.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use towpath_wire::{HostId, Instant};
+
+/// Replacements further apart have nothing to do with each other.
+const FORGOTTEN: Duration = Duration::from_mins(1);
+/// The wait after the third one; twice as much after each further one.
+const WAIT: Duration = Duration::from_millis(100);
+/// The longest wait.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// So many in a row are no accident of two hosts that call each other.
+pub(crate) const CERTAIN: u32 = 4;
+
+/// By host: replacements in a row, and when the last one was. Memory: one entry for each host of
+/// the table.
+#[derive(Debug, Default)]
+pub(crate) struct Copies(BTreeMap<HostId, (u32, Instant)>);
+
+impl Copies {
+    /// A host closed our connection because a newer one took its place: how many times in a row.
+    pub(crate) fn replaced(&mut self, now: Instant, host: HostId) -> u32 {
+        let (count, at) = self.0.entry(host).or_insert((0, now));
+        *count = if now.since(*at) < FORGOTTEN { count.saturating_add(1) } else { 1 };
+        *at = now;
+        *count
+    }
+
+    /// How long to wait before that host is called again.
+    pub(crate) fn wait(&self, now: Instant, host: HostId) -> Duration {
+        let last = self.0.get(&host).filter(|(_, at)| now.since(*at) < FORGOTTEN);
+        let beyond = last.map_or(0, |(count, _)| count.saturating_sub(2));
+        if beyond == 0 {
+            Duration::ZERO
+        } else {
+            (WAIT * (1 << (beyond - 1).min(16))).min(WAIT_MAX)
+        }
+    }
+
+    /// A host is none any more.
+    pub(crate) fn forget(&mut self, host: HostId) {
+        self.0.remove(&host);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use towpath_wire::{HostId, Instant};
+
+    use super::Copies;
+
+    #[test]
+    fn two_replacements_are_an_accident_and_each_further_one_waits_twice_as_long() {
+        let (mut copies, host) = (Copies::default(), HostId::new(2, 2).expect("a host"));
+        let mut now = Instant::ZERO + Duration::from_secs(1);
+        let waits: [u64; 13] = core::array::from_fn(|n| {
+            assert_eq!(copies.replaced(now, host), n as u32 + 1);
+            let wait = copies.wait(now, host);
+            now += wait;
+            wait.as_millis() as u64
+        });
+        let expected = [0, 0, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000];
+        assert_eq!(waits, expected);
+        now += Duration::from_mins(1);
+        assert_eq!((copies.wait(now, host), copies.replaced(now, host)), (Duration::ZERO, 1));
+        copies.forget(host);
+        assert_eq!(copies.replaced(now, host), 1);
+    }
+}
