@@ -196,7 +196,6 @@ fn down_says_which_hosts_did_not_hear_of_it_and_they_do_once_the_founder_is_up_a
         assert!(std::time::Instant::now() < until, "it was deleted, and runs on");
         std::thread::sleep(Duration::from_millis(50));
     }
-    std::fs::rename(&away, &dir).unwrap();
     // Now nobody is left who has to hear of anything.
     let out = vm.towpath(&["down"]);
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
