@@ -119,8 +119,8 @@ impl RealCrypto {
     }
 }
 
-/// A handshake of two that know no key of each other but this one, which both hold: what it ends with
-/// is made of keys that are forgotten. `prologue` is bound into it.
+/// A handshake of two that know no key of each other but this one, which both hold: what it ends
+/// with is made of keys that are forgotten. `prologue` is bound into it.
 pub(crate) fn shake_without_statics(
     psk: &[u8; 32],
     prologue: &[u8],

@@ -133,8 +133,8 @@ pub struct Transmit {
     pub segment: usize,
     /// Length of all datagrams.
     pub len: usize,
-    /// IP's traffic class: DSCP (RFC 2474) in the upper six bits ([`DSCP_RESERVED`]), ECN (RFC 3168)
-    /// in the lower two.
+    /// IP's traffic class: DSCP (RFC 2474) in the upper six bits ([`DSCP_RESERVED`]), ECN
+    /// (RFC 3168) in the lower two.
     pub tos: u8,
     /// The driver holds the train, and what is behind it on the link, until then; from
     /// [`Grant::not_before`].
@@ -146,13 +146,14 @@ pub struct Transmit {
 ///
 /// | train | class of RFC 4594 | DSCP | on Wi-Fi (RFC 8325) |
 /// |---|---|---|---|
-/// | of a reserved channel, whatever its class: it goes by grants of its own | telephony: low delay, admitted | EF 46 | user priority 6, voice |
-/// | of everything else: channels in turn, acknowledgements, control, handshakes | standard | 0 | user priority 0, best effort |
+/// | of a reserved channel, of any class | telephony: low delay, admitted | EF 46 | 6, voice |
+/// | of all others; acknowledgements, control | standard | 0 | 0, best effort |
 ///
-/// Other channels have no marks of their own, whatever class and priority they have: they share
-/// packets, and one loss detection and congestion control that takes what comes late for lost. A
-/// network that forwards parts of one such conversation by different queues reorders it (RFC 7657,
-/// section 5.1: one code point for one transport). Their order is made here, before the link.
+/// A reserved channel's data goes by grants of its own. Other channels have no marks, whatever
+/// class and priority they have: they share packets, and one loss detection and congestion control
+/// that takes what comes late for lost. A network that forwards parts of one such conversation by
+/// different queues reorders it (RFC 7657, section 5.1: one code point for one transport). Their
+/// order is made here, before the link.
 pub const DSCP_RESERVED: u8 = 46;
 
 impl Transmit {

@@ -220,7 +220,8 @@ mod tests {
         #[test]
         fn any_bytes_are_fields_within_their_limits_or_refused(bytes: Vec<u8>) {
             if let Ok(fields) = Fields::try_from(bytes.clone()) {
-                prop_assert!(bytes.len() <= FIELDS_BYTES_MAX && fields.iter().count() <= FIELDS_MAX);
+                prop_assert!(bytes.len() <= FIELDS_BYTES_MAX);
+                prop_assert!(fields.iter().count() <= FIELDS_MAX);
                 let _ = (fields.check(), fields.addresses());
                 prop_assert_eq!(Vec::from(fields), bytes);
             }

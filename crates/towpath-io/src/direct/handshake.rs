@@ -13,8 +13,8 @@
 //! cannot open what was recorded. Both sides hold the offer's key; who does not is told nothing.
 //!
 //! A hello with a wrong tag is dropped without an answer, before anything is kept or computed but
-//! that tag; one that is played again gets an answer that nobody can confirm. Tags are HMAC-SHA-256,
-//! cut to 16 bytes. One round trip, and the confirmation goes out with the first record.
+//! that tag; one that is played again gets an answer that nobody can confirm. Tags are
+//! HMAC-SHA-256, cut to 16 bytes. One round trip: records may follow the confirmation at once.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use snow::HandshakeState;
@@ -123,8 +123,8 @@ pub(super) fn is_expected(offer: &Offer, hello: &[u8; HELLO_LEN]) -> bool {
         && is_tag(proof, tag(&offer.key, b"hello", front))
 }
 
-/// The accepting side's message to a hello that is expected, and what it will wait for. `None`: what
-/// the hello holds is no first message.
+/// The accepting side's message to a hello that is expected, and what it will wait for. `None`:
+/// what the hello holds is no first message.
 pub(super) fn answer(
     offer: &Offer,
     hello: &[u8; HELLO_LEN],

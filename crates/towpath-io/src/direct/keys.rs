@@ -9,9 +9,9 @@ use zeroize::Zeroize;
 use super::record::{HEAD_LEN, TAG_LEN};
 use crate::crypto::hmac;
 
-/// What two tasks need to find each other: told to both by their daemons. The key was made by one of
-/// them and came over their association; it may be the same when the two connect again. It proves
-/// the two to each other, and seals nothing. Wiped when dropped.
+/// What two tasks need to find each other: told to both by their daemons. The key was made by one
+/// of them and came over their association; it may be the same when the two connect again. It
+/// proves the two to each other, and seals nothing. Wiped when dropped.
 #[derive(Clone)]
 pub struct Offer {
     /// This task.

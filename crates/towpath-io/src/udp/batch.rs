@@ -61,8 +61,8 @@ impl SendBatch {
     }
 
     /// Holds the train that was pushed last: it is as if it were not there until
-    /// [`SendBatch::release`], and nothing can be pushed behind it. What it has in `memory` is copied:
-    /// the memory may change.
+    /// [`SendBatch::release`], and nothing can be pushed behind it. What it has in `memory` is
+    /// copied: the memory may change.
     pub fn hold(&mut self, memory: &dyn Memory) {
         assert!(self.filled > self.sent, "a train was pushed");
         self.settle(Some(memory));
@@ -79,8 +79,8 @@ impl SendBatch {
         self.next().map(|(buffer, _)| buffer)
     }
 
-    /// The next train, to be written by a machine, unless one is held; what it leaves in `memory` is taken from there
-    /// by [`UdpLink::flush_from`](super::UdpLink::flush_from).
+    /// The next train, to be written by a machine, unless one is held; what it leaves in `memory`
+    /// is taken from there by [`UdpLink::flush_from`](super::UdpLink::flush_from).
     pub fn train<'a>(
         &'a mut self,
         memory: &'a dyn Memory,

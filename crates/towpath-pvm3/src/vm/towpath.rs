@@ -20,7 +20,7 @@ use super::contract::{
 };
 use super::shapes::{
     asked, code_of, context_from, context_of, envelope_of, get_of, low, rules_of, slot_of,
-    status_of,
+    status_of, tag_from,
 };
 use super::start::Starter;
 use super::{names, tasker};
@@ -149,9 +149,7 @@ impl Member {
         let about = message.about();
         self.learn(about.src.host());
         let towpath::Received { src, tag, context, format, .. } = about;
-        // PVM has no number for a tag of more than 32 bits.
-        let tag = i32::try_from(tag).unwrap_or(i32::MAX);
-        let envelope = Envelope { tag, context: context_from(context), format };
+        let envelope = Envelope { tag: tag_from(tag), context: context_from(context), format };
         Incoming { source: low(src), envelope, body: Received::Task(message) }
     }
 

@@ -7,9 +7,9 @@ use towpath_wire::talk::{CONTEXT_OWN, Tag};
 
 use super::store::{Key, Wanted};
 
-/// What a posted receive takes: of one sender or anyone, where the bits of the tag that the mask names
-/// are these, and those of the context. What other libraries call a tag of 64 bits with bits that are
-/// ignored: `mask` has those that are not.
+/// What a posted receive takes: of one sender or anyone, where the bits of the tag that the mask
+/// names are these, and those of the context. What other libraries call a tag of 64 bits with bits
+/// that are ignored: `mask` has those that are not.
 ///
 /// ```
 /// use towpath_vm::matching::{Key, Pattern};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use crate::support::{ANY, LONG, Vm, pattern};
 use towpath::task::{Choice, Envelope, RecvError, Route, Wanted};
 
-/// The tag of message `n`: every other one takes more than 32 bits, and has the lower half of another.
+/// The tag of message `n`: every other one takes more than 32 bits; its lower half is another's.
 const fn tag_of(n: i64) -> i64 {
     if n % 2 == 0 { n } else { n << 33 | (n - 1) }
 }
