@@ -11,6 +11,7 @@ use towpath_proto::{
     Rng, RxMeta, TxBatch,
 };
 use towpath_sim::crypto::StandIn;
+use towpath_vm::fields::FIELDS_BYTES_MAX;
 use towpath_vm::host::NAME_MAX;
 use towpath_vm::message::{LABEL_LOG, LABEL_TASK};
 use towpath_vm::{Host, Message};
@@ -122,24 +123,23 @@ pub fn join(hello: &[u8]) {
 /// What the leader tells of the newcomer can be read, and used.
 fn told(bytes: &[u8]) {
     let message = Message::decode(bytes).expect("the leader's word");
-    let Message::Addresses(addresses) = message else { return };
-    for (_, addrs) in addresses.hosts {
-        assert!((1..=8).contains(&addrs.len()), "{addrs:?}");
-        for addr in addrs {
-            let ip = addr.ip();
-            assert!(!ip.is_unspecified() && !ip.is_multicast() && addr.port() > 0, "{addr}");
-        }
+    assert_eq!(message.encode(), bytes, "and passed on as it came");
+    let Message::Welcome(welcome) = message else { return };
+    for host in welcome.snapshot.table.iter() {
+        assert!(host.fields.len() <= FIELDS_BYTES_MAX, "{host:?}");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use towpath_vm::Fields;
 
     #[test]
     fn a_newcomer_of_the_leaders_name_gets_another_that_is_no_longer_than_a_name() {
         let addrs = [address(2), ([0, 0, 0, 0], 1).into(), ([224, 0, 0, 1], 1).into()];
-        let said = (0u8, LEADER, "any", 1000u32, 2u16, 2u16, addrs.repeat(4));
+        let fields = Fields::of_addresses(&addrs.repeat(4));
+        let said = (0u8, LEADER, "any", 1000u32, 2u16, 2u16, fields);
         join(&postcard::to_allocvec(&said).expect("a vector takes any body"));
     }
 }

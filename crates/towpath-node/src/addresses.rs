@@ -1,16 +1,12 @@
 //! Where hosts receive that have several addresses. The host table has one of each host: the one
-//! that the leader saw. A newcomer says all of its own in its hello; the leader tells the others of
-//! them before it tells of the host, and a newcomer before anything else that follows its welcome.
-//! Whoever connects takes the nearest, and the next one where nobody answers.
-//!
-//! A host of an older version neither says nor hears of addresses: the table's is used.
+//! that the leader saw. A newcomer says all of its own in its hello, as a field of its entry
+//! ([`towpath_vm::fields`]). Whoever connects takes the nearest, and the next one where nobody
+//! answers.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-use towpath_vm::message::Addresses;
-use towpath_vm::{Change, Entry, Host, Message};
+use towpath_vm::{Fields, Host};
 use towpath_wire::HostId;
 
 use crate::hello::Purpose;
@@ -18,9 +14,6 @@ use crate::node::Node;
 
 /// Addresses of one host that count.
 const ADDRESSES_MAX: usize = 8;
-
-/// Addresses of hosts that have several. Memory: [`ADDRESSES_MAX`] of each host of the table.
-pub(crate) type ByHost = BTreeMap<HostId, Vec<SocketAddr>>;
 
 /// What can be told of what a host says: nothing of a socket at every address, or of none.
 pub(crate) fn told(mut addrs: Vec<SocketAddr>) -> Vec<SocketAddr> {
@@ -30,46 +23,11 @@ pub(crate) fn told(mut addrs: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 impl Node {
-    /// Where this host receives, if it is to say so: to the leader, which tells the others.
-    pub(crate) fn own_addresses(&self, purpose: Purpose) -> Vec<SocketAddr> {
+    /// What this host's entry is to say beside what every build knows: to the leader.
+    pub(crate) fn own_fields(&self, purpose: Purpose) -> Fields {
         let addrs = self.config.links.addrs();
         let says = addrs.len() > 1 && !matches!(purpose, Purpose::Member(_) | Purpose::Lead { .. });
-        if says { told(addrs.to_vec()) } else { Vec::new() }
-    }
-
-    /// What a host said of itself, or the leader of it.
-    pub(crate) fn note_addresses(&mut self, host: HostId, addrs: Vec<SocketAddr>) {
-        let addrs = told(addrs);
-        if !addrs.is_empty() {
-            self.peers.addresses.insert(host, addrs);
-        }
-    }
-
-    /// What is to be told of these hosts, if anything.
-    pub(crate) fn addresses_of(&self, hosts: impl Iterator<Item = HostId>) -> Option<Message> {
-        let known = |host| Some((host, self.peers.addresses.get(&host)?.clone()));
-        let hosts: Vec<_> = hosts.filter_map(known).collect();
-        (!hosts.is_empty()).then_some(Message::Addresses(Addresses { hosts }))
-    }
-
-    /// The same of those that were added.
-    pub(crate) fn addresses_in(&self, entries: &[Entry]) -> Option<Message> {
-        let added = |entry: &Entry| match &entry.change {
-            Change::Added(host) => Some(host.id),
-            _ => None,
-        };
-        self.addresses_of(entries.iter().filter_map(added))
-    }
-
-    /// The leader tells where hosts receive that it is about to tell of, or told of.
-    pub(crate) fn handle_addresses(&mut self, from: HostId, addresses: Addresses) {
-        if self.leader() != Some(from) {
-            self.malformed += 1;
-            return;
-        }
-        for (host, addrs) in addresses.hosts {
-            self.note_addresses(host, addrs);
-        }
+        if says { Fields::of_addresses(&told(addrs.to_vec())) } else { Fields::default() }
     }
 
     /// Where a host receives, the nearest first: the leader where it was found when we joined,
@@ -80,9 +38,9 @@ impl Node {
             return [addr].into();
         }
         let mut addrs = alloc::vec![host.addr];
-        for addr in self.peers.addresses.get(&host.id).into_iter().flatten() {
-            if !addrs.contains(addr) {
-                addrs.push(*addr);
+        for addr in told(host.fields.addresses()) {
+            if !addrs.contains(&addr) {
+                addrs.push(addr);
             }
         }
         self.config.links.order(&mut addrs);

@@ -2,12 +2,15 @@
 //! nobody.
 
 use towpath_proto::{AssociationId, Block, Memory};
-use towpath_vm::Message;
 use towpath_vm::message::{LABEL_CHANNEL, LABEL_OWNER};
+use towpath_vm::{Message, MessageError};
+use towpath_wire::bytes::ParseError;
 use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
 use towpath_wire::talk::FRAME_BODY_MAX;
 use towpath_wire::{ChannelId, HostId, Instant};
 
+use crate::config::reason;
+use crate::event::NodeEvent;
 use crate::lanes::Purpose;
 use crate::node::Node;
 
@@ -39,6 +42,7 @@ impl Node {
                 self.drop_message((id, channel), block, len, memory);
                 match decoded {
                     Some(Ok(message)) if message.label() == label => self.receive(now, id, message),
+                    Some(Err(MessageError::Refused(_, why))) => self.refuse_kind(id, why),
                     _ => self.malformed += 1,
                 }
             }
@@ -49,6 +53,14 @@ impl Node {
             }
         }
         true
+    }
+
+    /// A daemon says something that must not be passed over, and cannot be read: nothing else that
+    /// it says is heard.
+    fn refuse_kind(&mut self, id: AssociationId, why: ParseError) {
+        self.malformed += 1;
+        self.closing.push((id, reason::KIND));
+        self.events.push_back(NodeEvent::Unread { host: self.peers.host_of(id), why });
     }
 
     /// A message of a daemon.

@@ -90,7 +90,7 @@ impl Node {
             speed: self.config.speed,
             cpus: self.config.cpus,
             slots: self.config.slots,
-            addrs: self.own_addresses(purpose),
+            fields: self.own_fields(purpose),
         }
     }
 

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
 use towpath_proto::AssociationId;
 use towpath_vm::control::{Alone, Command, Commits, Effect, Leave, Outcome, Ticket};
@@ -207,8 +206,6 @@ pub(crate) enum Waiting {
 #[derive(Debug)]
 pub(crate) struct Newcomer {
     pub(crate) id: AssociationId,
-    /// Where it receives, if at several addresses.
-    pub(crate) addrs: Vec<SocketAddr>,
     /// The token that counts as used by it.
     pub(crate) nonce: Option<[u8; 16]>,
 }
@@ -304,7 +301,6 @@ impl Node {
                 && self.remote_of(newcomer.id).is_some()
             {
                 self.peers.set_up(host.id, newcomer.id);
-                self.note_addresses(host.id, core::mem::take(&mut newcomer.addrs));
             }
         }
         let change = entry.change.clone();
@@ -319,11 +315,7 @@ impl Node {
         }
         let Some(log) = &self.log else { return };
         let snapshot = log.snapshot().clone();
-        let others = self.addresses_of(snapshot.table.up().map(|h| h.id));
         self.tell(now, new, Message::Welcome(Welcome { you: new, snapshot }));
-        if let Some(others) = others {
-            self.tell(now, new, others);
-        }
         self.greet(now, new);
     }
 

@@ -100,6 +100,8 @@ pub mod reason {
     pub const FAULTY: u16 = 264;
     /// Of a channel: nobody here serves its label.
     pub const UNSERVED: u16 = 265;
+    /// The peer says something that this host does not know, and must not pass over.
+    pub const KIND: u16 = 266;
 }
 
 /// Codes of authenticated refusals.
@@ -128,4 +130,6 @@ pub mod refusal {
     pub const REVOKED: u16 = 11;
     /// The token has admitted as many hosts as it was good for.
     pub const USED: u16 = 12;
+    /// The hello says something that this host does not know, and must not pass over.
+    pub const KIND: u16 = 13;
 }

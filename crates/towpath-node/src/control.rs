@@ -147,6 +147,7 @@ impl Node {
     fn cannot_read(&self, unread: &Unread) -> (u16, String) {
         match unread {
             Unread::Malformed => (refusal::MALFORMED, "the hello does not decode".into()),
+            Unread::Refused(why) => (refusal::KIND, alloc::format!("the hello: {why}")),
             Unread::Build(theirs) => {
                 let own = Greeting { protocol: PROTOCOL, build: &self.config.build };
                 (refusal::BUILD, alloc::format!("it runs {own}, this host {theirs}"))
@@ -257,9 +258,9 @@ impl Node {
             return true;
         }
         let Some(addr) = self.remote_of(id) else { return true };
-        let Hello { name, arch, speed, cpus, slots, addrs, .. } = hello;
-        let join = Join { key: key.0, name, addr, arch, speed, cpus, slots };
-        let newcomer = Waiting::Newcomer(Newcomer { id, addrs, nonce });
+        let Hello { name, arch, speed, cpus, slots, fields, .. } = hello;
+        let join = Join { key: key.0, name, addr, arch, speed, cpus, slots, fields };
+        let newcomer = Waiting::Newcomer(Newcomer { id, nonce });
         self.propose_for(now, Command::Join(join), newcomer);
         true
     }
@@ -318,7 +319,6 @@ impl Node {
         self.me = Some(you);
         self.set_lost_after(snapshot.lost_after_ms);
         self.log = Some(ControlState::from_snapshot(snapshot));
-        self.peers.addresses.clear();
         self.standing = Standing::default();
         self.peers.set_up(leader, id);
         self.events.push_back(NodeEvent::Joined { me: you, again: j.again });
@@ -350,7 +350,6 @@ impl Node {
     /// A change has taken effect.
     pub(crate) fn changed(&mut self, now: Instant, change: &Change) {
         if let Change::Lost(id) | Change::Left(id) = change {
-            self.peers.addresses.remove(id);
             self.forget_broken(*id);
             self.local.members.forget_parted(*id);
             self.lead.suspects.clear(*id);

@@ -8,6 +8,7 @@ use towpath_proto::association::End;
 use towpath_proto::{AssociationEvent, AssociationId, Block, Refusal};
 use towpath_vm::talk::ToTask;
 use towpath_vm::{Action, Host, RequestEvent, RequestId, TaskInfo};
+use towpath_wire::bytes::ParseError;
 use towpath_wire::{ChannelId, HostId, LinkId, TaskId, VersionRange};
 
 use crate::data::Delivery;
@@ -97,6 +98,14 @@ pub enum NodeEvent {
         host: HostId,
         /// Which rule ended it, and after how long.
         end: End,
+    },
+    /// A host says something that must not be passed over and is not known here: the connection to
+    /// it ends. `None`: one that is none of ours (yet).
+    Unread {
+        /// The host.
+        host: Option<HostId>,
+        /// What.
+        why: ParseError,
     },
     /// The leader is out of contact: nobody can join or be declared lost until it is back.
     LeaderLost(HostId),

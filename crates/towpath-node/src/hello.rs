@@ -2,11 +2,12 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use towpath_vm::Fields;
 use towpath_vm::host::NAME_MAX;
 use towpath_wire::HostId;
+use towpath_wire::bytes::ParseError;
 use towpath_wire::greeting::{Greeting, PROTOCOL};
 
 /// What the connection is for.
@@ -49,8 +50,8 @@ pub(crate) struct Hello {
     pub(crate) speed: u32,
     pub(crate) cpus: u16,
     pub(crate) slots: u16,
-    /// Where it receives, if it has several addresses.
-    pub(crate) addrs: Vec<SocketAddr>,
+    /// What its entry of the host table is to say beside that.
+    pub(crate) fields: Fields,
 }
 
 /// Why a hello says nothing to us.
@@ -58,6 +59,8 @@ pub(crate) struct Hello {
 pub(crate) enum Unread {
     /// It does not decode.
     Malformed,
+    /// It says what must be known, and is not.
+    Refused(ParseError),
     /// It is of another build: which.
     Build(String),
 }
@@ -90,6 +93,7 @@ impl Hello {
             text.truncate(end);
             text.retain(|c| !c.is_control());
         }
+        hello.fields.check().map_err(Unread::Refused)?;
         Ok(hello)
     }
 }
@@ -106,7 +110,10 @@ mod tests {
             speed: 1000,
             cpus: 2,
             slots: 2,
-            addrs: alloc::vec![([192, 0, 2, 1], 7).into(), ([198, 51, 100, 1], 7).into()],
+            fields: Fields::of_addresses(&[
+                ([192, 0, 2, 1], 7).into(),
+                ([198, 51, 100, 1], 7).into(),
+            ]),
         }
     }
 
@@ -118,6 +125,14 @@ mod tests {
         assert_eq!(other, Err(Unread::Build("towpath 1.0 (a), protocol 1".into())));
         assert_eq!(Hello::decode(&bytes[..bytes.len() - 1], "1.0 (a)"), Err(Unread::Malformed));
         assert_eq!(Hello::decode(&bytes[..9], "1.0 (a)"), Err(Unread::Malformed));
+        // What may be passed over is kept; what may not refuses the hello.
+        let mut later = hello();
+        later.fields.set(200, b"later").expect("there is room");
+        assert_eq!(Hello::decode(&later.encode("1.0 (a)"), "1.0 (a)"), Ok(later.clone()));
+        later.fields.set(5, b"").expect("there is room");
+        let unknown = ParseError::Unknown { field: "a field of a host", value: 5 };
+        let refused = Hello::decode(&later.encode("1.0 (a)"), "1.0 (a)");
+        assert_eq!(refused, Err(Unread::Refused(unknown)));
         // Builds that knew of no greeting began with the purpose.
         let old = postcard::to_allocvec(&hello()).expect("a vector takes any body");
         assert!(matches!(Hello::decode(&old, "1.0 (a)"), Err(Unread::Build(_))));
@@ -125,7 +140,8 @@ mod tests {
 
     #[test]
     fn the_longest_hello_fits_into_a_handshake() {
-        let addr = ([0xffff; 8], u16::MAX).into();
+        let mut fields = Fields::default();
+        fields.set(200, &[7; 254]).expect("there is room");
         let text = "n".repeat(NAME_MAX);
         let hello = Hello {
             purpose: Purpose::Member(HostId::new(4095, u32::MAX).expect("a host")),
@@ -134,7 +150,7 @@ mod tests {
             speed: u32::MAX,
             cpus: u16::MAX,
             slots: u16::MAX,
-            addrs: alloc::vec![addr; 8],
+            fields,
         };
         let len = hello.encode(&"b".repeat(64)).len();
         assert!(len <= towpath_proto::endpoint::HELLO_MAX, "{len} bytes");

@@ -20,8 +20,8 @@ use towpath_vm::spawning::Spawning;
 use towpath_vm::talk::StreamOffer;
 use towpath_vm::ties::Ties;
 use towpath_vm::{
-    ControlLog, Ending, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo, TaskSpec,
-    Tasks, message,
+    ControlLog, Ending, Fields, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo,
+    TaskSpec, Tasks, message,
 };
 use towpath_wire::frame::MESSAGE_CHARGE;
 use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
@@ -179,6 +179,7 @@ impl Node {
             cpus: self.config.cpus,
             slots: self.config.slots,
             state: HostState::Up,
+            fields: Fields::default(),
         }
     }
 

@@ -15,7 +15,6 @@ use towpath_vm::message::{LABEL_CHANNEL, LABEL_OWNER};
 use towpath_vm::talk::Fault;
 use towpath_wire::{ChannelId, HostId, Instant};
 
-use crate::addresses;
 use crate::config::reason;
 use crate::event::NodeEvent;
 use crate::hello::Hello;
@@ -89,7 +88,6 @@ pub(crate) struct Peers {
     pub(crate) unserved: u64,
     /// Bytes of blocks that went with the associations that had them.
     pub(crate) gone: u64,
-    pub(crate) addresses: addresses::ByHost,
     pub(crate) offers: Offers,
 }
 

@@ -16,6 +16,7 @@ use towpath_proto::{Crypto, Rng};
 use towpath_vm::control::ControlState;
 use towpath_vm::message::{Report, Resumed};
 use towpath_vm::{ControlLog, Host, HostState, Message, Snapshot, Tasks};
+use towpath_wire::bytes::ParseError;
 use towpath_wire::id::SLOT_MAX;
 use towpath_wire::{HostId, Instant};
 use zeroize::Zeroizing;
@@ -35,8 +36,6 @@ pub(crate) const REMOVED_MAX: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     snapshot: Snapshot,
-    /// Hosts that receive at several addresses.
-    addresses: Vec<(HostId, Vec<SocketAddr>)>,
     /// Keys of deleted hosts, and who they were.
     removed: Vec<([u8; 32], HostId)>,
     /// The last term that any life of the founder may have led in, kept or not.
@@ -56,6 +55,9 @@ pub enum SavedError {
         /// How many.
         hosts: usize,
     },
+    /// It says what must be known, and is not.
+    #[error("{0}")]
+    Refused(ParseError),
     /// It is another host's.
     #[error("it belongs to a host with another key")]
     OtherKey,
@@ -76,6 +78,7 @@ impl Saved {
         if hosts > usize::from(SLOT_MAX) {
             return Err(SavedError::TooMany { hosts });
         }
+        saved.snapshot.table.check().map_err(SavedError::Refused)?;
         Ok(saved)
     }
 
@@ -132,7 +135,7 @@ impl Node {
         vm_key: impl Into<Zeroizing<[u8; 32]>>,
         saved: Saved,
     ) -> Result<Self, SavedError> {
-        let Saved { snapshot, addresses, removed, led } = saved;
+        let Saved { snapshot, removed, led } = saved;
         let mut node = Self::new(config, crypto, rng);
         let own = snapshot.table.get(snapshot.leader).map(|h| h.key);
         if own != Some(node.endpoint.public_key().0) {
@@ -140,9 +143,6 @@ impl Node {
         }
         node.vm_key = Some(vm_key.into());
         node.lead.removed = removed.into_iter().take(REMOVED_MAX).collect();
-        for (host, addrs) in addresses {
-            node.note_addresses(host, addrs);
-        }
         let recovery = Recovery { waiting: BTreeSet::new(), until: now + RECOVER_FOR, led };
         node.lead.recovery = Some(recovery);
         node.take_state(now, snapshot);
@@ -153,11 +153,8 @@ impl Node {
     /// What a founder is to keep; `None` elsewhere, and while it asks its members.
     pub fn saved(&self) -> Option<Saved> {
         let log = self.log.as_ref().filter(|l| self.me == Some(l.leader()))?;
-        let known = |host: &HostId| log.table().get(*host).is_some();
-        let addresses = self.peers.addresses.iter().filter(|(host, _)| known(host));
         Some(Saved {
             snapshot: log.snapshot().clone(),
-            addresses: addresses.map(|(host, addrs)| (*host, addrs.clone())).collect(),
             removed: self.lead.removed.iter().map(|(key, host)| (*key, *host)).collect(),
             led: 0,
         })

@@ -253,12 +253,7 @@ impl Node {
         }
         self.lead.suspects.clear(from);
         self.forget_unreachable(from);
-        let addresses =
-            snapshot.as_ref().and_then(|s| self.addresses_of(s.table.up().map(|h| h.id)));
         self.tell(now, from, Message::Resumed(Resumed { snapshot }));
-        if let Some(addresses) = addresses {
-            self.tell(now, from, addresses);
-        }
     }
 
     // Both.

@@ -62,9 +62,6 @@ impl Node {
             let news: Vec<Entry> = entries.iter().filter(|e| e.index > joined).cloned().collect();
             if !news.is_empty() {
                 self.lead.telling.messages += 1;
-                if let Some(addresses) = self.addresses_in(&news) {
-                    self.tell(now, host, addresses);
-                }
                 self.tell(now, host, Message::Entries(Entries { entries: news }));
             }
         }

@@ -99,7 +99,6 @@ impl Node {
             Message::Halt(_) => self.handle_halt(from),
             Message::Relay(relay) => self.handle_relay(now, from, relay),
             Message::RelayReady(_) => self.handle_relay_ready(from),
-            Message::Addresses(addresses) => self.handle_addresses(from, addresses),
             Message::Relayed(numbers) => self.handle_relayed(now, from, &numbers),
             Message::Unrelayed(numbers) => self.handle_unrelayed(from, &numbers),
         }

@@ -14,9 +14,11 @@ use core::fmt;
 use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use towpath_wire::bytes::ParseError;
 use towpath_wire::id::TASK_MAX;
 use towpath_wire::{HostId, TaskId};
 
+use crate::fields::{FIELDS_ALL_MAX, Fields};
 use crate::host::{Host, HostState, HostTable, NAME_MAX};
 use crate::log::{Change, ControlLog, Entry, LogError, Snapshot};
 use crate::message::kinds;
@@ -24,7 +26,7 @@ use crate::registry::{Registry, Reply};
 use crate::talk::RegistryOp;
 
 /// Version of the encoded [`ControlState`].
-const STATE_VERSION: u8 = 1;
+const STATE_VERSION: u8 = 2;
 
 /// A change that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,16 @@ pub enum Command {
 
 kinds! { Command: 1 Join, 2 Lost, 3 Leave, 16 Ask, 17 TaskOver, 18 ForgetWaits }
 
+impl Command {
+    /// Whether all that must be known of it is.
+    pub fn check(&self) -> Result<(), ParseError> {
+        match self {
+            Self::Join(join) => join.fields.check(),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What is known of a host that is to be taken in. Its id, and what tells its name from others,
 /// it gets when the command is applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +75,8 @@ pub struct Join {
     pub cpus: u16,
     /// Jobs that it runs at once.
     pub slots: u16,
+    /// What it says of kinds, known here or not.
+    pub fields: Fields,
 }
 
 /// A host leaves.
@@ -92,7 +106,8 @@ pub enum Effect {
     Changed(Entry),
     /// The newcomer of the command is this host from now on: it is to be welcomed.
     Joined(HostId),
-    /// The newcomer of the command cannot be taken in: all slots are taken.
+    /// The newcomer of the command cannot be taken in: all slots, or all bytes of fields
+    /// ([`FIELDS_ALL_MAX`]), are taken.
     Full,
     /// The host with this key was deleted.
     Deleted([u8; 32], HostId),
@@ -202,10 +217,12 @@ impl ControlState {
         if let Some(Host { id, state: HostState::Up, .. }) = old {
             self.lost(id, effects);
         }
-        let slot = self.table().free_slot();
+        let fields = self.table().iter().filter(|h| h.key != join.key).map(|h| h.fields.len());
+        let fits = fields.sum::<usize>() + join.fields.len() <= FIELDS_ALL_MAX;
+        let slot = self.table().free_slot().filter(|_| fits);
         let id = slot.and_then(|slot| HostId::new(slot, self.hosts.next_incarnation()));
         let Some(id) = id else { return effects.push(Effect::Full) };
-        let Join { key, name, addr, arch, speed, cpus, slots } = join;
+        let Join { key, name, addr, arch, speed, cpus, slots, fields } = join;
         // Names tell hosts apart for people: no two alike, and each for as long as it can be.
         let taken = self.table().iter().any(|h| h.name == name && h.key != key);
         let name = match old.filter(|old| is_with_slot(&old.name, &name)) {
@@ -214,7 +231,7 @@ impl ControlState {
             None => name,
         };
         let state = HostState::Up;
-        let host = Host { id, name, addr, key, arch, speed, cpus, slots, state };
+        let host = Host { id, name, addr, key, arch, speed, cpus, slots, state, fields };
         self.change(Change::Added(host), effects);
         effects.push(Effect::Joined(id));
     }
@@ -260,8 +277,8 @@ impl ControlState {
         if *version != STATE_VERSION {
             return Err(StateError::Version(*version));
         }
-        match postcard::take_from_bytes(body) {
-            Ok((state, [])) => Ok(state),
+        match postcard::take_from_bytes::<Self>(body) {
+            Ok((state, [])) => state.table().check().map_err(StateError::Refused).map(|()| state),
             _ => Err(StateError::Malformed),
         }
     }
@@ -276,6 +293,9 @@ pub enum StateError {
     /// They are of another version.
     #[error("control state of version {0}, this build knows {STATE_VERSION}")]
     Version(u8),
+    /// They say what must be known, and is not.
+    #[error("the control state: {0}")]
+    Refused(ParseError),
 }
 
 /// Tells a proposal from others of the same leader.

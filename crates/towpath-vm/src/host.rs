@@ -6,7 +6,10 @@ use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use towpath_wire::HostId;
+use towpath_wire::bytes::ParseError;
 use towpath_wire::id::SLOT_MAX;
+
+use crate::fields::Fields;
 
 /// Longest host name kept, in bytes.
 pub const NAME_MAX: usize = 64;
@@ -41,6 +44,8 @@ pub struct Host {
     pub slots: u16,
     /// Whether it takes part.
     pub state: HostState,
+    /// What it says of kinds, known here or not.
+    pub fields: Fields,
 }
 
 /// All hosts by slot. Invariant: a host's slot is its key here; keys are unique.
@@ -61,6 +66,11 @@ impl HostTable {
     /// The host that holds this static key.
     pub fn by_key(&self, key: &[u8; 32]) -> Option<&Host> {
         self.hosts.values().find(|h| h.key == *key)
+    }
+
+    /// Whether all that must be known of the hosts is.
+    pub fn check(&self) -> Result<(), ParseError> {
+        self.iter().try_for_each(|host| host.fields.check())
     }
 
     /// Every host, by slot.

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`account`] | what a task tells of its direct routes |
-//! | [`host`] | the host table |
+//! | [`host`], [`fields`] | the host table; what its entries say beside what every build knows |
 //! | [`log`] | the one ordered log through which the table changes |
 //! | [`consensus`] | the log that several hosts keep together |
 //! | [`control`] | control state, the commands that change it, the log that commits them |
@@ -53,6 +53,7 @@ pub mod control;
 pub mod credit;
 pub mod data;
 pub mod endpoint;
+pub mod fields;
 pub mod host;
 pub mod log;
 pub mod matching;
@@ -72,6 +73,7 @@ pub mod ties;
 #[cfg(test)]
 mod promises;
 
+pub use fields::Fields;
 pub use host::{Host, HostState, HostTable};
 pub use log::{Change, ControlLog, Entry, LogError, RESTART_GAP, Snapshot};
 pub use message::{Message, MessageError};

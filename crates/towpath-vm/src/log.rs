@@ -9,6 +9,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 use towpath_wire::HostId;
+use towpath_wire::bytes::ParseError;
 
 use crate::host::{Host, HostTable};
 
@@ -21,6 +22,16 @@ pub enum Change {
     Lost(HostId),
     /// A host left by itself or was deleted: its key is revoked.
     Left(HostId),
+}
+
+impl Change {
+    /// Whether all that must be known of it is.
+    pub fn check(&self) -> Result<(), ParseError> {
+        match self {
+            Self::Added(host) => host.fields.check(),
+            Self::Lost(_) | Self::Left(_) => Ok(()),
+        }
+    }
 }
 
 /// One entry of the log.
@@ -195,6 +206,7 @@ mod tests {
             cpus: 2,
             slots: 2,
             state: HostState::Up,
+            fields: crate::Fields::default(),
         }
     }
 

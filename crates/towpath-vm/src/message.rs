@@ -7,10 +7,10 @@
 //! decoded with the bytes' own length as the bound on everything they claim.
 
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use towpath_wire::bytes::ParseError;
 use towpath_wire::{HostId, TaskId};
 
 use crate::channel::ChannelSpec;
@@ -108,8 +108,6 @@ pub enum Message {
     Relayed(Numbers),
     /// These pieces of yours did not get past this host.
     Unrelayed(Numbers),
-    /// From the leader: where hosts receive that have several addresses.
-    Addresses(Addresses),
     /// To the leader, as the first thing of a new connection: what we know.
     Report(Report),
     /// From the leader, in answer to that: what there is, and that we go on as who we are.
@@ -528,13 +526,6 @@ impl Numbers {
     }
 }
 
-/// Body of [`Message::Addresses`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Addresses {
-    /// Each host with its addresses.
-    pub hosts: Vec<(HostId, Vec<SocketAddr>)>,
-}
-
 /// Why a message was not understood.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MessageError {
@@ -547,6 +538,9 @@ pub enum MessageError {
     /// The body does not decode.
     #[error("body of message kind {0} does not decode")]
     Malformed(u16),
+    /// The body says what must be known, and is not.
+    #[error("message kind {0}: {1}")]
+    Refused(u16, ParseError),
 }
 
 macro_rules! kinds {
@@ -564,9 +558,14 @@ macro_rules! kinds {
                 let Some((kind, body)) = bytes.split_first_chunk::<2>() else {
                     return Err($crate::message::MessageError::Short(bytes.len()));
                 };
-                match u16::from_le_bytes(*kind) {
+                let kind = u16::from_le_bytes(*kind);
+                let message = match kind {
                     $($kind => $crate::message::decode($kind, body).map(Self::$variant),)*
                     kind => Err($crate::message::MessageError::Unknown(kind)),
+                }?;
+                match message.check() {
+                    Ok(()) => Ok(message),
+                    Err(why) => Err($crate::message::MessageError::Refused(kind, why)),
                 }
             }
         }
@@ -580,7 +579,7 @@ kinds! {
     23 Tasks, 24 Watch, 25 Input, 26 InputTaken, 32 Accepted, 33 Siblings, 34 SpawnFor, 35 Asked,
     36 Answered, 37 TaskCredit, 38 WatchTask, 39 TaskEnded, 40 TaskOver, 41 StreamAsk, 42 StreamAt,
     43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
-    48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed, 53 Addresses,
+    48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed,
     54 AskFirst, 55 Report, 56 Resumed, 57 Reached, 58 ChannelAsk, 59 ChannelAnswer,
     60 ChannelWithdrawn, 61 Parted,
 }
@@ -598,14 +597,23 @@ pub(crate) fn decode<T: DeserializeOwned>(kind: u16, body: &[u8]) -> Result<T, M
 }
 
 impl Message {
+    /// Whether all that must be known of it is.
+    pub fn check(&self) -> Result<(), ParseError> {
+        match self {
+            Self::Welcome(Welcome { snapshot, .. })
+            | Self::Report(Report { snapshot: Some(snapshot), .. })
+            | Self::Resumed(Resumed { snapshot: Some(snapshot) }) => snapshot.table.check(),
+            Self::Entries(Entries { entries }) => {
+                entries.iter().try_for_each(|entry| entry.change.check())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The channel that carries it.
     pub const fn label(&self) -> u16 {
         match self {
-            Self::Welcome(_)
-            | Self::Entries(_)
-            | Self::Addresses(_)
-            | Self::AskFirst(_)
-            | Self::Resumed(_) => LABEL_LOG,
+            Self::Welcome(_) | Self::Entries(_) | Self::AskFirst(_) | Self::Resumed(_) => LABEL_LOG,
             Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
             Self::TaskEnded(_) => LABEL_SMALL,
             _ => LABEL_TASK,

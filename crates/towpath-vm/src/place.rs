@@ -102,6 +102,7 @@ mod tests {
             cpus,
             slots: 1,
             state: HostState::Up,
+            fields: crate::Fields::default(),
         }
     }
 

@@ -48,6 +48,7 @@ fn entry(slot: u16, incarnation: u32, key: u16) -> Host {
         cpus: 2,
         slots: 2,
         state: HostState::Up,
+        fields: crate::Fields::default(),
     }
 }
 

@@ -207,7 +207,9 @@ fn join_hint(e: &EngineError) -> &'static str {
         }
         JoinFailure::Version(_) => SAME_BUILD,
         // Before there was a greeting, a founder could not read ours.
-        JoinFailure::Refused(r) if [refusal::BUILD, refusal::MALFORMED].contains(&r.code) => {
+        JoinFailure::Refused(r)
+            if [refusal::BUILD, refusal::MALFORMED, refusal::KIND].contains(&r.code) =>
+        {
             SAME_BUILD
         }
         JoinFailure::Refused(_) => "\nhint: get a fresh token with `towpath token`",

@@ -1,7 +1,7 @@
 //! What a founder keeps of its virtual machine: the host table, in one file of its directory.
 //!
 //! ```text
-//! 0..16 "towpath table 1\n" | 16..24 FNV-1a of the rest (u64, little-endian)
+//! 0..16 "towpath table 2\n" | 16..24 FNV-1a of the rest (u64, little-endian)
 //! 24.. what towpath_node::Saved encodes
 //! ```
 //! The keeper writes it. Beside it, `term` has the last term that the founder may have led in, as
@@ -18,7 +18,7 @@ use towpath_node::{Saved, SavedError};
 use crate::keeper::{Kept, replace};
 use crate::private::{Dir, PrivateError};
 
-const MAGIC: &[u8; 16] = b"towpath table 1\n";
+const MAGIC: &[u8; 16] = b"towpath table 2\n";
 /// Where the last term is kept.
 const TERM: &str = "term";
 /// More than a number has.
@@ -183,7 +183,7 @@ mod tests {
             assert!(told(&whole[..at]).contains("it is damaged"), "cut at {at}");
         }
         assert!(told(b"").contains("another version"));
-        assert!(told(b"towpath table 2\nabcdefgh").contains("another version"));
+        assert!(told(b"towpath table 1\nabcdefgh").contains("another version"));
         assert!(told(&vec![0; TABLE_MAX as usize + 1]).contains("more than 8388608 bytes"));
         remove(dir);
         assert!(!is_kept(dir));

@@ -172,6 +172,7 @@ mod tests {
             cpus: 2,
             slots: 2,
             state: HostState::Up,
+            fields: towpath_vm::Fields::default(),
         };
         // As Debian's PVM 3.4.6 prints it.
         let expected = "\

@@ -106,6 +106,7 @@ mod tests {
             arch: String::new(),
             speed: 1000,
             state: HostState::Up,
+            fields: towpath_vm::Fields::default(),
         }
     }
 

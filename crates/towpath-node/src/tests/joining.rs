@@ -6,13 +6,16 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use towpath_proto::association::End;
 use towpath_proto::endpoint::Refusal;
 use towpath_proto::{Connect, ConnectFailure, EndpointEvent, HostKey, Psk};
-use towpath_vm::{Change, Host, HostState};
+use towpath_vm::message::Entries;
+use towpath_vm::{Change, Entry, Fields, Host, HostState, Message};
+use towpath_wire::bytes::ParseError;
 use towpath_wire::{Admission, HostId, LinkId};
 
 use super::net::{EPOCH_S, Net, addr, config};
-use crate::config::{refusal, token_psk};
+use crate::config::{reason, refusal, token_psk};
 use crate::hello::{Hello, Purpose};
 use crate::{JoinFailure, NodeEvent};
 
@@ -191,7 +194,7 @@ fn hello(purpose: Purpose) -> Hello {
         speed: 1,
         cpus: 1,
         slots: 1,
-        addrs: Vec::new(),
+        fields: Fields::default(),
     }
 }
 
@@ -384,25 +387,78 @@ fn of_a_host_with_several_addresses_all_are_told() {
     let three = net.id(2);
     let said = [addr(2), others[0]];
     for host in [0, 1, 3] {
-        assert_eq!(net.node(host).peers.addresses.get(&three).map(|a| &a[..]), Some(&said[..]));
         let entry = net.node(host).hosts().find(|h| h.id == three).expect("it is there").clone();
+        assert_eq!(entry.fields.addresses(), said);
         assert_eq!(net.node(host).addrs_of(&entry), said);
         assert_eq!(net.node(host).addr_to_try(&entry, 0), said[0]);
         assert_eq!(net.node(host).addr_to_try(&entry, 1), said[1]);
         assert_eq!(net.node(host).addr_to_try(&entry, 2), said[0]);
         assert_eq!(net.node(host).addr_of(&entry), said[0]);
     }
-    // Of one with a single address nobody says anything.
+    // One with a single address says nothing.
     let two = net.id(1);
-    assert_eq!(net.node(0).peers.addresses.get(&two), None);
+    assert!(net.node(0).hosts().find(|h| h.id == two).expect("it is there").fields.is_empty());
     assert!(net.node(0).next_address(three));
     assert!(!net.node(0).next_address(three), "both were tried");
     assert!(!net.node(0).next_address(two));
     let eleven: Vec<_> = (1..12).map(addr).collect();
     assert_eq!(crate::addresses::told(eleven.clone()), eleven[..8]);
-    net.call(0, |node, now, memory| node.delete_host(now, three, memory)).expect("it is there");
+}
+
+#[test]
+fn what_a_newcomer_says_of_kinds_that_nobody_knows_stands_in_every_table() {
+    let mut net = Net::new(2);
+    net.stranger(60);
+    let token = net.target(60).invitation;
+    let mut later = hello(Purpose::Join);
+    later.fields.set(200, b"later").expect("there is room");
+    later.fields.set(5, b"must").expect("there is room");
+    // What must not be passed over is refused by name.
+    let critical = later.encode("test");
+    let refused = knock_for(&mut net, 0, token.admission(), token.psk.clone(), &critical);
+    let text = "the hello: a field of a host has value 5, which this version does not know";
+    assert_eq!(refused.map_err(|r| (r.code, r.text)), Err((refusal::KIND, text.into())));
+    let mut later = hello(Purpose::Join);
+    later.fields.set(200, b"later").expect("there is room");
+    let token = net.target(60).invitation;
+    let join = later.encode("test");
+    assert_eq!(knock(&mut net, 0, token.admission(), token.psk.clone(), &join), Ok(()));
     net.run(100);
-    assert_eq!(net.node(1).peers.addresses.get(&three), None, "it is gone");
+    // Also in that of a host that comes after it.
+    net.add(config(3, "four"));
+    net.run(100);
+    for host in [0, 1, 2] {
+        let entry = net.node(host).hosts().find(|h| h.name == "stranger").expect("it is there");
+        assert_eq!(entry.fields, later.fields, "host {host}");
+    }
+    // And in what the founder keeps.
+    let kept = net.node(0).saved().expect("it leads");
+    assert_eq!(crate::Saved::decode(&kept.encode()), Ok(kept));
+}
+
+#[test]
+fn a_member_takes_no_entry_that_says_what_it_does_not_know_and_must() {
+    let mut net = Net::new(2);
+    let leader = net.id(0);
+    let mut fields = Fields::default();
+    fields.set(5, b"must").expect("there is room");
+    let mut host = net.node(0).hosts().next().expect("one").clone();
+    host = Host { id: HostId::new(9, 9).expect("a host"), key: [9; 32], fields, ..host };
+    let entry = Entry { term: 1, index: 3, change: Change::Added(host) };
+    let entries = Message::Entries(Entries { entries: vec![entry] });
+    net.call(0, |node, now, memory| {
+        let member = node.hosts().nth(1).expect("two").id;
+        node.tell(now, member, entries);
+        node.pump(now, memory);
+    });
+    net.run(50);
+    let why = ParseError::Unknown { field: "a field of a host", value: 5 };
+    assert!(net.events(1).contains(&NodeEvent::Unread { host: Some(leader), why }));
+    assert_eq!((net.node(1).hosts().count(), net.node(1).log_index()), (2, 2));
+    let ended = |e: &NodeEvent| {
+        matches!(e, NodeEvent::ContactOver { end: End::ByPeer { reason: reason::KIND, .. }, .. })
+    };
+    assert!(net.events(0).iter().any(ended), "the other side hears why");
 }
 
 #[test]

@@ -12,17 +12,16 @@ use alloc::vec::Vec;
 
 use towpath_vm::channel::ChannelSpec;
 use towpath_vm::message::{
-    Accepted, Addresses, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit,
-    ChannelAnswer, ChannelAsk, ChannelWithdrawn, Credit, Entries, Exited, Halt, Input, Kill, List,
-    MessageError, Numbers, Output, Parted, Relay, Report, Resumed, Siblings, Spawn, SpawnFor,
-    Started, StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch,
-    WatchTask, Welcome,
+    Accepted, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, ChannelAnswer,
+    ChannelAsk, ChannelWithdrawn, Credit, Entries, Exited, Halt, Input, Kill, List, MessageError,
+    Numbers, Output, Parted, Relay, Report, Resumed, Siblings, Spawn, SpawnFor, Started, StreamAsk,
+    StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
 };
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
 use towpath_vm::{Change, Ending, Entry, Message, Stream, TaskExit};
 use towpath_wire::{HostId, TaskId};
 
-use super::net::{Net, addr, program};
+use super::net::{Net, program};
 
 /// Who may say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +48,7 @@ const fn who(message: &Message) -> Who {
         | Message::ChannelAsk(_)
         | Message::ChannelAnswer(_)
         | Message::ChannelWithdrawn(_) => Who::Nobody,
-        Message::Entries(_) | Message::Addresses(_) | Message::Halt(_) | Message::Resumed(_) => {
+        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) => {
             Who::Leader
         }
         // Of requests of ours, which run on one host.
@@ -214,7 +213,6 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         }),
         Message::ChannelAnswer(ChannelAnswer { channel: 70, outcome: Ok(()) }),
         Message::ChannelWithdrawn(ChannelWithdrawn { channel: 70 }),
-        Message::Addresses(Addresses { hosts: vec![(named, vec![addr(50), addr(51)])] }),
     ]
 }
 
@@ -250,7 +248,7 @@ fn traces(s: &mut Stage, from: HostId) -> String {
     let queued: Vec<Vec<Message>> = hosts.into_iter().map(queued).collect();
     let strays = core::mem::take(&mut node.requests.strays);
     let traces = format!(
-        "{queued:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{queued:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         node.local,
         node.jobs,
         node.lead,
@@ -260,7 +258,6 @@ fn traces(s: &mut Stage, from: HostId) -> String {
         node.tasks,
         node.log,
         node.events,
-        node.peers.addresses,
         node.is_frozen(),
     );
     node.requests.strays = strays;
@@ -317,9 +314,7 @@ fn check(me: usize, prepare: impl Fn(&mut Stage, &Message)) {
 /// Whether a host that leads, or one that does not, has anything to do with a kind.
 const fn concerns(me: usize, message: &Message) -> bool {
     match message {
-        Message::Entries(_) | Message::Addresses(_) | Message::Halt(_) | Message::Resumed(_) => {
-            me != LEADER
-        }
+        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) => me != LEADER,
         Message::Asked(_)
         | Message::TaskOver(_)
         | Message::Report(_)

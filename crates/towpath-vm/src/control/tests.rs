@@ -18,6 +18,7 @@ fn founded() -> ControlState {
         cpus: 2,
         slots: 2,
         state: HostState::Up,
+        fields: Fields::default(),
     };
     ControlState::new(ControlLog::found(host, 2000))
 }
@@ -25,7 +26,8 @@ fn founded() -> ControlState {
 fn join(key: u8, name: &str) -> Command {
     let addr = ([127, 0, 0, 1], 7000 + u16::from(key)).into();
     let (arch, name) = ("any".to_string(), name.to_string());
-    Command::Join(Join { key: [key; 32], name, addr, arch, speed: 1000, cpus: 2, slots: 2 })
+    let fields = Fields::try_from(vec![200, 1, key]).unwrap();
+    Command::Join(Join { key: [key; 32], name, addr, arch, speed: 1000, cpus: 2, slots: 2, fields })
 }
 
 fn ask(asker: TaskId, op: RegistryOp) -> Command {
@@ -168,6 +170,39 @@ fn what_another_version_wrote_is_told_from_what_is_damaged() {
     bytes[0] += 1;
     assert_eq!(ControlState::decode(&bytes), Err(StateError::Version(STATE_VERSION + 1)));
     assert!(matches!(Command::decode(&[255, 0, 1]), Err(crate::MessageError::Unknown(255))));
+}
+
+#[test]
+fn all_fields_together_fit_into_a_message_to_a_newcomer() {
+    let mut state = founded();
+    let long =
+        Fields::try_from([200, 126].into_iter().chain([7; 126]).collect::<Vec<u8>>()).unwrap();
+    let joins = |index: u64| {
+        let Command::Join(mut facts) = join(1, "n") else { unreachable!() };
+        facts.key[..8].copy_from_slice(&(index + 1).to_le_bytes());
+        facts.fields = long.clone();
+        Command::Join(facts)
+    };
+    let most = (FIELDS_ALL_MAX / 128) as u64;
+    for index in 1..=most {
+        assert_ne!(state.apply(index, joins(index)), [Effect::Full]);
+    }
+    assert_eq!(state.apply(most + 1, joins(most + 1)), [Effect::Full]);
+    // Whoever comes back has its own fields' room.
+    assert_eq!(state.apply(most + 2, joins(most)).len(), 3);
+}
+
+#[test]
+fn a_state_that_says_what_must_be_known_is_refused_by_name() {
+    let mut state = founded();
+    let Command::Join(mut facts) = join(1, "n") else { unreachable!() };
+    facts.fields = Fields::try_from(vec![5, 0]).unwrap();
+    let unknown = ParseError::Unknown { field: "a field of a host", value: 5 };
+    let command = Command::Join(facts);
+    let refused = crate::MessageError::Refused(1, unknown);
+    assert_eq!(Command::decode(&command.encode()), Err(refused));
+    state.apply(1, command);
+    assert_eq!(ControlState::decode(&state.encode()), Err(StateError::Refused(unknown)));
 }
 
 #[test]

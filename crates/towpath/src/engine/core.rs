@@ -98,6 +98,11 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> EngineError {
     move |why| EngineError::System { what, why }
 }
 
+/// Who said something that was not understood.
+fn said_by(host: Option<HostId>) -> String {
+    host.map_or_else(|| "the leader that is joined".into(), |host| format!("host {host}"))
+}
+
 /// What is wrong while the leader does not take this host back, and what to do.
 pub(super) fn refuses(leader: HostId, why: &str) -> String {
     format!(
@@ -390,6 +395,7 @@ impl Engine {
                 self.tell_watchers(&HostEvent::Added(host));
             }
             NodeEvent::ContactOver { host, end } => log!("contact with host {host} over: {end}"),
+            NodeEvent::Unread { host, why } => log!("{}: {why}", said_by(host)),
             NodeEvent::HostLost(id) => {
                 log!("host {id} lost");
                 self.tell_watchers(&HostEvent::Lost(id));

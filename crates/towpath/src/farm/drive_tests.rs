@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use towpath_vm::{Ending, Host, HostState, Stream, TaskExit, TaskSpec};
+use towpath_vm::{Ending, Fields, Host, HostState, Stream, TaskExit, TaskSpec};
 use towpath_wire::HostId;
 
 use super::*;
@@ -28,6 +28,7 @@ fn host(slot: u16) -> Host {
         cpus: 2,
         slots: 2,
         state: HostState::Up,
+        fields: Fields::default(),
     }
 }
 
