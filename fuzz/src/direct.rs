@@ -41,14 +41,8 @@ struct Side {
 
 fn sides() -> [Side; 2] {
     let task = |slot| HostId::new(slot, 1).expect("small").task(1).expect("small");
-    let offer = |me, peer, send, receive| Offer {
-        me,
-        peer,
-        send_key: [send; 32],
-        receive_key: [receive; 32],
-        sealed: false,
-    };
-    let (one, two) = (offer(task(1), task(2), 1, 2), offer(task(2), task(1), 2, 1));
+    let offer = |me, peer| Offer { me, peer, key: [1; 32], sealed: false };
+    let (one, two) = (offer(task(1), task(2)), offer(task(2), task(1)));
     Agreed::pair(&one, &two, [[3; 32], [4; 32]]).map(|agreed| Side {
         session: Session::new(agreed),
         wire: Vec::new(),

@@ -12,6 +12,8 @@ use towpath_proto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk, Rng
 use zeroize::Zeroizing;
 
 const PATTERN: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
+/// Of streams between tasks.
+const PATTERN_DIRECT: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
 /// Where randomness comes from.
 #[derive(Clone, Debug)]
@@ -46,11 +48,6 @@ impl Entropy {
         self.fill(&mut out).expect("the operating system gives random bytes");
         out
     }
-}
-
-/// Random bytes from the operating system.
-pub(crate) fn random() -> [u8; 32] {
-    Entropy::System.draw()
 }
 
 impl Random for Entropy {
@@ -120,6 +117,22 @@ impl RealCrypto {
             .expect("keys have the pattern's lengths");
         Box::new(Shake { state, initiator: false })
     }
+}
+
+/// A handshake of two that know no key of each other but this one, which both hold: what it ends
+/// with is made of keys that are forgotten. `prologue` is bound into it.
+pub(crate) fn shake_without_statics(
+    psk: &[u8; 32],
+    prologue: &[u8],
+    initiates: bool,
+) -> HandshakeState {
+    let params = PATTERN_DIRECT.parse().expect("the pattern is well formed");
+    let builder = Builder::with_resolver(params, Box::new(Resolver(Entropy::System)))
+        .prologue(prologue)
+        .and_then(|b| b.psk(0, psk));
+    let state =
+        builder.and_then(|b| if initiates { b.build_initiator() } else { b.build_responder() });
+    state.expect("keys have the pattern's lengths")
 }
 
 fn public_of(secret: &[u8; 32]) -> HostKey {

@@ -106,16 +106,16 @@ impl Node {
             return; // asked for already
         }
         self.pair(from, to);
-        let (forth, back) = (self.endpoint.random(), self.endpoint.random());
-        let offer = StreamOffer { peer: to, address: None, send_key: forth, receive_key: back };
+        let key = self.endpoint.random();
+        let offer = StreamOffer { peer: to, address: None, key };
         self.local.offers.insert((from, to), offer);
-        let ask = StreamAsk { from, to, forth, back };
+        let ask = StreamAsk { from, to, key };
         self.tell(now, to.host(), Message::StreamAsk(ask));
     }
 
     /// A task of another host wants to connect to one of ours.
     pub(crate) fn handle_stream_ask(&mut self, now: Instant, host: HostId, ask: &StreamAsk) {
-        let StreamAsk { from, to, forth, back } = *ask;
+        let StreamAsk { from, to, key } = *ask;
         if from.host() != host {
             self.malformed += 1;
             return;
@@ -138,7 +138,7 @@ impl Node {
         if let Some(member) = self.local.members.get_mut(to) {
             member.direct.insert(from);
         }
-        let offer = StreamOffer { peer: from, address: None, send_key: back, receive_key: forth };
+        let offer = StreamOffer { peer: from, address: None, key };
         self.say(to, ToTask::Stream(offer));
     }
 

@@ -200,8 +200,7 @@ fn two_that_ask_each_other_at_the_limit_of_routes_get_theirs() {
         node.task_says(NOW, task, ToDaemon::Direct { peer: *peer }, &mut memory);
     }
     events(&mut node);
-    let ask =
-        |from| Message::StreamAsk(StreamAsk { from, to: task, forth: [1; 32], back: [2; 32] });
+    let ask = |from| Message::StreamAsk(StreamAsk { from, to: task, key: [1; 32] });
     let (last, beyond) = (peers[ROUTES_MAX - 1], peers[ROUTES_MAX]);
     node.handle_message(NOW, other, ask(last));
     let listens = |e: &NodeEvent| match e {

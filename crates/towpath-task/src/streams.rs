@@ -217,7 +217,7 @@ impl Routes {
 impl Task {
     /// The daemon offers a stream to `peer`: this task is to listen, or to connect.
     pub(crate) fn stream_offered(&mut self, offer: &StreamOffer) {
-        let StreamOffer { peer, address, send_key, receive_key } = *offer;
+        let StreamOffer { peer, address, key } = *offer;
         let me = self.welcome.you;
         let refused = self.directs.refused_by_us;
         let wanted = !refused && !self.routes.is_open(peer);
@@ -227,7 +227,7 @@ impl Task {
         let now = self.routes.now();
         let rendezvous =
             self.waits.waiter.as_ref().and_then(|waiter| self.routes.rendezvous(waiter));
-        let offer = Offer { me, peer, send_key, receive_key, sealed: true };
+        let offer = Offer { me, peer, key, sealed: true };
         let begun = match (rendezvous.filter(|_| has_room), address) {
             (None, _) => Err(()),
             (Some(rendezvous), Some(to)) => rendezvous.dial(offer, to, now).map_err(drop),

@@ -436,10 +436,8 @@ pub struct StreamAsk {
     pub from: TaskId,
     /// Who listens.
     pub to: TaskId,
-    /// Key for what `from` sends.
-    pub forth: [u8; 32],
-    /// Key for what `to` sends.
-    pub back: [u8; 32],
+    /// What proves the two to each other.
+    pub key: [u8; 32],
 }
 
 impl core::fmt::Debug for StreamAsk {

@@ -324,7 +324,7 @@ pub enum ToTask {
         /// The peer.
         peer: TaskId,
     },
-    /// The direct route to a task of another host: a stream to open, sealed with these keys.
+    /// The direct route to a task of another host: a stream to open, by this key.
     Stream(StreamOffer),
     /// There is no direct route to this task (any more); use the daemons.
     NoDirect {
@@ -445,10 +445,8 @@ pub struct StreamOffer {
     pub peer: TaskId,
     /// Listen and tell the address (`None`), or connect to this one.
     pub address: Option<core::net::SocketAddr>,
-    /// Key for what this task sends.
-    pub send_key: [u8; 32],
-    /// Key for what it receives.
-    pub receive_key: [u8; 32],
+    /// What proves the two to each other: both have it, and nobody else.
+    pub key: [u8; 32],
 }
 
 /// What happened to the subject of a watch.

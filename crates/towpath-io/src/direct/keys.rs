@@ -9,19 +9,17 @@ use zeroize::Zeroize;
 use super::record::{HEAD_LEN, TAG_LEN};
 use crate::crypto::hmac;
 
-/// What two tasks need to find each other: told to both by their daemons. The keys come from the
-/// daemons' association; each direction has its own, and they may be the same when the two
-/// connect again. Wiped when dropped.
+/// What two tasks need to find each other: told to both by their daemons. The key was made by one
+/// of them and came over their association; it may be the same when the two connect again. It
+/// proves the two to each other, and seals nothing. Wiped when dropped.
 #[derive(Clone)]
 pub struct Offer {
     /// This task.
     pub me: TaskId,
     /// The other.
     pub peer: TaskId,
-    /// Proves this task; what it sends is sealed with keys made from it.
-    pub send_key: [u8; 32],
-    /// The peer's.
-    pub receive_key: [u8; 32],
+    /// What both know, and nobody else.
+    pub key: [u8; 32],
     /// False where the operator declared the link as trusted: records then go out in clear, with
     /// a tag that tells strays but does not protect the content. Both sides must say the same.
     pub sealed: bool,
@@ -36,8 +34,7 @@ impl std::fmt::Debug for Offer {
 
 impl Drop for Offer {
     fn drop(&mut self) {
-        self.send_key.zeroize();
-        self.receive_key.zeroize();
+        self.key.zeroize();
     }
 }
 
@@ -47,8 +44,8 @@ pub(super) struct Unsealed;
 
 /// Seals or opens the records of one direction of one connection.
 ///
-/// **Invariant:** the nonce is the record's number on its connection, and both sides' fresh
-/// randomness is in the key; no nonce is used twice with one key, however often two tasks connect.
+/// **Invariant:** the nonce is the record's number on its connection, and the key is of that
+/// connection's handshake; no nonce is used twice with one key, however often two tasks connect.
 pub(super) enum RecordKey {
     /// AES-256-GCM.
     Sealed(Box<LessSafeKey>),
@@ -56,18 +53,10 @@ pub(super) enum RecordKey {
     Clear(HeaderKey),
 }
 
-/// What the key of a connection depends on beside the offer's key: see the handshake.
-pub(super) struct Mixed<'a> {
-    /// The connecting side's first bytes, with its randomness.
-    pub(super) hello: &'a [u8],
-    /// The accepting side's randomness.
-    pub(super) answer: &'a [u8; 32],
-}
-
 impl RecordKey {
-    /// From one direction's key of the offer.
-    pub(super) fn derive(key: &[u8; 32], mixed: &Mixed<'_>, sealed: bool) -> Self {
-        let mut secret = hmac(key, &[b"towpath direct records", mixed.hello, mixed.answer]);
+    /// From one direction's secret of the handshake.
+    pub(super) fn derive(secret: &[u8; 32], sealed: bool) -> Self {
+        let mut secret = hmac(secret, &[b"towpath direct records"]);
         let made = if sealed {
             let key = UnboundKey::new(&AES_256_GCM, &secret).expect("AES-256 keys have 32 bytes");
             Self::Sealed(Box::new(LessSafeKey::new(key)))
@@ -125,8 +114,8 @@ impl RecordKey {
 mod tests {
     use super::*;
 
-    fn key(hello: &[u8], answer: u8, sealed: bool) -> RecordKey {
-        RecordKey::derive(&[5; 32], &Mixed { hello, answer: &[answer; 32] }, sealed)
+    fn key(secret: u8, sealed: bool) -> RecordKey {
+        RecordKey::derive(&[secret; 32], sealed)
     }
 
     fn sealed(key: &RecordKey, number: u64, plain: &[u8], extra: &[u8]) -> Vec<u8> {
@@ -139,7 +128,7 @@ mod tests {
     #[test]
     fn what_is_sealed_from_elsewhere_is_as_if_it_had_been_in_place() {
         for seals in [true, false] {
-            let key = key(b"hello", 1, seals);
+            let key = key(1, seals);
             let whole = sealed(&key, 3, b"0123456789abcdefghi", b"");
             assert_eq!(sealed(&key, 3, b"0123456789abcdef", b"ghi"), whole);
             assert_eq!(whole.starts_with(b"0123"), !seals);
@@ -151,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_sealed_record_opens_only_unchanged_and_in_its_place() {
-        let key = key(b"hello", 1, true);
+        let key = key(1, true);
         let record = sealed(&key, 3, b"content", b"");
         for bit in 0..8 * record.len() {
             let mut changed = record.clone();
@@ -164,11 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn either_sides_randomness_alone_makes_another_key() {
-        // The same offer, the same number, the same content: only one side's bytes are fresh.
-        let first = sealed(&key(b"hello", 1, true), 0, b"content", b"");
-        assert_eq!(sealed(&key(b"hello", 1, true), 0, b"content", b""), first);
-        assert_ne!(sealed(&key(b"hello", 2, true), 0, b"content", b""), first);
-        assert_ne!(sealed(&key(b"hullo", 1, true), 0, b"content", b""), first);
+    fn another_secret_makes_another_key() {
+        let first = sealed(&key(1, true), 0, b"content", b"");
+        assert_eq!(sealed(&key(1, true), 0, b"content", b""), first);
+        assert_ne!(sealed(&key(2, true), 0, b"content", b""), first);
     }
 }

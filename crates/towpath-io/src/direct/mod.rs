@@ -4,7 +4,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `keys`, `handshake` | [`Offer`]; proof of the keys, keys of one connection |
+//! | `keys`, `handshake` | [`Offer`]; proof of its key, fresh keys of a connection (Noise) |
 //! | `record` | the byte map |
 //! | `outgoing`, `incoming` | sealed records, kept until taken; a buffer, opened in place |
 //! | `session` | [`Session`]: both directions as bytes, without sockets |

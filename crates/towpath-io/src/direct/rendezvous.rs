@@ -10,12 +10,11 @@ use rustix::event::epoll;
 use towpath_wire::{Instant, TaskId};
 
 use super::handshake::{
-    ANSWER_LEN, Agreed, Awaited, CONFIRM_LEN, HELLO_LEN, answer, confirm, hello, is_expected,
+    ANSWER_LEN, Agreed, Awaited, CONFIRM_LEN, Dialling, HELLO_LEN, answer, is_expected,
 };
 use super::keys::Offer;
 use super::socket;
 use super::stream::Stream;
-use crate::crypto::random;
 use crate::shared::aside;
 
 /// Streams being set up at once, at most; as many strangers may be connected.
@@ -27,6 +26,8 @@ pub const HELLO_TIME: Duration = Duration::from_secs(5);
 
 /// Connections that claim to be one peer and have not proved it, at most.
 const ANSWERS_MAX: usize = 4;
+/// Hellos that one offer answers in all: each costs as much as a handshake does.
+const HEARD_MAX: usize = 16;
 
 /// Why a stream could not be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +78,8 @@ impl Outcome {
 struct Expected {
     offer: Offer,
     until: Instant,
+    /// Hellos that were answered.
+    heard: usize,
 }
 
 /// Bytes of a message of fixed length, as they arrive.
@@ -119,10 +122,8 @@ struct Shake {
 }
 
 enum Stage {
-    /// Connecting: the hello is not out.
-    Hello { hello: [u8; HELLO_LEN] },
-    /// The hello is out.
-    Answer { hello: [u8; HELLO_LEN], answer: Arriving<ANSWER_LEN> },
+    /// Connecting: the hello goes out as soon as the connection stands.
+    Dial { dialling: Box<Dialling>, is_out: bool, answer: Arriving<ANSWER_LEN> },
     /// The answer is out. None after a wrong confirmation.
     Confirm { awaited: Option<Box<Awaited>>, confirm: Arriving<CONFIRM_LEN> },
 }
@@ -133,31 +134,29 @@ impl Shake {
     }
 
     fn step(&mut self, epoll: &OwnedFd) -> Result<Option<Agreed>, SetUpError> {
-        loop {
-            match &mut self.stage {
-                Stage::Hello { hello } => {
-                    if !write_all(&self.socket, hello)? {
+        match &mut self.stage {
+            Stage::Dial { dialling, is_out, answer } => {
+                if !*is_out {
+                    if !write_all(&self.socket, &dialling.hello)? {
                         return Ok(None);
                     }
                     let data = epoll::EventData::new_u64(0);
                     epoll::modify(epoll, &self.socket, data, epoll::EventFlags::IN)
                         .map_err(io::Error::from)?;
-                    self.stage = Stage::Answer { hello: *hello, answer: Arriving::new() };
+                    *is_out = true;
                 }
-                Stage::Answer { hello, answer } => {
-                    let Some(answer) = answer.read(&self.socket)? else { return Ok(None) };
-                    let (bytes, agreed) =
-                        confirm(&self.offer, hello, answer).ok_or(SetUpError::Unproven)?;
-                    if !write_all(&self.socket, &bytes)? {
-                        return Err(SetUpError::Refused(io::ErrorKind::WouldBlock));
-                    }
-                    return Ok(Some(agreed));
+                let Some(answer) = answer.read(&self.socket)? else { return Ok(None) };
+                let (bytes, agreed) =
+                    dialling.confirm(&self.offer, answer).ok_or(SetUpError::Unproven)?;
+                if !write_all(&self.socket, &bytes)? {
+                    return Err(SetUpError::Refused(io::ErrorKind::WouldBlock));
                 }
-                Stage::Confirm { awaited, confirm } => {
-                    let Some(confirm) = confirm.read(&self.socket)? else { return Ok(None) };
-                    let agreed = awaited.take().and_then(|awaited| awaited.confirmed(confirm));
-                    return agreed.map(Some).ok_or(SetUpError::Unproven);
-                }
+                Ok(Some(agreed))
+            }
+            Stage::Confirm { awaited, confirm } => {
+                let Some(confirm) = confirm.read(&self.socket)? else { return Ok(None) };
+                let agreed = awaited.take().and_then(|awaited| awaited.confirmed(confirm));
+                agreed.map(Some).ok_or(SetUpError::Unproven)
             }
         }
     }
@@ -248,7 +247,7 @@ impl Rendezvous {
             self.listener = Some(listener);
         }
         let port = self.listener.as_ref().map(socket::port).transpose()?.unwrap_or(0);
-        self.expected.push(Expected { offer, until: now + SET_UP_TIME });
+        self.expected.push(Expected { offer, until: now + SET_UP_TIME, heard: 0 });
         Ok(port)
     }
 
@@ -263,7 +262,8 @@ impl Rendezvous {
         self.has_room(offer.peer)?;
         let socket = socket::connect(address, self.short)?;
         self.watch(&socket, epoll::EventFlags::OUT)?;
-        let stage = Stage::Hello { hello: hello(&offer, &random()) };
+        let dialling = Box::new(Dialling::new(&offer));
+        let stage = Stage::Dial { dialling, is_out: false, answer: Arriving::new() };
         self.shakes.push(Shake { socket, offer, until: now + SET_UP_TIME, stage });
         Ok(())
     }
@@ -353,15 +353,23 @@ impl Rendezvous {
             self.dropped += 1;
             return;
         };
-        let Expected { offer, until } = &self.expected[at];
-        let (bytes, awaited) = answer(offer, hello, &random());
+        let Expected { offer, until, heard } = &mut self.expected[at];
+        let peer = offer.peer;
+        let under_way = self.shakes.iter().filter(|s| s.is_answering(peer)).count();
+        let answered = if under_way < ANSWERS_MAX && *heard < HEARD_MAX {
+            *heard += 1;
+            answer(offer, hello)
+        } else {
+            None
+        };
+        let Some((bytes, awaited)) = answered else {
+            self.dropped += 1;
+            return;
+        };
         let stage = Stage::Confirm { awaited: Some(Box::new(awaited)), confirm: Arriving::new() };
         // A played-back hello must not use up the offer: it stays expected until confirmed.
         let shake = Shake { socket, offer: offer.clone(), until: *until, stage };
-        let under_way = self.shakes.iter().filter(|s| s.is_answering(shake.offer.peer)).count();
-        if under_way >= ANSWERS_MAX {
-            self.dropped += 1;
-        } else if write_all(&shake.socket, &bytes) == Ok(true) {
+        if write_all(&shake.socket, &bytes) == Ok(true) {
             self.shakes.push(shake);
         } else {
             self.dropped += 1;

@@ -12,10 +12,8 @@ fn task(slot: u16) -> TaskId {
 }
 
 fn sessions(sealed: bool) -> [Session; 2] {
-    let (send_key, receive_key) = ([1; 32], [2; 32]);
-    let ours = Offer { me: task(1), peer: task(2), send_key, receive_key, sealed };
-    let (send_key, receive_key) = (receive_key, send_key);
-    let theirs = Offer { me: task(2), peer: task(1), send_key, receive_key, sealed };
+    let ours = Offer { me: task(1), peer: task(2), key: [1; 32], sealed };
+    let theirs = Offer { me: task(2), peer: task(1), key: [1; 32], sealed };
     Agreed::pair(&ours, &theirs, [[3; 32], [4; 32]]).map(|agreed| Session::with_ring(agreed, RING))
 }
 

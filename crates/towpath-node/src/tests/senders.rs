@@ -164,7 +164,7 @@ fn examples(s: &mut Stage) -> Vec<Message> {
     let answer = || Ok(Answer::Clock(77));
     let asker = theirs;
     let join = || Question::Registry(RegistryOp::Join("g".into()));
-    let stream = StreamAsk { from: theirs, to: mine, forth: [1; 32], back: [2; 32] };
+    let stream = StreamAsk { from: theirs, to: mine, key: [1; 32] };
     vec![
         Message::Welcome(Welcome { you: me, snapshot }),
         Message::Entries(Entries { entries: vec![entry] }),

@@ -53,8 +53,7 @@ fn a_stream_that_does_not_stand_leaves_nothing_behind() {
     drop(listener);
     for n in 1..=5 {
         let peer = host.task(n).unwrap();
-        let (send_key, receive_key) = ([1; 32], [2; 32]);
-        let offer = StreamOffer { peer, address: Some(nowhere), send_key, receive_key };
+        let offer = StreamOffer { peer, address: Some(nowhere), key: KEY };
         side.say(&ToTask::Stream(offer));
         let closed = Heard::Control(ToDaemon::CloseDirect { peer });
         let mut heard = None;
@@ -67,7 +66,7 @@ fn a_stream_that_does_not_stand_leaves_nothing_behind() {
     assert_eq!(task.routes.dialled(), 0);
 }
 
-const KEYS: [[u8; 32]; 2] = [[1; 32], [2; 32]];
+const KEY: [u8; 32] = [1; 32];
 
 /// A task of another host, played by the test.
 struct Peer {
@@ -84,19 +83,12 @@ impl Peer {
 
     /// It asks for a stream.
     fn asks(&self, side: &mut Side) {
-        let [send_key, receive_key] = KEYS;
-        side.say(&ToTask::Stream(StreamOffer {
-            peer: self.id,
-            address: None,
-            send_key,
-            receive_key,
-        }));
+        side.say(&ToTask::Stream(StreamOffer { peer: self.id, address: None, key: KEY }));
     }
 
     /// It connects to `task`, which listens.
     fn dial(&mut self, task: &mut Task, port: u16) {
-        let [receive_key, send_key] = KEYS;
-        let offer = Offer { me: self.id, peer: task.id(), send_key, receive_key, sealed: true };
+        let offer = Offer { me: self.id, peer: task.id(), key: KEY, sealed: true };
         let mut rendezvous = Rendezvous::new().unwrap();
         rendezvous
             .dial(offer, SocketAddr::from((Ipv4Addr::LOCALHOST, port)), Instant::ZERO)

@@ -8,6 +8,9 @@ use towpath_wire::Instant;
 
 use super::side::{V4, finish, next, offers, task, wait};
 
+/// Bytes of who connects, before it hears anything.
+const HELLO: usize = 88;
+
 #[test]
 fn a_stranger_is_dropped_and_the_peer_still_gets_through() {
     let [ours, theirs] = offers(true);
@@ -25,7 +28,7 @@ fn a_stranger_is_dropped_and_the_peer_still_gets_through() {
     a.dial(ours, SocketAddr::new(V4, port), now).unwrap();
     let [stream, _] = finish([&mut a, &mut b], now);
     assert_eq!(stream.peer(), task(2));
-    assert!(b.dropped() >= 2, "those who said 72 bytes of nonsense");
+    assert!(b.dropped() >= 2, "those who said 88 bytes of nonsense");
     for mut stranger in strangers {
         // Nobody is expected any more: all are dropped, and nobody was told anything.
         let mut heard = Vec::new();
@@ -45,7 +48,7 @@ fn silence_and_wrong_keys_run_into_their_time() {
     let port = b.listen(theirs, Instant::ZERO).unwrap();
     let mut silent = TcpStream::connect((V4, port)).unwrap();
     let mut a = Rendezvous::new().unwrap();
-    let impostor = Offer { send_key: [9; 32], ..ours };
+    let impostor = Offer { key: [9; 32], ..ours };
     a.dial(impostor, SocketAddr::new(V4, port), Instant::ZERO).unwrap();
     // The listener never answers a wrong key; it drops the connection.
     let failed = loop {
@@ -76,7 +79,7 @@ fn whoever_listens_without_the_key_is_not_believed() {
     a.dial(ours, listener.local_addr().unwrap(), Instant::ZERO).unwrap();
     assert!(a.advance(Instant::ZERO).is_none());
     let (mut peer, _) = listener.accept().unwrap();
-    let mut hello = [0; 72];
+    let mut hello = [0; HELLO];
     peer.read_exact(&mut hello).unwrap();
     peer.write_all(&[7; 48]).unwrap();
     assert_eq!(next(&mut a, Instant::ZERO).err(), Some(SetUpError::Unproven));
@@ -93,7 +96,7 @@ fn a_hello_heard_and_played_again_does_not_use_up_the_offer() {
     let (mut heard, _) = relay.accept().unwrap();
     wait(&[&a]);
     assert!(a.advance(now).is_none());
-    let mut hello = [0; 72];
+    let mut hello = [0; HELLO];
     heard.read_exact(&mut hello).unwrap();
     let mut b = Rendezvous::new().unwrap();
     let port = b.listen(theirs, now).unwrap();
@@ -109,6 +112,80 @@ fn a_hello_heard_and_played_again_does_not_use_up_the_offer() {
     a.dial(ours, SocketAddr::new(V4, port), now).unwrap();
     finish([&mut a, &mut b], now);
     assert!(b.dropped() > 0);
+}
+
+#[test]
+fn one_hello_played_again_and_again_is_answered_so_often_and_no_more() {
+    let [ours, theirs] = offers(true);
+    let now = Instant::ZERO;
+    let relay = TcpListener::bind((V4, 0)).unwrap();
+    let mut a = Rendezvous::new().unwrap();
+    a.dial(ours, relay.local_addr().unwrap(), now).unwrap();
+    let (mut heard, _) = relay.accept().unwrap();
+    wait(&[&a]);
+    assert!(a.advance(now).is_none());
+    let mut hello = [0; HELLO];
+    heard.read_exact(&mut hello).unwrap();
+    let mut b = Rendezvous::new().unwrap();
+    let port = b.listen(theirs, now).unwrap();
+    let mut answered = 0;
+    for _ in 0..40 {
+        let mut player = TcpStream::connect((V4, port)).unwrap();
+        player.write_all(&hello).unwrap();
+        player.set_nonblocking(true).unwrap();
+        let before = b.dropped();
+        // Whoever is dropped is closed before it is counted here.
+        while b.dropped() == before && player.peek(&mut [0]).is_err() {
+            wait(&[&b]);
+            assert!(b.advance(now).is_none());
+        }
+        if b.dropped() == before {
+            answered += 1;
+            drop(player);
+            while b.dropped() == before {
+                wait(&[&b]);
+                assert!(b.advance(now).is_none());
+            }
+        }
+    }
+    assert_eq!(answered, 16);
+}
+
+#[test]
+fn a_connection_that_is_cut_in_the_middle_of_a_handshake_is_told_or_waited_for() {
+    let [ours, theirs] = offers(true);
+    let now = Instant::ZERO;
+    // Before the answer, and in the middle of it: who dials hears of it at once.
+    for cut in [0, 47] {
+        let listener = TcpListener::bind((V4, 0)).unwrap();
+        let mut a = Rendezvous::new().unwrap();
+        a.dial(ours.clone(), listener.local_addr().unwrap(), now).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        wait(&[&a]);
+        assert!(a.advance(now).is_none());
+        let mut hello = [0; HELLO];
+        peer.read_exact(&mut hello).unwrap();
+        peer.write_all(&vec![7; cut]).unwrap();
+        drop(peer);
+        assert_eq!(
+            next(&mut a, now).err(),
+            Some(SetUpError::Refused(io::ErrorKind::UnexpectedEof))
+        );
+    }
+    // Behind the hello: who listens goes on waiting for the one that proves itself.
+    let mut b = Rendezvous::new().unwrap();
+    let port = b.listen(theirs, now).unwrap();
+    let (mut a, mut second) = (Rendezvous::new().unwrap(), Rendezvous::new().unwrap());
+    a.dial(ours.clone(), SocketAddr::new(V4, port), now).unwrap();
+    wait(&[&a]);
+    assert!(a.advance(now).is_none());
+    drop(a);
+    while b.dropped() == 0 {
+        wait(&[&b]);
+        assert!(b.advance(now).is_none());
+    }
+    second.dial(ours, SocketAddr::new(V4, port), now).unwrap();
+    finish([&mut second, &mut b], now);
 }
 
 #[test]

@@ -22,11 +22,8 @@ pub(crate) fn offers(sealed: bool) -> [Offer; 2] {
 }
 
 pub(crate) fn offers_between(a: u16, b: u16, sealed: bool) -> [Offer; 2] {
-    let (one, two) = ([1; 32], [2; 32]);
-    [
-        Offer { me: task(a), peer: task(b), send_key: one, receive_key: two, sealed },
-        Offer { me: task(b), peer: task(a), send_key: two, receive_key: one, sealed },
-    ]
+    let offer = |me, peer| Offer { me, peer, key: [1; 32], sealed };
+    [offer(task(a), task(b)), offer(task(b), task(a))]
 }
 
 /// Waits until one of them has something to do.
