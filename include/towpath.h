@@ -129,7 +129,7 @@ int towpath_counter(towpath_task *task, const char *name, uint64_t *value);
 
 /* What is written on a message beside its receiver. */
 typedef struct towpath_envelope {
-    int32_t tag;      /* what receivers select by */
+    int64_t tag;      /* what receivers select by; all 64 bits are yours */
     uint32_t context; /* separates what must not meet; below 0x80000000 */
     uint32_t format;  /* how to read the bytes; means nothing to the library */
 } towpath_envelope;
@@ -142,7 +142,7 @@ typedef struct towpath_part {
 
 /* Sends `len` bytes, in context 0. Returns when they may be reused; waits while the receiver
  * does not take more, and takes in what comes meanwhile. TOWPATH_E_NO_TASK once it has ended. */
-int towpath_send(towpath_task *task, towpath_id to, int32_t tag, const void *bytes, size_t len);
+int towpath_send(towpath_task *task, towpath_id to, int64_t tag, const void *bytes, size_t len);
 
 /* Sends pieces of memory as one message. `envelope` may be NULL: all zero. */
 int towpath_send_parts(towpath_task *task, towpath_id to, const towpath_envelope *envelope,
@@ -179,19 +179,17 @@ int towpath_allow_direct(towpath_task *task, int on);
 /* Which message. NULL instead of one: any of context 0. */
 typedef struct towpath_wanted {
     towpath_id source; /* 0: anyone */
-    int32_t tag;
+    int64_t tag;
     uint32_t any_tag; /* not 0: `tag` does not matter */
     uint32_t context;
-    uint32_t reserved; /* 0 */
 } towpath_wanted;
 
 /* What is known of a message beside its bytes. */
 typedef struct towpath_received {
     towpath_id source;
-    int32_t tag;
+    int64_t tag;
     uint32_t context;
     uint32_t format;
-    uint32_t reserved;
     size_t len;
 } towpath_received;
 
@@ -245,7 +243,7 @@ enum towpath_element {
 
 /* Sends `count` values of a type, aligned as C has them. The message says which type they are and in
  * which order this machine has their bytes. */
-int towpath_send_values(towpath_task *task, towpath_id to, int32_t tag, uint32_t element,
+int towpath_send_values(towpath_task *task, towpath_id to, int64_t tag, uint32_t element,
                         const void *values, size_t count);
 
 /* Receives at most `room` values into `values`, turned round where the sender's machine has them the
@@ -269,13 +267,15 @@ int towpath_start_send(towpath_task *task, towpath_id to, const towpath_envelope
  * gone. */
 int towpath_finish_send(towpath_task *task, towpath_sending **sending, int64_t timeout);
 
-/* What a posted receive takes: of `source` (0: anyone), where the bits of context and tag that are
- * set in `mask` are those of `bits`. Both are read as one number, the context above the tag:
- * (uint64_t)context << 32 | (uint32_t)tag. The highest bit is always asked to be 0. */
+/* What a posted receive takes: of `source` (0: anyone), where the bits of the tag that are set in
+ * `mask` are those of `bits` (bits that are to be ignored are those that are not set), and the same of
+ * the context. All zero: any message. The highest bit of the context is always asked to be 0. */
 typedef struct towpath_pattern {
     towpath_id source;
-    uint64_t bits;
+    uint64_t bits; /* of (uint64_t)tag */
     uint64_t mask;
+    uint32_t context;
+    uint32_t context_mask;
 } towpath_pattern;
 
 /* Posts a receive: the earliest message that fits goes to it, also one that waits already, and into

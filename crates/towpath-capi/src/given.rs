@@ -14,7 +14,7 @@ use crate::code::Failure;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct CEnvelope {
-    tag: i32,
+    tag: i64,
     context: u32,
     format: u32,
 }
@@ -39,10 +39,9 @@ impl CPart {
 #[derive(Clone, Copy)]
 pub(crate) struct CWanted {
     source: u64,
-    tag: i32,
+    tag: i64,
     any_tag: u32,
     context: u32,
-    reserved: u32,
 }
 
 /// A place for a result; null where the caller does not want it.
@@ -223,9 +222,6 @@ pub(crate) fn wanted(given: Option<&CWanted>) -> Result<Wanted, Failure> {
     let Some(w) = given else { return Ok(Wanted { source: None, tag: None, context: 0 }) };
     let source = if w.source == 0 { None } else { Some(task_id(w.source)?) };
     let tag = (w.any_tag == 0).then_some(w.tag);
-    if w.reserved != 0 {
-        return Err(Failure::argument("towpath_wanted: reserved is not 0"));
-    }
     Ok(Wanted { source, tag, context: w.context })
 }
 

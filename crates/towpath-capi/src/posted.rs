@@ -18,6 +18,8 @@ pub(crate) struct CPattern {
     source: u64,
     bits: u64,
     mask: u64,
+    context: u32,
+    context_mask: u32,
 }
 
 /// Memory of C's that a message is to go into.
@@ -69,7 +71,8 @@ unsafe extern "C" fn towpath_post(
         out.write(std::ptr::null_mut());
         let pattern = pattern.ok_or_else(|| Failure::argument("the pattern is null"))?;
         let source = if pattern.source == 0 { None } else { Some(given::task_id(pattern.source)?) };
-        let pattern = Pattern::masked(source, pattern.bits, pattern.mask);
+        let pattern = Pattern::masked(source, pattern.bits, pattern.mask)
+            .contexts(pattern.context, pattern.context_mask);
         // SAFETY: the header asks for room of so many bytes; only the checks are done here.
         unsafe { given::room(room.cast::<u8>(), len, "the message's memory") }?;
         let memory = Memory { start: room.cast(), len, code: value::code(element)? };

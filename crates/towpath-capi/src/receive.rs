@@ -15,17 +15,16 @@ use crate::handle::{Done, Handle, Outcome, with};
 #[derive(Clone, Copy)]
 pub(crate) struct CReceived {
     source: u64,
-    tag: i32,
+    tag: i64,
     context: u32,
     format: u32,
-    reserved: u32,
     len: usize,
 }
 
 impl From<Received> for CReceived {
     fn from(r: Received) -> Self {
         let Received { src, tag, context, format, len } = r;
-        Self { source: src.to_raw(), tag, context, format, reserved: 0, len }
+        Self { source: src.to_raw(), tag, context, format, len }
     }
 }
 

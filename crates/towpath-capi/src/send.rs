@@ -12,7 +12,7 @@ use crate::handle::{Done, Handle, with};
 unsafe extern "C" fn towpath_send(
     handle: Option<&Handle>,
     to: u64,
-    tag: i32,
+    tag: i64,
     bytes: *const c_void,
     len: usize,
 ) -> c_int {

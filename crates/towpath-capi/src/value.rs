@@ -45,7 +45,7 @@ pub(crate) fn code(number: u32) -> Result<Option<TypeCode>, Failure> {
 /// `values` is as the header demands.
 unsafe fn send<T: Plain>(
     inner: &mut Inner,
-    (to, tag): (u64, i32),
+    (to, tag): (u64, i64),
     values: *const c_void,
     count: usize,
 ) -> Result<Done, Failure> {
@@ -59,7 +59,7 @@ unsafe fn send<T: Plain>(
 unsafe extern "C" fn towpath_send_values(
     handle: Option<&Handle>,
     to: u64,
-    tag: i32,
+    tag: i64,
     element: u32,
     values: *const c_void,
     count: usize,

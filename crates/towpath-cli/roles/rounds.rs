@@ -6,7 +6,7 @@ use std::time::Duration;
 use towpath::Task;
 use towpath::task::Wanted;
 
-const TOKEN: i32 = 1;
+const TOKEN: i64 = 1;
 /// Longer than a datagram: a message in several packets.
 const LEN: usize = 4000;
 

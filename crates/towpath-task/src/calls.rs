@@ -78,7 +78,7 @@ impl Call {
 
     /// Which service it wants.
     pub const fn service(&self) -> i32 {
-        !self.message.tag()
+        !self.message.tag() as i32
     }
 
     /// The bytes of the question.
@@ -128,7 +128,8 @@ impl Task {
         assert!(service >= 0, "service {service}: there are only those from 0 on");
         let number = self.next_call;
         self.next_call = number.checked_add(1).unwrap_or(0);
-        let envelope = Envelope { tag: !service, context: CALLS, format: Q::CODE.format() };
+        let envelope =
+            Envelope { tag: (!service).into(), context: CALLS, format: Q::CODE.format() };
         let front = i64::from(number).to_le_bytes();
         let sent = self.send_parts(to, envelope, &[&front, &Q::bytes(question)]);
         match sent {
@@ -172,8 +173,9 @@ impl Task {
             loop {
                 let mut waiting = task.endpoint.store().iter_context(CALLS);
                 let (ticket, _) = waiting.find(|(_, waiting)| {
-                    let tag = waiting.key.tag;
-                    tag < 0 && service.is_none_or(|service| tag == !service)
+                    // Those of other numbers are none's.
+                    let asked = i32::try_from(!waiting.key.tag).ok().filter(|asked| *asked >= 0);
+                    asked.is_some_and(|asked| service.is_none_or(|service| service == asked))
                 })?;
                 drop(waiting);
                 let message = Message::new(task.endpoint.take_ticket(ticket)?);
@@ -189,7 +191,8 @@ impl Task {
     /// Answers a question. That its caller has ended is no error: nobody waits for it.
     #[allow(clippy::needless_pass_by_value, reason = "a question is answered once")]
     pub fn reply<A: Plain>(&mut self, call: Call, answer: &[A]) -> Result<(), SendError> {
-        let envelope = Envelope { tag: call.number, context: CALLS, format: A::CODE.format() };
+        let envelope =
+            Envelope { tag: call.number.into(), context: CALLS, format: A::CODE.format() };
         match self.send_with(call.caller(), envelope, &A::bytes(answer)) {
             Err(SendError::NoTask(_)) => Ok(()),
             other => other,

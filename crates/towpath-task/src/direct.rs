@@ -6,6 +6,7 @@ use std::time::Duration;
 use towpath_io::shared::{Head, Outbound, PushError, SHORT_MAX};
 use towpath_vm::account::RouteState;
 use towpath_vm::talk::ToDaemon;
+use towpath_wire::talk::Tag;
 use towpath_wire::{Instant as Time, TaskId};
 
 use crate::accounts::Accounts;
@@ -256,7 +257,7 @@ impl Task {
     pub(crate) fn by_open_ring(
         &mut self,
         to: TaskId,
-        tag: i32,
+        tag: Tag,
         [context, format]: [u32; 2],
         bytes: &[u8],
     ) -> bool {

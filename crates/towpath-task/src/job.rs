@@ -2,6 +2,7 @@
 
 use towpath_vm::matching::Wanted;
 use towpath_wire::TaskId;
+use towpath_wire::talk::Tag;
 
 use crate::error::{EnrolError, RecvError, SendError};
 use crate::message::Envelope;
@@ -104,7 +105,11 @@ impl Job {
     }
 
     /// Receives values of a rank.
-    pub fn recv_slice<T: Plain>(&mut self, rank: u32, tag: i32) -> Result<Values<T>, RecvError> {
+    pub fn recv_slice<T: Plain>(
+        &mut self,
+        rank: u32,
+        tag: impl Into<Tag>,
+    ) -> Result<Values<T>, RecvError> {
         let wanted = self.wanted(rank).tag(tag);
         self.task.recv_slice(&wanted)
     }

@@ -116,4 +116,5 @@ pub use towpath_vm::talk::{
     SpawnTasks, Subject, WatchEvent,
 };
 pub use towpath_vm::{Ending, Host, HostState, Stream, TaskInfo};
+pub use towpath_wire::talk::Tag;
 pub use towpath_wire::{HostId, TaskId};

@@ -4,12 +4,13 @@ use towpath_io::shared::{TINY_MAX, View};
 use towpath_vm::endpoint::{Body, Parcel};
 use towpath_vm::matching::{Key, Waiting};
 use towpath_wire::TaskId;
+use towpath_wire::talk::Tag;
 
 /// What a sender writes on a message beside its receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Envelope {
     /// Chosen by the program; what receivers select by.
-    pub tag: i32,
+    pub tag: Tag,
     /// Separates what must not meet; 0 unless a program asks for another. Contexts from
     /// [`towpath_wire::talk::CONTEXT_OWN`] on belong to the library.
     pub context: u32,
@@ -19,8 +20,14 @@ pub struct Envelope {
 
 impl Envelope {
     /// With a tag, in context 0, of format 0.
-    pub const fn tag(tag: i32) -> Self {
-        Self { tag, context: 0, format: 0 }
+    pub fn tag(tag: impl Into<Tag>) -> Self {
+        Self { tag: tag.into(), context: 0, format: 0 }
+    }
+}
+
+impl From<Tag> for Envelope {
+    fn from(tag: Tag) -> Self {
+        Self::tag(tag)
     }
 }
 
@@ -36,7 +43,7 @@ pub struct Received {
     /// Who sent it.
     pub src: TaskId,
     /// As sent.
-    pub tag: i32,
+    pub tag: Tag,
     /// As sent.
     pub context: u32,
     /// As sent.
@@ -118,7 +125,7 @@ impl Message {
     }
 
     /// Its tag.
-    pub const fn tag(&self) -> i32 {
+    pub const fn tag(&self) -> Tag {
         self.about.tag
     }
 

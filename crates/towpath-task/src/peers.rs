@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use towpath_vm::collective::{Message as Say, NOTICE, Standing};
 use towpath_vm::matching::Wanted;
 use towpath_wire::TaskId;
-use towpath_wire::talk::MULTICAST_MAX;
+use towpath_wire::talk::{MULTICAST_MAX, Tag};
 
 use crate::direct::Route;
 use crate::error::{Full, SendError};
@@ -66,7 +66,7 @@ impl Peers {
     ) -> Result<(), TeamError> {
         let to: Vec<TaskId> = to.iter().map(|rank| self.members[*rank as usize]).collect();
         loop {
-            match self.try_send(task, number.cast_signed(), &to, say) {
+            match self.try_send(task, number.cast_signed().into(), &to, say) {
                 // Its end is told to the machine by the watch.
                 Ok(()) | Err(SendError::NoTask(_)) => return Ok(()),
                 Err(SendError::Full(_)) if self.has_notice(task) => self.listen(task),
@@ -83,7 +83,7 @@ impl Peers {
     fn try_send(
         &self,
         task: &mut Task,
-        tag: i32,
+        tag: Tag,
         to: &[TaskId],
         Say { format, parts }: &Say,
     ) -> Result<(), SendError> {

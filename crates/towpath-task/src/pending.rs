@@ -21,6 +21,7 @@ use towpath_vm::collective::{
     Step, Team as Layout,
 };
 use towpath_vm::matching::{Ticket, Wanted};
+use towpath_wire::talk::Tag;
 
 use crate::error::SendError;
 use crate::meeting::{MEMBERS_MAX, Meeting, Meets, Offer, PRACTICE, is_due};
@@ -101,7 +102,7 @@ fn hand(machine: &mut Collective, peers: &Peers, message: Message) {
 
 impl Underway {
     const fn wanted(&self, context: u32) -> Wanted {
-        Wanted { source: None, tag: Some(self.number.cast_signed()), context }
+        Wanted { source: None, tag: Some(self.number.cast_signed() as Tag), context }
     }
 
     /// Nobody can ask for its result.
@@ -448,8 +449,8 @@ impl Team {
     /// of them is dropped by one of the next calls.
     fn drop_old(&self, task: &mut Task, next: u32) {
         let waiting = task.endpoint.store().iter_context(self.peers.context);
-        let is_old = |tag: i32| {
-            let number = tag.cast_unsigned();
+        let is_old = |tag: Tag| {
+            let number = tag as u32;
             let open = self.underway.iter().any(|op| op.number == number && op.result.is_none());
             next.wrapping_sub(number).cast_signed() > 0 && !open
         };

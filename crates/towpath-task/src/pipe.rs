@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use towpath_vm::matching::Wanted;
 use towpath_wire::TaskId;
-use towpath_wire::talk::{CONTEXT_OWN, CONTEXTS_KEPT};
+use towpath_wire::talk::{CONTEXT_OWN, CONTEXTS_KEPT, Tag};
 
 use crate::error::{RecvError, SendError};
 use crate::message::Envelope;
@@ -63,7 +63,7 @@ pub enum PipeError {
 #[derive(Debug)]
 pub struct PipeIn<T> {
     to: TaskId,
-    tag: i32,
+    tag: Tag,
     depth: u32,
     /// On their way.
     out: u32,
@@ -74,7 +74,7 @@ pub struct PipeIn<T> {
 #[derive(Debug)]
 pub struct PipeOut<T> {
     from: TaskId,
-    tag: i32,
+    tag: Tag,
     is_over: bool,
     values: PhantomData<fn() -> T>,
 }
@@ -89,7 +89,7 @@ const END: u32 = 0;
 impl<T: Plain> PipeIn<T> {
     /// A pipe to a task, told apart by its tag from others between the two; at least one array may
     /// be on its way. The other end needs the same tag ([`PipeOut::new`]).
-    pub const fn new(to: TaskId, tag: i32, depth: u32) -> Self {
+    pub const fn new(to: TaskId, tag: Tag, depth: u32) -> Self {
         let depth = if depth == 0 { 1 } else { depth };
         Self { to, tag, depth, out: 0, values: PhantomData }
     }
@@ -121,7 +121,7 @@ impl<T: Plain> PipeIn<T> {
 
 impl<T: Plain> PipeOut<T> {
     /// The end of a pipe from a task with this tag.
-    pub const fn new(from: TaskId, tag: i32) -> Self {
+    pub const fn new(from: TaskId, tag: Tag) -> Self {
         Self { from, tag, is_over: false, values: PhantomData }
     }
 

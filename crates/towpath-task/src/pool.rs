@@ -9,13 +9,14 @@ use std::ops::Range;
 
 use towpath_vm::collective::Operation;
 use towpath_vm::matching::Wanted;
+use towpath_wire::talk::Tag;
 
 use crate::task::Task;
 use crate::team::{Team, TeamError};
 
 /// In the team's own context, apart from operations, which count from 0, and from notices.
-const ASK: i32 = i32::MIN + 0x10;
-const GIVE: i32 = i32::MIN + 0x11;
+const ASK: Tag = i32::MIN as Tag + 0x10;
+const GIVE: Tag = i32::MIN as Tag + 0x11;
 
 /// What a member has left of a pool of numbered items.
 ///

@@ -10,7 +10,7 @@ use towpath_vm::endpoint::charge;
 use towpath_vm::talk::{ToDaemon, encode};
 use towpath_wire::TaskId;
 use towpath_wire::talk::{
-    FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, Lent, MULTICAST_MAX,
+    FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, Lent, MULTICAST_MAX, Tag,
 };
 
 use crate::error::{Lost, SendError};
@@ -59,7 +59,7 @@ impl Task {
     /// Sends `bytes` to `to`, in context 0. Returns once they may be reused; waits while the
     /// receiver does not take more, taking in what comes to this task meanwhile.
     #[inline]
-    pub fn send(&mut self, to: TaskId, tag: i32, bytes: &[u8]) -> Result<(), SendError> {
+    pub fn send(&mut self, to: TaskId, tag: impl Into<Tag>, bytes: &[u8]) -> Result<(), SendError> {
         self.send_with(to, Envelope::tag(tag), bytes)
     }
 

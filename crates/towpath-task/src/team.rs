@@ -11,7 +11,7 @@ use towpath_vm::collective::{
 };
 use towpath_vm::talk::{Subject, WatchEvent};
 use towpath_wire::TaskId;
-use towpath_wire::talk::CONTEXT_OWN;
+use towpath_wire::talk::{CONTEXT_OWN, Tag};
 
 use crate::error::{AskError, RecvError, SendError};
 use crate::meeting::{Meeting, Words};
@@ -233,7 +233,7 @@ impl Team {
         &self,
         task: &mut Task,
         to: TaskId,
-        tag: i32,
+        tag: Tag,
         values: &[u64],
     ) -> Result<(), TeamError> {
         match task.send_slice(to, Envelope { tag, context: self.peers.context, format: 0 }, values)

@@ -32,7 +32,7 @@ impl Sequence {
     fn key(&mut self) -> Key {
         let host = HostId::new(1 + self.below(10) as u16, 0).expect("slot");
         let source: TaskId = host.task(1 + self.below(100)).expect("task");
-        Key { source, tag: self.below(100).cast_signed(), context: self.below(3) }
+        Key { source, tag: self.below(100).into(), context: self.below(3) }
     }
 }
 

@@ -2,10 +2,10 @@
 //! [`crate::message::LABEL_DATA`].
 //!
 //! ```text
-//! one receiver    0..2 kind 64 | header (48) | payload
-//! several         0..2 kind 65 | 2..4 count n | n × (dst u64, seq u32) | header (48) | payload
+//! one receiver    0..2 kind 64 | header (56) | payload
+//! several         0..2 kind 65 | 2..4 count n | n × (dst u64, seq u32) | header (56) | payload
 //! placed          0..2 kind 66 | 2..10 number | 10..12 count n | n × (dst u64, seq u32, at u32)
-//!                 | header (48) | payload
+//!                 | header (56) | payload
 //! continued       0..2 kind 67 | 2..10 number | 10..18 src u64 | 18..20 back u16
 //!                 | 20..24 shift u32 | payload
 //! ```
@@ -261,7 +261,7 @@ pub fn parse(bytes: &[u8]) -> Option<Result<Piece, ParseError>> {
 }
 
 /// A piece for several receivers as a task hands it to its daemon, and as it stands behind the
-/// kind between daemons: `0..2 count n | n × (dst u64, seq u32) | header (48) | payload`.
+/// kind between daemons: `0..2 count n | n × (dst u64, seq u32) | header (56) | payload`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multicast<'a> {
     /// Who gets it, at most [`MULTICAST_MAX`].
@@ -330,16 +330,16 @@ mod tests {
     fn every_form_comes_back() {
         let h = header(10, 4);
         let one = [&FRONT_ONE[..], &h.emit(), b"abc"].concat();
-        let piece = Piece { header: h, to: To::One, at: 50 };
+        let piece = Piece { header: h, to: To::One, at: 2 + HEADER_LEN };
         assert_eq!(parse(&one), Some(Ok(piece)));
         let to = vec![(task(7), 1), (task(9), u32::MAX)];
         let several = [&front_several(&to)[..], &h.emit(), b"abcdef"].concat();
-        let piece = Piece { header: h, to: To::Several(to), at: 4 + 24 + 48 };
+        let piece = Piece { header: h, to: To::Several(to), at: 4 + 24 + HEADER_LEN };
         assert_eq!(parse(&several), Some(Ok(piece)));
         let receivers = vec![(task(7), 1, 2), (task(9), u32::MAX, 1 << 31)];
         let placed = Placed { number: 1 << 40, goes_on: true, receivers };
         let bytes = [&placed.front()[..], &h.emit(), b"abcdef"].concat();
-        let piece = Piece { header: h, to: To::Placed(placed), at: 12 + 32 + 48 };
+        let piece = Piece { header: h, to: To::Placed(placed), at: 12 + 32 + HEADER_LEN };
         assert_eq!(parse(&bytes), Some(Ok(piece)));
     }
 

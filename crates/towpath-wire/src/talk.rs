@@ -2,12 +2,12 @@
 //! frames on a task's connection to its daemon.
 //!
 //! ```text
-//! header  0..8 src | 8..16 dst | 16..20 tag (i32) | 20..24 context | 24..28 seq | 28..32 format
-//!         | 32..40 total | 40..48 offset
+//! header  0..8 src | 8..16 dst | 16..24 tag (i64) | 24..28 context | 28..32 seq | 32..36 format
+//!         | 36..40 zero | 40..48 total | 48..56 offset
 //! frame   0..4 len of the body | 4 kind | 5..8 zero | 8..8+len body
 //! kinds   0 control (postcard) | 1 data: header, payload
 //!         | 2 multicast: 0..2 count n (u16) | n × (dst u64, seq u32) | header | payload
-//!         | 3 lent: header | 48..52 page | 52..56 len
+//!         | 3 lent: header | 56..60 page | 60..64 len
 //!         | 4 channel: 0..4 number | 4..8 zero | 8..16 left, in ns | payload
 //! ```
 //! `seq` counts the messages of one (src, dst) pair from 0, over all routes, and wraps: the
@@ -22,7 +22,7 @@ use crate::bytes::{ParseError, Reader, Writer};
 use crate::id::TaskId;
 
 /// Length of a [`Header`], in bytes.
-pub const HEADER_LEN: usize = 48;
+pub const HEADER_LEN: usize = 56;
 /// Length of a [`FrameHead`], in bytes.
 pub const FRAME_HEAD_LEN: usize = 8;
 /// Longest body of a frame, in bytes.
@@ -38,6 +38,11 @@ pub const CONTEXT_OWN: u32 = 1 << 31;
 /// So many of them from the first on are no team's.
 pub const CONTEXTS_KEPT: u32 = 16;
 
+/// What receivers select messages by: all 64 bits are the program's. Signed, so that the tags of 32
+/// bits that PVM's and most programs have are the same number here; a library whose tags are bits
+/// takes them as `u64`, with [`i64::cast_unsigned`].
+pub type Tag = i64;
+
 /// What stands in front of each piece of a message. Invariant: `offset` ≤ `total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -46,7 +51,7 @@ pub struct Header {
     /// Who is to receive.
     pub dst: TaskId,
     /// Chosen by the program; what receivers select by.
-    pub tag: i32,
+    pub tag: Tag,
     /// Separates what must not meet; 0 unless a program asks for another.
     pub context: u32,
     /// Number of the message of its pair.
@@ -69,11 +74,14 @@ impl Header {
         let header = Self {
             src: task("src", r.u64()?)?,
             dst: task("dst", r.u64()?)?,
-            tag: r.u32()?.cast_signed(),
+            tag: r.u64()?.cast_signed(),
             context: r.u32()?,
             seq: r.u32()?,
             format: r.u32()?,
-            total: r.u64()?,
+            total: match r.u32()? {
+                0 => r.u64()?,
+                value => return Err(ParseError::Unknown { field: "zero", value: value.into() }),
+            },
             offset: r.u64()?,
         };
         if header.offset > header.total {
@@ -89,10 +97,11 @@ impl Header {
         let mut w = Writer::new(&mut out);
         w.u64(self.src.to_raw());
         w.u64(self.dst.to_raw());
-        w.u32(self.tag.cast_unsigned());
+        w.u64(self.tag.cast_unsigned());
         w.u32(self.context);
         w.u32(self.seq);
         w.u32(self.format);
+        w.u32(0);
         w.u64(self.total);
         w.u64(self.offset);
         out

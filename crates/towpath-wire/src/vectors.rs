@@ -13,7 +13,7 @@ use crate::greeting::{Greeting, NoGreeting};
 use crate::id::{ChannelId, HostId, LinkId, PathId, SLOT_MAX, TASK_MAX, TaskId};
 use crate::packet::{Admission, Cookie, Data, Initiation, Packet, Response, TAG, Versions};
 use crate::show::Shown;
-use crate::talk::{ChannelFront, FrameHead, FrameKind, Header, Lent};
+use crate::talk::{ChannelFront, FrameHead, FrameKind, HEADER_LEN, Header, Lent};
 use crate::units::{ByteSize, Instant, Rate, nanos};
 use crate::version::{VersionRange, WIRE_VERSIONS};
 
@@ -347,12 +347,24 @@ fn headers_of_tasks_have_the_bytes_of_their_map() {
     let header = Header { src, dst, tag: -2, context: 3, seq: 4, format: 5, total: 7, offset: 7 };
     let expected = [
         1, 0, 4, 0, 0, 0, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, //
-        0xfe, 0xff, 0xff, 0xff, 3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, //
-        7, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0,
+        0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 3, 0, 0, 0, 4, 0, 0, 0, //
+        5, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, //
+        7, 0, 0, 0, 0, 0, 0, 0,
     ];
+    assert_eq!(HEADER_LEN, 56);
     assert_eq!((header.emit(), Header::parse(&expected)), (expected, Ok(header)));
+    let mut wide = expected;
+    wide[16..24].copy_from_slice(&[8, 7, 6, 5, 4, 3, 2, 1]);
+    let tag = 0x0102_0304_0506_0708;
+    assert_eq!(
+        (Header { tag, ..header }.emit(), Header::parse(&wide).map(|h| h.tag)),
+        (wide, Ok(tag))
+    );
+    let mut later = expected;
+    later[36] = 1;
+    assert_eq!(Header::parse(&later), Err(ParseError::Unknown { field: "zero", value: 1 }));
     let mut beyond = expected;
-    beyond[40] = 8;
+    beyond[48] = 8;
     let limit = ParseError::Limit { field: "offset", value: 8, limit: 7 };
     assert_eq!(Header::parse(&beyond), Err(limit));
     for (place, field) in [(0, "src"), (8, "dst")] {

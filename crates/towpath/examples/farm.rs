@@ -24,9 +24,9 @@ const BLOCK: u64 = 5_000;
 const ENDS_AFTER: u64 = 2;
 
 /// Tags: what the numbers in a message mean.
-const WORK: i32 = 1;
-const RESULT: i32 = 2;
-const STOP: i32 = 3;
+const WORK: i64 = 1;
+const RESULT: i64 = 2;
+const STOP: i64 = 3;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 

@@ -28,7 +28,7 @@ const STEPS: usize = 200;
 const A: f64 = 0.2;
 
 /// Tag of the gathered blocks; the halos of step s travel with tags 4 s to 4 s + 3.
-const GATHER: i32 = -1;
+const GATHER: i64 = -1;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 

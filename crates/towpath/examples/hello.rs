@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use towpath::Task;
 use towpath::task::{Place, SpawnTasks, Wanted};
 
-const GREETING: i32 = 1;
+const GREETING: i64 = 1;
 
 fn main() -> ExitCode {
     match run() {

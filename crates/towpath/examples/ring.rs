@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use towpath::{Job, Wanted};
 
-const TOKEN: i32 = 1;
+const TOKEN: i64 = 1;
 
 fn main() -> ExitCode {
     match run() {

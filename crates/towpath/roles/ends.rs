@@ -8,7 +8,7 @@ use crate::support::{ANY, pattern};
 
 /// The variable with its peer's number, and how many messages it sends.
 pub(crate) const PEER: &str = "TP_TEST_PEER";
-pub(crate) const MESSAGES: i32 = 2000;
+pub(crate) const MESSAGES: i64 = 2000;
 
 /// Sends to the peer that the environment names, then goes as its role says.
 pub(crate) fn end(role: &str) {

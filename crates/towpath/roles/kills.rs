@@ -18,9 +18,9 @@ pub(crate) const DRIVER: &str = "TP_TEST_DRIVER";
 pub(crate) const SEED: &str = "TP_TEST_SEED";
 
 /// Tags of messages between driver and workers; workers among each other use 0.
-pub(crate) const HELLO: i32 = 1;
-pub(crate) const PEERS: i32 = 2;
-pub(crate) const STOP: i32 = 3;
+pub(crate) const HELLO: i64 = 1;
+pub(crate) const PEERS: i64 = 2;
+pub(crate) const STOP: i64 = 3;
 
 /// Bytes of one entry of a book: receiver, count, hash, and none left over at the end of a page.
 const ENTRY: usize = 32;

@@ -336,6 +336,7 @@ fn talks() -> Vec<(&'static str, Vec<u8>)> {
         ("blocked", encode(&ToDaemon::Blocked { peer: task, need: 64 }, Vec::new())),
         ("gone", encode(&ToTask::Gone { peer: task }, Vec::new())),
         ("header", header.emit().to_vec()),
+        ("header_wide", Header { tag: i64::MIN + 7, ..header }.emit().to_vec()),
         ("piece", [&data::FRONT_ONE[..], &header.emit(), b"abcdef"].concat()),
         ("several", [&several[..], &header.emit(), b"abc"].concat()),
     ]

@@ -100,7 +100,7 @@ impl Exchange for Machine {
 
     fn try_recv(&mut self, from: Option<usize>, tag: i32) -> Result<Option<(usize, Vec<u8>)>> {
         let source = from.map(|from| self.members[from]);
-        let wanted = Wanted { source, tag: Some(tag), context: 0 };
+        let wanted = Wanted { source, tag: Some(tag.into()), context: 0 };
         let Some(message) = self.task.try_recv(&wanted).map_err(machine)? else { return Ok(None) };
         let rank = self.rank_of(message.about().src);
         let rank = rank.ok_or_else(|| machine("a message of a task of another job"))?;

@@ -26,7 +26,7 @@ pub(super) const WORDS: usize = 2 * LINE;
 /// Whoever hears nothing for so long, fails.
 const SILENCE: Duration = Duration::from_secs(10);
 /// The tag of messages that are measured.
-pub(super) const TAG: i32 = 1;
+pub(super) const TAG: i64 = 1;
 
 /// One end of a pipe.
 pub(super) trait Pipe {

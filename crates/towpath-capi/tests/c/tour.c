@@ -18,10 +18,10 @@ typedef char letter_is_24[sizeof(towpath_letter) == 24 ? 1 : -1];
 typedef char listed_is_280[sizeof(towpath_mail_listed) == 280 ? 1 : -1];
 typedef char group_is_272[sizeof(towpath_group_info) == 272 ? 1 : -1];
 typedef char state_is_24[sizeof(towpath_group_state) == 24 ? 1 : -1];
-typedef char pattern_is_24[sizeof(towpath_pattern) == 24 ? 1 : -1];
+typedef char pattern_is_32[sizeof(towpath_pattern) == 32 ? 1 : -1];
 typedef char operation_is_40[sizeof(towpath_operation) == 40 ? 1 : -1];
 
-static towpath_wanted from(towpath_id source, int32_t tag)
+static towpath_wanted from(towpath_id source, int64_t tag)
 {
     towpath_wanted wanted = {0};
     wanted.source = source;
@@ -39,7 +39,7 @@ static void values(towpath_task *task)
     uint32_t posted_room[2] = {0};
     char bytes[8] = "";
     towpath_received about;
-    towpath_pattern even = {0, 0x300000002, ~UINT64_C(4)}, any = {0};
+    towpath_pattern even = {0, 2, ~UINT64_C(4), 3, UINT32_MAX}, any = {0};
     towpath_envelope envelope = {6, 3, 0};
     towpath_posted *posted = NULL, *other = NULL, *pair[2];
     towpath_sending *sending = NULL;
@@ -54,6 +54,20 @@ static void values(towpath_task *task)
     CHECK(about.len == sizeof out && memcmp(in, out, sizeof out) == 0);
     CHECK(towpath_recv_values(task, &seven, TOWPATH_F64, in, 4, 0, NULL) == TOWPATH_NONE);
     CHECK(towpath_send_values(task, me, 7, 13, out, 3) == TOWPATH_E_ARGUMENT);
+
+    /* A tag of 64 bits; and a receive that ignores its upper half. */
+    towpath_pattern lower = {0, 5, UINT32_MAX, 0, UINT32_MAX};
+    towpath_wanted wide = from(0, INT64_MIN + 5);
+    OK(towpath_send(task, me, INT64_MIN + 5, "wide", 5));
+    OK(towpath_send(task, me, 5, "five", 5));
+    OK(towpath_recv_into(task, &wide, bytes, sizeof bytes, 0, &about));
+    CHECK(about.tag == INT64_MIN + 5 && strcmp(bytes, "wide") == 0);
+    OK(towpath_send(task, me, INT64_MAX - INT64_C(0xfffffffa), "last", 5));
+    for (which = 0; which < 2; which++) {
+        OK(towpath_post(task, &lower, 0, bytes, sizeof bytes, &posted));
+        OK(towpath_finish_posted(task, &posted, 0, &about));
+        CHECK((uint32_t)about.tag == 5 && strcmp(bytes, which == 0 ? "five" : "last") == 0);
+    }
 
     /* Tags 2 and 6 of context 3; and whatever else comes. */
     OK(towpath_post(task, &even, 0, bytes, sizeof bytes, &posted));

@@ -123,7 +123,7 @@ impl Jobs {
     /// What a traced task tells of itself.
     pub(super) fn traced(
         &mut self,
-        job: i32,
+        job: i64,
         from: TaskId,
         bytes: &[u8],
         console: &mut Vec<u8>,

@@ -16,7 +16,7 @@ use towpath::{Event, Task};
 use towpath_wire::TaskId;
 
 const CONTEXT: u32 = 0x7_ffff;
-const TAG: i32 = 0x8003_0004_u32.cast_signed();
+const TAG: i64 = 0x8003_0004_u32.cast_signed() as i64;
 /// Header's format: XDR's layout, by a machine of this byte order.
 const FORMAT: u32 = 0x1000_0000 | cfg!(target_endian = "little") as u32;
 /// Kinds: a question of a daemon, an answer.

@@ -12,7 +12,7 @@ use towpath::task::Wanted;
 
 use crate::support::{Vm, text};
 
-const TAG: i32 = 5;
+const TAG: i64 = 5;
 const LONG: Duration = Duration::from_mins(1);
 
 fn printed(vm: &Vm, args: &[&str]) -> String {

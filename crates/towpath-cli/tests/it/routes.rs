@@ -7,7 +7,7 @@ use serde_json::Value;
 use towpath::Task;
 use towpath::task::{Route, TaskId, Wanted};
 
-const TAG: i32 = 5;
+const TAG: i64 = 5;
 /// What takes longer than this has gone wrong, also on a busy machine.
 const LONG: Duration = Duration::from_mins(1);
 

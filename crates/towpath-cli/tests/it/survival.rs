@@ -71,7 +71,7 @@ fn task(vm: &Vm, host: usize) -> Task {
 }
 
 /// Both send each other something, and have it.
-fn talk(a: &mut Task, b: &mut Task, tag: i32) {
+fn talk(a: &mut Task, b: &mut Task, tag: i64) {
     let (to_a, to_b) = (a.id(), b.id());
     a.send(to_b, tag, b"there").unwrap();
     b.send(to_a, tag, b"back").unwrap();

@@ -5,7 +5,7 @@
 //!         (authenticated with it: the head)
 //! kinds   0 more may come | 1 the last one with pieces from this side
 //! content 0..8 taken | piece * | 16 tag
-//! piece   0..4 len of the payload | 4..8 zero | 8..56 header (towpath_wire::talk) | payload
+//! piece   0..4 len of the payload | 4..8 zero | 8..64 header (towpath_wire::talk) | payload
 //! ```
 //! Records are numbered from 0 on each connection and direction; the number is not sent. `taken`
 //! is how many of the other direction's records the sender of this one has taken entirely.

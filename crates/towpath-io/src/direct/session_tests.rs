@@ -196,7 +196,7 @@ fn a_bad_record_is_named() {
     assert_eq!(heard(true, |b| b[70] ^= 1), Err(BadRecord::Seal { number }));
     assert_eq!(heard(true, |b| b[4] ^= 1), Err(BadRecord::Seal { number }));
     assert_eq!(heard(true, |b| b[4] = 2), Err(BadRecord::Kind { kind: 2 }));
-    assert_eq!(heard(true, |b| b[3] = 1), Err(BadRecord::Length { len: (1 << 24) + 180 }));
+    assert_eq!(heard(true, |b| b[3] = 1), Err(BadRecord::Length { len: (1 << 24) + 188 }));
     // In clear, the content is only checked for sense.
     let (taken, sent, known) = (1, 0, 0);
     assert_eq!(heard(false, |b| b[8] = 1), Err(BadRecord::Taken { taken, sent, known }));

@@ -21,10 +21,12 @@
 //! record
 //!  0..4  number of the record, from 1, wrapping: written last, it makes the record valid
 //!  4     kind | 5 zero | 6..8 length of a tiny payload, or ticket of a block
-//!  8..24 tag | context | seq | format
-//!        kind 1, tiny      24..64 payload; a whole message
+//!  8..24 lower half of the tag (i64) | context | seq | format
+//!        kind 1, tiny      24..64 payload; a whole message; the tag is a number of 32 bits (i32)
 //!        kind 2, short     24..32 total | 32..40 offset | 40..44 where in `bytes` | 44..48 length
-//!        kind 3, block     24..32 total | 32..40 offset | 40..48 first arena page | 48..56 length
+//!                          | 52..56 upper half of the tag
+//!        kind 3, block     24..32 total | 32..40 offset | 40..44 first arena page
+//!                          | 44..48 upper half of the tag | 48..56 length
 //!        kind 4, filling   as block; the progress table says how much of it is there
 //! ```
 
@@ -79,7 +81,7 @@ pub(super) const ARENA_MAX: usize = 64 << 30;
 /// Stamp of a task segment: its letters and its version.
 pub(super) const TASK_STAMP: u64 = u64::from_le_bytes(*b"twptask\x02");
 /// Stamp of a half.
-pub(super) const HALF_STAMP: u64 = u64::from_le_bytes(*b"twphalf\x01");
+pub(super) const HALF_STAMP: u64 = u64::from_le_bytes(*b"twphalf\x02");
 
 /// Where things stand in a task segment; follows from its length alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! One record of a ring, as words in a line and as what they mean.
 
 use towpath_wire::TaskId;
-use towpath_wire::talk::Header;
+use towpath_wire::talk::{Header, Tag};
 
 use super::error::Corrupt;
 use super::layout::{ArenaShape, BYTES, LINE, SHORT_MAX, TINY_MAX};
@@ -13,7 +13,7 @@ pub(super) const WORDS: usize = LINE / 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Chosen by the program; what receivers select by.
-    pub tag: i32,
+    pub tag: Tag,
     /// Separates what must not meet.
     pub context: u32,
     /// Number of the message of its pair.
@@ -85,23 +85,31 @@ pub(super) fn number(first: u64) -> u32 {
     low(first)
 }
 
+/// Whether a tag is the same number in 32 bits: such tags are half as long in a record, and others
+/// stand in no tiny one.
+#[inline]
+pub(super) const fn is_narrow(tag: Tag) -> bool {
+    tag == tag as i32 as Tag
+}
+
 /// The words of a record; `number` makes the first one valid. A tiny payload's ([`tiny`]) take the
 /// place of those from [`TINY_AT`] on.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as `Outbound::push_tiny`")]
 pub(super) fn words(head: &Head, body: Body, number: u32) -> [u64; USED] {
     let Head { tag, context, seq, format, total, offset } = *head;
-    let label = [pair(tag.cast_unsigned(), context), pair(seq, format)];
+    let (lower, upper) = (low(tag.cast_unsigned()), high(tag.cast_unsigned()));
+    let label = [pair(lower, context), pair(seq, format)];
     let first = |kind: u64, small: u16| pair(number, 0) | kind << 32 | u64::from(small) << 48;
     match body {
         Body::Tiny { len } => [first(TINY, len as u16), label[0], label[1], 0, 0, 0, 0],
         Body::Short { at, len } => {
             let place = pair(at as u32, len as u32);
-            [first(SHORT, 0), label[0], label[1], total, offset, place, 0]
+            [first(SHORT, 0), label[0], label[1], total, offset, place, pair(0, upper)]
         }
         Body::Block { page, len, ticket, filling } => {
             let first = first(if filling { FILLING } else { BLOCK }, ticket);
-            [first, label[0], label[1], total, offset, page as u64, len as u64]
+            [first, label[0], label[1], total, offset, pair(page as u32, upper), len as u64]
         }
     }
 }
@@ -127,9 +135,10 @@ impl Record {
                 }
                 len
             }
-            BLOCK | FILLING if shape.block(place, block_len).is_some() => block_len,
+            BLOCK | FILLING if shape.block(low(place).into(), block_len).is_some() => block_len,
             BLOCK | FILLING => {
-                return Err(Corrupt::Place { what: "arena", at: place, len: block_len });
+                let at = low(place).into();
+                return Err(Corrupt::Place { what: "arena", at, len: block_len });
             }
             kind => return Err(Corrupt::Kind { kind: kind as u8 }),
         };
@@ -164,7 +173,12 @@ impl Record {
         let [_, label_0, label_1, total, offset, ..] = self.0;
         let is_tiny = self.kind() == TINY;
         let (total, offset) = if is_tiny { (self.small().into(), 0) } else { (total, offset) };
-        let (tag, context) = (low(label_0).cast_signed(), high(label_0));
+        let tag = match self.kind() {
+            TINY => low(label_0).cast_signed().into(),
+            SHORT => pair(low(label_0), high(self.0[6])).cast_signed(),
+            _ => pair(low(label_0), high(self.0[5])).cast_signed(),
+        };
+        let context = high(label_0);
         let (seq, format) = (low(label_1), high(label_1));
         Head { tag, context, seq, format, total, offset }
     }
@@ -176,7 +190,7 @@ impl Record {
             TINY => Body::Tiny { len: self.small().into() },
             SHORT => Body::Short { at: low(place) as usize, len: high(place) as usize },
             kind => {
-                let (page, len, ticket) = (place as usize, len as usize, self.small());
+                let (page, len, ticket) = (low(place) as usize, len as usize, self.small());
                 Body::Block { page, len, ticket, filling: kind == FILLING }
             }
         }
@@ -231,6 +245,28 @@ mod tests {
 
     fn head(total: u64, offset: u64) -> Head {
         Head { tag: -7, context: 1 << 31, seq: u32::MAX, format: 9, total, offset }
+    }
+
+    #[test]
+    fn a_tag_of_64_bits_comes_back_from_all_but_tiny_records() {
+        for tag in [i64::MIN, i64::MAX, 1 << 32, -1 << 31, -1, 0, i64::from(i32::MAX) + 1] {
+            let bodies = [
+                Body::Short { at: 0, len: 8 },
+                Body::Block { page: 255, len: 8, ticket: 1, filling: false },
+                Body::Tiny { len: 8 },
+            ];
+            for body in bodies {
+                if body == (Body::Tiny { len: 8 }) && !is_narrow(tag) {
+                    continue;
+                }
+                let head = Head { tag, ..head(8, 0) };
+                let record = Record::read(words(&head, body, 1), shape()).expect("read");
+                assert_eq!((record.head(), record.body()), (head, body));
+            }
+        }
+        let narrow = [i64::from(i32::MIN), i32::MAX.into(), 0, -1];
+        let wide = [i64::from(i32::MIN) - 1, i64::from(i32::MAX) + 1, 1 << 32, i64::MIN];
+        assert!(narrow.into_iter().all(is_narrow) && !wide.into_iter().any(is_narrow));
     }
 
     fn shape() -> ArenaShape {

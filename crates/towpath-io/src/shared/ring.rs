@@ -14,7 +14,7 @@ use super::layout::{
     ArenaShape, BYTE_ARRAY, BYTES, LINE, SLOT_ARRAY, SLOTS, TAKEN, TINY_MAX, WANTING,
 };
 use super::memory::{AtomicU64, Memory, fence};
-use super::record::{Body, Head, Record, TINY_AT, number, tiny, untiny, words};
+use super::record::{Body, Head, Record, TINY_AT, is_narrow, number, tiny, untiny, words};
 
 /// Records after which the consumer says how far it is.
 const TELL_RECORDS: u64 = SLOTS as u64 / 4;
@@ -99,7 +99,7 @@ impl Producer {
     pub(super) fn push_tiny(&mut self, head: &Head, payload: &[u8]) -> bool {
         let len = payload.len();
         let is_whole = head.offset == 0 && head.total == len as u64;
-        let goes = len <= TINY_MAX && is_whole && self.slot_free();
+        let goes = len <= TINY_MAX && is_whole && is_narrow(head.tag) && self.slot_free();
         if goes {
             let [first, tags, numbers, ..] = words(head, Body::Tiny { len }, number_of(self.sent));
             let line = self.own.line(slot(self.sent));

@@ -34,7 +34,7 @@ fn a_head_comes_as_it_was() {
     let (mut a, mut b) = ends(1 << 20);
     for offset in [0, 9] {
         let head = Head {
-            tag: i32::MIN,
+            tag: i64::MIN + 1,
             context: u32::MAX,
             seq: 5,
             format: 0xdead_beef,

@@ -97,7 +97,7 @@ fn what_comes_before_a_task_enrolled_is_kept_for_it() {
     net.left(1, b);
     net.run(50);
     assert_eq!(net.got(1, there.task), [] as [u32; 0]);
-    assert_eq!(counter(&mut net, 1, "task_bytes_inside"), 2 * BLOCK_COST + 10 + 60);
+    assert_eq!(counter(&mut net, 1, "task_bytes_inside"), 2 * BLOCK_COST + 10 + 68);
     net.enrol_by(1, Some(there)).expect("it enrols");
     let told = net.told(1, there.task);
     assert!(
@@ -115,7 +115,7 @@ fn what_comes_before_a_task_enrolled_is_kept_for_it() {
     net.run(50);
     assert_eq!(net.told(0, a), [ToTask::Gone { peer: other.task }]);
     assert_eq!(counter(&mut net, 1, "task_bytes_inside"), 0);
-    assert_eq!(counter(&mut net, 1, "task_bytes_inside_max"), 2 * BLOCK_COST + 10 + 60);
+    assert_eq!(counter(&mut net, 1, "task_bytes_inside_max"), 2 * BLOCK_COST + 10 + 68);
     assert_eq!(one.slot(), 1);
     net.left(0, a);
     net.left(1, there.task);

@@ -109,7 +109,7 @@ fn data_for_a_host_that_does_not_answer_is_taken_in_up_to_the_limit() {
     let outgoing = counter(&mut net, 0, "task_bytes_outgoing");
     assert!((OUTGOING_MAX..OUTGOING_MAX + (66 << 10)).contains(&outgoing), "{outgoing}");
     // Behind short ones, so each says its place: in front stand 28 bytes and a header.
-    assert_eq!(outgoing, taken * (PIECE_MAX as u64 + 28 + 48 + BLOCK_COST));
+    assert_eq!(outgoing, taken * (PIECE_MAX as u64 + 28 + 56 + BLOCK_COST));
     assert_eq!(counter(&mut net, 0, "task_bytes_outgoing_max"), outgoing);
     // It is for other hosts only; several at once are turned away as well.
     let near = net.enrol(0);

@@ -26,7 +26,12 @@ pub(super) fn context_from(context: u32) -> i32 {
 
 pub(super) fn envelope_of(envelope: Envelope) -> towpath::Envelope {
     let Envelope { tag, context, format } = envelope;
-    towpath::Envelope { tag, context: context_of(context), format }
+    towpath::Envelope { tag: tag.into(), context: context_of(context), format }
+}
+
+/// PVM has no number for a tag of more than 32 bits: it reads as the greatest.
+pub(super) fn tag_from(tag: towpath::Tag) -> i32 {
+    i32::try_from(tag).unwrap_or(i32::MAX)
 }
 
 pub(super) fn rules_of(rules: MailRules) -> towpath::MailRules {

@@ -20,7 +20,7 @@ use super::contract::{
 };
 use super::shapes::{
     asked, code_of, context_from, context_of, envelope_of, get_of, low, rules_of, slot_of,
-    status_of,
+    status_of, tag_from,
 };
 use super::start::Starter;
 use super::{names, tasker};
@@ -149,7 +149,7 @@ impl Member {
         let about = message.about();
         self.learn(about.src.host());
         let towpath::Received { src, tag, context, format, .. } = about;
-        let envelope = Envelope { tag, context: context_from(context), format };
+        let envelope = Envelope { tag: tag_from(tag), context: context_from(context), format };
         Incoming { source: low(src), envelope, body: Received::Task(message) }
     }
 
@@ -373,7 +373,7 @@ impl Vm for Member {
                 found => found,
             },
         };
-        let wanted = Wanted { source, tag, context: context_of(context) };
+        let wanted = Wanted { source, tag: tag.map(Into::into), context: context_of(context) };
         let taken = self.task.recv_at_hand(&wanted);
         let taken = self.receive(taken);
         self.take_events();

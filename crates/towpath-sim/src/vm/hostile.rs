@@ -153,10 +153,10 @@ impl Bench {
             0 => PIECE_MAX + c.below(2),
             n => c.below(256) << (2 * n),
         };
-        header[16..32].copy_from_slice(&[c.byte(); 16]);
+        header[16..36].copy_from_slice(&[c.byte(); 20]);
         let total = if c.byte() == 0 { c.word() } else { len as u64 + u64::from(c.byte()) };
-        header[32..40].copy_from_slice(&total.to_le_bytes());
-        header[40..].copy_from_slice(&u64::from(c.byte() >> 4).to_le_bytes());
+        header[40..48].copy_from_slice(&total.to_le_bytes());
+        header[48..].copy_from_slice(&u64::from(c.byte() >> 4).to_le_bytes());
         let payload = vec![1; len];
         let (now, memory) = (self.now, &mut self.memory);
         if c.byte() < 200 {

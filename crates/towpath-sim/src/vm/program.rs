@@ -152,7 +152,7 @@ impl Task {
                 return true;
             };
             let (total, offset) = (u64::from(total), u64::from(out.sent));
-            let tag = seq.cast_signed();
+            let tag = seq.into();
             let header = Header { src, dst: to, tag, context: 0, seq, format: 9, total, offset };
             let payload: Vec<u8> = (offset..offset + len as u64).map(|o| byte_at(seq, o)).collect();
             let header = header.emit();
@@ -204,7 +204,7 @@ impl Task {
             ledger.whole(self.id, *t);
         }
         let (src, total) = (self.id, u64::from(len));
-        let tag = seq.cast_signed();
+        let tag = seq.into();
         let header = Header { src, dst: src, tag, context: 0, seq, format: 9, total, offset: 0 };
         let payload: Vec<u8> = (0..total).map(|o| byte_at(seq, o)).collect();
         let header = header.emit();
@@ -282,7 +282,7 @@ impl Task {
         let any = Wanted { source: None, tag: None, context: 0 };
         while let Some(message) = self.endpoint.take(&any) {
             let towpath_vm::endpoint::Body::Own(bytes) = message.payload.body else { continue };
-            let (src, seq) = (message.key.source, message.key.tag.cast_unsigned());
+            let (src, seq) = (message.key.source, message.key.tag as u32);
             let right = (0u64..).zip(&bytes).all(|(o, b)| *b == byte_at(seq, o))
                 && message.payload.format == 9;
             ledger.received(src, self.id, seq, bytes.len() as u64, right);

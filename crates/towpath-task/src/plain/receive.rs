@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use towpath_vm::matching::Wanted;
 use towpath_wire::TaskId;
+use towpath_wire::talk::Tag;
 
 use super::code::{ContentError, Order, check};
 use super::{Plain, TileMut};
@@ -33,7 +34,7 @@ impl<T> Values<T> {
     }
 
     /// Its tag.
-    pub const fn tag(&self) -> i32 {
+    pub const fn tag(&self) -> Tag {
         self.about.tag
     }
 

@@ -18,25 +18,30 @@ const NOW: Option<Duration> = Some(Duration::ZERO);
 #[derive(Clone, Debug)]
 enum Call {
     /// With this tag, of this length.
-    Send(i32, usize),
-    StartSend(i32, usize),
+    Send(i64, usize),
+    StartSend(i64, usize),
     /// Of tags whose bits `mask` are these.
     Post(u64, u64),
     Cancel(usize),
     Finish(usize),
-    Receive(Option<i32>),
+    Receive(Option<i64>),
+}
+
+/// Few, so that they meet; some take more than 32 bits.
+fn tags() -> impl Strategy<Value = i64> {
+    (0..4_i64, 0..2_i64).prop_map(|(low, high)| high << 40 | low)
 }
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
     let len = prop_oneof![4 => 0..40_usize, 1 => 41..9000_usize];
-    let mask = prop_oneof![3 => Just(u64::MAX), 1 => Just(!0xffff_ffff), 1 => Just(!1)];
+    let mask = prop_oneof![3 => Just(u64::MAX), 1 => Just(u64::MAX << 32), 1 => Just(!1)];
     let call = prop_oneof![
-        4 => (0..4, len.clone()).prop_map(|(tag, len)| Call::Send(tag, len)),
-        2 => (0..4, len).prop_map(|(tag, len)| Call::StartSend(tag, len)),
-        5 => (0..4_u64, mask).prop_map(|(tag, mask)| Call::Post(tag, mask)),
+        4 => (tags(), len.clone()).prop_map(|(tag, len)| Call::Send(tag, len)),
+        2 => (tags(), len).prop_map(|(tag, len)| Call::StartSend(tag, len)),
+        5 => (tags(), mask).prop_map(|(tag, mask)| Call::Post(tag.cast_unsigned(), mask)),
         1 => (0..6_usize).prop_map(Call::Cancel),
         4 => (0..6_usize).prop_map(Call::Finish),
-        3 => proptest::option::of(0..4).prop_map(Call::Receive),
+        3 => proptest::option::of(tags()).prop_map(Call::Receive),
     ];
     proptest::collection::vec(call, 0..60)
 }
@@ -88,7 +93,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn message(&mut self, tag: i32, len: usize) -> Vec<u8> {
+    fn message(&mut self, tag: i64, len: usize) -> Vec<u8> {
         self.count = self.count.wrapping_add(1);
         let bytes = vec![self.count; len];
         let key = Key { source: self.from.id(), tag, context: 0 };
@@ -204,7 +209,7 @@ fn own(task: &mut Task, calls: &[Call]) {
 }
 
 /// Numbered messages with this tag.
-fn numbers(task: &mut Task, tag: i32, count: u64) -> Vec<u64> {
+fn numbers(task: &mut Task, tag: i64, count: u64) -> Vec<u64> {
     (0..count).map(|_| task.recv_value::<u64>(&ANY.tag(tag)).unwrap()).collect()
 }
 

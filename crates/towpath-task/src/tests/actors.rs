@@ -42,14 +42,14 @@ pub(crate) fn with_ring() -> Pair {
 }
 
 /// The header of a message of one piece.
-pub(crate) fn header(src: TaskId, dst: TaskId, tag: i32, seq: u32, len: usize) -> Header {
+pub(crate) fn header(src: TaskId, dst: TaskId, tag: i64, seq: u32, len: usize) -> Header {
     Header { src, dst, tag, context: 0, seq, format: 0, total: len as u64, offset: 0 }
 }
 
 /// The messages that a task has sent to `dst` through its daemon, whole, as numbers, tags and
 /// bytes.
-pub(crate) fn sent(side: &mut Side, dst: TaskId) -> Vec<(u32, i32, Vec<u8>)> {
-    let mut messages: Vec<(u32, i32, Vec<u8>)> = Vec::new();
+pub(crate) fn sent(side: &mut Side, dst: TaskId) -> Vec<(u32, i64, Vec<u8>)> {
+    let mut messages: Vec<(u32, i64, Vec<u8>)> = Vec::new();
     let mut whole = true;
     while let Some(heard) = side.heard() {
         let Heard::Data(header, bytes) = heard else { continue };

@@ -53,14 +53,14 @@ fn with_played_peers<const N: usize>() -> (Task, Side, [Peer; N]) {
 
 impl Peer {
     /// Sends an empty message with this tag; false: there is no room.
-    fn send(&mut self, tag: i32) -> bool {
+    fn send(&mut self, tag: i64) -> bool {
         let sent = self.out.push(&Head { tag, ..head(self.next, 0, 0) }, &[]).is_ok();
         self.next += u32::from(sent);
         sent
     }
 
     /// Sends as many as there is room for.
-    fn flood(&mut self, tag: i32) {
+    fn flood(&mut self, tag: i64) {
         while self.send(tag) {}
     }
 }

@@ -26,6 +26,7 @@
 use alloc::collections::BTreeSet;
 
 use towpath_wire::bytes::{Reader, Writer};
+use towpath_wire::talk::Tag;
 
 use super::error::CollectiveError;
 use super::format::BROKEN;
@@ -33,7 +34,7 @@ use super::machine::Message;
 
 /// Tag of the messages by which members tell each other that the team is broken; no operation has
 /// this number ([`Standing::number_after`]).
-pub const NOTICE: i32 = -1;
+pub const NOTICE: Tag = -1;
 
 /// How a team stands, as one of its members knows it.
 #[derive(Debug, Default)]
@@ -55,7 +56,7 @@ impl Standing {
     /// The number of the operation after number `number`.
     pub const fn number_after(number: u32) -> u32 {
         let next = number.wrapping_add(1);
-        if next.cast_signed() == NOTICE { 0 } else { next }
+        if next.cast_signed() as Tag == NOTICE { 0 } else { next }
     }
 
     /// Why operation `number` fails, if the team is broken there.

@@ -3,56 +3,61 @@
 use alloc::collections::{BTreeMap, VecDeque};
 
 use towpath_wire::TaskId;
-use towpath_wire::talk::CONTEXT_OWN;
+use towpath_wire::talk::{CONTEXT_OWN, Tag};
 
 use super::store::{Key, Wanted};
 
-/// What a posted receive takes: of one sender or anyone, where the bits of context and tag that the
-/// mask names are these. Context and tag are read as one number of 64 bits, the context above the
-/// tag: what other libraries call a tag of 64 bits with a mask.
+/// What a posted receive takes: of one sender or anyone, where the bits of the tag that the mask
+/// names are these, and those of the context. What other libraries call a tag of 64 bits with bits
+/// that are ignored: `mask` has those that are not.
 ///
 /// ```
 /// use towpath_vm::matching::{Key, Pattern};
 /// use towpath_wire::HostId;
 ///
 /// let ann = HostId::new(1, 0).unwrap().task(1).unwrap();
-/// let even = Pattern::masked(None, 0x0000_0001_0000_0000, !0xfffe);
+/// let even = Pattern::masked(None, 6, !0xff00_0000_0000_0000).context(1);
 /// assert!(even.matches(&Key { source: ann, context: 1, tag: 6 }));
+/// assert!(even.matches(&Key { source: ann, context: 1, tag: 0x1100_0000_0000_0006 }));
 /// assert!(!even.matches(&Key { source: ann, context: 1, tag: 7 }));
+/// assert!(!even.matches(&Key { source: ann, context: 0, tag: 6 }));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     source: Option<TaskId>,
-    bits: u64,
-    mask: u64,
-}
-
-/// The bit that contexts of the library have; programs cannot ask for "any" there.
-const OWN: u64 = (CONTEXT_OWN as u64) << 32;
-const CONTEXT: u64 = (u32::MAX as u64) << 32;
-
-impl Key {
-    /// Context and tag as one number, the context above the tag.
-    pub const fn bits(&self) -> u64 {
-        (self.context as u64) << 32 | self.tag.cast_unsigned() as u64
-    }
+    /// Of the tag, then of the context. Where the mask has no bit, the bits have none.
+    bits: (u64, u32),
+    mask: (u64, u32),
 }
 
 impl From<Wanted> for Pattern {
     fn from(wanted: Wanted) -> Self {
         let Wanted { source, tag, context } = wanted;
-        let mask = if tag.is_some() { u64::MAX } else { CONTEXT };
-        let tag = tag.map_or(0, |tag| u64::from(tag.cast_unsigned()));
-        Self { source, bits: u64::from(context) << 32 | tag, mask }
+        let mask = if tag.is_some() { u64::MAX } else { 0 };
+        let bits = tag.map_or(0, Tag::cast_unsigned);
+        Self { source, bits: (bits, context), mask: (mask, u32::MAX) }
     }
 }
 
 impl Pattern {
-    /// Messages of `source` whose context and tag have the bits `bits` where `mask` is set. The
-    /// highest bit is always asked to be 0: contexts from [`CONTEXT_OWN`] on are the library's.
+    /// Messages of `source` in context 0 whose tag has the bits `bits` where `mask` is set.
     pub const fn masked(source: Option<TaskId>, bits: u64, mask: u64) -> Self {
-        let mask = mask | OWN;
-        Self { source, bits: bits & mask & !OWN, mask }
+        Self { source, bits: (bits & mask, 0), mask: (mask, u32::MAX) }
+    }
+
+    /// The same in this context instead of 0.
+    #[must_use]
+    pub const fn context(self, context: u32) -> Self {
+        self.contexts(context, u32::MAX)
+    }
+
+    /// The same in all contexts that have the bits `bits` where `mask` is set. The highest bit is
+    /// always asked to be 0: contexts from [`CONTEXT_OWN`] on are the library's.
+    #[must_use]
+    pub const fn contexts(self, bits: u32, mask: u32) -> Self {
+        let mask = mask | CONTEXT_OWN;
+        let bits = bits & mask & !CONTEXT_OWN;
+        Self { bits: (self.bits.0, bits), mask: (self.mask.0, mask), ..self }
     }
 
     /// The sender that it names.
@@ -62,26 +67,32 @@ impl Pattern {
 
     /// True when a message of `key` is what is asked for.
     pub fn matches(&self, key: &Key) -> bool {
-        (key.bits() ^ self.bits) & self.mask == 0
+        (key.tag.cast_unsigned() ^ self.bits.0) & self.mask.0 == 0
+            && (key.context ^ self.bits.1) & self.mask.1 == 0
             && self.source.is_none_or(|source| source == key.source)
     }
 
     /// The same as a [`Wanted`], where one can say it.
     pub fn wanted(&self) -> Option<Wanted> {
-        let (context, tag) = ((self.bits >> 32) as u32, self.bits as u32);
+        let (tag, context) = self.bits;
         let tag = match self.mask {
-            u64::MAX => Some(tag.cast_signed()),
-            CONTEXT => None,
+            (u64::MAX, u32::MAX) => Some(tag.cast_signed()),
+            (0, u32::MAX) => None,
             _ => return None,
         };
         Some(Wanted { source: self.source, tag, context })
     }
 
     /// The only key that it matches, where there is one.
-    fn key(&self) -> Option<(TaskId, u64)> {
-        self.source.filter(|_| self.mask == u64::MAX).map(|source| (source, self.bits))
+    fn key(&self) -> Option<Name> {
+        let (tag, context) = self.bits;
+        let is_whole = self.mask == (u64::MAX, u32::MAX);
+        self.source.filter(|_| is_whole).map(|source| (source, context, tag.cast_signed()))
     }
 }
+
+/// Sender, context and tag.
+type Name = (TaskId, u32, Tag);
 
 /// Names a posted receive, in the order in which they were posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,7 +114,7 @@ pub struct Posted<B> {
     limit: usize,
     next: u64,
     len: usize,
-    named: BTreeMap<(TaskId, u64), VecDeque<(u64, B)>>,
+    named: BTreeMap<Name, VecDeque<(u64, B)>>,
     others: VecDeque<(u64, Pattern, B)>,
 }
 
@@ -141,7 +152,7 @@ impl<B> Posted<B> {
 
     /// A message came: takes out the receive that was posted first of all that match it.
     pub fn claim(&mut self, key: &Key) -> Option<B> {
-        let name = (key.source, key.bits());
+        let name = (key.source, key.context, key.tag);
         let named = self.named.get(&name).and_then(VecDeque::front).map(|(number, _)| *number);
         let other = self.others.iter().position(|(_, pattern, _)| pattern.matches(key));
         let claimed = match (named, other) {
@@ -175,7 +186,7 @@ impl<B> Posted<B> {
         self.others.remove(at).map(|(.., handle)| handle)
     }
 
-    fn take_named(&mut self, name: (TaskId, u64), at: usize) -> Option<B> {
+    fn take_named(&mut self, name: Name, at: usize) -> Option<B> {
         let queue = self.named.get_mut(&name)?;
         let (_, handle) = queue.remove(at)?;
         if queue.is_empty() {

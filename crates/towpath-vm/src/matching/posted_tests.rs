@@ -28,26 +28,33 @@ enum Call {
     Claimed,
 }
 
+/// Few, so that they meet, some with nothing but their upper half between them.
+fn tags() -> impl Strategy<Value = i64> {
+    (0..4i64, 0..2i64).prop_map(|(low, high)| high << 40 | low)
+}
+
 fn patterns() -> impl Strategy<Value = Pattern> {
     let source = proptest::option::of(0..3u32);
-    // Small numbers, so that they meet.
-    let bits = (0..2u64, 0..4u64).prop_map(|(context, tag)| context << 32 | tag);
+    let bits = (tags().prop_map(i64::cast_unsigned), 0..2u32);
     let mask = prop_oneof![
-        4 => Just(u64::MAX),
-        2 => Just(!0xffff_ffff),
-        1 => Just(0),
-        2 => (0..4u64, 0..2u64).prop_map(|(tag, context)| context << 32 | tag),
+        4 => Just((u64::MAX, u32::MAX)),
+        2 => Just((0, u32::MAX)),
+        1 => Just((0, 0)),
+        2 => (0..4u64, 0..2u32),
+        1 => Just((u64::MAX << 32, u32::MAX)),
     ];
-    (source, bits, mask).prop_map(|(s, bits, mask)| Pattern::masked(s.map(task), bits, mask))
+    (source, bits, mask).prop_map(|(s, (tag, context), (mask, contexts))| {
+        Pattern::masked(s.map(task), tag, mask).contexts(context, contexts)
+    })
 }
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
-    let key = (0..3u32, 0..4i32, 0..2u32).prop_map(|(source, tag, context)| Key {
+    let key = (0..3u32, tags(), 0..2u32).prop_map(|(source, tag, context)| Key {
         source: task(source),
         tag,
         context,
     });
-    let wanted = (proptest::option::of(0..3u32), proptest::option::of(0..4i32), 0..2u32)
+    let wanted = (proptest::option::of(0..3u32), proptest::option::of(tags()), 0..2u32)
         .prop_map(|(s, tag, context)| Wanted { source: s.map(task), tag, context });
     let call = prop_oneof![
         6 => key.prop_map(Call::Arrive),

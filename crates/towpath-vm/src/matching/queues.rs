@@ -8,6 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use towpath_wire::TaskId;
+use towpath_wire::talk::Tag;
 
 use super::store::{Key, Wanted};
 
@@ -24,7 +25,7 @@ const BUCKETS_MIN: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name {
     source: Option<TaskId>,
-    tag: Option<i32>,
+    tag: Option<Tag>,
     context: u32,
 }
 
@@ -60,11 +61,11 @@ impl Name {
     fn hash(&self, seed: u64) -> u64 {
         // The first digits of pi: numbers with nothing up their sleeve.
         const PI: [u64; 3] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0];
-        let tag = self.tag.map_or(0, |tag| u64::from(tag.cast_unsigned()));
+        let tag = self.tag.map_or(0, Tag::cast_unsigned);
         let kind = u64::from(self.source.is_some()) << 1 | u64::from(self.tag.is_some());
         let source = self.source.map_or(0, TaskId::to_raw);
-        let what = (u64::from(self.context) << 32 | tag) ^ PI[1];
-        fold(fold(source ^ seed, what ^ kind.rotate_right(2)) ^ PI[0], seed ^ PI[2])
+        let first = fold(source ^ seed, tag ^ PI[1] ^ kind.rotate_right(2));
+        fold(first ^ PI[0], seed ^ PI[2] ^ u64::from(self.context))
     }
 }
 
@@ -99,7 +100,7 @@ impl Queues {
         found.map_or(NONE, |queue| self.slots[queue as usize].head)
     }
 
-    fn open(&mut self, source: Option<TaskId>, tag: Option<i32>, context: u32) -> u32 {
+    fn open(&mut self, source: Option<TaskId>, tag: Option<Tag>, context: u32) -> u32 {
         let name = Name { source, tag, context };
         let (hash, found) = self.find(name);
         if let Some(queue) = found {

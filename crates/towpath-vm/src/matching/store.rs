@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use towpath_wire::TaskId;
+use towpath_wire::talk::Tag;
 
 use super::posted::Pattern;
 use super::queues::{ALL, KINDS, NONE, Queues};
@@ -13,7 +14,7 @@ pub struct Key {
     /// Who sent it.
     pub source: TaskId,
     /// What the sender called it.
-    pub tag: i32,
+    pub tag: Tag,
     /// The context that it was sent in.
     pub context: u32,
 }
@@ -34,7 +35,7 @@ pub struct Wanted {
     /// The sender, or anyone.
     pub source: Option<TaskId>,
     /// The tag, or any.
-    pub tag: Option<i32>,
+    pub tag: Option<Tag>,
     /// The context; there is no "any".
     pub context: u32,
 }
@@ -47,8 +48,8 @@ impl Wanted {
 
     /// Only with this tag.
     #[must_use]
-    pub const fn tag(self, tag: i32) -> Self {
-        Self { tag: Some(tag), ..self }
+    pub fn tag(self, tag: impl Into<Tag>) -> Self {
+        Self { tag: Some(tag.into()), ..self }
     }
 
     /// Only of this sender.

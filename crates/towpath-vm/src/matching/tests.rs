@@ -11,11 +11,11 @@ fn task(number: u32) -> TaskId {
     HostId::new(1, 0).unwrap().task(number + 1).unwrap()
 }
 
-fn key(source: u32, tag: i32, context: u32) -> Key {
+fn key(source: u32, tag: i64, context: u32) -> Key {
     Key { source: task(source), tag, context }
 }
 
-fn wanted(source: Option<u32>, tag: Option<i32>, context: u32) -> Wanted {
+fn wanted(source: Option<u32>, tag: Option<i64>, context: u32) -> Wanted {
     Wanted { source: source.map(task), tag, context }
 }
 
@@ -56,15 +56,17 @@ impl Naive {
 
 #[derive(Clone, Debug)]
 enum Call {
-    Insert(u32, i32, u32, u64),
-    Take(Option<u32>, Option<i32>, u32),
+    Insert(u32, i64, u32, u64),
+    Take(Option<u32>, Option<i64>, u32),
     TakeOutOfTurn(usize),
     RemoveSource(u32),
     RemoveContext(u32),
 }
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
-    let (source, tag, context) = (0..5u32, -1..4i32, 0..3u32);
+    let (source, tag, context) = (0..5u32, -1..4i64, 0..3u32);
+    // Some have nothing but their upper half between them.
+    let tag = (tag, 0..2i64).prop_map(|(low, high)| low ^ high << 40);
     let some = |s: std::ops::Range<u32>| proptest::option::of(s);
     let insert = (source.clone(), tag.clone(), context.clone(), 0..20u64);
     let take = (some(source), proptest::option::of(tag), context);

@@ -5,6 +5,11 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use crate::support::{ANY, LONG, Vm, pattern};
 use towpath::task::{Choice, Envelope, RecvError, Route, Wanted};
 
+/// The tag of message `n`: every other one takes more than 32 bits; its lower half is another's.
+const fn tag_of(n: i64) -> i64 {
+    if n % 2 == 0 { n } else { n << 33 | (n - 1) }
+}
+
 /// Two tasks, `hosts` hosts apart: messages of many lengths arrive whole and in order, both ways.
 fn exchange(hosts: usize) {
     let vm = Vm::up(hosts);
@@ -14,21 +19,21 @@ fn exchange(hosts: usize) {
     let lens = [0, 1, 15, 16, 4096, 16_320, 16_321, 65_536, 65_537, 300_000, 3_000_000];
     let from = a.id();
     let echo = std::thread::spawn(move || {
-        for (tag, len) in (0..).zip(lens) {
-            let got = b.recv(&ANY).unwrap();
-            assert_eq!((got.src(), got.tag(), got.len()), (from, tag, len));
-            assert!(got.bytes() == pattern(tag as u64, len), "message {tag}");
-            b.send(from, got.tag() + 100, got.bytes()).unwrap();
+        for (n, len) in (0..).zip(lens) {
+            let got = b.recv(&ANY.tag(tag_of(n))).unwrap();
+            assert_eq!((got.src(), got.tag(), got.len()), (from, tag_of(n), len));
+            assert!(got.bytes() == pattern(n as u64, len), "message {n}");
+            b.send(from, !got.tag(), got.bytes()).unwrap();
         }
         b.leave().unwrap();
     });
-    for (tag, len) in (0..).zip(lens) {
-        a.send(to, tag, &pattern(tag as u64, len)).unwrap();
+    for (n, len) in (0..).zip(lens) {
+        a.send(to, tag_of(n), &pattern(n as u64, len)).unwrap();
     }
-    for (tag, len) in (0..).zip(lens) {
+    for (n, len) in (0..).zip(lens) {
         let got = a.recv(&ANY).unwrap();
-        assert_eq!((got.src(), got.tag(), got.len()), (to, tag + 100, len));
-        assert!(got.bytes() == pattern(tag as u64, len), "answer {tag}");
+        assert_eq!((got.src(), got.tag(), got.len()), (to, !tag_of(n), len));
+        assert!(got.bytes() == pattern(n as u64, len), "answer {n}");
     }
     echo.join().unwrap();
 }
@@ -93,7 +98,7 @@ fn a_match_function_sees_all_contexts_in_order_and_may_rank() {
     });
     assert!(none.unwrap().is_none());
     assert_eq!(seen, [(3, 0, 3), (1, 5, 1), (9, 0, 9), (9, 5, 9)]);
-    let rank = |m: &towpath::task::Arrived<'_>| Choice::Rank(m.about.tag.cast_unsigned());
+    let rank = |m: &towpath::task::Arrived<'_>| Choice::Rank(m.about.tag as u32);
     let best = a.recv_by(None, &mut |m| rank(m)).unwrap().unwrap();
     assert_eq!((best.tag(), best.context()), (9, 0), "the earliest of the highest rank");
     let first = a.recv_by(None, &mut |_| Choice::Take).unwrap().unwrap();
@@ -232,7 +237,7 @@ fn a_task_that_does_not_read_holds_up_its_sender_and_fills_no_daemon() {
         let (sent, progress) = std::sync::mpsc::channel();
         std::thread::scope(|s| {
             s.spawn(move || {
-                for tag in 0..i32::try_from(MESSAGES).unwrap() {
+                for tag in 0..i64::try_from(MESSAGES).unwrap() {
                     from.send(to, tag, &pattern(tag as u64, 1 << 20)).unwrap();
                     sent.send(()).unwrap();
                 }
@@ -244,7 +249,7 @@ fn a_task_that_does_not_read_holds_up_its_sender_and_fills_no_daemon() {
                 let most = vm.counter(host, "message_memory_bytes_max");
                 assert!(most < 8 << 20, "daemon {host} held {most} bytes for one pair");
             }
-            for tag in 0..i32::try_from(MESSAGES).unwrap() {
+            for tag in 0..i64::try_from(MESSAGES).unwrap() {
                 let got = reader.recv(&ANY).unwrap();
                 assert_eq!(got.tag(), tag);
                 assert!(got.bytes() == pattern(tag as u64, 1 << 20));
@@ -255,8 +260,8 @@ fn a_task_that_does_not_read_holds_up_its_sender_and_fills_no_daemon() {
 
 #[test]
 fn long_messages_are_received_into_a_buffer_while_several_tasks_send_them() {
-    const EACH: i32 = 20;
-    let len = |tag: i32| 1_500_000 + 7919 * tag as usize;
+    const EACH: i64 = 20;
+    let len = |tag: i64| 1_500_000 + 7919 * tag as usize;
     let vm = Vm::up(1);
     let mut receiver = vm.task(1);
     let to = receiver.id();

@@ -37,7 +37,7 @@ fn number(output: &Output) -> u64 {
 }
 
 /// Sends to the next member and receives from the one before.
-fn pass_round(task: &mut Task, team: &Team, tag: i32) {
+fn pass_round(task: &mut Task, team: &Team, tag: i64) {
     let (rank, size) = (team.rank() as usize, team.size() as usize);
     let (next, before) =
         (team.members()[(rank + 1) % size], team.members()[(rank + size - 1) % size]);

@@ -86,7 +86,7 @@ fn much_goes_one_way_while_nothing_comes_the_other() {
 /// of daemons are for slow ones.
 #[test]
 fn a_multicast_goes_by_streams_where_that_is_sooner() {
-    const CASTS: i32 = 20;
+    const CASTS: i64 = 20;
     let vm = Vm::up(3);
     let (mut from, mut b, mut c) = (vm.task(1), vm.task(2), vm.task(3));
     until_stream(&mut from, &mut b);

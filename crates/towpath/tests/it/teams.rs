@@ -170,7 +170,7 @@ fn loans_arrive_whole_on_every_route() {
             let receiver = if to == b.id() { &mut b } else { &mut far };
             std::thread::scope(|scope| {
                 let sending = scope.spawn(|| a.send_loan(to, Envelope::tag(n), loan));
-                let wanted = Wanted { source: None, tag: Some(n), context: 0 };
+                let wanted = Wanted { source: None, tag: Some(n.into()), context: 0 };
                 let got = receiver.recv_timeout(&wanted, LONG).unwrap().expect("it comes");
                 assert!(got.bytes() == data, "a loan of {len} bytes");
                 sending.join().unwrap().unwrap();

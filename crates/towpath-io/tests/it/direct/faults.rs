@@ -164,7 +164,7 @@ fn a_reset_anywhere_loses_and_doubles_nothing() {
 #[test]
 fn an_end_within_a_record_is_told_from_one_between_records() {
     // The first record: one piece of 10 bytes.
-    let first = 8 + 8 + 8 + 48 + 10 + 16;
+    let first = 8 + 8 + 8 + 56 + 10 + 16;
     for (at, end) in [(first, End::Left), (first + 1, End::Cut), (first - 1, End::Cut)] {
         let ends = run_with(&Fault::Cut { from: 0, at }, LENGTHS);
         assert_eq!(ends[1], end, "after {at} bytes");

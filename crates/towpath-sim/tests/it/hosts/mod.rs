@@ -271,7 +271,7 @@ impl Vm {
         seq: u32,
         len: usize,
     ) -> bool {
-        let tag = (seq & 0xff).cast_signed();
+        let tag = i64::from(seq & 0xff);
         let header =
             Header { src, dst, tag, context: 0, seq, format: 0, total: len as u64, offset: 0 };
         let (header, payload) = (header.emit(), vec![tag as u8; len]);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::vec::Vec;
 
+use towpath_wire::talk::Tag;
 use towpath_wire::{HostId, TaskId};
 
 use crate::collective::*;
@@ -29,7 +30,7 @@ type Script = Box<dyn Fn(u32, usize) -> Option<Operation>>;
 type Tamper = Box<dyn FnMut(u32, &mut u32, &mut Payload)>;
 
 /// Number of the operation, format, body.
-type Sent = (i32, u32, Payload);
+type Sent = (Tag, u32, Payload);
 
 /// One operation of a member.
 struct Underway {
@@ -215,7 +216,7 @@ impl Network {
         if queue.is_empty() {
             self.links.remove(&(from, to));
         }
-        let is_over = |tag: i32| {
+        let is_over = |tag: Tag| {
             let op = node.underway.get(tag as usize);
             op.is_some_and(|op| op.result.is_some())
         };
@@ -439,7 +440,7 @@ impl Network {
         }
         self.messages[number as usize] += 1;
         self.bytes[number as usize] += body.len() as u64;
-        let sent = (number.cast_signed(), format, body);
+        let sent = (number.cast_signed().into(), format, body);
         self.nodes[from as usize].outbox.push_back((to, sent));
     }
 
