@@ -34,7 +34,14 @@ fn send(link: &mut UdpLink, remote: SocketAddr, bytes: &[u8]) {
     if let Some(buffer) = batch.buffer() {
         buffer[..bytes.len()].copy_from_slice(bytes);
         let len = bytes.len();
-        batch.push(Transmit { link: LINK, remote, segment: len, len, tos: 2 });
+        batch.push(Transmit {
+            link: LINK,
+            remote,
+            segment: len,
+            len,
+            tos: 2,
+            not_before: towpath_wire::Instant::ZERO,
+        });
         link.flush(&mut batch);
     }
 }
@@ -61,7 +68,14 @@ pub(super) fn sink(mut link: UdpLink) -> anyhow::Result<Done> {
         {
             told = bytes;
             buffer[..8].copy_from_slice(&bytes.to_le_bytes());
-            credit.push(Transmit { link: LINK, remote, segment: 8, len: 8, tos: 2 });
+            credit.push(Transmit {
+                link: LINK,
+                remote,
+                segment: 8,
+                len: 8,
+                tos: 2,
+                not_before: towpath_wire::Instant::ZERO,
+            });
             link.flush(&mut credit);
         }
     }
@@ -80,8 +94,14 @@ pub(super) fn source(
     let mut link = link(near)?;
     let (cpu, mut waits) = (cpu_s(), 0);
     let mut batch = SendBatch::new();
-    let train =
-        Transmit { link: LINK, remote, segment, len: TRAIN_BYTES / segment * segment, tos: 2 };
+    let train = Transmit {
+        link: LINK,
+        remote,
+        segment,
+        len: TRAIN_BYTES / segment * segment,
+        tos: 2,
+        not_before: towpath_wire::Instant::ZERO,
+    };
     let (begin, mut credit, mut lost) = (Instant::now(), 0, 0);
     while begin.elapsed() < time {
         while link.counters().bytes_sent - lost < credit + WINDOW {

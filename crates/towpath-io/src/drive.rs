@@ -53,8 +53,10 @@ pub struct LinkDriver<E = Free> {
     link: UdpLink,
     batch: SendBatch,
     egress: E,
-    /// Before then the egress lets nothing go.
+    /// Before then the egress lets nothing go, or the last train may not leave.
     held_until: Option<Instant>,
+    /// Before then the train that is held in the batch does not leave.
+    not_before: Option<Instant>,
     /// Bytes that had passed through the link at the last wait.
     passed: u64,
     /// When the last wait began, where little had passed before it.
@@ -83,6 +85,7 @@ impl<E: Egress> LinkDriver<E> {
             batch: SendBatch::new(),
             egress,
             held_until: None,
+            not_before: None,
             passed: 0,
             waits_since: None,
             soon: false,
@@ -107,7 +110,7 @@ impl<E: Egress> LinkDriver<E> {
     }
 
     /// When to call [`LinkDriver::transmit`] again though nothing else happened: until then the
-    /// egress holds back what waits.
+    /// egress holds back what waits, or what is on its way may not leave.
     pub const fn held_until(&self) -> Option<Instant> {
         self.held_until
     }
@@ -246,6 +249,14 @@ impl<E: Egress> LinkDriver<E> {
         let (link, datagrams) = (self.link.id(), self.link.train_max());
         let now = clock.now();
         self.held_until = None;
+        if let Some(until) = self.not_before {
+            if now < until {
+                self.held_until = Some(until);
+                return false;
+            }
+            self.not_before = None;
+            self.batch.release();
+        }
         while let Some(mut out) = self.batch.train(memory, datagrams) {
             while E::RESERVES
                 && let Some(head) = machine.poll_head(now, link)
@@ -266,6 +277,12 @@ impl<E: Egress> LinkDriver<E> {
                 // Sealed for a path on this link: by another one it would reach nobody.
                 assert_eq!(train.link, link, "a train for the link that was granted");
                 self.batch.push(train);
+                if train.not_before > now {
+                    self.batch.hold(memory);
+                    self.held_until = Some(train.not_before);
+                    self.not_before = self.held_until;
+                    return false;
+                }
             }
         }
         true

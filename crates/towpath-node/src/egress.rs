@@ -429,6 +429,7 @@ impl Scheduled {
                         association: Some(association),
                         kind: GrantKind::Data(channel),
                         bytes: head.tag as usize,
+                        not_before: Instant::ZERO,
                     });
                 }
                 _ => self.forget_if_empty(queue),
@@ -438,7 +439,8 @@ impl Scheduled {
 
     fn grant(&self, kind: GrantKind) -> Decision {
         let bytes = self.train as usize;
-        Decision::Grant(Grant { link: self.link, association: None, kind, bytes })
+        let not_before = Instant::ZERO;
+        Decision::Grant(Grant { link: self.link, association: None, kind, bytes, not_before })
     }
 }
 

@@ -110,6 +110,7 @@ mod tests {
             segment: 100,
             len: 100,
             tos: 0,
+            not_before: now,
         };
         for train in [Some(&train), None] {
             let Decision::Grant(grant) = free.next(now) else { panic!("it grants") };

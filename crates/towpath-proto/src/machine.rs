@@ -108,12 +108,16 @@ pub struct Grant {
     pub kind: GrantKind,
     /// At most so many bytes of datagrams.
     pub bytes: usize,
+    /// What comes of it leaves the host no sooner: for who plans departures ahead.
+    /// [`Instant::ZERO`]: at once.
+    pub not_before: Instant,
 }
 
 impl Grant {
     /// The grant of an unreserved link: whatever fits into the batch.
     pub const fn free(link: LinkId) -> Self {
-        Self { link, association: None, kind: GrantKind::All, bytes: usize::MAX }
+        let not_before = Instant::ZERO;
+        Self { link, association: None, kind: GrantKind::All, bytes: usize::MAX, not_before }
     }
 }
 
@@ -129,12 +133,27 @@ pub struct Transmit {
     pub segment: usize,
     /// Length of all datagrams.
     pub len: usize,
-    /// IP's traffic class: DSCP (RFC 2474) in the upper six bits, ECN (RFC 3168) in the lower two.
+    /// IP's traffic class: DSCP (RFC 2474) in the upper six bits ([`DSCP_RESERVED`]), ECN
+    /// (RFC 3168) in the lower two.
     pub tos: u8,
+    /// The driver holds the train, and what is behind it on the link, until then; from
+    /// [`Grant::not_before`].
+    pub not_before: Instant,
 }
 
 /// The DSCP of what a link has reserved for: expedited forwarding (RFC 3246), whose rate is bounded
 /// by what was admitted. It shall overtake in the network's switches as it does here.
+///
+/// | train | class of RFC 4594 | DSCP | on Wi-Fi (RFC 8325) |
+/// |---|---|---|---|
+/// | of a reserved channel, of any class | telephony: low delay, admitted | EF 46 | 6, voice |
+/// | of all others; acknowledgements, control | standard | 0 | 0, best effort |
+///
+/// A reserved channel's data goes by grants of its own. Other channels have no marks, whatever
+/// class and priority they have: they share packets, and one loss detection and congestion control
+/// that takes what comes late for lost. A network that forwards parts of one such conversation by
+/// different queues reorders it (RFC 7657, section 5.1: one code point for one transport). Their
+/// order is made here, before the link.
 pub const DSCP_RESERVED: u8 = 46;
 
 impl Transmit {

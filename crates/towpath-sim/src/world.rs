@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use towpath_node::egress::LinkEgress;
 use towpath_node::{Node, NodeEvent};
-use towpath_proto::{Decision, Egress, Machine, RxMeta, TxBatch};
+use towpath_proto::{Decision, Egress, Grant, Machine, RxMeta, Transmit, TxBatch};
 use towpath_vm::message::LABEL_OWNER;
 use towpath_vm::{Action, Ending};
 use towpath_wire::{ByteSize, Instant, LinkId, Rate, TaskId};
 
-use self::links::SimLink;
+use self::links::{Held, SimLink};
 pub use self::links::{address, address_on};
 pub(crate) use self::links::{index_of, place_of};
 use crate::clock::Clock;
@@ -60,6 +60,8 @@ pub struct SimHost {
     paused: bool,
     /// Hosts of different sides do not reach each other.
     side: usize,
+    /// So long after a grant what comes of it leaves.
+    ahead: Duration,
     socket: VecDeque<Transit>,
     /// Datagrams dropped because the host was stopped and its socket full.
     pub socket_dropped: u64,
@@ -172,6 +174,7 @@ impl World {
             timer: None,
             paused: false,
             side: 0,
+            ahead: Duration::ZERO,
             socket: VecDeque::new(),
             socket_dropped: 0,
         });
@@ -188,6 +191,12 @@ impl World {
             link.egress = egress.expect("a rate that packet schedulers know");
         }
         self.hosts[host].rate = rate;
+    }
+
+    /// From now on what a host sends leaves so long after it was granted, as where departures are
+    /// planned ahead; zero: at once.
+    pub fn set_ahead(&mut self, host: usize, ahead: Duration) {
+        self.hosts[host].ahead = ahead;
     }
 
     /// Cuts a star's host off, or mends its links.
@@ -303,6 +312,7 @@ impl World {
     pub fn crash(&mut self, host: usize) {
         let h = &mut self.hosts[host];
         h.node = None;
+        h.links.iter_mut().for_each(|link| link.held = None);
         h.processes = Processes::default();
         if let Some((handle, _)) = h.timer.take() {
             self.kernel.cancel(handle);
@@ -515,15 +525,23 @@ impl World {
         let link = &mut self.hosts[host].links[at];
         link.egress.woken();
         link.held_until = None;
+        if let Some(held) = link.held.take_if(|held| held.train.not_before <= now) {
+            self.depart(host, at, &held.train, &held.bytes);
+        }
         loop {
             let h = &mut self.hosts[host];
             let Some(node) = &mut h.node else { break };
             let link = &mut h.links[at];
+            if let Some(held) = &link.held {
+                link.held_until = Some(held.train.not_before);
+                break;
+            }
             while let Some(head) = node.poll_head(now, id) {
                 link.egress.ready(now, head);
             }
             let grant = match link.egress.next(now) {
-                Decision::Grant(grant) => grant,
+                Decision::Grant(grant) if h.ahead.is_zero() => grant,
+                Decision::Grant(grant) => Grant { not_before: now + h.ahead, ..grant },
                 Decision::Wait(until) => {
                     link.held_until = Some(until);
                     break;
@@ -535,18 +553,27 @@ impl World {
             link.egress.sent(now, &grant, sent.as_ref());
             let Some(t) = sent else { continue };
             assert!(grant.link == id && t.link == id, "a train for the link that was granted");
-            let (fabric, up) = (link.fabric, link.up);
-            // Of a network that there is not, every link leads to: another name of the host.
-            let on = |leads: u8| leads == fabric || usize::from(leads) >= self.fabrics.len();
-            match place_of(t.remote).filter(|(_, to)| *to < self.hosts.len()) {
-                Some((leads, to)) if up && on(leads) => {
-                    for datagram in train[..t.len].chunks(t.segment) {
-                        self.send((fabric, host, to), datagram, t.tos & 3);
-                    }
-                }
-                Some((leads, _)) if !on(leads) => self.astray += 1,
-                _ => {}
+            if t.not_before > now {
+                link.held = Some(Held { train: t, bytes: train[..t.len].to_vec() });
+                continue;
             }
+            self.depart(host, at, &t, &train[..t.len]);
+        }
+    }
+
+    /// A train leaves by a host's link.
+    fn depart(&mut self, host: usize, at: usize, train: &Transmit, bytes: &[u8]) {
+        let SimLink { fabric, up, .. } = self.hosts[host].links[at];
+        // Of a network that there is not, every link leads to: another name of the host.
+        let on = |leads: u8| leads == fabric || usize::from(leads) >= self.fabrics.len();
+        match place_of(train.remote).filter(|(_, to)| *to < self.hosts.len()) {
+            Some((leads, to)) if up && on(leads) => {
+                for datagram in bytes.chunks(train.segment) {
+                    self.send((fabric, host, to), datagram, train.tos & 3);
+                }
+            }
+            Some((leads, _)) if !on(leads) => self.astray += 1,
+            _ => {}
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use towpath_proto::machine::INSETS_MAX;
 use towpath_proto::{Inset, Memory, Transmit, TxBatch};
-use towpath_wire::LinkId;
+use towpath_wire::{Instant, LinkId};
 
 /// Trains per system call at most.
 pub const TRAINS: usize = 8;
@@ -14,7 +14,7 @@ pub const TRAIN_BYTES: usize = 60 * 1024;
 /// Up to [`TRAINS`] trains, each in a buffer of its own, in the order in which they go out.
 ///
 /// Invariant: `sent ≤ filled ≤ TRAINS`; trains from `sent` to `filled` wait, the first of them
-/// without its front `gone` bytes.
+/// without its front `gone` bytes; the last of them, where it `is_held`, does not go out yet.
 pub struct SendBatch {
     buf: Vec<u8>,
     trains: [Transmit; TRAINS],
@@ -23,6 +23,7 @@ pub struct SendBatch {
     filled: usize,
     sent: usize,
     gone: usize,
+    is_held: bool,
 }
 
 impl Default for SendBatch {
@@ -35,16 +36,42 @@ impl SendBatch {
     /// An empty batch.
     pub fn new() -> Self {
         let remote = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-        let none = Transmit { link: LinkId(0), remote, segment: 1, len: 0, tos: 0 };
+        let none = Transmit {
+            link: LinkId(0),
+            remote,
+            segment: 1,
+            len: 0,
+            tos: 0,
+            not_before: Instant::ZERO,
+        };
         // Touched now, so that a burst later does not make the process grow.
         let buf = vec![0xff; TRAINS * TRAIN_BYTES];
         let insets = std::array::from_fn(|_| Vec::with_capacity(INSETS_MAX));
-        Self { buf, trains: [none; TRAINS], insets, filled: 0, sent: 0, gone: 0 }
+        Self { buf, trains: [none; TRAINS], insets, filled: 0, sent: 0, gone: 0, is_held: false }
     }
 
-    /// True when no train waits.
+    /// True when no train waits that may go out.
     pub const fn is_empty(&self) -> bool {
-        self.sent == self.filled
+        self.sent == self.ready()
+    }
+
+    /// Trains up to here may go out.
+    const fn ready(&self) -> usize {
+        self.filled - self.is_held as usize
+    }
+
+    /// Holds the train that was pushed last: it is as if it were not there until
+    /// [`SendBatch::release`], and nothing can be pushed behind it. What it has in `memory` is
+    /// copied: the memory may change.
+    pub fn hold(&mut self, memory: &dyn Memory) {
+        assert!(self.filled > self.sent, "a train was pushed");
+        self.settle(Some(memory));
+        self.is_held = true;
+    }
+
+    /// What was held may go out.
+    pub const fn release(&mut self) {
+        self.is_held = false;
     }
 
     /// The buffer of the next train; `None` when there are as many as go out at once.
@@ -52,8 +79,8 @@ impl SendBatch {
         self.next().map(|(buffer, _)| buffer)
     }
 
-    /// The next train, to be written by a machine; what it leaves in `memory` is taken from there
-    /// by [`UdpLink::flush_from`](super::UdpLink::flush_from).
+    /// The next train, to be written by a machine, unless one is held; what it leaves in `memory`
+    /// is taken from there by [`UdpLink::flush_from`](super::UdpLink::flush_from).
     pub fn train<'a>(
         &'a mut self,
         memory: &'a dyn Memory,
@@ -64,6 +91,9 @@ impl SendBatch {
     }
 
     fn next(&mut self) -> Option<(&mut [u8], &mut Vec<Inset>)> {
+        if self.is_held {
+            return None;
+        }
         if self.is_empty() {
             (self.sent, self.filled) = (0, 0);
         }
@@ -87,7 +117,7 @@ impl SendBatch {
 
     /// Adds the train that was written to [`SendBatch::buffer`] or [`SendBatch::train`].
     pub fn push(&mut self, train: Transmit) {
-        assert!(self.filled < TRAINS, "asked first for a buffer");
+        assert!(self.filled < TRAINS && !self.is_held, "asked first for a buffer");
         assert!(train.len <= TRAIN_BYTES && train.segment > 0, "a train lies within its buffer");
         self.trains[self.filled] = train;
         self.filled += 1;
@@ -95,7 +125,7 @@ impl SendBatch {
 
     /// The trains that wait, with their bytes and what of these is elsewhere.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (&Transmit, &[u8], &[Inset])> {
-        let trains = self.trains[..self.filled].iter().zip(self.buf.chunks_exact(TRAIN_BYTES));
+        let trains = self.trains[..self.ready()].iter().zip(self.buf.chunks_exact(TRAIN_BYTES));
         let trains = trains.zip(&self.insets);
         trains.enumerate().skip(self.sent).map(|(i, ((train, part), insets))| {
             let gone = if i == self.sent { self.gone } else { 0 };

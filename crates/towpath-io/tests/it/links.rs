@@ -202,6 +202,57 @@ impl Egress for One {
     }
 }
 
+/// Plans departures ahead: the first train at once, the next one at an instant.
+struct Planned {
+    granted: u32,
+    at: towpath_wire::Instant,
+}
+
+impl Egress for Planned {
+    const RESERVES: bool = false;
+
+    fn woken(&mut self) {}
+
+    fn ready(&mut self, _: towpath_wire::Instant, _: Head) {}
+
+    fn next(&mut self, _: towpath_wire::Instant) -> Decision {
+        let not_before = if self.granted == 1 { self.at } else { towpath_wire::Instant::ZERO };
+        if self.granted == 3 {
+            return Decision::Idle;
+        }
+        Decision::Grant(Grant { bytes: 1500, not_before, ..Grant::free(LinkId(0)) })
+    }
+
+    fn sent(&mut self, _: towpath_wire::Instant, grant: &Grant, train: Option<&Transmit>) {
+        let train = train.expect("there is enough");
+        assert_eq!(train.not_before, grant.not_before);
+        self.granted += 1;
+    }
+}
+
+#[test]
+fn a_train_that_is_not_to_leave_before_an_instant_is_held_and_those_behind_it() {
+    let mut from = Host::new(&["127.0.0.1:0"], 1).unwrap();
+    let mut to = Host::new(&["127.0.0.1:0"], 2).unwrap();
+    from.connect(0, &to, 0);
+    until(&mut [&mut from, &mut to], |h| h[0].peers.len() == 1 && h[1].peers.len() == 1);
+    let link = UdpLink::bind(LinkId(0), "127.0.0.1:0".parse().unwrap()).unwrap();
+    let at = from.clock.now() + Duration::from_millis(100);
+    let mut driver = LinkDriver::with_egress(link, Planned { granted: 0, at });
+    from.send(from.peers[0], &[7; 15_000]);
+    let mut turn = |from: &mut Host| {
+        driver.transmit(&from.clock, &mut from.endpoint, &from.memory);
+        let sent = driver.counters().datagrams_sent;
+        (sent, driver.held_until(), driver.egress().granted)
+    };
+    assert_eq!(turn(&mut from), (1, Some(at), 2), "the second is built, and waits");
+    assert_eq!(turn(&mut from), (1, Some(at), 2));
+    while from.clock.now() < at {
+        std::hint::spin_loop();
+    }
+    assert_eq!(turn(&mut from), (3, None, 3));
+}
+
 #[test]
 fn a_link_whose_egress_holds_back_says_until_when() {
     let mut from = Host::new(&["127.0.0.1:0"], 1).unwrap();

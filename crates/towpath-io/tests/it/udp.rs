@@ -11,7 +11,7 @@ use towpath_proto::crypto::HeaderKey;
 use towpath_proto::{Config, Endpoint, HeapMemory, Rng, Transmit};
 use towpath_skip::skip;
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
-use towpath_wire::{ByteSize, LinkId, PathId};
+use towpath_wire::{ByteSize, Instant, LinkId, PathId};
 
 const LINK: LinkId = LinkId(3);
 
@@ -25,7 +25,14 @@ fn train(batch: &mut SendBatch, remote: SocketAddr, segment: usize, len: usize, 
     for (i, byte) in buffer[..len].iter_mut().enumerate() {
         *byte = (i / segment) as u8 ^ seed;
     }
-    batch.push(Transmit { link: LINK, remote, segment, len, tos: seed & 3 });
+    batch.push(Transmit {
+        link: LINK,
+        remote,
+        segment,
+        len,
+        tos: seed & 3,
+        not_before: Instant::ZERO,
+    });
 }
 
 /// Waits for a datagram.
@@ -152,7 +159,14 @@ fn pieces_in_message_memory_are_gathered_in_their_places() {
         }
         let (segment, len) = (train.segment(), train.used());
         assert_eq!((segment, len), (1200, 4800));
-        batch.push(Transmit { link: LINK, remote, segment, len, tos: 0 });
+        batch.push(Transmit {
+            link: LINK,
+            remote,
+            segment,
+            len,
+            tos: 0,
+            not_before: Instant::ZERO,
+        });
         assert!(near.flush_from(&mut batch, Some(&memory)));
         let mut got = Vec::new();
         while got.len() < 4 {

@@ -27,7 +27,8 @@ fn head(n: u32, bytes: u32, since: Instant) -> Head {
 }
 
 fn train(len: usize, segment: usize) -> Transmit {
-    Transmit { link: LINK, remote: ([10, 0, 0, 1], 1).into(), segment, len, tos: 0 }
+    let (remote, not_before) = (([10, 0, 0, 1], 1).into(), Instant::ZERO);
+    Transmit { link: LINK, remote, segment, len, tos: 0, not_before }
 }
 
 /// Of `mbps`, `burst` bytes at once, within `us`.

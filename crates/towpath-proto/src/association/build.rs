@@ -98,7 +98,8 @@ impl Association {
     pub(super) fn transmit(&self, path: usize, out: &TxBatch<'_>) -> Transmit {
         let tos = self.paths[path].codepoint();
         let Path { link, remote, .. } = self.paths[path];
-        Transmit { link, remote, segment: out.segment(), len: out.used(), tos }
+        let (segment, len, not_before) = (out.segment(), out.used(), Instant::ZERO);
+        Transmit { link, remote, segment, len, tos, not_before }
     }
 
     /// The path that the next packet goes out on, of those on the grant's link; no data goes by it

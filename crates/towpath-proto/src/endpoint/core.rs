@@ -426,7 +426,8 @@ impl Endpoint {
         let index = self.queue.iter().position(|(l, _, _)| *l == link)?;
         let (link, remote, datagram) = self.queue.remove(index)?;
         out.plain(&datagram);
-        Some(Transmit { link, remote, segment: datagram.len(), len: datagram.len(), tos: 0 })
+        let (segment, len, not_before) = (datagram.len(), datagram.len(), Instant::ZERO);
+        Some(Transmit { link, remote, segment, len, tos: 0, not_before })
     }
 
     fn transmit_one(
@@ -564,8 +565,11 @@ impl Machine for Endpoint {
         out: &mut TxBatch<'_>,
     ) -> Option<Transmit> {
         self.clock = Some(now);
-        let transmit = self.transmit(now, grant, out);
+        let mut transmit = self.transmit(now, grant, out);
         self.clock = None;
+        if let Some(train) = &mut transmit {
+            train.not_before = grant.not_before;
+        }
         transmit
     }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use towpath_node::egress::LinkEgress;
-use towpath_proto::{Free, Machine, PathChange};
+use towpath_proto::{Free, Machine, PathChange, Transmit};
 use towpath_wire::{Instant, LinkId};
 
 use super::{SimHost, World};
@@ -18,15 +18,23 @@ pub(crate) struct SimLink {
     pub(super) egress: LinkEgress,
     /// Before then its egress lets nothing go, by the host's clock.
     pub(super) held_until: Option<Instant>,
+    /// A train that may not leave yet.
+    pub(super) held: Option<Held>,
     /// It has a carrier.
     pub(super) up: bool,
+}
+
+/// A train that leaves later ([`Transmit::not_before`]).
+pub(super) struct Held {
+    pub(super) train: Transmit,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl SimLink {
     pub(super) fn new(fabric: u8) -> Self {
         // Its number comes with the rate, when a node boots.
         let egress = LinkEgress::Free(Free::new(LinkId(0)));
-        Self { fabric, egress, held_until: None, up: true }
+        Self { fabric, egress, held_until: None, held: None, up: true }
     }
 }
 

@@ -7,6 +7,7 @@ mod classes;
 mod consensus;
 mod contact;
 mod crowd;
+mod departures;
 mod ecn;
 mod fairness;
 mod handshake;
