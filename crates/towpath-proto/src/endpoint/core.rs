@@ -44,6 +44,10 @@ pub(super) struct Slot {
     pub(super) armed: Instant,
     /// That timer was set ahead of its time, as far as we know: who is late for it slept.
     pub(super) punctual: bool,
+    /// What its deadline is for.
+    pub(super) waits_for: TimerKind,
+    /// Its owner did something since a driver's call last looked at its timer.
+    pub(super) owners: bool,
     /// Where it stands in `ready`.
     queued: Queued,
     /// Where it stands in `heads`.
@@ -176,7 +180,8 @@ impl Endpoint {
         len: u32,
     ) -> Result<u64, SendError> {
         let sent = self.open_mut(id).ok_or(SendError::Ended)?.send(channel, block, len);
-        self.touch(id);
+        self.wake(id);
+        self.arm_pace(id);
         sent
     }
 
@@ -199,7 +204,7 @@ impl Endpoint {
     pub fn consumed(&mut self, id: AssociationId, channel: ChannelId, len: u32) {
         if let Some(a) = self.open_mut(id) {
             a.consumed(channel, len);
-            self.touch(id);
+            self.wake(id);
         }
     }
 
@@ -298,9 +303,16 @@ impl Endpoint {
             None if self.slots.len() < limit => {
                 let index = self.slots.len() as u16;
                 let (id, state) = (AssociationId(index.into()), SlotState::Free);
-                let (armed, punctual) = (Instant::NEVER, false);
-                let (queued, headed) = (Queued::default(), Queued::default());
-                self.slots.push(Slot { id, state, armed, punctual, queued, headed });
+                self.slots.push(Slot {
+                    id,
+                    state,
+                    armed: Instant::NEVER,
+                    punctual: false,
+                    waits_for: TimerKind::Control,
+                    owners: false,
+                    queued: Queued::default(),
+                    headed: Queued::default(),
+                });
                 index
             }
             None => return None,
@@ -380,15 +392,34 @@ impl Endpoint {
         if association.wants_tokens() {
             association.give_tokens(self.crypto.random());
         }
-        for link in association.links() {
-            self.ready.add(link, id, &mut slot.queued);
-            #[cfg(plant)]
-            if self.config.plant == crate::config::Plant::LinkAsleep {
-                break;
-            }
-        }
-        self.note_heads(id);
+        self.wake(id);
         self.rearm(id);
+    }
+
+    /// After a change that tells the owner nothing and moves no timer: an association may have more
+    /// to send, and is asked.
+    fn wake(&mut self, id: AssociationId) {
+        let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else { return };
+        let SlotState::Open(association) = &mut slot.state else { return };
+        slot.owners |= self.clock.is_none();
+        let (ready, queued) = (&mut self.ready, &mut slot.queued);
+        #[cfg(plant)]
+        let (asleep, mut named) = (self.config.plant == crate::config::Plant::LinkAsleep, 0);
+        association.each_link(|link| {
+            #[cfg(plant)]
+            if asleep && core::mem::replace(&mut named, 1) > 0 {
+                return;
+            }
+            ready.add(link, id, queued);
+        });
+        if association.has_heads() {
+            self.note_heads(id);
+        }
+    }
+
+    /// Whether [`Machine::poll_event`] has something.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     fn handle_data(
@@ -451,7 +482,10 @@ impl Endpoint {
         if grant.kind.channel().is_some() && transmit.is_some() {
             self.note_heads(id);
         }
-        self.rearm(id);
+        // Where nothing went out since a driver's call looked at its timer, that stands.
+        if transmit.is_some() || self.slot(id).is_some_and(|slot| slot.owners) {
+            self.rearm(id);
+        }
         transmit
     }
 
@@ -575,11 +609,7 @@ impl Machine for Endpoint {
 
     fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
         let Reverse((at, id)) = self.timers.peek()?;
-        let kind = match self.slot(*id).map(|s| &s.state) {
-            Some(SlotState::Open(a)) => a.poll_timeout().map_or(TimerKind::Control, |t| t.1),
-            _ => TimerKind::Handshake,
-        };
-        Some((*at, kind))
+        Some((*at, self.slot(*id).map_or(TimerKind::Control, |slot| slot.waits_for)))
     }
 
     fn poll_event(&mut self) -> Option<EndpointEvent> {
