@@ -63,6 +63,7 @@ mod group;
 mod halt;
 mod hello;
 mod lanes;
+mod marked;
 mod metrics;
 mod overlong;
 mod paths;
