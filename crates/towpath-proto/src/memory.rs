@@ -412,7 +412,9 @@ mod tests {
         let blocks: Vec<_> = core::iter::from_fn(|| m.put(&[0; 129])).collect();
         assert_eq!(blocks.len(), 64 * 1024 / (129 + 64));
         assert!(m.over <= m.limit / 64 && m.over + 31 > m.limit / 64);
-        blocks.into_iter().for_each(|block| m.release(block));
+        for block in blocks {
+            m.release(block);
+        }
         assert_eq!((m.used, m.over), (0, 0));
         assert!(m.kept <= m.limit && m.short[class_of(129)].len() as u64 == m.idle / 160);
     }
@@ -422,7 +424,9 @@ mod tests {
         let mut m = HeapMemory::new(ByteSize::from_mib(512));
         let len = SHORT_MAX;
         let blocks: Vec<_> = (0..200).map(|_| m.put(&std::vec![0; len]).unwrap()).collect();
-        blocks.into_iter().for_each(|block| m.release(block));
+        for block in blocks {
+            m.release(block);
+        }
         assert_eq!((m.idle, m.kept, m.used), (IDLE_MAX, IDLE_MAX, 0));
     }
 

@@ -49,7 +49,7 @@ pub(super) struct Slot {
     /// Its owner did something since a driver's call last looked at its timer.
     pub(super) owners: bool,
     /// Where it stands in `ready`.
-    queued: Queued,
+    pub(super) queued: Queued,
     /// Where it stands in `heads`.
     pub(super) headed: Queued,
 }
@@ -76,7 +76,7 @@ pub struct Endpoint {
     pub(super) lag: Duration,
     /// The time, during a driver's call.
     pub(super) clock: Option<Instant>,
-    ready: ReadyLinks,
+    pub(super) ready: ReadyLinks,
     /// Links that have no carrier: what is set up meanwhile begins without them.
     pub(super) dark: BTreeSet<LinkId>,
     /// Which associations have reserved channels that are to be told of, by link.
@@ -396,27 +396,6 @@ impl Endpoint {
         self.rearm(id);
     }
 
-    /// After a change that tells the owner nothing and moves no timer: an association may have more
-    /// to send, and is asked.
-    fn wake(&mut self, id: AssociationId) {
-        let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else { return };
-        let SlotState::Open(association) = &mut slot.state else { return };
-        slot.owners |= self.clock.is_none();
-        let (ready, queued) = (&mut self.ready, &mut slot.queued);
-        #[cfg(plant)]
-        let (asleep, mut named) = (self.config.plant == crate::config::Plant::LinkAsleep, 0);
-        association.each_link(|link| {
-            #[cfg(plant)]
-            if asleep && core::mem::replace(&mut named, 1) > 0 {
-                return;
-            }
-            ready.add(link, id, queued);
-        });
-        if association.has_heads() {
-            self.note_heads(id);
-        }
-    }
-
     /// Whether [`Machine::poll_event`] has something.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
@@ -487,16 +466,6 @@ impl Endpoint {
             self.rearm(id);
         }
         transmit
-    }
-
-    /// What an association would rather send by another link than the one that asked waits there.
-    fn pass_turn(&mut self, id: AssociationId) {
-        if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id)
-            && let SlotState::Open(a) = &mut slot.state
-            && let Some(link) = a.take_turn()
-        {
-            self.ready.add(link, id, &mut slot.queued);
-        }
     }
 
     /// The next train of whoever has something to send.
