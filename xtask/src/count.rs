@@ -59,6 +59,8 @@ fn row(what: &str, ours: Counted, theirs: Option<Counted>) -> String {
 fn build(checkout: &Path) -> Result<PathBuf> {
     let mut cargo = process::cargo(checkout);
     cargo.args(["bench", "-p", "towpath-sim", "--bench", "count", "--locked", "--no-run"]);
+    // Each its own: crates of two checkouts are of one name to cargo, which would mix them.
+    cargo.arg("--target-dir").arg(checkout.join("target"));
     let outcome = process::capture(&mut cargo)?;
     if !outcome.success {
         bail!("no bench in {}: {}\nhint: {HINT}", checkout.display(), outcome.stderr.trim_end());

@@ -90,6 +90,7 @@ const fn own(of: &'static str, test: &'static str, why: &'static str) -> OwnProc
 /// Every test that is not part of its crate's one test binary.
 pub(crate) const OWN_PROCESS: &[OwnProcess] = &[
     own(SIM, "memory", "counts what its global allocator gives"),
+    own(SIM, "allocations", "counts what its global allocator gives"),
     own(SIM, "plants", "is compiled with `--cfg plant`, alone"),
     own(IO, "shared_killed", "leaves its descriptors open to the processes it starts"),
     own(FACADE, "descriptors", "lowers the limit of descriptors"),

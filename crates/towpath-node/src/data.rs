@@ -235,13 +235,17 @@ impl Node {
     /// What `task` exchanges with `peer`, begun if it is new.
     pub(crate) fn pair(&mut self, task: TaskId, peer: TaskId) -> Option<&mut Pair> {
         let member = self.local.members.get_mut(task)?;
-        if !member.pairs.contains_key(&peer) {
+        let known = member.pairs.contains_key(&peer);
+        if !known {
             self.local.ties.tie(task, peer);
             if self.me != Some(peer.host()) {
                 member.told.insert(peer.host());
             }
         }
-        Some(member.pairs.entry(peer).or_default())
+        if !known {
+            member.pairs.insert(peer, Pair::default());
+        }
+        member.pairs.get_mut(&peer)
     }
 
     fn pay(&mut self, task: TaskId, dst: TaskId, cost: u64) {

@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use towpath_wire::Instant;
 use towpath_wire::histogram::Histogram;
+use towpath_wire::units::nanos;
 
 /// One channel's: from the moment that the transport has a message to that at which it arrived, by
 /// our estimate: half the least round trip before we hear of it, so never too early. Bounded by
@@ -42,9 +43,9 @@ impl Delays {
             self.first += 1;
         }
         if arrived && at != Instant::NEVER {
-            let delay = now.since(at).saturating_sub(trip / 2).as_micros();
+            let took = now.as_nanos().saturating_sub(at.as_nanos());
             let seen = self.seen.get_or_insert_default();
-            seen.record(u64::try_from(delay).unwrap_or(u64::MAX));
+            seen.record(took.saturating_sub(nanos(trip) / 2) / 1000);
         }
     }
 

@@ -52,8 +52,15 @@ impl Purpose {
     }
 
     /// The purpose of a label of ours.
-    pub(crate) fn of(label: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|purpose| purpose.label() == label)
+    pub(crate) const fn of(label: u16) -> Option<Self> {
+        Some(match label {
+            LABEL_LOG => Self::Log,
+            LABEL_TASK => Self::Control,
+            LABEL_OUTPUT => Self::Output,
+            LABEL_SMALL => Self::Small,
+            LABEL_DATA => Self::Bulk,
+            _ => return None,
+        })
     }
 
     /// Carries tasks' messages.
@@ -203,17 +210,9 @@ impl Lanes {
         self.delays[purpose as usize].departs(number, now);
     }
 
-    /// A message arrived; what its channel is for. `trip`: the least round trip of its connection.
-    pub(crate) fn settled(
-        &mut self,
-        channel: ChannelId,
-        number: u64,
-        now: Instant,
-        trip: Duration,
-    ) -> Option<Purpose> {
-        let purpose = self.purpose(channel)?;
+    /// A message arrived. `trip`: the least round trip of its connection.
+    pub(crate) fn settled(&mut self, purpose: Purpose, number: u64, now: Instant, trip: Duration) {
         self.delays[purpose as usize].settled(number, now, trip, true);
-        Some(purpose)
     }
 
     /// The transport has a message.

@@ -66,6 +66,7 @@ mod joining;
 mod lanes;
 mod lead;
 mod local;
+mod marked;
 mod metrics;
 mod paths;
 mod peers;

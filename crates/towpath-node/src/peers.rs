@@ -20,8 +20,11 @@ use crate::copies::Copies;
 use crate::event::NodeEvent;
 use crate::hello::Hello;
 use crate::lanes::{Lanes, Outbox, Purpose, Waiting};
+use crate::marked::{Buffers, Marked};
 use crate::node::Node;
 use crate::paths::Offers;
+
+mod flush;
 
 /// Bytes of messages that wait for a peer at most, tasks' data aside: one that lets so much gather
 /// does not read any more.
@@ -78,7 +81,10 @@ pub(crate) struct Peers {
     conns: BTreeMap<AssociationId, Conn>,
     pub(crate) retries: BTreeSet<(Instant, HostId)>,
     /// Peers whose outbox may have something to send, or that may have to be watched or not.
-    dirty: BTreeSet<HostId>,
+    dirty: Marked,
+    /// Room for the next such set, and for messages of our own.
+    looked_at: Marked,
+    pub(crate) buffers: Buffers,
     /// Blocks of pieces that nobody wants any more.
     pub(crate) freed: Vec<Block>,
     /// Peers that broke the rules: their connections are to end.
@@ -154,9 +160,14 @@ impl Peers {
         *tries > 0
     }
 
+    /// Whether some peer is to be looked at.
+    pub(crate) fn any_dirty(&self) -> bool {
+        self.dirty.nth(0).is_some()
+    }
+
     /// Has every peer looked at again.
     pub(crate) fn all_dirty(&mut self) {
-        self.dirty.extend(self.by_host.keys());
+        self.dirty.extend(self.by_host.keys().copied());
     }
 
     /// Has one looked at again, if there is a connection to it.
@@ -227,7 +238,7 @@ impl Peers {
             conn.host = Some(to);
         }
         self.retries.retain(|(_, h)| *h != from);
-        self.dirty.remove(&from);
+        self.dirty.remove(from);
         self.dirty.insert(to);
         self.by_host.insert(to, peer);
     }
@@ -235,7 +246,7 @@ impl Peers {
     /// Forgets a peer; returns its association, if it had one.
     pub(crate) fn remove(&mut self, host: HostId) -> Option<AssociationId> {
         self.retries.retain(|(_, h)| *h != host);
-        self.dirty.remove(&host);
+        self.dirty.remove(host);
         let mut peer = self.by_host.remove(&host)?;
         self.freed.extend(peer.outbox.drop_data());
         match peer.contact {
@@ -333,65 +344,6 @@ impl Node {
         self.peers.entry(host).outbox.push(purpose, piece);
         self.peers.dirty.insert(host);
         self.ensure_connection(now, host);
-    }
-
-    /// Sends what waits for connected peers.
-    pub(crate) fn flush(&mut self, now: Instant, memory: &mut dyn Memory) {
-        self.tell_leader(now);
-        let dirty = core::mem::take(&mut self.peers.dirty);
-        for host in dirty {
-            self.settle_watch(now, host);
-            let Some(peer) = self.peers.by_host.get_mut(&host) else { continue };
-            let Contact::Up(id) = peer.contact else { continue };
-            let Some(conn) = self.peers.conns.get_mut(&id) else { continue };
-            let too_long = &mut self.peers.too_long;
-            let mut stalled = conn.say_along(now, id, &mut self.endpoint, too_long, memory);
-            let mut dropped = Vec::new();
-            for purpose in Purpose::ALL {
-                let Some(channel) = conn.lanes.channel(purpose) else { continue };
-                while let Some(waiting) = peer.outbox.first(purpose) {
-                    let own = if let Waiting::Bytes(bytes) = waiting { Some(bytes) } else { None };
-                    let put = |bytes: &Vec<u8>| {
-                        memory.put(bytes).map(|block| (block, bytes.len() as u32))
-                    };
-                    let placed = waiting.block().or_else(|| own.and_then(put));
-                    let Some((block, len)) = placed else {
-                        stalled = true;
-                        break;
-                    };
-                    let own = own.is_some();
-                    match self.endpoint.send(id, channel, block, len) {
-                        Ok(number) => conn.lanes.sent(purpose, number, now),
-                        Err(why) => {
-                            if own {
-                                memory.release(block);
-                            }
-                            if !matches!(why, SendError::TooLong { .. }) {
-                                break;
-                            }
-                            // Whatever the peer's room, what is behind it goes on.
-                            self.peers.too_long += 1;
-                            dropped.extend(peer.outbox.pop(purpose));
-                            continue;
-                        }
-                    }
-                    if purpose.is_data() {
-                        if own {
-                            self.data.hold_outgoing(len);
-                        }
-                        conn.in_flight += u64::from(len) + BLOCK_COST;
-                    }
-                    conn.lanes.departs(purpose, waiting);
-                    peer.outbox.pop(purpose);
-                }
-            }
-            // No memory: it comes back with the next `Sent` of any channel, or by the clock.
-            if stalled {
-                self.peers.dirty.insert(host);
-                self.peers.retries.insert((now + RETRY_EVERY, host));
-            }
-            self.drop_waiting(now, host, dropped);
-        }
     }
 
     pub(crate) fn handle_endpoint_event(
@@ -492,6 +444,11 @@ impl Node {
         event: AssociationEvent,
         memory: &mut dyn Memory,
     ) {
+        if let AssociationEvent::Sent { channel, number, block } = event
+            && self.handle_sent(now, (id, channel), number, block, memory)
+        {
+            return;
+        }
         let arrived = matches!(event, AssociationEvent::Sent { .. });
         if let AssociationEvent::Message { channel, label, block, len, .. } = event
             && self.handle_arrival(now, (id, channel), label, (block, len), memory)
@@ -518,9 +475,6 @@ impl Node {
                 self.peers.unserved += 1;
                 self.endpoint.finish_channel(id, open.channel, reason::UNSERVED);
             }
-            AssociationEvent::Sent { channel, number, block } if self.is_ours(id, channel) => {
-                self.handle_sent(now, (id, channel), number, block, memory);
-            }
             AssociationEvent::PathOffered { link, remote, .. } => self.offered(id, (link, remote)),
             AssociationEvent::Over(end) => self.handle_over(now, id, &end),
             event => {
@@ -542,11 +496,8 @@ impl Node {
         }
     }
 
-    fn is_ours(&self, id: AssociationId, channel: ChannelId) -> bool {
-        self.peers.conns.get(&id).is_none_or(|c| c.lanes.purpose(channel).is_some())
-    }
-
-    /// A message of ours has arrived.
+    /// A message of ours has arrived. False: it went by none of the channels that every two hosts
+    /// have.
     fn handle_sent(
         &mut self,
         now: Instant,
@@ -554,25 +505,27 @@ impl Node {
         number: u64,
         block: Block,
         memory: &mut dyn Memory,
-    ) {
-        let Some(conn) = self.peers.conns.get_mut(&id) else { return memory.release(block) };
+    ) -> bool {
+        let Some(conn) = self.peers.conns.get_mut(&id) else { return false };
+        let Some(purpose) = conn.lanes.purpose(channel) else { return false };
         let host = conn.host;
         self.peers.dirty.extend(host);
         let trip = self.endpoint.association(id).map_or(Duration::ZERO, Association::least_trip);
-        match conn.lanes.settled(channel, number, now, trip) {
-            Some(purpose) if purpose.is_data() => {
-                conn.in_flight -= u64::from(memory.len(block)) + BLOCK_COST;
-                let task = conn.lanes.arrived(purpose);
-                if let Some(host) = host {
-                    self.data.relays.sent(host, block);
-                    if let Some(task) = task {
-                        self.piece_arrived(now, host, task);
-                    }
-                }
-                self.sent(block, memory);
-            }
-            _ => memory.release(block),
+        conn.lanes.settled(purpose, number, now, trip);
+        if !purpose.is_data() {
+            memory.release(block);
+            return true;
         }
+        conn.in_flight -= u64::from(memory.len(block)) + BLOCK_COST;
+        let task = conn.lanes.arrived(purpose);
+        if let Some(host) = host {
+            self.data.relays.sent(host, block);
+            if let Some(task) = task {
+                self.piece_arrived(now, host, task);
+            }
+        }
+        self.sent(block, memory);
+        true
     }
 
     /// Forgets an association; whose it was, if that was known.

@@ -9,7 +9,7 @@
 //! [`HeapMemory`]: towpath_proto::HeapMemory
 
 use alloc::collections::BTreeMap;
-use alloc::collections::btree_map::Entry;
+use alloc::vec::Vec;
 
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{Arrival, AssociationId, Block, Memory};
@@ -31,13 +31,50 @@ struct Charge {
     of: Option<AssociationId>,
 }
 
+/// What blocks are charged, by their place in the memory's table: of the first places without a
+/// search and without the heap. A memory uses low places again first.
+#[derive(Debug, Default)]
+struct Charges {
+    low: Vec<Option<Charge>>,
+    high: BTreeMap<u32, Charge>,
+}
+
+/// Places that are found without a search.
+const LOW: u32 = 1 << 18;
+
+impl Charges {
+    fn insert(&mut self, index: u32, charge: Charge) {
+        if index >= LOW {
+            self.high.insert(index, charge);
+            return;
+        }
+        let index = index as usize;
+        if index >= self.low.len() {
+            self.low.resize(index + 1, None);
+        }
+        self.low[index] = Some(charge);
+    }
+
+    fn remove(&mut self, index: u32) -> Option<Charge> {
+        if index >= LOW {
+            return self.high.remove(&index);
+        }
+        self.low.get_mut(index as usize)?.take()
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.low.iter().flatten().count() + self.high.len()
+    }
+}
+
 /// Messages that have begun to arrive and are not told yet. Invariants: `bytes` sums what `blocks`
-/// charge to tasks, `control` what they charge to each association, none of them zero.
+/// charge to tasks, `control` what they charge to each association, in order, none of them zero.
 #[derive(Debug)]
 pub(crate) struct Arriving {
-    blocks: BTreeMap<u32, Charge>,
+    blocks: Charges,
     bytes: u64,
-    control: BTreeMap<AssociationId, u64>,
+    control: Vec<(AssociationId, u64)>,
     /// [`TASK_BYTES_MAX`], but for tests.
     pub(crate) max: u64,
     /// Pieces that were put off.
@@ -46,7 +83,7 @@ pub(crate) struct Arriving {
 
 impl Default for Arriving {
     fn default() -> Self {
-        let (blocks, control) = (BTreeMap::new(), BTreeMap::new());
+        let (blocks, control) = (Charges::default(), Vec::new());
         Self { blocks, bytes: 0, control, max: TASK_BYTES_MAX, put_off: 0 }
     }
 }
@@ -59,25 +96,42 @@ impl Arriving {
 
     /// A message was told, or what there was of it is gone.
     pub(crate) fn over_with(&mut self, block: Block) {
-        let Some(Charge { cost, of }) = self.blocks.remove(&block.index) else { return };
+        let Some(Charge { cost, of }) = self.blocks.remove(block.index) else { return };
         let Some(id) = of else {
             self.bytes -= cost;
             return;
         };
-        if let Entry::Occupied(mut held) = self.control.entry(id) {
-            *held.get_mut() -= cost;
-            if *held.get() == 0 {
-                held.remove();
+        if let Ok(at) = self.control_of(id) {
+            self.control[at].1 -= cost;
+            if self.control[at].1 == 0 {
+                self.control.remove(at);
             }
+        }
+    }
+
+    /// Where the share of an association stands, or would stand.
+    fn control_of(&self, id: AssociationId) -> Result<usize, usize> {
+        self.control.binary_search_by_key(&id, |(id, _)| *id)
+    }
+
+    fn take(&mut self, block: Block, charge: Charge) {
+        self.blocks.insert(block.index, charge);
+        let Charge { cost, of } = charge;
+        match of.map(|id| (id, self.control_of(id))) {
+            None => self.bytes += cost,
+            Some((_, Ok(at))) => self.control[at].1 += cost,
+            Some((id, Err(at))) => self.control.insert(at, (id, cost)),
         }
     }
 
     /// The share that a message is charged to; `None`: there is no room.
     fn share(&self, held: u64, arrival: &Arrival) -> Option<Charge> {
         let (cost, id) = (u64::from(arrival.len) + BLOCK_COST, arrival.association);
-        let apart = self.control.get(&id).copied().unwrap_or(0) + cost <= CONTROL_BYTES_MAX;
-        if apart && (LABEL_LOG..=LABEL_OUTPUT).contains(&arrival.label) {
-            return Some(Charge { cost, of: Some(id) });
+        if (LABEL_LOG..=LABEL_OUTPUT).contains(&arrival.label) {
+            let held = self.control_of(id).map_or(0, |at| self.control[at].1);
+            if held + cost <= CONTROL_BYTES_MAX {
+                return Some(Charge { cost, of: Some(id) });
+            }
         }
         (held + self.bytes + cost <= self.max).then_some(Charge { cost, of: None })
     }
@@ -102,11 +156,7 @@ impl Memory for Room<'_> {
             return None;
         };
         let block = self.memory.alloc(arrival)?;
-        self.arriving.blocks.insert(block.index, charge);
-        match charge.of {
-            Some(id) => *self.arriving.control.entry(id).or_default() += charge.cost,
-            None => self.arriving.bytes += charge.cost,
-        }
+        self.arriving.take(block, charge);
         Some(block)
     }
 

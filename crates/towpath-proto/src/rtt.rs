@@ -12,11 +12,15 @@ const MIN_SPAN: Duration = Duration::from_secs(10);
 /// Timer granularity (RFC 9002 §6.1.2).
 pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// Smoothed round-trip time and its variation.
+/// Smoothed round-trip time and its variation. Invariant: once there was a sample, `timeout` is
+/// `smoothed + max(4 · variation, GRANULARITY)`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
     smoothed: Option<Duration>,
     variation: Duration,
+    /// The probe time-out without the peer's delay: asked for with each packet, it changes with a
+    /// sample only.
+    timeout: Duration,
     latest: Duration,
     min: Recent<Reverse<Duration>>,
     initial: Duration,
@@ -30,6 +34,7 @@ impl Rtt {
         Self {
             smoothed: None,
             variation: Duration::ZERO,
+            timeout: Duration::ZERO,
             latest: Duration::ZERO,
             min: Recent::new(MIN_SPAN),
             initial,
@@ -63,6 +68,7 @@ impl Rtt {
                 self.smoothed = Some((s * 7 + adjusted) / 8);
             }
         }
+        self.timeout = self.smoothed() + (self.variation * 4).max(GRANULARITY);
         adjusted
     }
 
@@ -84,7 +90,7 @@ impl Rtt {
     pub(crate) fn probe_timeout(&self, ack_delay: Duration) -> Duration {
         match self.smoothed {
             None => self.initial * 2,
-            Some(s) => s + (self.variation * 4).max(GRANULARITY) + ack_delay,
+            Some(_) => self.timeout + ack_delay,
         }
     }
 }

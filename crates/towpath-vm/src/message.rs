@@ -546,8 +546,13 @@ macro_rules! kinds {
         impl $name {
             /// As bytes: the kind, then the body.
             pub fn encode(&self) -> alloc::vec::Vec<u8> {
+                self.encode_into(alloc::vec::Vec::new())
+            }
+
+            /// As bytes, in a buffer that is to be used again; what was in it is gone.
+            pub fn encode_into(&self, room: alloc::vec::Vec<u8>) -> alloc::vec::Vec<u8> {
                 match self {
-                    $(Self::$variant(body) => $crate::message::encode($kind, body),)*
+                    $(Self::$variant(body) => $crate::message::encode($kind, body, room),)*
                 }
             }
 
@@ -582,8 +587,9 @@ kinds! {
     60 ChannelWithdrawn, 61 Parted,
 }
 
-pub(crate) fn encode<T: Serialize>(kind: u16, body: &T) -> Vec<u8> {
-    let out = kind.to_le_bytes().to_vec();
+pub(crate) fn encode<T: Serialize>(kind: u16, body: &T, mut out: Vec<u8>) -> Vec<u8> {
+    out.clear();
+    out.extend_from_slice(&kind.to_le_bytes());
     postcard::to_extend(body, out).expect("a vector takes any body")
 }
 

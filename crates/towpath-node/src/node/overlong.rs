@@ -21,7 +21,8 @@ impl Node {
 
     /// A message as bytes; of an answer that is too long, that it is. `None`: it is too long.
     pub(crate) fn encode(&mut self, now: Instant, message: Message) -> Option<Vec<u8>> {
-        let (bytes, limit) = (message.encode(), self.message_len_max());
+        let (room, limit) = (self.peers.buffers.take(), self.message_len_max());
+        let bytes = message.encode_into(room);
         if bytes.len() as u64 <= limit {
             return Some(bytes);
         }

@@ -59,9 +59,9 @@ impl Node {
         } else {
             host == log.leader() && self.waits()
         };
-        let channels = self.endpoint.association(id).map_or(0, Association::channels);
+        let channels = || self.endpoint.association(id).map_or(0, Association::channels);
         news || self.watch.asking_until.is_some()
-            || channels > Purpose::ALL.len()
+            || channels() > Purpose::ALL.len()
             || self.requests.any_on(host)
             || self.local.ties.any_on(host)
             || self.data.relays.any_for(host)

@@ -30,9 +30,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `table` | what a host keeps of chains |
+//! | `open` | pieces whose arrival a task's end waits for |
 //! | `origin` | a sender's host |
 //! | `passing` | a host on the way, and a receiver's |
 
+mod open;
 mod origin;
 mod passing;
 mod table;

@@ -156,7 +156,7 @@ impl Node {
                     pair.placed = true;
                 }
             }
-            *self.data.relays.open.entry((leg.host, src)).or_default() += pieces.len() as u32;
+            self.data.relays.open.add(leg.host, src, pieces.len() as u32);
             self.peers.look_at(leg.host);
         }
         let heads: Vec<HostId> = legs.chunks(CHAIN_MAX).map(|chain| chain[0].host).collect();
@@ -195,12 +195,9 @@ impl Node {
     /// A piece of `src`'s whose arrival its end waits for is at `host`.
     pub(crate) fn piece_arrived(&mut self, now: Instant, host: HostId, src: TaskId) {
         let (key, relays) = ((host, src), &mut self.data.relays);
-        let Some(count) = relays.open.get_mut(&key) else { return };
-        *count -= 1;
-        if *count > 0 {
+        if !relays.open.settle(host, src) {
             return;
         }
-        relays.open.remove(&key);
         self.peers.look_at(host);
         if let Some(ended) = self.data.relays.ended.remove(&key) {
             let task = ended.task;
@@ -298,7 +295,7 @@ impl Node {
             relays.again.extend(behind.into_iter().map(|host| (number, host)));
             self.relay_done(now, number, host);
         }
-        self.data.relays.open.retain(|(h, _), _| *h != host);
+        self.data.relays.open.forget(host);
         let passing = self.data.relays.passing.remove(&host).unwrap_or_default();
         let mut by_origin: BTreeMap<HostId, Vec<u64>> = BTreeMap::new();
         for Passing { origin, number, len } in passing.into_values() {

@@ -11,6 +11,7 @@ use towpath_vm::message::TaskEnded;
 use towpath_wire::talk::Header;
 use towpath_wire::{HostId, Instant, TaskId};
 
+use super::open::Open;
 use crate::data::Delivery;
 
 /// Messages of so many bytes go along a chain; shorter ones would gain less than they wait.
@@ -85,7 +86,7 @@ pub(crate) struct Relays {
     pub(super) held_bytes: u64,
     /// Hosts that were told what to take, and whether they answered.
     pub(super) ready: BTreeMap<HostId, bool>,
-    pub(super) open: BTreeMap<(HostId, TaskId), u32>,
+    pub(super) open: Open,
     /// Ends of tasks to be told once nothing of theirs is on the way.
     pub(super) ended: BTreeMap<(HostId, TaskId), TaskEnded>,
     pub(super) again: BTreeSet<(u64, HostId)>,
@@ -110,7 +111,7 @@ pub(crate) struct Relays {
 impl Relays {
     /// Whether pieces to `host` are on their way, or ends of tasks wait for them.
     pub(crate) fn any_for(&self, host: HostId) -> bool {
-        self.open.range((host, TaskId::MIN)..).next().is_some_and(|((h, _), _)| *h == host)
+        self.open.any_for(host)
     }
 
     /// The end of a task is to be told to `host`: false when it must wait, and will be told.
@@ -124,7 +125,7 @@ impl Relays {
 
     /// Whether pieces of `task` are on their way to `host`: its end is told there behind them.
     pub(crate) fn is_open(&self, host: HostId, task: TaskId) -> bool {
-        self.open.contains_key(&(host, task))
+        self.open.has(host, task)
     }
 
     /// What is left, for those who look for leaks.
@@ -155,7 +156,7 @@ impl Relays {
 
     /// A piece of `task`'s is on its way to `host`, whose arrival its end waits for.
     pub(crate) fn departs(&mut self, host: HostId, task: TaskId) {
-        *self.open.entry((host, task)).or_default() += 1;
+        self.open.add(host, task, 1);
     }
 
     /// A block that passed this host is at the next one.
@@ -183,7 +184,7 @@ impl Relays {
         let legs = Arc::new(alloc::vec![Leg { host, receivers: Vec::new() }]);
         let open = [host].into();
         self.held.insert(1, Held { payload, len: 0, header, shift: 0, legs, open });
-        self.open.insert((host, src), 1);
+        self.open.add(host, src, 1);
     }
 
     /// `host` and those behind it in its chain, as far as they have not answered.

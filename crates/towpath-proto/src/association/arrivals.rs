@@ -91,7 +91,7 @@ impl Arrivals {
         self.eliciting += 1;
         self.counted += u32::from(asks == Asks::Acknowledgement);
         self.now |= number != expected || self.counted >= self.every;
-        self.deadline.get_or_insert(now + delay.max(self.delay));
+        self.deadline.get_or_insert_with(|| now + delay.max(self.delay));
     }
 
     /// An acknowledgement goes out before long: what is not urgent may ride along.

@@ -134,21 +134,24 @@ impl Association {
 
     fn has_work(&self, now: Instant, path: usize, kind: GrantKind) -> bool {
         let p = &self.paths[path];
-        let asks = p.standing.ask || (p.owes_probe() && self.paths.may_carry(path));
-        let answers = || p.standing.up && self.owes_response(p.id);
-        let control = || p.arrivals.is_due(now) || asks || answers() || self.control_due(path);
+        if p.standing.allowance() < PACKET_MIN as u64 {
+            return false;
+        }
+        let carries = self.paths.may_carry(path);
         let copies = || kind.has_control() && self.striping.owes_copies(p.id);
-        let data = || {
-            let carries = self.paths.may_carry(path) && self.room(now, p, kind) > 0;
-            carries && (self.channels.has_data(kind.channel()) || copies())
-        };
-        let allowed = p.standing.allowance() >= PACKET_MIN as u64;
-        allowed && ((kind.has_control() && control()) || (kind.has_data() && data()))
+        let waits = || self.channels.has_data(kind.channel()) || copies();
+        // What most trains are made of first.
+        if kind.has_data() && carries && waits() && self.room(now, p, kind) > 0 {
+            return true;
+        }
+        let control = || p.owes_probe() || self.control_due();
+        let answers = || p.standing.up && self.owes_response(p.id);
+        kind.has_control()
+            && (p.arrivals.is_due(now) || p.standing.ask || (carries && control()) || answers())
     }
 
-    fn control_due(&self, path: usize) -> bool {
-        self.paths.may_carry(path)
-            && (self.liveness.wants_ask() || self.paths.has_news() || self.channels.has_control())
+    fn control_due(&self) -> bool {
+        self.liveness.wants_ask() || self.paths.has_news() || self.channels.has_control()
     }
 
     /// Puts a padded packet alone into the train, when the path wants to know whether such long
@@ -194,14 +197,15 @@ impl Association {
         }
         let mut items = ::core::mem::take(&mut self.scratch);
         items.clear();
+        // Nothing may depend on what goes by one that may not carry.
+        let carries = self.paths.may_carry(path);
         let mut eliciting = false;
-        if control && self.paths.may_carry(path) {
+        if control && carries {
             eliciting = self.write_control(now, &mut w, &mut items);
         }
         let p = &self.paths[path];
         let (probing, mut copied) = (p.owes_probe(), items.len());
-        if kind.has_data() && self.paths.may_carry(path) && (probing || self.room(now, p, kind) > 0)
-        {
+        if kind.has_data() && carries && (probing || self.room(now, p, kind) > 0) {
             if control && self.channels.carries() {
                 write_ack_rate(now, &mut self.paths[path], &mut w);
             }
@@ -212,16 +216,14 @@ impl Association {
             self.write_data(now, kind, &mut w, &mut items);
         }
         eliciting |= !items.is_empty();
-        // Nothing may depend on what goes by one that may not carry.
-        let lone = !self.paths.may_carry(path);
         let p = &mut self.paths[path];
         let asks = control && core::mem::take(&mut p.standing.ask);
         // An old key is not renewed before one of its packets is acknowledged.
         let old = self.identity.keys.send.is_old(now, &self.config.rekey);
-        let wants = asks || (!lone && (probing || old)) || p.wants_ping();
+        let wants = asks || (carries && (probing || old)) || p.wants_ping();
         if control && !eliciting && w.room() > 0 && wants {
             w.frame(1, frame::emit_ping);
-            eliciting = !lone;
+            eliciting = carries;
         }
         // Nothing in it: what waited turned out to be acknowledged already.
         if !w.is_empty() {
@@ -301,8 +303,10 @@ impl Association {
             w.frame(1, frame::emit_ping);
             eliciting = true;
         }
-        let growth = Growth { now, trip: self.paths.least_trip(), config: &self.config };
-        while self.channels.write_control(growth, |c| write_due(now, c, w, items)) {}
+        if self.channels.is_due() {
+            let growth = Growth { now, trip: self.paths.least_trip(), config: &self.config };
+            while self.channels.write_control(growth, |c| write_due(now, c, w, items)) {}
+        }
         eliciting
     }
 

@@ -157,6 +157,10 @@ impl Channels {
         self.list.iter()
     }
 
+    pub(super) const fn len(&self) -> usize {
+        self.list.len()
+    }
+
     /// Lets `change` act on every channel.
     pub(super) fn for_each(&mut self, mut change: impl FnMut(&mut Channel)) {
         for index in 0..self.list.len() {
@@ -315,6 +319,11 @@ impl Channels {
         self.list.iter().find(asleep).map(|c| c.open.channel)
     }
 
+    /// Whether [`Channels::news`] has something.
+    pub(super) const fn has_news(&self) -> bool {
+        !self.news.is_empty() || !self.refused.is_empty()
+    }
+
     /// The links on which reserved channels are to be looked at since it was asked last; something
     /// has happened, so that those which could use no grant may now.
     pub(super) fn news(&mut self) -> impl Iterator<Item = LinkId> + '_ {
@@ -400,6 +409,11 @@ impl Channels {
     /// The channels that have data to send.
     pub(super) fn with_data(&self) -> impl Iterator<Item = ChannelId> + '_ {
         self.ready.iter()
+    }
+
+    /// True when some channel has a control frame to send.
+    pub(super) fn is_due(&self) -> bool {
+        !self.due.is_empty()
     }
 
     /// True when some channel has a control frame to send that is worth a packet.

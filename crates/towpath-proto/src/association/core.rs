@@ -220,10 +220,14 @@ impl Association {
         self.identity.peer.paths
     }
 
-    /// The links that its paths go out on.
-    pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> {
-        let moving = |p: &Path| p.standing.proving().map(|p| p.link);
-        self.paths.iter().flat_map(move |p| [Some(p.link), moving(p)]).flatten()
+    /// Names the links that its paths go out on.
+    pub(crate) fn each_link(&self, mut name: impl FnMut(LinkId)) {
+        for path in self.paths.iter() {
+            name(path.link);
+            if let Some(moving) = path.standing.proving() {
+                name(moving.link);
+            }
+        }
     }
 
     /// True unless both sides trust the link: packets are hidden and protected against change.
@@ -312,7 +316,7 @@ impl Association {
 
     /// Number of open channels, of either side's making.
     pub fn channels(&self) -> usize {
-        self.channels.iter().count()
+        self.channels.len()
     }
 
     /// Messages of a channel that wait for credit or acknowledgement.
@@ -332,6 +336,11 @@ impl Association {
     /// none. For those who look for lost wake-ups.
     pub fn asleep(&self) -> Option<ChannelId> {
         self.channels.asleep()
+    }
+
+    /// Whether an egress is to be told of reserved channels.
+    pub(crate) const fn has_heads(&self) -> bool {
+        self.channels.has_news()
     }
 
     /// The links whose egress is to be told of reserved channels.
@@ -586,6 +595,12 @@ impl Association {
             earlier(path.probe_at(&self.config), TimerKind::Probe);
         }
         Some(next)
+    }
+
+    /// When a pacer lets data go on that waits; that alone changes when a message is queued.
+    pub(crate) fn pace_at(&self) -> Option<Instant> {
+        let waiting = self.channels.has_data(None);
+        self.paths.iter().filter(|_| waiting).filter_map(Path::pace_at).min()
     }
 
     /// The next event.

@@ -86,7 +86,8 @@ impl Association {
     /// A repair sent at `now` is a message's last chance if its deadline is not after this: by the
     /// time that we could know it lost, there would be no time for another.
     pub(super) fn last_chance(&self, now: Instant) -> Instant {
-        now + self.rtt() * 3 / 2
+        // Most associations have no message with a deadline, and are asked with each packet.
+        self.deadlines.first().map_or(Instant::ZERO, |_| now + self.rtt() * 3 / 2)
     }
 
     /// Closes messages whose time is over.

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -21,6 +22,7 @@ use super::keys::Opened;
 use super::receive::{Refused, Taken};
 use super::received::Seen;
 use super::send::SendHalf;
+use super::stats::AssociationStats;
 use crate::machine::{RxMeta, nonce};
 use crate::memory::{Arrival, Memory};
 
@@ -255,6 +257,7 @@ impl Association {
 
     fn handle_piece(&mut self, piece: &Piece<'_>, memory: &mut dyn Memory) -> Result<(), Refused> {
         let association = self.identity.id;
+        let (events, stats) = (&mut self.events, &mut self.stats);
         let taken = self.channels.with(piece.channel, |c| {
             let Some(receive) = &mut c.receive else { return Err(Refused::Fault) };
             let (channel, label) = (piece.channel, c.open.label);
@@ -262,11 +265,12 @@ impl Association {
             let arrival = Arrival { association, channel, label, message, len };
             let taken = receive.accept(piece, &arrival, memory)?;
             c.stats.stale += u64::from(taken == Taken::Stale);
-            Ok(taken == Taken::New && receive.is_ready())
+            let ready = taken == Taken::New && receive.is_ready();
+            Ok(ready && tell_ready(c, events, stats))
         });
-        let Some(ready) = taken else { return self.past_or_unknown(piece.channel) };
-        if ready? {
-            self.deliver(piece.channel);
+        let Some(ended) = taken else { return self.past_or_unknown(piece.channel) };
+        if ended? {
+            self.tell_ended(piece.channel);
         }
         Ok(())
     }
@@ -296,21 +300,16 @@ impl Association {
 
     fn deliver(&mut self, channel: ChannelId) {
         let (events, stats) = (&mut self.events, &mut self.stats);
-        let ended = self.channels.with(channel, |c| {
-            let label = c.open.label;
-            let Some(receive) = &mut c.receive else { return false };
-            while let Some((number, block, len)) = receive.pop_ready() {
-                stats.messages_received += 1;
-                c.stats.messages_received += 1;
-                c.stats.bytes_received += u64::from(len);
-                events.push_back(AssociationEvent::Message { channel, label, number, block, len });
-            }
-            receive.ended() && !::core::mem::replace(&mut c.end_told, receive.ended())
-        });
+        let ended = self.channels.with(channel, |c| tell_ready(c, events, stats));
         if ended == Some(true) {
-            self.events.push_back(AssociationEvent::Ended { channel });
-            self.channels.forget(channel);
+            self.tell_ended(channel);
         }
+    }
+
+    /// Nothing more will come on a channel.
+    fn tell_ended(&mut self, channel: ChannelId) {
+        self.events.push_back(AssociationEvent::Ended { channel });
+        self.channels.forget(channel);
     }
 
     fn handle_ack(
@@ -434,4 +433,21 @@ impl Association {
             }
         }
     }
+}
+
+/// Tells of the messages of a channel whose turn it is; true where none will follow, once.
+fn tell_ready(
+    c: &mut Channel,
+    events: &mut VecDeque<AssociationEvent>,
+    stats: &mut AssociationStats,
+) -> bool {
+    let (channel, label) = (c.open.channel, c.open.label);
+    let Some(receive) = &mut c.receive else { return false };
+    while let Some((number, block, len)) = receive.pop_ready() {
+        stats.messages_received += 1;
+        c.stats.messages_received += 1;
+        c.stats.bytes_received += u64::from(len);
+        events.push_back(AssociationEvent::Message { channel, label, number, block, len });
+    }
+    receive.ended() && !::core::mem::replace(&mut c.end_told, receive.ended())
 }

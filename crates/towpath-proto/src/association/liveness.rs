@@ -286,8 +286,11 @@ impl Liveness {
         for w in self.progress.iter().chain(&self.unsent) {
             end = end.min(w.ends(no_progress_after));
         }
-        if !self.wants_ask() && self.ask_at() < end {
-            return (self.ask_at(), TimerKind::KeepAlive);
+        if !self.wants_ask() {
+            let at = self.ask_at();
+            if at < end {
+                return (at, TimerKind::KeepAlive);
+            }
         }
         (end, TimerKind::Silence)
     }

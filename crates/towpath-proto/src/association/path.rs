@@ -315,8 +315,10 @@ impl Path {
 
     /// Something came on it: where it is silent the peer may have found it back.
     pub(super) fn note_heard(&mut self) {
-        let timeout = self.rtt.probe_timeout(self.ack_rate.delay());
-        self.standing.heard(timeout);
+        if self.standing.is_silent() {
+            let timeout = self.rtt.probe_timeout(self.ack_rate.delay());
+            self.standing.heard(timeout);
+        }
     }
 
     /// The path answers again after it was silent: it is as a new one to whoever sends.
@@ -529,7 +531,7 @@ impl Path {
         let (mut newest_lost, mut bytes, mut from) = (None, 0, 0);
         // Whether all packets of so long a time were lost.
         let (mut silent, mut first_of_run) = (false, now);
-        let most = self.rtt.probe_timeout(self.ack_rate.delay()) * SILENT;
+        let timeout = self.rtt.probe_timeout(self.ack_rate.delay());
         while let Some((number, s)) = self.flight.outstanding(from, top) {
             // Later packets were sent later and overtaken by fewer: none of them is lost.
             if top - number < overtaken && s.at + delay > now {
@@ -541,7 +543,7 @@ impl Path {
                 first_of_run = s.at;
             }
             if counts {
-                silent |= s.at.since(first_of_run) > most;
+                silent |= s.at.since(first_of_run) > timeout * SILENT;
                 newest_lost = Some(s);
                 bytes += u64::from(s.bytes);
             }
@@ -579,6 +581,9 @@ impl Path {
             return None;
         }
         let timeout = self.rtt.probe_timeout(self.ack_rate.delay());
+        if self.probing.count == 0 {
+            return Some(self.probing.last_eliciting + timeout);
+        }
         let backed_off = timeout * (1 << self.probing.count.min(8));
         Some(self.probing.last_eliciting + backed_off.min(config.probe_max.max(timeout)))
     }

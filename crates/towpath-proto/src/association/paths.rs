@@ -228,11 +228,17 @@ impl Paths {
 
     /// The smoothed round trip of the quickest path that is up: what is late for it is late.
     pub(super) fn rtt(&self) -> Duration {
+        if let [only] = self.list.as_slice() {
+            return only.rtt.smoothed();
+        }
         self.living().map(|p| p.rtt.smoothed()).min().unwrap_or_default()
     }
 
     /// The least round trip of any path; zero before one is known.
     pub(super) fn least_trip(&self) -> Duration {
+        if let [only] = self.list.as_slice() {
+            return only.rtt.min();
+        }
         let known = self.living().map(|p| p.rtt.min()).filter(|trip| !trip.is_zero());
         known.min().unwrap_or_default()
     }

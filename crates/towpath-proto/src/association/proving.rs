@@ -203,7 +203,8 @@ impl Association {
     /// A token came back.
     pub(super) fn handle_response(&mut self, now: Instant, at: usize, token: u64) {
         let path = &mut self.paths[at];
-        let Some(proving) = path.standing.proving().filter(|p| p.token == Some(token)) else {
+        let asked = path.standing.proving().copied();
+        let Some(proving) = asked.filter(|p| p.token == Some(token)) else {
             self.stats.paths.responses_stray += 1;
             return;
         };
@@ -224,7 +225,7 @@ impl Association {
 
     /// True when [`Association::give_tokens`] is wanted.
     pub(crate) fn wants_tokens(&self) -> bool {
-        self.paths.iter().any(|p| p.standing.proving().is_some_and(|p| p.wants_token()))
+        self.paths.iter().any(|p| p.standing.proving().is_some_and(Proving::wants_token))
     }
 
     /// Bytes that nobody can guess.

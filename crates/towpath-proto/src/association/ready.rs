@@ -28,8 +28,10 @@ impl Ready {
     /// The channel whose turn it is; it goes behind its equals.
     pub(super) fn turn(&mut self) -> Option<ChannelId> {
         let (rank, channel) = *self.list.first()?;
-        let equals = self.list.iter().take_while(|e| e.0 == rank).count();
-        self.list[..equals].rotate_left(1);
+        if self.list.get(1).is_some_and(|second| second.0 == rank) {
+            let equals = self.list.iter().take_while(|e| e.0 == rank).count();
+            self.list[..equals].rotate_left(1);
+        }
         Some(channel)
     }
 

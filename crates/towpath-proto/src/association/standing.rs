@@ -145,8 +145,8 @@ impl Standing {
         (self.proving, self.proven) = (Some(proving), proven);
     }
 
-    pub(super) const fn proving(&self) -> Option<Proving> {
-        self.proving
+    pub(super) const fn proving(&self) -> Option<&Proving> {
+        self.proving.as_ref()
     }
 
     pub(super) const fn proving_mut(&mut self) -> Option<&mut Proving> {
@@ -161,8 +161,8 @@ impl Standing {
 
     /// Bytes that may go out on it: those to an address that has proven nothing are counted.
     pub(super) fn allowance(&self) -> u64 {
-        let proving = self.proving.filter(|_| !self.proven);
-        proving.map_or(u64::MAX, |p| p.allowance())
+        let proving = self.proving.as_ref().filter(|_| !self.proven);
+        proving.map_or(u64::MAX, Proving::allowance)
     }
 
     /// So many bytes went where the path leads to.
@@ -176,7 +176,7 @@ impl Standing {
 
     /// When its address is to be challenged again.
     pub(super) fn challenge_at(&self) -> Option<Instant> {
-        self.proving.filter(|_| self.up).and_then(|p| p.next_at())
+        self.proving.as_ref().filter(|_| self.up).and_then(Proving::next_at)
     }
 
     pub(super) fn challenge_if_due(&mut self, now: Instant) {

@@ -188,6 +188,9 @@ impl Association {
         w: &mut PacketWriter<'_, '_>,
         items: &mut Vec<Item>,
     ) {
+        if self.striping.copies.is_empty() {
+            return;
+        }
         let id = self.paths[path].id;
         while let Some(item) = self.striping.take_copy(id) {
             let Item::Data { channel, message, offset, len } = item else { continue };

@@ -44,8 +44,12 @@ pub(super) struct Slot {
     pub(super) armed: Instant,
     /// That timer was set ahead of its time, as far as we know: who is late for it slept.
     pub(super) punctual: bool,
+    /// What its deadline is for.
+    pub(super) waits_for: TimerKind,
+    /// Its owner did something since a driver's call last looked at its timer.
+    pub(super) owners: bool,
     /// Where it stands in `ready`.
-    queued: Queued,
+    pub(super) queued: Queued,
     /// Where it stands in `heads`.
     pub(super) headed: Queued,
 }
@@ -72,7 +76,7 @@ pub struct Endpoint {
     pub(super) lag: Duration,
     /// The time, during a driver's call.
     pub(super) clock: Option<Instant>,
-    ready: ReadyLinks,
+    pub(super) ready: ReadyLinks,
     /// Links that have no carrier: what is set up meanwhile begins without them.
     pub(super) dark: BTreeSet<LinkId>,
     /// Which associations have reserved channels that are to be told of, by link.
@@ -176,7 +180,8 @@ impl Endpoint {
         len: u32,
     ) -> Result<u64, SendError> {
         let sent = self.open_mut(id).ok_or(SendError::Ended)?.send(channel, block, len);
-        self.touch(id);
+        self.wake(id);
+        self.arm_pace(id);
         sent
     }
 
@@ -199,7 +204,7 @@ impl Endpoint {
     pub fn consumed(&mut self, id: AssociationId, channel: ChannelId, len: u32) {
         if let Some(a) = self.open_mut(id) {
             a.consumed(channel, len);
-            self.touch(id);
+            self.wake(id);
         }
     }
 
@@ -298,9 +303,16 @@ impl Endpoint {
             None if self.slots.len() < limit => {
                 let index = self.slots.len() as u16;
                 let (id, state) = (AssociationId(index.into()), SlotState::Free);
-                let (armed, punctual) = (Instant::NEVER, false);
-                let (queued, headed) = (Queued::default(), Queued::default());
-                self.slots.push(Slot { id, state, armed, punctual, queued, headed });
+                self.slots.push(Slot {
+                    id,
+                    state,
+                    armed: Instant::NEVER,
+                    punctual: false,
+                    waits_for: TimerKind::Control,
+                    owners: false,
+                    queued: Queued::default(),
+                    headed: Queued::default(),
+                });
                 index
             }
             None => return None,
@@ -380,15 +392,13 @@ impl Endpoint {
         if association.wants_tokens() {
             association.give_tokens(self.crypto.random());
         }
-        for link in association.links() {
-            self.ready.add(link, id, &mut slot.queued);
-            #[cfg(plant)]
-            if self.config.plant == crate::config::Plant::LinkAsleep {
-                break;
-            }
-        }
-        self.note_heads(id);
+        self.wake(id);
         self.rearm(id);
+    }
+
+    /// Whether [`Machine::poll_event`] has something.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     fn handle_data(
@@ -452,18 +462,11 @@ impl Endpoint {
         if grant.kind.channel().is_some() && transmit.is_some() {
             self.note_heads(id);
         }
-        self.rearm(id);
-        transmit
-    }
-
-    /// What an association would rather send by another link than the one that asked waits there.
-    fn pass_turn(&mut self, id: AssociationId) {
-        if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id)
-            && let SlotState::Open(a) = &mut slot.state
-            && let Some(link) = a.take_turn()
-        {
-            self.ready.add(link, id, &mut slot.queued);
+        // Where nothing went out since a driver's call looked at its timer, that stands.
+        if transmit.is_some() || self.slot(id).is_some_and(|slot| slot.owners) {
+            self.rearm(id);
         }
+        transmit
     }
 
     /// The next train of whoever has something to send.
@@ -579,11 +582,7 @@ impl Machine for Endpoint {
 
     fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
         let Reverse((at, id)) = self.timers.peek()?;
-        let kind = match self.slot(*id).map(|s| &s.state) {
-            Some(SlotState::Open(a)) => a.poll_timeout().map_or(TimerKind::Control, |t| t.1),
-            _ => TimerKind::Handshake,
-        };
-        Some((*at, kind))
+        Some((*at, self.slot(*id).map_or(TimerKind::Control, |slot| slot.waits_for)))
     }
 
     fn poll_event(&mut self) -> Option<EndpointEvent> {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use towpath_wire::LinkId;
 
+use super::core::{Endpoint, SlotState};
 use crate::id::AssociationId;
 
 /// A queue for each link. An association stands in the queue of each of its links until it was
@@ -64,6 +65,39 @@ impl ReadyLinks {
     /// It had nothing for a link.
     pub(super) fn done(&mut self, link: LinkId, queued: &mut Queued) {
         queued.0 &= !(1 << self.place(link));
+    }
+}
+
+impl Endpoint {
+    /// After a change that tells the owner nothing and moves no timer: an association may have more
+    /// to send, and is asked.
+    pub(super) fn wake(&mut self, id: AssociationId) {
+        let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else { return };
+        let SlotState::Open(association) = &mut slot.state else { return };
+        slot.owners |= self.clock.is_none();
+        let (ready, queued) = (&mut self.ready, &mut slot.queued);
+        #[cfg(plant)]
+        let (asleep, mut named) = (self.config.plant == crate::config::Plant::LinkAsleep, 0);
+        association.each_link(|link| {
+            #[cfg(plant)]
+            if asleep && core::mem::replace(&mut named, 1) > 0 {
+                return;
+            }
+            ready.add(link, id, queued);
+        });
+        if association.has_heads() {
+            self.note_heads(id);
+        }
+    }
+
+    /// What an association would rather send by another link than the one that asked waits there.
+    pub(super) fn pass_turn(&mut self, id: AssociationId) {
+        if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id)
+            && let SlotState::Open(a) = &mut slot.state
+            && let Some(link) = a.take_turn()
+        {
+            self.ready.add(link, id, &mut slot.queued);
+        }
     }
 }
 

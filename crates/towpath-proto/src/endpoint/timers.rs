@@ -7,6 +7,7 @@ use towpath_wire::Instant;
 
 use super::core::{Endpoint, SlotState};
 use crate::id::AssociationId;
+use crate::machine::TimerKind;
 use crate::memory::Memory;
 
 /// Timers that may have been replaced, beside four for each place, before they are dropped.
@@ -15,20 +16,21 @@ const TIMERS_MIN: usize = 64;
 const LAG_OF: u32 = 16;
 
 impl Endpoint {
-    fn deadline(state: &SlotState) -> Option<Instant> {
+    fn deadline(state: &SlotState) -> Option<(Instant, TimerKind)> {
         match state {
             SlotState::Free | SlotState::Reserved | SlotState::Asking(_) => None,
-            SlotState::Initiating(i) => Some(i.next_at),
-            SlotState::HalfOpen(h) => Some(h.until),
-            SlotState::Open(a) => a.poll_timeout().map(|(at, _)| at),
+            SlotState::Initiating(i) => Some((i.next_at, TimerKind::Handshake)),
+            SlotState::HalfOpen(h) => Some((h.until, TimerKind::Handshake)),
+            SlotState::Open(a) => a.poll_timeout(),
         }
     }
 
     /// Makes sure that a timer stands at or before the slot's deadline.
     pub(super) fn rearm(&mut self, id: AssociationId) {
         if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id)
-            && let Some(at) = Self::deadline(&slot.state)
+            && let Some((at, kind)) = Self::deadline(&slot.state)
         {
+            slot.waits_for = kind;
             if at < slot.armed {
                 slot.armed = at;
                 slot.punctual = false;
@@ -36,8 +38,21 @@ impl Endpoint {
             }
             // What the owner does is timed when its packets go out.
             slot.punctual |= self.clock.is_some_and(|now| now < slot.armed);
+            slot.owners = self.clock.is_none();
         }
         self.tidy_timers();
+    }
+
+    /// A message was queued: of all deadlines, only a pacer's may be new.
+    pub(super) fn arm_pace(&mut self, id: AssociationId) {
+        if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id)
+            && let SlotState::Open(association) = &slot.state
+            && let Some(at) = association.pace_at().filter(|at| *at < slot.armed)
+        {
+            (slot.armed, slot.punctual, slot.waits_for) = (at, false, TimerKind::Pace);
+            self.timers.push(Reverse((at, id)));
+            self.tidy_timers();
+        }
     }
 
     /// Drops timers that an earlier one of their slot has replaced: the first at once, since it

@@ -8,7 +8,7 @@
 mod messages;
 mod packets;
 
-use messages::Hosts;
+use messages::{BEGINNING, Hosts};
 use packets::{Pair, Payload};
 
 fn main() {
@@ -22,11 +22,11 @@ fn main() {
         // Datagrams with a message of 1400 bytes each that nobody stores.
         "short-packets" => Pair::new(Payload::Virtual, 1400).run(n),
         // Messages of 16 bytes, eight at once, between tasks of two hosts by their daemons.
-        "messages" => Hosts::new().stream(n, 8),
+        "messages" => Hosts::new().stream(BEGINNING + n, 8),
         // The same, and each waits for the one before.
-        "echoes" => Hosts::new().stream(n, 1),
+        "echoes" => Hosts::new().stream(BEGINNING + n, 1),
         // Messages of 32 KiB, each after the one before has arrived.
-        "long-messages" => Hosts::new().long(n),
+        "long-messages" => Hosts::new().long(BEGINNING / 20 + n),
         what => panic!("{what}: there is packets, short-packets, messages, echoes, long-messages"),
     }
 }

@@ -16,8 +16,9 @@ const EPOCH_S: u64 = 1_000_000;
 /// Datagrams in a train.
 const TRAIN: usize = 16;
 /// Messages before the count begins: channels are open by then, and credit has grown.
-const BEGINNING: u64 = 2000;
+pub(crate) const BEGINNING: u64 = 2000;
 const LONG: usize = 32 << 10;
+static PAYLOAD: [u8; LONG] = [7; LONG];
 
 struct Seat {
     node: Node,
@@ -106,7 +107,7 @@ impl Hosts {
     /// Messages of 16 bytes to and fro, `burst` at once.
     pub(crate) fn stream(&mut self, messages: u64, burst: u64) {
         let mut done = 0;
-        while done < BEGINNING + messages {
+        while done < messages {
             for from in 0..2 {
                 let before = self.seats[1 - from].got;
                 for _ in 0..burst {
@@ -120,10 +121,10 @@ impl Hosts {
 
     /// Messages of 32 KiB from the first host's task to the second one's.
     pub(crate) fn long(&mut self, messages: u64) {
-        let payload = vec![7; LONG];
-        for n in 1..=BEGINNING / 20 + messages {
-            self.send(0, &payload);
-            self.until(|hosts| hosts.seats[1].got == n * LONG as u64);
+        for _ in 0..messages {
+            let before = self.seats[1].got;
+            self.send(0, &PAYLOAD);
+            self.until(|hosts| hosts.seats[1].got == before + LONG as u64);
         }
     }
 

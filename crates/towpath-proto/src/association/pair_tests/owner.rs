@@ -341,7 +341,9 @@ fn there_are_sixteen_paths_at_most_and_what_is_under_way_is_told_of_all() {
         assert_eq!(a.add_path(LinkId(n), remote), Some(PathId(n)));
     }
     assert_eq!(a.add_path(LinkId(16), remote), None);
-    assert_eq!(a.links().map(|l| l.0).collect::<Vec<_>>(), (0..16).collect::<Vec<_>>());
+    let mut links = Vec::new();
+    a.each_link(|link| links.push(link.0));
+    assert_eq!(links, (0..16).collect::<Vec<_>>());
     assert!(a.window() > window && a.in_flight() == 0);
     assert_eq!(a.remote(), ([10, 0, 0, 1], 1).into(), "the first one's");
     // Where the first is down the second carries what there is.
