@@ -1,6 +1,6 @@
 //! Reading of media: any cut gives the same, and what holds for every reading.
 
-#[path = "../../crates/towpath-media/tests/it/log.rs"]
+#[path = "../../crates/towpath-media/src/tests/log.rs"]
 mod log;
 
 use towpath_media::inspect::Inspector;

@@ -1,4 +1,4 @@
-//! A process that exits as soon as all it sent is on its way: for `tests/it/direct/streams.rs`.
+//! A process that exits as soon as all it sent is on its way: for `tests/it/last_words.rs`.
 
 use std::net::SocketAddr;
 

@@ -2,10 +2,10 @@
 //! with the tests.
 
 mod last_words;
-#[path = "../tests/it/neighbours/mod.rs"]
+#[path = "../src/tests/neighbours.rs"]
 mod neighbours;
 mod shared;
-#[path = "../tests/it/direct/side.rs"]
+#[path = "../src/tests/direct/side.rs"]
 #[allow(dead_code, reason = "the tests' own part")]
 mod side;
 

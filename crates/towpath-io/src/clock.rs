@@ -64,7 +64,24 @@ fn us(seconds: &str) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::us;
+    use super::{Clock, unix_us, us};
+
+    #[test]
+    fn a_clock_knows_the_time_of_day_at_its_beginning() {
+        const MINUTE_US: u64 = 60_000_000;
+        let before = unix_us();
+        let mut clock = Clock::start();
+        let zero = clock.unix_us_at_zero();
+        assert!((before..before + MINUTE_US).contains(&zero), "{before} {zero}");
+        assert!(before > 1_700_000_000_000_000, "in microseconds since 1970");
+        let one = clock.now();
+        assert!(clock.now() >= one);
+        clock.unix_us_at_zero = 0;
+        clock.follow();
+        let followed = clock.unix_us_at_zero();
+        assert!(followed.abs_diff(zero) < MINUTE_US, "{zero} {followed}");
+        assert!(followed <= unix_us());
+    }
 
     #[test]
     fn seconds_forth_and_back_and_none() {

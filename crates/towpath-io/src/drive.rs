@@ -308,3 +308,111 @@ impl<E> AsFd for LinkDriver<E> {
         self.link.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    use towpath_proto::machine::TimerKind;
+    use towpath_proto::{Grant, HeapMemory, RxMeta, Transmit, TxBatch};
+    use towpath_wire::{ByteSize, LinkId};
+
+    use super::*;
+
+    /// Takes what comes, and sends nothing.
+    #[derive(Default)]
+    struct Ear {
+        heard: Vec<Vec<u8>>,
+        due: Option<Instant>,
+    }
+
+    impl Machine for Ear {
+        type Event = ();
+
+        fn handle_datagram(&mut self, _: Instant, _: RxMeta, data: &mut [u8], _: &mut dyn Memory) {
+            self.heard.push(data.to_vec());
+        }
+
+        fn handle_timeout(&mut self, _: Instant, _: &mut dyn Memory) {}
+
+        fn handle_path(&mut self, _: Instant, _: LinkId, _: PathChange) {}
+
+        fn poll_transmit(&mut self, _: Instant, _: Grant, _: &mut TxBatch<'_>) -> Option<Transmit> {
+            None
+        }
+
+        fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
+            self.due.map(|at| (at, TimerKind::Pace))
+        }
+
+        fn poll_event(&mut self) -> Option<()> {
+            None
+        }
+    }
+
+    fn link() -> (LinkDriver, UdpSocket) {
+        let link = UdpLink::bind(LinkId(0), (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.connect(link.local_addr().unwrap()).unwrap();
+        (LinkDriver::new(link), peer)
+    }
+
+    #[test]
+    fn a_look_ends_with_what_came_or_with_its_time() {
+        let (mut driver, peer) = link();
+        let (clock, mut ear) = (Clock::start(), Ear::default());
+        let mut memory = HeapMemory::new(ByteSize::from_mib(1));
+        let long = clock.now() + Duration::from_mins(1);
+        for bytes in [vec![1; 10], vec![2; 1400]] {
+            peer.send(&bytes).unwrap();
+            assert!(driver.look(&clock, &mut ear, &mut memory, long).unwrap());
+        }
+        // What stands behind a long one comes with it.
+        for n in 3..20 {
+            peer.send(&[n; 1200]).unwrap();
+        }
+        while ear.heard.len() < 19 {
+            assert!(driver.look(&clock, &mut ear, &mut memory, long).unwrap());
+        }
+        let firsts: Vec<u8> = ear.heard.iter().map(|data| data[0]).collect();
+        assert_eq!(firsts, (1..20).collect::<Vec<u8>>());
+        let soon = clock.now() + Duration::from_millis(2);
+        assert!(!driver.look(&clock, &mut ear, &mut memory, soon).unwrap());
+        assert!(clock.now() >= soon, "it looked until then");
+        // The machine has something to do before.
+        ear.due = Some(clock.now() + Duration::from_millis(1));
+        assert!(!driver.look(&clock, &mut ear, &mut memory, long).unwrap());
+        assert!(!driver.receive(&clock, &mut ear, &mut memory).unwrap());
+        peer.send(&[9]).unwrap();
+        while !driver.receive(&clock, &mut ear, &mut memory).unwrap() {}
+        assert_eq!(ear.heard.last(), Some(&vec![9]));
+        assert_eq!(driver.transmit(&clock, &mut ear, &memory), Turn::Idle);
+        assert_eq!((driver.held_until(), driver.notice()), (None, None));
+    }
+
+    #[test]
+    fn who_waits_for_little_gathers_nothing_and_does_not_spin_at_once() {
+        let (mut driver, _peer) = link();
+        let (clock, mut ear) = (Clock::start(), Ear::default());
+        let mut memory = HeapMemory::new(ByteSize::from_mib(1));
+        assert!(!driver.spin(&clock, &mut ear, &mut memory).unwrap());
+        for _ in 0..3 {
+            assert_eq!(driver.gather(&clock), Duration::ZERO);
+        }
+        // As fast as it pays to wait for more: the time until about a megabyte has come.
+        let now = clock.now();
+        driver.measured = (now - Duration::from_millis(10), 0);
+        assert_eq!(driver.gather(&clock), Duration::ZERO, "nothing came");
+        driver.gathering = Duration::from_micros(7);
+        driver.measured = (clock.now(), 0);
+        assert_eq!(driver.gather(&clock), Duration::from_micros(7), "not measured anew so soon");
+    }
+
+    #[test]
+    fn the_longest_datagram_leaves_room_for_its_headers() {
+        let (v4, v6) = (([127, 0, 0, 1], 1).into(), "[::1]:1".parse().unwrap());
+        assert_eq!((longest(v4, 1500), longest(v6, 1500)), (1472, 1452));
+        assert_eq!((longest(v4, 28), longest(v6, 20)), (0, 0));
+        assert_eq!(longest(v4, 1 << 20), TRAIN_BYTES);
+    }
+}

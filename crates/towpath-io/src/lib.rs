@@ -11,6 +11,10 @@
 //! | [`shared`] | the exchange of tasks on one host, in shared memory |
 //! | [`udp`] | a UDP socket that moves trains of datagrams |
 
+// Tests of whole drivers speak of the crate by its name, as its users do.
+#[cfg(test)]
+extern crate self as towpath_io;
+
 pub mod clock;
 pub mod crypto;
 pub mod direct;
@@ -18,6 +22,8 @@ pub mod drive;
 pub mod interfaces;
 pub mod realtime;
 pub mod shared;
+#[cfg(test)]
+mod tests;
 pub mod udp;
 
 pub use clock::Clock;

@@ -42,3 +42,35 @@ pub fn exact_timers() {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The calling thread's policy, and the slack of its timers in nanoseconds.
+    fn own() -> (i32, i32) {
+        // SAFETY: both only read what the kernel knows of the calling thread.
+        unsafe { (libc::sched_getscheduler(0), libc::prctl(libc::PR_GET_TIMERSLACK)) }
+    }
+
+    #[test]
+    fn a_thread_is_first_where_it_may_be_and_ordinary_again() {
+        std::thread::spawn(|| {
+            let may = first_in_first_out(7);
+            let is_first = own().0 == libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+            assert_eq!(is_first, may.is_ok(), "{may:?}");
+            let limit = getrlimit(Resource::Rttime).current;
+            assert!(limit.is_some_and(|us| us <= RUN_MAX_US), "{limit:?}");
+            ordinary();
+            let policy = own().0 & !libc::SCHED_RESET_ON_FORK;
+            assert_eq!(policy, libc::SCHED_OTHER);
+            assert!(own().1 > 1);
+            exact_timers();
+            assert_eq!(own().1, 1);
+            // No such priority.
+            assert!(first_in_first_out(1000).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -3,7 +3,7 @@
 
 #[path = "../../towpath-cli/tests/it/support/built.rs"]
 mod built;
-#[path = "it/neighbours/mod.rs"]
+#[path = "../src/tests/neighbours.rs"]
 mod neighbours;
 #[path = "../roles/shared.rs"]
 #[allow(dead_code, reason = "the processes' own part")]

@@ -21,6 +21,10 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+// Tests of whole files speak of the crate by its name, as its users do.
+#[cfg(test)]
+extern crate self as towpath_media;
+
 pub mod inspect;
 pub mod pace;
 pub mod plan;
@@ -31,6 +35,8 @@ pub mod rtsp;
 pub mod schedule;
 pub mod send;
 mod stop;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 
 pub use stop::Stop;

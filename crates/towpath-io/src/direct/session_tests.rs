@@ -394,3 +394,66 @@ proptest! {
         prop_assert!(matches!(b.advance(), Ok(false) | Err(_)) || at == a.pending().len());
     }
 }
+
+/// Numbers that look like chance, the same each time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+}
+
+#[test]
+fn what_is_said_of_room_is_so_wherever_the_ring_stands() {
+    let mut chance = Chance(1);
+    let mut seen = [[0; 2]; 2];
+    for _ in 0..60 {
+        let [mut a, mut b] = sessions(false);
+        assert!(a.has_room() && a.has_room_for(RING / 2) && !a.has_room_for(RING));
+        let mut seq = 0;
+        let mut next = |a: &mut Session, len| {
+            seq += 1;
+            push(a, 0, seq, len)
+        };
+        for _ in 0..40 {
+            match chance.below(4) {
+                0 => drop(next(&mut a, chance.below(2 * PIECE_MAX / 3))),
+                1 => {
+                    let said = a.has_room();
+                    seen[0][usize::from(said)] += 1;
+                    assert_eq!(next(&mut a, PIECE_MAX) == Push::Taken, said);
+                }
+                2 => {
+                    let len = chance.below(RING);
+                    let said = a.has_room_for(len);
+                    seen[1][usize::from(said)] += 1;
+                    // It may say no where there would be room, by a record or two.
+                    let sure = a.has_room_for(len + 3 * PIECE_MAX);
+                    assert!(said || !sure, "more has room, and less has none");
+                    if said {
+                        let lens = [vec![PIECE_MAX; len / PIECE_MAX], vec![len % PIECE_MAX]];
+                        assert!(
+                            lens.concat().into_iter().all(|len| next(&mut a, len) == Push::Taken)
+                        );
+                    }
+                }
+                _ => {
+                    carry(&mut a, &mut b);
+                    for _ in 0..chance.below(4) {
+                        if b.advance() == Ok(true) {
+                            b.take();
+                        }
+                    }
+                    carry(&mut b, &mut a);
+                    assert_eq!(a.advance(), Ok(false));
+                }
+            }
+        }
+        a.close();
+        assert!(!a.has_room() && !a.has_room_for(0) && a.is_closing());
+    }
+    assert!(seen.as_flattened().iter().all(|count| *count > 50), "{seen:?}");
+}

@@ -1,11 +1,9 @@
-//! The real drivers: sockets, streams and shared memory.
+//! The real drivers: processes, and what the simulator says of real keys.
 
 #[path = "../../../towpath-cli/tests/it/support/built.rs"]
 mod built;
-mod direct;
-mod links;
-mod neighbours;
+mod last_words;
 mod rekey;
-mod shared;
-mod shared_hostile;
-mod udp;
+#[allow(dead_code, reason = "one test uses a part of it")]
+#[path = "../../src/tests/direct/side.rs"]
+mod side;

@@ -1,16 +1,9 @@
-//! Readers, schedules and pacers against real and damaged bytes.
+//! Readers and schedules against clips and traces that are not shipped.
 
-mod any_bytes;
 mod clip;
-mod clips;
-mod containers;
+#[path = "../../src/tests/count.rs"]
 mod count;
 mod ffprobe;
-mod garbage;
 mod inspect;
-mod log;
-mod play;
 mod real_clips;
 mod reference;
-mod splice;
-mod whole;

@@ -41,6 +41,8 @@ mod priority;
 mod priority_bitmap;
 mod rcsp;
 mod scfq;
+#[cfg(test)]
+mod tests;
 mod three_queue;
 mod virtual_clock;
 mod wf2q;

@@ -1,7 +1,10 @@
 //! Films of two parts whose clocks do not go on: as long as both together, whoever tells it.
 
-use crate::count::{PACKET, pcrs};
-use crate::whole::{inspect, lists};
+use std::format;
+use std::prelude::rust_2024::*;
+
+use super::count::{PACKET, pcrs};
+use super::whole::{inspect, lists};
 use towpath_media::plan::{Note, Video, Wanted, of_media};
 use towpath_media::read::CLOCK_HZ;
 use towpath_media::schedule::cbr;

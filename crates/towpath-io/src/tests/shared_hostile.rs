@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use crate::neighbours::{End, Place, head, pair_fds};
+use super::neighbours::{End, Place, head, pair_fds};
 use proptest::prelude::*;
 use towpath_io::shared::{Corrupt, Kind, PushError, SLOTS};
 

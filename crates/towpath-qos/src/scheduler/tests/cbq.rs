@@ -1,5 +1,8 @@
 //! Floyd and Jacobson's class-based queuing: who is limited, who may borrow.
 
+use std::prelude::rust_2024::*;
+use std::vec;
+
 use towpath_qos::scheduler::{Discipline, Packet, QueueConfig, QueueId};
 use towpath_wire::Instant;
 

@@ -1,5 +1,7 @@
 //! Earliest deadline first against its exact test, and jitter over two nodes.
 
+use std::prelude::rust_2024::*;
+
 use core::time::Duration;
 
 use proptest::prelude::*;

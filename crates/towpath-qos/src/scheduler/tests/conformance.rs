@@ -1,5 +1,7 @@
 //! What every discipline must do, whatever else it promises.
 
+use std::prelude::rust_2024::*;
+
 use core::time::Duration;
 
 use proptest::prelude::*;

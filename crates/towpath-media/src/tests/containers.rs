@@ -2,8 +2,11 @@
 //! side, pictures in two fields, AVI files of several parts. Made here, byte by byte, from clips
 //! whose frames are known.
 
-use crate::count::{PACKET, pcrs};
-use crate::whole::{inspect, lists};
+use std::prelude::rust_2024::*;
+use std::vec;
+
+use super::count::{PACKET, pcrs};
+use super::whole::{inspect, lists};
 use towpath_media::read::{Codec, FaultKind, Format, FrameLists, FrameType};
 
 const CLIP: &[u8] = include_bytes!("../../data/mpeg2.ts");
@@ -310,7 +313,7 @@ fn an_avi_of_several_parts_goes_on_behind_the_first() {
         assert!(steps.iter().all(|step| *step == Some(3600)), "{what}: {steps:?}");
         // Cut in the last part: the frames before the cut are whole.
         let cut = &bytes[..bytes.len() - part.len() / 2];
-        let (_, lists) = crate::whole::lists(cut);
+        let (_, lists) = super::whole::lists(cut);
         assert_eq!(lists.faults.count(FaultKind::Truncated), 1, "{what}");
         let whole = lists.frames.iter().filter(|f| !f.damaged).count();
         assert!((12..18).contains(&whole), "{what}: {whole}");

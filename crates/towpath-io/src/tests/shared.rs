@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 use std::thread;
 
-use crate::neighbours::{End, Place, copy, ends, head, pair_fds, payload, take};
+use super::neighbours::{End, Place, copy, ends, head, pair_fds, payload, take};
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, memfd_create};
 use towpath_io::shared::{
-    Head, Home, Kind, OpenError, PushError, SHORT_MAX, SLOTS, Segment, Spin, TICKETS, View, Woken,
+    EPOCHS, Head, Home, Kind, OpenError, Origin, PushError, SHORT_MAX, SLOTS, Segment, Spin,
+    TICKETS, TINY_MAX, View, Woken,
 };
 
 #[test]
@@ -346,4 +347,120 @@ proptest! {
         prop_assert_eq!((a.out.outstanding(), a.home.arena().used()), (0, 0));
         prop_assert_eq!(a.out.has_room(), Ok(true));
     }
+}
+
+#[test]
+fn short_messages_go_in_one_step_where_there_is_room() {
+    let (mut a, mut b) = ends(1 << 20);
+    let mut room = [0; TINY_MAX];
+    assert_eq!(b.inbound.take_tiny(&mut room, |_| true), None, "nothing came");
+    for (seq, len) in [0, 1, TINY_MAX].into_iter().enumerate() {
+        let (head, data) = (head(seq as u32, len), payload(seq as u32, len));
+        assert!(a.out.push_tiny(&head, &data));
+        assert_eq!(b.inbound.take_tiny(&mut room, |_| false), None, "it is not wanted");
+        if len > 0 {
+            assert_eq!(b.inbound.take_tiny(&mut room[..len - 1], |_| true), None, "no room");
+        }
+        let mut seen = None;
+        let taken = b.inbound.take_tiny(&mut room, |head| seen.replace(*head).is_none());
+        assert_eq!((taken, seen), (Some(head), Some(head)));
+        assert_eq!(room[..len], data);
+    }
+    // Others come by the longer way, and so does what does not fit any more.
+    a.out.push(&head(3, 200), &payload(3, 200)).unwrap();
+    assert_eq!(b.inbound.take_tiny(&mut room, |_| true), None, "it is not short enough");
+    assert_eq!(take(&mut b.inbound), Some((head(3, 200), payload(3, 200))));
+    let mut pushed = 0;
+    while a.out.push_tiny(&head(4, 1), &[7]) {
+        pushed += 1;
+    }
+    assert!(pushed <= SLOTS, "{pushed}");
+    assert!(matches!(a.out.push(&head(4, 1), &[7]), Err(PushError::Full)));
+    for _ in 0..pushed {
+        assert!(b.inbound.take_tiny(&mut room, |_| true).is_some());
+    }
+    assert!(a.out.push(&head(4, 1), &[7]).is_ok(), "there is room again");
+}
+
+#[test]
+fn what_a_peer_has_not_taken_is_known_whole_and_in_order() {
+    let (mut a, mut b) = ends(8 << 20);
+    let lens = [3, 100, 70_000, 0, 5000];
+    for (seq, len) in (0..).zip(lens) {
+        let data = payload(seq, len);
+        if len <= SHORT_MAX {
+            a.out.push(&head(seq, len), &data).unwrap();
+        } else {
+            a.out.push_copy(&head(seq, len), &data).unwrap();
+        }
+    }
+    let all = |from: usize| -> Vec<_> {
+        let of = |(seq, len): (u32, usize)| (head(seq, len), payload(seq, len));
+        (0..).zip(lens).map(of).skip(from).collect()
+    };
+    assert_eq!(a.out.untaken().unwrap(), all(0));
+    for n in 0..lens.len() {
+        assert!(take(&mut b.inbound).is_some());
+        // What was taken is told with some of what is taken later.
+        let untaken = a.out.untaken().unwrap();
+        assert!(untaken.len() >= lens.len() - 1 - n && all(0).ends_with(&untaken), "after {n}");
+    }
+}
+
+#[test]
+fn cards_show_who_sleeps_and_what_epochs_say() {
+    let (mut a, b) = ends(1 << 20);
+    for which in 0..EPOCHS {
+        assert_eq!(b.card.epoch(which), 0);
+        a.home.card().set_epoch(which, 100 + which as u64);
+    }
+    for which in 0..EPOCHS {
+        assert_eq!(b.card.epoch(which), 100 + which as u64);
+    }
+    a.home.card().run_on(3);
+    b.home.card().run_on(3);
+    assert!(!b.card.is_beside(b.home.card()), "on the same processor");
+    b.home.card().run_on(4);
+    assert!(b.card.is_beside(b.home.card()));
+    assert_eq!((b.card.showing().sleeping, b.card.wake()), (false, false));
+    a.home.card().sleep();
+    assert!(b.card.showing().sleeping && !b.card.is_beside(b.home.card()));
+    assert!(b.card.wake(), "it sleeps");
+    let woken = a.waiter.look().unwrap();
+    assert_eq!((woken, a.waiter.events().len()), (Woken::Bell, 0));
+}
+
+#[test]
+fn a_forked_child_is_not_the_process_that_was_marked() {
+    let origin = Origin::mark().unwrap();
+    assert!(origin.is_here());
+    // SAFETY: the child only looks at a word and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let code = i32::from(origin.is_here());
+        // SAFETY: ends the child at once, with nothing of this process's run.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child that was just made, and writes its status.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child is another one");
+    assert!(origin.is_here());
+}
+
+#[test]
+fn what_is_lent_shows_its_bytes_before_and_after_it_is_sent() {
+    let (mut a, mut b) = ends(1 << 20);
+    let data = payload(1, 10_000);
+    let mut block = a.home.arena().alloc(data.len()).unwrap();
+    block.bytes_mut().copy_from_slice(&data);
+    assert!(block.bytes() == data);
+    let frozen = block.freeze_to(9000);
+    assert!(frozen.bytes() == &data[..9000]);
+    a.out.push_block(&head(0, 9000), frozen).unwrap();
+    let arrival = b.inbound.peek().unwrap().expect("it is there");
+    assert_eq!((arrival.kind, arrival.len), (Kind::Block, 9000));
+    let view = b.inbound.take_block();
+    assert_eq!((view.len(), view.filled(), view.is_whole()), (9000, 9000, true));
+    assert!(view.bytes() == Some(&data[..9000]));
 }

@@ -1,5 +1,8 @@
 //! Hierarchical fair service curves: the guarantee, the sharing, the ceiling.
 
+use std::format;
+use std::prelude::rust_2024::*;
+
 use core::time::Duration;
 
 use proptest::prelude::*;

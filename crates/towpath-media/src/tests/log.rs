@@ -1,5 +1,7 @@
 //! A sink that keeps everything, to compare two readings of the same bytes.
 
+use std::prelude::rust_2024::*;
+
 use towpath_media::read::{
     ClockReference, FaultKind, Format, Frame, PacketSeen, PesSeen, ProgramInfo, ReadError, Reader,
     Sink, StreamInfo, TableSeen,

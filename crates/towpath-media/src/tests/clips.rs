@@ -1,8 +1,11 @@
 //! The clips that come with the project have the frames that ffprobe found in them, and what is
 //! done to them is told.
 
-use crate::count::{PACKET, pcrs};
-use crate::whole::{inspect, lists};
+use std::prelude::rust_2024::*;
+use std::{format, vec};
+
+use super::count::{PACKET, pcrs};
+use super::whole::{inspect, lists};
 use towpath_media::inspect::{CheckReport, DurationSource, Inspector, Report};
 use towpath_media::read::{CLOCK_HZ, FaultKind, Format, FrameType, ReadError, Reader};
 

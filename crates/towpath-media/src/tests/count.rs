@@ -4,7 +4,7 @@
 pub(crate) const PACKET: usize = 188;
 
 /// Packet number and 27 MHz ticks of each.
-pub(crate) fn pcrs(bytes: &[u8]) -> Vec<(u64, u64)> {
+pub(crate) fn pcrs(bytes: &[u8]) -> std::vec::Vec<(u64, u64)> {
     let packets = bytes.chunks_exact(PACKET).enumerate();
     let with_pcr = packets.filter(|(_, p)| p[3] & 0x20 != 0 && p[4] > 0 && p[5] & 0x10 != 0);
     with_pcr

@@ -2,7 +2,9 @@
 //! the order is that of full queues, and where it is not.
 
 use std::collections::VecDeque;
+use std::prelude::rust_2024::*;
 use std::time::Duration;
+use std::vec;
 
 use towpath_qos::scheduler::{Discipline, Packet, PortConfig, QueueConfig, QueueId, Scheduler};
 use towpath_wire::{ByteSize, Instant, Rate};

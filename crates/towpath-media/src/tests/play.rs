@@ -2,6 +2,10 @@
 //! overflows; just below, it starves. The shipped trace always; others where `TOWPATH_TRACES`
 //! names their folder.
 
+use std::string::ToString;
+use std::vec;
+use std::vec::Vec;
+
 use std::path::{Path, PathBuf};
 
 use towpath_media::Stop;

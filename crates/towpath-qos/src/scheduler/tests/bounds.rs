@@ -1,6 +1,8 @@
 //! Delay bounds for sources within their token buckets, bursts aligned or not, beside a greedy
 //! queue where the discipline isolates.
 
+use std::prelude::rust_2024::*;
+
 use core::time::Duration;
 
 use proptest::prelude::*;

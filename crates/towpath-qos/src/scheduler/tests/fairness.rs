@@ -1,5 +1,8 @@
 //! Shares, each discipline against its own theorem.
 
+use std::prelude::rust_2024::*;
+use std::vec;
+
 use num_rational::BigRational;
 use proptest::prelude::*;
 use towpath_qos::scheduler::{Discipline, QueueConfig};

@@ -1,5 +1,8 @@
 //! The ideal link.
 
+use std::boxed::Box;
+use std::vec::Vec;
+
 use proptest::prelude::ProptestConfig;
 use towpath_qos::scheduler::{
     Discipline, Packet, PortConfig, QueueConfig, QueueId, Refused, Scheduler,

@@ -1,6 +1,8 @@
 //! Any bytes in any cut give the same events and never a panic.
 
-use crate::log::{Told, check, read};
+use std::prelude::rust_2024::*;
+
+use super::log::{Told, check, read};
 use proptest::prelude::*;
 use towpath_media::inspect::Inspector;
 use towpath_media::read::{FaultKind, Format, Reader};

@@ -268,3 +268,57 @@ fn a_datagram_tells_how_long_it_waited() {
         assert!(passed <= late && late <= most, "{passed:?} <= {late:?} <= {most:?}");
     }
 }
+
+#[test]
+fn an_address_that_cannot_be_had_says_why() {
+    let link = bind(Ipv4Addr::LOCALHOST);
+    let taken = link.local_addr().unwrap();
+    let said = UdpLink::bind(LINK, taken).err().expect("it is taken").to_string();
+    assert!(said.starts_with(&format!("cannot receive at {taken}: ")), "{said}");
+    assert!(said.contains("the port is in use"), "{said}");
+    // Of documentation (RFC 5737): nobody has it.
+    let other = UdpLink::bind(LINK, ([192, 0, 2, 1], 0).into()).err().expect("not ours");
+    assert!(other.to_string().contains("this machine does not have that address"), "{other}");
+}
+
+#[test]
+fn a_train_that_the_kernel_refuses_is_counted_told_once_and_dropped() {
+    let (mut near, mut far) = (bind(Ipv4Addr::LOCALHOST), bind(Ipv4Addr::LOCALHOST));
+    assert!(near.segmentation() && near.receive_buffer().unwrap() > 100_000);
+    assert_eq!((near.id(), near.train_max()), (LINK, 64));
+    let (from, remote) = (near.local_addr().unwrap(), far.local_addr().unwrap());
+    let nowhere = SocketAddr::new(remote.ip(), 0);
+    let mut batch = SendBatch::new();
+    for _ in 0..2 {
+        train(&mut batch, nowhere, 100, 100, 1);
+        train(&mut batch, remote, 200, 200, 2);
+        assert!(near.flush(&mut batch) && batch.is_empty());
+        assert_eq!(arrivals(&mut far, from, 1), expected(200, 200, 2));
+    }
+    let counters = *near.counters();
+    assert_eq!((counters.send_errors, counters.too_long, counters.datagrams_sent), (2, 0, 2));
+    let told = near.notice();
+    assert!(matches!(told, Some(Notice::Refused { remote, .. }) if remote == nowhere), "{told:?}");
+    assert_eq!((near.notice(), near.too_long()), (None, None));
+    near.disable_segmentation();
+    assert!(!near.segmentation());
+}
+
+#[test]
+fn one_train_at_a_time_is_received_where_it_is_asked_for() {
+    let (mut near, mut far) = (bind(Ipv4Addr::LOCALHOST), bind(Ipv4Addr::LOCALHOST));
+    let remote = far.local_addr().unwrap();
+    assert_eq!(far.receive_one(|_, _| panic!("nothing came")).unwrap(), false);
+    let mut batch = SendBatch::new();
+    for seed in [1, 2] {
+        train(&mut batch, remote, 50, 120, seed);
+    }
+    assert!(near.flush(&mut batch));
+    let mut seen = Vec::new();
+    while seen.len() < 6 {
+        assert!(readable(&far));
+        far.receive_one(|rx, data| seen.push((data.len(), data[0], rx.ecn))).unwrap();
+    }
+    assert_eq!(seen, [expected(50, 120, 1), expected(50, 120, 2)].concat());
+    assert!(towpath_io::udp::route_mtu(remote).unwrap() >= 65_535, "of the loopback device");
+}

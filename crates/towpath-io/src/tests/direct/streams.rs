@@ -1,14 +1,13 @@
 //! What passes on a stream, and how it ends when nothing goes wrong.
 
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use towpath_io::direct::{End, Push, Rendezvous, STREAMS_MAX, Stream, Streams};
+use towpath_io::direct::{End, Push, STREAMS_MAX, Stream, Streams};
 use towpath_wire::Instant;
 
 use super::side::{
-    Side, V4, V6, all_taken, connect, exchange, header, next, offers, offers_between, sides, task,
+    Side, V4, V6, all_taken, connect, exchange, header, offers, offers_between, sides, task,
 };
 use towpath_skip::skip;
 
@@ -129,26 +128,34 @@ fn only_a_stream_that_is_idle_makes_room() {
 }
 
 #[test]
-fn what_a_process_sent_before_it_exited_arrives_whole() {
-    let [_, theirs] = offers(true);
-    let mut b = Rendezvous::new().unwrap();
-    let port = b.listen(theirs, Instant::ZERO).unwrap();
-    let examples = ["-p", "towpath-io", "--example", "shared-roles"];
-    let mut child = Command::new(crate::built::built(&["examples/shared-roles"], &examples))
-        .args(["last-words", &port.to_string()])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut stream = next(&mut b, Instant::ZERO).unwrap();
-    let mut side = Side::new(task(2), task(1), &[200_000]);
-    // This side also writes, more than the child ever reads.
-    side.send(&mut stream);
-    while stream.ended().is_none() {
-        stream.woken();
-        side.receive(&mut stream);
-        stream.flush();
+fn a_stream_says_whether_it_has_room() {
+    let [mut a, mut b] = connect(offers(true), V4);
+    assert!(a.has_room() && a.has_room_for(100_000) && a.is_open() && a.is_written());
+    let piece = vec![7; towpath_wire::talk::PIECE_MAX];
+    let mut seq = 0;
+    while a.has_room() {
+        let len = piece.len() as u64;
+        assert_eq!(a.push(&header(task(1), task(2), seq, len, 0), &[&piece]), Push::Taken);
+        seq += 1;
     }
-    assert_eq!(side.expected, (1, 0), "the stream ended with {:?}", stream.ended());
-    assert!(child.wait().unwrap().success());
-    assert!(matches!(stream.ended(), Some(End::Left | End::Reset(_))));
+    assert!(!a.has_room_for(piece.len()));
+    assert!(!a.is_written());
+    let mut taken = 0;
+    while taken < seq {
+        a.flush();
+        a.woken();
+        assert!(a.head().is_none());
+        b.woken();
+        while b.head().is_some() {
+            b.take();
+            taken += 1;
+        }
+        b.flush();
+    }
+    while !a.has_room_for(100_000) {
+        a.woken();
+        assert!(a.head().is_none());
+    }
+    a.close();
+    assert!(!a.has_room() && !a.has_room_for(0) && !a.is_open());
 }

@@ -1,6 +1,9 @@
 //! Bytes in which nothing is right are never "undamaged".
 
-use crate::whole::inspect;
+use std::prelude::rust_2024::*;
+use std::vec;
+
+use super::whole::inspect;
 use towpath_media::inspect::{Inspector, Report};
 use towpath_media::read::{FaultKind, Reader};
 

@@ -1,0 +1,11 @@
+//! Readers, inspectors and pacers with whole files, shipped and made here, as their users see them.
+
+mod any_bytes;
+mod clips;
+mod containers;
+mod count;
+mod garbage;
+mod log;
+mod play;
+mod splice;
+mod whole;

@@ -1,3 +1,0 @@
-//! Schedulers from outside.
-
-mod schedulers;
