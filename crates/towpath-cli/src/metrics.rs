@@ -40,9 +40,9 @@ For Prometheus' node exporter (textfile collector), each minute:
 
 With --every a daemon tells what changed since the last time; a reader that does not keep up is told
 less often, and `lost` counts what was left out: moments, no numbers. A daemon has at most eight
-such readers; who asks once is answered beside them. What a host of another machine measures is asked
-of its daemon by this machine's: both have room for 64 of that. A daemon that ends, or does not answer,
-is said so of, and left out from then on.
+such readers; who asks once is answered beside them. What a host of another machine measures is
+asked of its daemon by this machine's: both have room for 64 of that. A daemon that ends, or does
+not answer, is said so of, and left out from then on.
 
 Exit status: 0 printed, 255 could not, or no daemon is left.")]
 pub(crate) struct MetricsArgs {

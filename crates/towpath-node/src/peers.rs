@@ -2,37 +2,25 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 use core::time::Duration;
 
-use towpath_proto::association::{Association, End};
-use towpath_proto::memory::BLOCK_COST;
-use towpath_proto::{
-    AssociationEvent, AssociationId, Block, Endpoint, EndpointEvent, HostKey, Memory, SendError,
-};
+use towpath_proto::{AssociationId, Block, Endpoint, Memory, SendError};
 use towpath_vm::Message;
-use towpath_vm::message::{LABEL_CHANNEL, LABEL_OWNER};
 use towpath_vm::talk::Fault;
 use towpath_wire::{ChannelId, HostId, Instant};
 
-use crate::config::reason;
 use crate::copies::Copies;
-use crate::event::NodeEvent;
-use crate::hello::Hello;
-use crate::lanes::{Lanes, Outbox, Purpose, Waiting};
+use crate::lanes::{Lanes, Outbox, Purpose};
 use crate::marked::{Buffers, Marked};
-use crate::node::Node;
 use crate::paths::Offers;
-
-mod flush;
 
 /// Bytes of messages that wait for a peer at most, tasks' data aside: one that lets so much gather
 /// does not read any more.
-const OUTBOX_MAX: u64 = 256 << 20;
+pub(crate) const OUTBOX_MAX: u64 = 256 << 20;
 /// At so many, tasks are not listened to who would add to it ...
-const TALK_MAX: u64 = 8 << 20;
+pub(crate) const TALK_MAX: u64 = 8 << 20;
 /// ... and at so many, questions from there are turned away, and nothing is spawned there.
-const ANSWERS_MAX: u64 = 64 << 20;
+pub(crate) const ANSWERS_MAX: u64 = 64 << 20;
 /// Words for a connection that wait because its peer does not read: opens beyond are refused.
 pub(crate) const ALONG_MAX: usize = 16_384;
 /// After how long what found no memory, or no peer yet, is tried again.
@@ -57,7 +45,7 @@ pub(crate) enum Contact {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) contact: Contact,
-    outbox: Outbox,
+    pub(crate) outbox: Outbox,
     /// Which of its addresses is tried: nobody answered at so many.
     pub(crate) tries: usize,
 }
@@ -67,23 +55,23 @@ pub(crate) struct Peer {
 pub(crate) struct Conn {
     /// `None` while the peer is the leader that has not welcomed us yet.
     pub(crate) host: Option<HostId>,
-    lanes: Lanes,
+    pub(crate) lanes: Lanes,
     /// What is to be said on this connection or not at all, [`ALONG_MAX`] at most.
     along: VecDeque<Message>,
     /// Bytes of blocks of tasks' data that the transport has.
-    in_flight: u64,
+    pub(crate) in_flight: u64,
 }
 
 /// Invariant: `Contact::Up(id)` of a peer and `conns[id].host` name each other.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     pub(crate) by_host: BTreeMap<HostId, Peer>,
-    conns: BTreeMap<AssociationId, Conn>,
+    pub(crate) conns: BTreeMap<AssociationId, Conn>,
     pub(crate) retries: BTreeSet<(Instant, HostId)>,
     /// Peers whose outbox may have something to send, or that may have to be watched or not.
-    dirty: Marked,
+    pub(crate) dirty: Marked,
     /// Room for the next such set, and for messages of our own.
-    looked_at: Marked,
+    pub(crate) looked_at: Marked,
     pub(crate) buffers: Buffers,
     /// Blocks of pieces that nobody wants any more.
     pub(crate) freed: Vec<Block>,
@@ -103,7 +91,7 @@ impl Conn {
     /// Hands what is to be said along to the transport; true: there was no memory for it. What
     /// finds no room there comes with the next message that has arrived; what is too long for the
     /// channel is counted and dropped.
-    fn say_along(
+    pub(crate) fn say_along(
         &mut self,
         now: Instant,
         id: AssociationId,
@@ -306,247 +294,9 @@ impl Peers {
     }
 
     /// Drops the tasks' data that waits for a peer that goes on under another association.
-    fn drop_data(&mut self, host: HostId) {
+    pub(crate) fn drop_data(&mut self, host: HostId) {
         if let Some(peer) = self.by_host.get_mut(&host) {
             self.freed.extend(peer.outbox.drop_data());
         }
-    }
-}
-
-impl Node {
-    /// Queues a message for a host; one for ourselves is handled at once.
-    pub(crate) fn tell(&mut self, now: Instant, host: HostId, message: Message) {
-        if self.me == Some(host) {
-            self.handle_message(now, host, message);
-            return;
-        }
-        let Some(purpose) = Purpose::of(message.label()) else { return };
-        let Some(bytes) = self.encode(now, message) else { return };
-        let outbox = &mut self.peers.entry(host).outbox;
-        outbox.push(purpose, Waiting::Bytes(bytes));
-        let stuck = outbox.bytes() > OUTBOX_MAX;
-        self.peers.dirty.insert(host);
-        if stuck {
-            self.contact_lost(now, host, reason::STUCK);
-        } else {
-            self.ensure_connection(now, host);
-        }
-    }
-
-    /// Queues a piece of a task's message for another host.
-    pub(crate) fn queue_data(
-        &mut self,
-        now: Instant,
-        host: HostId,
-        purpose: Purpose,
-        piece: Waiting,
-    ) {
-        self.peers.entry(host).outbox.push(purpose, piece);
-        self.peers.dirty.insert(host);
-        self.ensure_connection(now, host);
-    }
-
-    pub(crate) fn handle_endpoint_event(
-        &mut self,
-        now: Instant,
-        event: EndpointEvent,
-        memory: &mut dyn Memory,
-    ) {
-        match event {
-            EndpointEvent::Incoming { id, key, admission, hello, .. } => {
-                self.handle_incoming(now, id, key, admission, &hello);
-            }
-            EndpointEvent::Connected { id, key, hello, initiator } => {
-                self.handle_connected(now, id, key, &hello, initiator, memory);
-            }
-            EndpointEvent::ConnectFailed { id, failure, .. } => {
-                self.handle_connect_failed(now, id, failure);
-            }
-            EndpointEvent::Association { id, event } => {
-                self.handle_association(now, id, event, memory);
-            }
-        }
-    }
-
-    fn handle_connected(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        key: HostKey,
-        hello: &[u8],
-        initiator: bool,
-        memory: &mut dyn Memory,
-    ) {
-        self.peers.conns.insert(id, Conn::default());
-        if !initiator {
-            self.offer_paths(id);
-        }
-        if initiator {
-            for purpose in Purpose::ALL {
-                let channel = self.endpoint.open(id, purpose.opening());
-                let conn = self.peers.conns.get_mut(&id);
-                if let (Some(channel), Some(conn)) = (channel, conn) {
-                    conn.lanes.stands(purpose, channel);
-                }
-            }
-            if self.joining.as_ref().is_some_and(|j| j.id == Some(id)) {
-                return; // the leader's welcome tells who it is
-            }
-        } else if self.say_farewell(now, id, &key, hello) || self.admit(now, id, key, hello) {
-            return;
-        }
-        let host = self.log.as_ref().and_then(|l| l.table().by_key(&key.0)).map(|h| h.id);
-        let theirs = Hello::decode(hello, &self.config.build).ok().and_then(|h| h.purpose.kept());
-        match host {
-            Some(host) => {
-                self.contact_made(now, host, id, memory);
-                self.contact_is_back(now, host, id, theirs);
-            }
-            None => self.close(now, id, (reason::FENCED, "not in the host table"), memory),
-        }
-    }
-
-    /// An association to `host` stands; one that stood before is given up.
-    pub(crate) fn contact_made(
-        &mut self,
-        now: Instant,
-        host: HostId,
-        id: AssociationId,
-        memory: &mut dyn Memory,
-    ) {
-        let alone = self.is_alone(now);
-        if let Some(old) = self.peers.set_up(host, id) {
-            // What was under way on it has an unknown outcome: both sides give it up.
-            self.peers.forget(old);
-            self.cut_channels(old);
-            self.peers.drop_data(host);
-            self.close(now, old, (reason::REPLACED, "replaced"), memory);
-            self.channels_over(host, old);
-            self.give_up_work(now, host);
-        }
-        if alone {
-            self.is_not_alone_any_more(now);
-        }
-        self.greet(now, host);
-        self.open_unconnected(host, id);
-    }
-
-    /// Tells the owner that its channels on an association are over.
-    pub(crate) fn channels_over(&mut self, host: HostId, association: AssociationId) {
-        let event = AssociationEvent::Over(End::Closed);
-        self.events.push_back(NodeEvent::Channel { host, association, event });
-    }
-
-    fn handle_association(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        event: AssociationEvent,
-        memory: &mut dyn Memory,
-    ) {
-        if let AssociationEvent::Sent { channel, number, block } = event
-            && self.handle_sent(now, (id, channel), number, block, memory)
-        {
-            return;
-        }
-        let arrived = matches!(event, AssociationEvent::Sent { .. });
-        if let AssociationEvent::Message { channel, label, block, len, .. } = event
-            && self.handle_arrival(now, (id, channel), label, (block, len), memory)
-        {
-            return;
-        }
-        match event {
-            AssociationEvent::Opened(open) if open.label == LABEL_CHANNEL => {
-                self.handle_channel_open(now, (id, open.channel), *open);
-            }
-            AssociationEvent::Sent { channel, number, block }
-            | AssociationEvent::Abandoned { channel, number, block }
-                if self.is_of_task((id, channel)) =>
-            {
-                self.handle_channel_sent(now, (id, channel), (number, arrived), block, memory);
-            }
-            AssociationEvent::Ended { channel } if self.is_of_task((id, channel)) => {
-                self.handle_channel_ended((id, channel));
-            }
-            AssociationEvent::Opened(open) if open.label < LABEL_OWNER => {
-                self.handle_lane_open(id, &open);
-            }
-            AssociationEvent::Opened(open) if !self.serves(open.label) => {
-                self.peers.unserved += 1;
-                self.endpoint.finish_channel(id, open.channel, reason::UNSERVED);
-            }
-            AssociationEvent::PathOffered { link, remote, .. } => self.offered(id, (link, remote)),
-            AssociationEvent::Over(end) => self.handle_over(now, id, &end),
-            event => {
-                if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
-                    self.peers.dirty.insert(host);
-                    self.events.push_back(NodeEvent::Channel { host, association: id, event });
-                    return;
-                }
-                // Whose it is, is not known yet, or not any more.
-                match event {
-                    AssociationEvent::Sent { block, .. }
-                    | AssociationEvent::Abandoned { block, .. } => memory.release(block),
-                    AssociationEvent::Opened(open) => {
-                        self.endpoint.finish_channel(id, open.channel, reason::UNSERVED);
-                    }
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// A message of ours has arrived. False: it went by none of the channels that every two hosts
-    /// have.
-    fn handle_sent(
-        &mut self,
-        now: Instant,
-        (id, channel): (AssociationId, ChannelId),
-        number: u64,
-        block: Block,
-        memory: &mut dyn Memory,
-    ) -> bool {
-        let Some(conn) = self.peers.conns.get_mut(&id) else { return false };
-        let Some(purpose) = conn.lanes.purpose(channel) else { return false };
-        let host = conn.host;
-        self.peers.dirty.extend(host);
-        let trip = self.endpoint.association(id).map_or(Duration::ZERO, Association::least_trip);
-        conn.lanes.settled(purpose, number, now, trip);
-        if !purpose.is_data() {
-            memory.release(block);
-            return true;
-        }
-        conn.in_flight -= u64::from(memory.len(block)) + BLOCK_COST;
-        let task = conn.lanes.arrived(purpose);
-        if let Some(host) = host {
-            self.data.relays.sent(host, block);
-            if let Some(task) = task {
-                self.piece_arrived(now, host, task);
-            }
-        }
-        self.sent(block, memory);
-        true
-    }
-
-    /// Forgets an association; whose it was, if that was known.
-    pub(crate) fn forget_conn(&mut self, id: AssociationId) -> Option<HostId> {
-        self.cut_channels(id);
-        self.peers.forget(id)
-    }
-
-    /// What waits for `host` and was not handed to an association.
-    #[cfg(test)]
-    pub(crate) fn queued(&self, host: HostId) -> Vec<Message> {
-        let own = |w: &Waiting| match w {
-            Waiting::Bytes(bytes) => Message::decode(bytes).ok(),
-            _ => None,
-        };
-        let outbox = self.peers.by_host.get(&host).map(|p| &p.outbox);
-        outbox.into_iter().flat_map(Outbox::iter).filter_map(own).collect()
-    }
-
-    /// The address that an association leads to.
-    pub(crate) fn remote_of(&self, id: AssociationId) -> Option<SocketAddr> {
-        self.endpoint.association(id).map(towpath_proto::Association::remote)
     }
 }

@@ -191,11 +191,9 @@ fn down_says_which_hosts_did_not_hear_of_it_and_they_do_once_the_founder_is_up_a
     Vm::signal(far, "-CONT");
     let out = vm.towpath(&["up"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
-    let until = std::time::Instant::now() + PROMPT;
-    while std::path::Path::new(&format!("/proc/{far}")).exists() {
-        assert!(std::time::Instant::now() < until, "it was deleted, and runs on");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let (limit, pid) = (PROMPT.as_secs().to_string(), format!("--pid={far}"));
+    let ended = Command::new("timeout").args([&limit, "tail", &pid, "-f", "/dev/null"]).status();
+    assert!(ended.unwrap().success(), "it was deleted, and runs on");
     // Now nobody is left who has to hear of anything.
     let out = vm.towpath(&["down"]);
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));

@@ -20,7 +20,7 @@ use super::held::{Held, KEY_HELD};
 use super::launch::Launch;
 use super::network::Network;
 use super::poll::{Events, Poll, Waker};
-use super::remote::{LABEL_METRICS, Remote};
+use super::remote::LABEL_METRICS;
 use super::requests::Clients;
 use super::spawner::{Order, Report};
 use super::tasks::{Conversations, KEY_TASKS, TaskSocket};
@@ -116,10 +116,10 @@ pub(super) fn refuses(leader: HostId, why: &str) -> String {
 /// What is wrong where two daemons have one key.
 fn copied(host: HostId) -> String {
     format!(
-        "host {host} has closed connections of this host again and again, since newer ones with its \
-         key took their place: another daemon runs with this host's key\nhint: end the one that runs \
-         from a copy of this host's directory (`towpath down` there), remove the copy, and let that \
-         machine join with a token of its own"
+        "host {host} has closed connections of this host again and again, since newer ones with \
+         its key took their place: another daemon runs with this host's key\nhint: end the one \
+         that runs from a copy of this host's directory (`towpath down` there), remove the copy, \
+         and let that machine join with a token of its own"
     )
 }
 
@@ -135,7 +135,6 @@ pub struct Engine {
     pub(super) clients: Clients,
     pub(super) conversations: Conversations,
     pub(super) held: Held,
-    pub(super) remote: Remote,
     pub(super) doors: Doors,
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
@@ -175,7 +174,6 @@ impl Engine {
             poll,
             conversations: Conversations::new(tasks.listener),
             held: Held::default(),
-            remote: Remote::default(),
             clients: Clients { next: KEY_CLIENTS, ..Clients::default() },
             buf: vec![0; 64 * 1024],
             ending: false,
@@ -401,10 +399,8 @@ impl Engine {
                 }
             }
             NodeEvent::JoinFailed(failure) => {
-                return Err(EngineError::Join {
-                    addr: self.node.join_addr().unwrap_or(([0, 0, 0, 0], 0).into()),
-                    failure,
-                });
+                let addr = self.node.join_addr().unwrap_or(([0, 0, 0, 0], 0).into());
+                return Err(EngineError::Join { addr, failure });
             }
             NodeEvent::HostAdded(host) => {
                 log!("host {} ({}) at {} added", host.id, host.name, host.addr);
@@ -448,9 +444,7 @@ impl Engine {
                 self.ending = true;
                 self.is_over = true;
             }
-            NodeEvent::Channel { association, event, .. } => {
-                self.on_daemons_channel(association, event);
-            }
+            NodeEvent::Channel { association: id, event, .. } => self.on_daemons_channel(id, event),
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use towpath_io::udp::LinkCounters;
 use towpath_node::egress::EgressStats;
 use towpath_vm::metrics::{self, Row, Series, Source};
-use towpath_wire::Instant;
+use towpath_wire::{HostId, Instant};
 
 use super::clients::ClientConn;
 use super::core::Engine;
@@ -43,7 +43,10 @@ impl Source for Everything<'_> {
 
 impl Engine {
     /// A client wants to be told.
-    pub(super) fn observe(&mut self, key: u64, every_ms: Option<u32>) {
+    pub(super) fn observe(&mut self, key: u64, host: Option<HostId>, every_ms: Option<u32>) {
+        if let Some(host) = host.filter(|host| self.node.me() != Some(*host)) {
+            return self.observe_there(key, host, every_ms);
+        }
         let now = self.clock.now();
         let has = self.observing(every_ms.is_none());
         if every_ms.is_none() && has.len() >= ONCE_MAX {

@@ -1,6 +1,6 @@
-//! What daemons of other machines measure: a daemon asks theirs on a channel of its own, where it is
-//! told as a client is, and hands that on to the client that asked. Control and tasks' messages go
-//! before it.
+//! What daemons of other machines measure: a daemon asks theirs on a channel of its own, where it
+//! is told as a client is, and hands that on to the client that asked. Control and tasks' messages
+//! go before it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,6 +16,7 @@ use towpath_wire::{ChannelId, HostId, Instant};
 
 use super::core::Engine;
 use super::metrics::Everything;
+use super::requests::Clients;
 use crate::protocol::Reply;
 
 /// Of the channels on which a daemon tells another what it measures.
@@ -99,14 +100,14 @@ fn heard(bytes: &[u8]) -> Option<u32> {
 impl Engine {
     /// A client wants to be told what another host measures.
     pub(super) fn observe_there(&mut self, client: u64, host: HostId, every_ms: Option<u32>) {
-        if self.remote.asked.len() + self.remote.unconnected.len() >= REMOTE_MAX {
+        if self.clients.remote.asked.len() + self.clients.remote.unconnected.len() >= REMOTE_MAX {
             let why = format!(
                 "{REMOTE_MAX} are told by this daemon what other hosts measure, no more are\n\
                  hint: end one of the programs that ask `towpath metrics --every`"
             );
             return self.reply(client, &Reply::Failed(why));
         }
-        if self.remote.has(client) {
+        if self.clients.remote.has(client) {
             let why = "this connection asks another host already\n\
                        hint: make another connection for another host";
             return self.reply(client, &Reply::Failed(why.into()));
@@ -114,7 +115,7 @@ impl Engine {
         let now = self.clock.now();
         self.node.connect_to(now, host, &mut self.memory);
         let wish = Wish { host, every_ms, until: now + PATIENCE };
-        self.remote.unconnected.insert(client, wish);
+        self.clients.remote.unconnected.insert(client, wish);
         if let Some(client) = self.clients.all.get_mut(&client) {
             client.reads_others = true;
         }
@@ -133,7 +134,7 @@ impl Engine {
 
     /// Asks the hosts that are connected by now; tells the clients of those that do not answer.
     fn ask_connected(&mut self, now: Instant) {
-        let all = std::mem::take(&mut self.remote.unconnected);
+        let all = std::mem::take(&mut self.clients.remote.unconnected);
         for (client, wish) in all {
             if !self.clients.all.contains_key(&client) {
                 continue;
@@ -142,12 +143,12 @@ impl Engine {
             if let Some(wire) = asked {
                 let (once, until) = (wish.every_ms.is_none(), Some(now + PATIENCE));
                 let asked = Asked { client, host: wish.host, once, until, owed: Vec::new() };
-                self.remote.asked.insert(wire, asked);
+                self.clients.remote.asked.insert(wire, asked);
             } else if now >= wish.until {
                 let why = format!("host {} does not answer", wish.host);
                 self.told_no_more(client, Some(why));
             } else {
-                self.remote.unconnected.insert(client, wish);
+                self.clients.remote.unconnected.insert(client, wish);
             }
         }
     }
@@ -178,15 +179,15 @@ impl Engine {
             }
             AssociationEvent::Sent { channel, block, .. }
             | AssociationEvent::Abandoned { channel, block, .. } => {
-                if let Some(told) = self.remote.told.get_mut(&(id, channel)) {
+                if let Some(told) = self.clients.remote.told.get_mut(&(id, channel)) {
                     told.under_way -= self.memory.len(block) as usize;
                 }
                 self.memory.release(block);
             }
             AssociationEvent::Ended { channel } => self.ended((id, channel)),
             AssociationEvent::Over(_) => {
-                self.remote.told.retain(|wire, _| wire.0 != id);
-                let asked = &mut self.remote.asked;
+                self.clients.remote.told.retain(|wire, _| wire.0 != id);
+                let asked = &mut self.clients.remote.asked;
                 let over: Vec<Wire> = asked.keys().filter(|wire| wire.0 == id).copied().collect();
                 let over: Vec<Asked> = over.iter().filter_map(|wire| asked.remove(wire)).collect();
                 for asked in over {
@@ -199,18 +200,18 @@ impl Engine {
     }
 
     fn is_asked(&mut self, id: AssociationId, open: &ChannelOpen) {
-        let of_host = self.remote.told.keys().filter(|wire| wire.0 == id).count();
-        if self.remote.told.len() >= REMOTE_MAX || of_host >= HOST_MAX {
+        let of_host = self.clients.remote.told.keys().filter(|wire| wire.0 == id).count();
+        if self.clients.remote.told.len() >= REMOTE_MAX || of_host >= HOST_MAX {
             self.node.finish_channel(id, open.channel, TOO_MANY);
         } else {
-            self.remote.told.insert((id, open.channel), Told::default());
+            self.clients.remote.told.insert((id, open.channel), Told::default());
         }
     }
 
     fn came(&mut self, wire: Wire, block: Block, len: u32) {
         let bytes = self.memory.bytes(block)[..len as usize].to_vec();
         self.memory.release(block);
-        if let Some(asked) = self.remote.asked.get_mut(&wire) {
+        if let Some(asked) = self.clients.remote.asked.get_mut(&wire) {
             asked.until = None;
             asked.owed.push(len);
             let client = asked.client;
@@ -218,7 +219,7 @@ impl Engine {
         }
         self.node.consumed(wire.0, wire.1, len);
         let now = self.clock.now();
-        if let Some(told) = self.remote.told.get_mut(&wire)
+        if let Some(told) = self.clients.remote.told.get_mut(&wire)
             && told.subscription.is_none()
             && let Some(ms) = heard(&bytes)
         {
@@ -230,14 +231,14 @@ impl Engine {
 
     /// The other daemon says nothing more.
     fn ended(&mut self, wire: Wire) {
-        self.remote.told.remove(&wire);
-        if let Some(asked) = self.remote.asked.remove(&wire) {
+        self.clients.remote.told.remove(&wire);
+        if let Some(asked) = self.clients.remote.asked.remove(&wire) {
             let has_all = asked.once && asked.until.is_none();
             let why = (!has_all).then(|| {
                 format!(
-                    "host {} tells nothing of what it measures: it has as many readers as it takes, \
-                     {HOST_MAX} of one host\nhint: end one of the programs that ask for it with \
-                     `towpath metrics --every`",
+                    "host {} tells nothing of what it measures: it has as many readers \
+                     as it takes, {HOST_MAX} of one host\nhint: end one of the programs that \
+                     ask for it with `towpath metrics --every`",
                     asked.host
                 )
             });
@@ -250,30 +251,30 @@ impl Engine {
     /// Tells other hosts what is due, of each a turn; gives room to those whose clients read.
     pub(super) fn serve_remote(&mut self) {
         let now = self.clock.now();
-        if !self.remote.unconnected.is_empty() {
+        if !self.clients.remote.unconnected.is_empty() {
             self.ask_connected(now);
         }
         self.hand_on(now);
         if self.remote_due().is_none_or(|due| due > now) {
             return;
         }
-        let told = &self.remote.told;
-        let last = self.remote.last.map_or(Bound::Unbounded, Bound::Excluded);
+        let told = &self.clients.remote.told;
+        let last = self.clients.remote.last.map_or(Bound::Unbounded, Bound::Excluded);
         let in_turn = told.range((last, Bound::Unbounded)).chain(told);
         let due = in_turn.filter(|(_, told)| told.due().is_some_and(|due| due <= now));
         let wires: Vec<Wire> = due.map(|(wire, _)| *wire).take(TELLINGS.min(told.len())).collect();
         for wire in wires {
-            self.remote.last = Some(wire);
+            self.clients.remote.last = Some(wire);
             self.tell_remote(now, wire);
         }
     }
 
     fn tell_remote(&mut self, now: Instant, (id, channel): Wire) {
-        let Some(told) = self.remote.told.get_mut(&(id, channel)) else { return };
+        let Some(told) = self.clients.remote.told.get_mut(&(id, channel)) else { return };
         let Some(mut subscription) = told.subscription.take() else { return };
         let delta = subscription.turn(now, told.under_way, &mut Everything(self));
         let over = subscription.is_over();
-        let Some(told) = self.remote.told.get_mut(&(id, channel)) else { return };
+        let Some(told) = self.clients.remote.told.get_mut(&(id, channel)) else { return };
         told.subscription = Some(subscription);
         self.pending.rushed = true;
         let mut lost = false;
@@ -292,16 +293,18 @@ impl Engine {
             lost = !sent;
         }
         if over || lost {
-            self.remote.told.remove(&(id, channel));
+            self.clients.remote.told.remove(&(id, channel));
             self.node.finish_channel(id, channel, DONE);
         }
     }
 
-    /// Clients that have gone are told no more; of what the others have read the room is given back.
+    /// Clients that have gone are told no more; of what the others have read the room is given
+    /// back.
     fn hand_on(&mut self, now: Instant) {
-        let Self { remote, clients, node, pending, .. } = self;
+        let Self { clients, node, pending, .. } = self;
+        let Clients { remote, all, .. } = clients;
         remote.asked.retain(|(id, channel), asked| {
-            let client = clients.all.get_mut(&asked.client);
+            let client = all.get_mut(&asked.client);
             let reads = client.as_ref().is_none_or(|client| client.backlog() <= BACKLOG_MAX);
             if reads && !asked.owed.is_empty() {
                 asked.owed.drain(..).for_each(|len| node.consumed(*id, *channel, len));
@@ -323,9 +326,9 @@ impl Engine {
 
     /// When [`Engine::serve_remote`] has something to do that no event brings.
     pub(super) fn remote_due(&self) -> Option<Instant> {
-        let due = self.remote.told.values().filter_map(Told::due);
-        let unanswered = self.remote.asked.values().filter_map(|asked| asked.until);
-        let unconnected = self.remote.unconnected.values().map(|wish| wish.until);
+        let due = self.clients.remote.told.values().filter_map(Told::due);
+        let unanswered = self.clients.remote.asked.values().filter_map(|asked| asked.until);
+        let unconnected = self.clients.remote.unconnected.values().map(|wish| wish.until);
         due.chain(unanswered).chain(unconnected).min()
     }
 }

@@ -12,6 +12,7 @@ use towpath_wire::{HostId, Instant, TaskId};
 use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
 use super::core::{Engine, refuses};
 use super::doors::Knock;
+use super::remote::Remote;
 use super::turn::Served;
 use super::unclaimed::Unclaimed;
 use crate::keeper::Keeper;
@@ -50,6 +51,8 @@ pub(super) struct Clients {
     pub(super) unclaimed: Unclaimed,
     /// Those that have a subscription.
     pub(super) observers: BTreeSet<u64>,
+    /// Of what other hosts measure.
+    pub(super) remote: Remote,
 }
 
 impl Engine {
@@ -220,10 +223,7 @@ impl Engine {
                 let reply = deleted.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
                 self.reply(key, &reply);
             }
-            Request::Unheard => {
-                let unheard = self.node.unheard();
-                self.reply(key, &Reply::Unheard(unheard));
-            }
+            Request::Unheard => self.reply(key, &Reply::Unheard(self.node.unheard())),
             Request::Explain { from, to } => {
                 let told = self.explain(from, to);
                 self.reply(key, &told);
@@ -236,10 +236,7 @@ impl Engine {
                 let (networks, more) = self.node.networks(after, LOADS_MAX);
                 self.reply(key, &Reply::Networks { networks, more });
             }
-            Request::Observe { host: Some(host), every_ms } if self.node.me() != Some(host) => {
-                self.observe_there(key, host, every_ms);
-            }
-            Request::Observe { every_ms, .. } => self.observe(key, every_ms),
+            Request::Observe { host, every_ms } => self.observe(key, host, every_ms),
             Request::Watch => {
                 if let Some(c) = self.clients.all.get_mut(&key) {
                     c.watches = true;

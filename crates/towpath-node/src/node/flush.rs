@@ -6,9 +6,9 @@ use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{Memory, SendError};
 use towpath_wire::{HostId, Instant};
 
-use super::{Contact, RETRY_EVERY};
+use super::Node;
 use crate::lanes::{Purpose, Waiting};
-use crate::node::Node;
+use crate::peers::{Contact, RETRY_EVERY};
 
 impl Node {
     /// Sends what waits for connected peers.
