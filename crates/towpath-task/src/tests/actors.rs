@@ -48,7 +48,9 @@ pub(crate) fn crowd(count: usize) -> (Vec<Task>, Vec<Side>) {
         (0..count).map(|_| enrol(&mut stage, 1)).unzip();
     for number in 1..count {
         let (before, rest) = sides.split_at_mut(number);
-        before.iter_mut().for_each(|side| stage::ring(&mut rest[0], side));
+        for side in before {
+            stage::ring(&mut rest[0], side);
+        }
     }
     let ids: Vec<TaskId> = tasks.iter().map(Task::id).collect();
     for _ in 0..2 {

@@ -130,7 +130,7 @@ fn what_comes_is_received_in_order_and_told_before_the_window_is_half_used() {
     assert_eq!(task.recv_on(channel, NOW), Ok(Some(message(3))));
     // What was not told yet goes with whatever goes next.
     task.unwatch(3).unwrap();
-    let mut heard = vec![said(&mut side), said(&mut side)];
+    let mut heard = [said(&mut side), said(&mut side)];
     heard.sort_by_key(|said| matches!(said, ToDaemon::Unwatch { .. }));
     assert_eq!(heard[0], ToDaemon::ChannelTaken { number: 0, messages: 1 });
     side.say(&ToTask::ChannelClosed { number: 0, why: Closed::ByPeer });

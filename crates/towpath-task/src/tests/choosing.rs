@@ -61,7 +61,7 @@ fn a_message_is_chosen_by_what_it_is_and_the_first_of_equals_is_taken() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| b.recv_by(Some(LONG), &mut |_| Choice::Take).unwrap());
         a.send(to, 6, b"late").unwrap();
-        assert_eq!(waits.join().unwrap().map(|m| m.into_bytes()), Some(b"late".to_vec()));
+        assert_eq!(waits.join().unwrap().map(crate::Message::into_bytes), Some(b"late".to_vec()));
     });
 }
 
@@ -200,9 +200,9 @@ fn a_sealed_loan_goes_to_several_and_more_than_once() {
     let mut own = crate::Loan::own(10);
     own.write(2, b"12345678");
     let short = own.seal(8);
-    assert_eq!(&*short, b"\0\0123456");
+    assert_eq!(&*short, b"\x00\x00123456");
     sender.send_sealed(ids[1], Envelope::tag(5), &short).unwrap();
-    assert_eq!(tasks[1].recv(&ANY).unwrap().bytes(), b"\0\0123456");
+    assert_eq!(tasks[1].recv(&ANY).unwrap().bytes(), b"\x00\x00123456");
     // More than half of the memory is not lent for long; nor to somebody who is alone.
     let sender = &mut tasks[0];
     assert!(sender.spare_loan(9 << 20).is_none());

@@ -22,7 +22,7 @@ fn arrays_are_shared_out_combined_and_put_together() {
     let members = ids(&tasks);
     all(&mut tasks, |n, task| {
         let mut team = task.team_of(&members).unwrap();
-        let (rank, root) = (n as i64, n == 1);
+        let (rank, root) = (i64::try_from(n).unwrap(), n == 1);
         assert_eq!((team.rank() as usize, team.size(), team.members()), (n, 3, &members[..]));
         let mut step = [rank, 10 * rank];
         team.broadcast_slice(task, 2, &mut step).unwrap();
@@ -32,7 +32,7 @@ fn arrays_are_shared_out_combined_and_put_together() {
         assert_eq!(sum, if root { [6, -3] } else { [rank + 1, -rank] });
         let mut most = [rank as f64, -(rank as f64)];
         team.all_reduce_slice(task, &mut most, Function::Max).unwrap();
-        assert!(most == [2.0, 0.0], "{most:?}");
+        assert_eq!(most.map(|value| value as i32), [2, 0]);
         assert_eq!(team.all_reduce_value(task, n as u32 + 2, Function::Product).unwrap(), 24);
         let mut up_to = [rank + 1];
         team.scan_slice(task, &mut up_to, Function::Sum).unwrap();
@@ -57,10 +57,10 @@ fn parts_of_arrays_go_where_they_belong() {
     let members = ids(&tasks);
     all(&mut tasks, |n, task| {
         let mut team = task.team_of(&members).unwrap();
-        let all = [1.5_f32, 2.5, 3.5, 4.5, 5.5, 6.5];
-        let mut part = [0.0; 2];
+        let all = [15_u32, 25, 35, 45, 55, 65];
+        let mut part = [0; 2];
         team.scatter_slice(task, 0, (n == 0).then_some(&all[..]), &mut part).unwrap();
-        assert!(part == [all[2 * n], all[2 * n + 1]]);
+        assert_eq!(part, [all[2 * n], all[2 * n + 1]]);
         let counts = [1, 0, 5];
         let root = (n == 2).then_some((&all[..], &counts[..]));
         let part = team.scatter_counts(task, 2, root).unwrap();
@@ -87,7 +87,7 @@ fn what_was_started_goes_on_until_its_values_are_asked_for() {
     let members = ids(&tasks);
     all(&mut tasks, |n, task| {
         let mut team = task.team_of(&members).unwrap();
-        let rank = n as i32;
+        let rank = i32::try_from(n).unwrap();
         let given = [7, 8];
         let shared = team.start_broadcast(task, 0, (n == 0).then_some(&given[..])).unwrap();
         let sums = team.start_all_reduce(task, &[rank, 1], Function::Sum).unwrap();
