@@ -20,6 +20,8 @@ mod poll;
 mod requests;
 mod spawner;
 mod tasks;
+#[cfg(test)]
+mod tests;
 pub(crate) mod tokens;
 mod turn;
 mod unclaimed;
