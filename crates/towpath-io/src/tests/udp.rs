@@ -294,7 +294,7 @@ fn a_train_that_the_kernel_refuses_is_counted_told_once_and_dropped() {
 fn one_train_at_a_time_is_received_where_it_is_asked_for() {
     let (mut near, mut far) = (bind(Ipv4Addr::LOCALHOST), bind(Ipv4Addr::LOCALHOST));
     let remote = far.local_addr().unwrap();
-    assert_eq!(far.receive_one(|_, _| panic!("nothing came")).unwrap(), false);
+    assert!(!far.receive_one(|_, _| panic!("nothing came")).unwrap());
     let mut batch = SendBatch::new();
     for seed in [1, 2] {
         train(&mut batch, remote, 50, 120, seed);
