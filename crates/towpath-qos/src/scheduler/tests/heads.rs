@@ -1,9 +1,9 @@
 //! An egress that knows only the head of each queue, and shows the next one when it has left: where
 //! the order is that of full queues, and where it is not.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::prelude::rust_2024::*;
-use std::time::Duration;
 use std::vec;
 
 use towpath_qos::scheduler::{Discipline, Packet, PortConfig, QueueConfig, QueueId, Scheduler};

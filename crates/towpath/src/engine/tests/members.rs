@@ -156,11 +156,10 @@ fn tasks_of_two_hosts_come_to_have_a_stream_that_outlives_them() {
         }
         assert!(b.wait(Some(LONG)).unwrap());
     };
-    let ended = |task: &TaskId| *task == first;
-    assert!(
-        matches!(&event, Event::Notice { event: WatchEvent::TaskEnded { task, .. }, .. } if ended(task)),
-        "{event:?}"
-    );
+    let Event::Notice { event: WatchEvent::TaskEnded { task, .. }, .. } = event else {
+        panic!("{event:?}")
+    };
+    assert_eq!(task, first);
     drop(b);
     for on in [1, 2] {
         until(|| (vm.counter(on, "streams_held") == 0).then_some(()));
