@@ -40,6 +40,10 @@
 //! them: `config`, `token`, `engine`, `daemon`, `leftovers`, `journal`, `lock`, `table`, `private`,
 //! `log`, `start`, `client`, `protocol`, `pacing`, `pvm`.
 
+// What builds virtual machines for integration tests speaks of the crate by its name.
+#[cfg(test)]
+extern crate self as towpath;
+
 #[doc(hidden)]
 pub mod client;
 #[doc(hidden)]
@@ -68,6 +72,9 @@ pub mod protocol;
 pub mod pvm;
 #[doc(hidden)]
 pub mod start;
+#[cfg(test)]
+#[path = "../tests/it/support/mod.rs"]
+mod support;
 #[doc(hidden)]
 pub mod table;
 #[doc(hidden)]

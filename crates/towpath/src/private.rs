@@ -507,3 +507,6 @@ impl ResultDir {
 fn other() -> String {
     "give another directory with --results".into()
 }
+
+#[cfg(test)]
+mod tests;

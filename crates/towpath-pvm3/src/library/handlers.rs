@@ -136,4 +136,63 @@ mod tests {
         assert!(handlers.find(0x4_0001, 78, 3).is_some());
         assert!(handlers.find(0x4_0002, 78, 3).is_none());
     }
+
+    /// Every way to say source, tag and context of three values each, −1 for any.
+    fn ways() -> impl Iterator<Item = [i32; 3]> {
+        let values = [-1, 7, 8];
+        (0..27).map(move |n| [values[n / 9], values[n / 3 % 3], values[n % 3]])
+    }
+
+    #[test]
+    fn two_handlers_for_one_message_are_refused_and_no_others() {
+        for [source, tag, context] in ways() {
+            let mut handlers = Handlers::new();
+            assert!(handlers.is_empty());
+            let first = handlers.add(source, tag, context, nothing);
+            // PVM's own messages have handlers already.
+            if tag == -1 && context == -1 {
+                assert_eq!(first, Err(Code::Exists));
+                assert!(handlers.is_empty());
+                continue;
+            }
+            assert_eq!((first, handlers.is_empty()), (Ok(9), false));
+            for way in ways().filter(|way| way[1] != -1 || way[2] != -1) {
+                let one = [source, tag, context];
+                let apart = (0..3).any(|n| one[n] != -1 && way[n] != -1 && one[n] != way[n]);
+                let added = handlers.add(way[0], way[1], way[2], nothing);
+                assert_eq!(added.is_ok(), apart, "{one:?} and {way:?}");
+                if let Ok(number) = added {
+                    handlers.delete(number).unwrap();
+                }
+            }
+            for way in ways().filter(|way| !way.contains(&-1)) {
+                let one = [source, tag, context];
+                let fits = (0..3).all(|n| one[n] == -1 || one[n] == way[n]);
+                let found = handlers.find(way[0], way[1], way[2]).map(|(_, found)| found);
+                assert_eq!(found, fits.then_some(one), "{way:?}");
+            }
+            assert_eq!(handlers.delete(9), Ok(0));
+            assert!(handlers.is_empty() && handlers.find(7, 7, 7).is_none());
+        }
+    }
+
+    #[test]
+    fn all_handlers_are_listed_with_pvms_own_before_them() {
+        let mut handlers = Handlers::new();
+        assert_eq!(handlers.list(), []);
+        assert_eq!(handlers.delete(8), Ok(0), "PVM's own can be taken away");
+        assert!(handlers.is_empty());
+        assert_eq!(handlers.add(3, 4, 5, nothing), Ok(8));
+        assert_eq!(handlers.add(3, 4, 6, nothing), Ok(9));
+        let list = handlers.list();
+        assert_eq!(list.len(), 10);
+        for (number, row) in (0..8).zip(&list) {
+            assert_eq!(*row, (number, -1, OWN_TAG + number, OWN_CONTEXT));
+        }
+        assert_eq!(list[8..], [(8, 3, 4, 5), (9, 3, 4, 6)]);
+        // What PVM's own are for is nobody's else.
+        assert!(handlers.find(1, OWN_TAG, OWN_CONTEXT).is_none());
+        assert_eq!(handlers.add(1, OWN_TAG, OWN_CONTEXT, nothing), Err(Code::Exists));
+        assert_eq!(handlers.add(1, OWN_TAG + 8, OWN_CONTEXT, nothing), Ok(10));
+    }
 }

@@ -38,6 +38,8 @@ mod session;
 mod spawn;
 mod system;
 #[cfg(test)]
+mod tables_tests;
+#[cfg(test)]
 mod tests;
 mod trace;
 mod waiting;

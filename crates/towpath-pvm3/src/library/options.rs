@@ -390,6 +390,8 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     /// Values, codes and effects as tried with PVM 3.4.6.
@@ -439,5 +441,130 @@ mod tests {
         assert!(trace.wants(108) && !trace.wants(107));
         assert!(!trace.wants(4000));
         assert_eq!(std::mem::size_of::<Trace>(), 68);
+    }
+
+    const ME: i32 = 0x4_000d;
+    const OTHER: i32 = 0x4_000e;
+
+    fn values(options: &Options) -> BTreeMap<i32, i32> {
+        (0..30).filter_map(|what| Some((what, options.value(what).ok()?))).collect()
+    }
+
+    /// What is other than it was.
+    fn changed(before: &BTreeMap<i32, i32>, options: &Options) -> Vec<(i32, i32)> {
+        values(options).into_iter().filter(|(what, value)| before[what] != *value).collect()
+    }
+
+    #[test]
+    fn each_option_is_kept_by_itself_but_for_what_children_begin_with() {
+        let begun = values(&Options::new());
+        let there: Vec<i32> = begun.keys().copied().collect();
+        assert_eq!(there, [&(1..19).collect::<Vec<_>>()[..], &[21, 22, 23, 24, 25]].concat());
+        let not_zero: Vec<_> = begun.iter().filter(|(_, value)| **value != 0).collect();
+        assert_eq!(not_zero, [(&1, &2), (&3, &1), (&10, &4080), (&18, &1)]);
+        for (what, value, passed_on) in [
+            (1, 1, None),
+            (2, 5, None),
+            (3, 2, None),
+            (4, ME, None),
+            (5, 77, None),
+            (6, ME, None),
+            (7, 78, None),
+            (8, 4096, None),
+            (9, 2, None),
+            (10, 8000, None),
+            (11, 6, None),
+            (12, ME, Some(4)),
+            (14, ME, Some(6)),
+            (16, 512, None),
+            (17, 3, None),
+            (18, 7, None),
+            (21, 9, None),
+            (22, 8, None),
+        ] {
+            let mut options = Options::new();
+            assert_eq!(options.set(what, value, ME), Ok(begun[&what]), "option {what}");
+            let mut expected = vec![(what, value)];
+            expected.extend(passed_on.map(|what| (what, value)));
+            expected.sort_unstable();
+            assert_eq!(changed(&begun, &options), expected, "option {what}");
+            assert_eq!(options.reserved, what == 11);
+        }
+        for (what, code) in [
+            (0, Code::BadParam),
+            (19, Code::BadParam),
+            (20, Code::BadParam),
+            (23, Code::NotImpl),
+            (24, Code::NotImpl),
+            (25, Code::NotImpl),
+            (26, Code::BadParam),
+        ] {
+            let mut options = Options::new();
+            assert_eq!(options.set(what, 1, ME), Err(code), "option {what}");
+            assert_eq!(changed(&begun, &options), []);
+        }
+        for what in [1, 9, 17] {
+            for value in [0, 4, -1] {
+                let mut options = Options::new();
+                assert_eq!(options.set(what, value, ME), Err(Code::BadParam));
+                assert_eq!(changed(&begun, &options), []);
+            }
+        }
+    }
+
+    /// Output and trace go by the same rules: the numbers of their options differ.
+    #[test]
+    fn a_destination_that_is_another_task_keeps_its_tag_and_context() {
+        for (own, own_tag, child, child_tag, child_context) in
+            [(12, 13, 4, 5, 21), (14, 15, 6, 7, 22)]
+        {
+            let mut options = Options::new();
+            // Without a destination there is no tag.
+            let begun = values(&options);
+            assert_eq!(options.set(own_tag, 5, ME), Ok(0));
+            assert_eq!(changed(&begun, &options), []);
+            assert_eq!(options.set(own, OTHER, ME), Ok(0));
+            assert_eq!(options.set(own_tag, 5, ME), Ok(0));
+            assert_eq!(options.set(own_tag, 6, ME), Ok(5), "the tag before");
+            let mut expected = [(own, OTHER), (own_tag, 6), (child, OTHER), (child_tag, 6)];
+            expected.sort_unstable();
+            assert_eq!(changed(&begun, &options), expected);
+            // A child's output goes there with this tag and context, or not there.
+            assert_eq!(options.set(child_tag, 7, ME), Err(Code::BadParam));
+            assert_eq!(options.set(child_tag, 6, ME), Ok(6));
+            assert_eq!(options.set(child_context, 3, ME), Err(Code::BadParam));
+            assert_eq!(options.set(child_context, 0, ME), Ok(0));
+            assert_eq!(options.set(child, 0, ME), Ok(OTHER));
+            assert_eq!(options.set(child, OTHER, ME), Ok(0));
+            assert_eq!(options.set(child, ME, ME), Ok(OTHER));
+            assert_eq!(options.set(child_tag, 7, ME), Ok(6));
+            assert_eq!(options.set(child_context, 3, ME), Ok(0));
+            assert_eq!(options.set(child, OTHER, ME), Err(Code::BadParam), "its tag is another");
+            assert_eq!(options.set(child, OTHER + 1, ME), Err(Code::BadParam));
+            assert_eq!(options.value(child), Ok(ME));
+            assert_eq!(options.set(child, 0, ME), Ok(ME));
+            // What is said of the task's own is said of children, too.
+            assert_eq!(options.set(own_tag, 8, ME), Ok(6));
+            assert_eq!((options.value(child), options.value(child_tag)), (Ok(OTHER), Ok(8)));
+            assert_eq!(options.value(child_context), Ok(0));
+        }
+    }
+
+    #[test]
+    fn a_mask_is_text_with_an_end_and_of_one_length() {
+        let mut trace = Trace::new();
+        assert_eq!(trace.mask_text(), [b'@'; MASK - 1]);
+        assert!((0..400).all(|event| !trace.wants(event)));
+        trace.set_mask_text(&[b'A'; MASK - 2]);
+        trace.set_mask_text(&[b'A'; MASK]);
+        assert_eq!(trace.mask_text(), [b'@'; MASK - 1], "another length is none");
+        let mut text = [b'@'; MASK - 1];
+        (text[0], text[3]) = (b'A', b'F');
+        trace.set_mask_text(&text);
+        assert_eq!(trace.mask_text(), text);
+        let wanted: Vec<usize> = (0..4 * MASK).filter(|event| trace.wants(*event)).collect();
+        assert_eq!(wanted, [0, 13, 14]);
+        trace.mask[2] = 0;
+        assert_eq!(trace.mask_text(), b"A@", "it ends where a program ends it");
     }
 }

@@ -64,3 +64,68 @@ pub(super) fn get_of(name: &str, wanted: MailWanted) -> RegistryOp {
 pub(super) fn code_of(fault: &towpath::Fault) -> i32 {
     of_fault(fault).number()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_of_programs_keep_their_sign_and_none_is_the_machines() {
+        for context in [0, 1, 0x7_ffff, -1, -2, (1 << 30) - 1, -(1 << 30)] {
+            let raw = context_of(context);
+            assert!(raw < 1 << 31, "{context}");
+            assert_eq!(context_from(raw), context);
+        }
+        assert_eq!((context_of(5), context_of(-1)), (5, 0x7fff_ffff));
+    }
+
+    #[test]
+    fn ends_are_told_as_wait_tells_them() {
+        use towpath::Ending;
+        let not_started = Ending::NotStarted { errno: 2, text: String::new() };
+        for (ending, status) in [
+            (Some(Ending::Exited(0)), 0),
+            (Some(Ending::Exited(3)), 0x300),
+            (Some(Ending::Exited(-1)), 0xff00),
+            (Some(Ending::Signalled(15)), 15),
+            (Some(Ending::Signalled(0x8b)), 11),
+            (Some(Ending::TimedOut), 9),
+            (Some(not_started), 0x7f00),
+            (Some(Ending::HostLost), 0),
+            (None, 0),
+        ] {
+            assert_eq!(status_of(ending.as_ref()), status, "{ending:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_of_a_mailbox_is_asked_for() {
+        let wanted = |index, later| MailWanted { index, later, delete: !later, wait: later };
+        let RegistryOp::Get { name, index, from, delete, wait } = get_of("box", wanted(7, false))
+        else {
+            panic!("another question")
+        };
+        assert_eq!((name.as_str(), index, from, delete, wait), ("box", Some(7), 7, true, false));
+        let RegistryOp::Get { index, from, delete, wait, .. } = get_of("box", wanted(7, true))
+        else {
+            panic!("another question")
+        };
+        assert_eq!((index, from, delete, wait), (None, 7, false, true));
+        let rules = MailRules { persistent: true, many: false, overwritable: true };
+        let towpath::MailRules { persistent, many, overwritable } = rules_of(rules);
+        assert_eq!((persistent, many, overwritable), (true, false, true));
+    }
+
+    #[test]
+    fn numbers_are_the_low_halves() {
+        let host = HostId::new(3, 9).unwrap();
+        assert_eq!(slot_of(host), 3 << 18);
+        assert_eq!(low(host.task(5).unwrap()), 3 << 18 | 5);
+        let envelope = envelope_of(Envelope { tag: 4, context: -3, format: 8 });
+        assert_eq!((envelope.tag, envelope.context, envelope.format), (4, 0x7fff_fffd, 8));
+        assert_eq!(code_of(&towpath::Fault::NoHost), Code::NoHost.number());
+        let refused: Result<(), _> = Err(towpath::AskError::Unexpected);
+        assert_eq!(asked(refused), Err(Code::DSysErr));
+        assert_eq!(asked(Ok(3)), Ok(3));
+    }
+}

@@ -149,4 +149,36 @@ mod tests {
     fn this_library_is_a_file() {
         assert!(library().unwrap().is_file());
     }
+
+    #[test]
+    fn the_program_hears_nothing_of_what_starts_hosts() {
+        let host = towpath_task::HostId::new(1, 1).unwrap();
+        let (own, other) = (host.task(5).unwrap(), host.task(6).unwrap());
+        let mut starter = Starter { task: Some(own), watch: Some(9) };
+        let output =
+            |task| Event::Output { task, stream: towpath_task::Stream::Out, bytes: vec![] };
+        assert!(starter.takes(&output(own)) && !starter.takes(&output(other)));
+        assert!(!starter.takes(&Event::End(String::new())));
+        let notice = |watch, task| {
+            let event = towpath_task::WatchEvent::TaskEnded { task, ending: None };
+            Event::Notice { watch, event }
+        };
+        assert!(!starter.takes(&notice(8, own)) && starter.watch == Some(9));
+        assert!(starter.takes(&notice(9, own)) && starter.watch.is_none());
+        assert!(!starter.takes(&notice(9, own)), "it has come");
+    }
+
+    #[test]
+    fn a_host_is_known_by_its_name_whatever_its_options() {
+        let row = |name: &str| HostRow {
+            tid: 1 << 18,
+            name: name.into(),
+            arch: String::new(),
+            speed: 1000,
+            dsig: 0,
+        };
+        let hosts = [row("a"), row("b")];
+        assert_eq!(named(&hosts, "b sp=7").map(|row| row.name.as_str()), Some("b"));
+        assert!(named(&hosts, "c").is_none() && named(&hosts, "").is_none());
+    }
 }

@@ -65,4 +65,25 @@ mod tests {
         assert_eq!(shown("/bin/a b c"), "/bin/a");
         assert_eq!(shown(""), "");
     }
+
+    #[test]
+    fn a_process_that_only_asks_a_tasker_is_no_task_of_the_programs() {
+        let task = |pid, command: &str| TaskInfo {
+            id: towpath_task::HostId::new(1, 1).unwrap().task(pid).unwrap(),
+            requester: towpath_task::HostId::new(1, 1).unwrap(),
+            pid,
+            age_us: 0,
+            command: command.into(),
+            parent: None,
+            enrolled: true,
+            started: true,
+        };
+        let stands = task(7, "towpath pvm --by-tasker 3 --flags=0 -- /bin/a");
+        let asks = task(7, "towpath");
+        let other = task(8, "/bin/b");
+        let starters = starters(&[stands.clone(), other.clone()]);
+        assert_eq!(starters, [7]);
+        let only = [&stands, &asks, &other].map(|task| only_asks(task, &starters));
+        assert_eq!(only, [false, true, false]);
+    }
 }

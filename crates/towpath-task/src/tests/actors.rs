@@ -41,6 +41,47 @@ pub(crate) fn with_ring() -> Pair {
     (a, a_side, b, b_side)
 }
 
+/// Tasks of one host, each with a ring to every other one.
+pub(crate) fn crowd(count: usize) -> (Vec<Task>, Vec<Side>) {
+    let mut stage = Stage::new();
+    let (mut tasks, mut sides): (Vec<Task>, Vec<Side>) =
+        (0..count).map(|_| enrol(&mut stage, 1)).unzip();
+    for number in 1..count {
+        let (before, rest) = sides.split_at_mut(number);
+        for side in before {
+            stage::ring(&mut rest[0], side);
+        }
+    }
+    let ids: Vec<TaskId> = tasks.iter().map(Task::id).collect();
+    for _ in 0..2 {
+        for task in &mut tasks {
+            task.poll().unwrap();
+        }
+    }
+    for task in &mut tasks {
+        let own = task.id();
+        let mut others = ids.iter().copied().filter(|id| *id != own);
+        assert!(others.all(|other| task.route(other) == crate::Route::Ring));
+    }
+    (tasks, sides)
+}
+
+/// Has every task do something, each in a thread of its own; what came of it.
+pub(crate) fn all<T: Send>(
+    tasks: &mut [Task],
+    work: impl Fn(usize, &mut Task) -> T + Sync,
+) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = tasks
+            .iter_mut()
+            .enumerate()
+            .map(|(n, task)| scope.spawn(move || work(n, task)))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
 /// The header of a message of one piece.
 pub(crate) fn header(src: TaskId, dst: TaskId, tag: i64, seq: u32, len: usize) -> Header {
     Header { src, dst, tag, context: 0, seq, format: 0, total: len as u64, offset: 0 }

@@ -83,7 +83,7 @@ fn a_multicast_reaches_all_or_none() {
                 assert_eq!(body[2..10], q.to_raw().to_le_bytes());
             }
             Heard::Data(header, bytes) => to_p.push((header.seq, header.tag, bytes)),
-            Heard::Control(_) => {}
+            Heard::Control(_) | Heard::OnChannel(..) => {}
         }
     }
     assert_eq!(casts, 1);

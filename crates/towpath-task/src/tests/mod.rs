@@ -4,9 +4,15 @@ pub(crate) mod actors;
 pub(crate) mod stage;
 
 mod arming;
+mod calls;
+mod channels;
+mod choosing;
 mod limits;
 mod meeting;
 mod members;
 mod messages;
+mod questions;
 mod rings;
 mod streams;
+mod teams;
+mod values;

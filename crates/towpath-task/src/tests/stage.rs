@@ -12,7 +12,9 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use towpath_io::shared::{Bell, Lender, PairFds, Segment};
 use towpath_vm::talk::{ToDaemon, ToTask, Welcome, decode, encode};
-use towpath_wire::talk::{FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, Lent};
+use towpath_wire::talk::{
+    ChannelFront, FRAME_HEAD_LEN, FrameHead, FrameKind, HEADER_LEN, Header, Lent,
+};
 use towpath_wire::{HostId, TaskId};
 
 /// Bytes of each task's arena.
@@ -45,6 +47,7 @@ pub(crate) enum Heard {
     Control(ToDaemon),
     Data(Header, Vec<u8>),
     Multicast(Vec<u8>),
+    OnChannel(ChannelFront, Vec<u8>),
 }
 
 impl Stage {
@@ -99,6 +102,12 @@ impl Side {
     /// A piece of a message by the daemons.
     pub(crate) fn piece(&mut self, header: &Header, payload: &[u8]) {
         self.write(FrameKind::Data, &[&header.emit(), payload], &[]);
+    }
+
+    /// A message on a channel.
+    pub(crate) fn on_channel(&mut self, number: u32, message: &[u8]) {
+        let front = ChannelFront { number, left: None }.emit();
+        self.write(FrameKind::Channel, &[&front, message], &[]);
     }
 
     fn write(&mut self, kind: FrameKind, parts: &[&[u8]], fds: &[OwnedFd]) {
@@ -213,6 +222,10 @@ fn heard(kind: FrameKind, body: &[u8]) -> Heard {
             Heard::Data(Header::parse(head).unwrap(), payload.to_vec())
         }
         FrameKind::Multicast => Heard::Multicast(body.to_vec()),
-        FrameKind::Lent | FrameKind::Channel => unreachable!("not a piece, or in the segment"),
+        FrameKind::Channel => {
+            let (front, message) = ChannelFront::split(body).unwrap();
+            Heard::OnChannel(front, message.to_vec())
+        }
+        FrameKind::Lent => unreachable!("in the segment"),
     }
 }

@@ -148,3 +148,136 @@ proptest! {
         prop_assert_eq!(endpoint.held(), 0);
     }
 }
+
+#[test]
+fn numbers_of_messages_count_for_each_peer_and_go_round() {
+    let mut endpoint = Endpoint::<()>::new(1);
+    for n in 0..3 {
+        assert_eq!((endpoint.next_number(task(1)), endpoint.take_number(task(1))), (n, n));
+    }
+    assert_eq!(endpoint.next_number(task(3)), 0, "another peer's are its own");
+    endpoint.gone(task(1));
+    assert_eq!(endpoint.next_number(task(1)), 0, "nothing is kept of one that has gone");
+}
+
+#[test]
+fn a_piece_goes_out_as_far_as_its_credit_reaches() {
+    use crate::talk::CREDIT_FIRST;
+    use towpath_wire::talk::{PIECE_CHARGE, PIECE_MAX};
+    let mut endpoint = Endpoint::<()>::new(1);
+    let to = task(1);
+    assert_eq!(endpoint.room(to, 0), Some(0));
+    assert_eq!(endpoint.room(to, 10), Some(10));
+    assert_eq!(
+        endpoint.room(to, usize::MAX),
+        Some(PIECE_MAX.min((CREDIT_FIRST - PIECE_CHARGE) as usize))
+    );
+    // All but room for a piece of three bytes.
+    let mut left = CREDIT_FIRST;
+    while left > PIECE_CHARGE + 3 {
+        let most = left - PIECE_CHARGE;
+        let payload = most.min(1000).min(if most > 1000 + PIECE_CHARGE + 3 {
+            1000
+        } else {
+            most - PIECE_CHARGE - 3
+        });
+        endpoint.wrote(to, payload as usize);
+        left -= payload + PIECE_CHARGE;
+    }
+    assert_eq!(left, PIECE_CHARGE + 3);
+    assert_eq!(endpoint.unasked(), CREDIT_FIRST - left);
+    assert_eq!((endpoint.room(to, 9), endpoint.room(to, 2)), (Some(3), Some(2)));
+    endpoint.wrote(to, 3);
+    assert_eq!((endpoint.room(to, 9), endpoint.room(to, 0)), (None, None));
+    // That is said once, and again when more was let and is used up.
+    assert!(endpoint.blocked(to) && !endpoint.blocked(to));
+    endpoint.credit(to, CREDIT_FIRST);
+    assert!(!endpoint.blocked(to), "it is no more than there was");
+    endpoint.credit(to, CREDIT_FIRST + PIECE_CHARGE);
+    assert_eq!((endpoint.room(to, 9), endpoint.room(to, 0)), (None, Some(0)), "an empty one has");
+    endpoint.credit(to, CREDIT_FIRST + PIECE_CHARGE + 5);
+    assert_eq!(endpoint.room(to, 9), Some(5));
+    endpoint.wrote(to, 5);
+    assert_eq!(endpoint.unasked(), CREDIT_FIRST, "what was asked for does not count");
+    assert!(endpoint.blocked(to));
+    // Credit for somebody who is unknown changes nothing.
+    endpoint.credit(task(9), 1 << 40);
+    assert_eq!(endpoint.room(task(9), usize::MAX), endpoint.room(task(8), usize::MAX));
+}
+
+#[test]
+fn who_asks_before_its_credit_is_used_up_has_none_until_it_is_given() {
+    let mut endpoint = Endpoint::<()>::new(1);
+    let to = task(1);
+    endpoint.wrote(to, 100);
+    let before = endpoint.unasked();
+    assert!(endpoint.blocked(to));
+    assert_eq!(endpoint.room(to, 0), None);
+    endpoint.credit(to, before + 64 + 7);
+    assert_eq!(endpoint.room(to, 100), Some(7));
+    endpoint.wrote(to, 7);
+    assert_eq!(endpoint.unasked(), before);
+}
+
+#[test]
+fn nothing_goes_unasked_to_hosts_that_want_to_be_asked_first() {
+    let mut endpoint = Endpoint::<()>::new(1);
+    let host = |slot| HostId::new(slot, 1).unwrap();
+    let (near, far) = (host(1).task(1).unwrap(), host(2).task(1).unwrap());
+    endpoint.ask_first(host(2), true);
+    endpoint.ask_first(host(2), true);
+    assert_eq!((endpoint.room(near, 5), endpoint.room(far, 5)), (Some(5), None));
+    assert!(endpoint.blocked(far));
+    endpoint.credit(far, 64 + 5);
+    assert_eq!(endpoint.room(far, 9), Some(5), "it was asked");
+    let other = host(2).task(2).unwrap();
+    assert_eq!(endpoint.room(other, 5), None);
+    endpoint.ask_first(host(2), false);
+    assert_eq!(endpoint.room(other, 5), Some(5));
+}
+
+#[test]
+fn a_task_that_has_gone_is_remembered_until_it_speaks_again_or_many_others_went() {
+    let mut endpoint = Endpoint::<()>::new(1);
+    let bytes = message(0, 50);
+    assert!(!endpoint.has_ended(task(1)));
+    endpoint.piece(&header(0, 100, 0), &bytes).unwrap();
+    endpoint.piece(&Header { seq: 2, ..header(2, 1, 0) }, &[1]).unwrap_err();
+    assert_eq!(endpoint.held(), 50);
+    endpoint.gone(task(1));
+    endpoint.gone(task(1));
+    assert_eq!((endpoint.held(), endpoint.has_ended(task(1))), (0, true));
+    // Something late of it says nothing; a first message does.
+    endpoint.piece(&header(0, 100, 50), &bytes).unwrap();
+    endpoint.piece(&header(4, 1, 0), &[1]).unwrap();
+    assert!(endpoint.has_ended(task(1)) && received(&mut endpoint).is_empty());
+    endpoint.piece(&header(0, 1, 0), &[7]).unwrap();
+    assert!(!endpoint.has_ended(task(1)));
+    assert_eq!(received(&mut endpoint), [[7]]);
+    for n in 0..1024 {
+        endpoint.gone(task(100 + n));
+    }
+    assert!(endpoint.has_ended(task(100)));
+    endpoint.gone(task(5));
+    assert!(!endpoint.has_ended(task(100)) && endpoint.has_ended(task(101)));
+}
+
+#[test]
+fn messages_of_other_routes_are_taken_in_their_turn_with_those_of_the_daemons() {
+    let mut endpoint = Endpoint::new(1);
+    assert!(endpoint.is_turn(task(1), 0) && !endpoint.is_turn(task(1), 1));
+    // The second comes by the daemons before the first, which comes by another route.
+    endpoint.piece(&header(0, 1, 0), &[0]).unwrap();
+    endpoint.piece(&header(2, 1, 0), &[2]).unwrap();
+    assert!(endpoint.is_turn(task(1), 1));
+    endpoint.arrive(&header(1, 1, 0), Body::Own(alloc::vec![1]));
+    assert_eq!(received(&mut endpoint), [[0], [1], [2]]);
+    // One that is received straight from there counts all the same.
+    endpoint.piece(&header(4, 1, 0), &[4]).unwrap();
+    assert!(received(&mut endpoint).is_empty() && endpoint.held() == 1);
+    endpoint.pass(task(1));
+    assert_eq!(received(&mut endpoint), [[4]]);
+    assert!(endpoint.is_turn(task(1), 5));
+    endpoint.pass(task(1));
+    assert!(endpoint.is_turn(task(1), 6));
+}

@@ -21,6 +21,8 @@ mod remote;
 mod requests;
 mod spawner;
 mod tasks;
+#[cfg(test)]
+mod tests;
 pub(crate) mod tokens;
 mod turn;
 mod unclaimed;

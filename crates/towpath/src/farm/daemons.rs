@@ -130,3 +130,108 @@ impl<'a> Daemons<'a> {
         self.link.as_ref().ok_or(ClientError::Gone)?.try_next()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::protocol::greeting;
+    use crate::support::{LONG, Vm};
+
+    const NOW: Instant = Instant::ZERO;
+
+    /// A daemon that says who it is, and nothing else.
+    fn silent(dir: &Path, name: &str) -> PathBuf {
+        let path = dir.join(name);
+        let listener = UnixListener::bind(&path).unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let (bytes, len) = greeting().emit();
+                // Who has gone already needs no greeting.
+                let _ = stream.write_all(&bytes[..len]);
+                std::thread::spawn(move || stream.read_to_end(&mut Vec::new()));
+            }
+        });
+        path
+    }
+
+    #[test]
+    fn the_first_daemon_that_answers_is_worked_through_and_tells_its_hosts() {
+        let vm = Vm::up(1);
+        let (none, one) = (vm.host(9).join("sock"), vm.host(1).join("sock"));
+        let mut daemons = Daemons::new(vec![&none, &one]);
+        assert!(!daemons.is_connected());
+        assert!(matches!(daemons.next(NOW, Duration::ZERO), Err(ClientError::Gone)));
+        assert!(matches!(daemons.try_next(), Err(ClientError::Gone)));
+        daemons.connect(NOW).unwrap();
+        assert!(daemons.is_connected() && !daemons.is_settled());
+        assert_eq!(daemons.path(), one.display().to_string());
+        let hosts = daemons.next(NOW, LONG).unwrap();
+        assert!(matches!(&hosts, Some(Reply::Hosts(hosts)) if hosts.len() == 1), "{hosts:?}");
+        daemons.settled();
+        assert!(daemons.is_settled());
+        // It is watched: and what is asked is written when it is told to be.
+        daemons.push(&Request::Info).unwrap();
+        assert!(!daemons.is_full());
+        let late = NOW + ANSWER * 2;
+        assert!(matches!(daemons.next(late, Duration::from_millis(20)), Ok(None)), "nobody asked");
+        daemons.flush().unwrap();
+        assert!(matches!(daemons.next(late, LONG), Ok(Some(Reply::Info(_)))));
+        assert!(matches!(daemons.try_next(), Ok(None)));
+        while !daemons.is_full() {
+            daemons.push(&Request::Info).unwrap();
+        }
+        daemons.flush().unwrap();
+        assert!(!daemons.is_full());
+        assert!(matches!(daemons.next(late, LONG), Ok(Some(Reply::Info(_)))));
+        daemons.disconnect();
+        assert!(!daemons.is_connected() && !daemons.is_full());
+        assert!(daemons.push(&Request::Info).is_ok() && daemons.flush().is_ok());
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_tell_its_hosts_is_given_up_and_each_other_is_tried() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ["one", "two"].map(|name| silent(dir.path(), name));
+        let mut daemons = Daemons::new(paths.iter().map(PathBuf::as_path).collect());
+        daemons.connect(NOW).unwrap();
+        assert_eq!(daemons.path(), paths[0].display().to_string());
+        let just = NOW + ANSWER - Duration::from_nanos(1);
+        assert!(matches!(daemons.next(just, Duration::ZERO), Ok(None)));
+        let given_up = daemons.next(NOW + ANSWER, Duration::ZERO).unwrap_err();
+        let said = format!("the daemon at {} did not answer within 5 s", daemons.path());
+        assert!(given_up.to_string().starts_with(&said), "{given_up}");
+        // Each once more since one was last any good, and no more.
+        for at in [1, 0] {
+            daemons.connect_next(NOW, ClientError::Gone).unwrap();
+            assert_eq!(daemons.path(), paths[at].display().to_string());
+        }
+        daemons.settled();
+        for at in [1, 0, 1] {
+            daemons.connect_next(NOW, ClientError::Gone).unwrap();
+            assert_eq!(daemons.path(), paths[at].display().to_string());
+        }
+        let over = daemons.connect_next(NOW, ClientError::Silent);
+        assert!(matches!(over, Err(ClientError::Silent)), "{over:?}");
+        assert!(!daemons.is_connected());
+    }
+
+    #[test]
+    fn where_no_daemon_answers_the_first_one_says_why() {
+        let paths = ["/no/such/a", "/no/such/b"].map(PathBuf::from);
+        let mut daemons = Daemons::new(paths.iter().map(PathBuf::as_path).collect());
+        let error = daemons.connect(NOW).unwrap_err();
+        assert!(matches!(&error, ClientError::Connect { path, .. } if *path == paths[0]));
+        assert!(!daemons.is_connected());
+        let mut nothing = Daemons::new(Vec::new());
+        let error = nothing.connect(NOW).unwrap_err().to_string();
+        assert!(error.starts_with("no daemon to work with"), "{error}");
+        assert_eq!(nothing.path(), "");
+        let error = nothing.connect_next(NOW, ClientError::Gone).unwrap_err();
+        assert!(matches!(error, ClientError::Failed(_)), "{error}");
+    }
+}

@@ -107,3 +107,59 @@ impl Outbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn connection() -> (Interleaved, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let reader = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        reader.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        (Interleaved::new(stream), reader)
+    }
+
+    #[test]
+    fn messages_go_whole_and_in_order_or_not_at_all() {
+        let (out, mut reader) = connection();
+        assert!(out.send([b"first ", b"message"]));
+        let message = |n: u8| vec![n; 30_000];
+        let mut kept = 0;
+        // Until the kernel takes no more, and then as much as is kept.
+        while out.send([&message(kept), &[]]) {
+            kept += 1;
+        }
+        assert!(out.flush() && !out.is_broken());
+        let waiting = out.0.lock().unwrap().waiting.len();
+        assert!(waiting <= OUTBOX_MAX && waiting + 30_000 > OUTBOX_MAX, "{waiting}");
+        assert_eq!(out.0.lock().unwrap().dropped, 1);
+        let mut expected = b"first message".to_vec();
+        (0..kept).for_each(|n| expected.extend(message(n)));
+        let mut came = vec![0; expected.len()];
+        std::thread::scope(|scope| {
+            scope.spawn(|| reader.read_exact(&mut came).unwrap());
+            while out.flush() {
+                std::thread::yield_now();
+            }
+        });
+        assert!(came == expected);
+        assert!(out.send([&[], b"again"]), "there is room");
+        assert!(!out.flush(), "nothing is left");
+    }
+
+    #[test]
+    fn a_connection_that_is_closed_takes_nothing_more() {
+        let (out, reader) = connection();
+        drop(reader);
+        while !out.is_broken() {
+            out.send([b"x", b"y"]);
+        }
+        assert!(!out.send([b"x", b"y"]));
+    }
+}

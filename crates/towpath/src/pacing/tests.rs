@@ -1,5 +1,8 @@
 //! Streams over loopback.
 
+mod players;
+mod receivers;
+
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;

@@ -245,4 +245,99 @@ mod tests {
         assert!(matches!(library.title("sub"), Err(TitleError::NoFile)));
         assert!(matches!(library.title("gone.ts"), Err(TitleError::Open(_))));
     }
+
+    const PID: u16 = 0x100;
+    /// Packets from one reference to the next.
+    const EVERY: u64 = 10;
+
+    /// Packets of nothing but a clock, `stride` bytes each, that shows `ticks` of each reference.
+    fn film(packets: u64, stride: usize, ticks: impl Fn(u64) -> u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for number in 0..packets {
+            bytes.extend(vec![0; stride - 188]);
+            let mut packet = vec![0x47, (PID >> 8) as u8, PID as u8, 0x10 | (number % 16) as u8];
+            if number % EVERY == 0 {
+                let ticks = ticks(number / EVERY) % WRAP;
+                let field = (ticks / 300) << 15 | 0x3F << 9 | (ticks % 300);
+                packet[3] |= 0x20;
+                packet.extend([7, 0x10]);
+                packet.extend(&field.to_be_bytes()[2..]);
+            }
+            packet.resize(188, 0xFF);
+            bytes.extend(packet);
+        }
+        bytes
+    }
+
+    fn title_of(bytes: &[u8]) -> Title {
+        let file = tempfile::tempfile().expect("file");
+        file.write_all_at(bytes, 0).expect("write");
+        title(file).expect("title")
+    }
+
+    #[test]
+    fn a_time_in_a_long_film_is_found_to_the_reference_whatever_its_packets_are() {
+        // A reference each 20 ms; the clock wraps in the middle.
+        const STEP: u64 = 540_000;
+        for (stride, format) in [(188, Format::Ts188), (192, Format::Ts192)] {
+            let packets = 17_003;
+            let from = WRAP - 700 * STEP;
+            let title = title_of(&film(packets, stride, |n| from + n * STEP));
+            assert_eq!((title.format, title.size), (format, packets * stride as u64));
+            let last = (packets - 1) / EVERY;
+            assert_eq!(title.duration, Some(Duration::from_millis(20 * last)));
+            for n in (0..=last).step_by(97).chain([1, 2, 699, 700, 701, last - 1, last]) {
+                for beyond in [0, 19] {
+                    let time = Duration::from_millis(20 * n + beyond);
+                    let at = n * EVERY * stride as u64;
+                    assert_eq!(title.seek(time).expect("seek"), at, "reference {n}");
+                }
+            }
+            // Later than it plays: from its last one.
+            let beyond = title.seek(Duration::from_hours(1)).expect("seek");
+            assert_eq!(beyond, last * EVERY * stride as u64);
+        }
+    }
+
+    #[test]
+    fn where_the_clock_breaks_a_time_is_looked_for_by_its_share() {
+        // In its second half the clock begins anew, a day later; its end says an hour all the same.
+        let hour = 3600 * 27_000_000;
+        let ticks = |n: u64| match n {
+            0..800 => n * 540_000,
+            800..1600 => 20 * hour + n * 540_000,
+            _ => hour,
+        };
+        let title = title_of(&film(17_001, 188, ticks));
+        assert_eq!(title.duration, Some(Duration::from_hours(1)));
+        let at = title.seek(Duration::from_mins(30)).expect("seek");
+        let share = at as f64 / title.size as f64;
+        assert!(at.is_multiple_of(188) && (0.499..0.501).contains(&share), "{at}: {share}");
+    }
+
+    #[test]
+    fn a_film_without_a_clock_begins_at_its_beginning() {
+        let mut bytes = film(100, 188, |n| n * 540_000);
+        for packet in bytes.chunks_mut(188) {
+            packet[3] &= !0x20;
+        }
+        let title = title_of(&bytes);
+        assert_eq!((title.duration, title.first), (None, None));
+        assert_eq!(title.seek(Duration::from_secs(5)).expect("seek"), 0);
+        // One that would be longer than a day has a clock that says nothing of its length.
+        let day = title_of(&film(21, 188, |n| n * (12 * 3600 + 1) * 27_000_000));
+        assert_eq!(day.duration, None);
+        let less = title_of(&film(21, 188, |n| n * 12 * 3600 * 27_000_000));
+        assert_eq!(less.duration, Some(Duration::from_hours(24)));
+    }
+
+    #[test]
+    fn a_name_may_be_as_long_as_a_path_and_no_longer() {
+        let dir = tempfile::tempdir().expect("directory");
+        let library = Library::open(dir.path()).expect("library");
+        let name = |len: usize| "a/".repeat(len / 2);
+        assert!(matches!(library.title(&name(NAME_MAX)), Err(TitleError::Open(_))));
+        let refused = library.title(&name(NAME_MAX + 2));
+        assert!(matches!(&refused, Err(TitleError::Name(said)) if said.len() == 80), "{refused:?}");
+    }
 }

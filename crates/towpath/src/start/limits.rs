@@ -81,3 +81,43 @@ fn lowest_free() -> Option<u64> {
     let fd: OwnedFd = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).ok()?;
     u64::try_from(fd.as_raw_fd()).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::process::Stdio;
+
+    use super::*;
+
+    /// The limits that a process sees, once it is told to look.
+    fn seen(found: Option<u64>) -> (String, String) {
+        let mut command = Command::new("sh");
+        command.args(["-c", "read go; ulimit -Sn; ulimit -Hn"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = Descriptors { found }.spawn(&mut command).unwrap();
+        child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(child.wait().unwrap().success());
+        let (soft, hard) = said.trim_end().split_once('\n').expect("two lines");
+        (soft.into(), hard.into())
+    }
+
+    #[test]
+    fn tasks_see_the_limit_that_was_found_and_the_daemon_keeps_its_own() {
+        Descriptors::raise_for_daemon().unwrap();
+        let ours = getrlimit(Resource::Nofile);
+        assert_eq!(ours.current, ours.maximum, "it is raised");
+        let again = Descriptors::raise();
+        assert_eq!(again.found, None, "there is nothing to raise");
+        let hard = ours.maximum.map_or_else(|| "unlimited".into(), |max| max.to_string());
+        assert_eq!(seen(None), (hard.clone(), hard.clone()));
+        // One below the limit; and one so low that others could miss a descriptor meanwhile.
+        let high = ours.maximum.map_or(1 << 20, |max| max - 1);
+        for found in [high, SPARE + 2] {
+            assert_eq!(seen(Some(found)), (found.to_string(), hard.clone()));
+            let now = getrlimit(Resource::Nofile);
+            assert_eq!((now.current, now.maximum), (ours.current, ours.maximum));
+        }
+    }
+}
