@@ -231,7 +231,9 @@ fn ask_founder(vm: &VmDir, request: &Request) -> anyhow::Result<Reply> {
     for socket in sockets(vm)? {
         match Client::connect(&socket).and_then(|mut client| client.ask(request, ANSWER)) {
             Ok(reply) => return Ok(reply),
-            // One that answers something has the last word.
+            // Of those that answer something the first has the word: the founder is number 1.
+            Err(_)
+                if refused.as_ref().is_some_and(|e| !matches!(e, ClientError::Connect { .. })) => {}
             Err(ClientError::Connect { .. }) if refused.is_some() => {}
             Err(e) => refused = Some(e),
         }

@@ -77,6 +77,8 @@ mod tests {
             parent: None,
             enrolled: true,
             started: true,
+            channels: 0,
+            reserved_bps: 0,
         };
         let stands = task(7, "towpath pvm --by-tasker 3 --flags=0 -- /bin/a");
         let asks = task(7, "towpath");

@@ -60,7 +60,7 @@ fn is_called(wanted: &str, host: &Host) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use towpath_vm::HostState;
+    use towpath_vm::{Fields, HostState};
 
     use super::*;
 
@@ -75,6 +75,7 @@ mod tests {
             cpus: 1,
             slots: 1,
             state: HostState::Up,
+            fields: Fields::default(),
         }
     }
 

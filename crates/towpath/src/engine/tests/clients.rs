@@ -34,7 +34,7 @@ fn whoever_asks_is_told_what_the_daemon_measures() {
     let vm = Vm::up(2);
     let task = vm.task(1);
     let mut client = vm.client(1);
-    client.sender.send(&Request::Observe { every_ms: None }).unwrap();
+    client.sender.send(&Request::Observe { host: None, every_ms: None }).unwrap();
     let mut store = Store::default();
     // The last of its groups stand behind the daemon's and the links'.
     let turns = measured(&mut client, &mut store, metrics::table::TURN_TIME.number);
@@ -61,7 +61,7 @@ fn whoever_asks_is_told_what_the_daemon_measures() {
 #[test]
 fn an_observer_is_told_again_and_again_and_not_twice_at_once() {
     let vm = Vm::up(1);
-    let again = Request::Observe { every_ms: Some(1) };
+    let again = Request::Observe { host: None, every_ms: Some(1) };
     let mut first = vm.client(1);
     first.sender.send(&again).unwrap();
     let mut store = Store::default();
@@ -88,7 +88,10 @@ fn an_observer_is_told_again_and_again_and_not_twice_at_once() {
     let why = refusal(&mut one_more, &again);
     assert!(why.starts_with(&format!("{OBSERVERS_MAX} others are told")), "{why}");
     // One that asks once is told all the same, and the first hears of the others' connections.
-    assert!(matches!(ask(&mut one_more, &Request::Observe { every_ms: None }), Reply::Metrics(_)));
+    assert!(matches!(
+        ask(&mut one_more, &Request::Observe { host: None, every_ms: None }),
+        Reply::Metrics(_)
+    ));
     assert_eq!(value(&before, "clients"), 1);
     loop {
         let Reply::Metrics(delta) = next(&mut first) else { panic!("no metrics") };
