@@ -8,7 +8,7 @@ use towpath_vm::talk::{ToDaemon, ToTask};
 
 use super::actors::{ANY, all, crowd, enrol, header, neighbours, with_ring};
 use super::stage::{self, Heard, LONG, Stage};
-use crate::direct::Route;
+use crate::Route;
 use crate::error::{RecvError, SendError};
 use crate::message::{Choice, Envelope};
 use crate::task::Task;
@@ -40,7 +40,7 @@ fn a_message_is_chosen_by_what_it_is_and_the_first_of_equals_is_taken() {
     let expected = expected.map(|(tag, context, text)| (tag, context, text.as_bytes().to_vec()));
     assert_eq!(shown[..4], expected, "in the order in which they came, of every context");
     // The highest rank, and of two the one that came first; what is taken ends the search.
-    let rank = |tag: i32| [0, 1, 7, 7, 3][tag as usize];
+    let rank = |tag: i64| [0, 1, 7, 7, 3][tag as usize];
     let got = b.recv_by(None, &mut |arrived| Choice::Rank(rank(arrived.about.tag))).unwrap();
     let got = got.expect("one of them");
     assert_eq!((got.tag(), got.context(), got.format(), got.src()), (2, 5, 9, a.id()));

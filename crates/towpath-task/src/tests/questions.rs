@@ -32,6 +32,8 @@ fn info(n: u32) -> TaskInfo {
         parent: None,
         enrolled: true,
         started: false,
+        channels: 0,
+        reserved_bps: 0,
     }
 }
 
