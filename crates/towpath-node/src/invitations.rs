@@ -2,7 +2,7 @@
 //! for how many newcomers. A token that is not in the list admits nobody: so it can be revoked.
 //!
 //! The list is small and changes seldom; its owner keeps it over restarts
-//! ([`Node::invitations_changed`], [`Node::restore_invitations`]).
+//! ([`crate::Node::invitations_changed`], [`crate::Node::restore_invitations`]).
 
 use alloc::collections::BTreeMap;
 

@@ -75,7 +75,7 @@ pub trait Memory {
 ///
 /// Invariants: `used + kept ≤ limit`, where `used` counts block lengths plus [`BLOCK_COST`] each
 /// and `kept` the bytes of buffers that no block has; those of short ones among them, which `idle`
-/// counts, are at most [`IDLE_MAX`]; `spare` has at most [`SPARES_MAX`] buffers. Buffers of short
+/// counts, are at most `IDLE_MAX`; `spare` has at most `SPARES_MAX` buffers. Buffers of short
 /// blocks are at most a quarter longer than these, and all of them together by `over`: at most a
 /// 64th of the limit, and a fifth of `IDLE_MAX`. Those in `short[class]` have that size.
 #[derive(Debug)]

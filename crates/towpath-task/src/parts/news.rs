@@ -12,12 +12,12 @@ use towpath_wire::TaskId;
 pub enum Event {
     /// What a watch was for.
     Notice {
-        /// From [`Task::watch`].
+        /// From [`crate::Task::watch`].
         watch: u64,
         /// What happened.
         event: WatchEvent,
     },
-    /// Output of a task that this task spawned, while [`Task::catch_output`] is on.
+    /// Output of a task that this task spawned, while [`crate::Task::catch_output`] is on.
     Output {
         /// Whose.
         task: TaskId,
