@@ -177,8 +177,10 @@ fn a_title_is_described_played_held_and_played_from_elsewhere() {
     let (status, head, _) = player.ask("PLAY", "a.ts", "Range: npt=1-\r\nScale: 16\r\n");
     assert_eq!(status, 200, "{head}");
     let rest = player.play_out(CLIP.len() / 4);
+    // What was read before may go out until the reader has turned to the new place.
+    let rest = &rest[rest.len() - 10 * 1316..];
     let at = CLIP.windows(rest.len()).position(|part| part == rest).expect("a part of it");
-    assert!(at % 188 == 0 && (0.3..0.7).contains(&(at as f64 / CLIP.len() as f64)), "{at}");
+    assert!(at % 188 == 0 && (0.3..0.9).contains(&(at as f64 / CLIP.len() as f64)), "{at}");
     assert_eq!(player.ask("PAUSE", "a.ts", "").0, 200);
     assert_eq!(player.ask("PLAY", "a.ts", "Range: npt=600-\r\n").0, 457);
     let served = offer.end();
