@@ -351,7 +351,12 @@ impl Association {
             match path.standing.look(now, patience, last, late) {
                 Look::Bears => {}
                 Look::Wonders => wonder = true,
-                Look::IsSilent => self.fall_silent(now, at),
+                Look::IsSilent => {
+                    if !self.fall_silent(now, at) {
+                        // Who got on is fit no more: the wait begins anew.
+                        self.paths[at].standing.waits_from(now);
+                    }
+                }
             }
         }
         if wonder {
@@ -360,11 +365,11 @@ impl Association {
         }
     }
 
-    /// What is under way on a path goes by the others, if there are any that are fit.
-    pub(super) fn fall_silent(&mut self, now: Instant, at: usize) {
+    /// What is under way on a path goes by the others; false where none is fit.
+    pub(super) fn fall_silent(&mut self, now: Instant, at: usize) -> bool {
         let other = |(n, p): (usize, &Path)| n != at && p.standing.is_fit();
         if !self.paths.iter().enumerate().any(other) {
-            return;
+            return false;
         }
         let (path, lost) = (&mut self.paths[at], self.outcome.packets_lost);
         if !path.standing.is_idle() {
@@ -377,6 +382,7 @@ impl Association {
         self.drop_copies(id);
         let trip = self.rtt();
         self.settle_outcome(trip);
+        true
     }
 }
 
