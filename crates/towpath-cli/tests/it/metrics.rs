@@ -110,8 +110,8 @@ fn a_daemon_that_is_stopped_is_said_so_of() {
 fn a_host_of_another_machine_is_asked_by_the_daemon_here() {
     let vm = Vm::up(2);
     // As if it were another machine's: nobody here sees its socket.
-    let (dir, away) = (vm.vm_dir().host(2), vm.vm_dir().path.join("away"));
-    std::fs::rename(&dir, &away).expect("it can be moved");
+    let (far, away) = (vm.pid(2), vm.vm_dir().path.join("away"));
+    std::fs::rename(vm.vm_dir().host(2), away).expect("it can be moved");
     let json = |args: &[&str]| -> Vec<Value> {
         let said = printed(&vm, args);
         said.lines().map(|line| serde_json::from_str(line).expect("one JSON object")).collect()
@@ -162,8 +162,7 @@ fn a_host_of_another_machine_is_asked_by_the_daemon_here() {
     let mut reader = follow(&vm, &["metrics", "--host", "h2", "--every", "100ms", "--json"]);
     let mut lines = BufReader::new(reader.stdout.take().expect("a pipe")).lines();
     lines.next().expect("a line").expect("it can be read");
-    std::fs::rename(&away, &dir).expect("it can be moved back");
-    Vm::signal(vm.pid(2), "-KILL");
+    Vm::signal(far, "-KILL");
     while lines.next().is_some() {}
     let mut said = String::new();
     reader.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");

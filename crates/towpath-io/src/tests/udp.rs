@@ -196,7 +196,8 @@ const INSIDE: &str = "TOWPATH_TEST_NARROW_LOOPBACK";
 fn a_datagram_beyond_the_way_s_limit_is_refused_not_cut_into_fragments() {
     if std::env::var_os(INSIDE).is_none() {
         let this = std::env::current_exe().expect("the test's own path");
-        let name = "udp::a_datagram_beyond_the_way_s_limit_is_refused_not_cut_into_fragments";
+        let name =
+            "tests::udp::a_datagram_beyond_the_way_s_limit_is_refused_not_cut_into_fragments";
         let script = "ip link set lo up mtu 1400 || exit 77; exec \"$0\" --exact \"$1\"";
         let ran = std::process::Command::new("unshare")
             .args(["-r", "-n", "sh", "-c", script])
