@@ -5,7 +5,7 @@ use alloc::string::String;
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Memory, Psk};
-use towpath_vm::control::{Command, ControlState, Join, Leave};
+use towpath_vm::control::{Command, ControlState, DELETED_MAX, Join, Leave};
 use towpath_vm::message::Welcome;
 use towpath_vm::{Change, Entry, Host, HostState, LogError, Tasks};
 use towpath_wire::greeting::{Greeting, PROTOCOL};
@@ -263,6 +263,10 @@ impl Node {
         let up = |h: &Host| h.state == HostState::Up;
         if self.log.as_ref().and_then(|log| log.table().get(host)).is_some_and(up) {
             self.lead.unheard.insert(host);
+            // No more than are remembered.
+            if self.lead.unheard.len() > DELETED_MAX {
+                self.lead.unheard.pop_first();
+            }
         }
         self.propose(now, Command::Leave(Leave { host, deleted: true }));
         Ok(())

@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use towpath_proto::association::{AssociationEvent, Opening};
+use towpath_proto::association::{AssociationEvent, End, Opening};
 use towpath_proto::{AssociationId, HeapMemory};
 use towpath_vm::channel::{ChannelSpec, THERE_MAX};
 use towpath_vm::message::{Answered, Exited, LABEL_OWNER, LABEL_TASK, SpawnFor};
@@ -21,6 +21,7 @@ use super::data::counter;
 use super::net::{Net, config, program};
 use super::{NOW, enrol, events, node};
 use crate::NodeEvent;
+use crate::hello::Purpose;
 
 pub(super) type Wire = (AssociationId, ChannelId);
 
@@ -90,6 +91,38 @@ fn a_deleted_host_that_hears_its_farewell_reaches_no_owner() {
     net.run(200);
     assert_eq!((for_owner(&mut net, 0).0, net.seats[0].memory.used()), (0, 0));
     assert_eq!(for_owner(&mut net, 1).1, 16);
+}
+
+#[test]
+fn the_owner_hears_that_the_connection_of_a_deleted_host_is_over_where_another_takes_its_place() {
+    let mut net = Net::new(2);
+    let (host, key) = (net.id(1), net.node(1).endpoint().public_key());
+    let hello = net.node(1).hello(Purpose::Member(host)).encode("test");
+    let old = net.node(0).association_to(host).expect("they are connected");
+    net.cut(0, 1);
+    net.call(0, |node, now, memory| node.delete_host(now, host, memory)).expect("it may");
+    assert_eq!(net.node(0).unheard(), [host], "it cannot have heard");
+    net.events(0);
+    let again = AssociationId(u32::MAX);
+    assert!(net.call(0, |node, now, _| node.say_farewell(now, again, &key, &hello)));
+    let over = |event: &NodeEvent| {
+        let over = AssociationEvent::Over(End::Closed);
+        *event == NodeEvent::Channel { host, association: old, event: over }
+    };
+    assert!(net.events(0).iter().any(over));
+}
+
+#[test]
+fn a_deleted_host_that_ends_is_heard_of() {
+    let mut net = Net::new(2);
+    let host = net.id(1);
+    net.call(0, |node, now, memory| node.delete_host(now, host, memory)).expect("it may");
+    net.run(50);
+    assert!(net.events(1).contains(&NodeEvent::Deleted));
+    assert_eq!(net.node(0).unheard(), [host], "not before its last word");
+    net.call(1, |node, now, memory| node.leave(now, "left", memory));
+    net.run(50);
+    assert_eq!(net.node(0).unheard(), []);
 }
 
 #[test]

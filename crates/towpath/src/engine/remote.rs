@@ -90,7 +90,7 @@ struct Wish {
 
 /// How often, as a message: milliseconds, 0 for once.
 fn said(every_ms: Option<u32>) -> [u8; 4] {
-    every_ms.unwrap_or(0).to_le_bytes()
+    every_ms.map_or(0, |ms| ms.max(1)).to_le_bytes()
 }
 
 fn heard(bytes: &[u8]) -> Option<u32> {
@@ -223,9 +223,10 @@ impl Engine {
             && told.subscription.is_none()
             && let Some(ms) = heard(&bytes)
         {
-            let every = Duration::from_millis(ms.into());
-            let new = || Subscription::new(now, every);
-            told.subscription = Some(if ms == 0 { Subscription::once(now) } else { new() });
+            told.subscription = Some(match ms {
+                0 => Subscription::once(now),
+                ms => Subscription::new(now, Duration::from_millis(ms.into())),
+            });
         }
     }
 
@@ -339,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_is_said_is_heard_and_nothing_else() {
-        for (every, ms) in [(None, 0), (Some(1), 1), (Some(u32::MAX), u32::MAX)] {
+        for (every, ms) in [(None, 0), (Some(0), 1), (Some(1), 1), (Some(u32::MAX), u32::MAX)] {
             assert_eq!(heard(&said(every)), Some(ms));
         }
         assert_eq!((heard(b""), heard(b"12345")), (None, None));
